@@ -111,17 +111,19 @@ func (a *Agent) routes() map[string]http.HandlerFunc {
 // ticket, with which the leader says that whoever shows it has one.
 func (a *Agent) guarded(call string, serve http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if err := a.mayCall(call, r); err != nil {
+		ctx, leave, err := a.admit(call, r)
+		if err != nil {
 			a.metrics.denied.Add(1)
 			a.config.Logger.Warn().Str("call", call).Str("from", r.RemoteAddr).Err(err).Msg("call denied")
 			answer(w, err)
 			return
 		}
-		serve(w, r)
+		defer leave()
+		serve(w, r.WithContext(ctx))
 	}
 }
 
-func (a *Agent) mayCall(call string, r *http.Request) error {
+func (a *Agent) admit(call string, r *http.Request) (ctx context.Context, leave func(), err error) {
 	row, known := rights.RowOf(call)
 	if !known {
 		row = rights.Row{Call: call}
@@ -131,37 +133,29 @@ func (a *Agent) mayCall(call string, r *http.Request) error {
 		identity = identify(r.Context())
 		caller = rights.Caller{Kind: rights.Kind(identity.Kind.String()), Name: identity.Name}
 	}
-	_, err := rights.Decide(row, caller)
-	if err != nil && row.Ticket != "" {
-		return a.checkTicket(r, row.Ticket, identity)
+	_, denied := rights.Decide(row, caller)
+	switch {
+	case denied == nil:
+		return r.Context(), func() {}, nil
+	case row.Ticket == "":
+		return nil, nil, denied
 	}
-	if err != nil { // not as an interface: a typed nil is none
-		return err
-	}
-	return nil
+	return a.admitByTicket(r, row.Ticket, identity)
 }
 
-// checkTicket says why a request shows no ticket that opens what it asks for, or nil.
-func (a *Agent) checkTicket(r *http.Request, opens rights.Ticket, who trust.Identity) error {
-	word, err := trust.TicketOf(r)
-	if err != nil {
-		return err
-	}
+// admitByTicket lets in who shows a ticket of the leader that opens what is asked for.
+func (a *Agent) admitByTicket(r *http.Request, opens rights.Ticket, who trust.Identity) (ctx context.Context, leave func(), err error) {
 	if a.holder() == nil {
-		return api.E("agent.ticket", api.Denied, "", errors.New("this agent has no certificate, so it knows no masters that sign tickets"))
-	}
-	read, err := ticket.Read(a.holder().Pass(), word, time.Now())
-	if err != nil {
-		return err
+		return nil, nil, api.E("agent.ticket", api.Denied, "", errors.New("this agent has no certificate, so it knows no masters that sign tickets"))
 	}
 	wanted := ticket.Ticket{
 		For: who, Opens: opens,
 		Task: api.TaskRef{Framework: api.FrameworkID(r.PathValue("framework")), Task: api.TaskID(r.PathValue("task"))},
 	}
 	if !a.inbox.ask(r.Context(), func(c *core.Core) { wanted.Agent = c.Identity().Agent }) {
-		return api.E("agent.ticket", api.Unavailable, "", errors.New("the agent is stopping"))
+		return nil, nil, api.E("agent.ticket", api.Unavailable, "", errors.New("the agent is stopping"))
 	}
-	return read.Check(wanted)
+	return a.readers.visitors.Enter(r, a.holder().Pass(), wanted)
 }
 
 // holder shows this agent's certificate; nil: it has none.

@@ -236,6 +236,8 @@ func (a *Agent) readLeader(
 				s.Learn(e.Masters)
 				s.Within(e.ReturnWithin)
 				watch.Learn(0, s.Masters())
+			case protocol.EndTickets:
+				a.readers.visitors.End(e.Principal, e.Until)
 			default: // the others mean nothing here
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"github.com/tenderhq/tender/agent/beneath"
 	"github.com/tenderhq/tender/agent/core"
 	"github.com/tenderhq/tender/agent/tail"
+	"github.com/tenderhq/tender/agent/visitors"
 	"github.com/tenderhq/tender/api"
 )
 
@@ -22,6 +23,7 @@ type reader struct {
 type readers struct {
 	byTask   map[api.TaskRef][]*reader // the loop's only
 	followed tail.Watcher              // outputs of tasks
+	visitors visitors.Visitors         // who is let in by tickets
 }
 
 func (r *readers) add(one *reader) { r.byTask[one.task] = append(r.byTask[one.task], one) }

@@ -301,6 +301,12 @@ func (w *walled) subscribe(who string, role api.Role) string {
 }
 
 func (w *walled) open(who string, subscribe protocol.Subscribe) (*apiv1.SchedulerEvents, error) {
+	return w.session(who, subscribe).Recv()
+}
+
+// session opens a scheduler's stream and says who it is.
+func (w *walled) session(who string, subscribe protocol.Subscribe) grpc.BidiStreamingClient[apiv1.SchedulerCalls, apiv1.SchedulerEvents] {
+	w.t.Helper()
 	conn := w.from(who)
 	w.t.Cleanup(func() { _ = conn.Close() })
 	stream, err := apiv1.NewSchedulerServiceClient(conn).Session(w.ctx)
@@ -312,11 +318,11 @@ func (w *walled) open(who string, subscribe protocol.Subscribe) (*apiv1.Schedule
 		w.t.Fatal(err)
 	}
 	for _, batch := range batches {
-		if err := stream.Send(batch); err != nil {
+		if err := stream.Send(batch); err != nil && !errors.Is(err, io.EOF) { // what is received says why
 			w.t.Fatal(err)
 		}
 	}
-	return stream.Recv()
+	return stream
 }
 
 // TestWhoIsRevokedIsOut: at once, and where rights have changed the stream ends so that it comes back with what holds now.
@@ -365,6 +371,89 @@ func TestWhoIsRevokedIsOut(t *testing.T) {
 		}
 		if took := time.Since(began); took > 5*time.Second {
 			t.Errorf("it took %v", took)
+		}
+	})
+}
+
+// TestARevokedFrameworkIsOut: its stream ends at once and says why, it gets no other one, and its tasks have as long as its
+// failover time says.
+func TestARevokedFrameworkIsOut(t *testing.T) {
+	behindWalls(t, "off", func(w *walled) {
+		admin := w.from("admin")
+		defer admin.Close()
+		operator := apiv1.NewOperatorServiceClient(admin)
+		subscribe := protocol.Subscribe{Framework: api.Framework{Name: "runner", Roles: []api.Role{"eng"}, FailoverTimeout: time.Minute}, Instance: "i1"}
+		stream := w.session("runner", subscribe)
+		first, err := stream.Recv()
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		if _, err := operator.Revoke(w.ctx, &apiv1.RevokeRequest{Principal: "runner", Why: "it leaked"}); err != nil {
+			t.Fatal(err)
+		}
+		for err == nil {
+			_, err = stream.Recv()
+		}
+		if !denied(err) || !strings.Contains(err.Error(), "it leaked") || time.Since(began) > 5*time.Second {
+			t.Errorf("after %v its stream ends with %v", time.Since(began), err)
+		}
+		subscribe.Framework.ID = api.FrameworkID(first.GetEvents()[0].GetSubscribed().GetFrameworkId())
+		if _, err := w.session("runner", subscribe).Recv(); !denied(err) {
+			t.Errorf("it comes back and is told %v", err)
+		}
+		state := func() string {
+			synctest.Wait() // until the leader has heard of it
+			list, err := operator.ListFrameworks(w.ctx, &apiv1.ListRequest{All: true})
+			if err != nil || len(list.GetItems()) != 1 {
+				t.Fatalf("the frameworks are %v, %v", list, err)
+			}
+			return list.GetItems()[0].GetState()
+		}
+		if now := state(); now != "disconnected" {
+			t.Errorf("it is %s", now)
+		}
+		<-time.After(59*time.Second - time.Since(began)) // in the bubble's time
+		if now := state(); now != "disconnected" {
+			t.Errorf("before its failover time is over it is %s", now)
+		}
+		<-time.After(5 * time.Second)
+		if now := state(); now != "removed" {
+			t.Errorf("after its failover time it is %s", now)
+		}
+	})
+}
+
+// TestAForgottenAgentStaysOut: who was removed comes back by no certificate that was signed before.
+func TestAForgottenAgentStaysOut(t *testing.T) {
+	behindWalls(t, "off", func(w *walled) {
+		w.commit(registry.AdmitAgent{Agent: api.Agent{Hostname: "h1"}, Nonce: "n1"})
+		w.commit(registry.AdmitAgent{Agent: api.Agent{Hostname: "h2"}, Nonce: "n2"})
+		w.commit(registry.RemoveAgent{ID: "agent-2"})
+		old, fresh := time.Now().Add(-25*time.Hour), time.Now().Add(-time.Hour)
+		again := func(nonce api.Nonce, id api.AgentID) protocol.AgentCall {
+			return protocol.ReregisterAgent{Nonce: nonce, Agent: api.Agent{ID: id}}
+		}
+		for name, test := range map[string]struct {
+			signed time.Time
+			first  protocol.AgentCall
+			out    bool
+		}{
+			"a new one":                           {fresh, protocol.RegisterAgent{Nonce: "n3"}, false},
+			"one without a certificate":           {time.Time{}, protocol.RegisterAgent{Nonce: "n3"}, false},
+			"one that is known":                   {old, again("n1", "agent-1"), false},
+			"whose first answer was lost":         {old, protocol.RegisterAgent{Nonce: "n1"}, false},
+			"a removed one, as it was":            {old, again("n2", "agent-2"), false}, // it is told by its number that it was removed (R16)
+			"a removed one, as a new one":         {old, protocol.RegisterAgent{Nonce: "n2"}, true},
+			"a removed one, as one of the future": {old, again("n2", "agent-99"), true},
+		} {
+			if err := w.admitsAgent(test.signed, test.first); (err != nil) != test.out || test.out && err.Kind != api.Denied {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		w.commit(registry.RaiseEpoch{Epoch: 1}) // restored: it has forgotten agents
+		if err := w.admitsAgent(old, again("n4", "agent-99")); err != nil {
+			t.Errorf("one that a restored registry has forgotten: %v", err)
 		}
 	})
 }

@@ -14,11 +14,13 @@ import (
 	"github.com/tenderhq/tender/internal/pause"
 	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/internal/rights"
+	"github.com/tenderhq/tender/internal/transport"
 	"github.com/tenderhq/tender/internal/wire"
 	"github.com/tenderhq/tender/master/core"
 	"github.com/tenderhq/tender/master/internal/guard"
 	"github.com/tenderhq/tender/master/internal/intake"
 	"github.com/tenderhq/tender/master/internal/outbox"
+	"github.com/tenderhq/tender/master/registry"
 )
 
 // A stream has one reader, one writer and gRPC's goroutine for the call, which ends the
@@ -254,6 +256,9 @@ func (l *leader) readAgent(conn core.Conn, out *agentStream, stream grpc.BidiStr
 			if err := ownNonce(guard.CallerOf(ctx), calls[0]); err != nil {
 				return err
 			}
+			if err := l.master.admitsAgent(transport.SignedAt(ctx), calls[0]); err != nil {
+				return err
+			}
 			heard()
 			if !from.PayForSession(ctx, 1) {
 				return tooManySessions("agent.session")
@@ -319,6 +324,33 @@ func endsReport(calls []protocol.AgentCall) bool {
 		page, is := call.(protocol.AgentReport)
 		return is && page.Last
 	})
+}
+
+// newAgentMax is how long after it has joined an agent may come for the first time: it does so at once.
+const newAgentMax = 24 * time.Hour
+
+// admitsAgent keeps out an agent that nobody knows and whose certificate was signed long ago: one that was removed, or
+// marked gone so long ago that it is forgotten, comes back by no certificate of before (R47). Signed is zero where nobody has any.
+func (m *Master) admitsAgent(signed time.Time, first protocol.AgentCall) *api.Error {
+	var nonce api.Nonce
+	var id api.AgentID
+	switch first := first.(type) {
+	case protocol.RegisterAgent:
+		nonce = first.Nonce
+	case protocol.ReregisterAgent:
+		nonce, id = first.Nonce, first.Agent.ID
+	default: // nothing else opens a session
+	}
+	if signed.IsZero() || time.Since(signed) < newAgentMax {
+		return nil
+	}
+	isNew := false
+	m.raft.Read(func(s *registry.State) { isNew = s.IsNew(nonce, id) })
+	if !isNew {
+		return nil
+	}
+	return api.E("agent.session", api.Denied, nonce, fmt.Errorf(
+		"its certificate is of %s, and no such agent is known: it was removed; start it with an empty data folder and --join TOKEN, as a new one", signed.UTC().Format(time.RFC3339)))
 }
 
 // ownNonce wants an agent to be the one of its certificate, which names it by its first contact (R7).

@@ -102,7 +102,7 @@ func (c *Core) obeyEvent(event protocol.AgentEvent) {
 		c.volumes.destroyVolume(e.Volume)
 	case protocol.Reported:
 		c.noteReported()
-	case protocol.AgentPong, protocol.AgentRegistered: // being heard is all there is to it
+	case protocol.AgentPong, protocol.AgentRegistered, protocol.EndTickets: // being heard is all there is to it here
 	}
 }
 

@@ -28,6 +28,7 @@ import (
 	"github.com/tenderhq/tender/agent/executor"
 	"github.com/tenderhq/tender/agent/executor/process"
 	"github.com/tenderhq/tender/agent/proc"
+	"github.com/tenderhq/tender/api"
 )
 
 // Session is one command for one client.
@@ -237,6 +238,9 @@ func (r *running) toEnd(ctx context.Context, over <-chan struct{}, from io.Reade
 		why = errTaskEnded
 	case <-ctx.Done():
 		why = errAgentEnds
+		if shownOut := (*api.Error)(nil); errors.As(context.Cause(ctx), &shownOut) {
+			why = shownOut
+		}
 	}
 	if err := r.killSession(); err != nil {
 		why = errors.Join(why, err)

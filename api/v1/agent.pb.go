@@ -1459,6 +1459,7 @@ type AgentEvent struct {
 	//	*AgentEvent_Pong
 	//	*AgentEvent_Reported
 	//	*AgentEvent_LaunchGroup
+	//	*AgentEvent_EndTickets
 	Event         isAgentEvent_Event `protobuf_oneof:"event"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1627,6 +1628,15 @@ func (x *AgentEvent) GetLaunchGroup() *LaunchGroup {
 	return nil
 }
 
+func (x *AgentEvent) GetEndTickets() *EndTickets {
+	if x != nil {
+		if x, ok := x.Event.(*AgentEvent_EndTickets); ok {
+			return x.EndTickets
+		}
+	}
+	return nil
+}
+
 type isAgentEvent_Event interface {
 	isAgentEvent_Event()
 }
@@ -1687,6 +1697,10 @@ type AgentEvent_LaunchGroup struct {
 	LaunchGroup *LaunchGroup `protobuf:"bytes,14,opt,name=launch_group,json=launchGroup,proto3,oneof"`
 }
 
+type AgentEvent_EndTickets struct {
+	EndTickets *EndTickets `protobuf:"bytes,15,opt,name=end_tickets,json=endTickets,proto3,oneof"`
+}
+
 func (*AgentEvent_Registered) isAgentEvent_Event() {}
 
 func (*AgentEvent_Launch) isAgentEvent_Event() {}
@@ -1715,6 +1729,64 @@ func (*AgentEvent_Reported) isAgentEvent_Event() {}
 
 func (*AgentEvent_LaunchGroup) isAgentEvent_Event() {}
 
+func (*AgentEvent_EndTickets) isAgentEvent_Event() {}
+
+// EndTickets ends what tickets of a principal have opened that were signed until then; they open nothing any more. Sent to
+// all agents when the principal is revoked or something is taken from it, and to one that registers for those that were
+// revoked within the last day. A second copy changes nothing.
+type EndTickets struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Principal string                 `protobuf:"bytes,1,opt,name=principal,proto3" json:"principal,omitempty"`
+	// By the leader's clock, as in the tickets.
+	Until         *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=until,proto3" json:"until,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EndTickets) Reset() {
+	*x = EndTickets{}
+	mi := &file_api_v1_agent_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EndTickets) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EndTickets) ProtoMessage() {}
+
+func (x *EndTickets) ProtoReflect() protoreflect.Message {
+	mi := &file_api_v1_agent_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EndTickets.ProtoReflect.Descriptor instead.
+func (*EndTickets) Descriptor() ([]byte, []int) {
+	return file_api_v1_agent_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *EndTickets) GetPrincipal() string {
+	if x != nil {
+		return x.Principal
+	}
+	return ""
+}
+
+func (x *EndTickets) GetUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Until
+	}
+	return nil
+}
+
 // AgentRegistered opens the session.
 type AgentRegistered struct {
 	state             protoimpl.MessageState `protogen:"open.v1"`
@@ -1729,7 +1801,7 @@ type AgentRegistered struct {
 
 func (x *AgentRegistered) Reset() {
 	*x = AgentRegistered{}
-	mi := &file_api_v1_agent_proto_msgTypes[19]
+	mi := &file_api_v1_agent_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1741,7 +1813,7 @@ func (x *AgentRegistered) String() string {
 func (*AgentRegistered) ProtoMessage() {}
 
 func (x *AgentRegistered) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_agent_proto_msgTypes[19]
+	mi := &file_api_v1_agent_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1754,7 +1826,7 @@ func (x *AgentRegistered) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentRegistered.ProtoReflect.Descriptor instead.
 func (*AgentRegistered) Descriptor() ([]byte, []int) {
-	return file_api_v1_agent_proto_rawDescGZIP(), []int{19}
+	return file_api_v1_agent_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *AgentRegistered) GetClusterId() string {
@@ -1801,7 +1873,7 @@ type Reported struct {
 
 func (x *Reported) Reset() {
 	*x = Reported{}
-	mi := &file_api_v1_agent_proto_msgTypes[20]
+	mi := &file_api_v1_agent_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1813,7 +1885,7 @@ func (x *Reported) String() string {
 func (*Reported) ProtoMessage() {}
 
 func (x *Reported) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_agent_proto_msgTypes[20]
+	mi := &file_api_v1_agent_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1826,7 +1898,7 @@ func (x *Reported) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reported.ProtoReflect.Descriptor instead.
 func (*Reported) Descriptor() ([]byte, []int) {
-	return file_api_v1_agent_proto_rawDescGZIP(), []int{20}
+	return file_api_v1_agent_proto_rawDescGZIP(), []int{21}
 }
 
 // LaunchTask starts a task. An ID that the agent knows is refused with
@@ -1853,7 +1925,7 @@ type LaunchTask struct {
 
 func (x *LaunchTask) Reset() {
 	*x = LaunchTask{}
-	mi := &file_api_v1_agent_proto_msgTypes[21]
+	mi := &file_api_v1_agent_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1865,7 +1937,7 @@ func (x *LaunchTask) String() string {
 func (*LaunchTask) ProtoMessage() {}
 
 func (x *LaunchTask) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_agent_proto_msgTypes[21]
+	mi := &file_api_v1_agent_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1878,7 +1950,7 @@ func (x *LaunchTask) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LaunchTask.ProtoReflect.Descriptor instead.
 func (*LaunchTask) Descriptor() ([]byte, []int) {
-	return file_api_v1_agent_proto_rawDescGZIP(), []int{21}
+	return file_api_v1_agent_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *LaunchTask) GetTask() *Task {
@@ -1950,7 +2022,7 @@ type LaunchGroup struct {
 
 func (x *LaunchGroup) Reset() {
 	*x = LaunchGroup{}
-	mi := &file_api_v1_agent_proto_msgTypes[22]
+	mi := &file_api_v1_agent_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1962,7 +2034,7 @@ func (x *LaunchGroup) String() string {
 func (*LaunchGroup) ProtoMessage() {}
 
 func (x *LaunchGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_agent_proto_msgTypes[22]
+	mi := &file_api_v1_agent_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1975,7 +2047,7 @@ func (x *LaunchGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LaunchGroup.ProtoReflect.Descriptor instead.
 func (*LaunchGroup) Descriptor() ([]byte, []int) {
-	return file_api_v1_agent_proto_rawDescGZIP(), []int{22}
+	return file_api_v1_agent_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *LaunchGroup) GetTasks() []*LaunchTask {
@@ -2000,7 +2072,7 @@ type KillTask struct {
 
 func (x *KillTask) Reset() {
 	*x = KillTask{}
-	mi := &file_api_v1_agent_proto_msgTypes[23]
+	mi := &file_api_v1_agent_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2012,7 +2084,7 @@ func (x *KillTask) String() string {
 func (*KillTask) ProtoMessage() {}
 
 func (x *KillTask) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_agent_proto_msgTypes[23]
+	mi := &file_api_v1_agent_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2025,7 +2097,7 @@ func (x *KillTask) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KillTask.ProtoReflect.Descriptor instead.
 func (*KillTask) Descriptor() ([]byte, []int) {
-	return file_api_v1_agent_proto_rawDescGZIP(), []int{23}
+	return file_api_v1_agent_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *KillTask) GetFrameworkId() string {
@@ -2068,7 +2140,7 @@ type AcknowledgeStatus struct {
 
 func (x *AcknowledgeStatus) Reset() {
 	*x = AcknowledgeStatus{}
-	mi := &file_api_v1_agent_proto_msgTypes[24]
+	mi := &file_api_v1_agent_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2080,7 +2152,7 @@ func (x *AcknowledgeStatus) String() string {
 func (*AcknowledgeStatus) ProtoMessage() {}
 
 func (x *AcknowledgeStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_agent_proto_msgTypes[24]
+	mi := &file_api_v1_agent_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2093,7 +2165,7 @@ func (x *AcknowledgeStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcknowledgeStatus.ProtoReflect.Descriptor instead.
 func (*AcknowledgeStatus) Descriptor() ([]byte, []int) {
-	return file_api_v1_agent_proto_rawDescGZIP(), []int{24}
+	return file_api_v1_agent_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *AcknowledgeStatus) GetFrameworkId() string {
@@ -2128,7 +2200,7 @@ type ShutdownAgentExecutor struct {
 
 func (x *ShutdownAgentExecutor) Reset() {
 	*x = ShutdownAgentExecutor{}
-	mi := &file_api_v1_agent_proto_msgTypes[25]
+	mi := &file_api_v1_agent_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2140,7 +2212,7 @@ func (x *ShutdownAgentExecutor) String() string {
 func (*ShutdownAgentExecutor) ProtoMessage() {}
 
 func (x *ShutdownAgentExecutor) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_agent_proto_msgTypes[25]
+	mi := &file_api_v1_agent_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2153,7 +2225,7 @@ func (x *ShutdownAgentExecutor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShutdownAgentExecutor.ProtoReflect.Descriptor instead.
 func (*ShutdownAgentExecutor) Descriptor() ([]byte, []int) {
-	return file_api_v1_agent_proto_rawDescGZIP(), []int{25}
+	return file_api_v1_agent_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ShutdownAgentExecutor) GetFrameworkId() string {
@@ -2183,7 +2255,7 @@ type MessageToExecutor struct {
 
 func (x *MessageToExecutor) Reset() {
 	*x = MessageToExecutor{}
-	mi := &file_api_v1_agent_proto_msgTypes[26]
+	mi := &file_api_v1_agent_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2195,7 +2267,7 @@ func (x *MessageToExecutor) String() string {
 func (*MessageToExecutor) ProtoMessage() {}
 
 func (x *MessageToExecutor) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_agent_proto_msgTypes[26]
+	mi := &file_api_v1_agent_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2208,7 +2280,7 @@ func (x *MessageToExecutor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MessageToExecutor.ProtoReflect.Descriptor instead.
 func (*MessageToExecutor) Descriptor() ([]byte, []int) {
-	return file_api_v1_agent_proto_rawDescGZIP(), []int{26}
+	return file_api_v1_agent_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *MessageToExecutor) GetFrameworkId() string {
@@ -2243,7 +2315,7 @@ type RemoveFramework struct {
 
 func (x *RemoveFramework) Reset() {
 	*x = RemoveFramework{}
-	mi := &file_api_v1_agent_proto_msgTypes[27]
+	mi := &file_api_v1_agent_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2255,7 +2327,7 @@ func (x *RemoveFramework) String() string {
 func (*RemoveFramework) ProtoMessage() {}
 
 func (x *RemoveFramework) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_agent_proto_msgTypes[27]
+	mi := &file_api_v1_agent_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2268,7 +2340,7 @@ func (x *RemoveFramework) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveFramework.ProtoReflect.Descriptor instead.
 func (*RemoveFramework) Descriptor() ([]byte, []int) {
-	return file_api_v1_agent_proto_rawDescGZIP(), []int{27}
+	return file_api_v1_agent_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *RemoveFramework) GetFrameworkId() string {
@@ -2289,7 +2361,7 @@ type Drain struct {
 
 func (x *Drain) Reset() {
 	*x = Drain{}
-	mi := &file_api_v1_agent_proto_msgTypes[28]
+	mi := &file_api_v1_agent_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2301,7 +2373,7 @@ func (x *Drain) String() string {
 func (*Drain) ProtoMessage() {}
 
 func (x *Drain) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_agent_proto_msgTypes[28]
+	mi := &file_api_v1_agent_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2314,7 +2386,7 @@ func (x *Drain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Drain.ProtoReflect.Descriptor instead.
 func (*Drain) Descriptor() ([]byte, []int) {
-	return file_api_v1_agent_proto_rawDescGZIP(), []int{28}
+	return file_api_v1_agent_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Drain) GetOn() bool {
@@ -2343,7 +2415,7 @@ type AgentGone struct {
 
 func (x *AgentGone) Reset() {
 	*x = AgentGone{}
-	mi := &file_api_v1_agent_proto_msgTypes[29]
+	mi := &file_api_v1_agent_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2355,7 +2427,7 @@ func (x *AgentGone) String() string {
 func (*AgentGone) ProtoMessage() {}
 
 func (x *AgentGone) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_agent_proto_msgTypes[29]
+	mi := &file_api_v1_agent_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2368,7 +2440,7 @@ func (x *AgentGone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentGone.ProtoReflect.Descriptor instead.
 func (*AgentGone) Descriptor() ([]byte, []int) {
-	return file_api_v1_agent_proto_rawDescGZIP(), []int{29}
+	return file_api_v1_agent_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *AgentGone) GetWhy() string {
@@ -2388,7 +2460,7 @@ type CreateVolume struct {
 
 func (x *CreateVolume) Reset() {
 	*x = CreateVolume{}
-	mi := &file_api_v1_agent_proto_msgTypes[30]
+	mi := &file_api_v1_agent_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2400,7 +2472,7 @@ func (x *CreateVolume) String() string {
 func (*CreateVolume) ProtoMessage() {}
 
 func (x *CreateVolume) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_agent_proto_msgTypes[30]
+	mi := &file_api_v1_agent_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2413,7 +2485,7 @@ func (x *CreateVolume) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateVolume.ProtoReflect.Descriptor instead.
 func (*CreateVolume) Descriptor() ([]byte, []int) {
-	return file_api_v1_agent_proto_rawDescGZIP(), []int{30}
+	return file_api_v1_agent_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *CreateVolume) GetVolume() *Resource {
@@ -2433,7 +2505,7 @@ type DestroyVolume struct {
 
 func (x *DestroyVolume) Reset() {
 	*x = DestroyVolume{}
-	mi := &file_api_v1_agent_proto_msgTypes[31]
+	mi := &file_api_v1_agent_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2445,7 +2517,7 @@ func (x *DestroyVolume) String() string {
 func (*DestroyVolume) ProtoMessage() {}
 
 func (x *DestroyVolume) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_agent_proto_msgTypes[31]
+	mi := &file_api_v1_agent_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2458,7 +2530,7 @@ func (x *DestroyVolume) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DestroyVolume.ProtoReflect.Descriptor instead.
 func (*DestroyVolume) Descriptor() ([]byte, []int) {
-	return file_api_v1_agent_proto_rawDescGZIP(), []int{31}
+	return file_api_v1_agent_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *DestroyVolume) GetVolume() string {
@@ -2483,7 +2555,7 @@ type AgentPong struct {
 
 func (x *AgentPong) Reset() {
 	*x = AgentPong{}
-	mi := &file_api_v1_agent_proto_msgTypes[32]
+	mi := &file_api_v1_agent_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2495,7 +2567,7 @@ func (x *AgentPong) String() string {
 func (*AgentPong) ProtoMessage() {}
 
 func (x *AgentPong) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_agent_proto_msgTypes[32]
+	mi := &file_api_v1_agent_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2508,7 +2580,7 @@ func (x *AgentPong) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentPong.ProtoReflect.Descriptor instead.
 func (*AgentPong) Descriptor() ([]byte, []int) {
-	return file_api_v1_agent_proto_rawDescGZIP(), []int{32}
+	return file_api_v1_agent_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *AgentPong) GetMasters() []string {
@@ -2644,7 +2716,7 @@ const file_api_v1_agent_proto_rawDesc = "" +
 	"\vAgentEvents\x12#\n" +
 	"\x04term\x18\x01 \x01(\v2\x0f.tender.v1.TermR\x04term\x12\x18\n" +
 	"\asession\x18\x02 \x01(\x04R\asession\x12-\n" +
-	"\x06events\x18\x03 \x03(\v2\x15.tender.v1.AgentEventR\x06events\"\xba\x06\n" +
+	"\x06events\x18\x03 \x03(\v2\x15.tender.v1.AgentEventR\x06events\"\xf4\x06\n" +
 	"\n" +
 	"AgentEvent\x12<\n" +
 	"\n" +
@@ -2663,8 +2735,14 @@ const file_api_v1_agent_proto_rawDesc = "" +
 	"\x0edestroy_volume\x18\v \x01(\v2\x18.tender.v1.DestroyVolumeH\x00R\rdestroyVolume\x12*\n" +
 	"\x04pong\x18\f \x01(\v2\x14.tender.v1.AgentPongH\x00R\x04pong\x121\n" +
 	"\breported\x18\r \x01(\v2\x13.tender.v1.ReportedH\x00R\breported\x12;\n" +
-	"\flaunch_group\x18\x0e \x01(\v2\x16.tender.v1.LaunchGroupH\x00R\vlaunchGroupB\a\n" +
-	"\x05event\"\xf3\x01\n" +
+	"\flaunch_group\x18\x0e \x01(\v2\x16.tender.v1.LaunchGroupH\x00R\vlaunchGroup\x128\n" +
+	"\vend_tickets\x18\x0f \x01(\v2\x15.tender.v1.EndTicketsH\x00R\n" +
+	"endTicketsB\a\n" +
+	"\x05event\"\\\n" +
+	"\n" +
+	"EndTickets\x12\x1c\n" +
+	"\tprincipal\x18\x01 \x01(\tR\tprincipal\x120\n" +
+	"\x05until\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\"\xf3\x01\n" +
 	"\x0fAgentRegistered\x12\x1d\n" +
 	"\n" +
 	"cluster_id\x18\x01 \x01(\tR\tclusterId\x12\x19\n" +
@@ -2733,7 +2811,7 @@ func file_api_v1_agent_proto_rawDescGZIP() []byte {
 	return file_api_v1_agent_proto_rawDescData
 }
 
-var file_api_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
+var file_api_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
 var file_api_v1_agent_proto_goTypes = []any{
 	(*AgentCalls)(nil),            // 0: tender.v1.AgentCalls
 	(*AgentCall)(nil),             // 1: tender.v1.AgentCall
@@ -2754,31 +2832,32 @@ var file_api_v1_agent_proto_goTypes = []any{
 	(*VolumeDone)(nil),            // 16: tender.v1.VolumeDone
 	(*AgentEvents)(nil),           // 17: tender.v1.AgentEvents
 	(*AgentEvent)(nil),            // 18: tender.v1.AgentEvent
-	(*AgentRegistered)(nil),       // 19: tender.v1.AgentRegistered
-	(*Reported)(nil),              // 20: tender.v1.Reported
-	(*LaunchTask)(nil),            // 21: tender.v1.LaunchTask
-	(*LaunchGroup)(nil),           // 22: tender.v1.LaunchGroup
-	(*KillTask)(nil),              // 23: tender.v1.KillTask
-	(*AcknowledgeStatus)(nil),     // 24: tender.v1.AcknowledgeStatus
-	(*ShutdownAgentExecutor)(nil), // 25: tender.v1.ShutdownAgentExecutor
-	(*MessageToExecutor)(nil),     // 26: tender.v1.MessageToExecutor
-	(*RemoveFramework)(nil),       // 27: tender.v1.RemoveFramework
-	(*Drain)(nil),                 // 28: tender.v1.Drain
-	(*AgentGone)(nil),             // 29: tender.v1.AgentGone
-	(*CreateVolume)(nil),          // 30: tender.v1.CreateVolume
-	(*DestroyVolume)(nil),         // 31: tender.v1.DestroyVolume
-	(*AgentPong)(nil),             // 32: tender.v1.AgentPong
-	(*Status)(nil),                // 33: tender.v1.Status
-	(*Agent)(nil),                 // 34: tender.v1.Agent
-	(*Term)(nil),                  // 35: tender.v1.Term
-	(*Resource)(nil),              // 36: tender.v1.Resource
-	(*Task)(nil),                  // 37: tender.v1.Task
-	(*timestamppb.Timestamp)(nil), // 38: google.protobuf.Timestamp
-	(*Executor)(nil),              // 39: tender.v1.Executor
-	(*Framework)(nil),             // 40: tender.v1.Framework
-	(*Usage)(nil),                 // 41: tender.v1.Usage
-	(*durationpb.Duration)(nil),   // 42: google.protobuf.Duration
-	(Reason)(0),                   // 43: tender.v1.Reason
+	(*EndTickets)(nil),            // 19: tender.v1.EndTickets
+	(*AgentRegistered)(nil),       // 20: tender.v1.AgentRegistered
+	(*Reported)(nil),              // 21: tender.v1.Reported
+	(*LaunchTask)(nil),            // 22: tender.v1.LaunchTask
+	(*LaunchGroup)(nil),           // 23: tender.v1.LaunchGroup
+	(*KillTask)(nil),              // 24: tender.v1.KillTask
+	(*AcknowledgeStatus)(nil),     // 25: tender.v1.AcknowledgeStatus
+	(*ShutdownAgentExecutor)(nil), // 26: tender.v1.ShutdownAgentExecutor
+	(*MessageToExecutor)(nil),     // 27: tender.v1.MessageToExecutor
+	(*RemoveFramework)(nil),       // 28: tender.v1.RemoveFramework
+	(*Drain)(nil),                 // 29: tender.v1.Drain
+	(*AgentGone)(nil),             // 30: tender.v1.AgentGone
+	(*CreateVolume)(nil),          // 31: tender.v1.CreateVolume
+	(*DestroyVolume)(nil),         // 32: tender.v1.DestroyVolume
+	(*AgentPong)(nil),             // 33: tender.v1.AgentPong
+	(*Status)(nil),                // 34: tender.v1.Status
+	(*Agent)(nil),                 // 35: tender.v1.Agent
+	(*Term)(nil),                  // 36: tender.v1.Term
+	(*Resource)(nil),              // 37: tender.v1.Resource
+	(*Task)(nil),                  // 38: tender.v1.Task
+	(*timestamppb.Timestamp)(nil), // 39: google.protobuf.Timestamp
+	(*Executor)(nil),              // 40: tender.v1.Executor
+	(*Framework)(nil),             // 41: tender.v1.Framework
+	(*Usage)(nil),                 // 42: tender.v1.Usage
+	(*durationpb.Duration)(nil),   // 43: google.protobuf.Duration
+	(Reason)(0),                   // 44: tender.v1.Reason
 }
 var file_api_v1_agent_proto_depIdxs = []int32{
 	1,  // 0: tender.v1.AgentCalls.calls:type_name -> tender.v1.AgentCall
@@ -2786,71 +2865,73 @@ var file_api_v1_agent_proto_depIdxs = []int32{
 	3,  // 2: tender.v1.AgentCall.reregister:type_name -> tender.v1.ReregisterAgent
 	4,  // 3: tender.v1.AgentCall.report:type_name -> tender.v1.AgentReport
 	9,  // 4: tender.v1.AgentCall.heartbeat:type_name -> tender.v1.AgentHeartbeat
-	33, // 5: tender.v1.AgentCall.status:type_name -> tender.v1.Status
+	34, // 5: tender.v1.AgentCall.status:type_name -> tender.v1.Status
 	13, // 6: tender.v1.AgentCall.executor_ended:type_name -> tender.v1.ExecutorEnded
 	14, // 7: tender.v1.AgentCall.message:type_name -> tender.v1.MessageFromExecutor
 	15, // 8: tender.v1.AgentCall.kill_taken:type_name -> tender.v1.KillTaken
 	16, // 9: tender.v1.AgentCall.volume_done:type_name -> tender.v1.VolumeDone
-	34, // 10: tender.v1.RegisterAgent.agent:type_name -> tender.v1.Agent
-	35, // 11: tender.v1.ReregisterAgent.term:type_name -> tender.v1.Term
-	34, // 12: tender.v1.ReregisterAgent.agent:type_name -> tender.v1.Agent
+	35, // 10: tender.v1.RegisterAgent.agent:type_name -> tender.v1.Agent
+	36, // 11: tender.v1.ReregisterAgent.term:type_name -> tender.v1.Term
+	35, // 12: tender.v1.ReregisterAgent.agent:type_name -> tender.v1.Agent
 	5,  // 13: tender.v1.AgentReport.tasks:type_name -> tender.v1.ReportedTask
 	6,  // 14: tender.v1.AgentReport.executors:type_name -> tender.v1.ReportedExecutor
 	7,  // 15: tender.v1.AgentReport.frameworks:type_name -> tender.v1.ReportedFramework
 	8,  // 16: tender.v1.AgentReport.stubs:type_name -> tender.v1.TaskStub
-	36, // 17: tender.v1.AgentReport.volumes:type_name -> tender.v1.Resource
+	37, // 17: tender.v1.AgentReport.volumes:type_name -> tender.v1.Resource
 	10, // 18: tender.v1.AgentReport.usage:type_name -> tender.v1.UsageReport
-	37, // 19: tender.v1.ReportedTask.task:type_name -> tender.v1.Task
-	36, // 20: tender.v1.ReportedTask.resources:type_name -> tender.v1.Resource
-	33, // 21: tender.v1.ReportedTask.status:type_name -> tender.v1.Status
-	35, // 22: tender.v1.ReportedTask.launch_term:type_name -> tender.v1.Term
-	38, // 23: tender.v1.ReportedTask.launched_at:type_name -> google.protobuf.Timestamp
-	39, // 24: tender.v1.ReportedExecutor.executor:type_name -> tender.v1.Executor
-	36, // 25: tender.v1.ReportedExecutor.resources:type_name -> tender.v1.Resource
-	40, // 26: tender.v1.ReportedFramework.framework:type_name -> tender.v1.Framework
-	33, // 27: tender.v1.TaskStub.status:type_name -> tender.v1.Status
-	38, // 28: tender.v1.TaskStub.launched_at:type_name -> google.protobuf.Timestamp
+	38, // 19: tender.v1.ReportedTask.task:type_name -> tender.v1.Task
+	37, // 20: tender.v1.ReportedTask.resources:type_name -> tender.v1.Resource
+	34, // 21: tender.v1.ReportedTask.status:type_name -> tender.v1.Status
+	36, // 22: tender.v1.ReportedTask.launch_term:type_name -> tender.v1.Term
+	39, // 23: tender.v1.ReportedTask.launched_at:type_name -> google.protobuf.Timestamp
+	40, // 24: tender.v1.ReportedExecutor.executor:type_name -> tender.v1.Executor
+	37, // 25: tender.v1.ReportedExecutor.resources:type_name -> tender.v1.Resource
+	41, // 26: tender.v1.ReportedFramework.framework:type_name -> tender.v1.Framework
+	34, // 27: tender.v1.TaskStub.status:type_name -> tender.v1.Status
+	39, // 28: tender.v1.TaskStub.launched_at:type_name -> google.protobuf.Timestamp
 	10, // 29: tender.v1.AgentHeartbeat.usage:type_name -> tender.v1.UsageReport
-	41, // 30: tender.v1.UsageReport.total:type_name -> tender.v1.Usage
+	42, // 30: tender.v1.UsageReport.total:type_name -> tender.v1.Usage
 	11, // 31: tender.v1.UsageReport.executors:type_name -> tender.v1.ExecutorUsage
 	12, // 32: tender.v1.UsageReport.tasks:type_name -> tender.v1.TaskUsage
-	41, // 33: tender.v1.ExecutorUsage.usage:type_name -> tender.v1.Usage
-	41, // 34: tender.v1.TaskUsage.usage:type_name -> tender.v1.Usage
-	35, // 35: tender.v1.AgentEvents.term:type_name -> tender.v1.Term
+	42, // 33: tender.v1.ExecutorUsage.usage:type_name -> tender.v1.Usage
+	42, // 34: tender.v1.TaskUsage.usage:type_name -> tender.v1.Usage
+	36, // 35: tender.v1.AgentEvents.term:type_name -> tender.v1.Term
 	18, // 36: tender.v1.AgentEvents.events:type_name -> tender.v1.AgentEvent
-	19, // 37: tender.v1.AgentEvent.registered:type_name -> tender.v1.AgentRegistered
-	21, // 38: tender.v1.AgentEvent.launch:type_name -> tender.v1.LaunchTask
-	23, // 39: tender.v1.AgentEvent.kill:type_name -> tender.v1.KillTask
-	24, // 40: tender.v1.AgentEvent.acknowledge:type_name -> tender.v1.AcknowledgeStatus
-	25, // 41: tender.v1.AgentEvent.shutdown_executor:type_name -> tender.v1.ShutdownAgentExecutor
-	26, // 42: tender.v1.AgentEvent.message:type_name -> tender.v1.MessageToExecutor
-	27, // 43: tender.v1.AgentEvent.remove_framework:type_name -> tender.v1.RemoveFramework
-	28, // 44: tender.v1.AgentEvent.drain:type_name -> tender.v1.Drain
-	29, // 45: tender.v1.AgentEvent.gone:type_name -> tender.v1.AgentGone
-	30, // 46: tender.v1.AgentEvent.create_volume:type_name -> tender.v1.CreateVolume
-	31, // 47: tender.v1.AgentEvent.destroy_volume:type_name -> tender.v1.DestroyVolume
-	32, // 48: tender.v1.AgentEvent.pong:type_name -> tender.v1.AgentPong
-	20, // 49: tender.v1.AgentEvent.reported:type_name -> tender.v1.Reported
-	22, // 50: tender.v1.AgentEvent.launch_group:type_name -> tender.v1.LaunchGroup
-	42, // 51: tender.v1.AgentRegistered.heartbeat_interval:type_name -> google.protobuf.Duration
-	42, // 52: tender.v1.AgentRegistered.session_timeout:type_name -> google.protobuf.Duration
-	37, // 53: tender.v1.LaunchTask.task:type_name -> tender.v1.Task
-	36, // 54: tender.v1.LaunchTask.resources:type_name -> tender.v1.Resource
-	36, // 55: tender.v1.LaunchTask.executor_resources:type_name -> tender.v1.Resource
-	40, // 56: tender.v1.LaunchTask.framework:type_name -> tender.v1.Framework
-	21, // 57: tender.v1.LaunchGroup.tasks:type_name -> tender.v1.LaunchTask
-	42, // 58: tender.v1.KillTask.grace:type_name -> google.protobuf.Duration
-	43, // 59: tender.v1.KillTask.reason:type_name -> tender.v1.Reason
-	42, // 60: tender.v1.Drain.grace:type_name -> google.protobuf.Duration
-	36, // 61: tender.v1.CreateVolume.volume:type_name -> tender.v1.Resource
-	42, // 62: tender.v1.AgentPong.return_within:type_name -> google.protobuf.Duration
-	0,  // 63: tender.v1.AgentService.Session:input_type -> tender.v1.AgentCalls
-	17, // 64: tender.v1.AgentService.Session:output_type -> tender.v1.AgentEvents
-	64, // [64:65] is the sub-list for method output_type
-	63, // [63:64] is the sub-list for method input_type
-	63, // [63:63] is the sub-list for extension type_name
-	63, // [63:63] is the sub-list for extension extendee
-	0,  // [0:63] is the sub-list for field type_name
+	20, // 37: tender.v1.AgentEvent.registered:type_name -> tender.v1.AgentRegistered
+	22, // 38: tender.v1.AgentEvent.launch:type_name -> tender.v1.LaunchTask
+	24, // 39: tender.v1.AgentEvent.kill:type_name -> tender.v1.KillTask
+	25, // 40: tender.v1.AgentEvent.acknowledge:type_name -> tender.v1.AcknowledgeStatus
+	26, // 41: tender.v1.AgentEvent.shutdown_executor:type_name -> tender.v1.ShutdownAgentExecutor
+	27, // 42: tender.v1.AgentEvent.message:type_name -> tender.v1.MessageToExecutor
+	28, // 43: tender.v1.AgentEvent.remove_framework:type_name -> tender.v1.RemoveFramework
+	29, // 44: tender.v1.AgentEvent.drain:type_name -> tender.v1.Drain
+	30, // 45: tender.v1.AgentEvent.gone:type_name -> tender.v1.AgentGone
+	31, // 46: tender.v1.AgentEvent.create_volume:type_name -> tender.v1.CreateVolume
+	32, // 47: tender.v1.AgentEvent.destroy_volume:type_name -> tender.v1.DestroyVolume
+	33, // 48: tender.v1.AgentEvent.pong:type_name -> tender.v1.AgentPong
+	21, // 49: tender.v1.AgentEvent.reported:type_name -> tender.v1.Reported
+	23, // 50: tender.v1.AgentEvent.launch_group:type_name -> tender.v1.LaunchGroup
+	19, // 51: tender.v1.AgentEvent.end_tickets:type_name -> tender.v1.EndTickets
+	39, // 52: tender.v1.EndTickets.until:type_name -> google.protobuf.Timestamp
+	43, // 53: tender.v1.AgentRegistered.heartbeat_interval:type_name -> google.protobuf.Duration
+	43, // 54: tender.v1.AgentRegistered.session_timeout:type_name -> google.protobuf.Duration
+	38, // 55: tender.v1.LaunchTask.task:type_name -> tender.v1.Task
+	37, // 56: tender.v1.LaunchTask.resources:type_name -> tender.v1.Resource
+	37, // 57: tender.v1.LaunchTask.executor_resources:type_name -> tender.v1.Resource
+	41, // 58: tender.v1.LaunchTask.framework:type_name -> tender.v1.Framework
+	22, // 59: tender.v1.LaunchGroup.tasks:type_name -> tender.v1.LaunchTask
+	43, // 60: tender.v1.KillTask.grace:type_name -> google.protobuf.Duration
+	44, // 61: tender.v1.KillTask.reason:type_name -> tender.v1.Reason
+	43, // 62: tender.v1.Drain.grace:type_name -> google.protobuf.Duration
+	37, // 63: tender.v1.CreateVolume.volume:type_name -> tender.v1.Resource
+	43, // 64: tender.v1.AgentPong.return_within:type_name -> google.protobuf.Duration
+	0,  // 65: tender.v1.AgentService.Session:input_type -> tender.v1.AgentCalls
+	17, // 66: tender.v1.AgentService.Session:output_type -> tender.v1.AgentEvents
+	66, // [66:67] is the sub-list for method output_type
+	65, // [65:66] is the sub-list for method input_type
+	65, // [65:65] is the sub-list for extension type_name
+	65, // [65:65] is the sub-list for extension extendee
+	0,  // [0:65] is the sub-list for field type_name
 }
 
 func init() { file_api_v1_agent_proto_init() }
@@ -2885,6 +2966,7 @@ func file_api_v1_agent_proto_init() {
 		(*AgentEvent_Pong)(nil),
 		(*AgentEvent_Reported)(nil),
 		(*AgentEvent_LaunchGroup)(nil),
+		(*AgentEvent_EndTickets)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -2892,7 +2974,7 @@ func file_api_v1_agent_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_v1_agent_proto_rawDesc), len(file_api_v1_agent_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   33,
+			NumMessages:   34,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1,8 +1,11 @@
 package cli_test
 
 import (
+	"errors"
 	"io"
+	"io/fs"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -149,6 +152,69 @@ func TestTicketsOpenTasksAtTheirAgents(t *testing.T) {
 		}
 	}
 	c.must("kill", "host")
+}
+
+// TestWhoIsRevokedOrGoneIsOut: a command and an output that somebody has opened at an agent end when he is revoked, and an agent
+// that was marked gone or removed ends and comes back by no copy of its certificate.
+func TestWhoIsRevokedOrGoneIsOut(t *testing.T) {
+	c := startTrusted(t)
+	agents := map[string]*proc{}
+	for _, name := range []string{"a1", "a2"} {
+		agents[name] = launch(t, c.env, true, []string{"agent", "--data-dir", c.folder(name), "--http-port", strconv.Itoa(freePort(t)), "--hostname", name,
+			"--resources", "cpus:2;mem:500;disk:100", "--join", c.must("token", "create", "agent"), "--master", c.masters[0]})
+	}
+	until(t, "two agents", func() bool { return len(get(t, c.env, "agents", "--state", "RUNNING").Items) == 2 })
+	start(t, c.env, "run", "--name", "host", "--", "sh", "-c", "echo awake; exec sleep 1000").await("awake")
+
+	vic := c.person("vic")
+	output := start(t, vic, "logs", "-f", "host")
+	output.await("awake")
+	command := start(t, vic, "exec", "host", "--", "sh", "-c", "echo inside; exec sleep 1000")
+	command.await("inside")
+	c.must("revoke", "vic", "--why", "he left", "--force")
+	for name, one := range map[string]*proc{"logs": output, "exec": command} {
+		if code := one.wait(); code == 0 || !strings.Contains(one.stderr.String(), "revoked") {
+			t.Errorf("%s ends with exit code %d, %q", name, code, one.stderr.String())
+		}
+	}
+	c.must("kill", "host")
+
+	for name, args := range map[string][]string{"a1": {"gone", "a1", "--force"}, "a2": {"remove", "a2", "--force"}} {
+		stolen, err := trust.ReadPass(filepath.Join(c.folder(name), "certificate.pem"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.must(args...)
+		agents[name].await("its certificate counts no more")
+		if code := agents[name].wait(); code == 0 {
+			t.Errorf("agent %s ends as if all were well", name)
+		}
+		if _, err := os.Stat(filepath.Join(c.folder(name), "certificate.pem")); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("agent %s keeps its certificate: %v", name, err)
+		}
+		err = c.renew(stolen)
+		if api.KindOf(err) != api.Denied {
+			t.Errorf("the certificate of agent %s is renewed: %v", name, err)
+		}
+	}
+}
+
+// renew asks for another certificate in the name of who has the pass.
+func (c *trusted) renew(pass *trust.Pass) error {
+	c.t.Helper()
+	conn, err := transport.Connect(c.masters[0], trust.NewHolder(pass).Dialer(dialTCP, trust.Master))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer conn.Close()
+	request, err := pass.Request()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	if _, err = apiv1.NewTrustServiceClient(conn).Sign(c.t.Context(), &apiv1.SignRequest{Request: request}); err != nil {
+		return wire.Error(err)
+	}
+	return nil
 }
 
 func askForTicket(t *testing.T, operator apiv1.OperatorServiceClient, action string, task api.TaskRef) error {

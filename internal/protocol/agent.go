@@ -165,6 +165,10 @@ type (
 		Masters      []string
 		ReturnWithin time.Duration // how far the agents spread their return, if that has changed
 	}
+	EndTickets struct {
+		Principal string
+		Until     time.Time // when those that are over were signed
+	}
 )
 
 func (AgentRegistered) agentEvent()       {}
@@ -180,6 +184,7 @@ func (Drain) agentEvent()                 {}
 func (AgentGone) agentEvent()             {}
 func (CreateVolume) agentEvent()          {}
 func (DestroyVolume) agentEvent()         {}
+func (EndTickets) agentEvent()            {}
 func (AgentPong) agentEvent()             {}
 
 // AgentEvents is a batch of one term and one session.

@@ -3,7 +3,7 @@
 //
 // A ticket is a JSON web token that a master signs with the key of its own certificate, which goes with it: an agent knows
 // it by the roots by which it knows masters on connections. So there is no other key to hand out, to keep or to change: a
-// master's lives for a day, in memory. A ticket is of use only to whom it names, on a connection that proves that.
+// master's lives for a day, in memory. A ticket is of use only to whom it names, on a connection that proves that (R47).
 //
 // The package knows nothing of grants: whoever signs has looked at them.
 package ticket
@@ -40,6 +40,8 @@ type Ticket struct {
 	Agent api.AgentID // where
 	// Task is what may be looked into: without a task ID all of the framework there, and empty the agent itself.
 	Task api.TaskRef
+	// Signed is when the leader has signed it, by its clock; set by [Read].
+	Signed time.Time
 }
 
 // claims are a ticket in a JSON web token.
@@ -91,11 +93,12 @@ func Read(own *trust.Pass, word string, now time.Time) (Ticket, error) {
 		return Ticket{}, refusal(err, &read, now)
 	}
 	who, err := trust.Parse(read.Subject)
-	if err != nil || len(read.Audience) != 1 {
-		return Ticket{}, denied("the ticket does not say for whom and for which agent it is")
+	if err != nil || len(read.Audience) != 1 || read.NotBefore == nil {
+		return Ticket{}, denied("the ticket does not say for whom, for which agent and from when on it is")
 	}
 	return Ticket{
 		For: who, Opens: read.Opens, Agent: api.AgentID(read.Audience[0]), Task: api.TaskRef{Framework: read.Framework, Task: read.Task},
+		Signed: read.NotBefore.Time,
 	}, nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
+	"time"
 
 	"google.golang.org/grpc/credentials"
 
@@ -15,6 +16,7 @@ import (
 type authInfo struct {
 	credentials.CommonAuthInfo
 	identity trust.Identity
+	signed   time.Time // its certificate
 }
 
 // AuthType is TLS's.
@@ -31,7 +33,7 @@ func (c serverCredentials) ServerHandshake(raw net.Conn) (net.Conn, credentials.
 		_ = raw.Close()
 		return nil, nil, err
 	}
-	info := authInfo{identity: trust.PeerOf(conn)}
+	info := authInfo{identity: trust.PeerOf(conn), signed: trust.SignedAt(conn)}
 	info.SecurityLevel = credentials.PrivacyAndIntegrity
 	return conn, info, nil
 }

@@ -4,6 +4,7 @@ package transport
 import (
 	"context"
 	"net"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
@@ -29,6 +30,16 @@ func Connect(address string, dial trust.Dial, more ...grpc.DialOption) (*grpc.Cl
 func ServerCredentials(holder *trust.Holder, door trust.Door) credentials.TransportCredentials {
 	door.Protocols = []string{"h2"}
 	return serverCredentials{holder.Server(door)}
+}
+
+// SignedAt is when the certificate was signed by which the caller of gRPC is known; zero of one who has shown none.
+func SignedAt(ctx context.Context) time.Time {
+	if from, known := peer.FromContext(ctx); known {
+		if info, ours := from.AuthInfo.(authInfo); ours {
+			return info.signed
+		}
+	}
+	return time.Time{}
 }
 
 // CallerOf is who has made the call of gRPC or HTTP that the context is of; nobody if its connection has shown no certificate.

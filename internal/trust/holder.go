@@ -272,6 +272,28 @@ func onlyURI(certificate *x509.Certificate) *url.URL {
 
 // PeerOf is who is at the other end of a connection, once its handshake is done; [Nobody] of one without certificates.
 func PeerOf(conn net.Conn) Identity {
+	leaf := shownOn(conn)
+	if leaf == nil || len(leaf.URIs) != 1 {
+		return Identity{}
+	}
+	identity, err := FromURI(leaf.URIs[0])
+	if err != nil {
+		return Identity{}
+	}
+	return identity
+}
+
+// SignedAt is when the certificate was signed that the other end of a connection has shown; zero of one without.
+func SignedAt(conn net.Conn) time.Time {
+	leaf := shownOn(conn)
+	if leaf == nil {
+		return time.Time{}
+	}
+	return leaf.NotBefore.Add(clocksApart)
+}
+
+// shownOn is the certificate that the other end of a connection has shown; nil: none.
+func shownOn(conn net.Conn) *x509.Certificate {
 	var state tls.ConnectionState
 	switch conn := conn.(type) {
 	case secured:
@@ -279,12 +301,8 @@ func PeerOf(conn net.Conn) Identity {
 	case *tls.Conn:
 		state = conn.ConnectionState()
 	}
-	if len(state.PeerCertificates) == 0 || len(state.PeerCertificates[0].URIs) != 1 {
-		return Identity{}
+	if len(state.PeerCertificates) == 0 {
+		return nil
 	}
-	identity, err := FromURI(state.PeerCertificates[0].URIs[0])
-	if err != nil {
-		return Identity{}
-	}
-	return identity
+	return state.PeerCertificates[0]
 }

@@ -71,6 +71,8 @@ func agentEventToProto(event protocol.AgentEvent) *apiv1.AgentEvent {
 		m.Event = &apiv1.AgentEvent_CreateVolume{CreateVolume: &apiv1.CreateVolume{Volume: ResourceToProto(event.Volume)}}
 	case protocol.DestroyVolume:
 		m.Event = &apiv1.AgentEvent_DestroyVolume{DestroyVolume: &apiv1.DestroyVolume{Volume: clean(event.Volume)}}
+	case protocol.EndTickets:
+		m.Event = &apiv1.AgentEvent_EndTickets{EndTickets: &apiv1.EndTickets{Principal: clean(event.Principal), Until: TimeToProto(event.Until)}}
 	case protocol.AgentPong:
 		m.Event = &apiv1.AgentEvent_Pong{Pong: &apiv1.AgentPong{Masters: Texts(event.Masters), ReturnWithin: DurationToProto(event.ReturnWithin)}}
 	}
@@ -115,6 +117,8 @@ func agentEventFromProto(m *apiv1.AgentEvent) protocol.AgentEvent {
 		return protocol.CreateVolume{Volume: readResource(event.CreateVolume.GetVolume())}
 	case *apiv1.AgentEvent_DestroyVolume:
 		return protocol.DestroyVolume{Volume: api.VolumeID(event.DestroyVolume.GetVolume())}
+	case *apiv1.AgentEvent_EndTickets:
+		return protocol.EndTickets{Principal: event.EndTickets.GetPrincipal(), Until: c.time("", event.EndTickets.GetUntil())}
 	case *apiv1.AgentEvent_Pong:
 		return protocol.AgentPong{Masters: event.Pong.GetMasters(), ReturnWithin: c.duration("the time to return within", event.Pong.GetReturnWithin())}
 	}

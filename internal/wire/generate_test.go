@@ -484,6 +484,7 @@ func (g gen) agentEvents() []func() protocol.AgentEvent {
 		func() protocol.AgentEvent { return protocol.AgentGone{Why: g.text()} },
 		func() protocol.AgentEvent { return protocol.CreateVolume{Volume: g.resource()} },
 		func() protocol.AgentEvent { return protocol.DestroyVolume{Volume: api.VolumeID(g.id())} },
+		func() protocol.AgentEvent { return protocol.EndTickets{Principal: g.text(), Until: g.time()} },
 		func() protocol.AgentEvent { return protocol.AgentPong{ReturnWithin: g.duration()} },
 	}
 }

@@ -185,6 +185,7 @@ func (r *agents) openAgent(l *link, a *agent, g greeting) {
 		SessionTimeout:    r.config.SessionTimeout,
 		Masters:           r.masters(),
 	})
+	r.repeatRevoked(a)
 	r.info("agent registered", field("agent", a.id), field("host", a.info.Hostname))
 	if g.first { // it never had an ID, so it can't have tasks
 		r.inventory.warnOfOthers(a)
@@ -356,4 +357,25 @@ func (r *agents) agentDue(a *agent) {
 func sameAgent(a, b api.Agent) bool {
 	return a.ID == b.ID && a.Hostname == b.Hostname && a.Resources.Equal(b.Resources) && maps.Equal(a.Attributes, b.Attributes) &&
 		a.Region == b.Region && a.Zone == b.Zone && a.Address == b.Address && a.Version == b.Version
+}
+
+// endTickets tells the agents that what was signed for a principal so far opens nothing any more, and ends what it has
+// opened: something was taken from the principal, or all. Who still may comes back with another ticket. (R47)
+func (r *agents) endTickets(principal string) {
+	for _, id := range sortedKeys(r.agentByID) {
+		r.tellAgent(r.agentByID[id], protocol.EndTickets{Principal: principal, Until: r.now})
+	}
+}
+
+// revokedToldFor is how long agents that come back are told of one that was revoked: certificates of frameworks and
+// people end in a day.
+const revokedToldFor = 25 * time.Hour
+
+// repeatRevoked tells an agent what it may have missed.
+func (r *agents) repeatRevoked(a *agent) {
+	for _, name := range sortedKeys(r.registry.Principals) {
+		if revoked := r.registry.Principals[name].Revoked; !revoked.IsZero() && r.now.Sub(revoked) < revokedToldFor {
+			r.tellAgent(a, protocol.EndTickets{Principal: name, Until: revoked})
+		}
+	}
 }

@@ -3,6 +3,7 @@ package core_test
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
@@ -202,6 +203,8 @@ func (w *world) toAgent(effect core.ToAgent) {
 	}
 	switch event := effect.Event.(type) {
 	case protocol.AgentPong:
+	case protocol.EndTickets:
+		w.say("%s <- tickets of %s are over that were signed until %s", a.name, event.Principal, event.Until.UTC().Format(time.RFC3339))
 	case protocol.AgentRegistered:
 		a.info.ID, a.session, a.term = event.Agent, effect.Session, w.term
 		w.alias(string(event.Agent), a.name)

@@ -226,10 +226,14 @@ func (c *Core) applied(change registry.Change, result registry.Result) {
 		c.operations.limits.roleChanged(change.Role)
 	case registry.Expire:
 		c.agents.goneForgotten()
+	case registry.TakeGrant:
+		c.agents.endTickets(change.Principal)
+	case registry.RevokePrincipal:
+		c.agents.endTickets(change.Principal)
 	case registry.BeginReceipts:
 		c.receiptsBegun()
 	case registry.Bootstrap, registry.RaiseEpoch, registry.RaiseFormat, registry.CheckHash, registry.PutEntry, registry.DeleteEntry,
-		registry.Grant, registry.TakeGrant, registry.RevokePrincipal,
+		registry.Grant,
 		registry.CreateToken, registry.UseToken, registry.RevokeToken, registry.RotateAuthority: // of no room
 	}
 }

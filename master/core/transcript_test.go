@@ -481,6 +481,12 @@ func (w *world) verbOfOperators(verb string, args transcript.Line) bool {
 		w.by.Own = args.Named["own"] == "yes"
 	case "operator-kill":
 		w.request(core.KillTask{Task: w.said(args.Word(0)), Grace: spanOf(args, "grace")})
+	case "grant":
+		w.request(core.GrantTo{Principal: args.Word(0), Grant: rights.Grant{Verb: rights.Verb(args.Word(1))}})
+	case "take":
+		w.request(core.TakeFrom{Principal: args.Word(0), Grant: rights.Grant{Verb: rights.Verb(args.Word(1))}})
+	case "revoke":
+		w.request(core.RevokePrincipal{Principal: args.Word(0), Why: "left"})
 	case "operator-remove":
 		w.request(core.RemoveFramework{Framework: w.said(args.Word(0)), Force: args.Named["force"] == "yes"})
 	case "mark":

@@ -49,6 +49,17 @@ func (change AdmitAgent) apply(s *State, at time.Time) Result {
 	return Result{Agent: change.Agent.ID}
 }
 
+// IsNew says whether an agent that comes by the nonce, and says that it has the ID, would be admitted as one that was never
+// here: nobody has come by the nonce that is remembered, and the ID was never given out. A registry that was restored has
+// forgotten some that were (R37), so of those it says no.
+func (s *State) IsNew(nonce api.Nonce, id api.AgentID) bool {
+	if _, known := s.AgentOf(nonce); known {
+		return false
+	}
+	n, err := number(string(id), "agent")
+	return id == "" || err == nil && n >= max(s.NextAgent, 1) && s.Epoch == 0
+}
+
 func (s *State) takeAgentNumber(id api.AgentID) *Result {
 	n, err := number(string(id), "agent")
 	if err != nil {

@@ -161,7 +161,10 @@ func (r *Registrar) refuseRevoked(identity trust.Identity) (err error) {
 				err = api.E(op, api.Denied, identity.Name, fmt.Errorf("the principal was revoked: %s", principal.Why))
 			}
 		case trust.Agent:
-			if id, known := s.AgentOf(api.Nonce(identity.Name)); known && s.Agents[id].Marks.Has(api.MarkGone) {
+			switch id, known := s.AgentOf(api.Nonce(identity.Name)); {
+			case !known:
+				err = api.E(op, api.Denied, identity.Name, errors.New("no agent is known by this certificate: it was removed, or has not come yet"))
+			case s.Agents[id].Marks.Has(api.MarkGone):
 				err = api.E(op, api.Denied, identity.Name, fmt.Errorf("agent %s was marked gone", id))
 			}
 		case trust.Nobody, trust.Master:

@@ -208,6 +208,8 @@ func TestWhoCountsNoMoreGetsNoCertificate(t *testing.T) {
 	d.state.Apply(registry.Command{At: time.Now(), Change: registry.MarkAgent{ID: admitted.Agent, Set: api.MarkGone}})
 	d.denied("a revoked principal", d.renew(etl))
 	d.denied("an agent that is gone", d.renew(agent))
+	d.state.Apply(registry.Command{At: time.Now(), Change: registry.RemoveAgent{ID: admitted.Agent}})
+	d.denied("an agent that is forgotten", d.renew(agent))
 	_, err = d.join(token, "", trust.NewPass())
 	d.denied("a revoked principal by its token", err)
 }

@@ -1,0 +1,104 @@
+package visitors_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tenderhq/tender/agent/visitors"
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/rights"
+	"github.com/tenderhq/tender/internal/ticket"
+	"github.com/tenderhq/tender/internal/trust"
+)
+
+// house is an agent and the master that signs for it.
+type house struct {
+	t             *testing.T
+	agent, master *trust.Pass
+	visitors      visitors.Visitors
+}
+
+func newHouse(t *testing.T) *house {
+	t.Helper()
+	authority, err := trust.NewKey().Authority()
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &house{t: t}
+	for kind, pass := range map[trust.Kind]**trust.Pass{trust.Agent: &h.agent, trust.Master: &h.master} {
+		if *pass, err = authority.Issue(trust.Identity{Kind: kind, Name: "n"}, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return h
+}
+
+func (h *house) wanted(who string) ticket.Ticket {
+	return ticket.Ticket{
+		For: trust.Identity{Cluster: h.master.Identity().Cluster, Kind: trust.Person, Name: who}, Opens: rights.TicketToExec,
+		Agent: "a1", Task: api.TaskRef{Framework: "f1", Task: "t1"},
+	}
+}
+
+// enter comes with a ticket that was signed at a moment.
+func (h *house) enter(who string, signed time.Time) (context.Context, func(), error) {
+	h.t.Helper()
+	word, err := ticket.Sign(h.master, h.wanted(who), signed)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	r := httptest.NewRequest(http.MethodPost, "/", nil)
+	trust.ShowTicket(r, word)
+	return h.visitors.Enter(r, h.agent, h.wanted(who))
+}
+
+// Who was revoked is shown out at once, and the tickets that he still has open nothing; others stay, and so does whoever comes
+// with a ticket of later.
+func TestWhoseTicketsAreOverIsShownOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t)
+		signed := time.Now()
+		stay := map[string]context.Context{}
+		for _, who := range []string{"ann", "bob"} {
+			ctx, leave, err := h.enter(who, signed)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer leave()
+			stay[who] = ctx
+		}
+		<-time.After(time.Minute) // in the bubble's time
+		h.visitors.End("ann", time.Now())
+		if cause := context.Cause(stay["ann"]); !api.Is(cause, api.Denied) || !strings.Contains(cause.Error(), "revoked") {
+			t.Errorf("ann's visit ended with %v", cause)
+		}
+		if stay["bob"].Err() != nil {
+			t.Error("bob was shown out")
+		}
+		if _, _, err := h.enter("ann", signed); !api.Is(err, api.Denied) || !strings.Contains(err.Error(), "revoked") {
+			t.Errorf("ann comes back by the ticket that she has: %v", err)
+		}
+		h.visitors.End("ann", signed) // a second copy, of before, changes nothing
+		if _, _, err := h.enter("ann", signed.Add(30*time.Second)); err == nil {
+			t.Error("an older end has taken the place of a newer one")
+		}
+		<-time.After(2 * time.Second)
+		if _, leave, err := h.enter("ann", time.Now()); err != nil {
+			t.Errorf("ann, who may again, is refused: %v", err)
+		} else {
+			leave()
+		}
+	})
+}
+
+func TestWithoutATicketNobodyEnters(t *testing.T) {
+	h := newHouse(t)
+	if _, _, err := h.visitors.Enter(httptest.NewRequest(http.MethodGet, "/", nil), h.agent, h.wanted("ann")); !api.Is(err, api.Denied) {
+		t.Errorf("%v", err)
+	}
+}
