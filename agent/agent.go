@@ -174,7 +174,8 @@ func (a *Agent) openAll() error {
 	if a.config.Store == nil {
 		a.config.Store = checkpoint.NewDisk(checkpoint.Config{Folder: a.config.DataDir, BootID: a.config.BootID})
 	}
-	if err := errors.Join(a.openCells(), a.listeners.open(a.config, a.folder, a.welcomes)); err != nil {
+	audit := a.readers.visitors.OpenAudit(a.config.AuditLog, a.config.DataDir, a.log)
+	if err := errors.Join(audit, a.openCells(), a.listeners.open(a.config, a.folder, a.welcomes)); err != nil {
 		return err
 	}
 	if shortcomings != "" {
@@ -205,7 +206,7 @@ func (a *Agent) openCells() (err error) {
 }
 
 func (a *Agent) closeAll() error {
-	err := errors.Join(a.listeners.close(), a.cells.Close())
+	err := errors.Join(a.listeners.close(), a.cells.Close(), a.readers.visitors.CloseAudit())
 	if a.config.Store != nil {
 		err = errors.Join(err, a.config.Store.Close())
 	}

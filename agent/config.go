@@ -99,6 +99,9 @@ type Programs struct {
 	Enter []string
 	// ExecMax is how many commands may run inside tasks at a time. Default 0: none.
 	ExecMax int
+	// AuditLog is the file that takes a line of JSON for each of these commands, and for what was denied to somebody who is
+	// known; "-" is standard output, "off" none. Default: audit.log in DataDir.
+	AuditLog string
 }
 
 // Users says as whom tasks run, and what is fetched for them.

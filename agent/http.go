@@ -20,6 +20,7 @@ import (
 	"github.com/tenderhq/tender/agent/files"
 	"github.com/tenderhq/tender/agent/inside"
 	"github.com/tenderhq/tender/agent/tail"
+	"github.com/tenderhq/tender/agent/visitors"
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/rights"
 	"github.com/tenderhq/tender/internal/ticket"
@@ -111,10 +112,12 @@ func (a *Agent) routes() map[string]http.HandlerFunc {
 // ticket, with which the leader says that whoever shows it has one.
 func (a *Agent) guarded(call string, serve http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		ctx, leave, err := a.admit(call, r)
+		caller, identity := a.callerOf(r)
+		r = r.WithContext(visitors.With(r.Context(), caller, call))
+		ctx, leave, err := a.admit(call, r, caller, identity)
 		if err != nil {
 			a.metrics.denied.Add(1)
-			a.config.Logger.Warn().Str("call", call).Str("from", r.RemoteAddr).Err(err).Msg("call denied")
+			a.readers.visitors.NoteDenied(r, err)
 			answer(w, err)
 			return
 		}
@@ -123,15 +126,20 @@ func (a *Agent) guarded(call string, serve http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-func (a *Agent) admit(call string, r *http.Request) (ctx context.Context, leave func(), err error) {
+// callerOf is who asks.
+func (a *Agent) callerOf(r *http.Request) (rights.Caller, trust.Identity) {
+	identify := a.identify()
+	if identify == nil {
+		return rights.Caller{Kind: rights.Anybody}, trust.Identity{}
+	}
+	identity := identify(r.Context())
+	return rights.Caller{Kind: rights.Kind(identity.Kind.String()), Name: identity.Name}, identity
+}
+
+func (a *Agent) admit(call string, r *http.Request, caller rights.Caller, who trust.Identity) (ctx context.Context, leave func(), err error) {
 	row, known := rights.RowOf(call)
 	if !known {
 		row = rights.Row{Call: call}
-	}
-	caller, identity := rights.Caller{Kind: rights.Anybody}, trust.Identity{}
-	if identify := a.identify(); identify != nil {
-		identity = identify(r.Context())
-		caller = rights.Caller{Kind: rights.Kind(identity.Kind.String()), Name: identity.Name}
 	}
 	_, denied := rights.Decide(row, caller)
 	switch {
@@ -140,7 +148,7 @@ func (a *Agent) admit(call string, r *http.Request) (ctx context.Context, leave 
 	case row.Ticket == "":
 		return nil, nil, denied
 	}
-	return a.admitByTicket(r, row.Ticket, identity)
+	return a.admitByTicket(r, row.Ticket, who)
 }
 
 // admitByTicket lets in who shows a ticket of the leader that opens what is asked for.
@@ -423,8 +431,10 @@ func (a *Agent) serveExec(w http.ResponseWriter, r *http.Request) {
 		answer(w, api.E("agent.exec", api.NotFound, reader.task.String(), errors.New("the task does not run; only beside one that does can a command be run")))
 		return
 	}
-	a.log.Info().Stringer("task", reader.task).Str("from", r.RemoteAddr).Msg("a command is run inside a task")
-	if err := a.exec.Serve(w, r, inside.Session{Target: reader.view.Process, Sandbox: reader.view.Sandbox, Over: reader.over}); err != nil {
+	note := func(command inside.Command, ended *inside.End) {
+		a.readers.visitors.NoteCommand(r, visitors.Command{Task: reader.task, Argv: command.Argv}, ended)
+	}
+	if err := a.exec.Serve(w, r, inside.Session{Target: reader.view.Process, Sandbox: reader.view.Sandbox, Over: reader.over, Note: note}); err != nil {
 		answer(w, err)
 	}
 }

@@ -277,7 +277,7 @@ func (u *URI) check() error {
 		return fmt.Errorf("a URI has no source")
 	}
 	for _, word := range []string{u.Source, u.Name, u.SHA256} {
-		if err := checkWord("URI "+u.Source, word); err != nil {
+		if err := checkWord("URI "+u.Redacted(), word); err != nil {
 			return err
 		}
 	}
@@ -289,9 +289,9 @@ func (u *URI) check() error {
 	remote := strings.HasPrefix(u.Source, "http://") || strings.HasPrefix(u.Source, "https://")
 	switch {
 	case u.SHA256 == "" && remote:
-		return fmt.Errorf("URI %s has no sha256; what comes over the network needs one", u.Source)
+		return fmt.Errorf("URI %s has no sha256; what comes over the network needs one", u.Redacted())
 	case u.SHA256 != "" && (len(u.SHA256) != 64 || strings.Trim(u.SHA256, "0123456789abcdef") != ""):
-		return fmt.Errorf("URI %s: sha256 %q is not 64 lower-case hexadecimal digits", u.Source, u.SHA256)
+		return fmt.Errorf("URI %s: sha256 %q is not 64 lower-case hexadecimal digits", u.Redacted(), u.SHA256)
 	}
 	return nil
 }

@@ -74,10 +74,19 @@ func (f Fetcher) Fetch(ctx context.Context, sandbox *os.Root, uris []api.URI) er
 func (f Fetcher) all(ctx context.Context, sandbox *os.Root, uris []api.URI) error {
 	for _, uri := range uris {
 		if err := f.one(ctx, sandbox, uri); err != nil {
-			return fmt.Errorf("fetching %s: %w", uri.Source, err)
+			return fmt.Errorf("fetching %s: %w", uri.Redacted(), withoutAddress(err))
 		}
 	}
 	return nil
+}
+
+// withoutAddress is what an error of the network or of a wrong address says, without the address: it may hold secrets, and
+// so may the one to which a server has sent us on.
+func withoutAddress(err error) error {
+	if told := (*url.Error)(nil); errors.As(err, &told) {
+		return told.Err
+	}
+	return err
 }
 
 func (f Fetcher) one(ctx context.Context, root *os.Root, uri api.URI) error {

@@ -40,6 +40,8 @@ type Session struct {
 	Sandbox string
 	// Over is closed when the task has ended.
 	Over <-chan struct{}
+	// Note, if set, hears what is about to run, and then how it has ended.
+	Note func(command Command, ended *End)
 }
 
 // Passed are the signals that a helper passes on to its command.
@@ -55,13 +57,22 @@ const killPatience = 10 * time.Second
 func (s *Session) Serve(ctx context.Context, from io.Reader, to io.Writer) error {
 	out := NewWriter(to)
 	command, err := readCommand(from)
+	end := End{}
 	if err == nil {
-		err = s.run(ctx, command, from, out)
+		s.note(command, nil)
+		end, err = s.run(ctx, command, from, out)
 	}
 	if err != nil {
-		return errors.Join(err, out.WriteJSON(FrameEnd, End{Code: 1, Why: err.Error()}))
+		end = End{Code: 1, Why: err.Error()}
 	}
-	return nil
+	s.note(command, &end)
+	return errors.Join(err, out.WriteJSON(FrameEnd, end))
+}
+
+func (s *Session) note(command Command, ended *End) {
+	if s.Note != nil && len(command.Argv) > 0 {
+		s.Note(command, ended)
+	}
 }
 
 func readCommand(from io.Reader) (command Command, err error) {
@@ -81,16 +92,16 @@ func readCommand(from io.Reader) (command Command, err error) {
 	return command, nil
 }
 
-func (s *Session) run(ctx context.Context, command Command, from io.Reader, out *Writer) error {
+func (s *Session) run(ctx context.Context, command Command, from io.Reader, out *Writer) (End, error) {
 	entry, err := look(s.Target)
 	if err != nil {
-		return err
+		return End{}, err
 	}
 	entry.prepare(s.Sandbox, command)
 	r := &running{out: out, own: make(chan struct{})}
 	defer r.closeAll()
 	if err := r.start(s.Enter, entry, command); err != nil {
-		return err
+		return End{}, err
 	}
 	return r.toEnd(ctx, s.Over, from)
 }
@@ -208,7 +219,7 @@ var (
 )
 
 // toEnd passes bytes on until the command has ended, or has to.
-func (r *running) toEnd(ctx context.Context, over <-chan struct{}, from io.Reader) error {
+func (r *running) toEnd(ctx context.Context, over <-chan struct{}, from io.Reader) (End, error) {
 	var passing sync.WaitGroup
 	for _, output := range r.outputs {
 		passing.Go(func() { _ = r.out.Copy(output.kind, output.from) }) // a terminal without a process ends with an error
@@ -251,20 +262,20 @@ func (r *running) toEnd(ctx context.Context, over <-chan struct{}, from io.Reade
 	}
 	passing.Wait()
 	if why != nil {
-		return why
+		return End{}, why
 	}
 	end := <-said
 	if end.Error == endedOutside { // a task whose processes are killed at once takes the command along before it has ended
 		select {
 		case <-over:
-			return errTaskEnded
+			return End{}, errTaskEnded
 		case <-time.After(overPatience):
 		}
 	}
 	if end.Error != "" {
-		return errors.New(end.Error)
+		return End{}, errors.New(end.Error)
 	}
-	return r.out.WriteJSON(FrameEnd, End{Code: end.Code})
+	return End{Code: end.Code}, nil
 }
 
 // tellAlive says now and then that the session is there, until its end: a client that has gone away is noticed by that

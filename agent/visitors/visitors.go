@@ -18,8 +18,10 @@ import (
 	"github.com/tenderhq/tender/internal/trust"
 )
 
-// Visitors are those of one agent. The zero value has none.
+// Visitors are those of one agent. The zero value has none, and writes nothing down.
 type Visitors struct {
+	notes notes
+
 	mu     sync.Mutex
 	inside map[*visit]struct{}
 	over   map[string]time.Time // principals, and until when their tickets that are over were signed

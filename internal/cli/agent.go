@@ -33,7 +33,7 @@ type agentFlags struct {
 	taskUser                       string
 	taskUsers                      []string
 	fetchLocal                     bool
-	keepSize, output               string
+	keepSize, output, audit        string
 	walls                          walls.Config
 }
 
@@ -66,6 +66,7 @@ func (a *App) agentCommand() *cobra.Command {
 		"namespaces = these too, none")
 	flags.Int64Var(&f.walls.PidsMax, "task-pids", 4096, "how many processes and threads a task may have that says nothing of it; 0 = any number")
 	flags.BoolVar(&f.walls.HardQuota, "cpu-quota", false, "no task gets more of the processors than it has asked for, also when they lie idle")
+	flags.StringVar(&f.audit, "audit-log", "", "file for a line of JSON per command of 'tender exec' and per denied request; '-' = standard output, 'off' = none (default audit.log in the data folder)")
 	flags.IntVar(&f.execMax, "exec-max", execMaxDefault, "how many commands of 'tender exec' may run at a time; 0 = none")
 	flags.StringVar(&f.taskUser, "task-user", "", "as whom tasks run: a user of this machine, or dynamic = each framework as one of its own "+
 		"(default: dynamic for root where that can be, else nobody; for others: as the agent)")
@@ -143,7 +144,7 @@ func (f agentFlags) config(d *daemon) (agent.Config, error) {
 		Masters: masters, Token: token, DataDir: d.dataDir, Hostname: f.hostname, Bind: d.bind, Port: orNone(f.port), Advertise: d.advertise,
 		Resources: resources, Attributes: f.attributes, Region: f.region, Zone: f.zone,
 		RecoveryTimeout: atOnce(f.recovery), ExecutorTimeout: f.executor, ExecutorIdle: f.idle,
-		Programs: agent.Programs{CommandExecutor: self, Path: f.path, Enter: enterHelper(self), ExecMax: f.execMax},
+		Programs: agent.Programs{CommandExecutor: self, Path: f.path, Enter: enterHelper(self), ExecMax: f.execMax, AuditLog: f.audit},
 		Keep:     agent.Keep{SandboxAge: f.keep, SandboxesMax: f.keepMax, SandboxBytesMax: keepSize, OutputBytesMax: output},
 		Walls:    f.walls,
 		Users:    agent.Users{TaskUser: taskUser, TaskUsers: f.taskUsers, FetchLocal: f.fetchLocal},

@@ -152,6 +152,15 @@ func TestTicketsOpenTasksAtTheirAgents(t *testing.T) {
 		}
 	}
 	c.must("kill", "host")
+	audit, err := os.ReadFile(filepath.Join(c.folder("a1"), "audit.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`"argv":["cat","file"],"exit_code":0`, `"who":"person vic"`, `"result":"denied"`} {
+		if !strings.Contains(string(audit), want) {
+			t.Errorf("the agent's audit log has no %s:\n%s", want, audit)
+		}
+	}
 }
 
 // TestWhoIsRevokedOrGoneIsOut: a command and an output that somebody has opened at an agent end when he is revoked, and an agent

@@ -2,6 +2,7 @@ package view
 
 import (
 	"iter"
+	"slices"
 	"strings"
 	"time"
 
@@ -130,6 +131,19 @@ func withoutEnvironment(command *api.Command) *api.Command {
 	return &shown
 }
 
+// withoutSecrets is a command with addresses as they may be shown.
+func withoutSecrets(command *api.Command) *api.Command {
+	if command == nil || len(command.URIs) == 0 {
+		return command
+	}
+	shown := *command
+	shown.URIs = slices.Clone(command.URIs)
+	for i, uri := range shown.URIs {
+		shown.URIs[i].Source = uri.Redacted()
+	}
+	return &shown
+}
+
 func (q *Query) wantsTask(t *TaskBrief) bool {
 	return (q.Framework == "" || q.Framework == t.Ref.Framework) && (q.Agent == "" || q.Agent == t.Agent) &&
 		(q.Role == "" || q.Role == t.Role) && q.wantsState(t.State.String()) &&
@@ -150,6 +164,7 @@ func (c Cluster) task(row taskRow) Task {
 	host := c.Registry.Agents[row.agent].Agent
 	t.Framework, t.FrameworkName = row.ref.Framework, c.Registry.Frameworks[row.ref.Framework].Framework.Name
 	t.Agent, t.Hostname, t.AgentAddress = row.agent, host.Hostname, host.Address
+	t.Task.Command = withoutSecrets(t.Task.Command)
 	if !c.Sees.Reveals(c.on(row.agent, c.object(t.Framework, t.Role))) {
 		t.Task.Command = withoutEnvironment(t.Task.Command)
 	}

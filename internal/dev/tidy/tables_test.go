@@ -41,6 +41,7 @@ var floors = []floor{
 	{"internal/health", "api"},
 	{"internal/trust", "api"},
 	{"internal/transport", "internal/trust"},
+	{"internal/audit", "api"},
 	{"internal/ticket", "api internal/rights internal/trust"},
 	{"internal/joining", "api api/v1 internal/lookout internal/pause internal/transport internal/trust internal/wire"},
 
@@ -63,13 +64,13 @@ var floors = []floor{
 	{"allocator/journal", shell + "internal/logpb allocator allocator/inputs allocator/internal/codec"},
 
 	// Shells.
-	{"master/...", shell + "internal/ticket allocator/... !allocator/allocatortest master/..."},
+	{"master/...", shell + "internal/audit internal/ticket allocator/... !allocator/allocatortest master/..."},
 	{"master/internal/registrycodec", "api internal/logpb internal/rights internal/wire master/registry/..."},
 	{"master/internal/registrar", "api api/v1 internal/rights internal/transport internal/trust internal/wire master/registry"},
 	{"master/internal/intake", "api api/v1 internal/allowance internal/pause internal/protocol internal/wire allocator/constraint"},
 	{"master/internal/outbox", "api"},
 	{"master/internal/raftlog", shell + "internal/logpb master/internal/registrycodec master/quorum master/registry"},
-	{"agent/...", shell + "internal/ticket agent/..."},
+	{"agent/...", shell + "internal/audit internal/ticket agent/..."},
 	{"agent/walls/cell", "api"}, // files of the kernel, for the agent and the built-in executor
 	{"agent/walls/entry", "api"},
 	{"agent/walls/spaces", "agent/proc"}, // the first process of each task: what it imports costs each of them

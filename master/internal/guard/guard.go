@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/peer"
 
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/audit"
 	"github.com/tenderhq/tender/internal/rights"
 	"github.com/tenderhq/tender/internal/trust"
 	"github.com/tenderhq/tender/internal/wire"
@@ -36,7 +37,7 @@ type Guard struct {
 	principals func() map[string]registry.Principal
 	index      func() uint64 // of the registry
 	denied     *prometheus.CounterVec
-	audit      *audit
+	audit      *audit.Log
 
 	mu   sync.Mutex
 	live map[*stream]struct{} // guarded by mu
@@ -46,12 +47,12 @@ type Guard struct {
 func New(
 	access Access, dir string, log zerolog.Logger, principals func() map[string]registry.Principal, index func() uint64, metrics prometheus.Registerer,
 ) (*Guard, error) {
-	audit, err := openAudit(access.AuditLog, dir)
+	file, err := audit.Open(access.AuditLog, dir)
 	if err != nil {
 		return nil, err
 	}
 	g := &Guard{
-		access: access, log: log.Sample(&zerolog.BurstSampler{Burst: linesPerSecond, Period: time.Second}), principals: principals, index: index, audit: audit,
+		access: access, log: log.Sample(&zerolog.BurstSampler{Burst: linesPerSecond, Period: time.Second}), principals: principals, index: index, audit: file,
 		live: make(map[*stream]struct{}),
 		denied: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "tender_calls_denied_total", Help: "Calls that were denied, by what was called and what kind of caller it was; the log says who.",
@@ -65,7 +66,7 @@ func New(
 const linesPerSecond = 16
 
 // Close ends the audit log.
-func (g *Guard) Close() error { return g.audit.close() }
+func (g *Guard) Close() error { return g.audit.Close() }
 
 // permit is what was decided of a call.
 type permit struct {

@@ -1,0 +1,154 @@
+// Package audit writes down who has changed what: a line of JSON for each change, in a file that has a bound. What is a
+// secret in a request does not come into it.
+package audit
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/tenderhq/tender/api"
+)
+
+const (
+	// bytesMax is when the audit log is put aside as FILE.1, FILE.1 as FILE.2 and so on.
+	bytesMax = 16 << 20
+	// filesMax bounds the files that are put aside; the oldest goes.
+	filesMax = 4
+	// onBytesMax bounds what a line says of the request; a longer one is cut off.
+	onBytesMax = 4 << 10
+	fileName   = "audit.log"
+)
+
+// Log is the file of changes. Nil writes nothing.
+type Log struct {
+	mu    sync.Mutex
+	path  string // "": standard output
+	file  io.Writer
+	bytes int64
+}
+
+// Open begins or goes on with the file that the setting means: "-" is standard output, "off" none, and "" audit.log in the
+// folder; without a folder none.
+func Open(setting, dir string) (*Log, error) {
+	switch {
+	case setting == "off" || setting == "" && dir == "":
+		return nil, nil
+	case setting == "-":
+		return &Log{file: os.Stdout}, nil
+	case setting == "":
+		setting = filepath.Join(dir, fileName)
+	}
+	a := &Log{path: setting}
+	if err := a.open(); err != nil {
+		return nil, api.E("audit", api.Unavailable, setting, fmt.Errorf("the audit log can't be opened; name another file with --audit-log, or 'off': %w", err))
+	}
+	return a, nil
+}
+
+func (a *Log) open() error {
+	file, err := os.OpenFile(a.path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	info, err := file.Stat()
+	if err != nil {
+		return errors.Join(err, file.Close())
+	}
+	a.file, a.bytes = file, info.Size()
+	return nil
+}
+
+// Close ends it.
+func (a *Log) Close() error {
+	if a == nil || a.path == "" {
+		return nil
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.closeFile()
+}
+
+func (a *Log) closeFile() error {
+	closer, is := a.file.(io.Closer)
+	if a.file = nil; !is {
+		return nil
+	}
+	return closer.Close()
+}
+
+// Line is one change, as it stands in the audit log.
+type Line struct {
+	At     time.Time       `json:"at"`
+	Who    string          `json:"who"`
+	From   string          `json:"from"`
+	Call   string          `json:"call"`
+	On     json.RawMessage `json:"on,omitempty"`
+	Cut    bool            `json:"cut,omitempty"` // On was too long, and is left out
+	Result string          `json:"result"`
+	Why    string          `json:"why,omitempty"`
+	Index  uint64          `json:"index,omitempty"` // of the registry when a master has answered
+}
+
+// SetOn says on what the change was: JSON, of which what may be a secret is hidden.
+func (l *Line) SetOn(text []byte) {
+	text = withoutSecrets(text)
+	if l.Cut = len(text) > onBytesMax || !json.Valid(text); !l.Cut {
+		l.On = text
+	}
+}
+
+// Shown is On for a log.
+func (l *Line) Shown() []byte {
+	if l.On == nil {
+		return []byte("null")
+	}
+	return l.On
+}
+
+// Write appends a line.
+func (a *Log) Write(l Line) error {
+	if a == nil {
+		return nil
+	}
+	text, err := json.Marshal(l)
+	if err != nil {
+		return err
+	}
+	text = append(text, '\n')
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.path != "" && (a.file == nil || a.bytes+int64(len(text)) > bytesMax) {
+		if err := a.rotate(); err != nil {
+			return err
+		}
+	}
+	n, err := a.file.Write(text)
+	a.bytes += int64(n)
+	return err
+}
+
+// rotate puts a full file aside and begins anew.
+func (a *Log) rotate() error {
+	if a.file != nil {
+		if err := a.closeFile(); err != nil {
+			return err
+		}
+		for i := filesMax - 1; i > 0; i-- {
+			if err := os.Rename(aside(a.path, i), aside(a.path, i+1)); err != nil && !errors.Is(err, os.ErrNotExist) {
+				return err
+			}
+		}
+		if err := os.Rename(a.path, aside(a.path, 1)); err != nil {
+			return err
+		}
+	}
+	return a.open()
+}
+
+func aside(path string, i int) string { return fmt.Sprintf("%s.%d", path, i) }
