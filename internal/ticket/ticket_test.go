@@ -174,7 +174,8 @@ func TestATicketCountsWhileTwoAuthoritiesDo(t *testing.T) {
 		t.Fatal(err)
 	}
 	word := sign(t, c.pass(t, trust.Master, "m1"), c.ticket())
-	if read, err := ticket.Read(agent, word, now); err != nil || read != c.ticket() {
+	read, err := ticket.Read(agent, word, now)
+	if read.Signed = (time.Time{}); err != nil || read != c.ticket() {
 		t.Errorf("it is read as %+v, %v", read, err)
 	}
 }
