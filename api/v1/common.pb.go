@@ -169,8 +169,7 @@ func (Source) EnumDescriptor() ([]byte, []int) {
 	return file_api_v1_common_proto_rawDescGZIP(), []int{1}
 }
 
-// Why a status is what it is; a closed list. Reserved ones are made by nothing yet: they
-// wait for groups of tasks, and for identities.
+// Why a status is what it is; a closed list.
 type Reason int32
 
 const (
