@@ -17,7 +17,7 @@ SHELL       := bash
 .SHELLFLAGS := -o pipefail -c
 
 .DEFAULT_GOAL := quick
-.PHONY: quick help build demo demo-rdd locality test test-long stress check format vet lint proto tidy-modules darwin exported api \
+.PHONY: quick help build demo demo-jobs demo-rdd locality test test-long stress check format vet lint proto tidy-modules darwin exported api \
         generate rewrite bench bench-agent bench-allocator bench-micro sim chaos chaos-agent clean
 
 quick: build format vet ## Build, the quick checks, the unit tests: a minute, before every push
@@ -32,6 +32,9 @@ build: ## bin/tender
 
 demo: build ## A cluster and a framework at work on this machine; CHAOS=1 kills parts of it meanwhile
 	CHAOS='$(CHAOS)' go run ./internal/dev/demo
+
+demo-jobs: build ## A job of each type; a manager, an agent and the leading master are killed meanwhile
+	go run ./internal/dev/demo/jobs
 
 demo-rdd: build ## A small Spark at work on 1 GB of points, cached and not, and an executor killed: ARGS='-points 1000000'
 	go run ./internal/dev/demo/rdd $(ARGS)
