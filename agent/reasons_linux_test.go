@@ -2,6 +2,8 @@ package agent
 
 import (
 	"path/filepath"
+	"strconv"
+	"syscall"
 	"testing"
 	"time"
 
@@ -42,11 +44,20 @@ func TestReasonsOfAnAgent(t *testing.T) {
 	wrong.Command = nil
 	master.launch(wrong)
 	expect("wrong", api.TaskError, api.ReasonTaskInvalid)
-	master.launch(command("before", "exec sleep 1000"))
+	master.launch(command("before", "echo $$ > pid; exec sleep 1000"))
 	master.status("before", api.TaskRunning)
+	file := filepath.Join(config.DataDir, "sandboxes/f1/command/tasks/before/pid")
+	awaitFile(t, file)
 	first.end()
 
 	killExecutors(t, first) // as a reboot does it
+	pid, err := strconv.Atoi(textOf(t, file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
 	config.BootID = "b2"
 	second := run(t, config)
 	expect("before", api.TaskGone, api.ReasonAgentRebooted)
