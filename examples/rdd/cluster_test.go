@@ -7,6 +7,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -187,6 +188,30 @@ func TestTasksGoWhereTheirBlocksAre(t *testing.T) {
 		}
 		if placed := c.Locality(); placed.HitRate() < 1 || placed.Tasks() != 32 {
 			t.Errorf("%d tasks had a place to prefer, and %.0f %% of them ran there", placed.Tasks(), 100*placed.HitRate())
+		}
+	})
+}
+
+// stalls takes five minutes for one number, the first time.
+var (
+	stalled atomic.Bool
+	stalls  = rdd.Map("stalls", func(n int) int {
+		if n == 7 && !stalled.Swap(true) {
+			<-time.NewTimer(5 * time.Minute).C
+		}
+		return n
+	})
+)
+
+// TestStragglersRunTwice: a copy of the task that takes five minutes ends the job after seconds.
+func TestStragglersRunTwice(t *testing.T) {
+	stalled.Store(false)
+	config := rdd.Config{Speculate: 2, Wait: time.Second}
+	onCluster(t, frameworktest.Cluster{Agents: 4}, config, func(h *frameworktest.Handle, c *rdd.Context, _ *frameworktest.Framework) {
+		begun := h.Now()
+		want(t, "the sum", 20*19/2)(stalls.On(slowly.On(rdd.Range(c, 20, 10))).Reduce(h.T().Context(), sum))
+		if took := h.Now() - begun; took > time.Minute || !stalled.Load() {
+			t.Errorf("it took %v; stalled: %v", took, stalled.Load())
 		}
 	})
 }

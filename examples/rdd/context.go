@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -62,11 +63,9 @@ func (c Config) filled() Config {
 
 // Context is a driver's end of a cluster: the datasets that it has made, the executors that it has, and what runs there.
 type Context struct {
-	config  Config
-	token   string
-	address string
-	stop    func()
-	began   time.Time
+	config Config
+	endpoint
+	began time.Time
 
 	mu       sync.Mutex
 	graph    *plan.Graph
@@ -83,7 +82,34 @@ type Context struct {
 	delay     *locality.Delay
 	placed    locality.Numbers // of jobs that have ended
 	timer     *time.Timer
-	failure   error // why no job can run any more
+	tally     tally
+	large     map[string][]byte // parameters, by their SHA-256
+	failure   error             // why no job can run any more
+}
+
+// endpoint is where executors reach their driver, and the word by which they know each other.
+type endpoint struct {
+	token, address string
+	stop           func()
+}
+
+// tally is what steps have counted, and of which map tasks: one that had to run again does not count again.
+type tally struct {
+	sums    map[string]int
+	counted map[plan.Task]bool
+}
+
+// add takes in what a task has counted.
+func (t *tally) add(task plan.Task, counts map[string]int) {
+	if t.counted[task] {
+		return
+	}
+	for what, n := range counts {
+		t.sums[what] += n
+	}
+	if task.Shuffle != 0 {
+		t.counted[task] = true
+	}
 }
 
 // New makes a context that listens for executors. Close ends it.
@@ -95,9 +121,10 @@ func New(config Config) (*Context, error) {
 		return nil, fmt.Errorf("rdd: the driver can't listen for its executors: %w", err)
 	}
 	c := &Context{
-		config: config, token: rand.Text(), address: listener.Addr().String(), began: time.Now(),
+		config: config, endpoint: endpoint{token: rand.Text(), address: listener.Addr().String()}, began: time.Now(),
 		graph: plan.NewGraph(), books: plan.NewBooks(),
 		nodes: map[plan.NodeID]node{}, shuffles: map[plan.ShuffleID]shuffle{},
+		tally: tally{map[string]int{}, map[plan.Task]bool{}}, large: map[string][]byte{},
 		places: map[plan.Place]*place{}, gone: map[plan.Place]bool{}, jobs: map[int]*job{}, tasks: map[string]*task{},
 		delay: locality.New(locality.Config{Node: locality.Wait{Time: config.Wait}}),
 	}
@@ -131,10 +158,21 @@ func (c *Context) Locality() locality.Numbers {
 	return c.placed.Plus(c.delay.Numbers(""))
 }
 
+// Counts are the sums of what steps have counted; see Counting.
+func (c *Context) Counts() map[string]int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return maps.Clone(c.tally.sums)
+}
+
 func (c *Context) addNode(n node, from lineage) plan.NodeID {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n.Parents, n.Shuffles = from.parents, from.shuffles
+	if len(n.Given) > broadcastBytes {
+		n.Broadcast = fmt.Sprintf("%x", sha256.Sum256(n.Given))
+		c.large[n.Broadcast], n.Given = n.Given, nil
+	}
 	n.ID = c.graph.AddNode(plan.Node{Partitions: from.partitions, Parents: from.parents, Shuffles: from.shuffles})
 	c.nodes[n.ID] = n
 	return n.ID

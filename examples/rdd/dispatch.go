@@ -274,8 +274,11 @@ func (c *Context) running(j *job) bool {
 
 // finished takes in a result.
 func (c *Context) finished(t *task, r report) {
-	news := t.job.plan.Finish(t.plan, t.number, time.Since(c.began))
-	if !news || t.plan.Shuffle != 0 {
+	if !t.job.plan.Finish(t.plan, t.number, time.Since(c.began)) {
+		return
+	}
+	c.tally.add(t.plan, r.Counts)
+	if t.plan.Shuffle != 0 {
 		return
 	}
 	if err := t.job.see(t.plan.Partition, r.Value); err != nil {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -38,7 +39,20 @@ var (
 	sides    = rdd.CoGroup("sides", func(key string, n, m []int) []string { return []string{fmt.Sprint(key, n, m)} })
 	computed atomic.Int64
 	counted  = rdd.Map("counted", func(n int) int { computed.Add(1); return n })
-	broken   = rdd.Map("broken", func(n int) int { return 1 / (n - 5) })
+	countOdd = rdd.Counting("count-odd", func(count func(string, int), in iter.Seq[int]) iter.Seq[int] {
+		return func(yield func(int) bool) {
+			for n := range in {
+				if n%2 == 1 {
+					count("odd", 1)
+				}
+				if !yield(n) {
+					return
+				}
+			}
+		}
+	})
+	lookUp = rdd.MapWith("look-up", func(table []int, n int) int { return table[n] })
+	broken = rdd.Map("broken", func(n int) int { return 1 / (n - 5) })
 )
 
 // locally runs a program with four executors in this process.
@@ -257,6 +271,30 @@ func TestMistakesAreToldBeforeAnythingRuns(t *testing.T) {
 }
 
 func second[T any](_ T, err error) error { return err }
+
+// TestCounts: what tasks count is added once for each.
+func TestCounts(t *testing.T) {
+	locally(t, rdd.Config{}, func(ctx context.Context, c *rdd.Context) error {
+		pairs := tens.On(countOdd.On(rdd.Range(c, 100, 4)))
+		want(t, "groups", 10)(rdd.GroupByKey(pairs).Count(ctx))
+		want(t, "counts", map[string]int{"odd": 50})(c.Counts(), nil)
+		want(t, "count", 100)(countOdd.On(rdd.Range(c, 100, 3)).Count(ctx))
+		want(t, "counts", map[string]int{"odd": 100})(c.Counts(), nil)
+		return nil
+	})
+}
+
+// TestLargeParameter: a table of a megabyte reaches all tasks.
+func TestLargeParameter(t *testing.T) {
+	table := make([]int, 200_000)
+	for i := range table {
+		table[i] = 3 * i
+	}
+	locally(t, rdd.Config{}, func(ctx context.Context, c *rdd.Context) error {
+		want(t, "the sum", 3*200_000*199_999/2)(lookUp.With(table).On(rdd.Range(c, len(table), 16)).Reduce(ctx, sum))
+		return nil
+	})
+}
 
 // TestPanicOfAFunctionFailsItsJob, and nothing else.
 func TestPanicOfAFunctionFailsItsJob(t *testing.T) {

@@ -19,7 +19,7 @@ type run struct {
 	order   order
 	held    int64 // bytes of shuffles that it holds in memory
 	kept    []plan.Block
-	counts  map[string]int64
+	counts  map[string]int
 	closers []func() error
 }
 
@@ -33,6 +33,14 @@ func (r *run) perform() (value []byte, err error) {
 		return nil, nil
 	}
 	return r.act(seq)
+}
+
+// count adds to what the task reports when it is done.
+func (r *run) count(what string, n int) {
+	if r.counts == nil {
+		r.counts = map[string]int{}
+	}
+	r.counts[what] += n
 }
 
 func (r *run) close() {
@@ -91,7 +99,7 @@ func (r *run) derive(n node, block plan.Block) any {
 	case opSaved:
 		return r.saved(n, block)
 	case opStep:
-		return named[*step](n.Name).apply(r, n.Given, r.compute(r.source(n, block)))
+		return named[*step](n.Name).apply(r, r.given(n), r.compute(r.source(n, block)))
 	case opUnion:
 		return r.compute(r.source(n, block))
 	case opSample:
@@ -115,6 +123,16 @@ func (r *run) derive(n node, block plan.Block) any {
 	}
 	check(fmt.Errorf("rdd: this executor can't do %q; is it another program than its driver?", n.Op))
 	return nil
+}
+
+// given is a step's parameter. A large one is not in the order; the executor keeps it since it was first asked for.
+func (r *run) given(n node) []byte {
+	if n.Broadcast == "" {
+		return n.Given
+	}
+	given, err := r.worker.broadcast(r.ctx, n.Broadcast)
+	check(err)
+	return given
 }
 
 // source is the one block that the block comes from.

@@ -23,6 +23,7 @@ type question struct {
 func (c *Context) routes() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/next", c.serveNext)
+	mux.HandleFunc("/broadcast", c.serveBroadcast)
 	return mux
 }
 

@@ -34,8 +34,10 @@ type node struct {
 	Op       op
 	Name     string // of a declared function
 	Given    []byte // its parameter
-	Fraction float64
-	Seed     uint64
+	// Broadcast names a parameter that is too large to travel with each task: executors ask for it once.
+	Broadcast string
+	Fraction  float64
+	Seed      uint64
 	// Each is what the op needs to know for each partition; an executor is told that of the partitions it computes.
 	Each [][]byte
 }
@@ -94,7 +96,7 @@ type report struct {
 	// Missing is the address that something could not be read from: not the task's fault, but that executor's.
 	Missing string
 	Value   []byte
-	Kept    []plan.Block     // what is in the cache since
-	Counts  map[string]int64 // what accumulators have counted
+	Kept    []plan.Block   // what is in the cache since
+	Counts  map[string]int // by its steps
 	Took    time.Duration
 }

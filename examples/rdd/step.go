@@ -71,16 +71,27 @@ func FilterWith[P, A any](name string, f func(P, A) bool) Parameterized[P, A, A]
 	})
 }
 
-// PartitionsWith declares a Partitions with a parameter. All other steps are made of it.
+// PartitionsWith declares a Partitions with a parameter. All other steps are made of it, but Counting.
 func PartitionsWith[P, A, B any](name string, f func(P, iter.Seq[A]) iter.Seq[B]) Parameterized[P, A, B] {
-	registerKind[A]()
-	registerKind[B]()
-	known.register(name, &step{func(_ *run, given []byte, seq any) any {
+	registerStep[A, B](name, func(_ *run, given []byte, seq any) any {
 		value, err := unpack[P](given)
 		check(err)
 		return f(value, seq.(iter.Seq[A]))
-	}})
+	})
 	return Parameterized[P, A, B]{name}
+}
+
+func registerStep[A, B any](name string, apply func(r *run, given []byte, seq any) any) {
+	registerKind[A]()
+	registerKind[B]()
+	known.register(name, &step{apply})
+}
+
+// Counting declares a Partitions that may count by the way, say the lines that it could not read. Context.Counts tells the
+// sums. What a task has counted is added once, when it is done, however often it had to be tried.
+func Counting[A, B any](name string, f func(count func(what string, n int), in iter.Seq[A]) iter.Seq[B]) Step[A, B] {
+	registerStep[A, B](name, func(r *run, _ []byte, seq any) any { return f(r.count, seq.(iter.Seq[A])) })
+	return Step[A, B]{name: name}
 }
 
 // With gives the step its parameter.

@@ -20,12 +20,14 @@ import (
 type worker struct {
 	dir     string
 	address string
+	driver  string // its address
 	client  *client
 	cache   *cache
 	memory  int64 // of one task, for what it shuffles
 
 	mu      sync.Mutex
 	outputs map[outputKey]output
+	large   []large // parameters, the oldest first
 }
 
 type outputKey struct {
@@ -50,7 +52,7 @@ func newWorker(ctx context.Context, network Network, s setup, dir string) (*work
 		return nil, nil, err
 	}
 	w := &worker{
-		dir: dir, address: listener.Addr().String(), client: newClient(network, s.Token),
+		dir: dir, address: listener.Addr().String(), driver: s.Driver, client: newClient(network, s.Token),
 		cache: newCache(dir, s.CacheBytes), memory: s.ShuffleBytes / int64(s.Slots), outputs: map[outputKey]output{},
 	}
 	return w, serve(ctx, listener, guarded(s.Token, w.routes())), nil
