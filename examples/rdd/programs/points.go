@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"flag"
@@ -8,6 +9,7 @@ import (
 	"io"
 	"iter"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -101,6 +103,7 @@ type learning struct {
 	flags      *flag.FlagSet
 	iterations *int
 	cache      *bool
+	hold       *int
 }
 
 func newLearning(flags *flag.FlagSet) learning {
@@ -108,6 +111,7 @@ func newLearning(flags *flag.FlagSet) learning {
 		flags:      flags,
 		iterations: flags.Int("iterations", 10, "`number` of times to go over the points"),
 		cache:      flags.Bool("cache", true, "keep the parsed points in memory; else each iteration reads and parses them"),
+		hold:       flags.Int("hold", 0, "after iteration `N` wait for a line of input: a moment to break something"),
 	}
 }
 
@@ -142,6 +146,9 @@ func (l learning) iterate(ctx context.Context, c *rdd.Context, out io.Writer, do
 			later += took
 		}
 		fmt.Fprintf(out, "iteration %d: %.3f s\n", i+1, took.Seconds())
+		if i+1 == *l.hold {
+			_, _ = bufio.NewReader(os.Stdin).ReadString('\n') // its end is as good as a line
+		}
 	}
 	if *l.iterations > 1 {
 		fmt.Fprintf(out, "mean of the later: %.3f s\n", later.Seconds()/float64(*l.iterations-1))

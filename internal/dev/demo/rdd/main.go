@@ -66,7 +66,7 @@ func (d *demo) run(ctx context.Context) (err error) {
 		return fmt.Errorf("building examples/rdd/programs: %w\n%s", err, out)
 	}
 	log.Printf("generating %d points", d.points)
-	if _, err := d.drive(ctx, nil, "generate", "-points", strconv.Itoa(d.points), "-dir", d.dir); err != nil {
+	if _, err := d.drive(ctx, 0, "generate", "-points", strconv.Itoa(d.points), "-dir", d.dir); err != nil {
 		return err
 	}
 	size, err := bytesBelow(d.dir)
@@ -90,15 +90,15 @@ func (d *demo) run(ctx context.Context) (err error) {
 
 // compare runs a program in three ways, and is a row of the table.
 func (d *demo) compare(ctx context.Context, program string) (row string, err error) {
-	cached, err := d.learn(ctx, nil, program, d.iterations, true)
+	cached, err := d.learn(ctx, program, d.iterations, true, false)
 	if err != nil {
 		return "", err
 	}
-	plain, err := d.learn(ctx, nil, program, d.plain, false)
+	plain, err := d.learn(ctx, program, d.plain, false, false)
 	if err != nil {
 		return "", err
 	}
-	killed, err := d.learn(ctx, d.killAfter(d.iterations/2), program, d.iterations, true)
+	killed, err := d.learn(ctx, program, d.iterations, true, true)
 	if err != nil {
 		return "", err
 	}
@@ -125,17 +125,24 @@ func (r run) later() float64 {
 	return sum.Seconds() / float64(max(1, len(r.times)-1))
 }
 
-// learn runs logreg or kmeans. see is told of each iteration that has ended.
-func (d *demo) learn(ctx context.Context, see func(iteration, driver int) error, program string, iterations int, cache bool) (run, error) {
-	r, err := d.drive(ctx, see, program, "-iterations", strconv.Itoa(iterations), "-cache="+strconv.FormatBool(cache), d.dir)
+// learn runs logreg or kmeans. If kill is set, an executor is killed halfway, while the program holds.
+func (d *demo) learn(ctx context.Context, program string, iterations int, cache, kill bool) (run, error) {
+	args := []string{"-iterations", strconv.Itoa(iterations), "-cache=" + strconv.FormatBool(cache)}
+	holds := 0
+	if kill {
+		holds = iterations / 2
+		args = append(args, "-hold", strconv.Itoa(holds))
+	}
+	r, err := d.drive(ctx, holds, program, append(args, d.dir)...)
 	if err == nil && (len(r.times) != iterations || r.result == "") {
 		err = fmt.Errorf("%d of %d iterations were told", len(r.times), iterations)
 	}
 	return r, err
 }
 
-// drive starts a program with the flags that all have, and reads what it prints.
-func (d *demo) drive(ctx context.Context, see func(iteration, driver int) error, program string, args ...string) (r run, err error) {
+// drive starts a program with the flags that all have, and reads what it prints. After the iteration at which it holds an
+// executor is killed, and then it goes on.
+func (d *demo) drive(ctx context.Context, holds int, program string, args ...string) (r run, err error) {
 	common := []string{program, "-master", d.masters, "-executors", strconv.Itoa(d.agents), "-memory", fmt.Sprint(d.memory)}
 	command := exec.CommandContext(ctx, d.programs, append(common, args...)...)
 	command.Stderr = os.Stderr
@@ -144,16 +151,24 @@ func (d *demo) drive(ctx context.Context, see func(iteration, driver int) error,
 	if err != nil {
 		return r, err
 	}
+	in, err := command.StdinPipe()
+	if err != nil {
+		return r, err
+	}
 	if err := command.Start(); err != nil {
 		return r, err
 	}
 	err = r.read(out, func(iteration int) error {
-		if see == nil {
+		if iteration != holds {
 			return nil
 		}
-		return see(iteration, command.Process.Pid)
+		if err := d.killOne(command.Process.Pid); err != nil {
+			return err
+		}
+		_, err := in.Write([]byte("\n"))
+		return err
 	})
-	return r, errors.Join(err, command.Wait())
+	return r, errors.Join(err, in.Close(), command.Wait())
 }
 
 // read takes in "iteration N: 1.234 s" and "result: ...", and shows them.
@@ -176,22 +191,17 @@ func (r *run) read(out io.Reader, see func(iteration int) error) error {
 	return lines.Err()
 }
 
-// killAfter kills one executor once so many iterations have ended.
-func (d *demo) killAfter(iterations int) func(iteration, driver int) error {
-	return func(iteration, driver int) error {
-		if iteration != iterations {
-			return nil
-		}
-		executors, err := d.executors(driver)
-		if err != nil {
-			return err
-		}
-		if len(executors) == 0 {
-			return errors.New("there is no executor to kill")
-		}
-		fmt.Printf("    kill -9 %d, one of %d executors\n", executors[0], len(executors))
-		return syscall.Kill(executors[0], syscall.SIGKILL)
+// killOne kills one of the executors of a driver.
+func (d *demo) killOne(driver int) error {
+	executors, err := d.executors(driver)
+	if err != nil {
+		return err
 	}
+	if len(executors) == 0 {
+		return errors.New("there is no executor to kill")
+	}
+	fmt.Printf("    kill -9 %d, one of %d executors\n", executors[0], len(executors))
+	return syscall.Kill(executors[0], syscall.SIGKILL)
 }
 
 // executors are the processes that run the programs' binary, but for the driver.
