@@ -64,5 +64,10 @@ func TestReasonsOfAnAgent(t *testing.T) {
 	master.say(protocol.Drain{On: true})
 	master.launch(command("late", "true"))
 	expect("late", api.TaskDropped, api.ReasonAgentDraining)
+	master.say(protocol.Drain{On: false})
+	master.launch(command("orphan", "exec sleep 1000"))
+	master.status("orphan", api.TaskRunning)
+	master.say(protocol.RemoveFramework{Framework: "f1"})
+	expect("orphan", api.TaskKilled, api.ReasonFrameworkRemoved)
 	second.end()
 }

@@ -241,7 +241,10 @@ func (st *statuses) judgeMove(t *task, s protocol.ExecutorStatus) (api.TaskState
 		return 0, 0, "", false // the agent has said so
 	}
 	if api.MayMove(from, s.State, api.MoverExecutor) {
-		if s.State == api.TaskKilled && s.Reason == api.ReasonNone && t.kill != nil {
+		switch bare := s.State == api.TaskKilled && s.Reason == api.ReasonNone; {
+		case bare && st.frameworkRemoved(t.ref.Framework):
+			return s.State, api.ReasonFrameworkRemoved, s.Message, true
+		case bare && t.kill != nil:
 			state, reason, message := t.killedAs(s.Message)
 			return state, reason, message, true
 		}

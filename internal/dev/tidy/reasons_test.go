@@ -33,6 +33,7 @@ var reasonsSeen = map[api.Reason]seenBy{
 	api.ReasonTaskInvalid:                 {"agent/reasons_linux_test.go", "TestReasonsOfAnAgent"},
 	api.ReasonTaskUnauthorized:            {"agent/users_linux_test.go", "TestUsersOfTasks"},
 	api.ReasonTaskDuplicate:               {"agent/agent_test.go", "TestDuplicateAndReconnect"},
+	api.ReasonFrameworkRemoved:            {"agent/reasons_linux_test.go", "TestReasonsOfAnAgent"},
 	api.ReasonTaskGroupFailed:             {"agent/group_linux_test.go", "TestTasksOfAGroup"},
 }
 
@@ -42,7 +43,6 @@ var reasonsInTranscripts = map[api.Reason]string{
 	api.ReasonPreempted:         "master/core/testdata/preemption.txt",
 	api.ReasonAgentDisconnected: "master/core/testdata/agent_lost.txt",
 	api.ReasonAgentRestarted:    "agent/core/testdata/restart.txt",
-	api.ReasonFrameworkRemoved:  "master/core/testdata/removal.txt",
 	api.ReasonInvalidOffers:     "master/core/testdata/launch.txt",
 	api.ReasonReconciliation:    "master/core/testdata/reconcile.txt",
 	api.ReasonAgentReregistered: "master/core/testdata/agent_lost.txt",
