@@ -15,6 +15,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/internal/testing/hang"
+	"github.com/tenderhq/tender/internal/testing/mounts"
 )
 
 // spacesConfig is of an agent whose tasks have namespaces.
@@ -41,7 +42,7 @@ func TestNamespacesOutliveTheAgent(t *testing.T) {
 	master := newScript(t)
 	config := spacesConfig(t, master)
 	config.RecoveryTimeout = 0 // 15 minutes
-	mounts := textOf(t, "/proc/self/mountinfo")
+	mounted := mounts.List(t, config.DataDir)
 	first := run(t, config)
 	root := cellsOf(t, first)
 	registration := await(master, "registration", func(protocol.RegisterAgent) bool { return true })
@@ -80,8 +81,8 @@ func TestNamespacesOutliveTheAgent(t *testing.T) {
 	if root.Exists() {
 		t.Errorf("the agent has left %v", root.Children())
 	}
-	if now := textOf(t, "/proc/self/mountinfo"); now != mounts {
-		t.Errorf("mounts have changed:\n%s\nwere\n%s", now, mounts)
+	if now := mounts.List(t, config.DataDir); now != mounted {
+		t.Errorf("mounts have changed:\n%s\nwere\n%s", now, mounted)
 	}
 }
 

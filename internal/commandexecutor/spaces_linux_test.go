@@ -16,6 +16,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/internal/testing/hang"
+	"github.com/tenderhq/tender/internal/testing/mounts"
 )
 
 // spaced runs a test with an executor whose tasks have cells and namespaces. What tasks have mounted and started is gone
@@ -49,7 +50,7 @@ func spacedIn(t *testing.T, hidden string, test func(a *agent, around cell.Cell)
 	if err := around.MakeParent(); err != nil {
 		t.Fatal(err)
 	}
-	mounts := readAll(t, "/proc/self/mountinfo")
+	mounted := mounts.List(t, hidden)
 	a := startTold(t, cell.Handout{
 		Cell: around, Rules: cell.Rules{PidsMax: 100}, Spaces: true, Hidden: []string{hidden}, Volumes: filepath.Join(hidden, "volumes"),
 	}.String())
@@ -58,18 +59,9 @@ func spacedIn(t *testing.T, hidden string, test func(a *agent, around cell.Cell)
 	if left := around.Children(); len(left) > 0 {
 		t.Errorf("cells are left: %v", left)
 	}
-	if now := readAll(t, "/proc/self/mountinfo"); now != mounts {
-		t.Errorf("mounts have changed:\n%s\nwere\n%s", now, mounts)
+	if now := mounts.List(t, hidden); now != mounted {
+		t.Errorf("mounts have changed:\n%s\nwere\n%s", now, mounted)
 	}
-}
-
-func readAll(t *testing.T, path string) string {
-	t.Helper()
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
 }
 
 // own gives the sandbox of a task to a user.

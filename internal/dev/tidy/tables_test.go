@@ -87,6 +87,7 @@ var floors = []floor{
 	// What tests.
 	{"internal/testing/hang", ""},
 	{"internal/testing/history", ""},
+	{"internal/testing/mounts", ""},
 	{"internal/testing/memnet", ""},
 	{"internal/testing/transcript", ""},
 	{"internal/testing/sim", values + "internal/wire allocator master/core master/view master/registry agent/core"}, // the cores joined, and nothing else real

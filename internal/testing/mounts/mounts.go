@@ -1,0 +1,33 @@
+// Package mounts lets a test see that it has left nothing mounted on the machine, while others beside it mount what they
+// need.
+package mounts
+
+import (
+	"os"
+	"strings"
+	"testing"
+)
+
+// List is what is mounted, a line each, but for what lies in temporary folders other than own: that is other tests'.
+func List(t *testing.T, own string) string {
+	t.Helper()
+	text, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return without(string(text), strings.TrimSuffix(os.TempDir(), "/")+"/", own)
+}
+
+// without drops the lines of mounts beneath a folder, but for those of own.
+func without(table, folder, own string) string {
+	const mountPoint = 4 // proc_pid_mountinfo(5)
+	var kept strings.Builder
+	for line := range strings.Lines(table) {
+		fields := strings.Fields(line)
+		if len(fields) > mountPoint && strings.HasPrefix(fields[mountPoint], folder) && !strings.HasPrefix(fields[mountPoint], own) {
+			continue
+		}
+		kept.WriteString(line)
+	}
+	return kept.String()
+}
