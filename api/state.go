@@ -207,6 +207,16 @@ func (r Reason) String() string {
 	return fmt.Sprintf("REASON_%d", r)
 }
 
+// ParseReason is the inverse of String; upper and lower case both do, and "" is ReasonNone.
+func ParseReason(name string) (Reason, error) {
+	for i, known := range reasons {
+		if strings.EqualFold(name, known.name) {
+			return Reason(i), nil
+		}
+	}
+	return ReasonNone, fmt.Errorf("reason %q is unknown; docs/protocol.md lists them", name)
+}
+
 // Blameless reports whether a task that ended for this reason is not at fault: the same task may
 // well succeed elsewhere, or later.
 func (r Reason) Blameless() bool { return int(r) < len(reasons) && reasons[r].blameless }

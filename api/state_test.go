@@ -63,6 +63,17 @@ func TestTaskMoves(t *testing.T) {
 	})
 }
 
+func TestReasonsByName(t *testing.T) {
+	for reason := api.ReasonNone; !strings.HasPrefix(reason.String(), "REASON_"); reason++ {
+		if got, err := api.ParseReason(strings.ToLower(reason.String())); err != nil || got != reason {
+			t.Errorf("%v is %v: %v", reason, got, err)
+		}
+	}
+	if _, err := api.ParseReason("BAD_LUCK"); err == nil || !strings.Contains(err.Error(), `"BAD_LUCK" is unknown`) {
+		t.Error(err)
+	}
+}
+
 func TestTaskStatesByName(t *testing.T) {
 	for state := api.TaskStaging; state <= api.TaskUnknown; state++ {
 		for _, name := range []string{state.String(), strings.ToLower(state.String())} {

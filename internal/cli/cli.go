@@ -149,7 +149,7 @@ func (a *App) root() *cobra.Command {
 	add(root, groupStart, a.devCommand(), initCommand(a), a.masterCommand(), a.agentCommand(), loginCommand(a), contextCommand(a))
 	add(root, groupStart, jobsEnv(a).ManagerCommand())
 	add(root, groupWork, jobsEnv(a).Command())
-	add(root, groupWork, a.runCommand(), a.logsCommand(), filesCommand(a), a.cpCommand(), a.execCommand(), a.killCommand(), a.teardownCommand())
+	add(root, groupWork, a.runCommand(), attachCommand(a), a.logsCommand(), filesCommand(a), a.cpCommand(), a.execCommand(), a.killCommand(), a.teardownCommand())
 	add(root, groupLook, a.getCommand(), a.describeCommand(), a.explainCommand(), a.allocatorCommand(), whoamiCommand(a), canICommand(a))
 	add(root, groupOperate, a.markCommands()...)
 	add(root, groupOperate, a.maintenanceCommand())

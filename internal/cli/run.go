@@ -160,6 +160,41 @@ func (a *App) run(ctx context.Context, c *client.Client, f runFlags, task api.Ta
 	return nil
 }
 
+func attachCommand(a *App) *cobra.Command {
+	command := &cobra.Command{
+		Use:   "attach FRAMEWORK",
+		Short: "Follow the tasks of a run that has detached",
+		Long: "Bring the output of the tasks that a framework has had until now here, from where it begins, until all of them have\n" +
+			"ended: for a run that was started with --detach. FRAMEWORK is its ID or name, or any unique start of one.\n\n" +
+			"The exit code is that of the first task that did not end well, and 0 if all did. Ctrl-C leaves, and the tasks go on;\n" +
+			"'tender teardown FRAMEWORK' ends them.",
+		Example:           "  tender attach nightly",
+		Args:              exactly("FRAMEWORK"),
+		ValidArgsFunction: a.completeIDs("frameworks"),
+	}
+	command.RunE = a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+		framework, err := nouns.Frameworks.Find(ctx, c, args[0])
+		if err != nil {
+			return err
+		}
+		code, err := run.Attach(ctx, run.Attached{
+			Operator: c.Operator(), Agents: run.Agents{Dial: c.DialAgent, Ticket: c.ReadTicket},
+			Framework: api.FrameworkID(framework.ID), Stdout: a.Stdout, Stderr: a.Stderr, Say: a.sayUnless(false),
+		})
+		var stop interrupted
+		switch {
+		case errors.As(context.Cause(ctx), &stop):
+			return failure{signalCode(stop.signal), nil}
+		case err != nil:
+			return err
+		case code != 0:
+			return failure{code, nil}
+		}
+		return nil
+	})
+	return command
+}
+
 func (a *App) sayUnless(quiet bool) func(string, ...any) {
 	w := a.Stderr
 	if quiet {

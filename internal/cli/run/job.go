@@ -322,13 +322,18 @@ func (j *job) closeIfOver() {
 
 // tell says how an instance ended where its output and exit code do not.
 func (j *job) tell(a *attempt, status api.Status) {
-	plainly := status.State == api.TaskFinished || status.State == api.TaskFailed && status.ExitCode != nil
 	switch {
-	case plainly && status.Reason == api.ReasonNone && (j.config.Instances == 1 || codeOf(status) == 0):
+	case isPlain(status) && (j.config.Instances == 1 || codeOf(status) == 0):
 	case j.killing && status.State == api.TaskKilled:
 	default:
 		j.config.Say("%s ended %s", a.id, why(status))
 	}
+}
+
+// isPlain says that the exit code of a task says all about its end.
+func isPlain(status api.Status) bool {
+	exited := status.State == api.TaskFinished || status.State == api.TaskFailed && status.ExitCode != nil
+	return exited && status.Reason == api.ReasonNone
 }
 
 // why is a terminal status in words: "FAILED: MEMORY_LIMIT: it used …".
