@@ -23,12 +23,11 @@ type carrier struct {
 
 func (c *carrier) Consumer() <-chan raft.RPC { return c.gate.pass(c.NetworkTransport.Consumer()) }
 
-func (c *carrier) SetHeartbeatHandler(handle func(raft.RPC)) {
-	c.NetworkTransport.SetHeartbeatHandler(func(rpc raft.RPC) {
-		if c.gate.takes(rpc) {
-			handle(rpc)
-		}
-	})
+// SetHeartbeatHandler gives heartbeats another way than the library's, which would handle them beside its main loop. It
+// looks at its term there, and sets it later: a master that became a candidate meanwhile, by a transfer, fell back to the
+// term before and led in it, beside its leader (P17).
+func (c *carrier) SetHeartbeatHandler(func(raft.RPC)) {
+	c.NetworkTransport.SetHeartbeatHandler(c.gate.beat)
 }
 
 func (c *carrier) Close() error {
@@ -77,17 +76,46 @@ func (c *carrier) TimeoutNow(id raft.ServerID, to raft.ServerAddress, args *raft
 	return c.NetworkTransport.TimeoutNow(id, meant(id, to), args, resp)
 }
 
-// termGate keeps impossible terms of other masters from our Raft.
+// termGate keeps impossible terms of other masters from our Raft, and answers heartbeats that change nothing.
 type termGate struct {
-	known func() uint64 // our own term
-	once  sync.Once
-	rpcs  chan raft.RPC
-	over  chan struct{}
-	close sync.Once
+	known   func() uint64                                // our own term
+	follows func(leader raft.ServerID, term uint64) bool // whether we follow this leader in this term
+	once    sync.Once
+	rpcs    chan raft.RPC
+	beats   chan raft.RPC // the newest heartbeat that was answered: it tells Raft that its leader lives
+	over    chan struct{}
+	close   sync.Once
 }
 
-func newTermGate(known func() uint64) *termGate {
-	return &termGate{known: known, rpcs: make(chan raft.RPC), over: make(chan struct{})}
+func newTermGate(known func() uint64, follows func(raft.ServerID, uint64) bool) *termGate {
+	return &termGate{known: known, follows: follows, rpcs: make(chan raft.RPC), beats: make(chan raft.RPC, 1), over: make(chan struct{})}
+}
+
+// beat takes a heartbeat. Raft's main loop may be busy with a slow disk while its leader waits to hear that we follow:
+// that is answered here, and changes nothing. All else is the main loop's.
+func (g *termGate) beat(rpc raft.RPC) {
+	if !g.takes(rpc) {
+		return
+	}
+	request, is := rpc.Command.(*raft.AppendEntriesRequest)
+	if !is || !g.follows(raft.ServerID(request.ID), request.Term) {
+		g.hand(rpc)
+		return
+	}
+	rpc.Respond(&raft.AppendEntriesResponse{RPCHeader: raft.RPCHeader{ProtocolVersion: request.ProtocolVersion}, Term: request.Term, Success: true}, nil)
+	rpc.RespChan = make(chan raft.RPCResponse, 1) // nobody waits for a second answer
+	select {
+	case g.beats <- rpc:
+	default: // one waits already
+	}
+}
+
+// hand gives a request to Raft's main loop, unless the gate is closed meanwhile.
+func (g *termGate) hand(rpc raft.RPC) {
+	select {
+	case g.rpcs <- rpc:
+	case <-g.over:
+	}
 }
 
 // answered is the error of an exchange, and that its answer names an impossible term.
@@ -129,14 +157,11 @@ func (g *termGate) pass(from <-chan raft.RPC) <-chan raft.RPC {
 			for {
 				select {
 				case rpc := <-from:
-					if !g.takes(rpc) {
-						continue
+					if g.takes(rpc) {
+						g.hand(rpc)
 					}
-					select {
-					case g.rpcs <- rpc:
-					case <-g.over:
-						return
-					}
+				case rpc := <-g.beats:
+					g.hand(rpc)
 				case <-g.over:
 					return
 				}

@@ -25,6 +25,12 @@ type life struct {
 // leads says whether we lead.
 func (r *life) leads() bool { return r.State() == raft.Leader }
 
+// follows says whether we follow this leader in this term.
+func (r *life) follows(leader raft.ServerID, term uint64) bool {
+	_, id := r.LeaderWithID()
+	return r.State() == raft.Follower && id == leader && r.CurrentTerm() == term
+}
+
 // members are the masters of the quorum, as our Raft knows them.
 func (r *life) members() []quorum.Member {
 	servers := r.GetConfiguration().Configuration().Servers

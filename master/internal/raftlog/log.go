@@ -274,6 +274,9 @@ func (l *Log) runRaft(ctx context.Context) (again bool, err error) {
 			return r.CurrentTerm()
 		}
 		return known
+	}, func(leader raft.ServerID, term uint64) bool {
+		r := l.running()
+		return r != nil && r.follows(leader, term)
 	})}
 	transport := l.carry(own)
 	if err := l.bootstrap(config, transport); err != nil {
