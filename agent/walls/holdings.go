@@ -157,18 +157,13 @@ func (i *holding) set(limits cell.Limits, around cell.Cell) error {
 	return nil
 }
 
+// write changes what differs; from nothing, that is all.
 func (i *holding) write(has, limits cell.Limits, around cell.Cell) error {
-	own := around.Child(cell.Own)
-	weight := cell.Limits{CPUs: limits.CPUs}
-	switch {
-	case has == (cell.Limits{}) && i.builtin:
-		return around.Limit(weight)
-	case has == (cell.Limits{}):
-		return errors.Join(around.Limit(weight), own.Limit(limits))
-	case i.builtin:
-		return around.Change(cell.Limits{CPUs: has.CPUs}, weight)
+	err := around.Change(cell.Limits{CPUs: has.CPUs}, cell.Limits{CPUs: limits.CPUs})
+	if i.builtin {
+		return err
 	}
-	return errors.Join(around.Change(cell.Limits{CPUs: has.CPUs}, weight), own.Change(has, limits))
+	return errors.Join(err, around.Child(cell.Own).Change(has, limits))
 }
 
 // Remember notes what executors hold that have outlived the agent before this one.
