@@ -12,7 +12,7 @@ import (
 func TestAttach(t *testing.T) {
 	d := startDev(t)
 	gate := filepath.Join(t.TempDir(), "gate")
-	line := "echo out of $TENDER_TASK_ID; echo err >&2; until test -e " + gate + "; do sleep 0.01; done; echo last; case $TENDER_TASK_ID in *.1) exit 3; esac"
+	line := "echo out of $TENDER_TASK_ID; echo err >&2; until test -e " + gate + "; do sleep 0.01; done; echo last; exit 3"
 	if _, stderr, code := tender(t, d.env, "run", "--detach", "-n", "2", "--name", "nightly", "--", "sh", "-c", line); code != 0 ||
 		!strings.Contains(stderr, "'tender attach framework-1' shows what they print") {
 		t.Fatalf("exit code %d, %s", code, stderr)
@@ -35,7 +35,8 @@ func TestAttach(t *testing.T) {
 				t.Errorf("%s: %q does not stand once in %q", when, line, stdout)
 			}
 		}
-		if code != 3 || !strings.Contains(stderr, "nightly.0 | err\n") || !strings.Contains(stderr, "nightly.1 ended FAILED: exit code 3\n") {
+		if code != 3 || !strings.Contains(stderr, "nightly.0 | err\n") || !strings.Contains(stderr, "nightly.1 ended FAILED: exit code 3\n") ||
+			!strings.Contains(stderr, "nightly.0 ended FAILED: exit code 3\n") {
 			t.Errorf("%s: exit code %d, %s", when, code, stderr)
 		}
 	}

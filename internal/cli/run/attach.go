@@ -34,8 +34,8 @@ const (
 )
 
 // Attach brings the output of the tasks that a framework has had until now here, from where it begins, and returns when
-// all of them have ended and all of it is written. It is no scheduler, so it neither starts nor kills anything: when ctx ends the tasks go on. The
-// code is the first that is not 0, in the order in which the tasks are listed.
+// all of them have ended and all of it is written. It is no scheduler, so it neither starts nor kills anything: when ctx
+// ends the tasks go on. The code is the first that is not 0, in the order in which the tasks are listed.
 func Attach(ctx context.Context, config Attached) (code int, err error) {
 	f := &follower{config: config, where: newAddresses(config.Operator), tickets: newTickets(config.Agents.Ticket), http: newHTTP(config.Agents.Dial)}
 	defer f.http.CloseIdleConnections()
@@ -169,7 +169,7 @@ func (f *follower) see(task *followed, view *apiv1.TaskView) {
 func (f *follower) end(task *followed, status api.Status) {
 	task.isOver, task.last = true, status
 	close(task.over)
-	if isPlain(status) && (len(f.tasks) == 1 || codeOf(status) == 0) {
+	if isPlain(status) && (!f.out.prefixed || codeOf(status) == 0) {
 		return
 	}
 	f.config.Say("%s ended %s", task.id, why(status))
