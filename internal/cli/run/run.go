@@ -1,6 +1,19 @@
 // Package run is the scheduler behind `tender run`: it launches a command as one task or many, brings their output
 // here as it comes, and ends with their exit code. It is a framework like any other: it stands on the public SDK and
 // the masters' operator service, and reads no flags.
+//
+// It places its tasks by framework/pack, and does not stand on framework/taskset, because a person at a terminal wants
+// something else than a program that has work to do:
+//
+//   - A task is called NAME.NUMBER, so that it can be typed. A set calls it ITEM.ATTEMPT.NONCE, so that its scheduler may
+//     restart; a run never does, and each is a framework of its own.
+//   - A task that others have ended, or whose agent is lost, is a failure unless --retry is given. A set tries again.
+//   - A task that somebody has killed by hand stays ended, also with --restart. In a set it is started again.
+//   - A hundred thousand instances take no more memory than those that run at a time, and no task is started that would
+//     run far ahead of the output that is brought here. A set keeps all its items, and knows of no output.
+//   - Each end, silence and return is told in a sentence as it happens.
+//
+// Each of these would be a setting of the set that has one user. Together they are more than what would be saved.
 package run
 
 import (
