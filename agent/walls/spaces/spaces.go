@@ -1,8 +1,8 @@
 // Package spaces gives a task a machine of its own to look at, by namespaces of the kernel: its own processes, its own
-// /tmp, /proc and shared memory, and of the agent's folder nothing but what is the task's. The first process in there is
-// a helper of ours. It builds the walls, starts the task's program as its user with no right to more, passes signals on
-// to it, waits for what is orphaned, and ends when the program has ended; then the kernel ends all that is left in there.
-// What was mounted for it goes with the last of its processes, so nobody cleans up after it.
+// /tmp, /proc, /dev and shared memory, and of the agent's folder nothing but what is the task's. The first process in
+// there is a helper of ours. It builds the walls, starts the task's program as its user with no right to more, passes
+// signals on to it, waits for what is orphaned, and ends when the program has ended; then the kernel ends all that is left
+// in there. What was mounted for it goes with the last of its processes, so nobody cleans up after it.
 //
 // The helper is this very program, started under another name: see init. To its parent it stands for the task: its
 // process number, as seen outside, is the one by which the task is killed, found again and looked into.

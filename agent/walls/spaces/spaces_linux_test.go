@@ -15,6 +15,7 @@ type walled struct {
 	t      *testing.T
 	ends   *Ends
 	view   View
+	user   User
 	helper *Started
 }
 
@@ -53,7 +54,7 @@ func (w *walled) start(beside int, line string) (helper *Started, said *os.File)
 	w.t.Cleanup(func() { said.Close() })
 	helper, err = Start(&syscall.SysProcAttr{}, beside != 0, [3]uintptr{says.Fd(), says.Fd(), says.Fd()}, w.ends)
 	if err == nil {
-		err = helper.Finish(Order{View: w.view, Beside: beside, Path: "/bin/sh", Argv: []string{"sh", "-c", line}, Env: []string{"PATH=/usr/bin:/bin"}, Folder: "/"})
+		err = helper.Finish(Order{View: w.view, User: w.user, Beside: beside, Path: "/bin/sh", Argv: []string{"sh", "-c", line}, Env: []string{"PATH=/usr/bin:/bin"}, Folder: "/"})
 	}
 	if err != nil {
 		w.t.Fatal(err)

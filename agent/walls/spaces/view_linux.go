@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -32,6 +33,9 @@ func (v View) build(user User) error {
 		shown = append(shown, tree{one, path})
 	}
 	if err := v.giveTemporary(user); err != nil {
+		return err
+	}
+	if err := buildDev("/"); err != nil {
 		return err
 	}
 	if err := v.hide(shown); err != nil {
@@ -135,7 +139,7 @@ func (v View) hide(shown []tree) error {
 		covers = append(covers, path)
 	}
 	for _, one := range shown {
-		base := baseOf(one.path, append(covers, temporaries...))
+		base := baseOf(one.path, slices.Concat(covers, temporaries, []string{"/dev"}))
 		if base == "" {
 			if err := unix.Close(one.descriptor); err != nil { // it is to be seen where it is
 				return err
@@ -199,11 +203,10 @@ func setReadOnly(path string, flags uint) error {
 	return nil
 }
 
-// renewKernelFiles mounts what the kernel shows of processes and shared memory anew, so that it shows the task's own,
-// and keeps tasks of root from telling the kernel what to do.
+// renewKernelFiles mounts what the kernel shows of processes anew, so that it shows the task's own, and keeps tasks of
+// root from telling the kernel what to do.
 func renewKernelFiles() error {
-	const quiet = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
-	if err := unix.Mount("proc", "/proc", "proc", quiet, ""); err != nil {
+	if err := unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
 		return fmt.Errorf("/proc can't be mounted: %w", err)
 	}
 	for _, path := range readOnly {
@@ -220,14 +223,6 @@ func renewKernelFiles() error {
 	}
 	if err := setReadOnly("/sys", unix.AT_RECURSIVE); err != nil && !errors.Is(err, unix.EINVAL) { // EINVAL: nothing is mounted there
 		return err
-	}
-	for _, one := range []struct{ kind, path, options string }{{"tmpfs", "/dev/shm", "mode=1777"}, {"mqueue", "/dev/mqueue", ""}} {
-		if info, err := os.Lstat(one.path); err != nil || !info.IsDir() {
-			continue
-		}
-		if err := unix.Mount(one.kind, one.path, one.kind, quiet, one.options); err != nil {
-			return fmt.Errorf("%s can't be mounted: %w", one.path, err)
-		}
 	}
 	return nil
 }

@@ -1,0 +1,167 @@
+package spaces
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// device is a device file that every program may expect.
+type device struct {
+	name         string
+	major, minor uint32
+}
+
+// devices are those that lead to nothing of the machine but its random numbers, and to the program's own terminal.
+var devices = []device{{"null", 1, 3}, {"zero", 1, 5}, {"full", 1, 7}, {"random", 1, 8}, {"urandom", 1, 9}, {"tty", 5, 0}}
+
+// deviceLinks are the usual links, after what they lead to.
+var deviceLinks = [][2]string{
+	{"/proc/self/fd", "fd"}, {"/proc/self/fd/0", "stdin"}, {"/proc/self/fd/1", "stdout"}, {"/proc/self/fd/2", "stderr"}, {"pts/ptmx", "ptmx"},
+}
+
+// deviceMounts are mounted in there. Each mount of devpts has terminals of its own.
+var deviceMounts = []struct {
+	name, kind string
+	options    [][2]string
+	flags      int
+}{
+	{"pts", "devpts", [][2]string{{"mode", "0620"}, {"ptmxmode", "0666"}}, unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NOEXEC},
+	{"shm", "tmpfs", [][2]string{{"mode", "1777"}}, inert},
+	{"mqueue", "mqueue", nil, inert},
+}
+
+// inert are the flags of what holds data, and neither programs nor devices.
+const inert = unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV | unix.MOUNT_ATTR_NOEXEC
+
+// buildDev mounts a new /dev below a root, "/" or that of an image: with the devices that every program may expect, and
+// with terminals, shared memory and message queues of the task alone. What the root itself has there is covered, and never
+// followed. This process must have a mount namespace of its own, and one of IPC.
+func buildDev(root string) error {
+	machine, err := unix.Open("/dev", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err == nil {
+		err = fillDev(root, machine)
+		_ = unix.Close(machine)
+	}
+	if err != nil {
+		return fmt.Errorf("%s/dev can't be built: %w", strings.TrimSuffix(root, "/"), err)
+	}
+	return nil
+}
+
+// fillDev is buildDev for a /dev of the machine that is open.
+func fillDev(root string, machine int) error {
+	dev, err := newMount("tmpfs", [][2]string{{"mode", "0755"}, {"size", "1m"}}, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(dev)
+	if err := coverDev(root, dev); err != nil {
+		return err
+	}
+	for _, one := range devices {
+		if err := one.make(dev, machine); err != nil {
+			return fmt.Errorf("%s: %w", one.name, err)
+		}
+	}
+	for _, link := range deviceLinks {
+		if err := unix.Symlinkat(link[0], dev, link[1]); err != nil {
+			return fmt.Errorf("%s: %w", link[1], err)
+		}
+	}
+	for _, one := range deviceMounts {
+		err := makeFolder(dev, one.name, 0o755)
+		if err == nil {
+			err = mountAt(dev, one.name, one.kind, one.options, one.flags)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", one.name, err)
+		}
+	}
+	return nil
+}
+
+// coverDev puts a mount in the place of a root's /dev, which is made where there is none.
+func coverDev(root string, mount int) error {
+	const how = unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC
+	top, err := unix.Open(root, how, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(top)
+	place, err := unix.Openat(top, "dev", how|unix.O_NOFOLLOW, 0)
+	if errors.Is(err, unix.ENOENT) {
+		if err = makeFolder(top, "dev", 0o755); err == nil {
+			place, err = unix.Openat(top, "dev", how|unix.O_NOFOLLOW, 0)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	defer unix.Close(place)
+	return unix.MoveMount(mount, "", place, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH)
+}
+
+// make makes the device in a folder. An agent that may make none, as in many containers, has the machine's own file there.
+func (d device) make(at, machine int) error {
+	const mode = 0o666
+	err := unix.Mknodat(at, d.name, unix.S_IFCHR|mode, int(unix.Mkdev(d.major, d.minor)))
+	if err == unix.EPERM {
+		return bindDevice(at, machine, d.name)
+	}
+	if err != nil {
+		return err
+	}
+	return unix.Fchmodat(at, d.name, mode, 0) // whatever the umask
+}
+
+// bindDevice mounts the machine's file of a device in a folder.
+func bindDevice(at, machine int, name string) error {
+	one, err := copyTree(machine, name)
+	if err != nil {
+		return err
+	}
+	file, err := unix.Openat(at, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC, 0o444)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(file)
+	return tree{one, name}.moveTo(at, name)
+}
+
+// makeFolder makes a folder in another one, with just this mode.
+func makeFolder(at int, name string, mode uint32) error {
+	if err := unix.Mkdirat(at, name, mode); err != nil {
+		return err
+	}
+	return unix.Fchmodat(at, name, mode, 0) // whatever the umask
+}
+
+// newMount makes a file system that is mounted nowhere yet.
+func newMount(kind string, options [][2]string, flags int) (int, error) {
+	made, err := unix.Fsopen(kind, unix.FSOPEN_CLOEXEC)
+	if err != nil {
+		return -1, err
+	}
+	defer unix.Close(made)
+	for _, option := range options {
+		if err := unix.FsconfigSetString(made, option[0], option[1]); err != nil {
+			return -1, fmt.Errorf("%s=%s: %w", option[0], option[1], err)
+		}
+	}
+	if err := unix.FsconfigCreate(made); err != nil {
+		return -1, err
+	}
+	return unix.Fsmount(made, unix.FSMOUNT_CLOEXEC, flags)
+}
+
+// mountAt mounts a new file system on a folder.
+func mountAt(at int, name, kind string, options [][2]string, flags int) error {
+	mount, err := newMount(kind, options, flags)
+	if err != nil {
+		return err
+	}
+	return tree{mount, name}.moveTo(at, name)
+}

@@ -1,0 +1,148 @@
+package spaces
+
+import (
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// devices that every program may expect are there and work, and none of the machine's; what tasks write into shared memory
+// is their own.
+func TestDevices(t *testing.T) {
+	w := build(t, "echo mine > /dev/shm/mark; exec sleep 1000")
+	_, said := w.start(0, `ls /dev | tr '\n' ' '; cd /dev; head -qc 4 zero random urandom full | wc -c; echo lost > null; echo lost 2>&- > full || echo full is full
+		echo to stdout > stdout; test -e tty && test -c ptmx && test ! -e shm/mark && echo own > shm/mark && cat shm/mark; ls pts mqueue; umask 000; touch new || exit 1; rm new`)
+	text, err := io.ReadAll(said)
+	const want = "fd full mqueue null ptmx pts random shm stderr stdin stdout tty urandom zero 16\n" +
+		"full is full\nto stdout\nown\nmqueue:\n\npts:\nptmx\n"
+	if err != nil || string(text) != want {
+		t.Errorf("%q, %v", text, err)
+	}
+	if err := unix.Kill(w.helper.PID, unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	w.await(w.helper)
+}
+
+// Terminals are the task's own, for whomever it runs as.
+func TestTerminals(t *testing.T) {
+	if _, err := exec.LookPath("script"); err != nil {
+		t.Skip("this machine lacks script, which opens a terminal")
+	}
+	for _, user := range []User{{}, {UID: 71234, GID: 71234}} {
+		w := build(t, "exit 0")
+		w.await(w.helper)
+		w.user = user
+		if err := os.RemoveAll(filepath.Join(w.view.Temporary, ".tmp")); err != nil { // it was root's
+			t.Fatal(err)
+		}
+		_, said := w.start(0, "exec script -qec 'tty; exec echo seen > /dev/tty' /dev/null < /dev/null")
+		if text, err := io.ReadAll(said); err != nil || string(text) != "/dev/pts/0\r\nseen\r\n" {
+			t.Errorf("%+v: %q, %v", user, text, err)
+		}
+	}
+}
+
+// An agent whose folder lies in the machine's shared memory shows a task its sandbox there, and nothing else.
+func TestASandboxInSharedMemory(t *testing.T) {
+	w := build(t, "exit 0")
+	w.await(w.helper)
+	folder, err := os.MkdirTemp("/dev/shm", "tender-test-")
+	if err != nil {
+		t.Skip(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(folder); err != nil {
+			t.Error(err)
+		}
+	})
+	sandbox := filepath.Join(folder, "sandbox")
+	if err := os.Mkdir(sandbox, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	w.view = View{Hidden: []string{folder}, Shown: []string{sandbox}, Temporary: sandbox}
+	_, said := w.start(0, "cd "+folder+"; ls . /dev/shm; echo mine > sandbox/mark; echo yours > /tmp/mark; cat sandbox/.tmp/mark")
+	text, err := io.ReadAll(said)
+	if want := ".:\nsandbox\n\n/dev/shm:\n" + filepath.Base(folder) + "\nyours\n"; err != nil || string(text) != want {
+		t.Errorf("%q, %v", text, err)
+	}
+	if kept, err := os.ReadFile(filepath.Join(sandbox, "mark")); err != nil || string(kept) != "mine\n" {
+		t.Errorf("%q, %v", kept, err)
+	}
+}
+
+// Below the root of an image nothing is followed: where its /dev leads elsewhere, nothing is built there.
+func TestDevBelowARoot(t *testing.T) {
+	w := build(t, "exit 0") // or it is skipped
+	w.await(w.helper)
+	root, elsewhere := t.TempDir(), t.TempDir()
+	trap := filepath.Join(root, "trap")
+	if err := os.Mkdir(trap, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(elsewhere, filepath.Join(trap, "dev")); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // the thread ends with its mounts
+		if err := unix.Unshare(unix.CLONE_NEWNS | unix.CLONE_FS); err != nil {
+			t.Error(err)
+			return
+		}
+		if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+			t.Error(err)
+			return
+		}
+		if err := buildDev(root); err != nil {
+			t.Error(err)
+		}
+		if err := buildDev(trap); err == nil || err.Error() != trap+"/dev can't be built: not a directory" {
+			t.Errorf("%v", err)
+		}
+		for _, name := range []string{"null", "pts/ptmx", "shm"} {
+			if _, err := os.Lstat(filepath.Join(root, "dev", name)); err != nil {
+				t.Error(err)
+			}
+		}
+		machine, err := unix.Open("/dev", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer unix.Close(machine)
+		dev, err := newMount("tmpfs", nil, 0)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer unix.Close(dev)
+		below := filepath.Join(root, "trap")
+		if err := os.Remove(filepath.Join(trap, "dev")); err != nil {
+			t.Error(err)
+		}
+		if err := coverDev(below, dev); err != nil {
+			t.Error(err)
+		}
+		if err := bindDevice(dev, machine, "zero"); err != nil { // where no devices may be made
+			t.Error(err)
+		}
+		if file, err := os.Open(filepath.Join(below, "dev", "zero")); err != nil {
+			t.Error(err)
+		} else if n, err := file.Read(make([]byte, 8)); n != 8 || err != nil || file.Close() != nil {
+			t.Errorf("%d of it, %v", n, err)
+		}
+	}()
+	<-done
+	for _, folder := range []string{filepath.Join(root, "dev"), elsewhere} {
+		if left, err := os.ReadDir(folder); err != nil || len(left) > 0 {
+			t.Errorf("%s holds %v, %v", folder, left, err)
+		}
+	}
+}
