@@ -132,26 +132,6 @@ func (t *Task) checkLimits() error {
 	return nil
 }
 
-func (t *Task) checkPorts() error {
-	if len(t.Ports) > LabelsMax {
-		return fmt.Errorf("%d named ports, at most %d are allowed", len(t.Ports), LabelsMax)
-	}
-	asked := t.Resources.RangesOf("ports")
-	for _, name := range sortedKeys(t.Ports) {
-		number := uint64(t.Ports[name])
-		if err := CheckID("a port's name", name); err != nil {
-			return err
-		}
-		switch {
-		case number == 0:
-			return fmt.Errorf("port %q must be a number from 1 to 65535", name)
-		case !asked.Contains(Ranges{{number, number}}):
-			return fmt.Errorf("port %q is %d, which is not among the task's resources; ask for ports:[%d]", name, number, number)
-		}
-	}
-	return nil
-}
-
 // Bytes is about how many bytes t takes in a message, never less: its texts and data, and something generous for what
 // stands around them.
 func (t *Task) Bytes() int {

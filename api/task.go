@@ -25,7 +25,7 @@ type Task struct {
 	// Checks say whether it is well while it runs; default: none. At most [ChecksMax].
 	Checks []Check
 	Labels map[string]string
-	Ports  map[string]uint16 // named ports, taken from Resources
+	Ports  map[string]uint16 // named ports, taken from Resources; each is told to the task as [PortVariable] says
 	// Group names the tasks that a demand spreads together; see [Shape].
 	Group string
 	// Limits are what it may use at most, where that does not follow from Resources.

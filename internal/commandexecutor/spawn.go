@@ -183,7 +183,7 @@ func environment(task *executor.Task) (env []string, path string) {
 		own[protocol.TaskSharedEnv] = task.Shared
 	}
 	for name, port := range task.Ports {
-		own[portEnv(name)] = strconv.Itoa(int(port))
+		own[api.PortVariable(name)] = strconv.Itoa(int(port))
 	}
 	path = DefaultPath
 	if asked, ok := task.Command.Env["PATH"]; ok {
@@ -201,17 +201,4 @@ func environment(task *executor.Task) (env []string, path string) {
 	}
 	slices.Sort(env)
 	return env, path
-}
-
-// portEnv names the variable of a named port.
-func portEnv(name string) string {
-	return protocol.TaskPortEnvPrefix + strings.Map(func(r rune) rune {
-		switch {
-		case r >= 'a' && r <= 'z':
-			return r - 'a' + 'A'
-		case r >= 'A' && r <= 'Z', r >= '0' && r <= '9':
-			return r
-		}
-		return '_'
-	}, name)
 }

@@ -31,7 +31,4 @@ const (
 	TaskSharedEnv   = "TENDER_TASK_SHARED"
 	TaskAgentIDEnv  = "TENDER_TASK_AGENT_ID"
 	TaskHostnameEnv = "TENDER_TASK_HOSTNAME"
-	// TaskPortEnvPrefix begins one variable for each named port of the task: the name
-	// in upper case, with '_' for whatever is not a letter or digit.
-	TaskPortEnvPrefix = "TENDER_TASK_PORT_"
 )

@@ -40,7 +40,7 @@ func ParsePorts(texts []string) (map[string]uint16, error) {
 	numbered := 0
 	for _, text := range texts {
 		name, value, given := strings.Cut(text, "=")
-		if err := api.CheckID("a port's name", name); err != nil {
+		if err := api.CheckPortName(name); err != nil {
 			return nil, err
 		}
 		var number uint64
