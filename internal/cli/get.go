@@ -7,9 +7,11 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/tenderhq/tender/internal/cli/client"
 	"github.com/tenderhq/tender/internal/cli/nouns"
+	"github.com/tenderhq/tender/internal/cli/show"
 )
 
 // formats of -o.
@@ -20,6 +22,29 @@ func checkFormat(format string, known ...string) error {
 		return nil
 	}
 	return usagef("-o: %w", unknownWord("format", format, known))
+}
+
+// listCommand makes the command that shows what one call answers, as a table or as JSON.
+func listCommand[Answer proto.Message](
+	a *App, use, short string, call func(context.Context, *client.Client) (Answer, error), header []string, rows func(Answer) [][]string,
+) *cobra.Command {
+	var format string
+	command := &cobra.Command{Use: use, Short: short, Args: exactly()}
+	command.Flags().StringVarP(&format, "output", "o", "table", "table or json")
+	command.RunE = a.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
+		if err := checkFormat(format, "table", "json"); err != nil {
+			return err
+		}
+		answer, err := call(ctx, c)
+		switch {
+		case err != nil:
+			return err
+		case format == "json":
+			return show.JSON(a.Stdout, answer)
+		}
+		return show.Table(a.Stdout, header, rows(answer))
+	})
+	return command
 }
 
 func (a *App) getCommand() *cobra.Command {

@@ -21,14 +21,6 @@ import (
 	"github.com/tenderhq/tender/internal/cli/nouns"
 )
 
-const (
-	// logsPoll is how often `logs -f` asks whether the task has ended.
-	logsPoll = time.Second
-	// logsUnknownMax answers in a row without the task mean that it is forgotten. One may mean that its agent has not
-	// reported to a new leader yet.
-	logsUnknownMax = 15
-)
-
 func (a *App) logsCommand() *cobra.Command {
 	var f logsFlags
 	command := &cobra.Command{
@@ -131,8 +123,8 @@ func (a *App) logs(ctx context.Context, c *client.Client, task *apiv1.TaskView, 
 		},
 	}
 	var err error
-	if f.follow && !ended(task) {
-		err = source.Follow(ctx, watchEnd(ctx, c, source.Task))
+	if f.follow && !logtail.HasEnded(task) {
+		err = source.Follow(ctx, watchEnd(ctx, c, ref))
 	} else {
 		err = source.Rest(ctx)
 	}
@@ -145,11 +137,6 @@ func (a *App) logs(ctx context.Context, c *client.Client, task *apiv1.TaskView, 
 			task.GetAgentId(), dial.Addr, dial.Err)
 	}
 	return err
-}
-
-func ended(task *apiv1.TaskView) bool {
-	state, err := api.ParseTaskState(task.GetState())
-	return err == nil && state.Terminal()
 }
 
 // agentAddress asks where the task's agent listens; it may move when it restarts.
@@ -176,42 +163,14 @@ func agentAddress(c *client.Client, task *apiv1.TaskView) func(context.Context) 
 // watchEnd closes the channel when the task has ended or is no more. It ends with ctx.
 func watchEnd(ctx context.Context, c *client.Client, task api.TaskRef) <-chan struct{} {
 	over := make(chan struct{})
+	list := func(ctx context.Context) ([]*apiv1.TaskView, error) {
+		answer, err := c.Operator().ListTasks(ctx, &apiv1.ListTasksRequest{Prefix: task.String(), All: true})
+		return answer.GetItems(), err
+	}
 	go func() {
-		tick := time.NewTicker(logsPoll)
-		defer tick.Stop()
-		for unknown := 0; unknown < logsUnknownMax; {
-			end, known := hasEnded(ctx, c, task)
-			if end {
-				break
-			}
-			if known {
-				unknown = 0
-			} else {
-				unknown++
-			}
-			select {
-			case <-tick.C:
-			case <-ctx.Done():
-				return
-			}
-		}
-		close(over)
+		_ = logtail.AwaitEnds(ctx, list, []api.TaskRef{task}, func(api.TaskRef, *apiv1.TaskView) { close(over) }) // else ctx has ended
 	}()
 	return over
-}
-
-// hasEnded says whether the task has ended, and whether that is known: a master that does not answer says nothing.
-func hasEnded(ctx context.Context, c *client.Client, task api.TaskRef) (end, known bool) {
-	list, err := c.Operator().ListTasks(ctx, &apiv1.ListTasksRequest{Prefix: task.String(), All: true})
-	if err != nil {
-		return false, true
-	}
-	for _, item := range list.GetItems() {
-		if nouns.TaskRef(item) == task.String() {
-			return ended(item), true
-		}
-	}
-	return false, false
 }
 
 // findOutput finds the task whose output is asked for, or one that the executor of that name has run.

@@ -14,7 +14,6 @@ import (
 
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/cli/client"
-	"github.com/tenderhq/tender/internal/cli/show"
 )
 
 func (a *App) raftCommand() *cobra.Command {
@@ -26,27 +25,16 @@ func (a *App) raftCommand() *cobra.Command {
 }
 
 func (a *App) peersCommand() *cobra.Command {
-	var format string
-	command := &cobra.Command{Use: "peers", Short: "List the members of the quorum", Args: exactly()}
-	command.Flags().StringVarP(&format, "output", "o", "table", "table or json")
-	command.RunE = a.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
-		if err := checkFormat(format, "table", "json"); err != nil {
-			return err
-		}
-		answer, err := c.Raft().ListPeers(ctx, &apiv1.ListPeersRequest{})
-		switch {
-		case err != nil:
-			return err
-		case format == "json":
-			return show.JSON(a.Stdout, answer)
-		}
-		var rows [][]string
-		for _, peer := range answer.GetItems() {
-			rows = append(rows, []string{peer.GetId(), peer.GetRole(), peer.GetRaftAddress()})
-		}
-		return show.Table(a.Stdout, []string{"MASTER", "ROLE", "RAFT"}, rows)
-	})
-	return command
+	ask := func(ctx context.Context, c *client.Client) (*apiv1.ListPeersResponse, error) {
+		return c.Raft().ListPeers(ctx, &apiv1.ListPeersRequest{})
+	}
+	return listCommand(a, "peers", "List the members of the quorum", ask, []string{"MASTER", "ROLE", "RAFT"},
+		func(answer *apiv1.ListPeersResponse) (rows [][]string) {
+			for _, peer := range answer.GetItems() {
+				rows = append(rows, []string{peer.GetId(), peer.GetRole(), peer.GetRaftAddress()})
+			}
+			return rows
+		})
 }
 
 func (a *App) addPeerCommand() *cobra.Command {

@@ -213,7 +213,7 @@ func execInside(ctx context.Context, a *App, c *client.Client, word string, argv
 	if err != nil {
 		return err
 	}
-	if task.GetAgentId() == "" || ended(task) {
+	if task.GetAgentId() == "" || logtail.HasEnded(task) {
 		return fmt.Errorf("%s is %s; a command runs only beside a task that runs", nouns.TaskRef(task), task.GetState())
 	}
 	address, err := agentAddress(c, task)(ctx)

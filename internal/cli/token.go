@@ -95,41 +95,24 @@ func createTokenCommand(a *App) *cobra.Command {
 }
 
 func listTokensCommand(a *App) *cobra.Command {
-	var format string
-	command := &cobra.Command{Use: "list", Short: "List the tokens, without their secrets", Args: exactly()}
-	command.Flags().StringVarP(&format, "output", "o", "table", "table or json")
-	command.RunE = a.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
-		if err := checkFormat(format, "table", "json"); err != nil {
-			return err
-		}
-		answer, err := c.Operator().ListTokens(ctx, &apiv1.ListTokensRequest{})
-		switch {
-		case err != nil:
-			return err
-		case format == "json":
-			return show.JSON(a.Stdout, answer)
-		}
-		var rows [][]string
-		for _, token := range answer.GetItems() {
-			ends, uses := "never", "any"
-			if token.GetExpires() != nil {
-				ends = token.GetExpires().AsTime().Format(time.RFC3339)
-			}
-			if token.GetUsesMax() > 0 {
-				uses = fmt.Sprintf("%d of %d", token.GetUses(), token.GetUsesMax())
-			}
-			rows = append(rows, []string{token.GetId(), token.GetKind(), orDash(token.GetPrincipal()), token.GetState(), uses, ends, token.GetBy()})
-		}
-		return show.Table(a.Stdout, []string{"TOKEN", "KIND", "PRINCIPAL", "STATE", "USES", "EXPIRES", "BY"}, rows)
-	})
-	return command
-}
-
-func orDash(text string) string {
-	if text == "" {
-		return "-"
+	ask := func(ctx context.Context, c *client.Client) (*apiv1.ListTokensResponse, error) {
+		return c.Operator().ListTokens(ctx, &apiv1.ListTokensRequest{})
 	}
-	return text
+	return listCommand(a, "list", "List the tokens, without their secrets", ask,
+		[]string{"TOKEN", "KIND", "PRINCIPAL", "STATE", "USES", "EXPIRES", "BY"},
+		func(answer *apiv1.ListTokensResponse) (rows [][]string) {
+			for _, token := range answer.GetItems() {
+				ends, uses := "never", "any"
+				if token.GetExpires() != nil {
+					ends = token.GetExpires().AsTime().Format(time.RFC3339)
+				}
+				if token.GetUsesMax() > 0 {
+					uses = fmt.Sprintf("%d of %d", token.GetUses(), token.GetUsesMax())
+				}
+				rows = append(rows, []string{token.GetId(), token.GetKind(), token.GetPrincipal(), token.GetState(), uses, ends, token.GetBy()})
+			}
+			return rows
+		})
 }
 
 func revokeTokenCommand(a *App) *cobra.Command {

@@ -11,25 +11,12 @@ import (
 	"github.com/tenderhq/tender/examples/rdd"
 )
 
-// Heap is the points that are nearest to a center: summed up, with how many they are.
-type Heap struct {
-	Sum    []float64
-	Points int
-}
+var nearest = rdd.PartitionsWith("nearest", nearestOf)
 
-var (
-	nearest  = rdd.PartitionsWith("nearest", nearestOf)
-	addHeaps = rdd.Reduce("add-heaps", func(a, b Heap) Heap {
-		sum := Heap{Sum: append([]float64(nil), a.Sum...), Points: a.Points + b.Points}
-		addTo(sum.Sum, b.Sum, 1)
-		return sum
-	})
-)
-
-// nearestOf gives a heap for each center that is the nearest of some points of the partition.
-func nearestOf(centers [][]float64, points iter.Seq[Point]) iter.Seq[rdd.Pair[int, Heap]] {
-	return func(yield func(rdd.Pair[int, Heap]) bool) {
-		heaps := make([]Heap, len(centers))
+// nearestOf gives for each center the total of those points of the partition to which it is the nearest.
+func nearestOf(centers [][]float64, points iter.Seq[Point]) iter.Seq[rdd.Pair[int, Total]] {
+	return func(yield func(rdd.Pair[int, Total]) bool) {
+		heaps := make([]Total, len(centers))
 		for p := range points {
 			heap := &heaps[closest(centers, p.X)]
 			if heap.Sum == nil {
@@ -39,7 +26,7 @@ func nearestOf(centers [][]float64, points iter.Seq[Point]) iter.Seq[rdd.Pair[in
 			heap.Points++
 		}
 		for i, heap := range heaps {
-			if heap.Points > 0 && !yield(rdd.Pair[int, Heap]{Key: i, Value: heap}) {
+			if heap.Points > 0 && !yield(rdd.Pair[int, Total]{Key: i, Value: heap}) {
 				return
 			}
 		}
@@ -74,7 +61,7 @@ func kmeans(flags *flag.FlagSet) func(context.Context, *rdd.Context, io.Writer) 
 			centers[i] = point.X
 		}
 		err = l.iterate(ctx, c, out, func() error {
-			heaps, err := rdd.ReduceByKey(nearest.With(centers).On(points), addHeaps).Collect(ctx)
+			heaps, err := rdd.ReduceByKey(nearest.With(centers).On(points), addTotals).Collect(ctx)
 			for _, heap := range heaps {
 				middle := make([]float64, len(heap.Value.Sum))
 				addTo(middle, heap.Value.Sum, 1/float64(heap.Value.Points))

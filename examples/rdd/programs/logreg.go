@@ -11,25 +11,12 @@ import (
 	"github.com/tenderhq/tender/examples/rdd"
 )
 
-// Slope is the gradient of some points: summed up, with how many they are.
-type Slope struct {
-	Sum    []float64
-	Points int
-}
+var gradient = rdd.PartitionsWith("gradient", gradientOf)
 
-var (
-	gradient  = rdd.PartitionsWith("gradient", gradientOf)
-	addSlopes = rdd.Reduce("add-slopes", func(a, b Slope) Slope {
-		sum := Slope{Sum: append([]float64(nil), a.Sum...), Points: a.Points + b.Points}
-		addTo(sum.Sum, b.Sum, 1)
-		return sum
-	})
-)
-
-// gradientOf gives one slope for all points of a partition: with plane w, how should it turn?
-func gradientOf(w []float64, points iter.Seq[Point]) iter.Seq[Slope] {
-	return func(yield func(Slope) bool) {
-		slope := Slope{Sum: make([]float64, len(w))}
+// gradientOf gives the sum of the gradients at all points of a partition: with plane w, how should it turn?
+func gradientOf(w []float64, points iter.Seq[Point]) iter.Seq[Total] {
+	return func(yield func(Total) bool) {
+		slope := Total{Sum: make([]float64, len(w))}
 		for p := range points {
 			addTo(slope.Sum, p.X, p.Label*(1/(1+math.Exp(-p.Label*dot(w, p.X)))-1))
 			slope.Points++
@@ -48,7 +35,7 @@ func logreg(flags *flag.FlagSet) func(context.Context, *rdd.Context, io.Writer) 
 		}
 		w := make([]float64, len(first[0].X))
 		err = l.iterate(ctx, c, out, func() error {
-			slope, err := gradient.With(w).On(points).Reduce(ctx, addSlopes)
+			slope, err := gradient.With(w).On(points).Reduce(ctx, addTotals)
 			if err == nil {
 				addTo(w, slope.Sum, -1/float64(slope.Points))
 			}

@@ -24,9 +24,20 @@ type Point struct {
 	X     []float64
 }
 
+// Total is points, or what was made of them, summed up, with how many they are.
+type Total struct {
+	Sum    []float64
+	Points int
+}
+
 var (
 	parsePoint = rdd.Map("parse-point", parse)
 	drawPoints = rdd.PartitionsWith("draw-points", draw)
+	addTotals  = rdd.Reduce("add-totals", func(a, b Total) Total {
+		sum := Total{Sum: append([]float64(nil), a.Sum...), Points: a.Points + b.Points}
+		addTo(sum.Sum, b.Sum, 1)
+		return sum
+	})
 )
 
 // parse reads a line: the label, then the coordinates.

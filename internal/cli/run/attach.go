@@ -7,13 +7,11 @@ import (
 	"io"
 	"net/http"
 	"sync"
-	"time"
 
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/cli/client"
 	"github.com/tenderhq/tender/internal/cli/logtail"
-	"github.com/tenderhq/tender/internal/pause"
 )
 
 // Attached says what to follow. All fields must be set.
@@ -25,19 +23,14 @@ type Attached struct {
 	Say            func(format string, args ...any)
 }
 
-const (
-	// attachedEvery is how often is asked which tasks have ended.
-	attachedEvery = time.Second
-	// forgottenAfter answers in a row without a task mean that nobody knows it any more. One may mean that its agent has
-	// not reported to a new leader yet.
-	forgottenAfter = 15
-)
-
 // Attach brings the output of the tasks that a framework has had until now here, from where it begins, and returns when
 // all of them have ended and all of it is written. It is no scheduler, so it neither starts nor kills anything: when ctx
 // ends the tasks go on. The code is the first that is not 0, in the order in which the tasks are listed.
 func Attach(ctx context.Context, config Attached) (code int, err error) {
-	f := &follower{config: config, where: newAddresses(config.Operator), tickets: newTickets(config.Agents.Ticket), http: newHTTP(config.Agents.Dial)}
+	f := &follower{
+		config: config, where: newAddresses(config.Operator), tickets: newTickets(config.Agents.Ticket), http: newHTTP(config.Agents.Dial),
+		over: map[api.TaskRef]chan struct{}{}, codes: map[api.TaskRef]int{},
+	}
 	defer f.http.CloseIdleConnections()
 	views, err := f.list(ctx)
 	if err != nil {
@@ -48,14 +41,15 @@ func Attach(ctx context.Context, config Attached) (code int, err error) {
 	}
 	f.out = newOutputs(config.Stdout, config.Stderr, len(views) > 1)
 	f.config.Say = f.out.aside(config.Say)
+	var tasks []api.TaskRef
 	for _, view := range views {
-		f.begin(ctx, view)
+		tasks = append(tasks, f.begin(ctx, view))
 	}
-	err = f.watch(ctx)
+	err = logtail.AwaitEnds(ctx, f.list, tasks, f.end)
 	f.copies.Wait()
-	for _, task := range f.tasks {
-		if code == 0 && task.isOver {
-			code = codeOf(task.last)
+	for _, task := range tasks {
+		if code == 0 {
+			code = f.codes[task]
 		}
 	}
 	return code, errors.Join(err, f.out.err())
@@ -68,17 +62,9 @@ type follower struct {
 	where   *addresses
 	tickets *tickets
 	http    *http.Client
-	copies  sync.WaitGroup // of outputs on their way here
-	tasks   []*followed
-}
-
-// followed is a task of which the output is brought here.
-type followed struct {
-	id      api.TaskID
-	over    chan struct{} // closed when it has ended
-	isOver  bool
-	last    api.Status // how it has ended
-	unknown int        // answers in a row without it
+	copies  sync.WaitGroup                // of outputs on their way here
+	over    map[api.TaskRef]chan struct{} // closed when a task has ended
+	codes   map[api.TaskRef]int           // of those that have
 }
 
 func (f *follower) list(ctx context.Context) ([]*apiv1.TaskView, error) {
@@ -89,88 +75,45 @@ func (f *follower) list(ctx context.Context) ([]*apiv1.TaskView, error) {
 }
 
 // begin follows one task.
-func (f *follower) begin(ctx context.Context, view *apiv1.TaskView) {
-	task := &followed{id: api.TaskID(view.GetId()), over: make(chan struct{})}
-	f.tasks = append(f.tasks, task)
-	f.see(task, view)
+func (f *follower) begin(ctx context.Context, view *apiv1.TaskView) api.TaskRef {
+	task, over := api.TaskRef{Framework: f.config.Framework, Task: api.TaskID(view.GetId())}, make(chan struct{})
+	f.over[task] = over
 	if view.GetAgentId() == "" {
-		return // it was never on an agent
+		return task // it was never on an agent
 	}
 	agent := api.AgentID(view.GetAgentId())
-	source := &logtail.Source{
-		Task: api.TaskRef{Framework: f.config.Framework, Task: task.id}, HTTP: f.http,
-		Address: f.where.of(agent), Ticket: f.tickets.of(f.config.Framework, agent),
-	}
+	source := &logtail.Source{Task: task, HTTP: f.http, Address: f.where.of(agent), Ticket: f.tickets.of(task.Framework, agent)}
 	f.copies.Go(func() {
-		if err := f.out.follow(ctx, source, task.over, f.config.Say); err != nil && ctx.Err() == nil {
-			f.config.Say("%s: %v", task.id, err)
+		if err := f.out.follow(ctx, source, over, f.config.Say); err != nil && ctx.Err() == nil {
+			f.config.Say("%s: %v", task.Task, err)
 		}
 	})
+	return task
 }
 
-// watch returns when all tasks have ended, or ctx has.
-func (f *follower) watch(ctx context.Context) error {
-	for !f.allOver() {
-		if !pause.For(ctx, attachedEvery) {
-			return ctx.Err()
-		}
-		views, err := f.list(ctx)
-		if err != nil {
-			continue // masters that do not answer say nothing of the tasks
-		}
-		known := make(map[api.TaskID]*apiv1.TaskView, len(views))
-		for _, view := range views {
-			known[api.TaskID(view.GetId())] = view
-		}
-		for _, task := range f.tasks {
-			f.see(task, known[task.id])
-		}
-	}
-	return nil
-}
-
-func (f *follower) allOver() bool {
-	for _, task := range f.tasks {
-		if !task.isOver {
-			return false
-		}
-	}
-	return true
-}
-
-// see takes what the leader says of a task; nil: it does not know it.
-func (f *follower) see(task *followed, view *apiv1.TaskView) {
-	if task.isOver {
+// end notes how a task has ended, and says it where the output and the exit code do not.
+func (f *follower) end(task api.TaskRef, view *apiv1.TaskView) {
+	status := statusOf(view)
+	f.codes[task] = codeOf(status)
+	close(f.over[task])
+	if isPlain(status) && (!f.out.prefixed || codeOf(status) == 0) {
 		return
 	}
+	f.config.Say("%s ended %s", task.Task, why(status))
+}
+
+// statusOf is how a task has ended as a list shows it; nil: nobody knows it.
+func statusOf(view *apiv1.TaskView) api.Status {
 	if view == nil {
-		if task.unknown++; task.unknown >= forgottenAfter {
-			f.end(task, api.Status{State: api.TaskUnknown, Message: "nobody knows it any more"})
-		}
-		return
+		return api.Status{State: api.TaskUnknown, Message: "nobody knows it any more"}
 	}
-	task.unknown = 0
-	state, err := api.ParseTaskState(view.GetState())
-	if err != nil || !state.Terminal() {
-		return
-	}
-	status := api.Status{State: state, Message: view.GetMessage()}
-	if reason, err := api.ParseReason(view.GetReason()); err == nil {
-		status.Reason = reason
-	}
+	status := api.Status{Message: view.GetMessage()}
+	// A list shows states and reasons by the names that are read here.
+	status.State, _ = api.ParseTaskState(view.GetState())
+	status.Reason, _ = api.ParseReason(view.GetReason())
 	if view.ExitCode != nil {
 		exit := int(view.GetExitCode())
 		status.ExitCode = &exit
 	}
-	f.end(task, status)
-}
-
-// end notes how a task has ended, and says it where the output and the exit code do not.
-func (f *follower) end(task *followed, status api.Status) {
-	task.isOver, task.last = true, status
-	close(task.over)
-	if isPlain(status) && (!f.out.prefixed || codeOf(status) == 0) {
-		return
-	}
-	f.config.Say("%s ended %s", task.id, why(status))
+	return status
 }

@@ -1,0 +1,61 @@
+package logtail
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/pause"
+)
+
+const (
+	// endsEvery is how often is asked which tasks have ended: masters send no events about tasks.
+	endsEvery = time.Second
+	// forgottenAfter answers in a row without a task mean that nobody knows it any more. One may mean that its agent has
+	// not reported to a new leader yet.
+	forgottenAfter = 15
+)
+
+// AwaitEnds returns nil when all of the tasks have ended, or an error when ctx has. It tells of each end once, with how
+// the task is then; nil of a task that nobody knows any more. What list returns may lack tasks and have others.
+func AwaitEnds(
+	ctx context.Context, list func(context.Context) ([]*apiv1.TaskView, error), tasks []api.TaskRef, ended func(api.TaskRef, *apiv1.TaskView),
+) error {
+	waiting, unknown := slices.Clone(tasks), make(map[api.TaskRef]int, len(tasks))
+	for {
+		// Masters that do not answer say nothing of the tasks.
+		if views, err := list(ctx); err == nil {
+			known := make(map[api.TaskRef]*apiv1.TaskView, len(views))
+			for _, view := range views {
+				known[api.TaskRef{Framework: api.FrameworkID(view.GetFrameworkId()), Task: api.TaskID(view.GetId())}] = view
+			}
+			waiting = slices.DeleteFunc(waiting, func(task api.TaskRef) bool {
+				view := known[task]
+				if view != nil {
+					unknown[task] = 0
+				} else {
+					unknown[task]++
+				}
+				over := HasEnded(view) || unknown[task] >= forgottenAfter
+				if over {
+					ended(task, view)
+				}
+				return over
+			})
+		}
+		if len(waiting) == 0 {
+			return nil
+		}
+		if !pause.For(ctx, endsEvery) {
+			return ctx.Err()
+		}
+	}
+}
+
+// HasEnded says whether a task is in a terminal state.
+func HasEnded(task *apiv1.TaskView) bool {
+	state, err := api.ParseTaskState(task.GetState())
+	return err == nil && state.Terminal()
+}
