@@ -168,15 +168,6 @@ func (m *fakeMaster) lead(term uint64) *fakeSession {
 	return s
 }
 
-// leadUntold is lead, and the call that says that there may be offers is not passed over.
-func (m *fakeMaster) leadUntold(term uint64) *fakeSession {
-	m.n.t.Helper()
-	s := m.accept()
-	s.term, s.told = api.Term{Number: term}, true
-	s.activate()
-	return s
-}
-
 func (s *fakeSession) activate() {
 	s.send(protocol.Subscribed{
 		Cluster: "cluster", Framework: "framework-1", Session: 1, HeartbeatInterval: time.Second,
@@ -253,12 +244,11 @@ type script struct {
 	update  func(ctx context.Context, status api.Status) error
 	updates chan api.Status
 	clients chan *Client
-	lost    chan []api.OfferID
 	greet   func(ctx context.Context) error
 }
 
 func newScript() *script {
-	return &script{updates: make(chan api.Status, 1024), clients: make(chan *Client, 16), lost: make(chan []api.OfferID, 16)}
+	return &script{updates: make(chan api.Status, 1024), clients: make(chan *Client, 16)}
 }
 
 func (s *script) Subscribed(ctx context.Context, client *Client) error {
@@ -283,8 +273,6 @@ func (s *script) Update(ctx context.Context, status api.Status) error {
 	}
 	return s.update(ctx, status)
 }
-
-func (s *script) Rescinded(_ context.Context, offers []api.OfferID, _ string) { s.lost <- offers }
 
 // running is a Run in the background.
 type running struct {

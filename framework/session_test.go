@@ -62,22 +62,6 @@ func TestOneOfferEndToEnd(t *testing.T) {
 	})
 }
 
-func TestFollowersRedirect(t *testing.T) {
-	story(t, func(t *testing.T, n *network) {
-		follower, leader := n.start("m1:1"), n.start("m2:1")
-		s := newScript()
-		began := time.Now()
-		r := n.run(s, nil)
-		follower.accept().close(wire.Status(wire.NotLeader("framework.subscribe", "m2:1")))
-		leader.lead(3)
-		next(t, s.clients)
-		if took := time.Since(began); took > 100*time.Millisecond {
-			t.Errorf("the redirect took %v", took)
-		}
-		r.end()
-	})
-}
-
 func TestFailoverMidAccept(t *testing.T) {
 	story(t, func(t *testing.T, n *network) {
 		m1 := n.start("m1:1")
@@ -151,21 +135,6 @@ func TestFenced(t *testing.T) {
 	})
 }
 
-func TestRemovedAndRefused(t *testing.T) {
-	for _, kind := range []api.Kind{api.Removed, api.Denied, api.Invalid} {
-		t.Run(kind.String(), func(t *testing.T) {
-			story(t, func(t *testing.T, n *network) {
-				m := n.start("m1:1")
-				r := n.run(newScript(), nil)
-				m.accept().close(wire.Status(api.E("framework.subscribe", kind, "framework-1", errors.New("an operator removed it"))))
-				if err := r.wait(); !api.Is(err, kind) || !strings.Contains(err.Error(), "an operator removed it") {
-					t.Errorf("Run returned %v", err)
-				}
-			})
-		})
-	}
-}
-
 func TestSilenceEndsTheSession(t *testing.T) {
 	story(t, func(t *testing.T, n *network) {
 		m := n.start("m1:1")
@@ -195,149 +164,17 @@ func TestSilenceEndsTheSession(t *testing.T) {
 	})
 }
 
-func TestMastersAwayForAnHour(t *testing.T) {
-	story(t, func(t *testing.T, n *network) {
-		m := n.start("m1:1")
-		s := newScript()
-		r := n.run(s, nil)
-		m.lead(1)
-		next(t, s.clients)
-		m.stop()
-		<-time.After(time.Hour)
-		back := time.Now()
-		n.start("m1:1").lead(2)
-		next(t, s.clients)
-		if took := time.Since(back); took > 2*time.Second {
-			t.Errorf("came back after %v", took)
-		}
-		r.end()
-	})
-}
-
-func TestConnectTimeout(t *testing.T) {
-	story(t, func(t *testing.T, n *network) {
-		began := time.Now()
-		r := n.run(newScript(), func(c *Config) { c.ConnectTimeout = 5 * time.Second })
-		err := r.wait()
-		if !api.Is(err, api.Unavailable) || !strings.Contains(err.Error(), "m1:1") || !strings.Contains(err.Error(), "connection refused") {
-			t.Errorf("Run returned %v", err)
-		}
-		if took := time.Since(began); took != 5*time.Second {
-			t.Errorf("after %v", took)
-		}
-	})
-}
-
-func TestTeardown(t *testing.T) {
-	removed := wire.Status(api.E("framework.session", api.Removed, "framework-1", nil))
-	t.Run("by the client", func(t *testing.T) {
-		story(t, func(t *testing.T, n *network) {
-			m := n.start("m1:1")
-			s := newScript()
-			r := n.run(s, nil)
-			session := m.lead(1)
-			if err := next(t, s.clients).Teardown(); err != nil {
-				t.Error(err)
-			}
-			call[protocol.Teardown](session)
-			session.close(removed)
-			if err := r.wait(); err != nil {
-				t.Errorf("Run returned %v", err)
-			}
-		})
-	})
-	t.Run("at the end, over a failover", func(t *testing.T) {
-		story(t, func(t *testing.T, n *network) {
-			m := n.start("m1:1")
-			s := newScript()
-			r := n.run(s, func(c *Config) { c.TeardownAtEnd = true })
-			session := m.lead(1)
-			next(t, s.clients)
-			r.stop()
-			call[protocol.Teardown](session)
-			session.close(errors.New("restart"))
-			session = m.lead(2)
-			call[protocol.Teardown](session)
-			session.close(removed)
-			if err := r.wait(); err != nil {
-				t.Errorf("Run returned %v", err)
-			}
-		})
-	})
-	t.Run("when Subscribed fails", func(t *testing.T) {
-		story(t, func(t *testing.T, n *network) {
-			m := n.start("m1:1")
-			s := newScript()
-			wrong := errors.New("the store has no plan")
-			s.greet = func(context.Context) error { return wrong }
-			r := n.run(s, func(c *Config) { c.TeardownAtEnd = true })
-			session := m.lead(1)
-			call[protocol.Teardown](session)
-			session.close(removed)
-			if err := r.wait(); !errors.Is(err, wrong) {
-				t.Errorf("Run returned %v", err)
-			}
-		})
-	})
-	t.Run("without a master", func(t *testing.T) {
-		story(t, func(t *testing.T, n *network) {
-			m := n.start("m1:1")
-			s := newScript()
-			r := n.run(s, func(c *Config) { c.TeardownAtEnd = true })
-			m.lead(1)
-			next(t, s.clients)
-			m.stop()
-			r.stop()
-			if err := r.wait(); !api.Is(err, api.Unavailable) {
-				t.Errorf("Run returned %v", err)
-			}
-		})
-	})
-}
-
 func TestSubscribedFails(t *testing.T) {
 	story(t, func(t *testing.T, n *network) {
 		m := n.start("m1:1")
 		s := newScript()
-		s.greet = func(context.Context) error { return errors.New("my store is empty") }
+		wrong := errors.New("my store is empty")
+		s.greet = func(context.Context) error { return wrong }
 		r := n.run(s, nil)
 		m.lead(1)
-		if err := r.wait(); err == nil || !strings.Contains(err.Error(), "my store is empty") {
+		if err := r.wait(); !errors.Is(err, wrong) {
 			t.Errorf("Run returned %v", err)
 		}
-	})
-}
-
-func TestReconcile(t *testing.T) {
-	story(t, func(t *testing.T, n *network) {
-		m := n.start("m1:1")
-		s := newScript()
-		r := n.run(s, nil)
-		session := m.lead(1)
-		client := next(t, s.clients)
-		session.send(statusOf("t1", 1, api.TaskRunning))
-		next(t, s.updates)
-		call[protocol.Acknowledge](session)
-		ask, _ := call[protocol.Reconcile](session) // by itself, within half an hour
-		if len(ask.Tasks) != 1 || ask.Tasks[0].Number != 1 {
-			t.Errorf("asks about %+v", ask.Tasks)
-		}
-		answer := statusOf("t1", 1, api.TaskRunning)
-		answer.Status.Reason = api.ReasonReconciliation
-		session.send(answer)
-		call[protocol.Acknowledge](session) // no news: the scheduler is not told
-		if err := client.Reconcile("t1"); err != nil {
-			t.Error(err)
-		}
-		call[protocol.Reconcile](session)
-		if len(s.updates) > 0 {
-			t.Errorf("told %+v", <-s.updates)
-		}
-		session.send(answer)
-		if got := next(t, s.updates); got.Reason != api.ReasonReconciliation {
-			t.Errorf("update %+v", got)
-		}
-		r.end()
 	})
 }
 
