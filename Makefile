@@ -128,8 +128,8 @@ chaos: build ## The real binary on loopback, broken again and again: ROUNDS=100 
 
 CYCLES ?= 1000
 chaos-agent: build ## An agent with 50 executors, killed and started again: CYCLES=1000 ARGS='-isolation namespaces'
-	CGO_ENABLED=0 go build -trimpath -o bin/chaosagent ./internal/dev/chaosagent
-	bin/chaosagent -binary bin/tender -cycles '$(CYCLES)' $(ARGS)
+	CGO_ENABLED=0 go build -trimpath -o bin/chaos ./internal/dev/chaos
+	bin/chaos -binary bin/tender -executors 50 -rounds '$(CYCLES)' $(if $(SEED),-seed '$(SEED)') $(ARGS)
 
 clean: ## Remove what make made
 	rm -rf bin .tools bench.txt

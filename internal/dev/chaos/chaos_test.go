@@ -23,6 +23,19 @@ func TestChaos(t *testing.T) {
 // TestGrow: 1, 3, 5 and again 3 masters, while tasks run.
 func TestGrow(t *testing.T) { runChaos(t, "-grow", "-heal", "0") }
 
+// TestAgentWithExecutors kills an agent with a few executors a few times, without namespaces for tasks and with them;
+// `make chaos-agent` does so a thousand times with fifty.
+func TestAgentWithExecutors(t *testing.T) {
+	for _, isolation := range []string{"auto", "namespaces"} {
+		t.Run(isolation, func(t *testing.T) {
+			if isolation == "namespaces" && os.Geteuid() != 0 {
+				t.Skip("only root makes namespaces for tasks")
+			}
+			runChaos(t, "-rounds", "4", "-executors", "5", "-isolation", isolation, "-heal", "0")
+		})
+	}
+}
+
 func runChaos(t *testing.T, args ...string) {
 	t.Helper()
 	if testing.Short() {

@@ -30,6 +30,7 @@ type cluster struct {
 	agents     []*node
 	schedulers []*node
 	grpc       map[string]*grpc.ClientConn // to each master, past its proxy
+	agentPort  string                      // of the only agent, for HTTP
 	journal    *follower
 	ledger     *ledger
 	disk       *smallDisk // of the first master; nil: it has a usual one
@@ -45,7 +46,7 @@ func newCluster(o options) (*cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp("", "tender-chaos-")
+	dir, err := os.MkdirTemp(o.parent(), "tender-chaos-")
 	if err != nil {
 		return nil, err
 	}
@@ -53,6 +54,10 @@ func newCluster(o options) (*cluster, error) {
 	c.network = newNetwork(c.pids)
 	if err := c.makeMasters(binary); err != nil {
 		return nil, err
+	}
+	if o.executors > 0 {
+		c.agents = []*node{c.onlyAgent(binary)}
+		return c, os.Chmod(dir, 0o711) // the users of tasks pass through it
 	}
 	for i := range o.agents {
 		name := fmt.Sprint("a", i+1)
@@ -83,10 +88,11 @@ func newCluster(o options) (*cluster, error) {
 }
 
 func (c *cluster) makeMasters(binary string) error {
-	ports, err := devcluster.FreePorts(2 * c.options.masters)
+	ports, err := devcluster.FreePorts(2*c.options.masters + 1)
 	if err != nil {
 		return err
 	}
+	c.agentPort = strconv.Itoa(ports[2*c.options.masters])
 	var peers []string
 	founders := c.options.masters
 	if c.options.grow {

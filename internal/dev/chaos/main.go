@@ -4,6 +4,8 @@
 //
 //	bin/chaos -binary bin/tender -rounds 100 -seed 7
 //
+// With -executors it is one agent with as many executors that is killed and started again, round after round.
+//
 // It decides nothing: it breaks things, awaits that they heal, and counts.
 package main
 
@@ -59,7 +61,9 @@ type options struct {
 	only            string // how the wanted faults begin, such as kill/leader
 	keep            bool
 	grow            bool
-	mounts          bool // we may make file systems: a disk can be full, an agent reboot
+	executors       int    // above 0: instead of faults one agent with so many is killed
+	isolation       string // walls of that agent's tasks
+	mounts          bool   // we may make file systems: a disk can be full, an agent reboot
 }
 
 func chaos(ctx context.Context, args []string, mounts bool) error {
@@ -75,7 +79,12 @@ func chaos(ctx context.Context, args []string, mounts bool) error {
 	flag.StringVar(&o.only, "only", "", "only faults that begin so, such as kill/leader or full")
 	flag.BoolVar(&o.keep, "keep", false, "leave the folder with all logs")
 	flag.BoolVar(&o.grow, "grow", false, "instead of faults: 1 -> 3 -> 5 -> 3 masters under load")
+	flag.IntVar(&o.executors, "executors", 0, "instead of faults: one agent with so many executors is killed in each round")
+	flag.StringVar(&o.isolation, "isolation", "auto", "with -executors: walls of the agent's tasks")
 	_ = flag.Parse(args) // exits itself
+	if o.executors > 0 {
+		o.masters, o.agents, o.mounts = 1, 1, false
+	}
 	if o.grow {
 		o.masters, o.mounts = 5, false
 	}
@@ -88,6 +97,9 @@ func runAll(ctx context.Context, o options) (err error) {
 		return err
 	}
 	defer func() { c.stop(err != nil) }()
+	if o.executors > 0 {
+		return c.killAgent(ctx)
+	}
 	if err := c.start(ctx); err != nil {
 		return err
 	}
@@ -104,13 +116,5 @@ func runAll(ctx context.Context, o options) (err error) {
 			return fmt.Errorf("round %d, %s: %w", i+1, f, err)
 		}
 	}
-	err = c.verdict(ctx, r)
-	r.print(os.Stdout)
-	if err == nil && len(r.broken) > 0 {
-		err = fmt.Errorf("promises were broken:\n  %s", strings.Join(r.broken, "\n  "))
-	}
-	if err != nil {
-		return err
-	}
-	return nil
+	return r.conclude(c.verdict(ctx, r))
 }

@@ -47,13 +47,25 @@ func (r *report) add(f fault, began time.Time, healed time.Duration, l *ledger) 
 	}
 }
 
+// conclude prints the report, and returns what was wrong: with the run, or else with the promises.
+func (r *report) conclude(err error) error {
+	r.print(os.Stdout)
+	if err == nil && len(r.broken) > 0 {
+		err = fmt.Errorf("promises were broken:\n  %s", strings.Join(r.broken[:min(len(r.broken), brokenShown)], "\n  "))
+	}
+	return err
+}
+
+// brokenShown bounds what is told of a run that breaks everything.
+const brokenShown = 100
+
 func (r *report) print(w io.Writer) {
 	fmt.Fprintf(w, "\n%d rounds with %d masters, %d agents, seed %d, profile %s\n", len(r.healed), r.options.masters, r.options.agents,
 		r.options.seed, r.options.profile)
 	for _, kind := range slices.Sorted(maps.Keys(r.faults)) {
 		fmt.Fprintf(w, "  %-16s %d\n", kind, r.faults[kind])
 	}
-	if !r.options.mounts && !r.options.grow {
+	if !r.options.mounts && !r.options.grow && r.options.executors == 0 {
 		fmt.Fprintln(w, "  no disk was full and no agent rebooted: this system does not let us mount anything")
 	}
 	for _, kind := range slices.Sorted(maps.Keys(r.failovers)) {
@@ -64,6 +76,9 @@ func (r *report) print(w io.Writer) {
 	}
 	fmt.Fprintf(w, "from the end of a fault to all well: %s\n", spread(r.healed))
 	fmt.Fprintf(w, "tasks:%s; %d proofs\n", counts(r.tasks), r.proofs)
+	if r.asked == 0 {
+		return
+	}
 	fmt.Fprintf(w, "store: %d operations judged by porcupine, %d writes among them may or may not have happened\n", r.asked, r.unknown)
 }
 
@@ -95,7 +110,7 @@ func (c *cluster) verdict(ctx context.Context, r *report) error {
 		if c.ledger.settled {
 			return ""
 		}
-		return fmt.Sprintf("%d tasks are open: %s", len(c.ledger.open()), strings.Join(c.ledger.open(), " "))
+		return "not settled; " + c.openTasks()
 	})
 	r.broken = append(r.broken, c.judgeTasks(r)...)
 	if err != nil {
@@ -105,13 +120,34 @@ func (c *cluster) verdict(ctx context.Context, r *report) error {
 	return c.await(ctx, "equal registries", 4*c.options.heal, c.disagreement)
 }
 
+// openTasks says which tasks have not ended as far as is known; "" when all have.
+func (c *cluster) openTasks() string {
+	open := c.ledger.open()
+	if len(open) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d tasks are open: %s", len(open), strings.Join(open[:min(len(open), brokenShown)], " "))
+}
+
+// proofOf is what a task makes when it starts: in its sandbox, when the agent may keep it from our folder.
+func (c *cluster) proofOf(id string) string {
+	if c.options.executors > 0 {
+		in, err := filepath.Glob(filepath.Join(c.dir, "a1", "sandboxes", "*", "*", "tasks", id))
+		if err == nil && len(in) == 1 {
+			return filepath.Join(in[0], id)
+		}
+	}
+	return filepath.Join(c.dir, "proof", id)
+}
+
 // judgeTasks: every task that was launched has ended once, none was started twice, and
 // its proof is there if, and only if, it ran to its end, or was harmed on the way.
 func (c *cluster) judgeTasks(r *report) (broken []string) {
 	r.tasks = map[string]int{}
 	for _, id := range slices.Sorted(maps.Keys(c.ledger.tasks)) {
 		t := c.ledger.tasks[id]
-		ran := exists(filepath.Join(c.dir, "proof", id))
+		proof := c.proofOf(id)
+		ran := exists(proof)
 		if ran {
 			r.proofs++
 		}
@@ -122,7 +158,7 @@ func (c *cluster) judgeTasks(r *report) (broken []string) {
 			broken = append(broken, fmt.Sprintf("task %s ended %s and was never launched", id, ends))
 		case len(t.ends) != 1:
 			broken = append(broken, fmt.Sprintf("task %s ended %s", id, ends))
-		case exists(filepath.Join(c.dir, "proof", id+again)):
+		case exists(proof + again):
 			broken = append(broken, fmt.Sprintf("task %s was started twice, and ended %s", id, ends))
 		case ran != (ends == "FINISHED") && !(ran && r.harmed(t)):
 			broken = append(broken, fmt.Sprintf("task %s ended %s; that it ran is %v", id, ends, ran))

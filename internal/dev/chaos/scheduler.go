@@ -19,6 +19,7 @@ const (
 	again       = ".again" // behind the name of a proof: its task was started once more
 	errand      = "errand" // the file that says what one task is to do, and on which agent
 	nap         = "sleep 0.4"
+	stay        = "exec sleep 100000"
 	inFlightMax = 4
 	settleEvery = time.Second
 
@@ -95,14 +96,10 @@ func (s *scheduler) Offers(_ context.Context, offers []api.Offer) []api.Answer {
 			answers = append(answers, api.Decline(offer, 200*time.Millisecond))
 			continue
 		}
-		s.launched++
-		id := api.TaskID(fmt.Sprintf("%s-%d-%d", s.name, os.Getpid(), s.launched))
-		if s.journal.say("launch", string(id), offer.Hostname) != nil {
-			continue // a task that nobody would know of
+		answer, launched := s.launch(offer, work, filepath.Join(s.dir, "proof"))
+		if !launched {
+			continue
 		}
-		s.inFlight[id] = true
-		answer := api.Launch(offer, s.task(id, work))
-		answer.Filter.Refuse = -1
 		if sent {
 			s.sent, agent, work = errand, "", nap
 		}
@@ -121,12 +118,25 @@ func (s *scheduler) errand() (id, agent, work string) {
 	return words[0], words[1], words[2]
 }
 
-func (s *scheduler) task(id api.TaskID, work string) api.Task {
-	proof := filepath.Join(s.dir, "proof", string(id))
+// launch answers an offer with a task, unless that can't be written down: then nobody would know of it. Proofs is the
+// folder for its proof; "": its sandbox.
+func (s *scheduler) launch(offer api.Offer, work, proofs string) (answer api.Answer, launched bool) {
+	s.launched++
+	id := api.TaskID(fmt.Sprintf("%s-%d-%d", s.name, os.Getpid(), s.launched))
+	if s.journal.say("launch", string(id), offer.Hostname) != nil {
+		return answer, false
+	}
+	s.inFlight[id] = true
+	answer = api.Launch(offer, taskOf(id, work, filepath.Join(proofs, string(id))))
+	answer.Filter.Refuse = -1
+	return answer, true
+}
+
+func taskOf(id api.TaskID, work, proof string) api.Task {
 	// With -C the shell opens with O_EXCL. Who comes second says so.
 	line := fmt.Sprintf("set -C; true > %s || { true > %s%s; exit 9; }; %s", proof, proof, again, work)
 	mem := 16.0
-	if work != nap {
+	if work != nap && work != stay {
 		mem = 256 // more than the small disk, which is memory, and what a task writes to it is the task's
 	}
 	return api.Task{ID: id, Resources: api.Scalars(0.1, mem), Command: &api.Command{Shell: line}}

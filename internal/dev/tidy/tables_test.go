@@ -95,16 +95,15 @@ var floors = []floor{
 
 	// What develops.
 	{"internal/dev/bench/...", "... !examples/... !internal/cli/... !internal/dev/demo"},
-	{"internal/dev/chaos", public + "internal/dev/devcluster internal/testing/clerks internal/testing/history"}, // runs the binary, and schedulers of its own
+	{"internal/dev/chaos", public + "agent/walls/cell internal/dev/devcluster internal/testing/clerks internal/testing/history"}, // runs the binary, and schedulers of its own
 	{"internal/dev/demo", "... !internal/cli/..."},
 	{"internal/dev/demo/jobs", "api/v1 internal/dev/devcluster internal/pause"},
 	{"internal/dev/demo/rdd", "internal/dev/devcluster"},
-	{"internal/dev/chaosagent", public + "internal/dev/devcluster agent/walls/cell"}, // likewise
-	{"internal/dev/devcluster", ""},                                                  // runs the binary, knows nothing of it
-	{"internal/dev/exported", ""},                                                    // reads sources, compiles nothing
-	{"internal/dev/loopback", ""},                                                    // knows addresses only
-	{"internal/dev/stress", ""},                                                      // runs the tests, knows nothing of them
-	{"internal/dev/tidy", ""},                                                        // reads sources
+	{"internal/dev/devcluster", ""}, // runs the binary, knows nothing of it
+	{"internal/dev/exported", ""},   // reads sources, compiles nothing
+	{"internal/dev/loopback", ""},   // knows addresses only
+	{"internal/dev/stress", ""},     // runs the tests, knows nothing of them
+	{"internal/dev/tidy", ""},       // reads sources
 
 	// Programs.
 	{"tender", "internal/cli"}, // the door for mains of others
@@ -139,7 +138,7 @@ type names struct{ ban, only string }
 
 // programs are where flags and the environment are read and where a process ends. Tests may too. The helper of a task's
 // namespaces is one as well, under another name of the agent's program.
-const programs = ". internal/cli/... internal/dev/demo internal/dev/demo/jobs internal/dev/demo/rdd internal/dev/bench internal/dev/bench/allocator internal/dev/chaos internal/dev/chaosagent internal/dev/exported " +
+const programs = ". internal/cli/... internal/dev/demo internal/dev/demo/jobs internal/dev/demo/rdd internal/dev/bench internal/dev/bench/allocator internal/dev/chaos internal/dev/exported " +
 	"internal/dev/stress agent/walls/spaces"
 
 // exampleMains are programs as well, in their package main.
