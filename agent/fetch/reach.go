@@ -20,13 +20,15 @@ const redirectsMax = 10
 // redirected marks the context of a request that a server has sent us on with.
 type redirected struct{}
 
-// newClient makes a client that reaches what may be reached, and anything if local.
-func newClient(local bool) *http.Client {
+// SentOn marks the context of a request to where a server has sent the agent.
+func SentOn(ctx context.Context) context.Context { return context.WithValue(ctx, redirected{}, true) }
+
+// NewTransport makes a way to what may be reached, and to anything if local.
+func NewTransport(local bool) *http.Transport {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.ResponseHeaderTimeout = 30 * time.Second
-	client := &http.Client{Transport: transport}
 	if local {
-		return client
+		return transport
 	}
 	// Each request dials, for who may be dialed depends on the request.
 	transport.DisableKeepAlives = true
@@ -39,11 +41,20 @@ func newClient(local bool) *http.Client {
 		return reachable(at.Addr().Unmap(), ctx.Value(redirected{}) != nil)
 	}
 	transport.DialContext = dialer.DialContext
+	return transport
+}
+
+// newClient makes a client that reaches what may be reached, and anything if local.
+func newClient(local bool) *http.Client {
+	client := &http.Client{Transport: NewTransport(local)}
+	if local {
+		return client
+	}
 	client.CheckRedirect = func(request *http.Request, via []*http.Request) error {
 		if len(via) >= redirectsMax {
 			return fmt.Errorf("sent on more than %d times", redirectsMax)
 		}
-		*request = *request.WithContext(context.WithValue(request.Context(), redirected{}, true))
+		*request = *request.WithContext(SentOn(request.Context()))
 		// Through a proxy no address is seen here; then the name is all that can be judged.
 		if address, err := netip.ParseAddr(request.URL.Hostname()); err == nil {
 			return reachable(address.Unmap(), true)

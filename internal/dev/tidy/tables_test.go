@@ -73,7 +73,8 @@ var floors = []floor{
 	{"agent/...", shell + "internal/audit internal/ticket agent/..."},
 	{"agent/walls/cell", "api"}, // files of the kernel, for the agent and the built-in executor
 	{"agent/walls/entry", "api"},
-	{"agent/walls/spaces", "agent/proc"}, // the first process of each task: what it imports costs each of them
+	{"agent/walls/spaces", "agent/proc"},                      // the first process of each task: what it imports costs each of them
+	{"agent/images/setup", "agent/beneath agent/walls/entry"}, // between the agent and the built-in executor
 	{"agent/membership", "api internal/joining internal/trust"},
 	{"agent/checkpoint", shell + "internal/logpb agent/core"},
 	{"framework/...", shell + "internal/sandbox internal/health framework/... !framework/frameworktest"},
@@ -89,6 +90,7 @@ var floors = []floor{
 	{"internal/testing/history", ""},
 	{"internal/testing/mounts", ""},
 	{"internal/testing/memnet", ""},
+	{"internal/testing/oci", ""},
 	{"internal/testing/transcript", ""},
 	{"internal/testing/sim", values + "internal/wire allocator master/core master/view master/registry agent/core"}, // the cores joined, and nothing else real
 	{"internal/testing/clerks", "api framework internal/testing/history"},

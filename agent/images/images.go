@@ -1,0 +1,231 @@
+// Package images brings OCI images to an agent: it asks their registry which digest a tag is, checks all that comes by
+// the digests in it, unpacks each layer once into a folder of the agent's own, and keeps these folders for the tasks that
+// follow, as many as its bound allows. Those that were used longest ago go first, and never one that a task uses.
+//
+// Nothing that an image says is followed outside of its own folder. What is too large, or has too many files, is refused
+// (Limit) before it takes more than the cache may have. The package starts nothing and mounts nothing.
+package images
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+
+	"github.com/tenderhq/tender/api"
+)
+
+// Config says where images come from and where they are kept. Zero fields mean the defaults.
+type Config struct {
+	// Folder is where layers are kept. Required.
+	Folder string
+	// BytesMax is how much of the disk they may take. Default 10 GiB.
+	BytesMax int64
+	// InsecureRegistries are those that are asked without encryption, each as HOST or HOST:PORT. Default: those at an
+	// address of this machine.
+	InsecureRegistries []string
+	// Credentials is a configuration file of Docker with what registries want to know. It is read for each image. Default:
+	// none are told.
+	Credentials string
+	// Local lets registries be at addresses of the agent's link, and send the agent on to its own machine.
+	Local bool
+	// Timeout bounds one image. Default 1 h.
+	Timeout time.Duration
+}
+
+// BytesMaxDefault is the BytesMax of who says nothing.
+const BytesMaxDefault = 10 << 30
+
+const (
+	// layersMax is how many layers an image may have: as many as one mount takes.
+	layersMax = 127
+	// configBytesMax bounds what an image says of itself: its manifest, and its configuration.
+	configBytesMax = 4 << 20
+)
+
+// Image is one that is there: its layers are unpacked.
+type Image struct {
+	// Reference is where it is from, with its digest.
+	Reference string
+	// Layers are the folders, the lowest first.
+	Layers []string
+	// Config is what it says of who starts it.
+	Config v1.Config
+}
+
+// Store keeps the images of one agent. It may be used from any goroutine.
+type Store struct {
+	config Config
+	mutex  sync.Mutex
+	layers map[string]*layer         // by their digests unpacked, in hex
+	users  map[api.TaskRef][]*layer  // the layers that tasks use
+	bytes  int64                     // of all layers
+	work   map[string]chan struct{}  // layers that are being unpacked; closed when that has ended
+	now    func() time.Time          //
+	remove func(folder string) error //
+}
+
+// Open opens the store and finds what is there. What was left half done goes. Nothing is asked of anybody.
+func Open(config Config) (*Store, error) {
+	if config.BytesMax <= 0 {
+		config.BytesMax = BytesMaxDefault
+	}
+	if config.Timeout <= 0 {
+		config.Timeout = time.Hour
+	}
+	s := &Store{
+		config: config, layers: map[string]*layer{}, users: map[api.TaskRef][]*layer{}, work: map[string]chan struct{}{},
+		now: time.Now, remove: os.RemoveAll,
+	}
+	for _, folder := range []string{s.at("layers"), s.at("manifests")} {
+		if err := os.MkdirAll(folder, 0o700); err != nil {
+			return nil, err
+		}
+	}
+	return s, s.find()
+}
+
+func (s *Store) at(elements ...string) string {
+	return filepath.Join(append([]string{s.config.Folder}, elements...)...)
+}
+
+// Pull brings an image for a task, which uses it until Release. One that is there is not asked for again, unless it is
+// named by a tag: then its registry says what that is now. The caller runs it with the rights of this process.
+func (s *Store) Pull(ctx context.Context, task api.TaskRef, reference string) (Image, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.config.Timeout)
+	defer cancel()
+	image, err := s.pull(ctx, task, reference)
+	if err != nil {
+		s.Release(task)
+		return Image{}, explain(reference, err)
+	}
+	return image, nil
+}
+
+func (s *Store) pull(ctx context.Context, task api.TaskRef, reference string) (Image, error) {
+	named, err := s.parse(reference)
+	if err != nil {
+		return Image{}, err
+	}
+	if digest, is := named.(name.Digest); is {
+		if known, err := s.readManifest(digest.DigestStr()); err == nil && s.hold(task, known.Layers) {
+			return s.imageOf(named.Context(), digest.DigestStr(), known), nil
+		}
+	}
+	found, err := s.ask(ctx, named)
+	if err != nil {
+		return Image{}, err
+	}
+	if err := s.bring(ctx, task, found); err != nil {
+		return Image{}, err
+	}
+	if err := s.writeManifest(found); err != nil {
+		return Image{}, err
+	}
+	return s.imageOf(named.Context(), found.digest, found.manifest), nil
+}
+
+func (s *Store) imageOf(from name.Repository, digest string, m manifest) Image {
+	image := Image{Reference: from.Name() + "@" + digest, Config: m.Config}
+	for _, layer := range m.Layers {
+		image.Layers = append(image.Layers, s.at("layers", layer, treeName))
+	}
+	return image
+}
+
+// manifest is what is kept of an image beside its layers.
+type manifest struct {
+	Layers []string  `json:"layers"` // by their digests unpacked, in hex, the lowest first
+	Config v1.Config `json:"config"`
+}
+
+// manifestsMax bounds the images that are known by their digests; beyond it those are forgotten whose layers have gone,
+// and then all: their registries tell them again.
+const manifestsMax = 1000
+
+func (s *Store) manifestPath(digest string) (string, error) {
+	hash, err := v1.NewHash(digest)
+	if err != nil {
+		return "", err
+	}
+	return s.at("manifests", hash.Algorithm+"-"+hash.Hex+"-"+runtime.GOARCH+".json"), nil
+}
+
+func (s *Store) readManifest(digest string) (m manifest, err error) {
+	path, err := s.manifestPath(digest)
+	if err != nil {
+		return m, err
+	}
+	text, err := os.ReadFile(path)
+	if err == nil {
+		err = json.Unmarshal(text, &m)
+	}
+	return m, err
+}
+
+func (s *Store) writeManifest(f *found) error {
+	path, err := s.manifestPath(f.digest)
+	if err != nil {
+		return err
+	}
+	text, err := json.Marshal(f.manifest)
+	if err != nil {
+		return err
+	}
+	file, err := os.CreateTemp(s.at("manifests"), "new-")
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(text)
+	if err = errors.Join(err, file.Close()); err == nil {
+		err = os.Rename(file.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(file.Name()))
+	}
+	s.forgetManifests()
+	return nil
+}
+
+// forgetManifests keeps their number within its bound.
+func (s *Store) forgetManifests() {
+	entries, err := os.ReadDir(s.at("manifests"))
+	if err != nil || len(entries) <= manifestsMax {
+		return
+	}
+	for _, entry := range entries {
+		_ = os.Remove(s.at("manifests", entry.Name())) // what stays is of no harm
+	}
+}
+
+// found is an image as its registry has it.
+type found struct {
+	image    v1.Image
+	digest   string // what the reference is: of the image, or of the list that it is in
+	manifest manifest
+}
+
+// bring brings all layers of an image that are not there.
+func (s *Store) bring(ctx context.Context, task api.TaskRef, f *found) error {
+	layers, err := f.image.Layers()
+	if err != nil {
+		return err
+	}
+	if len(layers) != len(f.manifest.Layers) {
+		return fmt.Errorf("it has %d layers and names %d of them unpacked", len(layers), len(f.manifest.Layers))
+	}
+	for i, source := range layers {
+		if err := s.bringLayer(ctx, task, f.manifest.Layers[i], source); err != nil {
+			return err
+		}
+	}
+	return nil
+}
