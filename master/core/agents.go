@@ -47,12 +47,12 @@ type agent struct {
 	tasks      map[api.TaskRef]*task // all that it may run or still owes an end for
 	executors  map[api.ExecutorRef]*executor
 	offers     map[api.OfferID]*offer
-	accepts    []*acceptance // that wait for the registry, one after the other (R26)
+	accepts    []*acceptance // answers with reservations that wait for the registry, one after the other (R26)
 	reserving  bool          // an operator changes what is reserved; the registry has not answered yet
 	orphans    map[api.VolumeID]*orphan
 	stubs      []protocol.TaskStub
-	apart      []protocol.TaskStub  // tasks that no leader has launched there: neither counted nor killed (R40)
-	killsAhead map[api.TaskRef]kill // of operators, for tasks that only frameworks know of until it is back
+	apart      []protocol.TaskStub  // tasks of its report that no leader has launched: neither counted nor killed (R40)
+	killsAhead map[api.TaskRef]kill // kills by operators of tasks that only frameworks know of, for when the agent is back
 
 	marked api.Mark // as last seen in the registry
 	drain  drain
@@ -96,29 +96,29 @@ func (a *agent) sortedTasks() []*task {
 }
 
 const (
-	// herdMin is how many agents need not spread their return.
-	herdMin = 500
-	// returnEach is what an agent's return is given: a connection, a report, its check.
-	returnEach = time.Millisecond
-	// returnStep: not each agent that joins is news to all others.
-	returnStep = 100 * time.Millisecond
+	// spreadFromAgents is from how many agents on they spread their return after a failover.
+	spreadFromAgents = 500
+	// spreadPerAgent is the time that the return of one agent takes the next leader: a connection, a report, its check.
+	spreadPerAgent = time.Millisecond
+	// spreadStep is what the spread is rounded to, so that not every agent that joins changes what all others are told.
+	spreadStep = 100 * time.Millisecond
 )
 
-// returnWithin is over how long the agents spread their return to the next leader, so
-// that those who come first are useful while the others are on their way. All of them are
-// back well before they are taken for dead.
-func (r *agents) returnWithin() time.Duration {
-	if len(r.agentByID) < herdMin {
+// spreadOfReturns is over how long all agents should spread their return to the next leader, so that those that come
+// first are useful while others are on their way. All of them are back well before they are taken for dead.
+func (r *agents) spreadOfReturns() time.Duration {
+	if len(r.agentByID) < spreadFromAgents {
 		return 0
 	}
-	within := min(time.Duration(len(r.agentByID))*returnEach, r.config.TombstoneAfter/3)
-	return within.Truncate(returnStep)
+	within := min(time.Duration(len(r.agentByID))*spreadPerAgent, r.config.TombstoneAfter/3)
+	return within.Truncate(spreadStep)
 }
 
-// returnNews is that, if it has changed since the agent's session was told last. A cluster
-// that has become small again leaves it at what it was.
-func (r *agents) returnNews(a *agent) time.Duration {
-	within := r.returnWithin()
+// spreadIfChanged returns over how long agents should spread their return after a failover, when that differs from what
+// this agent was told before; otherwise zero. It is never taken back when the cluster becomes small. (Protocol rule
+// R4.)
+func (r *agents) spreadIfChanged(a *agent) time.Duration {
+	within := r.spreadOfReturns()
 	if within == a.within || within == 0 {
 		return 0
 	}

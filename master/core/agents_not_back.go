@@ -10,8 +10,8 @@ import (
 // What is known of agents that are not back after a failover, a restored snapshot or a recovered majority: only what
 // their frameworks say. It is shown and counted until the agent tells what it has. (Protocol rule R8.)
 
-// untold are the tasks of an agent that is not back, as their frameworks have named them: those that are connected, and
-// those that have left meanwhile and may come back.
+// untold are the tasks of an agent that is not back, as their frameworks have named them: frameworks that are
+// connected, and those that have left meanwhile and may come back.
 func (r *answers) untold(a *agent) []api.TaskRef {
 	var refs []api.TaskRef
 	for _, q := range a.questions {
@@ -28,8 +28,8 @@ func (r *answers) maybeMore(a *agent) bool {
 	return a.account == accountNone && !r.marks(a).Has(api.MarkGone)
 }
 
-// lostAgents are the agents that the registry does not know, as it was restored or recovered, and on which frameworks
-// have tasks; with those.
+// lostAgents are agents on which frameworks have tasks, and which the registry does not know since it was restored or
+// recovered; with these tasks.
 func (r *answers) lostAgents() map[api.AgentID][]api.TaskRef {
 	lost := make(map[api.AgentID][]api.TaskRef)
 	for _, fw := range r.frameworkByID { // order: irrelevant because the lists are sorted

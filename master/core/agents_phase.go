@@ -13,7 +13,7 @@ type agentLife struct {
 	clock   *deadline // session timeout, then TOMBSTONE, then gone
 	gone    string    // why the stream is missing
 	leftAt  time.Time // when its last stream of this term ended; zero: it had none
-	refused string    // why its version is; "" = it is not
+	refused string    // why its version is not accepted; "": it is
 	unable  string    // why it can start nothing, as it said in this session; "" = it can
 }
 
@@ -76,7 +76,7 @@ func (a *agent) open() {
 	}
 }
 
-// close ends one. Who was dead before it has told what it has, is so still.
+// close ends the session. An agent that was taken for dead, and has not reported since, stays so.
 func (a *agent) close() {
 	if a.dead() {
 		a.enter(phaseTombstone)
@@ -100,11 +100,11 @@ func (a *agent) reported() bool { return a.phase == phaseIniting || a.phase == p
 // alive says that the agent is RUNNING or BUSY: it does what it is told.
 func (a *agent) alive() bool { return a.phase == phaseUp }
 
-// account is what an agent has told in this term, of whatever session. It never becomes less.
+// account is how much an agent has told in this term, in any of its sessions. It only grows.
 type account uint8
 
 const (
-	accountNone     account = iota // so it may have tasks of terms before
-	accountGiven                   // its tasks of terms before are known
-	accountRebooted                // and what ran when it last reported a reboot is surely dead (R8)
+	accountNone     account = iota // nothing yet: it may have tasks of earlier terms
+	accountGiven                   // its tasks of earlier terms are known
+	accountRebooted                // also, what ran before the reboot that it has reported is surely dead (R8)
 )

@@ -88,8 +88,8 @@ func (r *agents) expelAgent(a *agent, err error) {
 func (r *agents) reportDone(a *agent, next phase) {
 	got := a.report
 	a.report, a.account = nil, max(a.account, got.account())
-	a.enter(phaseReporting) // it is dead no more
-	a.policyStale = true    // and the policy, which may have forgotten it, knows it before anything is taken on it
+	a.enter(phaseReporting) // from now on it does not count as dead
+	a.policyStale = true    // the policy may have forgotten it, and must know it before resources on it are taken
 	r.standing.restate(a)
 	a.enter(next)
 	r.setApart(a, got)
@@ -98,7 +98,7 @@ func (r *agents) reportDone(a *agent, next phase) {
 	r.tasks.takeTasks(a, got)
 	r.tasks.takeStubs(a, got)
 	r.volumes.checkVolumes(a, got)
-	a.killsAhead = nil // of what it does not have
+	a.killsAhead = nil // what is left of these concerns tasks that it does not have
 	r.tellAgent(a, protocol.Reported{})
 	r.kills.resendKills(a)
 	r.maintenance.resendDrain(a)
@@ -115,14 +115,15 @@ func (r *agents) reportDone(a *agent, next phase) {
 	r.inverses.askToLeave(a)
 }
 
-// receiptState is what this leader does about receipts (R40).
+// receiptState is how far this leader has come with the receipts by which launches are known as a leader's. (Protocol
+// rule R40.)
 type receiptState struct {
 	mark  []byte // of its key; empty: it has none
-	asked bool   // the registry is to know that, and has been asked to
+	asked bool   // the registry has been asked to remember that
 }
 
-// beginReceipts has the registry know by which key launches are signed from now on, or that they are by none. It asks once,
-// when the registry can say so.
+// beginReceipts has the registry remember by which key launches are signed from now on, or that they are not signed. It
+// asks once, as soon as all masters know the format for it.
 func (c *Core) beginReceipts() {
 	if c.receipts.asked || bytes.Equal(c.receipts.mark, c.registry.Receipts.Mark) || !c.registry.Knows(registry.FormatTrust) {
 		return
@@ -140,7 +141,7 @@ func (c *Core) receiptsBegun() {
 	c.warn("launches carry no receipts any more", field("why", "the leader has no key of the cluster"))
 }
 
-// signs says whether launches carry receipts: this leader has the key that the registry knows of.
+// signs says whether launches carry receipts: this leader has the key that the registry names.
 func (b *base) signs() bool {
 	return len(b.receipts.mark) > 0 && bytes.Equal(b.receipts.mark, b.registry.Receipts.Mark)
 }
@@ -201,7 +202,7 @@ func (r *agents) setApart(a *agent, got *report) {
 	}
 }
 
-// account is what the agent has told with it.
+// account is what the agent has told with this report.
 func (r *report) account() account {
 	if r.rebooted {
 		return accountRebooted
@@ -275,7 +276,7 @@ func (r *sessions) readmitAnswered(fw *framework, result registry.Result) {
 	case result.Err.Kind == api.Limit: // no room for it; what it runs is counted and goes on
 		r.info("framework not readmitted", field("framework", fw.id), field("why", result.Err.Error()))
 	default:
-		r.bury(fw, result.Err.Error())
+		r.keepUntilEmpty(fw, result.Err.Error())
 	}
 }
 
@@ -379,9 +380,9 @@ func (r *tasks) adoptTask(a *agent, fw *framework, ref api.TaskRef, rt protocol.
 	return t
 }
 
-// launchedBefore says that a leader before this one may have made a launch. What this one has
-// made it knows, and no launch is without a term: an agent that names such a one speaks of a
-// task that is another's, and never has that one killed (R40).
+// launchedBefore says that an earlier leader may have made a launch. This leader knows its own launches, and no launch
+// is without a term: an agent that reports one without a term speaks of a task that is another's, and must not have
+// that one killed. (Protocol rule R40.)
 func (r *tasks) launchedBefore(launch launchID) bool {
 	return launch.number > 0 && launch.term != (api.Term{}) && launch.term.Before(r.term)
 }

@@ -15,7 +15,7 @@ import (
 type link struct {
 	conn  Conn
 	agent *agent // nil until the session is open
-	waits *agent // whose older stream is asked before this one is let in; nil: none
+	waits *agent // the agent whose older stream is asked for a sign of life before this one is let in; nil: none
 }
 
 // agentStream is an agent's session with this leader.
@@ -29,7 +29,7 @@ type agentStream struct {
 	seen      time.Time     // its last sign of life
 	asked     *deadline     // until when the older stream may answer, while a successor waits
 	masters   uint64        // the change of masters that it was told last
-	within    time.Duration // for its return, as it was told last
+	within    time.Duration // over how long to spread its return after a failover, as it was told last
 	report    *report       // pages that have come so far; nil when none is awaited
 }
 
@@ -107,8 +107,8 @@ func (r *agents) agentVersionRefused(g greeting, err error) {
 	}
 }
 
-// keepsReceipts says whether the registry is to hold an agent to its receipts from now on: it keeps them, and launches carry
-// them.
+// keepsReceipts says whether the registry is to insist from now on that this agent names the receipts of its tasks: the
+// agent keeps them, and launches carry them.
 func (r *agents) keepsReceipts(g greeting) bool { return g.keeps && r.signs() }
 
 // greet opens the session, after the registry's word where that is new.
@@ -209,8 +209,9 @@ func (b *base) masters() []string {
 	return addresses
 }
 
-// mastersNews are the masters, if they have changed since a session was told last.
-func (b *base) mastersNews(told *uint64) []string {
+// mastersIfChanged are the addresses of the masters, if they have changed since this session was told of them;
+// otherwise none.
+func (b *base) mastersIfChanged(told *uint64) []string {
 	if *told == b.mastersAt {
 		return nil
 	}
@@ -270,8 +271,8 @@ func (r *agents) agentBeats(a *agent, beat protocol.AgentHeartbeat) {
 	}
 }
 
-// nowUnable takes what an agent says of itself: while it can start nothing it is not offered, and
-// what is offered of it is taken back. (R14)
+// nowUnable takes what an agent says of itself: while it can start nothing it is offered to nobody, and open offers of
+// it are rescinded. (Protocol rule R14.)
 func (r *agents) nowUnable(a *agent, why string) {
 	if a.unable == why {
 		return
@@ -285,11 +286,11 @@ func (r *agents) nowUnable(a *agent, why string) {
 	r.offers.rescindAll(a.offers, "the agent can start nothing: "+why)
 }
 
-// nothingNew answers nearly all heartbeats.
+// nothingNew handles heartbeats that say nothing new, which nearly all are.
 var nothingNew protocol.AgentEvent = protocol.AgentPong{}
 
 func (r *agents) pong(a *agent) protocol.AgentEvent {
-	masters, within := r.mastersNews(&a.masters), r.returnNews(a)
+	masters, within := r.mastersIfChanged(&a.masters), r.spreadIfChanged(a)
 	if masters == nil && within == 0 {
 		return nothingNew
 	}
@@ -335,7 +336,8 @@ func (r *agents) dropLink(a *agent, why string) {
 	}
 }
 
-// agentDue judges a silent agent: first its stream, then its life, then its place.
+// agentDue judges a silent agent at each of its deadlines: first its stream is broken, then it is taken for dead, then
+// it is marked gone.
 func (r *agents) agentDue(a *agent) {
 	switch {
 	case a.link != nil:
@@ -347,7 +349,7 @@ func (r *agents) agentDue(a *agent) {
 		r.emit(CloseAgent{Conn: a.link.conn, Err: api.E("agent.session", api.Unavailable, a.id, errors.New(why))})
 		r.disconnectAgent(a, why)
 	case !a.dead():
-		r.entomb(a)
+		r.declareDead(a)
 	default:
 		r.overdue.giveUp(a)
 	}
@@ -371,7 +373,7 @@ func (r *agents) endTickets(principal string) {
 // people end in a day.
 const revokedToldFor = 25 * time.Hour
 
-// repeatRevoked tells an agent what it may have missed.
+// repeatRevoked tells an agent that is back which principals were revoked while it may have been away.
 func (r *agents) repeatRevoked(a *agent) {
 	for _, name := range sortedKeys(r.registry.Principals) {
 		if revoked := r.registry.Principals[name].Revoked; !revoked.IsZero() && r.now.Sub(revoked) < revokedToldFor {

@@ -19,9 +19,9 @@ func herdOf(count int) *agents {
 // TestReturnWithin: few agents come back at once, many in turn, all before they are taken for dead.
 func TestReturnWithin(t *testing.T) {
 	for agents, want := range map[int]time.Duration{
-		0: 0, herdMin - 1: 0, herdMin: 500 * time.Millisecond, 1234: 1200 * time.Millisecond, 5000: 5 * time.Second, 40000: 10 * time.Second,
+		0: 0, spreadFromAgents - 1: 0, spreadFromAgents: 500 * time.Millisecond, 1234: 1200 * time.Millisecond, 5000: 5 * time.Second, 40000: 10 * time.Second,
 	} {
-		if got := herdOf(agents).returnWithin(); got != want {
+		if got := herdOf(agents).spreadOfReturns(); got != want {
 			t.Errorf("%d agents return within %v, not %v", agents, got, want)
 		}
 	}
@@ -34,7 +34,7 @@ func TestReturnNews(t *testing.T) {
 		agents int
 		want   time.Duration
 	}{{10, 0}, {600, 600 * time.Millisecond}, {600, 0}, {650, 0}, {700, 700 * time.Millisecond}, {10, 0}, {700, 0}} {
-		if got := herdOf(test.agents).returnNews(a); got != test.want {
+		if got := herdOf(test.agents).spreadIfChanged(a); got != test.want {
 			t.Errorf("%d agents: the news is %v, not %v", test.agents, got, test.want)
 		}
 	}

@@ -7,15 +7,14 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
-// entomb takes a silent agent for dead. Its tasks are UNREACHABLE: they may come back
-// with it.
-func (r *agents) entomb(a *agent) {
+// declareDead makes a silent agent a TOMBSTONE. Its tasks are UNREACHABLE: they may come back with it.
+func (r *agents) declareDead(a *agent) {
 	a.enter(phaseTombstone)
 	a.gone = "silent for " + r.config.TombstoneAfter.String() + ": " + a.gone
 	for _, t := range a.sortedTasks() {
 		r.unreachable(a, t)
 	}
-	r.loseAccepts(a)
+	r.markAcceptsLost(a)
 	r.lost(a, a.gone)
 	r.executors.clearExecutors(a)
 	r.hold.settleHold(a)
@@ -38,8 +37,8 @@ func (r *agents) unreachable(a *agent, t *task) {
 	}
 }
 
-// buryAgent ends all hope for an agent: it was marked gone or removed.
-func (r *agents) buryAgent(a *agent, why string) {
+// endAgent ends an agent that was marked gone or removed: neither it nor its tasks come back.
+func (r *agents) endAgent(a *agent, why string) {
 	if l := a.link; l != nil {
 		r.dropLink(a, why)
 		r.emit(ToAgent{Conn: l.conn, Session: a.session, Event: protocol.AgentGone{Why: why}})
@@ -52,7 +51,7 @@ func (r *agents) buryAgent(a *agent, why string) {
 	for _, t := range a.sortedTasks() {
 		r.goneByOperator(a, t, why)
 	}
-	r.loseAccepts(a)
+	r.markAcceptsLost(a)
 	r.lost(a, why)
 	r.executors.clearExecutors(a)
 	r.hold.settleHold(a)
@@ -71,8 +70,9 @@ func (r *agents) goneByOperator(a *agent, t *task, why string) {
 	r.tasks.forgetTask(t)
 }
 
-// loseAccepts: the policy is about to forget the agent, with what waiting accepts hold.
-func (r *agents) loseAccepts(a *agent) {
+// markAcceptsLost marks the accepts that wait for the registry: the policy is about to forget the agent, with what they
+// hold of it.
+func (r *agents) markAcceptsLost(a *agent) {
 	for _, x := range a.accepts {
 		x.lost = true
 	}

@@ -9,11 +9,12 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
-// answers are what sessions are owed: each question waits for its turn, or for the return of the agent that knows (R8).
+// answers are what sessions still have to be told: each question waits for its turn, or for the return of the agent
+// that knows the answer. (Protocol rule R8.)
 type answers struct {
 	*base
 	owing     []*session    // to whom something is still to be told
-	returning []api.AgentID // may know tasks of terms before; those in front that are back are skipped (R8)
+	returning []api.AgentID // agents that may know tasks of earlier terms; those at the front that are back are skipped (R8)
 	dropped   uint64        // counts sessions that have ended
 }
 
@@ -29,14 +30,14 @@ const (
 // question is a task whose state, or an operation whose result, a session is to be told.
 // It is answered by what is known when its turn comes.
 type question struct {
-	all walk // not walkNone: it is about all of something
+	all walk // not walkNone: it asks about all tasks or operations
 
 	operation api.OperationID // "": it is about a task
 
 	task   api.TaskID
 	agent  api.AgentID
 	past   bool       // the scheduler has seen it past STAGING
-	known  bool       // only if the leader knows it: it is told without being asked
+	known  bool       // tell it only if the leader knows the task: nobody has asked
 	reason api.Reason // of the answer
 }
 
@@ -44,9 +45,9 @@ type question struct {
 type sessionAnswers struct {
 	owed    questions
 	walks   [walks]cursor
-	owes    bool // is among those who are owed
+	owes    bool // it is in the list owing
 	turn    time.Time
-	budget  int                        // of events left in this turn
+	budget  int                        // how many events this turn may still send
 	asked   int                        // unsettled tasks so far
 	absent  map[api.TaskID]api.AgentID // unsettled, and their agent ("" = any) is not back
 	lost    map[api.TaskID]api.AgentID // unsettled, and the registry does not know their agent (R37)
@@ -66,8 +67,8 @@ const (
 	walks
 )
 
-// cursor is how far a walk has come. While one is under way a second wish for the same is
-// that one: what changes meanwhile is told without being asked.
+// cursor is how far a walk has come. A second request for the same walk joins the one that is under way: what changes
+// meanwhile is told anyway, without being asked.
 type cursor struct {
 	asked      bool // waits, or is under way
 	begun      bool
@@ -143,7 +144,7 @@ func (r *answers) owes(s *session) {
 	}
 }
 
-// payOwed answers what the turn allows.
+// payOwed sends answers, as many as this turn allows.
 func (r *answers) payOwed() {
 	if len(r.owing) == 0 {
 		return
@@ -215,7 +216,7 @@ func (r *answers) walkOn(s *session, all walk) (question, bool) {
 	return question{}, false
 }
 
-// nextPay is the next turn of those who are still owed something.
+// nextPay is when the next turn is for sessions that are still owed something.
 func (r *answers) nextPay() time.Time {
 	var first time.Time
 	for _, s := range r.owing {

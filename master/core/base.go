@@ -10,12 +10,12 @@ import (
 	"github.com/tenderhq/tender/master/view"
 )
 
-// base is what all rooms of the core stand on: the event at hand, the settings, the leader's copy of the registry, the
-// policy, the deadlines, and who there is. It decides nothing.
+// base is what all rooms of the core share: the event at hand, the settings, the leader's copy of the registry, the
+// policy, the deadlines, and all agents, frameworks and sessions by their IDs. It decides nothing.
 type base struct {
 	config    Config
 	term      api.Term
-	registry  *registry.State // own copy, as far as the commits it was told of
+	registry  *registry.State // its own copy, up to the last commit that it was told of
 	policy    allocator.Allocator
 	deadlines deadlines
 	calendar  calendar
@@ -29,7 +29,7 @@ type base struct {
 	sessionByConn map[Conn]*session              // schedulers' streams
 
 	mastersAt uint64 // counts changes of the masters' addresses
-	voices    uint64 // words of agents about what is not theirs, refused in this term
+	voices    uint64 // how often agents spoke of tasks, executors or frameworks that are not theirs, in this term
 	strays    uint64 // statuses of agents of frameworks that are not there
 	versions  view.RefusedVersions
 	receipts  receiptState
@@ -38,7 +38,7 @@ type base struct {
 // emit adds an effect to those of the event at hand.
 func (b *base) emit(effect Effect) { b.out = append(b.out, effect) }
 
-// field makes one field of a log line; any identifier will do.
+// field makes one field of a log line. An identifier of any type will do.
 func field[S ~string](name string, value S) Field { return Field{name, string(value)} }
 
 // info reports a decision.
@@ -57,7 +57,7 @@ func (b *base) debug(message string, fields ...Field) {
 	b.emit(Log{Message: message, Fields: fields, Debug: true})
 }
 
-// checkConstraint reports why an expression can't be used; "" is none and fine.
+// checkConstraint returns why an expression can't be used, nil if it can. "" is no constraint, and fine.
 func (b *base) checkConstraint(expression string) error {
 	if expression == "" {
 		return nil
@@ -103,6 +103,6 @@ func (b *base) refuseVoice(a *agent, what string) {
 	}
 }
 
-// WordsInVain is how often agents have said something of that, or of a framework that is not there any more. An honest
-// agent does so for each of its tasks at most.
+// WordsInVain is how often agents have spoken of what is not theirs, or of a framework that is not there any more. An
+// honest agent does so at most once for each of its tasks.
 func (c *Core) WordsInVain() uint64 { return c.voices + c.strays }

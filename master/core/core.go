@@ -21,18 +21,19 @@ import (
 // Config is what the core is made from. Zero fields mean the documented defaults.
 type Config struct {
 	Master  api.MasterID
-	Version string   // of this master, for R24. Default: a neighbour of everybody
+	Version string   // of this master; who is too far from it is refused (R24). Default: it fits every version
 	Masters []string // gRPC addresses that agents and schedulers are told; from the registry when empty
 	Client  string   // identity of this leadership's proposals (R17): master and term
 
 	HeartbeatInterval time.Duration // of agents and schedulers. Default 1 s
 	SessionTimeout    time.Duration // without a sign of life the session is over. Default 5 s
-	TombstoneAfter    time.Duration // of silence an agent is taken for dead. Default 30 s
-	GoneAfter         time.Duration // as TOMBSTONE an agent is marked gone. Default 7 days; negative = never
-	// GoneAfterOf are the classes of agents for which another time counts; the first that an agent is of.
+	TombstoneAfter    time.Duration // an agent that was silent for so long is taken for dead. Default 30 s
+	GoneAfter         time.Duration // an agent that was a TOMBSTONE for so long is marked gone. Default 7 days; negative = never
+	// GoneAfterOf are classes of agents that have another GoneAfter. For an agent the first class counts that it
+	// belongs to.
 	GoneAfterOf     []GoneAfter
 	OfferTimeout    time.Duration // an offer may be held. Default 30 s
-	RecoveryHold    time.Duration // R20. Default 10 s
+	RecoveryHold    time.Duration // roles under a limit wait so long for agents after a failover (R20). Default 10 s
 	FailoverTimeout time.Duration // of frameworks that say none. Default 10 min
 	PreemptionGrace time.Duration // between an inverse offer and the kill. Default 10 s
 	StoreBytesMax   int64         // of all frameworks' stores together. Default and most 1 GiB
@@ -80,8 +81,8 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Core is all that a leader knows in one term, in rooms that own their state. It alone knows all of them: it takes
-// what happens to the one whom it concerns. A room knows those that it stands on, and calls only these, so that calls
+// Core is all that a leader knows in one term, in rooms that own their state. Only Core knows all rooms, and hands each
+// event to the room that it concerns. A room knows the rooms that it stands on and calls only these, so that calls
 // between rooms run one way. Not safe for concurrent use: the shell's loop owns it.
 type Core struct {
 	*base
@@ -127,7 +128,7 @@ func New(config Config, state *registry.State, term api.Term, policy allocator.A
 	return c
 }
 
-// newRooms builds the rooms on their base, each on those that it calls.
+// newRooms builds the rooms, each with those that it calls.
 func newRooms(b *base) *Core {
 	proposals := &proposals{base: b, pending: make(map[proposalKey]proposal)}
 	standing := &standing{base: b, takers: make(map[api.FrameworkID]bool)}
@@ -258,8 +259,8 @@ func (c *Core) Dump() string {
 	return text
 }
 
-// asData calls do while the core is without the two things that it holds and that are no data of its own: the policy
-// and the compiler of constraints.
+// asData calls do while the two fields are empty that are not data of the core: the policy and the compiler of
+// constraints.
 func (c *Core) asData(do func()) {
 	policy, compile := c.policy, c.config.Compile
 	c.policy, c.config.Compile = nil, nil

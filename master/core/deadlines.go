@@ -59,7 +59,8 @@ func (inverseOver) due()       {}
 func (holdOver) due()          {}
 func (expiryTurn) due()        {}
 
-// judgesLife says whether a deadline judges someone's life: it moves when the loop was away, and heard nobody. (R23)
+// judgesLife says whether a deadline is about somebody being alive. Such deadlines move when the loop was away, for it
+// heard nobody meanwhile. (Protocol rule R23.)
 func judgesLife(what due) bool {
 	switch what.(type) {
 	case agentSilent, predecessorSilent, usageOutdated, goneTurn, sessionSilent, failoverOver, placeFree:
@@ -177,11 +178,12 @@ func (h *deadlineHeap) Pop() any {
 type calendar struct {
 	began time.Time     // of this leadership
 	set   time.Duration // how far the wall clock was set since then, forward or back
-	doubt time.Time     // until then a clock that was set may still be set back, and begins nothing
+	doubt time.Time     // until then nothing begins by a clock that was set: it may be set back
 }
 
 const (
-	// clockSetMin: less is of no matter here. What moves a clock little by little moves the monotonic one alike.
+	// clockSetMin is the least difference that counts as a clock that was set. A clock that is moved little by little
+	// moves the monotonic time with it.
 	clockSetMin = time.Second
 	// clockDoubt is for how long a clock must show a time before something begins for it.
 	clockDoubt = time.Minute
@@ -206,7 +208,7 @@ func (b *base) moment(at time.Time) time.Time {
 // until is how long it is to a moment of the calendar, by the wall clock.
 func (b *base) until(at time.Time) time.Duration { return at.Sub(b.now.Round(0)) }
 
-// soonest is the earliest of the moments that are not zero.
+// soonest is the earliest of the moments; those that are zero do not count.
 func soonest(moments ...time.Time) time.Time {
 	var first time.Time
 	for _, at := range moments {
@@ -231,7 +233,8 @@ func (c *Core) woken() {
 	c.offers.expireOffers()
 }
 
-// away moves whatever judges the life of others: the loop did not listen (R23).
+// away moves the deadlines that are about others being alive: the loop did not listen, so their silence means nothing.
+// (Protocol rule R23.)
 func (c *Core) away(gap time.Duration) {
 	c.deadlines.shift(gap)
 	for _, a := range c.agentByID { // order: irrelevant because each is moved alone

@@ -8,7 +8,8 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
-// demands are what frameworks want, and in which roles they want nothing now. What is shown is what the policy has (R38).
+// demands are what frameworks want, and the roles in which they want nothing now. What people are shown is what the
+// policy works with. (Protocol rule R38.)
 type demands struct{ *base }
 
 // wants is what a framework wants, by role.
@@ -73,7 +74,7 @@ func (r *demands) startSuppressed(fw *framework, roles []api.Role) {
 	r.policy.Suppress(fw.id, roles)
 }
 
-// resetDemand forgets what another instance wanted: this one says it anew.
+// resetDemand forgets what another instance of the framework wanted: this one will state it itself.
 func (r *demands) resetDemand(fw *framework, instance api.Nonce) {
 	if fw.demandFrom == instance {
 		return
@@ -102,9 +103,9 @@ func (r *demands) setDemand(s *session, number uint64, call protocol.SetDemand) 
 		r.unstate(fw, role)
 		return
 	}
-	shapes := append([]api.Shape{}, call.Shapes...) // never nil: it is stated
+	shapes := append([]api.Shape{}, call.Shapes...) // never nil, which would mean that none was stated
 	if before, stated := fw.demand[role]; stated && slices.EqualFunc(before, shapes, sameShape) {
-		return // as it was counted down here
+		return // it is what is left of the demand by our own count
 	}
 	r.state(fw, role, shapes)
 }
@@ -140,7 +141,7 @@ func (r *demands) countDown(x *acceptance) {
 	}
 }
 
-// suits reports whether the shape may be met on the agent of the accept, whatever room there is.
+// suits reports whether the agent of the accept may serve the shape, whether or not there is room.
 func (r *demands) suits(shape *api.Shape, x *acceptance) bool {
 	return (!shape.OnlyPreferred || slices.Contains(shape.Preferred, x.agent.id)) && r.compileAll(shape.Constraint).hold(x.role, x.agent)
 }

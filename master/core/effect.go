@@ -47,8 +47,7 @@ type (
 		Answer any // KillTaskAnswer, registry.Result or a sentence, by the action
 		Err    *api.Error
 	}
-	// Served says since when the resources that are offered now were free: from the
-	// arrival of what freed them.
+	// Served says when the resources that are offered now had become free: when the events came that freed them.
 	Served struct{ Since []time.Time }
 	// Log reports one decision: identifiers as fields, the words of the transcripts.
 	// Debug marks those of every day, which come only with Config.Debug; Warn those that an

@@ -114,7 +114,7 @@ func (Requested) happening()       {}
 func (Woken) happening()           {}
 func (Away) happening()            {}
 
-// Action is what an operator asks for, and how it is taken: each stands with its noun.
+// Action is what an operator asks for. Each type stands in the file of its noun, with how it is carried out.
 //
 //sumtype:decl
 type Action interface {

@@ -31,7 +31,7 @@ type executor struct {
 	agent     *agent
 	role      api.Role
 	resources api.Resources
-	starter   *task // whose launch starts it; nil once an agent has reported it
+	starter   *task // the task whose launch starts it; nil once an agent has reported it
 }
 
 func (x *executor) claim() allocator.Claim {
@@ -58,8 +58,8 @@ func (r *executors) dropExecutor(x *executor) {
 	r.frameworks.forgetRemoved(x.framework)
 }
 
-// executorEnded: its processes are gone; its tasks' statuses come on their own. One that is
-// started again stays in the picture.
+// executorEnded forgets an executor whose processes are gone; its tasks' statuses come by themselves. An executor that
+// is started again stays.
 func (r *executors) executorEnded(a *agent, ended protocol.ExecutorEnded) {
 	x := a.executors[ended.ExecutorRef]
 	if x == nil || !a.reported() {
@@ -80,9 +80,9 @@ func (r *executors) executorLost(x *executor, message string) {
 	r.tell(x.framework, protocol.ExecutorLost{Agent: x.agent.id, Executor: x.ref.Executor, Message: message})
 }
 
-// neverStarted: the agent refused the launch that was to start an executor. Launches behind it
-// took the executor for running: one that asks for resources is refused to them as well, any
-// other one is started by the next of them that the agent takes.
+// neverStarted follows when the agent refused the launch that was to start an executor. Launches behind that one took
+// the executor for running. Where the executor asks for resources they are refused as well; otherwise it is started by
+// the next of them that the agent takes.
 func (r *executors) neverStarted(t *task) {
 	x := t.agent.executors[api.ExecutorRef{Framework: t.ref.Framework, Executor: t.task.ExecutorID()}]
 	if x == nil || x.starter != t {
@@ -123,7 +123,7 @@ func sortedExecutors(a *agent) []*executor {
 	})
 }
 
-// takeExecutors makes the picture of the agent's executors what the agent reports.
+// takeExecutors replaces what is known of the agent's executors by what the agent reports.
 func (r *executors) takeExecutors(a *agent, got *report) {
 	reported := make(map[api.ExecutorRef]bool, len(got.executors))
 	for _, rx := range got.executors {
@@ -220,8 +220,8 @@ func sameCommand(a, b api.Command) bool {
 	return slices.Equal(a.Argv, b.Argv) && a.Shell == b.Shell && maps.Equal(a.Env, b.Env) && slices.EqualFunc(a.URIs, b.URIs, sameURI)
 }
 
-// sameURI: what has a checksum is the same file wherever it comes from. A scheduler that
-// was restarted serves its executor at another address.
+// sameURI compares files: one with a checksum is the same file wherever it comes from. A scheduler that was restarted
+// serves its executor at another address.
 func sameURI(a, b api.URI) bool {
 	if a.SHA256 != "" {
 		a.Source = b.Source

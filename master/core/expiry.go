@@ -14,11 +14,11 @@ type expiry struct {
 	began time.Time // of this leadership
 	// lastHeard is the latest moment that the registry knew when the leadership began.
 	lastHeard time.Time
-	next      *deadline // when it is looked at again
+	next      *deadline // when the registry is looked through again
 }
 
-// What the registry remembers of proposers, removed frameworks and agents marked gone is forgotten after a
-// fortnight without a sign of them. It is looked at every hour, and rarely worth a command.
+// What the registry remembers of proposers, of removed frameworks and of agents marked gone is forgotten when it heard
+// nothing of them for a fortnight. It is looked through every hour, and rarely is there anything to forget.
 const (
 	expiryAfter = 14 * 24 * time.Hour
 	expiryPause = time.Hour
@@ -42,9 +42,9 @@ func (r *expiry) expire() {
 // leadership begins, when the clock says that it was longer.
 const quietMax = 24 * time.Hour
 
-// calendar is what time it is for what is to be forgotten. A wall clock that jumps forgets
-// nothing (R23): within the leadership the monotonic time counts, and before it the clock is
-// believed no further than a day behind the last thing that the registry was told.
+// calendar is the time by which things are forgotten. A wall clock that jumps makes nothing forgotten (R23): within the
+// leadership monotonic time counts, and of the time before it at most one day since the last change of the registry is
+// believed.
 func (r *expiry) calendar() time.Time {
 	from := r.began.Round(0)
 	if latest := r.lastHeard.Add(quietMax); !r.lastHeard.IsZero() && latest.Before(from) {

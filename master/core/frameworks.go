@@ -32,12 +32,12 @@ type framework struct {
 	info api.Framework
 
 	session *session // of its active scheduler; nil while it is disconnected
-	latest  *session // of this term; what it has said of tasks is shown while nobody else is here
+	latest  *session // its last session of this term: what that has said of tasks is shown while there is no other
 	since   time.Time
 	why     string
-	refused string // why a version of its scheduler is; "" = it is not
+	refused string // why the version of its scheduler is not accepted; "": it is
 	standbyPlace
-	failover *deadline // of its tasks, while disconnected
+	failover *deadline // until when it may come back to its tasks, while disconnected
 	removed  bool
 
 	tasks     map[api.TaskID]*task
@@ -48,7 +48,7 @@ type framework struct {
 	placed     view.Placements
 	results    results
 	decisions  decisions
-	duplicates int // tasks that are not in tasks, for another has their ID (R9)
+	duplicates int // tasks that run twice, of which the second is not in tasks (R9)
 }
 
 // books sum what a framework has in one role, for people.
@@ -177,7 +177,7 @@ func (r *sessions) failoverDue(fw *framework) {
 
 // failoverAnswered goes on when the registry has answered.
 func (r *sessions) failoverAnswered(fw *framework, result registry.Result) {
-	if result.Err != nil && fw.session == nil && !fw.removed { // someone subscribed, and left again
+	if result.Err != nil && fw.session == nil && !fw.removed { // a scheduler had subscribed just before, and has left again
 		r.frameworks.goAway(fw, fw.why)
 	}
 }
@@ -185,13 +185,13 @@ func (r *sessions) failoverAnswered(fw *framework, result registry.Result) {
 // frameworkRemoved follows the registry: whatever is left of it is killed.
 func (r *sessions) frameworkRemoved(id api.FrameworkID) {
 	if fw := r.frameworkByID[id]; fw != nil && !fw.removed {
-		r.bury(fw, r.registry.Frameworks[id].Why)
+		r.keepUntilEmpty(fw, r.registry.Frameworks[id].Why)
 	}
 }
 
-// bury makes a framework one that only waits for its last processes to end. Their
-// resources stay booked until then (promise 1).
-func (r *sessions) bury(fw *framework, why string) {
+// keepUntilEmpty makes a framework one that only waits for its last processes to end. Their resources stay booked until
+// then (promise 1).
+func (r *sessions) keepUntilEmpty(fw *framework, why string) {
 	r.offers.rescindAll(fw.offers, "the framework was removed")
 	if s := fw.session; s != nil {
 		r.endSession(s, removalError(fw.id, s, why))
@@ -237,7 +237,7 @@ func (r *frameworks) forgetRemoved(fw *framework) {
 	}
 }
 
-// tombstoneOf is a removed framework of which an agent still has something.
+// tombstoneOf returns what is remembered of a removed framework of which an agent still has something.
 func (r *frameworks) tombstoneOf(id api.FrameworkID) *framework {
 	fw := r.newFramework(id)
 	fw.info = r.registry.Frameworks[id].Framework

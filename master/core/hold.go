@@ -10,7 +10,7 @@ import (
 // hold keeps roles under a limit waiting after a failover, until the agents have told what runs (R20).
 type hold struct {
 	*base
-	awaited  map[api.AgentID]bool // agents that have not
+	awaited  map[api.AgentID]bool // agents that have not reported
 	deadline *deadline
 }
 
@@ -28,7 +28,7 @@ func (r *hold) holdDue() {
 	r.endHold(fmt.Sprintf("after %v the leader still missed %s", r.config.RecoveryHold, words.Count(len(r.awaited), "agent")))
 }
 
-// settleHold: nothing more is to be waited for from this agent.
+// settleHold notes that the hold need not wait for this agent any more.
 func (r *hold) settleHold(a *agent) {
 	if !r.awaited[a.id] {
 		return

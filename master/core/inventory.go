@@ -99,7 +99,7 @@ func (r *inventory) backAs(a *agent) api.AgentID {
 	return ""
 }
 
-// warnOfOthers tells which absent agents a new one of their host may have been.
+// warnOfOthers logs which absent agents of its host a new agent may have been.
 func (r *inventory) warnOfOthers(a *agent) {
 	for _, id := range sortedKeys(r.hosts[a.info.Hostname]) {
 		if old := r.agentByID[id]; old != nil && old != a && r.backAs(old) == a.id {

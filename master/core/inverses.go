@@ -50,7 +50,7 @@ func (r *inverses) askOne(want allocator.Inverse) {
 	}
 	victims := make(map[api.FrameworkID][]*task)
 	for _, claim := range want.Victims {
-		if claim.Task == "" { // see takeBackKept
+		if claim.Task == "" { // it is about kept offers, see takeBackKept
 			continue
 		}
 		t := a.tasks[api.TaskRef{Framework: claim.Framework, Task: claim.Task}]
@@ -99,7 +99,7 @@ func (r *inverses) shownInverse(x *inverse) api.InverseOffer {
 		shown.Tasks = append(shown.Tasks, t.ref.Task)
 		shown.Resources = shown.Resources.Plus(t.resources)
 	}
-	if x.reason != api.ReasonPreempted { // executors go as well
+	if x.reason != api.ReasonPreempted { // executors have to end as well
 		for _, e := range sortedExecutors(x.agent) {
 			if e.framework == x.framework {
 				shown.Resources = shown.Resources.Plus(e.resources)
@@ -138,8 +138,8 @@ func (r *inverses) closeInverse(x *inverse) {
 	r.deadlines.clear(x.deadline)
 }
 
-// answerInverse: a framework that agrees need not be waited for; one that does not has
-// until the deadline.
+// answerInverse notes what the framework says: when it agrees its tasks are killed at once, otherwise it has until the
+// deadline.
 func (r *inverses) answerInverse(s *session, call protocol.AnswerInverse) {
 	for _, id := range call.Offers {
 		x := r.open[id]
@@ -177,8 +177,8 @@ func (r *inverses) withdrawInverses(a *agent, why string) {
 	}
 }
 
-// spared ends the inverse offers of tasks that are needed no more. Where the rest of one
-// is still asked for, it stays, and asks for less.
+// spared ends the inverse offers of tasks that need not end any more. One that also asks for other tasks stays, and
+// asks for less.
 func (r *inverses) spared(claims []allocator.Claim) {
 	for _, claim := range claims {
 		ref := api.TaskRef{Framework: claim.Framework, Task: claim.Task}
@@ -202,8 +202,7 @@ func (r *inverses) stillAsked(x *inverse) bool {
 	return slices.ContainsFunc(x.tasks, func(t *task) bool { return t.held && !t.status.State.Terminal() })
 }
 
-// spare tells the policy that a task is not asked back any more: for its books it is a
-// task like any other again.
+// spare tells the policy that a task need not end any more, so that it counts as any other task again.
 func (r *inverses) spare(t *task) {
 	if t.held {
 		r.policy.Return(t.claim())

@@ -10,8 +10,8 @@ import (
 	"github.com/tenderhq/tender/master/view"
 )
 
-// kills are the wishes that tasks end: kept with the task, sent to its agent until it ends, and answered to operators who
-// wait for that.
+// kills are what schedulers and operators want ended. A kill is kept with its task, sent to the agent until the task
+// ends, and answered to operators who wait for that.
 type kills struct{ *base }
 
 // kill is the wish that a task ends. It is sent again to an agent that comes back.
@@ -25,7 +25,7 @@ type kill struct {
 func (r *tasks) killCalled(s *session, number uint64, call protocol.Kill) {
 	const op = "framework.kill"
 	t := s.framework.tasks[call.Task]
-	if x := s.waits[call.Task]; t == nil && x != nil { // it is launched, if at all, once the registry agrees
+	if x := s.waits[call.Task]; t == nil && x != nil { // it waits for the registry, and may yet be launched
 		graces := x.kills[call.Task]
 		graces.Ask(call.Grace)
 		x.kills[call.Task] = graces
@@ -38,7 +38,7 @@ func (r *tasks) killCalled(s *session, number uint64, call protocol.Kill) {
 		r.answers.owe(s, question{task: call.Task, agent: call.Agent, reason: api.ReasonReconciliation})
 		return
 	}
-	if t.status.State.Terminal() { // it has not heard so yet
+	if t.status.State.Terminal() { // the scheduler has not heard of its end yet
 		if r.answers.mayAsk(s, number, op, 1) {
 			r.answers.tellTask(t, api.ReasonNone)
 		}
@@ -76,7 +76,7 @@ func (r *kills) resendKills(a *agent) {
 	}
 }
 
-// killTaken: the agent will carry it out.
+// killTaken tells operators that the agent has the kill.
 func (r *kills) killTaken(a *agent, taken protocol.KillTaken) {
 	t := a.tasks[taken.TaskRef]
 	if t == nil || t.kill == nil {
@@ -85,12 +85,12 @@ func (r *kills) killTaken(a *agent, taken protocol.KillTaken) {
 	r.replyKill(t, KillTaskAnswer{Task: t.ref})
 }
 
-// killPending tells operators that the agent is away; it will be told when it is back.
+// killPending tells operators that the agent is away, and that it will be told when it is back.
 func (r *kills) killPending(t *task) {
 	r.replyKill(t, KillTaskAnswer{Task: t.ref, Pending: true})
 }
 
-// killOver: the task has ended, by the kill or before it.
+// killOver tells operators that the task has ended, by the kill or before it.
 func (r *kills) killOver(t *task) {
 	t.kill = nil
 	r.replyKill(t, KillTaskAnswer{Task: t.ref, Already: t.status.State})
@@ -103,7 +103,7 @@ func (r *kills) replyKill(t *task, answer KillTaskAnswer) {
 	t.waiters = nil
 }
 
-// taskObject is a task as grants know it. What role one has that only its framework knows of is not known.
+// taskObject is a task as grants name it. For a task of which only its framework knows, the role is not known.
 func (c *Core) taskObject(found view.FoundTask) rights.Object {
 	role := api.Role("")
 	if found.Ended != nil {

@@ -5,17 +5,17 @@ import (
 	"github.com/tenderhq/tender/internal/invariant"
 )
 
-// ledger is one agent's books: what tasks and executors use, what open offers hold.
-// Holds: used and offered together are within the total, unless the agent itself
-// reported more than it has (R25, promise 1). What is revocable stands aside: an offer of
-// it is made only within the gap, which may then shrink below what tasks hold (R28).
+// ledger is the account of one agent: what tasks and executors use, and what open offers hold. Holds: used and offered
+// together are within the total, unless the agent itself has reported more than it has (R25, promise 1). Revocable
+// resources are counted beside it: they are offered only within the gap, which may later shrink below what tasks hold
+// (R28).
 type ledger struct {
-	total   api.Resources // without what is revocable
-	gap     api.Resources // what is revocable, held or not
+	total   api.Resources // of what is not revocable
+	gap     api.Resources // of what is revocable, whether tasks hold it or not
 	used    api.Resources // by tasks and executors
 	offered api.Resources // by open offers
-	// over: the agent reported more in use than it has; until enough of it ends,
-	// nothing is free and the books can't balance.
+	// over: the agent has reported more in use than it has. Until enough of that ends nothing is free, and the account
+	// does not balance.
 	over bool
 }
 
@@ -76,7 +76,7 @@ func (l *ledger) take(resources api.Resources) {
 // unuse books an end.
 func (l *ledger) unuse(resources api.Resources) {
 	rest, held := l.used.Minus(resources)
-	if !held { // more than it has was reported, some of it twice
+	if !held { // the agent had reported more than it has, some of it twice
 		rest = l.used.Without(resources)
 	}
 	l.used = rest
@@ -99,8 +99,8 @@ func (l *ledger) balance(id api.AgentID) {
 	}
 }
 
-// holdsBoth says that total contains what is firm of a and b together. It is asked with
-// every launch, so it makes no sum.
+// holdsBoth says that total contains what is firm in a and b together. It is asked with every launch, so it does not
+// add them up.
 func holdsBoth(total, a, b api.Resources) bool {
 	a, b = a.Firm(), b.Firm()
 	if !total.Contains(a) || !total.Contains(b) {

@@ -8,7 +8,8 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// limits holds roles to their limits where the policy alone can't: when one becomes lower, and when an accept had to wait.
+// limits holds roles to their limits where the policy alone can't: when a limit becomes lower, and for accepts that had
+// to wait for the registry.
 type limits struct {
 	*base
 	offers *offers

@@ -211,7 +211,7 @@ func (r *inverses) askToLeave(a *agent) {
 	}
 }
 
-// askFrameworkToLeave asks one that is back; it may have missed the first request.
+// askFrameworkToLeave asks a framework that is back: it may have missed the first request.
 func (r *inverses) askFrameworkToLeave(fw *framework) {
 	asked := make(map[api.AgentID]*agent)
 	for _, t := range fw.tasks { // order: irrelevant because it fills a map
@@ -256,8 +256,8 @@ func (r *inverses) closeLeaving(fw *framework, a *agent) {
 	}
 }
 
-// answerLeaving remembers what the framework makes of it, for people. It has until the
-// window begins, whatever it says.
+// answerLeaving remembers, for people, what the framework answered. Whatever that is, its tasks may stay until the
+// window begins.
 func (r *inverses) answerLeaving(x *inverse, accepted bool) {
 	before, how := x.answer, view.Declined
 	x.answer = "declined"
@@ -281,7 +281,7 @@ func (r *inverses) withdrawLeaving(a *agent, why string) {
 	}
 }
 
-// leaving is who was asked to leave the agent, and what they have answered.
+// leaving lists who was asked to leave the agent, and what they have answered.
 func (r *inverses) leaving(a *agent) map[api.FrameworkID]string {
 	if a.window.planned.Start.IsZero() || a.window.begun {
 		return nil

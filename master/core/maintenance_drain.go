@@ -9,8 +9,8 @@ import (
 // drain is how far the leader has come with draining an agent.
 type drain struct {
 	force    bool // without the acknowledgements of frameworks that are away (R31)
-	told     bool // the agent, in this session
-	proposed bool // that it is marked drained
+	told     bool // the agent was told of it in this session
+	proposed bool // the registry was asked to mark it drained
 }
 
 // agentMarked follows the registry: offers go, the agent is told.
@@ -23,7 +23,7 @@ func (r *agents) agentMarked(id api.AgentID) {
 	a.marked = marks
 	r.info("agent marked", field("agent", id), Field{"marks", marksText(marks)}, field("why", r.registry.Agents[id].Why))
 	if marks.Has(api.MarkGone) {
-		r.buryAgent(a, "marked gone: "+r.registry.Agents[id].Why)
+		r.endAgent(a, "marked gone: "+r.registry.Agents[id].Why)
 		r.goneForgotten()
 		return
 	}
@@ -95,6 +95,6 @@ func (r *agents) agentRemoved(id api.AgentID, why string) {
 	r.inventory.leaveHost(a, a.info.Hostname)
 	r.deadlines.clear(a.window.turn)
 	r.info("agent removed", field("agent", id), field("why", why))
-	r.buryAgent(a, why)
+	r.endAgent(a, why)
 	r.tasks.stubs -= len(a.stubs)
 }

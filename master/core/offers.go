@@ -39,8 +39,7 @@ type offer struct {
 	expires   time.Time
 	open      bool
 
-	// Of an answer in parts: the number of the call that brought the last one; what the
-	// parts have done so far.
+	// Of an answer that comes in several calls: the number of the last one, and what they have done so far.
 	part uint64
 	did  view.Decision
 }
@@ -241,9 +240,9 @@ func (r *offers) nextExpiry() time.Time {
 	return r.expiring[0].expires
 }
 
-// late is filled by a policy that answers after it was asked, as one in another process.
-type late interface {
-	// Behind reports whether it was told something that it has not answered yet.
+// delayedPolicy is a policy that answers some time after it was asked, as one in another process does.
+type delayedPolicy interface {
+	// Behind reports whether the policy was told something to which it has not reacted yet.
 	Behind() bool
 }
 
@@ -256,8 +255,8 @@ func (r *offers) giveBack(claim allocator.Claim) {
 	r.policy.Return(claim)
 }
 
-// served tells the shell since when what is offered now was free. What the policy has
-// seen and offers to nobody is not waited for: nobody wants it.
+// served tells the shell since when resources that are offered now were free. Resources that the policy knows of and
+// offers to nobody are not waited for: nobody wants them.
 func (r *offers) served(claims []allocator.Claim) {
 	if len(r.freed) == 0 {
 		return
@@ -269,7 +268,7 @@ func (r *offers) served(claims []allocator.Claim) {
 			delete(r.freed, claim.Agent)
 		}
 	}
-	if policy, is := r.policy.(late); !is || !policy.Behind() {
+	if policy, is := r.policy.(delayedPolicy); !is || !policy.Behind() {
 		clear(r.freed)
 	}
 	if len(since) > 0 {
@@ -277,7 +276,7 @@ func (r *offers) served(claims []allocator.Claim) {
 	}
 }
 
-// freed is since when resources of agents wait for their next offer.
+// freed says since when resources of agents wait for their next offer.
 type freed map[api.AgentID]time.Time
 
 // takeBackKept rescinds the kept offers that the policy asks back for others, and reports whether there were any.

@@ -36,9 +36,9 @@ type sessionAccepts struct {
 	line   []*acceptance              // wait for that
 }
 
-// waitForRegistry holds an accept with reservations or volumes until the quorum has
-// them; then it launches (R26). Those of one agent go one after the other, for each
-// says what it saw. What it waits with stays booked as offered.
+// waitForRegistry lets an accept with reservations or volumes wait until the quorum has agreed to them; only then its
+// tasks are launched (R26). Accepts of one agent go one after the other, as each change names what it has seen. What
+// the accept takes stays booked as offered meanwhile.
 func (r *operations) waitForRegistry(x *acceptance) {
 	a := x.agent
 	x.held, x.kills = x.left, make(map[api.TaskID]protocol.KillGraces)
@@ -55,9 +55,8 @@ func (r *operations) waitForRegistry(x *acceptance) {
 	}
 }
 
-// acceptsAskedMax is about how many accepts of one session the registry is asked at once. The others
-// wait for their turn: whoever reserves on thousands of agents leaves the queue to the quorum room
-// for everybody else.
+// acceptsAskedMax is about how many accepts of one session may ask the registry at the same time; the others wait for
+// their turn. So somebody who reserves on thousands of agents leaves room in the queue to the quorum for all others.
 const acceptsAskedMax = 64
 
 // reserveLined goes on with the accepts of a session whose turn has come.
@@ -107,8 +106,8 @@ func (r *operations) reserveAnswered(x *acceptance, result registry.Result) {
 	r.reserveLined(x.session)
 }
 
-// feasible are the operations whose result is to outlive this leader: those with an ID
-// that are done when the registry agrees.
+// feasible are the operations whose results must outlive this leader: those that have an ID and are done once the
+// registry agrees.
 func (x *acceptance) feasible() []api.OperationID {
 	var done []api.OperationID
 	for i, operation := range x.operations {
@@ -171,9 +170,9 @@ func (r *operations) reserved(x *acceptance, result registry.Result) {
 	}
 }
 
-// reservedForNobody: who asked has left, and hears of its tasks when it asks (R8); or the
-// agent was taken for dead, and who is still there hears now that they are dropped. What is
-// committed holds all the same.
+// reservedForNobody ends an accept that has nobody to go on for. Either its session has left, and the framework hears
+// of its tasks when it asks (R8); or the agent was taken for dead, and the framework hears now that they are dropped.
+// What was committed holds all the same.
 func (r *operations) reservedForNobody(x *acceptance) {
 	did := view.Decision{Why: "the framework or the agent was lost before the quorum agreed"}
 	for i, operation := range x.operations {
@@ -336,7 +335,7 @@ func (v *conversion) destroy(id api.VolumeID) error {
 	return v.exchange(volume, disk, volume, disk)
 }
 
-// exchange gives one for the other, in the offers and in what is reserved; all or nothing.
+// exchange swaps one kind of resources for another, in the offers and in what is reserved; all of it or nothing.
 func (v *conversion) exchange(give, get, unreserve, reserve api.Resources) error {
 	left, ok := v.left.Minus(give)
 	if !ok {

@@ -21,8 +21,8 @@ type acceptance struct {
 	filter     api.Filter
 	left       api.Resources
 
-	// Of an answer in parts: the number of this call if another part follows, and what the
-	// parts before have done.
+	// Of an answer that comes in several calls: the number of this call if another one follows, and what the calls
+	// before have done.
 	part uint64
 	did  view.Decision
 
@@ -47,7 +47,7 @@ func (x *acceptance) claim(resources api.Resources) allocator.Claim {
 	return allocator.Claim{Framework: x.session.framework.id, Role: x.role, Agent: x.agent.id, Resources: resources}
 }
 
-// accept answers offers with operations. One stale offer refuses it whole (R3).
+// accept answers offers with operations. If one of the offers is gone, all of it is refused. (Protocol rule R3.)
 func (r *operations) accept(s *session, number uint64, call protocol.Accept) {
 	offers, err := r.offersOf(s, call.Offers, call.After)
 	reserves := slices.ContainsFunc(call.Operations, func(operation api.Operation) bool { return !operation.Kind.Launches() })
@@ -73,7 +73,7 @@ func (r *operations) accept(s *session, number uint64, call protocol.Accept) {
 		return
 	}
 	r.runOperations(x)
-	r.demands.countDown(x) // behind the launches, so that the policy never sees that more may be offered
+	r.demands.countDown(x) // after the launches, so that the policy never sees a moment in which more could be offered
 	r.standing.restate(x.agent)
 }
 
@@ -108,7 +108,7 @@ func (r *operations) offersOf(s *session, ids []api.OfferID, after uint64) ([]*o
 	return offers, nil
 }
 
-// strangePart is what is wrong with an answer that follows the call, 0 being none.
+// strangePart says what is wrong with an answer that claims to follow that call; 0 is no call.
 func (o *offer) strangePart(after uint64) error {
 	if o.part == 0 {
 		return fmt.Errorf("the part before this one, call %d, was refused", after)
@@ -188,9 +188,9 @@ func (r *operations) book(x *acceptance, claim allocator.Claim) {
 	}
 }
 
-// operationDone answers an operation that wants to know, in whatever session the framework
-// has now: the next one asks for it. One without an ID is answered only when it can't be
-// done. That is no refusal of the accept, which may have launched.
+// operationDone tells the result of an operation to whatever session the framework has now; if it has none, the next
+// one asks. An operation without an ID is answered only when it can't be done. That does not refuse the accept, whose
+// tasks may have been launched.
 func (r *operations) operationDone(x *acceptance, operation api.Operation, err *api.Error) {
 	fw := x.session.framework
 	switch {

@@ -122,11 +122,11 @@ func (r *operations) carve(x *acceptance, wish api.Task, first *api.Task) (launc
 	return plan, nil
 }
 
-// messageFault: the launch fits no message (R4, R34). It carries the whole framework, of which
-// an older master may have let in more than is kept today. Only these tasks end for that, which have
-// so many bytes at most.
+// messageFault says that the launch fits no message (R4, R34): it carries the whole description of the framework, and
+// an older master may have accepted a longer one than is accepted today. Only these tasks end because of it; bytes is
+// what they take at most.
 func messageFault(info api.Framework, tasks int, plans ...launchPlan) *fault {
-	const beside, each = 4096, 1024 // the term; numbers, the role, the receipt
+	const beside, each = 4096, 1024 // beside: the term. each: numbers, the role, the receipt
 	bytes := tasks + info.Bytes() + beside
 	for i := range plans {
 		bytes += plans[i].task.Bytes() + plans[i].executor.Bytes() + each
@@ -138,7 +138,7 @@ func messageFault(info api.Framework, tasks int, plans ...launchPlan) *fault {
 		"the launch fits no message: the framework says %d bytes of itself, with labels and endpoints; give it fewer", info.Bytes())}
 }
 
-// counts reports whether an ask for a number of ports has become some that it does not name.
+// counts reports whether an ask for any free ports was met by ports that it does not name.
 func counts(ask, taken api.Resources) bool {
 	for _, item := range taken.Items() {
 		if len(item.Ranges) > 0 && len(ask.RangesOf(item.Name)) == 0 {

@@ -132,7 +132,7 @@ func (r *operations) launchGroup(x *acceptance, tasks []api.Task) {
 	}
 }
 
-// wholeGroup is no task's place: the fault is that of the group.
+// wholeGroup stands for the position of a task where the fault is that of the whole group.
 const wholeGroup = -1
 
 // planGroup judges the tasks one after the other, and says which of them can't be started, and why.

@@ -134,8 +134,8 @@ func (action MarkAgent) request(c *Core, id RequestID, by rights.Scope) {
 	c.proposeFor(id, "agent.mark", string(a.id), change, c.markedSentence(a, action))
 }
 
-// tasksOf counts what an operator would end: what the leader knows, also of ends that nobody has
-// acknowledged, and what only frameworks know.
+// tasksOf counts the tasks that an operator would end: those that the leader knows, with ends that nobody has
+// acknowledged, and those of which only frameworks know.
 func (c *Core) tasksOf(a *agent) int { return len(a.tasks) + len(c.answers.untold(a)) }
 
 // tasksWords counts them for people.
@@ -271,7 +271,7 @@ func (action TakeFrom) request(c *Core, id RequestID, by rights.Scope) {
 	c.proposeFor(id, op, action.Principal, change, fmt.Sprintf("%s may %s no more", action.Principal, action.Grant))
 }
 
-// notHimself lets nobody take from himself what he then could not give back.
+// notHimself refuses that somebody takes from himself what he then could not give back.
 func notHimself(op, principal string, by rights.Scope) *api.Error {
 	if by.Who == "" || by.Who != principal {
 		return nil
@@ -292,7 +292,7 @@ func (action RevokePrincipal) request(c *Core, id RequestID, by rights.Scope) {
 		return
 	}
 	grants := c.registry.Principals[action.Principal].Grants
-	if len(grants) == 0 { // about one that has nothing, who has everything decides
+	if len(grants) == 0 { // only who may do everything decides about a principal that has nothing
 		grants = []rights.Grant{{Verb: rights.Admin}}
 	}
 	for _, grant := range grants {

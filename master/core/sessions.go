@@ -53,13 +53,13 @@ type session struct {
 	seen      time.Time
 	clock     *deadline
 	early     []protocol.NumberedCall
-	waiting   bool   // told so (R6)
+	waiting   bool   // it was told that it stands by (R6)
 	masters   uint64 // the change of masters that it was told last
 
-	refusedAt time.Time // when counting began
-	refusals  int       // calls since then
+	refusedAt time.Time // when the second began in which refusals are counted
+	refusals  int       // refused calls since then
 
-	changes int // of its framework, on their way to the quorum
+	changes int // changes of its framework that are on their way to the quorum
 
 	sessionAnswers
 	sessionAccepts
@@ -76,7 +76,7 @@ func (r *sessions) schedulerOpened(event SchedulerOpened) {
 		if kind == api.Unsupported {
 			r.frameworkVersionRefused(s, err)
 		}
-		r.refuseSession(s, api.E("framework.subscribe", kind, who(s.subscribe.Framework), err))
+		r.refuseSession(s, api.E("framework.subscribe", kind, nameForPeople(s.subscribe.Framework), err))
 		return
 	}
 	r.seekSession(s)
@@ -84,14 +84,14 @@ func (r *sessions) schedulerOpened(event SchedulerOpened) {
 
 // frameworkVersionRefused is shown with the framework, if it is one that is known.
 func (r *sessions) frameworkVersionRefused(s *session, err error) {
-	r.versionRefused("framework "+who(s.subscribe.Framework), err.Error())
+	r.versionRefused("framework "+nameForPeople(s.subscribe.Framework), err.Error())
 	if fw := r.frameworkByID[s.subscribe.Framework.ID]; fw != nil && fw.session == nil {
 		fw.refused = err.Error()
 	}
 }
 
-// who names a framework for people, with whatever it has.
-func who(info api.Framework) string {
+// nameForPeople is a framework's ID, or its name while it has none.
+func nameForPeople(info api.Framework) string {
 	if info.ID != "" {
 		return string(info.ID)
 	}
@@ -104,7 +104,7 @@ func (r *sessions) subscribed(s *session, result registry.Result) {
 	open := r.sessionByConn[s.conn] == s
 	if result.Err != nil {
 		if open {
-			r.refuseSession(s, api.E("framework.subscribe", result.Err.Kind, who(s.subscribe.Framework), result.Err.Err))
+			r.refuseSession(s, api.E("framework.subscribe", result.Err.Kind, nameForPeople(s.subscribe.Framework), result.Err.Err))
 		}
 		r.nextStandby(s.subscribe.Framework.Name)
 		return
@@ -129,7 +129,7 @@ func (r *sessions) fence(fw *framework, old *session) {
 	fw.session = nil
 }
 
-// activate makes the session the one that is offered and told.
+// activate makes the session its framework's active one, which is sent offers and statuses.
 func (r *sessions) activate(fw *framework, s *session, number uint64) {
 	s.framework, s.number = fw, number
 	fw.session, fw.latest, fw.since, fw.why, fw.refused = s, s, r.now, "", ""
@@ -170,13 +170,13 @@ func (r *sessions) schedulerCalled(event SchedulerCalled) {
 	}
 	for _, call := range event.Calls {
 		if _, beat := call.Call.(protocol.SchedulerHeartbeat); beat {
-			r.emit(ToScheduler{Conn: s.conn, Event: protocol.MasterHeartbeat{Masters: r.mastersNews(&s.masters)}})
+			r.emit(ToScheduler{Conn: s.conn, Event: protocol.MasterHeartbeat{Masters: r.mastersIfChanged(&s.masters)}})
 		} else {
 			s.early = append(s.early, call)
 		}
 	}
 	if len(s.early) > earlyCallsMax {
-		r.refuseSession(s, api.E("framework.subscribe", api.Limit, who(s.subscribe.Framework),
+		r.refuseSession(s, api.E("framework.subscribe", api.Limit, nameForPeople(s.subscribe.Framework),
 			fmt.Errorf("more than %d calls before the session is open", earlyCallsMax)))
 	}
 }
@@ -228,7 +228,7 @@ func (r *sessions) call(s *session, number uint64, call protocol.SchedulerCall) 
 	case protocol.Teardown:
 		r.teardown(s, number)
 	case protocol.SchedulerHeartbeat:
-		r.tell(s.framework, protocol.MasterHeartbeat{Masters: r.mastersNews(&s.masters)})
+		r.tell(s.framework, protocol.MasterHeartbeat{Masters: r.mastersIfChanged(&s.masters)})
 	case protocol.Malformed:
 		r.refuse(s, number, call.Err)
 	default:
@@ -257,7 +257,7 @@ func (b *base) reportRefusal(s *session, err *api.Error) {
 	b.info("call refused", fields...)
 }
 
-// refuse answers a call that has done nothing.
+// refuse answers a call that was refused and has changed nothing.
 func (b *base) refuse(s *session, number uint64, err *api.Error) {
 	b.reportRefusal(s, err)
 	b.tell(s.framework, protocol.Refused{Number: number, Err: err})
@@ -269,7 +269,7 @@ func (r *sessions) schedulerClosed(event SchedulerClosed) {
 	}
 }
 
-// orBroken is why a stream is gone when nobody says more.
+// orBroken is the reason why a stream has ended, when it gave none itself.
 func orBroken(why string) string {
 	if why == "" {
 		return "its stream is broken"
@@ -277,14 +277,14 @@ func orBroken(why string) string {
 	return why
 }
 
-// sessionDue judges a silent scheduler.
+// sessionDue looks at a scheduler that was silent for so long that its stream counts as broken.
 func (r *sessions) sessionDue(s *session) {
 	if until := s.seen.Add(r.config.SessionTimeout); until.After(r.now) {
 		r.deadlines.set(s.clock, until)
 		return
 	}
 	why := "no call for " + r.config.SessionTimeout.String()
-	r.emit(CloseScheduler{Conn: s.conn, Err: api.E("framework.session", api.Unavailable, who(s.subscribe.Framework), errors.New(why))})
+	r.emit(CloseScheduler{Conn: s.conn, Err: api.E("framework.session", api.Unavailable, nameForPeople(s.subscribe.Framework), errors.New(why))})
 	r.leave(s, why)
 }
 
@@ -316,7 +316,7 @@ func (r *sessions) endSession(s *session, err *api.Error) {
 
 // refuseSession ends a stream that never became active.
 func (r *sessions) refuseSession(s *session, err *api.Error) {
-	r.info("framework refused", field("framework", who(s.subscribe.Framework)), field("why", err.Error()))
+	r.info("framework refused", field("framework", nameForPeople(s.subscribe.Framework)), field("why", err.Error()))
 	r.endSession(s, err)
 }
 
@@ -338,7 +338,7 @@ func removalError(id api.FrameworkID, s *session, why string) *api.Error {
 	return api.E("framework.session", api.Removed, id, errors.New(why))
 }
 
-// tornDown is why a framework is removed that wished so.
+// tornDown is why a framework was removed that has asked for it itself.
 const tornDown = "torn down by its scheduler"
 
 func (r *sessions) teardown(s *session, number uint64) {
@@ -373,7 +373,7 @@ func (r *sessions) tooMany(s *session, number uint64, op string) bool {
 	return false
 }
 
-// updateFramework replaces what Subscribe said, but who it is.
+// updateFramework replaces all that Subscribe said of the framework, except who it is.
 func (r *sessions) updateFramework(s *session, number uint64, call protocol.UpdateFramework) {
 	fw := s.framework
 	wish := protocol.Subscribe{Framework: call.Framework}

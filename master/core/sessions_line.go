@@ -38,7 +38,7 @@ func (s *session) identity() string {
 	return "instance " + string(s.subscribe.Instance)
 }
 
-// lineUp lets a session wait for its turn; false when too many of its framework do.
+// lineUp puts a session at the end of its framework's line; false when too many stand there already.
 func (b *subscribing) lineUp(s *session) bool {
 	who := s.identity()
 	if len(b.lines[who]) >= lineMax {
@@ -91,7 +91,7 @@ func (b *subscribing) answered(who string) {
 // it over (R5); false when the session was refused.
 func (r *sessions) openSession(s *session) bool {
 	if !r.subscribing.lineUp(s) {
-		r.refuseSession(s, api.E("framework.subscribe", api.Limit, who(s.subscribe.Framework),
+		r.refuseSession(s, api.E("framework.subscribe", api.Limit, nameForPeople(s.subscribe.Framework),
 			fmt.Errorf("%d sessions of it wait for the quorum already; close them, or wait for their answers", lineMax)))
 		return false
 	}
@@ -113,7 +113,8 @@ func (r *sessions) subscribeAnswered(o openSession, result registry.Result) {
 	r.askForSessions()
 }
 
-// leaveLine: a session has ended. Whoever waits behind a standby that never asked comes next.
+// leaveLine takes out a session that has ended. If it was a standby that had never asked the registry, the next one in
+// its line may ask.
 func (r *sessions) leaveLine(s *session) {
 	if r.subscribing.drop(s) {
 		r.seekDone(s)

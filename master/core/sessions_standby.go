@@ -47,7 +47,7 @@ func (r *sessions) standbyOf(s *session) *framework {
 	return nil
 }
 
-// ahead is the instance that has the place, or may still come back to it; "" = free.
+// ahead is the instance that is active, or that may still come back to its place; "": the place is free.
 func (r *sessions) ahead(s *session, fw *framework) api.Nonce {
 	if other := r.seekers[s.subscribe.Framework.Name]; other != nil && other != s && s.subscribe.Framework.Standby {
 		return other.subscribe.Instance
@@ -81,7 +81,7 @@ func (r *sessions) stopWaiting(s *session) {
 	r.waiting = slices.DeleteFunc(r.waiting, func(other *session) bool { return other == s })
 }
 
-// seekDone: the proposal of a standby has come to its end.
+// seekDone notes that the registry has answered the proposal of a standby.
 func (r *sessions) seekDone(s *session) {
 	if name := s.subscribe.Framework.Name; r.seekers[name] == s {
 		delete(r.seekers, name)

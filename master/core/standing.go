@@ -7,8 +7,8 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// standing is how agents stand: the state that people see, and whether the policy may offer them. Whoever changes an
-// agent restates it here, which tells the policy what is new for it and nothing else.
+// standing is the state of agents as people see it, and whether the policy may offer them. Whoever changes an agent
+// calls restate, which tells the policy what has changed for it, and nothing else.
 type standing struct {
 	*base
 	takers map[api.FrameworkID]bool // frameworks that take revocable resources
@@ -67,7 +67,7 @@ func (r *standing) restate(a *agent) {
 
 func (r *standing) logState(a *agent, state api.AgentState, why string) {
 	both := state == api.AgentBusy && a.state == api.AgentRunning || state == api.AgentRunning && a.state == api.AgentBusy
-	if both { // with every task that comes and goes
+	if both { // a change between RUNNING and BUSY comes with every task, and is not logged
 		return
 	}
 	fields := []Field{field("agent", a.id), field("state", state.String())}
@@ -95,7 +95,7 @@ func (r *standing) whyWithheld(a *agent) string {
 		return "draining"
 	case marks.Has(api.MarkDeactivated):
 		return "deactivated"
-	case a.over: // nothing of it can be booked, so nothing may be proposed
+	case a.over: // its account does not balance, so nothing of it can be booked
 		return "its tasks hold more than it has"
 	}
 	return ""

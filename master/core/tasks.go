@@ -57,14 +57,14 @@ type task struct {
 	// its statuses concern nobody (R9).
 	duplicate bool
 
-	kill    *kill       // asked for, until the task ends
+	kill    *kill       // its end, if that was asked for
 	waiters []RequestID // operators who wait for the agent to take the kill
 }
 
 // revocable says that the task may be killed to make room (REVOKED).
 func (t *task) revocable() bool { return t.resources.HasRevocable() }
 
-// claim is what the policy knows of the task.
+// claim is the task as the policy counts it.
 func (t *task) claim() allocator.Claim {
 	return allocator.Claim{Framework: t.ref.Framework, Role: t.role, Agent: t.agent.id, Resources: t.resources, Task: t.ref.Task, Since: t.launched,
 		Group: t.task.Group}
@@ -98,7 +98,7 @@ func (r *tasks) moveTask(t *task, status api.Status) {
 		field("reason", status.Reason.String()), field("why", status.Message))
 }
 
-// endTask ends a task by the leader's word: told once, and forgotten.
+// endTask ends a task by the leader's own word: its framework is told once, and the task is forgotten.
 func (r *tasks) endTask(t *task, status api.Status) {
 	r.releaseTask(t)
 	r.moveTask(t, status)
@@ -106,7 +106,7 @@ func (r *tasks) endTask(t *task, status api.Status) {
 	r.forgetTask(t)
 }
 
-// forgetTask drops a task whose end is known to whom it concerns.
+// forgetTask drops a task when all whom its end concerns know of it.
 func (r *tasks) forgetTask(t *task) {
 	r.releaseTask(t)
 	r.kills.killOver(t)

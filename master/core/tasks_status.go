@@ -18,14 +18,14 @@ func (r *tasks) statusUpdate(a *agent, status api.Status) {
 	case t == nil && status.Number > 0:
 		r.strayStatus(a, status)
 		return
-	case t == nil: // the refusal of a launch that is over; nobody waits for it
+	case t == nil: // it refuses a launch that is over; nobody waits for that
 		return
 	case status.Number == 0:
-		r.neverWas(t, status)
+		r.endUnmadeLaunch(t, status)
 		return
 	}
 	if status.Number > t.number && !r.step(t, status) {
-		r.acknowledge(a, ref, status.Number) // it can never be handled; let it not come again
+		r.acknowledge(a, ref, status.Number) // it can never be handled, so it need not come again
 		return
 	}
 	switch {
@@ -39,7 +39,7 @@ func (r *tasks) statusUpdate(a *agent, status api.Status) {
 	}
 }
 
-// placed adds to a status where the task is and how it is reached. Of an end nobody asks.
+// placed adds to a status where the task is and how it is reached. For an end nobody needs that.
 func (t *task) placed(status api.Status) api.Status {
 	if status.State.Terminal() {
 		return status
@@ -50,17 +50,15 @@ func (t *task) placed(status api.Status) api.Status {
 	return status
 }
 
-// withoutPlace is the status of an agent without what the leader knows itself, and has no
-// reason to keep twice.
+// withoutPlace is the status without what the leader knows itself and need not keep twice.
 func withoutPlace(status api.Status) api.Status {
 	status.Hostname, status.Region, status.Zone, status.Labels, status.Ports = "", "", "", nil, nil
 	return status
 }
 
-// neverWas takes the refusal of a launch that made no task of its own at the agent (R9).
-// Nothing is acknowledged, and nothing comes again: the agent's next status of this ID is
-// of another launch.
-func (r *tasks) neverWas(t *task, status api.Status) {
+// endUnmadeLaunch ends a launch that the agent has refused before it had a task (R9). Such a refusal has no number, is
+// not acknowledged and never comes again: the agent's next status of this ID is about another launch.
+func (r *tasks) endUnmadeLaunch(t *task, status api.Status) {
 	if t.number > 0 || !status.State.Terminal() || !r.step(t, status) {
 		return
 	}
@@ -120,8 +118,8 @@ func (r *tasks) acknowledge(a *agent, ref api.TaskRef, number uint64) {
 	}
 }
 
-// acknowledged carries a scheduler's word to the agent; a terminal status that was
-// handled is the last that anybody wants to know of the task.
+// acknowledged passes a scheduler's acknowledgement on to the agent. With that of a terminal status the task can be
+// forgotten.
 func (r *tasks) acknowledged(s *session, items []protocol.Acknowledgement) {
 	for _, item := range items {
 		ref := api.TaskRef{Framework: s.framework.id, Task: item.Task}
@@ -143,8 +141,8 @@ func (r *tasks) tellStatus(fw *framework, status api.Status) {
 	r.tell(fw, protocol.Update{Status: status})
 }
 
-// tellTask owes the framework the task's state, as it will be when its turn comes. The
-// reason stands in place of the status's own, which the agent tells itself.
+// tellTask has the framework told the task's state, as it will be when its turn comes. The reason replaces the status's
+// own, which the agent tells itself.
 func (r *answers) tellTask(t *task, reason api.Reason) {
 	if t.framework.session == nil || t.duplicate {
 		return

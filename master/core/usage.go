@@ -28,7 +28,7 @@ type agentUsage struct {
 // smoothing is how long a change of use takes to count in full (R28).
 const smoothing = 10 * time.Second
 
-// pair is an amount of cpus and of mem, in thousandths: what samples measure.
+// pair is an amount of cpus and one of mem, in thousandths. These two are what samples measure.
 type pair struct{ cpu, mem float64 }
 
 func pairOf(resources api.Resources) pair {
@@ -73,8 +73,8 @@ const (
 // smoothed is what the samples of an agent's session say, averaged.
 type smoothed struct {
 	at     time.Time // of the last sample
-	since  time.Time // of the first one that the gap may stand on
-	stamp  time.Time // of the last one, by the agent's clock: it is compared with itself alone
+	since  time.Time // when the first one came from which the gap may be computed
+	stamp  time.Time // the last one's time by the agent's clock, which is compared only with itself
 	beyond pair      // used beyond what was asked for
 	unused pair      // asked for and not used, less the margin
 	told   api.Resources
@@ -135,8 +135,8 @@ func (r *usage) gapOf(a *agent) api.Resources {
 	return revocableOf(pair{settled(before.cpu, spare.cpu, total.cpu), settled(before.mem, spare.mem, total.mem)})
 }
 
-// settled is the amount in whole steps. It shrinks at once and grows only by more than a
-// step and a half, so that it does not swing about a step.
+// settled is the amount in whole steps. It shrinks at once, but grows only by more than a step and a half, so that it
+// does not go to and fro between two steps.
 func settled(before, amount, total float64) float64 {
 	step := max(1, total/gapSteps)
 	if amount >= before && amount < before+1.5*step {
@@ -177,8 +177,7 @@ func beyondGap(offers map[api.OfferID]*offer, excess api.Resources) map[api.Offe
 	return some
 }
 
-// closeGap takes back what is offered as revocable, until the samples of a whole
-// smoothing say anew that there is some.
+// closeGap takes back what is offered as revocable, until enough new samples show again that there is some.
 func (r *usage) closeGap(a *agent, why string) {
 	if !a.gap.IsZero() {
 		r.info("gap closed", field("agent", a.id), field("why", why))

@@ -12,9 +12,9 @@ type unit struct {
 	asked pair // by the firm ones
 
 	// By the last sample.
-	fresh pair // of asked: by tasks that had not run for long enough to be judged
+	fresh pair // the part of asked that is of tasks which had not run for long enough to be judged
 	aside pair // used by revocable tasks
-	ended pair // used by firm tasks that have ended since
+	ended pair // what firm tasks used that have ended since
 }
 
 // units are an agent's tasks as samples are compared with them. They are kept as tasks come
@@ -89,8 +89,8 @@ func (r *usage) weigh(a *agent, sample protocol.UsageReport) (beyond, unused pai
 	return beyond, unused.least(pairOf(a.total).times(kept).less(firm).less(all))
 }
 
-// judge sums for each unit what a sample can't judge yet, and what is not to be judged:
-// of revocable tasks. It returns what is firm of the latter.
+// judge adds up, for each unit, what the sample says nothing about yet, and what revocable tasks used. It returns what
+// is firm of the latter.
 func (r *usage) judge(a *agent, sample protocol.UsageReport) (firm pair) {
 	us := &a.units
 	for _, u := range us.of { // order: irrelevant because each is reset by itself

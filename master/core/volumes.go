@@ -88,8 +88,8 @@ func (r *volumes) volumeDone(a *agent, done protocol.VolumeDone) {
 	}
 }
 
-// orphanRequested answers what an operator asks about a volume that is an orphan: it may
-// be destroyed, and no other be made in its place.
+// orphanRequested answers an operator who asks about an orphan: it may be destroyed, and no other volume may be made in
+// its place.
 func (r *volumes) orphanRequested(a *agent, action ReserveOn) (answer string, err error) {
 	o := a.orphans[action.Operation.Volume]
 	switch {
@@ -109,7 +109,7 @@ func (r *volumes) orphanRequested(a *agent, action ReserveOn) (answer string, er
 	return fmt.Sprintf("agent %s: the orphaned volume %s is being destroyed", a.id, o.Volume.Volume), nil
 }
 
-// userOf names a task that has a volume, or whose executor has it; "" if none does.
+// userOf names a task that has the volume, or whose executor has it; "": none does.
 func (a *agent) userOf(volume api.VolumeID) string {
 	for _, t := range a.sortedTasks() {
 		if t.held && hasVolume(t.resources, volume) {
