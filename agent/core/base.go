@@ -6,8 +6,8 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// base is what every room of the core stands on: the configuration, the moment of the event that is stepped, the
-// durable state, and the ways out, which are effects, records and timers. It decides nothing.
+// base is what all rooms of the core share: the configuration, the moment of the event that is stepped, the durable
+// state, and what a room may do: emit effects, write records, set timers. It decides nothing.
 type base struct {
 	config  Config
 	now     time.Time // of the event that is stepped
@@ -25,7 +25,7 @@ type disk struct {
 	waiting  []waiter // for records, in their order
 }
 
-// safe says whether a record is on disk. 0 is one of an earlier process.
+// safe says whether a record is on disk. Number 0 stands for a record of an earlier process, which is.
 func (d *disk) safe(number uint64) bool { return number <= d.stored }
 
 // waiter is what follows once a record is on disk.
@@ -51,7 +51,7 @@ func (b *base) writeRecord(record Record) uint64 {
 	return b.disk.written
 }
 
-// follow has something done once a record is on disk that is not there yet: one that was just written.
+// follow has something done as soon as a record is on disk that was just written.
 func (b *base) follow(number uint64, what followUp) {
 	b.disk.waiting = append(b.disk.waiting, waiter{number, what})
 }

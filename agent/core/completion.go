@@ -7,9 +7,9 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// A task may say for how long it runs at most (MaxCompletionTime). What counts is the time since it was RUNNING first:
-// by the monotonic clock while this process lives, and by the wall's over a restart of the agent (R43). A wall's clock
-// that was set back meanwhile gives the task its whole time again, never more.
+// A task may say for how long it runs at most (MaxCompletionTime). The time begins when it was first RUNNING. While
+// this process lives it is measured by the monotonic clock, over a restart of the agent by the wall clock; one that was
+// set back meanwhile gives the task all of its time once more, and never more than that. (Protocol rule R43.)
 
 // watchCompletion has a task that has begun to run looked at when its time is over.
 func (b *base) watchCompletion(t *task) {
@@ -30,8 +30,8 @@ func (k *kills) completionDue(ref api.TaskRef) {
 	k.storeKill(t, 0, api.ReasonMaxCompletionTime)
 }
 
-// killedAs is what a task has become that has ended because it was killed, and why. What is its own fault is FAILED: its
-// time is over, or it has outgrown its disk.
+// killedAs is the state and reason of a task that has ended because it was killed. It is FAILED where the task is to
+// blame: its time is over, or it has outgrown its disk.
 func (t *task) killedAs(why string) (api.TaskState, api.Reason, string) {
 	var fault string
 	switch t.kill.Reason {

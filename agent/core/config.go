@@ -25,8 +25,8 @@ type Config struct {
 	ResendMax time.Duration
 	// KillGrace is for tasks and executors that name none. Default 5 s.
 	KillGrace time.Duration
-	// KillSlack is how much longer than the grace an executor may take before the agent
-	// lends a hand with SIGKILL. Default 5 s.
+	// KillSlack is how much longer than the grace an executor may take to end a task before the agent sends SIGKILL
+	// itself. Default 5 s.
 	KillSlack time.Duration
 	// ExecutorTimeout is how long an executor may take to subscribe after its start,
 	// and to come back after a restart of the agent. Default 1 min.
@@ -46,8 +46,8 @@ type Config struct {
 	// SandboxBytesMax is how many bytes the kept sandboxes of ended tasks may take together; beyond it the oldest
 	// go. Default 0: as many as the disk has room for.
 	SandboxBytesMax int64
-	// TaskUser is as whom tasks run that ask for nobody, and TaskUsers are those whom they may
-	// ask for beside; "*" stands for everybody but root.
+	// TaskUser is the user as whom tasks run that ask for none. TaskUsers are the users that tasks may ask for; "*"
+	// stands for everybody but root.
 	TaskUser  string
 	TaskUsers []string
 	// TasksMax is how many tasks one agent holds. A launch beyond it is DROPPED.

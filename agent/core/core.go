@@ -32,7 +32,7 @@ type Core struct {
 	reports   *reports   // what the leader is told of the agent as a whole
 	volumes   *volumes   // data that outlives tasks
 	pressure  *pressure  // how full the agent really is
-	statuses  *statuses  // what is told of tasks until it is acknowledged
+	statuses  *statuses  // statuses of tasks, until they are acknowledged
 	executors *executors // the runs of executors, from the fork to the last process
 	launches  *launches  // tasks that are to run
 	kills     *kills     // tasks that are to end
@@ -125,14 +125,14 @@ func (c *Core) dispatch(what Happening) {
 	}
 }
 
-// alignExecutor brings both sides to one picture when an executor has come: statuses it owes, tasks that it should
-// have, kills that it may have missed.
+// alignExecutor compares, when an executor has come, what it says with what is known here: statuses that it still has
+// to tell, tasks that it should have, kills that it may have missed.
 func (c *Core) alignExecutor(e *executor, s protocol.SubscribeExecutor) {
 	for _, status := range s.Unacknowledged {
 		c.statuses.takeStatus(e.conn, e.ref(), status)
 	}
 	for _, id := range s.Tasks {
-		if e.tasks[id] == nil { // it has ended here, or never was
+		if e.tasks[id] == nil { // it has ended here, or was never launched
 			c.emit(ToExecutor{e.conn, protocol.ExecutorKill{Task: id}})
 		}
 	}
@@ -141,12 +141,12 @@ func (c *Core) alignExecutor(e *executor, s protocol.SubscribeExecutor) {
 		has[id] = true
 	}
 	for _, t := range e.tasks { // order: irrelevant because each is marked by itself
-		t.handed = has[t.ref.Task] // what it does not name never reached it
+		t.handed = has[t.ref.Task] // a task that it does not name never reached it
 	}
 	for _, t := range e.tasksInOrder() {
 		switch {
 		case t.kill == nil:
-			if c.disk.safe(t.launchRecord) && !t.handed { // an agent before this one may have ended over its files
+			if c.disk.safe(t.launchRecord) && !t.handed { // the agent's process before this one may have ended while its files were fetched
 				c.launches.prepareTask(t)
 			}
 			c.launches.handOverTask(t)
@@ -173,8 +173,8 @@ func (c *Core) takeSample(w Sampled) {
 	}
 }
 
-// diskRoom notes how the disk is: one without room takes no launches (R14), one with little gives up a tenth of the
-// old sandboxes.
+// diskRoom notes how full the disk is. With no room no launch is taken (R14); with little room a tenth of the old
+// sandboxes is removed.
 func (c *Core) diskRoom(w DiskRoom) {
 	if w.Full != c.reports.diskFull {
 		c.reports.diskFull = w.Full

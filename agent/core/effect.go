@@ -67,8 +67,7 @@ type (
 		Sandbox  string
 		Volumes  []api.VolumeID
 	}
-	// ReleaseExecutor opens the gate: the child becomes the executor. ExecutorExited
-	// follows one day.
+	// ReleaseExecutor opens the gate: the child becomes the executor. ExecutorExited follows when it has ended.
 	ReleaseExecutor struct{ Run Run }
 	// AbandonExecutor ends a start that is no longer wanted, however far it has come.
 	// Of a child at the gate ExecutorExited follows, before that ExecutorFailed.

@@ -9,13 +9,13 @@ import (
 	"github.com/tenderhq/tender/internal/invariant"
 )
 
-// executor is one run of an executor. As with tasks, the lower part begins anew with
-// each process of the agent.
+// executor is one run of an executor. The upper fields are what records make of it, the lower ones are this process's
+// own and begin anew with it.
 type executor struct {
 	starting ExecutorStarting
 	started  ExecutorStarted
-	// order is that it is to end; nil: none was given. There had been orderedAt launches, and none
-	// of the later ones was handed to this run.
+	// order is the order to end; nil: there is none. orderedAt is how many launches there had been when it was given:
+	// none of the later ones was handed to this run.
 	order     *ExecutorStopping
 	orderedAt uint64
 
@@ -24,13 +24,13 @@ type executor struct {
 	conn  Conn // its session, 0 = none
 	// subscribed says that this run was in a session, so its program works.
 	subscribed bool
-	// deadline is when the agent loses patience: with a start, a reconnection, a stop,
-	// or an end of stream. Zero = never.
+	// deadline is until when the agent waits: for a start, a reconnection, a stop, or the end of a stream. Zero = for
+	// ever.
 	deadline  time.Time
 	idleSince time.Time // when its last task ended
-	why       string    // it ended, in words
+	why       string    // why it ended, in words
 	reason    api.Reason
-	// former is why the run before it ended, as long as no leader was told; "" = it was.
+	// former is why the run before it ended, until a leader was told of that; "" = there is nothing to tell.
 	former string
 }
 
@@ -75,8 +75,9 @@ func (e *executor) run() Run { return e.starting.Run }
 // stopping says whether it was told to end by itself, or will be once it listens.
 func (e *executor) stopping() bool { return e.order != nil && !e.order.Kill }
 
-// tookNone says whether a task was launched when this run took none any more.
-func (e *executor) tookNone(t *task) bool { return e.order != nil && t.order > e.orderedAt }
+// launchedAfterOrder says whether a task was launched when this run had been ordered to end, and so took no tasks any
+// more.
+func (e *executor) launchedAfterOrder(t *task) bool { return e.order != nil && t.order > e.orderedAt }
 
 // listening says whether the executor can be told something.
 func (e *executor) listening() bool { return e.phase == phaseRunning && e.conn != 0 }

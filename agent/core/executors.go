@@ -11,9 +11,9 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
-// executors is the room of the executors' runs: from the start on disk, the fork and the gate (R10), over sessions, to
-// the end of all that a run has left behind (R11). It decides what the end of an executor makes of its tasks. It never
-// decides that a task is to run or to be killed.
+// executors is the room of the executors' runs: their start, once it is on disk; fork and gate (R10); their sessions;
+// and the end of all that a run has left behind (R11). It decides what becomes of tasks when their executor has ended.
+// It never decides that a task is to run or to be killed.
 type executors struct {
 	*base
 	leader    *leader
@@ -145,7 +145,7 @@ func (x *executors) refuseStranger(e *executor, s protocol.SubscribeExecutor) *a
 		return refuse(api.NotFound, "this agent did not start such an executor")
 	}
 	hash := sha256.Sum256([]byte(s.Token))
-	if hex.EncodeToString(hash[:]) != e.started.TokenHash { // hashes are compared: time tells nothing of the token
+	if hex.EncodeToString(hash[:]) != e.started.TokenHash { // it compares hashes, so the time that it takes tells nothing of the token
 		return refuse(api.Denied, "wrong token")
 	}
 	return nil
@@ -273,7 +273,7 @@ func (x *executors) groupsGone(w GroupsGone) {
 		x.forgetExecutor(e)
 		return
 	}
-	x.setDeadline(e, x.now.Add(2*time.Second)) // somebody else may hold the stream open
+	x.setDeadline(e, x.now.Add(2*time.Second)) // another process may hold the stream open
 }
 
 // forgetExecutor settles the tasks of a run that has ended. Those that never reached
@@ -419,7 +419,7 @@ func (x *executors) setDeadline(e *executor, deadline time.Time) {
 	}
 }
 
-// executorDue acts when the agent has lost its patience with an executor.
+// executorDue acts when an executor has taken longer than the agent waits.
 func (x *executors) executorDue(run Run) {
 	e := x.state.run(run)
 	if e == nil || e.deadline.IsZero() || x.now.Before(e.deadline) {

@@ -21,7 +21,7 @@ func (la *launches) launchGroup(e protocol.LaunchGroup) {
 		record := la.recordOf(e.Tasks[i])
 		record.Group, record.GroupFirst = la.state.identity.Term.MintGroup(e.Tasks[0].Number), e.Tasks[0].Task.ID
 		tasks[i] = newTask(record, la.state.identity.Agent)
-		if la.dropNameless(tasks[i]) {
+		if la.dropUnnamed(tasks[i]) {
 			return
 		}
 	}
@@ -74,7 +74,7 @@ func (la *launches) refuseOthers(tasks []*task, culprit int, why string) {
 	}
 }
 
-// together are the tasks that start with t: those of its group that are still there, or t alone.
+// together are the tasks that start at the same time as t: those of its group that are still there, or t alone.
 func (s *state) together(t *task) []*task {
 	if group := s.groups[t.launch.Group]; t.launch.Group != "" {
 		return group
@@ -82,8 +82,8 @@ func (s *state) together(t *task) []*task {
 	return []*task{t}
 }
 
-// sharedFolder is the folder that the tasks of a group share: in the sandbox of the first, whose disk it is. "" for a
-// task that was launched by itself.
+// sharedFolder is the folder that the tasks of a group share. It is in the sandbox of the first, on whose disk it
+// counts. "" for a task that was launched by itself.
 func (b *base) sharedFolder(t *task) string {
 	if t.launch.Group == "" {
 		return ""

@@ -9,8 +9,9 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
-// kills is the room of the tasks that are to end: each kill is stored, then carried out (R12), and pressed on an
-// executor that does not carry it out in time. It never ends a task by itself that its executor may run.
+// kills is the room of the tasks that are to end. Each kill is stored, then carried out (R12); when an executor does
+// not carry it out in time, the agent repeats it and then ends the processes. It never says of a task that it has ended
+// while its executor may still run it.
 type kills struct {
 	*base
 	leader    *leader
@@ -107,7 +108,7 @@ func (k *kills) actOnKill(t *task) {
 	k.pressAt(t, t.press.killBy.Add(t.press.pause))
 }
 
-// pressAt has the task looked at again; what was to be done later is not.
+// pressAt has the task looked at again at that time, instead of when that was planned before.
 func (k *kills) pressAt(t *task, when time.Time) {
 	t.press.next = when
 	k.wakeAt(when, timer{kind: timerKill, task: t.ref})
@@ -120,10 +121,9 @@ func (k *kills) passKill(t *task) {
 	}
 }
 
-// killDue lends a hand to an executor that has not ended a killed task in time: first
-// SIGKILL to the task's own process group. A task without one can only be ended with
-// its executor, which is done when no other task would suffer; otherwise the scheduler is
-// told so, and the executor is asked again, with growing pauses.
+// killDue acts when an executor has not ended a killed task in time: first SIGKILL goes to the task's own process
+// group. A task without one can only be ended with its executor, which is done when no other task would suffer;
+// otherwise the scheduler is told so, and the executor is asked again, with growing pauses.
 func (k *kills) killDue(ref api.TaskRef) {
 	t := k.state.tasks[ref]
 	if t == nil || t.ended() || t.kill == nil || k.now.Before(t.press.next) {
@@ -133,9 +133,9 @@ func (k *kills) killDue(ref api.TaskRef) {
 	if e == nil || e.ending() {
 		return // it ends with its executor
 	}
-	t.press.nudges++
+	t.press.repeats++
 	switch {
-	case t.group.PID != 0 && t.press.nudges <= 2:
+	case t.group.PID != 0 && t.press.repeats <= 2:
 		k.emit(KillGroup{Task: ref, Group: t.group, Executor: e.ref(), Leader: e.started.Process, Sandbox: k.executorFolder(e.ref())})
 		k.log("task did not end in time: SIGKILL to its process group", field("task", ref.String()))
 	case len(e.tasks) == 1:

@@ -10,8 +10,8 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
-// launches is the room of the tasks that are to run: whether a launch is taken on (R9), its files, and the handing over
-// to its executor. What becomes of a task afterwards is not its business.
+// launches is the room of the tasks that are to run: whether a launch is accepted (R9), the task's files, and handing
+// the task to its executor. What becomes of it after that is the business of other rooms.
 type launches struct {
 	*base
 	leader    *leader
@@ -25,7 +25,7 @@ type launches struct {
 func (la *launches) launchTask(e protocol.LaunchTask) {
 	record := la.recordOf(e)
 	t := newTask(record, la.state.identity.Agent)
-	if la.dropNameless(t) || la.refuseKnown(t) {
+	if la.dropUnnamed(t) || la.refuseKnown(t) {
 		return
 	}
 	if no := la.judgeLaunch(t, record.ExecutorResources); no.reason != api.ReasonNone {
@@ -56,7 +56,7 @@ func (la *launches) takeOn(record TaskLaunched, framework api.Framework) {
 	la.executors.placeTask(t)
 }
 
-// verdict is in which state a launch ends that is not taken on, and why. Without a reason it is taken on.
+// verdict is the state in which a launch ends that is not accepted, and the reason. Without a reason it is accepted.
 type verdict struct {
 	state  api.TaskState
 	reason api.Reason
@@ -75,9 +75,9 @@ func (la *launches) judgeLaunch(t *task, starts api.Resources) verdict {
 	return verdict{api.TaskDropped, reason, why}
 }
 
-// dropNameless drops a launch whose names are none: they become folders, and there is
-// nobody to tell. The leader concludes DROPPED from its absence (R8).
-func (la *launches) dropNameless(t *task) bool {
+// dropUnnamed drops a launch without valid names: names become folders, and without them nobody can be told. The leader
+// concludes DROPPED from the task's absence (R8).
+func (la *launches) dropUnnamed(t *task) bool {
 	err := cmp.Or(api.CheckID("framework", string(t.ref.Framework)), api.CheckID("task", string(t.ref.Task)),
 		api.CheckID("executor", string(t.executor.Executor)))
 	if err != nil {
@@ -224,7 +224,7 @@ func (la *launches) handOverTask(t *task) {
 	}
 }
 
-// canStart says whether all that a task needs before its start is there, and it is still to start.
+// canStart says whether the task has all that it needs to start, and was not started or killed meanwhile.
 func (la *launches) canStart(t *task) bool {
 	return t.kill == nil && la.disk.safe(t.launchRecord) && t.files == filesReady
 }

@@ -7,8 +7,9 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
-// leader is the room of the stream to the master that leads, or seems to: whom to greet, whose words count (R1, R2),
-// what waits for the disk before it is obeyed. It never carries an event out: Core.obeyBatch does.
+// leader is the room of the stream to the master that leads, or seems to: how it is greeted, which of its words count
+// (R1, R2), and which of them wait for the disk before they are obeyed. It never carries out an event: Core.obeyBatch
+// does.
 type leader struct {
 	*base
 	leaderStream
@@ -44,7 +45,7 @@ type window struct {
 const (
 	// heldBatchesMax: more while the disk stalls, and the stream is closed.
 	heldBatchesMax = 1024
-	// flyingMax is how many tasks' statuses may be under way at once; the rest wait for acknowledgements.
+	// flyingMax is of how many tasks statuses may be under way at once; all others wait for acknowledgements.
 	flyingMax = 8192
 	// flyingBytesMax bounds them in bytes; the last task that is let in may pass it. It is well
 	// below what the shell queues for a leader, so a leader that reads gets a session's statuses
@@ -52,7 +53,7 @@ const (
 	flyingBytesMax = 16 << 20
 )
 
-// full says whether no more tasks' statuses may get under way.
+// full says whether statuses of further tasks have to wait.
 func (w *window) full() bool { return w.tasks >= flyingMax || w.bytes >= flyingBytesMax }
 
 // leaderOpened greets: with Register as long as the agent has no ID, else with Reregister.
@@ -131,9 +132,9 @@ func (l *leader) admit(w LeaderSaid) bool {
 	return false
 }
 
-// opens says whether a stream's first batch may be obeyed: it opens a session with this
-// agent's cluster, or says that this agent was given up while it was away. That names no
-// cluster, but it answers a greeting that did: a master of another one refuses that.
+// opens says whether a stream's first batch may be obeyed. It must open a session with this agent's cluster, or say
+// that this agent was given up while it was away; that names no cluster, but answers a greeting which did, and which a
+// master of another cluster refuses.
 func (l *leader) opens(batch protocol.AgentEvents) bool {
 	if len(batch.Events) > 0 {
 		switch first := batch.Events[0].(type) {
@@ -157,8 +158,8 @@ func (l *leader) holdBatch(w LeaderSaid, number uint64) {
 	l.follow(number, obeyHeld{w.Conn})
 }
 
-// nextHeld takes the next batch that may be obeyed now. None may while a term or an ID that came with the one before is
-// on its way to the disk.
+// nextHeld takes the next batch that may be obeyed now: none while a term or an ID that came with the batch before is
+// still on its way to the disk.
 func (l *leader) nextHeld(conn Conn) (batch protocol.AgentEvents, is bool) {
 	if l.conn != conn || len(l.held) == 0 || l.mustWait(l.disk.identity, obeyHeld{conn}) {
 		return batch, false
@@ -209,7 +210,7 @@ func (l *leader) sameCluster(opening protocol.AgentRegistered) bool {
 	return false
 }
 
-// sentence is an error of words alone.
+// sentence is an error that is nothing but its words.
 type sentence string
 
 func (s sentence) Error() string { return string(s) }
@@ -221,7 +222,7 @@ func (l *leader) tell(call protocol.AgentCall) {
 	}
 }
 
-// sessionDue leaves a leader that has said nothing for too long.
+// sessionDue leaves a leader that was silent for too long.
 func (l *leader) sessionDue(conn Conn) {
 	if conn != l.conn {
 		return

@@ -7,8 +7,8 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
-// What the leader says is carried out here, event by event: most events are one room's business; those below concern
-// all that an agent or a framework has.
+// What the leader says is carried out here, event by event. Most events concern one room, which is called; those that
+// concern all that an agent or a framework has are carried out below.
 
 // leaderSaid obeys a batch, unless it has to wait or does not count.
 func (c *Core) leaderSaid(w LeaderSaid) {
@@ -66,7 +66,7 @@ func (c *Core) beginSession() {
 	c.leader.registered = true
 	c.log("registered", field("agent", c.state.identity.Agent), field("term", c.state.identity.Term.String()),
 		field("session", strconv.FormatUint(c.leader.session, 10)))
-	c.reports.tellUnable() // before the report, for from then on it is offered
+	c.reports.tellUnable() // before the report, as the leader offers this agent as soon as it has that
 	c.reports.sendReport()
 	c.executors.tellFormerEnds()
 	c.reports.heartbeatDue(conn)
@@ -102,7 +102,7 @@ func (c *Core) obeyEvent(event protocol.AgentEvent) {
 		c.volumes.destroyVolume(e.Volume)
 	case protocol.Reported:
 		c.noteReported()
-	case protocol.AgentPong, protocol.AgentRegistered, protocol.EndTickets: // being heard is all there is to it here
+	case protocol.AgentPong, protocol.AgentRegistered, protocol.EndTickets: // that the leader was heard is all that they mean here
 	}
 }
 

@@ -6,10 +6,9 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// Pressure is real use of all tasks together, firm and revocable, that leaves next to
-// nothing of the agent. Then revocable tasks end, the youngest first, until the rest uses
-// no more than what is well below (R28): the space between the two lines keeps it from
-// swinging, and no task ends that need not.
+// Pressure is when all tasks together, firm and revocable ones, really use nearly all that the agent has. Then
+// revocable tasks end, the youngest first, until the rest uses clearly less (R28). The distance between the two lines
+// keeps this from going to and fro, and no more tasks end than have to.
 const (
 	// pressureBegins and pressureEnds are percents of the agent's total. Processors can't
 	// be used to more than all of them, so the first line lies below that.

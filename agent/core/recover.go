@@ -71,7 +71,7 @@ func (c *Core) recoverTask(t *task) {
 	t.flight.stored = t.latest.Number
 	if e := c.state.executors[t.executor]; e != nil && !t.ended() {
 		e.tasks[t.ref.Task] = t
-		t.handed = e.started.Process.PID != 0 && !e.tookNone(t) // it may have been; the executor will say
+		t.handed = e.started.Process.PID != 0 && !e.launchedAfterOrder(t) // perhaps: the executor will say when it comes
 	}
 	if t.ended() {
 		return
@@ -113,8 +113,8 @@ func (c *Core) recoverAlive(e *executor) {
 	}
 }
 
-// endLost settles the tasks of a run of which no process can be left, before the run is
-// forgotten (R35).
+// endLost settles the tasks of a run of which no process can be left, before that run is forgotten. (Protocol rule
+// R35.)
 func (c *Core) endLost(e *executor, state api.TaskState, reason api.Reason, why string) {
 	for _, t := range e.tasksInOrder() {
 		c.endUnstarted(t, state, reason, why)
@@ -136,18 +136,17 @@ func (c *Core) endUnstarted(t *task, state api.TaskState, reason api.Reason, why
 	c.statuses.setStatus(t, state, reason, why)
 }
 
-// recoverAlone goes on with a task whose executor was not even being started. One that may
-// have been further is never started: it may have run (R9). Whoever wrote the log wrote only
-// half of what became of it.
+// recoverAlone goes on with a task whose executor was not yet being started. A task that may have come further is never
+// started, as it may have run (R9): then what the log says of it is incomplete.
 func (c *Core) recoverAlone(t *task, rebooted bool) {
 	const why = "the agent was killed as its executor ended; whether it had been started is not known"
 	switch {
 	case rebooted:
 		c.statuses.setStatus(t, api.TaskGone, api.ReasonAgentRebooted, "the machine was booted again")
-	case (t.bereft || t.latest.State != api.TaskStaging) && t.kill != nil:
+	case (t.executorForgotten || t.latest.State != api.TaskStaging) && t.kill != nil:
 		state, reason, why := t.killedAs(why)
 		c.statuses.setStatus(t, state, reason, why)
-	case t.bereft || t.latest.State != api.TaskStaging:
+	case t.executorForgotten || t.latest.State != api.TaskStaging:
 		c.statuses.setStatus(t, api.TaskFailed, api.ReasonAgentRestarted, why)
 	case t.kill != nil:
 		c.kills.actOnKill(t)

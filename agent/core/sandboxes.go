@@ -80,7 +80,7 @@ func (sb *sandboxes) sweepFolder(ref api.ExecutorRef) {
 	}
 	for _, t := range sb.state.tasks { // order: irrelevant because one is enough
 		if t.executor == ref {
-			return // its stub is to come
+			return // it has ended, and will become a stub
 		}
 	}
 	sb.emit(RemoveFolder{sb.executorFolder(ref)})

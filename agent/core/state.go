@@ -9,8 +9,8 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
-// state is what records make. Only apply changes it, in a core that lives as in one
-// that is restored, so both can't differ.
+// state is what the records make. Only apply changes it, when a record is written and when it is read after a restart,
+// so that both come to the same.
 type state struct {
 	identity   Identity
 	frameworks map[api.FrameworkID]*framework
@@ -45,7 +45,7 @@ func newState() *state {
 // allRead marks the tasks whose executor was forgotten before they were settled.
 func (s *state) allRead() {
 	for _, t := range s.tasks { // order: irrelevant because each is marked by itself
-		t.bereft = !t.ended() && s.executors[t.executor] == nil && t.order <= s.forgotten[t.executor]
+		t.executorForgotten = !t.ended() && s.executors[t.executor] == nil && t.order <= s.forgotten[t.executor]
 	}
 	s.forgotten = nil
 }
@@ -245,7 +245,7 @@ func (s *state) records() []Record {
 	}
 	ordered := map[*executor]bool{}
 	for _, t := range s.tasksInOrder() {
-		if e := s.executors[t.executor]; e != nil && !ordered[e] && e.tookNone(t) {
+		if e := s.executors[t.executor]; e != nil && !ordered[e] && e.launchedAfterOrder(t) {
 			records = append(records, *e.order)
 			ordered[e] = true
 		}

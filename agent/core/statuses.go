@@ -8,8 +8,8 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
-// statuses is the room of what is told of tasks, from an executor's word, or the agent's own, to the leader's
-// acknowledgement: each status is stored, then sent, and sent again until it is acknowledged (R8). It never starts or
+// statuses is the room of the statuses of tasks, from the word of an executor or of the agent itself to the leader's
+// acknowledgement. Each status is stored, then sent, and sent again until it is acknowledged (R8). It never starts or
 // kills anything.
 type statuses struct {
 	*base
@@ -18,7 +18,7 @@ type statuses struct {
 	illegal   uint64 // statuses of executors that were no legal move
 }
 
-// newStatus is the agent's own next word about a task.
+// newStatus is the next status of a task that the agent itself gives.
 func (st *statuses) newStatus(t *task, state api.TaskState, reason api.Reason, message string) api.Status {
 	return api.Status{
 		Framework: t.ref.Framework, Task: t.ref.Task, Agent: st.state.identity.Agent, Executor: t.executor.Executor,
@@ -26,7 +26,7 @@ func (st *statuses) newStatus(t *task, state api.TaskState, reason api.Reason, m
 	}
 }
 
-// setStatus is the agent's own word about a task.
+// setStatus stores a status that the agent itself gives a task.
 func (st *statuses) setStatus(t *task, state api.TaskState, reason api.Reason, message string) {
 	st.storeStatus(t, TaskStatus{Status: st.newStatus(t, state, reason, message)})
 }
@@ -127,7 +127,7 @@ func (st *statuses) scheduleResend(t *task, pause time.Duration) {
 
 // sendUnasked tells what is stored of a removed framework's task, and settles it.
 func (st *statuses) sendUnasked(t *task) {
-	st.landStatuses(t)
+	st.endFlight(t)
 	for _, status := range t.unacked {
 		if status.Number <= t.flight.stored {
 			st.leader.tell(protocol.StatusUpdate{Status: status})
@@ -136,8 +136,9 @@ func (st *statuses) sendUnasked(t *task) {
 	st.settleStatuses(t, t.flight.stored)
 }
 
-// landStatuses notes that all that was under way of the task has reached its end, so that another may go.
-func (st *statuses) landStatuses(t *task) {
+// endFlight notes that all statuses of the task that were under way have arrived, so that those of another task may be
+// sent.
+func (st *statuses) endFlight(t *task) {
 	if !t.flight.under || t.flight.conn != st.leader.conn {
 		return
 	}
@@ -178,7 +179,7 @@ func (st *statuses) takeAcknowledgement(e protocol.AcknowledgeStatus) {
 		return
 	}
 	if e.Number >= t.flight.sent {
-		st.landStatuses(t)
+		st.endFlight(t)
 	} else if t.flight.under && t.flight.conn == st.leader.conn {
 		st.scheduleResend(t, st.config.ResendMin)
 	}
@@ -258,14 +259,14 @@ func (st *statuses) judgeMove(t *task, s protocol.ExecutorStatus) (api.TaskState
 	return 0, 0, "", false
 }
 
-// logIllegal counts a status that is no legal move. The log gets one line for each task: an executor
-// that is wrong may be wrong very often.
+// logIllegal counts a status that is no legal move. The log gets one line for each task, since an executor that makes
+// one such mistake may make very many.
 func (st *statuses) logIllegal(t *task, s protocol.ExecutorStatus) {
 	st.illegal++
-	if t.scolded {
+	if t.illegalLogged {
 		return
 	}
-	t.scolded = true
+	t.illegalLogged = true
 	st.log("executor's status is no legal move", field("task", t.ref.String()), field("from", t.latest.State.String()),
 		field("to", s.State.String()), field("number", strconv.FormatUint(s.Number, 10)))
 }

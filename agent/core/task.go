@@ -7,8 +7,8 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
-// task is one task that has not been forgotten. The upper part is what records make
-// of it; the lower part is this process's business and begins anew with it.
+// task is one task that has not been forgotten. The upper fields are what records make of it; the lower ones are this
+// process's own and begin anew with it.
 type task struct {
 	ref      api.TaskRef
 	executor api.ExecutorRef
@@ -20,26 +20,26 @@ type task struct {
 	heard uint64
 	group Process // the task's own process group; 0 = none, or not known yet
 	kill  *TaskKilled
-	// bereft: the records end with its executor forgotten and not with what became of it.
-	bereft bool
+	// executorForgotten: the records say that its executor was forgotten, and not what became of the task.
+	executorForgotten bool
 
-	launchRecord uint64 // the number of its launch; 0 = an earlier process wrote it
-	killRecord   uint64 // the number of its kill; 0 = as above
-	handed       bool   // to the executor, or it may have been by an earlier process
-	ignored      uint64 // the executor's highest number that was no legal move
-	scolded      bool   // the log has a line about such a move
-	files        files
-	flight       flight
-	press        press     // on the end of a task that is killed
-	deadline     time.Time // when its time to run is over; zero = never, or it has not begun
+	launchRecord  uint64 // the number of its launch; 0 = an earlier process wrote it
+	killRecord    uint64 // the number of its kill; 0 = as above
+	handed        bool   // to the executor, or it may have been by an earlier process
+	ignored       uint64 // the executor's highest number that was no legal move
+	illegalLogged bool   // the log has a line about such a move
+	files         files
+	flight        flight
+	press         press     // how its end is brought about, while it is killed
+	deadline      time.Time // when its time to run is over; zero = never, or it has not begun
 }
 
-// press is how its end is pressed on a killed task.
+// press is how far the agent has come with ending a killed task that does not end.
 type press struct {
-	killBy time.Time     // when its grace is over; zero = nobody was asked for its end yet
-	next   time.Time     // when the agent lends a hand next
-	pause  time.Duration // before that; 0 = nobody presses yet
-	nudges int           // how often the kill was repeated
+	killBy  time.Time     // when its grace is over; zero = its executor was not asked to end it yet
+	next    time.Time     // when the agent acts next
+	pause   time.Duration // how long it waits for that; 0 = it has not acted yet
+	repeats int           // how often the kill was repeated
 }
 
 // flight is how far a task's statuses have come on their way to the leader.
@@ -49,7 +49,7 @@ type flight struct {
 	sent    uint64        // the highest status that was sent there
 	under   bool          // under way: what was sent comes again until it is acknowledged
 	bytes   int           // of what was sent since that began
-	watches uint64        // counts the pauses of it; the last one's end is heeded
+	watches uint64        // counts its pauses: only the end of the last one counts
 	pause   time.Duration // until it is sent again
 }
 
@@ -101,7 +101,7 @@ func (t *task) diskMax() int64 {
 // megabytes are bytes in words, in the unit that resources are asked for.
 func megabytes(bytes int64) string { return api.Milli(bytes*1000>>20).String() + " MB" }
 
-// crowded says whether so much waits for acknowledgement that no more progress is kept beside it.
+// crowded says whether so many statuses wait for acknowledgement that reports of progress are not kept any more.
 func (t *task) crowded() bool {
 	bytes := 0
 	for _, status := range t.unacked {

@@ -104,7 +104,8 @@ func (c *Core) fireTimers() {
 	}
 }
 
-// away moves the deadlines of liveness: a loop that did not run heard nobody (R23).
+// away moves the deadlines that are about others being alive: a loop that did not run has heard nobody. (Protocol rule
+// R23.)
 func (c *Core) away(gap time.Duration) {
 	c.leader.heard = c.leader.heard.Add(gap)
 	for _, e := range c.state.executorsInOrder() {

@@ -60,7 +60,8 @@ func (c *Core) Held() []Held {
 	return all
 }
 
-// Stranger says why a subscription with this page is refused, or nil: before its other pages are read.
+// Stranger says why a subscription that begins with this page is refused, before its other pages are read; nil if it is
+// not.
 func (c *Core) Stranger(s protocol.SubscribeExecutor) *api.Error {
 	return c.executors.refuseStranger(c.state.executors[s.ExecutorRef], s)
 }
