@@ -21,7 +21,7 @@ func (e *ledger) setAgent(spec allocator.Agent) {
 	before := a.Spec
 	a.Spec, a.Offerable = spec, spec.Offerable
 	if changed, moved := e.Relook(a); changed {
-		e.Filters.ForgetAgent(e.Books, a) // it may suit now who refused it before
+		e.Filters.ForgetAgent(e.Books, a) // it may now be of use to frameworks that refused it before
 		if moved {
 			e.RecountAll()
 		}
@@ -37,14 +37,14 @@ func (e *ledger) setAgent(spec allocator.Agent) {
 	e.Keeps.Stale = true
 }
 
-// sameButGap reports whether at most what is revocable is another.
+// sameButGap reports whether nothing but what is revocable has changed.
 func sameButGap(s, t allocator.Agent) bool {
 	return s.Offerable == t.Offerable && s.Why == t.Why && s.Hostname == t.Hostname && s.Region == t.Region && s.Zone == t.Zone &&
 		maps.Equal(s.Attributes, t.Attributes) && s.Total.Firm().Equal(t.Total.Firm())
 }
 
-// setGap changes what is revocable of the agent, which happens often: only who takes that
-// may take more than before, and nobody when there is less.
+// setGap changes how much of the agent is revocable, which happens often. Only frameworks that take revocable resources
+// may get more by it, and none when it is less.
 func (e *ledger) setGap(a *books.Agent, spec allocator.Agent) {
 	before := a.Spec
 	a.Spec = spec
@@ -67,7 +67,7 @@ const takersMax = 16
 
 // setTotal moves the agent from one total to another; what is held on it stays.
 func (e *ledger) setTotal(a *books.Agent, from, to api.Resources) {
-	firm := !from.Firm().Equal(to.Firm()) // else only the gap is another, which counts nowhere
+	firm := !from.Firm().Equal(to.Firm()) // else only what is revocable has changed, which counts in no total
 	if firm {
 		e.Counted = e.Kinds.Count(e.Counted, from, nil)
 		e.Total.Sub(e.Counted)
@@ -126,7 +126,7 @@ func (e *ledger) removeAgent(id api.AgentID) {
 	delete(e.AgentNumbers, id)
 	e.Agents[a.Number] = nil
 	e.AgentHoles = append(e.AgentHoles, a.Number)
-	*a.Details = books.Details{} // the others of its slab keep the memory
+	*a.Details = books.Details{} // its memory is shared with other agents, and stays while they do
 	e.Loosen()
 	e.Keeps.Stale = true
 }

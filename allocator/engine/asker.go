@@ -8,12 +8,12 @@ import (
 	"github.com/tenderhq/tender/allocator/engine/internal/books"
 )
 
-// asker asks back what others hold for demand that nothing free can meet: offers that are kept, and tasks that the
-// policy says give way.
+// asker takes care of demand that nothing free can meet: it asks back what others hold, offers that are kept and tasks
+// of which the policy says that they give way.
 type asker struct {
 	*decider
 	line *line
-	// Of the look at kept offers that is under way: for whom something was asked back, and how much.
+	// While kept offers are looked at: for whom something was asked back, and how much.
 	askers []*books.Member
 	given  map[*books.Shape]int64
 }
@@ -62,7 +62,7 @@ func (e *asker) preemptForMember(m *books.Member, asked *[]allocator.Inverse) {
 				return
 			}
 			a := bids[best].agent
-			now := e.bid(m, s, a) // what was asked before may have made it dearer
+			now := e.bid(m, s, a) // what was asked back before may have raised its cost
 			if !slices.Equal(now.victims, bids[best].victims) {
 				bids[best] = now
 				continue
@@ -102,14 +102,14 @@ func (e *asker) mayHave(m *books.Member, s *books.Shape) bool {
 	return true
 }
 
-// lack is room that is missing under the limit of a role: victims must make it there.
+// lack is room that is missing under the limit of a role: tasks below that role have to give way for it.
 type lack struct {
 	role   *books.Role
 	kind   int
 	amount int64
 }
 
-// lacks are what limits lack for one more of the shape, with what is under way.
+// lacks are what is missing under limits for one more task of the shape, with what is being asked back already.
 func (e *asker) lacks(m *books.Member, s *books.Shape) []lack {
 	var lacks []lack
 	for r := m.Role; r != nil; r = r.Parent {
@@ -125,7 +125,7 @@ func (e *asker) lacks(m *books.Member, s *books.Shape) []lack {
 	return lacks
 }
 
-// ask notes what is under way and puts it into words for the core.
+// ask notes what is being asked back, and makes the proposal for the core.
 func (e *asker) ask(m *books.Member, s *books.Shape, a *books.Agent, victims []*books.Task) allocator.Inverse {
 	e.Keeps.Begin(&books.Keep{Agent: a, Of: m, Shape: s, Victims: victims})
 	inverse := allocator.Inverse{For: m.Framework.Spec.ID, Role: m.Role.Name, Agent: a.ID}

@@ -40,8 +40,8 @@ func (e *decider) withinLimits(r *books.Role, d *decision) api.Resources {
 	})
 }
 
-// rooms are what is left under the limits that bound the role; full if there is nothing
-// more of what every task needs. They go into the given memory.
+// rooms are what is left under the limits that count for the role; full when nothing is left of something that every
+// task needs. They are appended to the given slice.
 func (e *decider) rooms(r *books.Role, into []room) (rooms []room, full bool) {
 	for above := r; above != nil; above = above.Parent {
 		if above.Limit == nil {
@@ -69,7 +69,7 @@ func (e *decider) rooms(r *books.Role, into []room) (rooms []room, full bool) {
 type room struct {
 	role *books.Role
 	left books.Amounts
-	cut  bool // somebody got less because of it
+	cut  bool // it has made an offer smaller
 }
 
 // bounds reports whether the limit bounds resources of the label at all.
@@ -80,10 +80,9 @@ func (r *room) bounds(label api.Label, kind int) bool {
 	return label.Reserved == "" || r.role.Name != label.Reserved && r.role.Name.Within(label.Reserved)
 }
 
-// withinPromises leaves what is spare but promised to others. owed: only what is
-// promised to the role. Then of a kind of which its guarantee is met it leaves nothing, and
-// nothing at all when cpus or mem are such a kind: a guarantee goes first kind by kind. What
-// the guarantee does not name comes along with the rest.
+// withinPromises leaves what is free and not promised to others. With owed it leaves only what is promised to the role:
+// nothing of a kind of which its guarantee is met, and nothing at all when cpus or mem are such a kind, as guarantees
+// are met kind by kind. Kinds that the guarantee does not name may come with it.
 func (e *decider) withinPromises(r *books.Role, offer api.Resources, owed bool) api.Resources {
 	e.Turn.Relief = e.Relief(r, e.Turn.Relief)
 	relief := e.Turn.Relief
@@ -117,9 +116,8 @@ func (e *decider) withinPromises(r *books.Role, offer api.Resources, owed bool) 
 	})
 }
 
-// withinMost caps the offer, less what the member has open of the agent already. What
-// is revocable is capped by itself: else an offer without the firm part, which may be
-// taken meanwhile, could hold more of it.
+// withinMost caps the offer, less what the member has open of the agent already. Revocable resources are capped for
+// themselves: else an offer without a firm part, which may be taken meanwhile, could hold more of them.
 func (e *decider) withinMost(m *books.Member, a *books.Agent, offer api.Resources) api.Resources {
 	left := &e.Turn.Rest
 	left.Set(m.Framework.Most)

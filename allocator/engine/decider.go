@@ -6,13 +6,13 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// decider decides whether a member is offered an agent, and what of it. It changes nothing in the books but what
-// is the memory of the turn at hand.
+// decider decides whether a member is offered an agent, and what of it. It changes nothing in the books, except what it
+// notes for itself during a turn.
 type decider struct {
 	*ranking
-	least    []least   // worth offering to who says nothing itself
+	least    []least   // the least that is offered to a framework that states no least itself
 	decision decision  // the last one
-	admitted admission // of what is put by
+	admitted admission // what a shape may take of an agent that was put by for it
 	putBy    putBy     // of the agent at hand
 	number   uint64    // of the turn
 }
@@ -61,10 +61,10 @@ type decision struct {
 	whole   api.Resources
 	plan    books.Planned  // what of the member's demand the offer is sized for
 	cutBy   refusal        // the bound that was looked at last
-	blocked bool           // it is less for the sake of a guarantee
+	blocked bool           // the offer is smaller because of a guarantee
 	rooms   []room         // under the limits that bound it
-	full    []*books.Shape // those that a place has as many of as are wanted in one
-	putBy   []*books.Shape // those that are spread: first all agents are looked at
+	full    []*books.Shape // shapes of which the agent's place has as many as are wanted in one place
+	putBy   []*books.Shape // spread shapes, which wait until all agents were looked at
 }
 
 // decide asks in this order: may the member have anything of the agent, what do limits, a capped offer and
@@ -102,8 +102,8 @@ func (e *decider) available(q question) *decision {
 	return d
 }
 
-// remember writes down what later rounds need: who got less for the sake of a limit, a guarantee or a full
-// place is looked at again when there is room.
+// remember notes what later rounds need: who got less because of a limit, a guarantee or a full place is looked at
+// again when there is room.
 func (e *decider) remember(m *books.Member, d *decision) {
 	for i := range d.rooms {
 		if d.rooms[i].cut {
@@ -240,7 +240,7 @@ func (e *decider) isWorth(m *books.Member, a *books.Agent, offer api.Resources) 
 	return false
 }
 
-// everything picks revocable resources too.
+// everything selects all resources, revocable ones too.
 func everything(api.Label) bool { return true }
 
 // owes names the role for whose guarantee the member goes before all others; "" when it does not.

@@ -91,7 +91,8 @@ func (r *rest) each(do func(*books.Shape)) {
 	}
 }
 
-// launched counts a launch off what the offer was sized for. What is wanted the core counts, and tells.
+// launched counts a launch off what the offer was sized for. What is still wanted is counted by the core, which tells
+// it.
 func (e *ledger) launched(a *books.Agent, m *books.Member, resources api.Resources, task books.Amounts) {
 	if m.Demand == nil {
 		return
@@ -117,7 +118,7 @@ func (e *ledger) launched(a *books.Agent, m *books.Member, resources api.Resourc
 // equal reports whether both are the same amounts.
 func equal(a, b books.Amounts) bool { return a.Holds(b) && b.Holds(a) }
 
-// unplan takes back what a returned part of the member's offers was sized for.
+// unplan takes back what an offer, part of which has come back, was sized for.
 func (e *ledger) unplan(a *books.Agent, m *books.Member, resources api.Resources, back books.Amounts) {
 	rest := &e.Turn.Rest
 	rest.Set(back)
@@ -152,7 +153,7 @@ func (e *ledger) releasePlan(a *books.Agent, m *books.Member) {
 	}
 }
 
-// wantsAgain: what was declined may be offered elsewhere.
+// wantsAgain has agents looked at again for the member: what it declined may be offered elsewhere.
 func (e *ledger) wantsAgain(m *books.Member) {
 	if m.Demand != nil {
 		e.relist(m)

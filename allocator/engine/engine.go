@@ -16,8 +16,8 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// Engine fills the Allocator interface for a policy. It only connects the floors below it, of which each calls
-// downwards alone and knows no more than it needs:
+// Engine implements the Allocator interface for a policy. It only connects the layers below it. Each of them calls only
+// those below it, and knows no more than it needs:
 //
 //	explainer             puts a decision into words
 //	server      asker     offer what is free; ask back what others hold

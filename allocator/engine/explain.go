@@ -117,7 +117,7 @@ func (e *explainer) whyFiltered(m *books.Member, a *books.Agent, _ api.Resources
 	return text
 }
 
-// span is a time for people.
+// span is a length of time in words.
 func span(i books.Instant) string { return words.Span(time.Duration(i)) }
 
 func orElse(text, other string) string {
@@ -227,7 +227,8 @@ func (e *explainer) whyBehind(m, other *books.Member) string {
 	return text + " in role " + string(first.Role) + ": " + e.because(first, mine)
 }
 
-// parted returns the siblings above r and s, or r and s themselves when one is above the other.
+// parted returns the two roles, of r and s and those above them, at which their paths in the tree part; r and s
+// themselves when one is above the other.
 func parted(r, s *books.Role) (*books.Role, *books.Role) {
 	for x := r; x != nil; x = x.Parent {
 		for y := s; y != nil; y = y.Parent {
@@ -297,7 +298,7 @@ func (e *explainer) whyMost(m *books.Member, a *books.Agent, left api.Resources)
 	return fmt.Sprintf("%s says that its offers may hold no more than %s; of %s that is %s, less than is worth offering", id, most, a.Spec.ID, left)
 }
 
-// butFor is what is left all the same, and does not help.
+// butFor names what is left nevertheless, and does not help.
 func butFor(left api.Resources) string {
 	if left.IsZero() {
 		return ""
@@ -356,5 +357,5 @@ func (e *explainer) whyNothingFits(m *books.Member, a *books.Agent, _ api.Resour
 	return text + e.whyRest(m, a)
 }
 
-// milli writes an amount for people.
+// milli writes an amount in words.
 func milli(x int64) string { return api.Milli(x).String() }

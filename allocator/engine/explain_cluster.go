@@ -122,7 +122,8 @@ func (e *explainer) nearestShape(m *books.Member, a *books.Agent) *books.Shape {
 	return best
 }
 
-// scarcest is the kind of which the smallest part of what the shape wants is free, and that part.
+// scarcest is the kind of resource that is the shortest: of what the shape wants of it the smallest part is free. And
+// that part.
 func (e *explainer) scarcest(s *books.Shape, a *books.Agent) (kind int, free float64) {
 	open := e.Kinds.CountAll(nil, a.Open)
 	kind, free = -1, math.Inf(+1)

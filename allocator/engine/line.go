@@ -6,11 +6,11 @@ import (
 	"github.com/tenderhq/tender/allocator/engine/internal/books"
 )
 
-// line is who is next: the members that may be offered something, in order, and who has stepped back in it.
+// line is the order of the members that may be offered something, and which of them have stepped back in it.
 type line struct {
 	*ranking
 	all       *order // of all members that may be offered something
-	few       *order // of the members that agents which nobody else wanted are looked at for
+	few       *order // of the members for which agents are looked at that nobody else wanted
 	floor     floor
 	owed      books.List // the roles that lack something of their guarantee and have members to give it to
 	stepsBack stepsBack
@@ -63,7 +63,7 @@ func (e *line) countListed(r *books.Role, n int) {
 	}
 }
 
-// settle brings the orders in order.
+// settle sorts the orders anew where shares have changed.
 func (e *line) settle() {
 	t := &e.Dirty.Touched
 	for _, m := range t.Members {

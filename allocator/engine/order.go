@@ -19,7 +19,7 @@ type order struct {
 	places  [][]*place // by number of role
 	holes   []int32
 	size    int   // members in it
-	flat    *flat // instead of lanes, where a policy has an order of its own
+	flat    *flat // in place of the lanes, when the policy has an order of its own
 }
 
 // lane holds the members of one rank. Those that have stepped back come after all others.
@@ -35,7 +35,7 @@ type place struct {
 	lane   *lane
 	role   *books.Role // nil: the root
 	own    *place
-	leaf   bool // of the role's own members
+	leaf   bool // it holds the members of exactly this role
 	above  *place
 	list   books.List
 	key    books.Entry // as it stands in the list above, if it does

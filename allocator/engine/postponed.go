@@ -15,7 +15,7 @@ import (
 // What an agent that nobody looks at could give was refused before for other reasons; each round ends with nothing
 // put by.
 
-// occasion is for whom an agent is looked at.
+// occasion says for which members an agent is being looked at.
 type occasion uint8
 
 const (
@@ -24,7 +24,7 @@ const (
 	forPending // members whose filter has ended
 )
 
-// postponed is what is put by for one shape.
+// postponed is what waits for one spread shape.
 type postponed struct {
 	member *books.Member
 	shape  *books.Shape
@@ -92,7 +92,7 @@ type admission struct {
 // is reports whether the shape may take something now.
 func (a admission) is(s *books.Shape) bool { return a.shape == s && a.n > 0 }
 
-// postpone puts the agent at hand by.
+// postpone lets the agent at hand wait until all agents of the round were looked at.
 func (e *server) postpone(a *books.Agent) {
 	e.interrupt(a)
 	for _, s := range e.putBy.shapes {

@@ -6,7 +6,7 @@ import (
 	"github.com/tenderhq/tender/allocator/engine/internal/books"
 )
 
-// server offers what is free, agent by agent, to who is next.
+// server offers what is free, agent by agent, to the members in their order.
 type server struct {
 	*decider
 	line *line
@@ -19,9 +19,8 @@ type server struct {
 	guests   []*books.Member
 }
 
-// metOnTheWay reports whether an offer has met (part of) a guarantee after somebody got
-// less for its sake: then all is looked at once more. Each time something was offered,
-// so that this ends.
+// metOnTheWay reports whether an offer has met a guarantee, or part of it, after another member had got less because of
+// it. Then everything is looked at once more. Each time something was offered, so this comes to an end.
 func (e *server) metOnTheWay() bool {
 	p := &e.Promises
 	if !p.Met || !p.Blocked {
@@ -126,9 +125,9 @@ func (e *server) serveOthers(a *books.Agent, at occasion) (isPutBy bool) {
 	return isPutBy
 }
 
-// askAgain: where some took part of what is reserved, or the first of the ports of which
-// another may have only so many, that one may now be offered what its filter did not hide.
-// Then all are asked once more; each time something was offered, so that this ends.
+// askAgain asks all members once more, when somebody took part of what is reserved, or the first of the ports of which
+// another may have only so many: the other may now be offered what its filter does not hide. Each time something was
+// offered, so this comes to an end.
 func (e *server) askAgain(a *books.Agent, before int) {
 	if (!a.Plain || e.Numbered > 0) && len(a.Filters) > 0 && len(e.Turn.Proposals) > before {
 		e.Dirty.Agent(a)

@@ -17,7 +17,7 @@ type stepsBack struct {
 // stepBackMax bounds for how many rounds one yields; it doubles from 1.
 const stepBackMax = 64
 
-// strike notes an untouched offer; Refuse takes it back.
+// strike notes that an offer came back untouched; Refuse with a filter that says for how long takes the note back.
 func (e *line) strike(m *books.Member) {
 	if !m.Struck && m.Demand == nil {
 		m.Struck = true
@@ -25,7 +25,7 @@ func (e *line) strike(m *books.Member) {
 	}
 }
 
-// forgive lets the member go with the others again: it has launched or says that it is new.
+// forgive ends the stepping back of a member: it has launched something, or says that it wants something new.
 func (e *line) forgive(m *books.Member) {
 	m.Strikes, m.Struck = 0, false
 	e.setSteppedBack(m, false)

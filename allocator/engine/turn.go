@@ -6,7 +6,7 @@ import (
 	"github.com/tenderhq/tender/allocator/engine/internal/books"
 )
 
-// putBy is for whom an agent is put by, if it is: a member, and which of its shapes.
+// putBy is for which member an agent is put by, if it is, and for which of its shapes.
 type putBy struct {
 	member *books.Member
 	shapes []*books.Shape

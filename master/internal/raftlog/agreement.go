@@ -8,7 +8,7 @@ import (
 	"github.com/tenderhq/tender/master/registry"
 )
 
-// What the leader asks the others about, with every look at its quorum and beside everything else.
+// What the leader asks the other masters each time it looks at its quorum. It does so beside everything else.
 
 // raiseFormat has a newer format used once every member of the quorum has said that it reads it (R24). From then on the
 // registry says so, and a master that does not know the format can't join: it refuses to read the log.
@@ -34,7 +34,7 @@ func (l *Log) raiseFormat(ctx context.Context, r *life) {
 	})
 }
 
-// agreeOnHash asks beside everything else, one question at a time.
+// agreeOnHash asks the others for the hashes of their registries, one question at a time and beside everything else.
 func (l *Log) agreeOnHash(ctx context.Context, r *life) {
 	own, agreed := l.machine.mark()
 	if !r.leads() || l.current() == nil || own.Index <= agreed {
@@ -50,7 +50,7 @@ func (l *Log) agreeOnHash(ctx context.Context, r *life) {
 		self := quorum.About{ID: l.ID(), Cluster: l.Cluster(), Mark: own}
 		hash := quorum.MajorityHash(r.members(), l.askAll(r.members()), self)
 		switch {
-		case hash == "" || ctx.Err() != nil: // not all are so far, or not all answer; again at the next look
+		case hash == "" || ctx.Err() != nil: // not all have come so far, or not all answer: it asks again at the next look
 		case hash != own.Hash:
 			l.fail(differs(own, hash))
 		default:

@@ -55,7 +55,7 @@ func (l *Log) askEach(all []quorum.Member, ask func(peer Peer, timeout time.Dura
 	return answers
 }
 
-// checkPlace finds out whether the quorum goes on without us.
+// checkPlace finds out whether the quorum has gone on without this master.
 func (l *Log) checkPlace(r *life) error {
 	if err := l.checkEpoch(r); err != nil {
 		return err
@@ -66,7 +66,7 @@ func (l *Log) checkPlace(r *life) error {
 	return l.checkMembership(r)
 }
 
-// checkMembership finds out about our removal, when nobody leads.
+// checkMembership finds out, when nobody leads, whether this master was removed.
 func (l *Log) checkMembership(r *life) error {
 	if addr, _ := r.LeaderWithID(); addr != "" {
 		l.miss("")
@@ -77,7 +77,7 @@ func (l *Log) checkMembership(r *life) error {
 	there := func(peer Peer, timeout time.Duration) (quorum.About, error) { return l.network.ask(peer.Addr, timeout) }
 	maps.Copy(answers, l.askEach(quorum.Elsewhere(all, l.config.Peers, l.Cluster(), answers), there))
 	if quorum.IsRemoved(quorum.About{ID: l.id(), Cluster: l.Cluster(), Last: r.LastIndex()}, answers) {
-		if err := l.checkEpoch(r); err != nil { // which says more
+		if err := l.checkEpoch(r); err != nil { // its error says more
 			return err
 		}
 		return removed(l.id())
@@ -86,7 +86,7 @@ func (l *Log) checkMembership(r *life) error {
 	return nil
 }
 
-// howToComeBack is what a master does that was removed.
+// howToComeBack says what a person can do with a master that was removed.
 const howToComeBack = "to bring it back, empty its folder, start it with --peers naming the others, and run `tender raft add`"
 
 func removed(id api.MasterID) error {
@@ -102,7 +102,8 @@ func (l *Log) keepEpoch() error {
 	return nil
 }
 
-// checkEpoch finds out whether the cluster has gone on without us, once somebody has said so.
+// checkEpoch finds out whether the cluster has gone on without this master, once another master has named a newer
+// epoch.
 func (l *Log) checkEpoch(r *life) error {
 	if !l.network.newer.Swap(false) {
 		return nil

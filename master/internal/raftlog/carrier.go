@@ -12,10 +12,10 @@ import (
 	"github.com/tenderhq/tender/master/quorum"
 )
 
-// carrier is the library's transport, which dials addresses and pools connections by
-// address. Here both go by who is meant as well: addresses change hands when masters move,
-// and the vote of whoever answers must never be counted as another's. What names an impossible
-// term never comes to our Raft. A pipeline needs no such look: it begins behind an answer that had one.
+// carrier is the library's transport. That dials addresses, and keeps connections by address. Here both also name the
+// master that is meant: addresses change hands when masters move, and the vote of whoever answers must never be counted
+// as another's. A message with an impossible term never comes to our Raft; in a pipeline that need not be checked, as
+// it begins after an answer that was.
 type carrier struct {
 	*raft.NetworkTransport
 	gate *termGate
@@ -23,9 +23,9 @@ type carrier struct {
 
 func (c *carrier) Consumer() <-chan raft.RPC { return c.gate.pass(c.NetworkTransport.Consumer()) }
 
-// SetHeartbeatHandler gives heartbeats another way than the library's, which would handle them beside its main loop. It
-// looks at its term there, and sets it later: a master that became a candidate meanwhile, by a transfer, fell back to the
-// term before and led in it, beside its leader (P17).
+// SetHeartbeatHandler handles heartbeats in another way than the library, which would do so beside its main loop: it
+// looks at its term there, and sets the term a moment later. A master that had become a candidate meanwhile, by a
+// transfer, fell back to the earlier term and led in it, beside that term's leader (P17).
 func (c *carrier) SetHeartbeatHandler(func(raft.RPC)) {
 	c.NetworkTransport.SetHeartbeatHandler(c.gate.beat)
 }
@@ -35,7 +35,7 @@ func (c *carrier) Close() error {
 	return c.NetworkTransport.Close()
 }
 
-// meant is an address with the master that is to answer there, as the stream dials it.
+// meant is an address together with the master that has to answer there.
 func meant(id raft.ServerID, addr raft.ServerAddress) raft.ServerAddress {
 	return raft.ServerAddress(id) + "@" + addr
 }
@@ -91,8 +91,8 @@ func newTermGate(known func() uint64, follows func(raft.ServerID, uint64) bool) 
 	return &termGate{known: known, follows: follows, rpcs: make(chan raft.RPC), beats: make(chan raft.RPC, 1), over: make(chan struct{})}
 }
 
-// beat takes a heartbeat. Raft's main loop may be busy with a slow disk while its leader waits to hear that we follow:
-// that is answered here, and changes nothing. All else is the main loop's.
+// beat answers a heartbeat that changes nothing, at once: the main loop may be busy with a slow disk, while its leader
+// waits to hear that we follow. All others go to the main loop.
 func (g *termGate) beat(rpc raft.RPC) {
 	if !g.takes(rpc) {
 		return
@@ -118,7 +118,7 @@ func (g *termGate) hand(rpc raft.RPC) {
 	}
 }
 
-// answered is the error of an exchange, and that its answer names an impossible term.
+// answered returns the error of an exchange, also when the answer names an impossible term.
 func (g *termGate) answered(err error, id raft.ServerID, term uint64) error {
 	if err != nil {
 		return err
@@ -150,7 +150,7 @@ func (g *termGate) takes(rpc raft.RPC) bool {
 	return err == nil
 }
 
-// pass hands on the requests that may be true, until the gate is closed.
+// pass hands requests on to Raft, except those that can't be true, until the gate is closed.
 func (g *termGate) pass(from <-chan raft.RPC) <-chan raft.RPC {
 	g.once.Do(func() {
 		go func() {

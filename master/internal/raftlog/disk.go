@@ -11,8 +11,8 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// watched tells whether the last write of Raft came to the disk. A follower that can't write an entry stays behind, and a
-// leader that can't steps down; neither ends. Who can't write its term has to end.
+// watched remembers whether Raft's last write came to the disk. A follower that can't write an entry falls behind, and
+// a leader that can't steps down, but neither ends its process. A master that can't write its term has to end.
 type watched struct {
 	store
 	failed *atomic.Pointer[string] // why the last write failed; nil: it did not
@@ -43,8 +43,9 @@ func (w watched) SetUint64(key []byte, value uint64) error {
 	return w.checkTerm(key, w.tell(w.store.SetUint64(key, value)))
 }
 
-// checkTerm ends the library's goroutine that can't write a term: told of the error it would end the whole process by a
-// panic, and told of success it would give a vote that it may forget. What it was about to answer it refuses.
+// checkTerm ends the library's goroutine when a term can't be written. If it returned the error, the library would end
+// the whole process by a panic; if it returned success, the library would give a vote that it may forget. The request
+// that was to be answered is refused.
 func (w watched) checkTerm(key []byte, err error) error {
 	if err != nil && w.ends != nil && bytes.Equal(key, currentTerm) {
 		w.ends(fmt.Errorf("it can't write down Raft's term, and without it might vote twice: %w", err))

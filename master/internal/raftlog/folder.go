@@ -112,7 +112,7 @@ func (f *folder) begin(config Config) error {
 	return nil
 }
 
-// goOn takes over what may change from one start to the next.
+// goOn takes over from the config what may be another at each start.
 func (f *folder) goOn(config Config) error {
 	self := &f.settings
 	if config.ID != "" && config.ID != self.ID {
@@ -120,7 +120,7 @@ func (f *folder) goOn(config Config) error {
 			fmt.Errorf("the folder is master %s's, not %s's; each master has a folder of its own", self.ID, config.ID))
 	}
 	if self.Cluster == "" && len(config.Peers) > 0 {
-		self.Peers = config.Peers // not founded yet: a mended list may help
+		self.Peers = config.Peers // not founded yet, so the list of founders may still be corrected
 	}
 	self.Advertise = config.Advertise
 	return nil
@@ -255,7 +255,7 @@ func (f *folder) open(log raftLogger) error {
 	if err != nil {
 		return errors.Join(f.damaged(dir, err), bolt.Close())
 	}
-	// Followers in step ask for the last few entries; they need not come from disk.
+	// Followers that keep up ask for the last few entries, which need not be read from the disk.
 	f.logs, err = raft.NewLogCache(logCacheEntries, store)
 	return err
 }
@@ -284,7 +284,7 @@ func (f *folder) sums(bolt *raftboltdb.BoltStore) (*summed, error) {
 	}
 	s.from = last + 1
 	f.settings.SumsFrom = s.from
-	if !f.settings.Voted { // nothing is in it yet; whoever votes saves
+	if !f.settings.Voted { // it is empty: the settings are written with the first vote
 		return s, nil
 	}
 	return s, f.save()

@@ -26,12 +26,12 @@ func (l *Log) lead(ctx context.Context, r *life) (again bool, err error) {
 	defer func() { l.endLeadership("raft ends") }()
 	check := time.NewTicker(snapshotCheckEvery)
 	defer check.Stop()
-	lonely := time.NewTicker(lonelyCheckEvery)
+	lonely := time.NewTicker(askOthersEvery)
 	defer lonely.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			l.chatter.hush(true)
+			l.chatter.setQuiet(true)
 			l.resign(r)
 			return false, ctx.Err()
 		case err := <-l.fatal:
@@ -56,8 +56,8 @@ func (l *Log) lead(ctx context.Context, r *life) (again bool, err error) {
 	}
 }
 
-// lookAt compares what Raft says with what we made of it. Signals of changes may have
-// been missed, so only what holds now counts (P11).
+// lookAt compares what Raft says with what was made of it before. A signal of a change may have been missed, so only
+// what holds now counts (P11).
 func (l *Log) lookAt(ctx context.Context, r *life) (again bool, err error) {
 	state, term := r.State(), r.CurrentTerm()
 	current := l.current()
@@ -148,7 +148,7 @@ func (l *Log) deliver(current *Leadership) {
 	}
 }
 
-// prepare brings our registry up to the begin of this leadership.
+// prepare has our registry apply everything up to the begin of this leadership.
 func (l *Log) prepare(ctx context.Context, r *life) error {
 	if err := await(ctx, l.barrier(r)); err != nil {
 		return err
@@ -162,9 +162,9 @@ func (l *Log) prepare(ctx context.Context, r *life) error {
 	return await(ctx, r.verify())
 }
 
-// readdress tells the quorum that we are reached elsewhere since our last start: who
-// began alone on loopback may get company from other machines. While the address is still
-// another master's in the membership, ours has to wait (correct).
+// readdress tells the quorum when this master is reached at another address since its last start: one that began alone
+// on loopback may be joined by other machines. While the membership has that address for another master, ours has to
+// wait (see correct).
 func (l *Log) readdress(ctx context.Context, r *life) error {
 	self := Peer{ID: l.id(), Addr: l.config.Advertise}
 	for _, was := range r.members() {
@@ -253,9 +253,8 @@ func (l *Log) mayTransfer(r *life) bool {
 	return true
 }
 
-// lonelyCheckEvery is how often a master without a leader asks the others whether it is
-// still one of them.
-const lonelyCheckEvery = 2 * time.Second
+// askOthersEvery is how often a master that knows of no leader asks the others whether it is still a member.
+const askOthersEvery = 2 * time.Second
 
 // verified is the snapshot that a leader has read last.
 type verified struct {
@@ -263,8 +262,8 @@ type verified struct {
 	at time.Time
 }
 
-// checkLeader looks at a leader's newest snapshot: at its head each time, and at all of
-// it when it is new or was not read for long, beside everything else.
+// checkLeader reads a leader's newest snapshot: its head each time, and all of it when it is new or was not read for
+// long. That happens beside everything else.
 func (l *Log) checkLeader(r *life) error {
 	if !r.leads() {
 		return nil

@@ -26,8 +26,8 @@ const (
 // saying is one of Raft's warnings about one master.
 type saying struct{ message, subject string }
 
-// chatter remembers what Raft has warned of. A master that is away is reported by
-// the library at each of its attempts, ten times a second.
+// chatter remembers what Raft has warned of: while a master is away, the library says so at each of its attempts, ten
+// times a second.
 type chatter struct {
 	mu    sync.Mutex
 	quiet bool             // we end: nothing that breaks now is news; guarded by mu
@@ -63,7 +63,7 @@ func (c *chatter) says(message, subject string) (again uint64, tell bool) {
 	return again, true
 }
 
-// forget makes the next warning about a master news again: it was well meanwhile.
+// forget makes the next warning about a master worth telling again, as it was well meanwhile.
 func (c *chatter) forget(subject string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -74,8 +74,8 @@ func (c *chatter) forget(subject string) {
 	}
 }
 
-// hush says that we end, or that we do not.
-func (c *chatter) hush(quiet bool) {
+// setQuiet says whether this master is ending: what breaks then is not worth a warning.
+func (c *chatter) setQuiet(quiet bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.quiet = quiet

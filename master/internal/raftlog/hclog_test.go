@@ -39,7 +39,7 @@ func TestChatter(t *testing.T) {
 			t.Errorf("after h3 was well again: %q", got)
 		}
 		logger.Error("failed to decode incoming command", "error", &net.OpError{Op: "read", Err: net.ErrClosed})
-		logger.chatter.hush(true)
+		logger.chatter.setQuiet(true)
 		logger.Warn("failed to contact quorum of nodes, stepping down")
 		if out.Len() > 0 {
 			t.Errorf("an end was not silent: %s", &out)

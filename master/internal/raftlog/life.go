@@ -14,7 +14,7 @@ import (
 	"github.com/tenderhq/tender/master/quorum"
 )
 
-// life is one life of the library: Raft, and the end of it. What Raft is asked for answers at that end at the latest.
+// life is one run of the library: Raft, and its end. All that is asked of Raft is answered at its end at the latest.
 type life struct {
 	*raft.Raft
 	over chan struct{} // closed when Raft has ended, or has been given up
@@ -88,9 +88,9 @@ func (r *life) handOver(to Peer) raft.Future {
 	return endsWith(r.Raft.LeadershipTransferToServer(raft.ServerID(to.ID), raft.ServerAddress(to.Addr)), r.over)
 }
 
-// endsWith has a future answer raft.ErrRaftShutdown once over is closed. The library forgets what its queues hold when it
-// ends: whoever waits for such a future would wait for as long as the process lives. A future looks at an end of its own,
-// which the library gives to some kinds of them only; a future without one answers at once.
+// endsWith lets a future answer raft.ErrRaftShutdown once over is closed. When the library ends it forgets what waits
+// in its queues, so whoever waits for such a future would wait as long as the process lives. Only some futures of the
+// library can be told when to give up; the others answer at once.
 func endsWith[F raft.Future](future F, over chan struct{}) F {
 	value := reflect.Indirect(reflect.ValueOf(future))
 	if value.Kind() == reflect.Struct {
@@ -117,7 +117,7 @@ func await(ctx context.Context, future raft.Future) error {
 // is given up: a process that can't end Raft has to end itself.
 const patienceWithRaft = 10 * time.Second
 
-// settled waits for a future, but not for ever: Run's goroutine has other things to do.
+// settled waits for a future, but not for ever, as it is called by Run's goroutine.
 func settled(future raft.Future) error {
 	ctx, cancel := context.WithTimeout(context.Background(), patienceWithRaft)
 	defer cancel()

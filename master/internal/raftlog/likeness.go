@@ -17,7 +17,7 @@ import (
 // hashEvery is after how many entries of the log the hash is taken.
 const hashEvery = 8192
 
-// marks are what a machine knows of hashes. Guarded by the machine's mu.
+// marks are the hashes that a machine knows. Guarded by the machine's mu.
 type marks struct {
 	every  uint64
 	own    quorum.Mark // the latest that was taken

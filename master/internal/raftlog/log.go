@@ -22,9 +22,9 @@ type Log struct {
 	machine     *machine
 	chatter     *chatter
 	leaderships chan *Leadership
-	barrier     func(*life) raft.Future       // as Raft's; a test can break it
-	carry       func(*carrier) raft.Transport // a test can spoil it
-	asking      sync.WaitGroup                // those who wait for other masters or for Raft
+	barrier     func(*life) raft.Future       // issues Raft's barrier; a test can make it fail
+	carry       func(*carrier) raft.Transport // makes the transport; a test can put faults into it
+	asking      sync.WaitGroup                // goroutines that wait for other masters or for Raft
 	founded     bool                          // in this run of the process: nobody leads yet; before Raft begins
 	verified    verified                      // Run's goroutine only
 	trimmed     bool                          // keepTrail's goroutine, Raft's, only
@@ -35,7 +35,7 @@ type Log struct {
 
 // signals wake Run's goroutine, and those that look on beside it.
 type signals struct {
-	fatal     chan error        // the process can't go on
+	fatal     chan error        // why the process has to end
 	look      chan struct{}     // something about leadership changed: look again (P11)
 	full      chan struct{}     // the log has grown by many bytes
 	requests  chan func(*life)  // to do between two looks
@@ -195,7 +195,7 @@ func (l *Log) running() *life {
 func (l *Log) fail(err error) {
 	select {
 	case l.fatal <- err:
-	default: // one is enough
+	default: // one error is enough
 	}
 }
 

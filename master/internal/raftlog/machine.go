@@ -27,7 +27,7 @@ type Outline struct {
 type Commit struct {
 	Index    uint64
 	Commands []registry.Command
-	Results  []registry.Result // what our own registry made of them
+	Results  []registry.Result // what they did to this master's registry
 }
 
 // Commits that the leader's loop has not taken yet. Full: the leadership ends; a
@@ -47,7 +47,7 @@ type machine struct {
 	bytes      uint64          // applied since the last snapshot; guarded by mu
 	sizes      sizes           // of the newest entries; guarded by mu
 	marks      marks           // hashes of the registry; guarded by mu
-	hashing    sync.WaitGroup  // those who take one
+	hashing    sync.WaitGroup  // goroutines that compute one
 
 	// Set before Raft begins: the log has grown by many bytes; must not wait.
 	full func()
@@ -57,7 +57,7 @@ type machine struct {
 	rights func()
 }
 
-// subscriber is a leadership that hears of every commit behind its start.
+// subscriber is a leadership that is told every commit after its begin.
 type subscriber struct {
 	commits chan Commit
 	lost    func(why string) // called once, when a commit could not be delivered
@@ -139,7 +139,7 @@ func (m *machine) unsubscribe(s *subscriber) {
 	}
 }
 
-// outline returns what small answers need. Unlike show it makes the next write copy nothing.
+// outline returns what small answers need. Unlike show it does not cause the next write to copy anything.
 func (m *machine) outline() Outline {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -161,7 +161,7 @@ func (m *machine) read(look func(*registry.State)) {
 	look(m.state)
 }
 
-// epoch is the one that the registry has come to.
+// epoch is the registry's epoch, as far as this master has applied the log.
 func (m *machine) epoch() uint64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -178,7 +178,7 @@ func (m *machine) show() *registry.State {
 	return m.shown
 }
 
-// format is what all masters know, as far as this one has applied the log.
+// format is the newest format that all masters know, as far as this one has applied the log.
 func (m *machine) format() uint64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -215,7 +215,7 @@ func (m *machine) Restore(source io.ReadCloser) error {
 	return nil
 }
 
-// picture is a state that nobody changes any more.
+// picture is a snapshot of a state that nobody changes any more.
 type picture struct {
 	state *registry.State
 	term  uint64

@@ -8,7 +8,7 @@ import (
 	"github.com/tenderhq/tender/master/quorum"
 )
 
-// moves are the masters that are elsewhere than the membership says, for all who dial them.
+// moves are the masters that are reached at other addresses than the membership has, for all who dial them.
 type moves struct {
 	mu      sync.Mutex
 	decides quorum.Moves // guarded by mu
@@ -27,7 +27,7 @@ func (m *moves) where(peer Peer) (addr string) {
 	return addr
 }
 
-// heardFrom looks for a master that says where it is, if that is not where we dial it.
+// heardFrom takes what a master says about its own address, and looks for it there if that is not where we dial it.
 func (l *Log) heardFrom(peer Peer) {
 	r, moves := l.running(), &l.network.moves
 	if r == nil || peer.ID == l.ID() || !moves.asking.TryLock() {

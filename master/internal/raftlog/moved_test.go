@@ -104,7 +104,7 @@ func TestMastersMove(t *testing.T) {
 func (q *cluster) calm() {
 	q.t.Helper()
 	q.agree()
-	advance(2 * lonelyCheckEvery)
+	advance(2 * askOthersEvery)
 	before := q.nodes["m1"].Status()
 	advance(time.Minute)
 	if after := q.nodes["m1"].Status(); after.Last != before.Last || after.Term != before.Term || after.Leader == "" {
@@ -185,7 +185,7 @@ func (q *cluster) pretend(addr string, says, answers quorum.About) {
 			}
 			_ = conn.Close()
 		}
-		advance(2 * lonelyCheckEvery)
+		advance(2 * askOthersEvery)
 	}
 	for id, node := range q.nodes {
 		for _, peer := range q.peers {

@@ -65,7 +65,7 @@ func restore(dir string, self Peer, source io.Reader, at time.Time) (*registry.S
 	return state, wrap(op, dir, err)
 }
 
-// checkFresh wants no master's files but the lock.
+// checkFresh refuses a folder that has any of a master's files beside the lock.
 func checkFresh(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {

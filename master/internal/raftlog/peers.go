@@ -31,7 +31,7 @@ type Status struct {
 type Member struct {
 	Peer
 	Role string // leader, voter or non-voter
-	// Silent is since when it has not answered us, who lead; zero: it does.
+	// Silent is since when it has not answered this master, which leads; zero: it answers.
 	Silent time.Time
 }
 
@@ -151,7 +151,7 @@ func (l *Log) AddPeer(ctx context.Context, peer Peer) error {
 	return l.changed(op, peer.ID, await(ctx, r.addVoter(peer)))
 }
 
-// behind says why a new peer has no vote yet. err is how it answered last.
+// behind says why a new master has no vote yet. err is how it answered last.
 func behind(applied, committed uint64, err error) error {
 	if err != nil {
 		return fmt.Errorf("it is a non-voter and does not tell how far it is (%w); run the same command again", err)
@@ -166,7 +166,7 @@ func (l *Log) checkNewPeer(ctx context.Context, r *life, peer Peer) error {
 	answer, err := l.network.ask(peer.Addr, askTimeout)
 	starting := refused("")
 	for tries := 0; (err == nil && answer.Cluster == "" || errors.As(err, &starting)) && tries < joinTriesMax; tries++ {
-		pause.For(ctx, askAgainAfter) // it is just asking around, or about to start
+		pause.For(ctx, askAgainAfter) // it is just asking the others, or about to start
 		answer, err = l.network.ask(peer.Addr, askTimeout)
 	}
 	if err != nil {
