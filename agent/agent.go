@@ -48,7 +48,7 @@ type Agent struct {
 	log       zerolog.Logger
 	folder    *dataFolder   // what lasts: lock, sandboxes, volumes
 	cells     *walls.Cells  // control groups of executors and tasks; nil: no process is started
-	listeners listeners     // the ways in, open through all lives of the core
+	listeners listeners     // the listeners, which stay open over all lives of the core
 	inbox     *inbox        // the only way to the loop
 	core      *core.Core    // the loop's only
 	round     watchdog.Loop // of the loop
@@ -58,11 +58,11 @@ type Agent struct {
 
 	leader    leaderSession   // the stream to the master
 	executors executorStreams // the streams of executors
-	readers   readers         // who follows the output of tasks
+	readers   readers         // those who follow the output of tasks
 	exec      inside.Sessions // commands that people run inside tasks
-	preparing preparations    // files that come for tasks
-	disk      *writer         // of the checkpoint
-	samples   sampling        // of what is really used
+	preparing preparations    // the fetching of files for tasks
+	disk      *writer         // writes the checkpoint
+	samples   sampling        // measures what is really used
 	runs      runs            // processes of executors
 	metrics   metrics
 	work      sync.WaitGroup // everything that Run has started
@@ -99,9 +99,8 @@ func (a *Agent) Address() string { return a.listeners.httpAddress() }
 // Ready is closed when the agent has opened its listeners and looks for the leader.
 func (a *Agent) Ready() <-chan struct{} { return a.ready }
 
-// Run works until the context ends (then it returns nil) or until something is wrong
-// that a person has to mend. When it returns, all that it has started has ended, but
-// executors, which wait for the next agent on the same folder.
+// Run works until the context ends, and then returns nil, or until something is wrong that a person has to repair. When
+// it returns, all that it has started has ended except executors, which wait for the next agent on the same folder.
 func (a *Agent) Run(ctx context.Context) error {
 	unlock, err := a.folder.lock()
 	if err != nil {
@@ -143,7 +142,7 @@ func (a *Agent) checkUsers() error {
 	return nil
 }
 
-// admitted is the agent that the folder has been so far; one that was never told its ID is called by its nonce.
+// admitted is the ID of the agent in this folder; an agent that was never told its ID is named by its nonce.
 func (a *Agent) admitted() (api.AgentID, error) {
 	records, err := a.config.Store.Load()
 	if err != nil {
@@ -157,7 +156,7 @@ func (a *Agent) users() entry.Users {
 	return entry.Users{Default: a.config.TaskUser, Allowed: a.config.TaskUsers}
 }
 
-// findWalls says what keeps tasks apart here: control groups, and as whom they run.
+// findWalls finds out what can keep tasks apart here: control groups, and the users as whom they run.
 func (a *Agent) findWalls() walls.Found {
 	found := a.cells.Found()
 	for _, ability := range a.users().Abilities() {

@@ -26,7 +26,7 @@ type writer struct {
 	metrics *metrics
 	wake    chan struct{}
 
-	// The goroutine's that writes.
+	// Only the goroutine that writes uses these.
 	told  core.DiskRoom
 	stuck bool // the agent ended while there was no room for what it had to write
 
@@ -92,7 +92,7 @@ func (w *writer) bloated() bool {
 	return !w.busy && w.store.Bloated()
 }
 
-// compact takes the place of all that waits: records say that too.
+// compact replaces all that waits by records that say the same.
 func (w *writer) compact(records []core.Record) {
 	w.mutex.Lock()
 	w.pending.covered = append(w.pending.covered, w.pending.records...)
@@ -125,8 +125,8 @@ func (w *writer) take() group {
 	return g
 }
 
-// begin compacts, if that is to be. A disk without room for it has the records appended
-// that the compaction would have covered.
+// begin writes the compaction, if there is one. When the disk has no room for it, the records are appended that it
+// would have replaced.
 func (w *writer) begin(g group) ([]core.Record, error) {
 	if g.compact == nil {
 		return g.records, nil
@@ -213,7 +213,7 @@ func (w *writer) writeGroup(ctx context.Context, g group) error {
 	return err
 }
 
-// writeLast writes what the loop had decided when it was told to end.
+// writeLast writes what the loop had decided before it was told to end.
 func (w *writer) writeLast() {
 	records, err := w.begin(w.take())
 	if err == nil {

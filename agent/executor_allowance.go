@@ -22,7 +22,7 @@ const (
 	executorBytePrice    = 16 // of a message
 )
 
-// executorPrice is that of some calls.
+// executorPrice is what some calls cost.
 func executorPrice(calls []protocol.ExecutorCall) float64 {
 	price := 0
 	for _, call := range calls {
@@ -39,7 +39,8 @@ func executorPrice(calls []protocol.ExecutorCall) float64 {
 	return float64(price)
 }
 
-// hold keeps a stream from being read on until it owes nothing. What a stream still holds that has ended is read.
+// hold waits, and so lets nothing more be read from a stream, until what it said is paid for. A stream that has ended
+// is read to its end.
 func (s *executorServer) hold(ctx context.Context, allowed *allowance.Allowance, amount float64) {
 	if wait := allowed.Take(time.Now(), amount); wait > 0 {
 		s.agent.metrics.held.Add(int64(wait))

@@ -66,7 +66,7 @@ func (o outgoing) bytes() int {
 	return 0
 }
 
-// executorStream is one executor's stream, as gRPC has it.
+// executorStream is one executor's stream in gRPC.
 type executorStream = grpc.BidiStreamingServer[apiv1.ExecutorCalls, apiv1.ExecutorEvents]
 
 // executorLink is one executor's stream.
@@ -103,7 +103,7 @@ func (e *executorStreams) beginReading(ctx context.Context) bool {
 
 func (e *executorStreams) endReading() { <-e.reading }
 
-// executorServer answers executors.
+// executorServer serves the sessions of executors.
 type executorServer struct {
 	apiv1.UnimplementedExecutorServiceServer
 	agent *Agent

@@ -99,7 +99,7 @@ func (a *Agent) stepItem(now time.Time, it item) (again bool) {
 		if a.leader.stream != nil && a.leader.stream.conn == what.Conn {
 			a.leader.stream = nil
 		}
-	default: // the core's alone
+	default: // other items concern the core only
 	}
 	a.metrics.events.Add(1)
 	return a.performEffects(a.core.Step(core.Event{At: now, What: it.what}))
@@ -228,7 +228,7 @@ func (a *Agent) tellLog(e core.Log) {
 	line.Msg(e.Message)
 }
 
-// closeLinks ends all streams, without a word: this agent's executors wait for the next.
+// closeLinks ends all streams, without saying anything: executors wait for the next agent.
 func (a *Agent) closeLinks() {
 	if a.leader.stream != nil {
 		a.leader.stream.cancel()

@@ -29,7 +29,7 @@ type metrics struct {
 	denied     atomic.Uint64 // requests of HTTP
 	dropped    atomic.Uint64 // messages for which a queue had no room
 	held       atomic.Int64  // nanoseconds for which executors were not read on
-	unheard    atomic.Uint64 // messages that nobody was there to take
+	unheard    atomic.Uint64 // messages for which there was no session
 }
 
 // writeListeners writes what the agent's listeners have counted.
@@ -64,7 +64,7 @@ func (m *metrics) written(records int) {
 	m.records.Add(uint64(records))
 }
 
-// look takes what the core can count without effort.
+// look copies the numbers that the core can tell without effort.
 func (m *metrics) look(c *core.Core) {
 	counts := c.Counts()
 	m.tasks.Store(int64(counts.Tasks))

@@ -15,7 +15,7 @@ type outbox[T any] struct {
 	limits outboxLimits
 	size   func(T) int // estimates the bytes of an item
 	wake   chan struct{}
-	common *commonRoom // nil: it shares none
+	common *commonRoom // room that it shares with other outboxes; nil: none
 
 	mutex  sync.Mutex
 	items  []T        // guarded by mutex
@@ -88,7 +88,7 @@ func (o *outbox[T]) take(ctx context.Context) (items []T, more bool) {
 	}
 }
 
-// discard forgets what nobody will take.
+// discard drops what nobody will take any more.
 func (o *outbox[T]) discard() {
 	o.mutex.Lock()
 	defer o.mutex.Unlock()

@@ -13,7 +13,7 @@ import (
 // however many are launched, disk and network are shared by a few (R34).
 const fetchesMax = 16
 
-// preparations are the files that come for tasks and executors.
+// preparations are the fetches of files for tasks and executors.
 type preparations struct {
 	places chan struct{}                      // holds one for each fetch that is under way
 	tasks  map[api.TaskRef]context.CancelFunc // the loop's only

@@ -16,14 +16,14 @@ type reader struct {
 	view   core.TaskView
 	folder beneath.Place
 	over   chan struct{} // closed when the task has ended, or this life of the agent's core
-	ended  bool          // the task has; to be read when over is closed
+	ended  bool          // the task has ended; may be read once over is closed
 }
 
 // readers are those who wait for the end of a task.
 type readers struct {
 	byTask   map[api.TaskRef][]*reader // the loop's only
 	followed tail.Watcher              // outputs of tasks
-	visitors visitors.Visitors         // who is let in by tickets
+	visitors visitors.Visitors         // people who are let in by tickets
 }
 
 func (r *readers) add(one *reader) { r.byTask[one.task] = append(r.byTask[one.task], one) }

@@ -57,7 +57,7 @@ func (r *runs) forked(state *runState, process executor.Process, user int) {
 	state.process, state.user = process, user
 }
 
-// runsAs tells whether a run of an executor is a user's; anyAs, whether one of any executor is.
+// runsAs tells whether a run of this executor belongs to a user; anyAs, whether a run of any executor does.
 func (r *runs) runsAs(ref api.ExecutorRef, user int) bool {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
@@ -130,7 +130,7 @@ func (a *Agent) sweepCells(ctx context.Context) {
 	}
 }
 
-// rememberHeld tells the walls of executors that have outlived the agent before this one what these hold.
+// rememberHeld tells the walls what executors hold that have outlived the agent's process before this one.
 func (a *Agent) rememberHeld() {
 	if a.cells == nil {
 		return
@@ -144,7 +144,7 @@ func (a *Agent) rememberHeld() {
 	}
 }
 
-// userOf is as whom an executor runs: whose its folder is.
+// userOf is the user as whom an executor runs: the owner of its folder.
 func (a *Agent) userOf(folder string) int {
 	info, err := a.folder.below.At(folder).Lstat(".")
 	if err != nil {
@@ -153,7 +153,7 @@ func (a *Agent) userOf(folder string) int {
 	return entry.OwnerOf(info).UID
 }
 
-// sameBoot: after another boot the same PID and start are chance.
+// sameBoot says whether the machine is still the same boot: after another one an equal PID and start time are chance.
 func (a *Agent) sameBoot() bool { return a.core.Identity().BootID == a.config.BootID }
 
 // startRun forks an executor and follows it to its end.

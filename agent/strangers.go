@@ -47,7 +47,7 @@ func (s *strangers) enter() (evicted <-chan struct{}, leave func()) {
 // asks the kernel who has connected. Whoever is neither the agent's user nor that of a living executor is turned away
 // before a byte is read, and no executor speaks for one of another user, whatever token it has found.
 
-// peerListener turns away who has no business here.
+// peerListener turns away connections of users who have no executor here.
 type peerListener struct {
 	net.Listener
 	welcome func(uid int) bool

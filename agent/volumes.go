@@ -94,9 +94,8 @@ func (f *dataFolder) destroyVolume(id api.VolumeID) error {
 	return f.launcher.Delete(f.volumeFolder(id))
 }
 
-// showVolumes links the volumes into a sandbox and gives them to whose it is. A second call
-// does nothing; a volume without its folder is an error, for the task would write its data
-// where it does not last.
+// showVolumes links the volumes into a sandbox, and gives them to the sandbox's user. A second call does nothing. A
+// volume without its folder is an error, since the task would write its data where it is soon deleted.
 func (f *dataFolder) showVolumes(sandbox string, ids []api.VolumeID) error {
 	root, err := f.below.At(sandbox).Open()
 	if err != nil {
@@ -122,7 +121,7 @@ func (a *Agent) showVolumes(ctx context.Context, place executor.Place, ids []api
 	return a.folder.showVolumes(cmp.Or(place.Task, place.Sandbox), ids)
 }
 
-// giveVolume makes a volume that is there, with all in it, the user's whose the sandbox is.
+// giveVolume gives a volume that is there, with all in it, to the sandbox's user.
 func (f *dataFolder) giveVolume(folder string, sandbox *os.Root) error {
 	info, err := sandbox.Stat(".")
 	if err != nil {

@@ -23,7 +23,8 @@ const (
 	agentWatchRest = 250 * time.Millisecond
 )
 
-// agentNews wakes those who watch agents when the loop has done something. While nobody watches it costs nothing.
+// agentNews wakes those who watch agents after each round of the loop that may have changed one. While nobody watches,
+// it costs nothing.
 type agentNews struct {
 	watchers atomic.Int64
 	rounds   *broadcast

@@ -23,8 +23,8 @@ const (
 	announceTimeout = 5 * time.Second
 )
 
-// announce keeps the registry right about where this master is reached: a leader sees
-// to its own record when it begins, a follower asks the leader.
+// announce keeps what the registry says about the addresses of this master right: a leader looks at its own entry when
+// it begins, a follower asks the leader to change it.
 func (m *Master) announce(ctx context.Context) {
 	ticker := time.NewTicker(announceEvery)
 	defer ticker.Stop()
@@ -121,7 +121,7 @@ func (s masterService) Leader(ctx context.Context, request *apiv1.LeaderRequest)
 	}
 }
 
-// leaderInTerm is Leader, and in which term.
+// leaderInTerm is what Leader answers, and the term of that leader.
 func (m *Master) leaderInTerm() (id api.MasterID, address string, term api.Term) {
 	if l := m.leading.Load(); l != nil {
 		return m.config.ID, m.GRPCAddr(), l.lead.Term
@@ -134,7 +134,7 @@ func (m *Master) leaderInTerm() (id api.MasterID, address string, term api.Term)
 	return id, state.Masters[id].GRPC, api.Term{Epoch: state.Epoch, Number: number}
 }
 
-// commit proposes a change that may be made twice, and waits for its outcome.
+// commit proposes a change that does no harm when it is made twice, and waits for the outcome.
 func (l *leader) commit(ctx context.Context, op string, change registry.Change) error {
 	done := make(chan error, 1)
 	taken := l.lead.Propose(raftlog.Proposal{

@@ -117,7 +117,7 @@ type kept struct {
 	Sum string `json:"sum,omitempty"`
 }
 
-// summed returns it with its checksum.
+// summed returns the same with its checksum.
 func (k kept) summed() kept {
 	k.Sum = ""
 	k.Sum = raftlog.SumOf(k)

@@ -51,7 +51,7 @@ func admit(under *atomic.Int64, limit int64, what, method string) (leave func(),
 	return func() { under.Add(-1) }, nil
 }
 
-// firstCall closes a stream whose first call does not come in time; call heard when it has.
+// firstCall closes a stream whose first call does not come in time. The caller calls heard when it has come.
 func firstCall(op string, end func(*api.Error)) (heard func() bool) {
 	return time.AfterFunc(firstCallMax, func() {
 		end(api.E(op, api.Unavailable, "", errors.New("no call within "+firstCallMax.String())))

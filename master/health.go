@@ -11,7 +11,7 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// healthService says of the master as a whole, whose service is named "", what /readyz
+// healthService answers gRPC's health checks about the master as a whole, whose service is named "", with what /readyz
 // says.
 type healthService struct {
 	healthv1.UnimplementedHealthServer

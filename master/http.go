@@ -24,7 +24,7 @@ type httpServer struct {
 
 const (
 	headerTimeout  = 10 * time.Second
-	requestTimeout = time.Minute // also of a profile
+	requestTimeout = time.Minute // also for a profile, which is recorded as long as it takes
 	idleTimeout    = 2 * time.Minute
 	headerBytesMax = 64 << 10
 )
@@ -78,7 +78,7 @@ func (s *httpServer) stop(grace time.Duration) {
 	}
 }
 
-// paid lets requests come as fast as their connection may.
+// paid serves requests only as fast as their connection may make them.
 func (m *Master) paid(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if intake.SenderOf(r.Context()).Pay(r.Context(), intake.CallsExpense, intake.LookPrice) {
@@ -100,7 +100,7 @@ func (m *Master) serveMetrics(text http.Handler) http.HandlerFunc {
 	}
 }
 
-// unsent is an answer that is not sent yet.
+// unsent holds an answer until it is sent.
 type unsent struct {
 	http.ResponseWriter
 	code int

@@ -37,8 +37,8 @@ type recorder struct {
 	gap     bool
 }
 
-// record puts a recorder before the policy. A policy that lives has no journal: what it
-// does depends on more than its inputs.
+// record puts a recorder before the policy. A policy that does something on its own has no journal, as its decisions
+// depend on more than its inputs.
 func (m *Master) record(policy allocator.Allocator) (allocator.Allocator, *recorder) {
 	if _, lives := policy.(living); lives || m.config.AllocatorJournal == "" {
 		return policy, nil
@@ -82,13 +82,13 @@ func (r *recorder) proposed(allocation allocator.Allocation) {
 	}
 }
 
-// anew begins with all that is known.
+// anew begins the journal with all that is known.
 func (r *recorder) anew() {
 	r.gap = false
 	r.batch = r.encoder.Head(r.batch[:0], r.mirror, false)
 }
 
-// write is the disk's side; it returns when the queue is closed and written.
+// write is the goroutine that writes to the disk. It returns when the queue is closed and all of it is written.
 func (r *recorder) write() {
 	err := r.writeAll()
 	if err != nil {

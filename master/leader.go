@@ -154,7 +154,7 @@ func (l *leader) run(ctx context.Context) {
 	}
 }
 
-// introduce lets the registry say where this master is.
+// introduce has the registry say where this master is reached.
 func (l *leader) introduce() {
 	self := l.master.self()
 	if l.lead.State.Masters[l.master.config.ID] != self {
@@ -180,7 +180,7 @@ func (l *leader) awake() {
 	l.away(now.Sub(from))
 }
 
-// busy notices when one round took so long that what came meanwhile has waited.
+// busy notices when one round took so long that what came meanwhile had to wait.
 func (l *leader) busy() {
 	now := time.Now()
 	took := now.Sub(l.seen)
@@ -234,8 +234,7 @@ func (l *leader) drainReads() {
 	}
 }
 
-// take registers a new stream before its first event, and forgets a closed one after
-// its last.
+// take registers a new stream before the core hears its first event, and forgets a closed one after the last.
 func (l *leader) take(arrived arrival) {
 	switch what := arrived.what.(type) {
 	case core.SchedulerOpened:
@@ -244,7 +243,7 @@ func (l *leader) take(arrived arrival) {
 		l.peers.agents[what.Conn] = arrived.agent
 	case core.Requested:
 		l.peers.requests[what.ID] = arrived.reply
-	default: // it opens nothing
+	default: // other events open no stream
 	}
 	words := l.core.WordsInVain()
 	l.refused = 0
@@ -262,7 +261,7 @@ func (l *leader) take(arrived arrival) {
 		if stream := l.peers.agents[what.Conn]; stream != nil {
 			stream.by.Charge(intake.CallsExpense, intake.RefusalPrice(int(l.core.WordsInVain()-words), len(what.Calls), arrived.bytes))
 		}
-	default: // it closes nothing
+	default: // other events close no stream
 	}
 	if arrived.taken != nil {
 		arrived.taken()
@@ -307,7 +306,7 @@ func (l *leader) perform(effects []core.Effect) {
 			l.backlog = append(l.backlog, effect.Command)
 		case core.Reply:
 			if reply := l.peers.requests[effect.ID]; reply != nil {
-				reply <- effect // has room for this one
+				reply <- effect // the channel has room for one reply
 				delete(l.peers.requests, effect.ID)
 			}
 		case core.Served:
@@ -318,11 +317,11 @@ func (l *leader) perform(effects []core.Effect) {
 	}
 }
 
-// tookTooLittle is why the core hears that a stream is closed whose queue ran over.
+// tookTooLittle is the reason that the core is given when a stream is closed because its queue was full.
 const tookTooLittle = "it took its events too slowly"
 
-// giveUp tells the core whose queues ran over, before anything else that waits: their
-// readers see the end of their streams too, and do not know why.
+// giveUp tells the core which streams are closed because their queues were full, before anything else that waits: their
+// readers see the end of the streams as well, but do not know why.
 func (l *leader) giveUp() {
 	for len(l.peers.slow) > 0 {
 		closed := l.peers.slow[0]
@@ -331,8 +330,7 @@ func (l *leader) giveUp() {
 	}
 }
 
-// allocate lets the core offer what is free, also what it gets back from those whose
-// queues ran over.
+// allocate lets the core offer what is free, also what comes back by closing streams whose queues are full.
 func (l *leader) allocate() {
 	for {
 		l.perform(l.core.Allocate(time.Now()))
@@ -424,7 +422,7 @@ func (l *leader) broken() {
 	l.lead.End(fmt.Sprintf("the core is broken: %v", evidence))
 }
 
-// stopServing sends whoever comes to the next leader, and ends what waits for this one.
+// stopServing sends new callers to the next leader, and ends what waits for this one.
 func (l *leader) stopServing() {
 	l.master.leading.CompareAndSwap(l, nil)
 	l.shut.Do(func() { close(l.over) })
@@ -521,7 +519,7 @@ func (l *leader) replied(ctx context.Context, reply <-chan core.Reply) (core.Rep
 	}
 }
 
-// noReply is what is known of a request that was sent and not answered: nothing.
+// noReply is the error of a request that was sent and never answered: nobody knows what became of it.
 func (l *leader) noReply(ctx context.Context, op string) error {
 	if ctx.Err() != nil {
 		return api.E(op, api.Unknown, "", errors.New("given up before the outcome was known"))

@@ -74,14 +74,13 @@ func (m *Master) leadOnce(ctx context.Context, lead *raftlog.Leadership, policy 
 	m.log.WithLevel(level).Stringer("term", l.lead.Term).Str("why", lead.Why()).Msg("leadership is over")
 }
 
-// policyRun is the policy of a leadership, if it does something on its own.
+// policyRun runs the policy of a leadership, if that does something on its own.
 type policyRun struct {
-	living living        // nil: it does not
-	nudges chan struct{} // it has something to allocate
+	living living        // nil: the policy does nothing on its own
+	nudges chan struct{} // it has something to propose
 }
 
-// living is an allocator that does something on its own, as one in another process
-// does: it runs while this master leads.
+// living is a policy that does something on its own, as one in another process does: it runs while this master leads.
 type living interface {
 	allocator.Allocator
 	// Run returns when ctx ends. It calls ready when Allocate has something to do, and

@@ -18,8 +18,8 @@ import (
 	"github.com/tenderhq/tender/master/view"
 )
 
-// listMasters joins what Raft and what the registry know. It is the same on every
-// master, but for who is silent, which only the leader sees.
+// listMasters joins what Raft and the registry know of the masters. Every master lists the same, except who is silent,
+// which only the leader sees.
 func (m *Master) listMasters(r *apiv1.ListRequest) *apiv1.ListMastersResponse {
 	status, state := m.raft.Status(), m.raft.Outline()
 	views := map[api.MasterID]*apiv1.MasterView{}
@@ -67,7 +67,8 @@ func (m *Master) dial(address string) (*grpc.ClientConn, error) {
 	return transport.Connect(address, m.listeners.proof.holder.Dialer(m.config.Dial, trust.Master))
 }
 
-// askIndexes asks the other masters how far they have come. Who does not answer keeps none.
+// askIndexes asks the other masters up to which entry they have applied the log. One that does not answer has no index
+// in the list.
 func (m *Master) askIndexes(ctx context.Context, views []*apiv1.MasterView) {
 	ctx, cancel := context.WithTimeout(ctx, askIndexTimeout)
 	defer cancel()
@@ -104,7 +105,7 @@ func (m *Master) askIndex(ctx context.Context, view *apiv1.MasterView, reached u
 	}
 }
 
-// sick is what is wrong with this master itself, "" if nothing is known to be.
+// sick is what is wrong with this master itself; "" when nothing is known.
 func (m *Master) sick() string {
 	if why := m.raft.Disk(); why != "" {
 		return "its disk takes no writes, so it neither votes nor follows: " + why
@@ -157,7 +158,7 @@ func (m *Master) lookAfter(ctx context.Context) {
 // refusedFor is how long the list tells of somebody whose version was refused.
 const refusedFor = 10 * time.Minute
 
-// tellRefused says at the leader whose version it has refused of late: who was never admitted has no row of its own.
+// tellRefused adds to the leader whose version was refused lately: who was never admitted has no row of its own.
 func (m *Master) tellRefused(ctx context.Context, views []*apiv1.MasterView) {
 	var refused view.RefusedVersions
 	var now time.Time
@@ -174,7 +175,7 @@ func (m *Master) tellRefused(ctx context.Context, views []*apiv1.MasterView) {
 	}
 }
 
-// lagging is what the list says of a follower that has come so far, "" if that is far enough.
+// lagging is what the list says of a follower that has applied the log so far; "" when it is far enough.
 func lagging(applied, reached uint64) string {
 	if applied+lagMax >= reached {
 		return ""

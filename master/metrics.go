@@ -62,7 +62,7 @@ func (m *metrics) committed(commands int, took time.Duration) {
 	m.batch.Observe(float64(commands))
 }
 
-// returned notes that offers are on their way whose resources were free since then.
+// returned notes, for the offers that are sent now, since when their resources were free.
 func (m *metrics) returned(since []time.Time) {
 	now := time.Now()
 	for _, at := range since {
@@ -125,7 +125,7 @@ func oneIf(yes bool) float64 {
 	return 0
 }
 
-// Describe names nothing: what there is depends on who leads.
+// Describe names no metrics in advance, as it depends on who leads which there are.
 func (c collector) Describe(chan<- *prometheus.Desc) {}
 
 // scrapeTimeout bounds the wait for the leader's loop.

@@ -70,7 +70,7 @@ func (m *Master) act(ctx context.Context, op string, action core.Action) (any, e
 	return l.request(ctx, op, action)
 }
 
-// listing is what the requests for lists say.
+// listing is what all requests for lists have in common.
 type listing interface {
 	GetLimit() int32
 	GetPageToken() string
@@ -320,7 +320,7 @@ func (s operatorService) SetRole(ctx context.Context, r *apiv1.SetRoleRequest) (
 		return nil, err
 	}
 	page, err := readPage(ctx, s.master, op, view.Query{Role: role}, view.Cluster.Roles)
-	if err != nil || len(page.Items) == 0 { // of one of which nothing is left to say
+	if err != nil || len(page.Items) == 0 { // there is nothing to say of it
 		return &apiv1.RoleView{Role: string(role), Weight: 1}, err
 	}
 	return showRole(page.Items[0]), nil
@@ -341,7 +341,7 @@ func quotaOf(op, what string, text *string) (*api.Resources, error) {
 	return &resources, nil
 }
 
-// graceMax is longer than anybody waits.
+// graceMax bounds the grace of a kill; nobody waits longer than that.
 const graceMax = 365 * 24 * time.Hour
 
 func durationOf(op, what string, d *durationpb.Duration) (time.Duration, error) {

@@ -6,7 +6,7 @@ import (
 	"github.com/tenderhq/tender/master/internal/outbox"
 )
 
-// peers are those whom a leader's loop serves: where what the core says to them goes.
+// peers are the streams and requests that a leader's loop serves: where the core's events for them go.
 type peers struct {
 	schedulers map[core.Conn]*schedulerStream
 	agents     map[core.Conn]*agentStream
@@ -26,8 +26,8 @@ func newPeers() peers {
 	}
 }
 
-// queued remembers whose writer is to be woken, and who is to be given up: its reader
-// may have much to say yet before it notices.
+// queued remembers whose writer is to be woken, and whose stream is to be closed as its queue is full: its reader may
+// take long to notice that.
 func (p *peers) queued(stream flusher, how outbox.Putting, closed core.Happening) {
 	switch how {
 	case outbox.PutFirst:

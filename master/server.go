@@ -74,8 +74,7 @@ func (m *Master) keepaliveTime() time.Duration {
 	return max(10*time.Second, 2*m.config.Core.SessionTimeout)
 }
 
-// unary makes a status of every error, and an error of a panic: no request stops a
-// master.
+// unary makes a gRPC status of every error, and an error of every panic: no request ends a master.
 func (m *Master) unary(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (answer any, err error) {
 	defer func() {
 		if evidence := recover(); evidence != nil {

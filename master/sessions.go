@@ -75,9 +75,9 @@ func (s schedulerService) Session(stream grpc.BidiStreamingServer[apiv1.Schedule
 	}))
 }
 
-// leadAgent is this master's leadership. While it has none it keeps the agent for a while:
-// a thousand that come again every moment would be in the way of an election. As soon
-// as another one leads, agents are sent there one after the other.
+// leadAgent is the leadership of this master. While there is none an agent waits here for a while, since a thousand
+// that come again every moment would disturb an election. As soon as another master leads, agents are sent there one
+// after the other.
 func (m *Master) leadAgent(ctx context.Context) (*leader, error) {
 	const op = "agent.session"
 	ctx, cancel := context.WithTimeout(ctx, intake.HeldMax)
@@ -97,7 +97,7 @@ func (m *Master) leadAgent(ctx context.Context) (*leader, error) {
 			if _, address := m.Leader(); address != "" && m.leading.Load() == nil {
 				return nil, m.notLeader(op)
 			}
-			continue // there is news
+			continue // something has changed: look again
 		}
 		select {
 		case <-news:
@@ -140,8 +140,8 @@ func (l *leader) serving() outbox.Serving {
 	return outbox.Serving{Beside: l.beside, Over: l.over, Ended: l.master.notLeader}
 }
 
-// cutOff is why the core shall hear that a stream is over whose queue ended for that reason, when its peer was given up
-// for what it did not take; empty: for no reason of ours.
+// cutOff is the reason that the core is given when a stream ends because its peer took too little; empty when it ends
+// for another reason.
 func cutOff(why error) string {
 	if api.Is(why, api.Limit) {
 		return tookTooLittle
@@ -149,14 +149,14 @@ func cutOff(why error) string {
 	return ""
 }
 
-// beside runs what belongs to a stream beside its handler.
+// beside runs a goroutine that belongs to a stream, beside its handler.
 func (l *leader) beside(run func()) {
 	l.master.beside.Go(run)
 }
 
-// sendAll sends the batches of which packErr says that some event fitted into none. Nobody's
-// stream ends for what somebody else has made too large (R34): the core lets no such thing
-// through, and if it does, that event alone is missing.
+// sendAll sends the batches. packErr says that some event fitted into no message; that event alone is missing then, for
+// nobody's stream ends because somebody else has made something too large. The core lets no such event through.
+// (Protocol rule R34.)
 func (l *leader) sendAll(slow *outbox.Patience, batches int, send func(i int) error, packErr error) error {
 	if packErr != nil {
 		l.log.Warn().Err(packErr).Msg("an event fits no message and is dropped")
@@ -308,7 +308,7 @@ func tooManySessions(op string) *api.Error {
 // eventWeight is what the message of one event takes in memory, about.
 const eventWeight = 256
 
-// comeLater is what an agent hears for which there was no place in time.
+// comeLater is the error for an agent for which there was no place in time: it comes again.
 func (l *leader) comeLater() *api.Error {
 	select {
 	case <-l.over:

@@ -29,7 +29,7 @@ type storeService struct {
 	master *Master
 }
 
-// owner is whose store a call is about, if its session is current (R5).
+// owner is the framework whose store a call is about, if the call's session is the current one. (Protocol rule R5.)
 func owner(ctx context.Context, state *registry.State, op string, session *apiv1.StoreSession) (registry.Framework, error) {
 	id := api.FrameworkID(session.GetFrameworkId())
 	framework, known := state.Frameworks[id]
@@ -198,7 +198,7 @@ func (s storeService) watch(l *leader, slow *outbox.Patience, r *apiv1.StoreWatc
 	sent := map[string]uint64{}
 	version, marked := uint64(0), !r.GetMarkComplete()
 	for first := true; ; first = false {
-		news := l.stores.wait(id) // before we look
+		news := l.stores.wait(id) // before looking, so that nothing is missed
 		changed, next, err := s.changes(ctx, l, r, sent, version, first)
 		if err != nil {
 			return err
@@ -313,8 +313,8 @@ const (
 	storeWriteBytesMin = 32 << 10
 )
 
-// writeStore is request for a write of so many bytes. It counts as under way until the
-// quorum has answered, also when its caller has given up.
+// writeStore is request, for a write of so many bytes. These count as under way until the quorum has answered, also
+// when the caller does not wait any more.
 func (l *leader) writeStore(ctx context.Context, op string, action core.StoreWrite, bytes int) (any, error) {
 	weight := min(max(bytes, storeWriteBytesMin), storeWriteBytesMax)
 	if !l.writes.Take(ctx, l.over, intake.SenderOf(ctx), weight) {

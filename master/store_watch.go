@@ -61,7 +61,7 @@ func (n *storeNews) wait(id api.FrameworkID) <-chan struct{} {
 	return n.watched[id].news
 }
 
-// tell is called when the core knows of the commit.
+// tell wakes the watchers of the store that a commit concerns, once the core knows of it.
 func (n *storeNews) tell(commit raftlog.Commit) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

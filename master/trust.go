@@ -155,7 +155,7 @@ func onlyMembers(ctx context.Context, call *tap.Info) (context.Context, error) {
 	return nil, status.Error(codes.Unauthenticated, "who has only a token may ask for a certificate and nothing else")
 }
 
-// known serves requests of HTTP that come under a name of this master, and tells handlers who asks.
+// known serves HTTP requests that name this master as their host, and tells the handlers who asks.
 func (m *Master) known(handler http.Handler) http.Handler {
 	told := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		handler.ServeHTTP(w, r.WithContext(trust.FromConn(r.Context())))
@@ -163,7 +163,7 @@ func (m *Master) known(handler http.Handler) http.Handler {
 	return trust.KnownHosts(told, m.config.Advertise, hostOf(m.config.GRPC), hostOf(m.config.HTTP))
 }
 
-// access is how the guard knows who calls: by their certificates, unless it was told another way.
+// access is how the guard learns who calls: by certificates, unless the config says otherwise.
 func (m *Master) access() Access {
 	access := m.config.Access
 	if m.listeners.proof.holder != nil && access.Identify == nil {
