@@ -162,7 +162,12 @@ func (w *world) verbOfAgents(verb string, args transcript.Line) bool {
 	case "unable": // to start anything, for the reason that follows; without one it can again
 		a.unable = strings.ReplaceAll(args.Word(1), "_", " ")
 		w.agentSays(a, protocol.AgentHeartbeat{Usage: a.sample(w.now), Unable: a.unable})
-	case "forget": // the agent loses a task
+	case "forget": // the agent loses a task, or all statuses of it
+		if args.Word(2) == "statuses" {
+			t := a.tasks[w.ref(args.Word(1))]
+			t.Status.Number, t.Status.State, t.Ended = 0, api.TaskStaging, false
+			break
+		}
 		delete(a.tasks, w.ref(args.Word(1)))
 	case "status":
 		w.statusLine(args)

@@ -50,8 +50,8 @@ func (c *Core) updateReturned(call CallUpdate, result Called) {
 	t := c.tasks.find(call.task)
 	switch {
 	case t == nil: // forgotten meanwhile
-	case result.Outcome == Skipped:
-		c.tasks.waiting = append(c.tasks.waiting, t.taskRef)
+	case result.Outcome == Skipped: // the next session may have begun already
+		c.resume(t)
 	case result.Outcome == Later && t.delivery == deliveryEarly:
 		c.handled(t)
 	case result.Outcome == Later && !c.tasks.isStray(t):
