@@ -113,11 +113,11 @@ bench-micro: .tools/buf ## Go's benchmarks: BENCH=regexp COUNT=6; kept in bench.
 
 sim: ## The cores joined for a minute, then whole clusters in virtual time; SEED=… or CLUSTER=… replays one of either
 ifneq ($(SEED),)
-	go test -count=1 -v -run TestSeeds ./internal/testing/sim -args -seed $(SEED)
+	go test -count=1 -v -run TestSeeds ./framework/frameworktest/internal/sim -args -seed $(SEED)
 else ifneq ($(CLUSTER),)
 	TENDER_TEST_LONG=1 go test -count=1 -timeout 2h -v -run TestChaos ./framework/frameworktest -args -seed '$(CLUSTER)'
 else
-	go test -count=1 -v -run TestSeeds ./internal/testing/sim -args -for 1m -from $(or $(FROM),1)
+	go test -count=1 -v -run TestSeeds ./framework/frameworktest/internal/sim -args -for 1m -from $(or $(FROM),1)
 	TENDER_TEST_LONG=1 go test -count=1 -timeout 2h -run TestChaos ./framework/frameworktest
 endif
 

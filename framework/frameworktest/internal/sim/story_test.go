@@ -1,14 +1,13 @@
 package sim
 
 import (
-	"maps"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	agentcore "github.com/tenderhq/tender/agent/core"
 	"github.com/tenderhq/tender/api"
+	sdk "github.com/tenderhq/tender/framework/internal/core"
 	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/master/core"
 )
@@ -53,7 +52,7 @@ func (x *tale) framework(name string, tasks int) *scheduler {
 	x.t.Helper()
 	s := x.addScheduler(name, newWork(x.World, name, tasks))
 	s.start()
-	x.await(name+" to be subscribed", func() bool { return s.phase == phaseActive })
+	x.await(name+" to be subscribed", func() bool { return s.phase == active })
 	return s
 }
 
@@ -211,7 +210,7 @@ func TestEndOwedAsAgentGoes(t *testing.T) {
 	m.mark(core.MarkAgent{Set: api.MarkGone, Force: true})
 	x.quorum.start() // both in one entry of the log
 	x.settles(time.Minute)
-	if f.phase != phaseActive {
+	if f.phase != active {
 		t.Fatal("the scheduler is not back")
 	}
 }
@@ -243,24 +242,31 @@ func TestKilledWhileItsAcceptWaits(t *testing.T) {
 	x.machine("h1")
 	f := x.framework("f1", 0)
 	x.await("an offer", func() bool { return len(f.offers) > 0 })
-	offer := f.offers[slices.Sorted(maps.Keys(f.offers))[0]]
+	offer := f.firstOffer()
 	x.quorum.stop()
 	x.launchReserving(f, offer)
-	f.killTask("f1-1")
-	f.send(protocol.Reconcile{Tasks: f.unsettled()})
+	f.step(sdk.KillAsked{Task: "f1-1"})
+	f.ask("f1-1")
 	x.pass(3 * time.Second)
-	if e := f.book["f1-1"]; e == nil || e.over {
+	if f.work.tasks["f1-1"] == nil {
 		t.Error("its scheduler was told an end of it while its accept waits")
 	}
 	x.quorum.start()
 	x.await("the task to be killed", func() bool { return x.truth.order != nil && x.truth.launches["f1-1#1"].end.State == api.TaskKilled })
 }
 
+// launched notes a task that the test launches itself. Nothing is tried again.
+func (x *tale) launched(f *scheduler, task api.Task) {
+	label := task.Labels[labelOfTry]
+	x.truth.launched(f, task, label)
+	f.work.tasks[task.ID] = &job{id: task.ID, label: label, framework: f.info.ID}
+	f.work.resting = true
+}
+
 // launchReserving answers an offer with a reservation and a task.
 func (x *tale) launchReserving(f *scheduler, offer api.Offer) {
 	task := api.Task{ID: "f1-1", Resources: jobShape, Command: &api.Command{Shell: "work"}, Labels: map[string]string{labelOfTry: "f1-1#1"}}
-	x.truth.launched(f, task, "f1-1#1")
-	f.work.tasks[task.ID] = &job{id: task.ID, label: "f1-1#1", framework: f.info.ID}
+	x.launched(f, task)
 	f.accept(offer, []api.Operation{{Kind: api.OpReserve, Resources: api.Scalars(0.2, 0)}, {Kind: api.OpLaunch, Tasks: []api.Task{task}}}, api.Filter{})
 }
 
@@ -271,12 +277,12 @@ func TestRefusedStarter(t *testing.T) {
 	m := x.machine("h1")
 	f := x.framework("f1", 0)
 	x.await("an offer", func() bool { return len(f.offers) > 0 })
-	offer := f.offers[slices.Sorted(maps.Keys(f.offers))[0]]
+	offer := f.firstOffer()
 	executor := &api.Executor{ID: "own", Command: api.Command{Shell: "serve"}}
 	var tasks []api.Task
 	for _, id := range []api.TaskID{"f1-1", "f1-2"} {
 		task := api.Task{ID: id, Resources: jobShape, Executor: executor, Labels: map[string]string{labelOfTry: string(id)}}
-		x.truth.launched(f, task, string(id))
+		x.launched(f, task)
 		tasks = append(tasks, task)
 	}
 	m.daemon.full = "f1-1"
@@ -285,7 +291,7 @@ func TestRefusedStarter(t *testing.T) {
 	for _, p := range m.living() {
 		p.finishAll()
 	}
-	x.await("its end to be told", func() bool { return len(f.book) == 0 })
+	x.await("its end to be told", func() bool { return len(f.work.tasks) == 0 })
 	x.pass(time.Second)
 	f.tearDown()
 	f.work.torn = true
@@ -301,9 +307,9 @@ func TestExecutorStartedAgain(t *testing.T) {
 	executor := &api.Executor{ID: "own", Command: api.Command{Shell: "serve"}}
 	launch := func(id api.TaskID) {
 		x.await("an offer", func() bool { return len(f.offers) > 0 })
-		offer := f.offers[slices.Sorted(maps.Keys(f.offers))[0]]
+		offer := f.firstOffer()
 		task := api.Task{ID: id, Resources: jobShape, Executor: executor, Labels: map[string]string{labelOfTry: string(id)}}
-		x.truth.launched(f, task, string(id))
+		x.launched(f, task)
 		f.accept(offer, []api.Operation{{Kind: api.OpLaunch, Tasks: []api.Task{task}}}, api.Filter{Refuse: -1})
 	}
 	launch("f1-1")
@@ -317,7 +323,7 @@ func TestExecutorStartedAgain(t *testing.T) {
 	for _, p := range m.living() {
 		p.finishAll()
 	}
-	x.await("its end to be told", func() bool { return len(f.book) == 0 })
+	x.await("its end to be told", func() bool { return len(f.work.tasks) == 0 })
 	f.tearDown()
 	f.work.torn = true
 	x.await("nothing to be left", func() bool { return x.truth.empty() == "" })
@@ -332,13 +338,11 @@ func TestEndedBeforeTheSnapshot(t *testing.T) {
 	f := x.framework("f1", 0)
 	x.quorum.save()
 	x.await("an offer", func() bool { return len(f.offers) > 0 })
-	offer := f.offers[slices.Sorted(maps.Keys(f.offers))[0]]
+	offer := f.firstOffer()
 	f.isolated = true
 	f.line.stream.down.mute = true // the accept arrives, and no word comes back
 	task := api.Task{ID: "f1-1", Resources: jobShape, Command: &api.Command{Shell: "work"}, Labels: map[string]string{labelOfTry: "f1-1#1"}}
-	x.truth.launched(f, task, "f1-1#1")
-	f.work.tasks[task.ID] = &job{id: task.ID, label: "f1-1#1", framework: f.info.ID}
-	f.work.resting = true
+	x.launched(f, task)
 	f.accept(offer, []api.Operation{{Kind: api.OpLaunch, Tasks: []api.Task{task}}}, api.Filter{})
 	x.await("the task to run", func() bool { return x.running(f) == 1 })
 	f.remove()
@@ -378,11 +382,9 @@ func TestFaultyExecutorHoldsNothing(t *testing.T) {
 	x.machine("h1")
 	f := x.framework("f1", 0)
 	x.await("an offer", func() bool { return len(f.offers) > 0 })
-	offer := f.offers[slices.Sorted(maps.Keys(f.offers))[0]]
+	offer := f.firstOffer()
 	task := f.work.faultyTask(api.Task{ID: "f1-1", Resources: jobShape, Labels: map[string]string{labelOfTry: "f1-1"}})
-	x.truth.launched(f, task, "f1-1")
-	f.work.tasks[task.ID] = &job{id: task.ID, label: "f1-1", framework: f.info.ID}
-	f.work.resting = true
+	x.launched(f, task)
 	f.accept(offer, []api.Operation{{Kind: api.OpLaunch, Tasks: []api.Task{task}}}, api.Filter{})
 	x.await("its end", func() bool { return x.truth.launches["f1-1"].end.State == api.TaskError })
 	x.pass(time.Second)
@@ -401,7 +403,7 @@ func TestManyQuestions(t *testing.T) {
 	x.awaitRunning(other, 5)
 	before := f.updates
 	for range 2000 {
-		f.send(protocol.Reconcile{})
+		f.step(sdk.CallAsked{Call: protocol.Reconcile{}})
 	}
 	other.work.todo++
 	x.pass(10 * time.Second)
@@ -428,11 +430,11 @@ func TestNameTakenAfterRestore(t *testing.T) {
 	first.isolate()
 	x.quorum.restore()
 	second.start()
-	x.await("the second one to be active", func() bool { return second.phase == phaseActive })
+	x.await("the second one to be active", func() bool { return second.phase == active })
 	first.rejoin()
-	x.await("the first one to wait", func() bool { return first.phase == phaseStanding })
+	x.await("the first one to wait", func() bool { return first.phase == standing })
 	x.pass(time.Minute)
-	if second.phase != phaseActive || first.phase != phaseStanding {
+	if second.phase != active || first.phase != standing {
 		t.Error("they do not agree on who is active")
 	}
 }

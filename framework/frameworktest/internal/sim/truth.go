@@ -309,7 +309,7 @@ func (t *truth) settled() string {
 
 // claimed: a scheduler goes on with the framework.
 func (t *truth) claimed(id api.FrameworkID) bool {
-	return slices.ContainsFunc(t.world.schedulers, func(s *scheduler) bool { return s.phase == phaseActive && s.info.ID == id })
+	return slices.ContainsFunc(t.world.schedulers, func(s *scheduler) bool { return s.phase == active && s.info.ID == id })
 }
 
 func (t *truth) mayBeAway(id api.AgentID) bool {
@@ -363,8 +363,8 @@ func (t *truth) schedulerSettled(l *leader, s *scheduler) string {
 	if !s.up {
 		return ""
 	}
-	if s.phase != phaseActive {
-		if s.phase == phaseStanding && s.info.Standby {
+	if s.phase != active {
+		if s.phase == standing && s.info.Standby {
 			return ""
 		}
 		return fmt.Sprintf("scheduler %s has no session", s.name)

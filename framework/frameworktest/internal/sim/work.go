@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/api"
-	"github.com/tenderhq/tender/internal/protocol"
+	sdk "github.com/tenderhq/tender/framework/internal/core"
 )
 
 // labelOfTry names the launch of a task: an ID that was DROPPED may be launched again.
@@ -49,7 +49,7 @@ func newWork(w *World, name string, todo int) *work {
 // each job asks for this much.
 var jobShape = api.Scalars(0.2, 32)
 
-// subscribed says what is wanted, and asks for what this instance has not heard of.
+// subscribed says what is wanted, and asks for all tasks: another instance may have launched them.
 func (k *work) subscribed(s *scheduler) {
 	if k.torn {
 		s.tearDown()
@@ -57,17 +57,11 @@ func (k *work) subscribed(s *scheduler) {
 	}
 	k.quiet = time.Time{}
 	k.sayDemand(s)
-	var unknown []api.TaskID
-	for _, id := range slices.Sorted(maps.Keys(k.tasks)) {
-		if s.book[id] == nil {
-			unknown = append(unknown, id)
-		}
-	}
-	s.ask(unknown)
+	s.ask(slices.Sorted(maps.Keys(k.tasks))...)
 }
 
 func (k *work) sayDemand(s *scheduler) {
-	if !k.stated || s.phase != phaseActive {
+	if !k.stated || s.phase != active {
 		return
 	}
 	demand := api.Demand{Role: s.info.Roles[0]}
@@ -77,7 +71,7 @@ func (k *work) sayDemand(s *scheduler) {
 	} else if k.quiet.IsZero() {
 		k.quiet = k.world.now
 	}
-	s.send(protocol.SetDemand{Demand: demand})
+	s.demand(demand)
 }
 
 // offered thinks about offers for a while.
@@ -139,7 +133,7 @@ func (k *work) answer(s *scheduler, offer api.Offer) {
 func (k *work) task(s *scheduler) api.Task {
 	k.tries++
 	id := api.TaskID(fmt.Sprintf("%s-%d", k.name, k.count+1))
-	if len(k.again) > 0 && k.world.random.IntN(2) == 0 && k.tasks[k.again[0]] == nil && s.book[k.again[0]] == nil {
+	if len(k.again) > 0 && k.world.random.IntN(2) == 0 && k.tasks[k.again[0]] == nil {
 		id = k.again[0]
 		k.again = k.again[1:]
 	} else {
@@ -245,19 +239,15 @@ func (k *work) removed(s *scheduler) {
 		}
 	}
 	s.info.ID = ""
-	if k.torn {
-		s.up = false
-		s.life++
-		return
+	if !k.torn {
+		s.start()
 	}
-	s.kill()
-	s.start()
 }
 
 // kill asks for the end of one of the tasks.
 func (k *work) kill(s *scheduler) {
 	ids := slices.Sorted(maps.Keys(k.tasks))
 	if len(ids) > 0 {
-		s.killTask(ids[k.world.random.IntN(len(ids))])
+		s.step(sdk.KillAsked{Task: ids[k.world.random.IntN(len(ids))]})
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/api"
+	sdk "github.com/tenderhq/tender/framework/internal/core"
 	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/master/core"
 	"github.com/tenderhq/tender/master/view"
@@ -109,9 +110,9 @@ func (s *scheduler) killByOperator() {
 func (s *scheduler) shutDownExecutor() {
 	m := s.world.machines[s.world.random.IntN(len(s.world.machines))]
 	for _, p := range m.living() {
-		if p.run.Executor.Framework == s.info.ID && s.phase == phaseActive && m.daemon != nil {
+		if p.run.Executor.Framework == s.info.ID && s.phase == active && m.daemon != nil {
 			p.unwanted = true
-			s.send(protocol.ShutdownExecutor{Agent: m.daemon.core.Identity().Agent, Executor: p.run.Executor.Executor})
+			s.step(sdk.CallAsked{Call: protocol.ShutdownExecutor{Agent: m.daemon.core.Identity().Agent, Executor: p.run.Executor.Executor}})
 			return
 		}
 	}
@@ -159,8 +160,4 @@ func (s *scheduler) limit(limit api.Resources) {
 	s.world.ask(core.SetRole{Role: s.info.Roles[0], Limit: &limit})
 }
 
-func (s *scheduler) tearDown() {
-	if s.phase == phaseActive {
-		s.send(protocol.Teardown{})
-	}
-}
+func (s *scheduler) tearDown() { s.step(sdk.TeardownAsked{}) }

@@ -1,0 +1,368 @@
+package sim
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/tenderhq/tender/api"
+	sdk "github.com/tenderhq/tender/framework/internal/core"
+	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/internal/wire"
+)
+
+// scheduler is a framework's scheduler: the SDK's core with a shell that has no goroutines. What it wants is its work's.
+type scheduler struct {
+	world    *World
+	name     string
+	info     api.Framework
+	work     *work
+	up       bool // its process runs
+	isolated bool
+	life     int // counts starts and ends, so that what was planned in another life is not done
+	updates  int // that were heard
+
+	// What ends with the process.
+	core      *sdk.Core
+	armed     time.Time // the core will be woken then
+	callbacks []callback
+	calling   bool   // one of them is under way
+	asked     uint64 // the number of the call of Offers that began last
+	offers    map[api.OfferID]api.Offer
+	sessions  uint64 // so far
+	phase     phase
+
+	// What lives as long as one stream.
+	line *schedulerLine
+	out  []protocol.NumberedCall
+}
+
+// phase is how far a session has come, as the scheduler and its leader see it.
+type phase uint8
+
+const (
+	away     phase = iota
+	standing       // by: another instance is active
+	active
+)
+
+// callback is a call of the work that waits for its turn.
+type callback struct {
+	call    sdk.Callback
+	session uint64 // in which it was handed out
+}
+
+// reconcileEvery is shorter than the SDK's, as are all stories.
+const reconcileEvery = time.Minute
+
+// addScheduler makes a scheduler whose process is not yet started.
+func (w *World) addScheduler(name string, work *work) *scheduler {
+	s := &scheduler{world: w, name: name, work: work}
+	s.info = api.Framework{Name: name, Roles: []api.Role{api.Role("role-" + name)}, FailoverTimeout: time.Hour}
+	w.schedulers = append(w.schedulers, s)
+	return s
+}
+
+// start starts the process, which remembers nothing but its framework's ID and its work.
+func (s *scheduler) start() {
+	if s.up {
+		return
+	}
+	s.end()
+	s.up = true
+	s.world.say(s.name, "scheduler starts")
+	s.core = sdk.New(sdk.Config{
+		Framework: s.info, Masters: []string{"masters"}, Version: "v1", ReconcileInterval: reconcileEvery,
+		Interests: sdk.InSubscribed | sdk.InRescinded,
+	})
+	s.step(sdk.Started{Instance: api.Nonce(fmt.Sprintf("%s-instance-%d", s.name, s.life))})
+}
+
+// kill ends the process at once.
+func (s *scheduler) kill() {
+	if !s.up {
+		return
+	}
+	s.world.say(s.name, "scheduler is killed")
+	if s.line != nil {
+		s.line.stream.tear()
+	}
+	s.end()
+}
+
+// end forgets all that ends with the process.
+func (s *scheduler) end() {
+	s.up, s.armed, s.line, s.out = false, time.Time{}, nil, nil
+	s.callbacks, s.calling, s.asked, s.offers = nil, false, 0, map[api.OfferID]api.Offer{}
+	s.phase = away
+	s.life++
+}
+
+func (s *scheduler) isolate() {
+	s.isolated = true
+	s.world.say(s.name, "is isolated")
+	if s.line != nil {
+		s.line.stream.silence()
+	}
+}
+
+func (s *scheduler) rejoin() { s.isolated = false }
+
+// later does something unless the process has ended meanwhile.
+func (s *scheduler) later(pause time.Duration, do func()) {
+	life := s.life
+	s.world.in(pause, func() {
+		if s.up && s.life == life {
+			do()
+		}
+	})
+}
+
+// step tells the core what has happened, and does what it decides.
+func (s *scheduler) step(what sdk.Happening) {
+	if !s.up {
+		return
+	}
+	effects := s.core.Step(sdk.Event{At: s.world.now, Chance: s.world.random.Uint64(), What: what})
+	for _, effect := range slices.Clone(effects) { // what follows may step again
+		s.perform(effect)
+	}
+	s.arm()
+}
+
+func (s *scheduler) arm() {
+	wake := s.core.Wake()
+	if wake.IsZero() || wake.Equal(s.armed) {
+		return
+	}
+	s.armed = wake
+	s.later(wake.Sub(s.world.now), func() {
+		if s.armed.Equal(wake) {
+			s.armed = time.Time{}
+			s.step(sdk.Woken{})
+		}
+	})
+}
+
+func (s *scheduler) perform(effect sdk.Effect) {
+	switch e := effect.(type) {
+	case sdk.Dial:
+		s.later(s.world.between(10*time.Millisecond, 400*time.Millisecond), s.dial)
+	case sdk.CloseLink:
+		s.hangUp()
+	case sdk.Send:
+		s.send(e.Number, e.Call)
+	case sdk.Acknowledge:
+		s.send(e.Number, protocol.Acknowledge{Items: []protocol.Acknowledgement{e.Item}})
+	case sdk.SessionBegan:
+		s.info.ID, s.phase = e.Framework, active
+		s.sessions++
+	case sdk.SessionEnded:
+		s.phase, s.offers = away, map[api.OfferID]api.Offer{}
+	case sdk.Callback:
+		s.callbacks = append(s.callbacks, callback{e, s.sessions})
+		s.callNext()
+	case sdk.Ended:
+		s.ended(e.Err)
+	case sdk.Log:
+		s.say(e)
+	case sdk.FrameworkChanged, sdk.UpdateEnded, sdk.WantedTold: // nobody asks for these
+	case sdk.Count: // nobody counts
+	}
+}
+
+func (s *scheduler) say(e sdk.Log) {
+	if s.world.story == nil {
+		return
+	}
+	text := e.Message
+	for _, f := range e.Fields {
+		text += fmt.Sprintf(" %s=%q", f.Name, fmt.Sprint(f.Value))
+	}
+	s.world.say(s.name, "%s", text)
+}
+
+// ended follows the end of Run. One that others ended begins anew, as a supervisor would have it.
+func (s *scheduler) ended(err error) {
+	s.hangUp()
+	s.end()
+	switch {
+	case err == nil, api.Is(err, api.Removed):
+		s.work.removed(s)
+	case api.Is(err, api.Fenced):
+	default:
+		s.world.in(time.Second, s.start)
+	}
+}
+
+// dial answers the core's wish for a stream.
+func (s *scheduler) dial() {
+	q := s.world.quorum
+	to := q.leader
+	if q.former != nil && (to == nil || s.world.chance(4)) {
+		to = q.former
+	}
+	if to == nil || s.isolated {
+		s.step(sdk.Dialed{Err: errOver})
+		return
+	}
+	line := &schedulerLine{stream: newStream(s.world), leader: to, scheduler: s}
+	line.stream.atServer = line.closedAtLeader
+	line.stream.atClient = func(err *api.Error) {
+		if s.line == line && s.up {
+			s.line, s.out = nil, nil
+			s.step(sdk.LinkEnded{Err: err})
+		}
+	}
+	s.line = line
+	s.step(sdk.Dialed{})
+}
+
+// hangUp ends the stream from this side, if there is one.
+func (s *scheduler) hangUp() {
+	if line := s.line; line != nil {
+		s.line = nil
+		s.flushTo(line)
+		line.stream.closeByClient(errOver)
+	}
+	s.out = nil
+}
+
+// send queues a call; it leaves when this moment is over.
+func (s *scheduler) send(number uint64, call protocol.SchedulerCall) {
+	if len(s.out) == 0 {
+		s.world.in(0, func() {
+			if s.line != nil {
+				s.flushTo(s.line)
+			}
+		})
+	}
+	s.out = append(s.out, protocol.NumberedCall{Number: number, Call: call})
+}
+
+func (s *scheduler) flushTo(line *schedulerLine) {
+	if len(s.out) == 0 {
+		return
+	}
+	messages, err := wire.SchedulerCallBatches(s.out)
+	s.out = nil
+	if err != nil {
+		s.world.breaks("a call of a scheduler fits no message: %v", err)
+	}
+	for _, message := range messages {
+		line.stream.send(&line.stream.up, func() {
+			heard, err := wire.SchedulerCallsFromProto(message)
+			if err != nil {
+				s.world.breaks("the leader can't read what a scheduler wrote: %v", err)
+				return
+			}
+			line.hear(heard)
+		})
+	}
+}
+
+// hear takes a message of the master.
+func (s *scheduler) hear(line *schedulerLine, term api.Term, events []protocol.SchedulerEvent) {
+	if s.line != line || !s.up {
+		return
+	}
+	for _, event := range events {
+		if s.world.story != nil {
+			s.world.say(s.name, "hears %s", describe(event))
+		}
+		switch event.(type) {
+		case protocol.Waiting:
+			s.phase = standing
+		case protocol.Update:
+			s.updates++
+		default: // the core's alone
+		}
+	}
+	s.step(sdk.Heard{Term: term, Events: events})
+}
+
+// callNext has the work take the callback that waits for longest; it may be slow.
+func (s *scheduler) callNext() {
+	if s.calling || len(s.callbacks) == 0 {
+		return
+	}
+	s.calling = true
+	next := s.callbacks[0]
+	s.callbacks = s.callbacks[1:]
+	life := s.life
+	s.later(s.world.pause(), func() {
+		result := sdk.Called{Outcome: sdk.Skipped}
+		if next.call.Always() || s.phase == active && next.session == s.sessions {
+			result = s.call(next.call)
+		}
+		if s.life != life { // the call has ended the process
+			return
+		}
+		s.calling = false
+		s.step(result)
+		s.callNext()
+	})
+}
+
+func (s *scheduler) call(callback sdk.Callback) (result sdk.Called) {
+	switch c := callback.(type) {
+	case sdk.CallSubscribed:
+		s.work.subscribed(s)
+	case sdk.CallOffers:
+		s.asked = c.Number
+		for _, offer := range c.Offers {
+			s.offers[offer.ID] = offer
+			result.Answers = append(result.Answers, api.Keep(offer))
+		}
+		s.work.offered(s, c.Offers)
+	case sdk.CallRescinded:
+		for _, id := range c.Offers {
+			delete(s.offers, id)
+		}
+	case sdk.CallUpdate:
+		if s.world.chance(30) {
+			result.Outcome = sdk.Failed
+			return result
+		}
+		s.work.update(s, c.Status)
+	default: // the work takes no others
+	}
+	return result
+}
+
+// accept answers an offer with operations, the last of which launches, if it is still open.
+func (s *scheduler) accept(offer api.Offer, operations []api.Operation, filter api.Filter) bool {
+	return s.answer(api.Answer{Offers: []api.OfferID{offer.ID}, Operations: operations, Filter: filter})
+}
+
+func (s *scheduler) decline(offer api.Offer, filter api.Filter) {
+	s.answer(api.Answer{Offers: []api.OfferID{offer.ID}, Filter: filter})
+}
+
+func (s *scheduler) answer(answer api.Answer) bool {
+	id := answer.Offers[0]
+	if _, open := s.offers[id]; !open {
+		return false
+	}
+	delete(s.offers, id)
+	s.step(sdk.Answered{Answers: []api.Answer{answer}})
+	return true
+}
+
+// firstOffer is one that was not answered yet.
+func (s *scheduler) firstOffer() api.Offer { return s.offers[slices.Sorted(maps.Keys(s.offers))[0]] }
+
+// demand says what is wanted from now on.
+func (s *scheduler) demand(demand api.Demand) {
+	s.step(sdk.DemandStated{Demand: demand, Behind: s.asked})
+}
+
+// ask asks for the states of tasks that the work remembers: another process may have launched them.
+func (s *scheduler) ask(tasks ...api.TaskID) {
+	if len(tasks) > 0 {
+		s.step(sdk.ReconcileAsked{Tasks: tasks})
+	}
+}
+
+func settles(state api.TaskState) bool { return state.Terminal() || state == api.TaskUnknown }
