@@ -24,6 +24,7 @@ func TestWrongInputIsToldInOneSentence(t *testing.T) {
 		{args: "gte agents", want: []string{`command "gte"`, `"get"`}},
 		{args: "bananas", want: []string{`command "bananas"`, "describe, "}},
 		{args: "help gte", want: []string{`command "gte"`, `"get"`}},
+		{args: "jobs status web", want: []string{"'tender job status web'"}},
 		{args: "get", want: []string{"needs KIND", "tender get KIND [ID]"}},
 		{args: "get agnets", want: []string{`kind "agnets"`, `"agents"`}},
 		{args: "get agents a b", want: []string{`"b" is one word too many`}},

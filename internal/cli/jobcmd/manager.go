@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -31,7 +32,7 @@ func (e Env) ManagerCommand() *cobra.Command {
 			"The masters forward the calls of people to the active one, so it must be within their reach: --advertise says under\n" +
 			"which host. Every flag is also a variable of the environment (--port: TENDER_PORT).\n\n" +
 			"In a cluster with certificates it joins by the token of a framework, TENDER_TOKEN; then masters alone reach its port.",
-		Args: e.Between(0),
+		Args: e.noWords,
 	}
 	flags := command.Flags()
 	flags.SortFlags = false
@@ -64,4 +65,12 @@ func (e Env) ManagerCommand() *cobra.Command {
 			Calendar: calendar.Next})
 	}
 	return command
+}
+
+// noWords refuses words behind 'tender jobs': whoever writes them means 'tender job'.
+func (e Env) noWords(_ *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	return e.Usage(fmt.Errorf("'tender jobs' runs a job manager and takes no words; write 'tender job %s'", strings.Join(args, " ")))
 }
