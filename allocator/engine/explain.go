@@ -111,7 +111,7 @@ func (e *explainer) whyFiltered(m *books.Member, a *books.Agent, _ api.Resources
 	}
 	text := fmt.Sprintf("%s filtered %s until %s from now, while it has no more free than %s",
 		m.Framework.Spec.ID, a.Spec.ID, span(last.Until-e.Now), last.Refused)
-	if last.Short {
+	if last.Extended {
 		text += ": it gave back an offer of it untouched"
 	}
 	return text

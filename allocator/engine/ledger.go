@@ -184,7 +184,7 @@ func (e *ledger) refuse(claim allocator.Claim, until time.Time) {
 		m.Struck = false // who says how long it is not interested makes nobody wait
 	}
 	if again := a.LastAt + e.again; e.back.agent == a && e.back.member == m && again > one.Until {
-		one.Until, one.Short = again, true
+		one.Until, one.Extended = again, true
 	}
 	if e.back = (back{}); !claim.Resources.IsZero() && one.Until > e.Now {
 		e.Filter(a, m, one)

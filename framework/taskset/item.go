@@ -62,13 +62,13 @@ type item struct {
 	streak   int // attempts in a row that ended badly
 	added    time.Time
 	live     []*attempt // launched and not ended; the oldest first
-	service  *service   // that it is of; nil: of none
+	service  *service   // the service to which it belongs; nil: none
 	place    int        // its number there
-	seat     seat       // what it was found to be, while the service changes
+	seat     seat       // what the survey has found, while the service changes
 	version  string     // what it runs, see [VersionLabel]; "": it is no service
-	trial    *trial     // it is in change
-	changed  bool       // it was: what runs another version is to go
-	unproven *Item      // what it was before a change that another has replaced
+	trial    *trial     // while it is being changed; nil: it is not
+	changed  bool       // it was changed: tasks of another version have to end
+	unproven *Item      // what it was before an unfinished change, if another change has replaced that one
 	wishes   []*wish
 	pause    *alarm // until the next attempt
 	deadline *alarm
@@ -83,32 +83,32 @@ type attempt struct {
 	agent    api.AgentID
 	status   api.Status // the last that was told, without its data
 	launched time.Time
-	running  time.Time // RUNNING was heard; zero: not yet
+	running  time.Time // when RUNNING was heard first; zero: not yet
 	good     time.Time // since when it is RUNNING and healthy; zero: it is not
 	version  string    // see [VersionLabel]
-	since    time.Time // it is RUNNING without a silence; zero: not yet
+	since    time.Time // since when it is RUNNING without having been UNREACHABLE; zero: it is not
 	waits    bool      // it is up only when its health is told: it has a check for readiness
 	fault    string    // what was wrong with it, where no status says so
 	copy     bool      // of a straggler, or of a service that is to leave its agent
 	kill     verdict.Kill
 	silence  silence
-	serves   api.ExecutorID // what runs it, if that takes resources for itself
-	host     api.AgentID    // it is counted in waiting.hosts for
+	serves   api.ExecutorID // its executor, if that takes resources for itself
+	host     api.AgentID    // the agent for which it is counted in waiting.hosts
 	deadline *alarm
 	patience *alarm
 }
 
-// silence is for how long an attempt's agent has said nothing.
+// silence is how the attempt's agent is heard.
 type silence uint8
 
 const (
 	heard  silence = iota
 	silent         // it is UNREACHABLE
-	missed         // for so long that it is replaced
+	missed         // it was UNREACHABLE for so long that it is replaced
 )
 
-// taskID names an attempt, unlike any of an item that had the ID before, in this or
-// in an earlier process.
+// taskID is the ID of an attempt's task. It differs from those of any other item of this ID, in this process or an
+// earlier one.
 func (it *item) taskID() api.TaskID {
 	return api.TaskID(fmt.Sprintf("%s.%d.%s", it.ID, it.number, it.nonce))
 }
@@ -152,7 +152,7 @@ func (s *state) add(one Item, now time.Time) *item {
 	return it
 }
 
-// ensure wants an attempt for an item that has none.
+// ensure has another attempt wait for an offer, if the item has none.
 func (s *state) ensure(it *item) {
 	if s.items[it.ID] != it || it.pause != nil || slices.ContainsFunc(it.wishes, func(w *wish) bool { return !w.copy }) {
 		return
@@ -162,7 +162,7 @@ func (s *state) ensure(it *item) {
 	}
 }
 
-// holds: the attempt does the item's work, so that no other is wanted.
+// holds says whether the attempt does the item's work, so that no other one is wanted.
 func (a *attempt) holds() bool { return a.kill != verdict.Unwanted && a.silence != missed }
 
 // want has another attempt wait for an offer.
@@ -233,7 +233,7 @@ func (s *state) giveUp(it *item, status api.Status, why string, now time.Time) {
 	s.finish(it, Outcome{Why: why, Status: status}, now)
 }
 
-// again has another attempt after a pause that fits the row of bad ends.
+// again has another attempt made, after a pause that grows with the number of attempts in a row that ended badly.
 func (s *state) again(it *item, now time.Time, free bool) {
 	it.streak++
 	pause := s.config.pauseAfter(it.streak)

@@ -82,8 +82,8 @@ var (
 
 // change is one that is kept in the store.
 type change struct {
-	check func() error         // why it can't be
-	key   string               // of the store
+	check func() error         // why it can't be made; nil if it can
+	key   string               // the key in the store
 	value func() (kept, error) // nil: the key is deleted
 	work  func(now time.Time)
 }
@@ -190,7 +190,7 @@ func (s *Set) flush(ctx context.Context) error {
 	}
 }
 
-// flushOne is how to bring the key to what holds now.
+// flushOne returns what writes under the key what holds now.
 func (s *Set) flushOne(key string) func(ctx context.Context) error {
 	nothing := func(context.Context) error { return nil }
 	if id, is := strings.CutPrefix(key, itemKeys); is {
@@ -212,7 +212,7 @@ func (s *Set) flushOne(key string) func(ctx context.Context) error {
 	}
 }
 
-// changed notes that the store is to have something else under the key.
+// changed notes that something else holds now under the key, and has to be written.
 func (s *state) changed(key string) {
 	if s.config.Keep != "" {
 		s.unsaved = append(s.unsaved, key)
@@ -282,7 +282,7 @@ func (s *Set) loadOne(key string, value []byte) (work func(now time.Time) error,
 		one.ID = id
 		return func(now time.Time) error {
 			if s.state.items[id] != nil {
-				return nil // of an earlier try
+				return nil // it was taken over by an earlier try
 			}
 			if err := s.state.check(one); err != nil {
 				return err
@@ -319,7 +319,7 @@ func (o *rollouts) loadService(name string, like, to Item, k kept, now time.Time
 	return nil
 }
 
-// takeOver has the items of a stopped change stay with the new version, if it is what runs of them.
+// takeOver lets the items of a stopped change keep the new version where that is what runs of them.
 func (o *rollouts) takeOver() {
 	for _, v := range o.services { // order: irrelevant because each is judged by itself
 		if v.roll == nil || v.roll.end != rollStopped {

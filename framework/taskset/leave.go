@@ -14,7 +14,7 @@ func (s *Set) InverseOffers(_ context.Context, offers []api.InverseOffer) {
 	s.do(func(time.Time) {
 		for _, offer := range offers {
 			all := s.state.leave(offer)
-			// Operators see the answer. To a preemption it would be the leave to kill at once.
+			// Operators see the answer. A preemption is not answered: a yes would let the masters kill at once.
 			if s.client != nil && offer.Reason != api.ReasonPreempted && len(offer.Tasks) > 0 {
 				if s.client.AnswerInverse(all, offer.ID) != nil { // Run has ended
 					s.client = nil
@@ -65,7 +65,7 @@ func (s *Set) Rescinded(_ context.Context, offers []api.OfferID, _ string) {
 	})
 }
 
-// arrived: a service runs elsewhere, so the attempt that it replaces may go.
+// arrived ends the task that a service was to leave behind, as the new one runs elsewhere.
 func (s *state) arrived(a *attempt) {
 	if !a.copy || !a.item.Service || a.item.trial != nil {
 		return

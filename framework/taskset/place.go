@@ -17,7 +17,7 @@ type pile struct {
 	shape  string // of the demand, see [role]
 	copies bool
 	wishes []*wish
-	count  int // of those that are not gone
+	count  int // how many of the wishes still wait
 }
 
 func (w *wish) size() string {
@@ -94,7 +94,7 @@ func (q *waiting) place(offers []api.Offer, known bool) []api.Answer {
 	return answers
 }
 
-// learn finds out in which places tasks of earlier processes are.
+// learn counts tasks of earlier processes in the place of their agent, which its offer tells.
 func (q *waiting) learn(bin *pack.Bin) {
 	q.homeless = slices.DeleteFunc(q.homeless, func(a *attempt) bool {
 		if a.agent != bin.Offer.Agent {
@@ -165,7 +165,7 @@ func (q *waiting) choose(g *group, bins []*pack.Bin, task api.Task) (best *pack.
 
 func (g *group) spreadAt(bin *pack.Bin) int { return int(g.spread.Rank(bin, api.Task{})) }
 
-// allowed: whatever room there is.
+// allowed says whether the task may go there at all, however much room there is.
 func (q *waiting) allowed(bin *pack.Bin, task api.Task) bool {
 	w := q.wishes[task.ID]
 	switch {
@@ -177,10 +177,11 @@ func (q *waiting) allowed(bin *pack.Bin, task api.Task) bool {
 	return q.config.Apart == "" || w.item.group.apart.AtMost(q.config.Most)(bin, task)
 }
 
-// moves: the copy is of a service that was asked to leave its agent.
+// moves says that the wish is for a copy of a service that was asked to leave its agent.
 func (w *wish) moves() bool { return w.copy && w.item.Service && w.avoid != "" }
 
-// refuses: it may not take what it has room in. What Apart forbids is not offered, as the demand says.
+// refuses says that the wish may not take every offer that has room for it. What Apart forbids is not among these: that
+// is not even offered, as the demand says it.
 func (q *waiting) refuses(w *wish) bool {
 	return w.avoid != ""
 }
@@ -193,13 +194,12 @@ func (q *waiting) placed(bin *pack.Bin, task api.Task) {
 	q.launch(w, bin, task)
 }
 
-// refuseMin keeps an offer that was on its way when the demand changed from going to
-// and fro.
+// refuseMin keeps an offer from being made again and again that was on its way when the demand changed.
 const refuseMin = 100 * time.Millisecond
 
-// filter is how long the rest of the bin need not come back. What nobody wants is not
-// offered anyway, as the demand says. Where a wish refuses what has room for it, for another
-// task of its group runs there, the filter ends when that task does.
+// filter is how long what is left of the bin need not be offered again. What nobody wants is not offered anyway, as the
+// demand says. Where a wish refuses an offer that has room for it, because a task of its group runs there, the masters
+// end the filter when that task ends.
 func (q *waiting) filter(bin *pack.Bin) api.Filter {
 	var refuse time.Duration
 	for _, r := range q.offered(bin.Offer.Role) {

@@ -67,7 +67,7 @@ func (s *state) recalled(it *item, now time.Time) bool {
 	return known.Ended
 }
 
-// remember writes what a status will make of its item, before it does.
+// remember writes the record that a status will make of its item, before the set takes the status in.
 func (s *Set) remember(ctx context.Context, id string, status api.Status) error {
 	s.mu.Lock()
 	next, news := s.state.foresee(id, status)

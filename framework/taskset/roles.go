@@ -12,7 +12,7 @@ import (
 	"github.com/tenderhq/tender/framework/locality"
 )
 
-// role is what waits for offers in one role.
+// role is all that waits for offers in one role.
 type role struct {
 	name   api.Role // "": the one of Config.Role, or the framework's only one
 	delay  *locality.Delay
@@ -34,7 +34,7 @@ func (q *waiting) roleOf(name api.Role) *role {
 	return r
 }
 
-// called is the role as the masters call it.
+// called is the role by the name that the masters have for it.
 func (q *waiting) called(r *role) api.Role {
 	if r.name == "" {
 		return q.own

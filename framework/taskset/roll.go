@@ -69,7 +69,7 @@ type roll struct {
 	bad     int // new tasks
 	end     rollEnd
 	why     string
-	back    bool // it undoes one that has stopped
+	back    bool // it takes back a change that has stopped
 }
 
 // rollEnd is how a change has ended.
@@ -89,7 +89,7 @@ type rollouts struct {
 	rolled   []Progress          // not told yet
 }
 
-// trial is an item in change.
+// trial is what is known of an item while it is being changed.
 type trial struct {
 	roll   *roll
 	before *Item // what it was, if that is known
@@ -156,7 +156,7 @@ func (o *rollouts) checkRoll(name string, like Item) error {
 
 func (o *rollouts) roll(r *roll) {
 	v := r.of
-	for i := range v.n { // what was in change by an earlier one is neither new nor proven
+	for i := range v.n { // what an earlier change has not finished is neither new nor proven
 		if it := o.state.items[v.id(i)]; it != nil && it.trial != nil {
 			before := it.trial.before
 			o.endTrial(it)
@@ -168,7 +168,7 @@ func (o *rollouts) roll(r *roll) {
 	o.beginSurvey(v)
 }
 
-// rollOn begins what may begin.
+// rollOn goes on with all changes, as far as that is possible now.
 func (o *rollouts) rollOn(now time.Time) {
 	if !o.state.known {
 		return
@@ -203,7 +203,7 @@ func (o *rollouts) rollNext(v *service, now time.Time) {
 	}
 }
 
-// runsOld: what runs of the item is another version, or where nothing does, what would.
+// runsOld says whether the item runs another version; when nothing of it runs, whether it would.
 func (it *item) runsOld(r *roll) bool {
 	runs := false
 	for _, a := range it.live {
@@ -217,7 +217,7 @@ func (it *item) runsOld(r *roll) bool {
 	return !runs && it.version != r.version
 }
 
-// takeUp goes on with an item that runs the new version already: an earlier process has begun.
+// takeUp goes on with an item of which the new version runs already: an earlier process has begun its change.
 func (o *rollouts) takeUp(it *item, r *roll, now time.Time) {
 	before := it.unproven
 	if it.version != r.version {
@@ -245,7 +245,7 @@ func (it *item) learnReadiness(r *roll) {
 	}
 }
 
-// up: a task of the item runs and is healthy.
+// up says that a task of the item runs and is healthy.
 func (it *item) up() bool {
 	return slices.ContainsFunc(it.live, func(a *attempt) bool { return a.holds() && !a.good.IsZero() })
 }
@@ -291,7 +291,7 @@ func (o *rollouts) replace(it *item, r *roll) {
 			o.state.dismiss(a)
 		}
 	}
-	if !runs { // else when that has ended
+	if !runs { // otherwise when the old one has ended
 		o.state.ensure(it)
 	}
 }
@@ -335,7 +335,7 @@ func (o *rollouts) trimOld(it *item) bool {
 	return false
 }
 
-// become makes another item of it; what waits of the old one waits no more.
+// become gives the item another task; attempts of the old one that wait are forgotten.
 func (o *rollouts) become(it *item, to Item) {
 	for len(it.wishes) > 0 {
 		o.state.waiting.unwish(it.wishes[0])
@@ -393,7 +393,7 @@ func (o *rollouts) watchLate(it *item, t *trial) {
 	})
 }
 
-// prove: the new task has run long enough, so what it replaces may go.
+// prove ends the change of an item: its new task has run long enough, so that the old one may end.
 func (o *rollouts) prove(it *item, a *attempt) {
 	o.endTrial(it)
 	a.copy = false
@@ -404,7 +404,7 @@ func (o *rollouts) prove(it *item, a *attempt) {
 	}
 }
 
-// endTrial: the item is not in change any more.
+// endTrial notes that the item is not being changed any more.
 func (o *rollouts) endTrial(it *item) {
 	if t := it.trial; t != nil {
 		o.state.alarms.stop(t.proof)

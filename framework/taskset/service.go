@@ -77,7 +77,7 @@ func (s *Set) Scale(name string, like Item, n int) error {
 	return errors.Join(s.make(scaled), err)
 }
 
-// checkScale: what is kept for good must be right.
+// checkScale refuses what is wrong before it is kept in the store.
 func (o *rollouts) checkScale(name string, like Item, n int) error {
 	if o.state.config.Keep == "" || n <= 0 {
 		return nil
@@ -105,7 +105,7 @@ func (o *rollouts) keepScaled(name string, like Item, n int) (kept, error) {
 	return keepService(&scaled)
 }
 
-// likeOf is an item of the service without its number.
+// likeOf is the item that all of the service are like, without a number.
 func likeOf(name string, like Item) Item {
 	if like.Group == "" {
 		like.Group = name

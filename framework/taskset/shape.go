@@ -91,7 +91,7 @@ func (q *waiting) starts(a *attempt) {
 	q.unsaid = q.unsaid || q.hosts[executor][a.host] == 1
 }
 
-// stops takes that back: it may end now.
+// stops takes back what starts noted: the executor may end now.
 func (q *waiting) stops(a *attempt) {
 	executor := a.serves
 	if a.host == "" {

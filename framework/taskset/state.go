@@ -2,18 +2,19 @@ package taskset
 
 import "github.com/tenderhq/tender/api"
 
-// state is what a set knows and decides: its items and their attempts, what waits for offers, how its services change. It is told what happens
-// and what time it is, under the set's lock, and leaves behind what is to be done: kills, ends and changes to tell, keys of the store to write.
+// state is what a set knows and decides: its items and their attempts, what waits for offers, how its services change.
+// It is told what happens and what time it is, under the set's lock. It leaves behind what is to be done: tasks to
+// kill, ends and changes to tell, keys of the store to write.
 type state struct {
 	config   Config
 	waiting  *waiting
 	rollouts *rollouts
 
-	known    bool // what ran before has been told
+	known    bool // the leader has told what runs of earlier processes
 	closed   bool
 	items    map[string]*item
 	attempts map[api.TaskID]*attempt
-	records  map[string]record       // of the store, for items that are not added yet
+	records  map[string]record       // records in the store of items that are not added yet
 	moves    map[api.OfferID][]*wish // services that are asked to leave, by inverse offer
 	alarms   alarms
 	numbers  Numbers

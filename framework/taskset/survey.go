@@ -7,17 +7,17 @@ import (
 	"time"
 )
 
-// survey is what is known of a service's items while it changes, so that the next one is found without looking at all
-// of them: only those are looked at of which something has changed.
+// survey is what is known of a service's items while the service changes. It finds the next one without looking at all
+// of them: only items of which something has changed are looked at.
 type survey struct {
 	stale []*item // to be looked at again
 	down  int     // items that were seen and are not up
-	// What runs the old version: those that are down go first, then those that are up. An item may stand there in vain:
-	// what counts is its seat.
+	// Items that run the old version: those that are down come first, then those that are up. An item may stand here
+	// though it should not; what counts is its seat.
 	old [2]byNumber
 }
 
-// seat is what an item was found to be.
+// seat is what the survey has found of an item.
 type seat struct {
 	stale bool // it is in survey.stale
 	old   bool // it waits for its turn
@@ -90,7 +90,7 @@ func (o *rollouts) look(v *service, now time.Time) {
 	}
 }
 
-// leave forgets what an item was found to be.
+// leave forgets what the survey has found of an item.
 func (y *survey) leave(it *item) {
 	if it.seat.seen == seenDown {
 		y.down--

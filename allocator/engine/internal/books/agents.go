@@ -5,8 +5,8 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// Agent is what the engine knows of an agent. It has what each look at it needs, close together;
-// everything else stands apart, so that a walk over all agents goes through little memory.
+// Agent is what the engine knows of an agent. What each look at it needs stands here, close together; all else stands
+// apart, so that a walk over all agents touches little memory.
 type Agent struct {
 	Number int32
 	Last   int32 // member of its last offer; -1 = none
@@ -21,7 +21,7 @@ type Agent struct {
 	Counted Amounts           // open, without what is revocable
 	offered holdings          // its open offers
 	Filters map[int32]*Filter // by member number
-	Keeps   []*Keep           // what preemption frees here is kept for somebody
+	Keeps   []*Keep           // what preemption frees here, and for whom it is kept
 	Beyond  Amounts           // used beyond what was asked for
 	Plans   []Planned         // what its open offers were sized for
 	*Details
@@ -36,9 +36,9 @@ type agentState struct {
 
 // agentMarks say why an agent is looked at.
 type agentMarks struct {
-	Dirty   bool // everybody may take more of it than before
+	Dirty   bool // any member may take more of it than before
 	Waiting bool // it stands in Dirty.Pending
-	Noted   bool // seen or owed holds something
+	Noted   bool // something is noted in seen or owed
 }
 
 // Details are what most looks at an agent do not need.
@@ -48,13 +48,13 @@ type Details struct {
 	spare   Amounts   // its part of Promises.Spare
 	Tasks   []*Task   // by launch; only if the policy preempts
 	look    *look
-	seen    []seen   // what members could have had when they were offered part of it
+	seen    []seen   // what members could have had when they were offered a part
 	Owed    api.Role // whose guarantee its last offer went before all others for; "" = none's
 	claimed holdings // what tasks and executors have
 	Spec    allocator.Agent
 }
 
-// detailsSlab is for how many agents memory is taken at once.
+// detailsSlab is for how many agents memory is allocated together.
 const detailsSlab = 16
 
 func (f *fleet) NewAgent(id api.AgentID) *Agent {

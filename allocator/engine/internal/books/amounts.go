@@ -10,7 +10,7 @@ import (
 // An amount beyond the end is zero, so that a new kind costs nobody anything.
 type Amounts []int64
 
-// Unbounded is the amount of a bound that is none.
+// Unbounded is the amount of a bound that does not bound anything.
 const Unbounded = math.MaxInt64
 
 // At is how much there is of a kind.

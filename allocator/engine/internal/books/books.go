@@ -55,7 +55,7 @@ type membership struct {
 // tree is all roles.
 type tree struct {
 	Roles     map[api.Role]*Role
-	Top       []*Role // without a parent, by name
+	Top       []*Role // roles without a parent, by name
 	RoleHoles []int32 // numbers that no role has
 	// Numbered counts the roles with a limit of something that is not a mere amount: ports.
 	Numbered int
@@ -67,7 +67,7 @@ type wishes struct {
 	Preferred map[api.AgentID]int // by how many shapes
 }
 
-// New makes books in which nothing is written yet.
+// New makes empty books.
 func New(config allocator.Config, preempts bool) *Books {
 	b := &Books{
 		Preempts:   preempts,

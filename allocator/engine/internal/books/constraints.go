@@ -9,7 +9,7 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// gates are all constraints, each with what it has found.
+// gates are all constraints that somebody has, each with the verdicts that were found so far.
 type gates struct {
 	compile   func(string) (*constraint.Program, error)
 	ByKey     map[gateKey]*Gate
@@ -18,7 +18,7 @@ type gates struct {
 	Judged    int // verdicts that were found by evaluating a constraint
 }
 
-// Gate is a constraint with its verdict of each look, found once.
+// Gate is a constraint with its verdicts. Each is found once, for all agents that look alike to it.
 type Gate struct {
 	Key      gateKey
 	program  *constraint.Program
@@ -42,7 +42,7 @@ const (
 	refused
 )
 
-// look is what agents look like to constraints that name neither hostname nor id.
+// look stands for all agents that look alike to constraints which name neither hostname nor id.
 type look struct {
 	number int32
 	key    string
@@ -159,7 +159,7 @@ func (all *gates) lookNumber() int32 {
 	return int32(len(all.Looks))
 }
 
-// rejudge forgets what the gates have found of a number of an agent or a look.
+// rejudge forgets the verdicts that were found for the number of an agent, or of a look.
 func (all *gates) rejudge(number int32, each bool) {
 	// order: irrelevant because each gate is reset by itself
 	for _, g := range all.ByKey {

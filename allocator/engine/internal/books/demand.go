@@ -22,19 +22,18 @@ type Shape struct {
 	Simple bool  // plain scalars only: amounts say all
 	known  bool  // some agent has, or had, every kind that it asks for
 	Count  int64 // still wanted, as told last: the core counts launches down
-	Open   int64 // in offers that are not answered
-	Asked  int64 // to be freed by preemption
+	Open   int64 // how many there are in offers that are not answered
+	Asked  int64 // for how many tasks of others were asked back
 	// Revocable: some of it is asked for as revocable.
 	Revocable bool
 	Gate      *Gate
 	near      []api.AgentID // preferred, sorted
 	Places    []*places     // for each kind of place that it is spread over
-	helping   int64         // how many of it were given at once last, see times
-	helped    api.Resources // that many of it
+	helping   int64         // how many of it were offered at once the last time, see times
+	helped    api.Resources // what so many of it ask for
 }
 
-// mould is what all shapes that ask for the same share, so that what does not fit one of
-// them is not tried for the others.
+// mould is the ask that several shapes have in common: what does not fit for one of them is not tried for the others.
 type mould struct {
 	key    string
 	shapes int

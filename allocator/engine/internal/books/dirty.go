@@ -39,7 +39,7 @@ func (d *dirty) Member(m *Member) {
 	}
 }
 
-// Pair marks the agent for the member.
+// Pair marks the agent for this member alone.
 func (d *dirty) Pair(a *Agent, m *Member) {
 	if a.Dirty || !m.Listed || !a.Offerable || a.Open.IsZero() {
 		return
@@ -68,8 +68,7 @@ func (d *dirty) Everything(agents []*Agent) {
 	}
 }
 
-// Uncut marks the members of roles on the path that were cut short by a limit: there
-// is room now.
+// Uncut marks the members in the role and below it that a limit had given less than they wanted: now there is room.
 func (b *Books) Uncut(r *Role) {
 	for ; r != nil; r = r.Parent {
 		if r.Cut {
@@ -79,7 +78,7 @@ func (b *Books) Uncut(r *Role) {
 	}
 }
 
-// Loosen marks everything if somebody was cut short for the sake of a guarantee.
+// Loosen marks all agents and members, if somebody was given less because of a guarantee.
 func (b *Books) Loosen() {
 	if b.Promises.Blocked {
 		b.Promises.Blocked = false

@@ -14,7 +14,7 @@ type Filter struct {
 	Refused    api.Resources // with what the member's demand left out of the offer, see seen
 	Until      Instant
 	generation uint32  // of the member's filters; an older one is forgotten
-	Short      bool    // longer than was asked for: an offer came back with nothing launched
+	Extended   bool    // it lasts longer than was asked for, as the offer came back with nothing launched
 	Next       *Filter // of the same member and agent, neither within the other
 }
 
@@ -57,8 +57,7 @@ func (b *Books) Filter(a *Agent, m *Member, one Filter) {
 	b.Filters.sweep(b)
 }
 
-// admit drops the filters that a new one makes needless, and reports whether it is
-// needed itself.
+// admit drops the filters that a new one makes superfluous, and reports whether that one is needed itself.
 func (f *filters) admit(b *Books, a *Agent, m *Member, refused api.Resources, until Instant) bool {
 	count := 0
 	for one := a.Filters[m.Number]; one != nil; one = one.Next {

@@ -19,7 +19,7 @@ type Held struct {
 // time, so what goes is closed up from the nearer end.
 type holdings struct {
 	list []Held
-	gone int // of the list's first ones, which are empty
+	gone int // how many at the front of the list are empty
 }
 
 func (h *holdings) all() []Held { return h.list[h.gone:] }
@@ -118,7 +118,7 @@ func (a *Agent) LetGo(m *Member, resources api.Resources, offer bool) (gone api.
 		}
 		return resources, fruitful
 	}
-	for i := range all { // in pieces
+	for i := range all { // it lies in several of them
 		if h := &all[i]; h.Member == m.Number {
 			part := h.Resources.Intersect(resources)
 			fruitful, h.fruitful = fruitful || h.fruitful, true
@@ -140,8 +140,8 @@ func firstThat(all []Held, m *Member, fits func(api.Resources) bool) int {
 	return -1
 }
 
-// BearFruit marks the member's offers as answered with a launch: which of several of one
-// agent it came from can't be told.
+// BearFruit marks the member's offers of the agent as answered with a launch. Which one of several the launch was for
+// can't be told.
 func (a *Agent) BearFruit(m *Member) {
 	for i, all := 0, a.offered.all(); i < len(all); i++ {
 		if all[i].Member == m.Number {
@@ -208,7 +208,7 @@ func (b *Books) GiveBack(a *Agent, m *Member, back api.Resources, counted Amount
 	}
 }
 
-// Refree counts anew what is free, when more was taken than there was, or was given back.
+// Refree computes anew what is free, when more was taken than there was, or some of that was given back.
 func (b *Books) Refree(a *Agent) {
 	b.SetFree(a, a.FreeOf(a.Spec.Total), nil)
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// keeps are what preemption is under way for, in the order in which it was asked.
+// keeps are the demands for which preemption is under way, in the order in which it was begun.
 type keeps struct {
 	list  []*Keep
 	Stale bool // something has changed by which preemption may help, or be of no use any more
@@ -78,8 +78,7 @@ func (k *keeps) End(one *Keep) {
 	}
 }
 
-// GiveUp ends what is kept in vain, or was met by something else: victims that have not
-// ended are asked back no longer.
+// GiveUp ends what is kept for nobody any more. Victims that have not ended need not end then.
 func (k *keeps) GiveUp(b *Books, one *Keep) {
 	k.End(one)
 	b.Spare(one)
@@ -95,8 +94,8 @@ func (b *Books) Spare(one *Keep) {
 	}
 }
 
-// Claims hands the spared out, but for those that have ended. One that is asked back
-// again at once is spared first.
+// Claims hands out the tasks that need not end any more, except those that have ended. One that is asked back again at
+// once is among them first.
 func (k *keeps) Claims() []allocator.Claim {
 	var claims []allocator.Claim
 	for _, t := range k.spared {

@@ -33,20 +33,20 @@ type Member struct {
 
 	patience
 	Served uint64 // number of its last offer
-	Joined uint64 // who was known first has the smaller number
+	Joined uint64 // the member that was known first has the smaller number
 	memberMarks
 	Preempts preempts
 }
 
 // presence is whether a member may be offered something.
 type presence struct {
-	Subscribed bool // else it only holds what it held when it left the role
+	Subscribed bool // otherwise it only keeps what it held when it left the role
 	Suppressed bool
 	Listed     bool // in the order: it may be offered something
 	taker      int  // its place in the takers, from 1; 0 = none
 }
 
-// patience is how a member that gave offers back untouched lets others go first, see stepsBack.
+// patience is how a member that gave offers back untouched lets others go first, see stepsBack in the engine.
 type patience struct {
 	SteppedBack bool
 	Struck      bool // it gave an offer back untouched and without a filter since the last round

@@ -44,14 +44,14 @@ func (b *Books) placesOf(m *Member, by api.Place, group string) *places {
 	return p
 }
 
-// leavePlaces ends one use.
+// leavePlaces ends the use of the counts by one shape.
 func (b *Books) leavePlaces(m *Member, p *places) {
 	if p.users--; p.users == 0 {
 		m.places = slices.DeleteFunc(m.places, func(other *places) bool { return other == p })
 	}
 }
 
-// recount counts everything anew.
+// recount computes all counts anew.
 func (b *Books) recount(m *Member, p *places) {
 	p.Counts = make(map[string]int64)
 	for _, a := range b.Agents {
