@@ -348,8 +348,9 @@ func (r *tasks) taskReported(a *agent, fw *framework, ref api.TaskRef, rt protoc
 	}
 }
 
-// adoptTask makes a task of this term of what an agent reports. If another agent has
-// one of the same ID, the later launch of the two is a duplicate and killed (R9).
+// adoptTask makes a task of this term of what an agent reports. If another agent has one of the same ID, the later
+// launch of the two is a duplicate and killed; but one that was DROPPED never ran, and makes way for the other. (Protocol
+// rule R9.)
 func (r *tasks) adoptTask(a *agent, fw *framework, ref api.TaskRef, rt protocol.ReportedTask) *task {
 	t := &task{
 		ref:       ref,
@@ -370,9 +371,14 @@ func (r *tasks) adoptTask(a *agent, fw *framework, ref api.TaskRef, rt protocol.
 	switch {
 	case first == nil:
 		fw.tasks[ref.Task] = t
+	case rt.Status.State == api.TaskDropped:
+		t.standAside()
 	case !r.launchedBefore(t.launch):
 		r.refuseVoice(a, "the first launch of task "+ref.String())
 		r.duplicate(t)
+	case first.status.State == api.TaskDropped:
+		fw.tasks[ref.Task] = t
+		first.standAside()
 	case first.launch.before(t.launch):
 		r.duplicate(t)
 	default:

@@ -139,10 +139,15 @@ func (r *tasks) remember(a *agent, stub protocol.TaskStub) {
 	r.stubs++
 }
 
-// duplicate kills the later of two launches of one ID (R9).
-func (r *tasks) duplicate(t *task) {
+// standAside makes way for another launch of the same ID: nobody is told of this one any more.
+func (t *task) standAside() {
 	t.duplicate = true
 	t.framework.duplicates++
+}
+
+// duplicate kills the later of two launches of one ID (R9).
+func (r *tasks) duplicate(t *task) {
+	t.standAside()
 	r.info("task killed", field("task", t.ref.String()), field("agent", t.agent.id), field("why", "another agent has the first launch of this ID"))
 	r.kills.wishKill(t, 0, api.ReasonTaskDuplicate)
 }

@@ -145,17 +145,22 @@ func (t *truth) trueEnd(l *launch, status api.Status) {
 	}
 }
 
-// toldAgain: a scheduler that was restarted, or another instance, may hear an end again, but
-// no other one, save for GONE after a reboot (R13).
+// toldAgain: a scheduler that was restarted, or another instance, may hear an end again, but no other one: save for GONE
+// after a reboot (R13), and for DROPPED of an earlier launch of the ID, whose agent has not heard that the end is known.
 func (t *truth) toldAgain(s *scheduler, status api.Status) {
 	if !status.State.Terminal() {
 		return
 	}
 	var last *launch
+	dropped := false
 	for _, label := range t.order {
 		if l := t.launches[label]; l.task == status.Task && settles(l.end.State) {
+			dropped = dropped || l.end.State == api.TaskDropped
 			last = l
 		}
+	}
+	if dropped && status.State == api.TaskDropped {
+		return
 	}
 	if last == nil || last.end.State == status.State || status.State == api.TaskGone || status.State == api.TaskGoneByOperator {
 		return
