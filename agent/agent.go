@@ -193,6 +193,9 @@ func (a *Agent) openCells() (err error) {
 		return api.E("agent.start", api.Unsupported, a.config.DataDir, err)
 	}
 	launcher.Cells = a.cells
+	if err := a.preparing.openImages(a); err != nil {
+		return api.E("agent.start", api.Invalid, a.folder.at("images"), err)
+	}
 	if a.config.Sampler == nil {
 		a.samples.sampler = usage.New(a.cells)
 	}
@@ -230,6 +233,7 @@ func (a *Agent) liveOnce(ctx context.Context) (again bool, err error) {
 		BootID: a.config.BootID, Nonce: a.folder.member.Nonce(), Alive: alive,
 	}}))
 	a.rememberHeld()
+	a.preparing.rememberImages(a.core)
 	a.folder.sweep(a.core.Folders())
 	a.startServing(ctx)
 	again, err = a.runLoop(ctx)
@@ -301,7 +305,7 @@ func (a *Agent) coreConfig() core.Config {
 			Address: a.Address(), Version: version.String(),
 		},
 		Version: version.String(), Sandboxes: a.folder.at("sandboxes"), RecoveryTimeout: c.RecoveryTimeout,
-		TaskUser: c.TaskUser, TaskUsers: c.TaskUsers,
+		TaskUser: c.TaskUser, TaskUsers: c.TaskUsers, NoImages: a.cells.NoImages(),
 		ExecutorTimeout: c.ExecutorTimeout, ExecutorIdle: c.ExecutorIdle, SandboxAge: c.SandboxAge, StubsMax: c.SandboxesMax,
 		SandboxBytesMax: c.SandboxBytesMax,
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/tenderhq/tender/agent/checkpoint"
 	"github.com/tenderhq/tender/agent/executor"
+	"github.com/tenderhq/tender/agent/images"
 	"github.com/tenderhq/tender/agent/usage"
 	"github.com/tenderhq/tender/agent/walls"
 	"github.com/tenderhq/tender/api"
@@ -116,6 +117,9 @@ type Users struct {
 	// FetchLocal lets tasks have files fetched from addresses of the agent's link, and servers
 	// send the agent on to its own machine.
 	FetchLocal bool
+	// Images says where images of tasks come from, and how much of the disk they take; their folder
+	// is in DataDir.
+	Images images.Config
 }
 
 // World is what an agent stands in.

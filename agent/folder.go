@@ -36,6 +36,7 @@ import (
 //	volumes/VOLUME/  what sandboxes show as volumes/VOLUME
 //	volumes-of/AGENT/VOLUME/  those of an agent that was given up, for a person to look after
 //	cache/           files from the network by their checksum
+//	images/          layers of images by their checksum, unpacked
 //	trash/           sandboxes that are being deleted
 
 // trashItemsMax: more folders to delete than that, and they stay until the next start.

@@ -95,6 +95,10 @@ func (a *Agent) stepItem(now time.Time, it item) (again bool) {
 		delete(a.executors.links, what.Conn)
 	case core.TaskPrepared:
 		a.preparing.stop(what.Task)
+	case core.DiskRoom:
+		if what.Full || what.Low {
+			a.startWork(func() { a.preparing.giveUpImages(a.log) })
+		}
 	case core.LeaderClosed:
 		if a.leader.stream != nil && a.leader.stream.conn == what.Conn {
 			a.leader.stream = nil
@@ -132,7 +136,7 @@ func (a *Agent) performEffects(effects []core.Effect) (again bool) {
 		case core.HandOver:
 			out := outgoing{event: e.Launch, task: e.Task}
 			out.shared, out.user, out.builtin = e.Launch.Shared, e.Launch.Task.RunsAs(), e.Launch.Task.Executor == nil
-			if out.builtin { // commands need a folder; others make theirs
+			if out.builtin && e.Launch.Task.Image == "" { // commands need a folder; others make theirs, and images have it already
 				out.folder = e.Launch.Sandbox
 			}
 			a.toExecutor(e.Conn, out)
@@ -173,6 +177,7 @@ func (a *Agent) performWork(work core.Work) {
 		a.readers.endTask(e.Task)
 		a.preparing.stop(e.Task)
 		a.cells.Release(e.Task)
+		a.preparing.images.Release(e.Task)
 		a.metrics.ended.Add(1)
 	case core.RemoveFolder:
 		a.folder.remove(e.Path)

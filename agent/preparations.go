@@ -4,8 +4,12 @@ import (
 	"context"
 	"path/filepath"
 
+	"github.com/rs/zerolog"
+
 	"github.com/tenderhq/tender/agent/core"
 	"github.com/tenderhq/tender/agent/executor"
+	"github.com/tenderhq/tender/agent/images"
+	"github.com/tenderhq/tender/agent/images/setup"
 	"github.com/tenderhq/tender/api"
 )
 
@@ -15,6 +19,7 @@ const fetchesMax = 16
 
 // preparations are the fetches of files for tasks and executors.
 type preparations struct {
+	images *images.Store                      // nil: no task runs in an image
 	places chan struct{}                      // holds one for each fetch that is under way
 	tasks  map[api.TaskRef]context.CancelFunc // the loop's only
 }
@@ -29,6 +34,11 @@ func (p *preparations) enter(ctx context.Context, uris []api.URI) (leave func())
 	if len(uris) == 0 {
 		return func() {}
 	}
+	return p.enterLine(ctx)
+}
+
+// enterLine does that for what comes over the network at any rate.
+func (p *preparations) enterLine(ctx context.Context) (leave func()) {
 	select {
 	case p.places <- struct{}{}:
 		return func() { <-p.places }
@@ -45,7 +55,7 @@ func (p *preparations) stop(task api.TaskRef) {
 	}
 }
 
-// prepareTask brings a task its volumes and files. Nobody waits for them any more when the task has ended
+// prepareTask brings a task its volumes, files and image. Nobody waits for them any more when the task has ended
 // first, by a kill or with its executor: then preparations.stop ends the fetch.
 func (a *Agent) prepareTask(e core.PrepareTask) {
 	ctx, cancel := context.WithCancel(a.context)
@@ -58,7 +68,11 @@ func (a *Agent) prepareTask(e core.PrepareTask) {
 		if err == nil {
 			err = a.fetchFiles(ctx, place, e.URIs)
 		}
+		if err == nil && e.Image != "" {
+			done.Image, err = a.pullImage(ctx, e)
+		}
 		if ctx.Err() != nil {
+			a.preparing.images.Release(e.Task)
 			return
 		}
 		if err != nil {
@@ -66,6 +80,54 @@ func (a *Agent) prepareTask(e core.PrepareTask) {
 		}
 		a.inbox.postEvent(a.context, done)
 	})
+}
+
+// pullImage brings a task its image. Its sandbox is there, and may be another user's afterwards: the image's. Then the
+// task's volumes are that user's too.
+func (a *Agent) pullImage(ctx context.Context, e core.PrepareTask) (pinned string, err error) {
+	if a.preparing.images == nil { // of a cluster in memory
+		return e.Image, nil
+	}
+	leave := a.preparing.enterLine(ctx)
+	if leave == nil {
+		return "", ctx.Err()
+	}
+	defer leave()
+	pinned, err = a.preparing.images.Prepare(ctx, images.Wish{
+		Task: e.Task, Reference: e.Image, Sandbox: a.folder.below.At(e.Sandbox), UserAsked: e.User != "", Copied: a.cells.CopyImages(),
+	})
+	if err != nil {
+		return "", &executor.FetchError{Err: err}
+	}
+	return pinned, a.folder.showVolumes(e.Sandbox, e.Volumes)
+}
+
+// openImages finds the images that an agent keeps.
+func (p *preparations) openImages(a *Agent) (err error) {
+	if a.cells.NoImages() != "" {
+		return nil
+	}
+	config := a.config.Images
+	config.Folder, config.Local = a.folder.at("images"), a.config.FetchLocal
+	p.images, err = images.Open(config)
+	return err
+}
+
+// giveUpImages deletes images that no task uses: the disk has little room.
+func (p *preparations) giveUpImages(log zerolog.Logger) {
+	if err := p.images.GiveUp(); err != nil {
+		log.Error().Err(err).Msg("an image that no task uses was not deleted")
+	}
+}
+
+// rememberImages notes which images tasks use that have outlived the agent before this one.
+func (p *preparations) rememberImages(tasks *core.Core) {
+	p.images.ReleaseAll()
+	for _, task := range tasks.Imaged() {
+		if says, err := setup.Read(task.Folder); err == nil { // else it is pulled anew, if the task has not started
+			p.images.Hold(task.Task, says.Layers)
+		}
+	}
 }
 
 func (a *Agent) fetchFiles(ctx context.Context, place executor.Place, uris []api.URI) error {

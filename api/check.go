@@ -85,11 +85,14 @@ func checkGroup(group string) error {
 }
 
 func (t *Task) checkExecutor() error {
-	if t.Executor == nil && t.Command == nil {
-		return fmt.Errorf("neither command nor executor is set; set the one that runs the task")
+	if t.Executor == nil && t.Command == nil && t.Image == "" {
+		return fmt.Errorf("neither command nor executor nor image is set; set the one that runs the task")
+	}
+	if err := t.checkImage(); err != nil {
+		return err
 	}
 	if t.Command != nil { // a framework's own executor may make of it what it likes
-		if err := t.Command.Check(); err != nil {
+		if err := t.Command.check(t.Image != ""); err != nil {
 			return err
 		}
 	}
@@ -135,7 +138,7 @@ func (t *Task) checkLimits() error {
 // Bytes is about how many bytes t takes in a message, never less: its texts and data, and something generous for what
 // stands around them.
 func (t *Task) Bytes() int {
-	size := 56 + len(t.ID) + len(t.Name) + len(t.Data) + len(t.Group) + wordsSize(t.Labels) + t.Resources.Bytes()
+	size := 56 + len(t.ID) + len(t.Name) + len(t.Data) + len(t.Group) + len(t.Image) + wordsSize(t.Labels) + t.Resources.Bytes()
 	for name := range t.Ports { // order: irrelevant because a sum is made
 		size += len(name) + 16
 	}
@@ -182,9 +185,12 @@ func (e *Executor) Check() error {
 }
 
 // Check reports why c can't be started anywhere, or nil.
-func (c *Command) Check() error {
+func (c *Command) Check() error { return c.check(false) }
+
+// check is Check for a command that may be left to the task's image, or not.
+func (c *Command) check(imaged bool) error {
 	switch {
-	case len(c.Argv) == 0 && c.Shell == "":
+	case len(c.Argv) == 0 && c.Shell == "" && !imaged:
 		return fmt.Errorf("the command is empty; set argv, or shell for a line of /bin/sh -c")
 	case len(c.Argv) > 0 && c.Shell != "":
 		return fmt.Errorf("the command has both argv and shell; set one of them")

@@ -14,6 +14,12 @@ type Task struct {
 	Executor *Executor
 	// Command is what the built-in executor starts.
 	Command *Command
+	// Image is an OCI image in which the built-in executor starts the command: a reference with a
+	// tag or a digest, such as docker.io/library/alpine:3.20. The task sees the image's files and
+	// its sandbox, and nothing of its agent's. A command without Argv and Shell, or none, is the
+	// image's own; Argv goes to its entrypoint, Shell takes its place. Only agents whose attribute
+	// "isolation" names images run it: [ImageConstraint].
+	Image string
 	// Data goes to the framework's own executor untouched.
 	Data []byte
 	// KillGrace is how long a killed task may take after SIGTERM before SIGKILL.
@@ -34,6 +40,9 @@ type Task struct {
 	// count it; package locality fills it in. It goes no further.
 	Placement Placement
 }
+
+// ImageConstraint is true for agents that run tasks in images: a constraint for demands.
+const ImageConstraint = `"isolation" in attributes && attributes["isolation"].contains("images")`
 
 // Limits bound what a task of the built-in executor may use, on agents whose machine can
 // hold it to them: their attribute "isolation" says so. Zero fields mean what follows from
@@ -142,6 +151,9 @@ type Status struct {
 	Healthy *bool
 	// Output is what a command that has ended has written. Nil: not known.
 	Output *OutputSize
+	// Image is what the task's image was when it was pulled: its name with a digest. "" for a task
+	// without one, and before that.
+	Image string
 
 	// Where the task is and how it is reached, for a load balancer's file say. The leader tells
 	// it with each status of a task that has not ended, also after a failover and when a

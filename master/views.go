@@ -1,6 +1,7 @@
 package master
 
 import (
+	"cmp"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	apiv1 "github.com/tenderhq/tender/api/v1"
@@ -71,6 +72,7 @@ func showTask(v view.Task) *apiv1.TaskView {
 		shown.ExecutorId = string(v.Status.Executor)
 	}
 	shown.Healthy = v.Status.Healthy
+	shown.Image = cmp.Or(v.Status.Image, v.Task.Image)
 	if v.Status.ExitCode != nil {
 		code := int32(*v.Status.ExitCode)
 		shown.ExitCode = &code

@@ -50,6 +50,8 @@ type Config struct {
 	// stands for everybody but root.
 	TaskUser  string
 	TaskUsers []string
+	// NoImages says why this agent runs no tasks in images, as a part of a sentence. Default: it does.
+	NoImages string
 	// TasksMax is how many tasks one agent holds. A launch beyond it is DROPPED.
 	// Default 100,000.
 	TasksMax int

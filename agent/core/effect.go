@@ -92,10 +92,11 @@ type (
 		Sandbox  string  // the executor's folder
 	}
 
-	// PrepareTask makes the task's folder, shows its volumes there and fetches its files.
+	// PrepareTask makes the task's folder, shows its volumes there, fetches its files and pulls its image.
 	// TaskPrepared follows.
 	PrepareTask struct {
 		Task    api.TaskRef
+		Image   string // "": it has none
 		URIs    []api.URI
 		Volumes []api.VolumeID
 		Sandbox string

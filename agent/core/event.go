@@ -87,9 +87,11 @@ type (
 	}
 
 	// TaskPrepared answers PrepareTask, and comes unasked when a task's folder
-	// could not be made. Reason is ReasonNone when all is there.
+	// could not be made. Reason is ReasonNone when all is there. Image is that of PrepareTask with
+	// the digest that was pulled.
 	TaskPrepared struct {
 		Task    api.TaskRef
+		Image   string
 		Reason  api.Reason
 		Message string
 	}

@@ -68,6 +68,10 @@ func (la *launches) judgeLaunch(t *task, starts api.Resources) verdict {
 	if err := t.launch.Task.Check(); err != nil {
 		return verdict{api.TaskError, api.ReasonTaskInvalid, err.Error()}
 	}
+	if why := la.config.NoImages; t.launch.Task.Image != "" && why != "" {
+		return verdict{api.TaskError, api.ReasonTaskInvalid, "this agent runs no tasks in images: " + why +
+			"; demand agents whose attribute isolation names images"}
+	}
 	if why := la.refuseUser(t); why != "" {
 		return verdict{api.TaskError, api.ReasonTaskUnauthorized, why}
 	}
@@ -160,25 +164,35 @@ func (la *launches) refuseLaunch(t *task, no verdict) {
 // prepareTask has the task's files fetched, and its volumes shown in its folder, while its
 // executor may still be starting.
 func (la *launches) prepareTask(t *task) {
-	uris, volumes := t.wants()
-	if len(uris) == 0 && len(volumes) == 0 {
+	if t.wantsNothing() {
 		t.files = filesReady
 		return
 	}
+	uris, volumes := t.wants()
 	if t.files != filesAbsent || t.ended() || t.kill != nil {
 		return
 	}
 	t.files = filesComing
 	la.emit(PrepareTask{
-		Task: t.ref, URIs: uris, Volumes: volumes, Sandbox: la.taskFolder(t.executor, t.ref.Task),
+		Task: t.ref, Image: t.launch.Task.Image, URIs: uris, Volumes: volumes, Sandbox: la.taskFolder(t.executor, t.ref.Task),
 		Builtin: t.launch.Task.Executor == nil, User: t.user(),
 	})
-	if len(uris) > 0 && t.latest.State == api.TaskStaging {
+	switch {
+	case t.latest.State != api.TaskStaging:
+	case t.launch.Task.Image != "":
+		la.statuses.setStatus(t, api.TaskStarting, api.ReasonNone, "pulling its image")
+	case len(uris) > 0:
 		la.statuses.setStatus(t, api.TaskStarting, api.ReasonNone, "fetching its files")
 	}
 }
 
-// wants is what must be in the task's folder before it starts.
+// wantsNothing says that nothing must be there before the task starts.
+func (t *task) wantsNothing() bool {
+	uris, volumes := t.wants()
+	return len(uris) == 0 && len(volumes) == 0 && t.launch.Task.Image == ""
+}
+
+// wants is what must be in the task's folder before it starts, beside its image.
 func (t *task) wants() ([]api.URI, []api.VolumeID) {
 	volumes := volumesIn(t.launch.Resources)
 	if command := t.launch.Task.Command; command != nil {
@@ -195,7 +209,7 @@ func (la *launches) taskPrepared(w TaskPrepared) {
 	case w.Reason != api.ReasonNone:
 		la.statuses.setStatus(t, api.TaskFailed, w.Reason, w.Message)
 	default:
-		t.files = filesReady
+		t.files, t.pulled = filesReady, w.Image
 		la.handOverTask(t)
 	}
 }

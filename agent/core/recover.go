@@ -77,7 +77,7 @@ func (c *Core) recoverTask(t *task) {
 		return
 	}
 	c.watchCompletion(t)
-	if uris, volumes := t.wants(); len(uris) == 0 && len(volumes) == 0 {
+	if t.wantsNothing() {
 		t.files = filesReady
 	}
 }

@@ -47,6 +47,9 @@ func (w *world) show(effect Effect) string {
 		return fmt.Sprintf("kill group %d of %s", e.Group.PID, e.Task)
 	case PrepareTask:
 		var want []string
+		if e.Image != "" {
+			want = append(want, "image "+e.Image)
+		}
 		for _, uri := range e.URIs {
 			want = append(want, uri.Source)
 		}
@@ -93,6 +96,9 @@ func showStatus(s api.Status) string {
 	}
 	if s.ExitCode != nil {
 		text += fmt.Sprintf(" exit %d", *s.ExitCode)
+	}
+	if s.Image != "" {
+		text += " in " + s.Image
 	}
 	if s.Message != "" {
 		text += ": " + s.Message

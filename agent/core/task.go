@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/tenderhq/tender/api"
@@ -29,6 +30,7 @@ type task struct {
 	ignored       uint64 // the executor's highest number that was no legal move
 	illegalLogged bool   // the log has a line about such a move
 	files         files
+	pulled        string // what its image is, with the digest; "" = not known to this process, or it has none
 	flight        flight
 	press         press     // how its end is brought about, while it is killed
 	deadline      time.Time // when its time to run is over; zero = never, or it has not begun
@@ -100,6 +102,9 @@ func (t *task) diskMax() int64 {
 
 // megabytes are bytes in words, in the unit that resources are asked for.
 func megabytes(bytes int64) string { return api.Milli(bytes*1000>>20).String() + " MB" }
+
+// image is what the task's image is, with the digest; "" = not known yet, or it has none.
+func (t *task) image() string { return cmp.Or(t.pulled, t.latest.Image) }
 
 // crowded says whether so many statuses wait for acknowledgement that reports of progress are not kept any more.
 func (t *task) crowded() bool {

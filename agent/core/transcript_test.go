@@ -129,6 +129,7 @@ func (w *world) reconfigure(a transcript.Line) {
 	}
 	w.config.TaskUser, w.config.TaskUsers = a.Named["user"], strings.FieldsFunc(a.Named["users"], func(r rune) bool { return r == ',' })
 	w.config.RecoveryTimeout = w.duration(a.Named["recovery"])
+	w.config.NoImages = strings.ReplaceAll(a.Named["noimages"], "-", " ")
 	w.core = New(w.config, w.log)
 }
 
@@ -267,7 +268,7 @@ func (w *world) happening(a transcript.Line) Happening {
 	case "hangup":
 		return ExecutorClosed{Conn(a.Number(w.t, "conn"))}
 	case "prepared":
-		return TaskPrepared{Task: w.ref(a.Word(0))}
+		return TaskPrepared{Task: w.ref(a.Word(0)), Image: a.Named["image"]}
 	case "unprepared":
 		return TaskPrepared{Task: w.ref(a.Word(0)), Reason: api.ReasonFetchFailed, Message: message}
 	case "disk":
@@ -439,6 +440,7 @@ func (w *world) launchGroup(a transcript.Line) protocol.AgentEvent {
 func (w *world) launch(a transcript.Line) protocol.AgentEvent {
 	ref := w.ref(a.Word(0))
 	task := api.Task{ID: ref.Task, Resources: api.Scalars(1, 32), Command: &api.Command{Shell: "true", User: a.Named["user"]}}
+	task.Image = a.Named["image"]
 	if uri := a.Named["uri"]; uri != "" {
 		task.Command.URIs = []api.URI{{Source: uri}}
 	}

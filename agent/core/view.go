@@ -60,6 +60,23 @@ func (c *Core) Held() []Held {
 	return all
 }
 
+// Imaged is a task that has not ended and has an image.
+type Imaged struct {
+	Task   api.TaskRef
+	Folder string
+}
+
+// Imaged lists all of them.
+func (c *Core) Imaged() []Imaged {
+	var all []Imaged
+	for _, t := range c.state.tasksInOrder() {
+		if !t.ended() && t.launch.Task.Image != "" {
+			all = append(all, Imaged{t.ref, c.taskFolder(t.executor, t.ref.Task)})
+		}
+	}
+	return all
+}
+
 // Stranger says why a subscription that begins with this page is refused, before its other pages are read; nil if it is
 // not.
 func (c *Core) Stranger(s protocol.SubscribeExecutor) *api.Error {

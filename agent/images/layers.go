@@ -130,6 +130,19 @@ func (s *Store) Release(task api.TaskRef) {
 	delete(s.users, task)
 }
 
+// ReleaseAll says so of all tasks.
+func (s *Store) ReleaseAll() {
+	if s == nil {
+		return
+	}
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	for _, l := range s.layers { // order: irrelevant because each is let go
+		l.users = 0
+	}
+	clear(s.users)
+}
+
 // GiveUp removes all layers that no task uses: the disk is full.
 func (s *Store) GiveUp() error {
 	if s == nil {

@@ -22,6 +22,9 @@ type Config struct {
 	// HardQuota gives a task no more of the processors than it has asked for, also when they lie idle. Default: it may
 	// use what nobody else wants.
 	HardQuota bool
+	// CopyImages gives each task in an image a copy of it. Default: only where the kernel can't lay an image's layers over
+	// one another.
+	CopyImages bool
 }
 
 // Isolation is what an agent is asked to have.
@@ -56,6 +59,7 @@ type Cells struct {
 	rules  cell.Rules
 	tree   cell.Tree
 	spaces bool // each task has namespaces
+	images images
 	holds  holdings
 }
 
@@ -78,6 +82,7 @@ func OpenCells(folder string, config Config) (*Cells, error) {
 			return nil, errors.Join(fmt.Errorf("namespaces were asked for, and %w", err), c.tree.Close())
 		}
 	}
+	c.images = tryImages(folder, config, c.tree)
 	return c, nil
 }
 
@@ -110,6 +115,9 @@ func (c *Cells) Found() Found {
 	found := FromCells(c.tree)
 	if c.spaces {
 		found.Add(string(Spaces))
+	}
+	if c.images.not == "" {
+		found.Add(Images)
 	}
 	return found
 }
@@ -152,8 +160,9 @@ func (c *Cells) Make(ctx context.Context, held Holding) (told string, err error)
 	if held.Builtin {
 		handout := cell.Handout{Cell: around, Rules: c.rules}
 		if c.spaces {
-			handout.Spaces, handout.Hidden, handout.Volumes = true, []string{c.folder}, filepath.Join(c.folder, "volumes")
+			handout.Spaces, handout.Hidden = true, []string{c.folder}
 		}
+		handout.Images, handout.Volumes = c.images.not == "", filepath.Join(c.folder, "volumes")
 		told = handout.String()
 	}
 	return told, nil

@@ -908,7 +908,12 @@ type Task struct {
 	// then FAILED (MAX_COMPLETION_TIME). Absent: no limit.
 	MaxCompletionTime *durationpb.Duration `protobuf:"bytes,21,opt,name=max_completion_time,json=maxCompletionTime,proto3" json:"max_completion_time,omitempty"`
 	// What it may use at most, where that does not follow from its resources.
-	Limits        *Limits `protobuf:"bytes,23,opt,name=limits,proto3" json:"limits,omitempty"`
+	Limits *Limits `protobuf:"bytes,23,opt,name=limits,proto3" json:"limits,omitempty"`
+	// The reference of an OCI image in which the built-in executor starts the command, on agents whose
+	// attribute isolation names images; on others the task is an ERROR (TASK_INVALID). The agent pulls it
+	// while the task is STARTING. A command without argv and shell, or none, is the image's own; argv goes
+	// to its entrypoint, shell takes its place.
+	Image         string `protobuf:"bytes,25,opt,name=image,proto3" json:"image,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1039,6 +1044,13 @@ func (x *Task) GetLimits() *Limits {
 		return x.Limits
 	}
 	return nil
+}
+
+func (x *Task) GetImage() string {
+	if x != nil {
+		return x.Image
+	}
+	return ""
 }
 
 // Limits bound what a task of the built-in executor may use, on agents whose machine can hold it to
@@ -1516,7 +1528,9 @@ type Status struct {
 	Labels   map[string]string `protobuf:"bytes,17,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	Ports    map[string]uint32 `protobuf:"bytes,18,rep,name=ports,proto3" json:"ports,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	// Of a command that has ended; absent: not known.
-	Output        *OutputSize `protobuf:"bytes,19,opt,name=output,proto3" json:"output,omitempty"`
+	Output *OutputSize `protobuf:"bytes,19,opt,name=output,proto3" json:"output,omitempty"`
+	// From agents: what the task's image was when it was pulled, its name with a digest.
+	Image         string `protobuf:"bytes,20,opt,name=image,proto3" json:"image,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1682,6 +1696,13 @@ func (x *Status) GetOutput() *OutputSize {
 		return x.Output
 	}
 	return nil
+}
+
+func (x *Status) GetImage() string {
+	if x != nil {
+		return x.Image
+	}
+	return ""
 }
 
 // OutputSize is how much a task has written, in bytes, so that nobody asks its agent
@@ -2177,7 +2198,7 @@ const file_api_v1_common_proto_rawDesc = "" +
 	"\x06labels\x18\x06 \x03(\v2\x1f.tender.v1.Executor.LabelsEntryR\x06labels\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xd0\x05\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xe6\x05\n" +
 	"\x04Task\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x121\n" +
@@ -2194,7 +2215,8 @@ const file_api_v1_common_proto_rawDesc = "" +
 	"\x05group\x18\v \x01(\tR\x05group\x12(\n" +
 	"\x06checks\x18\x14 \x03(\v2\x10.tender.v1.CheckR\x06checks\x12I\n" +
 	"\x13max_completion_time\x18\x15 \x01(\v2\x19.google.protobuf.DurationR\x11maxCompletionTime\x12)\n" +
-	"\x06limits\x18\x17 \x01(\v2\x11.tender.v1.LimitsR\x06limits\x1a9\n" +
+	"\x06limits\x18\x17 \x01(\v2\x11.tender.v1.LimitsR\x06limits\x12\x14\n" +
+	"\x05image\x18\x19 \x01(\tR\x05image\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a8\n" +
@@ -2229,7 +2251,7 @@ const file_api_v1_common_proto_rawDesc = "" +
 	"\tPlacement\x12/\n" +
 	"\x05level\x18\x01 \x01(\x0e2\x19.tender.v1.PlacementLevelR\x05level\x121\n" +
 	"\x06waited\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x06waited\x12-\n" +
-	"\x04idle\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x04idle\"\xa6\x06\n" +
+	"\x04idle\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x04idle\"\xbc\x06\n" +
 	"\x06Status\x12!\n" +
 	"\fframework_id\x18\x01 \x01(\tR\vframeworkId\x12\x17\n" +
 	"\atask_id\x18\x02 \x01(\tR\x06taskId\x12\x19\n" +
@@ -2251,7 +2273,8 @@ const file_api_v1_common_proto_rawDesc = "" +
 	"\x04zone\x18\x10 \x01(\tR\x04zone\x125\n" +
 	"\x06labels\x18\x11 \x03(\v2\x1d.tender.v1.Status.LabelsEntryR\x06labels\x122\n" +
 	"\x05ports\x18\x12 \x03(\v2\x1c.tender.v1.Status.PortsEntryR\x05ports\x12-\n" +
-	"\x06output\x18\x13 \x01(\v2\x15.tender.v1.OutputSizeR\x06output\x1a9\n" +
+	"\x06output\x18\x13 \x01(\v2\x15.tender.v1.OutputSizeR\x06output\x12\x14\n" +
+	"\x05image\x18\x14 \x01(\tR\x05image\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a8\n" +

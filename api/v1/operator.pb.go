@@ -2349,7 +2349,9 @@ type TaskView struct {
 	Usage        *Usage                 `protobuf:"bytes,19,opt,name=usage,proto3" json:"usage,omitempty"`
 	Command      *Command               `protobuf:"bytes,20,opt,name=command,proto3" json:"command,omitempty"`
 	// Whether it passes its checks. Absent: it has none, or not each has been made.
-	Healthy       *bool `protobuf:"varint,27,opt,name=healthy,proto3,oneof" json:"healthy,omitempty"`
+	Healthy *bool `protobuf:"varint,27,opt,name=healthy,proto3,oneof" json:"healthy,omitempty"`
+	// The reference of the image that it runs in, with the digest as soon as its agent knows that.
+	Image         string `protobuf:"bytes,28,opt,name=image,proto3" json:"image,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2529,6 +2531,13 @@ func (x *TaskView) GetHealthy() bool {
 		return *x.Healthy
 	}
 	return false
+}
+
+func (x *TaskView) GetImage() string {
+	if x != nil {
+		return x.Image
+	}
+	return ""
 }
 
 type ListTasksResponse struct {
@@ -4978,7 +4987,7 @@ const file_api_v1_operator_proto_rawDesc = "" +
 	"\x16ListFrameworksResponse\x12.\n" +
 	"\x05items\x18\x01 \x03(\v2\x18.tender.v1.FrameworkViewR\x05items\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12#\n" +
-	"\rapplied_index\x18\x03 \x01(\x04R\fappliedIndex\"\x87\a\n" +
+	"\rapplied_index\x18\x03 \x01(\x04R\fappliedIndex\"\x9d\a\n" +
 	"\bTaskView\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12!\n" +
 	"\fframework_id\x18\x02 \x01(\tR\vframeworkId\x12%\n" +
@@ -5002,7 +5011,8 @@ const file_api_v1_operator_proto_rawDesc = "" +
 	"\x05ports\x18\x12 \x03(\v2\x1e.tender.v1.TaskView.PortsEntryR\x05ports\x12&\n" +
 	"\x05usage\x18\x13 \x01(\v2\x10.tender.v1.UsageR\x05usage\x12,\n" +
 	"\acommand\x18\x14 \x01(\v2\x12.tender.v1.CommandR\acommand\x12\x1d\n" +
-	"\ahealthy\x18\x1b \x01(\bH\x01R\ahealthy\x88\x01\x01\x1a9\n" +
+	"\ahealthy\x18\x1b \x01(\bH\x01R\ahealthy\x88\x01\x01\x12\x14\n" +
+	"\x05image\x18\x1c \x01(\tR\x05image\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a8\n" +

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/tenderhq/tender/agent"
+	"github.com/tenderhq/tender/agent/images"
 	"github.com/tenderhq/tender/agent/inside"
 	"github.com/tenderhq/tender/agent/membership"
 	"github.com/tenderhq/tender/agent/walls"
@@ -32,9 +33,16 @@ type agentFlags struct {
 	keepMax, execMax               int
 	taskUser                       string
 	taskUsers                      []string
-	fetchLocal                     bool
 	keepSize, output, audit        string
 	walls                          walls.Config
+	fetchFlags
+}
+
+// fetchFlags say what is fetched for tasks, and from where.
+type fetchFlags struct {
+	fetchLocal bool
+	images     images.Config
+	imageCache string // MB
 }
 
 func (a *App) agentCommand() *cobra.Command {
@@ -72,6 +80,10 @@ func (a *App) agentCommand() *cobra.Command {
 		"(default: dynamic for root where that can be, else nobody; for others: as the agent)")
 	flags.StringSliceVar(&f.taskUsers, "task-users", nil, "users whom tasks may ask for by name; '*' = everybody but root")
 	flags.BoolVar(&f.fetchLocal, "fetch-local", false, "let URIs of tasks name addresses of this machine's link, and servers send on to this machine")
+	flags.StringVar(&f.imageCache, "image-cache", "10240", "how many MB the images of tasks may take; those that no task uses go when there is no room")
+	flags.StringSliceVar(&f.images.InsecureRegistries, "insecure-registry", nil, "registries of images that are asked without encryption, each as HOST or HOST:PORT; "+
+		"those on this machine are so anyway")
+	flags.StringVar(&f.images.Credentials, "registry-credentials", "", "file that says to registries who asks, of the form of Docker's config.json")
 	d.lastFlags(flags)
 	add(command, "", a.resetTermCommand())
 	command.RunE = func(command *cobra.Command, _ []string) error {
@@ -106,6 +118,9 @@ func (f agentFlags) config(d *daemon) (agent.Config, error) {
 	}
 	if output == 0 {
 		output = -1
+	}
+	if f.images.BytesMax, err = megabytes("image-cache", f.imageCache); err != nil {
+		return agent.Config{}, err
 	}
 	masters, err := d.app.mastersOr(nil)
 	if err != nil {
@@ -147,7 +162,7 @@ func (f agentFlags) config(d *daemon) (agent.Config, error) {
 		Programs: agent.Programs{CommandExecutor: self, Path: f.path, Enter: enterHelper(self), ExecMax: f.execMax, AuditLog: f.audit},
 		Keep:     agent.Keep{SandboxAge: f.keep, SandboxesMax: f.keepMax, SandboxBytesMax: keepSize, OutputBytesMax: output},
 		Walls:    f.walls,
-		Users:    agent.Users{TaskUser: taskUser, TaskUsers: f.taskUsers, FetchLocal: f.fetchLocal},
+		Users:    agent.Users{TaskUser: taskUser, TaskUsers: f.taskUsers, FetchLocal: f.fetchLocal, Images: f.images},
 		Logger:   log, World: agent.World{LogDropped: written.Dropped},
 	}, nil
 }

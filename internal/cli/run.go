@@ -32,7 +32,7 @@ type runFlags struct {
 	labels                map[string]string
 	shell, retry, quiet   bool
 	revocable             bool
-	user                  string
+	user, image           string
 	placeFlags
 	lifeFlags
 }
@@ -65,7 +65,7 @@ func (a *App) runCommand() *cobra.Command {
 			"  tender run --instances 50 --cpus 0.1 -- hostname\n" +
 			"  tender run --shell -- 'ls | wc -l'",
 		Args: func(command *cobra.Command, args []string) error {
-			if len(args) == 0 {
+			if len(args) == 0 && f.image == "" {
 				return usagef("'tender run' needs a command; write 'tender run -- COMMAND'")
 			}
 			return nil
@@ -101,6 +101,8 @@ func (a *App) runCommand() *cobra.Command {
 		"timeout=5s, grace=15s and failures=3; repeatable")
 	flags.StringArrayVar(&f.limits, "limit", nil, "cpus=NUMBER, mem=MB or pids=NUMBER: what each may use at most, where its agent can hold it to that; repeatable")
 	flags.StringVar(&f.user, "user", "", "user of the agents' machines as whom the tasks run, one that their agents allow (default: the agents' choice)")
+	flags.StringVar(&f.image, "image", "", "OCI image in which the tasks run, such as docker.io/library/alpine:3.20; COMMAND goes to its entrypoint, and without one\n"+
+		"the image's own runs; only on agents whose attribute isolation names images")
 	flags.BoolVar(&f.shell, "shell", false, "COMMAND is a line for /bin/sh")
 	flags.BoolVar(&f.retry, "retry", false, "start a task again that others ended: its agent is lost, drained or gone, or it was preempted or revoked")
 	flags.DurationVar(&f.unreachable, "unreachable-timeout", time.Minute, "with --retry: a task whose agent is silent for longer is started elsewhere; 0 = never")
@@ -226,6 +228,9 @@ func (f *runFlags) task(args []string, lookup func(string) (string, bool)) (api.
 		}
 		task.Checks = append(task.Checks, check)
 	}
+	if task.Image = f.image; f.image != "" {
+		f.constraints = append(f.constraints, api.ImageConstraint)
+	}
 	limits, wrong := settings.ParseLimits(f.limits)
 	if wrong != nil {
 		err = errors.Join(err, fmt.Errorf("--limit: %w", wrong))
@@ -244,7 +249,9 @@ func (f *runFlags) task(args []string, lookup func(string) (string, bool)) (api.
 
 func (f *runFlags) check(args []string) error {
 	switch {
-	case args[0] == "":
+	case f.shell && len(args) == 0:
+		return errors.New("--shell needs a line; write 'tender run --image REFERENCE --shell -- LINE'")
+	case len(args) > 0 && args[0] == "":
 		return errors.New("the command is empty; write 'tender run -- COMMAND'")
 	case f.instances < 1:
 		return fmt.Errorf("--instances is %d; write 1 or more", f.instances)
@@ -376,10 +383,20 @@ func environment(pairs []string, lookup func(string) (string, bool)) (map[string
 	return env, nil
 }
 
+// imageName is the last part of an image's name, without tag and digest.
+func imageName(reference string) string {
+	name, _, _ := strings.Cut(path.Base(reference), "@")
+	name, _, _ = strings.Cut(name, ":")
+	return name
+}
+
 // nameOr makes a name of the command: letters, digits, '-', '_' and '.' of its last part.
 func (f *runFlags) nameOr(args []string) string {
 	if f.name != "" {
 		return f.name
+	}
+	if len(args) == 0 {
+		args = []string{imageName(f.image)}
 	}
 	word, _, _ := strings.Cut(strings.TrimSpace(args[0]), " ")
 	name := strings.Trim(strings.Map(func(r rune) rune {

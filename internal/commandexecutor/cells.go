@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/agent/walls/cell"
-	"github.com/tenderhq/tender/agent/walls/entry"
 	"github.com/tenderhq/tender/agent/walls/spaces"
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/framework/executor"
@@ -39,7 +38,7 @@ func newCells(told string) (*cells, error) {
 		return nil, api.E("executor.run", api.Internal, "", err)
 	}
 	c := &cells{Handout: handout, home: home}
-	if handout.Spaces {
+	if handout.Spaces || handout.Images {
 		if c.ends, err = spaces.OpenEnds(); err != nil {
 			return nil, api.E("executor.run", api.Internal, "", err)
 		}
@@ -69,6 +68,9 @@ func (c *cells) spawn(p *process, null *os.File) (pid int, strayed bool, err err
 		return 0, false, err
 	}
 	defer opened.close()
+	if program.image != nil && (c == nil || !c.Images) {
+		return 0, false, errors.New("this agent runs no tasks in images any more")
+	}
 	if c == nil {
 		pid, err = program.fork(&syscall.SysProcAttr{Setpgid: true}, opened)
 		return pid, false, err
@@ -81,7 +83,8 @@ func (c *cells) spawn(p *process, null *os.File) (pid int, strayed bool, err err
 	if p.task.Resources.HasRevocable() {
 		spared = cell.RevocableTask
 	}
-	if c.ends != nil {
+	helped := c.helps(&p.task.Task)
+	if helped {
 		pid, strayed, err = c.startInSpaces(its, program, opened, spaces.Order{Score: strconv.Itoa(int(spared))})
 	} else {
 		pid, strayed, err = c.inside(its, func(attr *syscall.SysProcAttr) (int, error) { return program.fork(attr, opened) })
@@ -93,17 +96,20 @@ func (c *cells) spawn(p *process, null *os.File) (pid int, strayed bool, err err
 		_ = its.End(ctx) // it goes with the executor's at the latest
 		return 0, strayed, err
 	}
-	p.cell, p.helped = &its, c.ends != nil
+	p.cell, p.helped = &its, helped
 	return pid, strayed, nil
 }
 
 // helperPatience is how long a helper that has not started its program may take to end.
 const helperPatience = 10 * time.Second
 
+// helps says whether a task is started by a helper, in namespaces of its own.
+func (c *cells) helps(task *api.Task) bool { return c.Spaces || task.Image != "" }
+
 // makeCell makes the cell of a task.
 func (c *cells) makeCell(task *api.Task) (cell.Cell, error) {
 	its, limits := c.Cell.Child(cell.TaskName(string(task.ID))).Brief(), c.Rules.Limits(task)
-	if c.ends != nil && limits.Pids != 0 {
+	if c.helps(task) && limits.Pids != 0 {
 		limits.Pids += spaces.HelperPids
 	}
 	err := its.Make()
@@ -130,26 +136,36 @@ func (c *cells) startInSpaces(its cell.Cell, program program, opened files, orde
 	if helper == nil {
 		return 0, strayed, err
 	}
-	order.Path, order.Argv, order.Env, order.Folder = program.path, program.argv, program.env, program.sandbox
+	order.Path, order.Argv, order.Env, order.Folder = program.path, program.argv, program.env, program.begin()
 	order.User = spaces.User{UID: program.user.UID, GID: program.user.GID}
-	for _, group := range entry.GroupsOf(program.user.UID) {
+	for _, group := range program.groups() {
 		order.User.Groups = append(order.User.Groups, uint32(group))
 	}
-	order.View = spaces.View{Hidden: c.Hidden, Shown: []string{program.sandbox}, Temporary: program.sandbox}
-	for _, volume := range program.volumes {
-		order.View.Shown = append(order.View.Shown, filepath.Join(c.Volumes, string(volume)))
-	}
-	if program.shared != "" && filepath.Dir(program.shared) != program.sandbox {
-		order.View.Shown = append(order.View.Shown, program.shared)
+	if program.image != nil {
+		order.View.Root, order.Path, order.Find, order.Stop = c.root(program), "", true, program.image.StopSignal
+	} else {
+		order.View = c.view(program)
 	}
 	err = helper.Finish(order)
 	if refused := syscall.Errno(0); errors.As(err, &refused) {
-		return pid, strayed, explain(program.path, program.sandbox, refused)
+		return pid, strayed, program.explain(refused)
 	}
 	if err != nil {
 		return pid, strayed, fmt.Errorf("its namespaces can't be made: %w", err)
 	}
 	return pid, strayed, nil
+}
+
+// view is what a task sees of the machine's files.
+func (c *cells) view(program program) spaces.View {
+	view := spaces.View{Hidden: c.Hidden, Shown: []string{program.sandbox}, Temporary: program.sandbox}
+	for _, volume := range program.volumes {
+		view.Shown = append(view.Shown, filepath.Join(c.Volumes, string(volume)))
+	}
+	if program.shared != "" && filepath.Dir(program.shared) != program.sandbox {
+		view.Shown = append(view.Shown, program.shared)
+	}
+	return view
 }
 
 // ended is how a program has ended whose process was waited for; its helper has told that, if it had one.

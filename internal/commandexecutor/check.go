@@ -110,9 +110,11 @@ func readStart(output io.Reader) string {
 func (x *commands) startCheck(task *executor.Task, command *api.Command, output *os.File) (*check, error) {
 	like := *task
 	like.Command = &api.Command{Argv: command.Argv, Shell: command.Shell, Env: map[string]string{}}
-	maps.Copy(like.Command.Env, task.Command.Env)
+	if task.Command != nil {
+		maps.Copy(like.Command.Env, task.Command.Env)
+	}
 	maps.Copy(like.Command.Env, command.Env)
-	program, err := programOf(&like)
+	program, err := programBeside(&like)
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/tenderhq/tender/agent/images/setup"
 	"github.com/tenderhq/tender/agent/walls/entry"
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/framework/executor"
@@ -54,11 +55,23 @@ type program struct {
 	sandbox   string
 	shared    string // the folder of its group, or ""
 	volumes   []api.VolumeID
-	user      entry.User // whose the sandbox is
+	user      entry.User   // whose the sandbox is
+	image     *setup.Setup // what its image says; nil: it has none
+}
+
+// groups are those of its user beside the first.
+func (p program) groups() []int {
+	if p.image != nil {
+		return p.user.Groups
+	}
+	return entry.GroupsOf(p.user.UID)
 }
 
 // programOf finds the program of the task's command.
 func programOf(task *executor.Task) (program, error) {
+	if task.Image != "" {
+		return programInImage(task)
+	}
 	if task.Command == nil {
 		return program{}, errNoCommand
 	}
@@ -75,13 +88,19 @@ func programOf(task *executor.Task) (program, error) {
 		return program{}, err
 	}
 	found, err := find(argv[0], path, task.Sandbox)
-	p := program{path: found, argv: argv, env: env, sandbox: task.Sandbox, shared: task.Shared, user: entry.OwnerOf(info)}
+	return program{
+		path: found, argv: argv, env: env, sandbox: task.Sandbox, shared: task.Shared, volumes: volumesOf(task), user: entry.OwnerOf(info),
+	}, err
+}
+
+// volumesOf are the volumes that a task has.
+func volumesOf(task *executor.Task) (volumes []api.VolumeID) {
 	for _, item := range task.Resources.Items() {
 		if item.Volume != "" {
-			p.volumes = append(p.volumes, item.Volume)
+			volumes = append(volumes, item.Volume)
 		}
 	}
-	return p, err
+	return volumes
 }
 
 // fork starts the program in a process group of its own, as its user. When it returns without an error the program was
@@ -154,6 +173,14 @@ func find(name, path, sandbox string) (string, error) {
 }
 
 // explain turns a refusal of the kernel into a sentence.
+func (p program) explain(err error) error {
+	if p.image != nil && errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s: no such program in the image, or what its first line names is missing: %w", p.path, err)
+	}
+	return explain(p.path, p.sandbox, err)
+}
+
+// explain turns a refusal of the kernel into a sentence, for a program of the machine.
 func explain(program, sandbox string, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && !filepath.IsAbs(program):

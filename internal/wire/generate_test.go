@@ -173,6 +173,7 @@ func (g gen) task() api.Task {
 	} else {
 		command := g.command()
 		task.Command = &command
+		task.Image = rapid.SampledFrom([]string{"", "alpine", "docker.io/library/alpine:3.20", "[::1]:5000/a@sha256:00"}).Draw(g.t, "image")
 	}
 	if g.bool() {
 		task.Resources = task.Resources.Plus(api.NewResources(api.Resource{
@@ -242,7 +243,7 @@ func (g gen) status() api.Status {
 		Source: rapid.SampledFrom([]api.Mover{0, api.MoverMaster, api.MoverAgent, api.MoverExecutor}).Draw(g.t, "source"),
 		At:     g.time(), Data: g.data(), ExitCode: g.exit(), Healthy: g.healthy(),
 		Hostname: g.text(), Region: g.text(), Zone: g.text(), Labels: g.words(),
-		Ports: rapid.SampledFrom([]map[string]uint16{nil, {"http": 80}, {"a": 1, "b": 65535}}).Draw(g.t, "ports"), Output: g.output()}
+		Ports: rapid.SampledFrom([]map[string]uint16{nil, {"http": 80}, {"a": 1, "b": 65535}}).Draw(g.t, "ports"), Output: g.output(), Image: g.text()}
 }
 
 func (g gen) agent() api.Agent {

@@ -188,7 +188,7 @@ func TestBadTasksReachTheCore(t *testing.T) {
 		{func(m *apiv1.Task) {
 			m.Resources = []*apiv1.Resource{{Name: "ports", Ranges: []*apiv1.Range{{Begin: 9, End: 8}}}}
 		}, "ports: range 9-8 ends before it begins"},
-		{func(m *apiv1.Task) { m.Command = nil }, "neither command nor executor is set; set the one that runs the task"},
+		{func(m *apiv1.Task) { m.Command = nil }, "neither command nor executor nor image is set; set the one that runs the task"},
 		{func(m *apiv1.Task) { m.Command = &apiv1.Command{} }, "the command is empty; set argv, or shell for a line of /bin/sh -c"},
 		{func(m *apiv1.Task) { m.Command.Argv = []string{"x"} }, "the command has both argv and shell; set one of them"},
 		{func(m *apiv1.Task) { m.Command.Env = map[string]string{"A=B": ""} }, `env: name "A=B" is empty or holds '='`},

@@ -7,6 +7,9 @@ import (
 	apiv1 "github.com/tenderhq/tender/api/v1"
 )
 
+// statusImageBytesMax bounds the name and digest of an image in a status.
+const statusImageBytesMax = 1 << 10
+
 // StatusToProto makes the message of a status. A long message is cut off.
 func StatusToProto(status api.Status) *apiv1.Status {
 	return &apiv1.Status{
@@ -29,6 +32,7 @@ func StatusToProto(status api.Status) *apiv1.Status {
 		Labels:      cleanMap(status.Labels),
 		Ports:       portsToProto(status.Ports),
 		Output:      outputToProto(status.Output),
+		Image:       cut(clean(status.Image), statusImageBytesMax),
 	}
 }
 
@@ -67,6 +71,7 @@ func (c *checker) status(m *apiv1.Status) api.Status {
 		Labels:    m.Labels,
 		Ports:     portsFromProto(m.Ports),
 		Output:    c.output(m.Output),
+		Image:     cut(m.Image, statusImageBytesMax),
 	}
 }
 

@@ -23,6 +23,7 @@ func TaskToProto(task api.Task) *apiv1.Task {
 		MaxCompletionTime: DurationToProto(task.MaxCompletionTime),
 		Checks:            checksToProto(task.Checks),
 		Limits:            limitsToProto(task.Limits),
+		Image:             clean(task.Image),
 	}
 }
 
@@ -73,6 +74,7 @@ func TaskFromProto(m *apiv1.Task) api.Task {
 		MaxCompletionTime: c.duration("", m.GetMaxCompletionTime()),
 		Checks:            checksFromProto(c, m.GetChecks()),
 		Limits:            limitsFromProto(m.GetLimits()),
+		Image:             m.GetImage(),
 	}
 }
 

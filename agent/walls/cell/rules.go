@@ -46,6 +46,8 @@ type Handout struct {
 	// Spaces says that each task has namespaces, in which nothing of the Hidden folders is seen but what is the task's.
 	Spaces bool     `json:"spaces,omitempty"`
 	Hidden []string `json:"hidden,omitempty"`
+	// Images says that tasks with an image run in it, with namespaces.
+	Images bool `json:"images,omitempty"`
 	// Volumes is the folder of the volumes that tasks are shown.
 	Volumes string `json:"volumes,omitempty"`
 }

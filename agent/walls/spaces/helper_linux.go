@@ -55,16 +55,19 @@ func help() int {
 	for fd := range endsFD { // the program's files are its own: they end with it
 		_ = unix.Close(fd)
 	}
-	go pass(signals, pid, order.Beside != 0)
+	go order.pass(signals, pid)
 	return order.tell(order.await(pid), pid)
 }
 
 // pass passes signals on, as long as the process lives. What is beside a task is only ever to be ended.
-func pass(signals <-chan os.Signal, pid int, beside bool) {
+func (o *Order) pass(signals <-chan os.Signal, pid int) {
 	for s := range signals {
 		number := s.(syscall.Signal) //nolint:forcetypeassert // there is no other kind
-		if beside {
+		switch {
+		case o.Beside != 0:
 			number = syscall.SIGKILL
+		case number == syscall.SIGTERM && o.Stop != 0:
+			number = syscall.Signal(o.Stop)
 		}
 		_ = syscall.Kill(-pid, number)
 	}
@@ -72,21 +75,34 @@ func pass(signals <-chan os.Signal, pid int, beside bool) {
 
 // begin builds the walls and starts the program in them.
 func (o *Order) begin() (pid int, said answer) {
-	err := o.enter()
-	if err == nil && o.Path != "" {
-		attributes := &syscall.SysProcAttr{Setpgid: true}
-		if os.Geteuid() == 0 {
-			attributes.Credential = &syscall.Credential{Uid: uint32(o.User.UID), Gid: uint32(o.User.GID), Groups: o.User.Groups}
-		}
-		pid, err = syscall.ForkExec(o.Path, o.Argv, &syscall.ProcAttr{Dir: o.Folder, Env: o.Env, Files: []uintptr{0, 1, 2}, Sys: attributes})
-		if refused := syscall.Errno(0); errors.As(err, &refused) {
-			return 0, answer{Errno: refused}
-		}
+	if err := o.enter(); err != nil {
+		return 0, answer{Error: err.Error()}
+	}
+	if o.Path == "" && !o.Find {
+		return 0, answer{}
+	}
+	pid, err := o.launch()
+	if refused := syscall.Errno(0); errors.As(err, &refused) {
+		return 0, answer{Errno: refused}
 	}
 	if err != nil {
 		return 0, answer{Error: err.Error()}
 	}
 	return pid, answer{}
+}
+
+// launch starts the program. What is wrong is the kernel's word about it.
+func (o *Order) launch() (pid int, err error) {
+	if o.Find {
+		if err := o.find(); err != nil {
+			return 0, err
+		}
+	}
+	attributes := &syscall.SysProcAttr{Setpgid: true}
+	if os.Geteuid() == 0 {
+		attributes.Credential = &syscall.Credential{Uid: uint32(o.User.UID), Gid: uint32(o.User.GID), Groups: o.User.Groups}
+	}
+	return syscall.ForkExec(o.Path, o.Argv, &syscall.ProcAttr{Dir: o.Folder, Env: o.Env, Files: []uintptr{0, 1, 2}, Sys: attributes})
 }
 
 // enter makes this thread a part of the task's walls.

@@ -26,6 +26,27 @@ type View struct {
 	Shown []string `json:"shown,omitempty"`
 	// Temporary is the folder in which a folder ".tmp" is /tmp and /var/tmp of the task: its sandbox.
 	Temporary string `json:"temporary"`
+	// Root is what the task sees in place of all that, and of the machine's files. Nil: it sees these.
+	Root *Root `json:"root,omitempty"`
+}
+
+// Root is an image.
+type Root struct {
+	// Folder is the agent's own in the sandbox. In it are the folders root, where the image is mounted, and upper and
+	// work, for what the task changes.
+	Folder string `json:"folder"`
+	// Layers are the folders of the image, the lowest first. None: root is a copy of it.
+	Layers []string `json:"layers,omitempty"`
+	// Shown are folders of the machine that the task sees beside the image's.
+	Shown []Shown `json:"shown,omitempty"`
+	// Begin is the folder in which the program begins; it is made if the image lacks it.
+	Begin string `json:"begin"`
+}
+
+// Shown is a folder of the machine, and where it is seen.
+type Shown struct {
+	From string `json:"from"`
+	At   string `json:"at"`
 }
 
 // User is as whom the program runs.
@@ -41,12 +62,16 @@ type Order struct {
 	// Beside is the helper of a task into whose walls the program goes, instead of into new ones. Any signal to its own
 	// helper then kills it, with its group; but one that kills the helper leaves it to the task. 0: none.
 	Beside int `json:"beside,omitempty"`
-	// Path, Argv, Env, Folder and User are the program's. No program: the walls are tried, and that is all.
+	// Path, Argv, Env, Folder and User are the program's. Find says that the program is looked for within the walls, by the
+	// first word of Argv, instead of Path. No program: the walls are tried, and that is all.
 	Path   string   `json:"path,omitempty"`
+	Find   bool     `json:"find,omitempty"`
 	Argv   []string `json:"argv,omitempty"`
 	Env    []string `json:"env,omitempty"`
 	Folder string   `json:"folder,omitempty"`
 	User   User     `json:"user"`
+	// Stop is the signal that the program is sent for SIGTERM; 0: that.
+	Stop int `json:"stop,omitempty"`
 	// Score is what is written to oom_score_adj; "": nothing.
 	Score string `json:"score,omitempty"`
 	// Number is under which the end of the program is told.

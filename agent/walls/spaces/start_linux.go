@@ -33,7 +33,7 @@ func Start(attr *syscall.SysProcAttr, beside bool, files [3]uintptr, ends *Ends)
 	defer unix.Close(answers[1])
 	attr.Setpgid = true
 	if !beside {
-		attr.Cloneflags |= unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWIPC
+		attr.Cloneflags |= unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS
 	}
 	pid, err := syscall.ForkExec("/proc/self/exe", []string{Helper}, &syscall.ProcAttr{
 		Env:   []string{"GOMAXPROCS=1"}, // it has nothing to do, and few threads for that

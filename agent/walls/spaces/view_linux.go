@@ -24,6 +24,9 @@ func (v View) build(user User) error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
 		return fmt.Errorf("mounts can't be made the task's own: %w", err)
 	}
+	if v.Root != nil {
+		return v.Root.build(user)
+	}
 	var shown []tree
 	for _, path := range v.Shown {
 		one, err := copyTree(unix.AT_FDCWD, path)
@@ -230,7 +233,7 @@ func renewKernelFiles() error {
 // join takes this thread into the walls of a task whose helper is named.
 func join(helper int) error {
 	var spaces []int
-	names := []string{"ipc", "pid", "mnt"} // the mounts last: what names the others is seen through them
+	names := []string{"ipc", "uts", "pid", "mnt"} // the mounts last: what names the others is seen through them
 	for _, name := range names {
 		one, err := unix.Open("/proc/"+strconv.Itoa(helper)+"/ns/"+name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 		if err != nil {

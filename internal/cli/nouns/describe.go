@@ -225,6 +225,7 @@ func (d describer) taskFields(v *apiv1.TaskView) [][2]string {
 		{"Resources", show.Resources(v.GetResources())},
 		{"Really used", usageOf(v.GetUsage())},
 		{"Ports", show.Pairs(v.GetPorts())},
+		{"Image", v.GetImage()},
 		{"Command", commandOf(v.GetCommand())},
 		{"Environment", show.Pairs(v.GetCommand().GetEnv())},
 		{"Labels", show.Pairs(v.GetLabels())},
