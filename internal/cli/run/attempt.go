@@ -25,9 +25,7 @@ type attempt struct {
 	id       api.TaskID
 	state    api.TaskState
 	agent    api.AgentID
-	followed bool               // its output is being brought here
-	copied   bool               // all of it, or as much as could be had
-	behind   bool               // it has ended, and was not copied then
+	output   copying
 	unwanted bool               // it was killed in favor of another attempt
 	reached  string             // where, as it was said; "" = nowhere, or not said yet
 	silent   time.Time          // since when its agent is; zero: it is not
@@ -36,6 +34,16 @@ type attempt struct {
 	context  context.Context    //nolint:containedctx // of the following, which ends with the attempt's worth
 	drop     context.CancelFunc // ends the following: nobody wants the output
 }
+
+// copying is how far the bringing of an attempt's output has come.
+type copying uint8
+
+const (
+	unasked copying = iota // nobody has asked for it yet
+	coming
+	behind // it still comes, though the attempt has ended
+	here   // all of it, or as much as could be had
+)
 
 // idOf is the task of an instance's attempt.
 func (j *job) idOf(index, attempts int) api.TaskID {
@@ -66,10 +74,10 @@ func (j *job) end(a *attempt, size *api.OutputSize) {
 	delete(j.live, a.id)
 	a.of.live = slices.DeleteFunc(a.of.live, func(other *attempt) bool { return other == a })
 	switch {
-	case a.unwanted, !a.followed:
+	case a.unwanted, a.output == unasked:
 		a.drop()
-	case !a.copied:
-		a.behind = true
+	case a.output == coming:
+		a.output = behind
 		j.behind++
 	}
 }

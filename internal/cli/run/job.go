@@ -205,10 +205,10 @@ func (j *job) Update(_ context.Context, status api.Status) error {
 // startFollowing begins when there may be output: the agent prepares the task, or had it.
 func (j *job) startFollowing(a *attempt) {
 	never := []api.TaskState{api.TaskStaging, api.TaskError, api.TaskDropped, api.TaskUnknown}
-	if a.followed || a.agent == "" || a.unwanted || slices.Contains(never, a.state) {
+	if a.output != unasked || a.agent == "" || a.unwanted || slices.Contains(never, a.state) {
 		return
 	}
-	a.followed = true
+	a.output = coming
 	j.follow(a)
 }
 
@@ -217,9 +217,10 @@ func (j *job) followedToItsEnd(a *attempt) {
 	a.drop()
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if a.copied = true; a.behind {
+	if a.output == behind {
 		j.behind--
 	}
+	a.output = here
 }
 
 // ended takes an attempt's terminal status: the instance is over, or tried again.

@@ -193,7 +193,6 @@ var larger = map[string]allowance{
 
 	// Rooms that are types and not packages yet.
 	"files of master/core":                      {49, "the rooms share the base that they stand on; see its DESIGN.md"},
-	"bools of internal/cli/run.attempt":         {4, "tender run is to stand on framework/taskset, which has states for them"},
 	"fields of allocator/allocatortest.Cluster": {21, "the ledger that a policy is held against, and what its stories look at"},
 
 	// Models of tests: what they pretend is set bit by bit, and nothing is decided by it outside.
