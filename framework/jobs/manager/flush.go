@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/api"
-	"github.com/tenderhq/tender/framework"
 	"github.com/tenderhq/tender/framework/jobs/internal/core"
 	"github.com/tenderhq/tender/internal/pause"
 )
@@ -31,6 +30,7 @@ type writing struct {
 	effects []pending            // that wait for them
 	done    *outcome             // of this batch
 	busy    bool                 // a batch is being written
+	under   *outcome             // of that batch
 }
 
 type pending struct {
@@ -47,6 +47,17 @@ type outcome struct {
 func newOutcome() *outcome { return &outcome{over: make(chan struct{})} }
 
 func newWriting() writing { return writing{keys: make(map[string][2]string), done: newOutcome()} }
+
+// all is the outcome of all that is to be written by now; nil: there is nothing.
+func (w *writing) all() *outcome {
+	switch {
+	case len(w.keys)+len(w.effects) > 0:
+		return w.done
+	case w.busy:
+		return w.under
+	}
+	return nil
+}
 
 func (w *writing) dirty(name, key string) { w.keys[keyOf(name, key)] = [2]string{name, key} }
 
@@ -117,6 +128,7 @@ func (m *Manager) write() {
 			return
 		}
 		b, err := m.take()
+		m.writing.under = b.done
 		m.mu.Unlock()
 		if err == nil {
 			err = m.writeBatch(client, b)
@@ -135,30 +147,19 @@ func (m *Manager) write() {
 }
 
 // writeBatch writes until all of it is there; an error says that Run has ended. What is deleted goes last: a part that
-// was counted into the job's header is not needed once that is written.
-func (m *Manager) writeBatch(client *framework.Client, b batch) error {
-	store := client.Store()
+// was counted into the job's header is not needed once that is written. Of a job that is forgotten the header goes before
+// the rest, which is nobody's without it; a header whose versions are gone would be one that nobody can read.
+func (m *Manager) writeBatch(client masters, b batch) error {
 	err := m.each(client, slices.Sorted(maps.Keys(b.puts)), func(key string) error {
-		_, err := store.Put(context.Background(), key, b.puts[key], framework.AnyVersion)
-		return err
+		return client.Put(context.Background(), key, b.puts[key])
 	})
 	if err != nil {
 		return err
 	}
-	slices.SortFunc(b.deletes, func(x, y string) int { // the header of a job last: without it the rest is nobody's
-		return strings.Compare(lastKey(x), lastKey(y))
-	})
-	headers := slices.IndexFunc(b.deletes, isHeader)
-	if headers < 0 {
-		headers = len(b.deletes)
-	}
-	for _, keys := range [][]string{b.deletes[:headers], b.deletes[headers:]} {
-		err := m.each(client, keys, func(key string) error {
-			if err := store.Delete(context.Background(), key, framework.AnyVersion); !api.Is(err, api.NotFound) {
-				return err
-			}
-			return nil
-		})
+	headers := slices.DeleteFunc(slices.Clone(b.deletes), func(key string) bool { return !isHeader(key) })
+	rest := slices.DeleteFunc(b.deletes, isHeader)
+	for _, keys := range [][]string{headers, rest} {
+		err := m.each(client, keys, func(key string) error { return client.Delete(context.Background(), key) })
 		if err != nil {
 			return err
 		}
@@ -170,16 +171,8 @@ func isHeader(key string) bool {
 	return strings.HasSuffix(key, "/"+core.HeaderKey) && strings.Count(key, "/") == 2
 }
 
-// lastKey sorts headers behind all else.
-func lastKey(key string) string {
-	if isHeader(key) {
-		return "1" + key
-	}
-	return "0" + key
-}
-
 // each writes all keys, some at a time, again and again until they are there or Run has ended.
-func (m *Manager) each(client *framework.Client, keys []string, write func(key string) error) error {
+func (m *Manager) each(client masters, keys []string, write func(key string) error) error {
 	for len(keys) > 0 {
 		var mu sync.Mutex
 		var failed []string

@@ -7,13 +7,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tenderhq/tender/framework"
 	"github.com/tenderhq/tender/framework/jobs/internal/core"
 )
 
 // load takes over the jobs of the store. What cannot be read is told, left as it is, and stops no other job.
-func (m *Manager) load(ctx context.Context, store *framework.Store) error {
-	entries, err := store.List(ctx, prefix)
+func (m *Manager) load(ctx context.Context, client masters) error {
+	entries, err := client.List(ctx, prefix)
 	if err != nil {
 		return err
 	}

@@ -58,9 +58,9 @@ type Manager struct {
 	config Config
 
 	mu       sync.Mutex
-	client   *framework.Client // nil: it stands by, or Run has ended
-	loaded   bool              // the store's jobs are here
-	known    bool              // what runs of them was told
+	client   masters // nil: it stands by, or Run has ended
+	loaded   bool    // the store's jobs are here
+	known    bool    // what runs of them was told
 	jobs     map[string]*entry
 	claimed  map[string]bool // names that a request is changing
 	changed  chan struct{}   // closed and replaced when a job has changed
@@ -235,6 +235,10 @@ func (m *Manager) forgetOld(now time.Time) {
 
 // Subscribed implements [framework.Subscriber]: the first session brings the jobs.
 func (m *Manager) Subscribed(ctx context.Context, client *framework.Client) error {
+	return m.subscribed(ctx, session{client})
+}
+
+func (m *Manager) subscribed(ctx context.Context, client masters) error {
 	m.mu.Lock()
 	loaded := m.loaded
 	m.mu.Unlock()
@@ -242,7 +246,7 @@ func (m *Manager) Subscribed(ctx context.Context, client *framework.Client) erro
 		if err := client.Demand(api.Demand{}); err != nil { // nothing, until it is known what runs
 			return err
 		}
-		if err := m.load(ctx, client.Store()); err != nil {
+		if err := m.load(ctx, client); err != nil {
 			return err
 		}
 	}

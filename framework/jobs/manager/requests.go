@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/api"
-	"github.com/tenderhq/tender/framework"
 	"github.com/tenderhq/tender/framework/jobs"
 	"github.com/tenderhq/tender/framework/jobs/internal/core"
 )
@@ -75,11 +74,16 @@ func (m *Manager) SubmitJob(ctx context.Context, job jobs.Job) (jobs.Version, er
 		return jobs.Version{}, err
 	}
 	version, fresh, err := m.prepare(op, e, job)
-	client := m.client
+	client, before := m.client, m.writing.all()
 	m.mu.Unlock()
 	defer m.release(job.Name)
 	if err != nil || fresh == nil {
 		return version, err
+	}
+	if e != nil { // how it ended is to be kept first: behind the new header, it would undo that
+		if err := before.await(ctx, op, job.Name); err != nil {
+			return jobs.Version{}, err
+		}
 	}
 	if err := m.keep(ctx, client, fresh, core.VersionKey(version.Number), core.HeaderKey); err != nil {
 		return jobs.Version{}, err
@@ -116,13 +120,13 @@ func (m *Manager) prepare(op string, e *entry, job jobs.Job) (version jobs.Versi
 func same(a, b jobs.Job) bool { return reflect.DeepEqual(a.WithDefaults(), b.WithDefaults()) }
 
 // keep writes records of a job before anything is known of it.
-func (m *Manager) keep(ctx context.Context, client *framework.Client, master *core.JobMaster, keys ...string) error {
+func (m *Manager) keep(ctx context.Context, client masters, master *core.JobMaster, keys ...string) error {
 	for _, key := range keys {
 		value, err := master.Record(key)
 		if err != nil {
 			return err
 		}
-		if _, err := client.Store().Put(ctx, keyOf(master.Job.Name, key), value, framework.AnyVersion); err != nil {
+		if err := client.Put(ctx, keyOf(master.Job.Name, key), value); err != nil {
 			return err
 		}
 	}
@@ -199,7 +203,7 @@ func (m *Manager) change(ctx context.Context, op, name string, choose func(*core
 	if err != nil {
 		return version, err
 	}
-	if _, err := client.Store().Put(ctx, keyOf(name, core.VersionKey(version.Number)), value, framework.AnyVersion); err != nil {
+	if err := client.Put(ctx, keyOf(name, core.VersionKey(version.Number)), value); err != nil {
 		return version, err
 	}
 	return version, m.tell(ctx, op, name, core.Updated{Version: version})
@@ -227,11 +231,19 @@ func (m *Manager) tell(ctx context.Context, op, name string, happened core.Event
 	m.do(func(now time.Time) {
 		if e := m.jobs[name]; e != nil && m.client != nil {
 			m.step(e, now, happened)
-			done, err = m.writing.done, nil
+			done, err = m.writing.all(), nil
 		}
 	})
 	if err != nil {
 		return err
+	}
+	return done.await(ctx, op, name)
+}
+
+// await waits until a batch is written, if there is one.
+func (done *outcome) await(ctx context.Context, op, name string) error {
+	if done == nil {
+		return nil
 	}
 	select {
 	case <-done.over:

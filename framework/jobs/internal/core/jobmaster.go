@@ -413,7 +413,7 @@ func (m *JobMaster) dropParts() {
 	}
 }
 
-// forget deletes all that the store has of the job, its header last.
+// forget deletes all that the store has of the job.
 func (m *JobMaster) forget() {
 	m.dropParts()
 	numbers := slices.Sorted(maps.Keys(m.Versions))

@@ -27,6 +27,7 @@ type world struct {
 	updates int
 	steps   int
 	quiet   bool // no agent was silent: then nothing may be done twice
+	endless bool // when all goes well, no task ends by itself
 }
 
 // played is a task on an agent.
@@ -182,6 +183,10 @@ func (p *played) become(state api.TaskState) {
 // takeOver is what a manager does that has become the active one.
 func (w *world) takeOver() {
 	w.keys, w.waiting = map[string]bool{}, nil
+	if w.store[HeaderKey] == nil && w.m.Gone { // it was being deleted: what is left is nobody's
+		clear(w.store)
+		return
+	}
 	m, left, err := Load(w.now, w.store)
 	if err != nil {
 		w.t.Fatal(err)
@@ -357,7 +362,7 @@ func (w *world) calm() {
 				busy = true
 			case w.deliver(id):
 				busy = true
-			case !task.state.Terminal() && w.m.Job.Rolling() == nil:
+			case !task.state.Terminal() && w.m.Job.Rolling() == nil && !w.endless:
 				task.become(api.TaskFinished)
 				busy = true
 			}
@@ -584,6 +589,43 @@ func TestServiceWhateverHappens(t *testing.T) {
 		}
 		if w.m.Roll.Active {
 			t.Fatalf("the change is not done:\n%s", w.m.Dump())
+		}
+	})
+}
+
+// TestStoppedWhateverHappens: a job that somebody stops or deletes ends, with all that runs of it, although none of its
+// tasks ends by itself; and the store keeps of it what a history needs, or nothing.
+func TestStoppedWhateverHappens(t *testing.T) {
+	task := jobs.Task{Command: "serve", Attempts: 1000}
+	kinds := []jobs.Job{
+		{Type: jobs.BatchType, Task: task, Batch: &jobs.Batch{Completions: 3}},
+		{Type: jobs.ServiceType, Task: task, Service: &jobs.Service{Count: 3}},
+		{Type: jobs.DAGType, Steps: []jobs.Step{{Name: "a", Task: task}, {Name: "b", After: []string{"a"}, Completions: 2, Task: task}}},
+		{Type: jobs.CronType, Task: task, Cron: &jobs.Cron{Schedule: "10s", Overlap: jobs.Allow}},
+		{Type: jobs.SystemType, Task: task},
+		{Type: jobs.GangType, Task: task, Gang: &jobs.Gang{Members: 3}},
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		job := rapid.SampledFrom(kinds).Draw(t, "job")
+		job.Name = "web"
+		remove := rapid.Bool().Draw(t, "delete")
+		w := newWorld(t, job)
+		w.endless = true
+		actions := w.actions(nil)
+		delete(actions, "update")
+		t.Repeat(actions)
+		w.offer(2)
+		w.commit(false)
+		w.step(Asked{Delete: remove, Why: "enough"})
+		t.Repeat(actions)
+		w.step(Asked{Delete: remove, Why: "enough"}) // the first may be lost, if it was not answered
+		w.calm()
+		if len(w.open()) > 0 {
+			t.Fatalf("%v run on:\n%s", w.open(), w.m.Dump())
+		}
+		want := map[bool]int{false: 2, true: 0}[remove] // the header and a version, or nothing
+		if !w.m.Phase.Ended() && !w.m.Gone || len(w.store) != want {
+			t.Fatalf("it is %s, and the store has %v", w.m.Phase, slices.Sorted(maps.Keys(w.store)))
 		}
 	})
 }

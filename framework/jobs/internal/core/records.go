@@ -275,6 +275,8 @@ func (m *JobMaster) resume() {
 		}
 		for _, one := range s.all() {
 			switch {
+			case one.busy() && (m.Phase != jobs.Running || s.Over): // the header was kept, and not that this one is to end
+				m.kill(one.Live, unwanted)
 			case one.busy():
 				m.watchTime(s, one)
 			case s.EachAgent && one.Version != m.Version && !m.Roll.Stopped && m.Phase == jobs.Running: // the change was not kept whole

@@ -26,6 +26,7 @@ type story struct {
 	m     *JobMaster
 	now   time.Time
 	store map[string][]byte
+	kept  string // the only key that is written, before the manager is killed; "": all are, and it lives
 	out   transcript.Out
 }
 
@@ -71,7 +72,9 @@ func (s *story) Play(t *testing.T, line transcript.Line) {
 	case "undispatched":
 		s.step(Undispatched{Task: s.task(line.Word(0)), Why: line.Named["why"]})
 	case "stop", "delete":
+		s.kept = line.Named["kept"]
 		s.step(Asked{Delete: line.Verb == "delete", Why: "somebody asked for it"})
+		s.kept = ""
 	case "tick":
 		transcript.Tick(&s.now, transcript.Duration(t, line.Word(0)), s.m.Wake, func() { s.step(Woken{}) })
 	case "away": // nobody is there for a while
@@ -184,7 +187,9 @@ func (s *story) step(happened Event) {
 		s.t.Fatalf("a clone did %v, the original %v", again, effects)
 	}
 	for _, effect := range effects {
-		s.tell(effect)
+		if s.kept == "" || effect == (Save{s.kept}) {
+			s.tell(effect)
+		}
 	}
 	if planned, is := plan(s.m, s.now); is {
 		s.step(planned)

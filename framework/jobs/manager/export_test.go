@@ -1,0 +1,18 @@
+package manager
+
+import (
+	"context"
+
+	"github.com/tenderhq/tender/framework"
+)
+
+// Masters is what a manager asks of the cluster.
+type Masters = masters
+
+// MastersOf is that of a session.
+func MastersOf(client *framework.Client) Masters { return session{client} }
+
+// SubscribedTo is Subscribed with somebody between the manager and the cluster.
+func (m *Manager) SubscribedTo(ctx context.Context, client Masters) error {
+	return m.subscribed(ctx, client)
+}

@@ -1,0 +1,464 @@
+package manager_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/framework"
+	"github.com/tenderhq/tender/framework/frameworktest"
+	"github.com/tenderhq/tender/framework/jobs"
+	"github.com/tenderhq/tender/framework/jobs/manager"
+	"github.com/tenderhq/tender/internal/calendar"
+	"github.com/tenderhq/tender/internal/pause"
+)
+
+// knife counts what a manager does to the world: each key that it writes or deletes, each launch, kill and
+// acknowledgement. Behind one of these steps nothing of the manager reaches anybody any more.
+type knife struct {
+	mu   sync.Mutex
+	left int           // steps to go; 0: it does not cut
+	hold func()        // stops all that the manager says, at once; nil: a moment later
+	cut  chan struct{} // closed behind the step
+	what string        // the step
+}
+
+func newKnife(steps int) *knife { return &knife{left: steps, cut: make(chan struct{})} }
+
+func (k *knife) step(what string, err error) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.left == 0 || err != nil {
+		return err
+	}
+	if k.left--; k.left == 0 {
+		if k.what = what; k.hold != nil {
+			k.hold()
+		}
+		close(k.cut)
+	}
+	return nil
+}
+
+// mortal is a manager with a knife between it and the cluster.
+type mortal struct {
+	*manager.Manager
+	knife *knife
+}
+
+func (m mortal) Subscribed(ctx context.Context, client *framework.Client) error {
+	return m.SubscribedTo(ctx, watched{manager.MastersOf(client), m.knife})
+}
+
+type watched struct {
+	manager.Masters
+	knife *knife
+}
+
+func (w watched) Put(ctx context.Context, key string, value []byte) error {
+	return w.knife.step("put "+key, w.Masters.Put(ctx, key, value))
+}
+
+func (w watched) Delete(ctx context.Context, key string) error {
+	return w.knife.step("delete "+key, w.Masters.Delete(ctx, key))
+}
+
+func (w watched) Kill(task api.TaskID) error {
+	return w.knife.step("kill "+string(task), w.Masters.Kill(task))
+}
+
+func (w watched) Acknowledge(status api.Status) error {
+	err := w.Masters.Acknowledge(status)
+	if status.Task == "" {
+		return err
+	}
+	return w.knife.step(fmt.Sprint("acknowledge ", status.Task, " ", status.State), err)
+}
+
+func (w watched) Answer(answers ...api.Answer) error {
+	err := w.Masters.Answer(answers...)
+	for _, answer := range answers {
+		for _, operation := range answer.Operations {
+			if len(operation.Tasks) > 0 {
+				return w.knife.step("launch "+string(operation.Tasks[0].ID), err)
+			}
+		}
+	}
+	return err
+}
+
+// person asks the active manager, whichever that is, until it answers.
+type person struct {
+	t       *testing.T
+	mu      sync.Mutex
+	manager *manager.Manager
+	over    chan struct{}
+}
+
+func (p *person) turnTo(m *manager.Manager) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.manager = m
+}
+
+func (p *person) ask(request func(ctx context.Context, m *manager.Manager) error) {
+	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+		p.mu.Lock()
+		m := p.manager
+		p.mu.Unlock()
+		err := request(p.t.Context(), m)
+		if err == nil {
+			return
+		}
+		if !api.Is(err, api.Unavailable) && !api.Is(err, api.Unknown) {
+			p.t.Error(err)
+			return
+		}
+		if !pause.For(p.t.Context(), wait) {
+			return
+		}
+	}
+}
+
+func (p *person) submit(job jobs.Job) {
+	p.ask(func(ctx context.Context, m *manager.Manager) error {
+		_, err := m.SubmitJob(ctx, job)
+		return err
+	})
+}
+
+func (p *person) update(job jobs.Job) {
+	p.ask(func(ctx context.Context, m *manager.Manager) error {
+		_, err := m.UpdateJob(ctx, job)
+		return err
+	})
+}
+
+func (p *person) stop(name string) {
+	p.ask(func(ctx context.Context, m *manager.Manager) error { return m.StopJob(ctx, name) })
+	p.await(name, func(status jobs.Status) bool { return status.Phase == jobs.Stopped })
+}
+
+// delete asks until the job is gone: a second request may find nothing more to delete.
+func (p *person) delete(name string) {
+	p.ask(func(ctx context.Context, m *manager.Manager) error {
+		err := m.DeleteJob(ctx, name)
+		if api.Is(err, api.NotFound) {
+			return nil
+		}
+		return err
+	})
+	p.ask(func(_ context.Context, m *manager.Manager) error {
+		_, err := m.JobStatus(name)
+		if api.Is(err, api.NotFound) {
+			return nil
+		}
+		return api.E("test", api.Unavailable, name, err)
+	})
+}
+
+// await asks until the job is as it should be.
+func (p *person) await(name string, good func(jobs.Status) bool) {
+	p.ask(func(_ context.Context, m *manager.Manager) error {
+		status, err := m.JobStatus(name)
+		if err == nil && !good(status) {
+			err = api.E("test", api.Unavailable, name, nil)
+		}
+		return err
+	})
+}
+
+func (p *person) awaitPhase(name string, phase jobs.Phase) {
+	p.await(name, func(status jobs.Status) bool { return status.Phase == phase })
+}
+
+// awaitRunning waits until so many run, and none is in change: of the first version, or of one behind it.
+func (p *person) awaitRunning(name string, first bool, n int) {
+	p.await(name, func(status jobs.Status) bool {
+		return status.Roll == nil && (status.Version == 1) == first && status.SubJobs[0].Running == n
+	})
+}
+
+// ends counts how tasks have ended, by what they were: "main.0 FINISHED".
+type ends map[string]int
+
+// killedStory is what a person does with a job, and what must have come of it whenever its manager was killed.
+type killedStory struct {
+	play func(p *person, name string)
+	want ends // of tasks that ran
+	keys int  // that the store has in the end
+}
+
+func named(job jobs.Job, name string) jobs.Job {
+	job.Name = name
+	return job
+}
+
+// TestKilledBehindEveryStep ends a manager behind each of its steps, from a job's submission to its end, for jobs of each
+// type: with what it had asked for on its way, or lost; and at times the next one as it takes over. Nothing submitted is
+// lost, and nothing is done twice.
+func TestKilledBehindEveryStep(t *testing.T) {
+	step := func(name, command string, when jobs.When, after ...string) jobs.Step {
+		return jobs.Step{Name: name, After: after, When: when, Task: jobs.Task{Command: command, Attempts: 1}}
+	}
+	stories := map[string]killedStory{
+		"batch": {
+			play: func(p *person, name string) {
+				p.submit(batch(name, "sleep 2", 3, 2))
+				p.awaitPhase(name, jobs.Succeeded)
+			},
+			want: ends{"main.0 FINISHED": 1, "main.1 FINISHED": 1, "main.2 FINISHED": 1}, keys: 2,
+		},
+		"batch that fails": {
+			play: func(p *person, name string) {
+				job := batch(name, "sleep 1; exit 3", 1, 1)
+				job.Task.Attempts = 2
+				p.submit(job)
+				p.awaitPhase(name, jobs.Failed)
+			},
+			want: ends{"main.0 FAILED": 2}, keys: 2,
+		},
+		"batch that is submitted again": {
+			play: func(p *person, name string) {
+				p.submit(batch(name, "sleep 2", 1, 1))
+				p.awaitPhase(name, jobs.Succeeded)
+				p.submit(batch(name, "sleep 2", 1, 1))
+				p.await(name, func(status jobs.Status) bool { return status.Version > 1 && status.Phase == jobs.Succeeded })
+			},
+			want: ends{"main.0 FINISHED": 2}, keys: 3,
+		},
+		"batch that is deleted": {
+			play: func(p *person, name string) {
+				p.submit(batch(name, "sleep infinity", 3, 2))
+				p.awaitRunning(name, true, 2)
+				p.delete(name)
+			},
+			want: ends{"main.0 KILLED": 1, "main.1 KILLED": 1},
+		},
+		"service": {
+			play: func(p *person, name string) {
+				p.submit(service(name, "sleep infinity", 2))
+				p.awaitRunning(name, true, 2)
+				p.update(service(name, "sleep infinity; true", 2))
+				p.awaitRunning(name, false, 2)
+				p.stop(name)
+			},
+			want: ends{"main.0 KILLED": 2, "main.1 KILLED": 2}, keys: 3,
+		},
+		"service that goes back": {
+			play: func(p *person, name string) {
+				p.submit(service(name, "sleep infinity", 2))
+				p.awaitRunning(name, true, 2)
+				p.update(service(name, "sleep 1; exit 3", 2))
+				p.await(name, func(status jobs.Status) bool { return strings.Contains(status.Why, "exit") })
+				p.awaitRunning(name, true, 2)
+				p.stop(name)
+			},
+			want: ends{"KILLED": 3, "FAILED": 1}, keys: 3,
+		},
+		"DAG": {
+			play: func(p *person, name string) {
+				p.submit(jobs.Job{Name: name, Type: jobs.DAGType, Steps: []jobs.Step{
+					step("load", "sleep 2", ""), step("check", "sleep 1; exit 3", "", "load"), step("mend", "sleep 1", jobs.OnFailure, "check"),
+				}})
+				p.awaitPhase(name, jobs.Failed)
+			},
+			want: ends{"load.0 FINISHED": 1, "check.0 FAILED": 1, "mend.0 FINISHED": 1}, keys: 2,
+		},
+		"cron": {
+			play: func(p *person, name string) {
+				p.submit(jobs.Job{Name: name, Type: jobs.CronType, Task: jobs.Task{Command: "sleep 70"},
+					Cron: &jobs.Cron{Schedule: "* * * * *", Completions: 2}})
+				p.await(name, func(status jobs.Status) bool { return len(status.Runs) == 1 })
+				p.stop(name)
+			},
+			want: ends{"run-1.0 FINISHED": 1, "run-1.1 FINISHED": 1}, keys: 2,
+		},
+		"system": {
+			play: func(p *person, name string) {
+				p.submit(jobs.Job{Name: name, Type: jobs.SystemType, Task: jobs.Task{Command: "sleep infinity"}})
+				p.awaitRunning(name, true, 2)
+				p.stop(name)
+			},
+			want: ends{"KILLED": 2}, keys: 2,
+		},
+		"gang": {
+			play: func(p *person, name string) {
+				p.submit(named(gang("", 3, 1), name))
+				p.awaitPhase(name, jobs.Succeeded)
+			},
+			want: ends{"main.0 FINISHED": 1, "main.1 FINISHED": 1, "main.2 FINISHED": 1}, keys: 2,
+		},
+	}
+	for kind, story := range stories {
+		for _, late := range []time.Duration{0, 2 * time.Millisecond} {
+			if late > 0 && testing.Short() {
+				continue
+			}
+			t.Run(fmt.Sprint(kind, " ", late), func(t *testing.T) {
+				machine := frameworktest.Cluster{Agents: 2, Latency: 3 * time.Millisecond, Script: playMember}
+				frameworktest.Run(t, machine, func(h *frameworktest.Handle) { story.killBehindEveryStep(h, kind, late) })
+			})
+		}
+	}
+}
+
+func (s killedStory) killBehindEveryStep(h *frameworktest.Handle, kind string, late time.Duration) {
+	c := &cluster{Handle: h, t: h.T()}
+	for steps := 1; ; steps++ {
+		k := newKnife(steps)
+		c.startMortal(k, late)
+		p := &person{t: h.T(), manager: c.manager, over: make(chan struct{})}
+		name := fmt.Sprint("job-", steps)
+		go func() { // ends with the job
+			defer close(p.over)
+			s.play(p, name)
+		}()
+		runs, what := []*frameworktest.Framework{c.run}, ""
+		for again := steps % 4; k.cuts(c, p.over); again = 0 { // the next one too, as it takes over
+			what += k.what + " "
+			c.Advance(late)
+			c.run.Kill()
+			k = newKnife(again)
+			c.startMortal(k, late)
+			runs = append(runs, c.run)
+			p.turnTo(c.manager)
+		}
+		c.Await(fmt.Sprintf("%s to be over, its manager killed behind %q", kind, what), func() bool { return isClosed(p.over) })
+		c.AwaitQuiet()
+		got := endsOf(runs, name)
+		switch kind {
+		case "gang": // a part of one that was not launched whole was ended, and all began anew
+			maps.DeleteFunc(got, func(what string, _ int) bool { return strings.HasSuffix(what, "KILLED") })
+		case "system", "service that goes back": // an agent is given another index, and any may be the first that is changed
+			sum := ends{}
+			for what, n := range got {
+				_, state, _ := strings.Cut(what, " ")
+				sum[state] += n
+			}
+			got = sum
+		}
+		if !maps.Equal(got, s.want) {
+			c.t.Fatalf("killed behind step %d, %q: the tasks ended %v, wanted %v", steps, what, got, s.want)
+		}
+		c.awaitKeys(name, s.keys)
+		c.run.Kill()
+		if what == "" {
+			c.t.Logf("%d steps", steps-1)
+			return
+		}
+	}
+}
+
+// cuts waits until the knife has cut, or the person has all that it wanted and the manager is done with it.
+func (k *knife) cuts(c *cluster, over <-chan struct{}) bool {
+	select {
+	case <-k.cut:
+	case <-over:
+		c.Advance(time.Second) // for what is still on its way
+	}
+	return isClosed(k.cut)
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// startMortal starts a manager with a knife, which cuts what it says at once unless it is late.
+func (c *cluster) startMortal(k *knife, late time.Duration) {
+	m := mortal{manager.New(manager.Config{Calendar: calendar.Next}), k}
+	run := c.Start(config, m)
+	if late == 0 {
+		k.mu.Lock()
+		k.hold = run.Isolate
+		k.mu.Unlock()
+	}
+	c.Await("the manager to be active", m.Active)
+	c.manager, c.run = m.Manager, run
+}
+
+// endsOf is how the job's tasks ended that ran, as any of the managers was told.
+func endsOf(runs []*frameworktest.Framework, name string) ends {
+	states := map[api.TaskID]api.TaskState{}
+	for _, run := range runs {
+		for task, state := range run.States() {
+			if strings.HasPrefix(string(task), name+".") && slices.Contains(ran, state) {
+				states[task] = state
+			}
+		}
+	}
+	found := ends{}
+	for task, state := range states {
+		parts := strings.Split(string(task), ".") // NAME.RUN.SUBJOB.INDEX.ATTEMPT
+		found[fmt.Sprintf("%s.%s %s", parts[2], parts[3], state)]++
+	}
+	return found
+}
+
+// ran are the states of what was started.
+var ran = []api.TaskState{api.TaskStaging, api.TaskStarting, api.TaskRunning, api.TaskKilling, api.TaskFinished, api.TaskFailed, api.TaskKilled}
+
+// awaitKeys waits until the store has so many keys of the job, besides versions of requests that were not answered.
+func (c *cluster) awaitKeys(name string, n int) {
+	c.t.Helper()
+	var keys []string
+	c.Await(fmt.Sprintf("the store to have %d keys of %s", n, name), func() bool {
+		entries, err := c.run.Client().Store().List(c.t.Context(), "jobs/"+name+"/")
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		keys = nil
+		for _, entry := range entries {
+			keys = append(keys, entry.Key)
+		}
+		return len(keys) == n || n > 2 && len(keys) > n && len(keys) <= n+2
+	})
+}
+
+// slow writes the ends of jobs late.
+type slow struct{ manager.Masters }
+
+func (s slow) Put(ctx context.Context, key string, value []byte) error {
+	if strings.Contains(string(value), string(jobs.Succeeded)) {
+		pause.For(ctx, time.Second)
+	}
+	return s.Masters.Put(ctx, key, value)
+}
+
+type late struct{ *manager.Manager }
+
+func (m late) Subscribed(ctx context.Context, client *framework.Client) error {
+	return m.SubscribedTo(ctx, slow{manager.MastersOf(client)})
+}
+
+// TestSubmittedAgainAtOnce: a job is submitted again before its end is kept. What keeps the end does not undo the new
+// beginning, so that the next manager has it.
+func TestSubmittedAgainAtOnce(t *testing.T) {
+	frameworktest.Run(t, frameworktest.Cluster{}, func(h *frameworktest.Handle) {
+		c := &cluster{Handle: h, t: h.T()}
+		m := late{manager.New(manager.Config{})}
+		c.manager, c.run = m.Manager, c.Start(config, m)
+		c.Await("the manager to be active", m.Active)
+		c.submit(batch("sum", "sleep 2", 1, 1))
+		c.awaitPhase("sum", jobs.Succeeded)
+		c.submit(batch("sum", "sleep 20", 1, 1))
+		c.Advance(3 * time.Second)
+		c.run.Kill()
+		c.startManager()
+		if status := c.status("sum"); status.Phase != jobs.Running || status.Version != 2 {
+			t.Errorf("it was submitted again, and is %s, version %d", status.Phase, status.Version)
+		}
+		c.awaitPhase("sum", jobs.Succeeded)
+	})
+}
