@@ -224,8 +224,7 @@ func (m *Manager) performOne(one pending) error {
 		return m.client.Acknowledge(effect.Status)
 	case core.Forgotten:
 		if e := m.jobs[one.name]; e != nil && e.master.Gone {
-			delete(m.jobs, one.name)
-			m.tellChange()
+			m.remove(one.name)
 		}
 	}
 	return nil

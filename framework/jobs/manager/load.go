@@ -3,60 +3,101 @@ package manager
 import (
 	"cmp"
 	"context"
+	"maps"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
+	"github.com/tenderhq/tender/framework"
 	"github.com/tenderhq/tender/framework/jobs/internal/core"
 )
 
 // load takes over the jobs of the store. What cannot be read is told, left as it is, and stops no other job.
 func (m *Manager) load(ctx context.Context, client masters) error {
+	began := time.Now()
 	entries, err := client.List(ctx, prefix)
 	if err != nil {
 		return err
 	}
-	records := make(map[string]map[string][]byte)
-	for _, one := range entries {
-		name, key, _ := strings.Cut(strings.TrimPrefix(one.Key, prefix), "/")
-		if records[name] == nil {
-			records[name] = make(map[string][]byte)
-		}
-		records[name][key] = one.Value
-	}
+	loads := readLoads(entries)
 	m.do(func(now time.Time) {
-		defer func() {
-			m.config.Logger.Info("the jobs of the store are here", "jobs", len(m.jobs), "took", time.Since(now))
-		}()
-		for name, keys := range records { // order: irrelevant because each is made by itself
-			m.loadJob(name, keys, now)
+		readAll(loads, now)
+		for _, one := range loads {
+			m.loadJob(one, now)
 		}
+		m.names = slices.Sorted(maps.Keys(m.jobs))
+		m.config.Logger.Info("the jobs of the store are here", "jobs", len(m.jobs), "read", now.Sub(began), "took", time.Since(began))
 		slices.SortFunc(m.endings, func(a, b ending) int { return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.name, b.name)) })
 		m.loaded = true
 	})
 	return nil
 }
 
-func (m *Manager) loadJob(name string, records map[string][]byte, now time.Time) {
-	if records[core.HeaderKey] == nil { // what is left of one whose deletion was not finished, or which was never answered
-		for key := range records { // order: irrelevant because all are deleted
-			m.writing.dirty(name, key)
+// loading is a job of the store.
+type loading struct {
+	name    string
+	records map[string][]byte
+	master  *core.JobMaster
+	left    []string // keys that are not needed any more
+	err     error
+}
+
+// readLoads sorts the entries of the store by their jobs. They come in the order of their keys.
+func readLoads(entries []framework.Entry) (list []*loading) {
+	for _, one := range entries {
+		name, key, _ := strings.Cut(strings.TrimPrefix(one.Key, prefix), "/")
+		if len(list) == 0 || list[len(list)-1].name != name {
+			list = append(list, &loading{name: name, records: make(map[string][]byte)})
 		}
+		list[len(list)-1].records[key] = one.Value
+	}
+	return list
+}
+
+// readAll makes the jobs of their records, on all processors: with many jobs that is most of what a turn begins with.
+func readAll(list []*loading, now time.Time) {
+	var workers sync.WaitGroup
+	next := make(chan *loading)
+	for range runtime.GOMAXPROCS(0) {
+		workers.Go(func() {
+			for one := range next {
+				one.read(now)
+			}
+		})
+	}
+	for _, one := range list {
+		next <- one
+	}
+	close(next)
+	workers.Wait()
+}
+
+func (l *loading) read(now time.Time) {
+	if l.records[core.HeaderKey] == nil { // what is left of one whose deletion was not finished, or which was never answered
+		l.left = slices.Collect(maps.Keys(l.records))
 		return
 	}
-	master, left, err := core.Load(now, records)
-	if err != nil {
-		m.config.Logger.Error("a job in the store can't be read", "job", name, "error", err)
-		m.claimed[name] = true // so that nobody writes over it
+	l.master, l.left, l.err = core.Load(now, l.records)
+}
+
+func (m *Manager) loadJob(one *loading, now time.Time) {
+	if one.err != nil {
+		m.config.Logger.Error("a job in the store can't be read", "job", one.name, "error", one.err)
+		m.claimed[one.name] = true // so that nobody writes over it
 		return
 	}
-	e := &entry{name: name, master: master}
-	m.jobs[name] = e
-	for _, key := range left {
-		m.writing.dirty(name, key)
+	for _, key := range one.left {
+		m.writing.dirty(one.name, key)
 	}
-	if master.Phase.Ended() {
-		m.endings = append(m.endings, ending{name, master.Run, master.EndedAt})
+	if one.master == nil {
+		return
+	}
+	e := &entry{name: one.name, master: one.master}
+	m.jobs[one.name] = e
+	if e.master.Phase.Ended() {
+		m.endings = append(m.endings, ending{e.name, e.master.Run, e.master.EndedAt})
 	}
 	m.noteChange(e)
 	m.planRuns(e, now)

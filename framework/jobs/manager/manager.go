@@ -62,8 +62,9 @@ type Manager struct {
 	loaded   bool    // the store's jobs are here
 	known    bool    // what runs of them was told
 	jobs     map[string]*entry
-	claimed  map[string]bool // names that a request is changing
-	changed  chan struct{}   // closed and replaced when a job has changed
+	names    []string                 // of the jobs, sorted
+	claimed  map[string]bool          // names that a request is changing
+	changed  map[string]chan struct{} // of jobs that are watched; closed and forgotten when the job has changed
 	wants    wants
 	flights  flights
 	gather   gather
@@ -98,7 +99,7 @@ var _ interface {
 // New makes a manager without jobs: it has those of the store from its first session on.
 func New(config Config) *Manager {
 	return &Manager{config: config.withDefaults(), jobs: make(map[string]*entry), claimed: make(map[string]bool),
-		changed: make(chan struct{}), wants: newWants(), flights: newFlights(), gather: newGather(), writing: newWriting()}
+		changed: make(map[string]chan struct{}), wants: newWants(), flights: newFlights(), gather: newGather(), writing: newWriting()}
 }
 
 // do works on the jobs and acts on what has changed.
@@ -135,7 +136,9 @@ func (m *Manager) act(now time.Time) {
 func (m *Manager) left() {
 	m.client = nil
 	m.writing.fail(errLeft)
-	m.tellChange()
+	for name := range m.changed { // order: irrelevant because all are told
+		m.tellChange(name)
+	}
 }
 
 var (
@@ -174,12 +177,40 @@ func (m *Manager) noteChange(e *entry) {
 		e.wake = wake
 		m.wakes.set(wake, e.name)
 	}
-	m.tellChange()
+	m.tellChange(e.name)
 }
 
-func (m *Manager) tellChange() {
-	close(m.changed)
-	m.changed = make(chan struct{})
+// tellChange wakes those who watch the job.
+func (m *Manager) tellChange(name string) {
+	if changed := m.changed[name]; changed != nil {
+		close(changed)
+		delete(m.changed, name)
+	}
+}
+
+// change is closed when the job has changed.
+func (m *Manager) change(name string) <-chan struct{} {
+	if m.changed[name] == nil {
+		m.changed[name] = make(chan struct{})
+	}
+	return m.changed[name]
+}
+
+// add takes in a job.
+func (m *Manager) add(e *entry) {
+	if at, is := slices.BinarySearch(m.names, e.name); !is {
+		m.names = slices.Insert(m.names, at, e.name)
+	}
+	m.jobs[e.name] = e
+}
+
+// remove forgets a job.
+func (m *Manager) remove(name string) {
+	if at, is := slices.BinarySearch(m.names, name); is {
+		m.names = slices.Delete(m.names, at, at+1)
+	}
+	delete(m.jobs, name)
+	m.tellChange(name)
 }
 
 // arm has the next job woken in time, or forgotten.

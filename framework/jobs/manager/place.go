@@ -3,6 +3,7 @@ package manager
 import (
 	"context"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/tenderhq/tender/api"
@@ -80,28 +81,36 @@ func (m *Manager) Offers(_ context.Context, offers []api.Offer) (answers []api.A
 // place gives each job its turn. picky: some task has room and may not be there.
 func (m *Manager) place(now time.Time, bins []*pack.Bin) (picky bool) {
 	full := make(map[string]bool) // shapes for which there is no room
-	for _, want := range m.wants.turns() {
-		e, keys := m.jobs[want.name], want.keys
+	for want := range m.wants.turns(full) {
+		e := m.jobs[want.name]
 		for i, ask := range want.asks {
 			if ask.Gang {
 				m.placeGang(e, ask, m.gather.free(bins), now)
 				continue
 			}
-			plain := ask.Task.Spread == "" && len(ask.Task.Where) == 0
-			if plain && full[keys[i]] {
+			key := want.keys[i]
+			if plain(ask) && full[key] {
 				continue
 			}
 			for range ask.Count {
 				placed, refused := m.placeOne(e, ask, bins, now)
 				picky = picky || refused
 				if !placed {
-					full[keys[i]] = true
+					full[key] = true
 					break
 				}
 			}
 		}
+		if isSpent(bins) {
+			break
+		}
 	}
 	return picky
+}
+
+// isSpent says whether nothing is left in the bins.
+func isSpent(bins []*pack.Bin) bool {
+	return !slices.ContainsFunc(bins, func(bin *pack.Bin) bool { return !bin.Left.IsZero() })
 }
 
 // placeOne assigns the ask's next task; false: there is no room.

@@ -90,7 +90,7 @@ func (m *Manager) SubmitJob(ctx context.Context, job jobs.Job) (jobs.Version, er
 	}
 	m.do(func(now time.Time) {
 		e := &entry{name: job.Name, master: fresh}
-		m.jobs[job.Name] = e
+		m.add(e)
 		m.step(e, now, core.Begun{})
 	})
 	return version, nil
@@ -140,7 +140,7 @@ func (m *Manager) UpdateJob(ctx context.Context, job jobs.Job) (jobs.Version, er
 	if err := m.checked(op, job); err != nil {
 		return jobs.Version{}, err
 	}
-	return m.change(ctx, op, job.Name, func(master *core.JobMaster) (jobs.Version, error) {
+	return m.changeJob(ctx, op, job.Name, func(master *core.JobMaster) (jobs.Version, error) {
 		current := master.Versions[master.Version]
 		if same(current.Job, job) {
 			return current, nil
@@ -167,7 +167,7 @@ func mayBecome(job, other jobs.Job) error {
 
 // RollbackJob makes a job what one of its versions says; 0 is the one before.
 func (m *Manager) RollbackJob(ctx context.Context, name string, to int) (jobs.Version, error) {
-	return m.change(ctx, "job.rollback", name, func(master *core.JobMaster) (jobs.Version, error) {
+	return m.changeJob(ctx, "job.rollback", name, func(master *core.JobMaster) (jobs.Version, error) {
 		numbers := slices.Sorted(maps.Keys(master.Versions))
 		if at := slices.Index(numbers, master.Version); to == 0 && at > 0 {
 			to = numbers[at-1]
@@ -184,8 +184,8 @@ func (m *Manager) RollbackJob(ctx context.Context, name string, to int) (jobs.Ve
 	})
 }
 
-// change makes a job another version.
-func (m *Manager) change(ctx context.Context, op, name string, choose func(*core.JobMaster) (jobs.Version, error)) (jobs.Version, error) {
+// changeJob makes a job another version.
+func (m *Manager) changeJob(ctx context.Context, op, name string, choose func(*core.JobMaster) (jobs.Version, error)) (jobs.Version, error) {
 	m.mu.Lock()
 	e, err := m.claim(op, name)
 	if err != nil {
@@ -295,9 +295,16 @@ func (m *Manager) ListJobs(query ListQuery) (list []jobs.Status, more bool, err 
 	if !m.loaded || m.client == nil {
 		return nil, false, api.E("job.list", api.Unavailable, "", errStandby)
 	}
-	for _, name := range slices.Sorted(maps.Keys(m.jobs)) {
+	from, _ := slices.BinarySearch(m.names, max(query.Prefix, query.After))
+	for _, name := range m.names[from:] {
+		if !strings.HasPrefix(name, query.Prefix) {
+			if name > query.Prefix {
+				break
+			}
+			continue
+		}
 		master := m.jobs[name].master
-		if !strings.HasPrefix(name, query.Prefix) || name <= query.After || query.Going && master.Phase.Ended() {
+		if name == query.After || query.Going && master.Phase.Ended() {
 			continue
 		}
 		if query.Limit > 0 && len(list) == query.Limit {
@@ -339,10 +346,11 @@ func (m *Manager) look(op, name string, see func(*core.JobMaster)) error {
 func (m *Manager) WatchJob(ctx context.Context, name string, see func(jobs.Status) error) error {
 	var before jobs.Status
 	for first := true; ; first = false {
-		m.mu.Lock()
-		changed := m.changed
-		m.mu.Unlock()
-		status, err := m.JobStatus(name)
+		var status jobs.Status
+		var changed <-chan struct{}
+		err := m.look("job.watch", name, func(master *core.JobMaster) {
+			status, changed = master.Status(true), m.change(name)
+		})
 		if err != nil {
 			return err
 		}

@@ -11,20 +11,23 @@ import (
 	"github.com/tenderhq/tender/framework/pack"
 )
 
-// wants is what waits of all jobs: for the masters as a demand, for offers as a list. It is kept up job by job, so that
-// a change costs what has changed.
+// wants is what waits of all jobs: for the masters as a demand, for offers as lines of jobs. It is kept up job by job,
+// so that a change costs what has changed.
 type wants struct {
 	byJob  map[string]*want
 	demand map[string]*wanted
+	lines  map[string]line // by what their jobs wait for; those of which each is to be looked at by itself are in ""
 }
 
 // want is what waits of one job.
 type want struct {
 	name     string
 	priority int
+	busy     int // tasks that the job has
 	master   *core.JobMaster
 	asks     []core.Ask
 	keys     []string // of the asks, in demand
+	line     string
 }
 
 // wanted is a shape of the demand, for all that waits alike.
@@ -33,15 +36,22 @@ type wanted struct {
 	priority int // the highest
 }
 
-func newWants() wants { return wants{byJob: make(map[string]*want), demand: make(map[string]*wanted)} }
+func newWants() wants {
+	return wants{byJob: make(map[string]*want), demand: make(map[string]*wanted), lines: make(map[string]line)}
+}
 
 // update takes in what waits of a job now; false: nothing has changed.
 func (w *wants) update(name string, master *core.JobMaster) bool {
 	before, asks := w.byJob[name], master.Asks()
-	if before == nil && len(asks) == 0 || before != nil && before.master == master && slices.EqualFunc(before.asks, asks, alike) {
+	if before == nil && len(asks) == 0 {
+		return false
+	}
+	if before != nil && before.master == master && slices.EqualFunc(before.asks, asks, alike) {
+		w.moveInLine(before, master.Busy())
 		return false
 	}
 	if before != nil {
+		w.leaveLine(before)
 		for i, ask := range before.asks {
 			shape := w.demand[before.keys[i]]
 			if shape.shape.Count -= int64(ask.Count); shape.shape.Count == 0 {
@@ -53,7 +63,7 @@ func (w *wants) update(name string, master *core.JobMaster) bool {
 	if len(asks) == 0 {
 		return true
 	}
-	fresh := &want{name: name, priority: master.Job.Priority, master: master, asks: asks}
+	fresh := &want{name: name, priority: master.Job.Priority, busy: master.Busy(), master: master, asks: asks}
 	for _, ask := range asks {
 		shape := shapeOf(ask)
 		key := fmt.Sprint(shape.Resources, "\n", shape.Constraint, "\n", shape.Spread, "\n", shape.Group)
@@ -65,6 +75,10 @@ func (w *wants) update(name string, master *core.JobMaster) bool {
 		w.demand[key].priority = max(w.demand[key].priority, fresh.priority)
 	}
 	w.byJob[name] = fresh
+	if len(asks) == 1 && plain(asks[0]) {
+		fresh.line = fresh.keys[0]
+	}
+	w.enterLine(fresh)
 	return true
 }
 
@@ -96,17 +110,4 @@ func (w *wants) shapes() (shapes []api.Shape) {
 		shapes = append(shapes, shape)
 	}
 	return shapes
-}
-
-// turns lists the jobs of which something waits: the highest priority first, and among equals who has the least.
-func (w *wants) turns() []*want {
-	list := slices.Collect(maps.Values(w.byJob))
-	busy := make(map[string]int, len(list))
-	for _, one := range list {
-		busy[one.name] = one.master.Busy()
-	}
-	slices.SortFunc(list, func(a, b *want) int {
-		return cmp.Or(cmp.Compare(b.priority, a.priority), cmp.Compare(busy[a.name], busy[b.name]), cmp.Compare(a.name, b.name))
-	})
-	return list
 }

@@ -38,6 +38,7 @@ type options struct {
 	peer    string
 	storm   time.Duration
 	profile string
+	jobs    int
 
 	heartbeat time.Duration
 }
@@ -68,7 +69,7 @@ func parse() options {
 	flag.IntVar(&o.tasks, "tasks", 20000, "`number` of empty tasks in a run")
 	flag.IntVar(&o.spawns, "spawns", 2000, "`number` of processes in a run")
 	flag.IntVar(&o.singles, "singles", 300, "`number` of single tasks for latencies")
-	flag.StringVar(&o.only, "only", "", "run only what is named so: lives, spawn, latency, return, idle, commit or registry; agent, failover, soak, herd or hostile, which nothing else runs")
+	flag.StringVar(&o.only, "only", "", "run only what is named so: lives, spawn, latency, return, idle, commit or registry; agent, failover, soak, herd, hostile or jobs, which nothing else runs")
 	flag.StringVar(&o.dir, "dir", "bin", "`folder` for the data of the masters and agents: on a disk like that of a real node")
 	flag.DurationVar(&o.soak, "for", 30*time.Minute, "how `long` a soak lasts")
 	flag.IntVar(&o.kills, "kills", 30, "`number` of leaders to kill")
@@ -78,12 +79,13 @@ func parse() options {
 	flag.StringVar(&o.peer, "peer", "", "only the hostile peers whose `name` holds this word; -only hostile prints all names. Empty: all of them")
 	flag.DurationVar(&o.storm, "storm", 10*time.Second, "how `long` hostile peers are there in each turn")
 	flag.StringVar(&o.profile, "profile", "", "`folder` for profiles of the leader's processor and memory beside hostile peers")
+	flag.IntVar(&o.jobs, "jobs", 10_000, "`number` of jobs that a manager has")
 	flag.Parse()
 	return o
 }
 
 func run(ctx context.Context, o options) error {
-	alone := map[string]func(context.Context, options) error{"soak": soak, "failover": failover, "herd": herd, "flock": flockMain, "hostile": hostilePeers, "hostiles": hostilesMain}
+	alone := map[string]func(context.Context, options) error{"soak": soak, "failover": failover, "herd": herd, "flock": flockMain, "hostile": hostilePeers, "jobs": manyJobs, "hostiles": hostilesMain}
 	if part := alone[o.only]; part != nil {
 		return part(ctx, o)
 	}

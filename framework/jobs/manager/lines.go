@@ -1,0 +1,117 @@
+package manager
+
+import (
+	"cmp"
+	"container/heap"
+	"iter"
+	"slices"
+
+	"github.com/tenderhq/tender/framework/jobs/internal/core"
+)
+
+// line is a line of jobs of which something waits: the highest priority first, and among equals who has the least.
+type line []*want
+
+func byTurn(a, b *want) int {
+	return cmp.Or(cmp.Compare(b.priority, a.priority), cmp.Compare(a.busy, b.busy), cmp.Compare(a.name, b.name))
+}
+
+// plain says whether an ask is like all others of its shape: where one finds no room, none does.
+func plain(ask core.Ask) bool { return !ask.Gang && ask.Task.Spread == "" && len(ask.Task.Where) == 0 }
+
+func (w *wants) enterLine(one *want) {
+	list := w.lines[one.line]
+	at, _ := slices.BinarySearchFunc(list, one, byTurn)
+	w.lines[one.line] = slices.Insert(list, at, one)
+}
+
+func (w *wants) leaveLine(one *want) {
+	list := w.lines[one.line]
+	at, _ := slices.BinarySearchFunc(list, one, byTurn)
+	if list = slices.Delete(list, at, at+1); len(list) == 0 {
+		delete(w.lines, one.line)
+		return
+	}
+	w.lines[one.line] = list
+}
+
+func (w *wants) moveInLine(one *want, busy int) {
+	if one.busy != busy {
+		w.leaveLine(one)
+		one.busy = busy
+		w.enterLine(one)
+	}
+}
+
+// turns gives each job that waits its turn. A line whose shape the caller finds full is left: nobody goes through the
+// rest of it. While a job has its turn nothing but that job may change.
+func (w *wants) turns(full map[string]bool) iter.Seq[*want] {
+	return func(yield func(*want) bool) {
+		var first heads
+		for key, list := range w.lines { // order: irrelevant because a heap is made of them
+			one := &head{key: key, want: list[0]}
+			if key == "" {
+				one.rest = slices.Clone(list[1:])
+			}
+			first = append(first, one)
+		}
+		heap.Init(&first)
+		seen := make(map[string]bool)
+		for len(first) > 0 {
+			at := first[0]
+			seen[at.want.name] = true
+			if !yield(at.want) {
+				return
+			}
+			if at.goOn(w.lines, full, seen) {
+				heap.Fix(&first, 0)
+			} else {
+				heap.Pop(&first)
+			}
+		}
+	}
+}
+
+// head is whose turn it is in a line.
+type head struct {
+	key  string
+	want *want
+	rest line // behind it, of the line in which each is looked at by itself
+}
+
+// goOn finds who is next in the line; false: nobody.
+func (h *head) goOn(lines map[string]line, full, seen map[string]bool) bool {
+	behind := h.rest
+	if h.key != "" {
+		if full[h.key] {
+			return false
+		}
+		behind = lines[h.key]
+	}
+	for i, one := range behind {
+		if !seen[one.name] {
+			h.want, h.rest = one, behind[i+1:]
+			return true
+		}
+	}
+	return false
+}
+
+// heads are a heap by whose turn it is.
+type heads []*head
+
+// Len implements heap.Interface, as do the methods below.
+func (h heads) Len() int           { return len(h) }
+func (h heads) Less(i, j int) bool { return byTurn(h[i].want, h[j].want) < 0 }
+func (h heads) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+
+// Push adds one at the end.
+func (h *heads) Push(x any) { *h = append(*h, x.(*head)) }
+
+// Pop takes the last one.
+func (h *heads) Pop() any {
+	last := len(*h) - 1
+	one := (*h)[last]
+	*h = (*h)[:last]
+	return one
+}

@@ -1,0 +1,76 @@
+package manager
+
+import (
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/tenderhq/tender/framework/jobs"
+	"github.com/tenderhq/tender/framework/jobs/internal/core"
+)
+
+// TestEachJobHasItsTurn: whatever has changed before, each job that waits has one turn, in the order of their priorities
+// and of what they have; those behind one of a shape for which there is no room have none.
+func TestEachJobHasItsTurn(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := newWants()
+		shapes := []core.Ask{
+			{SubJob: "main", Count: 1, Task: jobs.Task{Command: "a", CPUs: 1}}, {SubJob: "main", Count: 1, Task: jobs.Task{Command: "b", CPUs: 2}},
+			{SubJob: "main", Count: 1, Task: jobs.Task{Command: "c", Where: map[string]string{"disk": "ssd"}}},
+		}
+		plainOnes := []bool{true, true, false}
+		line := map[string]int{} // of a job: its shape
+		for range rapid.IntRange(1, 40).Draw(t, "changes") {
+			name := rapid.StringMatching("[a-h]").Draw(t, "job")
+			if old := w.byJob[name]; old != nil {
+				w.leaveLine(old)
+				delete(w.byJob, name)
+				delete(line, name)
+			}
+			if rapid.IntRange(0, 3).Draw(t, "ends") == 0 {
+				continue
+			}
+			shape := rapid.IntRange(0, 2).Draw(t, "shape")
+			one := &want{name: name, priority: rapid.IntRange(0, 1).Draw(t, "priority"), busy: rapid.IntRange(0, 3).Draw(t, "busy"), asks: shapes[shape : shape+1]}
+			if plain(one.asks[0]) != plainOnes[shape] {
+				t.Fatalf("%+v is plain: %v", one.asks[0], plain(one.asks[0]))
+			}
+			if plainOnes[shape] {
+				one.line = string(rune('0' + shape))
+			}
+			w.byJob[name], line[name] = one, shape
+			w.enterLine(one)
+			w.moveInLine(one, rapid.IntRange(0, 3).Draw(t, "busy now"))
+		}
+		fullAfter := rapid.IntRange(0, 8).Draw(t, "turns of the first shape until it is full")
+		full, had := map[string]bool{}, []*want{}
+		for one := range w.turns(full) {
+			had = append(had, one)
+			if line[one.name] == 0 {
+				if fullAfter--; fullAfter <= 0 {
+					full["0"] = true
+				}
+			}
+		}
+		if !slices.IsSortedFunc(had, byTurn) {
+			t.Fatalf("the turns are not in order: %v", had)
+		}
+		turns := map[string]int{}
+		for _, one := range had {
+			turns[one.name]++
+		}
+		firsts := 0
+		for name, shape := range line {
+			switch {
+			case shape != 0 && turns[name] != 1:
+				t.Fatalf("%s has %d turns", name, turns[name])
+			case shape == 0:
+				firsts += turns[name]
+			}
+		}
+		if full["0"] && fullAfter < 0 && firsts > 1 {
+			t.Fatalf("a shape without room had %d turns more", -fullAfter)
+		}
+	})
+}

@@ -1,0 +1,217 @@
+package manager
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/framework"
+	"github.com/tenderhq/tender/framework/jobs"
+)
+
+// twin is the cluster as a manager sees it, in memory: it keeps what is written, and launches what it is told.
+type twin struct {
+	mu       sync.Mutex
+	store    map[string][]byte
+	launched []api.TaskID
+}
+
+func newTwin() *twin { return &twin{store: make(map[string][]byte)} }
+
+func (t *twin) FrameworkID() api.FrameworkID  { return "framework-1" }
+func (t *twin) Demand(api.Demand) error       { return nil }
+func (t *twin) Kill(api.TaskID) error         { return nil }
+func (t *twin) Acknowledge(api.Status) error  { return nil }
+func (t *twin) Reconcile(...api.TaskID) error { return nil }
+
+func (t *twin) Answer(answers ...api.Answer) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, answer := range answers {
+		for _, operation := range answer.Operations {
+			for _, task := range operation.Tasks {
+				t.launched = append(t.launched, task.ID)
+			}
+		}
+	}
+	return nil
+}
+
+func (t *twin) Put(_ context.Context, key string, value []byte) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.store[key] = value
+	return nil
+}
+
+func (t *twin) Delete(_ context.Context, key string) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.store, key)
+	return nil
+}
+
+func (t *twin) List(_ context.Context, prefix string) (list []framework.Entry, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, key := range slices.Sorted(maps.Keys(t.store)) {
+		if strings.HasPrefix(key, prefix) {
+			list = append(list, framework.Entry{Key: key, Value: t.store[key]})
+		}
+	}
+	return list, nil
+}
+
+// newManager is one that is active in the twin.
+func (t *twin) newManager(b testing.TB) *Manager {
+	m := New(Config{JobsMax: 1 << 20})
+	if err := m.subscribed(b.Context(), t); err != nil {
+		b.Fatal(err)
+	}
+	m.Settled(b.Context())
+	return m
+}
+
+// written waits until all is written.
+func (m *Manager) written(b testing.TB) {
+	m.mu.Lock()
+	all := m.writing.all()
+	m.mu.Unlock()
+	if err := all.await(b.Context(), "test", ""); err != nil {
+		b.Fatal(err)
+	}
+}
+
+func submitMany(b testing.TB, m *Manager, first, n, tasks int) {
+	for i := range n {
+		job := jobs.Job{Name: fmt.Sprintf("job-%05d", first+i), Type: jobs.BatchType, Task: jobs.Task{Command: "sleep 1000", CPUs: 0.001, Mem: 1},
+			Batch: &jobs.Batch{Completions: tasks, Parallelism: tasks}}
+		if _, err := m.SubmitJob(b.Context(), job); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+var offers int
+
+// offer offers room for so many tasks of one agent.
+func (m *Manager) offer(b testing.TB, tasks int) []api.Answer {
+	offers++
+	offer := api.Offer{ID: api.OfferID(fmt.Sprint("offer-1-", offers)), Framework: "framework-1", Agent: "agent-1", Hostname: "host-1",
+		Resources: api.Scalars(float64(tasks)/1000, float64(tasks))}
+	return m.Offers(b.Context(), []api.Offer{offer})
+}
+
+// begin has so many jobs, whose tasks all run.
+func begin(b testing.TB, n, tasks int) (*twin, *Manager) {
+	t := newTwin()
+	m := t.newManager(b)
+	submitMany(b, m, 0, n, tasks)
+	for len(t.launched) < n*tasks {
+		m.offer(b, 1000)
+		m.written(b)
+	}
+	for _, task := range t.launched {
+		if err := m.Update(b.Context(), api.Status{Task: task, Agent: "agent-1", State: api.TaskRunning, Number: 1}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	return t, m
+}
+
+var sizes = []int{100, 10_000}
+
+// BenchmarkTakeOver is a manager's turn: it makes all jobs of what the store has.
+func BenchmarkTakeOver(b *testing.B) {
+	for _, n := range sizes {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			t, _ := begin(b, n, 10)
+			for b.Loop() {
+				m := New(Config{})
+				if err := m.load(b.Context(), t); err != nil || len(m.jobs) != n {
+					b.Fatal(len(m.jobs), err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkOfferBacklog is an offer with room for one task, of many that wait.
+func BenchmarkOfferBacklog(b *testing.B) {
+	for _, n := range sizes {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			t := newTwin()
+			m := t.newManager(b)
+			submitMany(b, m, 0, n, 1000)
+			for b.Loop() {
+				m.offer(b, 1)
+				m.written(b)
+			}
+		})
+	}
+}
+
+// BenchmarkStatus is a status of one task among many.
+func BenchmarkStatus(b *testing.B) {
+	for _, n := range sizes {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			t, m := begin(b, n, 10)
+			for i := 0; b.Loop(); i++ {
+				status := api.Status{Task: t.launched[i%len(t.launched)], Agent: "agent-1", State: api.TaskRunning, Number: 2, At: time.Now()}
+				if err := m.Update(b.Context(), status); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkChange is a job that is submitted, whose task runs, and that is deleted, among many.
+func BenchmarkChange(b *testing.B) {
+	for _, n := range sizes {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			t, m := begin(b, n, 10)
+			for i := 0; b.Loop(); i++ {
+				submitMany(b, m, n+i, 1, 1)
+				m.offer(b, 1)
+				m.written(b)
+				task := t.launched[len(t.launched)-1]
+				_ = m.Update(b.Context(), api.Status{Task: task, Agent: "agent-1", State: api.TaskRunning, Number: 1})
+				if err := m.DeleteJob(b.Context(), fmt.Sprintf("job-%05d", n+i)); err != nil {
+					b.Fatal(err)
+				}
+				_ = m.Update(b.Context(), api.Status{Task: task, Agent: "agent-1", State: api.TaskKilled, Number: 2})
+				m.written(b)
+			}
+		})
+	}
+}
+
+// BenchmarkList is the list of all jobs, in pages.
+func BenchmarkList(b *testing.B) {
+	for _, n := range sizes {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			_, m := begin(b, n, 1)
+			for b.Loop() {
+				query, count := ListQuery{Limit: 100}, 0
+				for more := true; more; {
+					page, next, err := m.ListJobs(query)
+					if err != nil {
+						b.Fatal(err)
+					}
+					count += len(page)
+					query.After, more = page[len(page)-1].Name, next
+				}
+				if count != n {
+					b.Fatal(count)
+				}
+			}
+		})
+	}
+}
