@@ -17,7 +17,7 @@ SHELL       := bash
 .SHELLFLAGS := -o pipefail -c
 
 .DEFAULT_GOAL := quick
-.PHONY: quick help build demo demo-jobs demo-rdd locality test test-long stress check format vet lint proto tidy-modules darwin exported api \
+.PHONY: quick help build demo demo-jobs demo-rdd demo-share locality test test-long stress check format vet lint proto tidy-modules darwin exported api \
         generate rewrite bench bench-agent bench-allocator bench-micro sim chaos chaos-agent clean
 
 quick: build format vet ## Build, the quick checks, the unit tests: a minute, before every push
@@ -38,6 +38,9 @@ demo-jobs: build ## A job of each type; a manager, an agent and the leading mast
 
 demo-rdd: build ## A small Spark at work on 1 GB of points, cached and not, and an executor killed: ARGS='-points 1000000'
 	go run ./internal/dev/demo/rdd $(ARGS)
+
+demo-share: build ## Jobs and a small Spark share one cluster, fairly and by priority: who has what, as a chart
+	go run ./internal/dev/demo/share
 
 test: ## What CI runs: every test, with the race detector
 	go test $(RACE) -timeout 15m $(LONGEST) ./...

@@ -48,7 +48,7 @@ func Run(ctx context.Context, config Config, program func(ctx context.Context, c
 	ran := make(chan error, 1)
 	go func() {
 		err := framework.Run(ctx, framework.Config{
-			Name: c.config.Name, Masters: c.config.Masters,
+			Name: c.config.Name, Roles: []api.Role{c.config.Role}, Masters: c.config.Masters,
 			ConnectTimeout: 10 * time.Second, FailoverTimeout: 10 * time.Second, TeardownAtEnd: true,
 		}, scheduler)
 		if err != nil {

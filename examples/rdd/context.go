@@ -22,6 +22,8 @@ import (
 type Config struct {
 	// Name of the framework. Default "rdd".
 	Name string
+	// Role whose share of the cluster is used. Default [api.DefaultRole].
+	Role api.Role
 	// Masters are gRPC addresses. Default: that of a cluster on this machine.
 	Masters []string
 	// Executors are kept, one on an agent. Default 4.
@@ -50,6 +52,7 @@ type Config struct {
 
 func (c Config) filled() Config {
 	c.Name = cmp.Or(c.Name, "rdd")
+	c.Role = cmp.Or(c.Role, api.DefaultRole)
 	c.Executors = cmp.Or(c.Executors, 4)
 	c.Slots = cmp.Or(c.Slots, 1)
 	c.MemoryMB = cmp.Or(c.MemoryMB, 512)

@@ -61,6 +61,7 @@ func drive(ctx context.Context) error {
 	config, local, masters := rdd.Config{Name: "rdd-" + name}, false, ""
 	flags.StringVar(&masters, "master", cmp.Or(os.Getenv("TENDER_MASTER"), framework.DefaultMaster),
 		"gRPC `addresses` of masters, joined by commas (or TENDER_MASTER)")
+	flags.StringVar((*string)(&config.Role), "role", "", "`role` whose share of the cluster is used (default: everybody's)")
 	flags.IntVar(&config.Executors, "executors", 4, "`number` of executors, each on an agent of its own")
 	flags.IntVar(&config.Slots, "slots", 1, "`number` of tasks that each executor runs at once")
 	flags.Float64Var(&config.MemoryMB, "memory", 512, "`MB` for each executor")

@@ -101,6 +101,7 @@ var floors = []floor{
 	{"internal/dev/demo", "... !internal/cli/..."},
 	{"internal/dev/demo/jobs", "api/v1 internal/dev/devcluster internal/pause"},
 	{"internal/dev/demo/rdd", "internal/dev/devcluster"},
+	{"internal/dev/demo/share", "api/v1 internal/dev/devcluster internal/pause"},
 	{"internal/dev/devcluster", ""}, // runs the binary, knows nothing of it
 	{"internal/dev/exported", ""},   // reads sources, compiles nothing
 	{"internal/dev/loopback", ""},   // knows addresses only
@@ -140,7 +141,7 @@ type names struct{ ban, only string }
 
 // programs are where flags and the environment are read and where a process ends. Tests may too. The helper of a task's
 // namespaces is one as well, under another name of the agent's program.
-const programs = ". internal/cli/... internal/dev/demo internal/dev/demo/jobs internal/dev/demo/rdd internal/dev/bench internal/dev/bench/allocator internal/dev/chaos internal/dev/exported " +
+const programs = ". internal/cli/... internal/dev/demo internal/dev/demo/jobs internal/dev/demo/rdd internal/dev/demo/share internal/dev/bench internal/dev/bench/allocator internal/dev/chaos internal/dev/exported " +
 	"internal/dev/stress agent/walls/spaces"
 
 // exampleMains are programs as well, in their package main.

@@ -1,0 +1,338 @@
+// Command share is what `make demo-share` runs: two frameworks that know nothing of each other on one cluster, the job
+// manager with a batch of thousands of small tasks, and a program of the small Spark, which wants an executor on
+// every machine. The program comes, goes, and comes back; once under the policy fairshare and once under priority.
+// What each of them had of the cluster is drawn as a chart. It fails where that is not what the policy says.
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log"
+	"math"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/protobuf/encoding/protojson"
+
+	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/dev/devcluster"
+	"github.com/tenderhq/tender/internal/pause"
+)
+
+const (
+	agents = 16
+	// agentResources hold one task of the batch, or one executor.
+	agentResources = "cpus:1.1;mem:512;disk:1024"
+	// hangAfter ends a demo that has no end. It takes a minute on a laptop.
+	hangAfter = 10 * time.Minute
+	// hold is how long each state is looked at.
+	hold = 4 * time.Second
+)
+
+func main() {
+	log.SetFlags(log.Ltime)
+	log.SetPrefix("demo-share: ")
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	ctx, cancel := context.WithTimeoutCause(ctx, hangAfter, fmt.Errorf("the demo has not ended for %v", hangAfter))
+	defer cancel()
+	d := demo{}
+	flag.StringVar(&d.binary, "binary", "bin/tender", "`path` of tender")
+	flag.Parse()
+	if err := d.run(ctx); err != nil {
+		log.Fatal(errors.Join(err, context.Cause(ctx)))
+	}
+	log.Print("done; nothing is left running")
+}
+
+// demo is what both turns have in common.
+type demo struct {
+	binary   string // of tender
+	programs string // of examples/rdd
+	points   string // folder
+	result   string // of the program: the same each time
+}
+
+// policy is what is to be seen of one.
+type policy struct {
+	name string
+	task string // of the batch
+	rdd  float64
+	jobs float64 // parts that they are to have while both want all
+	say  string
+}
+
+func (d *demo) run(ctx context.Context) (err error) {
+	dir, err := os.MkdirTemp("", "tender-share-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	d.programs, d.points = filepath.Join(dir, "programs"), filepath.Join(dir, "points")
+	build := exec.CommandContext(ctx, "go", "build", "-o", d.programs, "github.com/tenderhq/tender/examples/rdd/programs")
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("building examples/rdd/programs: %w\n%s", err, out)
+	}
+	if out, err := exec.CommandContext(ctx, d.programs, "generate", "-local", "-points", "20000", "-dir", d.points).CombinedOutput(); err != nil {
+		return fmt.Errorf("generating points: %w\n%s", err, out)
+	}
+	for _, p := range []policy{
+		{"fairshare", "sleep 2", 0.5, 0.5, "each has half: what ends of the one goes to the other, until they are level"},
+		{"priority", "sleep 1000", 1, 0, "the higher one has all that it wants: tasks of the other are asked back, and have ten seconds to end"},
+	} {
+		if err := d.play(ctx, p); err != nil {
+			return fmt.Errorf("%s: %w", p.name, err)
+		}
+	}
+	return nil
+}
+
+// turn is a cluster with one policy.
+type turn struct {
+	*demo
+	policy  policy
+	cluster *devcluster.Cluster
+
+	mu    sync.Mutex
+	chart chart // guarded by mu
+}
+
+func (d *demo) play(ctx context.Context, p policy) (err error) {
+	log.Printf("a cluster of %d agents shares by %s", agents, p.name)
+	cluster, err := devcluster.Start(ctx, devcluster.Options{Binary: d.binary, Agents: agents,
+		Args: []string{"--allocator", p.name, "--agent-resources", agentResources}})
+	if err != nil {
+		return fmt.Errorf("starting the cluster: %w", err)
+	}
+	t := &turn{demo: d, policy: p, cluster: cluster}
+	defer func() { err = errors.Join(err, cluster.Stop()) }()
+	conn, err := grpc.NewClient("passthrough:///"+cluster.Masters[0].GRPC, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, conn.Close()) }()
+	looking, stop := context.WithCancel(ctx)
+	looked := make(chan error, 1)
+	t.chart.began = time.Now()
+	go func() { looked <- t.look(looking, apiv1.NewOperatorServiceClient(conn)) }()
+	err = t.story(ctx)
+	stop()
+	err = errors.Join(err, <-looked)
+	fmt.Printf("\n%s: what each has of the cluster\n\n%s\n", p.name, &t.chart)
+	return err
+}
+
+// look notes the shares a few times a second, until its context ends.
+func (t *turn) look(ctx context.Context, operator apiv1.OperatorServiceClient) error {
+	for pause.For(ctx, 200*time.Millisecond) {
+		list, err := operator.ListFrameworks(ctx, &apiv1.ListRequest{})
+		switch {
+		case ctx.Err() != nil:
+			continue // and so to the end
+		case err != nil:
+			return fmt.Errorf("looking at the shares: %w", err)
+		}
+		now := sample{at: time.Now()}
+		for _, one := range list.GetItems() {
+			switch {
+			case one.GetState() == "removed":
+			case one.GetName() == "jobs":
+				now.jobs += one.GetDominantShare()
+			default:
+				now.rdd += one.GetDominantShare()
+			}
+		}
+		t.mu.Lock()
+		t.chart.samples = append(t.chart.samples, now)
+		t.mu.Unlock()
+	}
+	return nil
+}
+
+// story is what happens in each turn.
+func (t *turn) story(ctx context.Context) error {
+	if _, err := t.tender(ctx, "", "priority", "rdd", "10"); err != nil {
+		return err
+	}
+	file := fmt.Sprintf("name = \"small\"\ntype = \"batch\"\ntask = { command = %q, cpus = 1.1, mem = 32.0, kill_grace = \"1s\" }\n"+
+		"batch = { completions = 1000000, parallelism = 64 }\n", t.policy.task)
+	if err := t.submit(ctx, file); err != nil {
+		return err
+	}
+	t.mark("a batch of small tasks is submitted")
+	if err := t.await(ctx, "the batch has the cluster", 0, 1); err != nil {
+		return err
+	}
+	for _, how := range []string{"comes", "comes back"} {
+		if err := t.share(ctx, how); err != nil {
+			return err
+		}
+	}
+	if err := t.check(ctx); err != nil {
+		return err
+	}
+	log.Printf("%s: %s", t.policy.name, t.policy.say)
+	_, err := t.tender(ctx, "", "job", "stop", "small")
+	return err
+}
+
+// share has the program come, and go.
+func (t *turn) share(ctx context.Context, how string) error {
+	t.mark("rdd " + how)
+	program, err := t.start(ctx)
+	if err != nil {
+		return err
+	}
+	err = t.await(ctx, "rdd has its part", t.policy.rdd, t.policy.jobs)
+	if err == nil {
+		t.mark("rdd is done, and gives back what it has")
+	}
+	result, failed := program.end()
+	if err = errors.Join(err, failed); err != nil {
+		return err
+	}
+	if t.result == "" {
+		t.result = result
+	}
+	if result != t.result {
+		return fmt.Errorf("the program's result was %s and is %s", t.result, result)
+	}
+	return t.await(ctx, "the batch has the cluster again", 0, 1)
+}
+
+func (t *turn) mark(what string) {
+	log.Printf("%s: %s", t.policy.name, what)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.chart.mark(time.Now(), what)
+}
+
+// near is how far a share may be from what it is to be: one agent is a sixteenth of the cluster, and tasks that follow
+// each other leave a little free between them.
+const near = 0.1
+
+// await waits until the shares are as they are to be, and holds that they stay so.
+func (t *turn) await(ctx context.Context, what string, rdd, jobs float64) error {
+	began := time.Now()
+	good := func(one sample) bool { return math.Abs(one.rdd-rdd) <= near && math.Abs(one.jobs-jobs) <= near }
+	last := func() (one sample) {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if n := len(t.chart.samples); n > 0 {
+			one = t.chart.samples[n-1]
+		}
+		return one
+	}
+	for !good(last()) {
+		if time.Since(began) > time.Minute || !pause.For(ctx, 100*time.Millisecond) {
+			return fmt.Errorf("waiting until %s: after %.0f s rdd has %.0f%% and the jobs have %.0f%%, wanted %.0f%% and %.0f%%", what,
+				time.Since(began).Seconds(), 100*last().rdd, 100*last().jobs, 100*rdd, 100*jobs)
+		}
+	}
+	there := time.Now()
+	t.mark(fmt.Sprintf("%s, %.1f s later", what, there.Sub(began).Seconds()))
+	pause.For(ctx, hold)
+	t.mu.Lock()
+	seen, _ := mean(t.chart.within(there, time.Now()))
+	t.mu.Unlock()
+	log.Printf("%s: in these %v rdd has %.0f%% of the cluster, the jobs have %.0f%%", t.policy.name, hold, 100*seen.rdd, 100*seen.jobs)
+	if !good(seen) {
+		return fmt.Errorf("%s: then rdd has %.0f%% and the jobs have %.0f%%, wanted %.0f%% and %.0f%%", what, 100*seen.rdd, 100*seen.jobs, 100*rdd, 100*jobs)
+	}
+	return nil
+}
+
+// check looks at the batch: what was asked back is no failure of it.
+func (t *turn) check(ctx context.Context) error {
+	out, err := t.tender(ctx, "", "job", "status", "small", "-o", "json")
+	if err != nil {
+		return err
+	}
+	status := new(apiv1.JobStatus)
+	if err := protojson.Unmarshal(out, status); err != nil {
+		return err
+	}
+	for _, task := range status.GetTasks() {
+		if task.GetFailures() > 0 {
+			return fmt.Errorf("%s has failed %d times, and none of its tasks fails", task.GetTaskId(), task.GetFailures())
+		}
+	}
+	sub := status.GetSubJobs()[0]
+	if sub.GetFailed() > 0 || status.GetPhase() != "RUNNING" {
+		return fmt.Errorf("the batch is %s with %d that failed: %s", status.GetPhase(), sub.GetFailed(), status.GetWhy())
+	}
+	log.Printf("%s: the batch has done %d, and none has failed", t.policy.name, sub.GetDone())
+	return nil
+}
+
+// submit asks until the job manager is active.
+func (t *turn) submit(ctx context.Context, file string) error {
+	for {
+		_, err := t.tender(ctx, file, "job", "submit", "-")
+		if err == nil || !pause.For(ctx, 200*time.Millisecond) {
+			return err
+		}
+	}
+}
+
+// tender runs a command of the CLI.
+func (t *turn) tender(ctx context.Context, stdin string, args ...string) ([]byte, error) {
+	command := exec.CommandContext(ctx, t.binary, append(args, "--master", t.cluster.MasterAddresses())...)
+	command.Stdin = strings.NewReader(stdin)
+	var stderr bytes.Buffer
+	command.Stderr = &stderr
+	out, err := command.Output()
+	if err != nil {
+		return out, fmt.Errorf("tender %s: %w\n%s%s", strings.Join(args, " "), err, out, stderr.Bytes())
+	}
+	return out, nil
+}
+
+// program is a driver of the small Spark: it works, and keeps its executors until it is told to end.
+type program struct {
+	command *exec.Cmd
+	in      io.WriteCloser
+	lines   *bufio.Scanner
+}
+
+func (t *turn) start(ctx context.Context) (*program, error) {
+	const works = 3 // iterations, before it waits
+	command := exec.CommandContext(ctx, t.programs, "logreg", "-master", t.cluster.MasterAddresses(), "-role", "rdd",
+		"-executors", strconv.Itoa(agents), "-memory", "128", "-iterations", strconv.Itoa(works+1), "-hold", strconv.Itoa(works), t.points)
+	command.Stderr = os.Stderr
+	command.Cancel = func() error { return command.Process.Signal(os.Interrupt) }
+	out, err := command.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	in, err := command.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	return &program{command: command, in: in, lines: bufio.NewScanner(out)}, command.Start()
+}
+
+// end lets the program go on to its end, and tells its result.
+func (p *program) end() (result string, err error) {
+	_, err = p.in.Write([]byte("\n"))
+	for p.lines.Scan() {
+		if text, found := strings.CutPrefix(p.lines.Text(), "result: "); found {
+			result = text
+		}
+	}
+	return result, errors.Join(err, p.lines.Err(), p.in.Close(), p.command.Wait())
+}
