@@ -52,13 +52,13 @@ type Config struct {
 type Lookout struct {
 	config Config
 
-	mu        sync.Mutex
-	answered  bool               // the own master has said something; guarded by mu
-	term      api.Term           // guarded by mu
-	masters   []string           // guarded by mu
-	heartbeat time.Duration      // guarded by mu
-	heardAt   time.Time          // guarded by mu
-	hush      context.CancelFunc // ends the question; nil: none is asked; guarded by mu
+	mu          sync.Mutex
+	answered    bool               // the own master has said something; guarded by mu
+	term        api.Term           // guarded by mu
+	masters     []string           // guarded by mu
+	heartbeat   time.Duration      // guarded by mu
+	heardAt     time.Time          // guarded by mu
+	endQuestion context.CancelFunc // ends the question; nil: none is asked; guarded by mu
 }
 
 // New begins a session now.
@@ -76,8 +76,8 @@ func (l *Lookout) Heard(term api.Term) {
 	if l.term.Before(term) {
 		l.term = term
 	}
-	if l.hush != nil {
-		l.hush()
+	if l.endQuestion != nil {
+		l.endQuestion()
 	}
 }
 
@@ -156,7 +156,7 @@ func (l *Lookout) others() []string {
 	return others
 }
 
-// ask waits for a master's answer for as long as our own is silent.
+// ask asks a master for a newer leader, and waits for the answer as long as our own master is silent.
 func (l *Lookout) ask(ctx context.Context, address string, patience time.Duration) (leader string) {
 	if address == "" {
 		return ""
@@ -183,21 +183,21 @@ func (l *Lookout) ask(ctx context.Context, address string, patience time.Duratio
 	return answer.GetGrpcAddress()
 }
 
-// begin says after which term a leader is news. As long as our own master has not said
-// a word, the leader of the newest term that we know may be another one.
-func (l *Lookout) begin(hush context.CancelFunc) (after api.Term, ok bool) {
+// begin starts a question, and says after which term a leader would be news. As long as our own master has not said a
+// word, the leader of the newest term that we know may be another one.
+func (l *Lookout) begin(endQuestion context.CancelFunc) (after api.Term, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	after = l.term
 	if !l.answered && after.Number > 0 {
 		after.Number--
 	}
-	l.hush = hush
+	l.endQuestion = endQuestion
 	return after, time.Since(l.heardAt) >= l.heartbeat // else it has just spoken
 }
 
 func (l *Lookout) end() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.hush = nil
+	l.endQuestion = nil
 }

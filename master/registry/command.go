@@ -20,7 +20,7 @@ type Command struct {
 //
 //sumtype:decl
 type Change interface {
-	// apply changes the state, or says why it can't. Its answer hangs on nothing else.
+	// apply changes the state, or returns why it can't. It depends on nothing but the state and the command.
 	apply(state *State, at time.Time) Result
 }
 

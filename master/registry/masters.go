@@ -50,8 +50,8 @@ func (change RaiseFormat) apply(s *State, at time.Time) Result {
 	return Result{}
 }
 
-// dateGone begins the time after which agents are forgotten that were marked gone before the
-// registry knew when.
+// dateGone gives a date to agents that were marked gone before the registry kept one: from then on the time runs after
+// which they are forgotten.
 func (s *State) dateGone(at time.Time) {
 	for _, id := range slices.Sorted(maps.Keys(s.Agents)) {
 		if agent := s.Agents[id]; agent.Marks.Has(api.MarkGone) {
@@ -63,7 +63,7 @@ func (s *State) dateGone(at time.Time) {
 
 func (s *State) format() uint64 { return max(s.Format, 1) }
 
-// Knows says whether all masters know a format, so that what it says may be used.
+// Knows says whether all masters know a format, so that what it brings may be used.
 func (s *State) Knows(format uint64) bool { return s.format() >= format }
 
 // SetMaster records a master's addresses and allocator.

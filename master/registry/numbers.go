@@ -13,7 +13,7 @@ import (
 // Numbers are some that follow each other: from First up to Next, which is none of them.
 type Numbers struct{ First, Next uint64 }
 
-// anewStep is by how much a registry that begins anew goes on behind what it has counted.
+// anewStep is by how much a registry that begins anew leaps ahead of what it has counted.
 const anewStep = 1 << 20
 
 // BeginAnew makes this the registry of a cluster that may have counted on without it: it was
@@ -55,8 +55,8 @@ func (s *State) sessionsBefore() uint64 {
 	return s.Epoch * anewStep
 }
 
-// takeNumber is called for an ID that somebody brings along. It says whether the number was
-// given out to somebody who is no more.
+// takeNumber is called for an ID that somebody brings along. It returns whether that was given out to somebody who is
+// no more.
 func (s *State) takeNumber(next *uint64, lost *[]Numbers, n uint64) (taken bool) {
 	switch {
 	case n >= *next:

@@ -95,7 +95,8 @@ func (change RevokePrincipal) apply(s *State, at time.Time) Result {
 	return Result{}
 }
 
-// ChangesRights says whether a change may end what somebody may do, or begin it, or is of the certificates by which one is known.
+// ChangesRights says whether a change may give or take what somebody may do, or concerns the certificates by which
+// somebody is known.
 func ChangesRights(change Change) bool {
 	switch change.(type) {
 	case Grant, TakeGrant, RevokePrincipal, Expire, RotateAuthority:

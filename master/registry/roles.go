@@ -43,7 +43,7 @@ func (change SetRole) apply(s *State, _ time.Time) Result {
 	return Result{}
 }
 
-// countRole keeps the index of what roles take, which counts those that are set.
+// countRole keeps the index of how many bytes roles take; only those count of which an operator has said something.
 func (s *State) countRole(role api.Role, set Role) {
 	index := s.index()
 	if was, known := s.Roles[role]; known {

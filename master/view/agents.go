@@ -20,7 +20,7 @@ type Agent struct {
 	State     api.AgentState // unspecified: only the leader knows it
 	Since     time.Time
 	Why       string
-	Missing   string        // why its stream is
+	Missing   string        // why its stream is gone
 	Allocated api.Resources // by tasks and executors
 	Offered   api.Resources
 	Free      api.Resources
@@ -102,8 +102,8 @@ func (q *Query) wantsAgent(a *AgentBrief) bool {
 		(a.State == api.AgentUnspecified || q.wantsState(a.State.String()))
 }
 
-// mayRun says whether the agent has something of the framework, as far as this master knows. Every agent has something
-// of none.
+// mayRun says whether the agent has something of the framework, as far as this master knows. When no framework is
+// named, every agent counts.
 func (c Cluster) mayRun(agent api.AgentID, framework api.FrameworkID) bool {
 	return framework == "" || c.Leader == nil || c.Leader.Runs(agent, framework)
 }

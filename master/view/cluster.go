@@ -32,7 +32,7 @@ func (c Cluster) seesFramework(id api.FrameworkID) bool {
 	return c.Sees.CoversAny(c.object(id, ""), known.Roles)
 }
 
-// object is what belongs to a framework, in a role, as grants know it.
+// object is something of a framework, in a role, as grants name it.
 func (c Cluster) object(id api.FrameworkID, role api.Role) rights.Object {
 	known := c.Registry.Frameworks[id].Framework
 	return rights.Object{Framework: id, Name: known.Name, Principal: known.Principal, Role: role}
@@ -65,10 +65,10 @@ type Leader interface {
 type Agents interface {
 	Agents() iter.Seq[AgentBrief]
 	Sizes() iter.Seq[AgentSize]
-	// Agent tells of an admitted agent all but what the registry has.
+	// Agent adds to an admitted agent all that the registry does not have.
 	Agent(api.AgentID) Agent
 	Health(api.AgentID) Health
-	// Standing is what watchers of the agent hear of, but for its marks.
+	// Standing is what watchers are told of the agent, except its marks.
 	Standing(api.AgentID) AgentStanding
 	// LostAgents are those that the registry does not know, as it was restored or recovered, with the tasks that
 	// frameworks have there, in order; and since when that is so.
@@ -88,7 +88,7 @@ type Frameworks interface {
 	// Framework tells of one all but what the registry has and how many tasks it has; false when the leader has none of
 	// that ID.
 	Framework(api.FrameworkID) (Framework, bool)
-	// TasksOf counts the framework's tasks that hold something.
+	// TasksOf counts the framework's tasks that hold resources.
 	TasksOf(api.FrameworkID) int
 	// Holdings are what frameworks use and are offered, each in each of its roles.
 	Holdings() iter.Seq[Holding]

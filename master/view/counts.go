@@ -12,12 +12,12 @@ type Figures struct {
 	Schedulers int    // streams
 	Links      int    // streams of agents
 	Pending    int    // proposals under way
-	Voices     uint64 // words of agents about what is not theirs, refused in this term
+	Voices     uint64 // how often agents spoke of what is not theirs, in this term
 	Given      uint64 // agents that were marked gone in this term because they were away for too long
 	Versions   RefusedVersions
 }
 
-// RefusedVersions are those who came with a version that this leader does not take.
+// RefusedVersions are the agents and schedulers that came with a version which this leader does not take.
 type RefusedVersions struct {
 	Count uint64 // in this term
 	At    time.Time

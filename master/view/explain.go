@@ -129,7 +129,7 @@ func (c Cluster) tooLargeShape(f Framework, role api.Role, shape api.Shape) stri
 		}
 		usable := a.Total.UsableBy(role)
 		if _, _, fits := usable.Plus(usable.AsRevocable()).Carve(shape.Resources); fits {
-			return "" // as revocable there may be up to all of it
+			return "" // up to all of it may become available as revocable
 		}
 		if largest.ID == "" || larger(a, largest, role, shape.Resources) {
 			largest = a

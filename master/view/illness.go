@@ -79,7 +79,7 @@ func (h Health) why(state string) string {
 		all = append(all, state)
 	}
 	for _, illness := range Illnesses {
-		if h.has(illness) && illness != IllUnable { // which the state says
+		if h.has(illness) && illness != IllUnable { // the state says that already
 			all = append(all, h.words(illness))
 		}
 	}

@@ -35,7 +35,7 @@ func WatchAgents(only []api.AgentID) *AgentWatch {
 	return &AgentWatch{only: only, told: make(map[api.AgentID]AgentStanding)}
 }
 
-// removedStanding is told of an agent that is no more, once.
+// removedStanding stands for an agent that is no more, which is told once.
 var removedStanding = AgentStanding{Tasks: -1}
 
 // News is what has changed since it was asked for last. Only of the leader's cluster is there any.

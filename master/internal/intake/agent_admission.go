@@ -18,10 +18,10 @@ const (
 	returningTimeMax = 100 * time.Millisecond
 )
 
-// Gate lets so many in at once. What it keeps out costs a goroutine each, not the loop.
+// Gate lets so many in at once. Each that it keeps waiting costs a goroutine, and the loop nothing.
 type Gate chan struct{}
 
-// NewGate is one with places for returningMax agents.
+// NewGate makes one with places for returningMax agents.
 func NewGate() Gate { return make(Gate, returningMax) }
 
 // Enter waits for a place. leave gives it back; a second call does nothing.
@@ -55,7 +55,7 @@ const (
 	HeldMax = 2 * time.Second
 )
 
-// Pace spreads those who are sent on.
+// Pace sends agents on one after the other, at a steady rate.
 type Pace struct{ next chan time.Time } // holds one: when the next may go
 
 // NewPace lets the first ones through at once.
