@@ -1276,7 +1276,9 @@ type JobTask struct {
 	Since *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=since,proto3" json:"since,omitempty"`
 	Ports map[string]uint32      `protobuf:"bytes,10,rep,name=ports,proto3" json:"ports,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	// Attempts of its index that failed.
-	Failures      int32 `protobuf:"varint,11,opt,name=failures,proto3" json:"failures,omitempty"`
+	Failures int32 `protobuf:"varint,11,opt,name=failures,proto3" json:"failures,omitempty"`
+	// It is a copy of a slow task of its index: whichever ends well first counts, the other is killed.
+	Copy          bool `protobuf:"varint,12,opt,name=copy,proto3" json:"copy,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1386,6 +1388,13 @@ func (x *JobTask) GetFailures() int32 {
 		return x.Failures
 	}
 	return 0
+}
+
+func (x *JobTask) GetCopy() bool {
+	if x != nil {
+		return x.Copy
+	}
+	return false
 }
 
 // JobNote is something that has happened to a job, for people.
@@ -1530,7 +1539,7 @@ const file_api_v1_jobs_proto_rawDesc = "" +
 	"\x06trying\x18\x04 \x01(\x05R\x06trying\x12\x0e\n" +
 	"\x02of\x18\x05 \x01(\x05R\x02of\x12\x18\n" +
 	"\astopped\x18\x06 \x01(\bR\astopped\x12\x12\n" +
-	"\x04back\x18\a \x01(\bR\x04back\"\x8f\x03\n" +
+	"\x04back\x18\a \x01(\bR\x04back\"\xa3\x03\n" +
 	"\aJobTask\x12\x17\n" +
 	"\asub_job\x18\x01 \x01(\tR\x06subJob\x12\x14\n" +
 	"\x05index\x18\x02 \x01(\x05R\x05index\x12\x18\n" +
@@ -1543,7 +1552,8 @@ const file_api_v1_jobs_proto_rawDesc = "" +
 	"\x05since\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x123\n" +
 	"\x05ports\x18\n" +
 	" \x03(\v2\x1d.tender.v1.JobTask.PortsEntryR\x05ports\x12\x1a\n" +
-	"\bfailures\x18\v \x01(\x05R\bfailures\x1a8\n" +
+	"\bfailures\x18\v \x01(\x05R\bfailures\x12\x12\n" +
+	"\x04copy\x18\f \x01(\bR\x04copy\x1a8\n" +
 	"\n" +
 	"PortsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +

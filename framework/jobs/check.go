@@ -20,6 +20,9 @@ const (
 	CompletionsMax = 100_000_000
 	// TasksMax bounds the tasks of a job that run or wait at one time.
 	TasksMax = 10_000
+	// SpeculateMin and SpeculateMax bound how slow a task is that gets a copy.
+	SpeculateMin = 1.1
+	SpeculateMax = 1000
 	// PriorityMax bounds priorities, in both directions.
 	PriorityMax = 1000
 )
@@ -106,6 +109,9 @@ func (j Job) checkType(found *Problems) {
 		found.within("batch.parallelism", b.Parallelism, 1, TasksMax)
 		found.within("batch.failures", b.Failures, 0, CompletionsMax)
 		found.notNegative("batch.deadline", b.Deadline)
+		if b.Speculate != 0 && !(b.Speculate >= SpeculateMin && b.Speculate <= SpeculateMax) {
+			found.say("batch.speculate", "it is %v; write %v to %v, or leave it out", b.Speculate, SpeculateMin, float64(SpeculateMax))
+		}
 		if j.Batch != nil && j.Batch.Completions < 0 {
 			found.within("batch.completions", j.Batch.Completions, 1, CompletionsMax)
 		}

@@ -142,6 +142,10 @@ type Batch struct {
 	Failures int `json:"failures,omitempty" toml:"failures"`
 	// Deadline ends the job when it is not done so long after it was submitted. Default: none.
 	Deadline Duration `json:"deadline,omitempty" toml:"deadline"`
+	// Speculate gives a copy, on another agent, to a task that takes longer than so many times what half of the others
+	// took at most, once three of four indexes have ended well and nothing else waits. Whichever ends well first counts,
+	// the other is killed. For tasks that may run twice. Default: never.
+	Speculate float64 `json:"speculate,omitempty" toml:"speculate"`
 }
 
 // Service says how many tasks of a service are kept running, and how they change.

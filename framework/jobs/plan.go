@@ -30,6 +30,8 @@ type SubJob struct {
 	Together bool `json:"together,omitempty"`
 	// Failures is how many indexes may be given up.
 	Failures int `json:"failures,omitempty"`
+	// Speculate says which tasks are slow enough for a copy; 0: none.
+	Speculate float64 `json:"speculate,omitempty"`
 	// After and When say when it begins.
 	After []string `json:"after,omitempty"`
 	When  When     `json:"when,omitempty"`
@@ -48,7 +50,7 @@ func (j Job) Plan() Plan {
 	one := SubJob{Name: MainSubJob, Task: j.Task}
 	switch j.Type {
 	case BatchType:
-		one.Tasks, one.AtOnce, one.Failures = j.Batch.Completions, j.Batch.Parallelism, j.Batch.Failures
+		one.Tasks, one.AtOnce, one.Failures, one.Speculate = j.Batch.Completions, j.Batch.Parallelism, j.Batch.Failures, j.Batch.Speculate
 	case ServiceType:
 		one.Tasks, one.AtOnce, one.Keep = j.Service.Count, j.Service.Count, true
 	case SystemType:

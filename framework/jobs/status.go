@@ -94,6 +94,7 @@ type Assignment struct {
 	Since    time.Time         `json:"since"`
 	Ports    map[string]uint16 `json:"ports,omitempty"`
 	Failures int               `json:"failures,omitempty"`
+	Copy     bool              `json:"copy,omitempty"` // of a task of the index that is slow
 }
 
 // text is the task as JSON, by which two are compared.

@@ -3,6 +3,7 @@ package manager_test
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -535,6 +536,43 @@ func TestRequestsThatCantBe(t *testing.T) {
 					t.Errorf("%v is not %v", one, kind)
 				}
 			}
+		}
+	})
+}
+
+// TestStragglerGetsACopy: a batch with one task on a slow machine is done when the copy elsewhere is, also if its manager
+// is killed meanwhile; the first is killed, and counts for nothing.
+func TestStragglerGetsACopy(t *testing.T) {
+	play := func(task api.Task) frameworktest.Play {
+		if env := task.Command.Env; env["TENDER_JOB_INDEX"] == "5" && env["TENDER_JOB_ATTEMPT"] == "6" {
+			return frameworktest.Play{Forever: true}
+		}
+		return frameworktest.PlayCommand(task)
+	}
+	frameworktest.Run(t, frameworktest.Cluster{Agents: 2, Script: play}, func(h *frameworktest.Handle) {
+		c := begin(h)
+		job := batch("sum", "sleep 100", 6, 6)
+		job.Batch.Speculate = 2
+		c.submit(job)
+		copied := func() bool {
+			return slices.ContainsFunc(c.status("sum").Tasks, func(task jobs.Assignment) bool { return task.Copy && task.State == api.TaskRunning })
+		}
+		c.AwaitFor(time.Hour, "the slow task to have a copy", copied)
+		tasks := c.status("sum").Tasks
+		if len(tasks) != 2 || tasks[0].Agent == tasks[1].Agent {
+			t.Errorf("the slow task and its copy: %+v", tasks)
+		}
+		first := c.run
+		c.run.Kill()
+		c.startManager()
+		c.Await("the next manager to know of the copy", copied)
+		status := c.awaitPhase("sum", jobs.Succeeded)
+		if one := status.SubJobs[0]; one.Done != 6 || one.Failed != 0 {
+			t.Errorf("%+v", one)
+		}
+		c.AwaitQuiet()
+		if got := endsOf([]*frameworktest.Framework{first, c.run}, "sum"); got["main.5 FINISHED"] != 1 || got["main.5 KILLED"] != 1 {
+			t.Errorf("the tasks ended %v", got)
 		}
 	})
 }

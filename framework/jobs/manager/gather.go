@@ -82,7 +82,7 @@ func (m *Manager) placeGang(e *entry, ask core.Ask, bins []*pack.Bin, now time.T
 	for _, id := range slices.Sorted(maps.Keys(g.offers)) {
 		held = append(held, pack.Bins([]api.Offer{g.offers[id]})...)
 	}
-	task, is := e.master.Peek(ask.SubJob, ask.Version, "")
+	task, is := e.master.Peek(ask, "")
 	if !is {
 		return
 	}

@@ -17,7 +17,9 @@ func byTurn(a, b *want) int {
 }
 
 // plain says whether an ask is like all others of its shape: where one finds no room, none does.
-func plain(ask core.Ask) bool { return !ask.Gang && ask.Task.Spread == "" && len(ask.Task.Where) == 0 }
+func plain(ask core.Ask) bool {
+	return !ask.Gang && !ask.Copy && ask.Task.Spread == "" && len(ask.Task.Where) == 0
+}
 
 func (w *wants) enterLine(one *want) {
 	list := w.lines[one.line]

@@ -96,7 +96,7 @@ func (m *Manager) place(now time.Time, bins []*pack.Bin) (picky bool) {
 				placed, refused := m.placeOne(e, ask, bins, now)
 				picky = picky || refused
 				if !placed {
-					full[key] = true
+					full[key] = full[key] || plain(ask)
 					break
 				}
 			}
@@ -115,7 +115,7 @@ func isSpent(bins []*pack.Bin) bool {
 
 // placeOne assigns the ask's next task; false: there is no room.
 func (m *Manager) placeOne(e *entry, ask core.Ask, bins []*pack.Bin, now time.Time) (placed, refused bool) {
-	task, is := e.master.Peek(ask.SubJob, ask.Version, "")
+	task, is := e.master.Peek(ask, "")
 	if !is {
 		return false, false
 	}
@@ -130,7 +130,7 @@ func (m *Manager) placeOne(e *entry, ask core.Ask, bins []*pack.Bin, now time.Ti
 			there = e.master.Place(ask.SubJob, ask.Task.Spread.OfOffer(bin.Offer))
 		}
 		switch {
-		case !e.master.Takes(ask.SubJob, ask.Version, bin.Offer.Agent) || !ask.Task.Fits(bin.Offer) || ask.Task.Most > 0 && there >= ask.Task.Most:
+		case !e.master.Takes(ask, bin.Offer.Agent) || !ask.Task.Fits(bin.Offer) || ask.Task.Most > 0 && there >= ask.Task.Most:
 			refused = true
 		case best == nil || there < least:
 			best, least = bin, there
@@ -139,11 +139,11 @@ func (m *Manager) placeOne(e *entry, ask core.Ask, bins []*pack.Bin, now time.Ti
 	if best == nil {
 		return false, refused
 	}
-	if task, is = e.master.Peek(ask.SubJob, ask.Version, best.Offer.Agent); !is {
+	if task, is = e.master.Peek(ask, best.Offer.Agent); !is {
 		return false, refused
 	}
 	best.Put(task)
-	assigned := core.Assigned{SubJob: ask.SubJob, Version: ask.Version, Agent: best.Offer.Agent, Hostname: best.Offer.Hostname,
+	assigned := core.Assigned{SubJob: ask.SubJob, Version: ask.Version, Copy: ask.Copy, Agent: best.Offer.Agent, Hostname: best.Offer.Hostname,
 		Ports: maps.Clone(best.Tasks[len(best.Tasks)-1].Ports)}
 	if ask.Task.Spread != "" {
 		assigned.Place = ask.Task.Spread.OfOffer(best.Offer)

@@ -83,7 +83,7 @@ func (w *wants) update(name string, master *core.JobMaster) bool {
 }
 
 func alike(a, b core.Ask) bool {
-	return a.SubJob == b.SubJob && a.Version == b.Version && a.Count == b.Count
+	return a.SubJob == b.SubJob && a.Version == b.Version && a.Count == b.Count && a.Copy == b.Copy
 }
 
 // shapeOf is what masters are told of an ask, without its count.

@@ -192,6 +192,9 @@ func (e Env) showTasks(tasks []*apiv1.JobTask) error {
 		if state == "" {
 			state = "asked about"
 		}
+		if one.GetCopy() {
+			state += ", a copy"
+		}
 		rows = append(rows, []string{one.GetSubJob(), number(one.GetIndex()), one.GetTaskId(), state, one.GetAgentId(), one.GetHostname(),
 			number(one.GetVersion()), show.Age(e.Now(), one.GetSince()), strings.Join(ports, ",")})
 	}

@@ -25,6 +25,7 @@ const (
 	runDue                      // of a cron job
 	gangPause                   // a gang may begin anew
 	unclaimed                   // a slot's agent was not offered
+	straggles                   // a task of the sub-job may be slow
 )
 
 // alarms are a heap by time.

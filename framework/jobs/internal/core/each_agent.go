@@ -34,10 +34,16 @@ func (s *subJob) takes(version, fresh int, agent api.AgentID) bool {
 	return version == fresh && s.fresh() > 0
 }
 
-// Takes says whether the next task of the sub-job and version may go to the agent.
-func (m *JobMaster) Takes(subJob string, version int, agent api.AgentID) bool {
-	s := m.sub(subJob)
-	return s != nil && s.takes(version, m.Cron.versionOf(s, m.Version), agent)
+// Takes says whether the next task of the ask may go to the agent.
+func (m *JobMaster) Takes(ask Ask, agent api.AgentID) bool {
+	s := m.sub(ask.SubJob)
+	switch {
+	case s == nil:
+		return false
+	case ask.Copy:
+		return s.wish(ask.Version, agent) != nil
+	}
+	return s.takes(ask.Version, m.Cron.versionOf(s, m.Version), agent)
 }
 
 // bind gives the slot to the agent.

@@ -23,6 +23,7 @@ type (
 		Hostname string
 		Place    string // by the task's Spread
 		Ports    map[string]uint16
+		Copy     bool // of a slow task
 	}
 	// AssignedGang says that the scheduler has room for all members of the gang at one time, by their index.
 	AssignedGang struct {

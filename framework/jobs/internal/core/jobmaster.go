@@ -202,6 +202,10 @@ func (m *JobMaster) ring() {
 			s.Held = m.Gang.Pause.After(m.now)
 			continue
 		}
+		if s != nil && one.Kind == straggles {
+			copying{m, s}.lookIfDue()
+			continue
+		}
 		if s == nil || s.slot(one.Index) == nil {
 			continue
 		}
@@ -302,6 +306,7 @@ func (m *JobMaster) endTasks() {
 
 func (m *JobMaster) endTasksOf(s *subJob) {
 	for _, one := range s.all() {
+		copying{m, s}.end(one)
 		switch {
 		case !one.busy():
 			s.drop(one)

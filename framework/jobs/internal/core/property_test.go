@@ -157,7 +157,7 @@ func (w *world) onlyOne(id api.TaskID) {
 	sub, index, _, _ := w.m.parseTask(id)
 	for _, other := range w.tasks {
 		of, same, _, _ := w.m.parseTask(other.id)
-		if other.id != id && same == index && of == sub && other.state == api.TaskRunning && !other.silent && !other.killed && w.quiet {
+		if other.id != id && same == index && of == sub && sub.Speculate == 0 && other.state == api.TaskRunning && !other.silent && !other.killed && w.quiet {
 			w.t.Fatalf("%s and %s run at a time", id, other.id)
 		}
 	}
@@ -250,6 +250,11 @@ func (w *world) offer(most int) (n int) {
 		agents = append(agents, "a2", "a3")
 	}
 	for _, ask := range w.m.Asks() {
+		if ask.Copy {
+			w.step(Assigned{SubJob: ask.SubJob, Version: ask.Version, Agent: "a2", Copy: true})
+			n++
+			continue
+		}
 		if ask.Gang {
 			w.step(AssignedGang{SubJob: ask.SubJob, Version: ask.Version, Members: make([]Assigned, ask.Count)})
 			n++
@@ -257,7 +262,7 @@ func (w *world) offer(most int) (n int) {
 		}
 		for _, agent := range agents {
 			for range min(ask.Count, most) {
-				if !w.m.Takes(ask.SubJob, ask.Version, agent) {
+				if !w.m.Takes(ask, agent) {
 					break
 				}
 				w.step(Assigned{SubJob: ask.SubJob, Version: ask.Version, Agent: agent})
@@ -381,10 +386,11 @@ func (w *world) calm() {
 func TestBatchWhateverHappens(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 6).Draw(t, "completions")
+		speculate := rapid.SampledFrom([]float64{0, 1.1}).Draw(t, "speculate")
 		job := func(int) jobs.Job {
 			return jobs.Job{Name: "sum", Type: jobs.BatchType, Task: jobs.Task{Command: "true", Attempts: 1000,
 				LostAfter: jobs.Duration(rapid.SampledFrom([]time.Duration{0, time.Minute, -1}).Draw(t, "lost after"))},
-				Batch: &jobs.Batch{Completions: n, Parallelism: rapid.IntRange(1, 4).Draw(t, "parallelism")}}
+				Batch: &jobs.Batch{Completions: n, Parallelism: rapid.IntRange(1, 4).Draw(t, "parallelism"), Speculate: speculate}}
 		}
 		w := newWorld(t, job(0))
 		t.Repeat(w.actions(job))
@@ -403,7 +409,7 @@ func TestBatchWhateverHappens(t *testing.T) {
 			}
 		}
 		for index, times := range done {
-			if times > 1 && w.quiet {
+			if times > 1 && w.quiet && speculate == 0 {
 				t.Fatalf("index %d was done %d times", index, times)
 			}
 		}

@@ -69,6 +69,8 @@ type slotRecord struct {
 	Live     *attemptRecord `json:"live,omitempty"`
 	Lost     *attemptRecord `json:"lost,omitempty"`
 	Bound    api.AgentID    `json:"agent,omitempty"` // whose it is, of a system job
+	Slow     slowness       `json:"slow,omitempty"`
+	Copy     *attemptRecord `json:"copy,omitempty"`
 }
 
 type attemptRecord struct {
@@ -137,7 +139,7 @@ func (p *part) record(run string) partRecord {
 	for _, index := range slices.Sorted(maps.Keys(p.Slots)) {
 		one := p.Slots[index]
 		r.Slots = append(r.Slots, slotRecord{index, one.Failures, one.Streak, one.Pause, one.Version, one.Trial, recordOf(one.Live), recordOf(one.Lost),
-			one.Agent})
+			one.Agent, one.Slow, recordOf(one.Copy)})
 	}
 	return r
 }
@@ -245,10 +247,15 @@ func (m *JobMaster) loadPart(key string, value []byte) (needed bool, err error) 
 	for _, known := range r.Slots {
 		one := s.begin(known.Index, known.Version)
 		s.bind(one, known.Bound)
-		one.Failures, one.Streak, one.Trial = known.Failures, known.Streak, known.Trial
+		one.Failures, one.Streak, one.Trial, one.Slow = known.Failures, known.Streak, known.Trial, known.Slow
 		one.Lost = m.attemptOf(s, known.Index, known.Lost)
 		if live := m.attemptOf(s, known.Index, known.Live); live != nil {
 			s.attach(one, live)
+			if second := m.attemptOf(s, known.Index, known.Copy); second != nil {
+				s.attachCopy(one, second)
+			} else if one.Slow == wantsCopy {
+				s.Pace.Wishes = append(s.Pace.Wishes, one.Index)
+			}
 		} else if known.Pause.After(m.now) {
 			s.pause(one, known.Pause)
 		}
@@ -316,7 +323,7 @@ func (m *JobMaster) resumeRoll() {
 func (m *JobMaster) Unheard() (tasks []api.TaskID) {
 	for _, s := range m.Subs {
 		for _, one := range s.all() {
-			for _, a := range []*attempt{one.Live, one.Lost} {
+			for _, a := range []*attempt{one.Live, one.Copy, one.Lost} {
 				if a != nil && a.State == api.TaskUnspecified {
 					tasks = append(tasks, a.Task)
 				}
@@ -334,6 +341,9 @@ func (m *JobMaster) Kills() (tasks []api.TaskID) {
 				if a != nil && a.Killed != notKilled {
 					tasks = append(tasks, a.Task)
 				}
+			}
+			if one.Copy != nil && (m.Phase != jobs.Running || s.Over) {
+				tasks = append(tasks, one.Copy.Task)
 			}
 		}
 	}

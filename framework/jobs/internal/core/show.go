@@ -55,12 +55,12 @@ func (m *JobMaster) Status(tasks bool) jobs.Status {
 // assignments lists the tasks and their agents.
 func (s *subJob) assignments() (list []jobs.Assignment) {
 	for _, one := range s.all() {
-		for _, a := range []*attempt{one.Live, one.Lost} {
+		for _, a := range []*attempt{one.Live, one.Copy, one.Lost} {
 			if a == nil {
 				continue
 			}
 			list = append(list, jobs.Assignment{SubJob: s.Name, Index: one.Index, Attempt: a.Number, Version: a.Version, Task: a.Task, Agent: a.Agent,
-				Hostname: a.Hostname, State: a.State, Since: a.Since, Ports: maps.Clone(a.Ports), Failures: one.Failures})
+				Hostname: a.Hostname, State: a.State, Since: a.Since, Ports: maps.Clone(a.Ports), Failures: one.Failures, Copy: a == one.Copy})
 		}
 	}
 	return list

@@ -18,6 +18,8 @@ type slot struct {
 	Live     *attempt    // nil: none
 	Trial    bool        // it was changed to the version and has not proven itself
 	Agent    api.AgentID // whose it is, in a sub-job on each agent
+	Slow     slowness    // of its task
+	Copy     *attempt    // of a slow task; nil: none
 	Lost     *attempt    // it was started elsewhere, for this one's agent is silent; should it be back, one of both ends
 }
 
@@ -36,6 +38,15 @@ type attempt struct {
 	Silent   time.Time     // since when its agent is taken for dead
 	Killed   killReason
 }
+
+// slowness says whether a slot's task was found slow, and what came of it.
+type slowness uint8
+
+const (
+	notSlow    slowness = iota
+	wantsCopy           // an agent is looked for
+	hadItsCopy          // it gets no other
+)
 
 // killReason says why the JobMaster ends a task.
 type killReason uint8

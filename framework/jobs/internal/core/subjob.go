@@ -35,6 +35,7 @@ type subJob struct {
 	Pausing int                 // that wait before another attempt
 	Places  map[string]int      // tasks by place
 	AtAgent map[api.AgentID]int // indexes by agent, in a sub-job on each agent
+	Pace    pace                // where slow tasks are copied
 }
 
 // part is what one record of the store holds.

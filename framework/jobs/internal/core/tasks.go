@@ -21,6 +21,7 @@ type Ask struct {
 	Task    jobs.Task
 	Group   string // names the tasks that are spread together
 	Gang    bool   // all of them, or none
+	Copy    bool   // of slow tasks, each on an agent that has not the task
 }
 
 // Asks lists what waits.
@@ -38,6 +39,7 @@ func (m *JobMaster) Asks() (asks []Ask) {
 			asks = append(asks, Ask{SubJob: s.Name, Version: version, Count: counts[version], Task: m.task(s, version), Group: m.Job.Name + "." + s.Name,
 				Gang: s.Together})
 		}
+		asks = append(asks, copying{m, s}.asks()...)
 	}
 	return asks
 }
@@ -58,11 +60,14 @@ func (m *JobMaster) Busy() (n int) {
 	return n
 }
 
-// Peek is the task that the next Assigned of the sub-job and version is for, on that agent; "": on any.
-func (m *JobMaster) Peek(subJob string, version int, agent api.AgentID) (task api.Task, is bool) {
-	s := m.sub(subJob)
+// Peek is the task that the next Assigned of the ask is for, on that agent; "": on any.
+func (m *JobMaster) Peek(ask Ask, agent api.AgentID) (task api.Task, is bool) {
+	s, version := m.sub(ask.SubJob), ask.Version
 	if s == nil || m.Phase != jobs.Running {
 		return task, false
+	}
+	if ask.Copy {
+		return copying{m, s}.peek(version, agent)
 	}
 	index := s.Next
 	if one := s.next(version, agent); one != nil {
@@ -127,9 +132,14 @@ func with(words, more map[string]string) map[string]string {
 
 // assign gives the next task to an agent: it is in the store before it is dispatched.
 func (m *JobMaster) assign(e Assigned) {
-	task, is := m.Peek(e.SubJob, e.Version, e.Agent)
+	ask := Ask{SubJob: e.SubJob, Version: e.Version, Copy: e.Copy}
+	task, is := m.Peek(ask, e.Agent)
 	s := m.sub(e.SubJob)
-	if !is || s.Together || !s.takes(e.Version, m.Cron.versionOf(s, m.Version), e.Agent) {
+	if !is || s.Together || !m.Takes(ask, e.Agent) {
+		return
+	}
+	if e.Copy {
+		copying{m, s}.assign(task.ID, e)
 		return
 	}
 	_, index, number, _ := m.parseTask(task.ID)
@@ -144,6 +154,7 @@ func (m *JobMaster) assign(e Assigned) {
 		}
 	}
 	s.part(index).Attempts = number
+	one.Slow = notSlow
 	live := &attempt{Number: number, Task: task.ID, Agent: e.Agent, Hostname: e.Hostname, Place: e.Place, Ports: e.Ports, Version: e.Version,
 		State: api.TaskStaging, Since: m.now}
 	s.attach(one, live)
@@ -165,8 +176,13 @@ func (m *JobMaster) undispatched(e Undispatched) {
 	if !ok {
 		return
 	}
-	if one := s.slot(index); one != nil && one.Live != nil && one.Live.Task == e.Task {
-		m.over(s, one, api.Status{Task: e.Task, State: api.TaskDropped, Message: e.Why})
+	status := api.Status{Task: e.Task, State: api.TaskDropped, Message: e.Why}
+	switch one := s.slot(index); {
+	case one == nil:
+	case one.Live != nil && one.Live.Task == e.Task:
+		m.over(s, one, status)
+	case one.Copy != nil && one.Copy.Task == e.Task:
+		copying{m, s}.hear(one, status)
 	}
 }
 
@@ -189,6 +205,8 @@ func (m *JobMaster) hear(status api.Status) {
 		} else {
 			m.goesOn(s, one, status)
 		}
+	case one.Copy != nil && one.Copy.Task == status.Task:
+		copying{m, s}.hear(one, status)
 	case one.Lost != nil && one.Lost.Task == status.Task:
 		m.cameBack(s, one, status)
 	default:
@@ -229,6 +247,7 @@ func (m *JobMaster) goesOn(s *subJob, one *slot, status api.Status) {
 	case live.Running.IsZero():
 		live.Running = m.now
 		m.watchProof(s, one)
+		copying{m, s}.lookIfDue()
 	}
 }
 
@@ -272,7 +291,11 @@ func (m *JobMaster) missed(s *subJob, one *slot) {
 // goOn has a slot without a task wait for the next one, if it is wanted: for longer the longer its row of bad ends is.
 func (m *JobMaster) goOn(s *subJob, one *slot, before *attempt, row int) {
 	if m.Phase != jobs.Running || s.Keep && one.Index >= s.Tasks || !s.Keep && s.Failed > s.Failures || s.Over {
+		copying{m, s}.end(one)
 		s.drop(one)
+		return
+	}
+	if (copying{m, s}).promote(one) {
 		return
 	}
 	if s.EachAgent && m.Roll.Active && one.Version != m.Version { // it is no part of the change while it does not run
@@ -337,6 +360,9 @@ func (m *JobMaster) over(s *subJob, one *slot, status api.Status) {
 	said := verdict.Of(live.Killed.verdict(), status)
 	switch {
 	case said == verdict.Well && !s.Keep && !(s.Together && m.Gang.Regroup):
+		if s.Speculate > 0 && !live.Running.IsZero() {
+			s.Pace.took(m.now.Sub(live.Running))
+		}
 		m.settle(s, one, true)
 		return
 	case s.Together:
@@ -380,6 +406,7 @@ func words(live *attempt, status api.Status, task jobs.Task) string {
 
 // settle ends an index.
 func (m *JobMaster) settle(s *subJob, one *slot, done bool) {
+	copying{m, s}.end(one)
 	s.drop(one)
 	p := s.part(one.Index)
 	if done {
@@ -393,4 +420,5 @@ func (m *JobMaster) settle(s *subJob, one *slot, done bool) {
 		m.saveHeader()
 	}
 	m.savePart(s, one.Index)
+	copying{m, s}.lookIfDue()
 }

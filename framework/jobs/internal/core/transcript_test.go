@@ -69,6 +69,14 @@ func (s *story) Play(t *testing.T, line transcript.Line) {
 				s.step(Assigned{SubJob: asks[0].SubJob, Version: asks[0].Version, Agent: api.AgentID(line.Word(0))})
 			}
 		}
+	case "copy": // copy AGENT: room for a copy of a slow task, if one may be there
+		for _, ask := range s.m.Asks() {
+			if _, is := s.m.Peek(ask, api.AgentID(line.Word(0))); ask.Copy && is {
+				s.step(Assigned{SubJob: ask.SubJob, Version: ask.Version, Agent: api.AgentID(line.Word(0)), Copy: true})
+				return
+			}
+		}
+		s.out.Say("no copy of %s may be on %s", s.m.Job.Name, line.Word(0))
 	case "undispatched":
 		s.step(Undispatched{Task: s.task(line.Word(0)), Why: line.Named["why"]})
 	case "stop", "delete":
@@ -142,6 +150,13 @@ func (s *story) version(number int, line transcript.Line) jobs.Version {
 		job.System = &jobs.System{AtOnce: n("atonce"), Proof: d("proof")}
 	} else if job.Type == jobs.BatchType {
 		job.Batch = &jobs.Batch{Completions: n("n"), Parallelism: n("parallel"), Failures: n("failures"), Deadline: d("deadline")}
+		if text, is := line.Named["speculate"]; is {
+			factor, err := strconv.ParseFloat(text, 64)
+			if err != nil {
+				s.t.Fatal(err)
+			}
+			job.Batch.Speculate = factor
+		}
 	} else {
 		job.Service = &jobs.Service{Count: n("n"), AtOnce: n("atonce"), Canary: n("canary"), Proof: d("proof"), CanaryProof: d("canaryproof"),
 			KeepBad: line.Has("keepbad")}
@@ -252,7 +267,11 @@ func (s *story) show() {
 			one.Ended.Sub(one.Began), one.Version, one.Done, one.Failed)
 	}
 	for _, one := range status.Tasks {
-		s.out.Say("  %s on %s %s version %d", one.Task, one.Agent, one.State, one.Version)
+		what := ""
+		if one.Copy {
+			what = ", a copy"
+		}
+		s.out.Say("  %s on %s %s version %d%s", one.Task, one.Agent, one.State, one.Version, what)
 	}
 	for _, note := range status.Notes {
 		s.out.Say("  # %s %s", note.At.Sub(transcript.Epoch), note.Text)

@@ -1,0 +1,213 @@
+package core
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/framework/internal/verdict"
+	"github.com/tenderhq/tender/framework/jobs"
+)
+
+// A straggler is the task of an index that takes much longer than the others took (Speculate). It gets one copy, on
+// another agent; whichever ends well first is the index's, and the other is killed and counts for nothing. The rule is
+// that of package taskset.
+
+// The rule for stragglers.
+const (
+	tookMost   = 256 // latest ends of which the median is taken
+	tookLeast  = 3   // fewer are no measure
+	copiesPart = 10  // one of so many tasks that run may be a copy; one always
+)
+
+// pace is how quickly the tasks of a sub-job end, and who is too slow. A manager that takes over measures anew.
+type pace struct {
+	Took   []time.Duration // by the latest that ended well, in a ring
+	Next   int             // of Took
+	Check  time.Time       // when stragglers are looked for; zero: when the next task begins or ends
+	Wishes []int           // indexes that were to have a copy; some of them are not any more
+}
+
+func (p *pace) took(d time.Duration) {
+	if len(p.Took) < tookMost {
+		p.Took = append(p.Took, d)
+		return
+	}
+	p.Took[p.Next] = d
+	p.Next = (p.Next + 1) % tookMost
+}
+
+func (p *pace) median() time.Duration { return slices.Sorted(slices.Values(p.Took))[len(p.Took)/2] }
+
+// copying is what happens to the stragglers of a sub-job.
+type copying struct {
+	*JobMaster
+	s *subJob
+}
+
+// look finds stragglers, and when the next one would be: when three of four indexes have ended well and nothing else
+// waits.
+func (c copying) look() {
+	m, s, p := c.JobMaster, c.s, &c.s.Pace
+	p.Check = time.Time{}
+	if s.Speculate <= 0 || m.Phase != jobs.Running || len(p.Took) < tookLeast || s.fresh() > 0 || len(s.Queued) > 0 || 4*s.Done < 3*s.Tasks {
+		return
+	}
+	median := p.median()
+	limit := time.Duration(s.Speculate * float64(median))
+	copies, running := s.straggling()
+	most := max(1, (len(running)+copiesPart-1)/copiesPart)
+	for _, one := range running {
+		at := one.Live.Running.Add(limit)
+		if copies >= most {
+			at = m.now.Add(max(median/4, time.Second))
+		}
+		if at.After(m.now) {
+			p.Check = at
+			m.Alarms.set(alarm{At: at, Kind: straggles, SubJob: s.Name})
+			return
+		}
+		one.Slow = wantsCopy
+		p.Wishes = append(p.Wishes, one.Index)
+		copies++
+		m.note("%s runs for %v, half of the others took no more than %v; it gets a copy", one.Live.Task, m.now.Sub(one.Live.Running), median)
+		m.savePart(s, one.Index)
+	}
+}
+
+// lookIfDue looks for stragglers, unless it is known when the next one would be.
+func (c copying) lookIfDue() {
+	if c.s.Speculate > 0 && !c.s.Pace.Check.After(c.now) {
+		c.look()
+	}
+}
+
+// straggling counts the copies that run or wait, and lists what may be copied, the longest running first.
+func (s *subJob) straggling() (copies int, running []*slot) {
+	copies = len(s.wishes())
+	for _, one := range s.all() {
+		switch live := one.Live; {
+		case one.Copy != nil:
+			copies++
+		case live != nil && one.Slow == notSlow && live.Killed == notKilled && !live.Running.IsZero():
+			running = append(running, one)
+		}
+	}
+	slices.SortStableFunc(running, func(a, b *slot) int { return a.Live.Running.Compare(b.Live.Running) })
+	return copies, running
+}
+
+// wishes lists the slots that wait for an agent for a copy.
+func (s *subJob) wishes() (list []*slot) {
+	s.Pace.Wishes = slices.DeleteFunc(s.Pace.Wishes, func(index int) bool {
+		one := s.slot(index)
+		wishes := one != nil && one.Slow == wantsCopy && one.Live != nil && one.Live.Killed == notKilled
+		if wishes {
+			list = append(list, one)
+		}
+		return !wishes
+	})
+	return list
+}
+
+// wish is the next slot whose copy may be on the agent; "": on any.
+func (s *subJob) wish(version int, agent api.AgentID) *slot {
+	for _, one := range s.wishes() {
+		if one.Live.Version == version && one.Live.Agent != agent {
+			return one
+		}
+	}
+	return nil
+}
+
+// asks lists what waits of the sub-job for its copies.
+func (c copying) asks() (asks []Ask) {
+	counts := make(map[int]int)
+	for _, one := range c.s.wishes() {
+		counts[one.Live.Version]++
+	}
+	for _, version := range slices.Sorted(maps.Keys(counts)) {
+		asks = append(asks, Ask{SubJob: c.s.Name, Version: version, Count: counts[version], Task: c.task(c.s, version), Group: c.Job.Name + "." + c.s.Name,
+			Copy: true})
+	}
+	return asks
+}
+
+// peek is the task that the next Assigned copy of the version is for, on that agent; "": on any.
+func (c copying) peek(version int, agent api.AgentID) (task api.Task, is bool) {
+	one := c.s.wish(version, agent)
+	if one == nil {
+		return task, false
+	}
+	return c.apiTask(c.s, version, one.Index, c.s.part(one.Index).Attempts+1), true
+}
+
+// assign gives a copy to an agent. It is in the store before it is dispatched.
+func (c copying) assign(task api.TaskID, e Assigned) {
+	_, index, number, _ := c.parseTask(task)
+	c.s.part(index).Attempts = number
+	c.s.attachCopy(c.s.slot(index), &attempt{Number: number, Task: task, Agent: e.Agent, Hostname: e.Hostname, Place: e.Place, Ports: e.Ports,
+		Version: e.Version, State: api.TaskStaging, Since: c.now})
+	c.savePart(c.s, index)
+	c.do(Dispatch{Task: task, Agent: e.Agent})
+}
+
+func (s *subJob) attachCopy(one *slot, second *attempt) {
+	one.Copy, one.Slow = second, hadItsCopy
+	s.Busy++
+	s.Places[second.Place]++
+}
+
+func (s *subJob) detachCopy(one *slot) *attempt {
+	second := one.Copy
+	one.Copy = nil
+	s.Busy--
+	if s.Places[second.Place]--; s.Places[second.Place] == 0 {
+		delete(s.Places, second.Place)
+	}
+	return second
+}
+
+// end ends the slot's copy, if there is one. What is told of it later is a stray's.
+func (c copying) end(one *slot) {
+	if one.Copy != nil {
+		c.do(Kill{c.s.detachCopy(one).Task})
+	}
+}
+
+// promote makes the copy the slot's task, for the first has ended and not well; false: there is no copy.
+func (c copying) promote(one *slot) bool {
+	if one.Copy == nil {
+		return false
+	}
+	c.s.attach(one, c.s.detachCopy(one))
+	c.watchTime(c.s, one)
+	return true
+}
+
+// hear settles a status of a slot's copy. If that ends well first, the other is killed; another end counts for nothing,
+// and no second copy is made.
+func (c copying) hear(one *slot, status api.Status) {
+	second := one.Copy
+	switch {
+	case status.State.Terminal() && verdict.Of(verdict.NotKilled, status) == verdict.Well:
+		c.note("%s was quicker than %s", second.Task, one.Live.Task)
+		c.do(Kill{c.s.detach(one).Task})
+		c.s.detachCopy(one)
+		c.settle(c.s, one, true)
+	case status.State.Terminal() || status.State == api.TaskUnknown || status.State == api.TaskUnreachable:
+		c.s.detachCopy(one)
+		c.savePart(c.s, one.Index)
+	default:
+		if second.State = status.State; status.State == api.TaskRunning && second.Running.IsZero() {
+			second.Running = c.now
+		}
+		if status.Hostname != "" {
+			second.Hostname = status.Hostname
+		}
+		if len(status.Ports) > 0 {
+			second.Ports = maps.Clone(status.Ports)
+		}
+	}
+}
