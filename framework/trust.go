@@ -23,6 +23,7 @@ const NoToken = "none"
 // identity is who the framework is to masters and agents. It lives as long as Run.
 type identity struct {
 	config Config
+	token  trust.Token
 	holder *trust.Holder // nil: it has no certificate
 }
 
@@ -37,6 +38,7 @@ func prove(ctx context.Context, config Config) (identity, error) {
 	if err != nil {
 		return who, err
 	}
+	who.token = token
 	if config.ConnectTimeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, config.ConnectTimeout)
@@ -55,7 +57,7 @@ func prove(ctx context.Context, config Config) (identity, error) {
 
 func (i identity) joining() joining.Config {
 	return joining.Config{
-		Masters: i.config.Masters, Dial: i.config.Dialer,
+		Masters: i.config.Masters, Dial: i.config.Dialer, Token: i.token,
 		Failed: func(address string, err error) {
 			i.config.Logger.Warn("no certificate yet", "master", address, "why", err)
 		},

@@ -40,6 +40,9 @@ type Trust struct {
 	// Through are gRPC addresses of masters that are asked to let this one into the quorum, once, when it has never been
 	// in one. Default: an operator does it, with `tender raft add`.
 	Through []string
+	// Lives says how long the certificates are good that this master signs: the same on all masters. Default: an agent's for 30
+	// days, all others for 24 hours.
+	Lives trust.Lives
 }
 
 // proof is what this master has of it.
@@ -52,6 +55,7 @@ func (m *Master) newProof() (proof, error) {
 	key := m.config.Trust.Key
 	r, err := registrar.New(registrar.Config{
 		Key:    key,
+		Lives:  m.config.Trust.Lives,
 		Read:   func(look func(*registry.State)) { m.raft.Read(look) },
 		Commit: m.commit,
 		Peers: func() map[api.MasterID]string {

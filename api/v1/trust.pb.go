@@ -641,8 +641,9 @@ func (*GetAuthorityRequest) Descriptor() ([]byte, []int) {
 // RotateAuthorityRequest asks for another authority.
 type RotateAuthorityRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// How long the former one counts as well, at least two hours. Who gets no certificate of the new one in the meantime, as
-	// it is away, joins anew. Absent: 30 days, after which all that the former one has signed have ended.
+	// How long the former one counts as well, at least two hours, or less where certificates live for less than a day. Who gets
+	// no certificate of the new one in the meantime, as it is away, joins anew. Absent: the life of an agent's certificate, after
+	// which all that the former one has signed have ended.
 	Overlap *durationpb.Duration `protobuf:"bytes,1,opt,name=overlap,proto3" json:"overlap,omitempty"`
 	// Certificate and private key, in PEM, of an authority of one's own organisation. Absent: the cluster makes one.
 	Certificate   []byte `protobuf:"bytes,2,opt,name=certificate,proto3" json:"certificate,omitempty"`

@@ -40,6 +40,7 @@ type masterFlags struct {
 	profile, allocator, journal  string
 	minOffer, audit              string
 	storeBytes                   int64
+	lives                        trust.Lives
 	times                        core.Config
 	goneAfterOf                  []string
 	addressed                    bool // an address was said; else the folder may know better
@@ -72,6 +73,8 @@ func (a *App) masterCommand() *cobra.Command {
 	flags.StringVar(&f.audit, "audit-log", "", "file for a line of JSON per change that somebody asks for; '-' = standard output, 'off' = none (default audit.log in the data folder)")
 	flags.StringVar(&f.minOffer, "min-offer", "", "the least that is offered to a framework that says nothing itself: any one of the amounts is enough; the same on all masters (default 'cpus:0.01;mem:32')")
 	flags.Int64Var(&f.storeBytes, "store-bytes-max", 1<<30, "bytes that the stores of all frameworks may hold together; the same on all masters")
+	flags.DurationVar(&f.lives.Others, "certificate-life", trust.Lives{}.Of(trust.Master), "certificates of masters, frameworks and people are good for so long, and renewed at half of it; the same on all masters")
+	flags.DurationVar(&f.lives.Agents, "agent-certificate-life", trust.Lives{}.Of(trust.Agent), "those of agents; one that is away for longer joins anew")
 	f.timeFlags(flags)
 	d.lastFlags(flags)
 	command.RunE = func(command *cobra.Command, _ []string) error {
@@ -137,7 +140,7 @@ func (f *masterFlags) config(d *daemon) (master.Config, error) {
 	times.GoneAfterOf = classes
 	times.GoneAfter, times.Debug = atOnce(times.GoneAfter), log.GetLevel() <= zerolog.DebugLevel
 	config := master.Config{
-		ID: f.idOr(d.dataDir), DataDir: d.dataDir, Peers: peers, Advertise: d.advertise, Trust: master.Trust{Insecure: d.insecure},
+		ID: f.idOr(d.dataDir), DataDir: d.dataDir, Peers: peers, Advertise: d.advertise, Trust: master.Trust{Insecure: d.insecure, Lives: f.lives},
 		Profile: f.profile, Allocator: f.allocator, AllocatorJournal: f.journal, Core: times, Logger: &log, LogDropped: written.Dropped,
 		AllocatorConfig: allocator.Config{MinOffer: least}, Access: master.Access{AuditLog: f.audit},
 	}
@@ -268,6 +271,11 @@ func (f *masterFlags) check() (wrong []error) {
 	if beat, session := f.times.HeartbeatInterval, f.times.SessionTimeout; beat > 0 && session > 0 && session < heartbeatsPerSession*beat {
 		wrong = append(wrong, fmt.Errorf("--session-timeout is %v, less than %d heartbeats of %v: one that is late would end sessions; write %v or more, or a shorter --heartbeat",
 			session, heartbeatsPerSession, beat, heartbeatsPerSession*beat))
+	}
+	for name, life := range map[string]time.Duration{"certificate-life": f.lives.Others, "agent-certificate-life": f.lives.Agents} {
+		if life < trust.LifeMin {
+			wrong = append(wrong, fmt.Errorf("--%s is %v; a certificate that ends sooner than after %v could end while it is renewed", name, life, trust.LifeMin))
+		}
 	}
 	if f.storeBytes < 1 || f.storeBytes > 1<<30 {
 		wrong = append(wrong, fmt.Errorf("--store-bytes-max is %d; write a number of bytes from 1 to %d, which is 1 GiB", f.storeBytes, 1<<30))

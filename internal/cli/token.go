@@ -425,10 +425,13 @@ func caRotateCommand(a *App) *cobra.Command {
 		Example: "  tender ca rotate\n" +
 			"  tender ca rotate --overlap 48h",
 	}
-	command.Flags().DurationVar(&overlap, "overlap", trust.LifeOf(trust.Agent), "how long the former authority counts as well, at least 2h")
+	command.Flags().DurationVar(&overlap, "overlap", 0, "how long the former authority counts as well, at least 2h; less where the masters were told of shorter lives (default: the life of an agent's certificate)")
 	ownAuthorityFlags(command, &certificate, &key)
 	command.RunE = a.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
-		request := &apiv1.RotateAuthorityRequest{Overlap: durationpb.New(overlap)}
+		request := &apiv1.RotateAuthorityRequest{}
+		if overlap != 0 {
+			request.Overlap = durationpb.New(overlap)
+		}
 		var err error
 		if request.Certificate, request.PrivateKey, err = readOwnAuthority(certificate, key); err != nil {
 			return err

@@ -25,11 +25,10 @@ const op = "trust.join"
 const (
 	// attemptMax bounds one question to one master.
 	attemptMax = 5 * time.Second
-	// retryMin and retryMax are about how long a renewal that has failed waits for the next try.
+	// retryMin is about how long a renewal that has failed waits for the next try, at first.
 	retryMin = 30 * time.Second
-	retryMax = time.Hour
-	// lookEvery is about how often one looks whether the masters have another authority.
-	lookEvery = time.Hour
+	// retriesPerLife is how many of the first tries fit into the life of a certificate, at the least.
+	retriesPerLife = 100
 )
 
 // Config says whom to ask, and what for.
@@ -40,6 +39,8 @@ type Config struct {
 	Dial trust.Dial
 	// Name of a joining agent or master; the others' stands in the token.
 	Name string
+	// Token, if it has an ID, lets who has slept for longer than its certificate was good join anew, by the same name.
+	Token trust.Token
 	// Failed, if set, hears why a master gave no certificate, when that is news.
 	Failed func(address string, err error)
 }
@@ -151,7 +152,7 @@ func read(answer *apiv1.SignResponse, pass *trust.Pass) (Answer, error) {
 // context ends. Kept is told of each new one before others see it; when it fails, the old one is shown on, and the renewal is
 // tried again.
 func Keep(ctx context.Context, holder *trust.Holder, config func() Config, kept func(*trust.Pass) error) {
-	retry := retryMin
+	retry := firstRetry(holder.Pass())
 	for wait := untilRenewal(holder.Pass()); awaitRenewal(ctx, wait, holder, config); {
 		pass, err := renewOnce(ctx, holder, config())
 		if err == nil {
@@ -161,19 +162,21 @@ func Keep(ctx context.Context, holder *trust.Holder, config func() Config, kept 
 			if failed := config().Failed; failed != nil && ctx.Err() == nil {
 				failed("", fmt.Errorf("the certificate, which ends at %s, was not renewed: %w", holder.Pass().Ends().Format(time.RFC3339), err))
 			}
-			wait, retry = retry/2+rand.N(retry/2), min(2*retry, retryMax)
+			wait, retry = retry/2+rand.N(retry/2), min(2*retry, trust.LookEvery(holder.Pass().Life()))
 			continue
 		}
 		holder.Replace(pass)
-		wait, retry = untilRenewal(pass), retryMin
+		wait, retry = untilRenewal(pass), firstRetry(pass)
 	}
 }
 
 // awaitRenewal lets the time pass until a renewal, and returns sooner when a master shows a certificate of another authority
 // than the holder's own; false: the context has ended.
 func awaitRenewal(ctx context.Context, wait time.Duration, holder *trust.Holder, config func() Config) bool {
-	for until := time.Now().Add(wait); ; {
-		look := lookEvery/2 + rand.N(lookEvery)
+	// By the wall clock, which goes on while a machine sleeps.
+	for until := time.Now().Round(0).Add(wait); ; {
+		every := trust.LookEvery(holder.Pass().Life())
+		look := every/2 + rand.N(every)
 		if rest := time.Until(until); rest <= look {
 			return pause.For(ctx, rest)
 		}
@@ -199,12 +202,21 @@ func isOutdated(ctx context.Context, holder *trust.Holder, config Config) bool {
 	return false
 }
 
+// firstRetry is how long the first try after one that has failed waits at most.
+func firstRetry(p *trust.Pass) time.Duration { return min(retryMin, p.Life()/retriesPerLife) }
+
 // renewMax bounds one renewal, with all its tries.
 const renewMax = time.Minute
 
 func renewOnce(ctx context.Context, holder *trust.Holder, config Config) (*trust.Pass, error) {
 	ctx, cancel := context.WithTimeout(ctx, renewMax)
 	defer cancel()
+	if present := holder.Pass(); config.Token.ID != "" && !time.Now().Before(present.Ends()) {
+		token := config.Token
+		token.Digest = present.Authority() // another one than when it was made may sign by now
+		answer, err := Join(ctx, config, token, trust.NewPass())
+		return answer.Pass, err
+	}
 	return Renew(ctx, config, holder)
 }
 

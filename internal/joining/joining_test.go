@@ -96,6 +96,13 @@ func (w *world) rotate(t *testing.T) *trust.Authority {
 	return next
 }
 
+// live has the master sign for so long.
+func (w *world) live(lives trust.Lives) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ca = w.ca.Living(lives)
+}
+
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	key := trust.NewKey()
@@ -203,6 +210,71 @@ func TestAnotherAuthorityIsFoundSoon(t *testing.T) {
 		}
 		stop()
 		keeping.Wait()
+	})
+}
+
+// TestShortLivesAreRenewedAsWell: what is tried again, and looked for, is so in proportion to a certificate's life.
+func TestShortLivesAreRenewedAsWell(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.live(trust.Lives{Agents: time.Minute})
+		answer, err := joining.Join(t.Context(), w.config, trust.NewToken(w.ca.Digest()), trust.NewPass())
+		if err != nil {
+			t.Fatal(err)
+		}
+		holder := trust.NewHolder(answer.Pass)
+		ctx, stop := context.WithCancel(t.Context())
+		kept := make(chan *trust.Pass, 100)
+		var keeping sync.WaitGroup
+		keeping.Go(func() {
+			joining.Keep(ctx, holder, func() joining.Config { return w.config }, func(p *trust.Pass) error { kept <- p; return nil })
+		})
+		pause.For(t.Context(), 10*time.Minute)
+		if n := len(kept); n < 16 || n > 20 { // each lives for a minute, and is renewed after 30 to 36 seconds
+			t.Errorf("in ten minutes it was renewed %d times", n)
+		}
+		for len(kept) > 0 {
+			<-kept
+		}
+		ends := (<-kept).Ends() // it was renewed at this moment
+		w.refuse(api.E("trust.sign", api.Denied, "", errors.New("not now")))
+		pause.For(t.Context(), 45*time.Second)
+		w.refuse(nil)
+		pause.For(t.Context(), 5*time.Second)
+		if !holder.Pass().Ends().After(ends) {
+			t.Error("nobody signed for three quarters of its life, and it was not renewed soon after")
+		}
+		stop()
+		keeping.Wait()
+	})
+}
+
+// TestWhoSleptTooLongJoinsAnew by its token, as what it has shown so far ended meanwhile.
+func TestWhoSleptTooLongJoinsAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.live(trust.Lives{Agents: time.Hour})
+		w.config.Token = trust.NewToken(w.ca.Digest())
+		answer, err := joining.Join(t.Context(), w.config, w.config.Token, trust.NewPass())
+		if err != nil {
+			t.Fatal(err)
+		}
+		holder := trust.NewHolder(answer.Pass)
+		pause.For(t.Context(), 5*time.Hour)
+		ctx, stop := context.WithCancel(t.Context())
+		kept := make(chan *trust.Pass, 100)
+		var keeping sync.WaitGroup
+		keeping.Go(func() {
+			joining.Keep(ctx, holder, func() joining.Config { return w.config }, func(p *trust.Pass) error { kept <- p; return nil })
+		})
+		if anew := <-kept; !anew.Ends().After(time.Now()) {
+			t.Errorf("what it shows ended at %v", anew.Ends())
+		}
+		stop()
+		keeping.Wait()
+		if callers := w.answered(); len(callers) != 2 || callers[1].Kind != trust.Nobody {
+			t.Errorf("the master was asked by %v, want a joiner twice", callers)
+		}
 	})
 }
 

@@ -20,26 +20,8 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// How long certificates are good. Each is renewed at half of its life.
-const (
-	masterLife    = 24 * time.Hour // kept in memory: a master signs its own
-	agentLife     = 30 * 24 * time.Hour
-	principalLife = 24 * time.Hour // of frameworks and people
-	// clocksApart is how far the clocks of two machines may differ.
-	clocksApart = time.Hour
-)
-
-// LifeOf is how long a certificate of the kind is good.
-func LifeOf(kind Kind) time.Duration {
-	switch kind {
-	case Master:
-		return masterLife
-	case Agent:
-		return agentLife
-	case Nobody, Framework, Person:
-	}
-	return principalLife
-}
+// clocksApart is how far the clocks of two machines may differ.
+const clocksApart = time.Hour
 
 // The root is good at all times that a machine may believe in: its end is a new cluster key, not a date.
 var (
@@ -60,6 +42,14 @@ type Authority struct {
 	cluster string
 	key     crypto.Signer
 	anchors Anchors
+	lives   Lives // of what it signs
+}
+
+// Living is the authority whose certificates are good for so long. What it has signed before stays good for as long as it was.
+func (a *Authority) Living(lives Lives) *Authority {
+	other := *a
+	other.lives = lives
+	return &other
 }
 
 // founded derives the authority that a cluster begins with.
@@ -168,7 +158,7 @@ func (a *Authority) Sign(public crypto.PublicKey, identity Identity, now time.Ti
 	}
 	leaf := &x509.Certificate{
 		SerialNumber: serial, Subject: pkix.Name{CommonName: identity.Kind.String() + " " + identity.Name},
-		NotBefore: now.Add(-clocksApart), NotAfter: now.Add(LifeOf(identity.Kind)), BasicConstraintsValid: true,
+		NotBefore: now.Add(-clocksApart), NotAfter: now.Add(a.lives.Of(identity.Kind)), BasicConstraintsValid: true,
 		KeyUsage:    x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
 		URIs:        []*url.URL{identity.URI()},

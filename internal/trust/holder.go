@@ -32,22 +32,30 @@ type Dial = func(ctx context.Context, address string) (net.Conn, error)
 // Holder shows a pass, and checks those of others. The pass may be replaced at any time; connections go on. A nil holder
 // is of a cluster without certificates: it shows nothing and checks nothing.
 type Holder struct {
-	pass     atomic.Pointer[Pass]
+	shown atomic.Pointer[showing]
+}
+
+// showing is a pass with the sessions that were begun by it. Who takes up one of them is known by what was shown when it began:
+// with another pass one begins anew, so that nobody is known by a certificate that has ended, or of a former authority.
+type showing struct {
+	pass     *Pass
 	sessions tls.ClientSessionCache
 }
 
 // NewHolder shows a signed pass.
 func NewHolder(p *Pass) *Holder {
-	h := &Holder{sessions: tls.NewLRUClientSessionCache(sessionsMax)}
-	h.pass.Store(p)
+	h := &Holder{}
+	h.Replace(p)
 	return h
 }
 
 // Pass is the present one.
-func (h *Holder) Pass() *Pass { return h.pass.Load() }
+func (h *Holder) Pass() *Pass { return h.shown.Load().pass }
 
 // Replace shows another pass from now on.
-func (h *Holder) Replace(p *Pass) { h.pass.Store(p) }
+func (h *Holder) Replace(p *Pass) {
+	h.shown.Store(&showing{p, tls.NewLRUClientSessionCache(sessionsMax)})
+}
 
 // Dialer opens connections on which both sides have proved who they are, and whose other side is of one of these kinds.
 func (h *Holder) Dialer(dial Dial, kinds ...Kind) Dial {
@@ -80,13 +88,14 @@ func handshake(ctx context.Context, address string, conn *tls.Conn) (net.Conn, e
 }
 
 func (h *Holder) client(kinds []Kind) *tls.Config {
+	now := h.shown.Load()
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13, ServerName: memberName, NextProtos: []string{"h2", "http/1.1"},
 		// The other side is no host but an identity, which VerifyConnection checks.
 		InsecureSkipVerify: true, //nolint:gosec // see above
-		ClientSessionCache: h.sessions,
+		ClientSessionCache: now.sessions,
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-			return &h.pass.Load().shown, nil
+			return &now.pass.shown, nil
 		},
 		VerifyConnection: func(state tls.ConnectionState) error {
 			_, err := h.check(state, kinds)
@@ -104,7 +113,7 @@ type Shown struct {
 
 // check refuses who is not of this cluster, or of none of these kinds; none: any will do.
 func (h *Holder) check(state tls.ConnectionState, kinds []Kind) (Shown, error) {
-	identity, authority, err := h.pass.Load().verifyChain(state.PeerCertificates, time.Now())
+	identity, authority, err := h.Pass().verifyChain(state.PeerCertificates, time.Now())
 	if err != nil {
 		return Shown{}, err
 	}
@@ -158,7 +167,7 @@ type Door struct {
 func (h *Holder) Server(door Door) *tls.Config {
 	member := &tls.Config{
 		MinVersion: tls.VersionTLS13, NextProtos: door.Protocols, ClientAuth: tls.RequireAnyClientCert, SessionTicketsDisabled: door.Anew,
-		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &h.pass.Load().shown, nil },
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &h.Pass().shown, nil },
 		VerifyConnection: func(state tls.ConnectionState) error {
 			if door.Strangers && len(state.PeerCertificates) == 0 {
 				return nil
@@ -175,7 +184,7 @@ func (h *Holder) Server(door Door) *tls.Config {
 	}
 	joiner := &tls.Config{
 		MinVersion: tls.VersionTLS13, NextProtos: door.Protocols, SessionTicketsDisabled: true,
-		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return h.pass.Load().withRoots(), nil },
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return h.Pass().withRoots(), nil },
 	}
 	tickets := newTicketKeys(door.Tickets, member)
 	member.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {

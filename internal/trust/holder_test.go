@@ -175,7 +175,7 @@ func TestACertificateEnds(t *testing.T) {
 		if got := meet(t, server, dialer(f1)); got.dialed != nil {
 			t.Fatal(got.dialed)
 		}
-		pause.For(t.Context(), trust.LifeOf(trust.Framework)+time.Minute)
+		pause.For(t.Context(), trust.Lives{}.Of(trust.Framework)+time.Minute)
 		again, err := c.ca.Issue(trust.Identity{Kind: trust.Master, Name: "m1"}, time.Now())
 		if err != nil {
 			t.Fatal(err)
@@ -191,6 +191,37 @@ func TestACertificateEnds(t *testing.T) {
 		f1.Replace(renewed)
 		if got := meet(t, server, dialer(f1)); got.dialed != nil {
 			t.Errorf("with its new pass it is not: %v", got.dialed)
+		}
+	})
+}
+
+// TestARenewalBeginsSessionsAnew: who was known by a certificate of the former authority, and has one of the present one, is let
+// in when the former one counts no more, though it could take up a session of before.
+func TestARenewalBeginsSessionsAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		m1, a1 := c.holder(trust.Master, "m1"), c.holder(trust.Agent, "a1")
+		server := m1.Server(trust.Door{Tickets: c.key})
+		if got := meet(t, server, dialer(a1, trust.Master)); got.dialed != nil {
+			t.Fatal(got.dialed)
+		}
+		fresh, err := trust.NewAuthority(c.key.Cluster())
+		if err != nil {
+			t.Fatal(err)
+		}
+		next, err := fresh.After(c.ca, time.Now(), time.Now().Add(2*time.Hour))
+		if err != nil {
+			t.Fatal(err)
+		}
+		later := cluster{t, c.key, next}
+		m1.Replace(later.holder(trust.Master, "m1").Pass())
+		if got := meet(t, server, dialer(a1, trust.Master)); got.dialed != nil || !got.resumed {
+			t.Errorf("before its renewal it does not take up its session: %+v", got)
+		}
+		a1.Replace(later.holder(trust.Agent, "a1").Pass())
+		pause.For(t.Context(), 3*time.Hour)
+		if got := meet(t, server, dialer(a1, trust.Master)); got.dialed != nil || got.resumed {
+			t.Errorf("after the overlap: %+v", got)
 		}
 	})
 }

@@ -104,11 +104,11 @@ func (p *Pass) Anchors() Anchors { return p.anchors }
 // Ends is when it is of no use any more.
 func (p *Pass) Ends() time.Time { return p.leaf.NotAfter }
 
+// Life is for how long it is good in all.
+func (p *Pass) Life() time.Duration { return p.leaf.NotAfter.Sub(p.leaf.NotBefore) - clocksApart }
+
 // RenewAt is half of its life.
-func (p *Pass) RenewAt() time.Time {
-	begins := p.leaf.NotBefore.Add(clocksApart)
-	return begins.Add(p.leaf.NotAfter.Sub(begins) / 2)
-}
+func (p *Pass) RenewAt() time.Time { return p.leaf.NotAfter.Add(-p.Life() / 2) }
 
 // verify says who shows these certificates, the first of which is its own.
 func (p *Pass) verify(shown []*x509.Certificate, now time.Time) (Identity, error) {

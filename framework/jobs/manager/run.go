@@ -108,7 +108,8 @@ func (c RunConfig) join(ctx context.Context, log *slog.Logger) (*trust.Holder, e
 }
 
 func (c RunConfig) joining(log *slog.Logger) joining.Config {
-	return joining.Config{Masters: c.Masters, Dial: dialTCP, Failed: func(address string, err error) {
+	token, _ := trust.ParseToken(c.Token) // join refuses one that can't be read
+	return joining.Config{Masters: c.Masters, Dial: dialTCP, Token: token, Failed: func(address string, err error) {
 		log.Warn("no certificate yet", "master", address, "why", err)
 	}}
 }

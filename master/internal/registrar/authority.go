@@ -19,12 +19,8 @@ import (
 	"github.com/tenderhq/tender/master/registry"
 )
 
-const (
-	// overlapMin leaves everybody who is there the time to hear of another authority, which is looked for every hour.
-	overlapMin = 2 * time.Hour
-	// metMax bounds the identities whose certificates are remembered.
-	metMax = 20_000
-)
+// metMax bounds the identities whose certificates are remembered.
+const metMax = 20_000
 
 // Follow takes the authority that the registry knows; true if it is another one than before.
 func (r *Registrar) Follow() (changed bool, err error) {
@@ -41,7 +37,7 @@ func (r *Registrar) Follow() (changed bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	return r.present.CompareAndSwap(present, next), nil
+	return r.present.CompareAndSwap(present, next.Living(r.config.Lives)), nil
 }
 
 // Key is the cluster's with the present authority, for who has no registry yet.
@@ -62,7 +58,7 @@ func (r *Registrar) RotateAuthority(ctx context.Context, request *apiv1.RotateAu
 	if _, err := r.Follow(); err != nil {
 		return nil, err
 	}
-	overlap := trust.LifeOf(trust.Agent)
+	overlap, overlapMin := r.config.Lives.Of(trust.Agent), r.config.Lives.OverlapMin()
 	if asked := request.GetOverlap(); asked != nil {
 		overlap = asked.AsDuration()
 		if asked.CheckValid() != nil || overlap < overlapMin {

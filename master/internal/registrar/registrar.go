@@ -29,6 +29,8 @@ import (
 type Config struct {
 	// Key of the cluster. Zero: it runs without certificates, and every call is refused.
 	Key trust.Key
+	// Lives of the certificates that it signs.
+	Lives trust.Lives
 	// Read looks at the registry; read must be short and keep nothing that is replaced.
 	Read func(read func(*registry.State))
 	// Commit changes the registry as the leader. It may be asked twice for the same.
@@ -54,7 +56,9 @@ func New(config Config) (*Registrar, error) {
 		return r, nil
 	}
 	authority, err := config.Key.Authority()
-	r.present.Store(authority)
+	if err == nil {
+		r.present.Store(authority.Living(config.Lives))
+	}
 	return r, err
 }
 
