@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -18,6 +19,16 @@ func TestChaos(t *testing.T) {
 		rounds = []string{"-rounds", "100"}
 	}
 	runChaos(t, rounds...)
+}
+
+// TestTrust: in a cluster with certificates another authority follows, a framework and a token are revoked, and a stranger tries
+// its luck, while tasks run. `make chaos ARGS='-only trust'` does so again and again, with renewals that nothing but time brings.
+// Who is too slow for the overlap of two authorities has no certificate that counts, so it is for machines that are not too busy.
+func TestTrust(t *testing.T) {
+	if os.Getenv("TENDER_TEST_LONG") == "" {
+		t.Skip("TENDER_TEST_LONG is not set: it takes a minute, and a machine that is not too busy")
+	}
+	runChaos(t, "-rounds", "4", "-agents", "2", "-heal", "0", "-life", "90s", "-only", "trust/rotation,trust/principal,trust/token,trust/stranger")
 }
 
 // TestGrow: 1, 3, 5 and again 3 masters, while tasks run.
@@ -91,6 +102,41 @@ func TestPlan(t *testing.T) {
 	}
 }
 
+// TestPlanOfTrust: what is done to certificates needs a cluster that has some, and comes after all faults.
+func TestPlanOfTrust(t *testing.T) {
+	for _, o := range []options{{life: time.Minute, only: "trust"}, {life: time.Minute, only: "stop/agent,trust/to"}, {only: "trust"}} {
+		var names []string
+		for _, f := range kinds(o) {
+			names = append(names, f.String())
+		}
+		want := map[string]string{
+			"trust":               "trust/rotation trust/principal trust/token trust/stranger trust/back trust/renewals",
+			"stop/agent,trust/to": "stop/agent trust/token",
+		}[o.only]
+		if o.life == 0 {
+			want = ""
+		}
+		if got := strings.Join(names, " "); got != want {
+			t.Errorf("%+v: %s, want %s", o, got, want)
+		}
+	}
+}
+
+// TestSessionsEnded: what looked for a leader, or was not let in, has broken nothing.
+func TestSessionsEnded(t *testing.T) {
+	ended := sessionsEnded([]byte(`# HELP tender_calls_total Calls.
+tender_calls_total{kind="internal",method="/tender.v1.AgentService/Session"} 2
+tender_calls_total{kind="not leader",method="/tender.v1.AgentService/Session"} 3
+tender_calls_total{kind="denied",method="/tender.v1.SchedulerService/Session"} 4
+tender_calls_total{kind="ok",method="/tender.v1.SchedulerService/Session"} 5
+tender_calls_total{kind="ok",method="/tender.v1.StoreService/Get"} 6
+tender_tasks{state="RUNNING"} 7
+`))
+	if sum := ended[`kind="internal",method="/tender.v1.AgentService/Session"`] + ended[`kind="ok",method="/tender.v1.SchedulerService/Session"`]; len(ended) != 2 || sum != 7 {
+		t.Errorf("sessions that ended: %v", ended)
+	}
+}
+
 // TestJudges: what must not happen is seen.
 func TestJudges(t *testing.T) {
 	dir := t.TempDir()
@@ -99,7 +145,7 @@ func TestJudges(t *testing.T) {
 	}
 	c := &cluster{dir: dir, ledger: newLedger()}
 	for _, line := range []string{
-		"1 launch good", "2 end good FINISHED", "3 end good FINISHED",
+		"1 launch good", "2 end good FINISHED", "3 end good FINISHED", "3 end good UNKNOWN",
 		"4 launch twice", "5 end twice FINISHED", "6 end twice FAILED",
 		"7 launch unproved", "8 end unproved FINISHED",
 		"9 launch denied", "10 end denied DROPPED",

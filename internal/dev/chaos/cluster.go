@@ -13,10 +13,10 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/dev/devcluster"
+	"github.com/tenderhq/tender/internal/transport"
 )
 
 // cluster is all that runs.
@@ -35,6 +35,7 @@ type cluster struct {
 	ledger     *ledger
 	disk       *smallDisk // of the first master; nil: it has a usual one
 	agentDisk  *smallDisk // of the first agent; likewise
+	trust      *certified // nil: it has no certificates
 }
 
 func newCluster(o options) (*cluster, error) {
@@ -51,6 +52,9 @@ func newCluster(o options) (*cluster, error) {
 		return nil, err
 	}
 	c := &cluster{options: o, dir: dir, grpc: map[string]*grpc.ClientConn{}, ledger: newLedger()}
+	if o.life > 0 {
+		c.trust = &certified{cluster: c, life: o.life}
+	}
 	c.network = newNetwork(c.pids)
 	if err := c.makeMasters(binary); err != nil {
 		return nil, err
@@ -61,11 +65,11 @@ func newCluster(o options) (*cluster, error) {
 	}
 	for i := range o.agents {
 		name := fmt.Sprint("a", i+1)
-		c.agents = append(c.agents, &node{name: name, binary: binary, dir: dir, args: []string{
-			"agent", "--insecure", "--master", c.addresses(), "--data-dir", filepath.Join(dir, name), "--hostname", name, "--http-port", "0",
+		c.agents = append(c.agents, &node{name: name, binary: binary, dir: dir, args: append([]string{
+			"agent", "--master", c.addresses(), "--data-dir", filepath.Join(dir, name), "--hostname", name, "--http-port", "0",
 			"--task-user", devcluster.Me(),
 			"--resources", "cpus:4;mem:4096;disk:4096", "--recovery-timeout", "2m", "--log-level", "info",
-		}})
+		}, c.trust.agentProof()...)})
 		if o.mounts {
 			if err := c.agents[i].giveHost(self); err != nil {
 				return nil, err
@@ -88,27 +92,27 @@ func newCluster(o options) (*cluster, error) {
 }
 
 func (c *cluster) makeMasters(binary string) error {
-	ports, err := devcluster.FreePorts(2*c.options.masters + 1)
+	ports, err := devcluster.FreePorts(3*c.options.masters + 1)
 	if err != nil {
 		return err
 	}
-	c.agentPort = strconv.Itoa(ports[2*c.options.masters])
+	c.agentPort = strconv.Itoa(ports[3*c.options.masters])
 	var peers []string
 	founders := c.options.masters
 	if c.options.grow {
 		founders = 1
 	}
 	for i := range founders {
-		peers = append(peers, fmt.Sprintf("m%d=127.0.1.%d:%d", i+1, i+1, ports[2*i+1]))
+		peers = append(peers, fmt.Sprintf("m%d=127.0.1.%d:%d", i+1, i+1, ports[3*i+1]))
 	}
 	for i := range c.options.masters {
 		name, host := fmt.Sprint("m", i+1), fmt.Sprint("127.0.1.", i+1)
-		grpcPort, raftPort := strconv.Itoa(ports[2*i]), strconv.Itoa(ports[2*i+1])
-		n := &node{name: name, binary: binary, dir: c.dir, args: []string{
-			"master", "--insecure", "--id", name, "--data-dir", filepath.Join(c.dir, name), "--peers", strings.Join(peers, ","),
-			"--bind", "127.0.0.1", "--advertise", host, "--grpc-port", grpcPort, "--raft-port", raftPort, "--http-port", "0",
+		grpcPort, raftPort, httpPort := strconv.Itoa(ports[3*i]), strconv.Itoa(ports[3*i+1]), strconv.Itoa(ports[3*i+2])
+		n := &node{name: name, binary: binary, dir: c.dir, http: "127.0.0.1:" + httpPort, args: append([]string{
+			"master", "--id", name, "--data-dir", filepath.Join(c.dir, name), "--peers", strings.Join(peers, ","),
+			"--bind", "127.0.0.1", "--advertise", host, "--grpc-port", grpcPort, "--raft-port", raftPort, "--http-port", httpPort,
 			"--raft-profile", c.options.profile, "--log-level", "info",
-		}}
+		}, c.trust.masterProof()...)}
 		for _, port := range []string{grpcPort, raftPort} {
 			n.proxies = append(n.proxies, &proxy{network: c.network, to: name, front: host + ":" + port, back: "127.0.0.1:" + port})
 		}
@@ -117,7 +121,7 @@ func (c *cluster) makeMasters(binary string) error {
 		} else {
 			c.spare = append(c.spare, n)
 		}
-		if c.grpc[name], err = grpc.NewClient("passthrough:///127.0.0.1:"+grpcPort, grpc.WithTransportCredentials(insecure.NewCredentials())); err != nil {
+		if c.grpc[name], err = transport.Connect("127.0.0.1:"+grpcPort, c.trust.dialMaster); err != nil {
 			return err
 		}
 	}
@@ -152,16 +156,33 @@ func (c *cluster) start(ctx context.Context) error {
 		return err
 	}
 	c.journal = &follower{file: file.file}
-	for _, n := range c.nodes() {
-		if err := n.start(); err != nil {
-			return err
-		}
+	if err := c.trust.found(ctx); err != nil {
+		return err
+	}
+	if err := startAll(c.masters); err != nil {
+		return err
+	}
+	if err := c.trust.enrol(ctx); err != nil {
+		return err
+	}
+	if err := startAll(slices.Concat(c.agents, c.schedulers)); err != nil {
+		return err
 	}
 	return c.await(ctx, "the start", 0, func(ctx context.Context) string { return c.illness(ctx, time.Time{}) })
 }
 
+func startAll(nodes []*node) error {
+	for _, n := range nodes {
+		if err := n.start(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // stop ends every process that was started, and those that they started.
 func (c *cluster) stop(failed bool) {
+	c.trust.disband()
 	for _, n := range slices.Concat(c.nodes(), c.spare, c.gone) {
 		n.signal(syscall.SIGCONT)
 		n.kill(syscall.SIGKILL)

@@ -12,8 +12,8 @@ import (
 
 // fault is what a round breaks.
 type fault struct {
-	how  string        // kill, stop, cut, full, sleep, gone, reboot, restore
-	whom string        // leader, follower, agent, scheduler, trio, masters, executors
+	how  string        // kill, stop, cut, full, sleep, gone, reboot, restore, trust
+	whom string        // leader, follower, agent, scheduler, trio, masters, executors; of trust: what is done
 	hold time.Duration // how long it lasts; a kill: until it is started again
 	pick int           // which of several
 }
@@ -40,7 +40,13 @@ func kinds(o options) (all []fault) {
 		all = append(all, fault{how: "full", whom: "leader"}, fault{how: "full", whom: "follower"}, fault{how: "reboot", whom: "agent"},
 			fault{how: "full", whom: "agent"})
 	}
-	return slices.DeleteFunc(all, func(f fault) bool { return !strings.HasPrefix(f.String(), o.only) })
+	if o.life > 0 {
+		all = append(all, trustFaults...)
+	}
+	only := strings.Split(o.only, ",")
+	return slices.DeleteFunc(all, func(f fault) bool {
+		return !slices.ContainsFunc(only, func(begin string) bool { return strings.HasPrefix(f.String(), begin) })
+	})
 }
 
 // plan is all faults in turn, then at random; the same for the same seed. A short run
@@ -74,6 +80,8 @@ func holdFor(random *rand.Rand, f fault) time.Duration {
 		return some(0, 900)
 	case f.String() == "sleep/leader":
 		return 30 * time.Second
+	case f.how == "trust":
+		return some(500, 2000)
 	case f.how == "sleep":
 		return some(8000, 8000)
 	case f.how == "full":
@@ -89,7 +97,7 @@ func (c *cluster) target(ctx context.Context, f fault) (*node, error) {
 		return c.agents[0], nil
 	case f.how == "full":
 		return c.masters[0], nil
-	case f.whom == "leader", f.whom == "trio":
+	case f.whom == "leader", f.whom == "trio", f.how == "trust":
 		return c.awaitLeader(ctx)
 	case f.whom == "follower":
 		leader, err := c.awaitLeader(ctx)
@@ -172,6 +180,8 @@ func (c *cluster) inflict(ctx context.Context, n *node, f fault, r *report) (ove
 		}
 	case "restore":
 		err = c.restore(ctx, f)
+	case "trust":
+		err = c.trust.try(ctx, f, r)
 	}
 	return time.Now(), err
 }

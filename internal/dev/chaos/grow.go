@@ -107,7 +107,7 @@ func (c *cluster) ask(ctx context.Context, args ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
 	defer cancel()
 	command := exec.CommandContext(ctx, c.masters[0].binary, args...)
-	command.Env = append(os.Environ(), "TENDER_MASTER="+c.addresses())
+	command.Env = slices.Concat(os.Environ(), []string{"TENDER_MASTER=" + c.addresses()}, c.trust.variables())
 	return command.CombinedOutput()
 }
 

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/tenderhq/tender/api"
 )
 
 // The journal is a file to which all schedulers append, a line at once, before they act
@@ -117,6 +119,9 @@ func (l *ledger) end(e entry) {
 	if t == nil {
 		t = &task{}
 		l.tasks[e.args[0]] = t
+	}
+	if e.args[1] == api.TaskUnknown.String() && len(t.ends) > 0 {
+		return // the masters have forgotten what has ended while they were asked
 	}
 	if t.ended.IsZero() {
 		t.ended = e.at

@@ -61,9 +61,10 @@ type options struct {
 	only            string // how the wanted faults begin, such as kill/leader
 	keep            bool
 	grow            bool
-	executors       int    // above 0: instead of faults one agent with so many is killed
-	isolation       string // walls of that agent's tasks
-	mounts          bool   // we may make file systems: a disk can be full, an agent reboot
+	executors       int           // above 0: instead of faults one agent with so many is killed
+	isolation       string        // walls of that agent's tasks
+	mounts          bool          // we may make file systems: a disk can be full, an agent reboot
+	life            time.Duration // of the cluster's certificates; 0: it has none
 }
 
 func chaos(ctx context.Context, args []string, mounts bool) error {
@@ -76,17 +77,21 @@ func chaos(ctx context.Context, args []string, mounts bool) error {
 	flag.Uint64Var(&o.seed, "seed", 1, "of the faults")
 	flag.DurationVar(&o.heal, "heal", 30*time.Second, "how long a round may take to heal; 0 = as long as it wants")
 	flag.StringVar(&o.profile, "profile", "lan", "times of Raft")
-	flag.StringVar(&o.only, "only", "", "only faults that begin so, such as kill/leader or full")
+	flag.StringVar(&o.only, "only", "", "only faults that begin so, such as kill/leader or full; several with commas")
+	flag.DurationVar(&o.life, "life", 0, "how long the cluster's certificates are good, such as 2m; 0 = it has none, but for -only trust, where it is 1m")
 	flag.BoolVar(&o.keep, "keep", false, "leave the folder with all logs")
 	flag.BoolVar(&o.grow, "grow", false, "instead of faults: 1 -> 3 -> 5 -> 3 masters under load")
 	flag.IntVar(&o.executors, "executors", 0, "instead of faults: one agent with so many executors is killed in each round")
 	flag.StringVar(&o.isolation, "isolation", "auto", "with -executors: walls of the agent's tasks")
 	_ = flag.Parse(args) // exits itself
+	if o.life == 0 && strings.HasPrefix(o.only, trustFaults[0].how) {
+		o.life = time.Minute
+	}
 	if o.executors > 0 {
-		o.masters, o.agents, o.mounts = 1, 1, false
+		o.masters, o.agents, o.mounts, o.life = 1, 1, false, 0
 	}
 	if o.grow {
-		o.masters, o.mounts = 5, false
+		o.masters, o.mounts, o.life = 5, false, 0
 	}
 	return runAll(ctx, o)
 }

@@ -28,6 +28,7 @@ type node struct {
 	dir     string // of its log
 	host    *host  // an agent's; nil: the machine's own
 	proxies []*proxy
+	http    string // a master's
 
 	mu      sync.Mutex
 	command *exec.Cmd     // guarded by mu

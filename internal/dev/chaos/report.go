@@ -28,6 +28,21 @@ type report struct {
 	broken    []string // promises
 	harms     []harm
 	struck    map[string]map[string]int // tasks that ran where it struck: by fault, by how they ended
+	trust     trustReport
+}
+
+// trustReport is what was seen of what was done to certificates.
+type trustReport struct {
+	streams, meant int             // that ended meanwhile, and how many of them were meant to
+	unjudged       int             // rounds in which another master came to lead
+	out            []time.Duration // from a revocation to the end of the framework's session
+	outlived       []time.Duration // from there to the end of its task
+}
+
+func (t trustReport) print(w io.Writer) {
+	fmt.Fprintf(w, "streams that ended while certificates were renewed or revoked: %d, %d of them meant; not judged: %d rounds\n", t.streams, t.meant, t.unjudged)
+	fmt.Fprintf(w, "from a revocation to the end of the framework's session: %s\n", spread(t.out))
+	fmt.Fprintf(w, "from there to the end of its task, whose failover time is %v: %s\n", victimOutlived, spread(t.outlived))
 }
 
 func (r *report) add(f fault, began time.Time, healed time.Duration, l *ledger) {
@@ -37,7 +52,7 @@ func (r *report) add(f fault, began time.Time, healed time.Duration, l *ledger) 
 	r.faults[f.String()]++
 	r.healed = append(r.healed, healed)
 	r.last = ""
-	if f.how == "restore" || f.whom == "agent" || f.whom == "executors" || f.whom == "follower" {
+	if f.how == "restore" || f.how == "trust" || f.whom == "agent" || f.whom == "executors" || f.whom == "follower" {
 		return // others run new tasks meanwhile
 	}
 	if at, ok := l.firstAfter(began, running); ok {
@@ -75,6 +90,9 @@ func (r *report) print(w io.Writer) {
 		fmt.Fprintf(w, "tasks that ran at %s:%s\n", kind, counts(r.struck[kind]))
 	}
 	fmt.Fprintf(w, "from the end of a fault to all well: %s\n", spread(r.healed))
+	if r.options.life > 0 {
+		r.trust.print(w)
+	}
 	fmt.Fprintf(w, "tasks:%s; %d proofs\n", counts(r.tasks), r.proofs)
 	if r.asked == 0 {
 		return

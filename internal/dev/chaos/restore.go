@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"github.com/tenderhq/tender/internal/trust"
 )
 
 // quiet is the file by which clerks are told to ask nothing: what was written after a
@@ -35,6 +37,10 @@ func (c *cluster) restore(ctx context.Context, f fault) (err error) {
 	if err := c.awaitTask(ctx, began); err != nil { // which the snapshot does not know
 		return err
 	}
+	key, err := trust.ReadKey(filepath.Join(c.dir, c.masters[0].name)) // no snapshot holds it: an operator has a copy
+	if err != nil {
+		return err
+	}
 	if err := c.loseMasters(); err != nil {
 		return err
 	}
@@ -45,7 +51,10 @@ func (c *cluster) restore(ctx context.Context, f fault) (err error) {
 		return errors.New(why)
 	}
 	for i, m := range c.masters {
-		if err := m.start(); err != nil {
+		if !key.IsZero() {
+			err = trust.WriteKey(filepath.Join(c.dir, m.name), key)
+		}
+		if err = errors.Join(err, m.start()); err != nil {
 			return err
 		}
 		if i == 0 {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -48,7 +49,11 @@ func schedule(ctx context.Context, dir, name string, masters []string) error {
 		return err
 	}
 	s := &scheduler{dir: dir, name: name, journal: j, inFlight: map[api.TaskID]bool{}, ctx: ctx}
-	config := framework.Config{Name: "chaos", Masters: masters, Standby: true, FailoverTimeout: time.Hour}
+	token, err := os.ReadFile(filepath.Join(dir, schedulerToken))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // the cluster has no certificates
+		return err
+	}
+	config := framework.Config{Name: "chaos", Token: strings.TrimSpace(string(token)), Masters: masters, Standby: true, FailoverTimeout: time.Hour}
 	for {
 		err := framework.Run(ctx, config, s)
 		if !errors.Is(err, framework.ErrFenced) {

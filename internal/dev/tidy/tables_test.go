@@ -97,7 +97,7 @@ var floors = []floor{
 
 	// What develops.
 	{"internal/dev/bench/...", "... !examples/... !internal/cli/... !internal/dev/demo"},
-	{"internal/dev/chaos", public + "agent/walls/cell internal/dev/devcluster internal/testing/clerks internal/testing/history"}, // runs the binary, and schedulers of its own
+	{"internal/dev/chaos", public + "agent/walls/cell internal/dev/devcluster internal/joining internal/testing/clerks internal/testing/history internal/transport internal/trust"}, // runs the binary, and schedulers of its own
 	{"internal/dev/demo", "... !internal/cli/..."},
 	{"internal/dev/demo/jobs", "api/v1 internal/dev/devcluster internal/pause"},
 	{"internal/dev/demo/rdd", "internal/dev/devcluster"},

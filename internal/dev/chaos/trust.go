@@ -1,0 +1,341 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/joining"
+	"github.com/tenderhq/tender/internal/transport"
+	"github.com/tenderhq/tender/internal/trust"
+)
+
+// What is done to certificates is no fault, and nobody is to notice: none of these breaks a stream that is not meant.
+
+// trustFaults are those of a cluster with certificates. Renewals: everybody gets another one. Rotation: another authority
+// follows, with a short overlap; back is the same while an agent is away, which comes back before the former one ends. A token
+// is revoked by which others have joined, and a principal with a framework that runs. A stranger has the network and nothing
+// else.
+var trustFaults = []fault{
+	{how: "trust", whom: "rotation"}, {how: "trust", whom: "principal"}, {how: "trust", whom: "token"}, {how: "trust", whom: "stranger"},
+	{how: "trust", whom: "back"}, {how: "trust", whom: "renewals"},
+}
+
+// try does one of them.
+func (c *certified) try(ctx context.Context, f fault, r *report) error {
+	switch f.whom {
+	case "renewals":
+		return c.unbroken(ctx, f, 0, r, c.awaitRenewals)
+	case "rotation":
+		if err := c.unbroken(ctx, f, 0, r, func(ctx context.Context) error {
+			return c.rotate(ctx, func() error { return nil })
+		}); err != nil {
+			return err
+		}
+		return c.afterRotation(ctx)
+	case "back":
+		away := c.agents[f.pick%len(c.agents)]
+		if err := c.unbroken(ctx, f, 1, r, func(ctx context.Context) error { return c.rotateWithout(ctx, away, f.hold) }); err != nil {
+			return err
+		}
+		return c.afterRotation(ctx)
+	case "token":
+		return c.unbroken(ctx, f, 0, r, func(ctx context.Context) error { return c.revokeTokens(ctx, r) })
+	case "principal":
+		return c.unbroken(ctx, f, 0, r, func(ctx context.Context) error { return c.revokeFramework(ctx, r) })
+	}
+	return c.unbroken(ctx, f, 0, r, func(ctx context.Context) error { return c.comeAsStranger(ctx, r) })
+}
+
+// unbroken does something during which no more streams may end than are meant to. A leader that loses its office on a busy
+// machine takes all streams along: then they are not judged.
+func (c *certified) unbroken(ctx context.Context, f fault, meant int, r *report, do func(context.Context) error) error {
+	var before, after map[string]int
+	var leader, term string
+	count := func(into *map[string]int) error {
+		return c.await(ctx, "the masters' metrics", c.options.heal, func(ctx context.Context) string {
+			said := c.atLeader(ctx, func(ctx context.Context, m *node) (err error) {
+				*into, err = c.sessionsEndedAt(ctx, m)
+				return err
+			})
+			leader, term = c.term(ctx)
+			return said
+		})
+	}
+	if err := count(&before); err != nil {
+		return err
+	}
+	ledBy := leader + " in term " + term
+	if err := errors.Join(do(ctx), count(&after)); err != nil {
+		return err
+	}
+	broke, which := 0, ""
+	for _, labels := range slices.Sorted(maps.Keys(after)) {
+		if n := after[labels] - before[labels]; n > 0 {
+			broke, which = broke+n, fmt.Sprintf("%s; %d at %s", which, n, labels)
+		}
+	}
+	if now := leader + " in term " + term; now != ledBy {
+		r.trust.unjudged++
+		return nil
+	}
+	if r.trust.streams += broke; broke > meant {
+		r.broken = append(r.broken, fmt.Sprintf("%s has ended %d streams; %d were meant to end%s", f, broke, meant, which))
+	}
+	r.trust.meant += min(broke, meant)
+	return nil
+}
+
+// sessionsEndedAt is how many sessions of agents and schedulers a leader has seen end, by its metrics.
+func (c *certified) sessionsEndedAt(ctx context.Context, m *node) (map[string]int, error) {
+	client := &http.Client{Transport: &http.Transport{
+		DisableKeepAlives: true, DialContext: func(ctx context.Context, _, address string) (net.Conn, error) { return c.dialMaster(ctx, address) },
+	}}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+m.http+"/metrics", nil)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := client.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(answer.Body)
+	if err = errors.Join(err, answer.Body.Close()); err != nil {
+		return nil, err
+	}
+	if answer.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("the metrics of %s: %s: %s", m.name, answer.Status, text)
+	}
+	return sessionsEnded(text), nil
+}
+
+// sessionsEnded are those by the labels of the metric, which name the method and the kind of the error: those left out that
+// looked for a leader, or were not let in.
+func sessionsEnded(metrics []byte) map[string]int {
+	ended := map[string]int{}
+	lines := bufio.NewScanner(bytes.NewReader(metrics))
+	for lines.Scan() {
+		labels, value, isCount := strings.Cut(strings.TrimPrefix(lines.Text(), "tender_calls_total{"), "} ")
+		if !isCount || !strings.HasPrefix(lines.Text(), "tender_calls_total{") || !strings.Contains(labels, "/Session\"") ||
+			strings.Contains(labels, fmt.Sprintf("kind=%q", api.NotLeader)) || strings.Contains(labels, fmt.Sprintf("kind=%q", api.Denied)) {
+			continue
+		}
+		if n, err := strconv.Atoi(value); err == nil {
+			ended[labels] = n
+		}
+	}
+	return ended
+}
+
+// shown is what everybody shows whose certificate can be looked at: masters show theirs, agents have it in their
+// folders, and the operator's is ours.
+func (c *certified) shown(ctx context.Context) (map[string]shownPass, error) {
+	all := map[string]shownPass{}
+	for _, m := range c.masters {
+		ctx, cancel := context.WithTimeout(ctx, callTimeout)
+		shown, err := c.holder.Look(ctx, dialTCP, m.proxies[0].front)
+		cancel()
+		if err != nil {
+			return nil, err
+		}
+		all[m.name] = shownPass{shown.Ends, shown.Authority}
+	}
+	for _, a := range c.agents {
+		pass, err := trust.ReadPass(filepath.Join(c.dir, a.name, "certificate.pem"))
+		if err != nil {
+			return nil, err
+		}
+		all[a.name] = shownPass{pass.Ends(), pass.Authority()}
+	}
+	pass := c.holder.Pass()
+	all["the operator"] = shownPass{pass.Ends(), pass.Authority()}
+	return all, nil
+}
+
+type shownPass struct {
+	ends      time.Time
+	authority trust.Digest
+}
+
+// renewedBySchedulers is how many certificates the masters have signed for schedulers that had one, by their logs.
+func (c *certified) renewedBySchedulers() (sum int, err error) {
+	for _, m := range c.masters {
+		log, err := os.ReadFile(filepath.Join(c.dir, m.name+".log"))
+		if err != nil {
+			return 0, err
+		}
+		for line := range bytes.Lines(log) {
+			if bytes.Contains(line, []byte("certificate signed")) && bytes.Contains(line, []byte("/framework/chaos\"")) &&
+				bytes.Contains(line, []byte(`"token":""`)) {
+				sum++
+			}
+		}
+	}
+	return sum, nil
+}
+
+// passes are what everybody showed at a moment.
+type passes struct {
+	shown  map[string]shownPass
+	signed int // for schedulers that had one
+}
+
+func (c *certified) passes(ctx context.Context) (now passes, err error) {
+	return now, c.await(ctx, "a look at all certificates", 0, func(ctx context.Context) string {
+		var err error
+		if now.shown, err = c.shown(ctx); err == nil {
+			now.signed, err = c.renewedBySchedulers()
+		}
+		if err != nil {
+			return err.Error()
+		}
+		return ""
+	})
+}
+
+// awaitOthers returns when everybody's certificate is another one in some way, and each scheduler has got one. It is no failure
+// to be slow: whoever is too late has no certificate that counts, and never gets another one.
+func (c *certified) awaitOthers(ctx context.Context, what string, before passes, other func(now, before shownPass) bool) error {
+	return c.await(ctx, what, 0, func(ctx context.Context) string {
+		now, err := c.shown(ctx)
+		if err != nil {
+			return err.Error()
+		}
+		for name, its := range now { // order: irrelevant because one that is late is enough
+			if !other(its, before.shown[name]) {
+				return name + " shows the same as before"
+			}
+		}
+		signed, err := c.renewedBySchedulers()
+		if got := signed - before.signed; err != nil || got < len(c.schedulers) {
+			return fmt.Sprintf("%d of %d schedulers have another certificate (%v)", got, len(c.schedulers), err)
+		}
+		return ""
+	})
+}
+
+func (c *certified) awaitRenewals(ctx context.Context) error {
+	before, err := c.passes(ctx)
+	if err != nil {
+		return err
+	}
+	return c.awaitOthers(ctx, "everybody's renewal", before, func(now, before shownPass) bool { return now.ends.After(before.ends) })
+}
+
+// overlapsPerLife is how short two authorities overlap.
+const overlapsPerLife = 3
+
+// rotate lets another authority follow, does something meanwhile, and returns when the former one has ended, before which all
+// have a certificate of the next one.
+func (c *certified) rotate(ctx context.Context, meanwhile func() error) error {
+	before, err := c.passes(ctx)
+	if err != nil {
+		return err
+	}
+	overlap := max(trust.Lives{Agents: c.life, Others: c.life}.OverlapMin(), c.life/overlapsPerLife)
+	if err := c.await(ctx, "another authority", 0, func(ctx context.Context) string {
+		said := c.tender(ctx, "ca", "rotate", "--overlap", overlap.String())
+		if strings.Contains(said, "two at a time are enough") {
+			return "" // a try before this one did it
+		}
+		return said
+	}); err != nil {
+		return err
+	}
+	if err := meanwhile(); err != nil {
+		return err
+	}
+	if err := c.awaitOthers(ctx, "everybody's certificate of the next authority", before, func(now, before shownPass) bool {
+		return now.authority != before.authority
+	}); err != nil {
+		return err
+	}
+	return c.await(ctx, "the end of the former authority", 0, func(ctx context.Context) string {
+		return c.atLeader(ctx, func(ctx context.Context, m *node) error {
+			view, err := c.operator(m).GetAuthority(ctx, &apiv1.GetAuthorityRequest{})
+			if err == nil && view.GetFormerEnds() != nil {
+				err = fmt.Errorf("it ends at %v", view.GetFormerEnds().AsTime())
+			}
+			return err
+		})
+	})
+}
+
+// rotateWithout does so while an agent is away.
+func (c *certified) rotateWithout(ctx context.Context, away *node, hold time.Duration) error {
+	away.kill(syscall.SIGKILL)
+	return c.rotate(ctx, func() error {
+		pause(ctx, hold)
+		return away.start()
+	})
+}
+
+// afterRotation has everybody come to another leader, where the former authority counts no more; and schedulers that start from
+// now on have a token of the next one.
+func (c *certified) afterRotation(ctx context.Context) error {
+	if err := c.renewSchedulerToken(ctx); err != nil {
+		return err
+	}
+	return c.handOver(ctx)
+}
+
+// revokeTokens: who has joined by one stays, and nobody else joins by it.
+func (c *certified) revokeTokens(ctx context.Context, r *report) error {
+	made, err := c.newToken(ctx, &apiv1.CreateTokenRequest{Kind: "operator", Principal: fmt.Sprint("ann-", time.Now().UnixNano())})
+	if err != nil {
+		return err
+	}
+	token, err := trust.ParseToken(made.GetToken())
+	if err != nil {
+		return err
+	}
+	pass, err := c.join(ctx, token)
+	if err != nil {
+		return err
+	}
+	former := c.frame
+	if err := c.renewSchedulerToken(ctx); err != nil {
+		return err
+	}
+	for _, id := range []string{token.ID, former} {
+		if err := c.await(ctx, "the end of token "+id, c.options.heal, func(ctx context.Context) string { return c.tender(ctx, "token", "revoke", id) }); err != nil {
+			return err
+		}
+	}
+	if _, err := c.join(ctx, token); !api.Is(err, api.Denied) {
+		r.broken = append(r.broken, fmt.Sprintf("by a token that was revoked: %v", err))
+	}
+	renewed, err := joining.Renew(ctx, c.joining(), trust.NewHolder(pass))
+	if err != nil {
+		r.broken = append(r.broken, fmt.Sprintf("who had joined by a token that was revoked gets no other certificate: %v", err))
+		return nil
+	}
+	return c.await(ctx, "an answer to who has joined by the token", c.options.heal, func(ctx context.Context) string {
+		return c.atLeader(ctx, func(ctx context.Context, m *node) error {
+			conn, err := transport.Connect(m.proxies[0].front, trust.NewHolder(renewed).Dialer(dialTCP, trust.Master))
+			if err != nil {
+				return err
+			}
+			defer conn.Close()
+			_, err = apiv1.NewOperatorServiceClient(conn).ListTokens(ctx, &apiv1.ListTokensRequest{})
+			return err
+		})
+	})
+}
