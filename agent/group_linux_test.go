@@ -5,8 +5,11 @@ import (
 	"path/filepath"
 	"testing"
 
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/internal/testing/oci"
 )
 
 // launchGroup launches tasks of f1 as one group.
@@ -25,6 +28,7 @@ func TestTasksOfAGroup(t *testing.T) {
 		"bare":       func(t *testing.T, master *script) Config { return testConfig(t, master.address) },
 		"users":      usersConfig,
 		"namespaces": spacesConfig,
+		"images":     imagesConfig,
 	} {
 		t.Run(name, func(t *testing.T) {
 			master := newScript(t)
@@ -33,9 +37,14 @@ func TestTasksOfAGroup(t *testing.T) {
 			if !await(master, "registration", func(protocol.RegisterAgent) bool { return true }).Groups {
 				t.Error("the agent does not say that it knows groups")
 			}
+			in := func(task api.Task) api.Task { return task }
+			if name == "images" {
+				reference, _ := oci.Serve(t).Push(t, "app:v1", shellImage(t, v1.Config{Env: []string{"PATH=/bin"}}))
+				in = func(task api.Task) api.Task { task.Image = reference; return task }
+			}
 			launchGroup(master,
-				command("server", `mkfifo $TENDER_TASK_SHARED/socket && read word < $TENDER_TASK_SHARED/socket && echo "$word" > said; sleep 1000`),
-				command("client", `until test -p $TENDER_TASK_SHARED/socket; do sleep 0.01; done; echo hello > $TENDER_TASK_SHARED/socket; echo sent > said; until test -e end; do sleep 0.01; done; exit 4`))
+				in(command("server", `mkfifo $TENDER_TASK_SHARED/socket && read word < $TENDER_TASK_SHARED/socket && echo "$word" > said; sleep 1000`)),
+				in(command("client", `until test -p $TENDER_TASK_SHARED/socket; do sleep 0.01; done; echo hello > $TENDER_TASK_SHARED/socket; echo sent > said; until test -e end; do sleep 0.01; done; exit 4`)))
 			master.status("server", api.TaskRunning)
 			master.status("client", api.TaskRunning)
 			sandbox := func(task string) string { return filepath.Join(config.DataDir, "sandboxes/f1/command/tasks", task) }

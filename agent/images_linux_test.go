@@ -42,7 +42,7 @@ func imagesConfig(t *testing.T, master *script) Config {
 	return config
 }
 
-var shellPrograms = []string{"sh", "cat", "ls", "id", "sleep", "touch", "rm", "tr"}
+var shellPrograms = []string{"sh", "cat", "ls", "id", "sleep", "touch", "rm", "tr", "mkfifo"}
 
 // shellImage is an image with a shell, in which says is what it says of itself.
 func shellImage(t *testing.T, says v1.Config) v1.Image {

@@ -336,6 +336,11 @@ func TestTheStoreIsBounded(t *testing.T) {
 	if !slices.Equal(left, []string{"a", "b", "d", "e"}) {
 		t.Errorf("%v are kept", left)
 	}
+	// What would not fit anyway takes nothing from others.
+	bomb, _ := registry.Push(t, "bomb:v1", oci.Image(t, v1.Config{}, oci.LayerOf(t, claim(t, 1<<60))))
+	if _, err := s.Pull(t.Context(), task("bomb"), bomb); !api.Is(err, api.Limit) || len(kept(t, s)) != 4 {
+		t.Errorf("%v are kept: %v", kept(t, s), err)
+	}
 	// After a restart it is known what there is, and what tasks use is told.
 	s = opened(t, s.config)
 	s.Hold(task("a"), a.Layers)

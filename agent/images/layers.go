@@ -190,18 +190,14 @@ func (s *Store) removeAll(folders []string) (err error) {
 	return err
 }
 
-// take makes room for so many bytes more of a layer. What nobody uses goes for it.
+// take makes room for so many bytes more of a layer. What nobody uses goes for it, unless that would not do either.
 func (s *Store) take(l *layer, bytes int64) error {
 	s.mutex.Lock()
 	var gone []string
-	err := error(nil)
-	for bytes > s.config.BytesMax-s.bytes {
+	err := s.judge(bytes)
+	for err == nil && bytes > s.config.BytesMax-s.bytes {
 		path, more, failed := s.evict()
-		if !more {
-			err = tooMuch("it is too large: the images that tasks use now and this one take more than the %s that this agent keeps images in; "+
-				"start the agent with a larger --image-cache", megabytes(s.config.BytesMax))
-		}
-		if err = errors.Join(err, failed); err != nil {
+		if err = failed; err != nil || !more {
 			break
 		}
 		gone = append(gone, path)
@@ -212,6 +208,24 @@ func (s *Store) take(l *layer, bytes int64) error {
 	}
 	s.mutex.Unlock()
 	return errors.Join(err, s.removeAll(gone))
+}
+
+// judge says whether so many bytes more have room beside what tasks use. Under mutex.
+func (s *Store) judge(bytes int64) error {
+	room := s.config.BytesMax - s.bytes
+	if bytes <= room {
+		return nil
+	}
+	for _, l := range s.layers { // order: irrelevant because a sum is made
+		if l.whole && l.users == 0 {
+			room += l.bytes
+		}
+	}
+	if bytes <= room {
+		return nil
+	}
+	return tooMuch("it is too large: the images that tasks use now and this one take more than the %s that this agent keeps images in; "+
+		"start the agent with a larger --image-cache", megabytes(s.config.BytesMax))
 }
 
 // megabytes are bytes in words, in the unit that resources are asked for.

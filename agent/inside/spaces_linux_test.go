@@ -10,6 +10,7 @@ import (
 	"github.com/tenderhq/tender/agent/core"
 	"github.com/tenderhq/tender/agent/proc"
 	"github.com/tenderhq/tender/agent/walls/spaces"
+	"github.com/tenderhq/tender/internal/testing/oci"
 )
 
 // A command for a task with namespaces gets into them, as the task's own program and not as the helper that stands for it.
@@ -30,6 +31,25 @@ func TestACommandEntersNamespaces(t *testing.T) {
 	if err := spaces.Try(spaces.View{Temporary: t.TempDir()}); err != nil {
 		t.Skipf("no namespaces here: %v", err)
 	}
+	one := helped(t, sandbox, spaces.Order{
+		View: view, Path: "/bin/sleep", Argv: []string{"sleep", "54321"}, Folder: sandbox, User: spaces.User{UID: 71234, GID: 71234},
+		Env: []string{"PATH=/usr/bin:/bin", "OF_THE_TASK=a b", "TENDER_TASK_SANDBOX=" + sandbox},
+	})
+	c := one.run(t, shell("pwd; id -u; echo $OF_THE_TASK; touch /tmp/here; cat /proc/*/cmdline | tr '\\0' ' '; grep CapBnd /proc/self/status"))
+	if end := c.end(); end != (End{}) {
+		t.Errorf("%+v, %q", end, c.err.String())
+	}
+	if got := c.out.String(); !strings.HasPrefix(got, sandbox+"\n71234\na b\n"+spaces.Helper+" ") || !strings.Contains(got, " sleep 54321 ") || !strings.HasSuffix(got, "CapBnd:\t0000000000000000\n") {
+		t.Errorf("%q", got)
+	}
+	if _, err := os.Stat(filepath.Join(sandbox, ".tmp", "here")); err != nil {
+		t.Error(err)
+	}
+}
+
+// helped starts a task with a helper, which ends with the test.
+func helped(t *testing.T, sandbox string, order spaces.Order) *task {
+	t.Helper()
 	ends, err := spaces.OpenEnds()
 	if err != nil {
 		t.Fatal(err)
@@ -46,31 +66,70 @@ func TestACommandEntersNamespaces(t *testing.T) {
 	defer null.Close()
 	helper, err := spaces.Start(&syscall.SysProcAttr{}, false, [3]uintptr{null.Fd(), null.Fd(), null.Fd()}, ends)
 	if err == nil {
-		err = helper.Finish(spaces.Order{
-			View: view, Path: "/bin/sleep", Argv: []string{"sleep", "54321"}, Folder: sandbox, User: spaces.User{UID: 71234, GID: 71234},
-			Env: []string{"PATH=/usr/bin:/bin", "OF_THE_TASK=a b", "TENDER_TASK_SANDBOX=" + sandbox},
-		})
+		err = helper.Finish(order)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() {
+	t.Cleanup(func() {
 		_ = syscall.Kill(helper.PID, syscall.SIGKILL)
 		_, _ = syscall.Wait4(helper.PID, nil, 0, nil)
-	}()
+	})
 	stat, err := proc.Read(helper.PID)
 	if err != nil {
 		t.Fatal(err)
 	}
-	one := &task{process: core.Process{PID: stat.PID, Start: stat.Start}, sandbox: sandbox}
-	c := one.run(t, shell("pwd; id -u; echo $OF_THE_TASK; touch /tmp/here; cat /proc/*/cmdline | tr '\\0' ' '; grep CapBnd /proc/self/status"))
+	return &task{process: core.Process{PID: stat.PID, Start: stat.Start}, sandbox: sandbox}
+}
+
+// A command for a task in an image gets into the image, begins in the sandbox as that is seen there, and finds the image's
+// programs.
+func TestACommandEntersAnImage(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root makes namespaces for tasks")
+	}
+	sandbox := t.TempDir()
+	if err := os.Chown(sandbox, 71234, 71234); err != nil {
+		t.Fatal(err)
+	}
+	own := t.TempDir()
+	if err := os.Chmod(own, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"root", "upper", "work", "layer"} {
+		if err := os.Mkdir(filepath.Join(own, name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	layer := filepath.Join(own, "layer")
+	for _, file := range oci.Programs(t, "sh", "cat", "id", "sleep") {
+		path := filepath.Join(layer, file.Name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasSuffix(file.Name, "/") {
+			continue
+		}
+		if err := os.WriteFile(path, []byte(file.Content), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	root := &spaces.Root{Folder: own, Layers: []string{layer}, Begin: "/", Shown: []spaces.Shown{{From: sandbox, At: "/sandbox"}}}
+	if err := spaces.Try(spaces.View{Root: root}); err != nil {
+		t.Skipf("no images here: %v", err)
+	}
+	one := helped(t, sandbox, spaces.Order{
+		View: spaces.View{Root: root}, Find: true, Argv: []string{"sleep", "54321"}, Folder: "/", User: spaces.User{UID: 71234, GID: 71234},
+		Env: []string{"PATH=/bin", "TENDER_TASK_SANDBOX=/sandbox"},
+	})
+	c := one.run(t, shell("pwd; id -u; echo mine > mark; cat /proc/1/comm; test -e "+sandbox+" || echo nothing"))
 	if end := c.end(); end != (End{}) {
 		t.Errorf("%+v, %q", end, c.err.String())
 	}
-	if got := c.out.String(); !strings.HasPrefix(got, sandbox+"\n71234\na b\n"+spaces.Helper+" ") || !strings.Contains(got, " sleep 54321 ") || !strings.HasSuffix(got, "CapBnd:\t0000000000000000\n") {
+	if got := c.out.String(); got != "/sandbox\n71234\n"+spaces.Helper+"\nnothing\n" {
 		t.Errorf("%q", got)
 	}
-	if _, err := os.Stat(filepath.Join(sandbox, ".tmp", "here")); err != nil {
-		t.Error(err)
+	if text, err := os.ReadFile(filepath.Join(sandbox, "mark")); err != nil || string(text) != "mine\n" {
+		t.Errorf("%q, %v", text, err)
 	}
 }

@@ -129,7 +129,8 @@ func (r *Root) mount() error {
 }
 
 // overlay lays the layers one above the other. They are named by descriptors: all of their paths would be too long for
-// the kernel.
+// the kernel. What a task changes need not survive a crash of the machine, which ends the task too: so neither its calls of
+// fsync nor its end make the disk write all that is waiting on it ("volatile"). Volumes are not concerned.
 func (r *Root) overlay(folder int) error {
 	const how = unix.O_PATH | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
 	var opened []int
@@ -166,7 +167,7 @@ func (r *Root) overlay(folder int) error {
 	if err != nil {
 		return err
 	}
-	options := "lowerdir=" + strings.Join(lower, ":") + ",upperdir=" + upper + ",workdir=" + work
+	options := "lowerdir=" + strings.Join(lower, ":") + ",upperdir=" + upper + ",workdir=" + work + ",volatile"
 	return os.NewSyscallError("mount overlay", unix.Mount("tender", root, "overlay", unix.MS_NOSUID|unix.MS_NODEV, options))
 }
 
