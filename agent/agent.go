@@ -192,7 +192,7 @@ func (a *Agent) openCells() (err error) {
 	if a.cells, err = walls.OpenCells(a.config.DataDir, a.config.Walls); err != nil {
 		return api.E("agent.start", api.Unsupported, a.config.DataDir, err)
 	}
-	launcher.Cells = a.cells
+	launcher.Cells, launcher.Rlimits = a.cells, a.config.Walls.Rlimits
 	if err := a.preparing.openImages(a); err != nil {
 		return api.E("agent.start", api.Invalid, a.folder.at("images"), err)
 	}
@@ -299,7 +299,9 @@ func (a *Agent) coreConfig() core.Config {
 		}
 		c.Attributes[walls.Attribute] = found.String()
 	}
+	gpus, _ := c.Walls.GPUIDs(c.Resources) // it was asked when the agent was made
 	return core.Config{
+		GPUs: gpus,
 		Agent: api.Agent{
 			Hostname: c.Hostname, Resources: c.Resources, Attributes: c.Attributes, Region: c.Region, Zone: c.Zone,
 			Address: a.Address(), Version: version.String(),

@@ -18,6 +18,7 @@ import (
 	"github.com/tenderhq/tender/agent/usage"
 	"github.com/tenderhq/tender/agent/walls"
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/loglevel"
 	"github.com/tenderhq/tender/internal/trust"
 )
 
@@ -130,6 +131,8 @@ type World struct {
 	ExecutorListener net.Listener
 	// LogDropped counts the lines that the log has dropped, for the metrics. Default: none.
 	LogDropped func() uint64
+	// LogLevel is Logger's. Default: it is not known, and can't be changed.
+	LogLevel *loglevel.Level
 	// Dial reaches masters. Default: TCP.
 	Dial func(ctx context.Context, address string) (net.Conn, error)
 	// Identify says who is at the other end of a request of HTTP, by its context. Default: by the certificates of the
@@ -199,7 +202,10 @@ func (c Config) withDefaults() (Config, error) {
 		wrong = append(wrong, fmt.Errorf("%v can't be given to an agent; what is revocable is measured, from what tasks leave unused", revocable))
 	}
 	if c.Resources.IsZero() && len(wrong) == 0 {
-		c.Resources = Detect(c.DataDir)
+		c.Resources = c.Walls.AddGPUs(Detect(c.DataDir))
+	}
+	if _, err := c.Walls.GPUIDs(c.Resources); err != nil {
+		wrong = append(wrong, err)
 	}
 	return c, errors.Join(wrong...)
 }
@@ -209,6 +215,9 @@ func (c *Config) defaultWalls() (wrong []error) {
 	var err error
 	if c.Walls, err = c.Walls.WithDefaults(); err != nil {
 		wrong = append(wrong, err)
+	}
+	if len(c.Walls.GPUs.Each) == 0 && c.Launcher == nil {
+		c.Walls.GPUs = walls.FindGPUs("/")
 	}
 	if named, is := c.Attributes[walls.Attribute]; is {
 		wrong = append(wrong, fmt.Errorf("attribute %s=%s can't be given to an agent; it is what the agent finds on its machine", walls.Attribute, named))

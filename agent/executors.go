@@ -391,7 +391,7 @@ func (s *executorServer) holdRoom(out outgoing) {
 		return
 	}
 	ref := api.ExecutorRef{Framework: out.task.Framework, Executor: launch.Task.ExecutorID()}
-	if err := s.agent.cells.Hold(ref, &launch.Task); err != nil {
+	if err := s.agent.cells.Hold(ref, &launch.Task, protocol.GPUIndices(launch.GPUs)); err != nil {
 		s.agent.log.Warn().Err(err).Stringer("task", out.task).Msg("its executor's control group does not grow for it")
 	}
 }

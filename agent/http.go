@@ -22,6 +22,7 @@ import (
 	"github.com/tenderhq/tender/agent/tail"
 	"github.com/tenderhq/tender/agent/visitors"
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/loglevel"
 	"github.com/tenderhq/tender/internal/rights"
 	"github.com/tenderhq/tender/internal/ticket"
 	"github.com/tenderhq/tender/internal/trust"
@@ -39,6 +40,8 @@ import (
 //	GET /v1/files/{framework}/{task}/{path}?page_token=NAME&limit=N
 //	GET /v1/state
 //	GET /v1/flags
+//	GET /v1/log-level
+//	PUT /v1/log-level?level=debug
 //	POST /v1/exec/{framework}/{task}, which becomes a session of package inside
 //
 // With executor=1 logs, output and files speak of the folder of the task's executor instead: its own
@@ -105,6 +108,8 @@ func (a *Agent) routes() map[string]http.HandlerFunc {
 		"POST /v1/exec/{framework}/{task}":           a.serveExec,
 		"GET /v1/state":                              a.serveState,
 		"GET /v1/flags":                              a.serveFlags,
+		"GET /v1/log-level":                          serveLogLevel(a.config.LogLevel, &a.readers.visitors),
+		"PUT /v1/log-level":                          serveLogLevel(a.config.LogLevel, &a.readers.visitors),
 	}
 }
 
@@ -480,6 +485,33 @@ func (a *Agent) serveState(w http.ResponseWriter, r *http.Request) {
 // serveFlags says with what the agent was started.
 func (a *Agent) serveFlags(w http.ResponseWriter, _ *http.Request) {
 	answerJSON(w, map[string]any{"version": version.String(), "flags": a.config.Flags})
+}
+
+var errNoLogLevel = errors.New("the level of this process's log is not known; it can't be changed")
+
+// serveLogLevel tells from which level on this process logs. By PUT that is changed first, until the process ends, and it is
+// written down who did.
+func serveLogLevel(level *loglevel.Level, noted *visitors.Visitors) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		var err *api.Error
+		wanted := r.URL.Query().Get("level")
+		if level == nil {
+			err = api.E("agent.log-level", api.Unsupported, "", errNoLogLevel)
+		}
+		if r.Method == http.MethodPut {
+			if err == nil {
+				if wrong := level.Set(wanted); wrong != nil {
+					err = api.E("agent.log-level", api.Invalid, "", wrong)
+				}
+			}
+			noted.NoteChange(r, "log level", map[string]string{"level": wanted}, err)
+		}
+		if err != nil {
+			answer(w, err)
+			return
+		}
+		_ = level.Show(w) // else nobody waits for it
+	}
 }
 
 func defaulted(text, otherwise string) string {

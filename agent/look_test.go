@@ -4,10 +4,14 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/tenderhq/tender/agent/core"
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/loglevel"
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
@@ -85,4 +89,44 @@ func page(t *testing.T, text, name, token string) string {
 		return "another page"
 	}
 	return text
+}
+
+// The level of the log is read and changed while the agent runs; who changed it stands in the audit log.
+func TestLogLevel(t *testing.T) {
+	master := newScript(t)
+	config := testConfig(t, master.address)
+	level, err := loglevel.New("info")
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.Listener, config.LogLevel = loopback(t), level
+	a := run(t, config)
+	<-a.Ready()
+	for _, one := range []struct {
+		method, query, want string
+		code                int
+	}{
+		{http.MethodGet, "", "{\"level\":\"info\"}\n", 200},
+		{http.MethodPut, "?level=debug", "{\"level\":\"debug\"}\n", 200},
+		{http.MethodPut, "?level=loud", "agent.log-level: invalid: log level \"loud\" is unknown; write debug, info, warn or error\n", 400},
+		{http.MethodPut, "", "agent.log-level: invalid: log level \"\" is unknown; write debug, info, warn or error\n", 400},
+		{http.MethodGet, "", "{\"level\":\"debug\"}\n", 200},
+	} {
+		request, err := http.NewRequestWithContext(t.Context(), one.method, "http://"+a.Address()+"/v1/log-level"+one.query, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(response.Body)
+		if err != nil || response.Body.Close() != nil || response.StatusCode != one.code || string(text) != one.want {
+			t.Errorf("%s %s: %d %q, %v", one.method, one.query, response.StatusCode, text, err)
+		}
+	}
+	noted, err := os.ReadFile(filepath.Join(config.DataDir, "audit.log"))
+	if err != nil || strings.Count(string(noted), "agent PUT /v1/log-level") != 3 || strings.Count(string(noted), `"result":"ok"`) != 1 {
+		t.Errorf("%s, %v", noted, err)
+	}
 }

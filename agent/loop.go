@@ -176,7 +176,9 @@ func (a *Agent) performWork(work core.Work) {
 	case core.TaskEnded:
 		a.readers.endTask(e.Task)
 		a.preparing.stop(e.Task)
-		a.cells.Release(e.Task)
+		if err := a.cells.Release(e.Task); err != nil {
+			a.log.Error().Err(err).Stringer("task", e.Task).Msg("its GPUs can't be taken from its executor")
+		}
 		a.preparing.images.Release(e.Task)
 		a.metrics.ended.Add(1)
 	case core.RemoveFolder:

@@ -11,6 +11,7 @@ import (
 	"github.com/tenderhq/tender/agent/core"
 	"github.com/tenderhq/tender/agent/proc"
 	"github.com/tenderhq/tender/agent/walls"
+	"github.com/tenderhq/tender/agent/walls/entry"
 	"github.com/tenderhq/tender/agent/walls/spaces"
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
@@ -84,6 +85,30 @@ func TestNamespacesOutliveTheAgent(t *testing.T) {
 	if now := mounts.List(t, config.DataDir); now != mounted {
 		t.Errorf("mounts have changed:\n%s\nwere\n%s", now, mounted)
 	}
+}
+
+// What an agent is told of limits and of a read-only root holds for a task of root too.
+func TestReadOnlyRootAndRlimits(t *testing.T) {
+	master := newScript(t)
+	config := spacesConfig(t, master)
+	config.TaskUser = "root"
+	config.Walls.ReadOnlyRoot = true
+	config.Walls.Rlimits = entry.Rlimits{{Name: "nofile", Soft: 300, Hard: 400}, {Name: "core", Soft: 7 << 20, Hard: 7 << 20}}
+	a := run(t, config)
+	registration := await(master, "registration", func(protocol.RegisterAgent) bool { return true })
+	if found := registration.Agent.Attributes[walls.Attribute]; !strings.Contains(found, ",namespaces,pids,readonly") {
+		t.Errorf("found %s", found)
+	}
+	const line = `for folder in . /tmp /dev/shm /var/lib /usr/bin /; do (echo new > $folder/new) 2> /dev/null && echo $folder; done
+		grep -E '^Max (core file size|open files)' /proc/self/limits | tr -s ' '`
+	launchOf(master, "f1", command("t1", line))
+	master.status("t1", api.TaskFinished)
+	said := textOf(t, filepath.Join(config.DataDir, "sandboxes/f1/command/tasks/t1/stdout"))
+	if want := ".\n/tmp\n/dev/shm\nMax core file size 7340032 7340032 bytes \nMax open files 300 400 files"; said != want {
+		t.Errorf("%s", said)
+	}
+	killExecutors(t, a)
+	a.end()
 }
 
 // runningOf is the process of a task as the agent knows it, once it does.

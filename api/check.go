@@ -27,6 +27,9 @@ func (t *Task) Check() error {
 	if err := t.checkRevocable(); err != nil {
 		return err
 	}
+	if err := t.checkGPUs(); err != nil {
+		return err
+	}
 	if err := checkDuration("kill grace", t.KillGrace); err != nil {
 		return err
 	}
@@ -118,6 +121,17 @@ func (t *Task) checkRevocable() error {
 	}
 	if t.Executor != nil && t.Executor.Resources.HasRevocable() {
 		return fmt.Errorf("executor %s asks for %v; only tasks can be revoked", t.Executor.ID, t.Executor.Resources.Revocable())
+	}
+	return nil
+}
+
+// checkGPUs: each is given to one task, as a whole, until that ends.
+func (t *Task) checkGPUs() error {
+	if asked := t.Resources.Scalar(GPUs); asked%1000 != 0 {
+		return fmt.Errorf("the task asks for %v GPUs; they are given whole, so ask for a whole number of them", asked)
+	}
+	if t.Executor != nil && t.Executor.Resources.Scalar(GPUs) != 0 {
+		return fmt.Errorf("executor %s asks for GPUs itself; they are given to tasks, so ask for them there", t.Executor.ID)
 	}
 	return nil
 }

@@ -151,9 +151,7 @@ type Status struct {
 	Healthy *bool
 	// Output is what a command that has ended has written. Nil: not known.
 	Output *OutputSize
-	// Image is what the task's image was when it was pulled: its name with a digest. "" for a task
-	// without one, and before that.
-	Image string
+	Given
 
 	// Where the task is and how it is reached, for a load balancer's file say. The leader tells
 	// it with each status of a task that has not ended, also after a failover and when a
@@ -163,6 +161,26 @@ type Status struct {
 	Zone     string            // of the agent
 	Labels   map[string]string // of the task
 	Ports    map[string]uint16 // of the task, by their names
+}
+
+// Given is what its agent has given a task, as it says with each status.
+type Given struct {
+	// Image is what the task's image was when it was pulled: its name with a digest. "" for a task
+	// without one, and before that.
+	Image string
+	// GPUs are the indices of those of the agent's that the task has, or had.
+	GPUs []uint32
+}
+
+// GPUs is the name of the resource that is given to tasks by the piece.
+const GPUs = "gpus"
+
+// GPU is one of an agent's.
+type GPU struct {
+	// Index is its number on its agent, from 0.
+	Index uint32
+	// ID is its driver's name for it, as CUDA_VISIBLE_DEVICES takes it; its index where there is none.
+	ID string
 }
 
 // OutputSize is the size of a task's two outputs, in bytes. They can be read from the

@@ -14,6 +14,7 @@ import (
 
 	"github.com/tenderhq/tender/allocator"
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/loglevel"
 	"github.com/tenderhq/tender/internal/trust"
 	"github.com/tenderhq/tender/internal/version"
 	"github.com/tenderhq/tender/master/core"
@@ -88,10 +89,18 @@ type Config struct {
 	Format uint64
 	// Logger is told each decision. Default: nothing is logged.
 	Logger *zerolog.Logger
-	// LogDropped counts the lines that the log has dropped, for the metrics. Default: none.
-	LogDropped func() uint64
+	// Log is what is known of Logger.
+	Log Log
 	// Version is shown to people. Default: the build's.
 	Version string
+}
+
+// Log is what a master knows of its logger.
+type Log struct {
+	// Dropped counts the lines that it has dropped, for the metrics. Default: none.
+	Dropped func() uint64
+	// Level is from which on it writes. Default: it is not known, and can't be changed.
+	Level *loglevel.Level
 }
 
 // The defaults.

@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"google.golang.org/protobuf/types/known/structpb"
 
+	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/rights"
 	"github.com/tenderhq/tender/internal/trust"
 	"github.com/tenderhq/tender/master/internal/guard"
@@ -54,6 +56,8 @@ func (m *Master) routes() map[string]http.Handler {
 	return map[string]http.Handler{
 		"/v1/":                 newJSONHandler(m),
 		"GET /metrics":         m.serveMetrics(promhttp.HandlerFor(m.metrics.registry, promhttp.HandlerOpts{DisableCompression: true})),
+		"GET /v1/log-level":    http.HandlerFunc(m.serveLogLevel),
+		"PUT /v1/log-level":    http.HandlerFunc(m.setLogLevel),
 		"GET /healthz":         http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { sentence(w, http.StatusOK, "ok") }),
 		"GET /readyz":          http.HandlerFunc(m.readyz),
 		"/debug/pprof/":        http.HandlerFunc(pprof.Index),
@@ -61,6 +65,34 @@ func (m *Master) routes() map[string]http.Handler {
 		"/debug/pprof/trace":   oneAtATime(pprof.Trace),
 		"/debug/pprof/symbol":  http.HandlerFunc(pprof.Symbol),
 	}
+}
+
+var errNoLogLevel = errors.New("the level of this process's log is not known; it can't be changed")
+
+func (m *Master) serveLogLevel(w http.ResponseWriter, _ *http.Request) {
+	if m.config.Log.Level == nil {
+		writeError(w, api.E("master.log-level", api.Unsupported, m.config.ID, errNoLogLevel))
+		return
+	}
+	_ = m.config.Log.Level.Show(w) // else nobody waits for it
+}
+
+// setLogLevel changes from which level on this process logs, until it ends, and has it written down who did.
+func (m *Master) setLogLevel(w http.ResponseWriter, r *http.Request) {
+	err := errNoLogLevel
+	wanted, kind := r.URL.Query().Get("level"), api.Unsupported
+	if m.config.Log.Level != nil {
+		err, kind = m.config.Log.Level.Set(wanted), api.Invalid
+	}
+	if err != nil {
+		err = api.E("master.log-level", kind, m.config.ID, err)
+	}
+	m.guard.Done(r.Context(), structpb.NewStringValue(wanted), err)
+	if err != nil {
+		writeError(w, err)
+		return
+	}
+	m.serveLogLevel(w, r)
 }
 
 func (s *httpServer) serve(listener net.Listener) error {

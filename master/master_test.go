@@ -19,6 +19,7 @@ import (
 	_ "github.com/tenderhq/tender/allocator/fairshare"
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/loglevel"
 	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/internal/testing/memnet"
 	"github.com/tenderhq/tender/internal/wire"
@@ -50,7 +51,7 @@ func newHouse(t *testing.T, n int) *house {
 		host := fmt.Sprint("host", i+1)
 		h.start(master.Config{
 			ID: peer.ID, Memory: master.NewMemory(), Peers: peers, GRPC: host + ":5060", HTTP: host + ":5050", Raft: host + ":5070",
-			Listen: h.net.Listen, Dial: h.net.From(host).Dial, Logger: &log, Version: "test",
+			Listen: h.net.Listen, Dial: h.net.From(host).Dial, Logger: &log, Log: master.Log{Level: new(loglevel.Level)}, Version: "test",
 		})
 	}
 	return h
@@ -411,6 +412,9 @@ func TestHTTP(t *testing.T) {
 			{"GET", "/v1/Nothing", "", 404, "no such method"},
 			{"GET", "/v1/ListPeers", "", 200, `"leader"`},
 			{"GET", "/v1/StateHash", "", 200, `"hash"`},
+			{"PUT", "/v1/log-level?level=warn", "", 200, `{"level":"warn"}`},
+			{"PUT", "/v1/log-level?level=loud", "", 400, "write debug, info, warn or error"},
+			{"GET", "/v1/log-level", "", 200, `{"level":"warn"}`},
 			{"GET", "/metrics", "", 200, `tender_agents{state="RUNNING"} 1`},
 			{"GET", "/metrics", "", 200, `tender_offer_return_seconds_count`},
 		} {

@@ -309,7 +309,7 @@ func (s operatorService) GetReadTicket(ctx context.Context, r *apiv1.TicketReque
 }
 
 func (s operatorService) GetExecTicket(ctx context.Context, r *apiv1.TicketRequest) (*apiv1.Ticket, error) {
-	if r.GetTaskId() == "" {
+	if r.GetTaskId() == "" && r.GetFrameworkId() != "" {
 		return nil, api.E("ticket.exec", api.Invalid, r.GetFrameworkId(), errors.New("no task is named; a ticket to run commands is for one task"))
 	}
 	return s.master.signTicket(ctx, rights.TicketToExec, r)

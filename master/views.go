@@ -71,7 +71,7 @@ func showTask(v view.Task) *apiv1.TaskView {
 	if v.Status.Executor != "" {
 		shown.ExecutorId = string(v.Status.Executor)
 	}
-	shown.Healthy = v.Status.Healthy
+	shown.Healthy, shown.Gpus = v.Status.Healthy, v.Status.GPUs
 	shown.Image = cmp.Or(v.Status.Image, v.Task.Image)
 	if v.Status.ExitCode != nil {
 		code := int32(*v.Status.ExitCode)

@@ -140,7 +140,7 @@ func encodeTask(m *logpb.AgentRecord, record any) error {
 			Task: wire.TaskToProto(r.Task), FrameworkId: string(r.Framework), Role: string(r.Role),
 			Resources: wire.ResourcesToProto(r.Resources), ExecutorResources: wire.ResourcesToProto(r.ExecutorResources),
 			Term: wire.TermToProto(r.Term), Number: r.Number, Receipt: []byte(r.Receipt), At: wire.TimeToProto(r.At), Began: wire.TimeToProto(r.Began),
-			Group: string(r.Group), GroupFirst: string(r.GroupFirst),
+			Group: string(r.Group), GroupFirst: string(r.GroupFirst), Gpus: r.GPUs,
 		}}
 	case core.TaskKilled:
 		m.Record = &logpb.AgentRecord_TaskKilled{TaskKilled: &logpb.TaskKilled{
@@ -202,7 +202,7 @@ func decodeTask(m *logpb.AgentRecord) (core.Record, error) {
 			Task: wire.TaskFromProto(l.GetTask()), Framework: api.FrameworkID(l.GetFrameworkId()), Role: api.Role(l.GetRole()),
 			Resources: wire.ResourcesOf(l.GetResources()), ExecutorResources: wire.ResourcesOf(l.GetExecutorResources()),
 			Term: wire.TermFromProto(l.GetTerm()), Number: l.GetNumber(), Receipt: string(l.GetReceipt()), At: wire.TimeOf(l.GetAt()),
-			Began: wire.TimeOf(l.GetBegan()), Group: api.TaskGroupID(l.GetGroup()), GroupFirst: api.TaskID(l.GetGroupFirst()),
+			Began: wire.TimeOf(l.GetBegan()), Group: api.TaskGroupID(l.GetGroup()), GroupFirst: api.TaskID(l.GetGroupFirst()), GPUs: l.GetGpus(),
 		}, nil
 	case *logpb.AgentRecord_TaskKilled:
 		k := r.TaskKilled

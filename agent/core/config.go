@@ -2,6 +2,7 @@ package core
 
 import (
 	"cmp"
+	"strconv"
 	"time"
 
 	"github.com/tenderhq/tender/api"
@@ -52,6 +53,9 @@ type Config struct {
 	TaskUsers []string
 	// NoImages says why this agent runs no tasks in images, as a part of a sentence. Default: it does.
 	NoImages string
+	// GPUs are the drivers' names of those that the agent has, by index. Default: the indices, as many as its resources
+	// say.
+	GPUs []string
 	// TasksMax is how many tasks one agent holds. A launch beyond it is DROPPED.
 	// Default 100,000.
 	TasksMax int
@@ -70,5 +74,10 @@ func (c Config) withDefaults() Config {
 	c.StubsMax = cmp.Or(c.StubsMax, 1000)
 	c.SandboxAge = cmp.Or(c.SandboxAge, 7*24*time.Hour)
 	c.TasksMax = cmp.Or(c.TasksMax, 100_000)
+	if len(c.GPUs) == 0 {
+		for i := range int(c.Agent.Resources.Scalar(api.GPUs) / 1000) {
+			c.GPUs = append(c.GPUs, strconv.Itoa(i))
+		}
+	}
 	return c
 }

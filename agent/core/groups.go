@@ -55,7 +55,7 @@ func (la *launches) refuseGroup(tasks []*task) (refused bool) {
 			la.refuseOthers(tasks, at, "the agent knows its ID already")
 			return true
 		}
-		if no := la.judgeLaunch(t, starts); no.reason != api.ReasonNone {
+		if no := la.judgeLaunch(t, starts, tasks...); no.reason != api.ReasonNone {
 			la.refuseLaunch(t, no)
 			la.refuseOthers(tasks, at, no.why)
 			return true

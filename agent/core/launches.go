@@ -28,7 +28,7 @@ func (la *launches) launchTask(e protocol.LaunchTask) {
 	if la.dropUnnamed(t) || la.refuseKnown(t) {
 		return
 	}
-	if no := la.judgeLaunch(t, record.ExecutorResources); no.reason != api.ReasonNone {
+	if no := la.judgeLaunch(t, record.ExecutorResources, t); no.reason != api.ReasonNone {
 		la.refuseLaunch(t, no)
 		return
 	}
@@ -46,6 +46,7 @@ func (la *launches) recordOf(e protocol.LaunchTask) TaskLaunched {
 // takeOn makes the task of a launch that nothing speaks against.
 func (la *launches) takeOn(record TaskLaunched, framework api.Framework) {
 	la.keepFramework(framework)
+	record.GPUs = la.chooseGPUs(int(record.Resources.Scalar(api.GPUs) / 1000))
 	number := la.writeRecord(record)
 	t := la.state.tasks[api.TaskRef{Framework: record.Framework, Task: record.Task.ID}]
 	if t.revocable() {
@@ -63,8 +64,9 @@ type verdict struct {
 	why    string
 }
 
-// judgeLaunch says whether a launch can be taken on. Starts are the resources of the executor that comes with it.
-func (la *launches) judgeLaunch(t *task, starts api.Resources) verdict {
+// judgeLaunch says whether a launch can be taken on. Starts are the resources of the executor that comes with it, and
+// together the tasks that are launched with it.
+func (la *launches) judgeLaunch(t *task, starts api.Resources, together ...*task) verdict {
 	if err := t.launch.Task.Check(); err != nil {
 		return verdict{api.TaskError, api.ReasonTaskInvalid, err.Error()}
 	}
@@ -74,6 +76,9 @@ func (la *launches) judgeLaunch(t *task, starts api.Resources) verdict {
 	}
 	if why := la.refuseUser(t); why != "" {
 		return verdict{api.TaskError, api.ReasonTaskUnauthorized, why}
+	}
+	if why := la.lackOfGPUs(together...); why != "" {
+		return verdict{api.TaskDropped, api.ReasonInvalidOffers, why}
 	}
 	reason, why := la.findRefusal(t, starts)
 	return verdict{api.TaskDropped, reason, why}
@@ -234,6 +239,7 @@ func (la *launches) handOverTask(t *task) {
 		one.handed = true
 		la.emit(HandOver{Conn: e.conn, Task: one.ref, Launch: protocol.ExecutorLaunch{
 			Task: one.launch.Task, Sandbox: la.taskFolder(one.executor, one.ref.Task), Shared: la.sharedFolder(one),
+			GPUs: la.gpusOf(one),
 		}})
 	}
 }

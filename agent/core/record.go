@@ -107,6 +107,7 @@ type (
 		Began             time.Time
 		Group             api.TaskGroupID // "" = it was launched by itself (R46)
 		GroupFirst        api.TaskID      // in whose sandbox the group has its folder
+		GPUs              []uint32        // by index; its own until it ends
 	}
 	// TaskKilled precedes every act of a kill (R12).
 	TaskKilled struct {

@@ -29,6 +29,9 @@ func (w *world) show(effect Effect) string {
 		if e.Launch.Shared != "" {
 			text += ", shared " + e.Launch.Shared
 		}
+		for _, gpu := range e.Launch.GPUs {
+			text += fmt.Sprintf(", gpu %d (%s)", gpu.Index, gpu.ID)
+		}
 		return text
 	case CloseExecutor:
 		if e.Err == nil {
@@ -99,6 +102,9 @@ func showStatus(s api.Status) string {
 	}
 	if s.Image != "" {
 		text += " in " + s.Image
+	}
+	if len(s.GPUs) > 0 {
+		text += fmt.Sprintf(" gpus %v", s.GPUs)
 	}
 	if s.Message != "" {
 		text += ": " + s.Message

@@ -21,8 +21,9 @@ type state struct {
 	groups     map[api.TaskGroupID][]*task // of tasks that were launched together, those that are there
 	sharers    map[api.TaskRef]struct{}    // whose sandbox the folder of such a group is in
 	volumes    map[api.VolumeID]api.Resource
-	runs       uint64 // the highest number of a run
-	launches   uint64 // how many were stepped; orders tasks
+	gpus       map[uint32]api.TaskRef // of tasks that have not ended, by index
+	runs       uint64                 // the highest number of a run
+	launches   uint64                 // how many were stepped; orders tasks
 	// forgotten are executors that ended, each with how many launches there had been. It is
 	// kept while records are read, and nil in a core that lives: that settles their tasks
 	// in the same step.
@@ -38,6 +39,7 @@ func newState() *state {
 		sharers:    map[api.TaskRef]struct{}{},
 		stubbed:    map[api.TaskRef]struct{}{},
 		volumes:    map[api.VolumeID]api.Resource{},
+		gpus:       map[uint32]api.TaskRef{},
 		forgotten:  map[api.ExecutorRef]uint64{},
 	}
 }
@@ -138,6 +140,7 @@ func (s *state) applyTask(record taskRecord) {
 		t.order = s.launches
 		s.tasks[t.ref] = t
 		s.joinGroup(t)
+		s.holdGPUs(t)
 		s.use(r.Framework, +1)
 	case TaskKilled:
 		if t := s.tasks[r.Task]; t != nil {
@@ -149,7 +152,9 @@ func (s *state) applyTask(record taskRecord) {
 		}
 	case TaskStatus:
 		if t := s.tasks[r.Status.Ref()]; t != nil {
-			t.take(r)
+			if t.take(r); t.ended() {
+				s.freeGPUs(t)
+			}
 		}
 	case TaskAcknowledged:
 		if t := s.tasks[r.Task]; t != nil {

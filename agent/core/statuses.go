@@ -23,7 +23,7 @@ func (st *statuses) newStatus(t *task, state api.TaskState, reason api.Reason, m
 	return api.Status{
 		Framework: t.ref.Framework, Task: t.ref.Task, Agent: st.state.identity.Agent, Executor: t.executor.Executor,
 		Number: t.next(), State: state, Reason: reason, Message: message, Source: api.MoverAgent, At: st.now,
-		Image: t.image(),
+		Given: api.Given{Image: t.image(), GPUs: t.launch.GPUs},
 	}
 }
 
@@ -220,7 +220,7 @@ func (st *statuses) takeStatus(conn Conn, ref api.ExecutorRef, s protocol.Execut
 	status := api.Status{
 		Framework: t.ref.Framework, Task: t.ref.Task, Agent: st.state.identity.Agent, Executor: ref.Executor,
 		Number: t.next(), State: state, Reason: reason, Message: message, Source: api.MoverExecutor, At: st.now,
-		Data: s.Data, ExitCode: s.ExitCode, Healthy: s.Healthy, Output: s.Output, Image: t.image(),
+		Data: s.Data, ExitCode: s.ExitCode, Healthy: s.Healthy, Output: s.Output, Given: api.Given{Image: t.image(), GPUs: t.launch.GPUs},
 	}
 	number := st.storeStatus(t, TaskStatus{Status: status, ExecutorNumber: s.Number, Group: group})
 	st.watchCompletion(t)

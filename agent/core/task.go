@@ -82,7 +82,7 @@ func newTask(launch TaskLaunched, agent api.AgentID) *task {
 	}
 	t.latest = api.Status{
 		Framework: launch.Framework, Task: launch.Task.ID, Agent: agent, Executor: t.executor.Executor,
-		State: api.TaskStaging, Source: api.MoverMaster, At: launch.At,
+		State: api.TaskStaging, Source: api.MoverMaster, At: launch.At, Given: api.Given{GPUs: launch.GPUs},
 	}
 	return t
 }

@@ -79,7 +79,7 @@ type world struct {
 
 func newWorld(t tester) *world {
 	w := &world{t: t, now: transcript.Epoch, auto: true, quiet: true, term: api.Term{Number: 1}, sess: 1, truth: newTruth()}
-	w.config = Config{Agent: api.Agent{Hostname: "h1", Resources: api.Scalars(4, 4096)}, Version: "v1", Sandboxes: "/s"}
+	w.config = Config{Agent: api.Agent{Hostname: "h1", Resources: api.Scalars(4, 4096)}, Version: "v1", Sandboxes: "/s", GPUs: []string{"GPU-a", "GPU-b"}}
 	w.core = New(w.config, nil)
 	w.twin = &twin{}
 	return w
@@ -124,6 +124,9 @@ func (w *world) reconfigure(a transcript.Line) {
 		w.config.StubsMax = int(n)
 	}
 	w.config.SandboxBytesMax = int64(a.Number(w.t, "sandboxes")) << 20
+	if gpus := a.List("gpus"); len(gpus) > 0 {
+		w.config.GPUs = gpus
+	}
 	if version := a.Named["version"]; version != "" {
 		w.config.Version = version
 	}
@@ -185,6 +188,7 @@ func (w *world) step(what Happening) {
 		}
 	}
 	w.groupsHold()
+	w.gpusHold()
 	if w.react == nil {
 		w.restorable()
 	}
@@ -470,9 +474,35 @@ func (w *world) launch(a transcript.Line) protocol.AgentEvent {
 		task.Resources = task.Resources.Plus(api.NewResources(disk))
 		launch.Resources = launch.Resources.Plus(api.NewResources(disk))
 	}
+	if text := a.Named["gpus"]; text != "" {
+		gpus := api.NewResources(api.Resource{Label: api.Label{Name: api.GPUs}, Scalar: w.milli(text)})
+		task.Resources, launch.Resources = task.Resources.Plus(gpus), launch.Resources.Plus(gpus)
+	}
 	task.MaxCompletionTime = w.duration(a.Named["longest"])
 	launch.Task = task
 	return launch
+}
+
+// gpusHold holds that no GPU is two tasks', and that each that nobody has can be given.
+func (w *world) gpusHold() {
+	held := map[uint32]api.TaskRef{}
+	for ref, t := range w.core.state.tasks { // order: irrelevant because any one is enough
+		if t.ended() {
+			continue
+		}
+		for _, index := range t.launch.GPUs {
+			if other, taken := held[index]; taken {
+				w.t.Fatalf("GPU %d is both %s's and %s's", index, other, ref)
+			}
+			held[index] = ref
+		}
+		if len(t.launch.GPUs) != t.gpusAsked() {
+			w.t.Fatalf("%s has asked for %d GPUs and has %v", ref, t.gpusAsked(), t.launch.GPUs)
+		}
+	}
+	if !maps.Equal(held, w.core.state.gpus) {
+		w.t.Fatalf("the agent takes for given %v, and given are %v", w.core.state.gpus, held)
+	}
 }
 
 // groupsHold holds what a group promises once all is on disk: when one of it has ended badly, each of the others has

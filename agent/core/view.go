@@ -40,6 +40,7 @@ type Held struct {
 	Builtin   bool
 	Resources api.Resources
 	Tasks     []api.Task
+	GPUs      map[api.TaskID][]uint32 // of its tasks, by index
 }
 
 // Held lists what all executors that have been started hold.
@@ -53,11 +54,22 @@ func (c *Core) Held() []Held {
 		for _, t := range e.tasksInOrder() {
 			if t.handed {
 				held.Tasks = append(held.Tasks, t.launch.Task)
+				held.holdGPUs(t)
 			}
 		}
 		all = append(all, held)
 	}
 	return all
+}
+
+func (h *Held) holdGPUs(t *task) {
+	if len(t.launch.GPUs) == 0 {
+		return
+	}
+	if h.GPUs == nil {
+		h.GPUs = map[api.TaskID][]uint32{}
+	}
+	h.GPUs[t.ref.Task] = t.launch.GPUs
 }
 
 // Imaged is a task that has not ended and has an image.
@@ -201,6 +213,7 @@ type PictureTask struct {
 	Reason    string          `json:"reason,omitempty"`
 	Group     int             `json:"process_group,omitempty"`
 	Resources string          `json:"resources"`
+	GPUs      []uint32        `json:"gpus,omitempty"`
 	Folder    string          `json:"folder"`
 	// Unacknowledged is how many of its statuses the leader has not acknowledged.
 	Unacknowledged int `json:"unacknowledged"`
@@ -221,7 +234,7 @@ func (c *Core) Picture() Picture {
 	for _, t := range c.state.tasksInOrder() {
 		one := PictureTask{
 			Framework: t.ref.Framework, Task: t.ref.Task, Executor: t.executor.Executor, State: t.latest.State.String(),
-			Group: t.group.PID, Resources: t.launch.Resources.String(), Folder: c.taskFolder(t.executor, t.ref.Task), Unacknowledged: len(t.unacked),
+			Group: t.group.PID, Resources: t.launch.Resources.String(), GPUs: t.launch.GPUs, Folder: c.taskFolder(t.executor, t.ref.Task), Unacknowledged: len(t.unacked),
 		}
 		if t.latest.Reason != api.ReasonNone {
 			one.Reason = t.latest.Reason.String()

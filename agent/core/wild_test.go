@@ -63,6 +63,9 @@ func (a *afterlife) chance(random *rand.Rand, launches *int) {
 		if random.IntN(4) == 0 {
 			task.Resources = task.Resources.Plus(api.NewResources(api.Resource{Label: api.Label{Name: "disk"}, Scalar: 50_000}))
 		}
+		if random.IntN(4) == 0 {
+			task.Resources = task.Resources.Plus(api.NewResources(api.Resource{Label: api.Label{Name: api.GPUs}, Scalar: api.Milli(1000 * (1 + random.IntN(2)))}))
+		}
 		if random.IntN(8) == 0 {
 			task.MaxCompletionTime = 100 * time.Millisecond
 		}

@@ -73,6 +73,15 @@ func (v *Visitors) NoteCommand(r *http.Request, command Command, ended *inside.E
 	v.note(r, "a command inside a task", note, result, why)
 }
 
+// NoteChange writes down that somebody has changed something of the agent itself, or has tried to.
+func (v *Visitors) NoteChange(r *http.Request, what string, on any, failed *api.Error) {
+	if failed != nil {
+		v.note(r, what+" not changed", on, failed.Kind.String(), failed.Error())
+		return
+	}
+	v.note(r, what+" changed", on, "ok", "")
+}
+
 // NoteDenied writes down what was denied to somebody. What is denied to those whom nobody knows is counted alone, so that they
 // fill no disk.
 func (v *Visitors) NoteDenied(r *http.Request, err error) {

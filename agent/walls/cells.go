@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/tenderhq/tender/agent/walls/cell"
+	"github.com/tenderhq/tender/agent/walls/entry"
 	"github.com/tenderhq/tender/agent/walls/spaces"
 	"github.com/tenderhq/tender/api"
 )
@@ -16,6 +17,13 @@ import (
 type Config struct {
 	// Isolation is what is asked for. Default: the best that there is.
 	Isolation Isolation
+	// ReadOnlyRoot lets tasks with namespaces write nothing of the machine's files, but for their sandboxes and volumes.
+	// Default: what their users may write.
+	ReadOnlyRoot bool
+	// GPUs are those that tasks can be given. Default: those that [FindGPUs] finds.
+	GPUs cell.GPUs
+	// Rlimits are limits of the kernel for each process of executors and tasks. Default: see [entry.Rlimits].
+	Rlimits entry.Rlimits
 	// PidsMax is how many processes and threads a task may have that says nothing of it. Default 4096; negative: any
 	// number.
 	PidsMax int64
@@ -47,10 +55,13 @@ func (c Config) WithDefaults() (Config, error) {
 	default:
 		return c, fmt.Errorf("isolation %q is not known; write %s, %s, %s or %s", c.Isolation, Best, Demand, Spaces, Without)
 	}
+	if c.ReadOnlyRoot && c.Isolation != Spaces {
+		return c, fmt.Errorf("a read-only root is something that only tasks with namespaces have; ask for isolation %q too", Spaces)
+	}
 	if c.PidsMax == 0 {
 		c.PidsMax = 4096
 	}
-	return c, nil
+	return c, c.Rlimits.Check()
 }
 
 // Cells are the cells of one agent's executors. Nil ones are those of an agent without.
@@ -58,7 +69,7 @@ type Cells struct {
 	folder string // the agent's
 	rules  cell.Rules
 	tree   cell.Tree
-	spaces bool // each task has namespaces
+	config Config
 	images images
 	holds  holdings
 }
@@ -66,19 +77,19 @@ type Cells struct {
 // OpenCells finds the cells that an agent of the folder has left, or makes the place for new ones. They are open until
 // Close. An error says that what was asked for is not to be had.
 func OpenCells(folder string, config Config) (*Cells, error) {
-	place := cell.Place{Folder: folder}
+	place := cell.Place{Folder: folder, Devices: len(config.GPUs.Each) > 0}
 	if config.Isolation == Without {
 		place.Best = cell.Groups
 	}
 	c := &Cells{
 		folder: folder, rules: cell.Rules{PidsMax: max(config.PidsMax, 0), HardQuota: config.HardQuota},
-		tree: cell.Open(place), spaces: config.Isolation == Spaces, holds: newHoldings(),
+		tree: cell.Open(place), config: config, holds: newHoldings(),
 	}
 	switch {
-	case (config.Isolation == Demand || c.spaces) && !c.tree.Makes:
+	case (config.Isolation == Demand || config.Isolation == Spaces) && !c.tree.Makes:
 		return nil, errors.New("control groups were asked for, and " + c.tree.Lacks)
-	case c.spaces:
-		if err := trySpaces(folder); err != nil {
+	case config.Isolation == Spaces:
+		if err := trySpaces(folder, config.ReadOnlyRoot); err != nil {
 			return nil, errors.Join(fmt.Errorf("namespaces were asked for, and %w", err), c.tree.Close())
 		}
 	}
@@ -87,7 +98,7 @@ func OpenCells(folder string, config Config) (*Cells, error) {
 }
 
 // trySpaces says why tasks of an agent with this folder can't have namespaces, or nil.
-func trySpaces(folder string) error {
+func trySpaces(folder string, readOnly bool) error {
 	if os.Geteuid() != 0 {
 		return fmt.Errorf("only an agent of root makes them; this one runs as user %d", os.Geteuid())
 	}
@@ -95,7 +106,7 @@ func trySpaces(folder string) error {
 	if err != nil {
 		return err
 	}
-	err = spaces.Try(spaces.View{Hidden: []string{folder}, Shown: []string{sandbox}, Temporary: sandbox})
+	err = spaces.Try(spaces.View{Hidden: []string{folder}, Shown: []string{sandbox}, Temporary: sandbox, ReadOnly: readOnly})
 	return errors.Join(err, os.RemoveAll(sandbox))
 }
 
@@ -113,11 +124,21 @@ func (c *Cells) Found() Found {
 		return FromCells(cell.Tree{Lacks: "this agent starts no processes of its own"})
 	}
 	found := FromCells(c.tree)
-	if c.spaces {
+	if c.config.Isolation == Spaces {
 		found.Add(string(Spaces))
 	}
 	if c.images.not == "" {
 		found.Add(Images)
+	}
+	if c.config.ReadOnlyRoot {
+		found.Add("readonly")
+	}
+	if len(c.config.GPUs.Each) > 0 {
+		if c.tree.Makes && c.tree.Root.Devices != "" {
+			found.Add(api.GPUs)
+		} else {
+			found.Lack("GPUs are given to tasks, and nothing keeps tasks from the others: that needs the controller of devices, which control groups of version 1 have")
+		}
 	}
 	return found
 }
@@ -154,13 +175,17 @@ func (c *Cells) Make(ctx context.Context, held Holding) (told string, err error)
 	if err == nil {
 		err = errors.Join(own.Limit(cell.Limits{CPUs: 1000}), c.Remember([]Holding{held}))
 	}
+	if err == nil && !held.Builtin { // each task of the built-in one has a cell of its own
+		err = around.Deny(c.config.GPUs.Others(nil))
+	}
 	if err != nil {
 		return "", fmt.Errorf("the executor's control group can't be made: %w", errors.Join(err, around.Remove()))
 	}
 	if held.Builtin {
-		handout := cell.Handout{Cell: around, Rules: c.rules}
-		if c.spaces {
+		handout := cell.Handout{Cell: around, Rules: c.rules, GPUs: c.config.GPUs}
+		if c.config.Isolation == Spaces {
 			handout.Spaces, handout.Hidden = true, []string{c.folder}
+			handout.ReadOnly = c.config.ReadOnlyRoot
 		}
 		handout.Images, handout.Volumes = c.images.not == "", filepath.Join(c.folder, "volumes")
 		told = handout.String()

@@ -12,12 +12,14 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-func opened(t *testing.T, config Config) *Cells {
+func opened(t *testing.T, config Config) *Cells { return openedIn(t, t.TempDir(), config) }
+
+func openedIn(t *testing.T, folder string, config Config) *Cells {
 	config, err := config.WithDefaults()
 	if err != nil {
 		t.Fatal(err)
 	}
-	cells, err := OpenCells(t.TempDir(), config)
+	cells, err := OpenCells(folder, config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,13 +81,15 @@ func TestExecutorsHoldWhatTheirTasksHold(t *testing.T) {
 	check("alone", 1000, 200, 100)
 	first, second := api.Task{ID: "t1", Resources: api.Scalars(2, 100)}, api.Task{ID: "t2", Resources: api.Scalars(1, 50), Limits: api.Limits{Mem: 80_000}}
 	for _, task := range []*api.Task{&first, &second, &second} { // a session may repeat what the one before it has said
-		if err := cells.Hold(ref, task); err != nil {
+		if err := cells.Hold(ref, task, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
 	check("with two tasks", 4000, 380, 300)
 	for range 2 {
-		cells.Release(api.TaskRef{Framework: "framework-1", Task: "t1"})
+		if err := cells.Release(api.TaskRef{Framework: "framework-1", Task: "t1"}); err != nil {
+			t.Error(err)
+		}
 	}
 	check("as long as it has not shrunk", 4000, 380, 300)
 	if err := cells.Shrink(); err != nil {
@@ -101,7 +105,9 @@ func TestExecutorsHoldWhatTheirTasksHold(t *testing.T) {
 	if end, found, err := again.Clear(t.Context(), ref); end != (End{}) || !found || err != nil {
 		t.Errorf("%+v, %v, %v", end, found, err)
 	}
-	again.Release(api.TaskRef{Framework: "framework-1", Task: "t2"})
+	if err := again.Release(api.TaskRef{Framework: "framework-1", Task: "t2"}); err != nil {
+		t.Error(err)
+	}
 	if err := again.Shrink(); err != nil {
 		t.Errorf("a task of an executor that has ended: %v", err)
 	}
@@ -119,7 +125,7 @@ func TestManySmallTasksComeAndGo(t *testing.T) {
 	may := func() int { return number(t, own, own.Pids, "pids.max", "pids.max") }
 	id := func(i int) api.TaskID { return api.TaskID("t" + strconv.Itoa(i)) }
 	hold := func(i int) {
-		if err := cells.Hold(ref, &api.Task{ID: id(i), Resources: api.Scalars(0.01, 1)}); err != nil {
+		if err := cells.Hold(ref, &api.Task{ID: id(i), Resources: api.Scalars(0.01, 1)}, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -131,7 +137,9 @@ func TestManySmallTasksComeAndGo(t *testing.T) {
 	}
 	written := cells.holds.executors[ref].applied
 	for i := 40; i < 80; i++ {
-		cells.Release(api.TaskRef{Framework: "framework-1", Task: id(i - 40)})
+		if err := cells.Release(api.TaskRef{Framework: "framework-1", Task: id(i - 40)}); err != nil {
+			t.Error(err)
+		}
 		if got := may(); got != 4100 {
 			t.Errorf("after the end of a task it may have %d processes before it shrinks", got)
 		}
@@ -141,7 +149,9 @@ func TestManySmallTasksComeAndGo(t *testing.T) {
 		t.Errorf("forty tasks went and as many came, and the limits were written: %+v, want %+v", got, written)
 	}
 	for i := 40; i < 75; i++ {
-		cells.Release(api.TaskRef{Framework: "framework-1", Task: id(i)})
+		if err := cells.Release(api.TaskRef{Framework: "framework-1", Task: id(i)}); err != nil {
+			t.Error(err)
+		}
 	}
 	if err := cells.Shrink(); err != nil {
 		t.Fatal(err)

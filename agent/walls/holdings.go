@@ -17,6 +17,7 @@ type Holding struct {
 	Builtin   bool          // each of its tasks has a cell of its own
 	Resources api.Resources // its own
 	Tasks     []api.Task
+	GPUs      map[api.TaskID][]uint32 // of its tasks, by index
 }
 
 // ownMemory is for an executor that asks for no memory itself: its program needs some beside what its tasks ask for.
@@ -37,6 +38,7 @@ type holding struct {
 	own     cell.Limits
 	sum     cell.Limits // of its tasks
 	tasks   map[api.TaskID]cell.Limits
+	gpus    map[api.TaskID][]uint32
 	memory  int64       // its limit: it never shrinks, as what the executor has kept can't be taken from it
 	applied cell.Limits // what its cells are set to; zero: nothing yet
 }
@@ -56,7 +58,7 @@ func (h *holdings) begin(held Holding, rules cell.Rules) *holding {
 		own.Memory = ownMemory
 	}
 	h.drop(held.Executor)
-	fresh := &holding{builtin: held.Builtin, own: own, tasks: map[api.TaskID]cell.Limits{}}
+	fresh := &holding{builtin: held.Builtin, own: own, tasks: map[api.TaskID]cell.Limits{}, gpus: map[api.TaskID][]uint32{}}
 	h.executors[held.Executor] = fresh
 	return fresh
 }
@@ -79,7 +81,7 @@ func (h *holdings) forget(ref api.ExecutorRef) {
 }
 
 // take adds a task, once.
-func (h *holdings) take(ref api.ExecutorRef, task *api.Task, rules cell.Rules) *holding {
+func (h *holdings) take(ref api.ExecutorRef, task *api.Task, gpus []uint32, rules cell.Rules) *holding {
 	its := h.executors[ref]
 	if its == nil {
 		return nil
@@ -87,23 +89,28 @@ func (h *holdings) take(ref api.ExecutorRef, task *api.Task, rules cell.Rules) *
 	if _, known := its.tasks[task.ID]; !known {
 		limits := rules.Limits(task)
 		its.tasks[task.ID] = limits
+		if len(gpus) > 0 {
+			its.gpus[task.ID] = gpus
+		}
 		its.sum = plus(its.sum, limits, +1)
 		h.tasks[api.TaskRef{Framework: ref.Framework, Task: task.ID}] = ref
 	}
 	return its
 }
 
-// release takes a task off; nil when nobody holds it.
-func (h *holdings) release(task api.TaskRef) (api.ExecutorRef, *holding) {
+// release takes a task off, and tells whether it had GPUs; nil when nobody holds it.
+func (h *holdings) release(task api.TaskRef) (ref api.ExecutorRef, its *holding, gpus bool) {
 	ref, known := h.tasks[task]
 	if !known {
-		return ref, nil
+		return ref, nil, false
 	}
 	delete(h.tasks, task)
-	its := h.executors[ref]
+	its = h.executors[ref]
 	its.sum = plus(its.sum, its.tasks[task.Task], -1)
+	gpus = len(its.gpus[task.Task]) > 0
 	delete(its.tasks, task.Task)
-	return ref, its
+	delete(its.gpus, task.Task)
+	return ref, its, gpus
 }
 
 func plus(a, b cell.Limits, sign int64) cell.Limits {
@@ -177,7 +184,7 @@ func (c *Cells) Remember(all []Holding) error {
 	for _, held := range all {
 		its := c.holds.begin(held, c.rules)
 		for i := range held.Tasks {
-			c.holds.take(held.Executor, &held.Tasks[i], c.rules)
+			c.holds.take(held.Executor, &held.Tasks[i], held.GPUs[held.Tasks[i].ID], c.rules)
 		}
 		if around := c.of(held.Executor); around.Exists() {
 			failures = append(failures, its.apply(around, c.rules, true))
@@ -186,35 +193,58 @@ func (c *Cells) Remember(all []Holding) error {
 	return errors.Join(failures...)
 }
 
-// Hold makes room for a task before its executor is handed it.
-func (c *Cells) Hold(executor api.ExecutorRef, task *api.Task) error {
+// Hold makes room for a task with these GPUs before its executor is handed it.
+func (c *Cells) Hold(executor api.ExecutorRef, task *api.Task, gpus []uint32) error {
 	if c == nil || !c.tree.Makes {
 		return nil
 	}
 	c.holds.mutex.Lock()
 	defer c.holds.mutex.Unlock()
-	if its := c.holds.take(executor, task, c.rules); its != nil {
-		return c.settle(its, executor, false)
+	its := c.holds.take(executor, task, gpus, c.rules)
+	if its == nil {
+		return nil
 	}
-	return nil
+	return errors.Join(c.settle(its, executor, false), c.giveGPUs(its, executor, gpus))
 }
 
-// Release takes back what a task has held that has ended. Its executor's cell shrinks by and by.
-func (c *Cells) Release(task api.TaskRef) {
+// giveGPUs lets an executor that runs its tasks itself use the GPUs of one.
+func (c *Cells) giveGPUs(its *holding, executor api.ExecutorRef, gpus []uint32) error {
+	if its.builtin || len(gpus) == 0 {
+		return nil
+	}
+	around, devices := c.of(executor), c.config.GPUs.Own(gpus)
+	return errors.Join(around.Allow(devices), around.Child(cell.Own).Allow(devices))
+}
+
+// takeGPUs leaves an executor the GPUs of the tasks that it still has. What it has open of the others it keeps.
+func (c *Cells) takeGPUs(its *holding, executor api.ExecutorRef) error {
+	var left []uint32
+	for _, gpus := range its.gpus { // order: irrelevant because it is a set
+		left = append(left, gpus...)
+	}
+	return c.of(executor).Deny(c.config.GPUs.Others(left))
+}
+
+// Release takes back what a task has held that has ended: its GPUs at once. Its executor's cell shrinks by and by.
+func (c *Cells) Release(task api.TaskRef) error {
 	if c == nil || !c.tree.Makes {
-		return
+		return nil
 	}
 	c.holds.mutex.Lock()
 	defer c.holds.mutex.Unlock()
-	executor, its := c.holds.release(task)
+	executor, its, gpus := c.holds.release(task)
 	if its == nil {
-		return
+		return nil
 	}
 	c.holds.late[executor] = true
 	select {
 	case c.holds.wake <- struct{}{}:
 	default: // it is known already
 	}
+	if gpus && !its.builtin {
+		return c.takeGPUs(its, executor)
+	}
+	return nil
 }
 
 // shrinkAfter is how long a cell stays as wide as the tasks needed that have ended: the next ones may need as much.

@@ -1530,7 +1530,10 @@ type Status struct {
 	// Of a command that has ended; absent: not known.
 	Output *OutputSize `protobuf:"bytes,19,opt,name=output,proto3" json:"output,omitempty"`
 	// From agents: what the task's image was when it was pulled, its name with a digest.
-	Image         string `protobuf:"bytes,20,opt,name=image,proto3" json:"image,omitempty"`
+	Image string `protobuf:"bytes,20,opt,name=image,proto3" json:"image,omitempty"`
+	// The indices of those of its agent's GPUs that it has, or had. Its agent says so with
+	// each status; from executors they are ignored.
+	Gpus          []uint32 `protobuf:"varint,21,rep,packed,name=gpus,proto3" json:"gpus,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1703,6 +1706,13 @@ func (x *Status) GetImage() string {
 		return x.Image
 	}
 	return ""
+}
+
+func (x *Status) GetGpus() []uint32 {
+	if x != nil {
+		return x.Gpus
+	}
+	return nil
 }
 
 // OutputSize is how much a task has written, in bytes, so that nobody asks its agent
@@ -2251,7 +2261,7 @@ const file_api_v1_common_proto_rawDesc = "" +
 	"\tPlacement\x12/\n" +
 	"\x05level\x18\x01 \x01(\x0e2\x19.tender.v1.PlacementLevelR\x05level\x121\n" +
 	"\x06waited\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x06waited\x12-\n" +
-	"\x04idle\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x04idle\"\xbc\x06\n" +
+	"\x04idle\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x04idle\"\xd0\x06\n" +
 	"\x06Status\x12!\n" +
 	"\fframework_id\x18\x01 \x01(\tR\vframeworkId\x12\x17\n" +
 	"\atask_id\x18\x02 \x01(\tR\x06taskId\x12\x19\n" +
@@ -2274,7 +2284,8 @@ const file_api_v1_common_proto_rawDesc = "" +
 	"\x06labels\x18\x11 \x03(\v2\x1d.tender.v1.Status.LabelsEntryR\x06labels\x122\n" +
 	"\x05ports\x18\x12 \x03(\v2\x1c.tender.v1.Status.PortsEntryR\x05ports\x12-\n" +
 	"\x06output\x18\x13 \x01(\v2\x15.tender.v1.OutputSizeR\x06output\x12\x14\n" +
-	"\x05image\x18\x14 \x01(\tR\x05image\x1a9\n" +
+	"\x05image\x18\x14 \x01(\tR\x05image\x12\x12\n" +
+	"\x04gpus\x18\x15 \x03(\rR\x04gpus\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a8\n" +

@@ -770,7 +770,9 @@ type ExecutorLaunch struct {
 	// a command or fetched files; else the executor makes it when it needs one.
 	Sandbox string `protobuf:"bytes,2,opt,name=sandbox,proto3" json:"sandbox,omitempty"`
 	// The folder that the tasks of its group share. Empty: it was launched by itself.
-	Shared        string `protobuf:"bytes,3,opt,name=shared,proto3" json:"shared,omitempty"`
+	Shared string `protobuf:"bytes,3,opt,name=shared,proto3" json:"shared,omitempty"`
+	// Those that are its own until it ends: no other task is given one of them before.
+	Gpus          []*GPU `protobuf:"bytes,4,rep,name=gpus,proto3" json:"gpus,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -826,6 +828,68 @@ func (x *ExecutorLaunch) GetShared() string {
 	return ""
 }
 
+func (x *ExecutorLaunch) GetGpus() []*GPU {
+	if x != nil {
+		return x.Gpus
+	}
+	return nil
+}
+
+// GPU is one of an agent's.
+type GPU struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its number on its agent, from 0.
+	Index uint32 `protobuf:"varint,1,opt,name=index,proto3" json:"index,omitempty"`
+	// Its driver's name for it; its index where there is none.
+	Id            string `protobuf:"bytes,2,opt,name=id,proto3" json:"id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GPU) Reset() {
+	*x = GPU{}
+	mi := &file_api_v1_executor_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GPU) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GPU) ProtoMessage() {}
+
+func (x *GPU) ProtoReflect() protoreflect.Message {
+	mi := &file_api_v1_executor_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GPU.ProtoReflect.Descriptor instead.
+func (*GPU) Descriptor() ([]byte, []int) {
+	return file_api_v1_executor_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *GPU) GetIndex() uint32 {
+	if x != nil {
+		return x.Index
+	}
+	return 0
+}
+
+func (x *GPU) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
 // ExecutorKill ends a task within the grace. A further one shortens what is left of it, and never
 // lengthens it.
 type ExecutorKill struct {
@@ -838,7 +902,7 @@ type ExecutorKill struct {
 
 func (x *ExecutorKill) Reset() {
 	*x = ExecutorKill{}
-	mi := &file_api_v1_executor_proto_msgTypes[10]
+	mi := &file_api_v1_executor_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -850,7 +914,7 @@ func (x *ExecutorKill) String() string {
 func (*ExecutorKill) ProtoMessage() {}
 
 func (x *ExecutorKill) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_executor_proto_msgTypes[10]
+	mi := &file_api_v1_executor_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -863,7 +927,7 @@ func (x *ExecutorKill) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecutorKill.ProtoReflect.Descriptor instead.
 func (*ExecutorKill) Descriptor() ([]byte, []int) {
-	return file_api_v1_executor_proto_rawDescGZIP(), []int{10}
+	return file_api_v1_executor_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ExecutorKill) GetTaskId() string {
@@ -891,7 +955,7 @@ type ExecutorAcknowledged struct {
 
 func (x *ExecutorAcknowledged) Reset() {
 	*x = ExecutorAcknowledged{}
-	mi := &file_api_v1_executor_proto_msgTypes[11]
+	mi := &file_api_v1_executor_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -903,7 +967,7 @@ func (x *ExecutorAcknowledged) String() string {
 func (*ExecutorAcknowledged) ProtoMessage() {}
 
 func (x *ExecutorAcknowledged) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_executor_proto_msgTypes[11]
+	mi := &file_api_v1_executor_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -916,7 +980,7 @@ func (x *ExecutorAcknowledged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecutorAcknowledged.ProtoReflect.Descriptor instead.
 func (*ExecutorAcknowledged) Descriptor() ([]byte, []int) {
-	return file_api_v1_executor_proto_rawDescGZIP(), []int{11}
+	return file_api_v1_executor_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ExecutorAcknowledged) GetTaskId() string {
@@ -943,7 +1007,7 @@ type ExecutorShutdown struct {
 
 func (x *ExecutorShutdown) Reset() {
 	*x = ExecutorShutdown{}
-	mi := &file_api_v1_executor_proto_msgTypes[12]
+	mi := &file_api_v1_executor_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -955,7 +1019,7 @@ func (x *ExecutorShutdown) String() string {
 func (*ExecutorShutdown) ProtoMessage() {}
 
 func (x *ExecutorShutdown) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_executor_proto_msgTypes[12]
+	mi := &file_api_v1_executor_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -968,7 +1032,7 @@ func (x *ExecutorShutdown) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecutorShutdown.ProtoReflect.Descriptor instead.
 func (*ExecutorShutdown) Descriptor() ([]byte, []int) {
-	return file_api_v1_executor_proto_rawDescGZIP(), []int{12}
+	return file_api_v1_executor_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ExecutorShutdown) GetGrace() *durationpb.Duration {
@@ -1037,11 +1101,15 @@ const file_api_v1_executor_proto_rawDesc = "" +
 	"\bhostname\x18\x02 \x01(\tR\bhostname\x12/\n" +
 	"\bexecutor\x18\x03 \x01(\v2\x13.tender.v1.ExecutorR\bexecutor\x122\n" +
 	"\tframework\x18\x04 \x01(\v2\x14.tender.v1.FrameworkR\tframework\x12D\n" +
-	"\x10recovery_timeout\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\x0frecoveryTimeout\"g\n" +
+	"\x10recovery_timeout\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\x0frecoveryTimeout\"\x8b\x01\n" +
 	"\x0eExecutorLaunch\x12#\n" +
 	"\x04task\x18\x01 \x01(\v2\x0f.tender.v1.TaskR\x04task\x12\x18\n" +
 	"\asandbox\x18\x02 \x01(\tR\asandbox\x12\x16\n" +
-	"\x06shared\x18\x03 \x01(\tR\x06shared\"X\n" +
+	"\x06shared\x18\x03 \x01(\tR\x06shared\x12\"\n" +
+	"\x04gpus\x18\x04 \x03(\v2\x0e.tender.v1.GPUR\x04gpus\"+\n" +
+	"\x03GPU\x12\x14\n" +
+	"\x05index\x18\x01 \x01(\rR\x05index\x12\x0e\n" +
+	"\x02id\x18\x02 \x01(\tR\x02id\"X\n" +
 	"\fExecutorKill\x12\x17\n" +
 	"\atask_id\x18\x01 \x01(\tR\x06taskId\x12/\n" +
 	"\x05grace\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x05grace\"G\n" +
@@ -1065,7 +1133,7 @@ func file_api_v1_executor_proto_rawDescGZIP() []byte {
 	return file_api_v1_executor_proto_rawDescData
 }
 
-var file_api_v1_executor_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_api_v1_executor_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_api_v1_executor_proto_goTypes = []any{
 	(*ExecutorCalls)(nil),        // 0: tender.v1.ExecutorCalls
 	(*ExecutorCall)(nil),         // 1: tender.v1.ExecutorCall
@@ -1077,16 +1145,17 @@ var file_api_v1_executor_proto_goTypes = []any{
 	(*ExecutorEvent)(nil),        // 7: tender.v1.ExecutorEvent
 	(*ExecutorSubscribed)(nil),   // 8: tender.v1.ExecutorSubscribed
 	(*ExecutorLaunch)(nil),       // 9: tender.v1.ExecutorLaunch
-	(*ExecutorKill)(nil),         // 10: tender.v1.ExecutorKill
-	(*ExecutorAcknowledged)(nil), // 11: tender.v1.ExecutorAcknowledged
-	(*ExecutorShutdown)(nil),     // 12: tender.v1.ExecutorShutdown
-	(TaskState)(0),               // 13: tender.v1.TaskState
-	(Reason)(0),                  // 14: tender.v1.Reason
-	(*OutputSize)(nil),           // 15: tender.v1.OutputSize
-	(*Executor)(nil),             // 16: tender.v1.Executor
-	(*Framework)(nil),            // 17: tender.v1.Framework
-	(*durationpb.Duration)(nil),  // 18: google.protobuf.Duration
-	(*Task)(nil),                 // 19: tender.v1.Task
+	(*GPU)(nil),                  // 10: tender.v1.GPU
+	(*ExecutorKill)(nil),         // 11: tender.v1.ExecutorKill
+	(*ExecutorAcknowledged)(nil), // 12: tender.v1.ExecutorAcknowledged
+	(*ExecutorShutdown)(nil),     // 13: tender.v1.ExecutorShutdown
+	(TaskState)(0),               // 14: tender.v1.TaskState
+	(Reason)(0),                  // 15: tender.v1.Reason
+	(*OutputSize)(nil),           // 16: tender.v1.OutputSize
+	(*Executor)(nil),             // 17: tender.v1.Executor
+	(*Framework)(nil),            // 18: tender.v1.Framework
+	(*durationpb.Duration)(nil),  // 19: google.protobuf.Duration
+	(*Task)(nil),                 // 20: tender.v1.Task
 }
 var file_api_v1_executor_proto_depIdxs = []int32{
 	1,  // 0: tender.v1.ExecutorCalls.calls:type_name -> tender.v1.ExecutorCall
@@ -1095,29 +1164,30 @@ var file_api_v1_executor_proto_depIdxs = []int32{
 	4,  // 3: tender.v1.ExecutorCall.message:type_name -> tender.v1.ExecutorMessage
 	5,  // 4: tender.v1.ExecutorCall.heartbeat:type_name -> tender.v1.ExecutorHeartbeat
 	3,  // 5: tender.v1.SubscribeExecutor.unacknowledged:type_name -> tender.v1.ExecutorStatus
-	13, // 6: tender.v1.ExecutorStatus.state:type_name -> tender.v1.TaskState
-	14, // 7: tender.v1.ExecutorStatus.reason:type_name -> tender.v1.Reason
-	15, // 8: tender.v1.ExecutorStatus.output:type_name -> tender.v1.OutputSize
+	14, // 6: tender.v1.ExecutorStatus.state:type_name -> tender.v1.TaskState
+	15, // 7: tender.v1.ExecutorStatus.reason:type_name -> tender.v1.Reason
+	16, // 8: tender.v1.ExecutorStatus.output:type_name -> tender.v1.OutputSize
 	7,  // 9: tender.v1.ExecutorEvents.events:type_name -> tender.v1.ExecutorEvent
 	8,  // 10: tender.v1.ExecutorEvent.subscribed:type_name -> tender.v1.ExecutorSubscribed
 	9,  // 11: tender.v1.ExecutorEvent.launch:type_name -> tender.v1.ExecutorLaunch
-	10, // 12: tender.v1.ExecutorEvent.kill:type_name -> tender.v1.ExecutorKill
-	11, // 13: tender.v1.ExecutorEvent.acknowledged:type_name -> tender.v1.ExecutorAcknowledged
+	11, // 12: tender.v1.ExecutorEvent.kill:type_name -> tender.v1.ExecutorKill
+	12, // 13: tender.v1.ExecutorEvent.acknowledged:type_name -> tender.v1.ExecutorAcknowledged
 	4,  // 14: tender.v1.ExecutorEvent.message:type_name -> tender.v1.ExecutorMessage
-	12, // 15: tender.v1.ExecutorEvent.shutdown:type_name -> tender.v1.ExecutorShutdown
-	16, // 16: tender.v1.ExecutorSubscribed.executor:type_name -> tender.v1.Executor
-	17, // 17: tender.v1.ExecutorSubscribed.framework:type_name -> tender.v1.Framework
-	18, // 18: tender.v1.ExecutorSubscribed.recovery_timeout:type_name -> google.protobuf.Duration
-	19, // 19: tender.v1.ExecutorLaunch.task:type_name -> tender.v1.Task
-	18, // 20: tender.v1.ExecutorKill.grace:type_name -> google.protobuf.Duration
-	18, // 21: tender.v1.ExecutorShutdown.grace:type_name -> google.protobuf.Duration
-	0,  // 22: tender.v1.ExecutorService.Session:input_type -> tender.v1.ExecutorCalls
-	6,  // 23: tender.v1.ExecutorService.Session:output_type -> tender.v1.ExecutorEvents
-	23, // [23:24] is the sub-list for method output_type
-	22, // [22:23] is the sub-list for method input_type
-	22, // [22:22] is the sub-list for extension type_name
-	22, // [22:22] is the sub-list for extension extendee
-	0,  // [0:22] is the sub-list for field type_name
+	13, // 15: tender.v1.ExecutorEvent.shutdown:type_name -> tender.v1.ExecutorShutdown
+	17, // 16: tender.v1.ExecutorSubscribed.executor:type_name -> tender.v1.Executor
+	18, // 17: tender.v1.ExecutorSubscribed.framework:type_name -> tender.v1.Framework
+	19, // 18: tender.v1.ExecutorSubscribed.recovery_timeout:type_name -> google.protobuf.Duration
+	20, // 19: tender.v1.ExecutorLaunch.task:type_name -> tender.v1.Task
+	10, // 20: tender.v1.ExecutorLaunch.gpus:type_name -> tender.v1.GPU
+	19, // 21: tender.v1.ExecutorKill.grace:type_name -> google.protobuf.Duration
+	19, // 22: tender.v1.ExecutorShutdown.grace:type_name -> google.protobuf.Duration
+	0,  // 23: tender.v1.ExecutorService.Session:input_type -> tender.v1.ExecutorCalls
+	6,  // 24: tender.v1.ExecutorService.Session:output_type -> tender.v1.ExecutorEvents
+	24, // [24:25] is the sub-list for method output_type
+	23, // [23:24] is the sub-list for method input_type
+	23, // [23:23] is the sub-list for extension type_name
+	23, // [23:23] is the sub-list for extension extendee
+	0,  // [0:23] is the sub-list for field type_name
 }
 
 func init() { file_api_v1_executor_proto_init() }
@@ -1147,7 +1217,7 @@ func file_api_v1_executor_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_v1_executor_proto_rawDesc), len(file_api_v1_executor_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   13,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -87,7 +87,8 @@ func (AgentAction) EnumDescriptor() ([]byte, []int) {
 // TicketRequest says what a ticket is to open.
 type TicketRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Empty: the agent's own state and flags, which only a ticket to read opens.
+	// Empty: the agent itself: a ticket to read opens its state, flags and log level, one to run commands lets its log
+	// level be changed.
 	FrameworkId string `protobuf:"bytes,1,opt,name=framework_id,json=frameworkId,proto3" json:"framework_id,omitempty"`
 	// Empty: all tasks of the framework that are on the agent.
 	TaskId string `protobuf:"bytes,2,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
@@ -2351,7 +2352,9 @@ type TaskView struct {
 	// Whether it passes its checks. Absent: it has none, or not each has been made.
 	Healthy *bool `protobuf:"varint,27,opt,name=healthy,proto3,oneof" json:"healthy,omitempty"`
 	// The reference of the image that it runs in, with the digest as soon as its agent knows that.
-	Image         string `protobuf:"bytes,28,opt,name=image,proto3" json:"image,omitempty"`
+	Image string `protobuf:"bytes,28,opt,name=image,proto3" json:"image,omitempty"`
+	// The indices of its agent's GPUs that it has, or had.
+	Gpus          []uint32 `protobuf:"varint,29,rep,packed,name=gpus,proto3" json:"gpus,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2538,6 +2541,13 @@ func (x *TaskView) GetImage() string {
 		return x.Image
 	}
 	return ""
+}
+
+func (x *TaskView) GetGpus() []uint32 {
+	if x != nil {
+		return x.Gpus
+	}
+	return nil
 }
 
 type ListTasksResponse struct {
@@ -4987,7 +4997,7 @@ const file_api_v1_operator_proto_rawDesc = "" +
 	"\x16ListFrameworksResponse\x12.\n" +
 	"\x05items\x18\x01 \x03(\v2\x18.tender.v1.FrameworkViewR\x05items\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12#\n" +
-	"\rapplied_index\x18\x03 \x01(\x04R\fappliedIndex\"\x9d\a\n" +
+	"\rapplied_index\x18\x03 \x01(\x04R\fappliedIndex\"\xb1\a\n" +
 	"\bTaskView\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12!\n" +
 	"\fframework_id\x18\x02 \x01(\tR\vframeworkId\x12%\n" +
@@ -5012,7 +5022,8 @@ const file_api_v1_operator_proto_rawDesc = "" +
 	"\x05usage\x18\x13 \x01(\v2\x10.tender.v1.UsageR\x05usage\x12,\n" +
 	"\acommand\x18\x14 \x01(\v2\x12.tender.v1.CommandR\acommand\x12\x1d\n" +
 	"\ahealthy\x18\x1b \x01(\bH\x01R\ahealthy\x88\x01\x01\x12\x14\n" +
-	"\x05image\x18\x1c \x01(\tR\x05image\x1a9\n" +
+	"\x05image\x18\x1c \x01(\tR\x05image\x12\x12\n" +
+	"\x04gpus\x18\x1d \x03(\rR\x04gpus\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a8\n" +

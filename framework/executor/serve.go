@@ -247,6 +247,7 @@ func (s *server) launch(event protocol.ExecutorLaunch) {
 		Task:      event.Task,
 		Sandbox:   event.Sandbox,
 		Shared:    event.Shared,
+		GPUs:      event.GPUs,
 		Framework: s.config.Framework,
 		Agent:     s.greeted.Agent,
 		Hostname:  s.greeted.Hostname,

@@ -20,6 +20,8 @@ type Task struct {
 	Sandbox string
 	// Shared is the folder that the tasks of its group share, and it is there; "": the task was launched by itself.
 	Shared string
+	// GPUs are those of the agent's that are the task's own until it ends, as many as it has asked for.
+	GPUs []api.GPU
 	// Framework, Agent and Hostname say whose it is and where it runs.
 	Framework api.FrameworkID
 	Agent     api.AgentID

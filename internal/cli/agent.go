@@ -34,8 +34,14 @@ type agentFlags struct {
 	taskUser                       string
 	taskUsers                      []string
 	keepSize, output, audit        string
-	walls                          walls.Config
+	walls                          wallFlags
 	fetchFlags
+}
+
+// wallFlags are about walls; the lists become fields of the config.
+type wallFlags struct {
+	walls.Config
+	rlimits, gpus []string
 }
 
 // fetchFlags say what is fetched for tasks, and from where.
@@ -74,6 +80,10 @@ func (a *App) agentCommand() *cobra.Command {
 		"namespaces = these too, none")
 	flags.Int64Var(&f.walls.PidsMax, "task-pids", 4096, "how many processes and threads a task may have that says nothing of it; 0 = any number")
 	flags.BoolVar(&f.walls.HardQuota, "cpu-quota", false, "no task gets more of the processors than it has asked for, also when they lie idle")
+	flags.BoolVar(&f.walls.ReadOnlyRoot, "read-only-root", false, "tasks with namespaces write only to their sandboxes, volumes and /tmp")
+	flags.StringSliceVar(&f.walls.rlimits, "task-rlimit", nil, "limits of the kernel for each process of executors and tasks, as NAME=SOFT[:HARD],...: "+
+		"core, fsize, memlock, nofile, nproc or stack")
+	flags.StringSliceVar(&f.walls.gpus, "gpu-device", nil, "device files, each of which is a GPU, in the order of their indices (default: those of NVIDIA's driver)")
 	flags.StringVar(&f.audit, "audit-log", "", "file for a line of JSON per command of 'tender exec' and per denied request; '-' = standard output, 'off' = none (default audit.log in the data folder)")
 	flags.IntVar(&f.execMax, "exec-max", execMaxDefault, "how many commands of 'tender exec' may run at a time; 0 = none")
 	flags.StringVar(&f.taskUser, "task-user", "", "as whom tasks run: a user of this machine, or dynamic = each framework as one of its own "+
@@ -137,6 +147,12 @@ func (f agentFlags) config(d *daemon) (agent.Config, error) {
 	if f.walls.PidsMax == 0 {
 		f.walls.PidsMax = -1
 	}
+	if f.walls.Rlimits, err = entry.ParseRlimits(f.walls.rlimits); err != nil {
+		return agent.Config{}, usagef("--task-rlimit: %w", err)
+	}
+	if f.walls.GPUs, err = walls.NameGPUs(f.walls.gpus); err != nil {
+		return agent.Config{}, usagef("--gpu-device: %w", err)
+	}
 	token := ""
 	if d.join != "" {
 		joined, err := tokenOf(d.join)
@@ -151,7 +167,7 @@ func (f agentFlags) config(d *daemon) (agent.Config, error) {
 		return agent.Config{}, usagef("this agent has no certificate yet: say --join TOKEN (an operator makes one: tender token create agent), " +
 			"or --insecure if its cluster runs so, on a trusted network")
 	}
-	log, written := d.logger()
+	log := d.logger()
 	if d.insecure {
 		log.Warn().Msg("--insecure: nothing is encrypted, and this agent obeys whoever answers as its master")
 	}
@@ -161,9 +177,9 @@ func (f agentFlags) config(d *daemon) (agent.Config, error) {
 		RecoveryTimeout: atOnce(f.recovery), ExecutorTimeout: f.executor, ExecutorIdle: f.idle,
 		Programs: agent.Programs{CommandExecutor: self, Path: f.path, Enter: enterHelper(self), ExecMax: f.execMax, AuditLog: f.audit},
 		Keep:     agent.Keep{SandboxAge: f.keep, SandboxesMax: f.keepMax, SandboxBytesMax: keepSize, OutputBytesMax: output},
-		Walls:    f.walls,
+		Walls:    f.walls.Config,
 		Users:    agent.Users{TaskUser: taskUser, TaskUsers: f.taskUsers, FetchLocal: f.fetchLocal, Images: f.images},
-		Logger:   log, World: agent.World{LogDropped: written.Dropped},
+		Logger:   log.Logger, World: agent.World{LogDropped: log.written.Dropped, LogLevel: log.level},
 	}, nil
 }
 

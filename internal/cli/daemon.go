@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/tenderhq/tender/internal/cli/settings"
+	"github.com/tenderhq/tender/internal/loglevel"
 	"github.com/tenderhq/tender/internal/logwriter"
 )
 
@@ -114,8 +115,8 @@ func (d *daemon) check() error {
 	if !slices.Contains([]string{"json", "console", "auto"}, d.logFormat) {
 		wrong = append(wrong, fmt.Errorf("--log-format %q is unknown; write json, console or auto", d.logFormat))
 	}
-	if _, err := parseLevel(d.logLevel); err != nil {
-		wrong = append(wrong, err)
+	if _, err := loglevel.New(d.logLevel); err != nil {
+		wrong = append(wrong, fmt.Errorf("--log-level: %w", err))
 	}
 	if len(wrong) == 0 {
 		return nil
@@ -129,37 +130,33 @@ func (d *daemon) hasProof() bool {
 	return err == nil
 }
 
-func parseLevel(text string) (zerolog.Level, error) {
-	levels := map[string]zerolog.Level{
-		"debug": zerolog.DebugLevel, "info": zerolog.InfoLevel, "warn": zerolog.WarnLevel, "error": zerolog.ErrorLevel,
-	}
-	level, ok := levels[text]
-	if !ok {
-		return level, fmt.Errorf("--log-level %q is unknown; write debug, info, warn or error", text)
-	}
-	return level, nil
+// logs are what a daemon logs with.
+type logs struct {
+	zerolog.Logger
+	written *logwriter.Writer
+	level   *loglevel.Level
 }
 
 // logger writes to stderr: lines for people on a terminal, JSON for machines.
-func (d *daemon) logger() (zerolog.Logger, *logwriter.Writer) {
-	level, err := parseLevel(d.logLevel)
-	if err != nil {
-		level = zerolog.InfoLevel // check has refused it
-	}
+func (d *daemon) logger() logs {
 	console := d.logFormat == "console" || d.logFormat == "auto" && d.app.Terminal
-	return d.app.newLogger(level, console)
+	return d.app.newLogger(d.logLevel, console)
 }
 
 // newLogger makes a logger that never holds up who logs; Run writes the rest of it at the
 // end.
-func (a *App) newLogger(level zerolog.Level, console bool) (zerolog.Logger, *logwriter.Writer) {
+func (a *App) newLogger(name string, console bool) logs {
 	out := a.Stderr
 	if console {
 		out = zerolog.ConsoleWriter{Out: out, TimeFormat: "15:04:05.000000", NoColor: !a.Terminal}
 	}
 	w := logwriter.New(out)
 	a.writers = append(a.writers, w)
-	return zerolog.New(w).Level(level).Hook(logwriter.Stamp), w
+	level, err := loglevel.New(name)
+	if err != nil { // check has refused it
+		level, _ = loglevel.New("info")
+	}
+	return logs{zerolog.New(w).Hook(level, logwriter.Stamp), w, level}
 }
 
 // serve runs until the context ends, or standard input when asked to.

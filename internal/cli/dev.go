@@ -135,11 +135,11 @@ func (a *App) devConfig(f devFlags) (dev.Config, error) {
 	}
 	taskUser := devTaskUser(f.taskUser, a.Lookup)
 	// Elections and broken connections are warnings to an operator, and the daily bread of whoever plays with failures.
-	level := zerolog.ErrorLevel
+	level := "error"
 	if f.verbose {
-		level = zerolog.DebugLevel
+		level = "debug"
 	}
-	log, _ := a.newLogger(level, true)
+	log := a.newLogger(level, true).Logger
 	return dev.Config{
 		Masters: f.masters, Agents: f.agents, Dir: f.dataDir, Processes: f.masterProcesses, AgentProcesses: f.agentProcesses, FreePorts: f.freePorts,
 		RunMaster: func(ctx context.Context, m dev.Master) error {

@@ -135,13 +135,13 @@ func (f *masterFlags) config(d *daemon) (master.Config, error) {
 	if err != nil {
 		return master.Config{}, usage(err)
 	}
-	log, written := d.logger()
+	log := d.logger()
 	times := f.times
 	times.GoneAfterOf = classes
 	times.GoneAfter, times.Debug = atOnce(times.GoneAfter), log.GetLevel() <= zerolog.DebugLevel
 	config := master.Config{
 		ID: f.idOr(d.dataDir), DataDir: d.dataDir, Peers: peers, Advertise: d.advertise, Trust: master.Trust{Insecure: d.insecure, Lives: f.lives},
-		Profile: f.profile, Allocator: f.allocator, AllocatorJournal: f.journal, Core: times, Logger: &log, LogDropped: written.Dropped,
+		Profile: f.profile, Allocator: f.allocator, AllocatorJournal: f.journal, Core: times, Logger: &log.Logger, Log: master.Log{Dropped: log.written.Dropped, Level: log.level},
 		AllocatorConfig: allocator.Config{MinOffer: least}, Access: master.Access{AuditLog: f.audit},
 	}
 	config.Core.StoreBytesMax = f.storeBytes

@@ -59,8 +59,8 @@ func (a *App) runCommand() *cobra.Command {
 			"(see 'tender help exit-codes'). Ctrl-C ends the tasks. A task gets the environment that --env gives it, and no other.\n\n" +
 			"An agent never promises more than it has. On one with control groups (its attribute isolation says so) a task that\n" +
 			"needs more mem than it asked for fails (MEMORY_LIMIT), and cpus are its share when there are not enough of them. A\n" +
-			"task whose sandbox takes more than the disk that it asked for fails (DISK_LIMIT). GPUs are a number of which no\n" +
-			"device is assigned.",
+			"task whose sandbox takes more than the disk that it asked for fails (DISK_LIMIT). GPUs are given\n" +
+			"whole: TENDER_TASK_GPUS and CUDA_VISIBLE_DEVICES say which.",
 		Example: "  tender run -- sh -c 'echo out; echo err >&2; exit 3'\n" +
 			"  tender run --instances 50 --cpus 0.1 -- hostname\n" +
 			"  tender run --shell -- 'ls | wc -l'",
@@ -79,7 +79,7 @@ func (a *App) runCommand() *cobra.Command {
 	flags.StringVar(&f.cpus, "cpus", "0.1", "processors for each")
 	flags.StringVar(&f.mem, "mem", "32", "memory for each, in MB")
 	flags.StringVar(&f.disk, "disk", "0", "disk for each, in MB")
-	flags.StringVar(&f.gpus, "gpus", "0", "GPUs for each, counted where agents say by --resources that they have some")
+	flags.StringVar(&f.gpus, "gpus", "0", "GPUs for each, a whole number of them")
 	flags.StringVar(&f.resources, "resources", "", "further resources for each, such as 'licenses:1'")
 	flags.StringArrayVar(&f.volumes, "volume", nil, "persistent volume that the task finds as volumes/VOLUME in its sandbox; repeatable")
 	flags.StringArrayVarP(&f.env, "env", "e", nil, "NAME=VALUE for the tasks; NAME alone passes it on from here; repeatable")

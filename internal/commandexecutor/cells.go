@@ -15,6 +15,7 @@ import (
 	"github.com/tenderhq/tender/agent/walls/spaces"
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/framework/executor"
+	"github.com/tenderhq/tender/internal/protocol"
 )
 
 // cells are the control groups in which tasks live, one for each; nil: the machine has none.
@@ -33,7 +34,7 @@ func newCells(told string) (*cells, error) {
 	if err != nil {
 		return nil, api.E("executor.run", api.Invalid, "", err)
 	}
-	home, err := cell.Home(handout.Cell.Grade)
+	home, err := handout.Cell.Home()
 	if err != nil {
 		return nil, api.E("executor.run", api.Internal, "", err)
 	}
@@ -75,7 +76,7 @@ func (c *cells) spawn(p *process, null *os.File) (pid int, strayed bool, err err
 		pid, err = program.fork(&syscall.SysProcAttr{Setpgid: true}, opened)
 		return pid, false, err
 	}
-	its, err := c.makeCell(&p.task.Task)
+	its, err := c.makeCell(p.task)
 	if err != nil {
 		return 0, false, err
 	}
@@ -107,14 +108,14 @@ const helperPatience = 10 * time.Second
 func (c *cells) helps(task *api.Task) bool { return c.Spaces || task.Image != "" }
 
 // makeCell makes the cell of a task.
-func (c *cells) makeCell(task *api.Task) (cell.Cell, error) {
-	its, limits := c.Cell.Child(cell.TaskName(string(task.ID))).Brief(), c.Rules.Limits(task)
-	if c.helps(task) && limits.Pids != 0 {
+func (c *cells) makeCell(task *executor.Task) (cell.Cell, error) {
+	its, limits := c.Cell.Child(cell.TaskName(string(task.ID))).Brief(), c.Rules.Limits(&task.Task)
+	if c.helps(&task.Task) && limits.Pids != 0 {
 		limits.Pids += spaces.HelperPids
 	}
 	err := its.Make()
 	if err == nil {
-		err = its.Limit(limits)
+		err = errors.Join(its.Limit(limits), its.Deny(c.GPUs.Others(protocol.GPUIndices(task.GPUs))))
 	}
 	if err != nil {
 		_ = its.Remove() // it goes with the executor's at the latest
@@ -146,6 +147,9 @@ func (c *cells) startInSpaces(its cell.Cell, program program, opened files, orde
 	} else {
 		order.View = c.view(program)
 	}
+	for _, device := range c.GPUs.Own(program.gpus) {
+		order.View.Devices = append(order.View.Devices, device.Path)
+	}
 	err = helper.Finish(order)
 	if refused := syscall.Errno(0); errors.As(err, &refused) {
 		return pid, strayed, program.explain(refused)
@@ -158,7 +162,7 @@ func (c *cells) startInSpaces(its cell.Cell, program program, opened files, orde
 
 // view is what a task sees of the machine's files.
 func (c *cells) view(program program) spaces.View {
-	view := spaces.View{Hidden: c.Hidden, Shown: []string{program.sandbox}, Temporary: program.sandbox}
+	view := spaces.View{Hidden: c.Hidden, Shown: []string{program.sandbox}, Temporary: program.sandbox, ReadOnly: c.ReadOnly}
 	for _, volume := range program.volumes {
 		view.Shown = append(view.Shown, filepath.Join(c.Volumes, string(volume)))
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/tenderhq/tender/agent/walls/spaces"
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/framework/executor"
+	"github.com/tenderhq/tender/internal/protocol"
 )
 
 // Where a task in an image finds what it has beside.
@@ -74,7 +75,8 @@ func startInImage(task *executor.Task) (program, error) {
 		asked = task.Command.Env
 	}
 	return program{
-		env: imagedEnvironment(task, asked, says), sandbox: task.Sandbox, shared: task.Shared, volumes: volumesOf(task), user: says.User, image: &says,
+		env: imagedEnvironment(task, asked, says), sandbox: task.Sandbox, shared: task.Shared, volumes: volumesOf(task),
+		gpus: protocol.GPUIndices(task.GPUs), user: says.User, image: &says,
 	}, nil
 }
 

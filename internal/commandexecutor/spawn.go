@@ -55,6 +55,7 @@ type program struct {
 	sandbox   string
 	shared    string // the folder of its group, or ""
 	volumes   []api.VolumeID
+	gpus      []uint32     // by index
 	user      entry.User   // whose the sandbox is
 	image     *setup.Setup // what its image says; nil: it has none
 }
@@ -89,7 +90,8 @@ func programOf(task *executor.Task) (program, error) {
 	}
 	found, err := find(argv[0], path, task.Sandbox)
 	return program{
-		path: found, argv: argv, env: env, sandbox: task.Sandbox, shared: task.Shared, volumes: volumesOf(task), user: entry.OwnerOf(info),
+		path: found, argv: argv, env: env, sandbox: task.Sandbox, shared: task.Shared, volumes: volumesOf(task),
+		gpus: protocol.GPUIndices(task.GPUs), user: entry.OwnerOf(info),
 	}, err
 }
 
@@ -209,6 +211,7 @@ func environment(task *executor.Task) (env []string, path string) {
 	if task.Shared != "" {
 		own[protocol.TaskSharedEnv] = task.Shared
 	}
+	addGPUs(own, task.GPUs)
 	for name, port := range task.Ports {
 		own[api.PortVariable(name)] = strconv.Itoa(int(port))
 	}
@@ -228,4 +231,18 @@ func environment(task *executor.Task) (env []string, path string) {
 	}
 	slices.Sort(env)
 	return env, path
+}
+
+// addGPUs says to a task which GPUs are its own, if any are.
+func addGPUs(own map[string]string, gpus []api.GPU) {
+	if len(gpus) == 0 {
+		return
+	}
+	indices, names := make([]string, len(gpus)), make([]string, len(gpus))
+	for i, gpu := range gpus {
+		indices[i], names[i] = strconv.FormatUint(uint64(gpu.Index), 10), gpu.ID
+	}
+	own[protocol.TaskGPUsEnv] = strings.Join(indices, ",")
+	own[protocol.CUDAEnv] = strings.Join(names, ",")
+	own[protocol.NvidiaEnv] = own[protocol.CUDAEnv]
 }

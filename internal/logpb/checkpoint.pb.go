@@ -897,7 +897,9 @@ type TaskLaunched struct {
 	// The group of tasks with which it was launched. Versions before it know no groups: the task goes on by itself.
 	Group string `protobuf:"bytes,21,opt,name=group,proto3" json:"group,omitempty"`
 	// The first task of the group: the folder that all share is in its sandbox.
-	GroupFirst    string `protobuf:"bytes,22,opt,name=group_first,json=groupFirst,proto3" json:"group_first,omitempty"`
+	GroupFirst string `protobuf:"bytes,22,opt,name=group_first,json=groupFirst,proto3" json:"group_first,omitempty"`
+	// The indices of the agent's GPUs that are the task's until it ends. Versions before it give none.
+	Gpus          []uint32 `protobuf:"varint,23,rep,packed,name=gpus,proto3" json:"gpus,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1014,6 +1016,13 @@ func (x *TaskLaunched) GetGroupFirst() string {
 		return x.GroupFirst
 	}
 	return ""
+}
+
+func (x *TaskLaunched) GetGpus() []uint32 {
+	if x != nil {
+		return x.Gpus
+	}
+	return nil
 }
 
 // TaskKilled precedes every act of a kill.
@@ -1325,7 +1334,7 @@ const file_internal_logpb_checkpoint_proto_rawDesc = "" +
 	"\x03run\x18\x01 \x01(\v2\x1a.tender.log.v1.ExecutorRunR\x03run\x12\x12\n" +
 	"\x04kill\x18\x02 \x01(\bR\x04kill\x12)\n" +
 	"\x06reason\x18\x03 \x01(\x0e2\x11.tender.v1.ReasonR\x06reason\x12\x10\n" +
-	"\x03why\x18\x04 \x01(\tR\x03why\"\xcd\x03\n" +
+	"\x03why\x18\x04 \x01(\tR\x03why\"\xe1\x03\n" +
 	"\fTaskLaunched\x12#\n" +
 	"\x04task\x18\x01 \x01(\v2\x0f.tender.v1.TaskR\x04task\x12!\n" +
 	"\fframework_id\x18\x02 \x01(\tR\vframeworkId\x12\x12\n" +
@@ -1339,7 +1348,8 @@ const file_internal_logpb_checkpoint_proto_rawDesc = "" +
 	"\areceipt\x18\x14 \x01(\fR\areceipt\x12\x14\n" +
 	"\x05group\x18\x15 \x01(\tR\x05group\x12\x1f\n" +
 	"\vgroup_first\x18\x16 \x01(\tR\n" +
-	"groupFirst\"\xa6\x01\n" +
+	"groupFirst\x12\x12\n" +
+	"\x04gpus\x18\x17 \x03(\rR\x04gpus\"\xa6\x01\n" +
 	"\n" +
 	"TaskKilled\x12*\n" +
 	"\x04task\x18\x01 \x01(\v2\x16.tender.log.v1.TaskRefR\x04task\x12/\n" +

@@ -60,7 +60,7 @@ func AgentCallBytes(call AgentCall) int {
 
 // StatusBytes estimates a status of a task.
 func StatusBytes(status api.Status) int {
-	return itemBytes + len(status.Task) + len(status.Message) + len(status.Data) + len(status.Image)
+	return itemBytes + len(status.Task) + len(status.Message) + len(status.Data) + len(status.Image) + 5*len(status.GPUs)
 }
 
 // TaskBytes estimates a task as it is launched.

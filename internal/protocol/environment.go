@@ -28,7 +28,12 @@ const (
 	TaskFrameworkIDEnv = "TENDER_TASK_FRAMEWORK_ID"
 	TaskSandboxEnv     = "TENDER_TASK_SANDBOX"
 	// TaskSharedEnv is the folder that the tasks of a group share; only those have it.
-	TaskSharedEnv   = "TENDER_TASK_SHARED"
+	TaskSharedEnv = "TENDER_TASK_SHARED"
+	// TaskGPUsEnv are the indices of the agent's GPUs that are the task's, with commas between; CUDAEnv and NvidiaEnv
+	// say the same to programs in their drivers' names. Only tasks that have some have these.
+	TaskGPUsEnv     = "TENDER_TASK_GPUS"
+	CUDAEnv         = "CUDA_VISIBLE_DEVICES"
+	NvidiaEnv       = "NVIDIA_VISIBLE_DEVICES"
 	TaskAgentIDEnv  = "TENDER_TASK_AGENT_ID"
 	TaskHostnameEnv = "TENDER_TASK_HOSTNAME"
 )

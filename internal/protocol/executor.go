@@ -61,6 +61,7 @@ type (
 		Task    api.Task
 		Sandbox string
 		Shared  string // the folder of its group; "" = it was launched by itself
+		GPUs    []api.GPU
 	}
 	ExecutorKill struct {
 		Task  api.TaskID
@@ -79,3 +80,12 @@ func (ExecutorKill) executorEvent()         {}
 func (ExecutorAcknowledged) executorEvent() {}
 func (ExecutorMessage) executorEvent()      {}
 func (ExecutorShutdown) executorEvent()     {}
+
+// GPUIndices are their indices.
+func GPUIndices(gpus []api.GPU) []uint32 {
+	indices := make([]uint32, len(gpus))
+	for i, gpu := range gpus {
+		indices[i] = gpu.Index
+	}
+	return indices
+}

@@ -106,7 +106,7 @@ var Table = []Row{
 
 	{Call: operator + "GetReadTicket", Verb: View, Action: "read-task", On: OnTasks, Own: true,
 		Check: "the task, or all of the framework; for an agent's own state and flags the agent"},
-	{Call: operator + "GetExecTicket", Verb: Operate, Action: "exec", On: OnTasks, Own: true, Changes: true, Check: "the task"},
+	{Call: operator + "GetExecTicket", Verb: Operate, Action: "exec", On: OnTasks, Own: true, Changes: true, Check: "the task; for an agent's log level the agent"},
 
 	{Call: operator + "CreateToken", Verb: Admin, Action: "create-token", On: OnCluster, Changes: true},
 	{Call: operator + "ListTokens", Verb: Admin, Action: "list-tokens", On: OnCluster},
@@ -154,6 +154,8 @@ var Table = []Row{
 
 	{Call: "master /v1/", On: OnCluster, Kinds: everybody, Check: "each method as by gRPC"},
 	{Call: "master GET /metrics", Verb: View, Action: "metrics", On: OnCluster, Kinds: []Kind{Master}},
+	{Call: "master GET /v1/log-level", Verb: View, Action: "log-level", On: OnCluster},
+	{Call: "master PUT /v1/log-level", Verb: Operate, Action: "set-log-level", On: OnCluster, Changes: true},
 	{Call: "master GET /healthz", On: OnCluster, Kinds: everybody, Check: "tells no address"},
 	{Call: "master GET /readyz", On: OnCluster, Kinds: everybody, Check: "tells no address to nobody"},
 	{Call: "master /debug/pprof/", Verb: Admin, Action: "debug", On: OnCluster},
@@ -173,6 +175,8 @@ var Table = []Row{
 	{Call: "agent GET /v1/files/{framework}/{task}/{path...}", On: OnTasks, Ticket: TicketToRead, Check: ownTicket},
 	{Call: "agent GET /v1/state", On: OnAgents, Kinds: []Kind{Master}, Ticket: TicketToRead, Check: ownTicket},
 	{Call: "agent GET /v1/flags", On: OnAgents, Kinds: []Kind{Master}, Ticket: TicketToRead, Check: ownTicket},
+	{Call: "agent GET /v1/log-level", On: OnAgents, Kinds: []Kind{Master}, Ticket: TicketToRead, Check: ownTicket},
+	{Call: "agent PUT /v1/log-level", On: OnAgents, Ticket: TicketToExec, Changes: true, Check: ownTicket},
 	{Call: "agent POST /v1/exec/{framework}/{task}", On: OnTasks, Ticket: TicketToExec, Changes: true, Check: ownTicket},
 }
 

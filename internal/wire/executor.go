@@ -170,7 +170,7 @@ func executorEventToProto(event protocol.ExecutorEvent) *apiv1.ExecutorEvent {
 			Framework: FrameworkToProto(event.Framework), RecoveryTimeout: DurationToProto(event.RecoveryTimeout)}}
 	case protocol.ExecutorLaunch:
 		m.Event = &apiv1.ExecutorEvent_Launch{Launch: &apiv1.ExecutorLaunch{
-			Task: TaskToProto(event.Task), Sandbox: clean(event.Sandbox), Shared: clean(event.Shared)}}
+			Task: TaskToProto(event.Task), Sandbox: clean(event.Sandbox), Shared: clean(event.Shared), Gpus: gpusToProto(event.GPUs)}}
 	case protocol.ExecutorKill:
 		m.Event = &apiv1.ExecutorEvent_Kill{Kill: &apiv1.ExecutorKill{
 			TaskId: clean(event.Task), Grace: DurationToProto(event.Grace)}}
@@ -198,7 +198,10 @@ func executorEventFromProto(m *apiv1.ExecutorEvent) protocol.ExecutorEvent {
 		}
 		return subscribed
 	case *apiv1.ExecutorEvent_Launch:
-		return protocol.ExecutorLaunch{Task: TaskFromProto(event.Launch.GetTask()), Sandbox: event.Launch.GetSandbox(), Shared: event.Launch.GetShared()}
+		one := event.Launch
+		return protocol.ExecutorLaunch{
+			Task: TaskFromProto(one.GetTask()), Sandbox: one.GetSandbox(), Shared: one.GetShared(), GPUs: gpusFromProto(one.GetGpus()),
+		}
 	case *apiv1.ExecutorEvent_Kill:
 		return protocol.ExecutorKill{Task: api.TaskID(event.Kill.GetTaskId()), Grace: c.duration("", event.Kill.GetGrace())}
 	case *apiv1.ExecutorEvent_Acknowledged:
@@ -210,4 +213,20 @@ func executorEventFromProto(m *apiv1.ExecutorEvent) protocol.ExecutorEvent {
 		return protocol.ExecutorShutdown{Grace: c.duration("", event.Shutdown.GetGrace())}
 	}
 	return nil
+}
+
+func gpusToProto(gpus []api.GPU) []*apiv1.GPU {
+	var all []*apiv1.GPU
+	for _, gpu := range gpus {
+		all = append(all, &apiv1.GPU{Index: gpu.Index, Id: clean(gpu.ID)})
+	}
+	return all
+}
+
+func gpusFromProto(gpus []*apiv1.GPU) []api.GPU {
+	var all []api.GPU
+	for _, gpu := range gpus {
+		all = append(all, api.GPU{Index: gpu.GetIndex(), ID: gpu.GetId()})
+	}
+	return all
 }

@@ -114,7 +114,7 @@ func (g gen) resource() api.Resource {
 			item.Reserved, item.Dynamic, item.Volume = g.role(), g.bool(), api.VolumeID(g.maybeID())
 		}
 	default:
-		item.Name, item.Scalar, item.Revocable = rapid.SampledFrom([]string{"cpus", "mem", "gpus"}).Draw(g.t, "name"), g.amount(), g.bool()
+		item.Name, item.Scalar, item.Revocable = rapid.SampledFrom([]string{"cpus", "mem", "licences"}).Draw(g.t, "name"), g.amount(), g.bool()
 	}
 	return item
 }
@@ -243,7 +243,7 @@ func (g gen) status() api.Status {
 		Source: rapid.SampledFrom([]api.Mover{0, api.MoverMaster, api.MoverAgent, api.MoverExecutor}).Draw(g.t, "source"),
 		At:     g.time(), Data: g.data(), ExitCode: g.exit(), Healthy: g.healthy(),
 		Hostname: g.text(), Region: g.text(), Zone: g.text(), Labels: g.words(),
-		Ports: rapid.SampledFrom([]map[string]uint16{nil, {"http": 80}, {"a": 1, "b": 65535}}).Draw(g.t, "ports"), Output: g.output(), Image: g.text()}
+		Ports: rapid.SampledFrom([]map[string]uint16{nil, {"http": 80}, {"a": 1, "b": 65535}}).Draw(g.t, "ports"), Output: g.output(), Given: api.Given{Image: g.text(), GPUs: some(g, 3, func() uint32 { return uint32(g.number()) }, nil)}}
 }
 
 func (g gen) agent() api.Agent {

@@ -33,6 +33,7 @@ func StatusToProto(status api.Status) *apiv1.Status {
 		Ports:       portsToProto(status.Ports),
 		Output:      outputToProto(status.Output),
 		Image:       cut(clean(status.Image), statusImageBytesMax),
+		Gpus:        status.GPUs,
 	}
 }
 
@@ -71,7 +72,7 @@ func (c *checker) status(m *apiv1.Status) api.Status {
 		Labels:    m.Labels,
 		Ports:     portsFromProto(m.Ports),
 		Output:    c.output(m.Output),
-		Image:     cut(m.Image, statusImageBytesMax),
+		Given:     api.Given{Image: cut(m.Image, statusImageBytesMax), GPUs: m.Gpus},
 	}
 }
 

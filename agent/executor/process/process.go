@@ -44,17 +44,35 @@ type Launcher struct {
 	// Users are as whom executors and tasks run. Where each framework has one of its own, the
 	// folder of an executor is in one of its framework's.
 	Users entry.Users
+	// Rlimits are what executors and their tasks begin with.
+	Rlimits entry.Rlimits
 
 	making sync.RWMutex // held while folders are made; alone while a framework is given its user
 }
 
-// gate waits for one line on descriptor 3 and then becomes the executor; when the
-// agent dies first, the line never comes (R10). The shell's own variables go away. What the
-// executor and its tasks make is for their own user, they leave no images of their memory behind,
-// and of files open at a time they begin with a number that programs can count through.
-const gate = `IFS= read -r _ <&3 || exit 1; unset PWD OLDPWD SHLVL; umask 077; ulimit -S -c 0
-case $(ulimit -S -n) in unlimited|???????*) ulimit -S -n 65536;; esac
-exec "$@" 3<&-`
+// The gate waits for one line on descriptor 3 and then becomes the executor; when the agent dies first, the line never
+// comes (R10). The shell's own variables go away. What the executor and its tasks make is for their own user.
+const (
+	gateWaits = `IFS= read -r _ <&3 || exit 1; unset PWD OLDPWD SHLVL; umask 077
+`
+	// Unless the agent is told otherwise, they leave no images of their memory behind, and of files open at a time they
+	// begin with a number that programs can count through.
+	gateCore  = "ulimit -S -c 0\n"
+	gateFiles = "case $(ulimit -S -n) in unlimited|???????*) ulimit -S -n 65536;; esac\n"
+	gateOpens = `exec "$@" 3<&-`
+)
+
+// gate is what the shell runs.
+func (l *Launcher) gate() string {
+	lines := gateWaits
+	if !l.Rlimits.Has("core") {
+		lines += gateCore
+	}
+	if !l.Rlimits.Has("nofile") {
+		lines += gateFiles
+	}
+	return lines + gateOpens
+}
 
 // Fork forks a child that waits at the gate.
 func (l *Launcher) Fork(ctx context.Context, start executor.Start) (executor.Process, error) {
@@ -71,15 +89,15 @@ func (l *Launcher) Fork(ctx context.Context, start executor.Start) (executor.Pro
 	}
 	child := &exec.Cmd{
 		Path:        "/bin/sh",
-		Args:        append([]string{"sh", "-c", gate, "gate"}, argv...),
+		Args:        append([]string{"sh", "-c", l.gate(), "gate"}, argv...),
 		Dir:         start.Sandbox,
 		SysProcAttr: &syscall.SysProcAttr{Setsid: true, Credential: credential},
 	}
 	return l.forkInCell(ctx, child, start)
 }
 
-// forkInCell puts the child into a cell of its own while it waits at the gate: nothing of the executor ever runs
-// outside (R41).
+// forkInCell puts the child into a cell of its own, and limits it, while it waits at the gate: nothing of the executor ever
+// runs outside (R41).
 func (l *Launcher) forkInCell(ctx context.Context, child *exec.Cmd, start executor.Start) (executor.Process, error) {
 	told, err := l.Cells.Make(ctx, walls.Holding{Executor: start.Run, Builtin: start.Builtin, Resources: start.Resources})
 	if err != nil {
@@ -92,7 +110,7 @@ func (l *Launcher) forkInCell(ctx context.Context, child *exec.Cmd, start execut
 		_, _, left := l.Cells.Clear(ctx, start.Run)
 		return nil, errors.Join(err, left)
 	}
-	if err := l.Cells.Join(start.Run, p.ID().PID); err != nil {
+	if err := errors.Join(l.Cells.Join(start.Run, p.ID().PID), l.Rlimits.Give(p.ID().PID)); err != nil {
 		p.Abandon()
 		p.Wait(ctx)
 		_, _, left := l.Cells.Clear(ctx, start.Run)

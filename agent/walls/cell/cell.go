@@ -48,6 +48,8 @@ type Cell struct {
 	Memory  string `json:"memory,omitempty"`
 	Pids    string `json:"pids,omitempty"`
 	IO      string `json:"io,omitempty"`
+	// Devices says which devices may be used, where there are some to be kept from others.
+	Devices string `json:"devices,omitempty"`
 	// Account measures processor time where Unified does not.
 	Account string `json:"account,omitempty"`
 }
@@ -59,7 +61,7 @@ func (c Cell) Child(name string) Cell {
 
 // move is the cell whose folders are elsewhere.
 func (c Cell) move(where func(folder string) string) Cell {
-	for _, folder := range []*string{&c.Unified, &c.CPU, &c.Memory, &c.Pids, &c.IO, &c.Account} {
+	for _, folder := range []*string{&c.Unified, &c.CPU, &c.Memory, &c.Pids, &c.IO, &c.Devices, &c.Account} {
 		if *folder != "" {
 			*folder = where(*folder)
 		}
@@ -79,7 +81,7 @@ func (c Cell) Brief() Cell {
 // folders names each folder once.
 func (c Cell) folders() []string {
 	var all []string
-	for _, folder := range []string{c.Unified, c.Memory, c.CPU, c.Pids, c.IO, c.Account} {
+	for _, folder := range []string{c.Unified, c.Memory, c.CPU, c.Pids, c.IO, c.Devices, c.Account} {
 		if folder != "" && !slices.Contains(all, folder) {
 			all = append(all, folder)
 		}

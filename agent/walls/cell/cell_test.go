@@ -88,7 +88,7 @@ func start(t *testing.T, c Cell, line string) *started {
 
 // startInside starts it on a thread that goes into the cell and comes home.
 func startInside(c Cell, child *exec.Cmd) error {
-	home, err := Home(c.Grade)
+	home, err := c.Home()
 	if err != nil {
 		return err
 	}

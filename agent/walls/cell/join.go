@@ -55,13 +55,16 @@ func (c Cell) Start(attr *syscall.SysProcAttr) (closing func(), err error) {
 	return func() { syscall.Close(descriptor) }, nil //nolint:errcheck // nothing was written
 }
 
-// Home is where this process itself is, for [Cell.Return].
-func Home(grade Grade) (Cell, error) {
+// Home is where this process itself is, for [Cell.Return] from cells that are made like this one.
+func (c Cell) Home() (Cell, error) {
 	hierarchies, err := readHierarchies("/proc")
 	if err != nil {
 		return Cell{}, err
 	}
-	home, _ := grow(grade, hierarchies)
+	home, _ := grow(c.Grade, hierarchies)
+	if c.Devices != "" {
+		home = home.addDevices(hierarchies)
+	}
 	return home, nil
 }
 

@@ -48,6 +48,10 @@ type Handout struct {
 	Hidden []string `json:"hidden,omitempty"`
 	// Images says that tasks with an image run in it, with namespaces.
 	Images bool `json:"images,omitempty"`
+	// ReadOnly lets a task with namespaces write nothing of the machine's, but for its sandbox and volumes.
+	ReadOnly bool `json:"read_only,omitempty"`
+	// GPUs are the machine's.
+	GPUs GPUs `json:"gpus,omitzero"`
 	// Volumes is the folder of the volumes that tasks are shown.
 	Volumes string `json:"volumes,omitempty"`
 }

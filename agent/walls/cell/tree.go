@@ -35,6 +35,8 @@ type Place struct {
 	Folder string
 	// Proc is where the kernel tells what is mounted. Default /proc.
 	Proc string
+	// Devices says that there are devices to be kept from others.
+	Devices bool
 	// Best is the best grade that is tried; the zero value tries all. Groups makes no new cells.
 	Best Grade
 }
@@ -116,8 +118,11 @@ func (t *Tree) plant(place Place) (lacks string) {
 		if !found {
 			continue
 		}
+		if place.Devices {
+			root = root.addDevices(hierarchies)
+		}
 		t.Root = root.Child(name)
-		if err := errors.Join(t.remember(t.Root), t.try()); err != nil {
+		if err := errors.Join(t.remember(t.Root), t.try(), t.tryDevices()); err != nil {
 			t.Root = Cell{Grade: Groups}
 			lacks = fmt.Sprintf("the control groups of version %s can't be used: %v", map[Grade]string{Cgroup2: "2", Hybrid: "1 and 2", Cgroup1: "1"}[grade], err)
 			continue

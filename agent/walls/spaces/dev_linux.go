@@ -36,13 +36,14 @@ var deviceMounts = []struct {
 // inert are the flags of what holds data, and neither programs nor devices.
 const inert = unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV | unix.MOUNT_ATTR_NOEXEC
 
-// buildDev mounts a new /dev below a root, "/" or that of an image: with the devices that every program may expect, and
-// with terminals, shared memory and message queues of the task alone. What the root itself has there is covered, and never
-// followed. This process must have a mount namespace of its own, and one of IPC.
-func buildDev(root string) error {
+// buildDev mounts a new /dev below a root, "/" or that of an image: with the devices that every program may expect
+// and those of the machine's that are named, as /dev/nvidia0, and with terminals, shared memory and message queues of the
+// task alone. What the root itself has there is covered, and never followed. This process must have a mount namespace of
+// its own, and one of IPC.
+func buildDev(root string, named ...string) error {
 	machine, err := unix.Open("/dev", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err == nil {
-		err = fillDev(root, machine)
+		err = fillDev(root, machine, named)
 		_ = unix.Close(machine)
 	}
 	if err != nil {
@@ -52,7 +53,7 @@ func buildDev(root string) error {
 }
 
 // fillDev is buildDev for a /dev of the machine that is open.
-func fillDev(root string, machine int) error {
+func fillDev(root string, machine int, named []string) error {
 	dev, err := newMount("tmpfs", [][2]string{{"mode", "0755"}, {"size", "1m"}}, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC)
 	if err != nil {
 		return err
@@ -64,6 +65,11 @@ func fillDev(root string, machine int) error {
 	for _, one := range devices {
 		if err := one.make(dev, machine); err != nil {
 			return fmt.Errorf("%s: %w", one.name, err)
+		}
+	}
+	for _, path := range named {
+		if err := copyDevice(dev, machine, path); err != nil {
+			return fmt.Errorf("%s: %w", path, err)
 		}
 	}
 	for _, link := range deviceLinks {
@@ -115,6 +121,37 @@ func (d device) make(at, machine int) error {
 		return err
 	}
 	return unix.Fchmodat(at, d.name, mode, 0) // whatever the umask
+}
+
+// copyDevice makes the device that the machine has at a path, for those whom the machine gives it to.
+func copyDevice(dev, machine int, path string) error {
+	name, is := strings.CutPrefix(path, "/dev/")
+	if !is {
+		return errors.New("it is not in /dev")
+	}
+	var status unix.Stat_t
+	if err := unix.Fstatat(machine, name, &status, 0); err != nil {
+		return err
+	}
+	for i, char := range name {
+		if char != '/' {
+			continue
+		}
+		if err := makeFolder(dev, name[:i], 0o755); err != nil && !errors.Is(err, unix.EEXIST) {
+			return err
+		}
+	}
+	err := unix.Mknodat(dev, name, status.Mode, int(status.Rdev))
+	if err == unix.EPERM {
+		return bindDevice(dev, machine, name)
+	}
+	if err == nil {
+		err = unix.Fchmodat(dev, name, status.Mode&0o777, 0) // whatever the umask
+	}
+	if err == nil {
+		err = unix.Fchownat(dev, name, int(status.Uid), int(status.Gid), unix.AT_SYMLINK_NOFOLLOW)
+	}
+	return err
 }
 
 // bindDevice mounts the machine's file of a device in a folder.

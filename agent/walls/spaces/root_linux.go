@@ -18,7 +18,7 @@ var machineFiles = []string{"/etc/hosts", "/etc/resolv.conf"}
 // build makes the image the root of this process, which has a mount namespace for itself, with all that a task has beside:
 // its folders, devices, and what the kernel shows. Whatever the image has in their places is covered or replaced, and none
 // of its links is followed before it is the root: then they lead nowhere else.
-func (r *Root) build(user User) error {
+func (r *Root) build(user User, devices []string) error {
 	shown, err := r.openShown()
 	if err != nil {
 		return err
@@ -32,7 +32,7 @@ func (r *Root) build(user User) error {
 	if err := r.mount(); err != nil {
 		return fmt.Errorf("the image can't be made its root: %w", err)
 	}
-	if err := buildDev(r.Folder + "/" + rootName); err != nil {
+	if err := buildDev(r.Folder+"/"+rootName, devices...); err != nil {
 		return err
 	}
 	if err := r.enter(); err != nil {

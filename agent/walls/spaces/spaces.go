@@ -26,6 +26,10 @@ type View struct {
 	Shown []string `json:"shown,omitempty"`
 	// Temporary is the folder in which a folder ".tmp" is /tmp and /var/tmp of the task: its sandbox.
 	Temporary string `json:"temporary"`
+	// Devices are files in /dev that are there beside those that every program may expect.
+	Devices []string `json:"devices,omitempty"`
+	// ReadOnly lets nothing be written but what is shown and what is the task's own: the sandbox, /tmp and /dev.
+	ReadOnly bool `json:"read_only,omitempty"`
 	// Root is what the task sees in place of all that, and of the machine's files. Nil: it sees these.
 	Root *Root `json:"root,omitempty"`
 }

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// walled is a task for a test, whose sandbox is its folder.
+// walled is a task for a test, with a sandbox in a folder.
 type walled struct {
 	t      *testing.T
 	ends   *Ends
@@ -23,7 +23,11 @@ type walled struct {
 func build(t *testing.T, line string) *walled {
 	t.Helper()
 	folder := t.TempDir()
-	w := &walled{t: t, view: View{Hidden: []string{folder}, Shown: []string{folder}, Temporary: folder}}
+	sandbox := filepath.Join(folder, "sandbox")
+	if err := os.Mkdir(sandbox, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	w := &walled{t: t, view: View{Hidden: []string{folder}, Shown: []string{sandbox}, Temporary: sandbox}}
 	if os.Geteuid() != 0 {
 		t.Skip("only root makes namespaces for tasks")
 	}
@@ -118,6 +122,36 @@ func TestOrphansEndWithTheirTask(t *testing.T) {
 	}
 	if text, err := io.ReadAll(said); err != nil || len(text) > 0 {
 		t.Errorf("%q, %v", text, err)
+	}
+}
+
+// With a read-only root a task writes to what is shown to it and to what is its own, and nowhere else.
+func TestReadOnlyRoot(t *testing.T) {
+	w := build(t, "exit 0")
+	w.await(w.helper)
+	elsewhere, err := os.MkdirTemp("/var/lib", "tender-test-") // what is in /tmp is not seen anyway
+	if err != nil {
+		t.Skip(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(elsewhere); err != nil {
+			t.Error(err)
+		}
+	})
+	shown, other := filepath.Join(elsewhere, "shown"), filepath.Join(elsewhere, "other")
+	if err := errors.Join(os.Mkdir(shown, 0o777), os.Mkdir(other, 0o777)); err != nil {
+		t.Fatal(err)
+	}
+	w.view.ReadOnly, w.view.Shown = true, append(w.view.Shown, shown)
+	line := "for folder in " + w.view.Temporary + " /tmp /var/tmp /dev /dev/shm " + shown + " " + other + ` /var/lib /usr/bin / /proc /sys; do
+		(echo new > $folder/new) 2> /dev/null && echo $folder; done; echo lost > /dev/null; mount -o remount,rw / 2> /dev/null || echo stays`
+	_, said := w.start(0, line)
+	text, err := io.ReadAll(said)
+	if want := w.view.Temporary + "\n/tmp\n/var/tmp\n/dev\n/dev/shm\n" + shown + "\nstays\n"; err != nil || string(text) != want {
+		t.Errorf("%s, %v", text, err)
+	}
+	if err := os.WriteFile(filepath.Join(other, "new"), nil, 0o600); err != nil {
+		t.Errorf("it is read-only outside: %v", err)
 	}
 }
 

@@ -25,7 +25,7 @@ func (v View) build(user User) error {
 		return fmt.Errorf("mounts can't be made the task's own: %w", err)
 	}
 	if v.Root != nil {
-		return v.Root.build(user)
+		return v.Root.build(user, v.Devices)
 	}
 	var shown []tree
 	for _, path := range v.Shown {
@@ -35,10 +35,21 @@ func (v View) build(user User) error {
 		}
 		shown = append(shown, tree{one, path})
 	}
-	if err := v.giveTemporary(user); err != nil {
-		return err
+	own, err := v.copyTemporary(user)
+	if err != nil {
+		return fmt.Errorf("%s/.tmp can't be made: %w", v.Temporary, err)
 	}
-	if err := buildDev("/"); err != nil {
+	if v.ReadOnly { // all but the copies that were made so far, and what is mounted from here on
+		if err := setReadOnly("/", unix.AT_RECURSIVE); err != nil {
+			return err
+		}
+	}
+	for _, one := range own {
+		if err := one.moveTo(unix.AT_FDCWD, one.path); err != nil {
+			return err
+		}
+	}
+	if err := buildDev("/", v.Devices...); err != nil {
 		return err
 	}
 	if err := v.hide(shown); err != nil {
@@ -72,11 +83,11 @@ func (t tree) moveTo(at int, path string) error {
 	return unix.Close(t.descriptor)
 }
 
-// giveTemporary puts a folder of the sandbox in the place of those for what is temporary.
-func (v View) giveTemporary(user User) error {
+// copyTemporary copies a folder of the sandbox for each of those for what is temporary, in whose place it is to be.
+func (v View) copyTemporary(user User) (copies []tree, err error) {
 	own, err := v.openTemporary(user)
 	if err != nil {
-		return fmt.Errorf("%s/.tmp can't be made: %w", v.Temporary, err)
+		return nil, err
 	}
 	defer unix.Close(own)
 	for _, path := range temporaries {
@@ -84,14 +95,12 @@ func (v View) giveTemporary(user User) error {
 			continue // one of them is often a link to the other
 		}
 		one, err := copyTree(own, "")
-		if err == nil {
-			err = tree{one, path}.moveTo(unix.AT_FDCWD, path)
-		}
 		if err != nil {
-			return err
+			return nil, err
 		}
+		copies = append(copies, tree{one, path})
 	}
-	return nil
+	return copies, nil
 }
 
 // openTemporary opens that folder, and makes it. The sandbox is the user's, who may have put anything there.
@@ -143,6 +152,9 @@ func (v View) hide(shown []tree) error {
 	}
 	for _, one := range shown {
 		base := baseOf(one.path, slices.Concat(covers, temporaries, []string{"/dev"}))
+		if base == "" && v.ReadOnly {
+			base = "/"
+		}
 		if base == "" {
 			if err := unix.Close(one.descriptor); err != nil { // it is to be seen where it is
 				return err

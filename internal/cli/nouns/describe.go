@@ -51,7 +51,11 @@ func Describe(ctx context.Context, c *client.Client, w io.Writer, now time.Time,
 }
 
 func (d describer) describeAgent(ctx context.Context, v *apiv1.AgentView) error {
-	err := show.Fields(d.out, [][2]string{
+	tasks, err := listTasks(ctx, d.client, &Query{Agent: v.GetId()})
+	if err != nil {
+		return err
+	}
+	err = show.Fields(d.out, [][2]string{
 		{"Agent", v.GetId()},
 		{"Hostname", v.GetHostname()},
 		{"State", stateWithMarks(v) + d.since(v.GetSince())},
@@ -63,6 +67,7 @@ func (d describer) describeAgent(ctx context.Context, v *apiv1.AgentView) error 
 		{"Really used", usageOf(v.GetUsage())},
 		{"Occupied", show.Resources(v.GetOccupied())},
 		{"Revocable", show.Resources(v.GetRevocable())},
+		{"GPUs", gpusOf(v, tasks)},
 		{"Orphaned", orphans(v.GetOrphaned())},
 		{"Set apart", strings.Join(v.GetApart(), ", ")},
 		{"Attributes", show.Pairs(v.GetAttributes())},
@@ -75,7 +80,7 @@ func (d describer) describeAgent(ctx context.Context, v *apiv1.AgentView) error 
 	if err != nil {
 		return err
 	}
-	return d.tasksBelow(ctx, Query{Agent: v.GetId()})
+	return d.printBelow(tasks)
 }
 
 // orphans are volumes that nobody but the agent knows.
@@ -195,8 +200,16 @@ func localityOf(l *apiv1.LocalityView) string {
 // tasksBelow adds the table of the living tasks that belong to what was described.
 func (d describer) tasksBelow(ctx context.Context, q Query) error {
 	l, err := listTasks(ctx, d.client, &q)
-	if err != nil || len(l.Items) == 0 {
+	if err != nil {
 		return err
+	}
+	return d.printBelow(l)
+}
+
+// printBelow prints a table, if there is anything in it, below what was described.
+func (d describer) printBelow(l *Listing) error {
+	if len(l.Items) == 0 {
+		return nil
 	}
 	if _, err := fmt.Fprintln(d.out); err != nil {
 		return err
@@ -223,6 +236,7 @@ func (d describer) taskFields(v *apiv1.TaskView) [][2]string {
 		{"Agent address", v.GetAgentAddress()},
 		{"Executor", v.GetExecutorId()},
 		{"Resources", show.Resources(v.GetResources())},
+		{"GPUs", gpuList(v.GetGpus())},
 		{"Really used", usageOf(v.GetUsage())},
 		{"Ports", show.Pairs(v.GetPorts())},
 		{"Image", v.GetImage()},

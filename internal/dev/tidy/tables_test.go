@@ -11,7 +11,7 @@ type floor struct{ pkg, may string }
 const values = "api internal/protocol internal/invariant internal/rights internal/value internal/words "
 
 // shell is what each of master, agent and framework stands on. They never import each other.
-const shell = values + "api/v1 internal/wire internal/lookout internal/version internal/pause internal/watchdog internal/allowance internal/trust internal/transport internal/joining "
+const shell = values + "api/v1 internal/wire internal/lookout internal/version internal/pause internal/watchdog internal/allowance internal/loglevel internal/trust internal/transport internal/joining "
 
 // public is what a user of Tender may import.
 const public = "api api/v1 allocator/... framework/... "
@@ -23,6 +23,7 @@ var floors = []floor{
 	{"api/v1", ""},
 	{"internal/allowance", ""},
 	{"internal/calendar", ""},
+	{"internal/loglevel", ""},
 	{"internal/logwriter", ""},
 	{"internal/invariant", ""},
 	{"internal/pause", ""},
