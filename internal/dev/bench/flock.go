@@ -15,6 +15,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/pause"
+	"github.com/tenderhq/tender/internal/trust"
 )
 
 // flock are agents that are nothing but sessions, all in this process: they speak the
@@ -52,11 +53,23 @@ func flockMain(ctx context.Context, o options) error {
 		cancel()
 	}()
 	f := &flock{terms: make(map[api.Term]int)}
+	authority, err := o.authority()
+	if err != nil {
+		return err
+	}
 	var members sync.WaitGroup
+	defer members.Wait()
 	for i := range o.agents {
+		m := newMember(f, i)
+		if authority != nil {
+			if err := m.proven(authority, o.anew); err != nil {
+				cancel()
+				return err
+			}
+		}
 		members.Go(func() {
 			if pause.For(ctx, time.Duration(i)*time.Second/flockBegins) {
-				newMember(f, i).run(ctx, strings.Split(o.masters, ","))
+				m.run(ctx, strings.Split(o.masters, ","))
 			}
 		})
 	}
@@ -70,12 +83,22 @@ func flockMain(ctx context.Context, o options) error {
 		last = now
 		if err := out.Encode(now); err != nil {
 			cancel()
-			members.Wait()
 			return err
 		}
 	}
-	members.Wait()
 	return nil
+}
+
+// authority signs the certificates of a flock; nil: it has none.
+func (o options) authority() (*trust.Authority, error) {
+	if o.key == "" {
+		return nil, nil
+	}
+	key, err := trust.ReadKey(o.key)
+	if err != nil {
+		return nil, err
+	}
+	return key.Authority()
 }
 
 func (f *flock) roll() roll {
@@ -172,12 +195,12 @@ type flockProcess struct {
 	stdin io.Closer
 }
 
-func startFlock(agents int, masters []string) (*flockProcess, error) {
+func startFlock(agents int, masters []string, more ...string) (*flockProcess, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	p := &flockProcess{child: exec.Command(self, "-only", "flock", "-agents", fmt.Sprint(agents), "-masters", strings.Join(masters, ","))}
+	p := &flockProcess{child: exec.Command(self, append([]string{"-only", "flock", "-agents", fmt.Sprint(agents), "-masters", strings.Join(masters, ",")}, more...)...)}
 	p.child.Stderr = os.Stderr
 	p.child.SysProcAttr = ofOurs()
 	if p.stdin, err = p.child.StdinPipe(); err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/framework"
 	"github.com/tenderhq/tender/internal/dev/devcluster"
+	"github.com/tenderhq/tender/internal/trust"
 )
 
 // single is a scheduler that runs one task after the other on an idle cluster and
@@ -34,16 +35,8 @@ func latency(ctx context.Context, cluster *devcluster.Cluster, o options) error 
 		return err
 	}
 	s := &single{dir: dir, total: o.singles}
-	ctx, s.finish = context.WithCancel(ctx)
-	defer s.finish()
-	config := framework.Config{
-		Name: "latency", Masters: strings.Split(cluster.MasterAddresses(), ","), TeardownAtEnd: true, Suppressed: true,
-	}
-	if err := framework.Run(ctx, config, s); err != nil {
+	if err := s.run(ctx, cluster, nil); err != nil {
 		return err
-	}
-	if s.failure != nil {
-		return s.failure
 	}
 	show := func(name string, times []time.Duration) {
 		times = times[len(times)/10:] // the first tenth warms up
@@ -54,6 +47,20 @@ func latency(ctx context.Context, cluster *devcluster.Cluster, o options) error 
 	show("its process reading the clock (sh and date included)", s.process)
 	show("RUNNING seen by the framework", s.running)
 	return nil
+}
+
+// run runs all of them, as a framework that reaches masters by dial; nil: TCP.
+func (s *single) run(ctx context.Context, cluster *devcluster.Cluster, dial trust.Dial) error {
+	ctx, s.finish = context.WithCancel(ctx)
+	defer s.finish()
+	config := framework.Config{
+		Name: "latency", Masters: strings.Split(cluster.MasterAddresses(), ","), TeardownAtEnd: true, Suppressed: true,
+		Token: framework.NoToken, Dialer: dial,
+	}
+	if err := framework.Run(ctx, config, s); err != nil {
+		return err
+	}
+	return s.failure
 }
 
 func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

@@ -9,6 +9,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/framework"
 	"github.com/tenderhq/tender/internal/dev/devcluster"
+	"github.com/tenderhq/tender/internal/trust"
 )
 
 // load is a scheduler that runs so many equal tasks, at most a window of them at once.
@@ -16,6 +17,7 @@ type load struct {
 	task   func(n int) api.Task // without ID and resources
 	total  int
 	window int
+	dial   trust.Dial // nil: TCP
 
 	client  *framework.Client
 	next    int
@@ -38,7 +40,7 @@ func runLoad(ctx context.Context, cluster *devcluster.Cluster, l *load) error {
 	ctx, l.finish = context.WithCancel(ctx)
 	defer l.finish()
 	config := framework.Config{
-		Name: "bench", Masters: strings.Split(cluster.MasterAddresses(), ","), TeardownAtEnd: true,
+		Name: "bench", Masters: strings.Split(cluster.MasterAddresses(), ","), TeardownAtEnd: true, Token: framework.NoToken, Dialer: l.dial,
 	}
 	if err := framework.Run(ctx, config, l); err != nil {
 		return err

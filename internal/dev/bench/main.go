@@ -41,6 +41,8 @@ type options struct {
 	jobs    int
 
 	heartbeat time.Duration
+	key       string // folder
+	anew      bool
 }
 
 func main() {
@@ -69,7 +71,7 @@ func parse() options {
 	flag.IntVar(&o.tasks, "tasks", 20000, "`number` of empty tasks in a run")
 	flag.IntVar(&o.spawns, "spawns", 2000, "`number` of processes in a run")
 	flag.IntVar(&o.singles, "singles", 300, "`number` of single tasks for latencies")
-	flag.StringVar(&o.only, "only", "", "run only what is named so: lives, spawn, latency, return, idle, commit or registry; agent, failover, soak, herd, hostile or jobs, which nothing else runs")
+	flag.StringVar(&o.only, "only", "", "run only what is named so: lives, spawn, latency, return, idle, commit or registry; agent, failover, soak, herd, hostile, jobs or trust, which nothing else runs")
 	flag.StringVar(&o.dir, "dir", "bin", "`folder` for the data of the masters and agents: on a disk like that of a real node")
 	flag.DurationVar(&o.soak, "for", 30*time.Minute, "how `long` a soak lasts")
 	flag.IntVar(&o.kills, "kills", 30, "`number` of leaders to kill")
@@ -80,12 +82,14 @@ func parse() options {
 	flag.DurationVar(&o.storm, "storm", 10*time.Second, "how `long` hostile peers are there in each turn")
 	flag.StringVar(&o.profile, "profile", "", "`folder` for profiles of the leader's processor and memory beside hostile peers")
 	flag.IntVar(&o.jobs, "jobs", 10_000, "`number` of jobs that a manager has")
+	flag.StringVar(&o.key, "key", "", "`folder` with the key of a cluster with certificates, for -only flock")
+	flag.BoolVar(&o.anew, "anew", false, "the agents of -only flock take up no sessions of TLS")
 	flag.Parse()
 	return o
 }
 
 func run(ctx context.Context, o options) error {
-	alone := map[string]func(context.Context, options) error{"soak": soak, "failover": failover, "herd": herd, "flock": flockMain, "hostile": hostilePeers, "jobs": manyJobs, "hostiles": hostilesMain}
+	alone := map[string]func(context.Context, options) error{"soak": soak, "failover": failover, "herd": herd, "flock": flockMain, "hostile": hostilePeers, "jobs": manyJobs, "hostiles": hostilesMain, "trust": trustCost}
 	if part := alone[o.only]; part != nil {
 		return part(ctx, o)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,10 +13,11 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/dev/devcluster"
+	"github.com/tenderhq/tender/internal/transport"
+	"github.com/tenderhq/tender/internal/trust"
 )
 
 // quorum is three `tender master` processes with their folders, and nothing else.
@@ -24,6 +26,35 @@ type quorum struct {
 	dir    string
 	flags  []string // more, for each start
 	nodes  []*node
+	proof  *proof // nil: it has no certificates
+}
+
+// proof is by what the masters of a quorum, and who comes to them, know each other.
+type proof struct {
+	key      trust.Key
+	operator *trust.Holder
+}
+
+func newProof() (*proof, error) {
+	key := trust.NewKey()
+	authority, err := key.Authority()
+	if err != nil {
+		return nil, err
+	}
+	pass, err := authority.Issue(trust.Identity{Kind: trust.Person, Name: "admin"}, time.Now())
+	return &proof{key, trust.NewHolder(pass)}, err
+}
+
+// dialer reaches masters as the operator; without proof nobody is asked.
+func (p *proof) dialer() trust.Dial {
+	if p == nil {
+		return dialTCP
+	}
+	return p.operator.Dialer(dialTCP, trust.Master)
+}
+
+func dialTCP(ctx context.Context, address string) (net.Conn, error) {
+	return new(net.Dialer).DialContext(ctx, "tcp", address)
 }
 
 // node is one master; process is nil while it does not run.
@@ -60,16 +91,28 @@ func (q *quorum) found(ctx context.Context, binary, parent string) (err error) {
 	for i := range 3 {
 		n := &node{id: fmt.Sprint("m", i+1), grpc: fmt.Sprint("127.0.0.1:", ports[2*i]), dir: filepath.Join(q.dir, fmt.Sprint("m", i+1))}
 		q.nodes = append(q.nodes, n)
-		if n.client, err = grpc.NewClient("passthrough:///"+n.grpc, grpc.WithTransportCredentials(insecure.NewCredentials())); err != nil {
+		if n.client, err = transport.Connect(n.grpc, q.proof.dialer()); err != nil {
 			return err
 		}
-		if err := q.start(n, "--insecure", "--id", n.id, "--peers", strings.Join(peers, ","), "--http-port", "0",
+		how, err := q.prove(n)
+		if err != nil {
+			return err
+		}
+		if err := q.start(n, how, "--id", n.id, "--peers", strings.Join(peers, ","), "--http-port", "0",
 			"--grpc-port", fmt.Sprint(ports[2*i]), "--raft-port", fmt.Sprint(ports[2*i+1])); err != nil {
 			return err
 		}
 	}
 	_, err = q.leader(ctx)
 	return err
+}
+
+// prove gives a master's folder the key, if there is one.
+func (q *quorum) prove(n *node) (flag string, err error) {
+	if q.proof == nil {
+		return "--insecure", nil
+	}
+	return "--insecure=false", errors.Join(os.MkdirAll(n.dir, 0o700), trust.WriteKey(n.dir, q.proof.key))
 }
 
 // start runs a master; the folder knows all but what a first start says.

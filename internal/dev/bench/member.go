@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
@@ -18,17 +17,20 @@ import (
 	"github.com/tenderhq/tender/internal/lookout"
 	"github.com/tenderhq/tender/internal/pause"
 	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/internal/transport"
+	"github.com/tenderhq/tender/internal/trust"
 	"github.com/tenderhq/tender/internal/wire"
 )
 
 // member is one agent of a flock. Its fields below mu change with the session.
 type member struct {
-	flock *flock
-	dial  func(address string) (*grpc.ClientConn, error) // from an address of its own
-	info  api.Agent
-	nonce api.Nonce
-	boot  string
-	seek  *lookout.Seeker
+	flock  *flock
+	from   int                         // its address has this number
+	secure func(trust.Dial) trust.Dial // nil: it has no certificate
+	info   api.Agent
+	nonce  api.Nonce
+	boot   string
+	seek   *lookout.Seeker
 
 	mu      sync.Mutex
 	cluster api.ClusterID
@@ -44,10 +46,26 @@ type herdTask struct {
 	acked    uint64
 }
 
+// proven has a member show a certificate, and take up sessions of TLS unless each connection is to begin anew.
+func (m *member) proven(authority *trust.Authority, anew bool) error {
+	pass, err := authority.Issue(trust.Identity{Kind: trust.Agent, Name: string(m.nonce)}, time.Now())
+	if err != nil {
+		return err
+	}
+	holder := trust.NewHolder(pass)
+	m.secure = func(dial trust.Dial) trust.Dial {
+		if anew {
+			holder = trust.NewHolder(pass)
+		}
+		return holder.Dialer(dial, trust.Master)
+	}
+	return nil
+}
+
 func newMember(f *flock, i int) *member {
 	host := fmt.Sprintf("node-%05d.rack-%03d.example.com", i, i/40)
 	return &member{
-		flock: f, dial: memberDial(1 + i), nonce: api.Nonce(fmt.Sprintf("nonce-%026d", i)), boot: fmt.Sprintf("00000000-0000-4000-8000-%012d", i),
+		flock: f, from: 1 + i, nonce: api.Nonce(fmt.Sprintf("nonce-%026d", i)), boot: fmt.Sprintf("00000000-0000-4000-8000-%012d", i),
 		info: api.Agent{
 			Hostname: host, Resources: api.Scalars(4, 16384), Region: "eu", Zone: fmt.Sprint("zone-", i%3),
 			Attributes: map[string]string{"rack": fmt.Sprint("rack-", i/40), "os": "linux"}, Address: host + ":5051", Version: "bench",
@@ -68,16 +86,16 @@ func (m *member) run(ctx context.Context, masters []string) {
 	}
 }
 
-// memberDial dials from the address of that number.
-func memberDial(number int) func(address string) (*grpc.ClientConn, error) {
-	dialer := loopback.Dialer(number)
-	return func(address string) (*grpc.ClientConn, error) {
-		return grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(insecure.NewCredentials()),
-			grpc.WithContextDialer(func(ctx context.Context, to string) (net.Conn, error) { return dialer.DialContext(ctx, "tcp", to) }),
-			grpc.WithInitialWindowSize(wire.StreamWindowBytes), grpc.WithInitialConnWindowSize(wire.ConnWindowBytes),
-			grpc.WithReadBufferSize(4<<10), // ten thousand share this process
-			grpc.WithDisableServiceConfig())
+// dial reaches a master from the member's address.
+func (m *member) dial(address string) (*grpc.ClientConn, error) {
+	dialer := loopback.Dialer(m.from)
+	var dial trust.Dial = func(ctx context.Context, to string) (net.Conn, error) { return dialer.DialContext(ctx, "tcp", to) }
+	if m.secure != nil {
+		dial = m.secure(dial)
 	}
+	return transport.Connect(address, dial,
+		grpc.WithInitialWindowSize(wire.StreamWindowBytes), grpc.WithInitialConnWindowSize(wire.ConnWindowBytes),
+		grpc.WithReadBufferSize(4<<10)) // ten thousand share this process
 }
 
 // memberTimeout is how long a stream may take to open, and a session may be silent until
