@@ -18,7 +18,7 @@ SHELL       := bash
 
 .DEFAULT_GOAL := quick
 .PHONY: quick help build demo demo-jobs demo-rdd demo-share locality test test-long stress check format vet lint proto tidy-modules darwin exported api \
-        generate rewrite bench bench-agent bench-allocator bench-micro sim chaos chaos-agent clean
+        vulnerabilities generate rewrite bench bench-agent bench-allocator bench-micro sim chaos chaos-agent clean
 
 quick: build format vet ## Build, the quick checks, the unit tests: a minute, before every push
 	go test -short -timeout 5m ./...
@@ -52,7 +52,7 @@ test-long: ## Every test in its long form, never from the cache
 stress: ## Every package's tests again and again, on few and many processors and on a busy machine: ARGS='-for 20m ./agent/...'
 	go run ./internal/dev/stress $(ARGS)
 
-check: format vet lint proto exported tidy-modules darwin ## Everything that is checked without running the code
+check: format vet lint proto exported tidy-modules darwin vulnerabilities ## Everything that is checked without running the code
 	@echo 'check: all good'
 
 format:
@@ -84,6 +84,14 @@ tidy-modules:
 # Tender runs on Linux; its CLI and SDK are developed on other machines too. Vet compiles the tests as well.
 darwin:
 	GOOS=darwin GOARCH=arm64 CGO_ENABLED=0 go vet ./...
+
+# What is known of vulnerabilities stands in a database on the network (vuln.go.dev). Without it, or without the program
+# that asks it, nothing is known: that is said, and fails nothing.
+vulnerabilities: ## Known vulnerabilities of what our code calls; skipped where their database can't be reached
+	@go build -C tools/vulnerabilities -o ../../.tools/ tool || { echo 'vulnerabilities: skipped, as govulncheck could not be built'; exit 0; }; \
+	said=$$(.tools/govulncheck ./internal/value 2>&1) || case "$$said" in *'fetching vulnerabilities'*) \
+		echo 'vulnerabilities: skipped, as their database (vuln.go.dev) can not be reached'; exit 0;; esac; \
+	.tools/govulncheck ./...
 
 generate: .tools/buf ## The Go beside the .proto files
 	.tools/buf generate
