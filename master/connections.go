@@ -30,6 +30,10 @@ const (
 	// this master; one more is refused (Limit).
 	streamsMax = 131_072
 	callsMax   = 16_384
+	// streamsPerPrincipalMax and callsPerPrincipalMax are half of that: whatever the frameworks and
+	// people of one principal do, others get in. It may have 50,000 frameworks, each with a session.
+	streamsPerPrincipalMax = 65_536
+	callsPerPrincipalMax   = 8_192
 	// snapshotsMax bounds the snapshots that are being saved; one more is refused (Limit).
 	snapshotsMax = 2
 )

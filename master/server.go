@@ -87,6 +87,11 @@ func (m *Master) unary(ctx context.Context, request any, info *grpc.UnaryServerI
 	if ctx, err = m.guard.Admit(ctx, info.FullMethod); err != nil {
 		return nil, m.denied(ctx, info.FullMethod, err)
 	}
+	end, err := m.guard.Share(ctx, "calls", callsPerPrincipalMax)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
 	leave, err := admit(&m.under.calls, callsMax, "calls", info.FullMethod)
 	if err != nil {
 		return nil, err
@@ -118,6 +123,11 @@ func (m *Master) streaming(server any, stream grpc.ServerStream, info *grpc.Stre
 		m.guard.Done(ctx, nil, err)
 		err = wire.Status(err)
 	}()
+	end, err := m.guard.Share(ctx, "streams", streamsPerPrincipalMax)
+	if err != nil {
+		return err
+	}
+	defer end()
 	leave, err := admit(&m.under.streams, streamsMax, "streams", info.FullMethod)
 	if err != nil {
 		return err

@@ -38,6 +38,7 @@ type Guard struct {
 	index      func() uint64 // of the registry
 	denied     *prometheus.CounterVec
 	audit      *audit.Log
+	shares     *shares
 
 	mu   sync.Mutex
 	live map[*stream]struct{} // guarded by mu
@@ -53,7 +54,7 @@ func New(
 	}
 	g := &Guard{
 		access: access, log: log.Sample(&zerolog.BurstSampler{Burst: linesPerSecond, Period: time.Second}), principals: principals, index: index, audit: file,
-		live: make(map[*stream]struct{}),
+		live: make(map[*stream]struct{}), shares: newShares(metrics),
 		denied: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "tender_calls_denied_total", Help: "Calls that were denied, by what was called and what kind of caller it was; the log says who.",
 		}, []string{"call", "by"}),

@@ -1,0 +1,68 @@
+package guard
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tenderhq/tender/api"
+)
+
+// shares counts what each principal has under way of what all callers have together.
+type shares struct {
+	refused *prometheus.CounterVec
+
+	mu   sync.Mutex
+	held map[share]int // guarded by mu; none is zero
+}
+
+type share struct{ principal, of string }
+
+func newShares(metrics prometheus.Registerer) *shares {
+	s := &shares{
+		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "tender_principal_limited_total", Help: "Calls that were refused because their principal had too many under way, by what of; the log says whose.",
+		}, []string{"of"}),
+		held: make(map[share]int),
+	}
+	metrics.MustRegister(s.refused)
+	return s
+}
+
+// Share takes one of what a principal may have under way at this master: it leaves the others to other principals. Call leave
+// when the call has ended. Masters and agents are no principals, and nothing is theirs alone where nobody is asked who they are.
+func (g *Guard) Share(ctx context.Context, of string, most int) (leave func(), err error) {
+	caller := CallerOf(ctx)
+	which := share{caller.Principal(), of}
+	if which.principal == "" {
+		return func() {}, nil
+	}
+	if !g.shares.take(which, most) {
+		g.shares.refused.WithLabelValues(of).Inc()
+		err := api.E("master.call", api.Limit, which.principal,
+			fmt.Errorf("%d %s of this principal are under way at this master, which is the most that one may have; end some, then come back", most, of))
+		g.log.Warn().Stringer("who", caller).Str("from", From(ctx)).Err(err).Msg("a principal has too much under way")
+		return nil, err
+	}
+	return func() { g.shares.give(which) }, nil
+}
+
+func (s *shares) take(which share, most int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.held[which] >= most {
+		return false
+	}
+	s.held[which]++
+	return true
+}
+
+func (s *shares) give(which share) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.held[which]--; s.held[which] == 0 {
+		delete(s.held, which)
+	}
+}
