@@ -103,6 +103,15 @@ type Log struct {
 	Level *loglevel.Level
 }
 
+// shows tells whether the logger writes lines of a level: by Level where it is known, as that may change; else by the
+// logger itself.
+func (l Log) shows(level zerolog.Level, logger zerolog.Logger) bool {
+	if l.Level != nil {
+		return l.Level.Shows(level)
+	}
+	return logger.GetLevel() <= level
+}
+
 // The defaults.
 const (
 	defaultGRPC      = "127.0.0.1:5060"

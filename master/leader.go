@@ -83,7 +83,7 @@ func newLeader(m *Master, lead *raftlog.Leadership, policy allocator.Allocator) 
 		config.ReceiptKey = key.Derive("receipts of launches")
 	}
 	config.Client = string(m.config.ID) + "/" + lead.Term.String()
-	config.Debug = config.Debug || m.log.GetLevel() <= zerolog.DebugLevel
+	config.Debug = config.Debug || m.config.Log.shows(zerolog.DebugLevel, m.log)
 	now := time.Now()
 	alive, _ := policy.(living)
 	config.Version = m.config.Version

@@ -138,7 +138,7 @@ func (f *masterFlags) config(d *daemon) (master.Config, error) {
 	log := d.logger()
 	times := f.times
 	times.GoneAfterOf = classes
-	times.GoneAfter, times.Debug = atOnce(times.GoneAfter), log.GetLevel() <= zerolog.DebugLevel
+	times.GoneAfter, times.Debug = atOnce(times.GoneAfter), log.level.Shows(zerolog.DebugLevel)
 	config := master.Config{
 		ID: f.idOr(d.dataDir), DataDir: d.dataDir, Peers: peers, Advertise: d.advertise, Trust: master.Trust{Insecure: d.insecure, Lives: f.lives},
 		Profile: f.profile, Allocator: f.allocator, AllocatorJournal: f.journal, Core: times, Logger: &log.Logger, Log: master.Log{Dropped: log.written.Dropped, Level: log.level},

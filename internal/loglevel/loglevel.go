@@ -38,9 +38,12 @@ func (l *Level) Set(name string) error {
 // String is its name.
 func (l *Level) String() string { return zerolog.Level(l.least.Load()).String() }
 
+// Shows tells whether lines of a level are written.
+func (l *Level) Shows(level zerolog.Level) bool { return level >= zerolog.Level(l.least.Load()) }
+
 // Run drops a line that is below the level.
 func (l *Level) Run(line *zerolog.Event, level zerolog.Level, _ string) {
-	if level < zerolog.Level(l.least.Load()) {
+	if !l.Shows(level) {
 		line.Discard()
 	}
 }

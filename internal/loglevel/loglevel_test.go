@@ -21,6 +21,9 @@ func TestLevel(t *testing.T) {
 		if err := level.Set(name); err != nil || level.String() != name {
 			t.Errorf("%s: %v, %v", name, level, err)
 		}
+		if level.Shows(zerolog.DebugLevel) != (name == "debug") || !level.Shows(zerolog.ErrorLevel) {
+			t.Errorf("%s shows other lines", name)
+		}
 		log.Debug().Msg("debug at " + name)
 		log.Info().Msg("info at " + name)
 		log.Error().Msg("error at " + name)

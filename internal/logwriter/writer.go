@@ -173,5 +173,7 @@ const TimeFormat = "2006-01-02T15:04:05.000000Z07:00"
 
 // Stamp writes the time of each line.
 var Stamp = zerolog.HookFunc(func(line *zerolog.Event, _ zerolog.Level, _ string) {
-	line.Str(zerolog.TimestampFieldName, time.Now().Format(TimeFormat))
+	if line.Enabled() { // else another hook has dropped it
+		line.Str(zerolog.TimestampFieldName, time.Now().Format(TimeFormat))
+	}
 })
