@@ -204,6 +204,9 @@ func (a *Agent) openCells() (err error) {
 	for _, why := range found.Lacks {
 		a.log.Warn().Str("why", why).Msg("tasks have fewer walls than they could have")
 	}
+	if why := a.cells.NoImages(); a.cells != nil && why != "" {
+		a.log.Info().Str("why", why).Msg("tasks can't run in images here")
+	}
 	return nil
 }
 

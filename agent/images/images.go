@@ -69,8 +69,8 @@ type Store struct {
 	users  map[api.TaskRef][]*layer  // the layers that tasks use
 	bytes  int64                     // of all layers
 	work   map[string]chan struct{}  // layers that are being unpacked; closed when that has ended
-	now    func() time.Time          //
-	remove func(folder string) error //
+	now    func() time.Time          // time.Now, but in tests
+	remove func(folder string) error // os.RemoveAll, but in tests
 }
 
 // Open opens the store and finds what is there. What was left half done goes. Nothing is asked of anybody.
@@ -147,8 +147,8 @@ type manifest struct {
 	Config v1.Config `json:"config"`
 }
 
-// manifestsMax bounds the images that are known by their digests; beyond it those are forgotten whose layers have gone,
-// and then all: their registries tell them again.
+// manifestsMax bounds the images that are known by their digests. Beyond it all are forgotten: their registries tell them
+// again.
 const manifestsMax = 1000
 
 func (s *Store) manifestPath(digest string) (string, error) {
