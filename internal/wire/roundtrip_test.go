@@ -233,3 +233,11 @@ func TestEnumsHaveTheNumbersOfTheProtos(t *testing.T) {
 		equal("kind of error", int(number), want, name)
 	}
 }
+
+// A status names no more GPUs than any agent has, whatever a peer says.
+func TestStatusOfManyGPUs(t *testing.T) {
+	m := wire.StatusToProto(api.Status{Framework: "f1", Task: "t1", Number: 1, State: api.TaskRunning, Source: api.MoverAgent, Given: api.Given{GPUs: make([]uint32, 5000)}})
+	if status, err := wire.StatusFromProto(m); err != nil || len(status.GPUs) != 1024 {
+		t.Errorf("%d, %v", len(status.GPUs), err)
+	}
+}

@@ -10,6 +10,9 @@ import (
 // statusImageBytesMax bounds the name and digest of an image in a status.
 const statusImageBytesMax = 1 << 10
 
+// statusGPUsMax bounds the GPUs of a task in a status: no agent has as many.
+const statusGPUsMax = 1024
+
 // StatusToProto makes the message of a status. A long message is cut off.
 func StatusToProto(status api.Status) *apiv1.Status {
 	return &apiv1.Status{
@@ -72,7 +75,7 @@ func (c *checker) status(m *apiv1.Status) api.Status {
 		Labels:    m.Labels,
 		Ports:     portsFromProto(m.Ports),
 		Output:    c.output(m.Output),
-		Given:     api.Given{Image: cut(m.Image, statusImageBytesMax), GPUs: m.Gpus},
+		Given:     api.Given{Image: cut(m.Image, statusImageBytesMax), GPUs: m.Gpus[:min(len(m.Gpus), statusGPUsMax)]},
 	}
 }
 
