@@ -58,9 +58,12 @@ func newWorker(ctx context.Context, network Network, s setup, dir string) (*work
 	return w, serve(ctx, listener, guarded(s.Token, w.routes())), nil
 }
 
+// headersMax is how long a connection may take to say what it asks for.
+const headersMax = 10 * time.Second
+
 // serve answers requests until the returned function is called.
 func serve(ctx context.Context, listener net.Listener, handler http.Handler) (stop func()) {
-	server := &http.Server{Handler: handler, BaseContext: func(net.Listener) context.Context { return ctx }}
+	server := &http.Server{Handler: handler, BaseContext: func(net.Listener) context.Context { return ctx }, ReadHeaderTimeout: headersMax}
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
