@@ -94,17 +94,15 @@ var errJobsAway = errors.New("the job manager is away; its jobs go on when one t
 // findJobs is where the active job manager serves: the endpoint of the framework of that name. "": there is none.
 func (m *Master) findJobs(ctx context.Context) (address string, err error) {
 	const op = "jobs.forward"
-	page, err := readPage(ctx, m, op, view.Query{Prefix: forward.JobsEndpoint}, view.Cluster.Frameworks)
-	for _, one := range page.Items {
-		switch f := one.Framework; {
-		case f.Name != forward.JobsEndpoint || f.Endpoints[forward.JobsEndpoint] == "":
-		case one.State == view.Active:
-			return f.Endpoints[forward.JobsEndpoint], nil
-		default:
-			err = api.E(op, api.Unavailable, f.ID, errJobsAway)
-		}
+	var of api.FrameworkID
+	var active bool
+	err = m.ask(ctx, op, func(c view.Cluster, _ time.Time) {
+		address, of, active = c.Endpoint(forward.JobsEndpoint, forward.JobsEndpoint)
+	})
+	if err == nil && of != "" && !active {
+		return "", api.E(op, api.Unavailable, of, errJobsAway)
 	}
-	return "", err
+	return address, err
 }
 
 // shown turns a page's values into messages, outside the loop.

@@ -111,6 +111,22 @@ func briefOf(known registry.Framework, state string) FrameworkBrief {
 	return FrameworkBrief{ID: known.Framework.ID, Name: known.Framework.Name, Roles: known.Framework.Roles, State: state}
 }
 
+// Endpoint is where frameworks of a name serve something, by the endpoint that they name: an active one, else one that is
+// not; of several the first by its ID. "": none does. It looks at no tasks, so it may be asked for each call.
+func (c Cluster) Endpoint(name, endpoint string) (address string, of api.FrameworkID, active bool) {
+	for f := range c.frameworks() {
+		at := c.Registry.Frameworks[f.ID].Framework.Endpoints[endpoint]
+		if f.Name != name || at == "" || f.State == Removed || !c.seesFramework(f.ID) {
+			continue
+		}
+		is := f.State == Active
+		if of == "" || is && !active || is == active && f.ID < of {
+			address, of, active = at, f.ID, is
+		}
+	}
+	return address, of, active
+}
+
 // framework is all that is known of one.
 func (c Cluster) framework(id api.FrameworkID) Framework {
 	known := c.Registry.Frameworks[id]
