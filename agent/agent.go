@@ -87,7 +87,7 @@ func New(config Config) (*Agent, error) {
 	a.executors = newExecutorStreams()
 	a.exec.Most, a.exec.Enter = config.ExecMax, config.Enter
 	a.readers.byTask = map[api.TaskRef][]*reader{}
-	a.preparing = newPreparations()
+	a.preparing = newPreparations(a.config.Launcher, a.log)
 	a.samples = newSampling(config.Sampler)
 	a.runs.processes = map[core.Run]*runState{}
 	return a, nil
@@ -237,6 +237,7 @@ func (a *Agent) liveOnce(ctx context.Context) (again bool, err error) {
 	}}))
 	a.rememberHeld()
 	a.preparing.rememberImages(a.core)
+	a.preparing.sweepSecrets(a.folder.path, a.core.SecretFolders())
 	a.folder.sweep(a.core.Folders())
 	a.startServing(ctx)
 	again, err = a.runLoop(ctx)

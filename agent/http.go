@@ -19,6 +19,7 @@ import (
 	"github.com/tenderhq/tender/agent/core"
 	"github.com/tenderhq/tender/agent/files"
 	"github.com/tenderhq/tender/agent/inside"
+	"github.com/tenderhq/tender/agent/secrets"
 	"github.com/tenderhq/tender/agent/tail"
 	"github.com/tenderhq/tender/agent/visitors"
 	"github.com/tenderhq/tender/api"
@@ -398,6 +399,8 @@ func (a *Agent) serveFiles(w http.ResponseWriter, r *http.Request) {
 		defer file.Close()
 	}
 	switch info, err := statOf(file, err); {
+	case err == nil && secrets.Holds(file):
+		answer(w, api.E("agent.files", api.Denied, name, errors.New("it is a secret, which only its task is shown")))
 	case errors.Is(err, fs.ErrNotExist):
 		answer(w, api.E("agent.files", api.NotFound, name, fmt.Errorf("%s has no such file in its folder; it has not written it, or has removed it", reader.task)))
 	case err != nil:

@@ -89,6 +89,8 @@ func (a *Agent) stepItem(now time.Time, it item) (again bool) {
 	switch what := it.what.(type) {
 	case core.LeaderOpened:
 		a.leader.stream = it.leader
+	case core.LeaderSaid:
+		it.what = a.preparing.keepSecrets(what)
 	case core.ExecutorOpened:
 		a.executors.links[what.Conn] = it.executor
 	case core.ExecutorClosed:
@@ -134,12 +136,7 @@ func (a *Agent) performEffects(effects []core.Effect) (again bool) {
 		case core.ToExecutor:
 			a.toExecutor(e.Conn, outgoing{event: e.Event})
 		case core.HandOver:
-			out := outgoing{event: e.Launch, task: e.Task}
-			out.shared, out.user, out.builtin = e.Launch.Shared, e.Launch.Task.RunsAs(), e.Launch.Task.Executor == nil
-			if out.builtin && e.Launch.Task.Image == "" { // commands need a folder; others make theirs, and images have it already
-				out.folder = e.Launch.Sandbox
-			}
-			a.toExecutor(e.Conn, out)
+			a.handOver(e)
 		case core.CloseExecutor:
 			if link := a.executors.links[e.Conn]; link != nil {
 				link.out.close(e.Err)
@@ -176,11 +173,14 @@ func (a *Agent) performWork(work core.Work) {
 	case core.TaskEnded:
 		a.readers.endTask(e.Task)
 		a.preparing.stop(e.Task)
+		a.preparing.dropSecrets(e.Task, e.Sandbox)
 		if err := a.cells.Release(e.Task); err != nil {
 			a.log.Error().Err(err).Stringer("task", e.Task).Msg("its GPUs can't be taken from its executor")
 		}
 		a.preparing.images.Release(e.Task)
 		a.metrics.ended.Add(1)
+	case core.DropSecrets:
+		a.preparing.dropSecrets(e.Task, "")
 	case core.RemoveFolder:
 		a.folder.remove(e.Path)
 	case core.CreateVolume:
@@ -247,6 +247,7 @@ func (a *Agent) closeLinks() {
 	clear(a.executors.links)
 	a.readers.endLife()
 	clear(a.preparing.tasks) // the life that is over has ended them
+	a.preparing.secrets.Clear()
 	a.inbox.empty()
 }
 

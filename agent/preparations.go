@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"path/filepath"
 
 	"github.com/rs/zerolog"
@@ -10,7 +11,9 @@ import (
 	"github.com/tenderhq/tender/agent/executor"
 	"github.com/tenderhq/tender/agent/images"
 	"github.com/tenderhq/tender/agent/images/setup"
+	"github.com/tenderhq/tender/agent/secrets"
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/protocol"
 )
 
 // fetchesMax is how many tasks and executors get their files at the same time. More wait, so that
@@ -22,10 +25,16 @@ type preparations struct {
 	images *images.Store                      // nil: no task runs in an image
 	places chan struct{}                      // holds one for each fetch that is under way
 	tasks  map[api.TaskRef]context.CancelFunc // the loop's only
+	// secrets are those of tasks that are about to start; the loop's only.
+	secrets  secrets.Box
+	launcher executor.Launcher
+	log      zerolog.Logger
 }
 
-func newPreparations() preparations {
-	return preparations{places: make(chan struct{}, fetchesMax), tasks: map[api.TaskRef]context.CancelFunc{}}
+func newPreparations(launcher executor.Launcher, log zerolog.Logger) preparations {
+	return preparations{
+		places: make(chan struct{}, fetchesMax), tasks: map[api.TaskRef]context.CancelFunc{}, launcher: launcher, log: log,
+	}
 }
 
 // enter waits until the files may be fetched, at once when there are none, and returns what is to
@@ -58,6 +67,7 @@ func (p *preparations) stop(task api.TaskRef) {
 // prepareTask brings a task its volumes, files and image. Nobody waits for them any more when the task has ended
 // first, by a kill or with its executor: then preparations.stop ends the fetch.
 func (a *Agent) prepareTask(e core.PrepareTask) {
+	files, missing := a.preparing.secrets.Files(e.Task, e.Secrets)
 	ctx, cancel := context.WithCancel(a.context)
 	a.preparing.tasks[e.Task] = cancel
 	a.startWork(func() {
@@ -71,12 +81,19 @@ func (a *Agent) prepareTask(e core.PrepareTask) {
 		if err == nil && e.Image != "" {
 			done.Image, err = a.pullImage(ctx, e)
 		}
+		if err == nil && len(e.Secrets) > 0 {
+			err = a.preparing.showSecrets(e.Sandbox, files, missing)
+		}
 		if ctx.Err() != nil {
 			a.preparing.images.Release(e.Task)
+			a.preparing.hideSecrets(e.Task, e.Sandbox, len(files) > 0)
 			return
 		}
 		if err != nil {
 			done.Reason, done.Message = executor.Reason(err), err.Error()
+		}
+		if hidden := (noSecrets{}); errors.As(err, &hidden) {
+			done.Reason = api.ReasonSecretUnavailable
 		}
 		a.inbox.postEvent(a.context, done)
 	})
@@ -152,4 +169,71 @@ func (a *Agent) makeShared(ctx context.Context, out outgoing) error {
 		return err
 	}
 	return root.Close()
+}
+
+// noSecrets is why a task can't be given its secrets.
+type noSecrets struct{ error }
+
+// showSecrets puts the files of a task's secrets into its folder, unless some are missing.
+func (p *preparations) showSecrets(folder string, files map[string]protocol.Hidden, missing error) error {
+	if missing == nil {
+		missing = p.launcher.ShowSecrets(folder, files)
+	}
+	if missing != nil {
+		return noSecrets{missing}
+	}
+	return nil
+}
+
+// dropSecrets forgets the values for a task, and takes the files of them from its folder if it names one.
+func (p *preparations) dropSecrets(task api.TaskRef, folder string) {
+	p.secrets.Drop(task)
+	p.hideSecrets(task, folder, folder != "")
+}
+
+// hideSecrets takes the files of a task's secrets away, if there are any.
+func (p *preparations) hideSecrets(task api.TaskRef, folder string, shown bool) {
+	if !shown {
+		return
+	}
+	if err := p.launcher.HideSecrets(folder); err != nil {
+		p.log.Error().Err(err).Stringer("task", task).Msg("the files of a task's secrets stay until the agent's next start")
+	}
+}
+
+// sweepSecrets takes away those of tasks that have ended while there was no agent.
+func (p *preparations) sweepSecrets(folder string, known map[string]bool) {
+	if folder == "" {
+		return
+	}
+	if err := secrets.Sweep(folder, func(sandbox string) bool { return known[sandbox] }); err != nil {
+		p.log.Error().Err(err).Msg("files of secrets of tasks that have ended stay in memory")
+	}
+}
+
+// keepSecrets takes the values out of what the leader says, before anybody else sees it.
+func (p *preparations) keepSecrets(said core.LeaderSaid) core.LeaderSaid {
+	for i, event := range said.Batch.Events {
+		if sent, is := event.(protocol.TaskSecrets); is {
+			said.Batch.Events[i] = p.secrets.Take(sent)
+		}
+	}
+	return said
+}
+
+// handOver queues a launch to an executor, with the values of those secrets that are variables.
+func (a *Agent) handOver(e core.HandOver) {
+	out := outgoing{task: e.Task, shared: e.Launch.Shared, user: e.Launch.Task.RunsAs(), builtin: e.Launch.Task.Executor == nil}
+	if out.builtin && e.Launch.Task.Image == "" { // commands need a folder; others make theirs, and images have it already
+		out.folder = e.Launch.Sandbox
+	}
+	var missing error
+	if e.Launch.Secrets, missing = a.preparing.secrets.Variables(e.Task, e.Launch.Task.Secrets); missing != nil {
+		a.startWork(func() {
+			a.inbox.postEvent(a.context, core.TaskPrepared{Task: e.Task, Reason: api.ReasonSecretUnavailable, Message: missing.Error()})
+		})
+		return
+	}
+	out.event = e.Launch
+	a.toExecutor(e.Conn, out)
 }

@@ -51,6 +51,9 @@ func (t *Task) Check() error {
 	if err := checkGroup(t.Group); err != nil {
 		return err
 	}
+	if err := t.checkSecrets(); err != nil {
+		return err
+	}
 	if !utf8.ValidString(t.Name) {
 		return fmt.Errorf("name %q is not UTF-8", t.Name)
 	}
@@ -169,6 +172,9 @@ func (t *Task) Bytes() int {
 	}
 	for i := range t.Checks {
 		size += t.Checks[i].bytes()
+	}
+	for _, secret := range t.Secrets {
+		size += secret.bytes()
 	}
 	if t.Executor != nil {
 		size += t.Executor.Bytes()

@@ -27,6 +27,13 @@ const (
 	// GroupBytesMax bounds the tasks of one group together, so that every group fits a
 	// message. A larger group ends ERROR (TASK_INVALID).
 	GroupBytesMax = 512 << 10
+	// SecretsPerTaskMax bounds the secrets that a task names. One that names more ends ERROR (TASK_INVALID).
+	SecretsPerTaskMax = 32
+	// SecretBytesMax bounds the value of one secret; a larger one is refused (Limit).
+	SecretBytesMax = 64 << 10
+	// TaskSecretsBytesMax bounds the values of a task's secrets together. One that names more ends
+	// ERROR or FAILED (SECRET_UNAVAILABLE).
+	TaskSecretsBytesMax = 256 << 10
 	// StatusDataBytesMax bounds what an executor may attach to a status. More is
 	// refused at the executor.
 	StatusDataBytesMax = 64 << 10

@@ -163,6 +163,7 @@ const (
 	ReasonReconciliation
 	ReasonAgentReregistered
 	ReasonTaskGroupFailed
+	ReasonSecretUnavailable
 )
 
 // reasons are the words of the protocol, and whether what ended for it is not at fault itself.
@@ -198,6 +199,7 @@ var reasons = [...]struct {
 	ReasonReconciliation:              {name: "RECONCILIATION"},
 	ReasonAgentReregistered:           {name: "AGENT_REREGISTERED", blameless: true},
 	ReasonTaskGroupFailed:             {name: "TASK_GROUP_FAILED", blameless: true},
+	ReasonSecretUnavailable:           {name: "SECRET_UNAVAILABLE"},
 }
 
 func (r Reason) String() string {

@@ -36,6 +36,8 @@ type Task struct {
 	Group string
 	// Limits are what it may use at most, where that does not follow from Resources.
 	Limits Limits
+	// Secrets are what it is given of those that masters keep. At most [SecretsPerTaskMax].
+	Secrets []Secret
 	// Placement tells the masters how the task came to its agent, so that they can
 	// count it; package locality fills it in. It goes no further.
 	Placement Placement

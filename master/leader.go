@@ -22,6 +22,7 @@ import (
 	"github.com/tenderhq/tender/master/internal/guard"
 	"github.com/tenderhq/tender/master/internal/intake"
 	"github.com/tenderhq/tender/master/internal/raftlog"
+	"github.com/tenderhq/tender/master/internal/vault"
 	"github.com/tenderhq/tender/master/registry"
 	"github.com/tenderhq/tender/master/view"
 )
@@ -297,6 +298,11 @@ func (l *leader) perform(effects []core.Effect) {
 		case core.ToAgent:
 			if stream := l.peers.agents[effect.Conn]; stream != nil {
 				l.peers.queued(stream, stream.Put(agentEvent{effect.Session, effect.Event}), core.AgentClosed{Conn: effect.Conn, Why: tookTooLittle})
+			}
+		case core.SendSecrets:
+			if stream := l.peers.agents[effect.Conn]; stream != nil {
+				event := agentEvent{effect.Session, vault.Open(l.master.config.Trust.Key, effect)}
+				l.peers.queued(stream, stream.Put(event), core.AgentClosed{Conn: effect.Conn, Why: tookTooLittle})
 			}
 		case core.CloseAgent:
 			if stream := l.peers.agents[effect.Conn]; stream != nil {

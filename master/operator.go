@@ -16,6 +16,7 @@ import (
 	"github.com/tenderhq/tender/master/internal/forward"
 	"github.com/tenderhq/tender/master/internal/guard"
 	"github.com/tenderhq/tender/master/internal/intake"
+	"github.com/tenderhq/tender/master/internal/vault"
 	"github.com/tenderhq/tender/master/registry"
 	"github.com/tenderhq/tender/master/view"
 )
@@ -351,4 +352,24 @@ func durationOf(op, what string, d *durationpb.Duration) (time.Duration, error) 
 		return 0, api.E(op, api.Invalid, what, fmt.Errorf("%v is no time between 0 and a year", value))
 	}
 	return value, nil
+}
+
+func (s operatorService) SetSecret(ctx context.Context, r *apiv1.SetSecretRequest) (*apiv1.ActionResponse, error) {
+	id := api.SecretID(r.GetName())
+	sealed, err := vault.Seal(s.master.config.Trust.Key, id, r.GetValue())
+	if err != nil {
+		return nil, err
+	}
+	answer, err := s.master.act(ctx, "secret.set", core.SetSecret{ID: id, Sealed: sealed})
+	return actionResponse(r.GetName(), answer, err)
+}
+
+func (s operatorService) RemoveSecret(ctx context.Context, r *apiv1.RemoveSecretRequest) (*apiv1.ActionResponse, error) {
+	answer, err := s.master.act(ctx, "secret.rm", core.RemoveSecret{ID: api.SecretID(r.GetName())})
+	return actionResponse(r.GetName(), answer, err)
+}
+
+func (s operatorService) ListSecrets(ctx context.Context, r *apiv1.ListRequest) (*apiv1.ListSecretsResponse, error) {
+	page, err := readPage(ctx, s.master, "secret.list", queryOf(r), view.Cluster.Secrets)
+	return &apiv1.ListSecretsResponse{Items: shown(page.Items, showSecret), NextPageToken: page.Next}, err
 }

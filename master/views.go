@@ -67,6 +67,7 @@ func showTask(v view.Task) *apiv1.TaskView {
 		AgentId: string(v.Agent), Hostname: v.Hostname, AgentAddress: v.AgentAddress, ExecutorId: string(v.Task.ExecutorID()),
 		Resources: wire.ResourcesStruct(v.Resources), Launched: wire.TimeToProto(v.Launched), Since: wire.TimeToProto(v.Status.At),
 		Labels: v.Task.Labels, Usage: wire.UsageToProto(v.Usage), Command: wire.CommandToProto(v.Task.Command),
+		Secrets: wire.SecretsToProto(v.Task.Secrets),
 	}
 	if v.Status.Executor != "" {
 		shown.ExecutorId = string(v.Status.Executor)
@@ -108,4 +109,8 @@ func showRole(v view.Role) *apiv1.RoleView {
 		Limit: wire.ResourcesStruct(v.Limit), Allocated: wire.ResourcesStruct(v.Allocated), Offered: wire.ResourcesStruct(v.Offered),
 		Reserved: wire.ResourcesStruct(v.Reserved), DominantShare: v.DominantShare, Frameworks: int32(v.Frameworks),
 	}
+}
+
+func showSecret(v view.Secret) *apiv1.SecretView {
+	return &apiv1.SecretView{Name: string(v.ID), Role: string(v.ID.Role()), Set: wire.TimeToProto(v.Set), By: v.By}
 }

@@ -72,6 +72,9 @@ func (p Place) Path() string { return p.path }
 // Parent is the place that this one is in.
 func (p Place) Parent() Place { return Place{p.folder, filepath.Dir(p.path)} }
 
+// In is the place of that name in this one.
+func (p Place) In(name string) Place { return Place{p.folder, filepath.Join(p.path, name)} }
+
 // IsMissing says at one look that nothing is there, which saves the way to it: most tasks have no sandbox. It follows links
 // on that way, so a task that has put one there may hide its own folder from it, and nobody else's.
 func (p Place) IsMissing() bool {

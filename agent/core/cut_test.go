@@ -101,7 +101,7 @@ func (a *afterlife) tell(event protocol.AgentEvent) {
 // comeBack subscribes an executor that has lived on, and lets its tasks end well.
 func (a *afterlife) comeBack(run Run) {
 	r := a.truth.runs[run]
-	subscribe := protocol.SubscribeExecutor{ExecutorRef: run.Executor, Token: "token", Version: a.config.Version}
+	subscribe := protocol.SubscribeExecutor{ExecutorRef: run.Executor, Token: "token", Version: a.config.Version, Secrets: true}
 	var ends []protocol.ExecutorCall
 	for _, id := range slices.Sorted(maps.Keys(r.tasks)) {
 		task := r.tasks[id]
@@ -127,7 +127,7 @@ func (a *afterlife) react(effect Effect) {
 		a.later(ExecutorForked{e.Run, Process{a.pid, 100}, tokenHash})
 	case ReleaseExecutor:
 		a.conn++
-		a.later(ExecutorOpened{a.conn, protocol.SubscribeExecutor{ExecutorRef: e.Run.Executor, Token: "token", Version: a.config.Version}})
+		a.later(ExecutorOpened{a.conn, protocol.SubscribeExecutor{ExecutorRef: e.Run.Executor, Token: "token", Version: a.config.Version, Secrets: true}})
 	case AbandonExecutor:
 		a.later(ExecutorFailed{Run: e.Run}, ExecutorExited{Run: e.Run})
 	case KillGroups:
@@ -155,6 +155,9 @@ func (a *afterlife) react(effect Effect) {
 		if update, is := e.Call.(protocol.StatusUpdate); is && update.Status.Number > 0 {
 			a.hear(update.Status)
 			a.tell(protocol.AcknowledgeStatus{TaskRef: update.Status.Ref(), Number: update.Status.Number})
+		}
+		if needs, is := e.Call.(protocol.NeedSecrets); is {
+			a.tell(protocol.TaskSecrets{TaskRef: needs.TaskRef})
 		}
 	default: // nobody answers it
 	}

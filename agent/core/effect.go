@@ -46,7 +46,8 @@ type (
 		Conn  Conn
 		Event protocol.ExecutorEvent
 	}
-	// HandOver makes the task's folder, then queues ExecutorLaunch to the stream.
+	// HandOver makes the task's folder, then queues ExecutorLaunch to the stream, with the values of those of the task's
+	// secrets that are variables.
 	HandOver struct {
 		Conn   Conn
 		Task   api.TaskRef
@@ -100,11 +101,18 @@ type (
 		URIs    []api.URI
 		Volumes []api.VolumeID
 		Sandbox string
-		Builtin bool   // its executor is the agent's own
-		User    string // whom the command asks for, "" for nobody
+		Builtin bool         // its executor is the agent's own
+		User    string       // whom the command asks for, "" for nobody
+		Secrets []api.Secret // those that are files; the shell has their values
 	}
-	// TaskEnded says that the task has ended, to whoever reads its output.
-	TaskEnded struct{ Task api.TaskRef }
+	// TaskEnded says that the task has ended, to whoever reads its output. What is kept of its secrets goes, and where
+	// it names its folder the files of these.
+	TaskEnded struct {
+		Task    api.TaskRef
+		Sandbox string
+	}
+	// DropSecrets has the values of a task's secrets forgotten: its executor has them, or they are not wanted.
+	DropSecrets struct{ Task api.TaskRef }
 	// RemoveFolder deletes a sandbox. The same path may be made again at once, so it is
 	// moved out of the way before the next effect.
 	RemoveFolder struct{ Path string }
@@ -163,6 +171,7 @@ func (KillGroups) effect()      {}
 func (KillGroup) effect()       {}
 func (PrepareTask) effect()     {}
 func (TaskEnded) effect()       {}
+func (DropSecrets) effect()     {}
 func (RemoveFolder) effect()    {}
 func (CreateVolume) effect()    {}
 func (DestroyVolume) effect()   {}
@@ -178,6 +187,7 @@ func (KillGroups) work()      {}
 func (KillGroup) work()       {}
 func (PrepareTask) work()     {}
 func (TaskEnded) work()       {}
+func (DropSecrets) work()     {}
 func (RemoveFolder) work()    {}
 func (CreateVolume) work()    {}
 func (DestroyVolume) work()   {}

@@ -24,6 +24,7 @@ type executor struct {
 	conn  Conn // its session, 0 = none
 	// subscribed says that this run was in a session, so its program works.
 	subscribed bool
+	secrets    bool // it knows those of tasks
 	// deadline is until when the agent waits: for a start, a reconnection, a stop, or the end of a stream. Zero = for
 	// ever.
 	deadline  time.Time

@@ -169,6 +169,10 @@ func (la *launches) refuseLaunch(t *task, no verdict) {
 // prepareTask has the task's files fetched, and its volumes shown in its folder, while its
 // executor may still be starting.
 func (la *launches) prepareTask(t *task) {
+	if t.namesSecrets() && !t.given.here {
+		la.askSecrets(t)
+		return
+	}
 	if t.wantsNothing() {
 		t.files = filesReady
 		return
@@ -180,7 +184,7 @@ func (la *launches) prepareTask(t *task) {
 	t.files = filesComing
 	la.emit(PrepareTask{
 		Task: t.ref, Image: t.launch.Task.Image, URIs: uris, Volumes: volumes, Sandbox: la.taskFolder(t.executor, t.ref.Task),
-		Builtin: t.launch.Task.Executor == nil, User: t.user(),
+		Builtin: t.launch.Task.Executor == nil, User: t.user(), Secrets: t.secretFiles(),
 	})
 	switch {
 	case t.latest.State != api.TaskStaging:
@@ -194,7 +198,7 @@ func (la *launches) prepareTask(t *task) {
 // wantsNothing says that nothing must be there before the task starts.
 func (t *task) wantsNothing() bool {
 	uris, volumes := t.wants()
-	return len(uris) == 0 && len(volumes) == 0 && t.launch.Task.Image == ""
+	return len(uris) == 0 && len(volumes) == 0 && t.launch.Task.Image == "" && len(t.secretFiles()) == 0
 }
 
 // wants is what must be in the task's folder before it starts, beside its image.
@@ -233,7 +237,7 @@ func (la *launches) handOverTask(t *task) {
 		}
 	}
 	for _, one := range together {
-		if one.handed || one.ended() {
+		if one.handed || one.ended() || !la.givesSecrets(e, one) {
 			continue
 		}
 		one.handed = true
@@ -246,7 +250,7 @@ func (la *launches) handOverTask(t *task) {
 
 // canStart says whether the task has all that it needs to start, and was not started or killed meanwhile.
 func (la *launches) canStart(t *task) bool {
-	return t.kill == nil && la.disk.safe(t.launchRecord) && t.files == filesReady
+	return t.kill == nil && la.disk.safe(t.launchRecord) && t.files == filesReady && (t.given.here || !t.namesSecrets())
 }
 
 // keepFramework keeps the newest copy of a framework that has something here (R21).
@@ -255,4 +259,71 @@ func (la *launches) keepFramework(f api.Framework) {
 	if known == nil || !known.Framework.Equal(&f) {
 		la.writeRecord(FrameworkKept{f})
 	}
+}
+
+// Secrets of a task are asked for when it is about to start, in each session in which it still is (R48). This core never
+// holds a value: the shell keeps them until the executor has the task, and no longer.
+
+// given is how far a task's secrets have come. Both fields are this process's business: the next one asks anew.
+type given struct {
+	asked Conn // the session in which they were asked for; 0 = in none
+	here  bool // the shell has the values
+}
+
+// namesSecrets says whether the task is given any.
+func (t *task) namesSecrets() bool { return len(t.launch.Task.Secrets) > 0 }
+
+// secretFiles are those that are files.
+func (t *task) secretFiles() []api.Secret {
+	var files []api.Secret
+	for _, secret := range t.launch.Task.Secrets {
+		if secret.File != "" {
+			files = append(files, secret)
+		}
+	}
+	return files
+}
+
+// askSecrets asks the leader for the secrets of a task, once a session.
+func (la *launches) askSecrets(t *task) {
+	if t.ended() || t.kill != nil || !la.leader.registered || t.given.asked == la.leader.conn {
+		return
+	}
+	t.given.asked = la.leader.conn
+	la.leader.tell(protocol.NeedSecrets{TaskRef: t.ref})
+}
+
+// askSecretsAgain asks a leader for what another one has not answered, or could not be asked for.
+func (la *launches) askSecretsAgain() {
+	for _, t := range la.state.tasksInOrder() {
+		if t.namesSecrets() && !t.given.here && !t.handed && la.disk.safe(t.launchRecord) {
+			la.askSecrets(t)
+		}
+	}
+}
+
+// takeSecrets goes on with a task that has its secrets, or ends it for want of them.
+func (la *launches) takeSecrets(e protocol.TaskSecrets) {
+	t := la.state.tasks[e.TaskRef]
+	switch {
+	case t == nil || t.ended() || t.handed || t.given.here || t.given.asked != la.leader.conn:
+		la.emit(DropSecrets{e.TaskRef})
+	case e.Why != "":
+		la.statuses.setStatus(t, api.TaskFailed, api.ReasonSecretUnavailable, e.Why)
+	default:
+		t.given.here = true
+		la.prepareTask(t)
+		la.handOverTask(t)
+	}
+}
+
+// givesSecrets says whether the executor can be handed the task. One of an older version knows of no secrets, and would
+// start the task without: the task ends.
+func (la *launches) givesSecrets(e *executor, t *task) bool {
+	if e.secrets || len(t.secretFiles()) == len(t.launch.Task.Secrets) {
+		return true
+	}
+	la.statuses.setStatus(t, api.TaskFailed, api.ReasonSecretUnavailable,
+		"its executor is of a version that gives tasks no secrets; end it, or let it end, and launch again")
+	return false
 }

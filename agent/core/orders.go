@@ -71,6 +71,7 @@ func (c *Core) beginSession() {
 	c.executors.tellFormerEnds()
 	c.reports.heartbeatDue(conn)
 	c.statuses.sendStatuses()
+	c.launches.askSecretsAgain()
 }
 
 // obeyEvent carries out one event of the session.
@@ -80,6 +81,8 @@ func (c *Core) obeyEvent(event protocol.AgentEvent) {
 		c.launches.launchTask(e)
 	case protocol.LaunchGroup:
 		c.launches.launchGroup(e)
+	case protocol.TaskSecrets:
+		c.launches.takeSecrets(e)
 	case protocol.KillTask:
 		c.kills.killTask(e)
 	case protocol.AcknowledgeStatus:

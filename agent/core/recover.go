@@ -77,7 +77,7 @@ func (c *Core) recoverTask(t *task) {
 		return
 	}
 	c.watchCompletion(t)
-	if t.wantsNothing() {
+	if t.wantsNothing() && !t.namesSecrets() {
 		t.files = filesReady
 	}
 }

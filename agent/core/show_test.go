@@ -59,6 +59,9 @@ func (w *world) show(effect Effect) string {
 		for _, id := range e.Volumes {
 			want = append(want, "volume "+string(id))
 		}
+		for _, secret := range e.Secrets {
+			want = append(want, "secret "+string(secret.ID)+" as "+secret.File)
+		}
 		return fmt.Sprintf("fetch %s for %s", strings.Join(want, ", "), e.Task)
 	case Sample:
 		if w.core.leader.registered { // with every heartbeat
@@ -66,7 +69,12 @@ func (w *world) show(effect Effect) string {
 		}
 		return fmt.Sprintf("sample %d executors", len(e.Targets))
 	case TaskEnded:
+		if e.Sandbox != "" {
+			return "hide the secrets in " + e.Sandbox
+		}
 		return ""
+	case DropSecrets:
+		return "drop the secrets of " + e.Task.String()
 	case RemoveFolder:
 		return "remove " + e.Path
 	case CreateVolume:
@@ -148,6 +156,8 @@ func showCall(call protocol.AgentCall) string {
 		return "heartbeat"
 	case protocol.StatusUpdate:
 		return "status " + showStatus(c.Status)
+	case protocol.NeedSecrets:
+		return "needs the secrets of " + c.TaskRef.String()
 	case protocol.KillTaken:
 		return "kill of " + c.TaskRef.String() + " taken"
 	case protocol.ExecutorEnded:

@@ -60,7 +60,11 @@ func (st *statuses) statusStored(w tellStatus) {
 
 // takeOffExecutor says that a task has ended, to its executor's clock and to whoever reads its output.
 func (st *statuses) takeOffExecutor(t *task) {
-	st.emit(TaskEnded{t.ref})
+	ended := TaskEnded{Task: t.ref}
+	if len(t.secretFiles()) > 0 {
+		ended.Sandbox = st.taskFolder(t.executor, t.ref.Task)
+	}
+	st.emit(ended)
 	e := st.state.executors[t.executor]
 	if e == nil || e.tasks[t.ref.Task] != t {
 		return
@@ -207,6 +211,7 @@ func (st *statuses) takeStatus(conn Conn, ref api.ExecutorRef, s protocol.Execut
 		return
 	}
 	t.handed = true
+	st.dropSecrets(t)
 	group := Process{PID: s.ProcessGroup, Start: s.ProcessStart}
 	state, reason, message, ok := st.judgeMove(t, s)
 	if !ok {
@@ -225,6 +230,14 @@ func (st *statuses) takeStatus(conn Conn, ref api.ExecutorRef, s protocol.Execut
 	number := st.storeStatus(t, TaskStatus{Status: status, ExecutorNumber: s.Number, Group: group})
 	st.watchCompletion(t)
 	st.follow(number, answer)
+}
+
+// dropSecrets has the shell forget the values: the executor has the task.
+func (st *statuses) dropSecrets(t *task) {
+	if t.given.here {
+		t.given.here = false
+		st.emit(DropSecrets{t.ref})
+	}
 }
 
 // acknowledgeExecutor lets the executor forget a status once all that was written so far is on disk.

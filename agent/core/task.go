@@ -31,6 +31,7 @@ type task struct {
 	illegalLogged bool   // the log has a line about such a move
 	files         files
 	pulled        string // what its image is, with the digest; "" = not known to this process, or it has none
+	given         given
 	flight        flight
 	press         press     // how its end is brought about, while it is killed
 	deadline      time.Time // when its time to run is over; zero = never, or it has not begun

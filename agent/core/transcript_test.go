@@ -336,7 +336,7 @@ func (w *world) milli(text string) api.Milli {
 }
 
 func (w *world) subscribe(a transcript.Line) Happening {
-	s := protocol.SubscribeExecutor{ExecutorRef: w.xref(a.Word(0)), Token: "token", Version: a.Named["version"]}
+	s := protocol.SubscribeExecutor{ExecutorRef: w.xref(a.Word(0)), Token: "token", Version: a.Named["version"], Secrets: a.Named["secrets"] != "unknown"}
 	if token := a.Named["token"]; token != "" {
 		s.Token = token
 	}
@@ -417,6 +417,8 @@ func (w *world) agentEvent(a transcript.Line, batch *protocol.AgentEvents) proto
 		return protocol.AgentGone{Why: "operator"}
 	case "volume":
 		return protocol.CreateVolume{Volume: api.Resource{Label: api.Label{Name: "disk", Reserved: "r", Volume: api.VolumeID(a.Word(0))}, Scalar: 1000}}
+	case "secrets": // leader secrets TASK [why=]: those that it needs, or why it gets none
+		return protocol.TaskSecrets{TaskRef: w.ref(a.Word(0)), Why: a.Named["why"]}
 	case "destroy":
 		return protocol.DestroyVolume{Volume: api.VolumeID(a.Word(0))}
 	}
@@ -477,6 +479,12 @@ func (w *world) launch(a transcript.Line) protocol.AgentEvent {
 	if text := a.Named["gpus"]; text != "" {
 		gpus := api.NewResources(api.Resource{Label: api.Label{Name: api.GPUs}, Scalar: w.milli(text)})
 		task.Resources, launch.Resources = task.Resources.Plus(gpus), launch.Resources.Plus(gpus)
+	}
+	for i, id := range a.List("secrets") { // those are variables
+		task.Secrets = append(task.Secrets, api.Secret{ID: api.SecretID(id), Env: "SECRET_" + strconv.Itoa(i)})
+	}
+	for _, id := range a.List("secret-files") {
+		task.Secrets = append(task.Secrets, api.Secret{ID: api.SecretID(id), File: api.SecretID(id).Name()})
 	}
 	task.MaxCompletionTime = w.duration(a.Named["longest"])
 	launch.Task = task

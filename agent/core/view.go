@@ -150,6 +150,17 @@ func (c *Core) Folders() map[string]bool {
 	return folders
 }
 
+// SecretFolders are the sandboxes of tasks that have not ended and are given secrets as files.
+func (c *Core) SecretFolders() map[string]bool {
+	folders := map[string]bool{}
+	for _, t := range c.state.tasks { // order: irrelevant because a map is made
+		if !t.ended() && len(t.secretFiles()) > 0 {
+			folders[c.taskFolder(t.executor, t.ref.Task)] = true
+		}
+	}
+	return folders
+}
+
 // Sandbox is a folder that is written to, or that was.
 type Sandbox struct {
 	Task   api.TaskRef // the zero value: it is an executor's own

@@ -72,6 +72,10 @@ type Launcher interface {
 	// Prepare makes an executor's folder, and a task's in it if the place has one, as their
 	// users', and fetches files into the last of them.
 	Prepare(ctx context.Context, place Place, uris []api.URI) error
+	// ShowSecrets puts files into the folder of secrets in a task's folder, which is there, in the place of those before: in
+	// memory, for the task's user. HideSecrets takes them away.
+	ShowSecrets(folder string, files map[string]protocol.Hidden) error
+	HideSecrets(folder string) error
 	// MoveAway frees the path of a folder at once and says where the folder is now, "" when
 	// there was none. Delete deletes it, which may take long; what is mounted in it stays, and
 	// what is needed to reach that.

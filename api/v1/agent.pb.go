@@ -82,6 +82,7 @@ type AgentCall struct {
 	//	*AgentCall_Message
 	//	*AgentCall_KillTaken
 	//	*AgentCall_VolumeDone
+	//	*AgentCall_NeedSecrets
 	Call          isAgentCall_Call `protobuf_oneof:"call"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -205,6 +206,15 @@ func (x *AgentCall) GetVolumeDone() *VolumeDone {
 	return nil
 }
 
+func (x *AgentCall) GetNeedSecrets() *NeedSecrets {
+	if x != nil {
+		if x, ok := x.Call.(*AgentCall_NeedSecrets); ok {
+			return x.NeedSecrets
+		}
+	}
+	return nil
+}
+
 type isAgentCall_Call interface {
 	isAgentCall_Call()
 }
@@ -245,6 +255,10 @@ type AgentCall_VolumeDone struct {
 	VolumeDone *VolumeDone `protobuf:"bytes,9,opt,name=volume_done,json=volumeDone,proto3,oneof"`
 }
 
+type AgentCall_NeedSecrets struct {
+	NeedSecrets *NeedSecrets `protobuf:"bytes,20,opt,name=need_secrets,json=needSecrets,proto3,oneof"`
+}
+
 func (*AgentCall_Register) isAgentCall_Call() {}
 
 func (*AgentCall_Reregister) isAgentCall_Call() {}
@@ -263,6 +277,8 @@ func (*AgentCall_KillTaken) isAgentCall_Call() {}
 
 func (*AgentCall_VolumeDone) isAgentCall_Call() {}
 
+func (*AgentCall_NeedSecrets) isAgentCall_Call() {}
+
 // RegisterAgent is the first contact of an agent without an ID. A second copy with
 // the same nonce gets the same ID (R7).
 type RegisterAgent struct {
@@ -275,7 +291,9 @@ type RegisterAgent struct {
 	// It keeps the receipts of launches, and shows them with its tasks.
 	Receipts bool `protobuf:"varint,20,opt,name=receipts,proto3" json:"receipts,omitempty"`
 	// It understands LaunchGroup. To others no group is sent.
-	Groups        bool `protobuf:"varint,21,opt,name=groups,proto3" json:"groups,omitempty"`
+	Groups bool `protobuf:"varint,21,opt,name=groups,proto3" json:"groups,omitempty"`
+	// It gives tasks their secrets. To others no task is sent that names any.
+	Secrets       bool `protobuf:"varint,22,opt,name=secrets,proto3" json:"secrets,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -359,6 +377,13 @@ func (x *RegisterAgent) GetGroups() bool {
 	return false
 }
 
+func (x *RegisterAgent) GetSecrets() bool {
+	if x != nil {
+		return x.Secrets
+	}
+	return false
+}
+
 // ReregisterAgent opens a session of an agent that has an ID. It is a cut (R2): the
 // master answers AgentRegistered with the session's number, the agent adopts it and
 // then reports everything in pages of AgentReport; what belongs to an older session
@@ -374,7 +399,9 @@ type ReregisterAgent struct {
 	// It keeps the receipts of launches, and shows them with its tasks. An agent that has said so once is held to it.
 	Receipts bool `protobuf:"varint,20,opt,name=receipts,proto3" json:"receipts,omitempty"`
 	// It understands LaunchGroup. To others no group is sent.
-	Groups        bool `protobuf:"varint,21,opt,name=groups,proto3" json:"groups,omitempty"`
+	Groups bool `protobuf:"varint,21,opt,name=groups,proto3" json:"groups,omitempty"`
+	// It gives tasks their secrets. To others no task is sent that names any.
+	Secrets       bool `protobuf:"varint,22,opt,name=secrets,proto3" json:"secrets,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -461,6 +488,13 @@ func (x *ReregisterAgent) GetReceipts() bool {
 func (x *ReregisterAgent) GetGroups() bool {
 	if x != nil {
 		return x.Groups
+	}
+	return false
+}
+
+func (x *ReregisterAgent) GetSecrets() bool {
+	if x != nil {
+		return x.Secrets
 	}
 	return false
 }
@@ -1378,6 +1412,60 @@ func (x *VolumeDone) GetError() string {
 	return ""
 }
 
+// NeedSecrets asks for the secrets of a task that the agent is about to start: before its files are fetched, and once
+// more in each session in which it is still to start. TaskSecrets answers each copy.
+type NeedSecrets struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	FrameworkId   string                 `protobuf:"bytes,1,opt,name=framework_id,json=frameworkId,proto3" json:"framework_id,omitempty"`
+	TaskId        string                 `protobuf:"bytes,2,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NeedSecrets) Reset() {
+	*x = NeedSecrets{}
+	mi := &file_api_v1_agent_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NeedSecrets) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NeedSecrets) ProtoMessage() {}
+
+func (x *NeedSecrets) ProtoReflect() protoreflect.Message {
+	mi := &file_api_v1_agent_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NeedSecrets.ProtoReflect.Descriptor instead.
+func (*NeedSecrets) Descriptor() ([]byte, []int) {
+	return file_api_v1_agent_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *NeedSecrets) GetFrameworkId() string {
+	if x != nil {
+		return x.FrameworkId
+	}
+	return ""
+}
+
+func (x *NeedSecrets) GetTaskId() string {
+	if x != nil {
+		return x.TaskId
+	}
+	return ""
+}
+
 // AgentEvents is a batch of events of one term and one session, in order. An agent
 // stores a higher term before it obeys it and drops whatever is older.
 type AgentEvents struct {
@@ -1391,7 +1479,7 @@ type AgentEvents struct {
 
 func (x *AgentEvents) Reset() {
 	*x = AgentEvents{}
-	mi := &file_api_v1_agent_proto_msgTypes[17]
+	mi := &file_api_v1_agent_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1403,7 +1491,7 @@ func (x *AgentEvents) String() string {
 func (*AgentEvents) ProtoMessage() {}
 
 func (x *AgentEvents) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_agent_proto_msgTypes[17]
+	mi := &file_api_v1_agent_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1416,7 +1504,7 @@ func (x *AgentEvents) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentEvents.ProtoReflect.Descriptor instead.
 func (*AgentEvents) Descriptor() ([]byte, []int) {
-	return file_api_v1_agent_proto_rawDescGZIP(), []int{17}
+	return file_api_v1_agent_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *AgentEvents) GetTerm() *Term {
@@ -1460,6 +1548,7 @@ type AgentEvent struct {
 	//	*AgentEvent_Reported
 	//	*AgentEvent_LaunchGroup
 	//	*AgentEvent_EndTickets
+	//	*AgentEvent_TaskSecrets
 	Event         isAgentEvent_Event `protobuf_oneof:"event"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1467,7 +1556,7 @@ type AgentEvent struct {
 
 func (x *AgentEvent) Reset() {
 	*x = AgentEvent{}
-	mi := &file_api_v1_agent_proto_msgTypes[18]
+	mi := &file_api_v1_agent_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1479,7 +1568,7 @@ func (x *AgentEvent) String() string {
 func (*AgentEvent) ProtoMessage() {}
 
 func (x *AgentEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_agent_proto_msgTypes[18]
+	mi := &file_api_v1_agent_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1492,7 +1581,7 @@ func (x *AgentEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentEvent.ProtoReflect.Descriptor instead.
 func (*AgentEvent) Descriptor() ([]byte, []int) {
-	return file_api_v1_agent_proto_rawDescGZIP(), []int{18}
+	return file_api_v1_agent_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *AgentEvent) GetEvent() isAgentEvent_Event {
@@ -1637,6 +1726,15 @@ func (x *AgentEvent) GetEndTickets() *EndTickets {
 	return nil
 }
 
+func (x *AgentEvent) GetTaskSecrets() *TaskSecrets {
+	if x != nil {
+		if x, ok := x.Event.(*AgentEvent_TaskSecrets); ok {
+			return x.TaskSecrets
+		}
+	}
+	return nil
+}
+
 type isAgentEvent_Event interface {
 	isAgentEvent_Event()
 }
@@ -1701,6 +1799,10 @@ type AgentEvent_EndTickets struct {
 	EndTickets *EndTickets `protobuf:"bytes,15,opt,name=end_tickets,json=endTickets,proto3,oneof"`
 }
 
+type AgentEvent_TaskSecrets struct {
+	TaskSecrets *TaskSecrets `protobuf:"bytes,20,opt,name=task_secrets,json=taskSecrets,proto3,oneof"`
+}
+
 func (*AgentEvent_Registered) isAgentEvent_Event() {}
 
 func (*AgentEvent_Launch) isAgentEvent_Event() {}
@@ -1731,6 +1833,133 @@ func (*AgentEvent_LaunchGroup) isAgentEvent_Event() {}
 
 func (*AgentEvent_EndTickets) isAgentEvent_Event() {}
 
+func (*AgentEvent_TaskSecrets) isAgentEvent_Event() {}
+
+// TaskSecrets answers NeedSecrets with the values of all secrets that the task names, or says why it gets none; then
+// the task ends FAILED (SECRET_UNAVAILABLE). The agent keeps the values in memory until the task's executor has the
+// task, and never anywhere else. Sent only for a task that a leader has launched on this agent and that has not run yet.
+type TaskSecrets struct {
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	FrameworkId string                 `protobuf:"bytes,1,opt,name=framework_id,json=frameworkId,proto3" json:"framework_id,omitempty"`
+	TaskId      string                 `protobuf:"bytes,2,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
+	Values      []*SecretValue         `protobuf:"bytes,3,rep,name=values,proto3" json:"values,omitempty"`
+	// Why there are none; empty: they are there.
+	Why           string `protobuf:"bytes,4,opt,name=why,proto3" json:"why,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TaskSecrets) Reset() {
+	*x = TaskSecrets{}
+	mi := &file_api_v1_agent_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TaskSecrets) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TaskSecrets) ProtoMessage() {}
+
+func (x *TaskSecrets) ProtoReflect() protoreflect.Message {
+	mi := &file_api_v1_agent_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TaskSecrets.ProtoReflect.Descriptor instead.
+func (*TaskSecrets) Descriptor() ([]byte, []int) {
+	return file_api_v1_agent_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *TaskSecrets) GetFrameworkId() string {
+	if x != nil {
+		return x.FrameworkId
+	}
+	return ""
+}
+
+func (x *TaskSecrets) GetTaskId() string {
+	if x != nil {
+		return x.TaskId
+	}
+	return ""
+}
+
+func (x *TaskSecrets) GetValues() []*SecretValue {
+	if x != nil {
+		return x.Values
+	}
+	return nil
+}
+
+func (x *TaskSecrets) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
+}
+
+// SecretValue is the value of one secret.
+type SecretValue struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Value         []byte                 `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SecretValue) Reset() {
+	*x = SecretValue{}
+	mi := &file_api_v1_agent_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SecretValue) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SecretValue) ProtoMessage() {}
+
+func (x *SecretValue) ProtoReflect() protoreflect.Message {
+	mi := &file_api_v1_agent_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SecretValue.ProtoReflect.Descriptor instead.
+func (*SecretValue) Descriptor() ([]byte, []int) {
+	return file_api_v1_agent_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *SecretValue) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *SecretValue) GetValue() []byte {
+	if x != nil {
+		return x.Value
+	}
+	return nil
+}
+
 // EndTickets ends what tickets of a principal have opened that were signed until then; they open nothing any more. Sent to
 // all agents when the principal is revoked or something is taken from it, and to one that registers for those that were
 // revoked within the last day. A second copy changes nothing.
@@ -1745,7 +1974,7 @@ type EndTickets struct {
 
 func (x *EndTickets) Reset() {
 	*x = EndTickets{}
-	mi := &file_api_v1_agent_proto_msgTypes[19]
+	mi := &file_api_v1_agent_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1757,7 +1986,7 @@ func (x *EndTickets) String() string {
 func (*EndTickets) ProtoMessage() {}
 
 func (x *EndTickets) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_agent_proto_msgTypes[19]
+	mi := &file_api_v1_agent_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1770,7 +1999,7 @@ func (x *EndTickets) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndTickets.ProtoReflect.Descriptor instead.
 func (*EndTickets) Descriptor() ([]byte, []int) {
-	return file_api_v1_agent_proto_rawDescGZIP(), []int{19}
+	return file_api_v1_agent_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *EndTickets) GetPrincipal() string {
@@ -1801,7 +2030,7 @@ type AgentRegistered struct {
 
 func (x *AgentRegistered) Reset() {
 	*x = AgentRegistered{}
-	mi := &file_api_v1_agent_proto_msgTypes[20]
+	mi := &file_api_v1_agent_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1813,7 +2042,7 @@ func (x *AgentRegistered) String() string {
 func (*AgentRegistered) ProtoMessage() {}
 
 func (x *AgentRegistered) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_agent_proto_msgTypes[20]
+	mi := &file_api_v1_agent_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1826,7 +2055,7 @@ func (x *AgentRegistered) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentRegistered.ProtoReflect.Descriptor instead.
 func (*AgentRegistered) Descriptor() ([]byte, []int) {
-	return file_api_v1_agent_proto_rawDescGZIP(), []int{20}
+	return file_api_v1_agent_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *AgentRegistered) GetClusterId() string {
@@ -1873,7 +2102,7 @@ type Reported struct {
 
 func (x *Reported) Reset() {
 	*x = Reported{}
-	mi := &file_api_v1_agent_proto_msgTypes[21]
+	mi := &file_api_v1_agent_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1885,7 +2114,7 @@ func (x *Reported) String() string {
 func (*Reported) ProtoMessage() {}
 
 func (x *Reported) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_agent_proto_msgTypes[21]
+	mi := &file_api_v1_agent_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1898,7 +2127,7 @@ func (x *Reported) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reported.ProtoReflect.Descriptor instead.
 func (*Reported) Descriptor() ([]byte, []int) {
-	return file_api_v1_agent_proto_rawDescGZIP(), []int{21}
+	return file_api_v1_agent_proto_rawDescGZIP(), []int{24}
 }
 
 // LaunchTask starts a task. An ID that the agent knows is refused with
@@ -1925,7 +2154,7 @@ type LaunchTask struct {
 
 func (x *LaunchTask) Reset() {
 	*x = LaunchTask{}
-	mi := &file_api_v1_agent_proto_msgTypes[22]
+	mi := &file_api_v1_agent_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1937,7 +2166,7 @@ func (x *LaunchTask) String() string {
 func (*LaunchTask) ProtoMessage() {}
 
 func (x *LaunchTask) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_agent_proto_msgTypes[22]
+	mi := &file_api_v1_agent_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1950,7 +2179,7 @@ func (x *LaunchTask) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LaunchTask.ProtoReflect.Descriptor instead.
 func (*LaunchTask) Descriptor() ([]byte, []int) {
-	return file_api_v1_agent_proto_rawDescGZIP(), []int{22}
+	return file_api_v1_agent_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *LaunchTask) GetTask() *Task {
@@ -2022,7 +2251,7 @@ type LaunchGroup struct {
 
 func (x *LaunchGroup) Reset() {
 	*x = LaunchGroup{}
-	mi := &file_api_v1_agent_proto_msgTypes[23]
+	mi := &file_api_v1_agent_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2034,7 +2263,7 @@ func (x *LaunchGroup) String() string {
 func (*LaunchGroup) ProtoMessage() {}
 
 func (x *LaunchGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_agent_proto_msgTypes[23]
+	mi := &file_api_v1_agent_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2047,7 +2276,7 @@ func (x *LaunchGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LaunchGroup.ProtoReflect.Descriptor instead.
 func (*LaunchGroup) Descriptor() ([]byte, []int) {
-	return file_api_v1_agent_proto_rawDescGZIP(), []int{23}
+	return file_api_v1_agent_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *LaunchGroup) GetTasks() []*LaunchTask {
@@ -2072,7 +2301,7 @@ type KillTask struct {
 
 func (x *KillTask) Reset() {
 	*x = KillTask{}
-	mi := &file_api_v1_agent_proto_msgTypes[24]
+	mi := &file_api_v1_agent_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2084,7 +2313,7 @@ func (x *KillTask) String() string {
 func (*KillTask) ProtoMessage() {}
 
 func (x *KillTask) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_agent_proto_msgTypes[24]
+	mi := &file_api_v1_agent_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2097,7 +2326,7 @@ func (x *KillTask) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KillTask.ProtoReflect.Descriptor instead.
 func (*KillTask) Descriptor() ([]byte, []int) {
-	return file_api_v1_agent_proto_rawDescGZIP(), []int{24}
+	return file_api_v1_agent_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *KillTask) GetFrameworkId() string {
@@ -2140,7 +2369,7 @@ type AcknowledgeStatus struct {
 
 func (x *AcknowledgeStatus) Reset() {
 	*x = AcknowledgeStatus{}
-	mi := &file_api_v1_agent_proto_msgTypes[25]
+	mi := &file_api_v1_agent_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2152,7 +2381,7 @@ func (x *AcknowledgeStatus) String() string {
 func (*AcknowledgeStatus) ProtoMessage() {}
 
 func (x *AcknowledgeStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_agent_proto_msgTypes[25]
+	mi := &file_api_v1_agent_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2165,7 +2394,7 @@ func (x *AcknowledgeStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcknowledgeStatus.ProtoReflect.Descriptor instead.
 func (*AcknowledgeStatus) Descriptor() ([]byte, []int) {
-	return file_api_v1_agent_proto_rawDescGZIP(), []int{25}
+	return file_api_v1_agent_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *AcknowledgeStatus) GetFrameworkId() string {
@@ -2200,7 +2429,7 @@ type ShutdownAgentExecutor struct {
 
 func (x *ShutdownAgentExecutor) Reset() {
 	*x = ShutdownAgentExecutor{}
-	mi := &file_api_v1_agent_proto_msgTypes[26]
+	mi := &file_api_v1_agent_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2212,7 +2441,7 @@ func (x *ShutdownAgentExecutor) String() string {
 func (*ShutdownAgentExecutor) ProtoMessage() {}
 
 func (x *ShutdownAgentExecutor) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_agent_proto_msgTypes[26]
+	mi := &file_api_v1_agent_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2225,7 +2454,7 @@ func (x *ShutdownAgentExecutor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShutdownAgentExecutor.ProtoReflect.Descriptor instead.
 func (*ShutdownAgentExecutor) Descriptor() ([]byte, []int) {
-	return file_api_v1_agent_proto_rawDescGZIP(), []int{26}
+	return file_api_v1_agent_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ShutdownAgentExecutor) GetFrameworkId() string {
@@ -2255,7 +2484,7 @@ type MessageToExecutor struct {
 
 func (x *MessageToExecutor) Reset() {
 	*x = MessageToExecutor{}
-	mi := &file_api_v1_agent_proto_msgTypes[27]
+	mi := &file_api_v1_agent_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2267,7 +2496,7 @@ func (x *MessageToExecutor) String() string {
 func (*MessageToExecutor) ProtoMessage() {}
 
 func (x *MessageToExecutor) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_agent_proto_msgTypes[27]
+	mi := &file_api_v1_agent_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2280,7 +2509,7 @@ func (x *MessageToExecutor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MessageToExecutor.ProtoReflect.Descriptor instead.
 func (*MessageToExecutor) Descriptor() ([]byte, []int) {
-	return file_api_v1_agent_proto_rawDescGZIP(), []int{27}
+	return file_api_v1_agent_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *MessageToExecutor) GetFrameworkId() string {
@@ -2315,7 +2544,7 @@ type RemoveFramework struct {
 
 func (x *RemoveFramework) Reset() {
 	*x = RemoveFramework{}
-	mi := &file_api_v1_agent_proto_msgTypes[28]
+	mi := &file_api_v1_agent_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2327,7 +2556,7 @@ func (x *RemoveFramework) String() string {
 func (*RemoveFramework) ProtoMessage() {}
 
 func (x *RemoveFramework) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_agent_proto_msgTypes[28]
+	mi := &file_api_v1_agent_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2340,7 +2569,7 @@ func (x *RemoveFramework) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveFramework.ProtoReflect.Descriptor instead.
 func (*RemoveFramework) Descriptor() ([]byte, []int) {
-	return file_api_v1_agent_proto_rawDescGZIP(), []int{28}
+	return file_api_v1_agent_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *RemoveFramework) GetFrameworkId() string {
@@ -2361,7 +2590,7 @@ type Drain struct {
 
 func (x *Drain) Reset() {
 	*x = Drain{}
-	mi := &file_api_v1_agent_proto_msgTypes[29]
+	mi := &file_api_v1_agent_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2373,7 +2602,7 @@ func (x *Drain) String() string {
 func (*Drain) ProtoMessage() {}
 
 func (x *Drain) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_agent_proto_msgTypes[29]
+	mi := &file_api_v1_agent_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2386,7 +2615,7 @@ func (x *Drain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Drain.ProtoReflect.Descriptor instead.
 func (*Drain) Descriptor() ([]byte, []int) {
-	return file_api_v1_agent_proto_rawDescGZIP(), []int{29}
+	return file_api_v1_agent_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Drain) GetOn() bool {
@@ -2415,7 +2644,7 @@ type AgentGone struct {
 
 func (x *AgentGone) Reset() {
 	*x = AgentGone{}
-	mi := &file_api_v1_agent_proto_msgTypes[30]
+	mi := &file_api_v1_agent_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2427,7 +2656,7 @@ func (x *AgentGone) String() string {
 func (*AgentGone) ProtoMessage() {}
 
 func (x *AgentGone) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_agent_proto_msgTypes[30]
+	mi := &file_api_v1_agent_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2440,7 +2669,7 @@ func (x *AgentGone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentGone.ProtoReflect.Descriptor instead.
 func (*AgentGone) Descriptor() ([]byte, []int) {
-	return file_api_v1_agent_proto_rawDescGZIP(), []int{30}
+	return file_api_v1_agent_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *AgentGone) GetWhy() string {
@@ -2460,7 +2689,7 @@ type CreateVolume struct {
 
 func (x *CreateVolume) Reset() {
 	*x = CreateVolume{}
-	mi := &file_api_v1_agent_proto_msgTypes[31]
+	mi := &file_api_v1_agent_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2472,7 +2701,7 @@ func (x *CreateVolume) String() string {
 func (*CreateVolume) ProtoMessage() {}
 
 func (x *CreateVolume) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_agent_proto_msgTypes[31]
+	mi := &file_api_v1_agent_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2485,7 +2714,7 @@ func (x *CreateVolume) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateVolume.ProtoReflect.Descriptor instead.
 func (*CreateVolume) Descriptor() ([]byte, []int) {
-	return file_api_v1_agent_proto_rawDescGZIP(), []int{31}
+	return file_api_v1_agent_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *CreateVolume) GetVolume() *Resource {
@@ -2505,7 +2734,7 @@ type DestroyVolume struct {
 
 func (x *DestroyVolume) Reset() {
 	*x = DestroyVolume{}
-	mi := &file_api_v1_agent_proto_msgTypes[32]
+	mi := &file_api_v1_agent_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2517,7 +2746,7 @@ func (x *DestroyVolume) String() string {
 func (*DestroyVolume) ProtoMessage() {}
 
 func (x *DestroyVolume) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_agent_proto_msgTypes[32]
+	mi := &file_api_v1_agent_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2530,7 +2759,7 @@ func (x *DestroyVolume) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DestroyVolume.ProtoReflect.Descriptor instead.
 func (*DestroyVolume) Descriptor() ([]byte, []int) {
-	return file_api_v1_agent_proto_rawDescGZIP(), []int{32}
+	return file_api_v1_agent_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *DestroyVolume) GetVolume() string {
@@ -2555,7 +2784,7 @@ type AgentPong struct {
 
 func (x *AgentPong) Reset() {
 	*x = AgentPong{}
-	mi := &file_api_v1_agent_proto_msgTypes[33]
+	mi := &file_api_v1_agent_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2567,7 +2796,7 @@ func (x *AgentPong) String() string {
 func (*AgentPong) ProtoMessage() {}
 
 func (x *AgentPong) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_agent_proto_msgTypes[33]
+	mi := &file_api_v1_agent_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2580,7 +2809,7 @@ func (x *AgentPong) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentPong.ProtoReflect.Descriptor instead.
 func (*AgentPong) Descriptor() ([]byte, []int) {
-	return file_api_v1_agent_proto_rawDescGZIP(), []int{33}
+	return file_api_v1_agent_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *AgentPong) GetMasters() []string {
@@ -2604,7 +2833,7 @@ const file_api_v1_agent_proto_rawDesc = "" +
 	"\x12api/v1/agent.proto\x12\ttender.v1\x1a\x13api/v1/common.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"8\n" +
 	"\n" +
 	"AgentCalls\x12*\n" +
-	"\x05calls\x18\x01 \x03(\v2\x14.tender.v1.AgentCallR\x05calls\"\x93\x04\n" +
+	"\x05calls\x18\x01 \x03(\v2\x14.tender.v1.AgentCallR\x05calls\"\xd0\x04\n" +
 	"\tAgentCall\x126\n" +
 	"\bregister\x18\x01 \x01(\v2\x18.tender.v1.RegisterAgentH\x00R\bregister\x12<\n" +
 	"\n" +
@@ -2618,8 +2847,9 @@ const file_api_v1_agent_proto_rawDesc = "" +
 	"\n" +
 	"kill_taken\x18\b \x01(\v2\x14.tender.v1.KillTakenH\x00R\tkillTaken\x128\n" +
 	"\vvolume_done\x18\t \x01(\v2\x15.tender.v1.VolumeDoneH\x00R\n" +
-	"volumeDoneB\x06\n" +
-	"\x04call\"\xd3\x01\n" +
+	"volumeDone\x12;\n" +
+	"\fneed_secrets\x18\x14 \x01(\v2\x16.tender.v1.NeedSecretsH\x00R\vneedSecretsB\x06\n" +
+	"\x04call\"\xed\x01\n" +
 	"\rRegisterAgent\x12\x1d\n" +
 	"\n" +
 	"cluster_id\x18\x01 \x01(\tR\tclusterId\x12\x18\n" +
@@ -2628,7 +2858,8 @@ const file_api_v1_agent_proto_rawDesc = "" +
 	"\x05nonce\x18\x04 \x01(\tR\x05nonce\x12\x17\n" +
 	"\aboot_id\x18\x05 \x01(\tR\x06bootId\x12\x1a\n" +
 	"\breceipts\x18\x14 \x01(\bR\breceipts\x12\x16\n" +
-	"\x06groups\x18\x15 \x01(\bR\x06groups\"\xfa\x01\n" +
+	"\x06groups\x18\x15 \x01(\bR\x06groups\x12\x18\n" +
+	"\asecrets\x18\x16 \x01(\bR\asecrets\"\x94\x02\n" +
 	"\x0fReregisterAgent\x12\x1d\n" +
 	"\n" +
 	"cluster_id\x18\x01 \x01(\tR\tclusterId\x12#\n" +
@@ -2638,7 +2869,8 @@ const file_api_v1_agent_proto_rawDesc = "" +
 	"\x05nonce\x18\x05 \x01(\tR\x05nonce\x12\x17\n" +
 	"\aboot_id\x18\x06 \x01(\tR\x06bootId\x12\x1a\n" +
 	"\breceipts\x18\x14 \x01(\bR\breceipts\x12\x16\n" +
-	"\x06groups\x18\x15 \x01(\bR\x06groups\"\x87\x03\n" +
+	"\x06groups\x18\x15 \x01(\bR\x06groups\x12\x18\n" +
+	"\asecrets\x18\x16 \x01(\bR\asecrets\"\x87\x03\n" +
 	"\vAgentReport\x12\x18\n" +
 	"\asession\x18\x01 \x01(\x04R\asession\x12-\n" +
 	"\x05tasks\x18\x02 \x03(\v2\x17.tender.v1.ReportedTaskR\x05tasks\x129\n" +
@@ -2712,11 +2944,14 @@ const file_api_v1_agent_proto_rawDesc = "" +
 	"\n" +
 	"VolumeDone\x12\x16\n" +
 	"\x06volume\x18\x01 \x01(\tR\x06volume\x12\x14\n" +
-	"\x05error\x18\x02 \x01(\tR\x05error\"{\n" +
+	"\x05error\x18\x02 \x01(\tR\x05error\"I\n" +
+	"\vNeedSecrets\x12!\n" +
+	"\fframework_id\x18\x01 \x01(\tR\vframeworkId\x12\x17\n" +
+	"\atask_id\x18\x02 \x01(\tR\x06taskId\"{\n" +
 	"\vAgentEvents\x12#\n" +
 	"\x04term\x18\x01 \x01(\v2\x0f.tender.v1.TermR\x04term\x12\x18\n" +
 	"\asession\x18\x02 \x01(\x04R\asession\x12-\n" +
-	"\x06events\x18\x03 \x03(\v2\x15.tender.v1.AgentEventR\x06events\"\xf4\x06\n" +
+	"\x06events\x18\x03 \x03(\v2\x15.tender.v1.AgentEventR\x06events\"\xb1\a\n" +
 	"\n" +
 	"AgentEvent\x12<\n" +
 	"\n" +
@@ -2737,8 +2972,17 @@ const file_api_v1_agent_proto_rawDesc = "" +
 	"\breported\x18\r \x01(\v2\x13.tender.v1.ReportedH\x00R\breported\x12;\n" +
 	"\flaunch_group\x18\x0e \x01(\v2\x16.tender.v1.LaunchGroupH\x00R\vlaunchGroup\x128\n" +
 	"\vend_tickets\x18\x0f \x01(\v2\x15.tender.v1.EndTicketsH\x00R\n" +
-	"endTicketsB\a\n" +
-	"\x05event\"\\\n" +
+	"endTickets\x12;\n" +
+	"\ftask_secrets\x18\x14 \x01(\v2\x16.tender.v1.TaskSecretsH\x00R\vtaskSecretsB\a\n" +
+	"\x05event\"\x8b\x01\n" +
+	"\vTaskSecrets\x12!\n" +
+	"\fframework_id\x18\x01 \x01(\tR\vframeworkId\x12\x17\n" +
+	"\atask_id\x18\x02 \x01(\tR\x06taskId\x12.\n" +
+	"\x06values\x18\x03 \x03(\v2\x16.tender.v1.SecretValueR\x06values\x12\x10\n" +
+	"\x03why\x18\x04 \x01(\tR\x03why\"<\n" +
+	"\vSecretValue\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x19\n" +
+	"\x05value\x18\x02 \x01(\fB\x03\x80\x01\x01R\x05value\"\\\n" +
 	"\n" +
 	"EndTickets\x12\x1c\n" +
 	"\tprincipal\x18\x01 \x01(\tR\tprincipal\x120\n" +
@@ -2811,7 +3055,7 @@ func file_api_v1_agent_proto_rawDescGZIP() []byte {
 	return file_api_v1_agent_proto_rawDescData
 }
 
-var file_api_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
+var file_api_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
 var file_api_v1_agent_proto_goTypes = []any{
 	(*AgentCalls)(nil),            // 0: tender.v1.AgentCalls
 	(*AgentCall)(nil),             // 1: tender.v1.AgentCall
@@ -2830,34 +3074,37 @@ var file_api_v1_agent_proto_goTypes = []any{
 	(*MessageFromExecutor)(nil),   // 14: tender.v1.MessageFromExecutor
 	(*KillTaken)(nil),             // 15: tender.v1.KillTaken
 	(*VolumeDone)(nil),            // 16: tender.v1.VolumeDone
-	(*AgentEvents)(nil),           // 17: tender.v1.AgentEvents
-	(*AgentEvent)(nil),            // 18: tender.v1.AgentEvent
-	(*EndTickets)(nil),            // 19: tender.v1.EndTickets
-	(*AgentRegistered)(nil),       // 20: tender.v1.AgentRegistered
-	(*Reported)(nil),              // 21: tender.v1.Reported
-	(*LaunchTask)(nil),            // 22: tender.v1.LaunchTask
-	(*LaunchGroup)(nil),           // 23: tender.v1.LaunchGroup
-	(*KillTask)(nil),              // 24: tender.v1.KillTask
-	(*AcknowledgeStatus)(nil),     // 25: tender.v1.AcknowledgeStatus
-	(*ShutdownAgentExecutor)(nil), // 26: tender.v1.ShutdownAgentExecutor
-	(*MessageToExecutor)(nil),     // 27: tender.v1.MessageToExecutor
-	(*RemoveFramework)(nil),       // 28: tender.v1.RemoveFramework
-	(*Drain)(nil),                 // 29: tender.v1.Drain
-	(*AgentGone)(nil),             // 30: tender.v1.AgentGone
-	(*CreateVolume)(nil),          // 31: tender.v1.CreateVolume
-	(*DestroyVolume)(nil),         // 32: tender.v1.DestroyVolume
-	(*AgentPong)(nil),             // 33: tender.v1.AgentPong
-	(*Status)(nil),                // 34: tender.v1.Status
-	(*Agent)(nil),                 // 35: tender.v1.Agent
-	(*Term)(nil),                  // 36: tender.v1.Term
-	(*Resource)(nil),              // 37: tender.v1.Resource
-	(*Task)(nil),                  // 38: tender.v1.Task
-	(*timestamppb.Timestamp)(nil), // 39: google.protobuf.Timestamp
-	(*Executor)(nil),              // 40: tender.v1.Executor
-	(*Framework)(nil),             // 41: tender.v1.Framework
-	(*Usage)(nil),                 // 42: tender.v1.Usage
-	(*durationpb.Duration)(nil),   // 43: google.protobuf.Duration
-	(Reason)(0),                   // 44: tender.v1.Reason
+	(*NeedSecrets)(nil),           // 17: tender.v1.NeedSecrets
+	(*AgentEvents)(nil),           // 18: tender.v1.AgentEvents
+	(*AgentEvent)(nil),            // 19: tender.v1.AgentEvent
+	(*TaskSecrets)(nil),           // 20: tender.v1.TaskSecrets
+	(*SecretValue)(nil),           // 21: tender.v1.SecretValue
+	(*EndTickets)(nil),            // 22: tender.v1.EndTickets
+	(*AgentRegistered)(nil),       // 23: tender.v1.AgentRegistered
+	(*Reported)(nil),              // 24: tender.v1.Reported
+	(*LaunchTask)(nil),            // 25: tender.v1.LaunchTask
+	(*LaunchGroup)(nil),           // 26: tender.v1.LaunchGroup
+	(*KillTask)(nil),              // 27: tender.v1.KillTask
+	(*AcknowledgeStatus)(nil),     // 28: tender.v1.AcknowledgeStatus
+	(*ShutdownAgentExecutor)(nil), // 29: tender.v1.ShutdownAgentExecutor
+	(*MessageToExecutor)(nil),     // 30: tender.v1.MessageToExecutor
+	(*RemoveFramework)(nil),       // 31: tender.v1.RemoveFramework
+	(*Drain)(nil),                 // 32: tender.v1.Drain
+	(*AgentGone)(nil),             // 33: tender.v1.AgentGone
+	(*CreateVolume)(nil),          // 34: tender.v1.CreateVolume
+	(*DestroyVolume)(nil),         // 35: tender.v1.DestroyVolume
+	(*AgentPong)(nil),             // 36: tender.v1.AgentPong
+	(*Status)(nil),                // 37: tender.v1.Status
+	(*Agent)(nil),                 // 38: tender.v1.Agent
+	(*Term)(nil),                  // 39: tender.v1.Term
+	(*Resource)(nil),              // 40: tender.v1.Resource
+	(*Task)(nil),                  // 41: tender.v1.Task
+	(*timestamppb.Timestamp)(nil), // 42: google.protobuf.Timestamp
+	(*Executor)(nil),              // 43: tender.v1.Executor
+	(*Framework)(nil),             // 44: tender.v1.Framework
+	(*Usage)(nil),                 // 45: tender.v1.Usage
+	(*durationpb.Duration)(nil),   // 46: google.protobuf.Duration
+	(Reason)(0),                   // 47: tender.v1.Reason
 }
 var file_api_v1_agent_proto_depIdxs = []int32{
 	1,  // 0: tender.v1.AgentCalls.calls:type_name -> tender.v1.AgentCall
@@ -2865,73 +3112,76 @@ var file_api_v1_agent_proto_depIdxs = []int32{
 	3,  // 2: tender.v1.AgentCall.reregister:type_name -> tender.v1.ReregisterAgent
 	4,  // 3: tender.v1.AgentCall.report:type_name -> tender.v1.AgentReport
 	9,  // 4: tender.v1.AgentCall.heartbeat:type_name -> tender.v1.AgentHeartbeat
-	34, // 5: tender.v1.AgentCall.status:type_name -> tender.v1.Status
+	37, // 5: tender.v1.AgentCall.status:type_name -> tender.v1.Status
 	13, // 6: tender.v1.AgentCall.executor_ended:type_name -> tender.v1.ExecutorEnded
 	14, // 7: tender.v1.AgentCall.message:type_name -> tender.v1.MessageFromExecutor
 	15, // 8: tender.v1.AgentCall.kill_taken:type_name -> tender.v1.KillTaken
 	16, // 9: tender.v1.AgentCall.volume_done:type_name -> tender.v1.VolumeDone
-	35, // 10: tender.v1.RegisterAgent.agent:type_name -> tender.v1.Agent
-	36, // 11: tender.v1.ReregisterAgent.term:type_name -> tender.v1.Term
-	35, // 12: tender.v1.ReregisterAgent.agent:type_name -> tender.v1.Agent
-	5,  // 13: tender.v1.AgentReport.tasks:type_name -> tender.v1.ReportedTask
-	6,  // 14: tender.v1.AgentReport.executors:type_name -> tender.v1.ReportedExecutor
-	7,  // 15: tender.v1.AgentReport.frameworks:type_name -> tender.v1.ReportedFramework
-	8,  // 16: tender.v1.AgentReport.stubs:type_name -> tender.v1.TaskStub
-	37, // 17: tender.v1.AgentReport.volumes:type_name -> tender.v1.Resource
-	10, // 18: tender.v1.AgentReport.usage:type_name -> tender.v1.UsageReport
-	38, // 19: tender.v1.ReportedTask.task:type_name -> tender.v1.Task
-	37, // 20: tender.v1.ReportedTask.resources:type_name -> tender.v1.Resource
-	34, // 21: tender.v1.ReportedTask.status:type_name -> tender.v1.Status
-	36, // 22: tender.v1.ReportedTask.launch_term:type_name -> tender.v1.Term
-	39, // 23: tender.v1.ReportedTask.launched_at:type_name -> google.protobuf.Timestamp
-	40, // 24: tender.v1.ReportedExecutor.executor:type_name -> tender.v1.Executor
-	37, // 25: tender.v1.ReportedExecutor.resources:type_name -> tender.v1.Resource
-	41, // 26: tender.v1.ReportedFramework.framework:type_name -> tender.v1.Framework
-	34, // 27: tender.v1.TaskStub.status:type_name -> tender.v1.Status
-	39, // 28: tender.v1.TaskStub.launched_at:type_name -> google.protobuf.Timestamp
-	10, // 29: tender.v1.AgentHeartbeat.usage:type_name -> tender.v1.UsageReport
-	42, // 30: tender.v1.UsageReport.total:type_name -> tender.v1.Usage
-	11, // 31: tender.v1.UsageReport.executors:type_name -> tender.v1.ExecutorUsage
-	12, // 32: tender.v1.UsageReport.tasks:type_name -> tender.v1.TaskUsage
-	42, // 33: tender.v1.ExecutorUsage.usage:type_name -> tender.v1.Usage
-	42, // 34: tender.v1.TaskUsage.usage:type_name -> tender.v1.Usage
-	36, // 35: tender.v1.AgentEvents.term:type_name -> tender.v1.Term
-	18, // 36: tender.v1.AgentEvents.events:type_name -> tender.v1.AgentEvent
-	20, // 37: tender.v1.AgentEvent.registered:type_name -> tender.v1.AgentRegistered
-	22, // 38: tender.v1.AgentEvent.launch:type_name -> tender.v1.LaunchTask
-	24, // 39: tender.v1.AgentEvent.kill:type_name -> tender.v1.KillTask
-	25, // 40: tender.v1.AgentEvent.acknowledge:type_name -> tender.v1.AcknowledgeStatus
-	26, // 41: tender.v1.AgentEvent.shutdown_executor:type_name -> tender.v1.ShutdownAgentExecutor
-	27, // 42: tender.v1.AgentEvent.message:type_name -> tender.v1.MessageToExecutor
-	28, // 43: tender.v1.AgentEvent.remove_framework:type_name -> tender.v1.RemoveFramework
-	29, // 44: tender.v1.AgentEvent.drain:type_name -> tender.v1.Drain
-	30, // 45: tender.v1.AgentEvent.gone:type_name -> tender.v1.AgentGone
-	31, // 46: tender.v1.AgentEvent.create_volume:type_name -> tender.v1.CreateVolume
-	32, // 47: tender.v1.AgentEvent.destroy_volume:type_name -> tender.v1.DestroyVolume
-	33, // 48: tender.v1.AgentEvent.pong:type_name -> tender.v1.AgentPong
-	21, // 49: tender.v1.AgentEvent.reported:type_name -> tender.v1.Reported
-	23, // 50: tender.v1.AgentEvent.launch_group:type_name -> tender.v1.LaunchGroup
-	19, // 51: tender.v1.AgentEvent.end_tickets:type_name -> tender.v1.EndTickets
-	39, // 52: tender.v1.EndTickets.until:type_name -> google.protobuf.Timestamp
-	43, // 53: tender.v1.AgentRegistered.heartbeat_interval:type_name -> google.protobuf.Duration
-	43, // 54: tender.v1.AgentRegistered.session_timeout:type_name -> google.protobuf.Duration
-	38, // 55: tender.v1.LaunchTask.task:type_name -> tender.v1.Task
-	37, // 56: tender.v1.LaunchTask.resources:type_name -> tender.v1.Resource
-	37, // 57: tender.v1.LaunchTask.executor_resources:type_name -> tender.v1.Resource
-	41, // 58: tender.v1.LaunchTask.framework:type_name -> tender.v1.Framework
-	22, // 59: tender.v1.LaunchGroup.tasks:type_name -> tender.v1.LaunchTask
-	43, // 60: tender.v1.KillTask.grace:type_name -> google.protobuf.Duration
-	44, // 61: tender.v1.KillTask.reason:type_name -> tender.v1.Reason
-	43, // 62: tender.v1.Drain.grace:type_name -> google.protobuf.Duration
-	37, // 63: tender.v1.CreateVolume.volume:type_name -> tender.v1.Resource
-	43, // 64: tender.v1.AgentPong.return_within:type_name -> google.protobuf.Duration
-	0,  // 65: tender.v1.AgentService.Session:input_type -> tender.v1.AgentCalls
-	17, // 66: tender.v1.AgentService.Session:output_type -> tender.v1.AgentEvents
-	66, // [66:67] is the sub-list for method output_type
-	65, // [65:66] is the sub-list for method input_type
-	65, // [65:65] is the sub-list for extension type_name
-	65, // [65:65] is the sub-list for extension extendee
-	0,  // [0:65] is the sub-list for field type_name
+	17, // 10: tender.v1.AgentCall.need_secrets:type_name -> tender.v1.NeedSecrets
+	38, // 11: tender.v1.RegisterAgent.agent:type_name -> tender.v1.Agent
+	39, // 12: tender.v1.ReregisterAgent.term:type_name -> tender.v1.Term
+	38, // 13: tender.v1.ReregisterAgent.agent:type_name -> tender.v1.Agent
+	5,  // 14: tender.v1.AgentReport.tasks:type_name -> tender.v1.ReportedTask
+	6,  // 15: tender.v1.AgentReport.executors:type_name -> tender.v1.ReportedExecutor
+	7,  // 16: tender.v1.AgentReport.frameworks:type_name -> tender.v1.ReportedFramework
+	8,  // 17: tender.v1.AgentReport.stubs:type_name -> tender.v1.TaskStub
+	40, // 18: tender.v1.AgentReport.volumes:type_name -> tender.v1.Resource
+	10, // 19: tender.v1.AgentReport.usage:type_name -> tender.v1.UsageReport
+	41, // 20: tender.v1.ReportedTask.task:type_name -> tender.v1.Task
+	40, // 21: tender.v1.ReportedTask.resources:type_name -> tender.v1.Resource
+	37, // 22: tender.v1.ReportedTask.status:type_name -> tender.v1.Status
+	39, // 23: tender.v1.ReportedTask.launch_term:type_name -> tender.v1.Term
+	42, // 24: tender.v1.ReportedTask.launched_at:type_name -> google.protobuf.Timestamp
+	43, // 25: tender.v1.ReportedExecutor.executor:type_name -> tender.v1.Executor
+	40, // 26: tender.v1.ReportedExecutor.resources:type_name -> tender.v1.Resource
+	44, // 27: tender.v1.ReportedFramework.framework:type_name -> tender.v1.Framework
+	37, // 28: tender.v1.TaskStub.status:type_name -> tender.v1.Status
+	42, // 29: tender.v1.TaskStub.launched_at:type_name -> google.protobuf.Timestamp
+	10, // 30: tender.v1.AgentHeartbeat.usage:type_name -> tender.v1.UsageReport
+	45, // 31: tender.v1.UsageReport.total:type_name -> tender.v1.Usage
+	11, // 32: tender.v1.UsageReport.executors:type_name -> tender.v1.ExecutorUsage
+	12, // 33: tender.v1.UsageReport.tasks:type_name -> tender.v1.TaskUsage
+	45, // 34: tender.v1.ExecutorUsage.usage:type_name -> tender.v1.Usage
+	45, // 35: tender.v1.TaskUsage.usage:type_name -> tender.v1.Usage
+	39, // 36: tender.v1.AgentEvents.term:type_name -> tender.v1.Term
+	19, // 37: tender.v1.AgentEvents.events:type_name -> tender.v1.AgentEvent
+	23, // 38: tender.v1.AgentEvent.registered:type_name -> tender.v1.AgentRegistered
+	25, // 39: tender.v1.AgentEvent.launch:type_name -> tender.v1.LaunchTask
+	27, // 40: tender.v1.AgentEvent.kill:type_name -> tender.v1.KillTask
+	28, // 41: tender.v1.AgentEvent.acknowledge:type_name -> tender.v1.AcknowledgeStatus
+	29, // 42: tender.v1.AgentEvent.shutdown_executor:type_name -> tender.v1.ShutdownAgentExecutor
+	30, // 43: tender.v1.AgentEvent.message:type_name -> tender.v1.MessageToExecutor
+	31, // 44: tender.v1.AgentEvent.remove_framework:type_name -> tender.v1.RemoveFramework
+	32, // 45: tender.v1.AgentEvent.drain:type_name -> tender.v1.Drain
+	33, // 46: tender.v1.AgentEvent.gone:type_name -> tender.v1.AgentGone
+	34, // 47: tender.v1.AgentEvent.create_volume:type_name -> tender.v1.CreateVolume
+	35, // 48: tender.v1.AgentEvent.destroy_volume:type_name -> tender.v1.DestroyVolume
+	36, // 49: tender.v1.AgentEvent.pong:type_name -> tender.v1.AgentPong
+	24, // 50: tender.v1.AgentEvent.reported:type_name -> tender.v1.Reported
+	26, // 51: tender.v1.AgentEvent.launch_group:type_name -> tender.v1.LaunchGroup
+	22, // 52: tender.v1.AgentEvent.end_tickets:type_name -> tender.v1.EndTickets
+	20, // 53: tender.v1.AgentEvent.task_secrets:type_name -> tender.v1.TaskSecrets
+	21, // 54: tender.v1.TaskSecrets.values:type_name -> tender.v1.SecretValue
+	42, // 55: tender.v1.EndTickets.until:type_name -> google.protobuf.Timestamp
+	46, // 56: tender.v1.AgentRegistered.heartbeat_interval:type_name -> google.protobuf.Duration
+	46, // 57: tender.v1.AgentRegistered.session_timeout:type_name -> google.protobuf.Duration
+	41, // 58: tender.v1.LaunchTask.task:type_name -> tender.v1.Task
+	40, // 59: tender.v1.LaunchTask.resources:type_name -> tender.v1.Resource
+	40, // 60: tender.v1.LaunchTask.executor_resources:type_name -> tender.v1.Resource
+	44, // 61: tender.v1.LaunchTask.framework:type_name -> tender.v1.Framework
+	25, // 62: tender.v1.LaunchGroup.tasks:type_name -> tender.v1.LaunchTask
+	46, // 63: tender.v1.KillTask.grace:type_name -> google.protobuf.Duration
+	47, // 64: tender.v1.KillTask.reason:type_name -> tender.v1.Reason
+	46, // 65: tender.v1.Drain.grace:type_name -> google.protobuf.Duration
+	40, // 66: tender.v1.CreateVolume.volume:type_name -> tender.v1.Resource
+	46, // 67: tender.v1.AgentPong.return_within:type_name -> google.protobuf.Duration
+	0,  // 68: tender.v1.AgentService.Session:input_type -> tender.v1.AgentCalls
+	18, // 69: tender.v1.AgentService.Session:output_type -> tender.v1.AgentEvents
+	69, // [69:70] is the sub-list for method output_type
+	68, // [68:69] is the sub-list for method input_type
+	68, // [68:68] is the sub-list for extension type_name
+	68, // [68:68] is the sub-list for extension extendee
+	0,  // [0:68] is the sub-list for field type_name
 }
 
 func init() { file_api_v1_agent_proto_init() }
@@ -2950,8 +3200,9 @@ func file_api_v1_agent_proto_init() {
 		(*AgentCall_Message)(nil),
 		(*AgentCall_KillTaken)(nil),
 		(*AgentCall_VolumeDone)(nil),
+		(*AgentCall_NeedSecrets)(nil),
 	}
-	file_api_v1_agent_proto_msgTypes[18].OneofWrappers = []any{
+	file_api_v1_agent_proto_msgTypes[19].OneofWrappers = []any{
 		(*AgentEvent_Registered)(nil),
 		(*AgentEvent_Launch)(nil),
 		(*AgentEvent_Kill)(nil),
@@ -2967,6 +3218,7 @@ func file_api_v1_agent_proto_init() {
 		(*AgentEvent_Reported)(nil),
 		(*AgentEvent_LaunchGroup)(nil),
 		(*AgentEvent_EndTickets)(nil),
+		(*AgentEvent_TaskSecrets)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -2974,7 +3226,7 @@ func file_api_v1_agent_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_v1_agent_proto_rawDesc), len(file_api_v1_agent_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   34,
+			NumMessages:   37,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

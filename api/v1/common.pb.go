@@ -202,6 +202,8 @@ const (
 	Reason_RECONCILIATION                Reason = 26
 	Reason_AGENT_REREGISTERED            Reason = 27
 	Reason_TASK_GROUP_FAILED             Reason = 28
+	// A secret that the task names is not there, or can't be given to it.
+	Reason_SECRET_UNAVAILABLE Reason = 29
 )
 
 // Enum value maps for Reason.
@@ -236,6 +238,7 @@ var (
 		26: "RECONCILIATION",
 		27: "AGENT_REREGISTERED",
 		28: "TASK_GROUP_FAILED",
+		29: "SECRET_UNAVAILABLE",
 	}
 	Reason_value = map[string]int32{
 		"REASON_NONE":                   0,
@@ -267,6 +270,7 @@ var (
 		"RECONCILIATION":                26,
 		"AGENT_REREGISTERED":            27,
 		"TASK_GROUP_FAILED":             28,
+		"SECRET_UNAVAILABLE":            29,
 	}
 )
 
@@ -909,6 +913,8 @@ type Task struct {
 	MaxCompletionTime *durationpb.Duration `protobuf:"bytes,21,opt,name=max_completion_time,json=maxCompletionTime,proto3" json:"max_completion_time,omitempty"`
 	// What it may use at most, where that does not follow from its resources.
 	Limits *Limits `protobuf:"bytes,23,opt,name=limits,proto3" json:"limits,omitempty"`
+	// What it is given of the secrets that the masters keep. At most 32.
+	Secrets []*Secret `protobuf:"bytes,24,rep,name=secrets,proto3" json:"secrets,omitempty"`
 	// The reference of an OCI image in which the built-in executor starts the command, on agents whose
 	// attribute isolation names images; on others the task is an ERROR (TASK_INVALID). The agent pulls it
 	// while the task is STARTING. A command without argv and shell, or none, is the image's own; argv goes
@@ -1046,9 +1052,81 @@ func (x *Task) GetLimits() *Limits {
 	return nil
 }
 
+func (x *Task) GetSecrets() []*Secret {
+	if x != nil {
+		return x.Secrets
+	}
+	return nil
+}
+
 func (x *Task) GetImage() string {
 	if x != nil {
 		return x.Image
+	}
+	return ""
+}
+
+// Secret names one that a task is given when it starts. Its value is in no message but TaskSecrets and
+// ExecutorLaunch. The framework must be in the secret's role, or in one above it; else the task ends ERROR
+// (TASK_UNAUTHORIZED), and ERROR (SECRET_UNAVAILABLE) when there is no such secret.
+type Secret struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// ROLE/NAME.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Exactly one: the variable that holds it, or a file of the folder secrets in the task's sandbox, which is in memory.
+	Env           string `protobuf:"bytes,2,opt,name=env,proto3" json:"env,omitempty"`
+	File          string `protobuf:"bytes,3,opt,name=file,proto3" json:"file,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Secret) Reset() {
+	*x = Secret{}
+	mi := &file_api_v1_common_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Secret) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Secret) ProtoMessage() {}
+
+func (x *Secret) ProtoReflect() protoreflect.Message {
+	mi := &file_api_v1_common_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Secret.ProtoReflect.Descriptor instead.
+func (*Secret) Descriptor() ([]byte, []int) {
+	return file_api_v1_common_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *Secret) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Secret) GetEnv() string {
+	if x != nil {
+		return x.Env
+	}
+	return ""
+}
+
+func (x *Secret) GetFile() string {
+	if x != nil {
+		return x.File
 	}
 	return ""
 }
@@ -1071,7 +1149,7 @@ type Limits struct {
 
 func (x *Limits) Reset() {
 	*x = Limits{}
-	mi := &file_api_v1_common_proto_msgTypes[7]
+	mi := &file_api_v1_common_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1083,7 +1161,7 @@ func (x *Limits) String() string {
 func (*Limits) ProtoMessage() {}
 
 func (x *Limits) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_common_proto_msgTypes[7]
+	mi := &file_api_v1_common_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1096,7 +1174,7 @@ func (x *Limits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limits.ProtoReflect.Descriptor instead.
 func (*Limits) Descriptor() ([]byte, []int) {
-	return file_api_v1_common_proto_rawDescGZIP(), []int{7}
+	return file_api_v1_common_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Limits) GetCpusMilli() int64 {
@@ -1148,7 +1226,7 @@ type Check struct {
 
 func (x *Check) Reset() {
 	*x = Check{}
-	mi := &file_api_v1_common_proto_msgTypes[8]
+	mi := &file_api_v1_common_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1160,7 +1238,7 @@ func (x *Check) String() string {
 func (*Check) ProtoMessage() {}
 
 func (x *Check) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_common_proto_msgTypes[8]
+	mi := &file_api_v1_common_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1173,7 +1251,7 @@ func (x *Check) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Check.ProtoReflect.Descriptor instead.
 func (*Check) Descriptor() ([]byte, []int) {
-	return file_api_v1_common_proto_rawDescGZIP(), []int{8}
+	return file_api_v1_common_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Check) GetReadiness() bool {
@@ -1293,7 +1371,7 @@ type HTTPCheck struct {
 
 func (x *HTTPCheck) Reset() {
 	*x = HTTPCheck{}
-	mi := &file_api_v1_common_proto_msgTypes[9]
+	mi := &file_api_v1_common_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1305,7 +1383,7 @@ func (x *HTTPCheck) String() string {
 func (*HTTPCheck) ProtoMessage() {}
 
 func (x *HTTPCheck) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_common_proto_msgTypes[9]
+	mi := &file_api_v1_common_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1318,7 +1396,7 @@ func (x *HTTPCheck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HTTPCheck.ProtoReflect.Descriptor instead.
 func (*HTTPCheck) Descriptor() ([]byte, []int) {
-	return file_api_v1_common_proto_rawDescGZIP(), []int{9}
+	return file_api_v1_common_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *HTTPCheck) GetPort() string {
@@ -1345,7 +1423,7 @@ type TCPCheck struct {
 
 func (x *TCPCheck) Reset() {
 	*x = TCPCheck{}
-	mi := &file_api_v1_common_proto_msgTypes[10]
+	mi := &file_api_v1_common_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1357,7 +1435,7 @@ func (x *TCPCheck) String() string {
 func (*TCPCheck) ProtoMessage() {}
 
 func (x *TCPCheck) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_common_proto_msgTypes[10]
+	mi := &file_api_v1_common_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1370,7 +1448,7 @@ func (x *TCPCheck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TCPCheck.ProtoReflect.Descriptor instead.
 func (*TCPCheck) Descriptor() ([]byte, []int) {
-	return file_api_v1_common_proto_rawDescGZIP(), []int{10}
+	return file_api_v1_common_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *TCPCheck) GetPort() string {
@@ -1391,7 +1469,7 @@ type GRPCCheck struct {
 
 func (x *GRPCCheck) Reset() {
 	*x = GRPCCheck{}
-	mi := &file_api_v1_common_proto_msgTypes[11]
+	mi := &file_api_v1_common_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1403,7 +1481,7 @@ func (x *GRPCCheck) String() string {
 func (*GRPCCheck) ProtoMessage() {}
 
 func (x *GRPCCheck) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_common_proto_msgTypes[11]
+	mi := &file_api_v1_common_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1416,7 +1494,7 @@ func (x *GRPCCheck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GRPCCheck.ProtoReflect.Descriptor instead.
 func (*GRPCCheck) Descriptor() ([]byte, []int) {
-	return file_api_v1_common_proto_rawDescGZIP(), []int{11}
+	return file_api_v1_common_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *GRPCCheck) GetPort() string {
@@ -1448,7 +1526,7 @@ type Placement struct {
 
 func (x *Placement) Reset() {
 	*x = Placement{}
-	mi := &file_api_v1_common_proto_msgTypes[12]
+	mi := &file_api_v1_common_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1460,7 +1538,7 @@ func (x *Placement) String() string {
 func (*Placement) ProtoMessage() {}
 
 func (x *Placement) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_common_proto_msgTypes[12]
+	mi := &file_api_v1_common_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1473,7 +1551,7 @@ func (x *Placement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Placement.ProtoReflect.Descriptor instead.
 func (*Placement) Descriptor() ([]byte, []int) {
-	return file_api_v1_common_proto_rawDescGZIP(), []int{12}
+	return file_api_v1_common_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Placement) GetLevel() PlacementLevel {
@@ -1540,7 +1618,7 @@ type Status struct {
 
 func (x *Status) Reset() {
 	*x = Status{}
-	mi := &file_api_v1_common_proto_msgTypes[13]
+	mi := &file_api_v1_common_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1552,7 +1630,7 @@ func (x *Status) String() string {
 func (*Status) ProtoMessage() {}
 
 func (x *Status) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_common_proto_msgTypes[13]
+	mi := &file_api_v1_common_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1565,7 +1643,7 @@ func (x *Status) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Status.ProtoReflect.Descriptor instead.
 func (*Status) Descriptor() ([]byte, []int) {
-	return file_api_v1_common_proto_rawDescGZIP(), []int{13}
+	return file_api_v1_common_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Status) GetFrameworkId() string {
@@ -1727,7 +1805,7 @@ type OutputSize struct {
 
 func (x *OutputSize) Reset() {
 	*x = OutputSize{}
-	mi := &file_api_v1_common_proto_msgTypes[14]
+	mi := &file_api_v1_common_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1739,7 +1817,7 @@ func (x *OutputSize) String() string {
 func (*OutputSize) ProtoMessage() {}
 
 func (x *OutputSize) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_common_proto_msgTypes[14]
+	mi := &file_api_v1_common_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1752,7 +1830,7 @@ func (x *OutputSize) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutputSize.ProtoReflect.Descriptor instead.
 func (*OutputSize) Descriptor() ([]byte, []int) {
-	return file_api_v1_common_proto_rawDescGZIP(), []int{14}
+	return file_api_v1_common_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *OutputSize) GetStdout() int64 {
@@ -1787,7 +1865,7 @@ type Agent struct {
 
 func (x *Agent) Reset() {
 	*x = Agent{}
-	mi := &file_api_v1_common_proto_msgTypes[15]
+	mi := &file_api_v1_common_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1799,7 +1877,7 @@ func (x *Agent) String() string {
 func (*Agent) ProtoMessage() {}
 
 func (x *Agent) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_common_proto_msgTypes[15]
+	mi := &file_api_v1_common_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1812,7 +1890,7 @@ func (x *Agent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Agent.ProtoReflect.Descriptor instead.
 func (*Agent) Descriptor() ([]byte, []int) {
-	return file_api_v1_common_proto_rawDescGZIP(), []int{15}
+	return file_api_v1_common_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Agent) GetId() string {
@@ -1892,7 +1970,7 @@ type Framework struct {
 
 func (x *Framework) Reset() {
 	*x = Framework{}
-	mi := &file_api_v1_common_proto_msgTypes[16]
+	mi := &file_api_v1_common_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1904,7 +1982,7 @@ func (x *Framework) String() string {
 func (*Framework) ProtoMessage() {}
 
 func (x *Framework) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_common_proto_msgTypes[16]
+	mi := &file_api_v1_common_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1917,7 +1995,7 @@ func (x *Framework) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Framework.ProtoReflect.Descriptor instead.
 func (*Framework) Descriptor() ([]byte, []int) {
-	return file_api_v1_common_proto_rawDescGZIP(), []int{16}
+	return file_api_v1_common_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Framework) GetId() string {
@@ -2021,7 +2099,7 @@ type Usage struct {
 
 func (x *Usage) Reset() {
 	*x = Usage{}
-	mi := &file_api_v1_common_proto_msgTypes[17]
+	mi := &file_api_v1_common_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2033,7 +2111,7 @@ func (x *Usage) String() string {
 func (*Usage) ProtoMessage() {}
 
 func (x *Usage) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_common_proto_msgTypes[17]
+	mi := &file_api_v1_common_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2046,7 +2124,7 @@ func (x *Usage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Usage.ProtoReflect.Descriptor instead.
 func (*Usage) Descriptor() ([]byte, []int) {
-	return file_api_v1_common_proto_rawDescGZIP(), []int{17}
+	return file_api_v1_common_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Usage) GetAt() *timestamppb.Timestamp {
@@ -2099,7 +2177,7 @@ type Error struct {
 
 func (x *Error) Reset() {
 	*x = Error{}
-	mi := &file_api_v1_common_proto_msgTypes[18]
+	mi := &file_api_v1_common_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2111,7 +2189,7 @@ func (x *Error) String() string {
 func (*Error) ProtoMessage() {}
 
 func (x *Error) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_common_proto_msgTypes[18]
+	mi := &file_api_v1_common_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2124,7 +2202,7 @@ func (x *Error) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Error.ProtoReflect.Descriptor instead.
 func (*Error) Descriptor() ([]byte, []int) {
-	return file_api_v1_common_proto_rawDescGZIP(), []int{18}
+	return file_api_v1_common_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Error) GetKind() ErrorKind {
@@ -2208,7 +2286,7 @@ const file_api_v1_common_proto_rawDesc = "" +
 	"\x06labels\x18\x06 \x03(\v2\x1f.tender.v1.Executor.LabelsEntryR\x06labels\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xe6\x05\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x93\x06\n" +
 	"\x04Task\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x121\n" +
@@ -2225,7 +2303,8 @@ const file_api_v1_common_proto_rawDesc = "" +
 	"\x05group\x18\v \x01(\tR\x05group\x12(\n" +
 	"\x06checks\x18\x14 \x03(\v2\x10.tender.v1.CheckR\x06checks\x12I\n" +
 	"\x13max_completion_time\x18\x15 \x01(\v2\x19.google.protobuf.DurationR\x11maxCompletionTime\x12)\n" +
-	"\x06limits\x18\x17 \x01(\v2\x11.tender.v1.LimitsR\x06limits\x12\x14\n" +
+	"\x06limits\x18\x17 \x01(\v2\x11.tender.v1.LimitsR\x06limits\x12+\n" +
+	"\asecrets\x18\x18 \x03(\v2\x11.tender.v1.SecretR\asecrets\x12\x14\n" +
 	"\x05image\x18\x19 \x01(\tR\x05image\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
@@ -2233,7 +2312,11 @@ const file_api_v1_common_proto_rawDesc = "" +
 	"\n" +
 	"PortsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01\"X\n" +
+	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01\"B\n" +
+	"\x06Secret\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
+	"\x03env\x18\x02 \x01(\tR\x03env\x12\x12\n" +
+	"\x04file\x18\x03 \x01(\tR\x04file\"X\n" +
 	"\x06Limits\x12\x1d\n" +
 	"\n" +
 	"cpus_milli\x18\x01 \x01(\x03R\tcpusMilli\x12\x1b\n" +
@@ -2372,7 +2455,7 @@ const file_api_v1_common_proto_rawDesc = "" +
 	"\n" +
 	"\x06MASTER\x10\x01\x12\t\n" +
 	"\x05AGENT\x10\x02\x12\f\n" +
-	"\bEXECUTOR\x10\x04*\xdd\x04\n" +
+	"\bEXECUTOR\x10\x04*\xf5\x04\n" +
 	"\x06Reason\x12\x0f\n" +
 	"\vREASON_NONE\x10\x00\x12\x17\n" +
 	"\x13EXECUTOR_TERMINATED\x10\x01\x12!\n" +
@@ -2406,7 +2489,8 @@ const file_api_v1_common_proto_rawDesc = "" +
 	"\x0eTASK_DUPLICATE\x10\x19\x12\x12\n" +
 	"\x0eRECONCILIATION\x10\x1a\x12\x16\n" +
 	"\x12AGENT_REREGISTERED\x10\x1b\x12\x15\n" +
-	"\x11TASK_GROUP_FAILED\x10\x1c*~\n" +
+	"\x11TASK_GROUP_FAILED\x10\x1c\x12\x16\n" +
+	"\x12SECRET_UNAVAILABLE\x10\x1d*~\n" +
 	"\x0ePlacementLevel\x12\x1f\n" +
 	"\x1bPLACEMENT_LEVEL_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14PLACEMENT_LEVEL_NODE\x10\x01\x12\x18\n" +
@@ -2445,7 +2529,7 @@ func file_api_v1_common_proto_rawDescGZIP() []byte {
 }
 
 var file_api_v1_common_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_api_v1_common_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
+var file_api_v1_common_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
 var file_api_v1_common_proto_goTypes = []any{
 	(TaskState)(0),                // 0: tender.v1.TaskState
 	(Source)(0),                   // 1: tender.v1.Source
@@ -2459,80 +2543,82 @@ var file_api_v1_common_proto_goTypes = []any{
 	(*Command)(nil),               // 9: tender.v1.Command
 	(*Executor)(nil),              // 10: tender.v1.Executor
 	(*Task)(nil),                  // 11: tender.v1.Task
-	(*Limits)(nil),                // 12: tender.v1.Limits
-	(*Check)(nil),                 // 13: tender.v1.Check
-	(*HTTPCheck)(nil),             // 14: tender.v1.HTTPCheck
-	(*TCPCheck)(nil),              // 15: tender.v1.TCPCheck
-	(*GRPCCheck)(nil),             // 16: tender.v1.GRPCCheck
-	(*Placement)(nil),             // 17: tender.v1.Placement
-	(*Status)(nil),                // 18: tender.v1.Status
-	(*OutputSize)(nil),            // 19: tender.v1.OutputSize
-	(*Agent)(nil),                 // 20: tender.v1.Agent
-	(*Framework)(nil),             // 21: tender.v1.Framework
-	(*Usage)(nil),                 // 22: tender.v1.Usage
-	(*Error)(nil),                 // 23: tender.v1.Error
-	nil,                           // 24: tender.v1.Command.EnvEntry
-	nil,                           // 25: tender.v1.Executor.LabelsEntry
-	nil,                           // 26: tender.v1.Task.LabelsEntry
-	nil,                           // 27: tender.v1.Task.PortsEntry
-	nil,                           // 28: tender.v1.Status.LabelsEntry
-	nil,                           // 29: tender.v1.Status.PortsEntry
-	nil,                           // 30: tender.v1.Agent.AttributesEntry
-	nil,                           // 31: tender.v1.Framework.LabelsEntry
-	nil,                           // 32: tender.v1.Framework.EndpointsEntry
-	(*durationpb.Duration)(nil),   // 33: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 34: google.protobuf.Timestamp
+	(*Secret)(nil),                // 12: tender.v1.Secret
+	(*Limits)(nil),                // 13: tender.v1.Limits
+	(*Check)(nil),                 // 14: tender.v1.Check
+	(*HTTPCheck)(nil),             // 15: tender.v1.HTTPCheck
+	(*TCPCheck)(nil),              // 16: tender.v1.TCPCheck
+	(*GRPCCheck)(nil),             // 17: tender.v1.GRPCCheck
+	(*Placement)(nil),             // 18: tender.v1.Placement
+	(*Status)(nil),                // 19: tender.v1.Status
+	(*OutputSize)(nil),            // 20: tender.v1.OutputSize
+	(*Agent)(nil),                 // 21: tender.v1.Agent
+	(*Framework)(nil),             // 22: tender.v1.Framework
+	(*Usage)(nil),                 // 23: tender.v1.Usage
+	(*Error)(nil),                 // 24: tender.v1.Error
+	nil,                           // 25: tender.v1.Command.EnvEntry
+	nil,                           // 26: tender.v1.Executor.LabelsEntry
+	nil,                           // 27: tender.v1.Task.LabelsEntry
+	nil,                           // 28: tender.v1.Task.PortsEntry
+	nil,                           // 29: tender.v1.Status.LabelsEntry
+	nil,                           // 30: tender.v1.Status.PortsEntry
+	nil,                           // 31: tender.v1.Agent.AttributesEntry
+	nil,                           // 32: tender.v1.Framework.LabelsEntry
+	nil,                           // 33: tender.v1.Framework.EndpointsEntry
+	(*durationpb.Duration)(nil),   // 34: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 35: google.protobuf.Timestamp
 }
 var file_api_v1_common_proto_depIdxs = []int32{
 	6,  // 0: tender.v1.Resource.ranges:type_name -> tender.v1.Range
-	24, // 1: tender.v1.Command.env:type_name -> tender.v1.Command.EnvEntry
+	25, // 1: tender.v1.Command.env:type_name -> tender.v1.Command.EnvEntry
 	8,  // 2: tender.v1.Command.uris:type_name -> tender.v1.URI
 	9,  // 3: tender.v1.Executor.command:type_name -> tender.v1.Command
 	7,  // 4: tender.v1.Executor.resources:type_name -> tender.v1.Resource
-	33, // 5: tender.v1.Executor.shutdown_grace:type_name -> google.protobuf.Duration
-	25, // 6: tender.v1.Executor.labels:type_name -> tender.v1.Executor.LabelsEntry
+	34, // 5: tender.v1.Executor.shutdown_grace:type_name -> google.protobuf.Duration
+	26, // 6: tender.v1.Executor.labels:type_name -> tender.v1.Executor.LabelsEntry
 	7,  // 7: tender.v1.Task.resources:type_name -> tender.v1.Resource
 	10, // 8: tender.v1.Task.executor:type_name -> tender.v1.Executor
 	9,  // 9: tender.v1.Task.command:type_name -> tender.v1.Command
-	33, // 10: tender.v1.Task.kill_grace:type_name -> google.protobuf.Duration
-	26, // 11: tender.v1.Task.labels:type_name -> tender.v1.Task.LabelsEntry
-	27, // 12: tender.v1.Task.ports:type_name -> tender.v1.Task.PortsEntry
-	17, // 13: tender.v1.Task.placement:type_name -> tender.v1.Placement
-	13, // 14: tender.v1.Task.checks:type_name -> tender.v1.Check
-	33, // 15: tender.v1.Task.max_completion_time:type_name -> google.protobuf.Duration
-	12, // 16: tender.v1.Task.limits:type_name -> tender.v1.Limits
-	9,  // 17: tender.v1.Check.command:type_name -> tender.v1.Command
-	14, // 18: tender.v1.Check.http:type_name -> tender.v1.HTTPCheck
-	15, // 19: tender.v1.Check.tcp:type_name -> tender.v1.TCPCheck
-	16, // 20: tender.v1.Check.grpc:type_name -> tender.v1.GRPCCheck
-	33, // 21: tender.v1.Check.interval:type_name -> google.protobuf.Duration
-	33, // 22: tender.v1.Check.timeout:type_name -> google.protobuf.Duration
-	33, // 23: tender.v1.Check.grace:type_name -> google.protobuf.Duration
-	3,  // 24: tender.v1.Placement.level:type_name -> tender.v1.PlacementLevel
-	33, // 25: tender.v1.Placement.waited:type_name -> google.protobuf.Duration
-	33, // 26: tender.v1.Placement.idle:type_name -> google.protobuf.Duration
-	0,  // 27: tender.v1.Status.state:type_name -> tender.v1.TaskState
-	2,  // 28: tender.v1.Status.reason:type_name -> tender.v1.Reason
-	1,  // 29: tender.v1.Status.source:type_name -> tender.v1.Source
-	34, // 30: tender.v1.Status.at:type_name -> google.protobuf.Timestamp
-	28, // 31: tender.v1.Status.labels:type_name -> tender.v1.Status.LabelsEntry
-	29, // 32: tender.v1.Status.ports:type_name -> tender.v1.Status.PortsEntry
-	19, // 33: tender.v1.Status.output:type_name -> tender.v1.OutputSize
-	7,  // 34: tender.v1.Agent.resources:type_name -> tender.v1.Resource
-	30, // 35: tender.v1.Agent.attributes:type_name -> tender.v1.Agent.AttributesEntry
-	33, // 36: tender.v1.Framework.failover_timeout:type_name -> google.protobuf.Duration
-	7,  // 37: tender.v1.Framework.min_offer:type_name -> tender.v1.Resource
-	7,  // 38: tender.v1.Framework.max_offer:type_name -> tender.v1.Resource
-	31, // 39: tender.v1.Framework.labels:type_name -> tender.v1.Framework.LabelsEntry
-	32, // 40: tender.v1.Framework.endpoints:type_name -> tender.v1.Framework.EndpointsEntry
-	34, // 41: tender.v1.Usage.at:type_name -> google.protobuf.Timestamp
-	33, // 42: tender.v1.Usage.cpu_time:type_name -> google.protobuf.Duration
-	4,  // 43: tender.v1.Error.kind:type_name -> tender.v1.ErrorKind
-	44, // [44:44] is the sub-list for method output_type
-	44, // [44:44] is the sub-list for method input_type
-	44, // [44:44] is the sub-list for extension type_name
-	44, // [44:44] is the sub-list for extension extendee
-	0,  // [0:44] is the sub-list for field type_name
+	34, // 10: tender.v1.Task.kill_grace:type_name -> google.protobuf.Duration
+	27, // 11: tender.v1.Task.labels:type_name -> tender.v1.Task.LabelsEntry
+	28, // 12: tender.v1.Task.ports:type_name -> tender.v1.Task.PortsEntry
+	18, // 13: tender.v1.Task.placement:type_name -> tender.v1.Placement
+	14, // 14: tender.v1.Task.checks:type_name -> tender.v1.Check
+	34, // 15: tender.v1.Task.max_completion_time:type_name -> google.protobuf.Duration
+	13, // 16: tender.v1.Task.limits:type_name -> tender.v1.Limits
+	12, // 17: tender.v1.Task.secrets:type_name -> tender.v1.Secret
+	9,  // 18: tender.v1.Check.command:type_name -> tender.v1.Command
+	15, // 19: tender.v1.Check.http:type_name -> tender.v1.HTTPCheck
+	16, // 20: tender.v1.Check.tcp:type_name -> tender.v1.TCPCheck
+	17, // 21: tender.v1.Check.grpc:type_name -> tender.v1.GRPCCheck
+	34, // 22: tender.v1.Check.interval:type_name -> google.protobuf.Duration
+	34, // 23: tender.v1.Check.timeout:type_name -> google.protobuf.Duration
+	34, // 24: tender.v1.Check.grace:type_name -> google.protobuf.Duration
+	3,  // 25: tender.v1.Placement.level:type_name -> tender.v1.PlacementLevel
+	34, // 26: tender.v1.Placement.waited:type_name -> google.protobuf.Duration
+	34, // 27: tender.v1.Placement.idle:type_name -> google.protobuf.Duration
+	0,  // 28: tender.v1.Status.state:type_name -> tender.v1.TaskState
+	2,  // 29: tender.v1.Status.reason:type_name -> tender.v1.Reason
+	1,  // 30: tender.v1.Status.source:type_name -> tender.v1.Source
+	35, // 31: tender.v1.Status.at:type_name -> google.protobuf.Timestamp
+	29, // 32: tender.v1.Status.labels:type_name -> tender.v1.Status.LabelsEntry
+	30, // 33: tender.v1.Status.ports:type_name -> tender.v1.Status.PortsEntry
+	20, // 34: tender.v1.Status.output:type_name -> tender.v1.OutputSize
+	7,  // 35: tender.v1.Agent.resources:type_name -> tender.v1.Resource
+	31, // 36: tender.v1.Agent.attributes:type_name -> tender.v1.Agent.AttributesEntry
+	34, // 37: tender.v1.Framework.failover_timeout:type_name -> google.protobuf.Duration
+	7,  // 38: tender.v1.Framework.min_offer:type_name -> tender.v1.Resource
+	7,  // 39: tender.v1.Framework.max_offer:type_name -> tender.v1.Resource
+	32, // 40: tender.v1.Framework.labels:type_name -> tender.v1.Framework.LabelsEntry
+	33, // 41: tender.v1.Framework.endpoints:type_name -> tender.v1.Framework.EndpointsEntry
+	35, // 42: tender.v1.Usage.at:type_name -> google.protobuf.Timestamp
+	34, // 43: tender.v1.Usage.cpu_time:type_name -> google.protobuf.Duration
+	4,  // 44: tender.v1.Error.kind:type_name -> tender.v1.ErrorKind
+	45, // [45:45] is the sub-list for method output_type
+	45, // [45:45] is the sub-list for method input_type
+	45, // [45:45] is the sub-list for extension type_name
+	45, // [45:45] is the sub-list for extension extendee
+	0,  // [0:45] is the sub-list for field type_name
 }
 
 func init() { file_api_v1_common_proto_init() }
@@ -2540,20 +2626,20 @@ func file_api_v1_common_proto_init() {
 	if File_api_v1_common_proto != nil {
 		return
 	}
-	file_api_v1_common_proto_msgTypes[8].OneofWrappers = []any{
+	file_api_v1_common_proto_msgTypes[9].OneofWrappers = []any{
 		(*Check_Command)(nil),
 		(*Check_Http)(nil),
 		(*Check_Tcp)(nil),
 		(*Check_Grpc)(nil),
 	}
-	file_api_v1_common_proto_msgTypes[13].OneofWrappers = []any{}
+	file_api_v1_common_proto_msgTypes[14].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_v1_common_proto_rawDesc), len(file_api_v1_common_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   28,
+			NumMessages:   29,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

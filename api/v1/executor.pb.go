@@ -198,7 +198,9 @@ type SubscribeExecutor struct {
 	// do not fit follow as calls of their own.
 	Unacknowledged []*ExecutorStatus `protobuf:"bytes,6,rep,name=unacknowledged,proto3" json:"unacknowledged,omitempty"`
 	// The next call is another page, with more tasks.
-	More          bool `protobuf:"varint,7,opt,name=more,proto3" json:"more,omitempty"`
+	More bool `protobuf:"varint,7,opt,name=more,proto3" json:"more,omitempty"`
+	// It understands ExecutorLaunch.secrets. To others no task is handed over that needs them.
+	Secrets       bool `protobuf:"varint,8,opt,name=secrets,proto3" json:"secrets,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -278,6 +280,13 @@ func (x *SubscribeExecutor) GetUnacknowledged() []*ExecutorStatus {
 func (x *SubscribeExecutor) GetMore() bool {
 	if x != nil {
 		return x.More
+	}
+	return false
+}
+
+func (x *SubscribeExecutor) GetSecrets() bool {
+	if x != nil {
+		return x.Secrets
 	}
 	return false
 }
@@ -772,7 +781,9 @@ type ExecutorLaunch struct {
 	// The folder that the tasks of its group share. Empty: it was launched by itself.
 	Shared string `protobuf:"bytes,3,opt,name=shared,proto3" json:"shared,omitempty"`
 	// Those that are its own until it ends: no other task is given one of them before.
-	Gpus          []*GPU `protobuf:"bytes,4,rep,name=gpus,proto3" json:"gpus,omitempty"`
+	Gpus []*GPU `protobuf:"bytes,4,rep,name=gpus,proto3" json:"gpus,omitempty"`
+	// The values of its secrets that are variables, by the names of these. The executor keeps them in memory alone.
+	Secrets       map[string][]byte `protobuf:"bytes,5,rep,name=secrets,proto3" json:"secrets,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -831,6 +842,13 @@ func (x *ExecutorLaunch) GetShared() string {
 func (x *ExecutorLaunch) GetGpus() []*GPU {
 	if x != nil {
 		return x.Gpus
+	}
+	return nil
+}
+
+func (x *ExecutorLaunch) GetSecrets() map[string][]byte {
+	if x != nil {
+		return x.Secrets
 	}
 	return nil
 }
@@ -1054,7 +1072,7 @@ const file_api_v1_executor_proto_rawDesc = "" +
 	"\x06status\x18\x02 \x01(\v2\x19.tender.v1.ExecutorStatusH\x00R\x06status\x126\n" +
 	"\amessage\x18\x03 \x01(\v2\x1a.tender.v1.ExecutorMessageH\x00R\amessage\x12<\n" +
 	"\theartbeat\x18\x04 \x01(\v2\x1c.tender.v1.ExecutorHeartbeatH\x00R\theartbeatB\x06\n" +
-	"\x04call\"\xf4\x01\n" +
+	"\x04call\"\x8e\x02\n" +
 	"\x11SubscribeExecutor\x12!\n" +
 	"\fframework_id\x18\x01 \x01(\tR\vframeworkId\x12\x1f\n" +
 	"\vexecutor_id\x18\x02 \x01(\tR\n" +
@@ -1063,7 +1081,8 @@ const file_api_v1_executor_proto_rawDesc = "" +
 	"\aversion\x18\x04 \x01(\tR\aversion\x12\x14\n" +
 	"\x05tasks\x18\x05 \x03(\tR\x05tasks\x12A\n" +
 	"\x0eunacknowledged\x18\x06 \x03(\v2\x19.tender.v1.ExecutorStatusR\x0eunacknowledged\x12\x12\n" +
-	"\x04more\x18\a \x01(\bR\x04more\"\x9a\x03\n" +
+	"\x04more\x18\a \x01(\bR\x04more\x12\x18\n" +
+	"\asecrets\x18\b \x01(\bR\asecrets\"\x9a\x03\n" +
 	"\x0eExecutorStatus\x12\x17\n" +
 	"\atask_id\x18\x01 \x01(\tR\x06taskId\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\x04R\x06number\x12*\n" +
@@ -1101,12 +1120,16 @@ const file_api_v1_executor_proto_rawDesc = "" +
 	"\bhostname\x18\x02 \x01(\tR\bhostname\x12/\n" +
 	"\bexecutor\x18\x03 \x01(\v2\x13.tender.v1.ExecutorR\bexecutor\x122\n" +
 	"\tframework\x18\x04 \x01(\v2\x14.tender.v1.FrameworkR\tframework\x12D\n" +
-	"\x10recovery_timeout\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\x0frecoveryTimeout\"\x8b\x01\n" +
+	"\x10recovery_timeout\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\x0frecoveryTimeout\"\x8e\x02\n" +
 	"\x0eExecutorLaunch\x12#\n" +
 	"\x04task\x18\x01 \x01(\v2\x0f.tender.v1.TaskR\x04task\x12\x18\n" +
 	"\asandbox\x18\x02 \x01(\tR\asandbox\x12\x16\n" +
 	"\x06shared\x18\x03 \x01(\tR\x06shared\x12\"\n" +
-	"\x04gpus\x18\x04 \x03(\v2\x0e.tender.v1.GPUR\x04gpus\"+\n" +
+	"\x04gpus\x18\x04 \x03(\v2\x0e.tender.v1.GPUR\x04gpus\x12E\n" +
+	"\asecrets\x18\x05 \x03(\v2&.tender.v1.ExecutorLaunch.SecretsEntryB\x03\x80\x01\x01R\asecrets\x1a:\n" +
+	"\fSecretsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\fR\x05value:\x028\x01\"+\n" +
 	"\x03GPU\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\rR\x05index\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\"X\n" +
@@ -1133,7 +1156,7 @@ func file_api_v1_executor_proto_rawDescGZIP() []byte {
 	return file_api_v1_executor_proto_rawDescData
 }
 
-var file_api_v1_executor_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_api_v1_executor_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_api_v1_executor_proto_goTypes = []any{
 	(*ExecutorCalls)(nil),        // 0: tender.v1.ExecutorCalls
 	(*ExecutorCall)(nil),         // 1: tender.v1.ExecutorCall
@@ -1149,13 +1172,14 @@ var file_api_v1_executor_proto_goTypes = []any{
 	(*ExecutorKill)(nil),         // 11: tender.v1.ExecutorKill
 	(*ExecutorAcknowledged)(nil), // 12: tender.v1.ExecutorAcknowledged
 	(*ExecutorShutdown)(nil),     // 13: tender.v1.ExecutorShutdown
-	(TaskState)(0),               // 14: tender.v1.TaskState
-	(Reason)(0),                  // 15: tender.v1.Reason
-	(*OutputSize)(nil),           // 16: tender.v1.OutputSize
-	(*Executor)(nil),             // 17: tender.v1.Executor
-	(*Framework)(nil),            // 18: tender.v1.Framework
-	(*durationpb.Duration)(nil),  // 19: google.protobuf.Duration
-	(*Task)(nil),                 // 20: tender.v1.Task
+	nil,                          // 14: tender.v1.ExecutorLaunch.SecretsEntry
+	(TaskState)(0),               // 15: tender.v1.TaskState
+	(Reason)(0),                  // 16: tender.v1.Reason
+	(*OutputSize)(nil),           // 17: tender.v1.OutputSize
+	(*Executor)(nil),             // 18: tender.v1.Executor
+	(*Framework)(nil),            // 19: tender.v1.Framework
+	(*durationpb.Duration)(nil),  // 20: google.protobuf.Duration
+	(*Task)(nil),                 // 21: tender.v1.Task
 }
 var file_api_v1_executor_proto_depIdxs = []int32{
 	1,  // 0: tender.v1.ExecutorCalls.calls:type_name -> tender.v1.ExecutorCall
@@ -1164,9 +1188,9 @@ var file_api_v1_executor_proto_depIdxs = []int32{
 	4,  // 3: tender.v1.ExecutorCall.message:type_name -> tender.v1.ExecutorMessage
 	5,  // 4: tender.v1.ExecutorCall.heartbeat:type_name -> tender.v1.ExecutorHeartbeat
 	3,  // 5: tender.v1.SubscribeExecutor.unacknowledged:type_name -> tender.v1.ExecutorStatus
-	14, // 6: tender.v1.ExecutorStatus.state:type_name -> tender.v1.TaskState
-	15, // 7: tender.v1.ExecutorStatus.reason:type_name -> tender.v1.Reason
-	16, // 8: tender.v1.ExecutorStatus.output:type_name -> tender.v1.OutputSize
+	15, // 6: tender.v1.ExecutorStatus.state:type_name -> tender.v1.TaskState
+	16, // 7: tender.v1.ExecutorStatus.reason:type_name -> tender.v1.Reason
+	17, // 8: tender.v1.ExecutorStatus.output:type_name -> tender.v1.OutputSize
 	7,  // 9: tender.v1.ExecutorEvents.events:type_name -> tender.v1.ExecutorEvent
 	8,  // 10: tender.v1.ExecutorEvent.subscribed:type_name -> tender.v1.ExecutorSubscribed
 	9,  // 11: tender.v1.ExecutorEvent.launch:type_name -> tender.v1.ExecutorLaunch
@@ -1174,20 +1198,21 @@ var file_api_v1_executor_proto_depIdxs = []int32{
 	12, // 13: tender.v1.ExecutorEvent.acknowledged:type_name -> tender.v1.ExecutorAcknowledged
 	4,  // 14: tender.v1.ExecutorEvent.message:type_name -> tender.v1.ExecutorMessage
 	13, // 15: tender.v1.ExecutorEvent.shutdown:type_name -> tender.v1.ExecutorShutdown
-	17, // 16: tender.v1.ExecutorSubscribed.executor:type_name -> tender.v1.Executor
-	18, // 17: tender.v1.ExecutorSubscribed.framework:type_name -> tender.v1.Framework
-	19, // 18: tender.v1.ExecutorSubscribed.recovery_timeout:type_name -> google.protobuf.Duration
-	20, // 19: tender.v1.ExecutorLaunch.task:type_name -> tender.v1.Task
+	18, // 16: tender.v1.ExecutorSubscribed.executor:type_name -> tender.v1.Executor
+	19, // 17: tender.v1.ExecutorSubscribed.framework:type_name -> tender.v1.Framework
+	20, // 18: tender.v1.ExecutorSubscribed.recovery_timeout:type_name -> google.protobuf.Duration
+	21, // 19: tender.v1.ExecutorLaunch.task:type_name -> tender.v1.Task
 	10, // 20: tender.v1.ExecutorLaunch.gpus:type_name -> tender.v1.GPU
-	19, // 21: tender.v1.ExecutorKill.grace:type_name -> google.protobuf.Duration
-	19, // 22: tender.v1.ExecutorShutdown.grace:type_name -> google.protobuf.Duration
-	0,  // 23: tender.v1.ExecutorService.Session:input_type -> tender.v1.ExecutorCalls
-	6,  // 24: tender.v1.ExecutorService.Session:output_type -> tender.v1.ExecutorEvents
-	24, // [24:25] is the sub-list for method output_type
-	23, // [23:24] is the sub-list for method input_type
-	23, // [23:23] is the sub-list for extension type_name
-	23, // [23:23] is the sub-list for extension extendee
-	0,  // [0:23] is the sub-list for field type_name
+	14, // 21: tender.v1.ExecutorLaunch.secrets:type_name -> tender.v1.ExecutorLaunch.SecretsEntry
+	20, // 22: tender.v1.ExecutorKill.grace:type_name -> google.protobuf.Duration
+	20, // 23: tender.v1.ExecutorShutdown.grace:type_name -> google.protobuf.Duration
+	0,  // 24: tender.v1.ExecutorService.Session:input_type -> tender.v1.ExecutorCalls
+	6,  // 25: tender.v1.ExecutorService.Session:output_type -> tender.v1.ExecutorEvents
+	25, // [25:26] is the sub-list for method output_type
+	24, // [24:25] is the sub-list for method input_type
+	24, // [24:24] is the sub-list for extension type_name
+	24, // [24:24] is the sub-list for extension extendee
+	0,  // [0:24] is the sub-list for field type_name
 }
 
 func init() { file_api_v1_executor_proto_init() }
@@ -1217,7 +1242,7 @@ func file_api_v1_executor_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_v1_executor_proto_rawDesc), len(file_api_v1_executor_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   14,
+			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -84,6 +84,226 @@ func (AgentAction) EnumDescriptor() ([]byte, []int) {
 	return file_api_v1_operator_proto_rawDescGZIP(), []int{0}
 }
 
+type SetSecretRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// ROLE/NAME.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// 1 byte to 64 KiB.
+	Value         []byte `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetSecretRequest) Reset() {
+	*x = SetSecretRequest{}
+	mi := &file_api_v1_operator_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetSecretRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetSecretRequest) ProtoMessage() {}
+
+func (x *SetSecretRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_api_v1_operator_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetSecretRequest.ProtoReflect.Descriptor instead.
+func (*SetSecretRequest) Descriptor() ([]byte, []int) {
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *SetSecretRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *SetSecretRequest) GetValue() []byte {
+	if x != nil {
+		return x.Value
+	}
+	return nil
+}
+
+type RemoveSecretRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RemoveSecretRequest) Reset() {
+	*x = RemoveSecretRequest{}
+	mi := &file_api_v1_operator_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RemoveSecretRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RemoveSecretRequest) ProtoMessage() {}
+
+func (x *RemoveSecretRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_api_v1_operator_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RemoveSecretRequest.ProtoReflect.Descriptor instead.
+func (*RemoveSecretRequest) Descriptor() ([]byte, []int) {
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *RemoveSecretRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+type ListSecretsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Items         []*SecretView          `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
+	NextPageToken string                 `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListSecretsResponse) Reset() {
+	*x = ListSecretsResponse{}
+	mi := &file_api_v1_operator_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListSecretsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListSecretsResponse) ProtoMessage() {}
+
+func (x *ListSecretsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_api_v1_operator_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListSecretsResponse.ProtoReflect.Descriptor instead.
+func (*ListSecretsResponse) Descriptor() ([]byte, []int) {
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *ListSecretsResponse) GetItems() []*SecretView {
+	if x != nil {
+		return x.Items
+	}
+	return nil
+}
+
+func (x *ListSecretsResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+// SecretView is a secret without its value.
+type SecretView struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Role  string                 `protobuf:"bytes,2,opt,name=role,proto3" json:"role,omitempty"`
+	// When it got its value, and from whom.
+	Set           *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=set,proto3" json:"set,omitempty"`
+	By            string                 `protobuf:"bytes,4,opt,name=by,proto3" json:"by,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SecretView) Reset() {
+	*x = SecretView{}
+	mi := &file_api_v1_operator_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SecretView) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SecretView) ProtoMessage() {}
+
+func (x *SecretView) ProtoReflect() protoreflect.Message {
+	mi := &file_api_v1_operator_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SecretView.ProtoReflect.Descriptor instead.
+func (*SecretView) Descriptor() ([]byte, []int) {
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *SecretView) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *SecretView) GetRole() string {
+	if x != nil {
+		return x.Role
+	}
+	return ""
+}
+
+func (x *SecretView) GetSet() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Set
+	}
+	return nil
+}
+
+func (x *SecretView) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
 // TicketRequest says what a ticket is to open.
 type TicketRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -100,7 +320,7 @@ type TicketRequest struct {
 
 func (x *TicketRequest) Reset() {
 	*x = TicketRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[0]
+	mi := &file_api_v1_operator_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -112,7 +332,7 @@ func (x *TicketRequest) String() string {
 func (*TicketRequest) ProtoMessage() {}
 
 func (x *TicketRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[0]
+	mi := &file_api_v1_operator_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -125,7 +345,7 @@ func (x *TicketRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TicketRequest.ProtoReflect.Descriptor instead.
 func (*TicketRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{0}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *TicketRequest) GetFrameworkId() string {
@@ -162,7 +382,7 @@ type Ticket struct {
 
 func (x *Ticket) Reset() {
 	*x = Ticket{}
-	mi := &file_api_v1_operator_proto_msgTypes[1]
+	mi := &file_api_v1_operator_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -174,7 +394,7 @@ func (x *Ticket) String() string {
 func (*Ticket) ProtoMessage() {}
 
 func (x *Ticket) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[1]
+	mi := &file_api_v1_operator_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -187,7 +407,7 @@ func (x *Ticket) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ticket.ProtoReflect.Descriptor instead.
 func (*Ticket) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{1}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Ticket) GetTicket() string {
@@ -212,7 +432,7 @@ type WhoAmIRequest struct {
 
 func (x *WhoAmIRequest) Reset() {
 	*x = WhoAmIRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[2]
+	mi := &file_api_v1_operator_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -224,7 +444,7 @@ func (x *WhoAmIRequest) String() string {
 func (*WhoAmIRequest) ProtoMessage() {}
 
 func (x *WhoAmIRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[2]
+	mi := &file_api_v1_operator_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -237,7 +457,7 @@ func (x *WhoAmIRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhoAmIRequest.ProtoReflect.Descriptor instead.
 func (*WhoAmIRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{2}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{6}
 }
 
 type WhoAmIResponse struct {
@@ -252,7 +472,7 @@ type WhoAmIResponse struct {
 
 func (x *WhoAmIResponse) Reset() {
 	*x = WhoAmIResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[3]
+	mi := &file_api_v1_operator_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -264,7 +484,7 @@ func (x *WhoAmIResponse) String() string {
 func (*WhoAmIResponse) ProtoMessage() {}
 
 func (x *WhoAmIResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[3]
+	mi := &file_api_v1_operator_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -277,7 +497,7 @@ func (x *WhoAmIResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhoAmIResponse.ProtoReflect.Descriptor instead.
 func (*WhoAmIResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{3}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *WhoAmIResponse) GetKind() string {
@@ -320,7 +540,7 @@ type PrincipalGrant struct {
 
 func (x *PrincipalGrant) Reset() {
 	*x = PrincipalGrant{}
-	mi := &file_api_v1_operator_proto_msgTypes[4]
+	mi := &file_api_v1_operator_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -332,7 +552,7 @@ func (x *PrincipalGrant) String() string {
 func (*PrincipalGrant) ProtoMessage() {}
 
 func (x *PrincipalGrant) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[4]
+	mi := &file_api_v1_operator_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -345,7 +565,7 @@ func (x *PrincipalGrant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrincipalGrant.ProtoReflect.Descriptor instead.
 func (*PrincipalGrant) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{4}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *PrincipalGrant) GetVerb() string {
@@ -392,7 +612,7 @@ type CanIRequest struct {
 
 func (x *CanIRequest) Reset() {
 	*x = CanIRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[5]
+	mi := &file_api_v1_operator_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -404,7 +624,7 @@ func (x *CanIRequest) String() string {
 func (*CanIRequest) ProtoMessage() {}
 
 func (x *CanIRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[5]
+	mi := &file_api_v1_operator_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -417,7 +637,7 @@ func (x *CanIRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CanIRequest.ProtoReflect.Descriptor instead.
 func (*CanIRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{5}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *CanIRequest) GetWish() *PrincipalGrant {
@@ -438,7 +658,7 @@ type CanIResponse struct {
 
 func (x *CanIResponse) Reset() {
 	*x = CanIResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[6]
+	mi := &file_api_v1_operator_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -450,7 +670,7 @@ func (x *CanIResponse) String() string {
 func (*CanIResponse) ProtoMessage() {}
 
 func (x *CanIResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[6]
+	mi := &file_api_v1_operator_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -463,7 +683,7 @@ func (x *CanIResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CanIResponse.ProtoReflect.Descriptor instead.
 func (*CanIResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{6}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *CanIResponse) GetAllowed() bool {
@@ -495,7 +715,7 @@ type PrincipalView struct {
 
 func (x *PrincipalView) Reset() {
 	*x = PrincipalView{}
-	mi := &file_api_v1_operator_proto_msgTypes[7]
+	mi := &file_api_v1_operator_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -507,7 +727,7 @@ func (x *PrincipalView) String() string {
 func (*PrincipalView) ProtoMessage() {}
 
 func (x *PrincipalView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[7]
+	mi := &file_api_v1_operator_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -520,7 +740,7 @@ func (x *PrincipalView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrincipalView.ProtoReflect.Descriptor instead.
 func (*PrincipalView) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{7}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *PrincipalView) GetName() string {
@@ -570,7 +790,7 @@ type ListPrincipalsResponse struct {
 
 func (x *ListPrincipalsResponse) Reset() {
 	*x = ListPrincipalsResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[8]
+	mi := &file_api_v1_operator_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -582,7 +802,7 @@ func (x *ListPrincipalsResponse) String() string {
 func (*ListPrincipalsResponse) ProtoMessage() {}
 
 func (x *ListPrincipalsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[8]
+	mi := &file_api_v1_operator_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -595,7 +815,7 @@ func (x *ListPrincipalsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPrincipalsResponse.ProtoReflect.Descriptor instead.
 func (*ListPrincipalsResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{8}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ListPrincipalsResponse) GetItems() []*PrincipalView {
@@ -629,7 +849,7 @@ type GrantRequest struct {
 
 func (x *GrantRequest) Reset() {
 	*x = GrantRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[9]
+	mi := &file_api_v1_operator_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -641,7 +861,7 @@ func (x *GrantRequest) String() string {
 func (*GrantRequest) ProtoMessage() {}
 
 func (x *GrantRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[9]
+	mi := &file_api_v1_operator_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -654,7 +874,7 @@ func (x *GrantRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrantRequest.ProtoReflect.Descriptor instead.
 func (*GrantRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{9}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *GrantRequest) GetPrincipal() string {
@@ -684,7 +904,7 @@ type RevokeRequest struct {
 
 func (x *RevokeRequest) Reset() {
 	*x = RevokeRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[10]
+	mi := &file_api_v1_operator_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -696,7 +916,7 @@ func (x *RevokeRequest) String() string {
 func (*RevokeRequest) ProtoMessage() {}
 
 func (x *RevokeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[10]
+	mi := &file_api_v1_operator_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -709,7 +929,7 @@ func (x *RevokeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeRequest.ProtoReflect.Descriptor instead.
 func (*RevokeRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{10}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *RevokeRequest) GetPrincipal() string {
@@ -742,7 +962,7 @@ type CheckConstraintRequest struct {
 
 func (x *CheckConstraintRequest) Reset() {
 	*x = CheckConstraintRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[11]
+	mi := &file_api_v1_operator_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -754,7 +974,7 @@ func (x *CheckConstraintRequest) String() string {
 func (*CheckConstraintRequest) ProtoMessage() {}
 
 func (x *CheckConstraintRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[11]
+	mi := &file_api_v1_operator_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -767,7 +987,7 @@ func (x *CheckConstraintRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckConstraintRequest.ProtoReflect.Descriptor instead.
 func (*CheckConstraintRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{11}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *CheckConstraintRequest) GetConstraint() string {
@@ -785,7 +1005,7 @@ type CheckConstraintResponse struct {
 
 func (x *CheckConstraintResponse) Reset() {
 	*x = CheckConstraintResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[12]
+	mi := &file_api_v1_operator_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -797,7 +1017,7 @@ func (x *CheckConstraintResponse) String() string {
 func (*CheckConstraintResponse) ProtoMessage() {}
 
 func (x *CheckConstraintResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[12]
+	mi := &file_api_v1_operator_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -810,7 +1030,7 @@ func (x *CheckConstraintResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckConstraintResponse.ProtoReflect.Descriptor instead.
 func (*CheckConstraintResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{12}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{16}
 }
 
 // ListRequest asks for a page of a list, in the order of the names.
@@ -838,7 +1058,7 @@ type ListRequest struct {
 
 func (x *ListRequest) Reset() {
 	*x = ListRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[13]
+	mi := &file_api_v1_operator_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -850,7 +1070,7 @@ func (x *ListRequest) String() string {
 func (*ListRequest) ProtoMessage() {}
 
 func (x *ListRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[13]
+	mi := &file_api_v1_operator_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -863,7 +1083,7 @@ func (x *ListRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRequest.ProtoReflect.Descriptor instead.
 func (*ListRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{13}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ListRequest) GetLimit() int32 {
@@ -948,7 +1168,7 @@ type ListTasksRequest struct {
 
 func (x *ListTasksRequest) Reset() {
 	*x = ListTasksRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[14]
+	mi := &file_api_v1_operator_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -960,7 +1180,7 @@ func (x *ListTasksRequest) String() string {
 func (*ListTasksRequest) ProtoMessage() {}
 
 func (x *ListTasksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[14]
+	mi := &file_api_v1_operator_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -973,7 +1193,7 @@ func (x *ListTasksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTasksRequest.ProtoReflect.Descriptor instead.
 func (*ListTasksRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{14}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ListTasksRequest) GetLimit() int32 {
@@ -1040,7 +1260,7 @@ type GetClusterRequest struct {
 
 func (x *GetClusterRequest) Reset() {
 	*x = GetClusterRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[15]
+	mi := &file_api_v1_operator_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1052,7 +1272,7 @@ func (x *GetClusterRequest) String() string {
 func (*GetClusterRequest) ProtoMessage() {}
 
 func (x *GetClusterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[15]
+	mi := &file_api_v1_operator_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1065,7 +1285,7 @@ func (x *GetClusterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetClusterRequest.ProtoReflect.Descriptor instead.
 func (*GetClusterRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{15}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{19}
 }
 
 type ClusterView struct {
@@ -1083,7 +1303,7 @@ type ClusterView struct {
 
 func (x *ClusterView) Reset() {
 	*x = ClusterView{}
-	mi := &file_api_v1_operator_proto_msgTypes[16]
+	mi := &file_api_v1_operator_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1095,7 +1315,7 @@ func (x *ClusterView) String() string {
 func (*ClusterView) ProtoMessage() {}
 
 func (x *ClusterView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[16]
+	mi := &file_api_v1_operator_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1108,7 +1328,7 @@ func (x *ClusterView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterView.ProtoReflect.Descriptor instead.
 func (*ClusterView) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{16}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ClusterView) GetClusterId() string {
@@ -1180,7 +1400,7 @@ type MasterView struct {
 
 func (x *MasterView) Reset() {
 	*x = MasterView{}
-	mi := &file_api_v1_operator_proto_msgTypes[17]
+	mi := &file_api_v1_operator_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1192,7 +1412,7 @@ func (x *MasterView) String() string {
 func (*MasterView) ProtoMessage() {}
 
 func (x *MasterView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[17]
+	mi := &file_api_v1_operator_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1205,7 +1425,7 @@ func (x *MasterView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MasterView.ProtoReflect.Descriptor instead.
 func (*MasterView) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{17}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *MasterView) GetId() string {
@@ -1290,7 +1510,7 @@ type ListMastersResponse struct {
 
 func (x *ListMastersResponse) Reset() {
 	*x = ListMastersResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[18]
+	mi := &file_api_v1_operator_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1302,7 +1522,7 @@ func (x *ListMastersResponse) String() string {
 func (*ListMastersResponse) ProtoMessage() {}
 
 func (x *ListMastersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[18]
+	mi := &file_api_v1_operator_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1315,7 +1535,7 @@ func (x *ListMastersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListMastersResponse.ProtoReflect.Descriptor instead.
 func (*ListMastersResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{18}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ListMastersResponse) GetItems() []*MasterView {
@@ -1386,7 +1606,7 @@ type AgentView struct {
 
 func (x *AgentView) Reset() {
 	*x = AgentView{}
-	mi := &file_api_v1_operator_proto_msgTypes[19]
+	mi := &file_api_v1_operator_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1398,7 +1618,7 @@ func (x *AgentView) String() string {
 func (*AgentView) ProtoMessage() {}
 
 func (x *AgentView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[19]
+	mi := &file_api_v1_operator_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1411,7 +1631,7 @@ func (x *AgentView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentView.ProtoReflect.Descriptor instead.
 func (*AgentView) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{19}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *AgentView) GetId() string {
@@ -1602,7 +1822,7 @@ type OrphanedVolume struct {
 
 func (x *OrphanedVolume) Reset() {
 	*x = OrphanedVolume{}
-	mi := &file_api_v1_operator_proto_msgTypes[20]
+	mi := &file_api_v1_operator_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1614,7 +1834,7 @@ func (x *OrphanedVolume) String() string {
 func (*OrphanedVolume) ProtoMessage() {}
 
 func (x *OrphanedVolume) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[20]
+	mi := &file_api_v1_operator_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1627,7 +1847,7 @@ func (x *OrphanedVolume) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OrphanedVolume.ProtoReflect.Descriptor instead.
 func (*OrphanedVolume) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{20}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *OrphanedVolume) GetVolume() string {
@@ -1669,7 +1889,7 @@ type ListAgentsResponse struct {
 
 func (x *ListAgentsResponse) Reset() {
 	*x = ListAgentsResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[21]
+	mi := &file_api_v1_operator_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1681,7 +1901,7 @@ func (x *ListAgentsResponse) String() string {
 func (*ListAgentsResponse) ProtoMessage() {}
 
 func (x *ListAgentsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[21]
+	mi := &file_api_v1_operator_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1694,7 +1914,7 @@ func (x *ListAgentsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentsResponse.ProtoReflect.Descriptor instead.
 func (*ListAgentsResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{21}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ListAgentsResponse) GetItems() []*AgentView {
@@ -1728,7 +1948,7 @@ type WatchAgentsRequest struct {
 
 func (x *WatchAgentsRequest) Reset() {
 	*x = WatchAgentsRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[22]
+	mi := &file_api_v1_operator_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1740,7 +1960,7 @@ func (x *WatchAgentsRequest) String() string {
 func (*WatchAgentsRequest) ProtoMessage() {}
 
 func (x *WatchAgentsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[22]
+	mi := &file_api_v1_operator_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1753,7 +1973,7 @@ func (x *WatchAgentsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchAgentsRequest.ProtoReflect.Descriptor instead.
 func (*WatchAgentsRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{22}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *WatchAgentsRequest) GetAgentIds() []string {
@@ -1777,7 +1997,7 @@ type WatchAgentsResponse struct {
 
 func (x *WatchAgentsResponse) Reset() {
 	*x = WatchAgentsResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[23]
+	mi := &file_api_v1_operator_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1789,7 +2009,7 @@ func (x *WatchAgentsResponse) String() string {
 func (*WatchAgentsResponse) ProtoMessage() {}
 
 func (x *WatchAgentsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[23]
+	mi := &file_api_v1_operator_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1802,7 +2022,7 @@ func (x *WatchAgentsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchAgentsResponse.ProtoReflect.Descriptor instead.
 func (*WatchAgentsResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{23}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *WatchAgentsResponse) GetItems() []*AgentView {
@@ -1865,7 +2085,7 @@ type FrameworkView struct {
 
 func (x *FrameworkView) Reset() {
 	*x = FrameworkView{}
-	mi := &file_api_v1_operator_proto_msgTypes[24]
+	mi := &file_api_v1_operator_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1877,7 +2097,7 @@ func (x *FrameworkView) String() string {
 func (*FrameworkView) ProtoMessage() {}
 
 func (x *FrameworkView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[24]
+	mi := &file_api_v1_operator_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1890,7 +2110,7 @@ func (x *FrameworkView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FrameworkView.ProtoReflect.Descriptor instead.
 func (*FrameworkView) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{24}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *FrameworkView) GetId() string {
@@ -2094,7 +2314,7 @@ type LocalityView struct {
 
 func (x *LocalityView) Reset() {
 	*x = LocalityView{}
-	mi := &file_api_v1_operator_proto_msgTypes[25]
+	mi := &file_api_v1_operator_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2106,7 +2326,7 @@ func (x *LocalityView) String() string {
 func (*LocalityView) ProtoMessage() {}
 
 func (x *LocalityView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[25]
+	mi := &file_api_v1_operator_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2119,7 +2339,7 @@ func (x *LocalityView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LocalityView.ProtoReflect.Descriptor instead.
 func (*LocalityView) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{25}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *LocalityView) GetNode() int64 {
@@ -2182,7 +2402,7 @@ type DemandView struct {
 
 func (x *DemandView) Reset() {
 	*x = DemandView{}
-	mi := &file_api_v1_operator_proto_msgTypes[26]
+	mi := &file_api_v1_operator_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2194,7 +2414,7 @@ func (x *DemandView) String() string {
 func (*DemandView) ProtoMessage() {}
 
 func (x *DemandView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[26]
+	mi := &file_api_v1_operator_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2207,7 +2427,7 @@ func (x *DemandView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DemandView.ProtoReflect.Descriptor instead.
 func (*DemandView) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{26}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *DemandView) GetRole() string {
@@ -2277,7 +2497,7 @@ type ListFrameworksResponse struct {
 
 func (x *ListFrameworksResponse) Reset() {
 	*x = ListFrameworksResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[27]
+	mi := &file_api_v1_operator_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2289,7 +2509,7 @@ func (x *ListFrameworksResponse) String() string {
 func (*ListFrameworksResponse) ProtoMessage() {}
 
 func (x *ListFrameworksResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[27]
+	mi := &file_api_v1_operator_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2302,7 +2522,7 @@ func (x *ListFrameworksResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListFrameworksResponse.ProtoReflect.Descriptor instead.
 func (*ListFrameworksResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{27}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ListFrameworksResponse) GetItems() []*FrameworkView {
@@ -2354,14 +2574,16 @@ type TaskView struct {
 	// The reference of the image that it runs in, with the digest as soon as its agent knows that.
 	Image string `protobuf:"bytes,28,opt,name=image,proto3" json:"image,omitempty"`
 	// The indices of its agent's GPUs that it has, or had.
-	Gpus          []uint32 `protobuf:"varint,29,rep,packed,name=gpus,proto3" json:"gpus,omitempty"`
+	Gpus []uint32 `protobuf:"varint,29,rep,packed,name=gpus,proto3" json:"gpus,omitempty"`
+	// Those that it names, without their values.
+	Secrets       []*Secret `protobuf:"bytes,30,rep,name=secrets,proto3" json:"secrets,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *TaskView) Reset() {
 	*x = TaskView{}
-	mi := &file_api_v1_operator_proto_msgTypes[28]
+	mi := &file_api_v1_operator_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2373,7 +2595,7 @@ func (x *TaskView) String() string {
 func (*TaskView) ProtoMessage() {}
 
 func (x *TaskView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[28]
+	mi := &file_api_v1_operator_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2386,7 +2608,7 @@ func (x *TaskView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskView.ProtoReflect.Descriptor instead.
 func (*TaskView) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{28}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *TaskView) GetId() string {
@@ -2550,6 +2772,13 @@ func (x *TaskView) GetGpus() []uint32 {
 	return nil
 }
 
+func (x *TaskView) GetSecrets() []*Secret {
+	if x != nil {
+		return x.Secrets
+	}
+	return nil
+}
+
 type ListTasksResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Items         []*TaskView            `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
@@ -2560,7 +2789,7 @@ type ListTasksResponse struct {
 
 func (x *ListTasksResponse) Reset() {
 	*x = ListTasksResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[29]
+	mi := &file_api_v1_operator_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2572,7 +2801,7 @@ func (x *ListTasksResponse) String() string {
 func (*ListTasksResponse) ProtoMessage() {}
 
 func (x *ListTasksResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[29]
+	mi := &file_api_v1_operator_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2585,7 +2814,7 @@ func (x *ListTasksResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTasksResponse.ProtoReflect.Descriptor instead.
 func (*ListTasksResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{29}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ListTasksResponse) GetItems() []*TaskView {
@@ -2619,7 +2848,7 @@ type OfferView struct {
 
 func (x *OfferView) Reset() {
 	*x = OfferView{}
-	mi := &file_api_v1_operator_proto_msgTypes[30]
+	mi := &file_api_v1_operator_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2631,7 +2860,7 @@ func (x *OfferView) String() string {
 func (*OfferView) ProtoMessage() {}
 
 func (x *OfferView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[30]
+	mi := &file_api_v1_operator_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2644,7 +2873,7 @@ func (x *OfferView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OfferView.ProtoReflect.Descriptor instead.
 func (*OfferView) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{30}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *OfferView) GetId() string {
@@ -2720,7 +2949,7 @@ type ListOffersResponse struct {
 
 func (x *ListOffersResponse) Reset() {
 	*x = ListOffersResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[31]
+	mi := &file_api_v1_operator_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2732,7 +2961,7 @@ func (x *ListOffersResponse) String() string {
 func (*ListOffersResponse) ProtoMessage() {}
 
 func (x *ListOffersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[31]
+	mi := &file_api_v1_operator_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2745,7 +2974,7 @@ func (x *ListOffersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOffersResponse.ProtoReflect.Descriptor instead.
 func (*ListOffersResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{31}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ListOffersResponse) GetItems() []*OfferView {
@@ -2780,7 +3009,7 @@ type RoleView struct {
 
 func (x *RoleView) Reset() {
 	*x = RoleView{}
-	mi := &file_api_v1_operator_proto_msgTypes[32]
+	mi := &file_api_v1_operator_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2792,7 +3021,7 @@ func (x *RoleView) String() string {
 func (*RoleView) ProtoMessage() {}
 
 func (x *RoleView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[32]
+	mi := &file_api_v1_operator_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2805,7 +3034,7 @@ func (x *RoleView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoleView.ProtoReflect.Descriptor instead.
 func (*RoleView) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{32}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *RoleView) GetRole() string {
@@ -2889,7 +3118,7 @@ type ListRolesResponse struct {
 
 func (x *ListRolesResponse) Reset() {
 	*x = ListRolesResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[33]
+	mi := &file_api_v1_operator_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2901,7 +3130,7 @@ func (x *ListRolesResponse) String() string {
 func (*ListRolesResponse) ProtoMessage() {}
 
 func (x *ListRolesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[33]
+	mi := &file_api_v1_operator_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2914,7 +3143,7 @@ func (x *ListRolesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRolesResponse.ProtoReflect.Descriptor instead.
 func (*ListRolesResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{33}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ListRolesResponse) GetItems() []*RoleView {
@@ -2950,7 +3179,7 @@ type ExplainRequest struct {
 
 func (x *ExplainRequest) Reset() {
 	*x = ExplainRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[34]
+	mi := &file_api_v1_operator_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2962,7 +3191,7 @@ func (x *ExplainRequest) String() string {
 func (*ExplainRequest) ProtoMessage() {}
 
 func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[34]
+	mi := &file_api_v1_operator_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2975,7 +3204,7 @@ func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainRequest.ProtoReflect.Descriptor instead.
 func (*ExplainRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{34}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ExplainRequest) GetFrameworkId() string {
@@ -3007,7 +3236,7 @@ type ExplainResponse struct {
 
 func (x *ExplainResponse) Reset() {
 	*x = ExplainResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[35]
+	mi := &file_api_v1_operator_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3019,7 +3248,7 @@ func (x *ExplainResponse) String() string {
 func (*ExplainResponse) ProtoMessage() {}
 
 func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[35]
+	mi := &file_api_v1_operator_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3032,7 +3261,7 @@ func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainResponse.ProtoReflect.Descriptor instead.
 func (*ExplainResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{35}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ExplainResponse) GetFrameworkId() string {
@@ -3088,7 +3317,7 @@ type ExplainedDecision struct {
 
 func (x *ExplainedDecision) Reset() {
 	*x = ExplainedDecision{}
-	mi := &file_api_v1_operator_proto_msgTypes[36]
+	mi := &file_api_v1_operator_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3100,7 +3329,7 @@ func (x *ExplainedDecision) String() string {
 func (*ExplainedDecision) ProtoMessage() {}
 
 func (x *ExplainedDecision) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[36]
+	mi := &file_api_v1_operator_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3113,7 +3342,7 @@ func (x *ExplainedDecision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainedDecision.ProtoReflect.Descriptor instead.
 func (*ExplainedDecision) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{36}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ExplainedDecision) GetAt() *timestamppb.Timestamp {
@@ -3190,7 +3419,7 @@ type ExplainedAgent struct {
 
 func (x *ExplainedAgent) Reset() {
 	*x = ExplainedAgent{}
-	mi := &file_api_v1_operator_proto_msgTypes[37]
+	mi := &file_api_v1_operator_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3202,7 +3431,7 @@ func (x *ExplainedAgent) String() string {
 func (*ExplainedAgent) ProtoMessage() {}
 
 func (x *ExplainedAgent) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[37]
+	mi := &file_api_v1_operator_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3215,7 +3444,7 @@ func (x *ExplainedAgent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainedAgent.ProtoReflect.Descriptor instead.
 func (*ExplainedAgent) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{37}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ExplainedAgent) GetAgentId() string {
@@ -3251,7 +3480,7 @@ type KillTaskRequest struct {
 
 func (x *KillTaskRequest) Reset() {
 	*x = KillTaskRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[38]
+	mi := &file_api_v1_operator_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3263,7 +3492,7 @@ func (x *KillTaskRequest) String() string {
 func (*KillTaskRequest) ProtoMessage() {}
 
 func (x *KillTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[38]
+	mi := &file_api_v1_operator_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3276,7 +3505,7 @@ func (x *KillTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KillTaskRequest.ProtoReflect.Descriptor instead.
 func (*KillTaskRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{38}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *KillTaskRequest) GetTask() string {
@@ -3307,7 +3536,7 @@ type KillTaskResponse struct {
 
 func (x *KillTaskResponse) Reset() {
 	*x = KillTaskResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[39]
+	mi := &file_api_v1_operator_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3319,7 +3548,7 @@ func (x *KillTaskResponse) String() string {
 func (*KillTaskResponse) ProtoMessage() {}
 
 func (x *KillTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[39]
+	mi := &file_api_v1_operator_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3332,7 +3561,7 @@ func (x *KillTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KillTaskResponse.ProtoReflect.Descriptor instead.
 func (*KillTaskResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{39}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *KillTaskResponse) GetFrameworkId() string {
@@ -3375,7 +3604,7 @@ type RemoveFrameworkRequest struct {
 
 func (x *RemoveFrameworkRequest) Reset() {
 	*x = RemoveFrameworkRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[40]
+	mi := &file_api_v1_operator_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3387,7 +3616,7 @@ func (x *RemoveFrameworkRequest) String() string {
 func (*RemoveFrameworkRequest) ProtoMessage() {}
 
 func (x *RemoveFrameworkRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[40]
+	mi := &file_api_v1_operator_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3400,7 +3629,7 @@ func (x *RemoveFrameworkRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveFrameworkRequest.ProtoReflect.Descriptor instead.
 func (*RemoveFrameworkRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{40}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *RemoveFrameworkRequest) GetFrameworkId() string {
@@ -3431,7 +3660,7 @@ type MarkAgentRequest struct {
 
 func (x *MarkAgentRequest) Reset() {
 	*x = MarkAgentRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[41]
+	mi := &file_api_v1_operator_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3443,7 +3672,7 @@ func (x *MarkAgentRequest) String() string {
 func (*MarkAgentRequest) ProtoMessage() {}
 
 func (x *MarkAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[41]
+	mi := &file_api_v1_operator_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3456,7 +3685,7 @@ func (x *MarkAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MarkAgentRequest.ProtoReflect.Descriptor instead.
 func (*MarkAgentRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{41}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *MarkAgentRequest) GetAgentId() string {
@@ -3499,7 +3728,7 @@ type SetMaintenanceRequest struct {
 
 func (x *SetMaintenanceRequest) Reset() {
 	*x = SetMaintenanceRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[42]
+	mi := &file_api_v1_operator_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3511,7 +3740,7 @@ func (x *SetMaintenanceRequest) String() string {
 func (*SetMaintenanceRequest) ProtoMessage() {}
 
 func (x *SetMaintenanceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[42]
+	mi := &file_api_v1_operator_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3524,7 +3753,7 @@ func (x *SetMaintenanceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetMaintenanceRequest.ProtoReflect.Descriptor instead.
 func (*SetMaintenanceRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{42}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *SetMaintenanceRequest) GetAgentIds() []string {
@@ -3551,7 +3780,7 @@ type ActionResponse struct {
 
 func (x *ActionResponse) Reset() {
 	*x = ActionResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[43]
+	mi := &file_api_v1_operator_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3563,7 +3792,7 @@ func (x *ActionResponse) String() string {
 func (*ActionResponse) ProtoMessage() {}
 
 func (x *ActionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[43]
+	mi := &file_api_v1_operator_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3576,7 +3805,7 @@ func (x *ActionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActionResponse.ProtoReflect.Descriptor instead.
 func (*ActionResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{43}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *ActionResponse) GetSubject() string {
@@ -3612,7 +3841,7 @@ type ReserveRequest struct {
 
 func (x *ReserveRequest) Reset() {
 	*x = ReserveRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[44]
+	mi := &file_api_v1_operator_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3624,7 +3853,7 @@ func (x *ReserveRequest) String() string {
 func (*ReserveRequest) ProtoMessage() {}
 
 func (x *ReserveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[44]
+	mi := &file_api_v1_operator_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3637,7 +3866,7 @@ func (x *ReserveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReserveRequest.ProtoReflect.Descriptor instead.
 func (*ReserveRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{44}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ReserveRequest) GetAgentId() string {
@@ -3698,7 +3927,7 @@ type SetRoleRequest struct {
 
 func (x *SetRoleRequest) Reset() {
 	*x = SetRoleRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[45]
+	mi := &file_api_v1_operator_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3710,7 +3939,7 @@ func (x *SetRoleRequest) String() string {
 func (*SetRoleRequest) ProtoMessage() {}
 
 func (x *SetRoleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[45]
+	mi := &file_api_v1_operator_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3723,7 +3952,7 @@ func (x *SetRoleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetRoleRequest.ProtoReflect.Descriptor instead.
 func (*SetRoleRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{45}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *SetRoleRequest) GetRole() string {
@@ -3776,7 +4005,7 @@ type ListPeersRequest struct {
 
 func (x *ListPeersRequest) Reset() {
 	*x = ListPeersRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[46]
+	mi := &file_api_v1_operator_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3788,7 +4017,7 @@ func (x *ListPeersRequest) String() string {
 func (*ListPeersRequest) ProtoMessage() {}
 
 func (x *ListPeersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[46]
+	mi := &file_api_v1_operator_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3801,7 +4030,7 @@ func (x *ListPeersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPeersRequest.ProtoReflect.Descriptor instead.
 func (*ListPeersRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{46}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{50}
 }
 
 type RaftPeer struct {
@@ -3816,7 +4045,7 @@ type RaftPeer struct {
 
 func (x *RaftPeer) Reset() {
 	*x = RaftPeer{}
-	mi := &file_api_v1_operator_proto_msgTypes[47]
+	mi := &file_api_v1_operator_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3828,7 +4057,7 @@ func (x *RaftPeer) String() string {
 func (*RaftPeer) ProtoMessage() {}
 
 func (x *RaftPeer) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[47]
+	mi := &file_api_v1_operator_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3841,7 +4070,7 @@ func (x *RaftPeer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RaftPeer.ProtoReflect.Descriptor instead.
 func (*RaftPeer) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{47}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *RaftPeer) GetId() string {
@@ -3879,7 +4108,7 @@ type ListPeersResponse struct {
 
 func (x *ListPeersResponse) Reset() {
 	*x = ListPeersResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[48]
+	mi := &file_api_v1_operator_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3891,7 +4120,7 @@ func (x *ListPeersResponse) String() string {
 func (*ListPeersResponse) ProtoMessage() {}
 
 func (x *ListPeersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[48]
+	mi := &file_api_v1_operator_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3904,7 +4133,7 @@ func (x *ListPeersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPeersResponse.ProtoReflect.Descriptor instead.
 func (*ListPeersResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{48}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *ListPeersResponse) GetItems() []*RaftPeer {
@@ -3952,7 +4181,7 @@ type AddPeerRequest struct {
 
 func (x *AddPeerRequest) Reset() {
 	*x = AddPeerRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[49]
+	mi := &file_api_v1_operator_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3964,7 +4193,7 @@ func (x *AddPeerRequest) String() string {
 func (*AddPeerRequest) ProtoMessage() {}
 
 func (x *AddPeerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[49]
+	mi := &file_api_v1_operator_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3977,7 +4206,7 @@ func (x *AddPeerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddPeerRequest.ProtoReflect.Descriptor instead.
 func (*AddPeerRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{49}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *AddPeerRequest) GetId() string {
@@ -4003,7 +4232,7 @@ type RemovePeerRequest struct {
 
 func (x *RemovePeerRequest) Reset() {
 	*x = RemovePeerRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[50]
+	mi := &file_api_v1_operator_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4015,7 +4244,7 @@ func (x *RemovePeerRequest) String() string {
 func (*RemovePeerRequest) ProtoMessage() {}
 
 func (x *RemovePeerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[50]
+	mi := &file_api_v1_operator_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4028,7 +4257,7 @@ func (x *RemovePeerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemovePeerRequest.ProtoReflect.Descriptor instead.
 func (*RemovePeerRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{50}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *RemovePeerRequest) GetId() string {
@@ -4048,7 +4277,7 @@ type TransferLeaderRequest struct {
 
 func (x *TransferLeaderRequest) Reset() {
 	*x = TransferLeaderRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[51]
+	mi := &file_api_v1_operator_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4060,7 +4289,7 @@ func (x *TransferLeaderRequest) String() string {
 func (*TransferLeaderRequest) ProtoMessage() {}
 
 func (x *TransferLeaderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[51]
+	mi := &file_api_v1_operator_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4073,7 +4302,7 @@ func (x *TransferLeaderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferLeaderRequest.ProtoReflect.Descriptor instead.
 func (*TransferLeaderRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{51}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *TransferLeaderRequest) GetId() string {
@@ -4091,7 +4320,7 @@ type SaveSnapshotRequest struct {
 
 func (x *SaveSnapshotRequest) Reset() {
 	*x = SaveSnapshotRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[52]
+	mi := &file_api_v1_operator_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4103,7 +4332,7 @@ func (x *SaveSnapshotRequest) String() string {
 func (*SaveSnapshotRequest) ProtoMessage() {}
 
 func (x *SaveSnapshotRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[52]
+	mi := &file_api_v1_operator_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4116,7 +4345,7 @@ func (x *SaveSnapshotRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SaveSnapshotRequest.ProtoReflect.Descriptor instead.
 func (*SaveSnapshotRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{52}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{56}
 }
 
 type SnapshotChunk struct {
@@ -4128,7 +4357,7 @@ type SnapshotChunk struct {
 
 func (x *SnapshotChunk) Reset() {
 	*x = SnapshotChunk{}
-	mi := &file_api_v1_operator_proto_msgTypes[53]
+	mi := &file_api_v1_operator_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4140,7 +4369,7 @@ func (x *SnapshotChunk) String() string {
 func (*SnapshotChunk) ProtoMessage() {}
 
 func (x *SnapshotChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[53]
+	mi := &file_api_v1_operator_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4153,7 +4382,7 @@ func (x *SnapshotChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotChunk.ProtoReflect.Descriptor instead.
 func (*SnapshotChunk) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{53}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *SnapshotChunk) GetData() []byte {
@@ -4171,7 +4400,7 @@ type StateHashRequest struct {
 
 func (x *StateHashRequest) Reset() {
 	*x = StateHashRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[54]
+	mi := &file_api_v1_operator_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4183,7 +4412,7 @@ func (x *StateHashRequest) String() string {
 func (*StateHashRequest) ProtoMessage() {}
 
 func (x *StateHashRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[54]
+	mi := &file_api_v1_operator_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4196,7 +4425,7 @@ func (x *StateHashRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateHashRequest.ProtoReflect.Descriptor instead.
 func (*StateHashRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{54}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{58}
 }
 
 type StateHashResponse struct {
@@ -4209,7 +4438,7 @@ type StateHashResponse struct {
 
 func (x *StateHashResponse) Reset() {
 	*x = StateHashResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[55]
+	mi := &file_api_v1_operator_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4221,7 +4450,7 @@ func (x *StateHashResponse) String() string {
 func (*StateHashResponse) ProtoMessage() {}
 
 func (x *StateHashResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[55]
+	mi := &file_api_v1_operator_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4234,7 +4463,7 @@ func (x *StateHashResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateHashResponse.ProtoReflect.Descriptor instead.
 func (*StateHashResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{55}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *StateHashResponse) GetAppliedIndex() uint64 {
@@ -4263,7 +4492,7 @@ type StoreSession struct {
 
 func (x *StoreSession) Reset() {
 	*x = StoreSession{}
-	mi := &file_api_v1_operator_proto_msgTypes[56]
+	mi := &file_api_v1_operator_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4275,7 +4504,7 @@ func (x *StoreSession) String() string {
 func (*StoreSession) ProtoMessage() {}
 
 func (x *StoreSession) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[56]
+	mi := &file_api_v1_operator_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4288,7 +4517,7 @@ func (x *StoreSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreSession.ProtoReflect.Descriptor instead.
 func (*StoreSession) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{56}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *StoreSession) GetFrameworkId() string {
@@ -4328,7 +4557,7 @@ type StoreEntry struct {
 
 func (x *StoreEntry) Reset() {
 	*x = StoreEntry{}
-	mi := &file_api_v1_operator_proto_msgTypes[57]
+	mi := &file_api_v1_operator_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4340,7 +4569,7 @@ func (x *StoreEntry) String() string {
 func (*StoreEntry) ProtoMessage() {}
 
 func (x *StoreEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[57]
+	mi := &file_api_v1_operator_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4353,7 +4582,7 @@ func (x *StoreEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreEntry.ProtoReflect.Descriptor instead.
 func (*StoreEntry) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{57}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *StoreEntry) GetKey() string {
@@ -4401,7 +4630,7 @@ type StoreGetRequest struct {
 
 func (x *StoreGetRequest) Reset() {
 	*x = StoreGetRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[58]
+	mi := &file_api_v1_operator_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4413,7 +4642,7 @@ func (x *StoreGetRequest) String() string {
 func (*StoreGetRequest) ProtoMessage() {}
 
 func (x *StoreGetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[58]
+	mi := &file_api_v1_operator_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4426,7 +4655,7 @@ func (x *StoreGetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreGetRequest.ProtoReflect.Descriptor instead.
 func (*StoreGetRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{58}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *StoreGetRequest) GetSession() *StoreSession {
@@ -4460,7 +4689,7 @@ type StorePutRequest struct {
 
 func (x *StorePutRequest) Reset() {
 	*x = StorePutRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[59]
+	mi := &file_api_v1_operator_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4472,7 +4701,7 @@ func (x *StorePutRequest) String() string {
 func (*StorePutRequest) ProtoMessage() {}
 
 func (x *StorePutRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[59]
+	mi := &file_api_v1_operator_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4485,7 +4714,7 @@ func (x *StorePutRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StorePutRequest.ProtoReflect.Descriptor instead.
 func (*StorePutRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{59}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *StorePutRequest) GetSession() *StoreSession {
@@ -4543,7 +4772,7 @@ type StoreDeleteRequest struct {
 
 func (x *StoreDeleteRequest) Reset() {
 	*x = StoreDeleteRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[60]
+	mi := &file_api_v1_operator_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4555,7 +4784,7 @@ func (x *StoreDeleteRequest) String() string {
 func (*StoreDeleteRequest) ProtoMessage() {}
 
 func (x *StoreDeleteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[60]
+	mi := &file_api_v1_operator_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4568,7 +4797,7 @@ func (x *StoreDeleteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreDeleteRequest.ProtoReflect.Descriptor instead.
 func (*StoreDeleteRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{60}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *StoreDeleteRequest) GetSession() *StoreSession {
@@ -4618,7 +4847,7 @@ type StoreListRequest struct {
 
 func (x *StoreListRequest) Reset() {
 	*x = StoreListRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[61]
+	mi := &file_api_v1_operator_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4630,7 +4859,7 @@ func (x *StoreListRequest) String() string {
 func (*StoreListRequest) ProtoMessage() {}
 
 func (x *StoreListRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[61]
+	mi := &file_api_v1_operator_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4643,7 +4872,7 @@ func (x *StoreListRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreListRequest.ProtoReflect.Descriptor instead.
 func (*StoreListRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{61}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *StoreListRequest) GetSession() *StoreSession {
@@ -4684,7 +4913,7 @@ type StoreListResponse struct {
 
 func (x *StoreListResponse) Reset() {
 	*x = StoreListResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[62]
+	mi := &file_api_v1_operator_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4696,7 +4925,7 @@ func (x *StoreListResponse) String() string {
 func (*StoreListResponse) ProtoMessage() {}
 
 func (x *StoreListResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[62]
+	mi := &file_api_v1_operator_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4709,7 +4938,7 @@ func (x *StoreListResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreListResponse.ProtoReflect.Descriptor instead.
 func (*StoreListResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{62}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *StoreListResponse) GetItems() []*StoreEntry {
@@ -4739,7 +4968,7 @@ type StoreWatchRequest struct {
 
 func (x *StoreWatchRequest) Reset() {
 	*x = StoreWatchRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[63]
+	mi := &file_api_v1_operator_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4751,7 +4980,7 @@ func (x *StoreWatchRequest) String() string {
 func (*StoreWatchRequest) ProtoMessage() {}
 
 func (x *StoreWatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[63]
+	mi := &file_api_v1_operator_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4764,7 +4993,7 @@ func (x *StoreWatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreWatchRequest.ProtoReflect.Descriptor instead.
 func (*StoreWatchRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{63}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *StoreWatchRequest) GetSession() *StoreSession {
@@ -4792,7 +5021,21 @@ var File_api_v1_operator_proto protoreflect.FileDescriptor
 
 const file_api_v1_operator_proto_rawDesc = "" +
 	"\n" +
-	"\x15api/v1/operator.proto\x12\ttender.v1\x1a\x13api/v1/common.proto\x1a\x16api/v1/scheduler.proto\x1a\x12api/v1/trust.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"f\n" +
+	"\x15api/v1/operator.proto\x12\ttender.v1\x1a\x13api/v1/common.proto\x1a\x16api/v1/scheduler.proto\x1a\x12api/v1/trust.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"A\n" +
+	"\x10SetSecretRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x19\n" +
+	"\x05value\x18\x02 \x01(\fB\x03\x80\x01\x01R\x05value\")\n" +
+	"\x13RemoveSecretRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\"j\n" +
+	"\x13ListSecretsResponse\x12+\n" +
+	"\x05items\x18\x01 \x03(\v2\x15.tender.v1.SecretViewR\x05items\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"r\n" +
+	"\n" +
+	"SecretView\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
+	"\x04role\x18\x02 \x01(\tR\x04role\x12,\n" +
+	"\x03set\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x03set\x12\x0e\n" +
+	"\x02by\x18\x04 \x01(\tR\x02by\"f\n" +
 	"\rTicketRequest\x12!\n" +
 	"\fframework_id\x18\x01 \x01(\tR\vframeworkId\x12\x17\n" +
 	"\atask_id\x18\x02 \x01(\tR\x06taskId\x12\x19\n" +
@@ -4997,7 +5240,7 @@ const file_api_v1_operator_proto_rawDesc = "" +
 	"\x16ListFrameworksResponse\x12.\n" +
 	"\x05items\x18\x01 \x03(\v2\x18.tender.v1.FrameworkViewR\x05items\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12#\n" +
-	"\rapplied_index\x18\x03 \x01(\x04R\fappliedIndex\"\xb1\a\n" +
+	"\rapplied_index\x18\x03 \x01(\x04R\fappliedIndex\"\xde\a\n" +
 	"\bTaskView\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12!\n" +
 	"\fframework_id\x18\x02 \x01(\tR\vframeworkId\x12%\n" +
@@ -5023,7 +5266,8 @@ const file_api_v1_operator_proto_rawDesc = "" +
 	"\acommand\x18\x14 \x01(\v2\x12.tender.v1.CommandR\acommand\x12\x1d\n" +
 	"\ahealthy\x18\x1b \x01(\bH\x01R\ahealthy\x88\x01\x01\x12\x14\n" +
 	"\x05image\x18\x1c \x01(\tR\x05image\x12\x12\n" +
-	"\x04gpus\x18\x1d \x03(\rR\x04gpus\x1a9\n" +
+	"\x04gpus\x18\x1d \x03(\rR\x04gpus\x12+\n" +
+	"\asecrets\x18\x1e \x03(\v2\x11.tender.v1.SecretR\asecrets\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a8\n" +
@@ -5211,7 +5455,7 @@ const file_api_v1_operator_proto_rawDesc = "" +
 	"REACTIVATE\x10\x03\x12\r\n" +
 	"\tMARK_GONE\x10\x04\x12\n" +
 	"\n" +
-	"\x06REMOVE\x10\x052\xc9\x0f\n" +
+	"\x06REMOVE\x10\x052\xa0\x11\n" +
 	"\x0fOperatorService\x12B\n" +
 	"\n" +
 	"GetCluster\x12\x1c.tender.v1.GetClusterRequest\x1a\x16.tender.v1.ClusterView\x12E\n" +
@@ -5242,7 +5486,10 @@ const file_api_v1_operator_proto_rawDesc = "" +
 	"\x04CanI\x12\x16.tender.v1.CanIRequest\x1a\x17.tender.v1.CanIResponse\x12K\n" +
 	"\x0eListPrincipals\x12\x16.tender.v1.ListRequest\x1a!.tender.v1.ListPrincipalsResponse\x12;\n" +
 	"\x05Grant\x12\x17.tender.v1.GrantRequest\x1a\x19.tender.v1.ActionResponse\x12=\n" +
-	"\x06Revoke\x12\x18.tender.v1.RevokeRequest\x1a\x19.tender.v1.ActionResponse\x12<\n" +
+	"\x06Revoke\x12\x18.tender.v1.RevokeRequest\x1a\x19.tender.v1.ActionResponse\x12C\n" +
+	"\tSetSecret\x12\x1b.tender.v1.SetSecretRequest\x1a\x19.tender.v1.ActionResponse\x12E\n" +
+	"\vListSecrets\x12\x16.tender.v1.ListRequest\x1a\x1e.tender.v1.ListSecretsResponse\x12I\n" +
+	"\fRemoveSecret\x12\x1e.tender.v1.RemoveSecretRequest\x1a\x19.tender.v1.ActionResponse\x12<\n" +
 	"\rGetReadTicket\x12\x18.tender.v1.TicketRequest\x1a\x11.tender.v1.Ticket\x12<\n" +
 	"\rGetExecTicket\x12\x18.tender.v1.TicketRequest\x1a\x11.tender.v1.Ticket2\xc0\x03\n" +
 	"\vRaftService\x12F\n" +
@@ -5273,261 +5520,275 @@ func file_api_v1_operator_proto_rawDescGZIP() []byte {
 }
 
 var file_api_v1_operator_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_api_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 70)
+var file_api_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 74)
 var file_api_v1_operator_proto_goTypes = []any{
 	(AgentAction)(0),                // 0: tender.v1.AgentAction
-	(*TicketRequest)(nil),           // 1: tender.v1.TicketRequest
-	(*Ticket)(nil),                  // 2: tender.v1.Ticket
-	(*WhoAmIRequest)(nil),           // 3: tender.v1.WhoAmIRequest
-	(*WhoAmIResponse)(nil),          // 4: tender.v1.WhoAmIResponse
-	(*PrincipalGrant)(nil),          // 5: tender.v1.PrincipalGrant
-	(*CanIRequest)(nil),             // 6: tender.v1.CanIRequest
-	(*CanIResponse)(nil),            // 7: tender.v1.CanIResponse
-	(*PrincipalView)(nil),           // 8: tender.v1.PrincipalView
-	(*ListPrincipalsResponse)(nil),  // 9: tender.v1.ListPrincipalsResponse
-	(*GrantRequest)(nil),            // 10: tender.v1.GrantRequest
-	(*RevokeRequest)(nil),           // 11: tender.v1.RevokeRequest
-	(*CheckConstraintRequest)(nil),  // 12: tender.v1.CheckConstraintRequest
-	(*CheckConstraintResponse)(nil), // 13: tender.v1.CheckConstraintResponse
-	(*ListRequest)(nil),             // 14: tender.v1.ListRequest
-	(*ListTasksRequest)(nil),        // 15: tender.v1.ListTasksRequest
-	(*GetClusterRequest)(nil),       // 16: tender.v1.GetClusterRequest
-	(*ClusterView)(nil),             // 17: tender.v1.ClusterView
-	(*MasterView)(nil),              // 18: tender.v1.MasterView
-	(*ListMastersResponse)(nil),     // 19: tender.v1.ListMastersResponse
-	(*AgentView)(nil),               // 20: tender.v1.AgentView
-	(*OrphanedVolume)(nil),          // 21: tender.v1.OrphanedVolume
-	(*ListAgentsResponse)(nil),      // 22: tender.v1.ListAgentsResponse
-	(*WatchAgentsRequest)(nil),      // 23: tender.v1.WatchAgentsRequest
-	(*WatchAgentsResponse)(nil),     // 24: tender.v1.WatchAgentsResponse
-	(*FrameworkView)(nil),           // 25: tender.v1.FrameworkView
-	(*LocalityView)(nil),            // 26: tender.v1.LocalityView
-	(*DemandView)(nil),              // 27: tender.v1.DemandView
-	(*ListFrameworksResponse)(nil),  // 28: tender.v1.ListFrameworksResponse
-	(*TaskView)(nil),                // 29: tender.v1.TaskView
-	(*ListTasksResponse)(nil),       // 30: tender.v1.ListTasksResponse
-	(*OfferView)(nil),               // 31: tender.v1.OfferView
-	(*ListOffersResponse)(nil),      // 32: tender.v1.ListOffersResponse
-	(*RoleView)(nil),                // 33: tender.v1.RoleView
-	(*ListRolesResponse)(nil),       // 34: tender.v1.ListRolesResponse
-	(*ExplainRequest)(nil),          // 35: tender.v1.ExplainRequest
-	(*ExplainResponse)(nil),         // 36: tender.v1.ExplainResponse
-	(*ExplainedDecision)(nil),       // 37: tender.v1.ExplainedDecision
-	(*ExplainedAgent)(nil),          // 38: tender.v1.ExplainedAgent
-	(*KillTaskRequest)(nil),         // 39: tender.v1.KillTaskRequest
-	(*KillTaskResponse)(nil),        // 40: tender.v1.KillTaskResponse
-	(*RemoveFrameworkRequest)(nil),  // 41: tender.v1.RemoveFrameworkRequest
-	(*MarkAgentRequest)(nil),        // 42: tender.v1.MarkAgentRequest
-	(*SetMaintenanceRequest)(nil),   // 43: tender.v1.SetMaintenanceRequest
-	(*ActionResponse)(nil),          // 44: tender.v1.ActionResponse
-	(*ReserveRequest)(nil),          // 45: tender.v1.ReserveRequest
-	(*SetRoleRequest)(nil),          // 46: tender.v1.SetRoleRequest
-	(*ListPeersRequest)(nil),        // 47: tender.v1.ListPeersRequest
-	(*RaftPeer)(nil),                // 48: tender.v1.RaftPeer
-	(*ListPeersResponse)(nil),       // 49: tender.v1.ListPeersResponse
-	(*AddPeerRequest)(nil),          // 50: tender.v1.AddPeerRequest
-	(*RemovePeerRequest)(nil),       // 51: tender.v1.RemovePeerRequest
-	(*TransferLeaderRequest)(nil),   // 52: tender.v1.TransferLeaderRequest
-	(*SaveSnapshotRequest)(nil),     // 53: tender.v1.SaveSnapshotRequest
-	(*SnapshotChunk)(nil),           // 54: tender.v1.SnapshotChunk
-	(*StateHashRequest)(nil),        // 55: tender.v1.StateHashRequest
-	(*StateHashResponse)(nil),       // 56: tender.v1.StateHashResponse
-	(*StoreSession)(nil),            // 57: tender.v1.StoreSession
-	(*StoreEntry)(nil),              // 58: tender.v1.StoreEntry
-	(*StoreGetRequest)(nil),         // 59: tender.v1.StoreGetRequest
-	(*StorePutRequest)(nil),         // 60: tender.v1.StorePutRequest
-	(*StoreDeleteRequest)(nil),      // 61: tender.v1.StoreDeleteRequest
-	(*StoreListRequest)(nil),        // 62: tender.v1.StoreListRequest
-	(*StoreListResponse)(nil),       // 63: tender.v1.StoreListResponse
-	(*StoreWatchRequest)(nil),       // 64: tender.v1.StoreWatchRequest
-	nil,                             // 65: tender.v1.AgentView.AttributesEntry
-	nil,                             // 66: tender.v1.AgentView.LeavingEntry
-	nil,                             // 67: tender.v1.FrameworkView.LabelsEntry
-	nil,                             // 68: tender.v1.FrameworkView.EndpointsEntry
-	nil,                             // 69: tender.v1.TaskView.LabelsEntry
-	nil,                             // 70: tender.v1.TaskView.PortsEntry
-	(*durationpb.Duration)(nil),     // 71: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil),   // 72: google.protobuf.Timestamp
-	(*Term)(nil),                    // 73: tender.v1.Term
-	(*structpb.Struct)(nil),         // 74: google.protobuf.Struct
-	(*Usage)(nil),                   // 75: tender.v1.Usage
-	(*Window)(nil),                  // 76: tender.v1.Window
-	(*Spread)(nil),                  // 77: tender.v1.Spread
-	(*Command)(nil),                 // 78: tender.v1.Command
-	(OperationKind)(0),              // 79: tender.v1.OperationKind
-	(*CreateTokenRequest)(nil),      // 80: tender.v1.CreateTokenRequest
-	(*ListTokensRequest)(nil),       // 81: tender.v1.ListTokensRequest
-	(*RevokeTokenRequest)(nil),      // 82: tender.v1.RevokeTokenRequest
-	(*GetAuthorityRequest)(nil),     // 83: tender.v1.GetAuthorityRequest
-	(*RotateAuthorityRequest)(nil),  // 84: tender.v1.RotateAuthorityRequest
-	(*CreateTokenResponse)(nil),     // 85: tender.v1.CreateTokenResponse
-	(*ListTokensResponse)(nil),      // 86: tender.v1.ListTokensResponse
-	(*AuthorityView)(nil),           // 87: tender.v1.AuthorityView
+	(*SetSecretRequest)(nil),        // 1: tender.v1.SetSecretRequest
+	(*RemoveSecretRequest)(nil),     // 2: tender.v1.RemoveSecretRequest
+	(*ListSecretsResponse)(nil),     // 3: tender.v1.ListSecretsResponse
+	(*SecretView)(nil),              // 4: tender.v1.SecretView
+	(*TicketRequest)(nil),           // 5: tender.v1.TicketRequest
+	(*Ticket)(nil),                  // 6: tender.v1.Ticket
+	(*WhoAmIRequest)(nil),           // 7: tender.v1.WhoAmIRequest
+	(*WhoAmIResponse)(nil),          // 8: tender.v1.WhoAmIResponse
+	(*PrincipalGrant)(nil),          // 9: tender.v1.PrincipalGrant
+	(*CanIRequest)(nil),             // 10: tender.v1.CanIRequest
+	(*CanIResponse)(nil),            // 11: tender.v1.CanIResponse
+	(*PrincipalView)(nil),           // 12: tender.v1.PrincipalView
+	(*ListPrincipalsResponse)(nil),  // 13: tender.v1.ListPrincipalsResponse
+	(*GrantRequest)(nil),            // 14: tender.v1.GrantRequest
+	(*RevokeRequest)(nil),           // 15: tender.v1.RevokeRequest
+	(*CheckConstraintRequest)(nil),  // 16: tender.v1.CheckConstraintRequest
+	(*CheckConstraintResponse)(nil), // 17: tender.v1.CheckConstraintResponse
+	(*ListRequest)(nil),             // 18: tender.v1.ListRequest
+	(*ListTasksRequest)(nil),        // 19: tender.v1.ListTasksRequest
+	(*GetClusterRequest)(nil),       // 20: tender.v1.GetClusterRequest
+	(*ClusterView)(nil),             // 21: tender.v1.ClusterView
+	(*MasterView)(nil),              // 22: tender.v1.MasterView
+	(*ListMastersResponse)(nil),     // 23: tender.v1.ListMastersResponse
+	(*AgentView)(nil),               // 24: tender.v1.AgentView
+	(*OrphanedVolume)(nil),          // 25: tender.v1.OrphanedVolume
+	(*ListAgentsResponse)(nil),      // 26: tender.v1.ListAgentsResponse
+	(*WatchAgentsRequest)(nil),      // 27: tender.v1.WatchAgentsRequest
+	(*WatchAgentsResponse)(nil),     // 28: tender.v1.WatchAgentsResponse
+	(*FrameworkView)(nil),           // 29: tender.v1.FrameworkView
+	(*LocalityView)(nil),            // 30: tender.v1.LocalityView
+	(*DemandView)(nil),              // 31: tender.v1.DemandView
+	(*ListFrameworksResponse)(nil),  // 32: tender.v1.ListFrameworksResponse
+	(*TaskView)(nil),                // 33: tender.v1.TaskView
+	(*ListTasksResponse)(nil),       // 34: tender.v1.ListTasksResponse
+	(*OfferView)(nil),               // 35: tender.v1.OfferView
+	(*ListOffersResponse)(nil),      // 36: tender.v1.ListOffersResponse
+	(*RoleView)(nil),                // 37: tender.v1.RoleView
+	(*ListRolesResponse)(nil),       // 38: tender.v1.ListRolesResponse
+	(*ExplainRequest)(nil),          // 39: tender.v1.ExplainRequest
+	(*ExplainResponse)(nil),         // 40: tender.v1.ExplainResponse
+	(*ExplainedDecision)(nil),       // 41: tender.v1.ExplainedDecision
+	(*ExplainedAgent)(nil),          // 42: tender.v1.ExplainedAgent
+	(*KillTaskRequest)(nil),         // 43: tender.v1.KillTaskRequest
+	(*KillTaskResponse)(nil),        // 44: tender.v1.KillTaskResponse
+	(*RemoveFrameworkRequest)(nil),  // 45: tender.v1.RemoveFrameworkRequest
+	(*MarkAgentRequest)(nil),        // 46: tender.v1.MarkAgentRequest
+	(*SetMaintenanceRequest)(nil),   // 47: tender.v1.SetMaintenanceRequest
+	(*ActionResponse)(nil),          // 48: tender.v1.ActionResponse
+	(*ReserveRequest)(nil),          // 49: tender.v1.ReserveRequest
+	(*SetRoleRequest)(nil),          // 50: tender.v1.SetRoleRequest
+	(*ListPeersRequest)(nil),        // 51: tender.v1.ListPeersRequest
+	(*RaftPeer)(nil),                // 52: tender.v1.RaftPeer
+	(*ListPeersResponse)(nil),       // 53: tender.v1.ListPeersResponse
+	(*AddPeerRequest)(nil),          // 54: tender.v1.AddPeerRequest
+	(*RemovePeerRequest)(nil),       // 55: tender.v1.RemovePeerRequest
+	(*TransferLeaderRequest)(nil),   // 56: tender.v1.TransferLeaderRequest
+	(*SaveSnapshotRequest)(nil),     // 57: tender.v1.SaveSnapshotRequest
+	(*SnapshotChunk)(nil),           // 58: tender.v1.SnapshotChunk
+	(*StateHashRequest)(nil),        // 59: tender.v1.StateHashRequest
+	(*StateHashResponse)(nil),       // 60: tender.v1.StateHashResponse
+	(*StoreSession)(nil),            // 61: tender.v1.StoreSession
+	(*StoreEntry)(nil),              // 62: tender.v1.StoreEntry
+	(*StoreGetRequest)(nil),         // 63: tender.v1.StoreGetRequest
+	(*StorePutRequest)(nil),         // 64: tender.v1.StorePutRequest
+	(*StoreDeleteRequest)(nil),      // 65: tender.v1.StoreDeleteRequest
+	(*StoreListRequest)(nil),        // 66: tender.v1.StoreListRequest
+	(*StoreListResponse)(nil),       // 67: tender.v1.StoreListResponse
+	(*StoreWatchRequest)(nil),       // 68: tender.v1.StoreWatchRequest
+	nil,                             // 69: tender.v1.AgentView.AttributesEntry
+	nil,                             // 70: tender.v1.AgentView.LeavingEntry
+	nil,                             // 71: tender.v1.FrameworkView.LabelsEntry
+	nil,                             // 72: tender.v1.FrameworkView.EndpointsEntry
+	nil,                             // 73: tender.v1.TaskView.LabelsEntry
+	nil,                             // 74: tender.v1.TaskView.PortsEntry
+	(*timestamppb.Timestamp)(nil),   // 75: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),     // 76: google.protobuf.Duration
+	(*Term)(nil),                    // 77: tender.v1.Term
+	(*structpb.Struct)(nil),         // 78: google.protobuf.Struct
+	(*Usage)(nil),                   // 79: tender.v1.Usage
+	(*Window)(nil),                  // 80: tender.v1.Window
+	(*Spread)(nil),                  // 81: tender.v1.Spread
+	(*Command)(nil),                 // 82: tender.v1.Command
+	(*Secret)(nil),                  // 83: tender.v1.Secret
+	(OperationKind)(0),              // 84: tender.v1.OperationKind
+	(*CreateTokenRequest)(nil),      // 85: tender.v1.CreateTokenRequest
+	(*ListTokensRequest)(nil),       // 86: tender.v1.ListTokensRequest
+	(*RevokeTokenRequest)(nil),      // 87: tender.v1.RevokeTokenRequest
+	(*GetAuthorityRequest)(nil),     // 88: tender.v1.GetAuthorityRequest
+	(*RotateAuthorityRequest)(nil),  // 89: tender.v1.RotateAuthorityRequest
+	(*CreateTokenResponse)(nil),     // 90: tender.v1.CreateTokenResponse
+	(*ListTokensResponse)(nil),      // 91: tender.v1.ListTokensResponse
+	(*AuthorityView)(nil),           // 92: tender.v1.AuthorityView
 }
 var file_api_v1_operator_proto_depIdxs = []int32{
-	71,  // 0: tender.v1.Ticket.ttl:type_name -> google.protobuf.Duration
-	5,   // 1: tender.v1.WhoAmIResponse.grants:type_name -> tender.v1.PrincipalGrant
-	5,   // 2: tender.v1.CanIRequest.wish:type_name -> tender.v1.PrincipalGrant
-	5,   // 3: tender.v1.PrincipalView.grants:type_name -> tender.v1.PrincipalGrant
-	72,  // 4: tender.v1.PrincipalView.created:type_name -> google.protobuf.Timestamp
-	72,  // 5: tender.v1.PrincipalView.revoked:type_name -> google.protobuf.Timestamp
-	8,   // 6: tender.v1.ListPrincipalsResponse.items:type_name -> tender.v1.PrincipalView
-	5,   // 7: tender.v1.GrantRequest.grant:type_name -> tender.v1.PrincipalGrant
-	5,   // 8: tender.v1.RevokeRequest.grant:type_name -> tender.v1.PrincipalGrant
-	73,  // 9: tender.v1.ClusterView.term:type_name -> tender.v1.Term
-	72,  // 10: tender.v1.MasterView.since:type_name -> google.protobuf.Timestamp
-	18,  // 11: tender.v1.ListMastersResponse.items:type_name -> tender.v1.MasterView
-	72,  // 12: tender.v1.AgentView.since:type_name -> google.protobuf.Timestamp
-	74,  // 13: tender.v1.AgentView.total:type_name -> google.protobuf.Struct
-	74,  // 14: tender.v1.AgentView.allocated:type_name -> google.protobuf.Struct
-	74,  // 15: tender.v1.AgentView.offered:type_name -> google.protobuf.Struct
-	74,  // 16: tender.v1.AgentView.free:type_name -> google.protobuf.Struct
-	65,  // 17: tender.v1.AgentView.attributes:type_name -> tender.v1.AgentView.AttributesEntry
-	75,  // 18: tender.v1.AgentView.usage:type_name -> tender.v1.Usage
-	72,  // 19: tender.v1.AgentView.admitted:type_name -> google.protobuf.Timestamp
-	76,  // 20: tender.v1.AgentView.maintenance:type_name -> tender.v1.Window
-	66,  // 21: tender.v1.AgentView.leaving:type_name -> tender.v1.AgentView.LeavingEntry
-	74,  // 22: tender.v1.AgentView.revocable:type_name -> google.protobuf.Struct
-	21,  // 23: tender.v1.AgentView.orphaned:type_name -> tender.v1.OrphanedVolume
-	74,  // 24: tender.v1.AgentView.occupied:type_name -> google.protobuf.Struct
-	20,  // 25: tender.v1.ListAgentsResponse.items:type_name -> tender.v1.AgentView
-	20,  // 26: tender.v1.WatchAgentsResponse.items:type_name -> tender.v1.AgentView
-	72,  // 27: tender.v1.FrameworkView.since:type_name -> google.protobuf.Timestamp
-	74,  // 28: tender.v1.FrameworkView.allocated:type_name -> google.protobuf.Struct
-	74,  // 29: tender.v1.FrameworkView.offered:type_name -> google.protobuf.Struct
-	71,  // 30: tender.v1.FrameworkView.failover_timeout:type_name -> google.protobuf.Duration
-	67,  // 31: tender.v1.FrameworkView.labels:type_name -> tender.v1.FrameworkView.LabelsEntry
-	68,  // 32: tender.v1.FrameworkView.endpoints:type_name -> tender.v1.FrameworkView.EndpointsEntry
-	27,  // 33: tender.v1.FrameworkView.demand:type_name -> tender.v1.DemandView
-	72,  // 34: tender.v1.FrameworkView.admitted:type_name -> google.protobuf.Timestamp
-	26,  // 35: tender.v1.FrameworkView.locality:type_name -> tender.v1.LocalityView
-	74,  // 36: tender.v1.FrameworkView.min_offer:type_name -> google.protobuf.Struct
-	74,  // 37: tender.v1.FrameworkView.max_offer:type_name -> google.protobuf.Struct
-	71,  // 38: tender.v1.LocalityView.waited:type_name -> google.protobuf.Duration
-	71,  // 39: tender.v1.LocalityView.longest:type_name -> google.protobuf.Duration
-	71,  // 40: tender.v1.LocalityView.idle:type_name -> google.protobuf.Duration
-	74,  // 41: tender.v1.DemandView.resources:type_name -> google.protobuf.Struct
-	77,  // 42: tender.v1.DemandView.spread:type_name -> tender.v1.Spread
-	25,  // 43: tender.v1.ListFrameworksResponse.items:type_name -> tender.v1.FrameworkView
-	74,  // 44: tender.v1.TaskView.resources:type_name -> google.protobuf.Struct
-	72,  // 45: tender.v1.TaskView.launched:type_name -> google.protobuf.Timestamp
-	72,  // 46: tender.v1.TaskView.since:type_name -> google.protobuf.Timestamp
-	69,  // 47: tender.v1.TaskView.labels:type_name -> tender.v1.TaskView.LabelsEntry
-	70,  // 48: tender.v1.TaskView.ports:type_name -> tender.v1.TaskView.PortsEntry
-	75,  // 49: tender.v1.TaskView.usage:type_name -> tender.v1.Usage
-	78,  // 50: tender.v1.TaskView.command:type_name -> tender.v1.Command
-	29,  // 51: tender.v1.ListTasksResponse.items:type_name -> tender.v1.TaskView
-	74,  // 52: tender.v1.OfferView.resources:type_name -> google.protobuf.Struct
-	72,  // 53: tender.v1.OfferView.since:type_name -> google.protobuf.Timestamp
-	72,  // 54: tender.v1.OfferView.expires:type_name -> google.protobuf.Timestamp
-	31,  // 55: tender.v1.ListOffersResponse.items:type_name -> tender.v1.OfferView
-	74,  // 56: tender.v1.RoleView.guarantee:type_name -> google.protobuf.Struct
-	74,  // 57: tender.v1.RoleView.limit:type_name -> google.protobuf.Struct
-	74,  // 58: tender.v1.RoleView.allocated:type_name -> google.protobuf.Struct
-	74,  // 59: tender.v1.RoleView.offered:type_name -> google.protobuf.Struct
-	74,  // 60: tender.v1.RoleView.reserved:type_name -> google.protobuf.Struct
-	33,  // 61: tender.v1.ListRolesResponse.items:type_name -> tender.v1.RoleView
-	38,  // 62: tender.v1.ExplainResponse.agents:type_name -> tender.v1.ExplainedAgent
-	37,  // 63: tender.v1.ExplainResponse.decisions:type_name -> tender.v1.ExplainedDecision
-	72,  // 64: tender.v1.ExplainedDecision.at:type_name -> google.protobuf.Timestamp
-	72,  // 65: tender.v1.ExplainedDecision.made:type_name -> google.protobuf.Timestamp
-	74,  // 66: tender.v1.ExplainedDecision.resources:type_name -> google.protobuf.Struct
-	71,  // 67: tender.v1.KillTaskRequest.grace:type_name -> google.protobuf.Duration
-	0,   // 68: tender.v1.MarkAgentRequest.action:type_name -> tender.v1.AgentAction
-	71,  // 69: tender.v1.MarkAgentRequest.grace:type_name -> google.protobuf.Duration
-	76,  // 70: tender.v1.SetMaintenanceRequest.window:type_name -> tender.v1.Window
-	79,  // 71: tender.v1.ReserveRequest.action:type_name -> tender.v1.OperationKind
-	48,  // 72: tender.v1.ListPeersResponse.items:type_name -> tender.v1.RaftPeer
-	73,  // 73: tender.v1.ListPeersResponse.term:type_name -> tender.v1.Term
-	57,  // 74: tender.v1.StoreGetRequest.session:type_name -> tender.v1.StoreSession
-	57,  // 75: tender.v1.StorePutRequest.session:type_name -> tender.v1.StoreSession
-	57,  // 76: tender.v1.StoreDeleteRequest.session:type_name -> tender.v1.StoreSession
-	57,  // 77: tender.v1.StoreListRequest.session:type_name -> tender.v1.StoreSession
-	58,  // 78: tender.v1.StoreListResponse.items:type_name -> tender.v1.StoreEntry
-	57,  // 79: tender.v1.StoreWatchRequest.session:type_name -> tender.v1.StoreSession
-	16,  // 80: tender.v1.OperatorService.GetCluster:input_type -> tender.v1.GetClusterRequest
-	14,  // 81: tender.v1.OperatorService.ListMasters:input_type -> tender.v1.ListRequest
-	14,  // 82: tender.v1.OperatorService.ListAgents:input_type -> tender.v1.ListRequest
-	23,  // 83: tender.v1.OperatorService.WatchAgents:input_type -> tender.v1.WatchAgentsRequest
-	14,  // 84: tender.v1.OperatorService.ListFrameworks:input_type -> tender.v1.ListRequest
-	15,  // 85: tender.v1.OperatorService.ListTasks:input_type -> tender.v1.ListTasksRequest
-	14,  // 86: tender.v1.OperatorService.ListOffers:input_type -> tender.v1.ListRequest
-	14,  // 87: tender.v1.OperatorService.ListRoles:input_type -> tender.v1.ListRequest
-	35,  // 88: tender.v1.OperatorService.Explain:input_type -> tender.v1.ExplainRequest
-	39,  // 89: tender.v1.OperatorService.KillTask:input_type -> tender.v1.KillTaskRequest
-	41,  // 90: tender.v1.OperatorService.RemoveFramework:input_type -> tender.v1.RemoveFrameworkRequest
-	42,  // 91: tender.v1.OperatorService.MarkAgent:input_type -> tender.v1.MarkAgentRequest
-	43,  // 92: tender.v1.OperatorService.SetMaintenance:input_type -> tender.v1.SetMaintenanceRequest
-	45,  // 93: tender.v1.OperatorService.Reserve:input_type -> tender.v1.ReserveRequest
-	46,  // 94: tender.v1.OperatorService.SetRole:input_type -> tender.v1.SetRoleRequest
-	12,  // 95: tender.v1.OperatorService.CheckConstraint:input_type -> tender.v1.CheckConstraintRequest
-	80,  // 96: tender.v1.OperatorService.CreateToken:input_type -> tender.v1.CreateTokenRequest
-	81,  // 97: tender.v1.OperatorService.ListTokens:input_type -> tender.v1.ListTokensRequest
-	82,  // 98: tender.v1.OperatorService.RevokeToken:input_type -> tender.v1.RevokeTokenRequest
-	83,  // 99: tender.v1.OperatorService.GetAuthority:input_type -> tender.v1.GetAuthorityRequest
-	84,  // 100: tender.v1.OperatorService.RotateAuthority:input_type -> tender.v1.RotateAuthorityRequest
-	3,   // 101: tender.v1.OperatorService.WhoAmI:input_type -> tender.v1.WhoAmIRequest
-	6,   // 102: tender.v1.OperatorService.CanI:input_type -> tender.v1.CanIRequest
-	14,  // 103: tender.v1.OperatorService.ListPrincipals:input_type -> tender.v1.ListRequest
-	10,  // 104: tender.v1.OperatorService.Grant:input_type -> tender.v1.GrantRequest
-	11,  // 105: tender.v1.OperatorService.Revoke:input_type -> tender.v1.RevokeRequest
-	1,   // 106: tender.v1.OperatorService.GetReadTicket:input_type -> tender.v1.TicketRequest
-	1,   // 107: tender.v1.OperatorService.GetExecTicket:input_type -> tender.v1.TicketRequest
-	47,  // 108: tender.v1.RaftService.ListPeers:input_type -> tender.v1.ListPeersRequest
-	50,  // 109: tender.v1.RaftService.AddPeer:input_type -> tender.v1.AddPeerRequest
-	51,  // 110: tender.v1.RaftService.RemovePeer:input_type -> tender.v1.RemovePeerRequest
-	52,  // 111: tender.v1.RaftService.TransferLeader:input_type -> tender.v1.TransferLeaderRequest
-	53,  // 112: tender.v1.RaftService.SaveSnapshot:input_type -> tender.v1.SaveSnapshotRequest
-	55,  // 113: tender.v1.RaftService.StateHash:input_type -> tender.v1.StateHashRequest
-	59,  // 114: tender.v1.StoreService.Get:input_type -> tender.v1.StoreGetRequest
-	60,  // 115: tender.v1.StoreService.Put:input_type -> tender.v1.StorePutRequest
-	61,  // 116: tender.v1.StoreService.Delete:input_type -> tender.v1.StoreDeleteRequest
-	62,  // 117: tender.v1.StoreService.List:input_type -> tender.v1.StoreListRequest
-	64,  // 118: tender.v1.StoreService.Watch:input_type -> tender.v1.StoreWatchRequest
-	17,  // 119: tender.v1.OperatorService.GetCluster:output_type -> tender.v1.ClusterView
-	19,  // 120: tender.v1.OperatorService.ListMasters:output_type -> tender.v1.ListMastersResponse
-	22,  // 121: tender.v1.OperatorService.ListAgents:output_type -> tender.v1.ListAgentsResponse
-	24,  // 122: tender.v1.OperatorService.WatchAgents:output_type -> tender.v1.WatchAgentsResponse
-	28,  // 123: tender.v1.OperatorService.ListFrameworks:output_type -> tender.v1.ListFrameworksResponse
-	30,  // 124: tender.v1.OperatorService.ListTasks:output_type -> tender.v1.ListTasksResponse
-	32,  // 125: tender.v1.OperatorService.ListOffers:output_type -> tender.v1.ListOffersResponse
-	34,  // 126: tender.v1.OperatorService.ListRoles:output_type -> tender.v1.ListRolesResponse
-	36,  // 127: tender.v1.OperatorService.Explain:output_type -> tender.v1.ExplainResponse
-	40,  // 128: tender.v1.OperatorService.KillTask:output_type -> tender.v1.KillTaskResponse
-	44,  // 129: tender.v1.OperatorService.RemoveFramework:output_type -> tender.v1.ActionResponse
-	44,  // 130: tender.v1.OperatorService.MarkAgent:output_type -> tender.v1.ActionResponse
-	44,  // 131: tender.v1.OperatorService.SetMaintenance:output_type -> tender.v1.ActionResponse
-	44,  // 132: tender.v1.OperatorService.Reserve:output_type -> tender.v1.ActionResponse
-	33,  // 133: tender.v1.OperatorService.SetRole:output_type -> tender.v1.RoleView
-	13,  // 134: tender.v1.OperatorService.CheckConstraint:output_type -> tender.v1.CheckConstraintResponse
-	85,  // 135: tender.v1.OperatorService.CreateToken:output_type -> tender.v1.CreateTokenResponse
-	86,  // 136: tender.v1.OperatorService.ListTokens:output_type -> tender.v1.ListTokensResponse
-	44,  // 137: tender.v1.OperatorService.RevokeToken:output_type -> tender.v1.ActionResponse
-	87,  // 138: tender.v1.OperatorService.GetAuthority:output_type -> tender.v1.AuthorityView
-	87,  // 139: tender.v1.OperatorService.RotateAuthority:output_type -> tender.v1.AuthorityView
-	4,   // 140: tender.v1.OperatorService.WhoAmI:output_type -> tender.v1.WhoAmIResponse
-	7,   // 141: tender.v1.OperatorService.CanI:output_type -> tender.v1.CanIResponse
-	9,   // 142: tender.v1.OperatorService.ListPrincipals:output_type -> tender.v1.ListPrincipalsResponse
-	44,  // 143: tender.v1.OperatorService.Grant:output_type -> tender.v1.ActionResponse
-	44,  // 144: tender.v1.OperatorService.Revoke:output_type -> tender.v1.ActionResponse
-	2,   // 145: tender.v1.OperatorService.GetReadTicket:output_type -> tender.v1.Ticket
-	2,   // 146: tender.v1.OperatorService.GetExecTicket:output_type -> tender.v1.Ticket
-	49,  // 147: tender.v1.RaftService.ListPeers:output_type -> tender.v1.ListPeersResponse
-	44,  // 148: tender.v1.RaftService.AddPeer:output_type -> tender.v1.ActionResponse
-	44,  // 149: tender.v1.RaftService.RemovePeer:output_type -> tender.v1.ActionResponse
-	44,  // 150: tender.v1.RaftService.TransferLeader:output_type -> tender.v1.ActionResponse
-	54,  // 151: tender.v1.RaftService.SaveSnapshot:output_type -> tender.v1.SnapshotChunk
-	56,  // 152: tender.v1.RaftService.StateHash:output_type -> tender.v1.StateHashResponse
-	58,  // 153: tender.v1.StoreService.Get:output_type -> tender.v1.StoreEntry
-	58,  // 154: tender.v1.StoreService.Put:output_type -> tender.v1.StoreEntry
-	58,  // 155: tender.v1.StoreService.Delete:output_type -> tender.v1.StoreEntry
-	63,  // 156: tender.v1.StoreService.List:output_type -> tender.v1.StoreListResponse
-	58,  // 157: tender.v1.StoreService.Watch:output_type -> tender.v1.StoreEntry
-	119, // [119:158] is the sub-list for method output_type
-	80,  // [80:119] is the sub-list for method input_type
-	80,  // [80:80] is the sub-list for extension type_name
-	80,  // [80:80] is the sub-list for extension extendee
-	0,   // [0:80] is the sub-list for field type_name
+	4,   // 0: tender.v1.ListSecretsResponse.items:type_name -> tender.v1.SecretView
+	75,  // 1: tender.v1.SecretView.set:type_name -> google.protobuf.Timestamp
+	76,  // 2: tender.v1.Ticket.ttl:type_name -> google.protobuf.Duration
+	9,   // 3: tender.v1.WhoAmIResponse.grants:type_name -> tender.v1.PrincipalGrant
+	9,   // 4: tender.v1.CanIRequest.wish:type_name -> tender.v1.PrincipalGrant
+	9,   // 5: tender.v1.PrincipalView.grants:type_name -> tender.v1.PrincipalGrant
+	75,  // 6: tender.v1.PrincipalView.created:type_name -> google.protobuf.Timestamp
+	75,  // 7: tender.v1.PrincipalView.revoked:type_name -> google.protobuf.Timestamp
+	12,  // 8: tender.v1.ListPrincipalsResponse.items:type_name -> tender.v1.PrincipalView
+	9,   // 9: tender.v1.GrantRequest.grant:type_name -> tender.v1.PrincipalGrant
+	9,   // 10: tender.v1.RevokeRequest.grant:type_name -> tender.v1.PrincipalGrant
+	77,  // 11: tender.v1.ClusterView.term:type_name -> tender.v1.Term
+	75,  // 12: tender.v1.MasterView.since:type_name -> google.protobuf.Timestamp
+	22,  // 13: tender.v1.ListMastersResponse.items:type_name -> tender.v1.MasterView
+	75,  // 14: tender.v1.AgentView.since:type_name -> google.protobuf.Timestamp
+	78,  // 15: tender.v1.AgentView.total:type_name -> google.protobuf.Struct
+	78,  // 16: tender.v1.AgentView.allocated:type_name -> google.protobuf.Struct
+	78,  // 17: tender.v1.AgentView.offered:type_name -> google.protobuf.Struct
+	78,  // 18: tender.v1.AgentView.free:type_name -> google.protobuf.Struct
+	69,  // 19: tender.v1.AgentView.attributes:type_name -> tender.v1.AgentView.AttributesEntry
+	79,  // 20: tender.v1.AgentView.usage:type_name -> tender.v1.Usage
+	75,  // 21: tender.v1.AgentView.admitted:type_name -> google.protobuf.Timestamp
+	80,  // 22: tender.v1.AgentView.maintenance:type_name -> tender.v1.Window
+	70,  // 23: tender.v1.AgentView.leaving:type_name -> tender.v1.AgentView.LeavingEntry
+	78,  // 24: tender.v1.AgentView.revocable:type_name -> google.protobuf.Struct
+	25,  // 25: tender.v1.AgentView.orphaned:type_name -> tender.v1.OrphanedVolume
+	78,  // 26: tender.v1.AgentView.occupied:type_name -> google.protobuf.Struct
+	24,  // 27: tender.v1.ListAgentsResponse.items:type_name -> tender.v1.AgentView
+	24,  // 28: tender.v1.WatchAgentsResponse.items:type_name -> tender.v1.AgentView
+	75,  // 29: tender.v1.FrameworkView.since:type_name -> google.protobuf.Timestamp
+	78,  // 30: tender.v1.FrameworkView.allocated:type_name -> google.protobuf.Struct
+	78,  // 31: tender.v1.FrameworkView.offered:type_name -> google.protobuf.Struct
+	76,  // 32: tender.v1.FrameworkView.failover_timeout:type_name -> google.protobuf.Duration
+	71,  // 33: tender.v1.FrameworkView.labels:type_name -> tender.v1.FrameworkView.LabelsEntry
+	72,  // 34: tender.v1.FrameworkView.endpoints:type_name -> tender.v1.FrameworkView.EndpointsEntry
+	31,  // 35: tender.v1.FrameworkView.demand:type_name -> tender.v1.DemandView
+	75,  // 36: tender.v1.FrameworkView.admitted:type_name -> google.protobuf.Timestamp
+	30,  // 37: tender.v1.FrameworkView.locality:type_name -> tender.v1.LocalityView
+	78,  // 38: tender.v1.FrameworkView.min_offer:type_name -> google.protobuf.Struct
+	78,  // 39: tender.v1.FrameworkView.max_offer:type_name -> google.protobuf.Struct
+	76,  // 40: tender.v1.LocalityView.waited:type_name -> google.protobuf.Duration
+	76,  // 41: tender.v1.LocalityView.longest:type_name -> google.protobuf.Duration
+	76,  // 42: tender.v1.LocalityView.idle:type_name -> google.protobuf.Duration
+	78,  // 43: tender.v1.DemandView.resources:type_name -> google.protobuf.Struct
+	81,  // 44: tender.v1.DemandView.spread:type_name -> tender.v1.Spread
+	29,  // 45: tender.v1.ListFrameworksResponse.items:type_name -> tender.v1.FrameworkView
+	78,  // 46: tender.v1.TaskView.resources:type_name -> google.protobuf.Struct
+	75,  // 47: tender.v1.TaskView.launched:type_name -> google.protobuf.Timestamp
+	75,  // 48: tender.v1.TaskView.since:type_name -> google.protobuf.Timestamp
+	73,  // 49: tender.v1.TaskView.labels:type_name -> tender.v1.TaskView.LabelsEntry
+	74,  // 50: tender.v1.TaskView.ports:type_name -> tender.v1.TaskView.PortsEntry
+	79,  // 51: tender.v1.TaskView.usage:type_name -> tender.v1.Usage
+	82,  // 52: tender.v1.TaskView.command:type_name -> tender.v1.Command
+	83,  // 53: tender.v1.TaskView.secrets:type_name -> tender.v1.Secret
+	33,  // 54: tender.v1.ListTasksResponse.items:type_name -> tender.v1.TaskView
+	78,  // 55: tender.v1.OfferView.resources:type_name -> google.protobuf.Struct
+	75,  // 56: tender.v1.OfferView.since:type_name -> google.protobuf.Timestamp
+	75,  // 57: tender.v1.OfferView.expires:type_name -> google.protobuf.Timestamp
+	35,  // 58: tender.v1.ListOffersResponse.items:type_name -> tender.v1.OfferView
+	78,  // 59: tender.v1.RoleView.guarantee:type_name -> google.protobuf.Struct
+	78,  // 60: tender.v1.RoleView.limit:type_name -> google.protobuf.Struct
+	78,  // 61: tender.v1.RoleView.allocated:type_name -> google.protobuf.Struct
+	78,  // 62: tender.v1.RoleView.offered:type_name -> google.protobuf.Struct
+	78,  // 63: tender.v1.RoleView.reserved:type_name -> google.protobuf.Struct
+	37,  // 64: tender.v1.ListRolesResponse.items:type_name -> tender.v1.RoleView
+	42,  // 65: tender.v1.ExplainResponse.agents:type_name -> tender.v1.ExplainedAgent
+	41,  // 66: tender.v1.ExplainResponse.decisions:type_name -> tender.v1.ExplainedDecision
+	75,  // 67: tender.v1.ExplainedDecision.at:type_name -> google.protobuf.Timestamp
+	75,  // 68: tender.v1.ExplainedDecision.made:type_name -> google.protobuf.Timestamp
+	78,  // 69: tender.v1.ExplainedDecision.resources:type_name -> google.protobuf.Struct
+	76,  // 70: tender.v1.KillTaskRequest.grace:type_name -> google.protobuf.Duration
+	0,   // 71: tender.v1.MarkAgentRequest.action:type_name -> tender.v1.AgentAction
+	76,  // 72: tender.v1.MarkAgentRequest.grace:type_name -> google.protobuf.Duration
+	80,  // 73: tender.v1.SetMaintenanceRequest.window:type_name -> tender.v1.Window
+	84,  // 74: tender.v1.ReserveRequest.action:type_name -> tender.v1.OperationKind
+	52,  // 75: tender.v1.ListPeersResponse.items:type_name -> tender.v1.RaftPeer
+	77,  // 76: tender.v1.ListPeersResponse.term:type_name -> tender.v1.Term
+	61,  // 77: tender.v1.StoreGetRequest.session:type_name -> tender.v1.StoreSession
+	61,  // 78: tender.v1.StorePutRequest.session:type_name -> tender.v1.StoreSession
+	61,  // 79: tender.v1.StoreDeleteRequest.session:type_name -> tender.v1.StoreSession
+	61,  // 80: tender.v1.StoreListRequest.session:type_name -> tender.v1.StoreSession
+	62,  // 81: tender.v1.StoreListResponse.items:type_name -> tender.v1.StoreEntry
+	61,  // 82: tender.v1.StoreWatchRequest.session:type_name -> tender.v1.StoreSession
+	20,  // 83: tender.v1.OperatorService.GetCluster:input_type -> tender.v1.GetClusterRequest
+	18,  // 84: tender.v1.OperatorService.ListMasters:input_type -> tender.v1.ListRequest
+	18,  // 85: tender.v1.OperatorService.ListAgents:input_type -> tender.v1.ListRequest
+	27,  // 86: tender.v1.OperatorService.WatchAgents:input_type -> tender.v1.WatchAgentsRequest
+	18,  // 87: tender.v1.OperatorService.ListFrameworks:input_type -> tender.v1.ListRequest
+	19,  // 88: tender.v1.OperatorService.ListTasks:input_type -> tender.v1.ListTasksRequest
+	18,  // 89: tender.v1.OperatorService.ListOffers:input_type -> tender.v1.ListRequest
+	18,  // 90: tender.v1.OperatorService.ListRoles:input_type -> tender.v1.ListRequest
+	39,  // 91: tender.v1.OperatorService.Explain:input_type -> tender.v1.ExplainRequest
+	43,  // 92: tender.v1.OperatorService.KillTask:input_type -> tender.v1.KillTaskRequest
+	45,  // 93: tender.v1.OperatorService.RemoveFramework:input_type -> tender.v1.RemoveFrameworkRequest
+	46,  // 94: tender.v1.OperatorService.MarkAgent:input_type -> tender.v1.MarkAgentRequest
+	47,  // 95: tender.v1.OperatorService.SetMaintenance:input_type -> tender.v1.SetMaintenanceRequest
+	49,  // 96: tender.v1.OperatorService.Reserve:input_type -> tender.v1.ReserveRequest
+	50,  // 97: tender.v1.OperatorService.SetRole:input_type -> tender.v1.SetRoleRequest
+	16,  // 98: tender.v1.OperatorService.CheckConstraint:input_type -> tender.v1.CheckConstraintRequest
+	85,  // 99: tender.v1.OperatorService.CreateToken:input_type -> tender.v1.CreateTokenRequest
+	86,  // 100: tender.v1.OperatorService.ListTokens:input_type -> tender.v1.ListTokensRequest
+	87,  // 101: tender.v1.OperatorService.RevokeToken:input_type -> tender.v1.RevokeTokenRequest
+	88,  // 102: tender.v1.OperatorService.GetAuthority:input_type -> tender.v1.GetAuthorityRequest
+	89,  // 103: tender.v1.OperatorService.RotateAuthority:input_type -> tender.v1.RotateAuthorityRequest
+	7,   // 104: tender.v1.OperatorService.WhoAmI:input_type -> tender.v1.WhoAmIRequest
+	10,  // 105: tender.v1.OperatorService.CanI:input_type -> tender.v1.CanIRequest
+	18,  // 106: tender.v1.OperatorService.ListPrincipals:input_type -> tender.v1.ListRequest
+	14,  // 107: tender.v1.OperatorService.Grant:input_type -> tender.v1.GrantRequest
+	15,  // 108: tender.v1.OperatorService.Revoke:input_type -> tender.v1.RevokeRequest
+	1,   // 109: tender.v1.OperatorService.SetSecret:input_type -> tender.v1.SetSecretRequest
+	18,  // 110: tender.v1.OperatorService.ListSecrets:input_type -> tender.v1.ListRequest
+	2,   // 111: tender.v1.OperatorService.RemoveSecret:input_type -> tender.v1.RemoveSecretRequest
+	5,   // 112: tender.v1.OperatorService.GetReadTicket:input_type -> tender.v1.TicketRequest
+	5,   // 113: tender.v1.OperatorService.GetExecTicket:input_type -> tender.v1.TicketRequest
+	51,  // 114: tender.v1.RaftService.ListPeers:input_type -> tender.v1.ListPeersRequest
+	54,  // 115: tender.v1.RaftService.AddPeer:input_type -> tender.v1.AddPeerRequest
+	55,  // 116: tender.v1.RaftService.RemovePeer:input_type -> tender.v1.RemovePeerRequest
+	56,  // 117: tender.v1.RaftService.TransferLeader:input_type -> tender.v1.TransferLeaderRequest
+	57,  // 118: tender.v1.RaftService.SaveSnapshot:input_type -> tender.v1.SaveSnapshotRequest
+	59,  // 119: tender.v1.RaftService.StateHash:input_type -> tender.v1.StateHashRequest
+	63,  // 120: tender.v1.StoreService.Get:input_type -> tender.v1.StoreGetRequest
+	64,  // 121: tender.v1.StoreService.Put:input_type -> tender.v1.StorePutRequest
+	65,  // 122: tender.v1.StoreService.Delete:input_type -> tender.v1.StoreDeleteRequest
+	66,  // 123: tender.v1.StoreService.List:input_type -> tender.v1.StoreListRequest
+	68,  // 124: tender.v1.StoreService.Watch:input_type -> tender.v1.StoreWatchRequest
+	21,  // 125: tender.v1.OperatorService.GetCluster:output_type -> tender.v1.ClusterView
+	23,  // 126: tender.v1.OperatorService.ListMasters:output_type -> tender.v1.ListMastersResponse
+	26,  // 127: tender.v1.OperatorService.ListAgents:output_type -> tender.v1.ListAgentsResponse
+	28,  // 128: tender.v1.OperatorService.WatchAgents:output_type -> tender.v1.WatchAgentsResponse
+	32,  // 129: tender.v1.OperatorService.ListFrameworks:output_type -> tender.v1.ListFrameworksResponse
+	34,  // 130: tender.v1.OperatorService.ListTasks:output_type -> tender.v1.ListTasksResponse
+	36,  // 131: tender.v1.OperatorService.ListOffers:output_type -> tender.v1.ListOffersResponse
+	38,  // 132: tender.v1.OperatorService.ListRoles:output_type -> tender.v1.ListRolesResponse
+	40,  // 133: tender.v1.OperatorService.Explain:output_type -> tender.v1.ExplainResponse
+	44,  // 134: tender.v1.OperatorService.KillTask:output_type -> tender.v1.KillTaskResponse
+	48,  // 135: tender.v1.OperatorService.RemoveFramework:output_type -> tender.v1.ActionResponse
+	48,  // 136: tender.v1.OperatorService.MarkAgent:output_type -> tender.v1.ActionResponse
+	48,  // 137: tender.v1.OperatorService.SetMaintenance:output_type -> tender.v1.ActionResponse
+	48,  // 138: tender.v1.OperatorService.Reserve:output_type -> tender.v1.ActionResponse
+	37,  // 139: tender.v1.OperatorService.SetRole:output_type -> tender.v1.RoleView
+	17,  // 140: tender.v1.OperatorService.CheckConstraint:output_type -> tender.v1.CheckConstraintResponse
+	90,  // 141: tender.v1.OperatorService.CreateToken:output_type -> tender.v1.CreateTokenResponse
+	91,  // 142: tender.v1.OperatorService.ListTokens:output_type -> tender.v1.ListTokensResponse
+	48,  // 143: tender.v1.OperatorService.RevokeToken:output_type -> tender.v1.ActionResponse
+	92,  // 144: tender.v1.OperatorService.GetAuthority:output_type -> tender.v1.AuthorityView
+	92,  // 145: tender.v1.OperatorService.RotateAuthority:output_type -> tender.v1.AuthorityView
+	8,   // 146: tender.v1.OperatorService.WhoAmI:output_type -> tender.v1.WhoAmIResponse
+	11,  // 147: tender.v1.OperatorService.CanI:output_type -> tender.v1.CanIResponse
+	13,  // 148: tender.v1.OperatorService.ListPrincipals:output_type -> tender.v1.ListPrincipalsResponse
+	48,  // 149: tender.v1.OperatorService.Grant:output_type -> tender.v1.ActionResponse
+	48,  // 150: tender.v1.OperatorService.Revoke:output_type -> tender.v1.ActionResponse
+	48,  // 151: tender.v1.OperatorService.SetSecret:output_type -> tender.v1.ActionResponse
+	3,   // 152: tender.v1.OperatorService.ListSecrets:output_type -> tender.v1.ListSecretsResponse
+	48,  // 153: tender.v1.OperatorService.RemoveSecret:output_type -> tender.v1.ActionResponse
+	6,   // 154: tender.v1.OperatorService.GetReadTicket:output_type -> tender.v1.Ticket
+	6,   // 155: tender.v1.OperatorService.GetExecTicket:output_type -> tender.v1.Ticket
+	53,  // 156: tender.v1.RaftService.ListPeers:output_type -> tender.v1.ListPeersResponse
+	48,  // 157: tender.v1.RaftService.AddPeer:output_type -> tender.v1.ActionResponse
+	48,  // 158: tender.v1.RaftService.RemovePeer:output_type -> tender.v1.ActionResponse
+	48,  // 159: tender.v1.RaftService.TransferLeader:output_type -> tender.v1.ActionResponse
+	58,  // 160: tender.v1.RaftService.SaveSnapshot:output_type -> tender.v1.SnapshotChunk
+	60,  // 161: tender.v1.RaftService.StateHash:output_type -> tender.v1.StateHashResponse
+	62,  // 162: tender.v1.StoreService.Get:output_type -> tender.v1.StoreEntry
+	62,  // 163: tender.v1.StoreService.Put:output_type -> tender.v1.StoreEntry
+	62,  // 164: tender.v1.StoreService.Delete:output_type -> tender.v1.StoreEntry
+	67,  // 165: tender.v1.StoreService.List:output_type -> tender.v1.StoreListResponse
+	62,  // 166: tender.v1.StoreService.Watch:output_type -> tender.v1.StoreEntry
+	125, // [125:167] is the sub-list for method output_type
+	83,  // [83:125] is the sub-list for method input_type
+	83,  // [83:83] is the sub-list for extension type_name
+	83,  // [83:83] is the sub-list for extension extendee
+	0,   // [0:83] is the sub-list for field type_name
 }
 
 func init() { file_api_v1_operator_proto_init() }
@@ -5538,17 +5799,17 @@ func file_api_v1_operator_proto_init() {
 	file_api_v1_common_proto_init()
 	file_api_v1_scheduler_proto_init()
 	file_api_v1_trust_proto_init()
-	file_api_v1_operator_proto_msgTypes[28].OneofWrappers = []any{}
-	file_api_v1_operator_proto_msgTypes[45].OneofWrappers = []any{}
-	file_api_v1_operator_proto_msgTypes[59].OneofWrappers = []any{}
-	file_api_v1_operator_proto_msgTypes[60].OneofWrappers = []any{}
+	file_api_v1_operator_proto_msgTypes[32].OneofWrappers = []any{}
+	file_api_v1_operator_proto_msgTypes[49].OneofWrappers = []any{}
+	file_api_v1_operator_proto_msgTypes[63].OneofWrappers = []any{}
+	file_api_v1_operator_proto_msgTypes[64].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_v1_operator_proto_rawDesc), len(file_api_v1_operator_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   70,
+			NumMessages:   74,
 			NumExtensions: 0,
 			NumServices:   3,
 		},

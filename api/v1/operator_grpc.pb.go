@@ -45,6 +45,9 @@ const (
 	OperatorService_ListPrincipals_FullMethodName  = "/tender.v1.OperatorService/ListPrincipals"
 	OperatorService_Grant_FullMethodName           = "/tender.v1.OperatorService/Grant"
 	OperatorService_Revoke_FullMethodName          = "/tender.v1.OperatorService/Revoke"
+	OperatorService_SetSecret_FullMethodName       = "/tender.v1.OperatorService/SetSecret"
+	OperatorService_ListSecrets_FullMethodName     = "/tender.v1.OperatorService/ListSecrets"
+	OperatorService_RemoveSecret_FullMethodName    = "/tender.v1.OperatorService/RemoveSecret"
 	OperatorService_GetReadTicket_FullMethodName   = "/tender.v1.OperatorService/GetReadTicket"
 	OperatorService_GetExecTicket_FullMethodName   = "/tender.v1.OperatorService/GetExecTicket"
 )
@@ -129,6 +132,13 @@ type OperatorServiceClient interface {
 	// Revoke takes back one grant, or ends a principal: its certificates count no more, and its streams end. The name of
 	// one that was ended is refused from then on.
 	Revoke(ctx context.Context, in *RevokeRequest, opts ...grpc.CallOption) (*ActionResponse, error)
+	// SetSecret gives a secret a value, which masters keep encrypted; tasks that start from now on get it. A second copy
+	// changes nothing.
+	SetSecret(ctx context.Context, in *SetSecretRequest, opts ...grpc.CallOption) (*ActionResponse, error)
+	// ListSecrets lists the secrets of roles that the caller may view, without their values, which nobody is ever told.
+	ListSecrets(ctx context.Context, in *ListRequest, opts ...grpc.CallOption) (*ListSecretsResponse, error)
+	// RemoveSecret removes one; tasks that have it keep it.
+	RemoveSecret(ctx context.Context, in *RemoveSecretRequest, opts ...grpc.CallOption) (*ActionResponse, error)
 	// GetReadTicket lets the caller read output and files of a task at its agent, for some minutes. The leader alone signs.
 	// A second copy makes another ticket.
 	GetReadTicket(ctx context.Context, in *TicketRequest, opts ...grpc.CallOption) (*Ticket, error)
@@ -414,6 +424,36 @@ func (c *operatorServiceClient) Revoke(ctx context.Context, in *RevokeRequest, o
 	return out, nil
 }
 
+func (c *operatorServiceClient) SetSecret(ctx context.Context, in *SetSecretRequest, opts ...grpc.CallOption) (*ActionResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ActionResponse)
+	err := c.cc.Invoke(ctx, OperatorService_SetSecret_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *operatorServiceClient) ListSecrets(ctx context.Context, in *ListRequest, opts ...grpc.CallOption) (*ListSecretsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListSecretsResponse)
+	err := c.cc.Invoke(ctx, OperatorService_ListSecrets_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *operatorServiceClient) RemoveSecret(ctx context.Context, in *RemoveSecretRequest, opts ...grpc.CallOption) (*ActionResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ActionResponse)
+	err := c.cc.Invoke(ctx, OperatorService_RemoveSecret_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *operatorServiceClient) GetReadTicket(ctx context.Context, in *TicketRequest, opts ...grpc.CallOption) (*Ticket, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(Ticket)
@@ -514,6 +554,13 @@ type OperatorServiceServer interface {
 	// Revoke takes back one grant, or ends a principal: its certificates count no more, and its streams end. The name of
 	// one that was ended is refused from then on.
 	Revoke(context.Context, *RevokeRequest) (*ActionResponse, error)
+	// SetSecret gives a secret a value, which masters keep encrypted; tasks that start from now on get it. A second copy
+	// changes nothing.
+	SetSecret(context.Context, *SetSecretRequest) (*ActionResponse, error)
+	// ListSecrets lists the secrets of roles that the caller may view, without their values, which nobody is ever told.
+	ListSecrets(context.Context, *ListRequest) (*ListSecretsResponse, error)
+	// RemoveSecret removes one; tasks that have it keep it.
+	RemoveSecret(context.Context, *RemoveSecretRequest) (*ActionResponse, error)
 	// GetReadTicket lets the caller read output and files of a task at its agent, for some minutes. The leader alone signs.
 	// A second copy makes another ticket.
 	GetReadTicket(context.Context, *TicketRequest) (*Ticket, error)
@@ -607,6 +654,15 @@ func (UnimplementedOperatorServiceServer) Grant(context.Context, *GrantRequest) 
 }
 func (UnimplementedOperatorServiceServer) Revoke(context.Context, *RevokeRequest) (*ActionResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Revoke not implemented")
+}
+func (UnimplementedOperatorServiceServer) SetSecret(context.Context, *SetSecretRequest) (*ActionResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method SetSecret not implemented")
+}
+func (UnimplementedOperatorServiceServer) ListSecrets(context.Context, *ListRequest) (*ListSecretsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListSecrets not implemented")
+}
+func (UnimplementedOperatorServiceServer) RemoveSecret(context.Context, *RemoveSecretRequest) (*ActionResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RemoveSecret not implemented")
 }
 func (UnimplementedOperatorServiceServer) GetReadTicket(context.Context, *TicketRequest) (*Ticket, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetReadTicket not implemented")
@@ -1096,6 +1152,60 @@ func _OperatorService_Revoke_Handler(srv interface{}, ctx context.Context, dec f
 	return interceptor(ctx, in, info, handler)
 }
 
+func _OperatorService_SetSecret_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(SetSecretRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OperatorServiceServer).SetSecret(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OperatorService_SetSecret_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OperatorServiceServer).SetSecret(ctx, req.(*SetSecretRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _OperatorService_ListSecrets_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OperatorServiceServer).ListSecrets(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OperatorService_ListSecrets_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OperatorServiceServer).ListSecrets(ctx, req.(*ListRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _OperatorService_RemoveSecret_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RemoveSecretRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OperatorServiceServer).RemoveSecret(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OperatorService_RemoveSecret_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OperatorServiceServer).RemoveSecret(ctx, req.(*RemoveSecretRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _OperatorService_GetReadTicket_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(TicketRequest)
 	if err := dec(in); err != nil {
@@ -1238,6 +1348,18 @@ var OperatorService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Revoke",
 			Handler:    _OperatorService_Revoke_Handler,
+		},
+		{
+			MethodName: "SetSecret",
+			Handler:    _OperatorService_SetSecret_Handler,
+		},
+		{
+			MethodName: "ListSecrets",
+			Handler:    _OperatorService_ListSecrets_Handler,
+		},
+		{
+			MethodName: "RemoveSecret",
+			Handler:    _OperatorService_RemoveSecret_Handler,
 		},
 		{
 			MethodName: "GetReadTicket",

@@ -190,6 +190,7 @@ func (s *server) session(ctx context.Context) error {
 		ExecutorRef: api.ExecutorRef{Framework: s.config.Framework, Executor: s.config.ID},
 		Token:       s.config.Token,
 		Version:     version.String(),
+		Secrets:     true,
 	})
 	late := time.AfterFunc(answerTimeout, func() {
 		link.leave(api.E("executor.subscribe", api.Unavailable, s.config.Socket, errNoAnswer))
@@ -251,6 +252,7 @@ func (s *server) launch(event protocol.ExecutorLaunch) {
 		Framework: s.config.Framework,
 		Agent:     s.greeted.Agent,
 		Hostname:  s.greeted.Hostname,
+		secrets:   event.Secrets,
 	}
 	if !s.ledger.launch(task) {
 		return // a second copy

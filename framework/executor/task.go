@@ -27,8 +27,17 @@ type Task struct {
 	Agent     api.AgentID
 	Hostname  string
 
-	ledger *ledger
-	result []byte // guarded by ledger.mu
+	ledger  *ledger
+	result  []byte // guarded by ledger.mu
+	secrets map[string]protocol.Hidden
+}
+
+// Secret is the value of the secret that the task names for a variable of this name ([api.Secret].Env), and false if it
+// names none. It is in memory alone: do not write it into a file of the sandbox, a status or a log. Secrets that are
+// files are in the folder "secrets" of the sandbox.
+func (t *Task) Secret(env string) ([]byte, bool) {
+	value, named := t.secrets[env]
+	return bytes.Clone(value), named
 }
 
 // MakeSandbox makes the task's own folder, unless it is there.

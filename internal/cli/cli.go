@@ -20,6 +20,7 @@ import (
 	"github.com/tenderhq/tender/internal/cli/client"
 	"github.com/tenderhq/tender/internal/cli/contexts"
 	"github.com/tenderhq/tender/internal/cli/jobcmd"
+	"github.com/tenderhq/tender/internal/cli/secretcmd"
 	"github.com/tenderhq/tender/internal/logwriter"
 	"github.com/tenderhq/tender/internal/version"
 )
@@ -156,7 +157,7 @@ func (a *App) root() *cobra.Command {
 	add(root, groupOperate, a.roleCommands()...)
 	add(root, groupOperate, a.reserveCommands()...)
 	add(root, groupOperate, a.grantCommand(), a.revokeCommand())
-	add(root, groupOperate, a.raftCommand(), tokenCommand(a), caCommand(a))
+	add(root, groupOperate, a.raftCommand(), tokenCommand(a), caCommand(a), secretCommand(a))
 	add(root, "", a.executorCommand(), enterCommand(), versionCommand(a), a.completionCommand(), exitCodesTopic())
 	return root
 }
@@ -170,6 +171,16 @@ func jobsEnv(a *App) jobcmd.Env {
 			return taskLogs(ctx, a, c, task, follow, stderr)
 		},
 	}
+}
+
+func secretCommand(a *App) *cobra.Command {
+	command := &cobra.Command{Use: "secret", Short: "Keep what tasks are given in confidence: passwords, keys"}
+	stdin, is := a.Stdin.(*os.File)
+	add(command, "", secretcmd.Env{
+		Stdin: a.Stdin, Stdout: a.Stdout, Terminal: is && term.IsTerminal(int(stdin.Fd())),
+		WithClient: a.withClient, Exactly: exactly, Usage: usage, Said: a.said,
+	}.Commands()...)
+	return command
 }
 
 // The groups of the help text.

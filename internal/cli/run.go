@@ -40,7 +40,9 @@ type runFlags struct {
 // placeFlags say where tasks run, and what they find there.
 type placeFlags struct {
 	uris, ports, prefer []string
-	spread              string
+
+	secrets, secretFiles []string
+	spread               string
 }
 
 // lifeFlags say for how long.
@@ -83,6 +85,8 @@ func (a *App) runCommand() *cobra.Command {
 	flags.StringVar(&f.resources, "resources", "", "further resources for each, such as 'licenses:1'")
 	flags.StringArrayVar(&f.volumes, "volume", nil, "persistent volume that the task finds as volumes/VOLUME in its sandbox; repeatable")
 	flags.StringArrayVarP(&f.env, "env", "e", nil, "NAME=VALUE for the tasks; NAME alone passes it on from here; repeatable")
+	flags.StringArrayVar(&f.secrets, "secret", nil, "NAME=ROLE/NAME: variable that holds a secret of the cluster ('tender secret set'); repeatable")
+	flags.StringArrayVar(&f.secretFiles, "secret-file", nil, "NAME=ROLE/NAME: file secrets/NAME in the sandbox, in memory, that holds one; repeatable")
 	flags.StringVar(&f.role, "role", string(api.DefaultRole), "role whose share is used")
 	flags.StringArrayVar(&f.constraints, "constraint", nil, "only agents for which this is true, such as 'attributes[\"rack\"] == \"r1\"'; repeatable")
 	flags.StringToStringVar(&f.labels, "label", nil, "NAME=VALUE of the tasks; repeatable")
@@ -236,6 +240,9 @@ func (f *runFlags) task(args []string, lookup func(string) (string, bool)) (api.
 		err = errors.Join(err, fmt.Errorf("--limit: %w", wrong))
 	}
 	task.Limits = limits
+	if task.Secrets, wrong = settings.ParseSecrets(f.secrets, f.secretFiles); wrong != nil {
+		err = errors.Join(err, fmt.Errorf("--secret: %w", wrong))
+	}
 	ports, wrong := settings.ParsePorts(f.ports)
 	if wrong != nil {
 		err = errors.Join(err, fmt.Errorf("--port: %w", wrong))

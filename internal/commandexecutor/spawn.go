@@ -1,6 +1,7 @@
 package commandexecutor
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -70,6 +71,9 @@ func (p program) groups() []int {
 
 // programOf finds the program of the task's command.
 func programOf(task *executor.Task) (program, error) {
+	if err := checkSecrets(task); err != nil {
+		return program{}, err
+	}
 	if task.Image != "" {
 		return programInImage(task)
 	}
@@ -199,7 +203,7 @@ func explain(program, sandbox string, err error) error {
 	return fmt.Errorf("%s can't be started: %w", program, err)
 }
 
-// environment is what the task asks for and TENDER_TASK_*, which win.
+// environment is what the task asks for, its secrets among it, and TENDER_TASK_*, which win.
 func environment(task *executor.Task) (env []string, path string) {
 	own := map[string]string{
 		protocol.TaskIDEnv:          string(task.ID),
@@ -224,6 +228,13 @@ func environment(task *executor.Task) (env []string, path string) {
 	for name, value := range own {
 		env = append(env, name+"="+value)
 	}
+	for _, secret := range task.Secrets { // before what an image says
+		_, taken := own[secret.Env]
+		if value, is := task.Secret(secret.Env); is && !taken {
+			own[secret.Env] = string(value)
+			env = append(env, secret.Env+"="+string(value))
+		}
+	}
 	for name, value := range task.Command.Env {
 		if _, taken := own[name]; !taken {
 			env = append(env, name+"="+value)
@@ -245,4 +256,14 @@ func addGPUs(own map[string]string, gpus []api.GPU) {
 	own[protocol.TaskGPUsEnv] = strings.Join(indices, ",")
 	own[protocol.CUDAEnv] = strings.Join(names, ",")
 	own[protocol.NvidiaEnv] = own[protocol.CUDAEnv]
+}
+
+// checkSecrets refuses what no variable can hold.
+func checkSecrets(task *executor.Task) error {
+	for _, secret := range task.Secrets {
+		if value, _ := task.Secret(secret.Env); bytes.IndexByte(value, 0) >= 0 {
+			return fmt.Errorf("secret %s holds a zero byte, which no variable can; ask for it as a file", secret.ID)
+		}
+	}
+	return nil
 }

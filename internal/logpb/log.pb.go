@@ -134,6 +134,8 @@ type Command struct {
 	//	*Command_UseToken
 	//	*Command_RevokeToken
 	//	*Command_RotateAuthority
+	//	*Command_SetSecret
+	//	*Command_RemoveSecret
 	Change        isCommand_Change `protobuf_oneof:"change"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -458,6 +460,24 @@ func (x *Command) GetRotateAuthority() *RotateAuthority {
 	return nil
 }
 
+func (x *Command) GetSetSecret() *SetSecret {
+	if x != nil {
+		if x, ok := x.Change.(*Command_SetSecret); ok {
+			return x.SetSecret
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetRemoveSecret() *RemoveSecret {
+	if x != nil {
+		if x, ok := x.Change.(*Command_RemoveSecret); ok {
+			return x.RemoveSecret
+		}
+	}
+	return nil
+}
+
 type isCommand_Change interface {
 	isCommand_Change()
 }
@@ -581,6 +601,14 @@ type Command_RotateAuthority struct {
 	RotateAuthority *RotateAuthority `protobuf:"bytes,50,opt,name=rotate_authority,json=rotateAuthority,proto3,oneof"`
 }
 
+type Command_SetSecret struct {
+	SetSecret *SetSecret `protobuf:"bytes,60,opt,name=set_secret,json=setSecret,proto3,oneof"`
+}
+
+type Command_RemoveSecret struct {
+	RemoveSecret *RemoveSecret `protobuf:"bytes,61,opt,name=remove_secret,json=removeSecret,proto3,oneof"`
+}
+
 func (*Command_Bootstrap) isCommand_Change() {}
 
 func (*Command_RaiseEpoch) isCommand_Change() {}
@@ -638,6 +666,10 @@ func (*Command_UseToken) isCommand_Change() {}
 func (*Command_RevokeToken) isCommand_Change() {}
 
 func (*Command_RotateAuthority) isCommand_Change() {}
+
+func (*Command_SetSecret) isCommand_Change() {}
+
+func (*Command_RemoveSecret) isCommand_Change() {}
 
 // Bootstrap names the cluster.
 type Bootstrap struct {
@@ -2495,6 +2527,113 @@ func (x *RevokeToken) GetId() string {
 	return ""
 }
 
+// SetSecret gives a secret a value.
+type SetSecret struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Encrypted by a key that follows from the cluster's, which is in no log and no snapshot.
+	Sealed        []byte `protobuf:"bytes,2,opt,name=sealed,proto3" json:"sealed,omitempty"`
+	By            string `protobuf:"bytes,3,opt,name=by,proto3" json:"by,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetSecret) Reset() {
+	*x = SetSecret{}
+	mi := &file_internal_logpb_log_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetSecret) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetSecret) ProtoMessage() {}
+
+func (x *SetSecret) ProtoReflect() protoreflect.Message {
+	mi := &file_internal_logpb_log_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetSecret.ProtoReflect.Descriptor instead.
+func (*SetSecret) Descriptor() ([]byte, []int) {
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *SetSecret) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *SetSecret) GetSealed() []byte {
+	if x != nil {
+		return x.Sealed
+	}
+	return nil
+}
+
+func (x *SetSecret) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+// RemoveSecret forgets a secret.
+type RemoveSecret struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RemoveSecret) Reset() {
+	*x = RemoveSecret{}
+	mi := &file_internal_logpb_log_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RemoveSecret) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RemoveSecret) ProtoMessage() {}
+
+func (x *RemoveSecret) ProtoReflect() protoreflect.Message {
+	mi := &file_internal_logpb_log_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RemoveSecret.ProtoReflect.Descriptor instead.
+func (*RemoveSecret) Descriptor() ([]byte, []int) {
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *RemoveSecret) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
 // SnapshotHead is the first frame of a snapshot. A snapshot is a magic word and frames;
 // a frame is a varint length and a message; all frames after the head are SnapshotItems,
 // in the order of their kinds and keys, up to a frame of length 0. Then follows the
@@ -2529,7 +2668,7 @@ type SnapshotHead struct {
 
 func (x *SnapshotHead) Reset() {
 	*x = SnapshotHead{}
-	mi := &file_internal_logpb_log_proto_msgTypes[34]
+	mi := &file_internal_logpb_log_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2541,7 +2680,7 @@ func (x *SnapshotHead) String() string {
 func (*SnapshotHead) ProtoMessage() {}
 
 func (x *SnapshotHead) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[34]
+	mi := &file_internal_logpb_log_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2554,7 +2693,7 @@ func (x *SnapshotHead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotHead.ProtoReflect.Descriptor instead.
 func (*SnapshotHead) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{34}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *SnapshotHead) GetFormat() uint32 {
@@ -2671,7 +2810,7 @@ type Authority struct {
 
 func (x *Authority) Reset() {
 	*x = Authority{}
-	mi := &file_internal_logpb_log_proto_msgTypes[35]
+	mi := &file_internal_logpb_log_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2683,7 +2822,7 @@ func (x *Authority) String() string {
 func (*Authority) ProtoMessage() {}
 
 func (x *Authority) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[35]
+	mi := &file_internal_logpb_log_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2696,7 +2835,7 @@ func (x *Authority) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Authority.ProtoReflect.Descriptor instead.
 func (*Authority) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{35}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Authority) GetDigest() string {
@@ -2739,7 +2878,7 @@ type Receipts struct {
 
 func (x *Receipts) Reset() {
 	*x = Receipts{}
-	mi := &file_internal_logpb_log_proto_msgTypes[36]
+	mi := &file_internal_logpb_log_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2751,7 +2890,7 @@ func (x *Receipts) String() string {
 func (*Receipts) ProtoMessage() {}
 
 func (x *Receipts) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[36]
+	mi := &file_internal_logpb_log_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2764,7 +2903,7 @@ func (x *Receipts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Receipts.ProtoReflect.Descriptor instead.
 func (*Receipts) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{36}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Receipts) GetMark() []byte {
@@ -2799,7 +2938,7 @@ type Numbers struct {
 
 func (x *Numbers) Reset() {
 	*x = Numbers{}
-	mi := &file_internal_logpb_log_proto_msgTypes[37]
+	mi := &file_internal_logpb_log_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2811,7 +2950,7 @@ func (x *Numbers) String() string {
 func (*Numbers) ProtoMessage() {}
 
 func (x *Numbers) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[37]
+	mi := &file_internal_logpb_log_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2824,7 +2963,7 @@ func (x *Numbers) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Numbers.ProtoReflect.Descriptor instead.
 func (*Numbers) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{37}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Numbers) GetFirst() uint64 {
@@ -2854,6 +2993,7 @@ type SnapshotItem struct {
 	//	*SnapshotItem_Client
 	//	*SnapshotItem_Principal
 	//	*SnapshotItem_Token
+	//	*SnapshotItem_Secret
 	Item          isSnapshotItem_Item `protobuf_oneof:"item"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2861,7 +3001,7 @@ type SnapshotItem struct {
 
 func (x *SnapshotItem) Reset() {
 	*x = SnapshotItem{}
-	mi := &file_internal_logpb_log_proto_msgTypes[38]
+	mi := &file_internal_logpb_log_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2873,7 +3013,7 @@ func (x *SnapshotItem) String() string {
 func (*SnapshotItem) ProtoMessage() {}
 
 func (x *SnapshotItem) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[38]
+	mi := &file_internal_logpb_log_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2886,7 +3026,7 @@ func (x *SnapshotItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotItem.ProtoReflect.Descriptor instead.
 func (*SnapshotItem) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{38}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *SnapshotItem) GetItem() isSnapshotItem_Item {
@@ -2968,6 +3108,15 @@ func (x *SnapshotItem) GetToken() *TokenItem {
 	return nil
 }
 
+func (x *SnapshotItem) GetSecret() *SecretItem {
+	if x != nil {
+		if x, ok := x.Item.(*SnapshotItem_Secret); ok {
+			return x.Secret
+		}
+	}
+	return nil
+}
+
 type isSnapshotItem_Item interface {
 	isSnapshotItem_Item()
 }
@@ -3006,6 +3155,10 @@ type SnapshotItem_Token struct {
 	Token *TokenItem `protobuf:"bytes,7,opt,name=token,proto3,oneof"`
 }
 
+type SnapshotItem_Secret struct {
+	Secret *SecretItem `protobuf:"bytes,11,opt,name=secret,proto3,oneof"`
+}
+
 func (*SnapshotItem_Master) isSnapshotItem_Item() {}
 
 func (*SnapshotItem_Agent) isSnapshotItem_Item() {}
@@ -3022,6 +3175,77 @@ func (*SnapshotItem_Principal) isSnapshotItem_Item() {}
 
 func (*SnapshotItem_Token) isSnapshotItem_Item() {}
 
+func (*SnapshotItem_Secret) isSnapshotItem_Item() {}
+
+// SecretItem is what tasks may be given, encrypted. Since format 6.
+type SecretItem struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Sealed        []byte                 `protobuf:"bytes,2,opt,name=sealed,proto3" json:"sealed,omitempty"`
+	By            string                 `protobuf:"bytes,3,opt,name=by,proto3" json:"by,omitempty"`
+	Set           *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=set,proto3" json:"set,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SecretItem) Reset() {
+	*x = SecretItem{}
+	mi := &file_internal_logpb_log_proto_msgTypes[41]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SecretItem) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SecretItem) ProtoMessage() {}
+
+func (x *SecretItem) ProtoReflect() protoreflect.Message {
+	mi := &file_internal_logpb_log_proto_msgTypes[41]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SecretItem.ProtoReflect.Descriptor instead.
+func (*SecretItem) Descriptor() ([]byte, []int) {
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{41}
+}
+
+func (x *SecretItem) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *SecretItem) GetSealed() []byte {
+	if x != nil {
+		return x.Sealed
+	}
+	return nil
+}
+
+func (x *SecretItem) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+func (x *SecretItem) GetSet() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Set
+	}
+	return nil
+}
+
 // PrincipalItem is somebody whom grants allow something.
 type PrincipalItem struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
@@ -3037,7 +3261,7 @@ type PrincipalItem struct {
 
 func (x *PrincipalItem) Reset() {
 	*x = PrincipalItem{}
-	mi := &file_internal_logpb_log_proto_msgTypes[39]
+	mi := &file_internal_logpb_log_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3049,7 +3273,7 @@ func (x *PrincipalItem) String() string {
 func (*PrincipalItem) ProtoMessage() {}
 
 func (x *PrincipalItem) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[39]
+	mi := &file_internal_logpb_log_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3062,7 +3286,7 @@ func (x *PrincipalItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrincipalItem.ProtoReflect.Descriptor instead.
 func (*PrincipalItem) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{39}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *PrincipalItem) GetName() string {
@@ -3111,7 +3335,7 @@ type MasterItem struct {
 
 func (x *MasterItem) Reset() {
 	*x = MasterItem{}
-	mi := &file_internal_logpb_log_proto_msgTypes[40]
+	mi := &file_internal_logpb_log_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3123,7 +3347,7 @@ func (x *MasterItem) String() string {
 func (*MasterItem) ProtoMessage() {}
 
 func (x *MasterItem) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[40]
+	mi := &file_internal_logpb_log_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3136,7 +3360,7 @@ func (x *MasterItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MasterItem.ProtoReflect.Descriptor instead.
 func (*MasterItem) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{40}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *MasterItem) GetId() string {
@@ -3178,7 +3402,7 @@ type AgentItem struct {
 
 func (x *AgentItem) Reset() {
 	*x = AgentItem{}
-	mi := &file_internal_logpb_log_proto_msgTypes[41]
+	mi := &file_internal_logpb_log_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3190,7 +3414,7 @@ func (x *AgentItem) String() string {
 func (*AgentItem) ProtoMessage() {}
 
 func (x *AgentItem) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[41]
+	mi := &file_internal_logpb_log_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3203,7 +3427,7 @@ func (x *AgentItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentItem.ProtoReflect.Descriptor instead.
 func (*AgentItem) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{41}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *AgentItem) GetAgent() *v1.Agent {
@@ -3316,7 +3540,7 @@ type FrameworkItem struct {
 
 func (x *FrameworkItem) Reset() {
 	*x = FrameworkItem{}
-	mi := &file_internal_logpb_log_proto_msgTypes[42]
+	mi := &file_internal_logpb_log_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3328,7 +3552,7 @@ func (x *FrameworkItem) String() string {
 func (*FrameworkItem) ProtoMessage() {}
 
 func (x *FrameworkItem) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[42]
+	mi := &file_internal_logpb_log_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3341,7 +3565,7 @@ func (x *FrameworkItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FrameworkItem.ProtoReflect.Descriptor instead.
 func (*FrameworkItem) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{42}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *FrameworkItem) GetFramework() *v1.Framework {
@@ -3411,7 +3635,7 @@ type OperationDone struct {
 
 func (x *OperationDone) Reset() {
 	*x = OperationDone{}
-	mi := &file_internal_logpb_log_proto_msgTypes[43]
+	mi := &file_internal_logpb_log_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3423,7 +3647,7 @@ func (x *OperationDone) String() string {
 func (*OperationDone) ProtoMessage() {}
 
 func (x *OperationDone) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[43]
+	mi := &file_internal_logpb_log_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3436,7 +3660,7 @@ func (x *OperationDone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperationDone.ProtoReflect.Descriptor instead.
 func (*OperationDone) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{43}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *OperationDone) GetId() string {
@@ -3465,7 +3689,7 @@ type StoreItem struct {
 
 func (x *StoreItem) Reset() {
 	*x = StoreItem{}
-	mi := &file_internal_logpb_log_proto_msgTypes[44]
+	mi := &file_internal_logpb_log_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3477,7 +3701,7 @@ func (x *StoreItem) String() string {
 func (*StoreItem) ProtoMessage() {}
 
 func (x *StoreItem) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[44]
+	mi := &file_internal_logpb_log_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3490,7 +3714,7 @@ func (x *StoreItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreItem.ProtoReflect.Descriptor instead.
 func (*StoreItem) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{44}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *StoreItem) GetKey() string {
@@ -3525,7 +3749,7 @@ type RoleItem struct {
 
 func (x *RoleItem) Reset() {
 	*x = RoleItem{}
-	mi := &file_internal_logpb_log_proto_msgTypes[45]
+	mi := &file_internal_logpb_log_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3537,7 +3761,7 @@ func (x *RoleItem) String() string {
 func (*RoleItem) ProtoMessage() {}
 
 func (x *RoleItem) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[45]
+	mi := &file_internal_logpb_log_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3550,7 +3774,7 @@ func (x *RoleItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoleItem.ProtoReflect.Descriptor instead.
 func (*RoleItem) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{45}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *RoleItem) GetRole() string {
@@ -3580,7 +3804,7 @@ type ClientItem struct {
 
 func (x *ClientItem) Reset() {
 	*x = ClientItem{}
-	mi := &file_internal_logpb_log_proto_msgTypes[46]
+	mi := &file_internal_logpb_log_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3592,7 +3816,7 @@ func (x *ClientItem) String() string {
 func (*ClientItem) ProtoMessage() {}
 
 func (x *ClientItem) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[46]
+	mi := &file_internal_logpb_log_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3605,7 +3829,7 @@ func (x *ClientItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClientItem.ProtoReflect.Descriptor instead.
 func (*ClientItem) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{46}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ClientItem) GetName() string {
@@ -3657,7 +3881,7 @@ type TokenItem struct {
 
 func (x *TokenItem) Reset() {
 	*x = TokenItem{}
-	mi := &file_internal_logpb_log_proto_msgTypes[47]
+	mi := &file_internal_logpb_log_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3669,7 +3893,7 @@ func (x *TokenItem) String() string {
 func (*TokenItem) ProtoMessage() {}
 
 func (x *TokenItem) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[47]
+	mi := &file_internal_logpb_log_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3682,7 +3906,7 @@ func (x *TokenItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenItem.ProtoReflect.Descriptor instead.
 func (*TokenItem) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{47}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *TokenItem) GetId() string {
@@ -3769,7 +3993,7 @@ type Result struct {
 
 func (x *Result) Reset() {
 	*x = Result{}
-	mi := &file_internal_logpb_log_proto_msgTypes[48]
+	mi := &file_internal_logpb_log_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3781,7 +4005,7 @@ func (x *Result) String() string {
 func (*Result) ProtoMessage() {}
 
 func (x *Result) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[48]
+	mi := &file_internal_logpb_log_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3794,7 +4018,7 @@ func (x *Result) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Result.ProtoReflect.Descriptor instead.
 func (*Result) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{48}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *Result) GetRefusal() *Refusal {
@@ -3846,7 +4070,7 @@ type Refusal struct {
 
 func (x *Refusal) Reset() {
 	*x = Refusal{}
-	mi := &file_internal_logpb_log_proto_msgTypes[49]
+	mi := &file_internal_logpb_log_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3858,7 +4082,7 @@ func (x *Refusal) String() string {
 func (*Refusal) ProtoMessage() {}
 
 func (x *Refusal) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[49]
+	mi := &file_internal_logpb_log_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3871,7 +4095,7 @@ func (x *Refusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
 func (*Refusal) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{49}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *Refusal) GetOp() string {
@@ -3910,7 +4134,7 @@ const file_internal_logpb_log_proto_rawDesc = "" +
 	"\x05Entry\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x122\n" +
 	"\bcommands\x18\x02 \x03(\v2\x16.tender.log.v1.CommandR\bcommands\x12\x10\n" +
-	"\x03sum\x18\x03 \x01(\aR\x03sum\"\xa5\x0f\n" +
+	"\x03sum\x18\x03 \x01(\aR\x03sum\"\xa4\x10\n" +
 	"\aCommand\x12\x16\n" +
 	"\x06client\x18\x01 \x01(\tR\x06client\x12\x18\n" +
 	"\acounter\x18\x02 \x01(\x04R\acounter\x12*\n" +
@@ -3950,7 +4174,10 @@ const file_internal_logpb_log_proto_rawDesc = "" +
 	"\fcreate_token\x18\x1f \x01(\v2\x1a.tender.log.v1.CreateTokenH\x00R\vcreateToken\x126\n" +
 	"\tuse_token\x18  \x01(\v2\x17.tender.log.v1.UseTokenH\x00R\buseToken\x12?\n" +
 	"\frevoke_token\x18! \x01(\v2\x1a.tender.log.v1.RevokeTokenH\x00R\vrevokeToken\x12K\n" +
-	"\x10rotate_authority\x182 \x01(\v2\x1e.tender.log.v1.RotateAuthorityH\x00R\x0frotateAuthorityB\b\n" +
+	"\x10rotate_authority\x182 \x01(\v2\x1e.tender.log.v1.RotateAuthorityH\x00R\x0frotateAuthority\x129\n" +
+	"\n" +
+	"set_secret\x18< \x01(\v2\x18.tender.log.v1.SetSecretH\x00R\tsetSecret\x12B\n" +
+	"\rremove_secret\x18= \x01(\v2\x1b.tender.log.v1.RemoveSecretH\x00R\fremoveSecretB\b\n" +
 	"\x06change\"*\n" +
 	"\tBootstrap\x12\x1d\n" +
 	"\n" +
@@ -4076,7 +4303,13 @@ const file_internal_logpb_log_proto_rawDesc = "" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\"\x1d\n" +
 	"\vRevokeToken\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\tR\x02id\"\xf7\x03\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\"G\n" +
+	"\tSetSecret\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
+	"\x06sealed\x18\x02 \x01(\fR\x06sealed\x12\x0e\n" +
+	"\x02by\x18\x03 \x01(\tR\x02by\"\"\n" +
+	"\fRemoveSecret\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\"\xf7\x03\n" +
 	"\fSnapshotHead\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x12\x1d\n" +
 	"\n" +
@@ -4108,7 +4341,7 @@ const file_internal_logpb_log_proto_rawDesc = "" +
 	"\x05began\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05began\"3\n" +
 	"\aNumbers\x12\x14\n" +
 	"\x05first\x18\x01 \x01(\x04R\x05first\x12\x12\n" +
-	"\x04next\x18\x02 \x01(\x04R\x04next\"\xc1\x03\n" +
+	"\x04next\x18\x02 \x01(\x04R\x04next\"\xf6\x03\n" +
 	"\fSnapshotItem\x123\n" +
 	"\x06master\x18\x01 \x01(\v2\x19.tender.log.v1.MasterItemH\x00R\x06master\x120\n" +
 	"\x05agent\x18\x02 \x01(\v2\x18.tender.log.v1.AgentItemH\x00R\x05agent\x12<\n" +
@@ -4118,8 +4351,15 @@ const file_internal_logpb_log_proto_rawDesc = "" +
 	"\x06client\x18\x06 \x01(\v2\x19.tender.log.v1.ClientItemH\x00R\x06client\x12<\n" +
 	"\tprincipal\x18\n" +
 	" \x01(\v2\x1c.tender.log.v1.PrincipalItemH\x00R\tprincipal\x120\n" +
-	"\x05token\x18\a \x01(\v2\x18.tender.log.v1.TokenItemH\x00R\x05tokenB\x06\n" +
-	"\x04item\"\xd8\x01\n" +
+	"\x05token\x18\a \x01(\v2\x18.tender.log.v1.TokenItemH\x00R\x05token\x123\n" +
+	"\x06secret\x18\v \x01(\v2\x19.tender.log.v1.SecretItemH\x00R\x06secretB\x06\n" +
+	"\x04item\"v\n" +
+	"\n" +
+	"SecretItem\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
+	"\x06sealed\x18\x02 \x01(\fR\x06sealed\x12\x0e\n" +
+	"\x02by\x18\x03 \x01(\tR\x02by\x12,\n" +
+	"\x03set\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x03set\"\xd8\x01\n" +
 	"\rPrincipalItem\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x125\n" +
 	"\x06grants\x18\x02 \x03(\v2\x1d.tender.log.v1.PrincipalGrantR\x06grants\x124\n" +
@@ -4212,7 +4452,7 @@ func file_internal_logpb_log_proto_rawDescGZIP() []byte {
 	return file_internal_logpb_log_proto_rawDescData
 }
 
-var file_internal_logpb_log_proto_msgTypes = make([]protoimpl.MessageInfo, 50)
+var file_internal_logpb_log_proto_msgTypes = make([]protoimpl.MessageInfo, 53)
 var file_internal_logpb_log_proto_goTypes = []any{
 	(*Entry)(nil),                 // 0: tender.log.v1.Entry
 	(*Command)(nil),               // 1: tender.log.v1.Command
@@ -4248,33 +4488,36 @@ var file_internal_logpb_log_proto_goTypes = []any{
 	(*CreateToken)(nil),           // 31: tender.log.v1.CreateToken
 	(*UseToken)(nil),              // 32: tender.log.v1.UseToken
 	(*RevokeToken)(nil),           // 33: tender.log.v1.RevokeToken
-	(*SnapshotHead)(nil),          // 34: tender.log.v1.SnapshotHead
-	(*Authority)(nil),             // 35: tender.log.v1.Authority
-	(*Receipts)(nil),              // 36: tender.log.v1.Receipts
-	(*Numbers)(nil),               // 37: tender.log.v1.Numbers
-	(*SnapshotItem)(nil),          // 38: tender.log.v1.SnapshotItem
-	(*PrincipalItem)(nil),         // 39: tender.log.v1.PrincipalItem
-	(*MasterItem)(nil),            // 40: tender.log.v1.MasterItem
-	(*AgentItem)(nil),             // 41: tender.log.v1.AgentItem
-	(*FrameworkItem)(nil),         // 42: tender.log.v1.FrameworkItem
-	(*OperationDone)(nil),         // 43: tender.log.v1.OperationDone
-	(*StoreItem)(nil),             // 44: tender.log.v1.StoreItem
-	(*RoleItem)(nil),              // 45: tender.log.v1.RoleItem
-	(*ClientItem)(nil),            // 46: tender.log.v1.ClientItem
-	(*TokenItem)(nil),             // 47: tender.log.v1.TokenItem
-	(*Result)(nil),                // 48: tender.log.v1.Result
-	(*Refusal)(nil),               // 49: tender.log.v1.Refusal
-	(*timestamppb.Timestamp)(nil), // 50: google.protobuf.Timestamp
-	(*v1.Agent)(nil),              // 51: tender.v1.Agent
-	(*v1.Term)(nil),               // 52: tender.v1.Term
-	(*durationpb.Duration)(nil),   // 53: google.protobuf.Duration
-	(*v1.Resource)(nil),           // 54: tender.v1.Resource
-	(*v1.Framework)(nil),          // 55: tender.v1.Framework
-	(*v1.Window)(nil),             // 56: tender.v1.Window
+	(*SetSecret)(nil),             // 34: tender.log.v1.SetSecret
+	(*RemoveSecret)(nil),          // 35: tender.log.v1.RemoveSecret
+	(*SnapshotHead)(nil),          // 36: tender.log.v1.SnapshotHead
+	(*Authority)(nil),             // 37: tender.log.v1.Authority
+	(*Receipts)(nil),              // 38: tender.log.v1.Receipts
+	(*Numbers)(nil),               // 39: tender.log.v1.Numbers
+	(*SnapshotItem)(nil),          // 40: tender.log.v1.SnapshotItem
+	(*SecretItem)(nil),            // 41: tender.log.v1.SecretItem
+	(*PrincipalItem)(nil),         // 42: tender.log.v1.PrincipalItem
+	(*MasterItem)(nil),            // 43: tender.log.v1.MasterItem
+	(*AgentItem)(nil),             // 44: tender.log.v1.AgentItem
+	(*FrameworkItem)(nil),         // 45: tender.log.v1.FrameworkItem
+	(*OperationDone)(nil),         // 46: tender.log.v1.OperationDone
+	(*StoreItem)(nil),             // 47: tender.log.v1.StoreItem
+	(*RoleItem)(nil),              // 48: tender.log.v1.RoleItem
+	(*ClientItem)(nil),            // 49: tender.log.v1.ClientItem
+	(*TokenItem)(nil),             // 50: tender.log.v1.TokenItem
+	(*Result)(nil),                // 51: tender.log.v1.Result
+	(*Refusal)(nil),               // 52: tender.log.v1.Refusal
+	(*timestamppb.Timestamp)(nil), // 53: google.protobuf.Timestamp
+	(*v1.Agent)(nil),              // 54: tender.v1.Agent
+	(*v1.Term)(nil),               // 55: tender.v1.Term
+	(*durationpb.Duration)(nil),   // 56: google.protobuf.Duration
+	(*v1.Resource)(nil),           // 57: tender.v1.Resource
+	(*v1.Framework)(nil),          // 58: tender.v1.Framework
+	(*v1.Window)(nil),             // 59: tender.v1.Window
 }
 var file_internal_logpb_log_proto_depIdxs = []int32{
 	1,  // 0: tender.log.v1.Entry.commands:type_name -> tender.log.v1.Command
-	50, // 1: tender.log.v1.Command.at:type_name -> google.protobuf.Timestamp
+	53, // 1: tender.log.v1.Command.at:type_name -> google.protobuf.Timestamp
 	2,  // 2: tender.log.v1.Command.bootstrap:type_name -> tender.log.v1.Bootstrap
 	3,  // 3: tender.log.v1.Command.raise_epoch:type_name -> tender.log.v1.RaiseEpoch
 	4,  // 4: tender.log.v1.Command.set_master:type_name -> tender.log.v1.SetMaster
@@ -4304,72 +4547,76 @@ var file_internal_logpb_log_proto_depIdxs = []int32{
 	32, // 28: tender.log.v1.Command.use_token:type_name -> tender.log.v1.UseToken
 	33, // 29: tender.log.v1.Command.revoke_token:type_name -> tender.log.v1.RevokeToken
 	30, // 30: tender.log.v1.Command.rotate_authority:type_name -> tender.log.v1.RotateAuthority
-	5,  // 31: tender.log.v1.SetMaster.master:type_name -> tender.log.v1.Master
-	51, // 32: tender.log.v1.AdmitAgent.agent:type_name -> tender.v1.Agent
-	52, // 33: tender.log.v1.AdmitAgent.receipts_after:type_name -> tender.v1.Term
-	51, // 34: tender.log.v1.UpdateAgent.agent:type_name -> tender.v1.Agent
-	52, // 35: tender.log.v1.UpdateAgent.receipts_after:type_name -> tender.v1.Term
-	53, // 36: tender.log.v1.MarkAgent.grace:type_name -> google.protobuf.Duration
-	54, // 37: tender.log.v1.SetReserved.saw:type_name -> tender.v1.Resource
-	54, // 38: tender.log.v1.SetReserved.reserved:type_name -> tender.v1.Resource
-	55, // 39: tender.log.v1.Subscribe.framework:type_name -> tender.v1.Framework
-	55, // 40: tender.log.v1.Readmit.framework:type_name -> tender.v1.Framework
-	55, // 41: tender.log.v1.UpdateFramework.framework:type_name -> tender.v1.Framework
-	17, // 42: tender.log.v1.SetRole.set:type_name -> tender.log.v1.Role
-	54, // 43: tender.log.v1.Role.guarantee:type_name -> tender.v1.Resource
-	54, // 44: tender.log.v1.Role.limit:type_name -> tender.v1.Resource
-	50, // 45: tender.log.v1.Expire.before:type_name -> google.protobuf.Timestamp
-	56, // 46: tender.log.v1.SetMaintenance.window:type_name -> tender.v1.Window
-	56, // 47: tender.log.v1.SetMaintenance.saw:type_name -> tender.v1.Window
-	56, // 48: tender.log.v1.BeginMaintenance.window:type_name -> tender.v1.Window
-	26, // 49: tender.log.v1.Grant.grant:type_name -> tender.log.v1.PrincipalGrant
-	26, // 50: tender.log.v1.TakeGrant.grant:type_name -> tender.log.v1.PrincipalGrant
-	52, // 51: tender.log.v1.BeginReceipts.since:type_name -> tender.v1.Term
-	50, // 52: tender.log.v1.RotateAuthority.former_ends:type_name -> google.protobuf.Timestamp
-	47, // 53: tender.log.v1.CreateToken.token:type_name -> tender.log.v1.TokenItem
-	37, // 54: tender.log.v1.SnapshotHead.lost_agents:type_name -> tender.log.v1.Numbers
-	37, // 55: tender.log.v1.SnapshotHead.lost_frameworks:type_name -> tender.log.v1.Numbers
-	36, // 56: tender.log.v1.SnapshotHead.receipts:type_name -> tender.log.v1.Receipts
-	35, // 57: tender.log.v1.SnapshotHead.authority:type_name -> tender.log.v1.Authority
-	50, // 58: tender.log.v1.Authority.began:type_name -> google.protobuf.Timestamp
-	50, // 59: tender.log.v1.Authority.former_ends:type_name -> google.protobuf.Timestamp
-	52, // 60: tender.log.v1.Receipts.since:type_name -> tender.v1.Term
-	50, // 61: tender.log.v1.Receipts.began:type_name -> google.protobuf.Timestamp
-	40, // 62: tender.log.v1.SnapshotItem.master:type_name -> tender.log.v1.MasterItem
-	41, // 63: tender.log.v1.SnapshotItem.agent:type_name -> tender.log.v1.AgentItem
-	42, // 64: tender.log.v1.SnapshotItem.framework:type_name -> tender.log.v1.FrameworkItem
-	44, // 65: tender.log.v1.SnapshotItem.store:type_name -> tender.log.v1.StoreItem
-	45, // 66: tender.log.v1.SnapshotItem.role:type_name -> tender.log.v1.RoleItem
-	46, // 67: tender.log.v1.SnapshotItem.client:type_name -> tender.log.v1.ClientItem
-	39, // 68: tender.log.v1.SnapshotItem.principal:type_name -> tender.log.v1.PrincipalItem
-	47, // 69: tender.log.v1.SnapshotItem.token:type_name -> tender.log.v1.TokenItem
-	26, // 70: tender.log.v1.PrincipalItem.grants:type_name -> tender.log.v1.PrincipalGrant
-	50, // 71: tender.log.v1.PrincipalItem.created:type_name -> google.protobuf.Timestamp
-	50, // 72: tender.log.v1.PrincipalItem.revoked:type_name -> google.protobuf.Timestamp
-	5,  // 73: tender.log.v1.MasterItem.master:type_name -> tender.log.v1.Master
-	51, // 74: tender.log.v1.AgentItem.agent:type_name -> tender.v1.Agent
-	53, // 75: tender.log.v1.AgentItem.grace:type_name -> google.protobuf.Duration
-	50, // 76: tender.log.v1.AgentItem.admitted:type_name -> google.protobuf.Timestamp
-	54, // 77: tender.log.v1.AgentItem.reserved:type_name -> tender.v1.Resource
-	56, // 78: tender.log.v1.AgentItem.maintenance:type_name -> tender.v1.Window
-	50, // 79: tender.log.v1.AgentItem.gone:type_name -> google.protobuf.Timestamp
-	52, // 80: tender.log.v1.AgentItem.receipts_after:type_name -> tender.v1.Term
-	55, // 81: tender.log.v1.FrameworkItem.framework:type_name -> tender.v1.Framework
-	50, // 82: tender.log.v1.FrameworkItem.admitted:type_name -> google.protobuf.Timestamp
-	50, // 83: tender.log.v1.FrameworkItem.removed:type_name -> google.protobuf.Timestamp
-	43, // 84: tender.log.v1.FrameworkItem.operations:type_name -> tender.log.v1.OperationDone
-	17, // 85: tender.log.v1.RoleItem.set:type_name -> tender.log.v1.Role
-	50, // 86: tender.log.v1.ClientItem.seen:type_name -> google.protobuf.Timestamp
-	48, // 87: tender.log.v1.ClientItem.result:type_name -> tender.log.v1.Result
-	50, // 88: tender.log.v1.TokenItem.created:type_name -> google.protobuf.Timestamp
-	50, // 89: tender.log.v1.TokenItem.expires:type_name -> google.protobuf.Timestamp
-	50, // 90: tender.log.v1.TokenItem.revoked:type_name -> google.protobuf.Timestamp
-	49, // 91: tender.log.v1.Result.refusal:type_name -> tender.log.v1.Refusal
-	92, // [92:92] is the sub-list for method output_type
-	92, // [92:92] is the sub-list for method input_type
-	92, // [92:92] is the sub-list for extension type_name
-	92, // [92:92] is the sub-list for extension extendee
-	0,  // [0:92] is the sub-list for field type_name
+	34, // 31: tender.log.v1.Command.set_secret:type_name -> tender.log.v1.SetSecret
+	35, // 32: tender.log.v1.Command.remove_secret:type_name -> tender.log.v1.RemoveSecret
+	5,  // 33: tender.log.v1.SetMaster.master:type_name -> tender.log.v1.Master
+	54, // 34: tender.log.v1.AdmitAgent.agent:type_name -> tender.v1.Agent
+	55, // 35: tender.log.v1.AdmitAgent.receipts_after:type_name -> tender.v1.Term
+	54, // 36: tender.log.v1.UpdateAgent.agent:type_name -> tender.v1.Agent
+	55, // 37: tender.log.v1.UpdateAgent.receipts_after:type_name -> tender.v1.Term
+	56, // 38: tender.log.v1.MarkAgent.grace:type_name -> google.protobuf.Duration
+	57, // 39: tender.log.v1.SetReserved.saw:type_name -> tender.v1.Resource
+	57, // 40: tender.log.v1.SetReserved.reserved:type_name -> tender.v1.Resource
+	58, // 41: tender.log.v1.Subscribe.framework:type_name -> tender.v1.Framework
+	58, // 42: tender.log.v1.Readmit.framework:type_name -> tender.v1.Framework
+	58, // 43: tender.log.v1.UpdateFramework.framework:type_name -> tender.v1.Framework
+	17, // 44: tender.log.v1.SetRole.set:type_name -> tender.log.v1.Role
+	57, // 45: tender.log.v1.Role.guarantee:type_name -> tender.v1.Resource
+	57, // 46: tender.log.v1.Role.limit:type_name -> tender.v1.Resource
+	53, // 47: tender.log.v1.Expire.before:type_name -> google.protobuf.Timestamp
+	59, // 48: tender.log.v1.SetMaintenance.window:type_name -> tender.v1.Window
+	59, // 49: tender.log.v1.SetMaintenance.saw:type_name -> tender.v1.Window
+	59, // 50: tender.log.v1.BeginMaintenance.window:type_name -> tender.v1.Window
+	26, // 51: tender.log.v1.Grant.grant:type_name -> tender.log.v1.PrincipalGrant
+	26, // 52: tender.log.v1.TakeGrant.grant:type_name -> tender.log.v1.PrincipalGrant
+	55, // 53: tender.log.v1.BeginReceipts.since:type_name -> tender.v1.Term
+	53, // 54: tender.log.v1.RotateAuthority.former_ends:type_name -> google.protobuf.Timestamp
+	50, // 55: tender.log.v1.CreateToken.token:type_name -> tender.log.v1.TokenItem
+	39, // 56: tender.log.v1.SnapshotHead.lost_agents:type_name -> tender.log.v1.Numbers
+	39, // 57: tender.log.v1.SnapshotHead.lost_frameworks:type_name -> tender.log.v1.Numbers
+	38, // 58: tender.log.v1.SnapshotHead.receipts:type_name -> tender.log.v1.Receipts
+	37, // 59: tender.log.v1.SnapshotHead.authority:type_name -> tender.log.v1.Authority
+	53, // 60: tender.log.v1.Authority.began:type_name -> google.protobuf.Timestamp
+	53, // 61: tender.log.v1.Authority.former_ends:type_name -> google.protobuf.Timestamp
+	55, // 62: tender.log.v1.Receipts.since:type_name -> tender.v1.Term
+	53, // 63: tender.log.v1.Receipts.began:type_name -> google.protobuf.Timestamp
+	43, // 64: tender.log.v1.SnapshotItem.master:type_name -> tender.log.v1.MasterItem
+	44, // 65: tender.log.v1.SnapshotItem.agent:type_name -> tender.log.v1.AgentItem
+	45, // 66: tender.log.v1.SnapshotItem.framework:type_name -> tender.log.v1.FrameworkItem
+	47, // 67: tender.log.v1.SnapshotItem.store:type_name -> tender.log.v1.StoreItem
+	48, // 68: tender.log.v1.SnapshotItem.role:type_name -> tender.log.v1.RoleItem
+	49, // 69: tender.log.v1.SnapshotItem.client:type_name -> tender.log.v1.ClientItem
+	42, // 70: tender.log.v1.SnapshotItem.principal:type_name -> tender.log.v1.PrincipalItem
+	50, // 71: tender.log.v1.SnapshotItem.token:type_name -> tender.log.v1.TokenItem
+	41, // 72: tender.log.v1.SnapshotItem.secret:type_name -> tender.log.v1.SecretItem
+	53, // 73: tender.log.v1.SecretItem.set:type_name -> google.protobuf.Timestamp
+	26, // 74: tender.log.v1.PrincipalItem.grants:type_name -> tender.log.v1.PrincipalGrant
+	53, // 75: tender.log.v1.PrincipalItem.created:type_name -> google.protobuf.Timestamp
+	53, // 76: tender.log.v1.PrincipalItem.revoked:type_name -> google.protobuf.Timestamp
+	5,  // 77: tender.log.v1.MasterItem.master:type_name -> tender.log.v1.Master
+	54, // 78: tender.log.v1.AgentItem.agent:type_name -> tender.v1.Agent
+	56, // 79: tender.log.v1.AgentItem.grace:type_name -> google.protobuf.Duration
+	53, // 80: tender.log.v1.AgentItem.admitted:type_name -> google.protobuf.Timestamp
+	57, // 81: tender.log.v1.AgentItem.reserved:type_name -> tender.v1.Resource
+	59, // 82: tender.log.v1.AgentItem.maintenance:type_name -> tender.v1.Window
+	53, // 83: tender.log.v1.AgentItem.gone:type_name -> google.protobuf.Timestamp
+	55, // 84: tender.log.v1.AgentItem.receipts_after:type_name -> tender.v1.Term
+	58, // 85: tender.log.v1.FrameworkItem.framework:type_name -> tender.v1.Framework
+	53, // 86: tender.log.v1.FrameworkItem.admitted:type_name -> google.protobuf.Timestamp
+	53, // 87: tender.log.v1.FrameworkItem.removed:type_name -> google.protobuf.Timestamp
+	46, // 88: tender.log.v1.FrameworkItem.operations:type_name -> tender.log.v1.OperationDone
+	17, // 89: tender.log.v1.RoleItem.set:type_name -> tender.log.v1.Role
+	53, // 90: tender.log.v1.ClientItem.seen:type_name -> google.protobuf.Timestamp
+	51, // 91: tender.log.v1.ClientItem.result:type_name -> tender.log.v1.Result
+	53, // 92: tender.log.v1.TokenItem.created:type_name -> google.protobuf.Timestamp
+	53, // 93: tender.log.v1.TokenItem.expires:type_name -> google.protobuf.Timestamp
+	53, // 94: tender.log.v1.TokenItem.revoked:type_name -> google.protobuf.Timestamp
+	52, // 95: tender.log.v1.Result.refusal:type_name -> tender.log.v1.Refusal
+	96, // [96:96] is the sub-list for method output_type
+	96, // [96:96] is the sub-list for method input_type
+	96, // [96:96] is the sub-list for extension type_name
+	96, // [96:96] is the sub-list for extension extendee
+	0,  // [0:96] is the sub-list for field type_name
 }
 
 func init() { file_internal_logpb_log_proto_init() }
@@ -4407,10 +4654,12 @@ func file_internal_logpb_log_proto_init() {
 		(*Command_UseToken)(nil),
 		(*Command_RevokeToken)(nil),
 		(*Command_RotateAuthority)(nil),
+		(*Command_SetSecret)(nil),
+		(*Command_RemoveSecret)(nil),
 	}
 	file_internal_logpb_log_proto_msgTypes[18].OneofWrappers = []any{}
 	file_internal_logpb_log_proto_msgTypes[19].OneofWrappers = []any{}
-	file_internal_logpb_log_proto_msgTypes[38].OneofWrappers = []any{
+	file_internal_logpb_log_proto_msgTypes[40].OneofWrappers = []any{
 		(*SnapshotItem_Master)(nil),
 		(*SnapshotItem_Agent)(nil),
 		(*SnapshotItem_Framework)(nil),
@@ -4419,15 +4668,16 @@ func file_internal_logpb_log_proto_init() {
 		(*SnapshotItem_Client)(nil),
 		(*SnapshotItem_Principal)(nil),
 		(*SnapshotItem_Token)(nil),
+		(*SnapshotItem_Secret)(nil),
 	}
-	file_internal_logpb_log_proto_msgTypes[49].OneofWrappers = []any{}
+	file_internal_logpb_log_proto_msgTypes[52].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_internal_logpb_log_proto_rawDesc), len(file_internal_logpb_log_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   50,
+			NumMessages:   53,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

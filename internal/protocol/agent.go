@@ -1,12 +1,13 @@
 package protocol
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/tenderhq/tender/api"
 )
 
-// AgentCall is one of the types below, up to VolumeDone.
+// AgentCall is one of the types below, up to NeedSecrets.
 //
 //sumtype:decl
 type AgentCall interface{ agentCall() }
@@ -21,6 +22,7 @@ type (
 		BootID   string
 		Receipts bool // it keeps those of launches
 		Groups   bool // it understands LaunchGroup
+		Secrets  bool // it gives tasks their secrets
 	}
 	ReregisterAgent struct {
 		Cluster api.ClusterID
@@ -32,6 +34,7 @@ type (
 		// Receipts says that it keeps those of launches; one that has said so once is held to it (R40).
 		Receipts bool
 		Groups   bool // it understands LaunchGroup
+		Secrets  bool // it gives tasks their secrets
 	}
 	AgentReport struct {
 		Session    uint64
@@ -63,6 +66,7 @@ type (
 		Volume api.VolumeID
 		Err    string
 	}
+	NeedSecrets struct{ api.TaskRef }
 )
 
 // ReportedTask is a task as its agent knows it.
@@ -112,6 +116,7 @@ func (ExecutorEnded) agentCall()       {}
 func (MessageFromExecutor) agentCall() {}
 func (KillTaken) agentCall()           {}
 func (VolumeDone) agentCall()          {}
+func (NeedSecrets) agentCall()         {}
 
 // AgentEvent is one of the types below. Term and session travel with the batch.
 //
@@ -169,7 +174,33 @@ type (
 		Principal string
 		Until     time.Time // when those that are over were signed
 	}
+	TaskSecrets struct {
+		api.TaskRef
+		Values []SecretValue
+		Why    string // there are none
+	}
 )
+
+// SecretValue is the value of one secret, on its way to the agent whose task it is for. No core holds any.
+type SecretValue struct {
+	ID    api.SecretID
+	Value Hidden
+}
+
+// Hidden are bytes that are printed nowhere.
+type Hidden []byte
+
+// String says that there is something.
+func (Hidden) String() string { return "(hidden)" }
+
+// GoString does the same for %#v.
+func (Hidden) GoString() string { return "(hidden)" }
+
+// Format does the same for all other verbs.
+func (Hidden) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte("(hidden)")) }
+
+// MarshalJSON does the same for logs.
+func (Hidden) MarshalJSON() ([]byte, error) { return []byte(`"(hidden)"`), nil }
 
 func (AgentRegistered) agentEvent()       {}
 func (Reported) agentEvent()              {}
@@ -185,6 +216,7 @@ func (AgentGone) agentEvent()             {}
 func (CreateVolume) agentEvent()          {}
 func (DestroyVolume) agentEvent()         {}
 func (EndTickets) agentEvent()            {}
+func (TaskSecrets) agentEvent()           {}
 func (AgentPong) agentEvent()             {}
 
 // AgentEvents is a batch of one term and one session.

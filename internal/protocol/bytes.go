@@ -37,9 +37,20 @@ func AgentEventBytes(event AgentEvent) int {
 		return bytes
 	case MessageToExecutor:
 		return itemBytes + len(event.Data)
+	case TaskSecrets:
+		return itemBytes + SecretsBytes(event.Values)
 	default: // of no size to speak of
 	}
 	return itemBytes
+}
+
+// SecretsBytes estimates the values of secrets.
+func SecretsBytes(values []SecretValue) int {
+	bytes := 0
+	for _, value := range values {
+		bytes += 64 + len(value.ID) + len(value.Value)
+	}
+	return bytes
 }
 
 // AgentCallBytes estimates a call of an agent, other than a report, whose items are estimated one by one.

@@ -20,6 +20,7 @@ type (
 		Tasks          []api.TaskID
 		Unacknowledged []ExecutorStatus
 		More           bool // the next call is another page
+		Secrets        bool // it understands those of ExecutorLaunch
 	}
 	ExecutorStatus struct {
 		Task         api.TaskID
@@ -62,6 +63,7 @@ type (
 		Sandbox string
 		Shared  string // the folder of its group; "" = it was launched by itself
 		GPUs    []api.GPU
+		Secrets map[string]Hidden // those that are variables, by their names; the shell adds them
 	}
 	ExecutorKill struct {
 		Task  api.TaskID

@@ -104,6 +104,10 @@ var Table = []Row{
 	{Call: operator + "Grant", Verb: Admin, On: OnPrincipals, Changes: true, Check: "nobody gives more than he has"},
 	{Call: operator + "Revoke", Verb: Admin, On: OnPrincipals, Changes: true, Check: "nobody takes what he could not give, or ends himself"},
 
+	{Call: operator + "SetSecret", Verb: Admin, Action: "set-secret", On: OnRoles, Changes: true},
+	{Call: operator + "ListSecrets", Verb: View, Action: "list-secrets", On: OnRoles, Check: "only those of roles that it may view; nobody is told a value"},
+	{Call: operator + "RemoveSecret", Verb: Admin, Action: "remove-secret", On: OnRoles, Changes: true},
+
 	{Call: operator + "GetReadTicket", Verb: View, Action: "read-task", On: OnTasks, Own: true,
 		Check: "the task, or all of the framework; for an agent's own state and flags the agent"},
 	{Call: operator + "GetExecTicket", Verb: Operate, Action: "exec", On: OnTasks, Own: true, Changes: true, Check: "the task; for an agent's log level the agent"},

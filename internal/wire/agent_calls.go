@@ -47,11 +47,13 @@ func agentCallToProto(call protocol.AgentCall) *apiv1.AgentCall {
 	case protocol.RegisterAgent:
 		m.Call = &apiv1.AgentCall_Register{Register: &apiv1.RegisterAgent{
 			ClusterId: clean(call.Cluster), Version: clean(call.Version), Agent: AgentToProto(call.Agent),
-			Nonce: clean(call.Nonce), BootId: clean(call.BootID), Receipts: call.Receipts, Groups: call.Groups}}
+			Nonce: clean(call.Nonce), BootId: clean(call.BootID), Receipts: call.Receipts, Groups: call.Groups,
+			Secrets: call.Secrets}}
 	case protocol.ReregisterAgent:
 		m.Call = &apiv1.AgentCall_Reregister{Reregister: &apiv1.ReregisterAgent{
 			ClusterId: clean(call.Cluster), Term: TermToProto(call.Term), Version: clean(call.Version),
-			Agent: AgentToProto(call.Agent), Nonce: clean(call.Nonce), BootId: clean(call.BootID), Receipts: call.Receipts, Groups: call.Groups}}
+			Agent: AgentToProto(call.Agent), Nonce: clean(call.Nonce), BootId: clean(call.BootID), Receipts: call.Receipts, Groups: call.Groups,
+			Secrets: call.Secrets}}
 	case protocol.AgentReport:
 		m.Call = &apiv1.AgentCall_Report{Report: reportToProto(call)}
 	case protocol.AgentHeartbeat:
@@ -72,6 +74,9 @@ func agentCallToProto(call protocol.AgentCall) *apiv1.AgentCall {
 	case protocol.VolumeDone:
 		m.Call = &apiv1.AgentCall_VolumeDone{VolumeDone: &apiv1.VolumeDone{
 			Volume: clean(call.Volume), Error: cut(clean(call.Err), api.StatusMessageBytesMax)}}
+	case protocol.NeedSecrets:
+		m.Call = &apiv1.AgentCall_NeedSecrets{NeedSecrets: &apiv1.NeedSecrets{
+			FrameworkId: clean(call.Framework), TaskId: clean(call.Task)}}
 	}
 	return m
 }
@@ -103,6 +108,8 @@ func (c *checker) agentCall(m *apiv1.AgentCall) protocol.AgentCall {
 		done := call.VolumeDone
 		return protocol.VolumeDone{Volume: api.VolumeID(c.id("volume ID", done.GetVolume())),
 			Err: cut(done.GetError(), api.StatusMessageBytesMax)}
+	case *apiv1.AgentCall_NeedSecrets:
+		return protocol.NeedSecrets{TaskRef: c.taskRef(call.NeedSecrets.GetFrameworkId(), call.NeedSecrets.GetTaskId())}
 	}
 	c.failKind(api.Unsupported, "a call of a kind that is unknown here; is the master older than the agent?")
 	return nil
@@ -118,6 +125,7 @@ func (c *checker) register(m *apiv1.RegisterAgent) protocol.RegisterAgent {
 
 		Receipts: m.GetReceipts(),
 		Groups:   m.GetGroups(),
+		Secrets:  m.GetSecrets(),
 	}
 }
 
@@ -135,5 +143,6 @@ func (c *checker) reregister(m *apiv1.ReregisterAgent) protocol.ReregisterAgent 
 
 		Receipts: m.GetReceipts(),
 		Groups:   m.GetGroups(),
+		Secrets:  m.GetSecrets(),
 	}
 }

@@ -73,6 +73,8 @@ func agentEventToProto(event protocol.AgentEvent) *apiv1.AgentEvent {
 		m.Event = &apiv1.AgentEvent_DestroyVolume{DestroyVolume: &apiv1.DestroyVolume{Volume: clean(event.Volume)}}
 	case protocol.EndTickets:
 		m.Event = &apiv1.AgentEvent_EndTickets{EndTickets: &apiv1.EndTickets{Principal: clean(event.Principal), Until: TimeToProto(event.Until)}}
+	case protocol.TaskSecrets:
+		m.Event = &apiv1.AgentEvent_TaskSecrets{TaskSecrets: taskSecretsToProto(event)}
 	case protocol.AgentPong:
 		m.Event = &apiv1.AgentEvent_Pong{Pong: &apiv1.AgentPong{Masters: Texts(event.Masters), ReturnWithin: DurationToProto(event.ReturnWithin)}}
 	}
@@ -119,10 +121,28 @@ func agentEventFromProto(m *apiv1.AgentEvent) protocol.AgentEvent {
 		return protocol.DestroyVolume{Volume: api.VolumeID(event.DestroyVolume.GetVolume())}
 	case *apiv1.AgentEvent_EndTickets:
 		return protocol.EndTickets{Principal: event.EndTickets.GetPrincipal(), Until: c.time("", event.EndTickets.GetUntil())}
+	case *apiv1.AgentEvent_TaskSecrets:
+		return taskSecretsFromProto(event.TaskSecrets)
 	case *apiv1.AgentEvent_Pong:
 		return protocol.AgentPong{Masters: event.Pong.GetMasters(), ReturnWithin: c.duration("the time to return within", event.Pong.GetReturnWithin())}
 	}
 	return nil
+}
+
+func taskSecretsToProto(event protocol.TaskSecrets) *apiv1.TaskSecrets {
+	m := &apiv1.TaskSecrets{FrameworkId: clean(event.Framework), TaskId: clean(event.Task), Why: cut(clean(event.Why), api.StatusMessageBytesMax)}
+	for _, one := range event.Values {
+		m.Values = append(m.Values, &apiv1.SecretValue{Name: clean(one.ID), Value: one.Value})
+	}
+	return m
+}
+
+func taskSecretsFromProto(m *apiv1.TaskSecrets) protocol.TaskSecrets {
+	event := protocol.TaskSecrets{TaskRef: trusting().taskRef(m.GetFrameworkId(), m.GetTaskId()), Why: m.GetWhy()}
+	for _, one := range m.GetValues() {
+		event.Values = append(event.Values, protocol.SecretValue{ID: api.SecretID(one.GetName()), Value: one.GetValue()})
+	}
+	return event
 }
 
 // LaunchToProto makes the message of a launch.

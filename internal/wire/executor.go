@@ -48,7 +48,7 @@ func executorCallToProto(call protocol.ExecutorCall) *apiv1.ExecutorCall {
 	case protocol.SubscribeExecutor:
 		subscribe := &apiv1.SubscribeExecutor{
 			FrameworkId: clean(call.Framework), ExecutorId: clean(call.Executor),
-			Token: clean(call.Token), Version: clean(call.Version), Tasks: Texts(call.Tasks), More: call.More}
+			Token: clean(call.Token), Version: clean(call.Version), Tasks: Texts(call.Tasks), More: call.More, Secrets: call.Secrets}
 		for _, status := range call.Unacknowledged {
 			subscribe.Unacknowledged = append(subscribe.Unacknowledged, ExecutorStatusToProto(status))
 		}
@@ -85,6 +85,7 @@ func (c *checker) subscribeExecutor(m *apiv1.SubscribeExecutor) protocol.Subscri
 		Version:     c.text("version", m.GetVersion()),
 		Tasks:       typed[api.TaskID](m.GetTasks(), c.ids("task ID")),
 		More:        m.GetMore(),
+		Secrets:     m.GetSecrets(),
 	}
 	for _, status := range m.GetUnacknowledged() {
 		call.Unacknowledged = append(call.Unacknowledged, c.executorStatus(status))
@@ -170,7 +171,8 @@ func executorEventToProto(event protocol.ExecutorEvent) *apiv1.ExecutorEvent {
 			Framework: FrameworkToProto(event.Framework), RecoveryTimeout: DurationToProto(event.RecoveryTimeout)}}
 	case protocol.ExecutorLaunch:
 		m.Event = &apiv1.ExecutorEvent_Launch{Launch: &apiv1.ExecutorLaunch{
-			Task: TaskToProto(event.Task), Sandbox: clean(event.Sandbox), Shared: clean(event.Shared), Gpus: gpusToProto(event.GPUs)}}
+			Task: TaskToProto(event.Task), Sandbox: clean(event.Sandbox), Shared: clean(event.Shared), Gpus: gpusToProto(event.GPUs),
+			Secrets: hiddenToProto(event.Secrets)}}
 	case protocol.ExecutorKill:
 		m.Event = &apiv1.ExecutorEvent_Kill{Kill: &apiv1.ExecutorKill{
 			TaskId: clean(event.Task), Grace: DurationToProto(event.Grace)}}
@@ -201,6 +203,7 @@ func executorEventFromProto(m *apiv1.ExecutorEvent) protocol.ExecutorEvent {
 		one := event.Launch
 		return protocol.ExecutorLaunch{
 			Task: TaskFromProto(one.GetTask()), Sandbox: one.GetSandbox(), Shared: one.GetShared(), GPUs: gpusFromProto(one.GetGpus()),
+			Secrets: hiddenFromProto(one.GetSecrets()),
 		}
 	case *apiv1.ExecutorEvent_Kill:
 		return protocol.ExecutorKill{Task: api.TaskID(event.Kill.GetTaskId()), Grace: c.duration("", event.Kill.GetGrace())}
@@ -227,6 +230,28 @@ func gpusFromProto(gpus []*apiv1.GPU) []api.GPU {
 	var all []api.GPU
 	for _, gpu := range gpus {
 		all = append(all, api.GPU{Index: gpu.GetIndex(), ID: gpu.GetId()})
+	}
+	return all
+}
+
+func hiddenToProto(values map[string]protocol.Hidden) map[string][]byte {
+	if len(values) == 0 {
+		return nil
+	}
+	all := make(map[string][]byte, len(values))
+	for name, value := range values { // order: irrelevant because a map is made
+		all[clean(name)] = value
+	}
+	return all
+}
+
+func hiddenFromProto(values map[string][]byte) map[string]protocol.Hidden {
+	if len(values) == 0 {
+		return nil
+	}
+	all := make(map[string]protocol.Hidden, len(values))
+	for name, value := range values { // order: irrelevant because a map is made
+		all[name] = value
 	}
 	return all
 }

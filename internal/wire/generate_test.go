@@ -2,6 +2,7 @@ package wire_test
 
 import (
 	"errors"
+	"fmt"
 	"strconv"
 	"time"
 
@@ -186,11 +187,32 @@ func (g gen) task() api.Task {
 		command.URIs = nil
 		task.Checks = append(task.Checks, api.Check{Command: &command, Interval: api.CheckIntervalMin + g.duration()/2})
 	}
+	task.Secrets = g.secrets()
 	if g.bool() {
 		task.Limits = api.Limits{CPUs: api.Milli(g.n(1000)), Mem: task.Resources.Scalar("mem") + api.Milli(g.n(1000)), Pids: int64(g.n(9))}
 		task.Placement = api.Placement{Level: api.PlacementLevel(1 + g.n(2)), Waited: g.duration(), Idle: g.duration()}
 	}
 	return task
+}
+
+func (g gen) secrets() []api.Secret {
+	var secrets []api.Secret
+	for i := range g.n(3) {
+		secret := api.Secret{ID: api.SecretID("eng/" + g.id()), Env: fmt.Sprint("SECRET_", i)}
+		if g.bool() {
+			secret.Env, secret.File = "", fmt.Sprint("file", i)
+		}
+		secrets = append(secrets, secret)
+	}
+	return secrets
+}
+
+func (g gen) secretValues() []protocol.SecretValue {
+	var values []protocol.SecretValue
+	for range g.n(3) {
+		values = append(values, protocol.SecretValue{ID: api.SecretID(g.id()), Value: g.data()})
+	}
+	return values
 }
 
 func (g gen) checks() []api.Check {
@@ -399,11 +421,11 @@ func (g gen) agentCalls() []func() protocol.AgentCall {
 	return []func() protocol.AgentCall{
 		func() protocol.AgentCall {
 			return protocol.RegisterAgent{Cluster: api.ClusterID(g.maybeID()), Version: g.text(), Agent: g.agent(),
-				Nonce: api.Nonce(g.id()), BootID: g.text(), Receipts: g.bool(), Groups: g.bool()}
+				Nonce: api.Nonce(g.id()), BootID: g.text(), Receipts: g.bool(), Groups: g.bool(), Secrets: g.bool()}
 		},
 		func() protocol.AgentCall {
 			return protocol.ReregisterAgent{Cluster: api.ClusterID(g.id()), Term: g.term(), Version: g.text(), Agent: g.agent(),
-				Nonce: api.Nonce(g.maybeID()), BootID: g.text(), Receipts: g.bool(), Groups: g.bool()}
+				Nonce: api.Nonce(g.maybeID()), BootID: g.text(), Receipts: g.bool(), Groups: g.bool(), Secrets: g.bool()}
 		},
 		func() protocol.AgentCall { return g.report(3) },
 		func() protocol.AgentCall { return protocol.AgentHeartbeat{Usage: g.usageReport(), Unable: g.text()} },
@@ -416,6 +438,7 @@ func (g gen) agentCalls() []func() protocol.AgentCall {
 		},
 		func() protocol.AgentCall { return protocol.KillTaken{TaskRef: g.taskRef()} },
 		func() protocol.AgentCall { return protocol.VolumeDone{Volume: api.VolumeID(g.id()), Err: g.text()} },
+		func() protocol.AgentCall { return protocol.NeedSecrets{TaskRef: g.taskRef()} },
 	}
 }
 
@@ -486,6 +509,9 @@ func (g gen) agentEvents() []func() protocol.AgentEvent {
 		func() protocol.AgentEvent { return protocol.CreateVolume{Volume: g.resource()} },
 		func() protocol.AgentEvent { return protocol.DestroyVolume{Volume: api.VolumeID(g.id())} },
 		func() protocol.AgentEvent { return protocol.EndTickets{Principal: g.text(), Until: g.time()} },
+		func() protocol.AgentEvent {
+			return protocol.TaskSecrets{TaskRef: g.taskRef(), Values: g.secretValues(), Why: g.text()}
+		},
 		func() protocol.AgentEvent { return protocol.AgentPong{ReturnWithin: g.duration()} },
 	}
 }
@@ -498,7 +524,7 @@ func (g gen) executorStatus() protocol.ExecutorStatus {
 func (g gen) executorCalls() []func() protocol.ExecutorCall {
 	return []func() protocol.ExecutorCall{
 		func() protocol.ExecutorCall {
-			return protocol.SubscribeExecutor{More: g.number()%2 == 0, ExecutorRef: g.executorRef(), Token: strconv.FormatUint(g.number(), 16), Version: g.text(),
+			return protocol.SubscribeExecutor{More: g.number()%2 == 0, Secrets: g.bool(), ExecutorRef: g.executorRef(), Token: strconv.FormatUint(g.number(), 16), Version: g.text(),
 				Tasks: typedIDs[api.TaskID](g.ids(3)), Unacknowledged: some(g, 3, g.executorStatus, nil)}
 		},
 		func() protocol.ExecutorCall { return g.executorStatus() },
@@ -514,7 +540,11 @@ func (g gen) executorEvents() []func() protocol.ExecutorEvent {
 				Framework: g.framework(), RecoveryTimeout: g.duration()}
 		},
 		func() protocol.ExecutorEvent {
-			return protocol.ExecutorLaunch{Task: g.task(), Sandbox: g.text(), Shared: g.text()}
+			launch := protocol.ExecutorLaunch{Task: g.task(), Sandbox: g.text(), Shared: g.text()}
+			if g.bool() {
+				launch.Secrets = map[string]protocol.Hidden{"A": g.data(), "B": {1}}
+			}
+			return launch
 		},
 		func() protocol.ExecutorEvent {
 			return protocol.ExecutorKill{Task: api.TaskID(g.id()), Grace: g.duration()}

@@ -24,7 +24,25 @@ func TaskToProto(task api.Task) *apiv1.Task {
 		Checks:            checksToProto(task.Checks),
 		Limits:            limitsToProto(task.Limits),
 		Image:             clean(task.Image),
+		Secrets:           SecretsToProto(task.Secrets),
 	}
+}
+
+// SecretsToProto makes the messages of the secrets that a task names.
+func SecretsToProto(secrets []api.Secret) []*apiv1.Secret {
+	var all []*apiv1.Secret
+	for _, secret := range secrets {
+		all = append(all, &apiv1.Secret{Name: clean(secret.ID), Env: clean(secret.Env), File: clean(secret.File)})
+	}
+	return all
+}
+
+func secretsFromProto(secrets []*apiv1.Secret) []api.Secret {
+	var all []api.Secret
+	for _, m := range secrets {
+		all = append(all, api.Secret{ID: api.SecretID(m.GetName()), Env: m.GetEnv(), File: m.GetFile()})
+	}
+	return all
 }
 
 // limitsToProto makes no message of limits that say nothing.
@@ -75,6 +93,7 @@ func TaskFromProto(m *apiv1.Task) api.Task {
 		Checks:            checksFromProto(c, m.GetChecks()),
 		Limits:            limitsFromProto(m.GetLimits()),
 		Image:             m.GetImage(),
+		Secrets:           secretsFromProto(m.GetSecrets()),
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/master/core/receipts"
+	"github.com/tenderhq/tender/master/core/secrets"
 	"github.com/tenderhq/tender/master/registry"
 )
 
@@ -147,15 +148,36 @@ func (b *base) signs() bool {
 }
 
 // receiptOf is the receipt of a launch, "" where there is none.
-func (b *base) receiptOf(ref api.TaskRef, agent api.AgentID, launch launchID) string {
+func (b *base) receiptOf(ref api.TaskRef, agent api.AgentID, launch launchID, secrets []api.Secret) string {
 	if !b.signs() {
 		return ""
 	}
-	return receipts.Sign(b.config.ReceiptKey, launchOf(ref, agent, launch))
+	return receipts.Sign(b.config.ReceiptKey, launchOf(ref, agent, launch, secrets))
 }
 
-func launchOf(ref api.TaskRef, agent api.AgentID, launch launchID) receipts.Launch {
-	return receipts.Launch{Framework: ref.Framework, Task: ref.Task, Agent: agent, Term: launch.term, Number: launch.number}
+func launchOf(ref api.TaskRef, agent api.AgentID, launch launchID, secrets []api.Secret) receipts.Launch {
+	return receipts.Launch{Framework: ref.Framework, Task: ref.Task, Agent: agent, Term: launch.term, Number: launch.number, Secrets: secrets}
+}
+
+// keepsSecrets says why this cluster keeps none, or secrets.Kept.
+func (b *base) keepsSecrets() secrets.Unkept {
+	switch {
+	case b.signs():
+		return secrets.Kept
+	case len(b.config.ReceiptKey) == 0:
+		return secrets.NoKey
+	}
+	return secrets.NotYetAll
+}
+
+// isProven says whether a reported task surely names the secrets that a leader has launched it with: its receipt is of
+// them as well. It is asked only of tasks that name some.
+func (b *base) isProven(agent api.AgentID, rt protocol.ReportedTask) bool {
+	if len(rt.Task.Secrets) == 0 || !b.signs() {
+		return false
+	}
+	ref, launch := api.TaskRef{Framework: rt.Framework, Task: rt.Task.ID}, launchID{rt.LaunchTerm, rt.LaunchNumber}
+	return receipts.True(b.config.ReceiptKey, launchOf(ref, agent, launch, rt.Task.Secrets), rt.Receipt)
 }
 
 // launchedHere says whether a leader has launched a reported task on the agent. This leader's own launches it knows. What was
@@ -174,7 +196,7 @@ func (r *agents) launchedHere(a *agent, rt protocol.ReportedTask) bool {
 	case rt.Receipt == "" && !known.ReceiptsAfter.Before(launch.term):
 		return true
 	}
-	return receipts.True(r.config.ReceiptKey, launchOf(ref, a.id, launch), rt.Receipt)
+	return receipts.True(r.config.ReceiptKey, launchOf(ref, a.id, launch, rt.Task.Secrets), rt.Receipt)
 }
 
 // setApart takes out of a report the tasks that no leader has launched: they are shown, and neither counted, told nor killed
@@ -362,6 +384,7 @@ func (r *tasks) adoptTask(a *agent, fw *framework, ref api.TaskRef, rt protocol.
 		launch:    launchID{rt.LaunchTerm, rt.LaunchNumber},
 		launched:  rt.LaunchedAt,
 		status:    api.Status{Framework: ref.Framework, Task: ref.Task, Agent: a.id, Executor: rt.Task.ExecutorID()},
+		proven:    r.isProven(a.id, rt),
 	}
 	if ahead, killed := a.killsAhead[ref]; killed {
 		t.kill = &ahead

@@ -23,14 +23,21 @@ type agentStream struct {
 	link      *link      // its stream; nil while it has none
 	session   uint64     // of that stream (R2)
 	successor *successor // from another boot or host; nil: none
-	groups    bool       // it understands launches of groups (R46)
-	boot      string     // boot ID and host of that stream (R7)
+	can       abilities
+	boot      string // boot ID and host of that stream (R7)
 	host      string
 	seen      time.Time     // its last sign of life
 	asked     *deadline     // until when the older stream may answer, while a successor waits
 	masters   uint64        // the change of masters that it was told last
 	within    time.Duration // over how long to spread its return after a failover, as it was told last
 	report    *report       // pages that have come so far; nil when none is awaited
+}
+
+// abilities are what an agent can do that older ones can't.
+type abilities struct {
+	receipts bool // it keeps those of launches (R40)
+	groups   bool // it understands launches of groups (R46)
+	secrets  bool // it gives tasks their secrets (R48)
 }
 
 // greeting is what a stream's first call says, whichever of the two it is.
@@ -42,8 +49,7 @@ type greeting struct {
 	boot    string
 	first   bool // RegisterAgent: an agent without an ID
 	version string
-	keeps   bool // receipts of launches (R40)
-	groups  bool // it understands launches of groups (R46)
+	can     abilities
 }
 
 func (r *agents) agentOpened(event AgentOpened) {
@@ -52,9 +58,9 @@ func (r *agents) agentOpened(event AgentOpened) {
 	var g greeting
 	switch first := event.First.(type) {
 	case protocol.RegisterAgent:
-		g = greeting{first.Cluster, api.Term{}, first.Agent, first.Nonce, first.BootID, true, first.Version, first.Receipts, first.Groups}
+		g = greeting{first.Cluster, api.Term{}, first.Agent, first.Nonce, first.BootID, true, first.Version, abilities{first.Receipts, first.Groups, first.Secrets}}
 	case protocol.ReregisterAgent:
-		g = greeting{first.Cluster, first.Term, first.Agent, first.Nonce, first.BootID, false, first.Version, first.Receipts, first.Groups}
+		g = greeting{first.Cluster, first.Term, first.Agent, first.Nonce, first.BootID, false, first.Version, abilities{first.Receipts, first.Groups, first.Secrets}}
 	default:
 		r.refuseAgent(l, "", api.Invalid, errors.New("the first call must be Register or Reregister"))
 		return
@@ -109,7 +115,7 @@ func (r *agents) agentVersionRefused(g greeting, err error) {
 
 // keepsReceipts says whether the registry is to insist from now on that this agent names the receipts of its tasks: the
 // agent keeps them, and launches carry them.
-func (r *agents) keepsReceipts(g greeting) bool { return g.keeps && r.signs() }
+func (r *agents) keepsReceipts(g greeting) bool { return g.can.receipts && r.signs() }
 
 // greet opens the session, after the registry's word where that is new.
 func (r *agents) greet(l *link, g greeting) {
@@ -173,7 +179,7 @@ func (r *agents) openAgent(l *link, a *agent, g greeting) {
 	}
 	r.opened++
 	l.agent, a.link, a.session = a, l, r.opened
-	a.boot, a.host, a.groups = g.boot, g.agent.Hostname, g.groups
+	a.boot, a.host, a.can = g.boot, g.agent.Hostname, g.can
 	a.open()
 	a.seen, a.report, a.refused = r.now, &report{}, ""
 	r.deadlines.set(a.clock, r.now.Add(r.config.SessionTimeout))
@@ -254,6 +260,8 @@ func (r *agents) agentCall(a *agent, call protocol.AgentCall) {
 		r.kills.killTaken(a, call)
 	case protocol.VolumeDone:
 		r.volumes.volumeDone(a, call)
+	case protocol.NeedSecrets:
+		r.tasks.secretsNeeded(a, call)
 	case protocol.RegisterAgent, protocol.ReregisterAgent: // begin a session: taken before
 	}
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/master/core/secrets"
 	"github.com/tenderhq/tender/master/registry"
 )
 
@@ -33,6 +34,14 @@ type (
 		Conn    Conn
 		Session uint64
 		Event   protocol.AgentEvent
+	}
+	// SendSecrets queues TaskSecrets to an agent's stream, with the values of these secrets, which the shell opens. One
+	// that can't be opened is said there.
+	SendSecrets struct {
+		Conn    Conn
+		Session uint64
+		Task    api.TaskRef
+		Secrets []secrets.Sealed
 	}
 	// CloseAgent ends a stream after what is queued.
 	CloseAgent struct {
@@ -73,6 +82,7 @@ type KillTaskAnswer struct {
 func (ToScheduler) effect()    {}
 func (CloseScheduler) effect() {}
 func (ToAgent) effect()        {}
+func (SendSecrets) effect()    {}
 func (CloseAgent) effect()     {}
 func (Propose) effect()        {}
 func (Reply) effect()          {}

@@ -29,6 +29,8 @@ func (w *world) perform(effects []core.Effect) {
 			}
 		case core.ToAgent:
 			w.toAgent(effect)
+		case core.SendSecrets:
+			w.sendSecrets(effect)
 		case core.CloseAgent:
 			if a := w.agentOn(effect.Conn); a != nil {
 				w.say("%s is closed: %s", a.name, plain(effect.Err))
@@ -203,6 +205,8 @@ func (w *world) toAgent(effect core.ToAgent) {
 	}
 	switch event := effect.Event.(type) {
 	case protocol.AgentPong:
+	case protocol.TaskSecrets:
+		w.say("%s <- no secrets of %s: %s", a.name, event.TaskRef, event.Why)
 	case protocol.EndTickets:
 		w.say("%s <- tickets of %s are over that were signed until %s", a.name, event.Principal, event.Until.UTC().Format(time.RFC3339))
 	case protocol.AgentRegistered:

@@ -5,6 +5,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/rights"
+	"github.com/tenderhq/tender/master/core/secrets"
 )
 
 // fault is why a task can't be started.
@@ -41,6 +42,9 @@ func (r *operations) planLaunch(x *acceptance, wish api.Task, first *api.Task) (
 	if f := x.userFault(wish); f != nil {
 		return launchPlan{}, f
 	}
+	if f := r.secretsFault(x, wish); f != nil {
+		return launchPlan{}, f
+	}
 	if known := x.session.framework.tasks[wish.ID]; known != nil {
 		return launchPlan{}, &fault{api.TaskError, api.ReasonTaskDuplicate,
 			fmt.Sprintf("task %s is %s on agent %s; an ID is never used twice", wish.ID, known.status.State, known.agent.id)}
@@ -69,6 +73,24 @@ func (x *acceptance) userFault(wish api.Task) *fault {
 			return &fault{api.TaskError, api.ReasonTaskUnauthorized, fmt.Sprintf(
 				"%s may not run tasks as %s in role %s; an operator gives the grant: tender grant %s %s", by.Who, command.User, x.role, by.Who, grant)}
 		}
+	}
+	return nil
+}
+
+// secretsFault: the task names secrets that it may not have, or that are not there (R48).
+func (r *operations) secretsFault(x *acceptance, wish api.Task) *fault {
+	if len(wish.Secrets) == 0 {
+		return nil
+	}
+	if why := secrets.Forbidden(x.session.framework.info, wish.Secrets); why != "" {
+		return &fault{api.TaskError, api.ReasonTaskUnauthorized, why}
+	}
+	if why := secrets.Missing(r.registry, r.keepsSecrets(), wish.Secrets); why != "" {
+		return &fault{api.TaskError, api.ReasonSecretUnavailable, why}
+	}
+	if x.agent.alive() && !x.agent.can.secrets {
+		why := fmt.Sprintf("agent %s is of a version that gives tasks no secrets; upgrade it", x.agent.id)
+		return &fault{api.TaskDropped, api.ReasonSecretUnavailable, why}
 	}
 	return nil
 }

@@ -44,6 +44,7 @@ func (r *operations) bookLaunch(x *acceptance, wish api.Task, plan launchPlan) p
 		launch:    launchID{r.term, r.launched},
 		launched:  r.now,
 		held:      true,
+		proven:    true,
 	}
 	t.status = api.Status{Framework: fw.id, Task: wish.ID, Agent: x.agent.id, Executor: wish.ExecutorID(),
 		State: api.TaskStaging, Source: api.MoverMaster, At: r.now}
@@ -62,7 +63,7 @@ func (r *operations) bookLaunch(x *acceptance, wish api.Task, plan launchPlan) p
 		Resources:         plan.task,
 		ExecutorResources: plan.executor,
 		Number:            t.launch.number,
-		Receipt:           r.receiptOf(t.ref, x.agent.id, t.launch),
+		Receipt:           r.receiptOf(t.ref, x.agent.id, t.launch, wish.Secrets),
 	}
 }
 
@@ -137,7 +138,7 @@ const wholeGroup = -1
 
 // planGroup judges the tasks one after the other, and says which of them can't be started, and why.
 func (r *operations) planGroup(x *acceptance, tasks []api.Task) (plans []launchPlan, culprit int, _ *fault) {
-	if x.agent.alive() && !x.agent.groups {
+	if x.agent.alive() && !x.agent.can.groups {
 		why := fmt.Sprintf("agent %s is of a version that starts no groups of tasks; upgrade it", x.agent.id)
 		return nil, wholeGroup, &fault{api.TaskDropped, api.ReasonTaskGroupFailed, why}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/rights"
 	"github.com/tenderhq/tender/internal/words"
+	"github.com/tenderhq/tender/master/core/secrets"
 	"github.com/tenderhq/tender/master/registry"
 	"github.com/tenderhq/tender/master/view"
 )
@@ -307,6 +308,44 @@ func (action RevokePrincipal) request(c *Core, id RequestID, by rights.Scope) {
 	}
 	change := registry.RevokePrincipal{Principal: action.Principal, Why: why}
 	c.proposeFor(id, op, action.Principal, change, fmt.Sprintf("%s is revoked; its streams end, and its name is never given again", action.Principal))
+}
+
+// SetSecret gives a secret a value, which is sealed already.
+type SetSecret struct {
+	ID     api.SecretID
+	Sealed []byte
+}
+
+func (action SetSecret) request(c *Core, id RequestID, by rights.Scope) {
+	const op = "secret.set"
+	object := rights.Object{Role: action.ID.Role()}
+	switch why := c.keepsSecrets(); {
+	case action.ID.Check() != nil:
+		c.emit(Reply{ID: id, Err: api.E(op, api.Invalid, "", action.ID.Check())})
+	case !by.Covers(object):
+		c.deny(id, "set-secret", by, object)
+	case why != secrets.Kept:
+		c.emit(Reply{ID: id, Err: api.E(op, api.Unsupported, action.ID, fmt.Errorf("this cluster keeps no secrets: %s", why))})
+	default:
+		change := registry.SetSecret{ID: action.ID, Sealed: action.Sealed, By: by.Who}
+		c.proposeFor(id, op, string(action.ID), change, fmt.Sprintf("secret %s is set; tasks that start from now on get it", action.ID))
+	}
+}
+
+// RemoveSecret removes a secret.
+type RemoveSecret struct{ ID api.SecretID }
+
+func (action RemoveSecret) request(c *Core, id RequestID, by rights.Scope) {
+	const op = "secret.rm"
+	object := rights.Object{Role: action.ID.Role()}
+	switch {
+	case action.ID.Check() != nil:
+		c.emit(Reply{ID: id, Err: api.E(op, api.Invalid, "", action.ID.Check())})
+	case !by.Covers(object):
+		c.deny(id, "remove-secret", by, object)
+	default:
+		c.proposeFor(id, op, string(action.ID), registry.RemoveSecret{ID: action.ID}, fmt.Sprintf("secret %s is removed; tasks that have it keep it", action.ID))
+	}
 }
 
 // StoreWrite writes or deletes a key of a framework's store, for the scheduler's instance

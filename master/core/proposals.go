@@ -234,6 +234,7 @@ func (c *Core) applied(change registry.Change, result registry.Result) {
 		c.receiptsBegun()
 	case registry.Bootstrap, registry.RaiseEpoch, registry.RaiseFormat, registry.CheckHash, registry.PutEntry, registry.DeleteEntry,
 		registry.Grant,
-		registry.CreateToken, registry.UseToken, registry.RevokeToken, registry.RotateAuthority: // of no room
+		registry.CreateToken, registry.UseToken, registry.RevokeToken, registry.RotateAuthority, registry.SetSecret,
+		registry.RemoveSecret: // of no room
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/tenderhq/tender/allocator"
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/master/core/secrets"
 )
 
 // tasks is what becomes of tasks from their launch to the acknowledgement of their end: statuses, reports, kills and
@@ -56,6 +57,8 @@ type task struct {
 	// duplicate: another agent has the first launch of this ID. This one is killed and
 	// its statuses concern nobody (R9).
 	duplicate bool
+	// proven: its secrets are those that a leader has launched it with.
+	proven bool
 
 	kill    *kill       // its end, if that was asked for
 	waiters []RequestID // operators who wait for the agent to take the kill
@@ -154,3 +157,29 @@ func (r *tasks) duplicate(t *task) {
 
 // sortedKeys lists the keys of a map in order.
 func sortedKeys[K ~string, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
+
+// secretsNeeded answers an agent that is about to start a task which names secrets. The shell opens those that it is
+// sent: this core holds no value. (R48)
+func (r *tasks) secretsNeeded(a *agent, call protocol.NeedSecrets) {
+	t := a.tasks[call.TaskRef]
+	why := "the leader knows of no such task there that has these secrets and is still to start"
+	switch {
+	case t == nil || a.report != nil || !t.startsWithSecrets():
+		r.refuseVoice(a, "the secrets of task "+call.String())
+	case t.framework.removed:
+		why = "its framework was removed"
+	default:
+		why = secrets.Withheld(r.registry, r.keepsSecrets(), t.framework.info, t.task.Secrets)
+	}
+	if why == "" {
+		r.emit(SendSecrets{Conn: a.link.conn, Session: a.session, Task: call.TaskRef, Secrets: secrets.Take(r.registry, t.task.Secrets)})
+		return
+	}
+	r.info("secrets refused", field("task", call.String()), field("agent", a.id), field("why", why))
+	r.tellAgent(a, protocol.TaskSecrets{TaskRef: call.TaskRef, Why: why})
+}
+
+// startsWithSecrets says whether a leader has launched the task with secrets and it has not run yet, as far as is known.
+func (t *task) startsWithSecrets() bool {
+	return t.proven && !t.duplicate && len(t.task.Secrets) > 0 && t.status.State <= api.TaskStarting
+}

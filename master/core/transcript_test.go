@@ -65,7 +65,7 @@ func spanOf(args transcript.Line, name string) time.Duration {
 // Play plays one line of a story.
 func (w *world) Play(t *testing.T, line transcript.Line) {
 	verbs := []func(string, transcript.Line) bool{
-		w.verbOfTime, w.verbOfSettings, w.verbOfAgents, w.verbOfVoices, w.verbOfUse, w.verbOfFrameworks, w.verbOfOperators, w.verbOfViews,
+		w.verbOfTime, w.verbOfSettings, w.verbOfAgents, w.verbOfVoices, w.verbOfSecrets, w.verbOfUse, w.verbOfFrameworks, w.verbOfOperators, w.verbOfViews,
 	}
 	if !slices.ContainsFunc(verbs, func(play func(string, transcript.Line) bool) bool { return play(line.Verb, line) }) {
 		t.Fatalf("no verb %q", line.Verb)

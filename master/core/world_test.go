@@ -245,10 +245,10 @@ func (w *world) register(a *fakeAgent) {
 	w.conns++
 	a.conn, a.reported = w.conns, false
 	if a.info.ID == "" {
-		w.step(core.AgentOpened{Conn: a.conn, First: protocol.RegisterAgent{Agent: a.info, Nonce: a.nonce, BootID: a.boot, Version: a.version, Receipts: !a.keepsNone, Groups: !a.keepsNone}})
+		w.step(core.AgentOpened{Conn: a.conn, First: protocol.RegisterAgent{Agent: a.info, Nonce: a.nonce, BootID: a.boot, Version: a.version, Receipts: !a.keepsNone, Groups: !a.keepsNone, Secrets: !a.keepsNone}})
 		return
 	}
-	w.step(core.AgentOpened{Conn: a.conn, First: protocol.ReregisterAgent{Cluster: w.cluster(), Term: a.term, Agent: a.info, Nonce: a.nonce, BootID: a.boot, Version: a.version, Receipts: !a.keepsNone, Groups: !a.keepsNone}})
+	w.step(core.AgentOpened{Conn: a.conn, First: protocol.ReregisterAgent{Cluster: w.cluster(), Term: a.term, Agent: a.info, Nonce: a.nonce, BootID: a.boot, Version: a.version, Receipts: !a.keepsNone, Groups: !a.keepsNone, Secrets: !a.keepsNone}})
 }
 
 // cluster is the one that agents and schedulers know.

@@ -46,6 +46,11 @@ const (
 	// AuthorityBytesMax bounds an authority, sealed; AuthorityDigestBytes is the size of its digest.
 	AuthorityBytesMax    = 64 << 10
 	AuthorityDigestBytes = 32
+	// SealedSecretBytesMax bounds the value of a secret, sealed; SecretsPerRoleMax the secrets of one role, and
+	// SecretsBytesMax all of them together.
+	SealedSecretBytesMax = api.SecretBytesMax + 64
+	SecretsPerRoleMax    = 256
+	SecretsBytesMax      = 16 << 20
 	// ClientsMax bounds the proposers whose last result is kept; beyond it the tenth
 	// that was silent longest is forgotten.
 	ClientsMax = 100_000

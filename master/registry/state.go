@@ -66,12 +66,19 @@ type State struct {
 	LostAgents     []Numbers
 	LostFrameworks []Numbers
 
-	Tokens    map[string]Token // by which somebody joins. Since FormatTrust
-	Authority Authority        // that signs certificates, if it is not the first one. Since FormatTrust
+	Guarded
 
 	shared shared   // maps that a clone sees too: copied before the next write
 	owner  *owner   // marks the stores that no clone sees
 	memory *indexes // what can be found faster than by walking; made again when nil
+}
+
+// Guarded is what decides who gets into the cluster, and what is not for everybody in it. Since FormatTrust.
+type Guarded struct {
+	Tokens    map[string]Token // by which somebody joins
+	Authority Authority        // that signs certificates, if it is not the first one
+	// Secrets are what tasks may be given. Replaced, never edited.
+	Secrets map[api.SecretID]Secret
 }
 
 // Master is what a master says of itself when it leads or joins.

@@ -14,6 +14,7 @@ import (
 	"github.com/tenderhq/tender/agent/executor"
 	"github.com/tenderhq/tender/agent/walls"
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/protocol"
 )
 
 // Launcher is the executor.Launcher of functions. Agents that follow one another on
@@ -134,6 +135,14 @@ func (l *Launcher) Kill(executor.Owner, api.TaskID, core.Process) error { return
 
 // Prepare does nothing: there are no folders.
 func (l *Launcher) Prepare(context.Context, executor.Place, []api.URI) error { return nil }
+
+// ShowSecrets refuses: there are no folders.
+func (l *Launcher) ShowSecrets(string, map[string]protocol.Hidden) error {
+	return errors.New("a cluster in memory has no folders, so no secrets that are files")
+}
+
+// HideSecrets does nothing: there are none.
+func (l *Launcher) HideSecrets(string) error { return nil }
 
 // MoveAway does nothing: there are no folders.
 func (l *Launcher) MoveAway(string) (string, error) { return "", nil }

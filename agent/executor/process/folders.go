@@ -8,8 +8,10 @@ import (
 
 	"github.com/tenderhq/tender/agent/beneath"
 	"github.com/tenderhq/tender/agent/executor"
+	"github.com/tenderhq/tender/agent/secrets"
 	"github.com/tenderhq/tender/agent/walls/entry"
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/protocol"
 )
 
 // Prepare makes the folders of a place and fetches files into the last of them.
@@ -49,6 +51,18 @@ func (l *Launcher) makePlace(place executor.Place) (*os.Root, error) {
 	}
 	return l.at(place.Task).Make(user, beneath.Private)
 }
+
+// ShowSecrets puts files into the folder of secrets of a task's, for whose that is to read.
+func (l *Launcher) ShowSecrets(folder string, files map[string]protocol.Hidden) error {
+	info, err := l.at(folder).Lstat(".")
+	if err != nil {
+		return err
+	}
+	return secrets.Show(l.at(folder), entry.OwnerOf(info), files)
+}
+
+// HideSecrets takes them away.
+func (l *Launcher) HideSecrets(folder string) error { return secrets.Hide(l.at(folder)) }
 
 // userOf is as whom a task runs, or an executor of a framework.
 func (l *Launcher) userOf(place executor.Place) (entry.User, error) {

@@ -242,6 +242,7 @@ func (d describer) taskFields(v *apiv1.TaskView) [][2]string {
 		{"Image", v.GetImage()},
 		{"Command", commandOf(v.GetCommand())},
 		{"Environment", show.Pairs(v.GetCommand().GetEnv())},
+		{"Secrets", secretsOf(v.GetSecrets())},
 		{"Labels", show.Pairs(v.GetLabels())},
 		{"Launched", d.moment(v.GetLaunched())},
 		{"Output", outputOf(v)},
@@ -329,4 +330,17 @@ func spanOf(d time.Duration) string {
 		return ""
 	}
 	return words.Span(d)
+}
+
+// secretsOf says which secrets a task is given, and where it finds them.
+func secretsOf(secrets []*apiv1.Secret) string {
+	var lines []string
+	for _, secret := range secrets {
+		place := "$" + secret.GetEnv()
+		if secret.GetFile() != "" {
+			place = "secrets/" + secret.GetFile()
+		}
+		lines = append(lines, secret.GetName()+" in "+place)
+	}
+	return strings.Join(lines, "\n")
 }

@@ -90,3 +90,21 @@ func ParseLimits(texts []string) (limits api.Limits, err error) {
 	}
 	return limits, nil
 }
+
+// ParseSecrets reads NAME=ROLE/NAME for each secret of a task: variables that hold one, and files.
+func ParseSecrets(variables, files []string) (secrets []api.Secret, err error) {
+	for _, text := range variables {
+		name, id, _ := strings.Cut(text, "=")
+		secrets = append(secrets, api.Secret{ID: api.SecretID(id), Env: name})
+	}
+	for _, text := range files {
+		name, id, _ := strings.Cut(text, "=")
+		secrets = append(secrets, api.Secret{ID: api.SecretID(id), File: name})
+	}
+	for _, secret := range secrets {
+		if err := secret.Check(); err != nil {
+			return nil, fmt.Errorf("%w; write NAME=ROLE/NAME, such as PASSWORD=eng/etl/db", err)
+		}
+	}
+	return secrets, nil
+}

@@ -35,6 +35,7 @@ var reasonsSeen = map[api.Reason]seenBy{
 	api.ReasonTaskDuplicate:               {"agent/agent_test.go", "TestDuplicateAndReconnect"},
 	api.ReasonFrameworkRemoved:            {"agent/reasons_linux_test.go", "TestReasonsOfAnAgent"},
 	api.ReasonTaskGroupFailed:             {"agent/group_linux_test.go", "TestTasksOfAGroup"},
+	api.ReasonSecretUnavailable:           {"internal/cli/secret_linux_test.go", "TestSecretsReachTheirTaskAndNobodyElse"},
 }
 
 // reasonsInTranscripts are those that no test on real processes sees yet, with the transcript of a core that does. The

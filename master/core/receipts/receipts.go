@@ -22,21 +22,31 @@ type Launch struct {
 	Agent     api.AgentID
 	Term      api.Term
 	Number    uint64 // of the launch within the term
+	// Secrets are those that the task names: an agent can't show the receipt for others.
+	Secrets []api.Secret
 }
 
 // Sign makes the receipt of a launch.
 func Sign(key []byte, launch Launch) string {
 	mac := hmac.New(sha256.New, key)
-	var text []byte
-	for _, name := range []string{string(launch.Framework), string(launch.Task), string(launch.Agent)} {
-		text = binary.AppendUvarint(text, uint64(len(name))) // so that no two launches are one text
-		text = append(text, name...)
-	}
+	text := appendNames(nil, string(launch.Framework), string(launch.Task), string(launch.Agent))
 	text = binary.BigEndian.AppendUint64(text, launch.Term.Epoch)
 	text = binary.BigEndian.AppendUint64(text, launch.Term.Number)
 	text = binary.BigEndian.AppendUint64(text, launch.Number)
+	for _, secret := range launch.Secrets {
+		text = appendNames(text, string(secret.ID), secret.Env, secret.File)
+	}
 	mac.Write(text)
 	return string(mac.Sum(nil)[:Bytes])
+}
+
+// appendNames writes names so that no two lists of them are one text.
+func appendNames(text []byte, names ...string) []byte {
+	for _, name := range names {
+		text = binary.AppendUvarint(text, uint64(len(name)))
+		text = append(text, name...)
+	}
+	return text
 }
 
 // True says whether the receipt is that of the launch.

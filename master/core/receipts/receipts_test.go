@@ -24,12 +24,26 @@ func TestAReceiptIsOfOneLaunch(t *testing.T) {
 		"term":      {Framework: "f1", Task: "t1", Agent: "a1", Term: api.Term{Epoch: 1, Number: 3}, Number: 3},
 		"number":    {Framework: "f1", Task: "t1", Agent: "a1", Term: api.Term{Epoch: 1, Number: 2}, Number: 4},
 		"border":    {Framework: "f1t", Task: "1", Agent: "a1", Term: api.Term{Epoch: 1, Number: 2}, Number: 3},
+		"secrets":   {Framework: "f1", Task: "t1", Agent: "a1", Term: api.Term{Epoch: 1, Number: 2}, Number: 3, Secrets: []api.Secret{{ID: "eng/db", Env: "DB"}}},
 	}
 	for what, other := range others {
 		if receipts.True(key, other, receipt) {
 			t.Errorf("it is true of a launch of another %s", what)
 		}
 	}
+	launch.Secrets = []api.Secret{{ID: "eng/db", Env: "DB"}, {ID: "eng/key", File: "key"}}
+	for what, secrets := range map[string][]api.Secret{
+		"none":        nil,
+		"one of them": launch.Secrets[:1],
+		"another":     {{ID: "eng/db", Env: "DB"}, {ID: "eng/other", File: "key"}},
+		"the file":    {{ID: "eng/db", Env: "DB"}, {ID: "eng/key", Env: "key"}},
+	} {
+		other := launch
+		if other.Secrets = secrets; receipts.True(key, other, receipts.Sign(key, launch)) {
+			t.Errorf("the receipt of a launch with secrets is true with %s", what)
+		}
+	}
+	launch.Secrets = nil
 	for _, wrong := range []string{"", receipt[1:], receipt + "x", "\x00" + receipt[1:]} {
 		if receipts.True(key, launch, wrong) {
 			t.Errorf("%x is true as well", wrong)

@@ -26,6 +26,8 @@ const (
 	statusPrice = 1 << 10
 	// SubscribedSessions is for how many sessions of agents a subscription counts: it always asks the quorum.
 	SubscribedSessions = 4
+	// secretsPrice is that of a task's secrets: they are opened and sent, up to 256 KiB.
+	secretsPrice = 64 << 10
 	// refusedPrice is charged for each call that is refused, and for each word of an agent about what is not its own or
 	// not there; besides, what such calls weigh counts refusedTimes again.
 	refusedPrice = 32 << 10
@@ -98,6 +100,8 @@ func AgentPrice(calls []protocol.AgentCall) int {
 			price += statusPrice
 		case protocol.MessageFromExecutor:
 			price += messagePrice + messageBytePrice*len(call.Data)
+		case protocol.NeedSecrets:
+			price += secretsPrice
 		default: // has no price of its own
 		}
 	}

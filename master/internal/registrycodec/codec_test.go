@@ -115,6 +115,7 @@ func changes() []registry.Change {
 		filled[registry.RevokePrincipal](23), registry.RevokePrincipal{}, filled[registry.BeginReceipts](24), registry.BeginReceipts{},
 		filled[registry.CreateToken](21), registry.CreateToken{}, filled[registry.UseToken](22), registry.UseToken{},
 		filled[registry.RevokeToken](23), registry.RevokeToken{}, filled[registry.RotateAuthority](25), registry.RotateAuthority{},
+		filled[registry.SetSecret](26), registry.SetSecret{}, filled[registry.RemoveSecret](27), registry.RemoveSecret{},
 	}
 }
 
@@ -380,6 +381,7 @@ func stateOf(format uint64) *registry.State {
 	state.Format = format
 	if format < registry.FormatTrust {
 		state.Tokens = map[string]registry.Token{}
+		state.Secrets = map[api.SecretID]registry.Secret{}
 	}
 	if format < registry.FormatBounded {
 		state.LostAgents, state.LostFrameworks = nil, nil

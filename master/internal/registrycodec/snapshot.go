@@ -77,7 +77,7 @@ func contentHead(state *registry.State) *logpb.SnapshotHead {
 
 func countItems(state *registry.State) uint64 {
 	n := len(state.Masters) + len(state.Agents) + len(state.Frameworks) + len(state.Roles) + len(state.Clients) +
-		len(state.Principals) + len(state.Tokens)
+		len(state.Principals) + len(state.Tokens) + len(state.Secrets)
 	for _, framework := range state.Frameworks {
 		n += len(framework.Store)
 	}
@@ -114,6 +114,9 @@ func eachItem(state *registry.State, yield func(proto.Message)) {
 	}
 	for _, id := range slices.Sorted(maps.Keys(state.Tokens)) {
 		yield(&logpb.SnapshotItem{Item: &logpb.SnapshotItem_Token{Token: tokenToLog(state.Tokens[id])}})
+	}
+	for _, id := range slices.Sorted(maps.Keys(state.Secrets)) {
+		yield(&logpb.SnapshotItem{Item: &logpb.SnapshotItem_Secret{Secret: secretToLog(id, state.Secrets[id])}})
 	}
 }
 
@@ -259,6 +262,7 @@ func readItems(in *frameReader, state *registry.State) (count uint64, err error)
 	state.Clients = make(map[string]registry.Client)
 	state.Principals = make(map[string]registry.Principal)
 	state.Tokens = make(map[string]registry.Token)
+	state.Secrets = make(map[api.SecretID]registry.Secret)
 	var owner api.FrameworkID // of the store items that follow
 	for ; ; count++ {
 		m := &logpb.SnapshotItem{}
@@ -305,6 +309,8 @@ func readItem(state *registry.State, m *logpb.SnapshotItem, owner api.FrameworkI
 	case *logpb.SnapshotItem_Token:
 		token := tokenFromLog(item.Token)
 		state.Tokens[token.ID] = token
+	case *logpb.SnapshotItem_Secret:
+		state.Secrets[api.SecretID(item.Secret.GetName())] = secretFromLog(item.Secret)
 	default:
 		return owner, errors.New("an item of a kind that this version does not know")
 	}

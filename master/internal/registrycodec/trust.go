@@ -20,6 +20,10 @@ func encodeTrustChange(m *logpb.Command, change registry.Change) bool {
 		m.Change = &logpb.Command_RevokePrincipal{RevokePrincipal: &logpb.RevokePrincipal{Principal: c.Principal, Why: c.Why}}
 	case registry.BeginReceipts:
 		m.Change = &logpb.Command_BeginReceipts{BeginReceipts: &logpb.BeginReceipts{Mark: c.Mark, Since: wire.TermToProto(c.Since)}}
+	case registry.SetSecret:
+		m.Change = &logpb.Command_SetSecret{SetSecret: &logpb.SetSecret{Name: string(c.ID), Sealed: c.Sealed, By: c.By}}
+	case registry.RemoveSecret:
+		m.Change = &logpb.Command_RemoveSecret{RemoveSecret: &logpb.RemoveSecret{Name: string(c.ID)}}
 	default:
 		return false
 	}
@@ -36,6 +40,10 @@ func decodeTrustChange(m *logpb.Command) registry.Change {
 		return registry.RevokePrincipal{Principal: c.RevokePrincipal.Principal, Why: c.RevokePrincipal.Why}
 	case *logpb.Command_BeginReceipts:
 		return registry.BeginReceipts{Mark: c.BeginReceipts.Mark, Since: wire.TermFromProto(c.BeginReceipts.Since)}
+	case *logpb.Command_SetSecret:
+		return registry.SetSecret{ID: api.SecretID(c.SetSecret.Name), Sealed: c.SetSecret.Sealed, By: c.SetSecret.By}
+	case *logpb.Command_RemoveSecret:
+		return registry.RemoveSecret{ID: api.SecretID(c.RemoveSecret.Name)}
 	}
 	return nil
 }
@@ -94,4 +102,12 @@ func authorityFromLog(m *logpb.Authority) registry.Authority {
 	return registry.Authority{
 		Digest: m.GetDigest(), Sealed: m.GetSealed(), Began: wire.TimeOf(m.GetBegan()), FormerEnds: wire.TimeOf(m.GetFormerEnds()),
 	}
+}
+
+func secretToLog(id api.SecretID, s registry.Secret) *logpb.SecretItem {
+	return &logpb.SecretItem{Name: string(id), Sealed: s.Sealed, By: s.By, Set: wire.TimeToProto(s.Set)}
+}
+
+func secretFromLog(m *logpb.SecretItem) registry.Secret {
+	return registry.Secret{Sealed: m.GetSealed(), By: m.GetBy(), Set: wire.TimeOf(m.GetSet())}
 }

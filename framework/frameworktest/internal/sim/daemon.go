@@ -176,7 +176,7 @@ func (d *daemon) work(work agentcore.Work) {
 			delete(m.volumes, e.Volume)
 			d.step(agentcore.VolumeDestroyed{Volume: e.Volume})
 		})
-	case agentcore.TaskEnded, agentcore.RemoveFolder: // nobody reads output here, and there are no folders
+	case agentcore.TaskEnded, agentcore.DropSecrets, agentcore.RemoveFolder: // nobody reads output here, and there are no folders
 	}
 }
 

@@ -150,7 +150,7 @@ func (p *process) connect(d *daemon) {
 // subscription lists the tasks and what is not acknowledged. One that has ended is named until
 // its end is acknowledged: what is not named never came here.
 func (p *process) subscription() []protocol.ExecutorCall {
-	first := protocol.SubscribeExecutor{ExecutorRef: p.run.Executor, Token: p.token, Version: "v1"}
+	first := protocol.SubscribeExecutor{ExecutorRef: p.run.Executor, Token: p.token, Version: "v1", Secrets: true}
 	for _, id := range slices.Sorted(maps.Keys(p.tasks)) {
 		r := p.tasks[id]
 		first.Tasks = append(first.Tasks, id)

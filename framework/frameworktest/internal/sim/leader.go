@@ -138,6 +138,7 @@ func (l *leader) perform(effects []core.Effect) {
 				line.queued = append(line.queued, agentEvent{e.Session, e.Event})
 				l.touched = append(l.touched, line)
 			}
+		case core.SendSecrets: // no task of a story has any: there is no key to seal them with
 		case core.CloseAgent:
 			if line := l.agents[e.Conn]; line != nil {
 				line.closing, line.why = true, e.Err

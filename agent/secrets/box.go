@@ -1,0 +1,82 @@
+// Package secrets holds what tasks are given of the masters' secrets, on its way from the leader to the task: in memory,
+// and as files of a folder that is in memory. It writes nothing to a disk and to no log.
+package secrets
+
+import (
+	"fmt"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/protocol"
+)
+
+// BoxBytesMax bounds the values that wait for the start of their tasks. A task whose values would be more ends FAILED.
+const BoxBytesMax = 64 << 20
+
+// Box holds the values for tasks that are about to start. The zero value is empty. Not safe for concurrent use.
+type Box struct {
+	tasks map[api.TaskRef]map[api.SecretID]protocol.Hidden
+	bytes int
+}
+
+// Take keeps what the leader has sent, and returns the same without the values, as all but the box may see it.
+func (b *Box) Take(sent protocol.TaskSecrets) protocol.TaskSecrets {
+	values := sent.Values
+	sent.Values = nil
+	if sent.Why != "" {
+		return sent
+	}
+	b.Drop(sent.TaskRef)
+	if b.bytes+protocol.SecretsBytes(values) > BoxBytesMax {
+		sent.Why = fmt.Sprintf("the agent holds %d bytes of secrets for tasks that wait for their start, which is the most; launch it again", b.bytes)
+		return sent
+	}
+	kept := make(map[api.SecretID]protocol.Hidden, len(values))
+	for _, one := range values {
+		kept[one.ID] = one.Value
+	}
+	if b.tasks == nil {
+		b.tasks = map[api.TaskRef]map[api.SecretID]protocol.Hidden{}
+	}
+	b.tasks[sent.TaskRef] = kept
+	b.bytes += protocol.SecretsBytes(values)
+	return sent
+}
+
+// Drop forgets what is kept for a task.
+func (b *Box) Drop(task api.TaskRef) {
+	for id, value := range b.tasks[task] { // order: irrelevant because it is a sum
+		b.bytes -= protocol.SecretsBytes([]protocol.SecretValue{{ID: id, Value: value}})
+	}
+	delete(b.tasks, task)
+}
+
+// Clear forgets everything.
+func (b *Box) Clear() { *b = Box{} }
+
+// Variables are the values of those secrets that are variables, by the names of these.
+func (b *Box) Variables(task api.TaskRef, named []api.Secret) (map[string]protocol.Hidden, error) {
+	return b.values(task, named, func(s api.Secret) string { return s.Env })
+}
+
+// Files are the values of those that are files, by the names of these.
+func (b *Box) Files(task api.TaskRef, named []api.Secret) (map[string]protocol.Hidden, error) {
+	return b.values(task, named, func(s api.Secret) string { return s.File })
+}
+
+func (b *Box) values(task api.TaskRef, named []api.Secret, place func(api.Secret) string) (map[string]protocol.Hidden, error) {
+	var found map[string]protocol.Hidden
+	for _, secret := range named {
+		if place(secret) == "" {
+			continue
+		}
+		value, is := b.tasks[task][secret.ID]
+		if !is {
+			return nil, fmt.Errorf("the leader has not sent secret %s", secret.ID)
+		}
+		if found == nil {
+			found = map[string]protocol.Hidden{}
+		}
+		found[place(secret)] = value
+	}
+	return found, nil
+}

@@ -1,0 +1,181 @@
+package secrets
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/tenderhq/tender/agent/beneath"
+	"github.com/tenderhq/tender/agent/walls/entry"
+	"github.com/tenderhq/tender/internal/protocol"
+)
+
+// Show puts files into the folder of secrets of a sandbox, for the owner to read, in the place of those that were there.
+// Nobody sees the folder before all of them are in it, and nobody can change it.
+func Show(sandbox beneath.Place, owner entry.User, files map[string]protocol.Hidden) error {
+	if err := Hide(sandbox); err != nil {
+		return err
+	}
+	root, err := sandbox.In(Folder).Ensure()
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	folder, err := root.Open(".")
+	if err != nil {
+		return err
+	}
+	defer folder.Close()
+	mount, err := newMount(owner)
+	if err != nil {
+		return fmt.Errorf("no folder in memory can be made for its secrets, which takes root and Linux 5.12 (as variables it could have them): %w", err)
+	}
+	defer unix.Close(mount)
+	for name, value := range files { // order: irrelevant because each is a file of its own
+		if err := write(mount, name, owner, value); err != nil {
+			return fmt.Errorf("secret %s can't be written: %w", name, err)
+		}
+	}
+	err = unix.MountSetattr(mount, "", unix.AT_EMPTY_PATH, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY})
+	if err == nil {
+		err = unix.MoveMount(mount, "", int(folder.Fd()), "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH)
+	}
+	if err != nil {
+		return fmt.Errorf("the folder of its secrets can't be mounted: %w", err)
+	}
+	return nil
+}
+
+// newMount makes a folder in memory that is mounted nowhere yet.
+func newMount(owner entry.User) (int, error) {
+	context, err := unix.Fsopen("tmpfs", unix.FSOPEN_CLOEXEC)
+	if err != nil {
+		return -1, err
+	}
+	defer unix.Close(context)
+	for _, option := range [][2]string{
+		{"source", source}, {"size", "1m"}, {"nr_inodes", "128"}, {"mode", "0500"},
+		{"uid", strconv.Itoa(owner.UID)}, {"gid", strconv.Itoa(owner.GID)},
+	} {
+		if err := unix.FsconfigSetString(context, option[0], option[1]); err != nil {
+			return -1, err
+		}
+	}
+	_ = unix.FsconfigSetFlag(context, "noswap") // before Linux 6.4 it may be swapped out
+	if err := unix.FsconfigCreate(context); err != nil {
+		return -1, err
+	}
+	return unix.Fsmount(context, unix.FSMOUNT_CLOEXEC, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOEXEC)
+}
+
+func write(folder int, name string, owner entry.User, value []byte) error {
+	descriptor, err := unix.Openat(folder, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o400)
+	if err != nil {
+		return err
+	}
+	file := os.NewFile(uintptr(descriptor), name)
+	_, err = file.Write(value)
+	if err == nil && !owner.IsSelf() {
+		err = file.Chown(owner.UID, owner.GID)
+	}
+	if err == nil {
+		err = file.Chmod(0o400) // whatever the umask
+	}
+	return errors.Join(err, file.Close())
+}
+
+// Hide takes the folder of secrets of a sandbox away, with what is in it; nothing if there is none.
+func Hide(sandbox beneath.Place) error {
+	root, err := sandbox.Open()
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	folder, err := root.Open(".")
+	if err != nil {
+		return err
+	}
+	defer folder.Close()
+	return unmount(fmt.Sprintf("/proc/self/fd/%d/%s", folder.Fd(), Folder))
+}
+
+// unmount takes a mount away at once, also one that somebody still looks into.
+func unmount(path string) error {
+	err := unix.Unmount(path, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
+	switch {
+	case err == nil, errors.Is(err, unix.EINVAL), errors.Is(err, unix.ENOENT): // nothing is mounted there
+		return nil
+	case errors.Is(err, unix.EPERM) && os.Geteuid() != 0: // who can't unmount has mounted nothing
+		return nil
+	}
+	return &os.PathError{Op: "unmount", Path: path, Err: err}
+}
+
+// Sweep takes away those that an earlier agent has left below a folder, but for the sandboxes that are known.
+func Sweep(below string, known func(sandbox string) bool) error {
+	from, err := filepath.EvalSymlinks(below) // as the kernel says where a mount is
+	if err == nil {
+		from, err = filepath.Abs(from)
+	}
+	if err != nil {
+		return err
+	}
+	var wrong error
+	err = eachMount(func(_, place string) {
+		rest, err := filepath.Rel(from, place)
+		if err == nil && filepath.IsLocal(rest) && !known(filepath.Join(below, filepath.Dir(rest))) {
+			wrong = errors.Join(wrong, unmount(place))
+		}
+	})
+	return errors.Join(err, wrong)
+}
+
+// Holds says whether an open file is a secret, or the folder of some.
+func Holds(file *os.File) bool {
+	var status unix.Stat_t
+	if unix.Fstat(int(file.Fd()), &status) != nil {
+		return false
+	}
+	device := fmt.Sprintf("%d:%d", unix.Major(status.Dev), unix.Minor(status.Dev))
+	held := false
+	err := eachMount(func(mounted, _ string) { held = held || mounted == device })
+	return held || err != nil
+}
+
+// eachMount visits the folders of secrets that are mounted: their devices, and where they are.
+func eachMount(visit func(device, place string)) error {
+	mounts, err := os.Open("/proc/self/mountinfo")
+	if err != nil {
+		return err
+	}
+	defer mounts.Close()
+	lines := bufio.NewReader(mounts)
+	for {
+		line, err := lines.ReadString('\n')
+		place, rest, is := strings.Cut(line, " - tmpfs "+source+" ")
+		if fields := strings.Fields(place); is && rest != "" && len(fields) > 4 {
+			visit(fields[2], unescape(fields[4]))
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// unescape reads a path as the kernel writes it: what would divide fields is in octal.
+func unescape(path string) string {
+	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(path)
+}

@@ -1,0 +1,134 @@
+package secrets_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/tenderhq/tender/agent/beneath"
+	"github.com/tenderhq/tender/agent/secrets"
+	"github.com/tenderhq/tender/agent/walls/entry"
+	"github.com/tenderhq/tender/internal/protocol"
+)
+
+// sandbox is one of a user of its own, in a folder whose mounts go with the test.
+func sandbox(t *testing.T) (place beneath.Place, below string) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("to mount takes root")
+	}
+	below = t.TempDir()
+	t.Cleanup(func() {
+		if err := secrets.Sweep(below, func(string) bool { return false }); err != nil {
+			t.Error(err)
+		}
+	})
+	place = beneath.New(below).At(filepath.Join(below, "task"))
+	root, err := place.Make(other, beneath.Private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := root.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return place, below
+}
+
+// other is a user that is not this one.
+var other = entry.User{UID: 31337, GID: 31337}
+
+func show(t *testing.T, place beneath.Place, name, value string) {
+	t.Helper()
+	err := secrets.Show(place, other, map[string]protocol.Hidden{name: []byte(value)})
+	if errors.Is(err, syscall.ENOSYS) || errors.Is(err, syscall.EPERM) {
+		t.Skipf("this machine makes no such folders: %v", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestFilesAreInMemoryForTheirUser: the user's alone to read, for nobody to change, and gone when they are hidden.
+func TestFilesAreInMemoryForTheirUser(t *testing.T) {
+	place, _ := sandbox(t)
+	show(t, place, "db", "hunter2")
+	name := filepath.Join(place.Path(), secrets.Folder, "db")
+	info, err := os.Stat(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if owner := entry.OwnerOf(info); info.Mode().Perm() != 0o400 || owner.UID != other.UID {
+		t.Errorf("its mode is %v, and it is of %d", info.Mode(), owner.UID)
+	}
+	if folder, err := os.Stat(filepath.Dir(name)); err != nil || folder.Mode().Perm() != 0o500 || entry.OwnerOf(folder).UID != other.UID {
+		t.Errorf("the folder is %v, %v", folder, err)
+	}
+	if text, err := os.ReadFile(name); err != nil || string(text) != "hunter2" {
+		t.Errorf("it holds %q, %v", text, err)
+	}
+	if err := os.WriteFile(filepath.Join(filepath.Dir(name), "more"), nil, 0o600); !errors.Is(err, syscall.EROFS) {
+		t.Errorf("a file beside it: %v", err)
+	}
+	show(t, place, "db", "hunter3") // an agent that was killed in between does it again
+	if text, err := os.ReadFile(name); err != nil || string(text) != "hunter3" {
+		t.Errorf("it holds %q, %v", text, err)
+	}
+	for range 2 { // a second time does nothing
+		if err := secrets.Hide(place); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := os.Stat(name); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("it is still there: %v", err)
+	}
+}
+
+// TestNothingIsMountedThroughALink: the sandbox is the user's, who may have put anything in the folder's place.
+func TestNothingIsMountedThroughALink(t *testing.T) {
+	place, below := sandbox(t)
+	aside := filepath.Join(below, "aside")
+	if err := errors.Join(os.Mkdir(aside, 0o700), os.Symlink(aside, filepath.Join(place.Path(), secrets.Folder))); err != nil {
+		t.Fatal(err)
+	}
+	if err := secrets.Show(place, other, map[string]protocol.Hidden{"db": []byte("hunter2")}); err == nil || strings.Contains(err.Error(), "hunter2") {
+		t.Errorf("it goes through a link: %v", err)
+	}
+	if entries, err := os.ReadDir(aside); err != nil || len(entries) > 0 {
+		t.Errorf("aside there is %v, %v", entries, err)
+	}
+}
+
+// TestWhatAnEarlierAgentHasLeftGoes, but for the sandboxes that are known.
+func TestWhatAnEarlierAgentHasLeftGoes(t *testing.T) {
+	place, below := sandbox(t)
+	show(t, place, "db", "hunter2")
+	name := filepath.Join(place.Path(), secrets.Folder, "db")
+	if err := secrets.Sweep(below, func(known string) bool { return known == place.Path() }); err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if !secrets.Holds(file) {
+		t.Error("it is not known as a secret")
+	}
+	plain, err := os.Open(place.Path())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer plain.Close()
+	if secrets.Holds(plain) {
+		t.Error("the sandbox itself is taken for a secret")
+	}
+	if err := secrets.Sweep(below, func(string) bool { return false }); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(name); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("it is still there: %v", err)
+	}
+}

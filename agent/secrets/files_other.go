@@ -1,0 +1,26 @@
+//go:build !linux
+
+package secrets
+
+import (
+	"errors"
+	"os"
+
+	"github.com/tenderhq/tender/agent/beneath"
+	"github.com/tenderhq/tender/agent/walls/entry"
+	"github.com/tenderhq/tender/internal/protocol"
+)
+
+// Show refuses: no folder in memory can be made here.
+func Show(beneath.Place, entry.User, map[string]protocol.Hidden) error {
+	return errors.New("no folder in memory can be made for its secrets on this system; as variables it could have them")
+}
+
+// Hide does nothing: there are none.
+func Hide(beneath.Place) error { return nil }
+
+// Sweep does nothing: there are none.
+func Sweep(string, func(sandbox string) bool) error { return nil }
+
+// Holds says that no file is a secret.
+func Holds(*os.File) bool { return false }

@@ -1,0 +1,150 @@
+// Package secretcmd is what `tender secret` does: it sets, lists and removes what tasks are given in confidence. A value
+// comes from a file or from standard input, and is printed nowhere.
+package secretcmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/cli/client"
+	"github.com/tenderhq/tender/internal/cli/show"
+)
+
+// Env is what the commands may touch.
+type Env struct {
+	Stdin    io.Reader
+	Stdout   io.Writer
+	Terminal bool // whether Stdin is one
+	// WithClient runs a command against the leading master.
+	WithClient func(func(ctx context.Context, c *client.Client, args []string) error) func(*cobra.Command, []string) error
+	// Exactly makes the check of a command's arguments from their names; Usage marks an error as a mistake in how the
+	// command was written.
+	Exactly func(names ...string) cobra.PositionalArgs
+	Usage   func(error) error
+	// Said prints what a master has answered.
+	Said func(*apiv1.ActionResponse) error
+}
+
+// Commands are set, list and rm.
+func (e Env) Commands() []*cobra.Command {
+	return []*cobra.Command{e.setCommand(), e.listCommand(), e.removeCommand()}
+}
+
+func (e Env) setCommand() *cobra.Command {
+	var file string
+	command := &cobra.Command{
+		Use:   "set ROLE/NAME",
+		Short: "Give a secret a value, from a file or standard input",
+		Long: "Give a secret a value: that of a file, or what comes on standard input, byte for byte; at most 64 KiB. Tasks that start\n" +
+			"from now on get it, if their framework is in the role or in one above it; those that run keep what they have. Masters\n" +
+			"keep it encrypted, and tell it to nobody but the agent that starts such a task.",
+		Example: "  printf %s \"$PASSWORD\" | tender secret set eng/etl/db\n" +
+			"  tender secret set eng/tls --value-file server.key",
+		Args: func(command *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return e.Usage(errors.New("a value on the command line can be seen by everybody on this machine, as in 'ps': " +
+					"write it to standard input, or name a file with --value-file; and change this one, which was seen"))
+			}
+			return e.Exactly("ROLE/NAME")(command, args)
+		},
+	}
+	command.Flags().StringVar(&file, "value-file", "", "file that holds the value (default: standard input)")
+	command.RunE = e.WithClient(func(ctx context.Context, c *client.Client, args []string) error {
+		if err := api.SecretID(args[0]).Check(); err != nil {
+			return e.Usage(err)
+		}
+		value, err := e.read(file)
+		if err != nil {
+			return err
+		}
+		answer, err := c.Operator().SetSecret(ctx, &apiv1.SetSecretRequest{Name: args[0], Value: value})
+		if err != nil {
+			return err
+		}
+		if value[len(value)-1] == '\n' {
+			answer.Message += "; it ends with a new line, which is part of it"
+		}
+		return e.Said(answer)
+	})
+	return command
+}
+
+// read is the value.
+func (e Env) read(name string) ([]byte, error) {
+	from := e.Stdin
+	switch {
+	case name != "":
+		file, err := os.Open(name)
+		if err != nil {
+			return nil, e.Usage(fmt.Errorf("--value-file: %w", err))
+		}
+		defer file.Close()
+		from = file
+	case e.Terminal:
+		return nil, e.Usage(errors.New("nothing comes on standard input, as it is a terminal; pipe the value in, or name a file with --value-file"))
+	}
+	value, err := io.ReadAll(io.LimitReader(from, api.SecretBytesMax+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("the value can't be read: %w", err)
+	case len(value) == 0:
+		return nil, e.Usage(errors.New("the value is empty"))
+	case len(value) > api.SecretBytesMax:
+		return nil, e.Usage(fmt.Errorf("the value has more than %d bytes, which is the most", api.SecretBytesMax))
+	}
+	return value, nil
+}
+
+func (e Env) listCommand() *cobra.Command {
+	var format, role string
+	command := &cobra.Command{Use: "list", Short: "List the secrets, without their values", Args: e.Exactly()}
+	command.Flags().StringVar(&role, "role", "", "only those of this role and of all below it")
+	command.Flags().StringVarP(&format, "output", "o", "table", "table or json")
+	command.RunE = e.WithClient(func(ctx context.Context, c *client.Client, _ []string) error {
+		if format != "table" && format != "json" {
+			return e.Usage(fmt.Errorf("--output is %q; it can be table or json", format))
+		}
+		items, _, err := client.All(ctx, c.Operator().ListSecrets, 0, func(token string, limit int32) *apiv1.ListRequest {
+			return &apiv1.ListRequest{Role: role, Limit: limit, PageToken: token}
+		})
+		switch {
+		case err != nil:
+			return err
+		case format == "json":
+			return show.JSON(e.Stdout, &apiv1.ListSecretsResponse{Items: items})
+		}
+		var rows [][]string
+		for _, secret := range items {
+			by := secret.GetBy()
+			if by == "" {
+				by = "-"
+			}
+			rows = append(rows, []string{secret.GetName(), secret.GetSet().AsTime().Format(time.RFC3339), by})
+		}
+		return show.Table(e.Stdout, []string{"SECRET", "SET", "BY"}, rows)
+	})
+	return command
+}
+
+func (e Env) removeCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "rm ROLE/NAME", Short: "Remove a secret", Args: e.Exactly("ROLE/NAME"),
+		Long: "Remove a secret. Tasks that have it keep it; those that name it and are launched from now on end ERROR\n" +
+			"(SECRET_UNAVAILABLE).",
+		RunE: e.WithClient(func(ctx context.Context, c *client.Client, args []string) error {
+			answer, err := c.Operator().RemoveSecret(ctx, &apiv1.RemoveSecretRequest{Name: args[0]})
+			if err != nil {
+				return err
+			}
+			return e.Said(answer)
+		}),
+	}
+}
