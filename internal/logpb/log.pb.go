@@ -2994,6 +2994,7 @@ type SnapshotItem struct {
 	//	*SnapshotItem_Principal
 	//	*SnapshotItem_Token
 	//	*SnapshotItem_Secret
+	//	*SnapshotItem_Barred
 	Item          isSnapshotItem_Item `protobuf_oneof:"item"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3117,6 +3118,15 @@ func (x *SnapshotItem) GetSecret() *SecretItem {
 	return nil
 }
 
+func (x *SnapshotItem) GetBarred() *BarredItem {
+	if x != nil {
+		if x, ok := x.Item.(*SnapshotItem_Barred); ok {
+			return x.Barred
+		}
+	}
+	return nil
+}
+
 type isSnapshotItem_Item interface {
 	isSnapshotItem_Item()
 }
@@ -3159,6 +3169,10 @@ type SnapshotItem_Secret struct {
 	Secret *SecretItem `protobuf:"bytes,11,opt,name=secret,proto3,oneof"`
 }
 
+type SnapshotItem_Barred struct {
+	Barred *BarredItem `protobuf:"bytes,12,opt,name=barred,proto3,oneof"`
+}
+
 func (*SnapshotItem_Master) isSnapshotItem_Item() {}
 
 func (*SnapshotItem_Agent) isSnapshotItem_Item() {}
@@ -3177,6 +3191,61 @@ func (*SnapshotItem_Token) isSnapshotItem_Item() {}
 
 func (*SnapshotItem_Secret) isSnapshotItem_Item() {}
 
+func (*SnapshotItem_Barred) isSnapshotItem_Item() {}
+
+// BarredItem is the name of an agent that was removed, which nobody comes back by. Since format 6.
+type BarredItem struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Nonce         string                 `protobuf:"bytes,1,opt,name=nonce,proto3" json:"nonce,omitempty"`
+	Since         *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=since,proto3" json:"since,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BarredItem) Reset() {
+	*x = BarredItem{}
+	mi := &file_internal_logpb_log_proto_msgTypes[41]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BarredItem) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BarredItem) ProtoMessage() {}
+
+func (x *BarredItem) ProtoReflect() protoreflect.Message {
+	mi := &file_internal_logpb_log_proto_msgTypes[41]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BarredItem.ProtoReflect.Descriptor instead.
+func (*BarredItem) Descriptor() ([]byte, []int) {
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{41}
+}
+
+func (x *BarredItem) GetNonce() string {
+	if x != nil {
+		return x.Nonce
+	}
+	return ""
+}
+
+func (x *BarredItem) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
 // SecretItem is what tasks may be given, encrypted. Since format 6.
 type SecretItem struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -3190,7 +3259,7 @@ type SecretItem struct {
 
 func (x *SecretItem) Reset() {
 	*x = SecretItem{}
-	mi := &file_internal_logpb_log_proto_msgTypes[41]
+	mi := &file_internal_logpb_log_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3202,7 +3271,7 @@ func (x *SecretItem) String() string {
 func (*SecretItem) ProtoMessage() {}
 
 func (x *SecretItem) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[41]
+	mi := &file_internal_logpb_log_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3215,7 +3284,7 @@ func (x *SecretItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SecretItem.ProtoReflect.Descriptor instead.
 func (*SecretItem) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{41}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *SecretItem) GetName() string {
@@ -3261,7 +3330,7 @@ type PrincipalItem struct {
 
 func (x *PrincipalItem) Reset() {
 	*x = PrincipalItem{}
-	mi := &file_internal_logpb_log_proto_msgTypes[42]
+	mi := &file_internal_logpb_log_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3273,7 +3342,7 @@ func (x *PrincipalItem) String() string {
 func (*PrincipalItem) ProtoMessage() {}
 
 func (x *PrincipalItem) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[42]
+	mi := &file_internal_logpb_log_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3286,7 +3355,7 @@ func (x *PrincipalItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrincipalItem.ProtoReflect.Descriptor instead.
 func (*PrincipalItem) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{42}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *PrincipalItem) GetName() string {
@@ -3335,7 +3404,7 @@ type MasterItem struct {
 
 func (x *MasterItem) Reset() {
 	*x = MasterItem{}
-	mi := &file_internal_logpb_log_proto_msgTypes[43]
+	mi := &file_internal_logpb_log_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3347,7 +3416,7 @@ func (x *MasterItem) String() string {
 func (*MasterItem) ProtoMessage() {}
 
 func (x *MasterItem) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[43]
+	mi := &file_internal_logpb_log_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3360,7 +3429,7 @@ func (x *MasterItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MasterItem.ProtoReflect.Descriptor instead.
 func (*MasterItem) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{43}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *MasterItem) GetId() string {
@@ -3402,7 +3471,7 @@ type AgentItem struct {
 
 func (x *AgentItem) Reset() {
 	*x = AgentItem{}
-	mi := &file_internal_logpb_log_proto_msgTypes[44]
+	mi := &file_internal_logpb_log_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3414,7 +3483,7 @@ func (x *AgentItem) String() string {
 func (*AgentItem) ProtoMessage() {}
 
 func (x *AgentItem) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[44]
+	mi := &file_internal_logpb_log_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3427,7 +3496,7 @@ func (x *AgentItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentItem.ProtoReflect.Descriptor instead.
 func (*AgentItem) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{44}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *AgentItem) GetAgent() *v1.Agent {
@@ -3540,7 +3609,7 @@ type FrameworkItem struct {
 
 func (x *FrameworkItem) Reset() {
 	*x = FrameworkItem{}
-	mi := &file_internal_logpb_log_proto_msgTypes[45]
+	mi := &file_internal_logpb_log_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3552,7 +3621,7 @@ func (x *FrameworkItem) String() string {
 func (*FrameworkItem) ProtoMessage() {}
 
 func (x *FrameworkItem) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[45]
+	mi := &file_internal_logpb_log_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3565,7 +3634,7 @@ func (x *FrameworkItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FrameworkItem.ProtoReflect.Descriptor instead.
 func (*FrameworkItem) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{45}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *FrameworkItem) GetFramework() *v1.Framework {
@@ -3635,7 +3704,7 @@ type OperationDone struct {
 
 func (x *OperationDone) Reset() {
 	*x = OperationDone{}
-	mi := &file_internal_logpb_log_proto_msgTypes[46]
+	mi := &file_internal_logpb_log_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3647,7 +3716,7 @@ func (x *OperationDone) String() string {
 func (*OperationDone) ProtoMessage() {}
 
 func (x *OperationDone) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[46]
+	mi := &file_internal_logpb_log_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3660,7 +3729,7 @@ func (x *OperationDone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperationDone.ProtoReflect.Descriptor instead.
 func (*OperationDone) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{46}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *OperationDone) GetId() string {
@@ -3689,7 +3758,7 @@ type StoreItem struct {
 
 func (x *StoreItem) Reset() {
 	*x = StoreItem{}
-	mi := &file_internal_logpb_log_proto_msgTypes[47]
+	mi := &file_internal_logpb_log_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3701,7 +3770,7 @@ func (x *StoreItem) String() string {
 func (*StoreItem) ProtoMessage() {}
 
 func (x *StoreItem) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[47]
+	mi := &file_internal_logpb_log_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3714,7 +3783,7 @@ func (x *StoreItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreItem.ProtoReflect.Descriptor instead.
 func (*StoreItem) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{47}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *StoreItem) GetKey() string {
@@ -3749,7 +3818,7 @@ type RoleItem struct {
 
 func (x *RoleItem) Reset() {
 	*x = RoleItem{}
-	mi := &file_internal_logpb_log_proto_msgTypes[48]
+	mi := &file_internal_logpb_log_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3761,7 +3830,7 @@ func (x *RoleItem) String() string {
 func (*RoleItem) ProtoMessage() {}
 
 func (x *RoleItem) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[48]
+	mi := &file_internal_logpb_log_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3774,7 +3843,7 @@ func (x *RoleItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoleItem.ProtoReflect.Descriptor instead.
 func (*RoleItem) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{48}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *RoleItem) GetRole() string {
@@ -3804,7 +3873,7 @@ type ClientItem struct {
 
 func (x *ClientItem) Reset() {
 	*x = ClientItem{}
-	mi := &file_internal_logpb_log_proto_msgTypes[49]
+	mi := &file_internal_logpb_log_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3816,7 +3885,7 @@ func (x *ClientItem) String() string {
 func (*ClientItem) ProtoMessage() {}
 
 func (x *ClientItem) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[49]
+	mi := &file_internal_logpb_log_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3829,7 +3898,7 @@ func (x *ClientItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClientItem.ProtoReflect.Descriptor instead.
 func (*ClientItem) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{49}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *ClientItem) GetName() string {
@@ -3881,7 +3950,7 @@ type TokenItem struct {
 
 func (x *TokenItem) Reset() {
 	*x = TokenItem{}
-	mi := &file_internal_logpb_log_proto_msgTypes[50]
+	mi := &file_internal_logpb_log_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3893,7 +3962,7 @@ func (x *TokenItem) String() string {
 func (*TokenItem) ProtoMessage() {}
 
 func (x *TokenItem) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[50]
+	mi := &file_internal_logpb_log_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3906,7 +3975,7 @@ func (x *TokenItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenItem.ProtoReflect.Descriptor instead.
 func (*TokenItem) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{50}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *TokenItem) GetId() string {
@@ -3993,7 +4062,7 @@ type Result struct {
 
 func (x *Result) Reset() {
 	*x = Result{}
-	mi := &file_internal_logpb_log_proto_msgTypes[51]
+	mi := &file_internal_logpb_log_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4005,7 +4074,7 @@ func (x *Result) String() string {
 func (*Result) ProtoMessage() {}
 
 func (x *Result) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[51]
+	mi := &file_internal_logpb_log_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4018,7 +4087,7 @@ func (x *Result) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Result.ProtoReflect.Descriptor instead.
 func (*Result) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{51}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *Result) GetRefusal() *Refusal {
@@ -4070,7 +4139,7 @@ type Refusal struct {
 
 func (x *Refusal) Reset() {
 	*x = Refusal{}
-	mi := &file_internal_logpb_log_proto_msgTypes[52]
+	mi := &file_internal_logpb_log_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4082,7 +4151,7 @@ func (x *Refusal) String() string {
 func (*Refusal) ProtoMessage() {}
 
 func (x *Refusal) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_logpb_log_proto_msgTypes[52]
+	mi := &file_internal_logpb_log_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4095,7 +4164,7 @@ func (x *Refusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
 func (*Refusal) Descriptor() ([]byte, []int) {
-	return file_internal_logpb_log_proto_rawDescGZIP(), []int{52}
+	return file_internal_logpb_log_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *Refusal) GetOp() string {
@@ -4341,7 +4410,7 @@ const file_internal_logpb_log_proto_rawDesc = "" +
 	"\x05began\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05began\"3\n" +
 	"\aNumbers\x12\x14\n" +
 	"\x05first\x18\x01 \x01(\x04R\x05first\x12\x12\n" +
-	"\x04next\x18\x02 \x01(\x04R\x04next\"\xf6\x03\n" +
+	"\x04next\x18\x02 \x01(\x04R\x04next\"\xab\x04\n" +
 	"\fSnapshotItem\x123\n" +
 	"\x06master\x18\x01 \x01(\v2\x19.tender.log.v1.MasterItemH\x00R\x06master\x120\n" +
 	"\x05agent\x18\x02 \x01(\v2\x18.tender.log.v1.AgentItemH\x00R\x05agent\x12<\n" +
@@ -4352,8 +4421,13 @@ const file_internal_logpb_log_proto_rawDesc = "" +
 	"\tprincipal\x18\n" +
 	" \x01(\v2\x1c.tender.log.v1.PrincipalItemH\x00R\tprincipal\x120\n" +
 	"\x05token\x18\a \x01(\v2\x18.tender.log.v1.TokenItemH\x00R\x05token\x123\n" +
-	"\x06secret\x18\v \x01(\v2\x19.tender.log.v1.SecretItemH\x00R\x06secretB\x06\n" +
-	"\x04item\"v\n" +
+	"\x06secret\x18\v \x01(\v2\x19.tender.log.v1.SecretItemH\x00R\x06secret\x123\n" +
+	"\x06barred\x18\f \x01(\v2\x19.tender.log.v1.BarredItemH\x00R\x06barredB\x06\n" +
+	"\x04item\"T\n" +
+	"\n" +
+	"BarredItem\x12\x14\n" +
+	"\x05nonce\x18\x01 \x01(\tR\x05nonce\x120\n" +
+	"\x05since\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\"v\n" +
 	"\n" +
 	"SecretItem\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
@@ -4452,7 +4526,7 @@ func file_internal_logpb_log_proto_rawDescGZIP() []byte {
 	return file_internal_logpb_log_proto_rawDescData
 }
 
-var file_internal_logpb_log_proto_msgTypes = make([]protoimpl.MessageInfo, 53)
+var file_internal_logpb_log_proto_msgTypes = make([]protoimpl.MessageInfo, 54)
 var file_internal_logpb_log_proto_goTypes = []any{
 	(*Entry)(nil),                 // 0: tender.log.v1.Entry
 	(*Command)(nil),               // 1: tender.log.v1.Command
@@ -4495,29 +4569,30 @@ var file_internal_logpb_log_proto_goTypes = []any{
 	(*Receipts)(nil),              // 38: tender.log.v1.Receipts
 	(*Numbers)(nil),               // 39: tender.log.v1.Numbers
 	(*SnapshotItem)(nil),          // 40: tender.log.v1.SnapshotItem
-	(*SecretItem)(nil),            // 41: tender.log.v1.SecretItem
-	(*PrincipalItem)(nil),         // 42: tender.log.v1.PrincipalItem
-	(*MasterItem)(nil),            // 43: tender.log.v1.MasterItem
-	(*AgentItem)(nil),             // 44: tender.log.v1.AgentItem
-	(*FrameworkItem)(nil),         // 45: tender.log.v1.FrameworkItem
-	(*OperationDone)(nil),         // 46: tender.log.v1.OperationDone
-	(*StoreItem)(nil),             // 47: tender.log.v1.StoreItem
-	(*RoleItem)(nil),              // 48: tender.log.v1.RoleItem
-	(*ClientItem)(nil),            // 49: tender.log.v1.ClientItem
-	(*TokenItem)(nil),             // 50: tender.log.v1.TokenItem
-	(*Result)(nil),                // 51: tender.log.v1.Result
-	(*Refusal)(nil),               // 52: tender.log.v1.Refusal
-	(*timestamppb.Timestamp)(nil), // 53: google.protobuf.Timestamp
-	(*v1.Agent)(nil),              // 54: tender.v1.Agent
-	(*v1.Term)(nil),               // 55: tender.v1.Term
-	(*durationpb.Duration)(nil),   // 56: google.protobuf.Duration
-	(*v1.Resource)(nil),           // 57: tender.v1.Resource
-	(*v1.Framework)(nil),          // 58: tender.v1.Framework
-	(*v1.Window)(nil),             // 59: tender.v1.Window
+	(*BarredItem)(nil),            // 41: tender.log.v1.BarredItem
+	(*SecretItem)(nil),            // 42: tender.log.v1.SecretItem
+	(*PrincipalItem)(nil),         // 43: tender.log.v1.PrincipalItem
+	(*MasterItem)(nil),            // 44: tender.log.v1.MasterItem
+	(*AgentItem)(nil),             // 45: tender.log.v1.AgentItem
+	(*FrameworkItem)(nil),         // 46: tender.log.v1.FrameworkItem
+	(*OperationDone)(nil),         // 47: tender.log.v1.OperationDone
+	(*StoreItem)(nil),             // 48: tender.log.v1.StoreItem
+	(*RoleItem)(nil),              // 49: tender.log.v1.RoleItem
+	(*ClientItem)(nil),            // 50: tender.log.v1.ClientItem
+	(*TokenItem)(nil),             // 51: tender.log.v1.TokenItem
+	(*Result)(nil),                // 52: tender.log.v1.Result
+	(*Refusal)(nil),               // 53: tender.log.v1.Refusal
+	(*timestamppb.Timestamp)(nil), // 54: google.protobuf.Timestamp
+	(*v1.Agent)(nil),              // 55: tender.v1.Agent
+	(*v1.Term)(nil),               // 56: tender.v1.Term
+	(*durationpb.Duration)(nil),   // 57: google.protobuf.Duration
+	(*v1.Resource)(nil),           // 58: tender.v1.Resource
+	(*v1.Framework)(nil),          // 59: tender.v1.Framework
+	(*v1.Window)(nil),             // 60: tender.v1.Window
 }
 var file_internal_logpb_log_proto_depIdxs = []int32{
 	1,  // 0: tender.log.v1.Entry.commands:type_name -> tender.log.v1.Command
-	53, // 1: tender.log.v1.Command.at:type_name -> google.protobuf.Timestamp
+	54, // 1: tender.log.v1.Command.at:type_name -> google.protobuf.Timestamp
 	2,  // 2: tender.log.v1.Command.bootstrap:type_name -> tender.log.v1.Bootstrap
 	3,  // 3: tender.log.v1.Command.raise_epoch:type_name -> tender.log.v1.RaiseEpoch
 	4,  // 4: tender.log.v1.Command.set_master:type_name -> tender.log.v1.SetMaster
@@ -4550,73 +4625,75 @@ var file_internal_logpb_log_proto_depIdxs = []int32{
 	34, // 31: tender.log.v1.Command.set_secret:type_name -> tender.log.v1.SetSecret
 	35, // 32: tender.log.v1.Command.remove_secret:type_name -> tender.log.v1.RemoveSecret
 	5,  // 33: tender.log.v1.SetMaster.master:type_name -> tender.log.v1.Master
-	54, // 34: tender.log.v1.AdmitAgent.agent:type_name -> tender.v1.Agent
-	55, // 35: tender.log.v1.AdmitAgent.receipts_after:type_name -> tender.v1.Term
-	54, // 36: tender.log.v1.UpdateAgent.agent:type_name -> tender.v1.Agent
-	55, // 37: tender.log.v1.UpdateAgent.receipts_after:type_name -> tender.v1.Term
-	56, // 38: tender.log.v1.MarkAgent.grace:type_name -> google.protobuf.Duration
-	57, // 39: tender.log.v1.SetReserved.saw:type_name -> tender.v1.Resource
-	57, // 40: tender.log.v1.SetReserved.reserved:type_name -> tender.v1.Resource
-	58, // 41: tender.log.v1.Subscribe.framework:type_name -> tender.v1.Framework
-	58, // 42: tender.log.v1.Readmit.framework:type_name -> tender.v1.Framework
-	58, // 43: tender.log.v1.UpdateFramework.framework:type_name -> tender.v1.Framework
+	55, // 34: tender.log.v1.AdmitAgent.agent:type_name -> tender.v1.Agent
+	56, // 35: tender.log.v1.AdmitAgent.receipts_after:type_name -> tender.v1.Term
+	55, // 36: tender.log.v1.UpdateAgent.agent:type_name -> tender.v1.Agent
+	56, // 37: tender.log.v1.UpdateAgent.receipts_after:type_name -> tender.v1.Term
+	57, // 38: tender.log.v1.MarkAgent.grace:type_name -> google.protobuf.Duration
+	58, // 39: tender.log.v1.SetReserved.saw:type_name -> tender.v1.Resource
+	58, // 40: tender.log.v1.SetReserved.reserved:type_name -> tender.v1.Resource
+	59, // 41: tender.log.v1.Subscribe.framework:type_name -> tender.v1.Framework
+	59, // 42: tender.log.v1.Readmit.framework:type_name -> tender.v1.Framework
+	59, // 43: tender.log.v1.UpdateFramework.framework:type_name -> tender.v1.Framework
 	17, // 44: tender.log.v1.SetRole.set:type_name -> tender.log.v1.Role
-	57, // 45: tender.log.v1.Role.guarantee:type_name -> tender.v1.Resource
-	57, // 46: tender.log.v1.Role.limit:type_name -> tender.v1.Resource
-	53, // 47: tender.log.v1.Expire.before:type_name -> google.protobuf.Timestamp
-	59, // 48: tender.log.v1.SetMaintenance.window:type_name -> tender.v1.Window
-	59, // 49: tender.log.v1.SetMaintenance.saw:type_name -> tender.v1.Window
-	59, // 50: tender.log.v1.BeginMaintenance.window:type_name -> tender.v1.Window
+	58, // 45: tender.log.v1.Role.guarantee:type_name -> tender.v1.Resource
+	58, // 46: tender.log.v1.Role.limit:type_name -> tender.v1.Resource
+	54, // 47: tender.log.v1.Expire.before:type_name -> google.protobuf.Timestamp
+	60, // 48: tender.log.v1.SetMaintenance.window:type_name -> tender.v1.Window
+	60, // 49: tender.log.v1.SetMaintenance.saw:type_name -> tender.v1.Window
+	60, // 50: tender.log.v1.BeginMaintenance.window:type_name -> tender.v1.Window
 	26, // 51: tender.log.v1.Grant.grant:type_name -> tender.log.v1.PrincipalGrant
 	26, // 52: tender.log.v1.TakeGrant.grant:type_name -> tender.log.v1.PrincipalGrant
-	55, // 53: tender.log.v1.BeginReceipts.since:type_name -> tender.v1.Term
-	53, // 54: tender.log.v1.RotateAuthority.former_ends:type_name -> google.protobuf.Timestamp
-	50, // 55: tender.log.v1.CreateToken.token:type_name -> tender.log.v1.TokenItem
+	56, // 53: tender.log.v1.BeginReceipts.since:type_name -> tender.v1.Term
+	54, // 54: tender.log.v1.RotateAuthority.former_ends:type_name -> google.protobuf.Timestamp
+	51, // 55: tender.log.v1.CreateToken.token:type_name -> tender.log.v1.TokenItem
 	39, // 56: tender.log.v1.SnapshotHead.lost_agents:type_name -> tender.log.v1.Numbers
 	39, // 57: tender.log.v1.SnapshotHead.lost_frameworks:type_name -> tender.log.v1.Numbers
 	38, // 58: tender.log.v1.SnapshotHead.receipts:type_name -> tender.log.v1.Receipts
 	37, // 59: tender.log.v1.SnapshotHead.authority:type_name -> tender.log.v1.Authority
-	53, // 60: tender.log.v1.Authority.began:type_name -> google.protobuf.Timestamp
-	53, // 61: tender.log.v1.Authority.former_ends:type_name -> google.protobuf.Timestamp
-	55, // 62: tender.log.v1.Receipts.since:type_name -> tender.v1.Term
-	53, // 63: tender.log.v1.Receipts.began:type_name -> google.protobuf.Timestamp
-	43, // 64: tender.log.v1.SnapshotItem.master:type_name -> tender.log.v1.MasterItem
-	44, // 65: tender.log.v1.SnapshotItem.agent:type_name -> tender.log.v1.AgentItem
-	45, // 66: tender.log.v1.SnapshotItem.framework:type_name -> tender.log.v1.FrameworkItem
-	47, // 67: tender.log.v1.SnapshotItem.store:type_name -> tender.log.v1.StoreItem
-	48, // 68: tender.log.v1.SnapshotItem.role:type_name -> tender.log.v1.RoleItem
-	49, // 69: tender.log.v1.SnapshotItem.client:type_name -> tender.log.v1.ClientItem
-	42, // 70: tender.log.v1.SnapshotItem.principal:type_name -> tender.log.v1.PrincipalItem
-	50, // 71: tender.log.v1.SnapshotItem.token:type_name -> tender.log.v1.TokenItem
-	41, // 72: tender.log.v1.SnapshotItem.secret:type_name -> tender.log.v1.SecretItem
-	53, // 73: tender.log.v1.SecretItem.set:type_name -> google.protobuf.Timestamp
-	26, // 74: tender.log.v1.PrincipalItem.grants:type_name -> tender.log.v1.PrincipalGrant
-	53, // 75: tender.log.v1.PrincipalItem.created:type_name -> google.protobuf.Timestamp
-	53, // 76: tender.log.v1.PrincipalItem.revoked:type_name -> google.protobuf.Timestamp
-	5,  // 77: tender.log.v1.MasterItem.master:type_name -> tender.log.v1.Master
-	54, // 78: tender.log.v1.AgentItem.agent:type_name -> tender.v1.Agent
-	56, // 79: tender.log.v1.AgentItem.grace:type_name -> google.protobuf.Duration
-	53, // 80: tender.log.v1.AgentItem.admitted:type_name -> google.protobuf.Timestamp
-	57, // 81: tender.log.v1.AgentItem.reserved:type_name -> tender.v1.Resource
-	59, // 82: tender.log.v1.AgentItem.maintenance:type_name -> tender.v1.Window
-	53, // 83: tender.log.v1.AgentItem.gone:type_name -> google.protobuf.Timestamp
-	55, // 84: tender.log.v1.AgentItem.receipts_after:type_name -> tender.v1.Term
-	58, // 85: tender.log.v1.FrameworkItem.framework:type_name -> tender.v1.Framework
-	53, // 86: tender.log.v1.FrameworkItem.admitted:type_name -> google.protobuf.Timestamp
-	53, // 87: tender.log.v1.FrameworkItem.removed:type_name -> google.protobuf.Timestamp
-	46, // 88: tender.log.v1.FrameworkItem.operations:type_name -> tender.log.v1.OperationDone
-	17, // 89: tender.log.v1.RoleItem.set:type_name -> tender.log.v1.Role
-	53, // 90: tender.log.v1.ClientItem.seen:type_name -> google.protobuf.Timestamp
-	51, // 91: tender.log.v1.ClientItem.result:type_name -> tender.log.v1.Result
-	53, // 92: tender.log.v1.TokenItem.created:type_name -> google.protobuf.Timestamp
-	53, // 93: tender.log.v1.TokenItem.expires:type_name -> google.protobuf.Timestamp
-	53, // 94: tender.log.v1.TokenItem.revoked:type_name -> google.protobuf.Timestamp
-	52, // 95: tender.log.v1.Result.refusal:type_name -> tender.log.v1.Refusal
-	96, // [96:96] is the sub-list for method output_type
-	96, // [96:96] is the sub-list for method input_type
-	96, // [96:96] is the sub-list for extension type_name
-	96, // [96:96] is the sub-list for extension extendee
-	0,  // [0:96] is the sub-list for field type_name
+	54, // 60: tender.log.v1.Authority.began:type_name -> google.protobuf.Timestamp
+	54, // 61: tender.log.v1.Authority.former_ends:type_name -> google.protobuf.Timestamp
+	56, // 62: tender.log.v1.Receipts.since:type_name -> tender.v1.Term
+	54, // 63: tender.log.v1.Receipts.began:type_name -> google.protobuf.Timestamp
+	44, // 64: tender.log.v1.SnapshotItem.master:type_name -> tender.log.v1.MasterItem
+	45, // 65: tender.log.v1.SnapshotItem.agent:type_name -> tender.log.v1.AgentItem
+	46, // 66: tender.log.v1.SnapshotItem.framework:type_name -> tender.log.v1.FrameworkItem
+	48, // 67: tender.log.v1.SnapshotItem.store:type_name -> tender.log.v1.StoreItem
+	49, // 68: tender.log.v1.SnapshotItem.role:type_name -> tender.log.v1.RoleItem
+	50, // 69: tender.log.v1.SnapshotItem.client:type_name -> tender.log.v1.ClientItem
+	43, // 70: tender.log.v1.SnapshotItem.principal:type_name -> tender.log.v1.PrincipalItem
+	51, // 71: tender.log.v1.SnapshotItem.token:type_name -> tender.log.v1.TokenItem
+	42, // 72: tender.log.v1.SnapshotItem.secret:type_name -> tender.log.v1.SecretItem
+	41, // 73: tender.log.v1.SnapshotItem.barred:type_name -> tender.log.v1.BarredItem
+	54, // 74: tender.log.v1.BarredItem.since:type_name -> google.protobuf.Timestamp
+	54, // 75: tender.log.v1.SecretItem.set:type_name -> google.protobuf.Timestamp
+	26, // 76: tender.log.v1.PrincipalItem.grants:type_name -> tender.log.v1.PrincipalGrant
+	54, // 77: tender.log.v1.PrincipalItem.created:type_name -> google.protobuf.Timestamp
+	54, // 78: tender.log.v1.PrincipalItem.revoked:type_name -> google.protobuf.Timestamp
+	5,  // 79: tender.log.v1.MasterItem.master:type_name -> tender.log.v1.Master
+	55, // 80: tender.log.v1.AgentItem.agent:type_name -> tender.v1.Agent
+	57, // 81: tender.log.v1.AgentItem.grace:type_name -> google.protobuf.Duration
+	54, // 82: tender.log.v1.AgentItem.admitted:type_name -> google.protobuf.Timestamp
+	58, // 83: tender.log.v1.AgentItem.reserved:type_name -> tender.v1.Resource
+	60, // 84: tender.log.v1.AgentItem.maintenance:type_name -> tender.v1.Window
+	54, // 85: tender.log.v1.AgentItem.gone:type_name -> google.protobuf.Timestamp
+	56, // 86: tender.log.v1.AgentItem.receipts_after:type_name -> tender.v1.Term
+	59, // 87: tender.log.v1.FrameworkItem.framework:type_name -> tender.v1.Framework
+	54, // 88: tender.log.v1.FrameworkItem.admitted:type_name -> google.protobuf.Timestamp
+	54, // 89: tender.log.v1.FrameworkItem.removed:type_name -> google.protobuf.Timestamp
+	47, // 90: tender.log.v1.FrameworkItem.operations:type_name -> tender.log.v1.OperationDone
+	17, // 91: tender.log.v1.RoleItem.set:type_name -> tender.log.v1.Role
+	54, // 92: tender.log.v1.ClientItem.seen:type_name -> google.protobuf.Timestamp
+	52, // 93: tender.log.v1.ClientItem.result:type_name -> tender.log.v1.Result
+	54, // 94: tender.log.v1.TokenItem.created:type_name -> google.protobuf.Timestamp
+	54, // 95: tender.log.v1.TokenItem.expires:type_name -> google.protobuf.Timestamp
+	54, // 96: tender.log.v1.TokenItem.revoked:type_name -> google.protobuf.Timestamp
+	53, // 97: tender.log.v1.Result.refusal:type_name -> tender.log.v1.Refusal
+	98, // [98:98] is the sub-list for method output_type
+	98, // [98:98] is the sub-list for method input_type
+	98, // [98:98] is the sub-list for extension type_name
+	98, // [98:98] is the sub-list for extension extendee
+	0,  // [0:98] is the sub-list for field type_name
 }
 
 func init() { file_internal_logpb_log_proto_init() }
@@ -4669,15 +4746,16 @@ func file_internal_logpb_log_proto_init() {
 		(*SnapshotItem_Principal)(nil),
 		(*SnapshotItem_Token)(nil),
 		(*SnapshotItem_Secret)(nil),
+		(*SnapshotItem_Barred)(nil),
 	}
-	file_internal_logpb_log_proto_msgTypes[52].OneofWrappers = []any{}
+	file_internal_logpb_log_proto_msgTypes[53].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_internal_logpb_log_proto_rawDesc), len(file_internal_logpb_log_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   53,
+			NumMessages:   54,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -33,6 +34,9 @@ func (change AdmitAgent) apply(s *State, at time.Time) Result {
 	}
 	if s.countedAgents() >= AgentsMax {
 		return refuse(op, api.Limit, change.Agent.Hostname, "%d agents are admitted; remove those that are gone first", AgentsMax)
+	}
+	if _, barred := s.Barred[change.Nonce]; barred {
+		return refuse(op, api.Removed, id, "the agent was removed; with an empty data folder it registers as a new one")
 	}
 	admitted := Agent{Agent: change.Agent, Nonce: change.Nonce, BootID: change.BootID, Admitted: at, Receipts: change.Receipts, ReceiptsAfter: change.ReceiptsAfter}
 	if bad := s.noRoomForAgent(op, admitted); bad != nil {
@@ -172,19 +176,41 @@ func (change MarkAgent) apply(s *State, at time.Time) Result {
 		old.Maintenance, old.Maintained = api.Window{}, false
 	}
 	s.setAgent(old)
-	s.forgetGone()
+	s.forgetGone(at)
 	return Result{Agent: change.ID}
 }
 
 // RemoveAgent forgets an agent.
 type RemoveAgent struct{ ID api.AgentID }
 
-func (change RemoveAgent) apply(s *State, _ time.Time) Result {
-	if _, bad := s.agent("agent.remove", change.ID); bad != nil {
+func (change RemoveAgent) apply(s *State, at time.Time) Result {
+	agent, bad := s.agent("agent.remove", change.ID)
+	if bad != nil {
 		return *bad
 	}
 	s.forgetAgent(change.ID)
+	s.bar(agent.Nonce, at)
 	return Result{Agent: change.ID}
+}
+
+// bar keeps out whoever comes by the name of an agent that was removed: a copy of its certificate may be in other hands.
+// The name is kept until no certificate of it can live, or until there are too many: then the oldest tenth is forgotten,
+// and a certificate that was signed more than a day before admits nobody anyway.
+func (s *State) bar(nonce api.Nonce, at time.Time) {
+	if !s.Knows(FormatTrust) {
+		return
+	}
+	s.Barred = maps.Clone(s.Barred)
+	if s.Barred == nil {
+		s.Barred = make(map[api.Nonce]time.Time)
+	}
+	maps.DeleteFunc(s.Barred, func(_ api.Nonce, since time.Time) bool { return at.Sub(since) > BarredRemembered })
+	if len(s.Barred) >= BarredMax {
+		for _, old := range oldest(s.Barred) {
+			delete(s.Barred, old)
+		}
+	}
+	s.Barred[nonce] = at
 }
 
 // countedAgents are those that AgentsMax bounds.

@@ -138,7 +138,7 @@ func (s *State) forgetInstance(instance api.Nonce) {
 }
 
 // forgetGone holds GoneAgentsMax.
-func (s *State) forgetGone() {
+func (s *State) forgetGone(at time.Time) {
 	if !s.Knows(FormatBounded) || s.index().gone <= GoneAgentsMax {
 		return
 	}
@@ -149,6 +149,8 @@ func (s *State) forgetGone() {
 		}
 	}
 	for _, id := range oldest(gone) {
+		nonce := s.Agents[id].Nonce
 		s.forgetAgent(id)
+		s.bar(nonce, at)
 	}
 }

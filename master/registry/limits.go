@@ -46,6 +46,10 @@ const (
 	// AuthorityBytesMax bounds an authority, sealed; AuthorityDigestBytes is the size of its digest.
 	AuthorityBytesMax    = 64 << 10
 	AuthorityDigestBytes = 32
+	// BarredMax bounds the names of agents that were removed by which nobody comes back, and BarredRemembered is how long
+	// one is kept: a certificate of an agent lives for 30 days, and clocks may differ.
+	BarredMax        = 10_000
+	BarredRemembered = 31 * 24 * time.Hour
 	// SealedSecretBytesMax bounds the value of a secret, sealed; SecretsPerRoleMax the secrets of one role, and
 	// SecretsBytesMax all of them together.
 	SealedSecretBytesMax = api.SecretBytesMax + 64

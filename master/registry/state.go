@@ -79,6 +79,9 @@ type Guarded struct {
 	Authority Authority        // that signs certificates, if it is not the first one
 	// Secrets are what tasks may be given. Replaced, never edited.
 	Secrets map[api.SecretID]Secret
+	// Barred are the names of agents that were removed, as their certificates say them, and since when: nobody is admitted
+	// by one. Replaced, never edited.
+	Barred map[api.Nonce]time.Time
 }
 
 // Master is what a master says of itself when it leads or joins.

@@ -382,6 +382,7 @@ func stateOf(format uint64) *registry.State {
 	if format < registry.FormatTrust {
 		state.Tokens = map[string]registry.Token{}
 		state.Secrets = map[api.SecretID]registry.Secret{}
+		state.Barred = map[api.Nonce]time.Time{}
 	}
 	if format < registry.FormatBounded {
 		state.LostAgents, state.LostFrameworks = nil, nil

@@ -9,6 +9,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -77,7 +78,7 @@ func contentHead(state *registry.State) *logpb.SnapshotHead {
 
 func countItems(state *registry.State) uint64 {
 	n := len(state.Masters) + len(state.Agents) + len(state.Frameworks) + len(state.Roles) + len(state.Clients) +
-		len(state.Principals) + len(state.Tokens) + len(state.Secrets)
+		len(state.Principals) + len(state.Tokens) + len(state.Secrets) + len(state.Barred)
 	for _, framework := range state.Frameworks {
 		n += len(framework.Store)
 	}
@@ -117,6 +118,11 @@ func eachItem(state *registry.State, yield func(proto.Message)) {
 	}
 	for _, id := range slices.Sorted(maps.Keys(state.Secrets)) {
 		yield(&logpb.SnapshotItem{Item: &logpb.SnapshotItem_Secret{Secret: secretToLog(id, state.Secrets[id])}})
+	}
+	for _, nonce := range slices.Sorted(maps.Keys(state.Barred)) {
+		yield(&logpb.SnapshotItem{Item: &logpb.SnapshotItem_Barred{Barred: &logpb.BarredItem{
+			Nonce: string(nonce), Since: wire.TimeToProto(state.Barred[nonce]),
+		}}})
 	}
 }
 
@@ -263,6 +269,7 @@ func readItems(in *frameReader, state *registry.State) (count uint64, err error)
 	state.Principals = make(map[string]registry.Principal)
 	state.Tokens = make(map[string]registry.Token)
 	state.Secrets = make(map[api.SecretID]registry.Secret)
+	state.Barred = make(map[api.Nonce]time.Time)
 	var owner api.FrameworkID // of the store items that follow
 	for ; ; count++ {
 		m := &logpb.SnapshotItem{}
@@ -311,6 +318,8 @@ func readItem(state *registry.State, m *logpb.SnapshotItem, owner api.FrameworkI
 		state.Tokens[token.ID] = token
 	case *logpb.SnapshotItem_Secret:
 		state.Secrets[api.SecretID(item.Secret.GetName())] = secretFromLog(item.Secret)
+	case *logpb.SnapshotItem_Barred:
+		state.Barred[api.Nonce(item.Barred.GetNonce())] = wire.TimeOf(item.Barred.GetSince())
 	default:
 		return owner, errors.New("an item of a kind that this version does not know")
 	}
