@@ -136,7 +136,14 @@ func (a *Agent) performEffects(effects []core.Effect) (again bool) {
 		case core.ToExecutor:
 			a.toExecutor(e.Conn, outgoing{event: e.Event})
 		case core.HandOver:
-			a.handOver(e)
+			out, missing := a.preparing.launch(e)
+			if missing == nil {
+				a.toExecutor(e.Conn, out)
+				continue
+			}
+			a.startWork(func() {
+				a.inbox.postEvent(a.context, core.TaskPrepared{Task: e.Task, Reason: api.ReasonSecretUnavailable, Message: missing.Error()})
+			})
 		case core.CloseExecutor:
 			if link := a.executors.links[e.Conn]; link != nil {
 				link.out.close(e.Err)

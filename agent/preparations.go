@@ -221,19 +221,14 @@ func (p *preparations) keepSecrets(said core.LeaderSaid) core.LeaderSaid {
 	return said
 }
 
-// handOver queues a launch to an executor, with the values of those secrets that are variables.
-func (a *Agent) handOver(e core.HandOver) {
+// launch is what goes to an executor with a task, with the values of those secrets that are variables, or why it can't.
+func (p *preparations) launch(e core.HandOver) (outgoing, error) {
 	out := outgoing{task: e.Task, shared: e.Launch.Shared, user: e.Launch.Task.RunsAs(), builtin: e.Launch.Task.Executor == nil}
 	if out.builtin && e.Launch.Task.Image == "" { // commands need a folder; others make theirs, and images have it already
 		out.folder = e.Launch.Sandbox
 	}
 	var missing error
-	if e.Launch.Secrets, missing = a.preparing.secrets.Variables(e.Task, e.Launch.Task.Secrets); missing != nil {
-		a.startWork(func() {
-			a.inbox.postEvent(a.context, core.TaskPrepared{Task: e.Task, Reason: api.ReasonSecretUnavailable, Message: missing.Error()})
-		})
-		return
-	}
+	e.Launch.Secrets, missing = p.secrets.Variables(e.Task, e.Launch.Task.Secrets)
 	out.event = e.Launch
-	a.toExecutor(e.Conn, out)
+	return out, missing
 }

@@ -29,12 +29,17 @@ type task struct {
 	handed        bool   // to the executor, or it may have been by an earlier process
 	ignored       uint64 // the executor's highest number that was no legal move
 	illegalLogged bool   // the log has a line about such a move
-	files         files
-	pulled        string // what its image is, with the digest; "" = not known to this process, or it has none
-	given         given
-	flight        flight
-	press         press     // how its end is brought about, while it is killed
-	deadline      time.Time // when its time to run is over; zero = never, or it has not begun
+	readiness
+	flight   flight
+	press    press     // how its end is brought about, while it is killed
+	deadline time.Time // when its time to run is over; zero = never, or it has not begun
+}
+
+// readiness is what is there of all that a task needs before its start.
+type readiness struct {
+	files  files
+	pulled string // what its image is, with the digest; "" = not known to this process, or it has none
+	given  given
 }
 
 // press is how far the agent has come with ending a killed task that does not end.
