@@ -169,6 +169,10 @@ type RefusalWatcher interface {
 // (R6): errors.Is(err, ErrFenced). The newer one has the tasks now; do not come back.
 var ErrFenced = core.ErrFenced
 
+// ErrRevoked is why Run ends when an operator has revoked the principal whose framework it is: errors.Is(err,
+// ErrRevoked). Nobody lets it in again; one that is to go on needs the token of another principal.
+var ErrRevoked = core.ErrRevoked
+
 // ErrLater is what Update returns when it has handed the status to another goroutine, which
 // is to call [Client.Acknowledge]: errors.Is(err, ErrLater). Until then the status does not
 // come again in this Run, and the next ones of its task wait; those of other tasks do not.

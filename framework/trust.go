@@ -3,6 +3,7 @@ package framework
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/joining"
+	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/internal/trust"
 )
 
@@ -45,6 +47,9 @@ func prove(ctx context.Context, config Config) (identity, error) {
 		defer cancel()
 	}
 	answer, err := joining.Join(ctx, who.joining(), token, trust.NewPass())
+	if revoked := protocol.Revoked(""); errors.As(err, &revoked) {
+		err = api.E("framework.join", api.Denied, token.ID, fmt.Errorf("%w: %w", ErrRevoked, err))
+	}
 	if err != nil {
 		return who, err
 	}

@@ -2170,7 +2170,9 @@ type Error struct {
 	Subject string                 `protobuf:"bytes,3,opt,name=subject,proto3" json:"subject,omitempty"`
 	Message string                 `protobuf:"bytes,4,opt,name=message,proto3" json:"message,omitempty"`
 	// With NOT_LEADER: where the leader's gRPC listener is; empty when nobody knows.
-	Leader        string `protobuf:"bytes,5,opt,name=leader,proto3" json:"leader,omitempty"`
+	Leader string `protobuf:"bytes,5,opt,name=leader,proto3" json:"leader,omitempty"`
+	// With DENIED: the principal was revoked, so nothing will ever be allowed to it again.
+	Revoked       bool `protobuf:"varint,6,opt,name=revoked,proto3" json:"revoked,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2238,6 +2240,13 @@ func (x *Error) GetLeader() string {
 		return x.Leader
 	}
 	return ""
+}
+
+func (x *Error) GetRevoked() bool {
+	if x != nil {
+		return x.Revoked
+	}
+	return false
 }
 
 var File_api_v1_common_proto protoreflect.FileDescriptor
@@ -2425,13 +2434,14 @@ const file_api_v1_common_proto_rawDesc = "" +
 	"\tcpu_milli\x18\x02 \x01(\x03R\bcpuMilli\x124\n" +
 	"\bcpu_time\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\acpuTime\x12\x1b\n" +
 	"\tmem_milli\x18\x04 \x01(\x03R\bmemMilli\x12\x1c\n" +
-	"\tprocesses\x18\x05 \x01(\x05R\tprocesses\"\x8d\x01\n" +
+	"\tprocesses\x18\x05 \x01(\x05R\tprocesses\"\xa7\x01\n" +
 	"\x05Error\x12(\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x14.tender.v1.ErrorKindR\x04kind\x12\x0e\n" +
 	"\x02op\x18\x02 \x01(\tR\x02op\x12\x18\n" +
 	"\asubject\x18\x03 \x01(\tR\asubject\x12\x18\n" +
 	"\amessage\x18\x04 \x01(\tR\amessage\x12\x16\n" +
-	"\x06leader\x18\x05 \x01(\tR\x06leader*\xd8\x01\n" +
+	"\x06leader\x18\x05 \x01(\tR\x06leader\x12\x18\n" +
+	"\arevoked\x18\x06 \x01(\bR\arevoked*\xd8\x01\n" +
 	"\tTaskState\x12\x1a\n" +
 	"\x16TASK_STATE_UNSPECIFIED\x10\x00\x12\v\n" +
 	"\aSTAGING\x10\x01\x12\f\n" +

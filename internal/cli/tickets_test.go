@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"context"
 	"errors"
 	"io"
 	"io/fs"
@@ -14,11 +15,14 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/framework"
 	"github.com/tenderhq/tender/internal/cli/logtail"
+	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/internal/rights"
 	"github.com/tenderhq/tender/internal/ticket"
 	"github.com/tenderhq/tender/internal/transport"
 	"github.com/tenderhq/tender/internal/trust"
+	"github.com/tenderhq/tender/internal/version"
 	"github.com/tenderhq/tender/internal/wire"
 )
 
@@ -187,6 +191,7 @@ func TestWhoIsRevokedOrGoneIsOut(t *testing.T) {
 		}
 	}
 	c.must("kill", "host")
+	aRevokedFrameworkEnds(t, c)
 
 	for name, args := range map[string][]string{"a1": {"gone", "a1", "--force"}, "a2": {"remove", "a2", "--force"}} {
 		stolen, err := trust.ReadPass(filepath.Join(c.folder(name), "certificate.pem"))
@@ -205,7 +210,63 @@ func TestWhoIsRevokedOrGoneIsOut(t *testing.T) {
 		if api.KindOf(err) != api.Denied {
 			t.Errorf("the certificate of agent %s is renewed: %v", name, err)
 		}
+		if err := c.register(stolen); api.KindOf(err) != api.Removed {
+			t.Errorf("agent %s comes back by a copy of its certificate: %v", name, err)
+		}
 	}
+}
+
+// idle is a scheduler that says when it is in.
+type idle struct{ in chan struct{} }
+
+func (i idle) Subscribed(context.Context, *framework.Client) error { close(i.in); return nil }
+
+func (i idle) Offers(context.Context, []api.Offer) []api.Answer { return nil }
+
+func (i idle) Update(context.Context, api.Status) error { return nil }
+
+// aRevokedFrameworkEnds: with an error that programs know; and it does not come in again by its token.
+func aRevokedFrameworkEnds(t *testing.T, c *trusted) {
+	t.Helper()
+	config := framework.Config{Masters: c.masters, Name: "spy", Token: c.must("token", "create", "framework", "--principal", "spy")}
+	scheduler, ended := idle{make(chan struct{})}, make(chan error, 1)
+	go func() { ended <- framework.Run(t.Context(), config, scheduler) }()
+	select {
+	case <-scheduler.in:
+	case err := <-ended:
+		t.Fatalf("it has ended before: %v", err)
+	}
+	c.must("revoke", "spy", "--why", "it leaked", "--force")
+	for range 2 { // the one that runs, and the next
+		if err := <-ended; !errors.Is(err, framework.ErrRevoked) || !api.Is(err, api.Denied) || !strings.Contains(err.Error(), "it leaked") {
+			t.Errorf("a framework whose principal was revoked ends with %v", err)
+		}
+		go func() { ended <- framework.Run(t.Context(), config, idle{make(chan struct{})}) }()
+	}
+	<-ended
+}
+
+// register comes as a new agent by the name of the pass.
+func (c *trusted) register(pass *trust.Pass) error {
+	c.t.Helper()
+	conn, err := transport.Connect(c.masters[0], trust.NewHolder(pass).Dialer(dialTCP, trust.Master))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer conn.Close()
+	stream, err := apiv1.NewAgentServiceClient(conn).Session(c.t.Context())
+	if err == nil {
+		err = stream.Send(wire.AgentCallsToProto([]protocol.AgentCall{protocol.RegisterAgent{
+			Version: version.String(), Agent: api.Agent{Hostname: "copy", Resources: api.Scalars(1, 32)}, Nonce: api.Nonce(pass.Identity().Name), BootID: "b",
+		}}))
+	}
+	for err == nil {
+		var message *apiv1.AgentEvents
+		if message, err = stream.Recv(); err == nil && message.GetEvents()[0].GetRegistered() != nil {
+			return nil // it is let in
+		}
+	}
+	return wire.Error(err)
 }
 
 // renew asks for another certificate in the name of who has the pass.

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/protocol"
 )
 
 // Kind is what a caller is to the cluster.
@@ -64,7 +65,9 @@ func Decide(row Row, c Caller) (Scope, *api.Error) {
 	case c.Kind == Nobody || c.Kind == "":
 		return Scope{}, denied(row, c, "it needs a certificate of this cluster; an operator gives a token for one: tender token create")
 	case c.Revoked != "":
-		return Scope{}, denied(row, c, c.Revoked)
+		err := denied(row, c, c.Revoked)
+		err.Err = protocol.Revoked(err.Err.Error())
+		return Scope{}, err
 	case slices.Contains(row.Kinds, c.Kind):
 		return Scope{Who: c.Principal(), Everything: true}, nil
 	case c.Principal() == "" || row.Verb == None:

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/protocol"
 )
 
 // errorBytesMax bounds each text of an error, so that it fits the trailer of a
@@ -62,7 +63,13 @@ func ErrorToProto(err *api.Error) *apiv1.Error {
 		Subject: cut(clean(err.Subject), errorBytesMax),
 		Message: cut(clean(causeText(err)), errorBytesMax),
 		Leader:  clean(LeaderOf(err)),
+		Revoked: isRevoked(err),
 	}
+}
+
+func isRevoked(err *api.Error) bool {
+	var revoked protocol.Revoked
+	return err.Kind == api.Denied && errors.As(err.Err, &revoked)
 }
 
 // causeText is the text of the cause; one of the same kind does not say so again.
@@ -95,6 +102,8 @@ func ErrorFromProto(m *apiv1.Error) *api.Error {
 		e.Err = nobody(m.Message[len(nobodyLeads):])
 	case e.Kind == api.NotLeader:
 		e.Err = leader(m.Leader)
+	case e.Kind == api.Denied && m.Revoked:
+		e.Err = protocol.Revoked(m.Message)
 	case m.Message != "":
 		e.Err = errors.New(m.Message)
 	}

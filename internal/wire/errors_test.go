@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/internal/wire"
 )
 
@@ -57,6 +58,20 @@ func TestTheLeaderTravels(t *testing.T) {
 	}
 	if wire.LeaderOf(errors.New("x")) != "" || wire.LeaderOf(nil) != "" {
 		t.Error("a leader from nowhere")
+	}
+}
+
+// TestWhoIsRevokedIsToldSo: by an error that is denied like others, and has a cause of its own.
+func TestWhoIsRevokedIsToldSo(t *testing.T) {
+	for want, err := range map[bool]*api.Error{
+		true:  api.E("rights", api.Denied, "etl", protocol.Revoked("it leaked")),
+		false: api.E("rights", api.Denied, "etl", errors.New("it leaked")),
+	} {
+		got := wire.Error(wire.Status(err))
+		var revoked protocol.Revoked
+		if is := errors.As(got, &revoked); is != want || got.Kind != api.Denied || got.Error() != err.Error() {
+			t.Errorf("%v arrives as %v, revoked: %v", err, got, is)
+		}
 	}
 }
 

@@ -20,6 +20,9 @@ const (
 	teardownTimeout = 5 * time.Second
 )
 
+// ErrRevoked is why Run ends when the principal whose framework it is was revoked.
+var ErrRevoked = errors.New("the principal of this framework was revoked: its certificates and tokens count no more, and its tasks end when its failover time is over")
+
 // ErrFenced is why Run ends when a newer instance of the same framework has taken over.
 var ErrFenced = errors.New("a newer instance of this framework has taken over and has its tasks; to wait for its end instead, run all instances with one Name and Standby")
 
@@ -270,6 +273,7 @@ func (c *Core) dropSession(err error, leader string) {
 
 // judgeEnd decides whether the end of a session is the end of Run.
 func (c *Core) judgeEnd(err error, leader string, reached phase) {
+	var revoked protocol.Revoked
 	switch kind := api.KindOf(err); {
 	case kind == api.NotLeader:
 		c.search.redirect(leader)
@@ -277,6 +281,8 @@ func (c *Core) judgeEnd(err error, leader string, reached phase) {
 		c.forgetTasks()
 	case kind == api.Fenced:
 		c.end(api.E("framework.run", api.Fenced, c.self.framework.ID, fmt.Errorf("%w: %w", ErrFenced, err)))
+	case errors.As(err, &revoked):
+		c.end(api.E("framework.run", api.Denied, c.config.Framework.Name, fmt.Errorf("%w: %w", ErrRevoked, err)))
 	case kind == api.Removed && c.ending.tearing:
 		c.ending.over = true
 	case kind == api.Removed:

@@ -211,6 +211,9 @@ func fault(a transcript.Line) *api.Error {
 	if a.Named["kind"] == "" {
 		return nil
 	}
+	if a.Named["kind"] == "revoked" { // the principal was
+		return api.E(a.Named["op"], api.Denied, a.Named["subject"], protocol.Revoked(a.Named["message"]))
+	}
 	return api.E(a.Named["op"], kinds[a.Named["kind"]], a.Named["subject"], errors.New(a.Named["message"]))
 }
 

@@ -34,7 +34,7 @@ var floors = []floor{
 
 	// Shared values, and their forms on the wire, on disk and in transcripts.
 	{"internal/protocol", "api"},
-	{"internal/rights", "api"},
+	{"internal/rights", "api internal/protocol"},
 	{"internal/logpb", "api/v1"},
 	{"internal/wire", "api api/v1 internal/protocol"},
 	{"internal/lookout", "api api/v1 internal/wire internal/pause internal/protocol"},
@@ -67,7 +67,7 @@ var floors = []floor{
 	// Shells.
 	{"master/...", shell + "internal/audit internal/ticket allocator/... !allocator/allocatortest master/..."},
 	{"master/internal/registrycodec", "api internal/logpb internal/rights internal/wire master/registry/..."},
-	{"master/internal/registrar", "api api/v1 internal/rights internal/transport internal/trust internal/wire master/registry"},
+	{"master/internal/registrar", "api api/v1 internal/protocol internal/rights internal/transport internal/trust internal/wire master/registry"},
 	{"master/internal/intake", "api api/v1 internal/allowance internal/pause internal/protocol internal/wire allocator/constraint"},
 	{"master/internal/outbox", "api"},
 	{"master/internal/raftlog", shell + "internal/logpb master/internal/registrycodec master/quorum master/registry"},

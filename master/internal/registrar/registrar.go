@@ -18,6 +18,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/internal/rights"
 	"github.com/tenderhq/tender/internal/transport"
 	"github.com/tenderhq/tender/internal/trust"
@@ -162,7 +163,7 @@ func (r *Registrar) refuseRevoked(identity trust.Identity) (err error) {
 		switch identity.Kind {
 		case trust.Framework, trust.Person:
 			if principal := s.Principals[identity.Name]; !principal.Revoked.IsZero() {
-				err = api.E(op, api.Denied, identity.Name, fmt.Errorf("the principal was revoked: %s", principal.Why))
+				err = api.E(op, api.Denied, identity.Name, protocol.Revoked("the principal was revoked: "+principal.Why))
 			}
 		case trust.Agent:
 			switch id, known := s.AgentOf(api.Nonce(identity.Name)); {
