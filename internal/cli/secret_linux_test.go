@@ -114,6 +114,8 @@ func TestSecretsReachTheirTaskAndNobodyElse(t *testing.T) {
 	if err != nil || !strings.Contains(string(audited), "SetSecret") || !strings.Contains(string(audited), "RemoveSecret") {
 		t.Errorf("what was done to secrets is not in the audit log: %v\n%s", err, audited)
 	}
+	agent.signal(syscall.SIGTERM)
+	agent.wait() // it says no more
 	anyoneFinds(t, c, []confidential{password, key}, agent.stdout.String()+agent.stderr.String()+run.stdout.String()+run.stderr.String())
 }
 
