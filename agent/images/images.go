@@ -20,6 +20,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
+	"github.com/tenderhq/tender/agent/beneath"
 	"github.com/tenderhq/tender/api"
 )
 
@@ -86,7 +87,10 @@ func Open(config Config) (*Store, error) {
 		now: time.Now, remove: os.RemoveAll,
 	}
 	for _, folder := range []string{s.at("layers"), s.at("manifests")} {
-		if err := os.MkdirAll(folder, 0o700); err != nil {
+		if err := os.MkdirAll(folder, beneath.Private); err != nil {
+			return nil, err
+		}
+		if err := os.Chmod(folder, beneath.Private); err != nil { // one that was there may have been opened to others
 			return nil, err
 		}
 	}
