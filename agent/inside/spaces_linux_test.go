@@ -1,6 +1,7 @@
 package inside
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -117,6 +118,12 @@ func TestACommandEntersAnImage(t *testing.T) {
 	root := &spaces.Root{Folder: own, Layers: []string{layer}, Begin: "/", Shown: []spaces.Shown{{From: sandbox, At: "/sandbox"}}}
 	if err := spaces.Try(spaces.View{Root: root}); err != nil {
 		t.Skipf("no images here: %v", err)
+	}
+	for _, name := range []string{"upper", "work"} { // a layer that is never synced to the disk is mounted once
+		folder := filepath.Join(own, name)
+		if err := errors.Join(os.RemoveAll(folder), os.Mkdir(folder, 0o755)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	one := helped(t, sandbox, spaces.Order{
 		View: spaces.View{Root: root}, Find: true, Argv: []string{"sleep", "54321"}, Folder: "/", User: spaces.User{UID: 71234, GID: 71234},
