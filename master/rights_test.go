@@ -235,15 +235,15 @@ func (w *walled) tryRoutes(who string, tried map[string]bool) {
 			continue
 		}
 		tried[call] = true
-		_, path, found := strings.Cut(pattern, " ")
+		method, path, found := strings.Cut(pattern, " ")
 		if !found {
-			path = pattern
+			method, path = http.MethodGet, pattern
 		}
 		allowed := may(row, who)
 		if allowed && (strings.HasSuffix(path, "/profile") || strings.HasSuffix(path, "/trace")) {
 			continue // they take long
 		}
-		if code, text := w.fetch(who, "GET", path, ""); (code == http.StatusForbidden) == allowed {
+		if code, text := w.fetch(who, method, path, ""); (code == http.StatusForbidden) == allowed {
 			w.t.Errorf("%s by %s: %d %s; the table says %v", call, who, code, text, allowed)
 		}
 	}
