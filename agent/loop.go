@@ -99,7 +99,7 @@ func (a *Agent) stepItem(now time.Time, it item) (again bool) {
 		a.preparing.stop(what.Task)
 	case core.DiskRoom:
 		if what.Full || what.Low {
-			a.startWork(func() { a.preparing.giveUpImages(a.log) })
+			a.startWork(a.preparing.giveUpImages)
 		}
 	case core.LeaderClosed:
 		if a.leader.stream != nil && a.leader.stream.conn == what.Conn {

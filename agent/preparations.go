@@ -46,7 +46,8 @@ func (p *preparations) enter(ctx context.Context, uris []api.URI) (leave func())
 	return p.enterLine(ctx)
 }
 
-// enterLine does that for what comes over the network at any rate.
+// enterLine waits until something may be fetched, such as an image, and returns what is to be called at the end; nil when
+// the context has ended first.
 func (p *preparations) enterLine(ctx context.Context) (leave func()) {
 	select {
 	case p.places <- struct{}{}:
@@ -131,9 +132,9 @@ func (p *preparations) openImages(a *Agent) (err error) {
 }
 
 // giveUpImages deletes images that no task uses: the disk has little room.
-func (p *preparations) giveUpImages(log zerolog.Logger) {
+func (p *preparations) giveUpImages() {
 	if err := p.images.GiveUp(); err != nil {
-		log.Error().Err(err).Msg("an image that no task uses was not deleted")
+		p.log.Error().Err(err).Msg("an image that no task uses was not deleted")
 	}
 }
 
