@@ -192,6 +192,9 @@ func (a *Agent) openCells() (err error) {
 	if a.cells, err = walls.OpenCells(a.config.DataDir, a.config.Walls); err != nil {
 		return api.E("agent.start", api.Unsupported, a.config.DataDir, err)
 	}
+	a.cells.OnRemoval(func(removed string) {
+		a.log.Warn().Str("group", removed).Msg("somebody has removed control groups of this agent; they are made again whenever that happens")
+	})
 	launcher.Cells, launcher.Rlimits = a.cells, a.config.Walls.Rlimits
 	if err := a.preparing.openImages(a); err != nil {
 		return api.E("agent.start", api.Invalid, a.folder.at("images"), err)

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"path/filepath"
@@ -9,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/rs/zerolog"
 
 	"github.com/tenderhq/tender/agent/core"
 	"github.com/tenderhq/tender/agent/proc"
@@ -165,5 +168,44 @@ func TestATaskIsHeldToWhatItAsksFor(t *testing.T) {
 	}
 	if _, found := a.cells.TaskUsage(ref, "hungry"); found {
 		t.Error("a task that has ended still uses something")
+	}
+}
+
+// Somebody removes the control groups of an agent between two tasks, with those of an executor that waits for the next
+// one: that task has walls as the first had, its limit too, and one line of the log tells of it.
+func TestWhatIsRemovedBetweenTwoTasksIsMadeAgain(t *testing.T) {
+	master := newScript(t)
+	config := testConfig(t, master.address)
+	var said bytes.Buffer
+	config.Logger = zerolog.New(zerolog.SyncWriter(&said))
+	a := run(t, config)
+	root := cellsOf(t, a)
+	await(master, "registration", func(protocol.RegisterAgent) bool { return true })
+	master.launch(command("t1", "exit 0"))
+	master.status("t1", api.TaskFinished)
+	for _, task := range []api.TaskID{"t2", "t3"} {
+		home, err := root.Home()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, run := range a.runs.all() {
+			if err := home.Join(run.process.ID().PID); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := root.Remove(); err != nil || root.Exists() {
+			t.Fatalf("the control groups are still there: %v", err)
+		}
+		master.launch(command(task, "grep -c /task@"+string(task)+" /proc/self/cgroup; exec dd if=/dev/zero of=/dev/null bs=200M count=1"))
+		if failed := master.status(task, api.TaskFailed); failed.Reason != api.ReasonMemoryLimit {
+			t.Errorf("%s: %v %s", task, failed.Reason, failed.Message)
+		}
+	}
+	a.end()
+	if root.Exists() {
+		t.Errorf("the agent has left %v", root.Children())
+	}
+	if got := strings.Count(said.String(), "somebody has removed control groups of this agent"); got != 1 {
+		t.Errorf("it was told %d times: %s", got, said.String())
 	}
 }

@@ -391,6 +391,9 @@ func (s *executorServer) holdRoom(out outgoing) {
 		return
 	}
 	ref := api.ExecutorRef{Framework: out.task.Framework, Executor: launch.Task.ExecutorID()}
+	if err := s.agent.cells.Mend(ref, s.agent.runs.living); err != nil {
+		s.agent.log.Warn().Err(err).Stringer("task", out.task).Msg("its executor runs without its control group")
+	}
 	if err := s.agent.cells.Hold(ref, &launch.Task, protocol.GPUIndices(launch.GPUs)); err != nil {
 		s.agent.log.Warn().Err(err).Stringer("task", out.task).Msg("its executor's control group does not grow for it")
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tenderhq/tender/agent/core"
 	"github.com/tenderhq/tender/agent/executor"
+	"github.com/tenderhq/tender/agent/proc"
 	"github.com/tenderhq/tender/agent/walls"
 	"github.com/tenderhq/tender/agent/walls/entry"
 	"github.com/tenderhq/tender/api"
@@ -87,6 +88,20 @@ func (r *runs) process(run core.Run) executor.Process {
 		return state.process
 	}
 	return nil
+}
+
+// living is the process of an executor that runs; 0: it does not.
+func (r *runs) living(ref api.ExecutorRef) int {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	for run, state := range r.processes { // order: irrelevant because an executor runs once at a time
+		if run.Executor == ref && state.process != nil {
+			if id := state.process.ID(); proc.Alive(id.PID, id.Start) {
+				return id.PID
+			}
+		}
+	}
+	return 0
 }
 
 // forget drops all runs: those of another core's life are not this one's, whatever their numbers.

@@ -72,6 +72,7 @@ type Cells struct {
 	config Config
 	images images
 	holds  holdings
+	mends  mending
 }
 
 // OpenCells finds the cells that an agent of the folder has left, or makes the place for new ones. They are open until
@@ -168,7 +169,9 @@ func (c *Cells) Make(ctx context.Context, held Holding) (told string, err error)
 	}
 	around := c.of(held.Executor)
 	own := around.Child(cell.Own)
-	err = around.End(ctx)
+	if err = c.mendRoot(); err == nil {
+		err = around.End(ctx)
+	}
 	if err == nil {
 		err = errors.Join(around.MakeParent(), own.Make())
 	}

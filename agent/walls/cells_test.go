@@ -214,3 +214,98 @@ func TestWhatIsAskedFor(t *testing.T) {
 		t.Errorf("%+v", found)
 	}
 }
+
+// Somebody tidies the machine and takes away the control groups in which nothing runs: the next executor has all of them
+// again, with their limits, and it is told once. An agent beside this one still does not take them for those of a dead one.
+func TestWhatWasRemovedIsMadeAgain(t *testing.T) {
+	cells := opened(t, Config{PidsMax: 100})
+	var told []string
+	cells.OnRemoval(func(removed string) { told = append(told, removed) })
+	root, ref := cells.tree.Root, api.ExecutorRef{Framework: "framework-1", Executor: "own"}
+	share := func() int { return number(t, root, root.CPU, "cpu.shares", "cpu.weight") }
+	before := share()
+	for range 2 {
+		if err := root.Remove(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := cells.Make(t.Context(), Holding{Executor: ref, Resources: api.Scalars(0.5, 200)}); err != nil {
+			t.Fatal(err)
+		}
+		own := cells.of(ref).Child(cell.Own)
+		if got := number(t, own, own.Pids, "pids.max", "pids.max"); got != 100 || share() != before {
+			t.Errorf("it may have %d processes, and the agent a share of %d; want 100 and %d", got, share(), before)
+		}
+		if _, _, err := cells.Clear(t.Context(), ref); err != nil {
+			t.Error(err)
+		}
+		opened(t, Config{}) // it removes what nobody holds
+		if !root.Whole() {
+			t.Error("the agent's cell was taken for that of a dead one")
+		}
+	}
+	if len(told) != 1 || told[0] != root.String() {
+		t.Errorf("told %q, want %s once", told, root)
+	}
+}
+
+// Somebody takes a running executor out of its control group and removes that: with its next task the executor is back in
+// one that has the limits of all that it holds. One that has ended gets none.
+func TestARunningExecutorComesBackIntoItsCell(t *testing.T) {
+	cells := opened(t, Config{PidsMax: 100})
+	ref := api.ExecutorRef{Framework: "framework-1", Executor: "own"}
+	if _, err := cells.Make(t.Context(), Holding{Executor: ref, Resources: api.Scalars(0.5, 200)}); err != nil {
+		t.Fatal(err)
+	}
+	if err := cells.Hold(ref, &api.Task{ID: "t1", Resources: api.Scalars(2, 100)}, nil); err != nil {
+		t.Fatal(err)
+	}
+	child := exec.Command("/bin/sleep", "1000")
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = child.Process.Kill() // it has ended, unless the test has failed
+		_ = child.Wait()
+	})
+	own := cells.of(ref).Child(cell.Own)
+	home, err := own.Home()
+	if err != nil {
+		t.Fatal(err)
+	}
+	remove := func() {
+		t.Helper()
+		if err := home.Join(child.Process.Pid); err != nil {
+			t.Fatal(err)
+		}
+		if err := cells.tree.Root.Remove(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := cells.Join(ref, child.Process.Pid); err != nil {
+		t.Fatal(err)
+	}
+	remove()
+	lives := func(api.ExecutorRef) int { return child.Process.Pid }
+	if err := cells.Mend(ref, lives); err != nil {
+		t.Fatal(err)
+	}
+	if populated, err := own.Populated(); !populated || err != nil {
+		t.Errorf("it has not come back: %v", err)
+	}
+	if got := number(t, own, own.Pids, "pids.max", "pids.max"); got != 200 {
+		t.Errorf("it may have %d processes, want 200", got)
+	}
+	if got := number(t, own, own.Memory, "memory.limit_in_bytes", "memory.max"); got != 300<<20 {
+		t.Errorf("it may use %d bytes, want 300 MB", got)
+	}
+	remove()
+	if err := cells.Mend(ref, func(api.ExecutorRef) int { return 0 }); err != nil || cells.tree.Root.Exists() {
+		t.Errorf("%v; a cell for one that has ended: %v", err, cells.tree.Root.Exists())
+	}
+	if err := cells.Mend(ref, lives); err != nil {
+		t.Fatal(err)
+	}
+	if _, found, err := cells.Clear(t.Context(), ref); !found || err != nil || child.Wait() == nil {
+		t.Errorf("%v, %v: it did not end with its cell", found, err)
+	}
+}

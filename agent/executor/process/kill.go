@@ -21,12 +21,14 @@ import (
 )
 
 // KillAll sends SIGKILL until nothing is left. The dead that nobody reaps count as gone:
-// they run nothing and hold nothing. An executor that was started when there were no cells has none.
+// they run nothing and hold nothing. An executor that was started when there were no cells has none, and one that still
+// lives when its cell is empty was taken out of it.
 func (l *Launcher) KillAll(ctx context.Context, owner executor.Owner) (walls.End, error) {
-	if end, found, err := l.Cells.Clear(ctx, owner.Executor); found {
+	end, found, err := l.Cells.Clear(ctx, owner.Executor)
+	if found && (err != nil || !proc.Alive(owner.Leader.PID, owner.Leader.Start)) {
 		return end, err
 	}
-	return walls.End{}, killListed(ctx, owner)
+	return end, killListed(ctx, owner)
 }
 
 // killListed finds what is the owner's in the table of processes, as often as it takes.

@@ -351,8 +351,8 @@ func TestTheDeadAreRemoved(t *testing.T) {
 	s := start(t, own, "echo here; exec sleep 1000")
 	s.line()
 	planted(t, "")
-	if !alive.Root.whole() || dead.Root.Exists() || !own.Exists() {
-		t.Errorf("alive %v, dead %v, busy %v", alive.Root.whole(), dead.Root.Exists(), own.Exists())
+	if !alive.Root.Whole() || dead.Root.Exists() || !own.Exists() {
+		t.Errorf("alive %v, dead %v, busy %v", alive.Root.Whole(), dead.Root.Exists(), own.Exists())
 	}
 	end(t, busy.Root)
 }

@@ -20,7 +20,7 @@ func (t *Tree) hold() error {
 			return err
 		}
 		locks, err := lock(t.Root, syscall.LOCK_SH)
-		if err == nil && len(locks) == len(t.Root.folders()) && t.Root.whole() {
+		if err == nil && len(locks) == len(t.Root.folders()) && t.Root.Whole() {
 			t.locks = locks
 			return t.Root.Limit(Limits{CPUs: int64(runtime.NumCPU()) * 1000}) // its share beside what else runs here
 		}
@@ -32,8 +32,18 @@ func (t *Tree) hold() error {
 	return failed("flock", t.Root.String(), syscall.EBUSY)
 }
 
-// whole tells whether all of the cell is there.
-func (c Cell) whole() bool {
+// Restore makes the agent's cell again, with its limits, when somebody has removed it or a part of it, and tells whether
+// it had to. The group around it is not ours to make: it has limits of which we do not know.
+func (t *Tree) Restore() (had bool, err error) {
+	if t.Root.Whole() {
+		return false, nil
+	}
+	t.release() // what it holds is of the one that was removed
+	return true, t.hold()
+}
+
+// Whole tells whether all of the cell is there.
+func (c Cell) Whole() bool {
 	for _, folder := range c.folders() {
 		if _, err := os.Lstat(folder); err != nil {
 			return false

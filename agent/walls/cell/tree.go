@@ -247,12 +247,12 @@ func (t *Tree) release() {
 }
 
 // Executor is the cell of an executor, with the cells of its tasks in it.
-func (t Tree) Executor(framework, executor string) Cell {
+func (t *Tree) Executor(framework, executor string) Cell {
 	return t.Root.Child(ExecutorName(framework, executor))
 }
 
 // Sweep ends all cells of executors but those that are named: nobody knows them any more.
-func (t Tree) Sweep(ctx context.Context, known map[string]bool) error {
+func (t *Tree) Sweep(ctx context.Context, known map[string]bool) error {
 	var failures []error
 	for _, name := range t.Root.Children() {
 		if !known[name] {
