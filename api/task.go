@@ -141,7 +141,10 @@ type Status struct {
 	Executor  ExecutorID
 	// Number counts the statuses of the task at its agent from 1. 0: made by a
 	// master, which needs no acknowledgement.
-	Number   uint64
+	Number uint64
+	// Previous is the number of the status before this one, while that is not acknowledged; 0: nothing is to be told
+	// before this one. The SDK keeps the order by it.
+	Previous uint64
 	State    TaskState
 	Reason   Reason
 	Message  string // for people: what happened, and what would be right
@@ -154,10 +157,13 @@ type Status struct {
 	// Output is what a command that has ended has written. Nil: not known.
 	Output *OutputSize
 	Given
+	Whereabouts
+}
 
-	// Where the task is and how it is reached, for a load balancer's file say. The leader tells
-	// it with each status of a task that has not ended, also after a failover and when a
-	// scheduler that has restarted asks; agents and executors leave it empty.
+// Whereabouts say where a task is and how it is reached, for a load balancer's file say. The leader tells them with each
+// status of a task that has not ended, also after a failover and when a scheduler that has restarted asks; agents and
+// executors leave them empty.
+type Whereabouts struct {
 	Hostname string            // of the agent
 	Region   string            // of the agent
 	Zone     string            // of the agent

@@ -87,6 +87,8 @@ func (c *Core) obeyEvent(event protocol.AgentEvent) {
 		c.kills.killTask(e)
 	case protocol.AcknowledgeStatus:
 		c.statuses.takeAcknowledgement(e)
+	case protocol.SendAgain:
+		c.statuses.sendAgain(e.TaskRef)
 	case protocol.ShutdownAgentExecutor:
 		if executor := c.state.executors[e.ExecutorRef]; executor != nil {
 			c.executors.shutDown(executor, "its framework shut it down")

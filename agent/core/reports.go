@@ -44,7 +44,7 @@ func (r *reports) sendReport() {
 	for _, t := range r.state.tasksInOrder() {
 		p.room(protocol.TaskBytes(&t.launch.Task) + t.launch.Resources.Bytes() + protocol.StatusBytes(t.latest))
 		p.page.Tasks = append(p.page.Tasks, protocol.ReportedTask{
-			Task: t.launch.Task, Framework: t.ref.Framework, Role: t.launch.Role, Resources: t.launch.Resources, Status: t.latest,
+			Task: t.launch.Task, Framework: t.ref.Framework, Role: t.launch.Role, Resources: t.launch.Resources, Status: t.reported(),
 			LaunchTerm: t.launch.Term, LaunchNumber: t.launch.Number, Ended: t.ended(), LaunchedAt: t.launch.At,
 			Receipt: t.launch.Receipt,
 		})

@@ -102,6 +102,9 @@ func showRun(run Run) string { return fmt.Sprintf("%s#%d", run.Executor, run.Num
 
 func showStatus(s api.Status) string {
 	text := fmt.Sprintf("%s number %d %s", s.Ref(), s.Number, s.State)
+	if s.Previous > 0 {
+		text += fmt.Sprintf(" after %d", s.Previous)
+	}
 	if s.Reason != api.ReasonNone {
 		text += " " + s.Reason.String()
 	}

@@ -93,12 +93,10 @@ func (st *statuses) sendStatus(t *task) {
 		return
 	}
 	bytes := 0
-	for _, status := range t.unacked {
-		if status.Number >= first && status.Number <= t.flight.stored {
-			st.leader.tell(protocol.StatusUpdate{Status: status})
-			t.flight.sent = status.Number
-			bytes += protocol.StatusBytes(status)
-		}
+	for _, status := range t.statuses(first, t.flight.stored) {
+		st.leader.tell(protocol.StatusUpdate{Status: status})
+		t.flight.sent = status.Number
+		bytes += protocol.StatusBytes(status)
 	}
 	if !t.flight.under && st.leader.window.full() {
 		st.leader.window.backlog = append(st.leader.window.backlog, t.ref)
@@ -133,10 +131,8 @@ func (st *statuses) scheduleResend(t *task, pause time.Duration) {
 // sendUnasked tells what is stored of a removed framework's task, and settles it.
 func (st *statuses) sendUnasked(t *task) {
 	st.endFlight(t)
-	for _, status := range t.unacked {
-		if status.Number <= t.flight.stored {
-			st.leader.tell(protocol.StatusUpdate{Status: status})
-		}
+	for _, status := range t.statuses(0, t.flight.stored) {
+		st.leader.tell(protocol.StatusUpdate{Status: status})
 	}
 	st.settleStatuses(t, t.flight.stored)
 }
@@ -168,12 +164,21 @@ func (st *statuses) resendDue(ref api.TaskRef, number uint64, conn Conn) {
 	if t == nil || t.flight.watches != number || t.flight.conn != conn || conn != st.leader.conn || !t.flight.under {
 		return
 	}
-	for _, status := range t.unacked {
-		if status.Number <= t.flight.sent {
-			st.leader.tell(protocol.StatusUpdate{Status: status})
-		}
+	st.resend(t, min(2*t.flight.pause, st.config.ResendMax))
+}
+
+// sendAgain does the same now, because somebody listens again. What is not under way yet is sent when there is room.
+func (st *statuses) sendAgain(ref api.TaskRef) {
+	if t := st.state.tasks[ref]; t != nil && t.flight.under && t.flight.conn == st.leader.conn {
+		st.resend(t, st.config.ResendMin)
 	}
-	st.scheduleResend(t, min(2*t.flight.pause, st.config.ResendMax))
+}
+
+func (st *statuses) resend(t *task, pause time.Duration) {
+	for _, status := range t.statuses(0, t.flight.sent) {
+		st.leader.tell(protocol.StatusUpdate{Status: status})
+	}
+	st.scheduleResend(t, pause)
 }
 
 // takeAcknowledgement settles the statuses up to that number: whoever has handled it has

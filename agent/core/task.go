@@ -140,6 +140,29 @@ func (t *task) take(r TaskStatus) {
 	t.unacked = append(t.unacked, r.Status)
 }
 
+// statuses lists those from first to last that are not acknowledged, as the leader is told of them: each names the one
+// before it, so that nobody takes it in without that one.
+func (t *task) statuses(first, last uint64) []api.Status {
+	var list []api.Status
+	previous := uint64(0)
+	for _, status := range t.unacked {
+		status.Previous, previous = previous, status.Number
+		if status.Number >= first && status.Number <= last {
+			list = append(list, status)
+		}
+	}
+	return list
+}
+
+// reported is the latest status as the report tells it.
+func (t *task) reported() api.Status {
+	latest := t.latest
+	if last := len(t.unacked) - 1; last > 0 {
+		latest.Previous = t.unacked[last-1].Number
+	}
+	return latest
+}
+
 // next is the number of the status to come.
 func (t *task) next() uint64 { return t.latest.Number + 1 }
 

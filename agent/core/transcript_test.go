@@ -407,6 +407,8 @@ func (w *world) agentEvent(a transcript.Line, batch *protocol.AgentEvents) proto
 		return protocol.KillTask{TaskRef: w.ref(a.Word(0)), Grace: w.duration(a.Named["grace"]), Reason: api.ReasonKilledByFramework}
 	case "ack":
 		return protocol.AcknowledgeStatus{TaskRef: w.ref(a.Word(0)), Number: a.Number(w.t, "n")}
+	case "again":
+		return protocol.SendAgain{TaskRef: w.ref(a.Word(0))}
 	case "shutdown":
 		return protocol.ShutdownAgentExecutor{ExecutorRef: w.xref(a.Word(0))}
 	case "remove":

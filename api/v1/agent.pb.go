@@ -1549,6 +1549,7 @@ type AgentEvent struct {
 	//	*AgentEvent_LaunchGroup
 	//	*AgentEvent_EndTickets
 	//	*AgentEvent_TaskSecrets
+	//	*AgentEvent_SendAgain
 	Event         isAgentEvent_Event `protobuf_oneof:"event"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1735,6 +1736,15 @@ func (x *AgentEvent) GetTaskSecrets() *TaskSecrets {
 	return nil
 }
 
+func (x *AgentEvent) GetSendAgain() *SendAgain {
+	if x != nil {
+		if x, ok := x.Event.(*AgentEvent_SendAgain); ok {
+			return x.SendAgain
+		}
+	}
+	return nil
+}
+
 type isAgentEvent_Event interface {
 	isAgentEvent_Event()
 }
@@ -1803,6 +1813,10 @@ type AgentEvent_TaskSecrets struct {
 	TaskSecrets *TaskSecrets `protobuf:"bytes,20,opt,name=task_secrets,json=taskSecrets,proto3,oneof"`
 }
 
+type AgentEvent_SendAgain struct {
+	SendAgain *SendAgain `protobuf:"bytes,21,opt,name=send_again,json=sendAgain,proto3,oneof"`
+}
+
 func (*AgentEvent_Registered) isAgentEvent_Event() {}
 
 func (*AgentEvent_Launch) isAgentEvent_Event() {}
@@ -1835,6 +1849,63 @@ func (*AgentEvent_EndTickets) isAgentEvent_Event() {}
 
 func (*AgentEvent_TaskSecrets) isAgentEvent_Event() {}
 
+func (*AgentEvent_SendAgain) isAgentEvent_Event() {}
+
+// SendAgain asks for the statuses of a task that are not acknowledged, from the oldest on, now and not after the pause
+// that has grown while nobody listened. Sent when a scheduler begins a session and more than one of them waits. A second
+// copy has them sent once more.
+type SendAgain struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	FrameworkId   string                 `protobuf:"bytes,1,opt,name=framework_id,json=frameworkId,proto3" json:"framework_id,omitempty"`
+	TaskId        string                 `protobuf:"bytes,2,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SendAgain) Reset() {
+	*x = SendAgain{}
+	mi := &file_api_v1_agent_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SendAgain) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SendAgain) ProtoMessage() {}
+
+func (x *SendAgain) ProtoReflect() protoreflect.Message {
+	mi := &file_api_v1_agent_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SendAgain.ProtoReflect.Descriptor instead.
+func (*SendAgain) Descriptor() ([]byte, []int) {
+	return file_api_v1_agent_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *SendAgain) GetFrameworkId() string {
+	if x != nil {
+		return x.FrameworkId
+	}
+	return ""
+}
+
+func (x *SendAgain) GetTaskId() string {
+	if x != nil {
+		return x.TaskId
+	}
+	return ""
+}
+
 // TaskSecrets answers NeedSecrets with the values of all secrets that the task names, or says why it gets none; then
 // the task ends FAILED (SECRET_UNAVAILABLE). The agent keeps the values in memory until the task's executor has the
 // task, and never anywhere else. Sent only for a task that a leader has launched on this agent and that has not run yet.
@@ -1851,7 +1922,7 @@ type TaskSecrets struct {
 
 func (x *TaskSecrets) Reset() {
 	*x = TaskSecrets{}
-	mi := &file_api_v1_agent_proto_msgTypes[20]
+	mi := &file_api_v1_agent_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1863,7 +1934,7 @@ func (x *TaskSecrets) String() string {
 func (*TaskSecrets) ProtoMessage() {}
 
 func (x *TaskSecrets) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_agent_proto_msgTypes[20]
+	mi := &file_api_v1_agent_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1876,7 +1947,7 @@ func (x *TaskSecrets) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskSecrets.ProtoReflect.Descriptor instead.
 func (*TaskSecrets) Descriptor() ([]byte, []int) {
-	return file_api_v1_agent_proto_rawDescGZIP(), []int{20}
+	return file_api_v1_agent_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *TaskSecrets) GetFrameworkId() string {
@@ -1918,7 +1989,7 @@ type SecretValue struct {
 
 func (x *SecretValue) Reset() {
 	*x = SecretValue{}
-	mi := &file_api_v1_agent_proto_msgTypes[21]
+	mi := &file_api_v1_agent_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1930,7 +2001,7 @@ func (x *SecretValue) String() string {
 func (*SecretValue) ProtoMessage() {}
 
 func (x *SecretValue) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_agent_proto_msgTypes[21]
+	mi := &file_api_v1_agent_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1943,7 +2014,7 @@ func (x *SecretValue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SecretValue.ProtoReflect.Descriptor instead.
 func (*SecretValue) Descriptor() ([]byte, []int) {
-	return file_api_v1_agent_proto_rawDescGZIP(), []int{21}
+	return file_api_v1_agent_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *SecretValue) GetName() string {
@@ -1974,7 +2045,7 @@ type EndTickets struct {
 
 func (x *EndTickets) Reset() {
 	*x = EndTickets{}
-	mi := &file_api_v1_agent_proto_msgTypes[22]
+	mi := &file_api_v1_agent_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1986,7 +2057,7 @@ func (x *EndTickets) String() string {
 func (*EndTickets) ProtoMessage() {}
 
 func (x *EndTickets) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_agent_proto_msgTypes[22]
+	mi := &file_api_v1_agent_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1999,7 +2070,7 @@ func (x *EndTickets) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndTickets.ProtoReflect.Descriptor instead.
 func (*EndTickets) Descriptor() ([]byte, []int) {
-	return file_api_v1_agent_proto_rawDescGZIP(), []int{22}
+	return file_api_v1_agent_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *EndTickets) GetPrincipal() string {
@@ -2030,7 +2101,7 @@ type AgentRegistered struct {
 
 func (x *AgentRegistered) Reset() {
 	*x = AgentRegistered{}
-	mi := &file_api_v1_agent_proto_msgTypes[23]
+	mi := &file_api_v1_agent_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2042,7 +2113,7 @@ func (x *AgentRegistered) String() string {
 func (*AgentRegistered) ProtoMessage() {}
 
 func (x *AgentRegistered) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_agent_proto_msgTypes[23]
+	mi := &file_api_v1_agent_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2055,7 +2126,7 @@ func (x *AgentRegistered) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentRegistered.ProtoReflect.Descriptor instead.
 func (*AgentRegistered) Descriptor() ([]byte, []int) {
-	return file_api_v1_agent_proto_rawDescGZIP(), []int{23}
+	return file_api_v1_agent_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *AgentRegistered) GetClusterId() string {
@@ -2102,7 +2173,7 @@ type Reported struct {
 
 func (x *Reported) Reset() {
 	*x = Reported{}
-	mi := &file_api_v1_agent_proto_msgTypes[24]
+	mi := &file_api_v1_agent_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2114,7 +2185,7 @@ func (x *Reported) String() string {
 func (*Reported) ProtoMessage() {}
 
 func (x *Reported) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_agent_proto_msgTypes[24]
+	mi := &file_api_v1_agent_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2127,7 +2198,7 @@ func (x *Reported) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reported.ProtoReflect.Descriptor instead.
 func (*Reported) Descriptor() ([]byte, []int) {
-	return file_api_v1_agent_proto_rawDescGZIP(), []int{24}
+	return file_api_v1_agent_proto_rawDescGZIP(), []int{25}
 }
 
 // LaunchTask starts a task. An ID that the agent knows is refused with
@@ -2154,7 +2225,7 @@ type LaunchTask struct {
 
 func (x *LaunchTask) Reset() {
 	*x = LaunchTask{}
-	mi := &file_api_v1_agent_proto_msgTypes[25]
+	mi := &file_api_v1_agent_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2166,7 +2237,7 @@ func (x *LaunchTask) String() string {
 func (*LaunchTask) ProtoMessage() {}
 
 func (x *LaunchTask) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_agent_proto_msgTypes[25]
+	mi := &file_api_v1_agent_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2179,7 +2250,7 @@ func (x *LaunchTask) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LaunchTask.ProtoReflect.Descriptor instead.
 func (*LaunchTask) Descriptor() ([]byte, []int) {
-	return file_api_v1_agent_proto_rawDescGZIP(), []int{25}
+	return file_api_v1_agent_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *LaunchTask) GetTask() *Task {
@@ -2251,7 +2322,7 @@ type LaunchGroup struct {
 
 func (x *LaunchGroup) Reset() {
 	*x = LaunchGroup{}
-	mi := &file_api_v1_agent_proto_msgTypes[26]
+	mi := &file_api_v1_agent_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2263,7 +2334,7 @@ func (x *LaunchGroup) String() string {
 func (*LaunchGroup) ProtoMessage() {}
 
 func (x *LaunchGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_agent_proto_msgTypes[26]
+	mi := &file_api_v1_agent_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2276,7 +2347,7 @@ func (x *LaunchGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LaunchGroup.ProtoReflect.Descriptor instead.
 func (*LaunchGroup) Descriptor() ([]byte, []int) {
-	return file_api_v1_agent_proto_rawDescGZIP(), []int{26}
+	return file_api_v1_agent_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *LaunchGroup) GetTasks() []*LaunchTask {
@@ -2301,7 +2372,7 @@ type KillTask struct {
 
 func (x *KillTask) Reset() {
 	*x = KillTask{}
-	mi := &file_api_v1_agent_proto_msgTypes[27]
+	mi := &file_api_v1_agent_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2313,7 +2384,7 @@ func (x *KillTask) String() string {
 func (*KillTask) ProtoMessage() {}
 
 func (x *KillTask) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_agent_proto_msgTypes[27]
+	mi := &file_api_v1_agent_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2326,7 +2397,7 @@ func (x *KillTask) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KillTask.ProtoReflect.Descriptor instead.
 func (*KillTask) Descriptor() ([]byte, []int) {
-	return file_api_v1_agent_proto_rawDescGZIP(), []int{27}
+	return file_api_v1_agent_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *KillTask) GetFrameworkId() string {
@@ -2369,7 +2440,7 @@ type AcknowledgeStatus struct {
 
 func (x *AcknowledgeStatus) Reset() {
 	*x = AcknowledgeStatus{}
-	mi := &file_api_v1_agent_proto_msgTypes[28]
+	mi := &file_api_v1_agent_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2381,7 +2452,7 @@ func (x *AcknowledgeStatus) String() string {
 func (*AcknowledgeStatus) ProtoMessage() {}
 
 func (x *AcknowledgeStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_agent_proto_msgTypes[28]
+	mi := &file_api_v1_agent_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2394,7 +2465,7 @@ func (x *AcknowledgeStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcknowledgeStatus.ProtoReflect.Descriptor instead.
 func (*AcknowledgeStatus) Descriptor() ([]byte, []int) {
-	return file_api_v1_agent_proto_rawDescGZIP(), []int{28}
+	return file_api_v1_agent_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *AcknowledgeStatus) GetFrameworkId() string {
@@ -2429,7 +2500,7 @@ type ShutdownAgentExecutor struct {
 
 func (x *ShutdownAgentExecutor) Reset() {
 	*x = ShutdownAgentExecutor{}
-	mi := &file_api_v1_agent_proto_msgTypes[29]
+	mi := &file_api_v1_agent_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2441,7 +2512,7 @@ func (x *ShutdownAgentExecutor) String() string {
 func (*ShutdownAgentExecutor) ProtoMessage() {}
 
 func (x *ShutdownAgentExecutor) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_agent_proto_msgTypes[29]
+	mi := &file_api_v1_agent_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2454,7 +2525,7 @@ func (x *ShutdownAgentExecutor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShutdownAgentExecutor.ProtoReflect.Descriptor instead.
 func (*ShutdownAgentExecutor) Descriptor() ([]byte, []int) {
-	return file_api_v1_agent_proto_rawDescGZIP(), []int{29}
+	return file_api_v1_agent_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ShutdownAgentExecutor) GetFrameworkId() string {
@@ -2484,7 +2555,7 @@ type MessageToExecutor struct {
 
 func (x *MessageToExecutor) Reset() {
 	*x = MessageToExecutor{}
-	mi := &file_api_v1_agent_proto_msgTypes[30]
+	mi := &file_api_v1_agent_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2496,7 +2567,7 @@ func (x *MessageToExecutor) String() string {
 func (*MessageToExecutor) ProtoMessage() {}
 
 func (x *MessageToExecutor) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_agent_proto_msgTypes[30]
+	mi := &file_api_v1_agent_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2509,7 +2580,7 @@ func (x *MessageToExecutor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MessageToExecutor.ProtoReflect.Descriptor instead.
 func (*MessageToExecutor) Descriptor() ([]byte, []int) {
-	return file_api_v1_agent_proto_rawDescGZIP(), []int{30}
+	return file_api_v1_agent_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *MessageToExecutor) GetFrameworkId() string {
@@ -2544,7 +2615,7 @@ type RemoveFramework struct {
 
 func (x *RemoveFramework) Reset() {
 	*x = RemoveFramework{}
-	mi := &file_api_v1_agent_proto_msgTypes[31]
+	mi := &file_api_v1_agent_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2556,7 +2627,7 @@ func (x *RemoveFramework) String() string {
 func (*RemoveFramework) ProtoMessage() {}
 
 func (x *RemoveFramework) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_agent_proto_msgTypes[31]
+	mi := &file_api_v1_agent_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2569,7 +2640,7 @@ func (x *RemoveFramework) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveFramework.ProtoReflect.Descriptor instead.
 func (*RemoveFramework) Descriptor() ([]byte, []int) {
-	return file_api_v1_agent_proto_rawDescGZIP(), []int{31}
+	return file_api_v1_agent_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *RemoveFramework) GetFrameworkId() string {
@@ -2590,7 +2661,7 @@ type Drain struct {
 
 func (x *Drain) Reset() {
 	*x = Drain{}
-	mi := &file_api_v1_agent_proto_msgTypes[32]
+	mi := &file_api_v1_agent_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2602,7 +2673,7 @@ func (x *Drain) String() string {
 func (*Drain) ProtoMessage() {}
 
 func (x *Drain) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_agent_proto_msgTypes[32]
+	mi := &file_api_v1_agent_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2615,7 +2686,7 @@ func (x *Drain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Drain.ProtoReflect.Descriptor instead.
 func (*Drain) Descriptor() ([]byte, []int) {
-	return file_api_v1_agent_proto_rawDescGZIP(), []int{32}
+	return file_api_v1_agent_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Drain) GetOn() bool {
@@ -2644,7 +2715,7 @@ type AgentGone struct {
 
 func (x *AgentGone) Reset() {
 	*x = AgentGone{}
-	mi := &file_api_v1_agent_proto_msgTypes[33]
+	mi := &file_api_v1_agent_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2656,7 +2727,7 @@ func (x *AgentGone) String() string {
 func (*AgentGone) ProtoMessage() {}
 
 func (x *AgentGone) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_agent_proto_msgTypes[33]
+	mi := &file_api_v1_agent_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2669,7 +2740,7 @@ func (x *AgentGone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentGone.ProtoReflect.Descriptor instead.
 func (*AgentGone) Descriptor() ([]byte, []int) {
-	return file_api_v1_agent_proto_rawDescGZIP(), []int{33}
+	return file_api_v1_agent_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *AgentGone) GetWhy() string {
@@ -2689,7 +2760,7 @@ type CreateVolume struct {
 
 func (x *CreateVolume) Reset() {
 	*x = CreateVolume{}
-	mi := &file_api_v1_agent_proto_msgTypes[34]
+	mi := &file_api_v1_agent_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2701,7 +2772,7 @@ func (x *CreateVolume) String() string {
 func (*CreateVolume) ProtoMessage() {}
 
 func (x *CreateVolume) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_agent_proto_msgTypes[34]
+	mi := &file_api_v1_agent_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2714,7 +2785,7 @@ func (x *CreateVolume) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateVolume.ProtoReflect.Descriptor instead.
 func (*CreateVolume) Descriptor() ([]byte, []int) {
-	return file_api_v1_agent_proto_rawDescGZIP(), []int{34}
+	return file_api_v1_agent_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *CreateVolume) GetVolume() *Resource {
@@ -2734,7 +2805,7 @@ type DestroyVolume struct {
 
 func (x *DestroyVolume) Reset() {
 	*x = DestroyVolume{}
-	mi := &file_api_v1_agent_proto_msgTypes[35]
+	mi := &file_api_v1_agent_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2746,7 +2817,7 @@ func (x *DestroyVolume) String() string {
 func (*DestroyVolume) ProtoMessage() {}
 
 func (x *DestroyVolume) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_agent_proto_msgTypes[35]
+	mi := &file_api_v1_agent_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2759,7 +2830,7 @@ func (x *DestroyVolume) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DestroyVolume.ProtoReflect.Descriptor instead.
 func (*DestroyVolume) Descriptor() ([]byte, []int) {
-	return file_api_v1_agent_proto_rawDescGZIP(), []int{35}
+	return file_api_v1_agent_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *DestroyVolume) GetVolume() string {
@@ -2784,7 +2855,7 @@ type AgentPong struct {
 
 func (x *AgentPong) Reset() {
 	*x = AgentPong{}
-	mi := &file_api_v1_agent_proto_msgTypes[36]
+	mi := &file_api_v1_agent_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2796,7 +2867,7 @@ func (x *AgentPong) String() string {
 func (*AgentPong) ProtoMessage() {}
 
 func (x *AgentPong) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_agent_proto_msgTypes[36]
+	mi := &file_api_v1_agent_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2809,7 +2880,7 @@ func (x *AgentPong) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentPong.ProtoReflect.Descriptor instead.
 func (*AgentPong) Descriptor() ([]byte, []int) {
-	return file_api_v1_agent_proto_rawDescGZIP(), []int{36}
+	return file_api_v1_agent_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *AgentPong) GetMasters() []string {
@@ -2951,7 +3022,7 @@ const file_api_v1_agent_proto_rawDesc = "" +
 	"\vAgentEvents\x12#\n" +
 	"\x04term\x18\x01 \x01(\v2\x0f.tender.v1.TermR\x04term\x12\x18\n" +
 	"\asession\x18\x02 \x01(\x04R\asession\x12-\n" +
-	"\x06events\x18\x03 \x03(\v2\x15.tender.v1.AgentEventR\x06events\"\xb1\a\n" +
+	"\x06events\x18\x03 \x03(\v2\x15.tender.v1.AgentEventR\x06events\"\xe8\a\n" +
 	"\n" +
 	"AgentEvent\x12<\n" +
 	"\n" +
@@ -2973,8 +3044,13 @@ const file_api_v1_agent_proto_rawDesc = "" +
 	"\flaunch_group\x18\x0e \x01(\v2\x16.tender.v1.LaunchGroupH\x00R\vlaunchGroup\x128\n" +
 	"\vend_tickets\x18\x0f \x01(\v2\x15.tender.v1.EndTicketsH\x00R\n" +
 	"endTickets\x12;\n" +
-	"\ftask_secrets\x18\x14 \x01(\v2\x16.tender.v1.TaskSecretsH\x00R\vtaskSecretsB\a\n" +
-	"\x05event\"\x8b\x01\n" +
+	"\ftask_secrets\x18\x14 \x01(\v2\x16.tender.v1.TaskSecretsH\x00R\vtaskSecrets\x125\n" +
+	"\n" +
+	"send_again\x18\x15 \x01(\v2\x14.tender.v1.SendAgainH\x00R\tsendAgainB\a\n" +
+	"\x05event\"G\n" +
+	"\tSendAgain\x12!\n" +
+	"\fframework_id\x18\x01 \x01(\tR\vframeworkId\x12\x17\n" +
+	"\atask_id\x18\x02 \x01(\tR\x06taskId\"\x8b\x01\n" +
 	"\vTaskSecrets\x12!\n" +
 	"\fframework_id\x18\x01 \x01(\tR\vframeworkId\x12\x17\n" +
 	"\atask_id\x18\x02 \x01(\tR\x06taskId\x12.\n" +
@@ -3055,7 +3131,7 @@ func file_api_v1_agent_proto_rawDescGZIP() []byte {
 	return file_api_v1_agent_proto_rawDescData
 }
 
-var file_api_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
+var file_api_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
 var file_api_v1_agent_proto_goTypes = []any{
 	(*AgentCalls)(nil),            // 0: tender.v1.AgentCalls
 	(*AgentCall)(nil),             // 1: tender.v1.AgentCall
@@ -3077,34 +3153,35 @@ var file_api_v1_agent_proto_goTypes = []any{
 	(*NeedSecrets)(nil),           // 17: tender.v1.NeedSecrets
 	(*AgentEvents)(nil),           // 18: tender.v1.AgentEvents
 	(*AgentEvent)(nil),            // 19: tender.v1.AgentEvent
-	(*TaskSecrets)(nil),           // 20: tender.v1.TaskSecrets
-	(*SecretValue)(nil),           // 21: tender.v1.SecretValue
-	(*EndTickets)(nil),            // 22: tender.v1.EndTickets
-	(*AgentRegistered)(nil),       // 23: tender.v1.AgentRegistered
-	(*Reported)(nil),              // 24: tender.v1.Reported
-	(*LaunchTask)(nil),            // 25: tender.v1.LaunchTask
-	(*LaunchGroup)(nil),           // 26: tender.v1.LaunchGroup
-	(*KillTask)(nil),              // 27: tender.v1.KillTask
-	(*AcknowledgeStatus)(nil),     // 28: tender.v1.AcknowledgeStatus
-	(*ShutdownAgentExecutor)(nil), // 29: tender.v1.ShutdownAgentExecutor
-	(*MessageToExecutor)(nil),     // 30: tender.v1.MessageToExecutor
-	(*RemoveFramework)(nil),       // 31: tender.v1.RemoveFramework
-	(*Drain)(nil),                 // 32: tender.v1.Drain
-	(*AgentGone)(nil),             // 33: tender.v1.AgentGone
-	(*CreateVolume)(nil),          // 34: tender.v1.CreateVolume
-	(*DestroyVolume)(nil),         // 35: tender.v1.DestroyVolume
-	(*AgentPong)(nil),             // 36: tender.v1.AgentPong
-	(*Status)(nil),                // 37: tender.v1.Status
-	(*Agent)(nil),                 // 38: tender.v1.Agent
-	(*Term)(nil),                  // 39: tender.v1.Term
-	(*Resource)(nil),              // 40: tender.v1.Resource
-	(*Task)(nil),                  // 41: tender.v1.Task
-	(*timestamppb.Timestamp)(nil), // 42: google.protobuf.Timestamp
-	(*Executor)(nil),              // 43: tender.v1.Executor
-	(*Framework)(nil),             // 44: tender.v1.Framework
-	(*Usage)(nil),                 // 45: tender.v1.Usage
-	(*durationpb.Duration)(nil),   // 46: google.protobuf.Duration
-	(Reason)(0),                   // 47: tender.v1.Reason
+	(*SendAgain)(nil),             // 20: tender.v1.SendAgain
+	(*TaskSecrets)(nil),           // 21: tender.v1.TaskSecrets
+	(*SecretValue)(nil),           // 22: tender.v1.SecretValue
+	(*EndTickets)(nil),            // 23: tender.v1.EndTickets
+	(*AgentRegistered)(nil),       // 24: tender.v1.AgentRegistered
+	(*Reported)(nil),              // 25: tender.v1.Reported
+	(*LaunchTask)(nil),            // 26: tender.v1.LaunchTask
+	(*LaunchGroup)(nil),           // 27: tender.v1.LaunchGroup
+	(*KillTask)(nil),              // 28: tender.v1.KillTask
+	(*AcknowledgeStatus)(nil),     // 29: tender.v1.AcknowledgeStatus
+	(*ShutdownAgentExecutor)(nil), // 30: tender.v1.ShutdownAgentExecutor
+	(*MessageToExecutor)(nil),     // 31: tender.v1.MessageToExecutor
+	(*RemoveFramework)(nil),       // 32: tender.v1.RemoveFramework
+	(*Drain)(nil),                 // 33: tender.v1.Drain
+	(*AgentGone)(nil),             // 34: tender.v1.AgentGone
+	(*CreateVolume)(nil),          // 35: tender.v1.CreateVolume
+	(*DestroyVolume)(nil),         // 36: tender.v1.DestroyVolume
+	(*AgentPong)(nil),             // 37: tender.v1.AgentPong
+	(*Status)(nil),                // 38: tender.v1.Status
+	(*Agent)(nil),                 // 39: tender.v1.Agent
+	(*Term)(nil),                  // 40: tender.v1.Term
+	(*Resource)(nil),              // 41: tender.v1.Resource
+	(*Task)(nil),                  // 42: tender.v1.Task
+	(*timestamppb.Timestamp)(nil), // 43: google.protobuf.Timestamp
+	(*Executor)(nil),              // 44: tender.v1.Executor
+	(*Framework)(nil),             // 45: tender.v1.Framework
+	(*Usage)(nil),                 // 46: tender.v1.Usage
+	(*durationpb.Duration)(nil),   // 47: google.protobuf.Duration
+	(Reason)(0),                   // 48: tender.v1.Reason
 }
 var file_api_v1_agent_proto_depIdxs = []int32{
 	1,  // 0: tender.v1.AgentCalls.calls:type_name -> tender.v1.AgentCall
@@ -3112,76 +3189,77 @@ var file_api_v1_agent_proto_depIdxs = []int32{
 	3,  // 2: tender.v1.AgentCall.reregister:type_name -> tender.v1.ReregisterAgent
 	4,  // 3: tender.v1.AgentCall.report:type_name -> tender.v1.AgentReport
 	9,  // 4: tender.v1.AgentCall.heartbeat:type_name -> tender.v1.AgentHeartbeat
-	37, // 5: tender.v1.AgentCall.status:type_name -> tender.v1.Status
+	38, // 5: tender.v1.AgentCall.status:type_name -> tender.v1.Status
 	13, // 6: tender.v1.AgentCall.executor_ended:type_name -> tender.v1.ExecutorEnded
 	14, // 7: tender.v1.AgentCall.message:type_name -> tender.v1.MessageFromExecutor
 	15, // 8: tender.v1.AgentCall.kill_taken:type_name -> tender.v1.KillTaken
 	16, // 9: tender.v1.AgentCall.volume_done:type_name -> tender.v1.VolumeDone
 	17, // 10: tender.v1.AgentCall.need_secrets:type_name -> tender.v1.NeedSecrets
-	38, // 11: tender.v1.RegisterAgent.agent:type_name -> tender.v1.Agent
-	39, // 12: tender.v1.ReregisterAgent.term:type_name -> tender.v1.Term
-	38, // 13: tender.v1.ReregisterAgent.agent:type_name -> tender.v1.Agent
+	39, // 11: tender.v1.RegisterAgent.agent:type_name -> tender.v1.Agent
+	40, // 12: tender.v1.ReregisterAgent.term:type_name -> tender.v1.Term
+	39, // 13: tender.v1.ReregisterAgent.agent:type_name -> tender.v1.Agent
 	5,  // 14: tender.v1.AgentReport.tasks:type_name -> tender.v1.ReportedTask
 	6,  // 15: tender.v1.AgentReport.executors:type_name -> tender.v1.ReportedExecutor
 	7,  // 16: tender.v1.AgentReport.frameworks:type_name -> tender.v1.ReportedFramework
 	8,  // 17: tender.v1.AgentReport.stubs:type_name -> tender.v1.TaskStub
-	40, // 18: tender.v1.AgentReport.volumes:type_name -> tender.v1.Resource
+	41, // 18: tender.v1.AgentReport.volumes:type_name -> tender.v1.Resource
 	10, // 19: tender.v1.AgentReport.usage:type_name -> tender.v1.UsageReport
-	41, // 20: tender.v1.ReportedTask.task:type_name -> tender.v1.Task
-	40, // 21: tender.v1.ReportedTask.resources:type_name -> tender.v1.Resource
-	37, // 22: tender.v1.ReportedTask.status:type_name -> tender.v1.Status
-	39, // 23: tender.v1.ReportedTask.launch_term:type_name -> tender.v1.Term
-	42, // 24: tender.v1.ReportedTask.launched_at:type_name -> google.protobuf.Timestamp
-	43, // 25: tender.v1.ReportedExecutor.executor:type_name -> tender.v1.Executor
-	40, // 26: tender.v1.ReportedExecutor.resources:type_name -> tender.v1.Resource
-	44, // 27: tender.v1.ReportedFramework.framework:type_name -> tender.v1.Framework
-	37, // 28: tender.v1.TaskStub.status:type_name -> tender.v1.Status
-	42, // 29: tender.v1.TaskStub.launched_at:type_name -> google.protobuf.Timestamp
+	42, // 20: tender.v1.ReportedTask.task:type_name -> tender.v1.Task
+	41, // 21: tender.v1.ReportedTask.resources:type_name -> tender.v1.Resource
+	38, // 22: tender.v1.ReportedTask.status:type_name -> tender.v1.Status
+	40, // 23: tender.v1.ReportedTask.launch_term:type_name -> tender.v1.Term
+	43, // 24: tender.v1.ReportedTask.launched_at:type_name -> google.protobuf.Timestamp
+	44, // 25: tender.v1.ReportedExecutor.executor:type_name -> tender.v1.Executor
+	41, // 26: tender.v1.ReportedExecutor.resources:type_name -> tender.v1.Resource
+	45, // 27: tender.v1.ReportedFramework.framework:type_name -> tender.v1.Framework
+	38, // 28: tender.v1.TaskStub.status:type_name -> tender.v1.Status
+	43, // 29: tender.v1.TaskStub.launched_at:type_name -> google.protobuf.Timestamp
 	10, // 30: tender.v1.AgentHeartbeat.usage:type_name -> tender.v1.UsageReport
-	45, // 31: tender.v1.UsageReport.total:type_name -> tender.v1.Usage
+	46, // 31: tender.v1.UsageReport.total:type_name -> tender.v1.Usage
 	11, // 32: tender.v1.UsageReport.executors:type_name -> tender.v1.ExecutorUsage
 	12, // 33: tender.v1.UsageReport.tasks:type_name -> tender.v1.TaskUsage
-	45, // 34: tender.v1.ExecutorUsage.usage:type_name -> tender.v1.Usage
-	45, // 35: tender.v1.TaskUsage.usage:type_name -> tender.v1.Usage
-	39, // 36: tender.v1.AgentEvents.term:type_name -> tender.v1.Term
+	46, // 34: tender.v1.ExecutorUsage.usage:type_name -> tender.v1.Usage
+	46, // 35: tender.v1.TaskUsage.usage:type_name -> tender.v1.Usage
+	40, // 36: tender.v1.AgentEvents.term:type_name -> tender.v1.Term
 	19, // 37: tender.v1.AgentEvents.events:type_name -> tender.v1.AgentEvent
-	23, // 38: tender.v1.AgentEvent.registered:type_name -> tender.v1.AgentRegistered
-	25, // 39: tender.v1.AgentEvent.launch:type_name -> tender.v1.LaunchTask
-	27, // 40: tender.v1.AgentEvent.kill:type_name -> tender.v1.KillTask
-	28, // 41: tender.v1.AgentEvent.acknowledge:type_name -> tender.v1.AcknowledgeStatus
-	29, // 42: tender.v1.AgentEvent.shutdown_executor:type_name -> tender.v1.ShutdownAgentExecutor
-	30, // 43: tender.v1.AgentEvent.message:type_name -> tender.v1.MessageToExecutor
-	31, // 44: tender.v1.AgentEvent.remove_framework:type_name -> tender.v1.RemoveFramework
-	32, // 45: tender.v1.AgentEvent.drain:type_name -> tender.v1.Drain
-	33, // 46: tender.v1.AgentEvent.gone:type_name -> tender.v1.AgentGone
-	34, // 47: tender.v1.AgentEvent.create_volume:type_name -> tender.v1.CreateVolume
-	35, // 48: tender.v1.AgentEvent.destroy_volume:type_name -> tender.v1.DestroyVolume
-	36, // 49: tender.v1.AgentEvent.pong:type_name -> tender.v1.AgentPong
-	24, // 50: tender.v1.AgentEvent.reported:type_name -> tender.v1.Reported
-	26, // 51: tender.v1.AgentEvent.launch_group:type_name -> tender.v1.LaunchGroup
-	22, // 52: tender.v1.AgentEvent.end_tickets:type_name -> tender.v1.EndTickets
-	20, // 53: tender.v1.AgentEvent.task_secrets:type_name -> tender.v1.TaskSecrets
-	21, // 54: tender.v1.TaskSecrets.values:type_name -> tender.v1.SecretValue
-	42, // 55: tender.v1.EndTickets.until:type_name -> google.protobuf.Timestamp
-	46, // 56: tender.v1.AgentRegistered.heartbeat_interval:type_name -> google.protobuf.Duration
-	46, // 57: tender.v1.AgentRegistered.session_timeout:type_name -> google.protobuf.Duration
-	41, // 58: tender.v1.LaunchTask.task:type_name -> tender.v1.Task
-	40, // 59: tender.v1.LaunchTask.resources:type_name -> tender.v1.Resource
-	40, // 60: tender.v1.LaunchTask.executor_resources:type_name -> tender.v1.Resource
-	44, // 61: tender.v1.LaunchTask.framework:type_name -> tender.v1.Framework
-	25, // 62: tender.v1.LaunchGroup.tasks:type_name -> tender.v1.LaunchTask
-	46, // 63: tender.v1.KillTask.grace:type_name -> google.protobuf.Duration
-	47, // 64: tender.v1.KillTask.reason:type_name -> tender.v1.Reason
-	46, // 65: tender.v1.Drain.grace:type_name -> google.protobuf.Duration
-	40, // 66: tender.v1.CreateVolume.volume:type_name -> tender.v1.Resource
-	46, // 67: tender.v1.AgentPong.return_within:type_name -> google.protobuf.Duration
-	0,  // 68: tender.v1.AgentService.Session:input_type -> tender.v1.AgentCalls
-	18, // 69: tender.v1.AgentService.Session:output_type -> tender.v1.AgentEvents
-	69, // [69:70] is the sub-list for method output_type
-	68, // [68:69] is the sub-list for method input_type
-	68, // [68:68] is the sub-list for extension type_name
-	68, // [68:68] is the sub-list for extension extendee
-	0,  // [0:68] is the sub-list for field type_name
+	24, // 38: tender.v1.AgentEvent.registered:type_name -> tender.v1.AgentRegistered
+	26, // 39: tender.v1.AgentEvent.launch:type_name -> tender.v1.LaunchTask
+	28, // 40: tender.v1.AgentEvent.kill:type_name -> tender.v1.KillTask
+	29, // 41: tender.v1.AgentEvent.acknowledge:type_name -> tender.v1.AcknowledgeStatus
+	30, // 42: tender.v1.AgentEvent.shutdown_executor:type_name -> tender.v1.ShutdownAgentExecutor
+	31, // 43: tender.v1.AgentEvent.message:type_name -> tender.v1.MessageToExecutor
+	32, // 44: tender.v1.AgentEvent.remove_framework:type_name -> tender.v1.RemoveFramework
+	33, // 45: tender.v1.AgentEvent.drain:type_name -> tender.v1.Drain
+	34, // 46: tender.v1.AgentEvent.gone:type_name -> tender.v1.AgentGone
+	35, // 47: tender.v1.AgentEvent.create_volume:type_name -> tender.v1.CreateVolume
+	36, // 48: tender.v1.AgentEvent.destroy_volume:type_name -> tender.v1.DestroyVolume
+	37, // 49: tender.v1.AgentEvent.pong:type_name -> tender.v1.AgentPong
+	25, // 50: tender.v1.AgentEvent.reported:type_name -> tender.v1.Reported
+	27, // 51: tender.v1.AgentEvent.launch_group:type_name -> tender.v1.LaunchGroup
+	23, // 52: tender.v1.AgentEvent.end_tickets:type_name -> tender.v1.EndTickets
+	21, // 53: tender.v1.AgentEvent.task_secrets:type_name -> tender.v1.TaskSecrets
+	20, // 54: tender.v1.AgentEvent.send_again:type_name -> tender.v1.SendAgain
+	22, // 55: tender.v1.TaskSecrets.values:type_name -> tender.v1.SecretValue
+	43, // 56: tender.v1.EndTickets.until:type_name -> google.protobuf.Timestamp
+	47, // 57: tender.v1.AgentRegistered.heartbeat_interval:type_name -> google.protobuf.Duration
+	47, // 58: tender.v1.AgentRegistered.session_timeout:type_name -> google.protobuf.Duration
+	42, // 59: tender.v1.LaunchTask.task:type_name -> tender.v1.Task
+	41, // 60: tender.v1.LaunchTask.resources:type_name -> tender.v1.Resource
+	41, // 61: tender.v1.LaunchTask.executor_resources:type_name -> tender.v1.Resource
+	45, // 62: tender.v1.LaunchTask.framework:type_name -> tender.v1.Framework
+	26, // 63: tender.v1.LaunchGroup.tasks:type_name -> tender.v1.LaunchTask
+	47, // 64: tender.v1.KillTask.grace:type_name -> google.protobuf.Duration
+	48, // 65: tender.v1.KillTask.reason:type_name -> tender.v1.Reason
+	47, // 66: tender.v1.Drain.grace:type_name -> google.protobuf.Duration
+	41, // 67: tender.v1.CreateVolume.volume:type_name -> tender.v1.Resource
+	47, // 68: tender.v1.AgentPong.return_within:type_name -> google.protobuf.Duration
+	0,  // 69: tender.v1.AgentService.Session:input_type -> tender.v1.AgentCalls
+	18, // 70: tender.v1.AgentService.Session:output_type -> tender.v1.AgentEvents
+	70, // [70:71] is the sub-list for method output_type
+	69, // [69:70] is the sub-list for method input_type
+	69, // [69:69] is the sub-list for extension type_name
+	69, // [69:69] is the sub-list for extension extendee
+	0,  // [0:69] is the sub-list for field type_name
 }
 
 func init() { file_api_v1_agent_proto_init() }
@@ -3219,6 +3297,7 @@ func file_api_v1_agent_proto_init() {
 		(*AgentEvent_LaunchGroup)(nil),
 		(*AgentEvent_EndTickets)(nil),
 		(*AgentEvent_TaskSecrets)(nil),
+		(*AgentEvent_SendAgain)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -3226,7 +3305,7 @@ func file_api_v1_agent_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_v1_agent_proto_rawDesc), len(file_api_v1_agent_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   37,
+			NumMessages:   38,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1579,7 +1579,8 @@ func (x *Placement) GetIdle() *durationpb.Duration {
 // and comes again until acknowledged; a second copy has the same number. Those of a
 // task come in the order of their numbers without waiting for one another, so that
 // the leader takes resources back at the end itself (R27). What comes again begins at
-// the oldest that is not acknowledged. Who was away may hear the latest first (R8).
+// the oldest that is not acknowledged. Who was away may hear the latest first, and waits
+// for those before it (R8).
 type Status struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
 	FrameworkId string                 `protobuf:"bytes,1,opt,name=framework_id,json=frameworkId,proto3" json:"framework_id,omitempty"`
@@ -1611,7 +1612,10 @@ type Status struct {
 	Image string `protobuf:"bytes,20,opt,name=image,proto3" json:"image,omitempty"`
 	// The indices of those of its agent's GPUs that it has, or had. Its agent says so with
 	// each status; from executors they are ignored.
-	Gpus          []uint32 `protobuf:"varint,21,rep,packed,name=gpus,proto3" json:"gpus,omitempty"`
+	Gpus []uint32 `protobuf:"varint,21,rep,packed,name=gpus,proto3" json:"gpus,omitempty"`
+	// The number of the task's status before this one, while that is not acknowledged; 0: there is none. Who has not
+	// taken that one in does not take this one either: both come again, in order.
+	Previous      uint64 `protobuf:"varint,22,opt,name=previous,proto3" json:"previous,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1791,6 +1795,13 @@ func (x *Status) GetGpus() []uint32 {
 		return x.Gpus
 	}
 	return nil
+}
+
+func (x *Status) GetPrevious() uint64 {
+	if x != nil {
+		return x.Previous
+	}
+	return 0
 }
 
 // OutputSize is how much a task has written, in bytes, so that nobody asks its agent
@@ -2353,7 +2364,7 @@ const file_api_v1_common_proto_rawDesc = "" +
 	"\tPlacement\x12/\n" +
 	"\x05level\x18\x01 \x01(\x0e2\x19.tender.v1.PlacementLevelR\x05level\x121\n" +
 	"\x06waited\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x06waited\x12-\n" +
-	"\x04idle\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x04idle\"\xd0\x06\n" +
+	"\x04idle\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x04idle\"\xec\x06\n" +
 	"\x06Status\x12!\n" +
 	"\fframework_id\x18\x01 \x01(\tR\vframeworkId\x12\x17\n" +
 	"\atask_id\x18\x02 \x01(\tR\x06taskId\x12\x19\n" +
@@ -2377,7 +2388,8 @@ const file_api_v1_common_proto_rawDesc = "" +
 	"\x05ports\x18\x12 \x03(\v2\x1c.tender.v1.Status.PortsEntryR\x05ports\x12-\n" +
 	"\x06output\x18\x13 \x01(\v2\x15.tender.v1.OutputSizeR\x06output\x12\x14\n" +
 	"\x05image\x18\x14 \x01(\tR\x05image\x12\x12\n" +
-	"\x04gpus\x18\x15 \x03(\rR\x04gpus\x1a9\n" +
+	"\x04gpus\x18\x15 \x03(\rR\x04gpus\x12\x1a\n" +
+	"\bprevious\x18\x16 \x01(\x04R\bprevious\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a8\n" +

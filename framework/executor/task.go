@@ -64,7 +64,8 @@ type Report struct {
 }
 
 // Report tells the agent, and through it the scheduler. It is stored and repeated until
-// the agent has it. An error means that it will not be told: the task has ended, can't
+// the agent has it. While a scheduler is away its agent keeps 64 reports of a task, or
+// 512 KiB; of more RUNNING ones only the newest is kept, and all others are. An error means that it will not be told: the task has ended, can't
 // move to this state, or the data is too long.
 func (t *Task) Report(report Report) error {
 	if len(report.Data) > api.StatusDataBytesMax {

@@ -117,7 +117,7 @@ func (s *state) launch(w *wish, bin *pack.Bin, task api.Task) {
 	_, number, _ := parse(task.ID)
 	a := &attempt{id: task.ID, item: w.item, group: w.item.group, number: number, agent: bin.Offer.Agent, launched: time.Now(), copy: w.copy}
 	a.status = api.Status{Framework: bin.Offer.Framework, Task: a.id, Agent: a.agent, Executor: task.ExecutorID(), State: api.TaskStaging,
-		Hostname: bin.Offer.Hostname, Region: bin.Offer.Region, Zone: bin.Offer.Zone, Labels: task.Labels}
+		Whereabouts: api.Whereabouts{Hostname: bin.Offer.Hostname, Region: bin.Offer.Region, Zone: bin.Offer.Zone, Labels: task.Labels}}
 	a.serves, a.version, a.waits = hostOf(task), task.Labels[VersionLabel], awaitsReadiness(task)
 	s.begin(a)
 	a.group.spread.Put(bin, task)

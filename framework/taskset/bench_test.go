@@ -37,7 +37,7 @@ func (p *prompt) Kill(id api.TaskID, _ ...framework.KillOption) error {
 }
 
 func (p *prompt) tell(b *testing.B, id api.TaskID, state api.TaskState) {
-	status := api.Status{Task: id, Agent: "agent-1", State: state, Labels: p.tasks[id].Labels}
+	status := api.Status{Task: id, Agent: "agent-1", State: state, Whereabouts: api.Whereabouts{Labels: p.tasks[id].Labels}}
 	if err := p.set.Update(b.Context(), status); err != nil {
 		b.Fatal(err)
 	}

@@ -153,6 +153,7 @@ type (
 		api.TaskRef
 		Number uint64
 	}
+	SendAgain             struct{ api.TaskRef }
 	ShutdownAgentExecutor struct{ api.ExecutorRef }
 	MessageToExecutor     struct {
 		api.ExecutorRef
@@ -208,6 +209,7 @@ func (LaunchTask) agentEvent()            {}
 func (LaunchGroup) agentEvent()           {}
 func (KillTask) agentEvent()              {}
 func (AcknowledgeStatus) agentEvent()     {}
+func (SendAgain) agentEvent()             {}
 func (ShutdownAgentExecutor) agentEvent() {}
 func (MessageToExecutor) agentEvent()     {}
 func (RemoveFramework) agentEvent()       {}

@@ -54,6 +54,8 @@ func agentEventToProto(event protocol.AgentEvent) *apiv1.AgentEvent {
 	case protocol.AcknowledgeStatus:
 		m.Event = &apiv1.AgentEvent_Acknowledge{Acknowledge: &apiv1.AcknowledgeStatus{
 			FrameworkId: clean(event.Framework), TaskId: clean(event.Task), Number: event.Number}}
+	case protocol.SendAgain:
+		m.Event = &apiv1.AgentEvent_SendAgain{SendAgain: &apiv1.SendAgain{FrameworkId: clean(event.Framework), TaskId: clean(event.Task)}}
 	case protocol.ShutdownAgentExecutor:
 		m.Event = &apiv1.AgentEvent_ShutdownExecutor{ShutdownExecutor: &apiv1.ShutdownAgentExecutor{
 			FrameworkId: clean(event.Framework), ExecutorId: clean(event.Executor)}}
@@ -103,6 +105,8 @@ func agentEventFromProto(m *apiv1.AgentEvent) protocol.AgentEvent {
 	case *apiv1.AgentEvent_Acknowledge:
 		one := event.Acknowledge
 		return protocol.AcknowledgeStatus{TaskRef: c.taskRef(one.GetFrameworkId(), one.GetTaskId()), Number: one.GetNumber()}
+	case *apiv1.AgentEvent_SendAgain:
+		return protocol.SendAgain{TaskRef: c.taskRef(event.SendAgain.GetFrameworkId(), event.SendAgain.GetTaskId())}
 	case *apiv1.AgentEvent_ShutdownExecutor:
 		one := event.ShutdownExecutor
 		return protocol.ShutdownAgentExecutor{ExecutorRef: c.executorRef(one.GetFrameworkId(), one.GetExecutorId())}

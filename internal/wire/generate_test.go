@@ -264,8 +264,10 @@ func (g gen) status() api.Status {
 		Executor: api.ExecutorID(g.maybeID()), Number: g.number() - 1, State: g.state(), Reason: g.reason(), Message: g.text(),
 		Source: rapid.SampledFrom([]api.Mover{0, api.MoverMaster, api.MoverAgent, api.MoverExecutor}).Draw(g.t, "source"),
 		At:     g.time(), Data: g.data(), ExitCode: g.exit(), Healthy: g.healthy(),
-		Hostname: g.text(), Region: g.text(), Zone: g.text(), Labels: g.words(),
-		Ports: rapid.SampledFrom([]map[string]uint16{nil, {"http": 80}, {"a": 1, "b": 65535}}).Draw(g.t, "ports"), Output: g.output(), Given: api.Given{Image: g.text(), GPUs: some(g, 3, func() uint32 { return uint32(g.number()) }, nil)}}
+		Previous: g.number() - 1, Output: g.output(),
+		Given: api.Given{Image: g.text(), GPUs: some(g, 3, func() uint32 { return uint32(g.number()) }, nil)},
+		Whereabouts: api.Whereabouts{Hostname: g.text(), Region: g.text(), Zone: g.text(), Labels: g.words(),
+			Ports: rapid.SampledFrom([]map[string]uint16{nil, {"http": 80}, {"a": 1, "b": 65535}}).Draw(g.t, "ports")}}
 }
 
 func (g gen) agent() api.Agent {
@@ -508,6 +510,7 @@ func (g gen) agentEvents() []func() protocol.AgentEvent {
 		func() protocol.AgentEvent { return protocol.AgentGone{Why: g.text()} },
 		func() protocol.AgentEvent { return protocol.CreateVolume{Volume: g.resource()} },
 		func() protocol.AgentEvent { return protocol.DestroyVolume{Volume: api.VolumeID(g.id())} },
+		func() protocol.AgentEvent { return protocol.SendAgain{TaskRef: g.taskRef()} },
 		func() protocol.AgentEvent { return protocol.EndTickets{Principal: g.text(), Until: g.time()} },
 		func() protocol.AgentEvent {
 			return protocol.TaskSecrets{TaskRef: g.taskRef(), Values: g.secretValues(), Why: g.text()}

@@ -209,6 +209,7 @@ func (r *answers) walkOn(s *session, all walk) (question, bool) {
 		reason := api.ReasonReconciliation
 		if all == walkStart {
 			reason = api.ReasonNone
+			r.sendAgain(s.framework.tasks[id])
 		}
 		return question{task: id, known: true, reason: reason}, true
 	}

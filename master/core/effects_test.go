@@ -178,6 +178,9 @@ func (w *world) update(f *fakeFramework, status api.Status) {
 	if status.Number > 0 {
 		number = fmt.Sprintf(" #%d", status.Number)
 	}
+	if status.Previous > 0 {
+		number += fmt.Sprintf(" after #%d", status.Previous)
+	}
 	line := fmt.Sprintf("%s: %s is %s%s on %s", f.name, status.Task, status.State, number, status.Agent)
 	if status.Reason != 0 {
 		line += " (" + status.Reason.String() + ")"
@@ -232,6 +235,8 @@ func (w *world) toAgent(effect core.ToAgent) {
 			delete(a.tasks, event.TaskRef)
 		}
 		w.say("%s <- acknowledged %s #%d", a.name, event.TaskRef, event.Number)
+	case protocol.SendAgain:
+		w.say("%s <- send the statuses of %s again", a.name, event.TaskRef)
 	case protocol.ShutdownAgentExecutor:
 		w.say("%s <- shutdown %s", a.name, event.ExecutorRef)
 	case protocol.MessageToExecutor:

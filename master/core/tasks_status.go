@@ -45,14 +45,15 @@ func (t *task) placed(status api.Status) api.Status {
 		return status
 	}
 	info := t.agent.info
-	status.Hostname, status.Region, status.Zone = info.Hostname, info.Region, info.Zone
-	status.Labels, status.Ports = t.task.Labels, t.task.Ports
+	status.Whereabouts = api.Whereabouts{
+		Hostname: info.Hostname, Region: info.Region, Zone: info.Zone, Labels: t.task.Labels, Ports: t.task.Ports,
+	}
 	return status
 }
 
 // withoutPlace is the status without what the leader knows itself and need not keep twice.
 func withoutPlace(status api.Status) api.Status {
-	status.Hostname, status.Region, status.Zone, status.Labels, status.Ports = "", "", "", nil, nil
+	status.Whereabouts = api.Whereabouts{}
 	return status
 }
 
@@ -129,6 +130,9 @@ func (r *tasks) acknowledged(s *session, items []protocol.Acknowledgement) {
 		}
 		r.acknowledge(a, ref, item.Number)
 		t := a.tasks[ref]
+		if t != nil && item.Number >= t.status.Previous {
+			t.status.Previous = 0
+		}
 		if t != nil && !t.duplicate && t.status.State.Terminal() && item.Number >= t.number {
 			r.forgetTask(t)
 		}
@@ -150,17 +154,25 @@ func (r *answers) tellTask(t *task, reason api.Reason) {
 	r.owe(t.framework.session, question{task: t.ref.Task, agent: t.agent.id, known: true, reason: reason})
 }
 
+// sendAgain has the agent send at once what the task's framework has not acknowledged, if that is more than what the
+// leader tells: the session that begins hears all of it, in order.
+func (r *answers) sendAgain(t *task) {
+	if t != nil && t.status.Previous > 0 {
+		r.tellAgent(t.agent, protocol.SendAgain{TaskRef: t.ref})
+	}
+}
+
 // toldStatus is how a known task is told without being a step in its life. An end that
-// is not acknowledged is told as it is: it can be acknowledged at once.
+// is not acknowledged is told as it is: it can be acknowledged at once, by who knows what came before it.
 func toldStatus(t *task, reason api.Reason) api.Status {
 	status := t.status
 	if status.State == api.TaskUnreachable && reason != api.ReasonReconciliation {
 		return status
 	}
-	if status.State.Terminal() && reason != api.ReasonReconciliation {
+	if status.State.Terminal() && (reason != api.ReasonReconciliation || status.Previous > 0) {
 		return status
 	}
-	status.Number = 0
+	status.Number, status.Previous = 0, 0
 	status.Reason = reason
 	if reason == api.ReasonNone {
 		status.Reason = api.ReasonReconciliation

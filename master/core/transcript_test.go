@@ -284,6 +284,7 @@ func (w *world) statusLine(args transcript.Line) {
 			reason = r
 		}
 	}
+	a.tasks[ref].Status.Previous, _ = strconv.ParseUint(args.Named["after"], 10, 64)
 	w.status(a, ref, state, reason)
 }
 

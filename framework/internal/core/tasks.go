@@ -33,7 +33,6 @@ type task struct {
 	seen     uint64        // of the last status that was taken in
 	state    api.TaskState // of the last status that the scheduler has handled
 	latest   api.TaskState // of the last status that was taken in
-	gap      bool          // one was not taken in: the next must be seen+1
 	held     []api.Status  // taken in and not handled, in order
 	delivery delivery      // of held[0]
 	failures int           // of held[0], in a row
@@ -199,6 +198,8 @@ func (t *task) judge(status api.Status, full bool) verdict {
 		t.agent = status.Agent
 	}
 	switch {
+	case status.Number > 0 && status.Previous > t.seen:
+		return ignore // both come again, in order
 	case t.asked && !t.isOver():
 		return deliver
 	case status.Number > 0 && status.Number <= t.seen:
@@ -207,13 +208,9 @@ func (t *task) judge(status api.Status, full bool) verdict {
 		return settledBefore(status)
 	case status.Number == 0 && (status.State == t.latest || status.Reason == api.ReasonTaskDuplicate && t.latest > api.TaskStaging):
 		return ignore
-	case t.gap && status.Number > 0 && status.Number != t.seen+1:
-		return ignore
 	case (full || len(t.held) >= heldPerTaskMax) && !(status.Number == 0 && settles(status.State)):
-		t.gap = t.gap || status.Number > 0
 		return ignore
 	}
-	t.gap = t.gap && status.Number == 0
 	return deliver
 }
 
@@ -267,10 +264,10 @@ func (t *tasks) forget(one *task) {
 
 func (t *tasks) isStray(one *task) bool { return t.open[one.id] != one }
 
-// again prepares for a session: the leader tells the latest, so gaps do not matter.
+// again prepares for a session: calls of an earlier one are not refused any more.
 func (t *tasks) again() {
 	for _, one := range t.open { // order: irrelevant because each is changed by itself
-		one.gap, one.accept = false, 0
+		one.accept = 0
 	}
 }
 

@@ -357,7 +357,7 @@ var (
 	}()
 )
 
-// status reads "TASK STATE [n=] [agent=] [reason=]", where what is not said of the agent is a1, and "none" is none.
+// status reads "TASK STATE [n=] [previous=] [agent=] [reason=]", where what is not said of the agent is a1, and "none" is none.
 func (w *world) status(a transcript.Line) api.Status {
 	agent := api.AgentID(a.Named["agent"])
 	switch agent {
@@ -370,7 +370,7 @@ func (w *world) status(a transcript.Line) api.Status {
 	if !known {
 		w.t.Fatalf("unknown state %q", a.Word(2))
 	}
-	return api.Status{Framework: "framework-1", Task: api.TaskID(a.Word(1)), Agent: agent, State: state, Number: a.Number(w.t, "n"),
+	return api.Status{Framework: "framework-1", Task: api.TaskID(a.Word(1)), Agent: agent, State: state, Number: a.Number(w.t, "n"), Previous: a.Number(w.t, "previous"),
 		Reason: reasons[strings.ReplaceAll(a.Named["reason"], " ", "_")]}
 }
 

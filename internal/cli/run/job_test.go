@@ -498,7 +498,8 @@ func TestPortsAndPlaces(t *testing.T) {
 		t.Fatalf("launched: %+v", tasks)
 	}
 	for range 2 {
-		status := api.Status{Task: "hello.0", Agent: "agent-1", Hostname: "h1", State: api.TaskRunning, Ports: tasks[0].Ports}
+		status := api.Status{Task: "hello.0", Agent: "agent-1", State: api.TaskRunning,
+			Whereabouts: api.Whereabouts{Hostname: "h1", Ports: tasks[0].Ports}}
 		if err := s.Update(t.Context(), status); err != nil {
 			t.Fatal(err)
 		}

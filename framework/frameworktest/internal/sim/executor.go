@@ -48,6 +48,7 @@ type run struct {
 	killed bool      // asked to end
 	killBy time.Time // within
 	taken  bool      // its agent has acknowledged the end
+	parts  int       // of its result that it has told, one in the data of each report of progress
 }
 
 // executorLine is an executor's stream with both its ends.
@@ -259,9 +260,23 @@ func (p *process) launch(e protocol.ExecutorLaunch) {
 	p.world.in(p.world.pause(), func() {
 		if r.alive && !r.killed && !p.dead {
 			p.report(r, api.TaskRunning, api.ReasonNone)
+			p.progress(r)
 		}
 	})
 	p.world.in(p.world.truth.lifeOf(r), func() { p.finish(r) })
+}
+
+// partsMax is fewer than what an agent keeps of a task's unacknowledged statuses, so that it keeps them all.
+const partsMax = 8
+
+// progress tells a part of the task's result, and the next one after a while.
+func (p *process) progress(r *run) {
+	if !r.alive || r.killed || p.dead || r.parts == partsMax {
+		return
+	}
+	r.parts++
+	p.report(r, api.TaskRunning, api.ReasonNone)
+	p.world.in(p.world.between(0, time.Second), func() { p.progress(r) })
 }
 
 // finish ends the task by itself.
@@ -313,6 +328,9 @@ func (p *process) report(r *run, state api.TaskState, reason api.Reason) {
 	r.number++
 	r.state = state
 	status := protocol.ExecutorStatus{Task: r.task.ID, Number: r.number, State: state, Reason: reason}
+	if r.parts > 0 {
+		status.Data = []byte{byte(r.parts)}
+	}
 	if r.pid != 0 {
 		status.ProcessGroup, status.ProcessStart = r.pid, uint64(r.pid)
 	}

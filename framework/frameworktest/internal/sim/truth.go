@@ -33,6 +33,8 @@ type launch struct {
 	alive     *run
 	machine   *machine
 	end       api.Status // as its user was told
+	parts     int        // of its result that its user was told, without one left out
+	killing   bool       // its user was told so: of a task that is to end no progress is told
 	abandoned bool       // its framework is no more
 }
 
@@ -127,7 +129,24 @@ func (t *truth) told(s *scheduler, j *job, status api.Status) {
 	if settles(status.State) {
 		l.end = status
 	}
+	t.toldParts(l, status)
 	t.trueEnd(l, status)
+}
+
+// toldParts: the statuses of a task come in order and none is left out, so whoever hears that it has FINISHED has heard
+// each part of its result (promise 3).
+func (t *truth) toldParts(l *launch, status api.Status) {
+	l.killing = l.killing || status.State == api.TaskKilling
+	if len(status.Data) == 0 || l.killing {
+		return
+	}
+	part := int(status.Data[0])
+	if part == l.parts+1 && !status.State.Terminal() {
+		l.parts++
+	}
+	if part > l.parts && status.State == api.TaskFinished {
+		t.world.breaks("launch %s has told %d parts of its result, and its framework hears that it has FINISHED after %d", l.label, part, l.parts)
+	}
 }
 
 // trueEnd: an end that an agent has taken from its executor is the one that is told, unless the
