@@ -150,7 +150,7 @@ func encodeTask(m *logpb.AgentRecord, record any) error {
 		m.Record = &logpb.AgentRecord_TaskGroup{TaskGroup: &logpb.TaskGroup{Task: refToProto(r.Task), Group: processToProto(r.Group)}}
 	case core.TaskStatus:
 		m.Record = &logpb.AgentRecord_TaskStatus{TaskStatus: &logpb.TaskStatus{
-			Status: wire.StatusToProto(r.Status), ExecutorNumber: r.ExecutorNumber, Group: processToProto(r.Group),
+			Status: wire.StatusToProto(r.Status), ExecutorNumber: r.ExecutorNumber, Group: processToProto(r.Group), Progress: r.Progress,
 		}}
 	case core.TaskAcknowledged:
 		m.Record = &logpb.AgentRecord_TaskAcknowledged{TaskAcknowledged: &logpb.TaskAcknowledged{Task: refToProto(r.Task), Number: r.Number}}
@@ -215,6 +215,7 @@ func decodeTask(m *logpb.AgentRecord) (core.Record, error) {
 		status, err := wire.StatusFromProto(r.TaskStatus.GetStatus())
 		return core.TaskStatus{
 			Status: status, ExecutorNumber: r.TaskStatus.GetExecutorNumber(), Group: processFromProto(r.TaskStatus.GetGroup()),
+			Progress: r.TaskStatus.GetProgress(),
 		}, err
 	case *logpb.AgentRecord_TaskAcknowledged:
 		return core.TaskAcknowledged{Task: refFromProto(r.TaskAcknowledged.GetTask()), Number: r.TaskAcknowledged.GetNumber()}, nil

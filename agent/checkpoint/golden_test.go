@@ -15,8 +15,8 @@ import (
 )
 
 // TestGolden loads a checkpoint that was written when format 1 was new, and those of its later
-// forms, with groups, with executors that are to end, with tasks that have a longest time, with receipts, and with
-// tasks that were launched as one group (R24). A folder that is missing is written, for the day when there is a format 2; the old ones stay.
+// forms, with groups, with executors that are to end, with tasks that have a longest time, with receipts, with tasks
+// that were launched as one group, and with reports of progress (R24). A folder that is missing is written, for the day when there is a format 2; the old ones stay.
 func TestGolden(t *testing.T) {
 	grouped := func(folder string) {
 		store := disk(folder, "boot-1")
@@ -28,7 +28,8 @@ func TestGolden(t *testing.T) {
 	without := func(records []core.Record, later func(core.Record) bool) []core.Record {
 		return slices.DeleteFunc(slices.Clone(records), later)
 	}
-	single := without(all, func(r core.Record) bool {
+	together := without(all, func(r core.Record) bool { s, is := r.(core.TaskStatus); return is && s.Progress })
+	single := without(together, func(r core.Record) bool {
 		l, launched := r.(core.TaskLaunched)
 		k, killed := r.(core.TaskKilled)
 		return launched && l.Group != "" || killed && k.Why != ""
@@ -41,7 +42,8 @@ func TestGolden(t *testing.T) {
 	golden(t, "testdata/format1-stopping", endless, grouped)
 	golden(t, "testdata/format1-longest", unsigned, grouped)
 	golden(t, "testdata/format1-receipts", single, grouped)
-	golden(t, "testdata/format1-together", all, grouped)
+	golden(t, "testdata/format1-together", together, grouped)
+	golden(t, "testdata/format1-progress", all, grouped)
 }
 
 func golden(t *testing.T, format string, records []core.Record, write func(folder string)) {

@@ -121,6 +121,7 @@ func everyRecord() []core.Record {
 		core.TaskKilled{Task: ref, Grace: time.Second, Reason: api.ReasonPreempted},
 		core.TaskGroup{Task: ref, Group: core.Process{PID: 7, Start: 8}},
 		core.TaskStatus{Status: status, ExecutorNumber: 4, Group: core.Process{PID: 7, Start: 8}},
+		core.TaskStatus{Status: status, ExecutorNumber: 5, Progress: true},
 		core.TaskAcknowledged{Task: ref, Number: 2},
 		core.StubKept{Stub: protocol.TaskStub{TaskRef: ref, Name: "n", Role: "r", Status: status, LaunchedAt: at}},
 		core.StubForgotten{Task: ref},

@@ -77,7 +77,7 @@ func TestProgressOfATaskIsBounded(t *testing.T) {
 	}
 	sent, logged := 0, 0
 	say := func(number int, state api.TaskState) {
-		status := protocol.ExecutorStatus{Task: "t1", Number: uint64(number), State: state, Data: make([]byte, api.StatusDataBytesMax)}
+		status := protocol.ExecutorStatus{Task: "t1", Number: uint64(number), State: state, Data: make([]byte, api.StatusDataBytesMax), Progress: true}
 		effects := w.core.Step(Event{w.now, ExecutorCalled{1, []protocol.ExecutorCall{status}}})
 		for _, effect := range append(effects, w.core.Step(Event{w.now, Checkpointed{w.core.disk.written}})...) {
 			if call, is := effect.(ToLeader); is {
@@ -125,5 +125,62 @@ func TestProgressOfATaskIsBounded(t *testing.T) {
 	}
 	if heard != task.latest.Number {
 		t.Errorf("after the acknowledgement status %d was sent, not the newest, %d", heard, task.latest.Number)
+	}
+}
+
+// What an executor reports that is no progress is kept, each report of it: while too much waits for acknowledgement the
+// agent takes it and does not answer, so the executor waits. Of one that does not wait a bounded part is kept all the
+// same. (Protocol rule R34.)
+func TestReportsWaitForTheScheduler(t *testing.T) {
+	w := newWorld(t)
+	lines := []string{
+		"started boot=b1", "open", "leader registered", "leader launch f1/t1", "forked f1/command pid=9", "subscribe f1/command conn=1",
+	}
+	for _, line := range lines {
+		w.line(line)
+	}
+	task := w.core.state.tasks[api.TaskRef{Framework: "f1", Task: "t1"}]
+	answered := uint64(0)
+	step := func(h Happening) {
+		effects := w.core.Step(Event{w.now, h})
+		for _, effect := range append(effects, w.core.Step(Event{w.now, Checkpointed{w.core.disk.written}})...) {
+			if call, is := effect.(ToExecutor); is {
+				if answer, is := call.Event.(protocol.ExecutorAcknowledged); is {
+					answered = answer.Number
+				}
+			}
+		}
+	}
+	say := func(number uint64) {
+		status := protocol.ExecutorStatus{Task: "t1", Number: number, State: api.TaskRunning, Data: make([]byte, api.StatusDataBytesMax)}
+		step(ExecutorCalled{1, []protocol.ExecutorCall{status}})
+	}
+	number := uint64(0)
+	for answered == number {
+		number++
+		say(number)
+	}
+	if len(task.unacked) != int(number) {
+		t.Fatalf("%d of %d reports are kept", len(task.unacked), number)
+	}
+	say(number) // the executor has begun another session
+	if answered == number {
+		t.Errorf("the report that came again was answered while nothing has room")
+	}
+	acknowledge := protocol.AcknowledgeStatus{TaskRef: task.ref, Number: 1}
+	step(LeaderSaid{w.conn, protocol.AgentEvents{Term: w.term, Session: w.sess, Events: []protocol.AgentEvent{acknowledge}}})
+	if answered != number {
+		t.Errorf("there is room again, and the executor is answered up to %d of %d", answered, number)
+	}
+	for range 1000 {
+		number++
+		say(number)
+	}
+	bytes := 0
+	for _, status := range task.unacked {
+		bytes += protocol.StatusBytes(status)
+	}
+	if most := 2*unackedBytesMax + 2*api.StatusDataBytesMax; bytes > most {
+		t.Errorf("%d bytes of statuses of an executor that does not wait are kept, at most %d may be", bytes, most)
 	}
 }

@@ -122,11 +122,13 @@ type (
 		Group Process
 	}
 	// TaskStatus precedes every sending of a status, and its acknowledgement to the
-	// executor. ExecutorNumber is the executor's number of it; 0 = the agent's own.
+	// executor. ExecutorNumber is the executor's number of it; 0 = the agent's own. Progress
+	// may be replaced by the next one.
 	TaskStatus struct {
 		Status         api.Status
 		ExecutorNumber uint64
 		Group          Process
+		Progress       bool
 	}
 	// TaskAcknowledged settles statuses up to Number. With the terminal one the task
 	// becomes a stub (R15).

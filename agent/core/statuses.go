@@ -200,6 +200,7 @@ func (st *statuses) takeAcknowledgement(e protocol.AcknowledgeStatus) {
 // settleStatuses forgets statuses up to number, and the task with its last one.
 func (st *statuses) settleStatuses(t *task, number uint64) {
 	st.writeRecord(TaskAcknowledged{t.ref, number})
+	st.answerUnheard(t)
 	if st.state.tasks[t.ref] == nil {
 		st.sandboxes.keepStub(t)
 		st.leaveFramework(t.ref.Framework)
@@ -212,7 +213,9 @@ func (st *statuses) takeStatus(conn Conn, ref api.ExecutorRef, s protocol.Execut
 	answer := acknowledgeExecutor{conn, protocol.ExecutorAcknowledged{Task: s.Task, Number: s.Number}}
 	t := st.state.tasks[api.TaskRef{Framework: ref.Framework, Task: s.Task}]
 	if t == nil || t.executor != ref || t.ended() || s.Number <= max(t.heard, t.ignored) {
-		st.acknowledgeExecutor(answer) // an earlier copy may be on its way to the disk
+		if t == nil || t.executor != ref || !t.letsWait(answer, s) {
+			st.acknowledgeExecutor(answer) // an earlier copy may be on its way to the disk
+		}
 		return
 	}
 	t.handed = true
@@ -232,9 +235,30 @@ func (st *statuses) takeStatus(conn Conn, ref api.ExecutorRef, s protocol.Execut
 		Number: t.next(), State: state, Reason: reason, Message: message, Source: api.MoverExecutor, At: st.now,
 		Data: s.Data, ExitCode: s.ExitCode, Healthy: s.Healthy, Output: s.Output, Given: api.Given{Image: t.image(), GPUs: t.launch.GPUs},
 	}
-	number := st.storeStatus(t, TaskStatus{Status: status, ExecutorNumber: s.Number, Group: group})
+	number := st.storeStatus(t, TaskStatus{Status: status, ExecutorNumber: s.Number, Group: group, Progress: s.Progress})
 	st.watchCompletion(t)
-	st.follow(number, answer)
+	if !t.letsWait(answer, s) {
+		st.follow(number, answer)
+	}
+}
+
+// letsWait keeps the answer to a report back while as many of the task wait for acknowledgement as may: its executor
+// tells the next ones when there is room again. Of progress the newest is enough, and an end is always answered.
+func (t *task) letsWait(answer acknowledgeExecutor, s protocol.ExecutorStatus) bool {
+	t.unheard = acknowledgeExecutor{}
+	if s.Progress || s.State.Terminal() || t.ended() || !t.crowded() {
+		return false
+	}
+	t.unheard = answer
+	return true
+}
+
+// answerUnheard answers what was kept back, once there is room.
+func (st *statuses) answerUnheard(t *task) {
+	if t.unheard.conn != 0 && !t.crowded() {
+		st.acknowledgeExecutor(t.unheard)
+		t.unheard = acknowledgeExecutor{}
+	}
 }
 
 // dropSecrets has the shell forget the values: the executor has the task.

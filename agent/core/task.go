@@ -14,9 +14,9 @@ type task struct {
 	ref      api.TaskRef
 	executor api.ExecutorRef
 	launch   TaskLaunched
-	order    uint64       // of the launch among all
-	latest   api.Status   // number 0 and STAGING until the first one of this agent
-	unacked  []api.Status // oldest first
+	order    uint64     // of the launch among all
+	latest   api.Status // number 0 and STAGING until the first one of this agent
+	unsettled
 	// heard is the executor's highest number. A status is taken once.
 	heard uint64
 	group Process // the task's own process group; 0 = none, or not known yet
@@ -33,6 +33,13 @@ type task struct {
 	flight   flight
 	press    press     // how its end is brought about, while it is killed
 	deadline time.Time // when its time to run is over; zero = never, or it has not begun
+}
+
+// unsettled is what its framework has not acknowledged of a task.
+type unsettled struct {
+	unacked  []api.Status        // oldest first
+	progress bool                // the latest is a report of progress: the next one may take its place
+	unheard  acknowledgeExecutor // what its executor is not answered while too much waits; conn 0: nothing
 }
 
 // readiness is what is there of all that a task needs before its start.
@@ -72,9 +79,10 @@ const (
 
 func (f files) String() string { return [...]string{"absent", "coming", "ready"}[f] }
 
-// unackedMax is how many statuses of one task wait for acknowledgement. Beyond it the
-// newest RUNNING takes the place of the one before: progress in between is lost, no
-// other state ever is. The same holds beyond unackedBytesMax (R34).
+// unackedMax is how many statuses of one task wait for acknowledgement, and unackedBytesMax how large they are. Beyond
+// either the newest progress takes the place of the one before, and whatever else its executor tells is taken, but not
+// answered: an executor keeps a bounded number of reports, and waits. Of one that does not wait the newest RUNNING takes
+// the place of the one before from twice as many on. No other state is ever lost. (Protocol rule R34.)
 const (
 	unackedMax      = 64
 	unackedBytesMax = 512 << 10
@@ -112,13 +120,26 @@ func megabytes(bytes int64) string { return api.Milli(bytes*1000>>20).String() +
 // image is what the task's image is, with the digest; "" = not known yet, or it has none.
 func (t *task) image() string { return cmp.Or(t.pulled, t.latest.Image) }
 
-// crowded says whether so many statuses wait for acknowledgement that reports of progress are not kept any more.
-func (t *task) crowded() bool {
+// crowded says whether so many statuses wait for acknowledgement that not each report of progress is kept any more, and
+// executors are to wait.
+func (t *task) crowded() bool { return t.exceeds(1) }
+
+// exceeds says whether so many times as many wait as may.
+func (t *task) exceeds(times int) bool {
 	bytes := 0
 	for _, status := range t.unacked {
 		bytes += protocol.StatusBytes(status)
 	}
-	return len(t.unacked) > unackedMax || bytes > unackedBytesMax
+	return len(t.unacked) > times*unackedMax || bytes > times*unackedBytesMax
+}
+
+// replaces says whether the status takes the place of the newest one that waits.
+func (t *task) replaces(r TaskStatus) bool {
+	last := len(t.unacked) - 1
+	if last < 0 || r.Status.State != api.TaskRunning || t.unacked[last].State != api.TaskRunning {
+		return false
+	}
+	return r.Progress && t.progress && t.crowded() || t.exceeds(2)
 }
 
 // take adds a status.
@@ -127,14 +148,13 @@ func (t *task) take(r TaskStatus) {
 	if r.Group.PID != 0 {
 		t.group = r.Group
 	}
-	last := len(t.unacked) - 1
-	merges := t.crowded() && r.Status.State == api.TaskRunning && t.unacked[last].State == api.TaskRunning
-	t.latest = r.Status
+	replaces := t.replaces(r)
+	t.latest, t.progress = r.Status, r.Progress
 	if t.launch.Task.MaxCompletionTime > 0 && t.launch.Began.IsZero() && r.Status.State == api.TaskRunning {
 		t.launch.Began = r.Status.At
 	}
-	if merges {
-		t.unacked[last] = r.Status
+	if replaces {
+		t.unacked[len(t.unacked)-1] = r.Status
 		return
 	}
 	t.unacked = append(t.unacked, r.Status)
@@ -178,8 +198,8 @@ func (t *task) records() []Record {
 	if len(t.unacked) == 0 && t.latest.Number > 0 {
 		records = append(records, TaskStatus{Status: t.latest, ExecutorNumber: t.heard}, TaskAcknowledged{t.ref, t.latest.Number})
 	}
-	for _, status := range t.unacked {
-		records = append(records, TaskStatus{Status: status, ExecutorNumber: t.heard})
+	for i, status := range t.unacked {
+		records = append(records, TaskStatus{Status: status, ExecutorNumber: t.heard, Progress: t.progress && i == len(t.unacked)-1})
 	}
 	return records
 }

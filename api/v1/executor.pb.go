@@ -308,7 +308,10 @@ type ExecutorStatus struct {
 	ProcessGroup int32  `protobuf:"varint,9,opt,name=process_group,json=processGroup,proto3" json:"process_group,omitempty"`
 	ProcessStart uint64 `protobuf:"varint,10,opt,name=process_start,json=processStart,proto3" json:"process_start,omitempty"`
 	// At the end of a command: what its files stdout and stderr hold. Absent: not known.
-	Output        *OutputSize `protobuf:"bytes,11,opt,name=output,proto3" json:"output,omitempty"`
+	Output *OutputSize `protobuf:"bytes,11,opt,name=output,proto3" json:"output,omitempty"`
+	// A RUNNING that the next such one may replace, while many wait for acknowledgement. All others are kept: while as many
+	// wait, the agent does not acknowledge what it has taken, so that the executor waits with what it tells next.
+	Progress      bool `protobuf:"varint,12,opt,name=progress,proto3" json:"progress,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -418,6 +421,13 @@ func (x *ExecutorStatus) GetOutput() *OutputSize {
 		return x.Output
 	}
 	return nil
+}
+
+func (x *ExecutorStatus) GetProgress() bool {
+	if x != nil {
+		return x.Progress
+	}
+	return false
 }
 
 // ExecutorMessage carries bytes between an executor and its scheduler, at most once.
@@ -1082,7 +1092,7 @@ const file_api_v1_executor_proto_rawDesc = "" +
 	"\x05tasks\x18\x05 \x03(\tR\x05tasks\x12A\n" +
 	"\x0eunacknowledged\x18\x06 \x03(\v2\x19.tender.v1.ExecutorStatusR\x0eunacknowledged\x12\x12\n" +
 	"\x04more\x18\a \x01(\bR\x04more\x12\x18\n" +
-	"\asecrets\x18\b \x01(\bR\asecrets\"\x9a\x03\n" +
+	"\asecrets\x18\b \x01(\bR\asecrets\"\xb6\x03\n" +
 	"\x0eExecutorStatus\x12\x17\n" +
 	"\atask_id\x18\x01 \x01(\tR\x06taskId\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\x04R\x06number\x12*\n" +
@@ -1095,7 +1105,8 @@ const file_api_v1_executor_proto_rawDesc = "" +
 	"\rprocess_group\x18\t \x01(\x05R\fprocessGroup\x12#\n" +
 	"\rprocess_start\x18\n" +
 	" \x01(\x04R\fprocessStart\x12-\n" +
-	"\x06output\x18\v \x01(\v2\x15.tender.v1.OutputSizeR\x06outputB\f\n" +
+	"\x06output\x18\v \x01(\v2\x15.tender.v1.OutputSizeR\x06output\x12\x1a\n" +
+	"\bprogress\x18\f \x01(\bR\bprogressB\f\n" +
 	"\n" +
 	"_exit_codeB\n" +
 	"\n" +

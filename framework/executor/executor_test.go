@@ -283,6 +283,53 @@ func TestProgressIsBounded(t *testing.T) {
 	})
 }
 
+// TestReportsWaitForTheAgent: whoever flushes waits while his agent takes no more, and goes on when it does. Whoever does
+// not is told that a report will not be told.
+func TestReportsWaitForTheAgent(t *testing.T) {
+	story(t, func(t *testing.T, m *machine) {
+		part := make([]byte, 64<<10)
+		r := m.run(Functions(func(ctx context.Context, task *Task) error {
+			for range 4 {
+				if err := task.Report(Report{State: api.TaskRunning, Data: part}); err != nil {
+					return err
+				}
+			}
+			if err := task.Report(Report{State: api.TaskRunning}); !api.Is(err, api.Limit) {
+				return fmt.Errorf("the fifth report was taken: %w", err)
+			}
+			given, stop := context.WithTimeout(ctx, time.Second)
+			defer stop()
+			if err := task.Flush(given); !errors.Is(err, context.DeadlineExceeded) {
+				return fmt.Errorf("nothing was taken, and Flush says %w", err)
+			}
+			if err := task.Message([]byte("it has waited")); err != nil {
+				return err
+			}
+			if err := task.Flush(ctx); err != nil {
+				return err
+			}
+			return task.Report(Report{State: api.TaskRunning, Message: "the fifth"})
+		}))
+		s := m.start().accept()
+		s.send(launch("t1"))
+		for range 5 {
+			s.status(false) // the first tells that the task runs
+		}
+		if said, is := next(t, s.calls).(protocol.ExecutorMessage); !is || string(said.Data) != "it has waited" {
+			t.Fatalf("heard %+v", said)
+		}
+		s.send(protocol.ExecutorAcknowledged{Task: "t1", Number: 5})
+		if last := s.want("t1", api.TaskRunning); last.Message != "the fifth" {
+			t.Errorf("heard %+v", last)
+		}
+		s.want("t1", api.TaskFinished)
+		s.send(protocol.ExecutorShutdown{})
+		if err := r.wait(); err != nil {
+			t.Errorf("Run returned %v", err)
+		}
+	})
+}
+
 func TestEnvironment(t *testing.T) {
 	if Active() {
 		t.Fatal("tests are no executor")

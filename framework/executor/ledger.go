@@ -10,9 +10,10 @@ import (
 )
 
 const (
-	// unacknowledgedPerTaskMax bounds what is kept of one task; beyond it only its
-	// end is still taken.
+	// unacknowledgedPerTaskMax and unacknowledgedBytesMax bound what is kept of one task; beyond
+	// them only its end is still taken.
 	unacknowledgedPerTaskMax = 64
+	unacknowledgedBytesMax   = 256 << 10
 	// messagesBytesMax bounds messages that wait for the agent; more are refused.
 	messagesBytesMax = 4 << 20
 	// endingsMax bounds the tasks whose end is remembered, so that a second copy of
@@ -88,7 +89,7 @@ func (l *ledger) report(id api.TaskID, report Report) error {
 	switch {
 	case !api.MayMove(e.state, report.State, api.MoverExecutor):
 		return fmt.Errorf("a task in %v can't be moved to %v by its executor", e.state, report.State)
-	case len(e.kept) >= unacknowledgedPerTaskMax && !report.State.Terminal():
+	case e.isBehind() && !report.State.Terminal():
 		return errBehind
 	}
 	e.state = report.State
@@ -99,6 +100,21 @@ func (l *ledger) report(id api.TaskID, report Report) error {
 	l.keep(e, report)
 	l.keepWatch(e)
 	return nil
+}
+
+// isBehind says whether as much waits for the agent as may. Under mu.
+func (e *entry) isBehind() bool {
+	bytes := 0
+	for _, status := range e.kept {
+		bytes += len(status.Data)
+	}
+	return len(e.kept) >= unacknowledgedPerTaskMax || bytes >= unacknowledgedBytesMax
+}
+
+// isTaken says whether the agent has all that was reported. Under mu.
+func (l *ledger) isTaken(id api.TaskID) bool {
+	e := l.tasks[id]
+	return e == nil || len(e.kept) == 0
 }
 
 // keep numbers a status, keeps it until it is acknowledged, and sends it. Under mu.

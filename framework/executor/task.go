@@ -2,6 +2,7 @@ package executor
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -61,27 +62,41 @@ type Report struct {
 	// itself runs it.
 	ProcessGroup int
 	ProcessStart uint64
+
+	progress bool // the next one may take its place
 }
 
-// Report tells the agent, and through it the scheduler. It is stored and repeated until
-// the agent has it. While a scheduler is away its agent keeps 64 reports of a task, or
-// 512 KiB; of more RUNNING ones only the newest is kept, and all others are. An error means that it will not be told: the task has ended, can't
-// move to this state, or the data is too long.
+// Report tells the agent, and through it the scheduler: each report, in order. It is stored and repeated
+// until the agent has it. An error means that it will not be told: the task has ended, can't move to this
+// state, the data is too long, or reports of 256 KiB or 64 of them wait for the agent, which takes no more
+// while the scheduler is behind (Limit). Whoever tells much calls [Task.Flush] after each.
 func (t *Task) Report(report Report) error {
 	if len(report.Data) > api.StatusDataBytesMax {
 		return api.E("task.report", api.Limit, t.ID, fmt.Errorf("data has %d bytes, at most %d are allowed; put more into a file in the sandbox", len(report.Data), api.StatusDataBytesMax))
 	}
-	if err := t.ledger.report(t.ID, report); err != nil {
+	switch err := t.ledger.report(t.ID, report); {
+	case errors.Is(err, errBehind):
+		return api.E("task.report", api.Limit, t.ID, err)
+	case err != nil:
 		return api.E("task.report", api.Invalid, t.ID, err)
 	}
 	return nil
 }
 
-// Progress reports RUNNING again with data and a message for the scheduler. What can't
-// be told is left out: when the task has ended, the data is longer than 64 KiB, or many
-// reports before it are not taken yet.
+// Flush waits until the agent has taken all that was reported of the task, or ctx ends. The agent takes
+// it at once while the scheduler keeps up, and later while that is behind or away.
+func (t *Task) Flush(ctx context.Context) error {
+	if !t.ledger.await(ctx, func() bool { return t.ledger.isTaken(t.ID) }) {
+		return api.E("task.flush", api.KindOf(ctx.Err()), t.ID, ctx.Err())
+	}
+	return nil
+}
+
+// Progress reports RUNNING again with data and a message for the scheduler. Of many that the scheduler has
+// not taken yet it hears the newest alone. What can't be told is left out: when the task has ended, the
+// data is longer than 64 KiB, or many reports before it are not taken yet.
 func (t *Task) Progress(data []byte, message string) {
-	_ = t.Report(Report{State: api.TaskRunning, Data: data, Message: message})
+	_ = t.Report(Report{State: api.TaskRunning, Data: data, Message: message, progress: true})
 }
 
 // Message sends bytes to the framework's scheduler, at most once: they are lost where the
@@ -124,7 +139,7 @@ func (r Report) status(task api.TaskID, number uint64) protocol.ExecutorStatus {
 	}
 	return protocol.ExecutorStatus{
 		Task: task, Number: number, State: r.State, Reason: r.Reason, Message: message, Data: r.Data,
-		ExitCode: r.ExitCode, Healthy: r.Healthy, Output: r.Output, ProcessGroup: r.ProcessGroup, ProcessStart: r.ProcessStart,
+		ExitCode: r.ExitCode, Healthy: r.Healthy, Output: r.Output, ProcessGroup: r.ProcessGroup, ProcessStart: r.ProcessStart, Progress: r.progress,
 	}
 }
 

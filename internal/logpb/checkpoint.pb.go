@@ -1154,8 +1154,10 @@ type TaskStatus struct {
 	Status         *v1.Status             `protobuf:"bytes,1,opt,name=status,proto3" json:"status,omitempty"`
 	ExecutorNumber uint64                 `protobuf:"varint,2,opt,name=executor_number,json=executorNumber,proto3" json:"executor_number,omitempty"`
 	Group          *Process               `protobuf:"bytes,3,opt,name=group,proto3" json:"group,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// The next such one may take its place.
+	Progress      bool `protobuf:"varint,4,opt,name=progress,proto3" json:"progress,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *TaskStatus) Reset() {
@@ -1207,6 +1209,13 @@ func (x *TaskStatus) GetGroup() *Process {
 		return x.Group
 	}
 	return nil
+}
+
+func (x *TaskStatus) GetProgress() bool {
+	if x != nil {
+		return x.Progress
+	}
+	return false
 }
 
 // TaskAcknowledged settles statuses up to number.
@@ -1358,12 +1367,13 @@ const file_internal_logpb_checkpoint_proto_rawDesc = "" +
 	"\x03why\x18\x04 \x01(\tR\x03why\"e\n" +
 	"\tTaskGroup\x12*\n" +
 	"\x04task\x18\x01 \x01(\v2\x16.tender.log.v1.TaskRefR\x04task\x12,\n" +
-	"\x05group\x18\x02 \x01(\v2\x16.tender.log.v1.ProcessR\x05group\"\x8e\x01\n" +
+	"\x05group\x18\x02 \x01(\v2\x16.tender.log.v1.ProcessR\x05group\"\xaa\x01\n" +
 	"\n" +
 	"TaskStatus\x12)\n" +
 	"\x06status\x18\x01 \x01(\v2\x11.tender.v1.StatusR\x06status\x12'\n" +
 	"\x0fexecutor_number\x18\x02 \x01(\x04R\x0eexecutorNumber\x12,\n" +
-	"\x05group\x18\x03 \x01(\v2\x16.tender.log.v1.ProcessR\x05group\"V\n" +
+	"\x05group\x18\x03 \x01(\v2\x16.tender.log.v1.ProcessR\x05group\x12\x1a\n" +
+	"\bprogress\x18\x04 \x01(\bR\bprogress\"V\n" +
 	"\x10TaskAcknowledged\x12*\n" +
 	"\x04task\x18\x01 \x01(\v2\x16.tender.log.v1.TaskRefR\x04task\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\x04R\x06numberB+Z)github.com/tenderhq/tender/internal/logpbb\x06proto3"

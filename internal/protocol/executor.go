@@ -34,6 +34,7 @@ type (
 		Output       *api.OutputSize
 		ProcessGroup int    // 0 = the executor's own
 		ProcessStart uint64 // clock ticks since boot
+		Progress     bool   // the next one may take its place
 	}
 	ExecutorMessage   struct{ Data []byte }
 	ExecutorHeartbeat struct{}

@@ -108,6 +108,7 @@ func ExecutorStatusToProto(status protocol.ExecutorStatus) *apiv1.ExecutorStatus
 		Output:       outputToProto(status.Output),
 		ProcessGroup: int32(status.ProcessGroup),
 		ProcessStart: status.ProcessStart,
+		Progress:     status.Progress,
 	}
 }
 
@@ -137,6 +138,7 @@ func (c *checker) executorStatus(m *apiv1.ExecutorStatus) protocol.ExecutorStatu
 		Output:       c.output(m.Output),
 		ProcessGroup: int(m.GetProcessGroup()),
 		ProcessStart: m.GetProcessStart(),
+		Progress:     m.GetProgress(),
 	}
 }
 

@@ -521,7 +521,7 @@ func (g gen) agentEvents() []func() protocol.AgentEvent {
 
 func (g gen) executorStatus() protocol.ExecutorStatus {
 	return protocol.ExecutorStatus{Task: api.TaskID(g.id()), Number: g.number(), State: g.state(), Reason: g.reason(), Message: g.text(),
-		Data: g.data(), ExitCode: g.exit(), Healthy: g.healthy(), Output: g.output(), ProcessGroup: 2 * g.n(5000), ProcessStart: g.number()}
+		Data: g.data(), ExitCode: g.exit(), Healthy: g.healthy(), Output: g.output(), Progress: g.bool(), ProcessGroup: 2 * g.n(5000), ProcessStart: g.number()}
 }
 
 func (g gen) executorCalls() []func() protocol.ExecutorCall {
