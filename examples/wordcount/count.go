@@ -11,6 +11,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/framework/executor"
 )
 
@@ -102,19 +103,18 @@ func split(files []file, n int) [][]string {
 	return chunks
 }
 
-// part is as much of a task's counts as one status carries.
+// part is as much of a task's counts as one status carries. Its number tells a status that comes twice.
 type part struct {
-	Part, Of int
-	Counts   counts
+	Part   int
+	Counts counts
 }
 
 // partBytes keeps a part well below the limit of a status, api.StatusDataBytesMax.
 const partBytes = 48 << 10
 
-// parts cuts the counts; there is always at least one part.
-func (c counts) parts() []part {
-	parts := []part{{Counts: counts{}}}
-	bytes := 0
+// parts cuts the counts.
+func (c counts) parts() (parts []part) {
+	bytes := partBytes
 	for _, word := range slices.Sorted(maps.Keys(c)) {
 		if bytes += len(word) + 12; bytes > partBytes {
 			parts = append(parts, part{Part: len(parts), Counts: counts{}})
@@ -122,14 +122,11 @@ func (c counts) parts() []part {
 		}
 		parts[len(parts)-1].Counts[word] = c[word]
 	}
-	for i := range parts {
-		parts[i].Of = len(parts)
-	}
 	return parts
 }
 
-// countTask is the executor: it counts the files that the task names, and sends the
-// counts with its statuses, which are delivered at least once.
+// countTask is the executor: it counts the files that the task names, and sends the counts with its statuses, which are
+// delivered at least once and in order. An error fails the task, and the set tries again.
 func countTask(ctx context.Context, task *executor.Task) error {
 	var files []string
 	if err := json.Unmarshal(task.Data, &files); err != nil {
@@ -149,7 +146,12 @@ func countTask(ctx context.Context, task *executor.Task) error {
 		if err != nil {
 			return err
 		}
-		task.Progress(data, "")
+		if err := task.Report(executor.Report{State: api.TaskRunning, Data: data}); err != nil {
+			return err
+		}
+		if err := task.Flush(ctx); err != nil { // many parts wait here for a scheduler that is behind
+			return err
+		}
 	}
 	return nil
 }

@@ -42,16 +42,13 @@ func TestPartsFitAndAddUp(t *testing.T) {
 		if len(data) > api.StatusDataBytesMax {
 			t.Errorf("part %d has %d bytes, a status carries %d", i, len(data), api.StatusDataBytesMax)
 		}
-		if part.Part != i || part.Of != len(parts) {
-			t.Errorf("part %d says it is %d of %d", i, part.Part, part.Of)
+		if part.Part != i {
+			t.Errorf("part %d says it is %d", i, part.Part)
 		}
 		sum.add(part.Counts)
 	}
 	if word, ok := sum.equal(whole); !ok {
 		t.Errorf("%q is not the same in the sum", word)
-	}
-	if n := len(counts{}.parts()); n != 1 {
-		t.Errorf("an empty count has %d parts; its task needs one to be complete", n)
 	}
 }
 
@@ -77,24 +74,23 @@ func TestSplitDealsAllFiles(t *testing.T) {
 	}
 }
 
-// A status that comes twice, as it may, counts once.
+// A status that comes twice, as it may, counts once, and so does a chunk that two tasks have counted.
 func TestUpdateIsIdempotent(t *testing.T) {
-	finished := false
-	s := newScheduler([][]string{{"file"}}, api.Executor{ID: "counter"}, newProgress(os.Stderr, "lines", 1), func() { finished = true })
-	task := s.start(s.pending[0])
-	s.pending = nil
+	c := newCount(newProgress(os.Stderr, "lines", 1), func(err error) { t.Error(err) })
 	data, err := json.Marshal(counts{"go": 3}.parts()[0])
 	if err != nil {
 		t.Fatal(err)
 	}
-	running := api.Status{Task: task.ID, State: api.TaskRunning, Data: data}
-	done := api.Status{Task: task.ID, State: api.TaskFinished, Agent: "agent-1"}
-	for _, status := range []api.Status{running, running, done, done} {
-		if err := s.Update(t.Context(), status); err != nil {
-			t.Fatal(err)
+	for _, task := range []api.TaskID{"count-0.1.x", "count-0.2.x"} {
+		running := api.Status{Task: task, State: api.TaskRunning, Data: data}
+		done := api.Status{Task: task, State: api.TaskFinished, Agent: "agent-1"}
+		for _, status := range []api.Status{running, running, done, done} {
+			if err := c.update(t.Context(), "count-0", status); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
-	if !finished || s.counts["go"] != 3 || s.byAgent["agent-1"] != 1 {
-		t.Errorf("finished %v, counts %v, by agent %v", finished, s.counts, s.byAgent)
+	if !c.done["count-0"] || c.words["go"] != 3 || c.byAgent["agent-1"] != 1 {
+		t.Errorf("done %v, words %v, by agent %v", c.done, c.words, c.byAgent)
 	}
 }

@@ -94,27 +94,31 @@ func run(ctx context.Context, o options) error {
 	fmt.Printf("%d files below %s in %d tasks\n", len(files), o.dir, len(chunks))
 
 	start := time.Now()
-	done, finish := context.WithCancel(ctx)
-	defer finish()
+	counting, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
 	self, err := executor.Self("counter")
 	if err != nil {
 		return err
 	}
 	self.Resources = api.Scalars(0.1, 64)
-	scheduler := newScheduler(chunks, *self, newProgress(os.Stderr, o.progress, len(chunks)), finish)
+	c := newCount(newProgress(os.Stderr, o.progress, len(chunks)), fail)
+	set, err := newSet(c, chunks, self)
+	if err != nil {
+		return err
+	}
 	config := framework.Config{Name: "wordcount", Masters: o.masters, ConnectTimeout: 10 * time.Second, TeardownAtEnd: true}
-	if err := framework.Run(done, config, scheduler); err != nil {
+	if err := framework.Run(counting, config, set); err != nil {
 		return err
 	}
 	if ctx.Err() != nil {
 		return errors.New("interrupted; its tasks are being killed")
 	}
-	if scheduler.failure != nil {
-		return scheduler.failure
+	if err := context.Cause(counting); err != nil {
+		return err
 	}
-	report(os.Stdout, scheduler, o.top, time.Since(start))
+	report(os.Stdout, c, set.Numbers(), o.top, time.Since(start))
 	if o.verify {
-		return verify(files, scheduler.counts)
+		return verify(files, c.words)
 	}
 	return nil
 }

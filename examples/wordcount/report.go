@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/tenderhq/tender/framework/taskset"
 )
 
 // progress shows how many tasks are done: a bar that is drawn over itself on a
@@ -44,16 +46,16 @@ func (p *progress) show(done int) {
 }
 
 // report prints the most frequent words, then who did the work.
-func report(out io.Writer, s *scheduler, top int, took time.Duration) {
-	words := slices.SortedFunc(maps.Keys(s.counts), func(a, b string) int {
-		return cmp.Or(cmp.Compare(s.counts[b], s.counts[a]), cmp.Compare(a, b))
+func report(out io.Writer, c *count, n taskset.Numbers, top int, took time.Duration) {
+	words := slices.SortedFunc(maps.Keys(c.words), func(a, b string) int {
+		return cmp.Or(cmp.Compare(c.words[b], c.words[a]), cmp.Compare(a, b))
 	})
 	for i, word := range words[:min(top, len(words))] {
-		fmt.Fprintf(out, "%4d. %-16s %9d\n", i+1, word, s.counts[word])
+		fmt.Fprintf(out, "%4d. %-16s %9d\n", i+1, word, c.words[word])
 	}
-	for _, agent := range slices.Sorted(maps.Keys(s.byAgent)) {
-		fmt.Fprintf(out, "%s (%s): %d tasks\n", agent, s.hosts[agent], s.byAgent[agent])
+	for _, agent := range slices.Sorted(maps.Keys(c.byAgent)) {
+		fmt.Fprintf(out, "%s (%s): %d tasks\n", agent, c.hosts[agent], c.byAgent[agent])
 	}
 	fmt.Fprintf(out, "%d words, %d of them different, by %d tasks (%d tried again) in %.1f s\n",
-		s.counts.total(), len(s.counts), s.done, s.retries, took.Seconds())
+		c.words.total(), len(c.words), n.Done, n.Attempts-n.Done, took.Seconds())
 }
