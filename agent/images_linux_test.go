@@ -238,6 +238,46 @@ func TestAnImageOutlivesTheAgent(t *testing.T) {
 	}
 }
 
+// A task in an image is given its secrets: variables beside those of the image, over which they go, and files in its sandbox,
+// for the user as whom the image runs. They are in memory, can't be changed, and go with the task. (R48.)
+func TestATaskInAnImageHasItsSecrets(t *testing.T) {
+	master := newScript(t)
+	config := imagesConfig(t, master)
+	config.TaskUser, config.RecoveryTimeout = "root", -1 // the image says as whom
+	registry := oci.Serve(t)
+	reference, _ := registry.Push(t, "app:v1", shellImage(t, v1.Config{Env: []string{"PATH=/bin", "PASSWORD=of the image"}, User: "web"}))
+	mounted := mounts.List(t, config.DataDir)
+	a := run(t, config)
+	await(master, "registration", func(protocol.RegisterAgent) bool { return true })
+	task := imaged("t1", reference, `echo $PASSWORD $(cat secrets/key.pem) $(cat /sandbox/secrets/key.pem) $(ls secrets)
+		touch secrets/new 2>/dev/null && echo new; rm -f secrets/key.pem 2>/dev/null && echo gone
+		echo > up; exec sleep 1000`)
+	task.Secrets = []api.Secret{{ID: "eng/db", Env: "PASSWORD"}, {ID: "eng/tls", File: "key.pem"}}
+	launchOf(master, "f1", task)
+	needs := await(master, "question", func(protocol.NeedSecrets) bool { return true })
+	master.say(protocol.TaskSecrets{TaskRef: needs.TaskRef, Values: []protocol.SecretValue{
+		{ID: "eng/db", Value: protocol.Hidden("hunter2")}, {ID: "eng/tls", Value: protocol.Hidden("the-key")},
+	}})
+	if status := await(master, "start", func(c protocol.StatusUpdate) bool { return c.Status.State > api.TaskStarting }).Status; status.State != api.TaskRunning {
+		t.Fatalf("%+v", status)
+	}
+	sandbox := filepath.Join(config.DataDir, "sandboxes/f1/command/tasks/t1")
+	awaitFile(t, filepath.Join(sandbox, "up"))
+	if said := textOf(t, filepath.Join(sandbox, "stdout")); said != "hunter2 the-key the-key key.pem" {
+		t.Errorf("the task said %q", said)
+	}
+	if owner, mode := uidOf(t, filepath.Join(sandbox, "secrets/key.pem")); owner != 101 || mode != 0o400 {
+		t.Errorf("the file is of user %d, %v", owner, mode)
+	}
+	master.say(protocol.KillTask{TaskRef: needs.TaskRef, Reason: api.ReasonKilledByFramework})
+	master.status("t1", api.TaskKilled)
+	killExecutors(t, a)
+	a.end()
+	if now := mounts.List(t, config.DataDir); now != mounted {
+		t.Errorf("mounts have changed:\n%s\nwere\n%s", now, mounted)
+	}
+}
+
 // An agent that runs no images says so, and refuses a task that wants one.
 func TestAnAgentWithoutImages(t *testing.T) {
 	master := newScript(t)

@@ -303,6 +303,8 @@ func (c Config) checkTrust() error {
 	switch {
 	case c.Trust.Insecure && !c.Trust.Key.IsZero():
 		return errors.New("the cluster has a key, so this master does nothing unencrypted; leave insecure out")
+	case c.Trust.Plain && c.Memory == nil:
+		return errors.New("plain is for masters in memory; say insecure, or neither")
 	case c.Trust.Insecure || !c.Trust.Key.IsZero() || c.Memory != nil || c.DataDir == "":
 		return nil
 	case c.hasRun():

@@ -63,6 +63,25 @@ func (h *Handle) Priority(role api.Role, priority int32) {
 	h.SetRole(role, RoleSettings{Priority: &priority})
 }
 
+// SetSecret gives a secret a value, for tasks that start from now on. The ID is ROLE/NAME: frameworks in that role, or in
+// one above it, may name it.
+func (h *Handle) SetSecret(id api.SecretID, value string) {
+	h.t.Helper()
+	h.act("setting secret "+string(id), func(ctx context.Context, c apiv1.OperatorServiceClient) error {
+		_, err := c.SetSecret(ctx, &apiv1.SetSecretRequest{Name: string(id), Value: []byte(value)})
+		return err
+	})
+}
+
+// RemoveSecret removes a secret. Tasks that have it keep it.
+func (h *Handle) RemoveSecret(id api.SecretID) {
+	h.t.Helper()
+	h.act("removing secret "+string(id), func(ctx context.Context, c apiv1.OperatorServiceClient) error {
+		_, err := c.RemoveSecret(ctx, &apiv1.RemoveSecretRequest{Name: string(id)})
+		return err
+	})
+}
+
 // Drain has the agent's tasks killed and nothing more offered of it. The grace, unless 0, bounds the
 // tasks' own. See AwaitDrained, and Reactivate for the way back.
 func (a *Agent) Drain(grace time.Duration) {

@@ -61,6 +61,7 @@ func (m *Master) assemble() (run func(context.Context) error, err error) {
 		ID:        m.id,
 		Memory:    m.memory,
 		Peers:     h.founders(),
+		Trust:     master.Trust{Key: h.key, Plain: true},
 		GRPC:      m.address(),
 		HTTP:      net.JoinHostPort(m.host, httpPort),
 		Raft:      net.JoinHostPort(m.host, raftPort),

@@ -41,6 +41,7 @@
 //   - Operators act: [Agent.Drain], [Agent.Maintain], [Agent.Deactivate], [Agent.Reactivate], [Agent.MarkGone],
 //     [Handle.Limit], [Handle.Guarantee], [Handle.Priority], [Handle.SetRole], [Handle.KillTask]; the rest through
 //     [Handle.Operator].
+//   - Secrets are set and removed, [Handle.SetSecret], for tasks that name them; [Framework.Secrets] says what one was given.
 //   - Everything at once: [Handle.Chaos] carries out a plan of faults that [NewPlan] draws from a seed. A
 //     test that fails prints the plan. The seed fixes the faults, not the order in which goroutines
 //     run, so a rare failure may need some tries to come again.

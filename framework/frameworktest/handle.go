@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/trust"
 )
 
 // Handle is the cluster in the hands of a story. Its methods belong to the story's goroutine. Those
@@ -29,6 +30,7 @@ type Handle struct {
 	agents     []*Agent
 	frameworks []*Framework
 	operator   *operator
+	key        trust.Key // of the cluster
 	inspected  time.Time
 	hosts      map[string]int // how often a name was given
 	plans      []Plan         // of the chaos so far, for a failure to show
@@ -66,7 +68,7 @@ func newHandle(t *testing.T, cluster Cluster) *Handle {
 	cluster = cluster.withDefaults()
 	h := &Handle{
 		t: t, cluster: cluster, network: newNetwork(), journal: newJournal(), logs: &logs{},
-		hosts: make(map[string]int),
+		hosts: make(map[string]int), key: trust.NewKey(),
 	}
 	h.journal.failed = h.logs.failed
 	if cluster.Latency > 0 {

@@ -44,6 +44,7 @@ type held struct {
 	executor  api.ExecutorRef
 	uses      *api.Resources // really; nil: what it asked for
 	end       chan Play      // how it is to end, now; nil: it is not played
+	secrets   map[string]string
 
 	began      time.Time
 	readyAfter time.Duration // before, it passes no check

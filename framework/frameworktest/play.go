@@ -32,7 +32,7 @@ func (p *process) runTask(ctx context.Context, task *executor.Task) error {
 	defer p.forgetGrace(task.ID)
 	ref := api.TaskRef{Framework: task.Framework, Task: task.ID}
 	h.journal.started(p.host.name, ref, play)
-	holding := held{resources: task.Resources, executor: p.id, began: time.Now()}
+	holding := held{resources: task.Resources, executor: p.id, began: time.Now(), secrets: p.host.secretsOf(task)}
 	if play != nil {
 		holding.end, holding.readyAfter = make(chan Play, 1), play.ReadyAfter
 	}

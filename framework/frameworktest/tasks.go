@@ -2,6 +2,7 @@ package frameworktest
 
 import (
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/framework/executor"
 )
 
 // ref names a task of the framework.
@@ -54,6 +55,30 @@ func (f *Framework) SetHealth(task api.TaskID, healthy bool) {
 		running.ill = &ill
 		host.tasks[f.ref(task)] = running
 	}
+}
+
+// Secrets are the values that a task which runs was given, by where it finds each: the name of a variable, or "secrets/NAME"
+// for a file. There are no real files: an executor's function that wants one asks here, or names a variable.
+func (f *Framework) Secrets(task api.TaskID) map[string]string {
+	f.handle.t.Helper()
+	host := f.hostOf(task)
+	host.mu.Lock()
+	defer host.mu.Unlock()
+	return host.tasks[f.ref(task)].secrets
+}
+
+// secretsOf are those that the machine's agent has given a task.
+func (h *host) secretsOf(task *executor.Task) map[string]string {
+	values := make(map[string]string, len(task.Secrets))
+	for name, value := range h.launcher.Secrets(task.Sandbox) { // order: irrelevant because the result is a map
+		values["secrets/"+name] = string(value)
+	}
+	for _, secret := range task.Secrets {
+		if value, given := task.Secret(secret.Env); given {
+			values[secret.Env] = string(value)
+		}
+	}
+	return values
 }
 
 // hostOf waits until the task runs and gives the machine.

@@ -226,6 +226,7 @@ func (t Task) check(field string, service bool, found *Problems) {
 	}
 	t.checkPlaces(field, found)
 	t.checkHealth(field, found)
+	t.checkSecrets(field, found)
 	for _, name := range slices.Sorted(maps.Keys(t.Env)) {
 		if strings.HasPrefix(name, "TENDER_") {
 			found.say(field+".env."+name, "names that begin with TENDER_ are Tender's own")

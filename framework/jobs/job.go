@@ -94,8 +94,7 @@ type Task struct {
 	Ports []string `json:"ports,omitempty" toml:"ports"`
 	// Checks say whether it is well while it runs. What is to prove itself has to pass them all.
 	Checks []Check `json:"checks,omitempty" toml:"checks"`
-	// Files are fetched into the sandbox before it starts.
-	Files []File `json:"files,omitempty" toml:"files"`
+	Given
 	// Where names attributes that its agent must have: {disk = "ssd", zone = "a"}.
 	Where map[string]string `json:"where,omitempty" toml:"where"`
 	// Spread puts the tasks of a sub-job evenly over agents, zones, regions or the values of an attribute
@@ -117,6 +116,14 @@ type Task struct {
 	// LostAfter is how long a task is waited for whose agent is taken for dead, before it is started elsewhere.
 	// Default: not at all; negative: until the agent is back, or an operator gives it up.
 	LostAfter Duration `json:"lost_after,omitempty" toml:"lost_after"`
+}
+
+// Given is what a task finds in its sandbox and its environment when it starts, beside Env.
+type Given struct {
+	// Files are fetched into the sandbox before it starts.
+	Files []File `json:"files,omitempty" toml:"files"`
+	// Secrets are those of the masters that it is given. Their values are no part of the job.
+	Secrets []Secret `json:"secrets,omitempty" toml:"secrets"`
 }
 
 // File is one that the agent brings into the sandbox.

@@ -98,6 +98,9 @@ func (t Task) APITask() api.Task {
 	for _, check := range t.Checks {
 		task.Checks = append(task.Checks, check.apiCheck())
 	}
+	for _, secret := range t.Secrets {
+		task.Secrets = append(task.Secrets, api.Secret(secret))
+	}
 	for _, file := range t.Files {
 		task.Command.URIs = append(task.Command.URIs, api.URI(file))
 	}

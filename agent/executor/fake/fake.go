@@ -27,6 +27,7 @@ type Launcher struct {
 	mutex     sync.Mutex
 	last      int
 	processes map[int]*process
+	secrets   map[string]map[string]protocol.Hidden // that are files, by the folders of their tasks
 }
 
 // ErrKilled is the cause of the end of a killed executor's context.
@@ -121,6 +122,7 @@ func (l *Launcher) KillAll(ctx context.Context, owner executor.Owner) (walls.End
 func (l *Launcher) KillEverything(ctx context.Context) error {
 	l.mutex.Lock()
 	all := slices.Collect(maps.Values(l.processes))
+	l.secrets = nil
 	l.mutex.Unlock()
 	var err error
 	for _, p := range all {
@@ -136,13 +138,31 @@ func (l *Launcher) Kill(executor.Owner, api.TaskID, core.Process) error { return
 // Prepare does nothing: there are no folders.
 func (l *Launcher) Prepare(context.Context, executor.Place, []api.URI) error { return nil }
 
-// ShowSecrets refuses: there are no folders.
-func (l *Launcher) ShowSecrets(string, map[string]protocol.Hidden) error {
-	return errors.New("a cluster in memory has no folders, so no secrets that are files")
+// ShowSecrets keeps what would be files, for [Launcher.Secrets].
+func (l *Launcher) ShowSecrets(folder string, files map[string]protocol.Hidden) error {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	if l.secrets == nil {
+		l.secrets = map[string]map[string]protocol.Hidden{}
+	}
+	l.secrets[folder] = maps.Clone(files)
+	return nil
 }
 
-// HideSecrets does nothing: there are none.
-func (l *Launcher) HideSecrets(string) error { return nil }
+// HideSecrets forgets them.
+func (l *Launcher) HideSecrets(folder string) error {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	delete(l.secrets, folder)
+	return nil
+}
+
+// Secrets are those that the task of a folder would find as files, by their names.
+func (l *Launcher) Secrets(folder string) map[string]protocol.Hidden {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	return maps.Clone(l.secrets[folder])
+}
 
 // MoveAway does nothing: there are no folders.
 func (l *Launcher) MoveAway(string) (string, error) { return "", nil }

@@ -71,13 +71,16 @@ func below(field, name string) string {
 	return field + "." + name
 }
 
-// fields are the names of a struct's fields, as files have them.
+// fields are the names of a struct's fields, as files have them, with those of the structs that are embedded in it.
 func fields(of reflect.Type) (names []string, byName map[string]reflect.StructField) {
 	byName = make(map[string]reflect.StructField)
-	for i := range of.NumField() {
-		name, _, _ := strings.Cut(of.Field(i).Tag.Get("json"), ",")
+	for _, field := range reflect.VisibleFields(of) {
+		if field.Anonymous {
+			continue
+		}
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 		names = append(names, name)
-		byName[name] = of.Field(i)
+		byName[name] = field
 	}
 	return names, byName
 }

@@ -39,6 +39,17 @@ task.checks[3]: interval is 1ms; it must be 100ms or more`,
 cron.overlap: it is "queue"; write forbid, allow or replace`,
 		`{"name":"sim","type":"gang","task":{"command":"x"},"gang":{"members":1,"on_failure":"ignore"}}`: `gang.members: it is 1; write 2 to 256
 gang.on_failure: it is "ignore"; write restart or fail`,
+		`{"name":"web","type":"service","task":{"command":"x","env":{"A":"1"},"secrets":[{"id":"db","env":"B"},{"id":"eng/db","env":"A"},{"id":"eng/db","file":"a/b"},
+			{"id":"eng/db"},{"id":"eng/db","env":"C","file":"c"},{"id":"eng/db","file":"k"},{"id":"eng/key","file":"k"},{"id":"eng/key","env":"TENDER_JOB_NAME"},{"name":"eng/db"}]}}`: `task.secrets[8].name: there is no such field; here are id, env, file`,
+		`{"name":"web","type":"service","task":{"command":"x","env":{"A":"1"},"secrets":[{"id":"db","env":"B"},{"id":"eng/db","env":"A"},{"id":"eng/db","file":"a/b"},
+			{"id":"eng/db"},{"id":"eng/db","env":"C","file":"c"},{"id":"eng/db","file":"k"},{"id":"eng/key","file":"k"},{"id":"eng/key","env":"TENDER_JOB_NAME"}]}}`: `task.secrets[0].id: "db" names no secret; it is written ROLE/NAME, such as default/password
+task.secrets[1].env: A is set already; give each a name of its own
+task.secrets[2].file: the file's name "a/b" holds '/'; letters, digits, '-', '_' and '.' are safe
+task.secrets[3].file: say either the variable or the file that is to hold it
+task.secrets[4].env: say either the variable or the file that is to hold it
+task.secrets[6].file: k is set already; give each a name of its own
+task.secrets[7].env: names that begin with TENDER_ are Tender's own`,
+		`{"name":"etl","type":"dag","steps":[{"name":"a","task":{"command":"x","secrets":[{"id":"eng/db","env":"A=B"}]}}]}`: `steps[0].task.secrets[0].env: "A=B" is no variable's name: it holds '='`,
 		`{} {}`: `there is more behind the job; a file holds one`,
 	} {
 		if _, err := jobfile.DecodeJSON([]byte(text)); err == nil || err.Error() != want {
@@ -61,7 +72,8 @@ func TestWhatNoMasterTakes(t *testing.T) {
 // TestEncodeIsTheInverse of Decode.
 func TestEncodeIsTheInverse(t *testing.T) {
 	text := `{"name":"web","type":"service","priority":3,"task":{"command":"serve","cpus":0.5,"ports":["http"],"env":{"A":"b"},
-		"where":{"disk":"ssd"},"spread":"zone","kill_grace":"10s","files":[{"source":"/x","executable":true}]},"service":{"count":3,"proof":"1m0s"}}`
+		"where":{"disk":"ssd"},"spread":"zone","kill_grace":"10s","files":[{"source":"/x","executable":true}],
+		"secrets":[{"id":"eng/db","env":"PASSWORD"},{"id":"eng/tls","file":"key.pem"}]},"service":{"count":3,"proof":"1m0s"}}`
 	job, err := jobfile.DecodeJSON([]byte(text))
 	if err != nil {
 		t.Fatal(err)

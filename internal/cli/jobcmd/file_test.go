@@ -20,6 +20,10 @@ func TestProblemsNameTheLine(t *testing.T) {
 		{"syntax.toml", "name = \"web\"\ntype = service\n", "syntax.toml:2: this is no TOML: "},
 		{"deep.json", "{\n \"name\": \"web\",\n \"type\": \"service\",\n \"task\": {\n  \"command\": \"x\",\n  \"files\": [\n   {\"source\": 1}\n  ]\n }\n}\n",
 			"deep.json:7: task.files[0].source: it is 1; it must be a text, in quotes"},
+		{"secret.toml", "name = \"web\"\ntype = \"service\"\n[task]\ncommand = \"x\"\n[[task.secrets]]\nid = \"eng/db\"\nenv = \"A\"\n[[task.secrets]]\n" +
+			"id = \"eng/key\"\nenv = \"TENDER_A\"\n", "secret.toml:10: task.secrets[1].env: names that begin with TENDER_ are Tender's own"},
+		{"secret.json", "{\n \"name\": \"etl\",\n \"type\": \"dag\",\n \"steps\": [\n  {\"name\": \"a\", \"task\": {\"command\": \"x\", \"secrets\": [\n" +
+			"   {\"env\": \"A\",\n    \"id\": \"db\"}]}}]}\n", "secret.json:7: steps[0].task.secrets[0].id: \"db\" names no secret; it is written ROLE/NAME"},
 		{"syntax.json", "{\n \"name\": \"web\",,\n}", "syntax.json:2: this is no JSON: "},
 		{"missing.toml", "type = \"batch\"\ntask.command = \"x\"\n", "missing.toml:1: name: it is missing; write one such as \"web\""},
 	} {
