@@ -36,27 +36,19 @@ func prove(ctx context.Context, config Config) (identity, error) {
 	if text == "" || text == NoToken {
 		return who, nil
 	}
-	token, err := trust.ParseToken(text)
-	if err != nil {
-		return who, err
-	}
-	who.token = token
 	if config.ConnectTimeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, config.ConnectTimeout)
 		defer cancel()
 	}
-	answer, err := joining.Join(ctx, who.joining(), token, trust.NewPass())
+	var err error
+	who.holder, who.token, err = joining.Member(ctx, who.joining(), text, "a framework", trust.Framework, trust.Person)
 	if revoked := protocol.Revoked(""); errors.As(err, &revoked) {
-		err = api.E("framework.join", api.Denied, token.ID, fmt.Errorf("%w: %w", ErrRevoked, err))
+		err = api.E("framework.join", api.Denied, who.token.ID, fmt.Errorf("%w: %w", ErrRevoked, err))
 	}
 	if err != nil {
 		return who, err
 	}
-	if kind := answer.Pass.Identity().Kind; kind != trust.Framework && kind != trust.Person {
-		return who, api.E("framework.join", api.Invalid, token.ID, fmt.Errorf("this is the token of a %s; a framework joins by one of: tender token create framework", kind))
-	}
-	who.holder = trust.NewHolder(answer.Pass)
 	return who, nil
 }
 

@@ -52,7 +52,7 @@ type leader struct {
 	shut   sync.Once // closes over
 	stores *storeNews
 	watch  agentNews
-	policy policyRun
+	policy *policyRun
 	ids    atomic.Uint64 // connections and requests
 
 	// The loop's goroutine only:
@@ -86,10 +86,9 @@ func newLeader(m *Master, lead *raftlog.Leadership, policy allocator.Allocator) 
 	config.Client = string(m.config.ID) + "/" + lead.Term.String()
 	config.Debug = config.Debug || m.config.Log.shows(zerolog.DebugLevel, m.log)
 	now := time.Now()
-	alive, _ := policy.(living)
 	config.Version = m.config.Version
 	return &leader{
-		policy: policyRun{living: alive, nudges: make(chan struct{}, 1)},
+		policy: newPolicyRun(m, policy),
 		master: m,
 		log:    m.log.With().Stringer("term", lead.Term).Logger(),
 		lead:   lead,

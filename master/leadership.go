@@ -2,12 +2,16 @@ package master
 
 import (
 	"context"
+	"net"
+	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
 
 	"github.com/tenderhq/tender/allocator"
 	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/trust"
 	"github.com/tenderhq/tender/master/internal/raftlog"
 )
 
@@ -78,6 +82,10 @@ func (m *Master) leadOnce(ctx context.Context, lead *raftlog.Leadership, policy 
 type policyRun struct {
 	living living        // nil: the policy does nothing on its own
 	nudges chan struct{} // it has something to propose
+
+	mu       sync.Mutex
+	conn     net.Conn       // the last one to a policy in another process
+	identity trust.Identity // that was shown on it
 }
 
 // living is a policy that does something on its own, as one in another process does: it runs while this master leads.
@@ -90,13 +98,75 @@ type living interface {
 	Answered(ctx context.Context)
 }
 
+// distant is a policy that is reached by a connection.
+type distant interface {
+	// DialBy says how connections are opened, before Run.
+	DialBy(dial func(ctx context.Context, address string) (net.Conn, error))
+}
+
+// newPolicyRun gets a policy ready to run. One that is reached by a connection is held to what its principal was granted.
+func newPolicyRun(m *Master, policy allocator.Allocator) *policyRun {
+	run := &policyRun{nudges: make(chan struct{}, 1)}
+	run.living, _ = policy.(living)
+	if far, is := policy.(distant); is {
+		far.DialBy(func(ctx context.Context, address string) (net.Conn, error) { return run.dial(ctx, m, address) })
+	}
+	return run
+}
+
+// dial reaches a policy in another process. In a cluster with certificates it shows one, of a principal that may allocate.
+func (p *policyRun) dial(ctx context.Context, m *Master, address string) (net.Conn, error) {
+	holder := m.listeners.proof.holder
+	conn, err := holder.Dialer(m.config.Dial, trust.Framework)(ctx, address)
+	if err != nil || holder == nil {
+		return conn, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.conn, p.identity = conn, trust.PeerOf(conn)
+	if err := p.check(m); err != nil {
+		return nil, err
+	}
+	return conn, nil
+}
+
+// check ends the connection, if there is one, when its principal may not allocate (any more), and says why.
+func (p *policyRun) check(m *Master) error {
+	if p.conn == nil {
+		return nil
+	}
+	err := m.guard.May(apiv1.AllocatorService_Session_FullMethodName, p.identity)
+	if err != nil {
+		_ = p.conn.Close() // what it has still to say counts for nothing
+		p.conn = nil
+	}
+	return err
+}
+
+// watchRights ends the connection to a policy in another process when its principal may allocate no more, until ctx ends.
+func (p *policyRun) watchRights(ctx context.Context, m *Master) {
+	for ctx.Err() == nil {
+		news := m.rights.wait()
+		p.mu.Lock()
+		err := p.check(m)
+		p.mu.Unlock()
+		if err != nil {
+			m.log.Warn().Err(err).Msg("the allocator is given no session any more")
+		}
+		select {
+		case <-news:
+		case <-ctx.Done():
+		}
+	}
+}
+
 // runPolicy runs a policy that does something on its own. The returned function ends it, and waits for its end.
 func (l *leader) runPolicy(ctx context.Context) (stop func()) {
 	if l.policy.living == nil {
 		return func() {}
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	done := make(chan struct{})
+	var running sync.WaitGroup
 	ready := func() {
 		select {
 		case l.policy.nudges <- struct{}{}:
@@ -110,11 +180,9 @@ func (l *leader) runPolicy(ctx context.Context) (stop func()) {
 		}
 		l.log.WithLevel(level).Str("why", why).Msg(message)
 	}
-	go func() {
-		defer close(done)
-		l.policy.living.Run(ctx, ready, say)
-	}()
-	return func() { cancel(); <-done }
+	running.Go(func() { l.policy.living.Run(ctx, ready, say) })
+	running.Go(func() { l.policy.watchRights(ctx, l.master) })
+	return func() { cancel(); running.Wait() }
 }
 
 // answerMax is how long an explanation waits for an allocator in another process.

@@ -128,6 +128,13 @@ func (n *notebook) String() string {
 	return n.text.String()
 }
 
+// tear takes out what was written until now.
+func (n *notebook) tear() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.text.Reset()
+}
+
 // scheduler is a session written by hand.
 type scheduler struct {
 	t      *testing.T

@@ -24,10 +24,8 @@ func init() {
 
 // Allocator is the masters' half. Its methods are called by one goroutine, Run by another.
 type Allocator struct {
-	// Dial opens connections. Default TCP.
-	Dial func(ctx context.Context, address string) (net.Conn, error)
-
 	config allocator.Config
+	dial   func(ctx context.Context, address string) (net.Conn, error)
 
 	mu      sync.Mutex
 	mirror  *inputs.Mirror // what a new session is told
@@ -51,9 +49,18 @@ func New(config allocator.Config) (*Allocator, error) {
 	}
 	now := time.Now()
 	return &Allocator{
-		config: config, mirror: inputs.NewMirror(), codec: codec.Codec{Epoch: now.Add(-time.Hour)}, now: now, since: now,
+		config: config, dial: dialTCP, mirror: inputs.NewMirror(), codec: codec.Codec{Epoch: now.Add(-time.Hour)}, now: now, since: now,
 		away: unreached, answers: newAnswers(), news: make(chan struct{}),
 	}, nil
+}
+
+func dialTCP(ctx context.Context, address string) (net.Conn, error) {
+	return (&net.Dialer{}).DialContext(ctx, "tcp", address)
+}
+
+// DialBy says how connections are opened, before Run: a master's prove who is at both of their ends. Default TCP, without.
+func (a *Allocator) DialBy(dial func(ctx context.Context, address string) (net.Conn, error)) {
+	a.dial = dial
 }
 
 // note takes an input into the mirror and, if there is one, into the session.

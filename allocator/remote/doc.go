@@ -8,5 +8,9 @@
 // core, or lies, can't oversell. While the other process is away nothing new is
 // offered, all that runs goes on, and Explain says so; when it is back it is told
 // everything anew. [Prompt] is for those who would rather wait: replays, and tests of a
-// server with the suite of allocatortest. The connection is not encrypted: keep it on a network you trust.
+// server with the suite of allocatortest.
+//
+// In a cluster with certificates both halves prove who they are: [Serve] joins by the token of a framework and lets in
+// masters of its cluster alone, and a master gives its session to nobody whose principal was not granted to allocate. Who
+// decides about offers could starve everybody and learns what each framework wants, so an address is not enough.
 package remote

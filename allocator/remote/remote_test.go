@@ -55,7 +55,7 @@ func start(t *testing.T, network *memnet.Net) *prompt {
 	if err != nil {
 		t.Fatal(err)
 	}
-	half.Dial = network.Dial
+	half.DialBy(network.Dial)
 	said := make(chan string, 100)
 	p, err := NewPrompt(context.Background(), half, listen(said))
 	if err != nil {
@@ -223,7 +223,7 @@ func TestWrongAnswer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	half.Dial = network.Dial
+	half.DialBy(network.Dial)
 	all := make(chan string, 100)
 	if p, err := NewPrompt(context.Background(), half, listen(all)); err == nil { // it may have noticed by now
 		t.Cleanup(p.Close)
@@ -254,7 +254,7 @@ func TestNobodyThere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	half.Dial = network.Dial
+	half.DialBy(network.Dial)
 	if _, err := NewPrompt(context.Background(), half, nil); err == nil || !strings.Contains(err.Error(), "the allocator at "+address+" is away") {
 		t.Fatalf("nobody serves: %v", err)
 	}

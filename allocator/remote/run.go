@@ -5,11 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/protobuf/proto"
 
@@ -18,6 +16,7 @@ import (
 	"github.com/tenderhq/tender/allocator/internal/codec"
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/transport"
 	"github.com/tenderhq/tender/internal/wire"
 )
 
@@ -115,16 +114,7 @@ func (a *Allocator) once(ctx context.Context, ready func(), say func(trouble boo
 }
 
 func (a *Allocator) connect() (*grpc.ClientConn, error) {
-	dial := a.Dial
-	if dial == nil {
-		dial = func(ctx context.Context, address string) (net.Conn, error) {
-			return (&net.Dialer{}).DialContext(ctx, "tcp", address)
-		}
-	}
-	conn, err := grpc.NewClient("passthrough:///"+a.config.Argument,
-		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithContextDialer(dial),
-		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: pingEvery, Timeout: pingTimeout}))
+	conn, err := transport.Connect(a.config.Argument, a.dial, grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: pingEvery, Timeout: pingTimeout}))
 	if err != nil {
 		return nil, fmt.Errorf("address %s: %w", a.config.Argument, err)
 	}

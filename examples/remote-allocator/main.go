@@ -4,25 +4,32 @@
 //
 //	go run ./examples/remote-allocator &
 //	tender dev --allocator remote:127.0.0.1:7070
+//
+// In a cluster with certificates it joins as a framework does, and an operator lets it decide:
+//
+//	export TENDER_TOKEN=$(tender token create framework --principal policy --role policy)
+//	tender grant policy allocate
+//	go run ./examples/remote-allocator --master 10.0.0.1:5060 --listen 10.0.0.9:7070
 package main
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"log"
 	"net"
 	"os"
 	"os/signal"
-
-	"google.golang.org/grpc"
+	"strings"
 
 	"github.com/tenderhq/tender/allocator/fairshare"
 	"github.com/tenderhq/tender/allocator/remote"
-	apiv1 "github.com/tenderhq/tender/api/v1"
 )
 
 func main() {
 	address := flag.String("listen", "127.0.0.1:7070", "address for the masters")
+	masters := flag.String("master", cmp.Or(os.Getenv("TENDER_MASTER"), "127.0.0.1:5060"), "HOST:PORT,... of some masters, who give it a certificate")
+	insecure := flag.Bool("insecure", false, "listen beyond this machine without certificates, on a trusted network")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -31,16 +38,16 @@ func main() {
 		log.Fatal(err)
 	}
 	log.Print("allocator on ", listener.Addr())
-	if err := serve(ctx, listener); err != nil {
+	if err := serve(ctx, remote.ServeConfig{
+		Listener: listener, Token: os.Getenv("TENDER_TOKEN"), Masters: strings.Split(*masters, ","), Insecure: *insecure,
+		Failed: func(master string, err error) { log.Printf("no certificate yet of %s: %v", master, err) },
+	}); err != nil {
 		log.Fatal(err)
 	}
 }
 
 // serve answers masters until ctx ends.
-func serve(ctx context.Context, listener net.Listener) error {
-	server := grpc.NewServer()
-	apiv1.RegisterAllocatorServiceServer(server, &remote.Server{Policy: fairshare.New})
-	over := context.AfterFunc(ctx, server.Stop)
-	defer over()
-	return server.Serve(listener)
+func serve(ctx context.Context, config remote.ServeConfig) error {
+	config.Policy = fairshare.New
+	return remote.Serve(ctx, config)
 }

@@ -29,7 +29,7 @@ func start(t *testing.T) (address string) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	served := make(chan error, 1)
-	go func() { served <- serve(ctx, listener) }()
+	go func() { served <- serve(ctx, remote.ServeConfig{Listener: listener}) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-served; err != nil {

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"time"
 
 	"github.com/tenderhq/tender/api"
@@ -61,6 +62,23 @@ func Join(ctx context.Context, config Config, token trust.Token, pass *trust.Pas
 	}
 	dial := trust.JoinDialer(config.Dial, token.Digest)
 	return ask(ctx, config, dial, pass, &apiv1.SignRequest{Request: request, TokenId: token.ID, Secret: token.Secret, Name: config.Name})
+}
+
+// Member joins by the text of a token, whose kind must be one of these, and returns the holder of the certificate that it was
+// given; use is what joins by such tokens, for people. It is kept in memory alone: [Keep] renews it.
+func Member(ctx context.Context, config Config, text, use string, kinds ...trust.Kind) (*trust.Holder, trust.Token, error) {
+	token, err := trust.ParseToken(text)
+	if err != nil {
+		return nil, token, err
+	}
+	answer, err := Join(ctx, config, token, trust.NewPass())
+	if err != nil {
+		return nil, token, err
+	}
+	if kind := answer.Pass.Identity().Kind; !slices.Contains(kinds, kind) {
+		return nil, token, api.E(op, api.Invalid, token.ID, fmt.Errorf("this is the token of a %s; %s joins by one of: tender token create %s", kind, use, kinds[0]))
+	}
+	return trust.NewHolder(answer.Pass), token, nil
 }
 
 // Renew asks for another certificate of the same name.

@@ -147,7 +147,8 @@ var Table = []Row{
 	{Call: masters + "Announce", On: OnItself, Kinds: []Kind{Master}, Check: "the ID is the certificate's"},
 	{Call: masters + "Leader", On: OnCluster, Kinds: members},
 
-	{Call: allocator + "Session", On: OnCluster, Kinds: []Kind{Master}, Check: "served by allocators of one's own, which masters dial"},
+	{Call: allocator + "Session", Verb: Admin, Action: "allocate", On: OnCluster, Kinds: []Kind{Master},
+		Check: "masters call it at an allocator of one's own; it needs the grant, as a framework's principal"},
 	{Call: executor + "Session", On: OnItself, Check: "served by agents on a unix socket: by the executor's token (R32)"},
 
 	{Call: health + "Check", On: OnCluster, Kinds: everybody, Check: "tells no address"},

@@ -3,7 +3,6 @@ package manager
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -12,7 +11,6 @@ import (
 
 	"google.golang.org/grpc"
 
-	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/framework"
 	"github.com/tenderhq/tender/framework/jobs"
 	"github.com/tenderhq/tender/internal/joining"
@@ -93,18 +91,8 @@ func (c RunConfig) join(ctx context.Context, log *slog.Logger) (*trust.Holder, e
 	if c.Token == "" {
 		return nil, nil
 	}
-	token, err := trust.ParseToken(c.Token)
-	if err != nil {
-		return nil, err
-	}
-	answer, err := joining.Join(ctx, c.joining(log), token, trust.NewPass())
-	if err != nil {
-		return nil, err
-	}
-	if kind := answer.Pass.Identity().Kind; kind != trust.Framework {
-		return nil, api.E("jobs.join", api.Invalid, token.ID, fmt.Errorf("this is the token of a %s; a job manager joins by one of: tender token create framework", kind))
-	}
-	return trust.NewHolder(answer.Pass), nil
+	holder, _, err := joining.Member(ctx, c.joining(log), c.Token, "a job manager", trust.Framework)
+	return holder, err
 }
 
 func (c RunConfig) joining(log *slog.Logger) joining.Config {

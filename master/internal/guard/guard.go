@@ -120,6 +120,17 @@ func (g *Guard) Admit(ctx context.Context, call string) (context.Context, error)
 	return context.WithValue(ctx, permitKey{}, permit{row, caller, scope}), nil
 }
 
+// May says why somebody may not do what a call is for, or nil: of whom this master calls itself. It counts a refusal.
+func (g *Guard) May(call string, identity trust.Identity) error {
+	row, _ := rights.RowOf(call)
+	caller := g.known(identity)
+	if _, err := rights.Decide(row, caller); err != nil {
+		g.denied.WithLabelValues(call, string(caller.Kind)).Inc()
+		return err
+	}
+	return nil
+}
+
 // Done hears what became of a call that was admitted: what was denied to it after all is counted, and what it has changed
 // is written down. Request is what was asked; nil: it was not read.
 func (g *Guard) Done(ctx context.Context, request any, result error) {
