@@ -7,6 +7,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/master/core/ledger"
 )
 
 // agents is the life of each agent: its streams, its report, its silence, its marks and its end.
@@ -37,7 +38,7 @@ type agents struct {
 type agent struct {
 	id   api.AgentID
 	info api.Agent
-	ledger
+	ledger.Ledger
 	agentStream
 	agentLife
 	agentStanding

@@ -107,8 +107,8 @@ func (r *agents) reportDone(a *agent, next phase) {
 	if next == phaseUp { // else it is its first contact, and there is nothing to report
 		r.info("agent reported", field("agent", a.id), field("tasks", fmt.Sprint(len(got.tasks))))
 	}
-	if a.over {
-		r.warn("agent holds more than it has", field("agent", a.id), field("used", a.used.String()), field("total", a.total.String()))
+	if a.Over {
+		r.warn("agent holds more than it has", field("agent", a.id), field("used", a.Used.String()), field("total", a.Total.String()))
 	}
 	r.standing.restate(a)
 	r.answers.answerQuestions(a)
@@ -422,7 +422,7 @@ func (r *tasks) launchedBefore(launch launchID) bool {
 func (r *tasks) holdReported(t *task) {
 	t.held = true
 	t.agent.units.add(t)
-	t.agent.take(t.resources)
+	t.agent.Take(t.resources)
 	t.framework.hold(t.role, t.resources)
 	r.policy.Take(t.claim())
 }

@@ -50,7 +50,7 @@ func (r *executors) addExecutor(x *executor) {
 func (r *executors) dropExecutor(x *executor) {
 	delete(x.agent.executors, x.ref)
 	delete(x.framework.executors, executorKey{x.agent.id, x.ref.Executor})
-	x.agent.unuse(x.resources)
+	x.agent.Unuse(x.resources)
 	x.framework.release(x.role, x.resources)
 	if !x.resources.IsZero() {
 		r.offers.giveBack(x.claim())
@@ -153,7 +153,7 @@ func (r *executors) adoptExecutor(a *agent, ref api.ExecutorRef, rx protocol.Rep
 		fw = r.frameworks.tombstoneOf(rx.Framework)
 	}
 	x := &executor{ref: ref, info: rx.Executor, framework: fw, agent: a, role: rx.Role, resources: rx.Resources}
-	a.take(rx.Resources)
+	a.Take(rx.Resources)
 	r.addExecutor(x)
 	if !rx.Resources.IsZero() {
 		r.policy.Take(x.claim())

@@ -7,6 +7,7 @@ import (
 	"reflect"
 
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/master/core/ledger"
 )
 
 // checkUnits compares the sums that samples are compared with, with the tasks.
@@ -83,14 +84,14 @@ func checkAgent(a *agent) error {
 		offered = offered.Plus(x.held)
 	}
 	switch {
-	case !used.Equal(a.used):
-		return fmt.Errorf("%v is used, its ledger says %v", used, a.used)
-	case !offered.Equal(a.offered):
-		return fmt.Errorf("%v is offered, its ledger says %v", offered, a.offered)
-	case len(a.accepts) == 0 && !a.overGap().IsZero():
-		return fmt.Errorf("%v of what is revocable is offered beyond the gap of %v; %v is used", a.overGap(), a.gap, a.used)
-	case !a.over && !a.total.Contains(used.Plus(offered).Firm()):
-		return fmt.Errorf("oversold: %v used, %v offered of %v", used, offered, a.total)
+	case !used.Equal(a.Used):
+		return fmt.Errorf("%v is used, its ledger says %v", used, a.Used)
+	case !offered.Equal(a.Offered):
+		return fmt.Errorf("%v is offered, its ledger says %v", offered, a.Offered)
+	case len(a.accepts) == 0 && !a.OverGap().IsZero():
+		return fmt.Errorf("%v of what is revocable is offered beyond the gap of %v; %v is used", a.OverGap(), a.Gap, a.Used)
+	case !a.Over && !a.Total.Contains(used.Plus(offered).Firm()):
+		return fmt.Errorf("oversold: %v used, %v offered of %v", used, offered, a.Total)
 	}
 	return nil
 }
@@ -98,12 +99,12 @@ func checkAgent(a *agent) error {
 func (c *Core) checkFrameworks() error {
 	for _, id := range sortedKeys(c.frameworkByID) {
 		fw := c.frameworkByID[id]
-		used, offered := tally{}, tally{}
+		used, offered := ledger.Tally{}, ledger.Tally{}
 		duplicates := 0
 		for _, a := range c.agentByID {
 			for _, t := range a.tasks {
 				if t.framework == fw && t.held {
-					used.add(t.resources)
+					used.Add(t.resources)
 				}
 				if t.framework == fw && t.duplicate {
 					duplicates++
@@ -111,15 +112,15 @@ func (c *Core) checkFrameworks() error {
 			}
 		}
 		for _, x := range fw.executors {
-			used.add(x.resources)
+			used.Add(x.resources)
 		}
 		for _, o := range fw.offers {
-			offered.add(o.resources)
+			offered.Add(o.resources)
 		}
 		sumUsed, sumOffered := fw.sums()
 		switch {
-		case !used.resources().Equal(sumUsed) || !offered.resources().Equal(sumOffered):
-			return fmt.Errorf("framework %s uses %v and is offered %v, its books say %v and %v", id, used.resources(), offered.resources(), sumUsed, sumOffered)
+		case !used.Resources().Equal(sumUsed) || !offered.Resources().Equal(sumOffered):
+			return fmt.Errorf("framework %s uses %v and is offered %v, its books say %v and %v", id, used.Resources(), offered.Resources(), sumUsed, sumOffered)
 		case duplicates != fw.duplicates:
 			return fmt.Errorf("framework %s has %d duplicates, it counts %d", id, duplicates, fw.duplicates)
 		case fw.session == nil && len(fw.offers) > 0:

@@ -8,6 +8,7 @@ import (
 	"github.com/tenderhq/tender/allocator"
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/master/core/ledger"
 	"github.com/tenderhq/tender/master/registry"
 	"github.com/tenderhq/tender/master/view"
 )
@@ -52,7 +53,7 @@ type framework struct {
 }
 
 // books sum what a framework has in one role, for people.
-type books struct{ used, offered tally }
+type books struct{ used, offered ledger.Tally }
 
 // newFramework makes the picture of a framework that is not subscribed.
 func (r *frameworks) newFramework(id api.FrameworkID) *framework {
@@ -248,16 +249,16 @@ func (r *frameworks) tombstoneOf(id api.FrameworkID) *framework {
 }
 
 // hold books what a task or executor uses, for people.
-func (fw *framework) hold(role api.Role, resources api.Resources) { fw.book(role).used.add(resources) }
+func (fw *framework) hold(role api.Role, resources api.Resources) { fw.book(role).used.Add(resources) }
 
 func (fw *framework) release(role api.Role, resources api.Resources) {
-	fw.book(role).used.sub(resources)
+	fw.book(role).used.Sub(resources)
 }
 
 func (fw *framework) book(role api.Role) *books {
 	b := fw.books[role]
 	if b == nil {
-		b = &books{used: tally{}, offered: tally{}}
+		b = &books{used: ledger.Tally{}, offered: ledger.Tally{}}
 		fw.books[role] = b
 	}
 	return b

@@ -37,7 +37,7 @@ func (r *inventory) describeAgent(a *agent) {
 	known, host := r.registry.Agents[a.id], a.info.Hostname
 	a.info = known.Agent
 	r.moveHost(a, host)
-	a.resize(known.Total())
+	a.Resize(known.Total())
 }
 
 // agentChanged follows a change of what an agent has or says of itself.
@@ -46,11 +46,11 @@ func (r *inventory) agentChanged(id api.AgentID) {
 	if a == nil {
 		return
 	}
-	before := a.total
+	before := a.Total
 	r.describeAgent(a)
-	if !a.total.Equal(before) && a.over {
+	if !a.Total.Equal(before) && a.Over {
 		r.offers.rescindAll(a.offers, "the agent's resources have changed")
-		a.recheck()
+		a.Recheck()
 	}
 	a.policyStale = true
 	r.standing.restate(a)

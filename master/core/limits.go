@@ -82,7 +82,7 @@ func (r *limits) aboveLimit(role api.Role, more api.Resources) map[string]api.Mi
 		}
 	}
 	for _, a := range r.agentByID { // order: irrelevant because it sums
-		for _, item := range a.total.Items() {
+		for _, item := range a.Total.Items() {
 			if item.Reserved != "" && item.Reserved.Within(role) {
 				sums[item.Name] += amountOf(item)
 			}

@@ -87,8 +87,8 @@ func (r *offers) makeOffer(claim allocator.Claim) (*offer, error) {
 		return nil, fmt.Errorf("the framework takes no revocable resources")
 	case !claim.Resources.UsableBy(claim.Role).Equal(claim.Resources):
 		return nil, fmt.Errorf("%v is reserved for others than role %q", claim.Resources, claim.Role)
-	case !a.offer(claim.Resources):
-		return nil, fmt.Errorf("%v is not free of %v", claim.Resources, a.free())
+	case !a.Offer(claim.Resources):
+		return nil, fmt.Errorf("%v is not free of %v", claim.Resources, a.Free())
 	}
 	r.minted++
 	o := &offer{
@@ -113,7 +113,7 @@ func (r *offers) makeOffer(claim allocator.Claim) (*offer, error) {
 func (r *offers) openOffer(o *offer) {
 	o.open = true
 	r.open[o.id], o.framework.offers[o.id], o.agent.offers[o.id] = o, o, o
-	o.framework.book(o.role).offered.add(o.resources)
+	o.framework.book(o.role).offered.Add(o.resources)
 }
 
 // shownOffer is the offer as the scheduler sees it.
@@ -150,8 +150,8 @@ func (r *offers) closeOffer(o *offer) {
 	delete(r.open, o.id)
 	delete(o.framework.offers, o.id)
 	delete(o.agent.offers, o.id)
-	o.framework.book(o.role).offered.sub(o.resources)
-	o.agent.unoffer(o.agent.id, o.resources)
+	o.framework.book(o.role).offered.Sub(o.resources)
+	o.agent.Unoffer(o.agent.id, o.resources)
 }
 
 // rescind takes an offer back.

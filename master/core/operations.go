@@ -43,7 +43,7 @@ func (r *operations) waitForRegistry(x *acceptance) {
 	a := x.agent
 	x.held, x.kills = x.left, make(map[api.TaskID]protocol.KillGraces)
 	x.session.framework.results.wait(x.operations)
-	a.offered = a.offered.Plus(x.held)
+	a.Hold(x.held)
 	a.accepts = append(a.accepts, x)
 	for _, operation := range x.operations {
 		for _, task := range operation.Tasks {
@@ -128,22 +128,22 @@ func (r *operations) reservationApplied(id api.AgentID) {
 		return
 	}
 	x := a.accepts[0]
-	a.unoffer(id, x.held)
+	a.Unoffer(id, x.held)
 	if !x.lost {
 		r.offers.giveBack(x.claim(x.held))
 	}
 	x.loose = true
 	r.inventory.agentChanged(id)
 	x.held, x.left = x.after, x.after
-	a.offered = a.offered.Plus(x.held)
-	a.recheck()
+	a.Hold(x.held)
+	a.Recheck()
 }
 
 // reserved goes on when the registry has answered.
 func (r *operations) reserved(x *acceptance, result registry.Result) {
 	a := x.agent
 	a.accepts = a.accepts[1:]
-	a.unoffer(a.id, x.held)
+	a.Unoffer(a.id, x.held)
 	x.session.framework.results.stopWait(x.operations)
 	maps.DeleteFunc(x.session.waits, func(_ api.TaskID, other *acceptance) bool { return other == x })
 	for i, operation := range x.operations {

@@ -167,7 +167,7 @@ func (r *operations) launchAll(x *acceptance, operation api.Operation) {
 // keepOpen leaves what a part of an answer has not used in the first of its offers, for the
 // next part; false when nothing is left, or not free any more.
 func (r *operations) keepOpen(x *acceptance, did view.Decision) bool {
-	if x.left.IsZero() || !x.agent.offer(x.left) {
+	if x.left.IsZero() || !x.agent.Offer(x.left) {
 		return false
 	}
 	o := x.offers[0]

@@ -50,7 +50,7 @@ func (r *operations) bookLaunch(x *acceptance, wish api.Task, plan launchPlan) p
 		State: api.TaskStaging, Source: api.MoverMaster, At: r.now}
 	fw.tasks[wish.ID], x.agent.tasks[t.ref] = t, t
 	x.agent.units.add(t)
-	x.agent.use(x.agent.id, plan.task)
+	x.agent.Use(x.agent.id, plan.task)
 	fw.hold(x.role, plan.task)
 	r.book(x, t.claim())
 	if plan.starts {
@@ -74,7 +74,7 @@ func (r *operations) startExecutor(x *acceptance, t *task, resources api.Resourc
 		info = *t.task.Executor
 	}
 	fw := x.session.framework
-	x.agent.use(x.agent.id, resources)
+	x.agent.Use(x.agent.id, resources)
 	started := &executor{
 		ref:       api.ExecutorRef{Framework: fw.id, Executor: info.ID},
 		info:      info,

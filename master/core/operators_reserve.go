@@ -52,7 +52,7 @@ func (action ReserveOn) request(c *Core, id RequestID, by rights.Scope) {
 		return
 	}
 	saw := c.registry.Agents[a.id].Reserved
-	after := newConversion(a, action.Role, a.total.Without(a.used), saw)
+	after := newConversion(a, action.Role, a.Total.Without(a.Used), saw)
 	if err := after.apply(action.Operation); err != nil {
 		refuse(api.Invalid, err)
 		return

@@ -32,7 +32,7 @@ func (r reader) Agents() iter.Seq[view.AgentBrief] {
 func (r reader) Sizes() iter.Seq[view.AgentSize] {
 	return func(yield func(view.AgentSize) bool) {
 		for id, a := range r.core.agentByID { // order: irrelevant because the view sums
-			if !yield(view.AgentSize{ID: id, State: a.state, Total: a.total, Used: a.used, Revocable: a.gap}) {
+			if !yield(view.AgentSize{ID: id, State: a.state, Total: a.Total, Used: a.Used, Revocable: a.Gap}) {
 				return
 			}
 		}
@@ -41,7 +41,7 @@ func (r reader) Sizes() iter.Seq[view.AgentSize] {
 
 func (r reader) Agent(id api.AgentID) view.Agent {
 	c, a := r.core, r.core.agentByID[id]
-	free := a.free()
+	free := a.Free()
 	switch {
 	case a.dead():
 		free = api.Resources{}
@@ -53,11 +53,11 @@ func (r reader) Agent(id api.AgentID) view.Agent {
 		Since:     a.since,
 		Why:       a.why,
 		Missing:   a.gone,
-		Allocated: a.used,
-		Offered:   a.offered,
+		Allocated: a.Used,
+		Offered:   a.Offered,
 		Free:      free,
-		Revocable: a.gap,
-		Occupied:  a.used.Firm().Plus(a.smooth.told),
+		Revocable: a.Gap,
+		Occupied:  a.Used.Firm().Plus(a.smooth.told),
 		Orphans:   a.showOrphans(),
 		Apart:     a.apart,
 		Tasks:     c.livingTasks(a),
@@ -173,8 +173,8 @@ func (r reader) TasksOf(id api.FrameworkID) int {
 // added up.
 func (fw *framework) sums() (used, offered api.Resources) {
 	for _, b := range fw.books { // order: irrelevant because it sums
-		used = used.Plus(b.used.resources())
-		offered = offered.Plus(b.offered.resources())
+		used = used.Plus(b.used.Resources())
+		offered = offered.Plus(b.offered.Resources())
 	}
 	return used, offered
 }
@@ -183,7 +183,7 @@ func (r reader) Holdings() iter.Seq[view.Holding] {
 	return func(yield func(view.Holding) bool) {
 		for _, fw := range r.core.frameworkByID { // order: irrelevant because the view sums
 			for role, b := range fw.books { // order: irrelevant because the view sums
-				if !yield(view.Holding{Role: role, Used: b.used.resources(), Offered: b.offered.resources()}) {
+				if !yield(view.Holding{Role: role, Used: b.used.Resources(), Offered: b.offered.Resources()}) {
 					return
 				}
 			}
@@ -339,9 +339,9 @@ func (r reader) Figures() view.Figures {
 
 // health is what an operator should look at, of an agent beside its state.
 func (c *Core) health(a *agent) view.Health {
-	health := view.Health{IsOver: a.over, BackAs: c.inventory.backAs(a), Refused: a.refused, Unable: a.unable, Overdue: a.phase == phaseOverdue}
-	if a.over {
-		health.Over = a.used.Firm().Without(a.total)
+	health := view.Health{IsOver: a.Over, BackAs: c.inventory.backAs(a), Refused: a.refused, Unable: a.unable, Overdue: a.phase == phaseOverdue}
+	if a.Over {
+		health.Over = a.Used.Firm().Without(a.Total)
 	}
 	if health.Overdue {
 		health.NotMarked = c.agents.overdue.held

@@ -49,7 +49,7 @@ func (r *standing) condition(a *agent) (api.AgentState, string) {
 
 // exhausted says that less is left than is ever worth an offer.
 func (a *agent) exhausted() bool {
-	return a.left("cpus") < api.MilliOf(0.01) && a.left("mem") < api.MilliOf(32)
+	return a.Left("cpus") < api.MilliOf(0.01) && a.Left("mem") < api.MilliOf(32)
 }
 
 // restate shows the agent as it now is, and tells the policy whether to offer it.
@@ -95,7 +95,7 @@ func (r *standing) whyWithheld(a *agent) string {
 		return "draining"
 	case marks.Has(api.MarkDeactivated):
 		return "deactivated"
-	case a.over: // its account does not balance, so nothing of it can be booked
+	case a.Over: // its account does not balance, so nothing of it can be booked
 		return "its tasks hold more than it has"
 	}
 	return ""
@@ -116,7 +116,7 @@ func (r *standing) offerAgent(a *agent) {
 	r.policy.SetAgent(allocator.Agent{
 		ID:         a.id,
 		Hostname:   a.info.Hostname,
-		Total:      a.total.Plus(gap),
+		Total:      a.Total.Plus(gap),
 		Attributes: a.info.Attributes,
 		Region:     a.info.Region,
 		Zone:       a.info.Zone,
@@ -130,5 +130,5 @@ func (r *standing) gapToTell(a *agent) api.Resources {
 	if len(r.takers) == 0 {
 		return api.Resources{}
 	}
-	return a.gap
+	return a.Gap
 }

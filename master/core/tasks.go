@@ -81,7 +81,7 @@ func (r *tasks) releaseTask(t *task) {
 	t.held = false
 	r.usage.endUse(t)
 	t.agent.units.drop(t)
-	t.agent.unuse(t.resources)
+	t.agent.Unuse(t.resources)
 	t.framework.release(t.role, t.resources)
 	r.offers.giveBack(t.claim())
 	if !t.agent.dead() {

@@ -100,7 +100,7 @@ func (r *usage) used(a *agent, sample protocol.UsageReport) {
 	s.unused = s.unused.towards(unused, share)
 	r.tellUse(a)
 	r.setGap(a, r.gapOf(a))
-	if a.gap.IsZero() {
+	if a.Gap.IsZero() {
 		r.deadlines.clear(a.stale)
 	} else {
 		r.deadlines.set(a.stale, r.now.Add(2*r.config.HeartbeatInterval))
@@ -109,7 +109,7 @@ func (r *usage) used(a *agent, sample protocol.UsageReport) {
 
 // tellUse tells the policy what is used beyond the requests, if that has changed.
 func (r *usage) tellUse(a *agent) {
-	if told := a.smooth.beyond.inSteps(pairOf(a.total)); !told.Equal(a.smooth.told) {
+	if told := a.smooth.beyond.inSteps(pairOf(a.Total)); !told.Equal(a.smooth.told) {
 		a.smooth.told = told
 		r.policy.Use(a.id, told)
 	}
@@ -131,7 +131,7 @@ func (r *usage) gapOf(a *agent) api.Resources {
 	if r.now.Sub(a.smooth.since) < smoothing {
 		return api.Resources{}
 	}
-	total, spare, before := pairOf(a.total), a.smooth.unused, pairOf(a.gap)
+	total, spare, before := pairOf(a.Total), a.smooth.unused, pairOf(a.Gap)
 	return revocableOf(pair{settled(before.cpu, spare.cpu, total.cpu), settled(before.mem, spare.mem, total.mem)})
 }
 
@@ -155,8 +155,8 @@ func revocableOf(p pair) api.Resources {
 // setGap changes how much of the agent is revocable. Open offers of more are rescinded,
 // the youngest first; tasks that hold more stay until their agent needs the room.
 func (r *usage) setGap(a *agent, gap api.Resources) {
-	a.gap = gap
-	if excess := a.overGap(); !excess.IsZero() {
+	a.SetGap(gap)
+	if excess := a.OverGap(); !excess.IsZero() {
 		r.offers.rescindAll(beyondGap(a.offers, excess), "what tasks leave unused has become less")
 	}
 	if !r.standing.gapToTell(a).Equal(a.gapTold) {
@@ -179,7 +179,7 @@ func beyondGap(offers map[api.OfferID]*offer, excess api.Resources) map[api.Offe
 
 // closeGap takes back what is offered as revocable, until enough new samples show again that there is some.
 func (r *usage) closeGap(a *agent, why string) {
-	if !a.gap.IsZero() {
+	if !a.Gap.IsZero() {
 		r.info("gap closed", field("agent", a.id), field("why", why))
 	}
 	a.smooth.since = r.now
@@ -210,6 +210,6 @@ func (r *usage) takesRevocable(fw *framework, takes bool) {
 		return
 	}
 	for _, id := range sortedKeys(r.agentByID) {
-		r.setGap(r.agentByID[id], r.agentByID[id].gap)
+		r.setGap(r.agentByID[id], r.agentByID[id].Gap)
 	}
 }

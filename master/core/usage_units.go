@@ -86,7 +86,7 @@ func (r *usage) weigh(a *agent, sample protocol.UsageReport) (beyond, unused pai
 		beyond = beyond.plus(used.less(of.asked))
 		unused = unused.plus(of.asked.times(kept).less(of.fresh).less(used))
 	}
-	return beyond, unused.least(pairOf(a.total).times(kept).less(firm).less(all))
+	return beyond, unused.least(pairOf(a.Total).times(kept).less(firm).less(all))
 }
 
 // judge adds up, for each unit, what the sample says nothing about yet, and what revocable tasks used. It returns what
