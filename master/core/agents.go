@@ -6,8 +6,10 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/invariant"
 	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/master/core/ledger"
+	"github.com/tenderhq/tender/master/core/life"
 )
 
 // agents is the life of each agent: its streams, its report, its silence, its marks and its end.
@@ -60,13 +62,30 @@ type agent struct {
 	window maintenanceWindow
 }
 
+// agentLife is how an agent's life stands, and why.
+type agentLife struct {
+	phase   life.Phase
+	account life.Account
+	clock   *deadline // session timeout, then TOMBSTONE, then gone
+	gone    string    // why the stream is missing
+	leftAt  time.Time // when its last stream of this term ended; zero: it had none
+	refused string    // why its version is not accepted; "": it is
+	unable  string    // why it can start nothing, as it said in this session; "" = it can
+}
+
+// enter moves the agent to a phase of its life.
+func (a *agent) enter(next life.Phase) {
+	invariant.Check(a.phase.May(next), "agent %s is %v and may not become %v", a.id, a.phase, next)
+	a.phase = next
+}
+
 // recoverAgents takes the admitted agents from the registry: none is back yet.
 func (r *agents) recoverAgents() {
 	for _, id := range slices.Sorted(maps.Keys(r.registry.Agents)) {
 		a := r.inventory.newAgent(id)
 		a.gone = "not yet back after the failover"
 		if r.marks(a).Has(api.MarkGone) {
-			a.enter(phaseTombstone)
+			a.enter(life.Tombstone)
 			r.standing.restate(a)
 			continue
 		}

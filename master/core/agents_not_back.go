@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/master/core/life"
 )
 
 // What is known of agents that are not back after a failover, a restored snapshot or a recovered majority: only what
@@ -25,7 +26,7 @@ func (r *answers) untold(a *agent) []api.TaskRef {
 
 // maybeMore says that the agent may have tasks of which nobody has spoken.
 func (r *answers) maybeMore(a *agent) bool {
-	return a.account == accountNone && !r.marks(a).Has(api.MarkGone)
+	return a.account == life.AccountNone && !r.marks(a).Has(api.MarkGone)
 }
 
 // lostAgents are agents on which frameworks have tasks, and which the registry does not know since it was restored or

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/master/core/life"
 	"github.com/tenderhq/tender/master/core/receipts"
 	"github.com/tenderhq/tender/master/core/secrets"
 	"github.com/tenderhq/tender/master/registry"
@@ -44,7 +45,7 @@ func (r *agents) reportPage(a *agent, page protocol.AgentReport) {
 	case page.Session != 0 && page.Session != a.session:
 		return
 	case a.report == nil: // all is in; at its first contact an agent has nothing but volumes of an earlier life
-		if a.reported() && len(a.orphans) == 0 {
+		if a.phase.Reported() && len(a.orphans) == 0 {
 			r.volumes.checkVolumes(a, &report{volumes: page.Volumes})
 		}
 		return
@@ -64,7 +65,7 @@ func (r *agents) reportPage(a *agent, page protocol.AgentReport) {
 		return
 	}
 	if page.Last {
-		r.reportDone(a, phaseUp)
+		r.reportDone(a, life.Up)
 	}
 }
 
@@ -86,10 +87,10 @@ func (r *agents) expelAgent(a *agent, err error) {
 
 // reportDone makes the leader's picture of the agent what the agent says (promise 7).
 // From here on it is offered, or from its first heartbeat on, if it is new.
-func (r *agents) reportDone(a *agent, next phase) {
+func (r *agents) reportDone(a *agent, next life.Phase) {
 	got := a.report
 	a.report, a.account = nil, max(a.account, got.account())
-	a.enter(phaseReporting) // from now on it does not count as dead
+	a.enter(life.Reporting) // from now on it does not count as dead
 	a.policyStale = true    // the policy may have forgotten it, and must know it before resources on it are taken
 	r.standing.restate(a)
 	a.enter(next)
@@ -104,7 +105,7 @@ func (r *agents) reportDone(a *agent, next phase) {
 	r.kills.resendKills(a)
 	r.maintenance.resendDrain(a)
 	r.hold.settleHold(a)
-	if next == phaseUp { // else it is its first contact, and there is nothing to report
+	if next == life.Up { // else it is its first contact, and there is nothing to report
 		r.info("agent reported", field("agent", a.id), field("tasks", fmt.Sprint(len(got.tasks))))
 	}
 	if a.Over {
@@ -225,11 +226,11 @@ func (r *agents) setApart(a *agent, got *report) {
 }
 
 // account is what the agent has told with this report.
-func (r *report) account() account {
+func (r *report) account() life.Account {
 	if r.rebooted {
-		return accountRebooted
+		return life.AccountRebooted
 	}
-	return accountGiven
+	return life.AccountGiven
 }
 
 // readmitReported takes frameworks that the registry does not know from the agent's
@@ -421,7 +422,7 @@ func (r *tasks) launchedBefore(launch launchID) bool {
 // holdReported books what a reported task uses.
 func (r *tasks) holdReported(t *task) {
 	t.held = true
-	t.agent.units.add(t)
+	t.agent.meter.Add(t.metered())
 	t.agent.Take(t.resources)
 	t.framework.hold(t.role, t.resources)
 	r.policy.Take(t.claim())

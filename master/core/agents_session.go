@@ -8,6 +8,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/master/core/life"
 	"github.com/tenderhq/tender/master/registry"
 )
 
@@ -180,7 +181,7 @@ func (r *agents) openAgent(l *link, a *agent, g greeting) {
 	r.opened++
 	l.agent, a.link, a.session = a, l, r.opened
 	a.boot, a.host, a.can = g.boot, g.agent.Hostname, g.can
-	a.open()
+	a.enter(a.phase.Opened())
 	a.seen, a.report, a.refused = r.now, &report{}, ""
 	r.deadlines.set(a.clock, r.now.Add(r.config.SessionTimeout))
 	a.masters, a.within, a.unable = r.mastersAt, 0, ""
@@ -195,7 +196,7 @@ func (r *agents) openAgent(l *link, a *agent, g greeting) {
 	r.info("agent registered", field("agent", a.id), field("host", a.info.Hostname))
 	if g.first { // it never had an ID, so it can't have tasks
 		r.inventory.warnOfOthers(a)
-		r.reportDone(a, phaseIniting)
+		r.reportDone(a, life.Initing)
 		return
 	}
 	r.standing.restate(a)
@@ -270,9 +271,9 @@ func (r *agents) agentCall(a *agent, call protocol.AgentCall) {
 func (r *agents) agentBeats(a *agent, beat protocol.AgentHeartbeat) {
 	r.tellAgent(a, r.pong(a))
 	r.usage.used(a, beat.Usage)
-	if a.phase == phaseIniting || beat.Unable != a.unable {
-		if a.phase == phaseIniting {
-			a.enter(phaseUp)
+	if a.phase == life.Initing || beat.Unable != a.unable {
+		if a.phase == life.Initing {
+			a.enter(life.Up)
 		}
 		r.nowUnable(a, beat.Unable)
 		r.standing.restate(a)
@@ -321,7 +322,7 @@ func (r *agents) agentClosed(event AgentClosed) {
 // without coming back is given up as late as any other.
 func (r *agents) disconnectAgent(a *agent, why string) {
 	r.dropLink(a, why)
-	if a.dead() {
+	if a.phase.Dead() {
 		r.overdue.awaitReturn(a)
 	} else {
 		r.deadlines.set(a.clock, r.now.Add(r.config.TombstoneAfter))
@@ -334,7 +335,7 @@ func (r *agents) disconnectAgent(a *agent, why string) {
 func (r *agents) dropLink(a *agent, why string) {
 	delete(r.links, a.link.conn)
 	a.link.agent, a.link, a.report = nil, nil, nil
-	a.close()
+	a.enter(a.phase.Closed())
 	a.gone, a.leftAt = why, r.now
 	r.offers.rescindAll(a.offers, "the agent is disconnected: "+why)
 	r.usage.forgetUse(a)
@@ -356,7 +357,7 @@ func (r *agents) agentDue(a *agent) {
 		why := "no heartbeat for " + r.config.SessionTimeout.String()
 		r.emit(CloseAgent{Conn: a.link.conn, Err: api.E("agent.session", api.Unavailable, a.id, errors.New(why))})
 		r.disconnectAgent(a, why)
-	case !a.dead():
+	case !a.phase.Dead():
 		r.declareDead(a)
 	default:
 		r.overdue.giveUp(a)

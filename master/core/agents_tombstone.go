@@ -5,11 +5,12 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/master/core/life"
 )
 
 // declareDead makes a silent agent a TOMBSTONE. Its tasks are UNREACHABLE: they may come back with it.
 func (r *agents) declareDead(a *agent) {
-	a.enter(phaseTombstone)
+	a.enter(life.Tombstone)
 	a.gone = "silent for " + r.config.TombstoneAfter.String() + ": " + a.gone
 	for _, t := range a.sortedTasks() {
 		r.unreachable(a, t)
@@ -46,7 +47,7 @@ func (r *agents) endAgent(a *agent, why string) {
 	}
 	r.deadlines.clear(a.clock)
 	r.admitSuccessor(a) // to be told the same
-	a.enter(phaseTombstone)
+	a.enter(life.Tombstone)
 	a.gone = why
 	for _, t := range a.sortedTasks() {
 		r.goneByOperator(a, t, why)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/master/core/life"
 )
 
 // agentQuestions are those of frameworks about tasks of an agent that is away, answered once it is back (R8).
@@ -115,7 +116,7 @@ func (r *answers) whoMayKnow(q question) *agent {
 		return r.agentByID[q.agent]
 	}
 	for len(r.returning) > 0 {
-		if a := r.agentByID[r.returning[0]]; a != nil && a.account == accountNone && !a.dead() {
+		if a := r.agentByID[r.returning[0]]; a != nil && a.account == life.AccountNone && !a.phase.Dead() {
 			return a
 		}
 		r.returning = r.returning[1:]
@@ -140,15 +141,15 @@ func (r *answers) absent(framework api.FrameworkID, q question) (api.TaskState, 
 		return api.TaskUnknown, "no such agent is admitted"
 	case r.marks(a).Has(api.MarkGone):
 		return api.TaskGoneByOperator, "agent " + string(q.agent) + " is gone"
-	case a.dead():
+	case a.phase.Dead():
 		return api.TaskUnreachable, "agent " + string(q.agent) + " is " + a.gone
-	case !a.reported():
+	case !a.phase.Reported():
 		return api.TaskUnspecified, ""
 	}
 	if stub := a.stubOf(api.TaskRef{Framework: framework, Task: q.task}); stub != nil {
 		return stub.Status.State, "it ended on agent " + string(q.agent) + " before: " + stub.Status.Message
 	}
-	if q.past || a.account == accountRebooted {
+	if q.past || a.account == life.AccountRebooted {
 		return api.TaskGone, "agent " + string(q.agent) + " does not have it any more"
 	}
 	return api.TaskDropped, "agent " + string(q.agent) + " never got it"
@@ -178,7 +179,7 @@ func (r *answers) answerQuestions(a *agent) {
 	a.questions = nil
 	for _, q := range questions {
 		if r.sessionByConn[q.session.conn] != q.session {
-			if a.account == accountNone && q.session.framework.latest == q.session && !r.marks(a).Has(api.MarkGone) {
+			if a.account == life.AccountNone && q.session.framework.latest == q.session && !r.marks(a).Has(api.MarkGone) {
 				a.questions = append(a.questions, q) // shown to people until either is back
 			}
 			continue

@@ -62,7 +62,7 @@ func (r *executors) dropExecutor(x *executor) {
 // is started again stays.
 func (r *executors) executorEnded(a *agent, ended protocol.ExecutorEnded) {
 	x := a.executors[ended.ExecutorRef]
-	if x == nil || !a.reported() {
+	if x == nil || !a.phase.Reported() {
 		return
 	}
 	if !ended.Again {
@@ -203,7 +203,7 @@ func (r *executors) executorOf(s *session, number uint64, op string, agentID api
 	switch {
 	case x == nil:
 		r.refuse(s, number, api.E(op, api.NotFound, id, errors.New("no such executor runs on agent "+string(agentID))))
-	case !x.agent.alive():
+	case !x.agent.phase.Alive():
 		r.refuse(s, number, api.E(op, api.Unavailable, id, errors.New("agent "+string(agentID)+" is "+x.agent.state.String()+": "+x.agent.why)))
 		return nil
 	}

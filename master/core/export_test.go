@@ -3,35 +3,22 @@ package core
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"reflect"
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/master/core/ledger"
+	"github.com/tenderhq/tender/master/core/meter"
 )
 
-// checkUnits compares the sums that samples are compared with, with the tasks.
-func checkUnits(a *agent) error {
-	units := newUnits()
+// checkMeter compares the sums that samples are compared with, with the tasks.
+func checkMeter(a *agent) error {
+	var held []meter.Task
 	for _, t := range a.tasks {
 		if t.held {
-			units.add(t)
+			held = append(held, t.metered())
 		}
 	}
-	for ref, u := range a.units.of {
-		if of := units.of[ref]; of == nil || of.tasks != u.tasks || of.asked != u.asked {
-			return fmt.Errorf("executor %s is summed as %+v, its tasks are %+v", ref, *u, of)
-		}
-	}
-	if len(a.units.of) != len(units.of) || !maps.Equal(a.units.revocable, units.revocable) {
-		return fmt.Errorf("%d units with %d revocable tasks, its tasks make %d with %d", len(a.units.of), len(a.units.revocable), len(units.of), len(units.revocable))
-	}
-	for ref, t := range a.units.fresh {
-		if units.fresh[ref] != t {
-			return fmt.Errorf("task %s is to be judged, but holds nothing firm", ref)
-		}
-	}
-	return nil
+	return a.meter.Check(held)
 }
 
 // CheckBooks adds up what every agent's tasks, executors and offers hold, and compares
@@ -40,7 +27,7 @@ func (c *Core) CheckBooks() error {
 	offers, unheld := 0, 0
 	for _, id := range sortedKeys(c.agentByID) {
 		a := c.agentByID[id]
-		if err := cmp.Or(checkAgent(a), checkUnits(a)); err != nil {
+		if err := cmp.Or(checkAgent(a), checkMeter(a)); err != nil {
 			return fmt.Errorf("agent %s: %w", id, err)
 		}
 		offers += len(a.offers)
@@ -134,7 +121,7 @@ func (c *Core) checkFrameworks() error {
 var SameExecutor = sameExecutor
 
 // UsedBeyond is what the policy was told to be in use on the agent beyond what was asked for.
-func (c *Core) UsedBeyond(id api.AgentID) api.Resources { return c.agentByID[id].smooth.told }
+func (c *Core) UsedBeyond(id api.AgentID) api.Resources { return c.agentByID[id].meter.Told() }
 
 // Equal says that two cores stand where the other stands.
 func (c *Core) Equal(other *Core) bool {

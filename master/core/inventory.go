@@ -3,6 +3,7 @@ package core
 import (
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/words"
+	"github.com/tenderhq/tender/master/core/meter"
 )
 
 // inventory is what agents have and say of themselves, as the registry knows it, and under which hosts they are found.
@@ -23,9 +24,9 @@ func (r *inventory) newAgent(id api.AgentID) *agent {
 		offers:    make(map[api.OfferID]*offer),
 	}
 	a.state, a.since, a.policyStale = api.AgentDisconnected, r.now, true
-	a.units = newUnits()
+	a.meter = meter.New()
 	a.clock, a.asked = newDeadline(agentSilent{a}), newDeadline(predecessorSilent{a})
-	a.window.turn, a.stale = newDeadline(maintenanceTurn{a}), newDeadline(usageOutdated{a})
+	a.window.turn, a.meterStale = newDeadline(maintenanceTurn{a}), newDeadline(usageOutdated{a})
 	r.agentByID[id] = a
 	r.describeAgent(a)
 	a.marked = r.marks(a)

@@ -56,7 +56,7 @@ func (r *inverses) askOne(want allocator.Inverse) {
 		t := a.tasks[api.TaskRef{Framework: claim.Framework, Task: claim.Task}]
 		switch {
 		case t == nil || !t.held || t.kill != nil: // it is ending already
-		case !a.alive(): // R27: agents that do not listen hold no victims
+		case !a.phase.Alive(): // R27: agents that do not listen hold no victims
 			r.spare(t)
 		default:
 			victims[claim.Framework] = append(victims[claim.Framework], t)

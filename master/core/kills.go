@@ -59,7 +59,7 @@ func (r *kills) wishKill(t *task, grace time.Duration, reason api.Reason) {
 }
 
 func (r *kills) sendKill(t *task, graces ...time.Duration) {
-	if !t.agent.reported() {
+	if !t.agent.phase.Reported() {
 		return
 	}
 	for _, grace := range graces {
@@ -153,7 +153,7 @@ func (action KillTask) request(c *Core, id RequestID, by rights.Scope) {
 		c.info("task kill", field("task", t.ref.String()), field("agent", t.agent.id), field("reason", api.ReasonKilledByOperator.String()))
 		t.waiters = append(t.waiters, id)
 		c.kills.wishKill(t, action.Grace, api.ReasonKilledByOperator)
-		if !t.agent.reported() {
+		if !t.agent.phase.Reported() {
 			c.kills.killPending(t)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/tenderhq/tender/allocator"
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/master/core/quota"
 )
 
 // limits holds roles to their limits where the policy alone can't: when a limit becomes lower, and for accepts that had
@@ -33,8 +34,8 @@ func (r *limits) holdLimit(role api.Role) {
 			continue
 		}
 		out[o.id] = o
-		for _, item := range counting(o.resources, role) {
-			if over[item.Name] -= amountOf(item); over[item.Name] <= 0 {
+		for _, item := range quota.Counting(o.resources, role) {
+			if over[item.Name] -= quota.Amount(item); over[item.Name] <= 0 {
 				delete(over, item.Name)
 			}
 		}
@@ -59,8 +60,8 @@ func (r *limits) limitAbove(role api.Role, more api.Resources) string {
 func (r *limits) aboveLimit(role api.Role, more api.Resources) map[string]api.Milli {
 	sums := make(map[string]api.Milli)
 	count := func(resources api.Resources) {
-		for _, item := range counting(resources, role) {
-			sums[item.Name] += amountOf(item)
+		for _, item := range quota.Counting(resources, role) {
+			sums[item.Name] += quota.Amount(item)
 		}
 	}
 	count(more)
@@ -84,28 +85,21 @@ func (r *limits) aboveLimit(role api.Role, more api.Resources) map[string]api.Mi
 	for _, a := range r.agentByID { // order: irrelevant because it sums
 		for _, item := range a.Total.Items() {
 			if item.Reserved != "" && item.Reserved.Within(role) {
-				sums[item.Name] += amountOf(item)
+				sums[item.Name] += quota.Amount(item)
 			}
 		}
 	}
 	over := make(map[string]api.Milli)
 	for _, item := range r.registry.Roles[role].Limit.Items() {
-		if n := sums[item.Name] - amountOf(item); n > 0 {
+		if n := sums[item.Name] - quota.Amount(item); n > 0 {
 			over[item.Name] = n
 		}
 	}
 	return over
 }
 
-// counting is what of the resources counts in the role's limit beside what is reserved for it.
-func counting(resources api.Resources, role api.Role) []api.Resource {
-	return slices.DeleteFunc(slices.Clone(resources.Items()), func(item api.Resource) bool {
-		return item.Revocable || item.Reserved != "" && item.Reserved.Within(role)
-	})
-}
-
 func holdsOf(resources api.Resources, kinds map[string]api.Milli, role api.Role) bool {
-	return slices.ContainsFunc(counting(resources, role), func(item api.Resource) bool { return kinds[item.Name] > 0 })
+	return slices.ContainsFunc(quota.Counting(resources, role), func(item api.Resource) bool { return kinds[item.Name] > 0 })
 }
 
 // recoverRoles tells the policy what operators have said.

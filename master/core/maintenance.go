@@ -194,7 +194,7 @@ func (a *agent) unavailable() *api.Window {
 
 // askToLeave asks all frameworks that have something on the agent.
 func (r *inverses) askToLeave(a *agent) {
-	if a.window.planned.Start.IsZero() || a.window.begun || !a.reported() {
+	if a.window.planned.Start.IsZero() || a.window.begun || !a.phase.Reported() {
 		return
 	}
 	holders := make(map[api.FrameworkID]bool)
@@ -215,7 +215,7 @@ func (r *inverses) askToLeave(a *agent) {
 func (r *inverses) askFrameworkToLeave(fw *framework) {
 	asked := make(map[api.AgentID]*agent)
 	for _, t := range fw.tasks { // order: irrelevant because it fills a map
-		if a := t.agent; t.held && !a.window.planned.Start.IsZero() && !a.window.begun && a.reported() {
+		if a := t.agent; t.held && !a.window.planned.Start.IsZero() && !a.window.begun && a.phase.Reported() {
 			asked[a.id] = a
 		}
 	}

@@ -43,7 +43,7 @@ func (r *agents) agentMarked(id api.AgentID) {
 
 // tellDrain tells the agent to kill its tasks and refuse new ones, or to stop that.
 func (r *maintenance) tellDrain(a *agent) {
-	if !a.reported() {
+	if !a.phase.Reported() {
 		return // told when it is back
 	}
 	on := r.marks(a).Has(api.MarkDraining)
@@ -63,7 +63,7 @@ func (r *maintenance) resendDrain(a *agent) {
 // runs or waits for an acknowledgement (R31).
 func (r *maintenance) checkDrained(a *agent) {
 	marks := r.marks(a)
-	if !marks.Has(api.MarkDraining) || marks.Has(api.MarkDrained) || !a.reported() || a.drain.proposed || !r.emptied(a) {
+	if !marks.Has(api.MarkDraining) || marks.Has(api.MarkDrained) || !a.phase.Reported() || a.drain.proposed || !r.emptied(a) {
 		return
 	}
 	a.drain.proposed = true

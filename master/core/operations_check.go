@@ -88,7 +88,7 @@ func (r *operations) secretsFault(x *acceptance, wish api.Task) *fault {
 	if why := secrets.Missing(r.registry, r.keepsSecrets(), wish.Secrets); why != "" {
 		return &fault{api.TaskError, api.ReasonSecretUnavailable, why}
 	}
-	if x.agent.alive() && !x.agent.can.secrets {
+	if x.agent.phase.Alive() && !x.agent.can.secrets {
 		why := fmt.Sprintf("agent %s is of a version that gives tasks no secrets; upgrade it", x.agent.id)
 		return &fault{api.TaskDropped, api.ReasonSecretUnavailable, why}
 	}
@@ -104,7 +104,7 @@ func (r *operations) agentFault(a *agent) *fault {
 		return &fault{api.TaskDropped, api.ReasonAgentGone, "agent " + string(a.id) + " is gone"}
 	case marks.Has(api.MarkDraining):
 		return &fault{api.TaskDropped, api.ReasonAgentDraining, "agent " + string(a.id) + " is draining"}
-	case !a.alive():
+	case !a.phase.Alive():
 		return &fault{api.TaskDropped, api.ReasonAgentDisconnected, "agent " + string(a.id) + " is " + a.state.String() + ": " + a.why}
 	}
 	return nil

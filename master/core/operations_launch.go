@@ -49,7 +49,7 @@ func (r *operations) bookLaunch(x *acceptance, wish api.Task, plan launchPlan) p
 	t.status = api.Status{Framework: fw.id, Task: wish.ID, Agent: x.agent.id, Executor: wish.ExecutorID(),
 		State: api.TaskStaging, Source: api.MoverMaster, At: r.now}
 	fw.tasks[wish.ID], x.agent.tasks[t.ref] = t, t
-	x.agent.units.add(t)
+	x.agent.meter.Add(t.metered())
 	x.agent.Use(x.agent.id, plan.task)
 	fw.hold(x.role, plan.task)
 	r.book(x, t.claim())
@@ -138,7 +138,7 @@ const wholeGroup = -1
 
 // planGroup judges the tasks one after the other, and says which of them can't be started, and why.
 func (r *operations) planGroup(x *acceptance, tasks []api.Task) (plans []launchPlan, culprit int, _ *fault) {
-	if x.agent.alive() && !x.agent.can.groups {
+	if x.agent.phase.Alive() && !x.agent.can.groups {
 		why := fmt.Sprintf("agent %s is of a version that starts no groups of tasks; upgrade it", x.agent.id)
 		return nil, wholeGroup, &fault{api.TaskDropped, api.ReasonTaskGroupFailed, why}
 	}

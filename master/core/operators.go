@@ -9,6 +9,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/rights"
 	"github.com/tenderhq/tender/internal/words"
+	"github.com/tenderhq/tender/master/core/quota"
 	"github.com/tenderhq/tender/master/core/secrets"
 	"github.com/tenderhq/tender/master/registry"
 	"github.com/tenderhq/tender/master/view"
@@ -163,7 +164,7 @@ func (c *Core) markedSentence(a *agent, action MarkAgent) string {
 // removeAgentRequested forgets an agent that surely runs nothing any more.
 func (c *Core) removeAgentRequested(id RequestID, a *agent, force bool) {
 	marks := c.marks(a)
-	if !force && !a.dead() && !marks.Has(api.MarkDrained) {
+	if !force && !a.phase.Dead() && !marks.Has(api.MarkDrained) {
 		c.emit(Reply{ID: id, Err: api.E("agent.remove", api.Unavailable, a.id,
 			fmt.Errorf("the agent is %s and has %s; drain it first, or say --force", a.state, c.tasksWords(a)))})
 		return
@@ -204,19 +205,19 @@ func (action SetRole) request(c *Core, id RequestID, by rights.Scope) {
 	if action.Limit != nil {
 		set.Limit = action.Limit.Plain()
 	}
-	if !set.Limit.Contains(namedIn(set.Limit, set.Guarantee)) {
+	if !set.Limit.Contains(quota.Named(set.Limit, set.Guarantee)) {
 		c.emit(Reply{ID: id, Err: api.E("role.set", api.Invalid, action.Role,
 			fmt.Errorf("guarantee %v is above limit %v; lower the one or raise the other", set.Guarantee, set.Limit))})
 		return
 	}
 	if action.Guarantee != nil || action.Limit != nil {
-		if err := checkNested(c.registry.Roles, action.Role, set); err != nil {
+		if err := quota.CheckNested(c.registry.Roles, action.Role, set); err != nil {
 			c.emit(Reply{ID: id, Err: api.E("role.set", api.Invalid, action.Role, err)})
 			return
 		}
 	}
 	if action.Guarantee != nil && !action.Force {
-		if err := c.checkCapacity(action.Role, set); err != nil {
+		if err := quota.CheckCapacity(c.registry, action.Role, set); err != nil {
 			c.emit(Reply{ID: id, Err: api.E("role.set", api.Limit, action.Role, err)})
 			return
 		}

@@ -37,7 +37,7 @@ func (action ReserveOn) request(c *Core, id RequestID, by rights.Scope) {
 	case action.Role.Check() != nil:
 		refuse(api.Invalid, action.Role.Check())
 		return
-	case !a.reported():
+	case !a.phase.Reported():
 		refuse(api.Unavailable, fmt.Errorf("the agent is %s: what is free on it is not known", a.state))
 		return
 	case a.reserving || len(a.accepts) > 0:

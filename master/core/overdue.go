@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/master/core/life"
 	"github.com/tenderhq/tender/master/registry"
 )
 
@@ -60,8 +61,8 @@ func (r *overdue) awaitReturn(a *agent) {
 
 // giveUp lets an agent wait for its turn to be marked gone.
 func (r *overdue) giveUp(a *agent) {
-	if a.phase != phaseOverdue {
-		a.enter(phaseOverdue)
+	if a.phase != life.Overdue {
+		a.enter(life.Overdue)
 		r.queue = append(r.queue, a)
 	}
 	r.markOverdue()
@@ -69,7 +70,7 @@ func (r *overdue) giveUp(a *agent) {
 
 // markOverdue marks the agent gone that waits for longest, when one may be.
 func (r *overdue) markOverdue() {
-	r.queue = slices.DeleteFunc(r.queue, func(a *agent) bool { return a.phase != phaseOverdue })
+	r.queue = slices.DeleteFunc(r.queue, func(a *agent) bool { return a.phase != life.Overdue })
 	if len(r.queue) == 0 {
 		r.held = ""
 		r.deadlines.clear(r.next)
@@ -89,7 +90,7 @@ func (r *overdue) markOverdue() {
 	}
 	a := r.queue[0]
 	r.queue = r.queue[1:]
-	a.enter(phaseTombstone)
+	a.enter(life.Tombstone)
 	r.last, r.marked = r.now, r.marked+1
 	why := "TOMBSTONE for " + r.goneAfter(a).String() + " (gone-after)"
 	r.warn("agent is given up", field("agent", a.id), field("why", why))

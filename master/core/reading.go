@@ -8,6 +8,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/internal/rights"
+	"github.com/tenderhq/tender/master/core/life"
 	"github.com/tenderhq/tender/master/view"
 )
 
@@ -43,7 +44,7 @@ func (r reader) Agent(id api.AgentID) view.Agent {
 	c, a := r.core, r.core.agentByID[id]
 	free := a.Free()
 	switch {
-	case a.dead():
+	case a.phase.Dead():
 		free = api.Resources{}
 	case c.agents.standing.whyWithheld(a) != "": // what its tasks leave unused is nobody's
 		free = free.Firm()
@@ -57,12 +58,12 @@ func (r reader) Agent(id api.AgentID) view.Agent {
 		Offered:   a.Offered,
 		Free:      free,
 		Revocable: a.Gap,
-		Occupied:  a.Used.Firm().Plus(a.smooth.told),
+		Occupied:  a.Used.Firm().Plus(a.meter.Told()),
 		Orphans:   a.showOrphans(),
 		Apart:     a.apart,
 		Tasks:     c.livingTasks(a),
 		MaybeMore: c.answers.maybeMore(a),
-		Usage:     a.usage,
+		Usage:     a.meter.Last(),
 		Leaving:   c.inverses.leaving(a),
 	}
 }
@@ -235,7 +236,7 @@ func (r reader) FindTask(ref api.TaskRef) (view.TaskBrief, bool) {
 
 func (r reader) Task(ref api.TaskRef) view.Task {
 	t := r.core.frameworkByID[ref.Framework].tasks[ref.Task]
-	return view.Task{Task: t.task, Role: t.role, Resources: t.resources, Status: t.status, Launched: t.launched, Usage: t.agent.usage.Tasks[ref]}
+	return view.Task{Task: t.task, Role: t.role, Resources: t.resources, Status: t.status, Launched: t.launched, Usage: t.agent.meter.Last().Tasks[ref]}
 }
 
 func (r reader) TaskStates() iter.Seq[api.TaskState] {
@@ -339,7 +340,7 @@ func (r reader) Figures() view.Figures {
 
 // health is what an operator should look at, of an agent beside its state.
 func (c *Core) health(a *agent) view.Health {
-	health := view.Health{IsOver: a.Over, BackAs: c.inventory.backAs(a), Refused: a.refused, Unable: a.unable, Overdue: a.phase == phaseOverdue}
+	health := view.Health{IsOver: a.Over, BackAs: c.inventory.backAs(a), Refused: a.refused, Unable: a.unable, Overdue: a.phase == life.Overdue}
 	if a.Over {
 		health.Over = a.Used.Firm().Without(a.Total)
 	}

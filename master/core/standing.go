@@ -5,6 +5,7 @@ import (
 
 	"github.com/tenderhq/tender/allocator"
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/master/core/life"
 )
 
 // standing is the state of agents as people see it, and whether the policy may offer them. Whoever changes an agent
@@ -28,15 +29,15 @@ type agentStanding struct {
 // condition is the state that a list shows, and why.
 func (r *standing) condition(a *agent) (api.AgentState, string) {
 	switch a.phase {
-	case phaseTombstone, phaseOverdue, phaseReturning:
+	case life.Tombstone, life.Overdue, life.Returning:
 		return api.AgentTombstone, a.gone
-	case phaseAway:
+	case life.Away:
 		return api.AgentDisconnected, a.gone
-	case phaseReporting:
+	case life.Reporting:
 		return api.AgentDisconnected, "back, its report is not yet in"
-	case phaseIniting:
+	case life.Initing:
 		return api.AgentIniting, "registered, no heartbeat yet"
-	case phaseUp:
+	case life.Up:
 	}
 	switch {
 	case a.unable != "":
@@ -109,7 +110,7 @@ func (r *standing) offerAgent(a *agent) {
 	}
 	gap := r.gapToTell(a)
 	a.withheld, a.policyStale, a.gapTold = why, false, gap
-	if a.dead() {
+	if a.phase.Dead() {
 		r.policy.RemoveAgent(a.id)
 		return
 	}

@@ -64,9 +64,6 @@ type task struct {
 	waiters []RequestID // operators who wait for the agent to take the kill
 }
 
-// revocable says that the task may be killed to make room (REVOKED).
-func (t *task) revocable() bool { return t.resources.HasRevocable() }
-
 // claim is the task as the policy counts it.
 func (t *task) claim() allocator.Claim {
 	return allocator.Claim{Framework: t.ref.Framework, Role: t.role, Agent: t.agent.id, Resources: t.resources, Task: t.ref.Task, Since: t.launched,
@@ -80,11 +77,10 @@ func (r *tasks) releaseTask(t *task) {
 	}
 	t.held = false
 	r.usage.endUse(t)
-	t.agent.units.drop(t)
 	t.agent.Unuse(t.resources)
 	t.framework.release(t.role, t.resources)
 	r.offers.giveBack(t.claim())
-	if !t.agent.dead() {
+	if !t.agent.phase.Dead() {
 		r.standing.restate(t.agent)
 	}
 }

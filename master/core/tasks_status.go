@@ -7,7 +7,7 @@ import (
 
 // statusUpdate takes a status from an agent: it comes again until it is acknowledged.
 func (r *tasks) statusUpdate(a *agent, status api.Status) {
-	if !a.reported() {
+	if !a.phase.Reported() {
 		return // comes again
 	}
 	status = withoutPlace(status)

@@ -25,7 +25,7 @@ func TestUseEndsWithTheSession(t *testing.T) {
 	policy := &listener{}
 	c := New(Config{}, registry.New(), api.Term{Number: 1}, policy, now)
 	a := &agent{id: "agent-1"}
-	a.link, a.stale = &link{}, newDeadline(nil)
+	a.link, a.meterStale = &link{}, newDeadline(nil)
 	a.Total = api.Scalars(4, 4096)
 	busy := protocol.UsageReport{Executors: map[api.ExecutorRef]api.Usage{
 		{Framework: "framework-1", Executor: "x"}: {CPU: 4000, Mem: 1_024_000},

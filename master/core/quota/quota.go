@@ -1,17 +1,20 @@
-package core
+// Package quota judges what operators guarantee to roles and limit them to: in the tree of roles, and beside what the
+// agents have. It counts in one way for all who ask; who holds a role to its limit stands elsewhere. (Protocol rule R29.)
+package quota
 
 import (
 	"fmt"
 	"maps"
+	"slices"
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/master/registry"
 )
 
-// checkNested says why a role's new guarantee or limit would not hold in the tree: what is
+// CheckNested says why a role's new guarantee or limit would not hold in the tree: what is
 // guaranteed below a role fits in its own guarantee, where it has one, and in its limit.
 // Only the role and those above it are judged, for nothing else changes.
-func checkNested(roles map[api.Role]registry.Role, changed api.Role, set registry.Role) error {
+func CheckNested(roles map[api.Role]registry.Role, changed api.Role, set registry.Role) error {
 	roles = maps.Clone(roles)
 	if roles == nil {
 		roles = make(map[api.Role]registry.Role)
@@ -19,24 +22,24 @@ func checkNested(roles map[api.Role]registry.Role, changed api.Role, set registr
 	roles[changed] = set
 	for role := changed; role != ""; role = role.Parent() {
 		below := guaranteedBelow(roles, role)
-		if own := roles[role].Guarantee; !own.Contains(namedIn(own, below)) {
+		if own := roles[role].Guarantee; !own.Contains(Named(own, below)) {
 			return fmt.Errorf("guarantee %v of role %s is less than what is guaranteed below it, %v in all; raise the one or lower the others",
-				own, role, namedIn(own, below))
+				own, role, Named(own, below))
 		}
-		if limit := roles[role].Limit; !limit.Contains(namedIn(limit, below)) {
+		if limit := roles[role].Limit; !limit.Contains(Named(limit, below)) {
 			return fmt.Errorf("limit %v of role %s is less than what is guaranteed below it, %v in all; raise the one or lower the others",
-				limit, role, namedIn(limit, below))
+				limit, role, Named(limit, below))
 		}
 	}
 	return nil
 }
 
-// checkCapacity says why a role's new guarantee could not be met now: with it, more is
+// CheckCapacity says why a role's new guarantee could not be met now: with it, more is
 // guaranteed than all agents have together, those included that are away. What can't be met
 // is held back from everybody else all the same. Kinds of which the role is guaranteed no
 // more than before are not judged: less may always be said.
-func (c *Core) checkCapacity(changed api.Role, set registry.Role) error {
-	roles := maps.Clone(c.registry.Roles)
+func CheckCapacity(state *registry.State, changed api.Role, set registry.Role) error {
+	roles := maps.Clone(state.Roles)
 	if roles == nil {
 		roles = make(map[api.Role]registry.Role)
 	}
@@ -46,35 +49,35 @@ func (c *Core) checkCapacity(changed api.Role, set registry.Role) error {
 	for _, item := range set.Guarantee.Items() {
 		was, _ := before.Find(item.Label)
 		sum, _ := all.Find(item.Label)
-		if amountOf(item) <= amountOf(was) {
+		if Amount(item) <= Amount(was) {
 			continue
 		}
-		if have := c.capacity(item.Name); amountOf(sum) > have {
+		if have := capacity(state, item.Name); Amount(sum) > have {
 			return fmt.Errorf("with it %s:%s would be guaranteed in all, and the %d agents have %s:%s together; guarantee less, or say --force when more agents are to come",
-				item.Name, amountOf(sum), len(c.registry.Agents), item.Name, have)
+				item.Name, Amount(sum), len(state.Agents), item.Name, have)
 		}
 	}
 	return nil
 }
 
 // capacity is what the agents of the registry have of a kind, reserved or not.
-func (c *Core) capacity(name string) api.Milli {
+func capacity(state *registry.State, name string) api.Milli {
 	var sum api.Milli
-	for _, a := range c.registry.Agents { // order: irrelevant because it is a sum
+	for _, a := range state.Agents { // order: irrelevant because it is a sum
 		if a.Marks.Has(api.MarkGone) {
 			continue
 		}
 		for _, item := range a.Agent.Resources.Items() {
 			if item.Name == name {
-				sum += amountOf(item)
+				sum += Amount(item)
 			}
 		}
 	}
 	return sum
 }
 
-// amountOf counts numbers and words as one each.
-func amountOf(item api.Resource) api.Milli {
+// Amount is how much of its kind an item is: it counts numbers and words as one each.
+func Amount(item api.Resource) api.Milli {
 	if item.Scalar != 0 {
 		return item.Scalar
 	}
@@ -85,7 +88,7 @@ func amountOf(item api.Resource) api.Milli {
 // down is part of the one above it.
 func guaranteedBelow(roles map[api.Role]registry.Role, above api.Role) api.Resources {
 	var sum api.Resources
-	for _, role := range sortedKeys(roles) {
+	for _, role := range slices.Sorted(maps.Keys(roles)) {
 		if role == above || !role.Within(above) {
 			continue
 		}
@@ -101,7 +104,14 @@ func guaranteedBelow(roles map[api.Role]registry.Role, above api.Role) api.Resou
 	return sum
 }
 
-// namedIn is the part of the resources whose kinds are named.
-func namedIn(names, resources api.Resources) api.Resources {
+// Named is the part of the resources whose kinds are named.
+func Named(names, resources api.Resources) api.Resources {
 	return resources.Filter(func(l api.Label) bool { _, named := names.Find(l); return named })
+}
+
+// Counting is what of the resources counts in the role's limit beside what is reserved for it.
+func Counting(resources api.Resources, role api.Role) []api.Resource {
+	return slices.DeleteFunc(slices.Clone(resources.Items()), func(item api.Resource) bool {
+		return item.Revocable || item.Reserved != "" && item.Reserved.Within(role)
+	})
 }
