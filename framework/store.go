@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"google.golang.org/grpc"
@@ -90,22 +92,62 @@ func (s *Store) Delete(ctx context.Context, key string, version uint64) error {
 
 // List reads all entries under a prefix, in the order of their keys. Entries that
 // change meanwhile are as they were or as they are.
-func (s *Store) List(ctx context.Context, prefix string) ([]Entry, error) {
-	var entries []Entry
-	for token := ""; ; {
-		var page *apiv1.StoreListResponse
-		err := s.client.atLeader(ctx, "store.list", prefix, func(ctx context.Context, p place) (err error) {
-			page, err = p.store.List(ctx, &apiv1.StoreListRequest{Session: p.session, Prefix: prefix, PageToken: token})
-			return err
-		})
+func (s *Store) List(ctx context.Context, prefix string) (entries []Entry, err error) {
+	for entry, err := range s.All(ctx, prefix) {
 		if err != nil {
 			return nil, err
 		}
-		for _, entry := range page.GetItems() {
-			entries = append(entries, entryFromProto(entry))
+		entries = append(entries, entry)
+	}
+	return entries, nil
+}
+
+// All is [Store.List] one entry after the other: while the caller works on some, the next
+// ones are on their way. What goes wrong comes last, with an Entry that is none.
+func (s *Store) All(ctx context.Context, prefix string) iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) {
+		ctx, stop := context.WithCancel(ctx)
+		pages, left := make(chan page), make(chan struct{})
+		var reading sync.WaitGroup
+		reading.Go(func() { s.readPages(ctx, prefix, pages, left) })
+		defer reading.Wait()
+		defer stop()
+		defer close(left)
+		for next := range pages {
+			for _, entry := range next.entries {
+				if !yield(entryFromProto(entry), nil) {
+					return
+				}
+			}
+			if next.err != nil {
+				yield(Entry{}, next.err)
+			}
 		}
-		if token = page.GetNextPageToken(); token == "" {
-			return entries, nil
+	}
+}
+
+// page is a part of what is under a prefix, or why there is none.
+type page struct {
+	entries []*apiv1.StoreEntry
+	err     error
+}
+
+// readPages reads page after page, until the last one or until the reader has left.
+func (s *Store) readPages(ctx context.Context, prefix string, to chan<- page, left <-chan struct{}) {
+	defer close(to)
+	for token := ""; ; {
+		var answer *apiv1.StoreListResponse
+		err := s.client.atLeader(ctx, "store.list", prefix, func(ctx context.Context, p place) (err error) {
+			answer, err = p.store.List(ctx, &apiv1.StoreListRequest{Session: p.session, Prefix: prefix, PageToken: token})
+			return err
+		})
+		select {
+		case to <- page{answer.GetItems(), err}:
+		case <-left:
+			return
+		}
+		if token = answer.GetNextPageToken(); token == "" || err != nil {
+			return
 		}
 	}
 }

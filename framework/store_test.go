@@ -125,6 +125,23 @@ func TestStore(t *testing.T) {
 		if entries, err := kept.List(ctx, "job/"); err != nil || len(entries) != 2 || string(entries[0].Value) != "b" {
 			t.Errorf("list: %+v, %v", entries, err)
 		}
+		for entry, err := range kept.All(ctx, "job/") {
+			if err != nil || entry.Key != "job/1" {
+				t.Errorf("the first of all: %+v, %v", entry, err)
+			}
+			break // the rest, which may be on its way, is nobody's
+		}
+		ended, end := context.WithCancel(ctx)
+		end()
+		count := 0
+		for entry, err := range kept.All(ended, "job/") {
+			if count++; count > 1 || entry.Key != "" || !api.Is(err, api.Unavailable) {
+				t.Errorf("all, when its context has ended: %+v, %v", entry, err)
+			}
+		}
+		if count == 0 {
+			t.Error("nobody hears that the context has ended")
+		}
 		if err := kept.Delete(ctx, "job/1", AnyVersion); err != nil {
 			t.Error(err)
 		}

@@ -93,10 +93,7 @@ func listStore(f registry.Framework, r *apiv1.StoreListRequest) *apiv1.StoreList
 	}
 	answer := &apiv1.StoreListResponse{}
 	bytes := 0
-	for _, key := range keysUnder(f, r.GetPrefix()) {
-		if key <= r.GetPageToken() && r.GetPageToken() != "" {
-			continue
-		}
+	for _, key := range keysBehind(f, r.GetPrefix(), r.GetPageToken(), limit+1) { // one more shows that there is a next page
 		entry := f.Store[key]
 		bytes += len(key) + len(entry.Value)
 		if n := len(answer.Items); n == limit || n > 0 && bytes > listBytesMax {
@@ -106,6 +103,25 @@ func listStore(f registry.Framework, r *apiv1.StoreListRequest) *apiv1.StoreList
 		answer.Items = append(answer.Items, entryOf(key, entry))
 	}
 	return answer
+}
+
+// keysBehind are the first keys under the prefix that come after another, in order and at most so many. It looks at all
+// keys of the store and sorts few: who reads a large store asks for many pages, all in the leader's loop.
+func keysBehind(f registry.Framework, prefix, after string, most int) []string {
+	var keys []string
+	last := ""                 // no key behind this one is among the first; "": not known yet
+	for key := range f.Store { // order: irrelevant because the first are the same
+		if key <= after || last != "" && key > last || !strings.HasPrefix(key, prefix) {
+			continue
+		}
+		if keys = append(keys, key); len(keys) == 2*most {
+			slices.Sort(keys)
+			keys = keys[:most]
+			last = keys[most-1]
+		}
+	}
+	slices.Sort(keys)
+	return keys[:min(len(keys), most)]
 }
 
 func keysUnder(f registry.Framework, prefix string) []string {

@@ -2,8 +2,10 @@ package master
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
+	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/master/registry"
 )
@@ -46,5 +48,55 @@ func TestAWatcherHoldsALittle(t *testing.T) {
 	huge := registry.Framework{Store: map[string]registry.Entry{"k": {Value: make([]byte, 4*watchBytesMax), Version: 1}}}
 	if entries, rest := firstValues(huge, []*apiv1.StoreEntry{{Key: "k", Version: 1}}); len(entries) != 1 || len(rest) != 0 {
 		t.Errorf("of one large value %d come, and %d are left", len(entries), len(rest))
+	}
+}
+
+// TestPagesOfAStore: page after page, each key under the prefix comes once and in order, and no page is larger than asked
+// for or than a message may be.
+func TestPagesOfAStore(t *testing.T) {
+	store, want := map[string]registry.Entry{"a": {}, "jobs": {}, "k": {}}, []string(nil)
+	for i := range 5000 {
+		key := fmt.Sprintf("jobs/%d", i*7919%5000)
+		store[key] = registry.Entry{Value: make([]byte, i%500), Version: uint64(i + 1)}
+		want = append(want, key)
+	}
+	slices.Sort(want)
+	for _, limit := range []int{1, 7, 999, 0} {
+		var got []string
+		for token, more := "", true; more; more = token != "" {
+			page := listStore(registry.Framework{Store: store}, &apiv1.StoreListRequest{Prefix: "jobs/", PageToken: token, Limit: int32(limit)})
+			bytes := 0
+			for _, entry := range page.GetItems() {
+				got = append(got, entry.GetKey())
+				bytes += len(entry.GetKey()) + len(entry.GetValue())
+			}
+			if n := len(page.GetItems()); limit > 0 && n > limit || n > api.PageItemsMax || bytes > listBytesMax {
+				t.Fatalf("a page of at most %d has %d entries of %d bytes", limit, n, bytes)
+			}
+			token = page.GetNextPageToken()
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("pages of %d bring %d keys, or in another order; there are %d", limit, len(got), len(want))
+		}
+	}
+	large := map[string]registry.Entry{"a": {Value: make([]byte, listBytesMax)}, "b": {Value: make([]byte, listBytesMax)}}
+	page := listStore(registry.Framework{Store: large}, &apiv1.StoreListRequest{})
+	if len(page.GetItems()) != 1 || page.GetNextPageToken() != "a" {
+		t.Errorf("of two large values %d come at once, and the next page begins behind %q", len(page.GetItems()), page.GetNextPageToken())
+	}
+}
+
+// BenchmarkPageOfAStore is a page out of the middle of a store such as a manager of 10,000 jobs has. The leader's loop
+// makes it.
+func BenchmarkPageOfAStore(b *testing.B) {
+	store := map[string]registry.Entry{}
+	for i := range 10_000 {
+		for key, size := range map[string]int{"job": 200, "part/main/0": 1500, "version/1": 300} {
+			store[fmt.Sprintf("jobs/job-%05d/%s", i, key)] = registry.Entry{Value: make([]byte, size)}
+		}
+	}
+	r := &apiv1.StoreListRequest{Prefix: "jobs/", PageToken: "jobs/job-05000/job"}
+	for b.Loop() {
+		listStore(registry.Framework{Store: store}, r)
 	}
 }

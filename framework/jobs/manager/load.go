@@ -3,6 +3,7 @@ package manager
 import (
 	"cmp"
 	"context"
+	"iter"
 	"maps"
 	"runtime"
 	"slices"
@@ -17,13 +18,11 @@ import (
 // load takes over the jobs of the store. What cannot be read is told, left as it is, and stops no other job.
 func (m *Manager) load(ctx context.Context, client masters) error {
 	began := time.Now()
-	entries, err := client.List(ctx, prefix)
+	loads, err := readAll(client.All(ctx, prefix), began)
 	if err != nil {
 		return err
 	}
-	loads := readLoads(entries)
 	m.do(func(now time.Time) {
-		readAll(loads, now)
 		for _, one := range loads {
 			m.loadJob(one, now)
 		}
@@ -44,34 +43,52 @@ type loading struct {
 	err     error
 }
 
-// readLoads sorts the entries of the store by their jobs. They come in the order of their keys.
-func readLoads(entries []framework.Entry) (list []*loading) {
-	for _, one := range entries {
-		name, key, _ := strings.Cut(strings.TrimPrefix(one.Key, prefix), "/")
-		if len(list) == 0 || list[len(list)-1].name != name {
-			list = append(list, &loading{name: name, records: make(map[string][]byte)})
-		}
-		list[len(list)-1].records[key] = one.Value
-	}
-	return list
-}
-
-// readAll makes the jobs of their records, on all processors: with many jobs that is most of what a turn begins with.
-func readAll(list []*loading, now time.Time) {
+// readAll makes the jobs of their records, on all processors while the next records come: with many jobs that is most
+// of what a turn begins with.
+func readAll(entries iter.Seq2[framework.Entry, error], now time.Time) (list []*loading, err error) {
 	var workers sync.WaitGroup
-	next := make(chan *loading)
+	whole := make(chan *loading, runtime.GOMAXPROCS(0))
 	for range runtime.GOMAXPROCS(0) {
 		workers.Go(func() {
-			for one := range next {
+			for one := range whole {
 				one.read(now)
 			}
 		})
 	}
-	for _, one := range list {
-		next <- one
+	for one, failed := range byJob(entries) {
+		if err = failed; err != nil {
+			break
+		}
+		list = append(list, one)
+		whole <- one
 	}
-	close(next)
+	close(whole)
 	workers.Wait()
+	return list, err
+}
+
+// byJob gathers the entries of each job, which stand beside each other.
+func byJob(entries iter.Seq2[framework.Entry, error]) iter.Seq2[*loading, error] {
+	return func(yield func(*loading, error) bool) {
+		var last *loading
+		for one, err := range entries {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			name, key, _ := strings.Cut(strings.TrimPrefix(one.Key, prefix), "/")
+			if last != nil && last.name != name && !yield(last, nil) {
+				return
+			}
+			if last == nil || last.name != name {
+				last = &loading{name: name, records: make(map[string][]byte)}
+			}
+			last.records[key] = one.Value
+		}
+		if last != nil {
+			yield(last, nil)
+		}
+	}
 }
 
 func (l *loading) read(now time.Time) {

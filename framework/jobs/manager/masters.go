@@ -2,6 +2,7 @@ package manager
 
 import (
 	"context"
+	"iter"
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/framework"
@@ -17,8 +18,8 @@ type masters interface {
 	Acknowledge(status api.Status) error
 	Reconcile(tasks ...api.TaskID) error
 	Put(ctx context.Context, key string, value []byte) error
-	Delete(ctx context.Context, key string) error // one that is not there is deleted
-	List(ctx context.Context, prefix string) ([]framework.Entry, error)
+	Delete(ctx context.Context, key string) error                             // one that is not there is deleted
+	All(ctx context.Context, prefix string) iter.Seq2[framework.Entry, error] // in the order of their keys
 }
 
 // session is the client of a session as a manager sees it.
@@ -41,7 +42,7 @@ func (s session) Delete(ctx context.Context, key string) error {
 	return nil
 }
 
-// List reads all below a prefix.
-func (s session) List(ctx context.Context, prefix string) ([]framework.Entry, error) {
-	return s.Store().List(ctx, prefix)
+// All reads what is below a prefix.
+func (s session) All(ctx context.Context, prefix string) iter.Seq2[framework.Entry, error] {
+	return s.Store().All(ctx, prefix)
 }

@@ -3,6 +3,7 @@ package manager
 import (
 	"context"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -57,15 +58,22 @@ func (t *twin) Delete(_ context.Context, key string) error {
 	return nil
 }
 
-func (t *twin) List(_ context.Context, prefix string) (list []framework.Entry, err error) {
+func (t *twin) All(_ context.Context, prefix string) iter.Seq2[framework.Entry, error] {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	var list []framework.Entry
 	for _, key := range slices.Sorted(maps.Keys(t.store)) {
 		if strings.HasPrefix(key, prefix) {
 			list = append(list, framework.Entry{Key: key, Value: t.store[key]})
 		}
 	}
-	return list, nil
+	return func(yield func(framework.Entry, error) bool) {
+		for _, one := range list {
+			if !yield(one, nil) {
+				return
+			}
+		}
+	}
 }
 
 // newManager is one that is active in the twin.

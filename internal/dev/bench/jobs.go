@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -37,9 +38,12 @@ const (
 // jobsBench is a job manager that has many jobs, and another one that stands by: processes of their own, beside three
 // masters that keep what they keep on their disks.
 type jobsBench struct {
+	binary   string
+	runs     int // how often a manager is killed
 	quorum   *quorum
 	flock    *flockProcess
-	managers []*devcluster.Process
+	managers []*devcluster.Process  // the active one, then the one that stands by
+	started  int                    // managers so far
 	client   apiv1.JobServiceClient // of the leading master, which forwards
 	leader   *node
 	jobs     int // that were submitted
@@ -47,7 +51,7 @@ type jobsBench struct {
 
 // manyJobs measures the job manager as it is given more and more jobs, and as the next one takes them over.
 func manyJobs(ctx context.Context, o options) (err error) {
-	b := &jobsBench{quorum: &quorum{flags: []string{"--log-level", "warn"}}}
+	b := &jobsBench{binary: o.binary, runs: o.runs, quorum: &quorum{flags: []string{"--log-level", "warn"}}}
 	defer func() { err = errors.Join(err, b.stop()) }()
 	if err := b.start(ctx, o); err != nil {
 		return err
@@ -79,22 +83,26 @@ func (b *jobsBench) start(ctx context.Context, o options) (err error) {
 	if _, err := b.flock.whole(ctx, jobsAgents, api.Term{}); err != nil {
 		return err
 	}
-	for i := range 2 {
-		one := &devcluster.Process{Binary: o.binary, Args: []string{"jobs", "--master", strings.Join(b.quorum.addresses(), ",")},
-			Log: filepath.Join(b.quorum.dir, fmt.Sprintf("manager-%d.log", i+1))}
-		if err := one.Start(); err != nil {
-			return err
-		}
-		b.managers = append(b.managers, one)
-		if i == 0 {
-			if err := b.answers(ctx, func(ctx context.Context) error {
-				_, err := b.client.ListJobs(ctx, &apiv1.ListJobsRequest{})
-				return err
-			}); err != nil {
-				return err
-			}
-		}
+	if err := b.startManager(); err != nil {
+		return err
 	}
+	if err := b.answers(ctx, func(ctx context.Context) error {
+		_, err := b.client.ListJobs(ctx, &apiv1.ListJobsRequest{})
+		return err
+	}); err != nil {
+		return err
+	}
+	return b.startManager() // this one stands by
+}
+
+func (b *jobsBench) startManager() error {
+	b.started++
+	one := &devcluster.Process{Binary: b.binary, Args: []string{"jobs", "--master", strings.Join(b.quorum.addresses(), ",")},
+		Log: filepath.Join(b.quorum.dir, fmt.Sprintf("manager-%d.log", b.started))}
+	if err := one.Start(); err != nil {
+		return err
+	}
+	b.managers = append(b.managers, one)
 	return nil
 }
 
@@ -274,36 +282,48 @@ func (b *jobsBench) memory(context.Context) error {
 	return nil
 }
 
-// takeOver kills the manager, and measures how long the next one is without the jobs.
+// takeOver kills the manager again and again, and measures how long the next one is without the jobs.
 func (b *jobsBench) takeOver(ctx context.Context) error {
-	killed := time.Now()
-	if err := b.managers[0].Kill(); err != nil {
-		return err
+	var without, silent, known []time.Duration
+	var used []float64
+	for range b.runs {
+		killed := time.Now()
+		if err := b.managers[0].Kill(); err != nil {
+			return err
+		}
+		b.managers = b.managers[1:]
+		if err := b.answers(ctx, func(ctx context.Context) error {
+			_, err := b.client.GetJob(ctx, &apiv1.GetJobRequest{Name: jobName(b.jobs - 1)})
+			return err
+		}); err != nil {
+			return err
+		}
+		silent = append(silent, time.Since(killed))
+		used = append(used, b.used())
+		turn, here, err := b.turn()
+		if err != nil {
+			return err
+		}
+		without = append(without, here.Sub(turn))
+		if err := b.allRun(ctx); err != nil {
+			return err
+		}
+		known = append(known, time.Since(killed))
+		if err := b.startManager(); err != nil {
+			return err
+		}
 	}
-	if err := b.answers(ctx, func(ctx context.Context) error {
-		_, err := b.client.GetJob(ctx, &apiv1.GetJobRequest{Name: jobName(b.jobs - 1)})
-		return err
-	}); err != nil {
-		return err
-	}
-	answered := time.Now()
-	turn, here, err := b.turn()
-	if err != nil {
-		return err
-	}
-	b.managers = b.managers[1:]
-	if err := b.allRun(ctx); err != nil {
-		return err
-	}
-	b.row("kill -9 of the manager: from the next one's turn until it has all jobs", fmt.Sprintf("%.2f s", here.Sub(turn).Seconds()),
-		fmt.Sprintf("%.1f s from the kill to its first answer, %.1f s until it knows again that all tasks run; then it has %.0f MB",
-			answered.Sub(killed).Seconds(), time.Since(killed).Seconds(), residentMB(b.managers[0].PID())))
+	b.row("kill -9 of the manager: from the next one's turn until it has all jobs",
+		fmt.Sprintf("%.2f s (%.2f to %.2f)", quantile(without, 0.5).Seconds(), slices.Min(without).Seconds(), slices.Max(without).Seconds()),
+		fmt.Sprintf("%d times; %.1f s from the kill to its first answer, until which it used %.2f s of a processor, %.1f s until it knows again "+
+			"that all tasks run; then it has %.0f MB", b.runs, quantile(silent, 0.5).Seconds(), median(used), quantile(known, 0.5).Seconds(),
+			residentMB(b.managers[0].PID())))
 	return nil
 }
 
 // turn reads in the next manager's log when its turn came, and when it had all jobs.
 func (b *jobsBench) turn() (turn, here time.Time, err error) {
-	text, err := os.ReadFile(b.managers[1].Log)
+	text, err := os.ReadFile(b.managers[0].Log)
 	if err != nil {
 		return turn, here, err
 	}
