@@ -3,6 +3,7 @@ package api
 import (
 	"errors"
 	"strings"
+	"time"
 )
 
 // Kind is what a caller switches on when a call fails. Kinds are stable across
@@ -65,6 +66,29 @@ func E[S ~string](op string, kind Kind, subject S, err error) *Error {
 	return &Error{Op: op, Kind: kind, Subject: string(subject), Err: err}
 }
 
+// healing is a cause that is gone after a time.
+type healing struct {
+	after time.Duration
+	error // or nil
+}
+
+func (h healing) Unwrap() error { return h.error }
+
+func (h healing) Error() string {
+	if h.error == nil {
+		return ""
+	}
+	return h.error.Error()
+}
+
+// RetryIn says that time heals what is refused, and that nobody is to try again for so long; see [RetryAfter].
+func (e *Error) RetryIn(wait time.Duration) *Error {
+	if wait > 0 {
+		e.Err = healing{wait, e.Err}
+	}
+	return e
+}
+
 // Error reads "offer.accept: offer-7-42: stale: the agent went away".
 func (e *Error) Error() string {
 	parts := make([]string, 0, 4)
@@ -95,6 +119,14 @@ func KindOf(err error) Kind {
 		return e.Kind
 	}
 	return Internal
+}
+
+// RetryAfter is how long nobody is to try again what was refused with err; zero: err says nothing of that. The SDK's own
+// calls wait that long and try again; an error of kind [Limit] without it stays true until something is changed.
+func RetryAfter(err error) time.Duration {
+	var h healing
+	errors.As(err, &h)
+	return h.after
 }
 
 // Is reports whether err is of the kind; false for nil.

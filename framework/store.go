@@ -7,6 +7,7 @@ import (
 	"io"
 	"iter"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/internal/wire"
 )
 
@@ -258,20 +260,37 @@ func (c *Client) atLeader(ctx context.Context, op, subject string, call func(ctx
 		if err == nil {
 			return nil
 		}
-		switch answer := wire.Error(err); answer.Kind {
-		case api.NotLeader, api.Unavailable, api.Unknown, api.Fenced:
-			last = answer // of this session; the next one may do
-		default:
+		answer := wire.Error(err)
+		pause := min(unaryPauseMin<<min(tries, 10), unaryPauseMax)
+		switch after := api.RetryAfter(answer); {
+		case after > 0: // time heals it, not another session
+			pause, changed = protocol.RetryWait(after, rand.Uint64()), nil
+		case !mayDoLater(answer.Kind):
 			return answer
 		}
-		pause := time.NewTimer(min(unaryPauseMin<<min(tries, 10), unaryPauseMax))
-		select {
-		case <-changed:
-		case <-pause.C:
-		case <-ctx.Done():
-		case <-c.ended:
-		}
-		pause.Stop()
+		last = answer
+		c.pause(ctx, pause, changed)
+	}
+}
+
+// mayDoLater says of what kinds a call may do in the next session.
+func mayDoLater(kind api.Kind) bool {
+	switch kind {
+	case api.NotLeader, api.Unavailable, api.Unknown, api.Fenced:
+		return true
+	}
+	return false
+}
+
+// pause lets time pass until there is a reason to go on.
+func (c *Client) pause(ctx context.Context, d time.Duration, changed <-chan struct{}) {
+	pause := time.NewTimer(d)
+	defer pause.Stop()
+	select {
+	case <-changed:
+	case <-pause.C:
+	case <-ctx.Done():
+	case <-c.ended:
 	}
 }
 

@@ -24,12 +24,15 @@ type fakeStore struct {
 	done    map[uint64]*apiv1.StoreEntry // by write number
 	lose    int                          // replies to lose
 	fail    error
+	// failures are how many reads fail; negative: all.
+	failures int
 }
 
 func (f *fakeStore) Get(_ context.Context, r *apiv1.StoreGetRequest) (*apiv1.StoreEntry, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.fail != nil {
+	if f.fail != nil && f.failures != 0 {
+		f.failures--
 		return nil, wire.Status(f.fail)
 	}
 	if entry := f.entries[r.Key]; entry != nil {
@@ -165,10 +168,30 @@ func TestStore(t *testing.T) {
 		late, stop := context.WithTimeout(ctx, time.Second)
 		defer stop()
 		store.mu.Lock()
-		store.fail = api.E("store.get", api.Unavailable, "job/2", errors.New("no quorum"))
+		store.fail, store.failures = api.E("store.get", api.Unavailable, "job/2", errors.New("no quorum")), -1
 		store.mu.Unlock()
 		if _, err := kept.Get(late, "job/2"); !api.Is(err, api.Unavailable) || !strings.Contains(err.Error(), "no quorum") {
 			t.Errorf("without a quorum: %v", err)
+		}
+
+		later := api.E("store.get", api.Limit, "", errors.New("too many calls")).RetryIn(5 * time.Second)
+		for _, test := range []struct {
+			fail   error
+			within time.Duration // asked again
+			want   api.Kind
+		}{
+			{later, 4 * time.Second, api.Unavailable},                        // too early to be asked again
+			{later, 8 * time.Second, api.Internal},                           // it was, and is well
+			{api.E("store.get", api.Limit, "", nil), time.Second, api.Limit}, // no time heals it
+		} {
+			store.mu.Lock()
+			store.fail, store.failures = test.fail, 1
+			store.mu.Unlock()
+			patient, stop := context.WithTimeout(ctx, test.within)
+			if _, err := kept.Get(patient, "job/2"); api.KindOf(err) != test.want {
+				t.Errorf("asked for %v when refused with %v: %v", test.within, test.fail, err)
+			}
+			stop()
 		}
 
 		seen := make(chan Entry)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/master/internal/guard"
 )
 
 const (
@@ -36,6 +37,8 @@ const (
 	callsPerPrincipalMax   = 8_192
 	// snapshotsMax bounds the snapshots that are being saved; one more is refused (Limit).
 	snapshotsMax = 2
+	// slowRetry is when to come back to what takes some seconds and is done for few at a time.
+	slowRetry = 5 * time.Second
 )
 
 // underWay is what is being served at this moment.
@@ -50,7 +53,8 @@ func newUnderWay() underWay { return underWay{snapshots: make(chan struct{}, sna
 func admit(under *atomic.Int64, limit int64, what, method string) (leave func(), err error) {
 	if under.Add(1) > limit {
 		under.Add(-1)
-		return nil, api.E("master.call", api.Limit, method, fmt.Errorf("%d %s are under way at this master, which is the most; come back", limit, what))
+		err := fmt.Errorf("%d %s are under way at this master, which is the most; come back in %v", limit, what, guard.BusyRetry)
+		return nil, api.E("master.call", api.Limit, method, err).RetryIn(guard.BusyRetry)
 	}
 	return func() { under.Add(-1) }, nil
 }
@@ -71,6 +75,7 @@ func oneAtATime(handle http.HandlerFunc) http.HandlerFunc {
 			defer func() { <-busy }()
 			handle(w, r)
 		default:
+			w.Header().Set("Retry-After", seconds(slowRetry))
 			sentence(w, http.StatusTooManyRequests, "another one is under way; come back when it has ended")
 		}
 	}

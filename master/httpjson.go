@@ -6,11 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"mime"
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
@@ -195,8 +198,11 @@ var httpCodes = map[api.Kind]int{
 	api.Unsupported: http.StatusNotImplemented,
 }
 
+// seconds is a time as the header Retry-After has it.
+func seconds(d time.Duration) string { return strconv.Itoa(int(math.Ceil(d.Seconds()))) }
+
 // writeError answers {"error":{"kind":…,"message":…,"subject":…}}; NotLeader names
-// the leader's gRPC address too.
+// the leader's gRPC address too, and what heals with time says in the header when to come back.
 func writeError(w http.ResponseWriter, err error) {
 	type body struct {
 		Kind    string `json:"kind"`
@@ -211,6 +217,9 @@ func writeError(w http.ResponseWriter, err error) {
 	}
 	if errors.Is(err, context.Canceled) {
 		code = 499 // the client has gone; nobody reads this
+	}
+	if after := api.RetryAfter(e); after > 0 {
+		w.Header().Set("Retry-After", seconds(after))
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)

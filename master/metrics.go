@@ -2,12 +2,17 @@ package master
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/wire"
 	"github.com/tenderhq/tender/master/view"
 )
 
@@ -71,11 +76,18 @@ func (m *metrics) returned(since []time.Time) {
 }
 
 func (m *metrics) called(method string, err error) {
-	kind := "ok"
-	if err != nil {
-		kind = api.KindOf(err).String()
+	m.calls.WithLabelValues(method, outcome(err)).Inc()
+}
+
+// outcome is the kind of error by which a call has ended. What its caller has given up is nobody's mistake.
+func outcome(err error) string {
+	switch {
+	case err == nil:
+		return "ok"
+	case errors.Is(err, context.Canceled), status.Code(err) == codes.Canceled:
+		return "canceled"
 	}
-	m.calls.WithLabelValues(method, kind).Inc()
+	return wire.Error(wire.Status(err)).Kind.String()
 }
 
 // watch adds what is read from the master when somebody asks.

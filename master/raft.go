@@ -89,7 +89,8 @@ func (s raftService) SaveSnapshot(_ *apiv1.SaveSnapshotRequest, stream grpc.Serv
 	case s.master.under.snapshots <- struct{}{}:
 		defer func() { <-s.master.under.snapshots }()
 	default:
-		return api.E(op, api.Limit, s.master.config.ID, fmt.Errorf("%d snapshots are being saved, which is the most; come back", snapshotsMax))
+		err := fmt.Errorf("%d snapshots are being saved, which is the most; come back in %v", snapshotsMax, slowRetry)
+		return api.E(op, api.Limit, s.master.config.ID, err).RetryIn(slowRetry)
 	}
 	return outbox.SendUntil(l.serving(), op, func(slow *outbox.Patience) error { return s.master.raft.Snapshot(&chunks{stream, slow}) })
 }

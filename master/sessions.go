@@ -91,7 +91,7 @@ func (m *Master) leadAgent(ctx context.Context) (*leader, error) {
 		if _, address := m.Leader(); address != "" {
 			wait, ok := m.intake.Redirects.Turn(time.Now(), time.Until(until))
 			if !ok {
-				return nil, api.E(op, api.Unavailable, m.config.ID, errors.New("very many agents are on their way to the leader; come later"))
+				return nil, manyAgents("very many agents are on their way to the leader", m.config.ID)
 			}
 			pause.For(ctx, wait)
 			if _, address := m.Leader(); address != "" && m.leading.Load() == nil {
@@ -203,8 +203,8 @@ func (l *leader) readScheduler(conn core.Conn, out *schedulerStream, stream grpc
 				return api.E("scheduler.session", api.Invalid, "", errors.New("the first call must be Subscribe"))
 			}
 			heard()
-			if !from.PayForSession(ctx, intake.SubscribedSessions) {
-				return tooManySessions("scheduler.session")
+			if wait, ok := from.PayForSession(ctx, intake.SubscribedSessions); !ok {
+				return tooManySessions("scheduler.session", wait)
 			}
 			opened = l.send(ctx, by, arrival{what: core.SchedulerOpened{Conn: conn, By: guard.ScopeOf(ctx), Subscribe: first}, scheduler: out, bytes: bytes})
 			if !opened {
@@ -260,8 +260,8 @@ func (l *leader) readAgent(conn core.Conn, out *agentStream, stream grpc.BidiStr
 				return err
 			}
 			heard()
-			if !from.PayForSession(ctx, 1) {
-				return tooManySessions("agent.session")
+			if wait, ok := from.PayForSession(ctx, 1); !ok {
+				return tooManySessions("agent.session", wait)
 			}
 			place, entered := l.inbox.Gate.Enter(ctx, l.over)
 			if !entered {
@@ -301,8 +301,9 @@ func (l *leader) readAgent(conn core.Conn, out *agentStream, stream grpc.BidiStr
 	}
 }
 
-func tooManySessions(op string) *api.Error {
-	return api.E(op, api.Unavailable, "", errors.New("very many sessions begin from this address; come later"))
+func tooManySessions(op string, wait time.Duration) *api.Error {
+	wait = wait.Round(time.Second)
+	return api.E(op, api.Unavailable, "", fmt.Errorf("very many sessions begin from this address; come back in %v", wait)).RetryIn(wait)
 }
 
 // eventWeight is what the message of one event takes in memory, about.
@@ -314,8 +315,14 @@ func (l *leader) comeLater() *api.Error {
 	case <-l.over:
 		return l.master.notLeader("agent.session")
 	default:
-		return api.E("agent.session", api.Unavailable, l.master.config.ID, errors.New("very many agents come back at once; come later"))
+		return manyAgents("very many agents come back at once", l.master.config.ID)
 	}
+}
+
+// manyAgents is for an agent that has waited already: a place comes free soon.
+func manyAgents(why string, master api.MasterID) *api.Error {
+	err := fmt.Errorf("%s; come back in %v", why, intake.ReturnRetry)
+	return api.E("agent.session", api.Unavailable, master, err).RetryIn(intake.ReturnRetry)
 }
 
 // endsReport: the agent has told all that it has.

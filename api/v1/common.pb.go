@@ -2183,7 +2183,11 @@ type Error struct {
 	// With NOT_LEADER: where the leader's gRPC listener is; empty when nobody knows.
 	Leader string `protobuf:"bytes,5,opt,name=leader,proto3" json:"leader,omitempty"`
 	// With DENIED: the principal was revoked, so nothing will ever be allowed to it again.
-	Revoked       bool `protobuf:"varint,6,opt,name=revoked,proto3" json:"revoked,omitempty"`
+	Revoked bool `protobuf:"varint,6,opt,name=revoked,proto3" json:"revoked,omitempty"`
+	// With a refusal that heals with time, such as LIMIT or UNAVAILABLE: whoever asks again waits at least so long, and up
+	// to half of it more, so that many who were refused together do not come together. Absent: nothing is known of that.
+	// More than a minute counts as a minute.
+	RetryAfter    *durationpb.Duration `protobuf:"bytes,7,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2258,6 +2262,13 @@ func (x *Error) GetRevoked() bool {
 		return x.Revoked
 	}
 	return false
+}
+
+func (x *Error) GetRetryAfter() *durationpb.Duration {
+	if x != nil {
+		return x.RetryAfter
+	}
+	return nil
 }
 
 var File_api_v1_common_proto protoreflect.FileDescriptor
@@ -2446,14 +2457,16 @@ const file_api_v1_common_proto_rawDesc = "" +
 	"\tcpu_milli\x18\x02 \x01(\x03R\bcpuMilli\x124\n" +
 	"\bcpu_time\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\acpuTime\x12\x1b\n" +
 	"\tmem_milli\x18\x04 \x01(\x03R\bmemMilli\x12\x1c\n" +
-	"\tprocesses\x18\x05 \x01(\x05R\tprocesses\"\xa7\x01\n" +
+	"\tprocesses\x18\x05 \x01(\x05R\tprocesses\"\xe3\x01\n" +
 	"\x05Error\x12(\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x14.tender.v1.ErrorKindR\x04kind\x12\x0e\n" +
 	"\x02op\x18\x02 \x01(\tR\x02op\x12\x18\n" +
 	"\asubject\x18\x03 \x01(\tR\asubject\x12\x18\n" +
 	"\amessage\x18\x04 \x01(\tR\amessage\x12\x16\n" +
 	"\x06leader\x18\x05 \x01(\tR\x06leader\x12\x18\n" +
-	"\arevoked\x18\x06 \x01(\bR\arevoked*\xd8\x01\n" +
+	"\arevoked\x18\x06 \x01(\bR\arevoked\x12:\n" +
+	"\vretry_after\x18\a \x01(\v2\x19.google.protobuf.DurationR\n" +
+	"retryAfter*\xd8\x01\n" +
 	"\tTaskState\x12\x1a\n" +
 	"\x16TASK_STATE_UNSPECIFIED\x10\x00\x12\v\n" +
 	"\aSTAGING\x10\x01\x12\f\n" +
@@ -2636,11 +2649,12 @@ var file_api_v1_common_proto_depIdxs = []int32{
 	35, // 42: tender.v1.Usage.at:type_name -> google.protobuf.Timestamp
 	34, // 43: tender.v1.Usage.cpu_time:type_name -> google.protobuf.Duration
 	4,  // 44: tender.v1.Error.kind:type_name -> tender.v1.ErrorKind
-	45, // [45:45] is the sub-list for method output_type
-	45, // [45:45] is the sub-list for method input_type
-	45, // [45:45] is the sub-list for extension type_name
-	45, // [45:45] is the sub-list for extension extendee
-	0,  // [0:45] is the sub-list for field type_name
+	34, // 45: tender.v1.Error.retry_after:type_name -> google.protobuf.Duration
+	46, // [46:46] is the sub-list for method output_type
+	46, // [46:46] is the sub-list for method input_type
+	46, // [46:46] is the sub-list for extension type_name
+	46, // [46:46] is the sub-list for extension extendee
+	0,  // [0:46] is the sub-list for field type_name
 }
 
 func init() { file_api_v1_common_proto_init() }

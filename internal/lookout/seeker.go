@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/internal/wire"
 )
 
@@ -73,11 +75,11 @@ func (s *Seeker) Within(spread time.Duration) {
 // Failed decides how long to wait. Who had a leader waits for its turn among all others
 // who lost it. A follower's hint is followed at once, but not round
 // and round; each other failure doubles the pause, which is jittered, so that a
-// thousand agents do not come as one.
+// thousand agents do not come as one. Nobody is asked sooner than a refusal says (R34).
 func (s *Seeker) Failed(err error) time.Duration {
 	pause := s.failed(err)
 	if s.held && s.within > 0 {
-		pause = rand.N(s.within)
+		pause = max(rand.N(s.within), api.RetryAfter(err))
 	}
 	s.held = false
 	return pause
@@ -91,7 +93,7 @@ func (s *Seeker) failed(err error) time.Duration {
 	}
 	s.follows = 0
 	s.pause = min(max(2*s.pause, seekPauseFirst), seekPauseLast)
-	return s.pause/2 + rand.N(s.pause/2)
+	return max(s.pause/2+rand.N(s.pause/2), protocol.RetryWait(api.RetryAfter(err), rand.Uint64()))
 }
 
 // WorthSaying: the same failure again and again is one line, not a thousand.

@@ -5,8 +5,33 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/wire"
 )
+
+// TestSeekerWaitsAsLongAsItIsAsked: at least so long, whether it had a leader before or not, and not all at one moment.
+func TestSeekerWaitsAsLongAsItIsAsked(t *testing.T) {
+	const asked = 5 * time.Second
+	later := api.E("agent.session", api.Unavailable, "", errors.New("very many agents come back at once")).RetryIn(asked)
+	for _, held := range []bool{false, true} {
+		pauses := make(map[time.Duration]bool)
+		for range 50 {
+			s := NewSeeker([]string{"a:1"})
+			s.Within(asked / 2)
+			if held {
+				s.Found()
+			}
+			pause := s.Failed(later)
+			if pause < asked || pause > asked*3/2 {
+				t.Errorf("pauses for %v", pause)
+			}
+			pauses[pause] = true
+		}
+		if !held && len(pauses) < 2 {
+			t.Error("all come back at one moment")
+		}
+	}
+}
 
 // TestSeekerTakesItsTurn: who had a leader and lost it waits for a part of what the leader
 // said, once, whatever ended the session; who had none looks on as usual.

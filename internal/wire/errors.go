@@ -5,9 +5,11 @@ import (
 	"errors"
 	"io"
 	"strings"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
@@ -17,6 +19,9 @@ import (
 // errorBytesMax bounds each text of an error, so that it fits the trailer of a
 // stream. What is longer is cut off.
 const errorBytesMax = 1 << 10
+
+// retryAfterMax bounds what a peer may say of when to try again.
+const retryAfterMax = time.Minute
 
 // leader is the cause of an error of kind NotLeader.
 type leader string
@@ -58,12 +63,13 @@ func ErrorToProto(err *api.Error) *apiv1.Error {
 		return nil
 	}
 	return &apiv1.Error{
-		Kind:    apiv1.ErrorKind(err.Kind),
-		Op:      cut(clean(err.Op), errorBytesMax),
-		Subject: cut(clean(err.Subject), errorBytesMax),
-		Message: cut(clean(causeText(err)), errorBytesMax),
-		Leader:  clean(LeaderOf(err)),
-		Revoked: isRevoked(err),
+		Kind:       apiv1.ErrorKind(err.Kind),
+		Op:         cut(clean(err.Op), errorBytesMax),
+		Subject:    cut(clean(err.Subject), errorBytesMax),
+		Message:    cut(clean(causeText(err)), errorBytesMax),
+		Leader:     clean(LeaderOf(err)),
+		Revoked:    isRevoked(err),
+		RetryAfter: DurationToProto(api.RetryAfter(err)),
 	}
 }
 
@@ -107,7 +113,12 @@ func ErrorFromProto(m *apiv1.Error) *api.Error {
 	case m.Message != "":
 		e.Err = errors.New(m.Message)
 	}
-	return e
+	return e.RetryIn(retryAfterFromProto(m.RetryAfter))
+}
+
+// retryAfterFromProto believes no peer that it wants nothing asked for ever.
+func retryAfterFromProto(m *durationpb.Duration) time.Duration {
+	return min(max(m.AsDuration(), 0), retryAfterMax)
 }
 
 func kindFromProto(kind apiv1.ErrorKind) api.Kind {

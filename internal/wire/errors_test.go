@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -72,6 +73,28 @@ func TestWhoIsRevokedIsToldSo(t *testing.T) {
 		if is := errors.As(got, &revoked); is != want || got.Kind != api.Denied || got.Error() != err.Error() {
 			t.Errorf("%v arrives as %v, revoked: %v", err, got, is)
 		}
+	}
+}
+
+// TestWhenToTryAgainTravels: also inside another error, and no peer makes anybody wait for long.
+func TestWhenToTryAgainTravels(t *testing.T) {
+	limited := api.E("master.call", api.Limit, "etl", errors.New("too many; come back in a moment")).RetryIn(2 * time.Second)
+	for _, test := range []struct {
+		err  *api.Error
+		want time.Duration
+	}{
+		{limited, 2 * time.Second},
+		{api.E("store.put", api.Unavailable, "k", fmt.Errorf("refused: %w", limited)), 2 * time.Second},
+		{api.E("store.put", api.Limit, "k", errors.New("for ever")), 0},
+		{api.E("store.put", api.Limit, "k", nil).RetryIn(-time.Second), 0},
+		{api.E("store.put", api.Limit, "k", nil).RetryIn(time.Hour), time.Minute},
+	} {
+		if got := wire.Error(wire.Status(test.err)); api.RetryAfter(got) != test.want || got.Kind != test.err.Kind || got.Error() != test.err.Error() {
+			t.Errorf("%v arrives as %v, to be tried again in %v instead of %v", test.err, got, api.RetryAfter(got), test.want)
+		}
+	}
+	if wait := api.RetryAfter(errors.New("x")); wait != 0 {
+		t.Errorf("who says nothing of it is asked again in %v", wait)
 	}
 }
 

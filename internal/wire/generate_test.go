@@ -336,7 +336,7 @@ func (g gen) error() *api.Error {
 	case g.bool():
 		err.Err = errors.New("because " + g.text())
 	}
-	return err
+	return err.RetryIn(time.Duration(g.n(1000)) * time.Millisecond)
 }
 
 // schedulerCalls has one maker for each type of call.

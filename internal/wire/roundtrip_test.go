@@ -23,7 +23,7 @@ var sameErrors = cmp.Comparer(func(a, b *api.Error) bool {
 	if a == nil || b == nil {
 		return a == b
 	}
-	return a.Kind == b.Kind && a.Op == b.Op && a.Subject == b.Subject && a.Error() == b.Error() && wire.LeaderOf(a) == wire.LeaderOf(b)
+	return a.Kind == b.Kind && api.RetryAfter(a) == api.RetryAfter(b) && a.Op == b.Op && a.Subject == b.Subject && a.Error() == b.Error() && wire.LeaderOf(a) == wire.LeaderOf(b)
 })
 
 func same[T any](t *rapid.T, want, got T) {

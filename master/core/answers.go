@@ -25,6 +25,8 @@ const (
 	// askedMax bounds the questions of a session that wait for their turn, beside those of
 	// its Unsettled pages. A call that asks more is refused (Limit) and may come again (R34).
 	askedMax = 65_536
+	// owedRetry is how long it takes to answer so many.
+	owedRetry = askedMax / owedPerTurn * owedPause
 )
 
 // question is a task whose state, or an operation whose result, a session is to be told.
@@ -131,7 +133,7 @@ func (r *answers) oweAll(s *session, all walk) {
 func (r *answers) mayAsk(s *session, number uint64, op string, more int) bool {
 	if waiting := s.owed.count; waiting+more > askedMax {
 		r.refuse(s, number, api.E(op, api.Limit, s.framework.id,
-			fmt.Errorf("%d answers are still to come and at most %d may be; ask again when they are there", waiting, askedMax)))
+			fmt.Errorf("%d answers are still to come and at most %d may be; ask again when they are there", waiting, askedMax)).RetryIn(owedRetry))
 		return false
 	}
 	return true

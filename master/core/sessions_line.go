@@ -3,6 +3,7 @@ package core
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/master/registry"
@@ -14,6 +15,8 @@ const (
 	subscribesMax = 1024
 	// lineMax is how many sessions of one framework wait. One more is refused (Limit).
 	lineMax = 16
+	// lineRetry is when a session that had no place in it is to come back.
+	lineRetry = time.Second
 )
 
 // subscribing are the sessions that ask the registry to admit them, and those that wait for that.
@@ -92,7 +95,7 @@ func (b *subscribing) answered(who string) {
 func (r *sessions) openSession(s *session) bool {
 	if !r.subscribing.lineUp(s) {
 		r.refuseSession(s, api.E("framework.subscribe", api.Limit, nameForPeople(s.subscribe.Framework),
-			fmt.Errorf("%d sessions of it wait for the quorum already; close them, or wait for their answers", lineMax)))
+			fmt.Errorf("%d sessions of it wait for the quorum already; close them, or wait for their answers", lineMax)).RetryIn(lineRetry))
 		return false
 	}
 	r.askForSessions()

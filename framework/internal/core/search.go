@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/protocol"
 )
 
 const (
@@ -113,11 +114,16 @@ func (s *search) settle() { s.rounds, s.queue = 0, nil }
 // begin begins the search: there is no session yet.
 func (s *search) begin() {
 	s.absence = absence{began: s.now, awayFrom: s.now, warnAt: s.now.Add(awayWarnEvery)}
-	s.planDial()
+	s.planDial(0)
 }
 
-// planDial chooses the next master.
-func (s *search) planDial() { s.dialAt = s.now.Add(s.plan(s.random())) }
+// planDial chooses the next master. After a refusal that says when to come back none is asked sooner: who does not lead
+// would only say who does. (Protocol rule R34.)
+func (s *search) planDial(after time.Duration) {
+	random := s.random()
+	wait := s.plan(random)
+	s.dialAt = s.now.Add(max(wait, protocol.RetryWait(after, random.Uint64())))
+}
 
 // connectBy is when Run gives up on a first session; zero: never.
 func (s *search) connectBy() time.Time {
@@ -151,7 +157,7 @@ func (s *search) dialed(err error) (reached bool) {
 	s.absence.trouble = err
 	s.log(Debug, "master not reached", Field{"error", err})
 	s.warnOfAbsence()
-	s.planDial()
+	s.planDial(api.RetryAfter(err))
 	return false
 }
 

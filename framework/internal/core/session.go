@@ -268,7 +268,7 @@ func (c *Core) dropSession(err error, leader string) {
 	if !c.ending.over {
 		c.search.noteAbsence(reached)
 	}
-	c.search.planDial()
+	c.search.planDial(api.RetryAfter(err))
 }
 
 // judgeEnd decides whether the end of a session is the end of Run.

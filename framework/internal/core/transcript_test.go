@@ -214,7 +214,8 @@ func fault(a transcript.Line) *api.Error {
 	if a.Named["kind"] == "revoked" { // the principal was
 		return api.E(a.Named["op"], api.Denied, a.Named["subject"], protocol.Revoked(a.Named["message"]))
 	}
-	return api.E(a.Named["op"], kinds[a.Named["kind"]], a.Named["subject"], errors.New(a.Named["message"]))
+	retry, _ := time.ParseDuration(a.Named["retry"]) // 0: it says nothing of that
+	return api.E(a.Named["op"], kinds[a.Named["kind"]], a.Named["subject"], errors.New(a.Named["message"])).RetryIn(retry)
 }
 
 func (w *world) happening(a transcript.Line) Happening {

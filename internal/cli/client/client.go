@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"slices"
 	"strings"
@@ -21,6 +22,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/pause"
+	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/internal/transport"
 	"github.com/tenderhq/tender/internal/trust"
 )
@@ -179,7 +181,8 @@ func longest(method string) time.Duration {
 	return actionMax
 }
 
-// follow calls one master after the other until one answers as leader, or patience ends.
+// follow calls one master after the other until one answers as leader, or patience ends. One that says when to come back
+// is not asked before, and no other is either. (Protocol rule R34.)
 func (c *Client) follow(ctx context.Context, method string, call func(context.Context, *grpc.ClientConn) error) error {
 	op := opOf(method)
 	search := newSearch(c.candidates())
@@ -193,6 +196,15 @@ func (c *Client) follow(ctx context.Context, method string, call func(context.Co
 				return nil
 			case ctx.Err() != nil:
 				return api.E(op, api.Unavailable, "", context.Cause(ctx))
+			case api.RetryAfter(Error(err)) > 0: // the call was refused before anything of it was done
+				wait := protocol.RetryWait(api.RetryAfter(Error(err)), rand.Uint64())
+				if time.Now().Add(wait).After(deadline) {
+					return Error(err)
+				}
+				if !pause.For(ctx, wait) {
+					return api.E(op, api.Unavailable, "", context.Cause(ctx))
+				}
+				search.again(address)
 			case !c.worthAnother(search, address, method, err):
 				return Error(err)
 			case time.Now().After(deadline):

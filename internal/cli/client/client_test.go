@@ -20,6 +20,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/cli/client"
+	"github.com/tenderhq/tender/internal/wire"
 )
 
 // master answers as it is told at each call; every call is noted.
@@ -212,6 +213,44 @@ func TestAnActionThatTheLeaderCouldNotDoKeepsItsReason(t *testing.T) {
 			t.Errorf("got %v after %v", err, n.calls)
 		}
 	})
+}
+
+// TestWhoSaysWhenToComeBackIsObeyed: reads and actions wait so long, unless it is longer than their patience.
+func TestWhoSaysWhenToComeBackIsObeyed(t *testing.T) {
+	for name, call := range map[string]func(context.Context, *client.Client) error{
+		"read": func(ctx context.Context, c *client.Client) error {
+			_, err := c.Operator().GetCluster(ctx, &apiv1.GetClusterRequest{})
+			return err
+		},
+		"action": func(ctx context.Context, c *client.Client) error {
+			_, err := c.Operator().KillTask(ctx, &apiv1.KillTaskRequest{})
+			return err
+		},
+	} {
+		for _, test := range []struct {
+			asked time.Duration
+			waits bool
+		}{{2 * time.Second, true}, {30 * time.Second, false}} {
+			synctest.Test(t, func(t *testing.T) {
+				n, refusals, start := newNetwork(), 1, time.Now()
+				n.add(t, "m1", func() error {
+					if refusals--; refusals >= 0 {
+						return wire.Status(api.E("master.call", api.Limit, "etl", errors.New("too many calls")).RetryIn(test.asked))
+					}
+					return nil
+				})
+				n.add(t, "m2", func() error { t.Error("another master was asked meanwhile"); return nil })
+				err := call(t.Context(), n.client(t, "m1:5060", "m2:5060"))
+				took := time.Since(start)
+				switch {
+				case test.waits && (err != nil || took < test.asked || took > 2*test.asked):
+					t.Errorf("%s: asked to wait %v: %v after %v", name, test.asked, err, took)
+				case !test.waits && (!api.Is(err, api.Limit) || api.RetryAfter(err) != test.asked || took != 0):
+					t.Errorf("%s: asked to wait for longer than it has patience: %v after %v", name, err, took)
+				}
+			})
+		}
+	}
 }
 
 func TestTheCallersContextEndsTheSearch(t *testing.T) {

@@ -39,6 +39,12 @@ func (s *search) next() string {
 	return ""
 }
 
+// again lets the master be the next one once more.
+func (s *search) again(address string) {
+	delete(s.tried, address)
+	s.queue = slices.Insert(s.queue, 0, address)
+}
+
 func (s *search) failed(address, why string) {
 	if !slices.Contains(s.named, address) {
 		s.named = append(s.named, address)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -31,6 +32,9 @@ func newShares(metrics prometheus.Registerer) *shares {
 	return s
 }
 
+// BusyRetry is when to come back to what has too much under way.
+const BusyRetry = time.Second
+
 // Share takes one of what a principal may have under way at this master: it leaves the others to other principals. Call leave
 // when the call has ended. Masters and agents are no principals, and nothing is theirs alone where nobody is asked who they are.
 func (g *Guard) Share(ctx context.Context, of string, most int) (leave func(), err error) {
@@ -42,7 +46,7 @@ func (g *Guard) Share(ctx context.Context, of string, most int) (leave func(), e
 	if !g.shares.take(which, most) {
 		g.shares.refused.WithLabelValues(of).Inc()
 		err := api.E("master.call", api.Limit, which.principal,
-			fmt.Errorf("%d %s of this principal are under way at this master, which is the most that one may have; end some, then come back", most, of))
+			fmt.Errorf("%d %s of this principal are under way at this master, which is the most that one may have; end some, and come back in %v", most, of, BusyRetry)).RetryIn(BusyRetry)
 		g.log.Warn().Stringer("who", caller).Str("from", From(ctx)).Err(err).Msg("a principal has too much under way")
 		return nil, err
 	}

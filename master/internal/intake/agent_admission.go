@@ -16,6 +16,8 @@ const (
 	// on slow links must not keep out the others, so at least returningMax come in per
 	// returningTimeMax.
 	returningTimeMax = 100 * time.Millisecond
+	// ReturnRetry is when an agent that had no place in time is to come back.
+	ReturnRetry = 500 * time.Millisecond
 )
 
 // Gate lets so many in at once. Each that it keeps waiting costs a goroutine, and the loop nothing.

@@ -200,8 +200,8 @@ func (s *Sender) Charge(what Expense, amount float64) {
 }
 
 // PayForSession lets sessions of an address begin as fast as they may: each may ask the quorum for something, as for the
-// admission of an agent that nobody knows. False when it would be long until this one may.
-func (s *Sender) PayForSession(ctx context.Context, sessions float64) bool {
+// admission of an agent that nobody knows. Otherwise it says how long it would be until this one may.
+func (s *Sender) PayForSession(ctx context.Context, sessions float64) (wait time.Duration, ok bool) {
 	wait, soon := s.use(SessionsExpense, sessions, returningWaitMax)
-	return soon && (wait == 0 || pause.For(ctx, wait))
+	return wait, soon && (wait == 0 || pause.For(ctx, wait))
 }

@@ -1,0 +1,53 @@
+package master
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/wire"
+)
+
+// TestCallsAreCountedByHowTheyEnd: what its caller has given up is no mistake of ours.
+func TestCallsAreCountedByHowTheyEnd(t *testing.T) {
+	for _, test := range []struct {
+		err  error
+		want string
+	}{
+		{nil, "ok"},
+		{api.E("task.kill", api.NotFound, "t1", nil), "not found"},
+		{wire.Status(api.E("task.kill", api.NotFound, "t1", nil)), "not found"},
+		{errors.New("our own"), "internal"},
+		{context.Canceled, "canceled"},
+		{fmt.Errorf("while it was sent: %w", context.Canceled), "canceled"},
+		{status.Error(codes.Canceled, "context canceled"), "canceled"},
+		{wire.Status(context.Canceled), "canceled"},
+		{wire.Error(context.Canceled), "canceled"},
+		{context.DeadlineExceeded, "unknown outcome"},
+	} {
+		if got := outcome(test.err); got != test.want {
+			t.Errorf("%v counts as %q instead of %q", test.err, got, test.want)
+		}
+	}
+}
+
+// TestHTTPSaysWhenToComeBack: in whole seconds, as the header has it, and only where time heals.
+func TestHTTPSaysWhenToComeBack(t *testing.T) {
+	for _, test := range []struct {
+		after time.Duration
+		want  string
+	}{{0, ""}, {time.Second, "1"}, {1500 * time.Millisecond, "2"}} {
+		answer := httptest.NewRecorder()
+		writeError(answer, wire.Status(api.E("master.call", api.Limit, "etl", errors.New("too many calls")).RetryIn(test.after)))
+		if got := answer.Header().Get("Retry-After"); got != test.want || answer.Code != 429 {
+			t.Errorf("%v: %d with Retry-After %q instead of %q", test.after, answer.Code, got, test.want)
+		}
+	}
+}
