@@ -323,7 +323,18 @@ func (x *executors) tellExecutorEnded(ref api.ExecutorRef, why string) {
 		next.former = why
 		return
 	}
-	x.leader.tell(protocol.ExecutorEnded{ExecutorRef: ref, Message: why, Again: next != nil})
+	x.leader.tell(protocol.ExecutorEnded{ExecutorRef: ref, Message: why, Again: next != nil, NextLaunch: x.nextLaunch(ref)})
+}
+
+// nextLaunch is the number from which on launches of the executor in this term are still on their way here.
+func (x *executors) nextLaunch(ref api.ExecutorRef) uint64 {
+	next := uint64(1)
+	for _, t := range x.state.tasks { // order: irrelevant because it is a maximum
+		if t.executor == ref && t.launch.Term == x.state.identity.Term {
+			next = max(next, t.launch.Number+1)
+		}
+	}
+	return next
 }
 
 // tellFormerEnds follows a report: of the executors that it names these are other runs than before.

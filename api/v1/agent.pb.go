@@ -1177,11 +1177,14 @@ func (x *TaskUsage) GetUsage() *Usage {
 // report tells, as it has no such executor; with again this follows the report, for another
 // run of the same executor is in it.
 type ExecutorEnded struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	FrameworkId   string                 `protobuf:"bytes,1,opt,name=framework_id,json=frameworkId,proto3" json:"framework_id,omitempty"`
-	ExecutorId    string                 `protobuf:"bytes,2,opt,name=executor_id,json=executorId,proto3" json:"executor_id,omitempty"`
-	Message       string                 `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
-	Again         bool                   `protobuf:"varint,4,opt,name=again,proto3" json:"again,omitempty"`
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	FrameworkId string                 `protobuf:"bytes,1,opt,name=framework_id,json=frameworkId,proto3" json:"framework_id,omitempty"`
+	ExecutorId  string                 `protobuf:"bytes,2,opt,name=executor_id,json=executorId,proto3" json:"executor_id,omitempty"`
+	Message     string                 `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
+	Again       bool                   `protobuf:"varint,4,opt,name=again,proto3" json:"again,omitempty"`
+	// Launches of this executor from this number on the agent has not heard of in this term: each of them may start it
+	// anew. 0: it does not say.
+	NextLaunch    uint64 `protobuf:"varint,5,opt,name=next_launch,json=nextLaunch,proto3" json:"next_launch,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1242,6 +1245,13 @@ func (x *ExecutorEnded) GetAgain() bool {
 		return x.Again
 	}
 	return false
+}
+
+func (x *ExecutorEnded) GetNextLaunch() uint64 {
+	if x != nil {
+		return x.NextLaunch
+	}
+	return 0
 }
 
 // MessageFromExecutor carries bytes from an executor to its scheduler, at most once. The
@@ -2997,13 +3007,15 @@ const file_api_v1_agent_proto_rawDesc = "" +
 	"\tTaskUsage\x12!\n" +
 	"\fframework_id\x18\x01 \x01(\tR\vframeworkId\x12\x17\n" +
 	"\atask_id\x18\x02 \x01(\tR\x06taskId\x12&\n" +
-	"\x05usage\x18\x03 \x01(\v2\x10.tender.v1.UsageR\x05usage\"\x83\x01\n" +
+	"\x05usage\x18\x03 \x01(\v2\x10.tender.v1.UsageR\x05usage\"\xa4\x01\n" +
 	"\rExecutorEnded\x12!\n" +
 	"\fframework_id\x18\x01 \x01(\tR\vframeworkId\x12\x1f\n" +
 	"\vexecutor_id\x18\x02 \x01(\tR\n" +
 	"executorId\x12\x18\n" +
 	"\amessage\x18\x03 \x01(\tR\amessage\x12\x14\n" +
-	"\x05again\x18\x04 \x01(\bR\x05again\"m\n" +
+	"\x05again\x18\x04 \x01(\bR\x05again\x12\x1f\n" +
+	"\vnext_launch\x18\x05 \x01(\x04R\n" +
+	"nextLaunch\"m\n" +
 	"\x13MessageFromExecutor\x12!\n" +
 	"\fframework_id\x18\x01 \x01(\tR\vframeworkId\x12\x1f\n" +
 	"\vexecutor_id\x18\x02 \x01(\tR\n" +

@@ -56,6 +56,8 @@ type (
 		api.ExecutorRef
 		Message string
 		Again   bool // another run of it has begun
+		// NextLaunch: launches of it from this number on are still on their way to the agent. 0: it does not say.
+		NextLaunch uint64
 	}
 	MessageFromExecutor struct {
 		api.ExecutorRef

@@ -64,7 +64,7 @@ func agentCallToProto(call protocol.AgentCall) *apiv1.AgentCall {
 	case protocol.ExecutorEnded:
 		m.Call = &apiv1.AgentCall_ExecutorEnded{ExecutorEnded: &apiv1.ExecutorEnded{
 			FrameworkId: clean(call.Framework), ExecutorId: clean(call.Executor),
-			Message: cut(clean(call.Message), api.StatusMessageBytesMax), Again: call.Again}}
+			Message: cut(clean(call.Message), api.StatusMessageBytesMax), Again: call.Again, NextLaunch: call.NextLaunch}}
 	case protocol.MessageFromExecutor:
 		m.Call = &apiv1.AgentCall_Message{Message: &apiv1.MessageFromExecutor{
 			FrameworkId: clean(call.Framework), ExecutorId: clean(call.Executor), Data: call.Data}}
@@ -97,7 +97,7 @@ func (c *checker) agentCall(m *apiv1.AgentCall) protocol.AgentCall {
 	case *apiv1.AgentCall_ExecutorEnded:
 		ended := call.ExecutorEnded
 		return protocol.ExecutorEnded{ExecutorRef: c.executorRef(ended.GetFrameworkId(), ended.GetExecutorId()),
-			Message: cut(ended.GetMessage(), api.StatusMessageBytesMax), Again: ended.GetAgain()}
+			Message: cut(ended.GetMessage(), api.StatusMessageBytesMax), Again: ended.GetAgain(), NextLaunch: ended.GetNextLaunch()}
 	case *apiv1.AgentCall_Message:
 		message := call.Message
 		return protocol.MessageFromExecutor{ExecutorRef: c.executorRef(message.GetFrameworkId(), message.GetExecutorId()),

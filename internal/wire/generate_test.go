@@ -433,7 +433,7 @@ func (g gen) agentCalls() []func() protocol.AgentCall {
 		func() protocol.AgentCall { return protocol.AgentHeartbeat{Usage: g.usageReport(), Unable: g.text()} },
 		func() protocol.AgentCall { return protocol.StatusUpdate{Status: g.status()} },
 		func() protocol.AgentCall {
-			return protocol.ExecutorEnded{ExecutorRef: g.executorRef(), Message: g.text()}
+			return protocol.ExecutorEnded{ExecutorRef: g.executorRef(), Message: g.text(), Again: g.bool(), NextLaunch: g.number()}
 		},
 		func() protocol.AgentCall {
 			return protocol.MessageFromExecutor{ExecutorRef: g.executorRef(), Data: g.data()}

@@ -59,14 +59,16 @@ func (r *executors) dropExecutor(x *executor) {
 }
 
 // executorEnded forgets an executor whose processes are gone; its tasks' statuses come by themselves. An executor that
-// is started again stays.
+// is started again stays, and so does one that a launch will start again that is still on its way to the agent.
 func (r *executors) executorEnded(a *agent, ended protocol.ExecutorEnded) {
 	x := a.executors[ended.ExecutorRef]
 	if x == nil || !a.phase.Reported() {
 		return
 	}
 	if !ended.Again {
-		r.dropExecutor(x)
+		if x.starter = r.starterOf(x, ended.NextLaunch); x.starter == nil {
+			r.dropExecutor(x)
+		}
 	}
 	r.executorLost(x, ended.Message)
 	r.standing.restate(a)
@@ -88,19 +90,20 @@ func (r *executors) neverStarted(t *task) {
 	if x == nil || x.starter != t {
 		return
 	}
-	if x.resources.IsZero() {
-		x.starter = x.nextStarter(t)
-	}
-	if x.starter == nil || x.starter == t {
+	if x.starter = r.starterOf(x, t.launch.number+1); x.starter == nil {
 		r.dropExecutor(x)
 	}
 }
 
-// nextStarter is the first launch behind the one that names the executor; nil if there is none.
-func (x *executor) nextStarter(refused *task) *task {
+// starterOf is the first launch of this term, from the numbered one on, that starts the executor; nil if there is none.
+// An executor that asks for resources is started only by the launch that brings them. (0: nobody knows from which one on.)
+func (r *executors) starterOf(x *executor, from uint64) *task {
+	if from == 0 || !x.resources.IsZero() {
+		return nil
+	}
 	var first *task
 	for _, t := range x.agent.tasks { // order: irrelevant because launches are numbered
-		if t == refused || !t.held || t.framework != x.framework || t.task.ExecutorID() != x.ref.Executor {
+		if !t.held || t.launch.term != r.term || t.launch.number < from || t.framework != x.framework || t.task.ExecutorID() != x.ref.Executor {
 			continue
 		}
 		if first == nil || t.launch.before(first.launch) {

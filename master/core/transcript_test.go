@@ -171,10 +171,11 @@ func (w *world) verbOfAgents(verb string, args transcript.Line) bool {
 		delete(a.tasks, w.ref(args.Word(1)))
 	case "status":
 		w.statusLine(args)
-	case "executor-ends":
+	case "executor-ends": // next=: from this launch on they are still on their way
 		ref := api.ExecutorRef{Framework: w.frameworks[args.Word(1)].info.ID, Executor: api.ExecutorID(args.Word(2))}
 		delete(a.executors, ref)
-		w.agentSays(a, protocol.ExecutorEnded{ExecutorRef: ref, Message: "exit status 1"})
+		next, _ := strconv.ParseUint(args.Named["next"], 10, 64)
+		w.agentSays(a, protocol.ExecutorEnded{ExecutorRef: ref, Message: "exit status 1", NextLaunch: next})
 	case "kill-taken":
 		w.agentSays(a, protocol.KillTaken{TaskRef: w.ref(args.Word(1))})
 	default:
