@@ -51,12 +51,12 @@ func TestACommandEntersNamespaces(t *testing.T) {
 // helped starts a task with a helper, which ends with the test.
 func helped(t *testing.T, sandbox string, order spaces.Order) *task {
 	t.Helper()
-	ends, err := spaces.OpenEnds()
+	spawner, err := spaces.OpenSpawner()
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := ends.Close(); err != nil {
+		if err := spawner.Forget(); err != nil {
 			t.Error(err)
 		}
 	})
@@ -65,18 +65,15 @@ func helped(t *testing.T, sandbox string, order spaces.Order) *task {
 		t.Fatal(err)
 	}
 	defer null.Close()
-	helper, err := spaces.Start(&syscall.SysProcAttr{}, false, [3]uintptr{null.Fd(), null.Fd(), null.Fd()}, ends)
-	if err == nil {
-		err = helper.Finish(order)
-	}
+	helper, err := spawner.Start(order, [3]uintptr{null.Fd(), null.Fd(), null.Fd()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_ = syscall.Kill(helper.PID, syscall.SIGKILL)
-		_, _ = syscall.Wait4(helper.PID, nil, 0, nil)
+		_ = syscall.Kill(helper, syscall.SIGKILL)
+		_, _ = syscall.Wait4(helper, nil, 0, nil)
 	})
-	stat, err := proc.Read(helper.PID)
+	stat, err := proc.Read(helper)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,8 +21,8 @@ import (
 // cells are the control groups in which tasks live, one for each; nil: the machine has none.
 type cells struct {
 	cell.Handout
-	home cell.Cell    // of this process
-	ends *spaces.Ends // how tasks with namespaces have ended; nil: they have none
+	home    cell.Cell       // of this process
+	spawner *spaces.Spawner // of tasks with namespaces; nil: they have none
 }
 
 // newCells reads what the agent says of its control groups; "" is nothing.
@@ -40,19 +40,26 @@ func newCells(told string) (*cells, error) {
 	}
 	c := &cells{Handout: handout, home: home}
 	if handout.Spaces || handout.Images {
-		if c.ends, err = spaces.OpenEnds(); err != nil {
+		if c.spawner, err = spaces.OpenSpawner(); err != nil {
 			return nil, api.E("executor.run", api.Internal, "", err)
 		}
 	}
 	return c, nil
 }
 
-// close lets go of what newCells has opened.
-func (c *cells) close() error {
-	if c == nil || c.ends == nil {
+// close ends the spawner, which is a child like any other.
+func (c *cells) close() {
+	if c != nil && c.spawner != nil {
+		c.spawner.Close()
+	}
+}
+
+// forget lets go of what newCells has opened.
+func (c *cells) forget() error {
+	if c == nil || c.spawner == nil {
 		return nil
 	}
-	return c.ends.Close()
+	return c.spawner.Forget()
 }
 
 // prepareThread makes the calling goroutine's thread its own where starts happen in cells: it goes into each for a moment.
@@ -86,7 +93,7 @@ func (c *cells) spawn(p *process, null *os.File) (pid int, strayed bool, err err
 	}
 	helped := c.helps(&p.task.Task)
 	if helped {
-		pid, strayed, err = c.startInSpaces(its, program, opened, spaces.Order{Score: strconv.Itoa(int(spared))})
+		pid, err = c.startInSpaces(its, program, opened, spaces.Order{Score: strconv.Itoa(int(spared))})
 	} else {
 		pid, strayed, err = c.inside(its, func(attr *syscall.SysProcAttr) (int, error) { return program.fork(attr, opened) })
 		cell.Spare(pid, spared)
@@ -125,18 +132,8 @@ func (c *cells) makeCell(task *executor.Task) (cell.Cell, error) {
 }
 
 // startInSpaces starts a program with a helper, which gives it namespaces of its own, or takes it into those of a task.
-// The thread is home before it waits for the helper.
-func (c *cells) startInSpaces(its cell.Cell, program program, opened files, order spaces.Order) (pid int, strayed bool, err error) {
-	var helper *spaces.Started
-	pid, strayed, err = c.inside(its, func(attr *syscall.SysProcAttr) (int, error) {
-		if helper, err = spaces.Start(attr, order.Beside != 0, opened, c.ends); err != nil {
-			return 0, err
-		}
-		return helper.PID, nil
-	})
-	if helper == nil {
-		return 0, strayed, err
-	}
+func (c *cells) startInSpaces(its cell.Cell, program program, opened files, order spaces.Order) (pid int, err error) {
+	order.Join, order.Born = its.Ways()
 	order.Path, order.Argv, order.Env, order.Folder = program.path, program.argv, program.env, program.begin()
 	order.User = spaces.User{UID: program.user.UID, GID: program.user.GID}
 	for _, group := range program.groups() {
@@ -150,14 +147,14 @@ func (c *cells) startInSpaces(its cell.Cell, program program, opened files, orde
 	for _, device := range c.GPUs.Own(program.gpus) {
 		order.View.Devices = append(order.View.Devices, device.Path)
 	}
-	err = helper.Finish(order)
+	pid, err = c.spawner.Start(order, opened)
 	if refused := syscall.Errno(0); errors.As(err, &refused) {
-		return pid, strayed, program.explain(refused)
+		return pid, program.explain(refused)
 	}
 	if err != nil {
-		return pid, strayed, fmt.Errorf("its namespaces can't be made: %w", err)
+		return pid, fmt.Errorf("its namespaces can't be made: %w", err)
 	}
-	return pid, strayed, nil
+	return pid, nil
 }
 
 // view is what a task sees of the machine's files.
@@ -174,10 +171,10 @@ func (c *cells) view(program program) spaces.View {
 
 // ended is how a program has ended whose process was waited for; its helper has told that, if it had one.
 func (c *cells) ended(pid int, status syscall.WaitStatus) syscall.WaitStatus {
-	if c == nil || c.ends == nil {
+	if c == nil || c.spawner == nil {
 		return status
 	}
-	return c.ends.Of(pid, status)
+	return c.spawner.Ended(pid, status)
 }
 
 // inside has the calling thread, which is its goroutine's own, start a process in a cell, from its first instruction on
@@ -198,16 +195,15 @@ func (c *cells) startBeside(p *process, program program, opened files) (pid int,
 	if c == nil || p.cell == nil {
 		return program.fork(&syscall.SysProcAttr{Setpgid: true}, opened)
 	}
+	if p.helped {
+		return c.startInSpaces(*p.cell, program, opened, spaces.Order{Beside: p.pid})
+	}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		runtime.LockOSThread()
 		var strayed bool
-		if p.helped {
-			pid, strayed, err = c.startInSpaces(*p.cell, program, opened, spaces.Order{Beside: p.pid})
-		} else {
-			pid, strayed, err = c.inside(*p.cell, func(attr *syscall.SysProcAttr) (int, error) { return program.fork(attr, opened) })
-		}
+		pid, strayed, err = c.inside(*p.cell, func(attr *syscall.SysProcAttr) (int, error) { return program.fork(attr, opened) })
 		if !strayed {
 			runtime.UnlockOSThread() // else the thread ends with this goroutine
 		}

@@ -55,7 +55,7 @@ func Serve(ctx context.Context, config executor.Config, told string) error {
 	stop()
 	x.close()
 	running.Wait()
-	return errors.Join(err, cells.close())
+	return errors.Join(err, cells.forget())
 }
 
 // starters is how many tasks are started at once. A start mostly waits for the kernel.
@@ -175,6 +175,7 @@ func (x *commands) close() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.closing = true
+	x.cells.close()
 	x.endOrphans()
 	x.changed.Broadcast()
 }

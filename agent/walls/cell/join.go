@@ -1,6 +1,7 @@
 package cell
 
 import (
+	"path/filepath"
 	"strconv"
 	"syscall"
 )
@@ -53,6 +54,17 @@ func (c Cell) Start(attr *syscall.SysProcAttr) (closing func(), err error) {
 	}
 	startIn(attr, descriptor)
 	return func() { syscall.Close(descriptor) }, nil //nolint:errcheck // nothing was written
+}
+
+// Ways say how a process gets into the cell by itself: the files of version 1 to which it writes 0, and the folder of
+// version 2 in which the kernel makes it, if there is one.
+func (c Cell) Ways() (files []string, folder string) {
+	for _, one := range c.folders() {
+		if one != c.Unified {
+			files = append(files, filepath.Join(one, "tasks"))
+		}
+	}
+	return files, c.Unified
 }
 
 // Home is where this process itself is, for [Cell.Return] from cells that are made like this one.

@@ -23,7 +23,7 @@ func TestDevices(t *testing.T) {
 	if err != nil || string(text) != want {
 		t.Errorf("%q, %v", text, err)
 	}
-	if err := unix.Kill(w.helper.PID, unix.SIGKILL); err != nil {
+	if err := unix.Kill(w.helper, unix.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
 	w.await(w.helper)

@@ -6,157 +6,225 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"runtime"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 )
 
-// The helper's descriptors, beside the three that are the program's.
+// spawnFD is the spawner's descriptor on which it is sent what to start, beside the three that are its parent's.
+const spawnFD = 3
+
+// What is sent for each helper: the program's three files, and three pipes.
 const (
-	orderFD  = 3 + iota // what to do
-	answerFD            // whether that was done
-	endsFD              // how the program has ended
+	orderFile  = 3 + iota // what to do
+	answerFile            // whether that was done
+	endsFile              // how the program has ended
+	filesSent
 )
 
-// init makes this process the helper when it was started as one. It does so before main, because a helper is started for
-// each task: all that a whole agent prepares takes six times as long. (runc starts its own init in the same way.) For that
-// the package must be prepared early, which the linker does by the order of names, as soon as all imports of a package are:
-// of what is late by that, such as path/filepath, nothing may be imported. GODEBUG=inittrace=1 tells.
+// init makes this process the spawner when it was started as one. It does so before main, which prepares a whole agent.
+// (runc starts its own init in the same way.)
 func init() {
 	if len(os.Args) == 1 && os.Args[0] == Helper {
-		os.Exit(help())
+		exit(spawn())
 	}
 }
 
-// passed are the signals that the program is told of.
-var passed = []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGCONT}
-
-// help is the helper's life. What it returns is of use only where its end can't be told otherwise.
-func help() int {
-	runtime.LockOSThread() // rights and namespaces are a thread's, and the program is forked from this one
-	for fd := orderFD; fd <= endsFD; fd++ {
-		unix.CloseOnExec(fd)
-	}
-	_ = os.WriteFile("/proc/self/comm", []byte(Helper), 0) // for people; it was started as /proc/self/exe
-	signals := make(chan os.Signal, 16)
-	signal.Notify(signals, passed...) // the first process of a namespace is not sent what it does not ask for
-	in, out := os.NewFile(orderFD, "order"), os.NewFile(answerFD, "answer")
-	var order Order
-	if err := json.NewDecoder(in).Decode(&order); err != nil {
-		fmt.Fprintln(os.Stderr, "agents start this; there is nothing to do here:", err)
-		return 2
-	}
-	pid, said := order.begin()
-	if err := json.NewEncoder(out).Encode(said); err != nil || pid == 0 {
+// spawn is the spawner's life, which ends with its parent's connection. The thread that it begins with stands for the
+// process in /proc, so it is kept as it is.
+func spawn() (code uintptr) {
+	runtime.LockOSThread()
+	unix.CloseOnExec(spawnFD)
+	// Nobody looks into the memory of helpers, which are forks of this process.
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return 1
 	}
-	for fd := range endsFD { // the program's files are its own: they end with it
-		_ = unix.Close(fd)
-	}
-	go order.pass(signals, pid)
-	return order.tell(order.await(pid), pid)
-}
-
-// pass passes signals on, as long as the process lives. What is beside a task is only ever to be ended.
-func (o *Order) pass(signals <-chan os.Signal, pid int) {
-	for s := range signals {
-		number := s.(syscall.Signal) //nolint:forcetypeassert // there is no other kind
-		switch {
-		case o.Beside != 0:
-			number = syscall.SIGKILL
-		case number == syscall.SIGTERM && o.Stop != 0:
-			number = syscall.Signal(o.Stop)
+	for taken := 0; taken < openedFD; { // what is opened from here on lies above
+		var err error
+		if taken, err = unix.FcntlInt(spawnFD, unix.F_DUPFD_CLOEXEC, 0); err != nil {
+			return 1
 		}
-		_ = syscall.Kill(-pid, number)
+	}
+	for {
+		files, err := receiveFiles(spawnFD)
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "agents start this; there is nothing to do here:", err)
+			return 2
+		}
+		if files == nil {
+			return 0
+		}
+		go start(files)
 	}
 }
 
-// begin builds the walls and starts the program in them.
-func (o *Order) begin() (pid int, said answer) {
-	if err := o.enter(); err != nil {
-		return 0, answer{Error: err.Error()}
+// receiveFiles receives what is sent for a helper. Nil: nobody sends any more.
+func receiveFiles(socket int) ([]int, error) {
+	var word [1]byte
+	control := make([]byte, unix.CmsgSpace(4*filesSent))
+	n, controls, _, _, err := unix.Recvmsg(socket, word[:], control, unix.MSG_CMSG_CLOEXEC)
+	if err != nil || n == 0 {
+		return nil, err
 	}
-	if o.Path == "" && !o.Find {
-		return 0, answer{}
+	messages, err := unix.ParseSocketControlMessage(control[:controls])
+	if err != nil {
+		return nil, err
 	}
-	pid, err := o.launch()
-	if refused := syscall.Errno(0); errors.As(err, &refused) {
-		return 0, answer{Errno: refused}
+	if len(messages) != 1 {
+		return nil, errors.New("a message without files")
+	}
+	files, err := unix.ParseUnixRights(&messages[0])
+	if err == nil && len(files) != filesSent {
+		err = errors.New("a message with other files")
+	}
+	return files, err
+}
+
+// start starts a helper and says how it went. The thread ends with the goroutine: what it becomes a part of, it stays.
+func start(files []int) {
+	in, out := os.NewFile(uintptr(files[orderFile]), "order"), os.NewFile(uintptr(files[answerFile]), "answer")
+	defer out.Close()
+	var order Order
+	var said answer
+	err := json.NewDecoder(in).Decode(&order)
+	_ = in.Close()
+	if err == nil {
+		runtime.LockOSThread()
+		said, err = order.start(files)
+	}
+	for i, file := range files {
+		if i != orderFile && i != answerFile {
+			_ = unix.Close(file)
+		}
 	}
 	if err != nil {
-		return 0, answer{Error: err.Error()}
+		said.Error = err.Error()
 	}
-	return pid, answer{}
+	_ = json.NewEncoder(out).Encode(said) // who does not listen any more has ended
 }
 
-// launch starts the program. What is wrong is the kernel's word about it.
-func (o *Order) launch() (pid int, err error) {
-	if o.Find {
-		if err := o.find(); err != nil {
-			return 0, err
+// start builds the walls, as far as that can be done for another process, and has a helper do the rest.
+func (o *Order) start(files []int) (said answer, err error) {
+	var report [2]int
+	if report, err = unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0); err != nil {
+		return said, os.NewSyscallError("socketpair", err)
+	}
+	defer unix.Close(report[0])
+	l := &life{
+		files: [3]int(files), report: report[1], ends: files[endsFile], stop: syscall.Signal(o.Stop), beside: o.Beside != 0,
+		bears: cloneArguments{flags: unix.CLONE_VFORK | unix.CLONE_VM, exitSignal: uint64(syscall.SIGCHLD)},
+		born:  cloneArguments{flags: unix.CLONE_PARENT},
+	}
+	opened := []int{report[1]}
+	for _, path := range o.Join {
+		file, err := unix.Open(path, unix.O_WRONLY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return said, astrayed(&os.PathError{Op: "open", Path: path, Err: err})
 		}
+		l.joins, opened = append(l.joins, file), append(opened, file)
 	}
-	attributes := &syscall.SysProcAttr{Setpgid: true}
-	if os.Geteuid() == 0 {
-		attributes.Credential = &syscall.Credential{Uid: uint32(o.User.UID), Gid: uint32(o.User.GID), Groups: o.User.Groups}
+	if o.Born != "" {
+		file, err := unix.Open(o.Born, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return said, astrayed(&os.PathError{Op: "open", Path: o.Born, Err: err})
+		}
+		l.born.flags, l.born.cgroup = l.born.flags|unix.CLONE_INTO_CGROUP, uint64(file)
+		opened = append(opened, file)
 	}
-	return syscall.ForkExec(o.Path, o.Argv, &syscall.ProcAttr{Dir: o.Folder, Env: o.Env, Files: []uintptr{0, 1, 2}, Sys: attributes})
+	if said.Errno, err = o.layDown(l); err == nil && said.Errno == 0 {
+		said.PID, err = l.begin()
+	}
+	for _, file := range opened {
+		_ = unix.Close(file)
+	}
+	if err != nil || said.Errno != 0 {
+		return said, err
+	}
+	said.Errno, err = l.hear(report[0], said.PID)
+	return said, err
+}
+
+func astrayed(err error) error { return fmt.Errorf("its control group can't be entered: %w", err) }
+
+// layDown enters the walls, and lays down what the helper does in them.
+func (o *Order) layDown(l *life) (refusal syscall.Errno, err error) {
+	if err := o.enter(l); err != nil {
+		return 0, err
+	}
+	if err := giveUp(o.User.UID); err != nil {
+		return 0, err
+	}
+	if o.Score != "" {
+		l.steps = append(l.steps, writeSteps("/proc/self/oom_score_adj", o.Score)...)
+	}
+	if o.Path == "" && !o.Find {
+		return 0, nil
+	}
+	if refusal := o.find(); refusal != 0 {
+		return refusal, nil
+	}
+	p := &executed{become: os.Geteuid() == 0, uid: uintptr(o.User.UID), gid: uintptr(o.User.GID), groups: o.User.Groups}
+	var wrong [4]error
+	p.path, wrong[0] = unix.BytePtrFromString(o.Path)
+	p.folder, wrong[1] = unix.BytePtrFromString(o.Folder)
+	p.argv, wrong[2] = syscall.SlicePtrFromStrings(o.Argv)
+	p.env, wrong[3] = syscall.SlicePtrFromStrings(o.Env)
+	l.program = p
+	if errors.Join(wrong[:]...) != nil {
+		return syscall.EINVAL, nil // as the kernel says of a word with a zero byte
+	}
+	return 0, nil
 }
 
 // enter makes this thread a part of the task's walls.
-func (o *Order) enter() error {
-	if o.Score != "" {
-		_ = os.WriteFile("/proc/self/oom_score_adj", []byte(o.Score), 0) // without the right to it all stays as it is
-	}
-	var err error
+func (o *Order) enter(l *life) error {
 	if o.Beside != 0 {
-		err = join(o.Beside)
-	} else {
-		err = o.View.build(o.User)
+		return join(o.Beside)
 	}
-	if err != nil {
-		return err
+	if err := unix.Unshare(unix.CLONE_NEWNS | unix.CLONE_NEWIPC); err != nil {
+		return fmt.Errorf("namespaces can't be made: %w", err)
 	}
-	return giveUp(o.User.UID)
+	l.born.flags |= unix.CLONE_NEWPID | unix.CLONE_NEWUTS
+	l.steps = renewProc()
+	return o.View.build(o.User)
 }
 
-// await waits for the program, and for all that it orphans meanwhile.
-func (o *Order) await(pid int) (status syscall.WaitStatus) {
-	whom := -1
-	if o.Beside != 0 {
-		whom = pid
-	}
+// hear tells a helper how it is called here, and hears how far it has come. refused is the kernel's word when it has
+// refused the program itself.
+func (l *life) hear(report, pid int) (refusal syscall.Errno, err error) {
+	said := binary.LittleEndian.AppendUint64(nil, uint64(pid))
+	_, _ = unix.Write(report, said) // one that has ended has said why
 	for {
-		var one syscall.WaitStatus
-		got, err := syscall.Wait4(whom, &one, 0, nil)
-		if got == pid || err != nil && err != syscall.EINTR {
-			return one
+		n, err := unix.Read(report, said)
+		if err == unix.EINTR {
+			continue
 		}
+		if err != nil || n < len(said) {
+			return 0, errEndedEarly
+		}
+		break
 	}
+	what, number := binary.NativeEndian.Uint32(said), syscall.Errno(binary.NativeEndian.Uint32(said[4:]))
+	switch {
+	case what == begun:
+		return 0, nil
+	case what == refused:
+		return number, nil
+	case what == astray:
+		return 0, astrayed(number)
+	case what == unborn:
+		return 0, fmt.Errorf("no process can be made for it: %w", number)
+	case int(what) < len(l.steps):
+		return 0, fmt.Errorf("%s: %w", l.steps[what].what, number)
+	}
+	return 0, errEndedEarly
 }
 
-// recordBytes is the length of what tells of an end: a number, and a status as the kernel has it. A pipe takes it whole.
-const recordBytes = 12
-
-// tell tells how the program has ended. What it has left beside a task is killed; in walls of its own the kernel does it.
-func (o *Order) tell(status syscall.WaitStatus, pid int) int {
-	if o.Beside != 0 {
-		_ = syscall.Kill(-pid, syscall.SIGKILL)
-	}
-	record := binary.LittleEndian.AppendUint64(nil, uint64(o.Number))
-	record = binary.LittleEndian.AppendUint32(record, uint32(status))
-	for {
-		if _, err := syscall.Write(endsFD, record); err != syscall.EINTR {
-			break
-		}
-	}
-	if status.Signaled() {
-		return 128 + int(status.Signal())
-	}
-	return status.ExitStatus()
-}
+var errEndedEarly = errors.New("the helper that makes the task's namespaces has ended early")
 
 // rootKeeps are the rights that a task of root has: those over its own files and processes. None of them leads out of
 // its walls, as mounting, devices, or reading files by their numbers would.

@@ -50,7 +50,7 @@ func (r *Root) build(user User, devices []string) error {
 			return fmt.Errorf("%s can't be shown: %w", one.path, err)
 		}
 	}
-	if err := renewKernelFiles(); err != nil {
+	if err := protectKernel(); err != nil {
 		return err
 	}
 	if err := r.makeBegin(user); err != nil {
@@ -243,11 +243,14 @@ func replaceFile(path string, content []byte) error {
 }
 
 // find finds the program as the task itself would: in its PATH, or from where it begins.
-func (o *Order) find() error {
+func (o *Order) find() syscall.Errno {
+	if !o.Find {
+		return 0
+	}
 	name := o.Argv[0]
 	if strings.Contains(name, "/") {
 		o.Path = name
-		return nil
+		return 0
 	}
 	path := ""
 	for _, variable := range o.Env {
@@ -262,7 +265,7 @@ func (o *Order) find() error {
 		candidate := folder + "/" + name
 		if info, err := os.Stat(candidate); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
 			o.Path = candidate
-			return nil
+			return 0
 		}
 	}
 	return syscall.ENOENT

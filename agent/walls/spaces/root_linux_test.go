@@ -69,15 +69,12 @@ func (w *walled) inImage(order Order) (said string, status syscall.WaitStatus) {
 		w.t.Fatal(err)
 	}
 	defer out.Close()
-	helper, err := Start(&syscall.SysProcAttr{}, false, [3]uintptr{says.Fd(), says.Fd(), says.Fd()}, w.ends)
+	order.View, order.Find, order.Folder = w.view, true, w.view.Root.Begin
+	order.Env = append(order.Env, "PATH=/nothing:/usr/bin:/bin")
+	helper, err := w.spawner.Start(order, [3]uintptr{says.Fd(), says.Fd(), says.Fd()})
 	says.Close()
-	if err == nil {
-		order.View, order.Find, order.Folder = w.view, true, w.view.Root.Begin
-		order.Env = append(order.Env, "PATH=/nothing:/usr/bin:/bin")
-		err = helper.Finish(order)
-	}
 	if err != nil {
-		if helper != nil {
+		if helper != 0 {
 			w.await(helper)
 		}
 		return err.Error(), 0

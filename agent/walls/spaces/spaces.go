@@ -4,19 +4,20 @@
 // signals on to it, waits for what is orphaned, and ends when the program has ended; then the kernel ends all that is left
 // in there. What was mounted for it goes with the last of its processes, so nobody cleans up after it.
 //
-// The helper is this very program, started under another name: see init. To its parent it stands for the task: its
-// process number, as seen outside, is the one by which the task is killed, found again and looked into.
+// A helper is forked by a spawner, which is this very program started under another name: see init. It executes no
+// program itself: see life. To its parent, who has asked the spawner for it, it stands for the task: its process number, as
+// seen outside, is the one by which the task is killed, found again and looked into.
 //
 // The package decides nothing, and never lets a program start with half of its walls.
 package spaces
 
 import "syscall"
 
-// Helper is the name under which the helper shows in lists of processes.
+// Helper is the name under which helpers, and their spawner, show in lists of processes.
 const Helper = "tender-walls"
 
-// HelperPids is how many of a task's processes and threads its helper may be.
-const HelperPids = 8
+// HelperPids is how many of a task's processes and threads its helper is.
+const HelperPids = 1
 
 // View is what a task sees of the machine's files.
 type View struct {
@@ -78,12 +79,18 @@ type Order struct {
 	Stop int `json:"stop,omitempty"`
 	// Score is what is written to oom_score_adj; "": nothing.
 	Score string `json:"score,omitempty"`
-	// Number is under which the end of the program is told.
-	Number int `json:"number"`
+	// Join are files of the task's control groups to which the helper writes 0, and is in them; Born is the folder of one in
+	// which the kernel makes it.
+	Join []string `json:"join,omitempty"`
+	Born string   `json:"born,omitempty"`
 }
 
-// answer is what a helper says when the program was executed, or why it was not.
+// answer is what a spawner says when the program was executed, or why it was not.
 type answer struct {
+	PID   int           `json:"pid,omitempty"`   // the helper's, if there is one
 	Errno syscall.Errno `json:"errno,omitempty"` // the kernel's, when it refused the program itself
 	Error string        `json:"error,omitempty"`
 }
+
+// recordBytes is the length of what tells of an end: a number, and a status as the kernel has it. A pipe takes it whole.
+const recordBytes = 12

@@ -5,18 +5,20 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 )
 
 // walled is a task for a test, with a sandbox in a folder.
 type walled struct {
-	t      *testing.T
-	ends   *Ends
-	view   View
-	user   User
-	helper *Started
+	t       *testing.T
+	spawner *Spawner
+	view    View
+	user    User
+	helper  int
 }
 
 // build builds walls for a line of a shell, which runs in them.
@@ -35,11 +37,11 @@ func build(t *testing.T, line string) *walled {
 		t.Skipf("no namespaces here: %v", err)
 	}
 	var err error
-	if w.ends, err = OpenEnds(); err != nil {
+	if w.spawner, err = OpenSpawner(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := w.ends.Close(); err != nil {
+		if err := errors.Join(w.spawner.Forget(), await(w.spawner.process)); err != nil {
 			t.Error(err)
 		}
 	})
@@ -48,7 +50,7 @@ func build(t *testing.T, line string) *walled {
 }
 
 // start starts a line in walls of its own, or beside the helper of another one. What it writes comes from said.
-func (w *walled) start(beside int, line string) (helper *Started, said *os.File) {
+func (w *walled) start(beside int, line string) (helper int, said *os.File) {
 	w.t.Helper()
 	said, says, err := os.Pipe()
 	if err != nil {
@@ -56,10 +58,8 @@ func (w *walled) start(beside int, line string) (helper *Started, said *os.File)
 	}
 	defer says.Close()
 	w.t.Cleanup(func() { said.Close() })
-	helper, err = Start(&syscall.SysProcAttr{}, beside != 0, [3]uintptr{says.Fd(), says.Fd(), says.Fd()}, w.ends)
-	if err == nil {
-		err = helper.Finish(Order{View: w.view, User: w.user, Beside: beside, Path: "/bin/sh", Argv: []string{"sh", "-c", line}, Env: []string{"PATH=/usr/bin:/bin"}, Folder: "/"})
-	}
+	order := Order{View: w.view, User: w.user, Beside: beside, Path: "/bin/sh", Argv: []string{"sh", "-c", line}, Env: []string{"PATH=/usr/bin:/bin"}, Folder: "/"}
+	helper, err = w.spawner.Start(order, [3]uintptr{says.Fd(), says.Fd(), says.Fd()})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -67,13 +67,13 @@ func (w *walled) start(beside int, line string) (helper *Started, said *os.File)
 }
 
 // await waits for the end of a line.
-func (w *walled) await(helper *Started) syscall.WaitStatus {
+func (w *walled) await(helper int) syscall.WaitStatus {
 	w.t.Helper()
 	for {
 		var status syscall.WaitStatus
-		_, err := syscall.Wait4(helper.PID, &status, 0, nil)
+		_, err := syscall.Wait4(helper, &status, 0, nil)
 		if err == nil {
-			return w.ends.Of(helper.PID, status)
+			return w.spawner.Ended(helper, status)
 		}
 		if !errors.Is(err, syscall.EINTR) {
 			w.t.Fatal(err)
@@ -84,15 +84,15 @@ func (w *walled) await(helper *Started) syscall.WaitStatus {
 // What is started beside a task is in its walls, and is ended by a signal to its own helper, with what it has started.
 func TestBeside(t *testing.T) {
 	w := build(t, "echo $$ > /tmp/mark; exec sleep 1000")
-	beside, said := w.start(w.helper.PID, "until test -s /tmp/mark; do sleep 0.01; done; cat /proc/$(cat /tmp/mark)/cmdline; exit 5")
+	beside, said := w.start(w.helper, "until test -s /tmp/mark; do sleep 0.01; done; cat /proc/$(cat /tmp/mark)/cmdline; exit 5")
 	if text, err := io.ReadAll(said); err != nil || !strings.HasPrefix(string(text), "sleep\x00") {
 		t.Errorf("%q, %v", text, err)
 	}
 	if status := w.await(beside); status.ExitStatus() != 5 {
 		t.Errorf("it ended with %v", status)
 	}
-	beside, said = w.start(w.helper.PID, "trap '' TERM; sleep 1000; exit 0")
-	if err := syscall.Kill(-beside.PID, syscall.SIGTERM); err != nil {
+	beside, said = w.start(w.helper, "trap '' TERM; sleep 1000; exit 0")
+	if err := syscall.Kill(-beside, syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
 	if text, err := io.ReadAll(said); err != nil || len(text) > 0 { // until nobody holds the other end
@@ -101,7 +101,7 @@ func TestBeside(t *testing.T) {
 	if status := w.await(beside); !status.Signaled() || status.Signal() != syscall.SIGKILL {
 		t.Errorf("it ended with %v", status)
 	}
-	if err := syscall.Kill(w.helper.PID, syscall.SIGKILL); err != nil {
+	if err := syscall.Kill(w.helper, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
 	if status := w.await(w.helper); !status.Signaled() {
@@ -170,5 +170,89 @@ func TestWhatCannotBeShown(t *testing.T) {
 	}
 	if err := Try(View{Temporary: trap}); err == nil || !strings.HasPrefix(err.Error(), trap+"/.tmp can't be made: ") {
 		t.Errorf("%v", err)
+	}
+}
+
+// A spawner whose process was killed starts another one; its helpers live on, and their ends are told.
+func TestASpawnerThatWasKilled(t *testing.T) {
+	w := build(t, "sleep 1000; exit 4")
+	if err := syscall.Kill(w.spawner.process, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if err := await(w.spawner.process); err != nil {
+		t.Fatal(err)
+	}
+	next, said := w.start(0, "echo next; exit 3")
+	if text, err := io.ReadAll(said); err != nil || string(text) != "next\n" {
+		t.Errorf("%q, %v", text, err)
+	}
+	if status := w.await(next); status.ExitStatus() != 3 {
+		t.Errorf("the next one ended with %v", status)
+	}
+	if err := syscall.Kill(w.helper, syscall.SIGTERM); err != nil { // the shell ends, and its child with the walls
+		t.Fatal(err)
+	}
+	if status := w.await(w.helper); !status.Signaled() || status.Signal() != syscall.SIGTERM {
+		t.Errorf("the first one ended with %v", status)
+	}
+}
+
+// Helpers that are started at the same time have nothing of each other: what a program writes to ends with it, while
+// others live.
+func TestManyAtOnce(t *testing.T) {
+	w := build(t, "exec sleep 1000")
+	const count = 20
+	var starts sync.WaitGroup
+	helpers := make([]int, count)
+	for i := range count {
+		starts.Go(func() {
+			helper, said := w.start(0, "echo $$ in $(ls /proc | grep -c '^[0-9]'); exit "+strconv.Itoa(i))
+			text, err := io.ReadAll(said)
+			if err != nil || !strings.HasPrefix(string(text), "2 in ") {
+				t.Errorf("%q, %v", text, err)
+			}
+			helpers[i] = helper
+		})
+	}
+	starts.Wait()
+	for i, helper := range helpers {
+		if status := w.await(helper); status.ExitStatus() != i {
+			t.Errorf("%d ended with %v", i, status)
+		}
+	}
+	if err := syscall.Kill(w.helper, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	w.await(w.helper)
+}
+
+// Nobody in a task looks into its helper, which has the memory of the spawner, not even root there.
+func TestNobodyLooksIntoAHelper(t *testing.T) {
+	w := build(t, "exit 0")
+	w.await(w.helper)
+	_, said := w.start(0, `cat /proc/1/comm; for name in mem environ maps fd/4 root cwd; do
+		head -c 1 /proc/1/$name > /dev/null 2>&1 || ls /proc/1/$name/ > /dev/null 2>&1 && echo "can see $name"; done; kill -9 1; echo lives`)
+	if text, err := io.ReadAll(said); err != nil || string(text) != Helper+"\nlives\n" {
+		t.Errorf("%s, %v", text, err)
+	}
+}
+
+// Without its control groups nothing is started.
+func TestAControlGroupThatIsMissing(t *testing.T) {
+	w := build(t, "exit 0")
+	w.await(w.helper)
+	missing := filepath.Join(t.TempDir(), "tasks")
+	for _, order := range []Order{{Join: []string{missing}}, {Born: missing}} {
+		order.View = w.view
+		want := "its control group can't be entered: open " + missing + ": no such file or directory"
+		if pid, err := w.spawner.Start(order, [3]uintptr{0, 1, 2}); pid != 0 || err == nil || err.Error() != want {
+			t.Errorf("%d, %v", pid, err)
+		}
+	}
+	if pid, err := w.spawner.Start(Order{View: w.view, Join: []string{"/dev/full"}}, [3]uintptr{0, 1, 2}); err == nil ||
+		err.Error() != "its control group can't be entered: no space left on device" {
+		t.Errorf("%d, %v", pid, err)
+	} else {
+		w.await(pid)
 	}
 }

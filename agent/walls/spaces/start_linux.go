@@ -12,85 +12,157 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Started is a helper that waits for its order.
-type Started struct {
-	// PID is the helper's, and that of its process group.
-	PID           int
-	order, answer int // descriptors
+// Spawner starts helpers, which are children of this process; whoever waits for children waits for them. It has a
+// process of its own for that, which is started when it is needed first, and again when it has ended: a child as well.
+type Spawner struct {
+	ends    *ends
+	mutex   sync.Mutex
+	socket  int // to that process; -1: there is none
+	process int
+	closed  bool
 }
 
-// Start starts a helper with the files of the program. It is where attr puts it from its first instruction on; beside
-// says that it gets no walls of its own. The caller's thread has more to do than wait for it: see Finish.
-func Start(attr *syscall.SysProcAttr, beside bool, files [3]uintptr, ends *Ends) (*Started, error) {
-	var order, answers [2]int
-	if err := unix.Pipe2(order[:], unix.O_CLOEXEC); err != nil {
-		return nil, os.NewSyscallError("pipe2", err)
-	}
-	defer unix.Close(order[0])
-	if err := unix.Pipe2(answers[:], unix.O_CLOEXEC); err != nil {
-		return nil, errors.Join(os.NewSyscallError("pipe2", err), unix.Close(order[1]))
-	}
-	defer unix.Close(answers[1])
-	attr.Setpgid = true
-	if !beside {
-		attr.Cloneflags |= unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS
-	}
-	pid, err := syscall.ForkExec("/proc/self/exe", []string{Helper}, &syscall.ProcAttr{
-		Env:   []string{"GOMAXPROCS=1"}, // it has nothing to do, and few threads for that
-		Files: []uintptr{files[0], files[1], files[2], uintptr(order[0]), uintptr(answers[1]), uintptr(ends.write)},
-		Sys:   attr,
-	})
+// OpenSpawner opens one. It is usable until Close.
+func OpenSpawner() (*Spawner, error) {
+	ends, err := openEnds()
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("namespaces can't be made: %w", err), unix.Close(order[1]), unix.Close(answers[0]))
+		return nil, err
 	}
-	return &Started{PID: pid, order: order[1], answer: answers[0]}, nil
+	return &Spawner{ends: ends, socket: -1}, nil
 }
 
-// Finish has the helper do what the order says. Without an error the program was executed; the error is the kernel's
-// where it has refused the program. A helper that fails ends by itself.
-func (s *Started) Finish(order Order) error {
-	in, out := os.NewFile(uintptr(s.order), "order"), os.NewFile(uintptr(s.answer), "answer")
+// Close lets the spawner's process end. Helpers live on. How programs end is told after it as well, until Forget.
+func (s *Spawner) Close() {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	s.hangUp()
+	s.closed = true
+}
+
+// Forget lets go of all that is left, when nobody asks Ended any more.
+func (s *Spawner) Forget() error {
+	s.Close()
+	return s.ends.close()
+}
+
+func (s *Spawner) hangUp() {
+	if s.socket >= 0 {
+		_ = unix.Close(s.socket)
+		s.socket = -1
+	}
+}
+
+// Start has a helper do what the order says, with the files of the program. pid is the helper's, and that of its process
+// group. Without an error the program was executed; the error is the kernel's where it has refused the program, and the
+// helper has ended then, or will by itself.
+func (s *Spawner) Start(order Order, files [3]uintptr) (pid int, err error) {
+	var orders, answers [2]int
+	if err := unix.Pipe2(orders[:], unix.O_CLOEXEC); err != nil {
+		return 0, os.NewSyscallError("pipe2", err)
+	}
+	in := os.NewFile(uintptr(orders[1]), "order")
+	defer in.Close()
+	defer unix.Close(orders[0])
+	if err := unix.Pipe2(answers[:], unix.O_CLOEXEC); err != nil {
+		return 0, os.NewSyscallError("pipe2", err)
+	}
+	out := os.NewFile(uintptr(answers[0]), "answer")
 	defer out.Close()
-	order.Number = s.PID
-	err := json.NewEncoder(in).Encode(order)
-	err = errors.Join(err, in.Close())
+	err = s.send([]int{int(files[0]), int(files[1]), int(files[2]), orders[0], answers[1], s.ends.write})
+	_ = unix.Close(answers[1])
+	if err != nil {
+		return 0, fmt.Errorf("namespaces can't be made: %w", err)
+	}
+	err = errors.Join(json.NewEncoder(in).Encode(order), in.Close())
 	var said answer
 	switch heard := json.NewDecoder(out).Decode(&said); {
 	case said.Error != "":
-		return errors.New(said.Error)
+		return said.PID, errors.New(said.Error)
 	case said.Errno != 0:
-		return said.Errno
+		return said.PID, said.Errno
 	case heard != nil:
-		return errors.Join(errors.New("the helper that makes the task's namespaces has ended early"), err)
+		return 0, errors.Join(errEndedEarly, err)
 	}
+	return said.PID, nil
+}
+
+// send sends files to the spawner's process.
+func (s *Spawner) send(files []int) error {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	for {
+		if s.closed {
+			return os.ErrClosed
+		}
+		started := s.socket < 0
+		if started {
+			if err := s.begin(); err != nil {
+				return err
+			}
+		}
+		err := unix.Sendmsg(s.socket, []byte{0}, unix.UnixRights(files...), nil, unix.MSG_NOSIGNAL)
+		if err == nil {
+			return nil
+		}
+		if err == unix.EINTR {
+			continue
+		}
+		s.hangUp()
+		if started {
+			return os.NewSyscallError("sendmsg", err)
+		}
+	}
+}
+
+// begin starts that process.
+func (s *Spawner) begin() error {
+	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return os.NewSyscallError("socketpair", err)
+	}
+	defer unix.Close(ends[1])
+	s.process, err = syscall.ForkExec("/proc/self/exe", []string{Helper}, &syscall.ProcAttr{
+		Env:   []string{"GOMAXPROCS=1", "GOGC=25"}, // it has little to do, and few threads for that
+		Files: []uintptr{0, 1, 2, uintptr(ends[1])},
+		Sys:   &syscall.SysProcAttr{Setpgid: true},
+	})
+	if err != nil {
+		return errors.Join(err, unix.Close(ends[0]))
+	}
+	s.socket = ends[0]
 	return nil
 }
 
-// Ends is where helpers tell how their programs have ended.
-type Ends struct {
+// Ended is how the program of a helper has ended that has itself ended like this and was waited for. One that was killed
+// has told nothing, and its program was killed with it.
+func (s *Spawner) Ended(helper int, own syscall.WaitStatus) syscall.WaitStatus {
+	return s.ends.of(helper, own)
+}
+
+// ends is where helpers tell how their programs have ended.
+type ends struct {
 	read, write int
 	mutex       sync.Mutex
 	told        map[int]syscall.WaitStatus
 }
 
-// OpenEnds opens it.
-func OpenEnds() (*Ends, error) {
-	var ends [2]int
-	if err := unix.Pipe2(ends[:], unix.O_CLOEXEC); err != nil {
+// openEnds opens it.
+func openEnds() (*ends, error) {
+	var pipe [2]int
+	if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC); err != nil {
 		return nil, os.NewSyscallError("pipe2", err)
 	}
-	if err := unix.SetNonblock(ends[0], true); err != nil {
-		return nil, errors.Join(err, unix.Close(ends[0]), unix.Close(ends[1]))
+	if err := unix.SetNonblock(pipe[0], true); err != nil {
+		return nil, errors.Join(err, unix.Close(pipe[0]), unix.Close(pipe[1]))
 	}
-	return &Ends{read: ends[0], write: ends[1], told: map[int]syscall.WaitStatus{}}, nil
+	return &ends{read: pipe[0], write: pipe[1], told: map[int]syscall.WaitStatus{}}, nil
 }
 
-// Close closes it.
-func (e *Ends) Close() error { return errors.Join(unix.Close(e.read), unix.Close(e.write)) }
+// close closes it.
+func (e *ends) close() error { return errors.Join(unix.Close(e.read), unix.Close(e.write)) }
 
-// Of is how the program of a helper has ended that has itself ended like this and was waited for. One that was killed
-// has told nothing, and its program was killed with it.
-func (e *Ends) Of(helper int, own syscall.WaitStatus) syscall.WaitStatus {
+// of is what is told of a helper that has itself ended like this; without a word its own end counts.
+func (e *ends) of(helper int, own syscall.WaitStatus) syscall.WaitStatus {
 	e.mutex.Lock()
 	defer e.mutex.Unlock()
 	var records [64 * recordBytes]byte
@@ -116,26 +188,27 @@ func (e *Ends) Of(helper int, own syscall.WaitStatus) syscall.WaitStatus {
 
 // Try says why tasks can't have namespaces here, or nil: it builds walls once.
 func Try(view View) error {
-	ends, err := OpenEnds()
-	if err != nil {
-		return err
-	}
-	defer ends.Close()
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
 		return err
 	}
 	defer null.Close()
-	started, err := Start(&syscall.SysProcAttr{}, false, [3]uintptr{null.Fd(), null.Fd(), null.Fd()}, ends)
+	spawner, err := OpenSpawner()
 	if err != nil {
 		return err
 	}
-	err = started.Finish(Order{View: view, User: User{UID: os.Geteuid(), GID: os.Getegid()}})
-	for {
-		if _, waited := syscall.Wait4(started.PID, nil, 0, nil); waited != syscall.EINTR {
+	helper, err := spawner.Start(Order{View: view, User: User{UID: os.Geteuid(), GID: os.Getegid()}}, [3]uintptr{null.Fd(), null.Fd(), null.Fd()})
+	return errors.Join(err, spawner.Forget(), await(helper), await(spawner.process))
+}
+
+// await waits for a child's end.
+func await(pid int) error {
+	for pid != 0 {
+		if _, err := syscall.Wait4(pid, nil, 0, nil); err != syscall.EINTR {
 			return err
 		}
 	}
+	return nil
 }
 
 // ProgramOf is the task's own first process, when the process is a helper; else the process itself.

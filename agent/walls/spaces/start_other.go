@@ -9,28 +9,23 @@ import (
 
 var errUnsupported = errors.New("only Linux has namespaces")
 
-// Started is a helper; here there are none.
-type Started struct{ PID int }
+// Spawner starts helpers; here there are none.
+type Spawner struct{}
+
+// OpenSpawner opens nothing here.
+func OpenSpawner() (*Spawner, error) { return nil, errUnsupported }
 
 // Start starts nothing here.
-func Start(*syscall.SysProcAttr, bool, [3]uintptr, *Ends) (*Started, error) {
-	return nil, errUnsupported
-}
-
-// Finish does nothing here.
-func (*Started) Finish(Order) error { return errUnsupported }
-
-// Ends is where helpers tell how their programs have ended.
-type Ends struct{}
-
-// OpenEnds opens nothing here.
-func OpenEnds() (*Ends, error) { return nil, errUnsupported }
+func (*Spawner) Start(Order, [3]uintptr) (pid int, err error) { return 0, errUnsupported }
 
 // Close closes nothing here.
-func (*Ends) Close() error { return nil }
+func (*Spawner) Close() {}
 
-// Of is the status itself.
-func (*Ends) Of(_ int, own syscall.WaitStatus) syscall.WaitStatus { return own }
+// Forget forgets nothing here.
+func (*Spawner) Forget() error { return nil }
+
+// Ended is the status itself.
+func (*Spawner) Ended(_ int, own syscall.WaitStatus) syscall.WaitStatus { return own }
 
 // Try says why tasks can't have namespaces here.
 func Try(View) error { return errUnsupported }

@@ -14,9 +14,6 @@ import (
 // temporaries are the folders for what is temporary.
 var temporaries = []string{"/tmp", "/var/tmp"}
 
-// readOnly is what of /proc tells the kernel what to do, as far as there is such a thing.
-var readOnly = []string{"/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs"}
-
 // build makes the machine look as the view says, to the mount namespace that this process has for itself. Folders that
 // the task's user can change are only ever gone through by descriptors, and never by a link.
 func (v View) build(user User) error {
@@ -55,7 +52,7 @@ func (v View) build(user User) error {
 	if err := v.hide(shown); err != nil {
 		return err
 	}
-	return renewKernelFiles()
+	return protectKernel()
 }
 
 // tree is a folder with what is mounted in it, held apart from where it was.
@@ -218,24 +215,8 @@ func setReadOnly(path string, flags uint) error {
 	return nil
 }
 
-// renewKernelFiles mounts what the kernel shows of processes anew, so that it shows the task's own, and keeps tasks of
-// root from telling the kernel what to do.
-func renewKernelFiles() error {
-	if err := unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
-		return fmt.Errorf("/proc can't be mounted: %w", err)
-	}
-	for _, path := range readOnly {
-		err := unix.Mount(path, path, "", unix.MS_BIND, "")
-		if errors.Is(err, unix.ENOENT) {
-			continue
-		}
-		if err == nil {
-			err = setReadOnly(path, 0)
-		}
-		if err != nil {
-			return fmt.Errorf("%s can't be protected: %w", path, err)
-		}
-	}
+// protectKernel keeps tasks of root from telling the kernel what to do.
+func protectKernel() error {
 	if err := setReadOnly("/sys", unix.AT_RECURSIVE); err != nil && !errors.Is(err, unix.EINVAL) { // EINVAL: nothing is mounted there
 		return err
 	}

@@ -74,7 +74,7 @@ var floors = []floor{
 	{"agent/...", shell + "internal/audit internal/ticket agent/..."},
 	{"agent/walls/cell", "api"}, // files of the kernel, for the agent and the built-in executor
 	{"agent/walls/entry", "api"},
-	{"agent/walls/spaces", "agent/proc"},                      // the first process of each task: what it imports costs each of them
+	{"agent/walls/spaces", "agent/proc"},                      // the first process of each task
 	{"agent/images/setup", "agent/beneath agent/walls/entry"}, // between the agent and the built-in executor
 	{"agent/membership", "api internal/joining internal/trust"},
 	{"agent/checkpoint", shell + "internal/logpb agent/core"},
@@ -140,7 +140,7 @@ var impure = map[string]names{
 // names of a package: all but some, or only some.
 type names struct{ ban, only string }
 
-// programs are where flags and the environment are read and where a process ends. Tests may too. The helper of a task's
+// programs are where flags and the environment are read and where a process ends. Tests may too. The spawner of tasks'
 // namespaces is one as well, under another name of the agent's program.
 const programs = ". internal/cli/... internal/dev/demo internal/dev/demo/jobs internal/dev/demo/rdd internal/dev/demo/share internal/dev/bench internal/dev/bench/allocator internal/dev/chaos internal/dev/exported " +
 	"internal/dev/stress agent/walls/spaces"

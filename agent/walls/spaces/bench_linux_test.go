@@ -1,0 +1,61 @@
+package spaces
+
+import (
+	"errors"
+	"os"
+	"syscall"
+	"testing"
+)
+
+// BenchmarkStart runs a program that does nothing: plainly, and in walls of its own. What it costs is in cpu-us/op.
+func BenchmarkStart(b *testing.B) {
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer null.Close()
+	files := [3]uintptr{null.Fd(), null.Fd(), null.Fd()}
+	b.Run("plain", func(b *testing.B) {
+		before := used(b)
+		for range b.N {
+			pid, err := syscall.ForkExec("/bin/true", []string{"true"}, &syscall.ProcAttr{Files: files[:]})
+			if err := errors.Join(err, await(pid)); err != nil {
+				b.Fatal(err)
+			}
+		}
+		b.ReportMetric(float64(used(b)-before)/float64(b.N)/1000, "cpu-us/op")
+	})
+	b.Run("walled", func(b *testing.B) {
+		view := View{Temporary: b.TempDir()}
+		if err := Try(view); err != nil {
+			b.Skipf("no namespaces here: %v", err)
+		}
+		spawner, err := OpenSpawner()
+		if err != nil {
+			b.Fatal(err)
+		}
+		before := used(b)
+		for range b.N {
+			pid, err := spawner.Start(Order{View: view, Path: "/bin/true", Argv: []string{"true"}, Folder: "/"}, files)
+			if err := errors.Join(err, await(pid)); err != nil {
+				b.Fatal(err)
+			}
+		}
+		if err := errors.Join(spawner.Forget(), await(spawner.process)); err != nil {
+			b.Fatal(err)
+		}
+		b.ReportMetric(float64(used(b)-before)/float64(b.N)/1000, "cpu-us/op")
+	})
+}
+
+// used is what this process and its children have used, in nanoseconds.
+func used(b *testing.B) (all int64) {
+	for _, who := range []int{syscall.RUSAGE_SELF, syscall.RUSAGE_CHILDREN} {
+		var usage syscall.Rusage
+		if err := syscall.Getrusage(who, &usage); err != nil {
+			b.Fatal(err)
+		}
+		all += usage.Utime.Nano() + usage.Stime.Nano()
+	}
+	return all
+}

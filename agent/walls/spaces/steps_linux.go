@@ -1,0 +1,75 @@
+package spaces
+
+import (
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// step is a call of the kernel that a helper makes, as only it can.
+type step struct {
+	what      string // for people, when it fails
+	trap      uintptr
+	arguments [5]uintptr
+	chained   bool       // the first argument is what the step before has returned
+	forgiven  unix.Errno // that is no failure
+	optional  bool       // nothing is a failure
+	kept      []*byte    // what the arguments point to
+}
+
+// point has an argument point to a text.
+func (s *step) point(argument int, text string) {
+	bytes := append([]byte(text), 0)
+	s.kept = append(s.kept, &bytes[0])
+	s.arguments[argument] = uintptr(unsafe.Pointer(&bytes[0]))
+}
+
+// mountStep is mount(2).
+func mountStep(what, source, target, kind string, flags uintptr) step {
+	s := step{what: what, trap: unix.SYS_MOUNT}
+	s.point(0, source)
+	s.point(1, target)
+	s.point(2, kind)
+	s.arguments[3] = flags
+	return s
+}
+
+// readOnlyAttribute is what makes a mount read-only.
+var readOnlyAttribute = unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}
+
+// readOnlyStep is mount_setattr(2).
+func readOnlyStep(what, path string) step {
+	const here = unix.AT_FDCWD
+	at := here // a variable: the number is negative
+	s := step{what: what, trap: unix.SYS_MOUNT_SETATTR}
+	s.arguments[0] = uintptr(at)
+	s.point(1, path)
+	s.arguments[3], s.arguments[4] = uintptr(unsafe.Pointer(&readOnlyAttribute)), unsafe.Sizeof(readOnlyAttribute)
+	return s
+}
+
+// writeSteps write a text to a file, if that can be done.
+func writeSteps(path, text string) []step {
+	at := unix.AT_FDCWD
+	open := step{trap: unix.SYS_OPENAT, arguments: [5]uintptr{0: uintptr(at), 2: unix.O_WRONLY | unix.O_CLOEXEC}, optional: true}
+	open.point(1, path)
+	write := step{trap: unix.SYS_WRITE, chained: true, arguments: [5]uintptr{2: uintptr(len(text))}, optional: true}
+	write.point(1, text)
+	return []step{open, write}
+}
+
+// readOnly is what of /proc tells the kernel what to do, as far as there is such a thing.
+var readOnly = []string{"/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs"}
+
+// renewProc mounts what the kernel shows of processes anew, so that it shows the task's own, and keeps tasks of root from
+// telling the kernel what to do.
+func renewProc() []step {
+	steps := []step{mountStep("/proc can't be mounted", "proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC)}
+	for _, path := range readOnly {
+		what := path + " can't be protected"
+		bind, protect := mountStep(what, path, path, "", unix.MS_BIND), readOnlyStep(what, path)
+		bind.forgiven, protect.forgiven = unix.ENOENT, unix.ENOENT
+		steps = append(steps, bind, protect)
+	}
+	return steps
+}
