@@ -109,7 +109,7 @@ func (a *App) runCommand() *cobra.Command {
 		"the image's own runs; only on agents whose attribute isolation names images")
 	flags.BoolVar(&f.shell, "shell", false, "COMMAND is a line for /bin/sh")
 	flags.BoolVar(&f.retry, "retry", false, "start a task again that others ended: its agent is lost, drained or gone, or it was preempted or revoked")
-	flags.DurationVar(&f.unreachable, "unreachable-timeout", time.Minute, "with --retry: a task whose agent is silent for longer is started elsewhere; 0 = never")
+	flags.DurationVar(&f.unreachable, "unreachable-timeout", time.Minute, "with --retry: a task that is UNREACHABLE for longer is started elsewhere; 0 = never")
 	flags.BoolVar(&f.revocable, "revocable", false, "take cpus and mem that other tasks leave unused; the task is killed (REVOKED) when they need them")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "say nothing beside the tasks' output and errors")
 	a.completeFlags(command)

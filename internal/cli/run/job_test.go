@@ -231,6 +231,30 @@ func TestATaskOfASilentAgentIsStartedElsewhere(t *testing.T) {
 	})
 }
 
+// A run looks by itself whether an agent has been silent for too long.
+func TestARunStartsElsewhereByItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := tell(1, func(c *Config) { c.Retry, c.Unreachable = true, time.Minute })
+		s.offer(1)
+		config := s.config
+		config.Operator = &desk{trouble: func() error { return nil }}
+		r, done := &runner{config: config, job: s.job}, make(chan error, 1)
+		go func() { done <- r.watch(t.Context(), make(chan error)) }()
+		s.update(t, "hello.0", api.TaskRunning)
+		s.update(t, "hello.0", api.TaskUnreachable)
+		<-time.After(time.Minute - 2*lookEvery)
+		synctest.Wait()
+		same(t, s.offerOf("agent-2", 1))
+		<-time.After(3 * lookEvery)
+		synctest.Wait()
+		same(t, s.offerOf("agent-2", 1), "hello.0.again1")
+		s.update(t, "hello.0.again1", api.TaskFinished, 0)
+		if err := <-done; err != nil || s.code() != 0 {
+			t.Errorf("it ended with %v, code %d", err, s.code())
+		}
+	})
+}
+
 func TestTheOneThatHasRunForLongerStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := silent(t)

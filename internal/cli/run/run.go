@@ -186,6 +186,7 @@ func (r *runner) watch(ctx context.Context, session chan error) error {
 		case <-draw.C:
 			r.draw()
 		case <-look.C:
+			r.job.restartSilent(time.Now())
 			look := func() error { return r.look(ctx) }
 			if interrupted == nil {
 				look = r.leave
