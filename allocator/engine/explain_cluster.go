@@ -160,6 +160,10 @@ func (e *explainer) holdersOf(a *books.Agent, kind int) string {
 			sums[e.Members[h.Member].Framework] += x
 		}
 	}
+	alike := make(map[string]int)
+	for f := range sums { // order: irrelevant because they are counted
+		alike[f.Spec.Name]++
+	}
 	holders := slices.SortedFunc(maps.Keys(sums), func(x, y *books.Framework) int {
 		return cmp.Or(cmp.Compare(sums[y], sums[x]), cmp.Compare(x.Spec.ID, y.Spec.ID))
 	})
@@ -169,7 +173,11 @@ func (e *explainer) holdersOf(a *books.Agent, kind int) string {
 			parts = append(parts, fmt.Sprintf("%d more frameworks hold some", len(holders)-holdersMax))
 			break
 		}
-		parts = append(parts, fmt.Sprintf("%s holds %s", orElse(f.Spec.Name, string(f.Spec.ID)), milli(sums[f])))
+		name := orElse(f.Spec.Name, string(f.Spec.ID))
+		if f.Spec.Name != "" && alike[f.Spec.Name] > 1 {
+			name = fmt.Sprintf("%s (%s)", f.Spec.Name, f.Spec.ID)
+		}
+		parts = append(parts, fmt.Sprintf("%s holds %s", name, milli(sums[f])))
 	}
 	if len(parts) == 0 {
 		return ""

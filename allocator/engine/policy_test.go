@@ -93,3 +93,19 @@ func TestPolicyIsWhole(t *testing.T) {
 		}()
 	}
 }
+
+// Runs are called by their commands, so two frameworks of one name are told apart by their IDs.
+func TestHoldersOfOneName(t *testing.T) {
+	e := New(allocator.Config{}, byShare)
+	e.SetAgent(allocator.Agent{ID: "a", Total: api.Scalars(4, 4096), Offerable: true})
+	for i, id := range []api.FrameworkID{"f1", "f2", "f3"} {
+		e.SetFramework(allocator.Framework{Framework: api.Framework{ID: id, Name: "sleep", Roles: []api.Role{"r"}}, Active: true})
+		if i < 2 {
+			e.Take(allocator.Claim{Framework: id, Role: "r", Agent: "a", Resources: api.Scalars(float64(3-2*i), 1024)})
+		}
+	}
+	e.SetDemand("f3", "r", []api.Shape{{Resources: api.Scalars(1, 32), Count: 1}})
+	if why := e.Explain("f3", "", time.Unix(1000, 0)).Reasons[0]; !strings.HasPrefix(why, "a fits and is full: sleep (f1) holds 3, sleep (f2) holds 1 of 4 cpus") {
+		t.Errorf("explained: %s", why)
+	}
+}

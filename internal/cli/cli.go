@@ -110,11 +110,16 @@ func (a *App) Run(ctx context.Context, args []string) int {
 	if err == nil {
 		return codeOK
 	}
-	if text := sentence(err); text != "" {
+	var stop interrupted
+	stopped := errors.As(context.Cause(ctx), &stop)
+	text := sentence(err)
+	if stopped && (text == context.Canceled.Error() || text == stop.Error()) {
+		text = "" // who has pressed Ctrl-C knows it
+	}
+	if text != "" {
 		fmt.Fprintln(a.Stderr, "tender: "+text)
 	}
-	var stop interrupted
-	if cause := context.Cause(ctx); errors.As(cause, &stop) && codeOf(err) == codeFailed {
+	if stopped && codeOf(err) == codeFailed {
 		return signalCode(stop.signal)
 	}
 	return codeOf(err)

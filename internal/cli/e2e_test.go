@@ -298,6 +298,12 @@ func TestKillExplainDescribeAndLogs(t *testing.T) {
 	}
 	follow := start(t, d.env, "logs", "-f", "sleeper")
 	follow.await("awake")
+	left := start(t, d.env, "logs", "-f", "sleeper")
+	left.await("awake")
+	left.signal(syscall.SIGINT)
+	if code := left.wait(); code != 130 || left.stderr.String() != "" {
+		t.Errorf("logs -f that a Ctrl-C ended: exit code %d, %q", code, left.stderr.String())
+	}
 	stdout, stderr, code := tender(t, d.env, "kill", "sleeper")
 	if code != 0 || !strings.Contains(stdout, "sleeper.0") {
 		t.Errorf("kill: exit code %d, %q %q", code, stdout, stderr)

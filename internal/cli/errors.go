@@ -126,6 +126,9 @@ func flagError(command *cobra.Command, err error) error {
 		if value.GetFlag().Value.Type() == "stringToString" {
 			return usagef("--%s: %q is wrong; write NAME=VALUE", value.GetFlag().Name, value.GetValue())
 		}
+		if value.GetFlag().Value.Type() == "int" {
+			return usagef("--%s: %q is wrong; write a whole number, such as 3", value.GetFlag().Name, value.GetValue())
+		}
 		if value.GetFlag().Value.Type() == "duration" {
 			return usagef("--%s: %q is wrong; write a time such as 5s, 10m or 1h30m", value.GetFlag().Name, value.GetValue())
 		}

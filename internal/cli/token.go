@@ -160,6 +160,9 @@ func initCommand(a *App) *cobra.Command {
 		if slices.ContainsFunc(entries, func(e os.DirEntry) bool { return e.Name() == trust.KeyFile }) {
 			return api.E("trust.init", api.Exists, dir, errors.New("the folder has a cluster's key already"))
 		}
+		if !isFresh(dir) {
+			return api.E("trust.init", api.Exists, dir, errors.New("the folder is not empty; the key of a new cluster goes into a folder in which no master has run"))
+		}
 		clusterKey, err := newKey(certificate, key)
 		if err != nil {
 			return err
@@ -211,7 +214,7 @@ func tokenOf(text string) (trust.Token, error) {
 	if strings.ContainsRune(text, os.PathSeparator) {
 		file, err := trust.ReadSecret(text)
 		if err != nil {
-			return trust.Token{}, err
+			return trust.Token{}, fmt.Errorf("--join: %w", err)
 		}
 		text = string(file)
 	}
@@ -461,8 +464,11 @@ func readOwnAuthority(certificate, key string) (certificatePEM, keyPEM []byte, e
 	case certificate == "" || key == "":
 		return nil, nil, usagef("--ca-cert and --ca-key belong together: an authority is a certificate and its private key")
 	}
-	if certificatePEM, err = os.ReadFile(certificate); err == nil {
-		keyPEM, err = trust.ReadSecret(key)
+	if certificatePEM, err = os.ReadFile(certificate); err != nil {
+		return nil, nil, usagef("--ca-cert: %w", err)
 	}
-	return certificatePEM, keyPEM, err
+	if keyPEM, err = trust.ReadSecret(key); err != nil {
+		return nil, nil, usagef("--ca-key: %w", err)
+	}
+	return certificatePEM, keyPEM, nil
 }

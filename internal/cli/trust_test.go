@@ -473,6 +473,9 @@ func TestAMasterThatWouldBeOpenIsRefused(t *testing.T) {
 	open.await(`"leading"`)
 	open.signal(syscall.SIGTERM)
 	open.wait()
+	if _, stderr, code := s.run(t, "init", "--data-dir", older); code != 1 || !strings.Contains(stderr, "not empty") {
+		t.Errorf("a key for a folder whose cluster has none: exit code %d, %q", code, stderr)
+	}
 	again := start(t, nil, args...) // what was said once is kept
 	again.await("whoever reaches a master runs commands on every agent")
 	again.await(`"leading"`)

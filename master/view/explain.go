@@ -120,11 +120,15 @@ func (c Cluster) tooLarge(f Framework) []string {
 
 func (c Cluster) tooLargeShape(f Framework, role api.Role, shape api.Shape) string {
 	allowed := c.Leader.Allowed(role, f.Framework.Constraint, shape.Constraint)
-	some := false
+	all, up := 0, 0
 	var largest AgentSize
 	for a := range c.sizes() {
-		some = true
-		if a.State == api.AgentTombstone || shape.OnlyPreferred && !slices.Contains(shape.Preferred, a.ID) || !allowed(a.ID) {
+		all++
+		if a.State == api.AgentTombstone {
+			continue
+		}
+		up++
+		if shape.OnlyPreferred && !slices.Contains(shape.Preferred, a.ID) || !allowed(a.ID) {
 			continue
 		}
 		usable := a.Total.UsableBy(role)
@@ -136,14 +140,27 @@ func (c Cluster) tooLargeShape(f Framework, role api.Role, shape api.Shape) stri
 		}
 	}
 	switch {
-	case !some:
+	case all == 0:
 		return "there is no agent yet"
 	case largest.ID == "" && shape.OnlyPreferred:
 		return fmt.Sprintf("%v is wanted only on %s, and none of these is there, up and within the constraints", shape.Resources, someOf(shape.Preferred))
+	case up == 0:
+		return "every agent is TOMBSTONE"
 	case largest.ID == "":
-		return fmt.Sprintf("no agent may be used for %v: none that is not TOMBSTONE meets the constraints", shape.Resources)
+		return "no agent that is up meets the constraint " + bothConstraints(f.Framework.Constraint, shape.Constraint)
 	}
 	return fmt.Sprintf("no agent is large enough for %v: the largest is %s with %v", shape.Resources, largest.ID, largest.Total.UsableBy(role))
+}
+
+// bothConstraints joins what must hold of an agent.
+func bothConstraints(framework, shape string) string {
+	switch {
+	case framework == "":
+		return shape
+	case shape == "" || shape == framework:
+		return framework
+	}
+	return "(" + framework + ") && (" + shape + ")"
 }
 
 // someOf lists the first few.

@@ -43,7 +43,7 @@ func (m matches[K]) choose(needed Extent) (K, *api.Error) {
 	case len(found) == 1:
 		return found[0], nil
 	case len(found) > 1:
-		why = fmt.Sprintf("it means %d %ss: %s; name one by its ID", len(found), m.noun, listed(found))
+		why = fmt.Sprintf("%q means %d %ss: %s; name one by its ID", m.said, len(found), m.noun, listed(found))
 	case len(m.begun) == 0:
 		kind, why = api.NotFound, fmt.Sprintf("no %s is called %q", m.noun, m.said)
 	case needed == Whole:
@@ -52,7 +52,7 @@ func (m matches[K]) choose(needed Extent) (K, *api.Error) {
 	case len(m.begun) == 1:
 		return m.begun[0], nil
 	default:
-		why = fmt.Sprintf("it means %d %ss: %s; say more of the ID", len(m.begun), m.noun, listed(m.begun))
+		why = fmt.Sprintf("%q means %d %ss: %s; say more of the ID", m.said, len(m.begun), m.noun, listed(m.begun))
 	}
 	return "", api.E(m.op, kind, m.said, errors.New(why))
 }

@@ -328,7 +328,7 @@ func meant(all []*apiv1.AgentView, word string) (*apiv1.AgentView, error) {
 		return found[0], nil
 	}
 	return nil, api.E("agent.drain", api.Invalid, word,
-		fmt.Errorf("it means %d agents: %s; name one by its ID", len(found), listed(ids(found))))
+		fmt.Errorf("%q means %d agents: %s; name one by its ID", word, len(found), listed(ids(found))))
 }
 
 func having(all []*apiv1.AgentView, attributes []string) ([]*apiv1.AgentView, error) {

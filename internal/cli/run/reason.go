@@ -16,10 +16,9 @@ func (r *runner) reason(ctx context.Context, agents []*apiv1.AgentView) string {
 	if !r.job.subscribed() {
 		return "waiting for a session with the leading master"
 	}
-	const text = "waiting for resources: "
 	answer, err := r.config.Operator.Explain(ctx, &apiv1.ExplainRequest{FrameworkId: string(r.job.ref("").Framework)})
 	if err != nil || len(answer.GetFramework()) == 0 {
-		return text + "every agent that is large enough is busy"
+		return "waiting for resources"
 	}
-	return text + show.Clean(answer.GetFramework()[0])
+	return "waiting for resources: " + show.Clean(answer.GetFramework()[0])
 }

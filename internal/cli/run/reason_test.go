@@ -31,7 +31,7 @@ func TestTheNearestReason(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 	operator.sentences = nil
-	if got := r.reason(t.Context(), agents); got != "waiting for resources: every agent that is large enough is busy" {
+	if got := r.reason(t.Context(), agents); got != "waiting for resources" {
 		t.Errorf("got %q", got)
 	}
 	if got := r.reason(t.Context(), nil); got != "waiting: no agent has registered yet" {
