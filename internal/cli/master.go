@@ -206,7 +206,7 @@ func (d *daemon) foundCluster(config master.Config) error {
 		return nil
 	}
 	if len(d.app.masters) > 0 {
-		return usagef("--master names a cluster that is there already: join it by a token, --join TOKEN (tender token create master); " +
+		return usagef("--master or TENDER_MASTER names a cluster that is there already: join it by a token, --join TOKEN (tender token create master); " +
 			"a new one is made without --master")
 	}
 	host := cmp.Or(d.advertise, d.bind)

@@ -275,7 +275,9 @@ func loginCommand(a *App) *cobra.Command {
 		if dial == nil {
 			dial = contexts.DialTCP
 		}
-		pass, err := contexts.Join(command.Context(), masters, dial, token)
+		pass, err := contexts.Join(command.Context(), masters, dial, token, func(_ string, err error) {
+			a.sayUnless(false)("waiting for a master: %s", sentence(err))
+		})
 		if err != nil {
 			return err
 		}

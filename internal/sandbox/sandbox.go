@@ -161,9 +161,9 @@ func (f File) ask(ctx context.Context, name string, query url.Values) (*http.Res
 	defer func() { _ = response.Body.Close() }() // what is of use is read
 	switch response.StatusCode {
 	case http.StatusNotFound:
-		return nil, api.E(op, api.NotFound, f.subject(), errors.New(why(response)))
+		return nil, api.E(op, api.NotFound, f.subject(), errors.New(after(api.NotFound, why(response))))
 	case http.StatusForbidden:
-		return nil, api.E(op, api.Denied, f.subject(), errors.New(why(response)))
+		return nil, api.E(op, api.Denied, f.subject(), errors.New(after(api.Denied, why(response))))
 	}
 	return nil, api.E(op, api.Unavailable, f.subject(), fmt.Errorf("the agent answers %s: %s", response.Status, why(response)))
 }
@@ -185,6 +185,14 @@ func (f File) get(ctx context.Context, name string, query url.Values) (*http.Res
 		transport.DialContext = func(ctx context.Context, _, address string) (net.Conn, error) { return f.Dial(ctx, address) }
 	}
 	return (&http.Client{Transport: transport}).Do(request)
+}
+
+// after leaves out the operation and the kind with which an agent's error begins.
+func after(kind api.Kind, text string) string {
+	if _, words, found := strings.Cut(text, ": "+kind.String()+": "); found {
+		return words
+	}
+	return text
 }
 
 func why(response *http.Response) string {

@@ -109,7 +109,7 @@ func (c *Cluster) joinByVariable(ctx context.Context, wish Wish) error {
 	if len(masters) == 0 {
 		masters = []string{wish.Master}
 	}
-	pass, err := Join(ctx, masters, c.dial, token)
+	pass, err := Join(ctx, masters, c.dial, token, nil)
 	if err == nil {
 		c.Holder = trust.NewHolder(pass)
 	}

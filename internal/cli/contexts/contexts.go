@@ -148,11 +148,14 @@ const (
 	renewMax = 2 * time.Second
 )
 
-// Join logs in by a token.
-func Join(ctx context.Context, masters []string, dial trust.Dial, token trust.Token) (*trust.Pass, error) {
+// Join logs in by a token. While no master gives a certificate it tries on for a while, and failed, if it is not nil, hears
+// why, when that is news.
+func Join(
+	ctx context.Context, masters []string, dial trust.Dial, token trust.Token, failed func(address string, err error),
+) (*trust.Pass, error) {
 	ctx, cancel := context.WithTimeout(ctx, joinMax)
 	defer cancel()
-	answer, err := joining.Join(ctx, joining.Config{Masters: masters, Dial: dial}, token, trust.NewPass())
+	answer, err := joining.Join(ctx, joining.Config{Masters: masters, Dial: dial, Failed: failed}, token, trust.NewPass())
 	if err != nil {
 		return nil, err
 	}
@@ -186,7 +189,7 @@ func (f Folder) Pass(ctx context.Context, c Context, dial trust.Dial) (*trust.Pa
 	if err != nil {
 		return nil, err
 	}
-	pass, err = Join(ctx, c.Masters, dial, token)
+	pass, err = Join(ctx, c.Masters, dial, token, nil)
 	if err != nil {
 		return nil, err
 	}

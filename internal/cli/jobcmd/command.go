@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -286,7 +285,8 @@ func (e Env) logsCommand() *cobra.Command {
 				return e.Logs(ctx, s.client, status.GetFrameworkId()+"/"+task.GetTaskId(), follow, stderr)
 			}
 		}
-		return e.Usage(fmt.Errorf("%s has no task of index %d now; it is %s", args[0], index, strings.ToLower(status.GetPhase())))
+		return e.Usage(fmt.Errorf("%s has no task of index %d now; 'tender get tasks --framework %s --all' lists those that have ended, for 'tender logs TASK'",
+			args[0], index, status.GetFrameworkId()))
 	})
 	return command
 }
