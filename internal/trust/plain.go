@@ -12,7 +12,7 @@ import (
 
 // HungUp is what the errors of a connection without certificates say when the other side ends it before it has said
 // anything: that is all one hears who speaks plain text with TLS.
-const HungUp = "it hung up at once, as masters and agents with certificates do with who shows none; " +
+const HungUp = "it hung up at once, as masters and agents with certificates do when the caller shows none; " +
 	"come with a token: tender login, --join or TENDER_TOKEN"
 
 // plainDialer opens connections as they are.

@@ -140,7 +140,7 @@ func (change UseToken) apply(s *State, at time.Time) Result {
 	case token.UsesMax == 0, slices.Contains(token.Used, change.Key):
 		return Result{}
 	case token.isUsedUp():
-		return refuse(op, api.Denied, token.ID, "all its %d uses are used up", token.UsesMax)
+		return refuse(op, api.Denied, token.ID, "all its uses (%d) are used up; an operator makes another token: tender token create", token.UsesMax)
 	}
 	token.Used = append(slices.Clone(token.Used), change.Key)
 	s.setToken(token)
