@@ -344,9 +344,9 @@ func (r *tasks) taskReported(a *agent, fw *framework, ref api.TaskRef, rt protoc
 	}
 	before := t.status
 	back := before.State == api.TaskUnreachable
-	// An agent that was killed may have told a status that was not on its disk. What it says when it is back from the
-	// dead counts all the same: what follows has the next numbers.
-	if back || rt.Status.Number >= t.number && (!t.status.State.Terminal() || rt.Status.State.Terminal()) {
+	// An agent that was killed may have reported a status that was not on its disk. What it says when it is back counts
+	// all the same: what follows has the next numbers. An end stays an end.
+	if !t.status.State.Terminal() || rt.Status.State.Terminal() {
 		t.number = rt.Status.Number
 		t.status = withoutPlace(rt.Status)
 		t.status.Framework, t.status.Task, t.status.Agent = ref.Framework, ref.Task, a.id
