@@ -284,6 +284,8 @@ func (m *JobMaster) missed(s *subJob, one *slot) {
 		s.drop(one)
 	case !s.EachAgent || m.Phase != jobs.Running:
 		m.goOn(s, one, live, 0)
+	case m.Roll.Active && one.Version != m.Version: // the change goes on without it, so its task ends if it comes back
+		s.renew(one, m.Version)
 	}
 	m.savePart(s, one.Index)
 }
