@@ -109,9 +109,7 @@ func (j Job) checkType(found *Problems) {
 		found.within("batch.parallelism", b.Parallelism, 1, TasksMax)
 		found.within("batch.failures", b.Failures, 0, CompletionsMax)
 		found.notNegative("batch.deadline", b.Deadline)
-		if b.Speculate != 0 && !(b.Speculate >= SpeculateMin && b.Speculate <= SpeculateMax) {
-			found.say("batch.speculate", "it is %v; write %v to %v, or leave it out", b.Speculate, SpeculateMin, float64(SpeculateMax))
-		}
+		found.checkSpeculate("batch.speculate", b.Speculate)
 		if j.Batch != nil && j.Batch.Completions < 0 {
 			found.within("batch.completions", j.Batch.Completions, 1, CompletionsMax)
 		}
@@ -165,6 +163,7 @@ func (j Job) checkSteps(found *Problems) {
 		found.within(field+".completions", step.Completions, 1, CompletionsMax)
 		found.within(field+".parallelism", step.Parallelism, 1, TasksMax)
 		found.within(field+".failures", step.Failures, 0, CompletionsMax)
+		found.checkSpeculate(field+".speculate", step.Speculate)
 		step.Task.check(field+".task", false, found)
 	}
 	if len(*found) == 0 && len(planSteps(j.Steps)) < len(j.Steps) {
@@ -175,6 +174,12 @@ func (j Job) checkSteps(found *Problems) {
 func (p *Problems) within(field string, n, least, most int) {
 	if n < least || n > most {
 		p.say(field, "it is %d; write %d to %d", n, least, most)
+	}
+}
+
+func (p *Problems) checkSpeculate(field string, factor float64) {
+	if factor != 0 && !(factor >= SpeculateMin && factor <= SpeculateMax) {
+		p.say(field, "it is %v; write %v to %v, or leave it out", factor, SpeculateMin, float64(SpeculateMax))
 	}
 }
 

@@ -20,11 +20,13 @@ type Cron struct {
 	Missed Missed `json:"missed,omitempty" toml:"missed"`
 	// Keep is how many runs that have ended are remembered. Default 10.
 	Keep int `json:"keep,omitempty" toml:"keep"`
-	// Completions, Parallelism, Failures and Deadline are as in a batch; the deadline counts from the beginning of a run.
+	// Completions, Parallelism, Failures, Deadline and Speculate are as in a batch, of each run: the deadline counts from
+	// its beginning, and a task is slow beside others of it.
 	Completions int      `json:"completions,omitempty" toml:"completions"`
 	Parallelism int      `json:"parallelism,omitempty" toml:"parallelism"`
 	Failures    int      `json:"failures,omitempty" toml:"failures"`
 	Deadline    Duration `json:"deadline,omitempty" toml:"deadline"`
+	Speculate   float64  `json:"speculate,omitempty" toml:"speculate"`
 }
 
 // Overlap says what becomes of a run that is due while another goes on.
@@ -108,6 +110,7 @@ func (c *Cron) check(found *Problems) {
 	found.within("cron.parallelism", c.Parallelism, 1, TasksMax)
 	found.within("cron.failures", c.Failures, 0, CompletionsMax)
 	found.notNegative("cron.deadline", c.Deadline)
+	found.checkSpeculate("cron.speculate", c.Speculate)
 }
 
 // CheckSchedule says what is wrong with the schedule and the time zone of a cron job, as [Problems], or nil.

@@ -61,11 +61,12 @@ type Step struct {
 	// When says how they must have ended: all well ("success", the default), one of them badly ("failure"), or in
 	// any way ("always"). A step that does not come to be is skipped, and so are those that need its success.
 	When When `json:"when,omitempty" toml:"when"`
-	// Completions, Parallelism and Failures are as in a batch.
-	Completions int  `json:"completions,omitempty" toml:"completions"`
-	Parallelism int  `json:"parallelism,omitempty" toml:"parallelism"`
-	Failures    int  `json:"failures,omitempty" toml:"failures"`
-	Task        Task `json:"task" toml:"task"`
+	// Completions, Parallelism, Failures and Speculate are as in a batch.
+	Completions int     `json:"completions,omitempty" toml:"completions"`
+	Parallelism int     `json:"parallelism,omitempty" toml:"parallelism"`
+	Failures    int     `json:"failures,omitempty" toml:"failures"`
+	Speculate   float64 `json:"speculate,omitempty" toml:"speculate"`
+	Task        Task    `json:"task" toml:"task"`
 }
 
 // When says after which ends of others a step begins.

@@ -58,7 +58,7 @@ func (j Job) Plan() Plan {
 	case GangType:
 		one.Tasks, one.AtOnce, one.Together = j.Gang.Members, j.Gang.Members, true
 	case CronType: // of each run
-		one.Tasks, one.AtOnce, one.Failures = j.Cron.Completions, j.Cron.Parallelism, j.Cron.Failures
+		one.Tasks, one.AtOnce, one.Failures, one.Speculate = j.Cron.Completions, j.Cron.Parallelism, j.Cron.Failures, j.Cron.Speculate
 	}
 	return Plan{SubJobs: []SubJob{one}}
 }
@@ -74,7 +74,7 @@ func planSteps(steps []Step) (subJobs []SubJob) {
 			}
 			placed[step.Name] = true
 			subJobs = append(subJobs, SubJob{Name: step.Name, Tasks: step.Completions, AtOnce: step.Parallelism, Failures: step.Failures,
-				After: step.After, When: step.When, Task: step.Task})
+				Speculate: step.Speculate, After: step.After, When: step.When, Task: step.Task})
 		}
 		if len(subJobs) == before {
 			return subJobs // a ring, which Check refuses

@@ -431,7 +431,7 @@ func TestDAGWhateverHappens(t *testing.T) {
 		w := newWorld(t, jobs.Job{Name: "etl", Type: jobs.DAGType, Steps: []jobs.Step{
 			{Name: "last", After: []string{"b", "c"}, When: jobs.Always, Task: task},
 			{Name: "a", Completions: 2, Task: task},
-			{Name: "b", After: []string{"a"}, Completions: 3, Failures: 1, Task: task},
+			{Name: "b", After: []string{"a"}, Completions: 3, Failures: 1, Task: task, Speculate: rapid.SampledFrom([]float64{0, 1.1}).Draw(t, "speculate")},
 			{Name: "c", After: []string{"a"}, When: jobs.OnFailure, Task: task},
 		}})
 		actions := w.actions(nil)
@@ -460,7 +460,7 @@ func TestCronWhateverHappens(t *testing.T) {
 		job := func(n int) jobs.Job {
 			return jobs.Job{Name: "night", Type: jobs.CronType, Task: jobs.Task{Command: fmt.Sprint("true ", n), Attempts: 2},
 				Cron: &jobs.Cron{Schedule: "10s", Overlap: overlap, Missed: missed, Keep: 3, Completions: rapid.IntRange(1, 3).Draw(t, "completions"),
-					Failures: rapid.IntRange(0, 1).Draw(t, "failures"), Deadline: jobs.Duration(time.Minute)}}
+					Failures: rapid.IntRange(0, 1).Draw(t, "failures"), Deadline: jobs.Duration(time.Minute), Speculate: rapid.SampledFrom([]float64{0, 1.1}).Draw(t, "speculate")}}
 		}
 		w := newWorld(t, job(0))
 		actions := w.actions(job)

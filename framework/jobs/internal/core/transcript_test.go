@@ -131,6 +131,13 @@ func (s *story) task(word string) api.TaskID {
 func (s *story) version(number int, line transcript.Line) jobs.Version {
 	job := jobs.Job{Name: line.Word(0), Type: jobs.Type(line.Word(1)), Task: jobs.Task{Command: line.Named["command"]}}
 	n := func(name string) int { return int(line.Number(s.t, name)) }
+	speculate := 0.0
+	if text, is := line.Named["speculate"]; is {
+		var err error
+		if speculate, err = strconv.ParseFloat(text, 64); err != nil {
+			s.t.Fatal(err)
+		}
+	}
 	d := func(name string) jobs.Duration { return jobs.Duration(transcript.Duration(s.t, line.Named[name])) }
 	if job.Task.Command == "" {
 		job.Task.Command = "true"
@@ -141,22 +148,19 @@ func (s *story) version(number int, line transcript.Line) jobs.Version {
 	}
 	if job.Type == jobs.DAGType {
 		job.Steps, job.Task = steps(line, job.Task), jobs.Task{}
+		for i := range job.Steps {
+			job.Steps[i].Speculate = speculate
+		}
 	} else if job.Type == jobs.CronType {
 		job.Cron = &jobs.Cron{Schedule: line.Named["every"], Overlap: jobs.Overlap(line.Named["overlap"]), Missed: jobs.Missed(line.Named["missed"]),
-			Keep: n("keep"), Completions: n("n"), Parallelism: n("parallel"), Failures: n("failures"), Deadline: d("deadline")}
+			Keep: n("keep"), Completions: n("n"), Parallelism: n("parallel"), Failures: n("failures"), Deadline: d("deadline"),
+			Speculate: speculate}
 	} else if job.Type == jobs.GangType {
 		job.Gang = &jobs.Gang{Members: n("n"), OnFailure: jobs.OnGangFailure(line.Named["onfailure"]), Deadline: d("deadline")}
 	} else if job.Type == jobs.SystemType {
 		job.System = &jobs.System{AtOnce: n("atonce"), Proof: d("proof")}
 	} else if job.Type == jobs.BatchType {
-		job.Batch = &jobs.Batch{Completions: n("n"), Parallelism: n("parallel"), Failures: n("failures"), Deadline: d("deadline")}
-		if text, is := line.Named["speculate"]; is {
-			factor, err := strconv.ParseFloat(text, 64)
-			if err != nil {
-				s.t.Fatal(err)
-			}
-			job.Batch.Speculate = factor
-		}
+		job.Batch = &jobs.Batch{Completions: n("n"), Parallelism: n("parallel"), Failures: n("failures"), Deadline: d("deadline"), Speculate: speculate}
 	} else {
 		job.Service = &jobs.Service{Count: n("n"), AtOnce: n("atonce"), Canary: n("canary"), Proof: d("proof"), CanaryProof: d("canaryproof"),
 			KeepBad: line.Has("keepbad")}
