@@ -1,6 +1,7 @@
 package master
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -55,6 +56,9 @@ type Config struct {
 	// GRPC, HTTP and Raft are where the listeners are bound, HOST:PORT; port 0 is any
 	// free one. Kept. Default 127.0.0.1:5060, :5050, :5070. HTTP "none" serves none.
 	GRPC, HTTP, Raft string
+	// DNS is where names of tasks are answered, HOST:PORT, to whoever reaches it; see package names. Not kept. Default:
+	// nowhere.
+	DNS string
 	// Advertise is the host by which others reach the listeners. Kept. Default: where
 	// they are bound.
 	Advertise string
@@ -82,8 +86,6 @@ type Config struct {
 	Listen func(address string) (net.Listener, error)
 	// Dial connects to another master. Default: TCP.
 	Dial func(ctx context.Context, address string) (net.Conn, error)
-	// SnapshotEntries is how many entries of the log make a snapshot due. Default 8192.
-	SnapshotEntries uint64
 	// Format is the newest format of the registry that this master uses. Default: all
 	// that it knows; a test can be an older version.
 	Format uint64
@@ -272,7 +274,7 @@ func (c Config) check() error {
 	if err := c.checkTrust(); err != nil {
 		bad = append(bad, err)
 	}
-	for _, address := range []string{c.GRPC, c.HTTP, c.Raft} {
+	for _, address := range []string{c.GRPC, c.HTTP, c.Raft, cmp.Or(c.DNS, noListener)} {
 		if err := c.checkListener(address); err != nil {
 			bad = append(bad, err)
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/tenderhq/tender/master/internal/forward"
 	"github.com/tenderhq/tender/master/internal/guard"
 	"github.com/tenderhq/tender/master/internal/intake"
+	"github.com/tenderhq/tender/master/internal/names"
 	"github.com/tenderhq/tender/master/internal/raftlog"
 	"github.com/tenderhq/tender/master/registry"
 )
@@ -49,7 +50,8 @@ type Master struct {
 
 // listeners are where this master can be reached, and by what it is known there.
 type listeners struct {
-	grpc, raft, http net.Listener // http is nil: there is none
+	grpc, raft, http net.Listener  // http is nil: there is none
+	names            *names.Server // nil: there is none
 	proof            proof
 }
 
@@ -99,21 +101,20 @@ func (m *Master) open() (err error) {
 		return err
 	}
 	m.raft, err = raftlog.Open(raftlog.Config{
-		Dir:             m.config.DataDir,
-		Memory:          m.config.Memory,
-		ID:              m.config.ID,
-		Peers:           m.config.Peers,
-		Listener:        m.listeners.proof.holder.Listener(m.listeners.raft, trust.Door{Kinds: []trust.Kind{trust.Master}, Anew: true, Seen: m.listeners.proof.registrar.Met}),
-		Advertise:       m.config.advertised(m.listeners.raft.Addr().String()),
-		Dial:            m.dialRaft,
-		Profile:         raftlog.Profile(m.config.Profile),
-		Version:         m.config.Version,
-		Format:          m.config.Format,
-		SnapshotEntries: m.config.SnapshotEntries,
-		Logger:          m.log,
-		Committed:       m.metrics.committed,
-		Changed:         m.news.fire,
-		Rights:          m.rights.fire,
+		Dir:       m.config.DataDir,
+		Memory:    m.config.Memory,
+		ID:        m.config.ID,
+		Peers:     m.config.Peers,
+		Listener:  m.listeners.proof.holder.Listener(m.listeners.raft, trust.Door{Kinds: []trust.Kind{trust.Master}, Anew: true, Seen: m.listeners.proof.registrar.Met}),
+		Advertise: m.config.advertised(m.listeners.raft.Addr().String()),
+		Dial:      m.dialRaft,
+		Profile:   raftlog.Profile(m.config.Profile),
+		Version:   m.config.Version,
+		Format:    m.config.Format,
+		Logger:    m.log,
+		Committed: m.metrics.committed,
+		Changed:   m.news.fire,
+		Rights:    m.rights.fire,
 	})
 	if err != nil {
 		return err
@@ -134,6 +135,9 @@ func (m *Master) open() (err error) {
 		m.http = newHTTPServer(m)
 	}
 	m.metrics.watch(m)
+	if err := m.openNames(); err != nil {
+		return err
+	}
 	return m.keep()
 }
 
@@ -144,6 +148,28 @@ func (m *Master) listen(what, address string, limit int64) (net.Listener, error)
 		return nil, err
 	}
 	return m.intake.Bound(listener, limit), nil
+}
+
+// openNames opens the sockets for DNS, if that is wanted.
+func (m *Master) openNames() (err error) {
+	if m.config.DNS == "" {
+		return nil
+	}
+	leader := func() string {
+		if m.leading.Load() != nil {
+			return ""
+		}
+		_, address := m.Leader()
+		return address
+	}
+	m.listeners.names, err = names.Open(names.Config{
+		Address: m.config.DNS, Bound: m.intake.Bound, Metrics: m.metrics.registry, Logger: m.log,
+		Source: names.Source{Index: m.index, Registry: m.raft.Read, Leader: leader, Dial: m.dial, Tasks: m.listRunning},
+	})
+	if err != nil {
+		return api.E("master.dns", api.Unavailable, m.config.DNS, err)
+	}
+	return nil
 }
 
 // tellHeld counts how long peers are held, and says in the log who is.
@@ -179,6 +205,9 @@ func (m *Master) Close() error {
 			errs = append(errs, ignoreClosed(listener.Close()))
 		}
 	}
+	if m.listeners.names != nil {
+		errs = append(errs, ignoreClosed(m.listeners.names.Close()))
+	}
 	if m.raft != nil {
 		errs = append(errs, m.raft.Close())
 	}
@@ -213,6 +242,14 @@ func (m *Master) HTTPAddr() string {
 		return ""
 	}
 	return m.config.advertised(m.listeners.http.Addr().String())
+}
+
+// DNSAddr is where names of tasks are answered; "" when that is nowhere.
+func (m *Master) DNSAddr() string {
+	if m.listeners.names == nil {
+		return ""
+	}
+	return m.listeners.names.Address()
 }
 
 // RaftAddr is where others reach the Raft listener.
@@ -294,6 +331,9 @@ func (m *Master) Run(ctx context.Context) error {
 		part(func() error {
 			return m.http.serve(m.listeners.proof.holder.Listener(m.listeners.http, trust.Door{Strangers: true}))
 		})
+	}
+	if m.listeners.names != nil {
+		part(func() error { return m.listeners.names.Run(ctx) })
 	}
 	<-ctx.Done()
 	m.stopServing()

@@ -194,7 +194,8 @@ func TestTheTableIsWhatMastersDo(t *testing.T) {
 			w.tryRoutes(who, tried)
 		}
 		for _, row := range rights.Table {
-			elsewhere := strings.HasPrefix(row.Call, "agent ") || strings.Contains(row.Call, "ExecutorService") || strings.Contains(row.Call, "AllocatorService")
+			elsewhere := strings.HasPrefix(row.Call, "agent ") || row.Call == "master DNS" || // see TestNamesAreAnswered
+				strings.Contains(row.Call, "ExecutorService") || strings.Contains(row.Call, "AllocatorService")
 			if !elsewhere && !tried[row.Call] {
 				t.Errorf("%s has a row, and nobody serves it", row.Call)
 			}

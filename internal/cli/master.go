@@ -38,6 +38,7 @@ type masterFlags struct {
 	peers                        []string
 	grpcPort, httpPort, raftPort int
 	profile, allocator, journal  string
+	dns                          string
 	minOffer, audit              string
 	storeBytes                   int64
 	lives                        trust.Lives
@@ -67,6 +68,7 @@ func (a *App) masterCommand() *cobra.Command {
 	flags.IntVar(&f.grpcPort, "grpc-port", 5060, "port for agents, frameworks and people")
 	flags.IntVar(&f.httpPort, "http-port", 5050, "port for HTTP: operator service as JSON, metrics; 0 = none")
 	flags.IntVar(&f.raftPort, "raft-port", 5070, "port for the other masters")
+	flags.StringVar(&f.dns, "dns", "", "HOST:PORT at which names of tasks (NAME.FRAMEWORK.tender.) are answered by DNS, to whoever reaches it (default: nowhere)")
 	flags.StringVar(&f.profile, "raft-profile", "", "times of Raft: lan, fast or wan; the same on all masters (default lan)")
 	flags.StringVar(&f.allocator, "allocator", "fairshare", "how resources are shared: "+strings.Join(allocator.Names(), ", ")+"; the same on all masters")
 	flags.StringVar(&f.journal, "allocator-journal", "", "file for what the allocator is told and proposes, to replay it with other policies")
@@ -142,7 +144,7 @@ func (f *masterFlags) config(d *daemon) (master.Config, error) {
 	config := master.Config{
 		ID: f.idOr(d.dataDir), DataDir: d.dataDir, Peers: peers, Advertise: d.advertise, Trust: master.Trust{Insecure: d.insecure, Lives: f.lives},
 		Profile: f.profile, Allocator: f.allocator, AllocatorJournal: f.journal, Core: times, Logger: &log.Logger, Log: master.Log{Dropped: log.written.Dropped, Level: log.level},
-		AllocatorConfig: allocator.Config{MinOffer: least}, Access: master.Access{AuditLog: f.audit},
+		AllocatorConfig: allocator.Config{MinOffer: least}, Access: master.Access{AuditLog: f.audit}, DNS: f.dns,
 	}
 	config.Core.StoreBytesMax = f.storeBytes
 	if f.addressed {

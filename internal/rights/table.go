@@ -87,7 +87,7 @@ var Table = []Row{
 	{Call: operator + "ListAgents", Verb: View, Action: "list-agents", On: OnAgents, Own: true, Check: "addresses only of agents that it may view"},
 	{Call: operator + "WatchAgents", Verb: View, Action: "watch-agents", On: OnAgents, Own: true, Check: "addresses only of agents that it may view"},
 	{Call: operator + "ListFrameworks", Verb: View, Action: "list-frameworks", On: OnFrameworks, Own: true, Check: "only those that it may view"},
-	{Call: operator + "ListTasks", Verb: View, Action: "list-tasks", On: OnTasks, Own: true,
+	{Call: operator + "ListTasks", Verb: View, Action: "list-tasks", On: OnTasks, Kinds: []Kind{Master}, Own: true,
 		Check: "only those that it may view; environments only for their owner and admins"},
 	{Call: operator + "ListOffers", Verb: View, Action: "list-offers", On: OnOffers, Own: true, Check: "only those that it may view"},
 	{Call: operator + "Explain", Verb: View, Action: "explain", On: OnFrameworks, Own: true},
@@ -167,6 +167,8 @@ var Table = []Row{
 	{Call: "master /debug/pprof/profile", Verb: Admin, Action: "debug", On: OnCluster},
 	{Call: "master /debug/pprof/trace", Verb: Admin, Action: "debug", On: OnCluster},
 	{Call: "master /debug/pprof/symbol", Verb: Admin, Action: "debug", On: OnCluster},
+
+	{Call: "master DNS", On: OnTasks, Kinds: everybody, Check: "only with --dns: names of frameworks, agents and of tasks with ports, and where these are reached"},
 
 	{Call: "agent GET /healthz", On: OnCluster, Kinds: everybody},
 	{Call: "agent GET /readyz", On: OnCluster, Kinds: everybody},

@@ -2,12 +2,14 @@ package wire
 
 import (
 	"maps"
+	"net"
 	"slices"
 	"strings"
 
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
 )
 
 // ResourcesStruct shows a bundle as people and programs read it:
@@ -52,4 +54,27 @@ func ResourcesFromStruct(shown *structpb.Struct) (api.Resources, error) {
 		return api.Resources{}, api.E("wire.resources", api.Invalid, "", err)
 	}
 	return resources, nil
+}
+
+// Endpoint is a named port of a task, where its agent says that it is reached.
+type Endpoint struct {
+	Host   string // a name or an address
+	Port   string // its name
+	Number uint16
+}
+
+// ReadyEndpoints are the ports of a task, in the order of their names, if it runs and, where it says how it is, is well:
+// `tender get endpoints` and DNS tell the same.
+func ReadyEndpoints(task *apiv1.TaskView) (endpoints []Endpoint) {
+	if task.GetState() != api.TaskRunning.String() || task.Healthy != nil && !task.GetHealthy() {
+		return nil
+	}
+	host, _, err := net.SplitHostPort(task.GetAgentAddress())
+	if err != nil || host == "" {
+		host = task.GetHostname()
+	}
+	for _, port := range slices.Sorted(maps.Keys(task.GetPorts())) {
+		endpoints = append(endpoints, Endpoint{Host: host, Port: port, Number: uint16(task.GetPorts()[port])})
+	}
+	return endpoints
 }

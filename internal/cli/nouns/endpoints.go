@@ -3,7 +3,6 @@ package nouns
 import (
 	"cmp"
 	"context"
-	"maps"
 	"net"
 	"slices"
 	"strconv"
@@ -14,6 +13,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/cli/client"
+	"github.com/tenderhq/tender/internal/wire"
 )
 
 // endpoint is a named port of a task that runs and, where it has health checks, passes them.
@@ -44,7 +44,7 @@ func listEndpoints(ctx context.Context, c *client.Client, q *Query) (*Listing, e
 	var items []endpoint
 	for _, task := range tasks {
 		named := strings.HasPrefix(task.GetId(), q.Prefix) || strings.HasPrefix(TaskRef(task), q.Prefix) || task.GetFrameworkName() == q.Prefix
-		if named && (task.Healthy == nil || task.GetHealthy()) {
+		if named {
 			items = append(items, endpointsOf(task)...)
 		}
 	}
@@ -60,17 +60,13 @@ func listEndpoints(ctx context.Context, c *client.Client, q *Query) (*Listing, e
 	return listingOf(message, items, more, endpointColumns, fieldOf("address"), fieldOf("port")), nil
 }
 
-// endpointsOf are the ports of a task, where its agent says that it is reached.
+// endpointsOf are the ports of a task that is ready.
 func endpointsOf(task *apiv1.TaskView) (endpoints []endpoint) {
-	host, _, err := net.SplitHostPort(task.GetAgentAddress())
-	if err != nil || host == "" {
-		host = task.GetHostname()
-	}
-	for _, port := range slices.Sorted(maps.Keys(task.GetPorts())) {
-		fields := map[string]*structpb.Value{"number": structpb.NewNumberValue(float64(task.GetPorts()[port]))}
+	for _, one := range wire.ReadyEndpoints(task) {
+		fields := map[string]*structpb.Value{"number": structpb.NewNumberValue(float64(one.Number))}
 		for name, value := range map[string]string{
-			"address": net.JoinHostPort(host, strconv.Itoa(int(task.GetPorts()[port]))),
-			"port":    port, "task": TaskRef(task), "agent": task.GetAgentId(), "framework": task.GetFrameworkName(), "hostname": task.GetHostname(),
+			"address": net.JoinHostPort(one.Host, strconv.Itoa(int(one.Number))),
+			"port":    one.Port, "task": TaskRef(task), "agent": task.GetAgentId(), "framework": task.GetFrameworkName(), "hostname": task.GetHostname(),
 		} {
 			fields[name] = structpb.NewStringValue(value)
 		}

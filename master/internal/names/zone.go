@@ -1,0 +1,99 @@
+package names
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/wire"
+	"github.com/tenderhq/tender/master/registry"
+)
+
+// directory is what all masters know: which frameworks and agents there are. Never changed.
+type directory struct {
+	index      uint64
+	frameworks map[string][]api.FrameworkID // by the labels of their names and of their IDs
+	agents     map[string]netip.Addr        // those that are reached at an address, by the labels of their IDs
+}
+
+// newDirectory reads the registry, which waits for it.
+func newDirectory(state *registry.State) *directory {
+	d := &directory{index: state.Index, frameworks: map[string][]api.FrameworkID{}, agents: map[string]netip.Addr{}}
+	for id, known := range state.Frameworks { // order: irrelevant because each list is sorted
+		if !known.Removed.IsZero() {
+			continue
+		}
+		for _, label := range []string{Label(known.Framework.Name), Label(string(id))} {
+			if ids := d.frameworks[label]; !slices.Contains(ids, id) {
+				d.frameworks[label] = append(ids, id)
+			}
+		}
+	}
+	for _, ids := range d.frameworks { // order: irrelevant because each is sorted by itself
+		slices.Sort(ids)
+	}
+	for id, known := range state.Agents { // order: irrelevant because it fills a map
+		if address, err := netip.ParseAddrPort(known.Agent.Address); err == nil {
+			d.agents[Label(string(id))] = address.Addr().Unmap()
+		}
+	}
+	return d
+}
+
+// endpoint is a port of a task that is ready.
+type endpoint struct {
+	agent   string     // its label
+	host    string     // where the agent says that it is reached
+	address netip.Addr // the same, if it is an address
+	number  uint16
+}
+
+// zone is what is known of the frameworks of one label. Never changed.
+type zone struct {
+	read  time.Time
+	of    []api.FrameworkID
+	all   []endpoint
+	names map[wanted][]int // of tasks that run and have ports: which of all are ready
+	full  bool             // there are more endpoints than are told
+}
+
+// wanted is what is asked for in a zone, by labels. An empty port stands for all, and an empty name for all tasks.
+type wanted struct{ name, port string }
+
+func newZone(of []api.FrameworkID, read time.Time) *zone {
+	return &zone{read: read, of: of, names: map[wanted][]int{{}: nil}}
+}
+
+// add adds a task that runs, while there is room.
+func (z *zone) add(task *apiv1.TaskView) {
+	if len(task.GetPorts()) == 0 {
+		return
+	}
+	labels := labelsOf(task.GetId(), task.GetName())
+	for port := range task.GetPorts() { // order: irrelevant because each is added for itself
+		z.note(labels, labelOf(port, portBytesMax)) // it has a name, whether it is ready or not
+	}
+	for _, one := range wire.ReadyEndpoints(task) {
+		if len(z.all) == endpointsMax {
+			z.full = true
+			return
+		}
+		z.note(labels, labelOf(one.Port, portBytesMax), len(z.all))
+		address, _ := netip.ParseAddr(one.Host) // else it is a name
+		z.all = append(z.all, endpoint{
+			agent: Label(task.GetAgentId()), host: strings.TrimSuffix(one.Host, "."), address: address.Unmap(), number: one.Number,
+		})
+	}
+}
+
+// note notes that a task of these labels has a port, and which of all endpoints that is.
+func (z *zone) note(labels []string, port string, ready ...int) {
+	for _, name := range append([]string{""}, labels...) {
+		for _, key := range []wanted{{name, ""}, {name, port}} {
+			z.names[key] = append(z.names[key], ready...)
+		}
+	}
+}
