@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/tenderhq/tender/agent/containers"
 	"github.com/tenderhq/tender/agent/core"
 	"github.com/tenderhq/tender/agent/files"
 	"github.com/tenderhq/tender/agent/inside"
@@ -40,6 +41,8 @@ import (
 //	GET /v1/output/{framework}/{task}?stdout=N&stdout.lines=N&stdout.since=90s&stderr=N&...&follow=1
 //	GET /v1/files/{framework}/{task}/{path}?page_token=NAME&limit=N
 //	GET /v1/state
+//	GET /v1/executors
+//	GET /v1/containers
 //	GET /v1/flags
 //	GET /v1/log-level
 //	PUT /v1/log-level?level=debug
@@ -49,7 +52,8 @@ import (
 // stdout and stderr, also after it has crashed, for as long as a folder of its tasks is kept.
 //
 // Of a file a range may be asked for, as of any other; a folder is listed by pages. State is JSON: the agent, its
-// executors and its tasks.
+// executors and its tasks. Executors are the same list alone; containers are what executors and tasks live in, with what
+// they use.
 //
 // A negative offset counts from the end; lines asks for the last so many; an output that was last written
 // longer ago than since is left out. With follow the answer ends when the task has
@@ -107,10 +111,14 @@ func (a *Agent) routes() map[string]http.HandlerFunc {
 		"GET /v1/output/{framework}/{task}":          a.serveOutput,
 		"GET /v1/files/{framework}/{task}/{path...}": a.serveFiles,
 		"POST /v1/exec/{framework}/{task}":           a.serveExec,
-		"GET /v1/state":                              a.serveState,
-		"GET /v1/flags":                              a.serveFlags,
-		"GET /v1/log-level":                          serveLogLevel(a.config.LogLevel, &a.readers.visitors),
-		"PUT /v1/log-level":                          serveLogLevel(a.config.LogLevel, &a.readers.visitors),
+		"GET /v1/state":                              a.servePicture(func(p core.Picture) any { return p }),
+		"GET /v1/executors":                          a.servePicture(func(p core.Picture) any { return map[string]any{"items": p.Executors} }),
+		"GET /v1/containers": a.servePicture(func(p core.Picture) any {
+			return map[string]any{"items": containers.List(p, a.cells.Measure)}
+		}),
+		"GET /v1/flags":     a.serveFlags,
+		"GET /v1/log-level": serveLogLevel(a.config.LogLevel, &a.readers.visitors),
+		"PUT /v1/log-level": serveLogLevel(a.config.LogLevel, &a.readers.visitors),
 	}
 }
 
@@ -475,14 +483,16 @@ func answerJSON(w http.ResponseWriter, value any) {
 	json.NewEncoder(w).Encode(value) //nolint:errcheck // a client that went away
 }
 
-// serveState says what is on the agent, for people and programs that look into it.
-func (a *Agent) serveState(w http.ResponseWriter, r *http.Request) {
-	var picture core.Picture
-	if !a.inbox.ask(r.Context(), func(c *core.Core) { picture = c.Picture() }) {
-		answer(w, api.E("agent.state", api.Unavailable, "", errors.New("the agent is stopping")))
-		return
+// servePicture shows what is on the agent, for people and programs that look into it.
+func (a *Agent) servePicture(show func(core.Picture) any) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		var picture core.Picture
+		if !a.inbox.ask(r.Context(), func(c *core.Core) { picture = c.Picture() }) {
+			answer(w, api.E("agent.state", api.Unavailable, "", errors.New("the agent is stopping")))
+			return
+		}
+		answerJSON(w, show(picture))
 	}
-	answerJSON(w, picture)
 }
 
 // serveFlags says with what the agent was started.

@@ -6,9 +6,11 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/tenderhq/tender/agent/containers"
 	"github.com/tenderhq/tender/agent/core"
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/loglevel"
@@ -57,6 +59,25 @@ func TestLookingIntoAnAgent(t *testing.T) {
 	}
 	if len(state.Tasks) == 0 || state.Tasks[0].Task != "t1" || state.Tasks[0].State != "RUNNING" || state.Tasks[0].Group == 0 {
 		t.Errorf("state: %s", text)
+	}
+	var executors struct{ Items []core.PictureExecutor }
+	text, _ = read("/v1/executors", "")
+	if err := json.Unmarshal([]byte(text), &executors); err != nil || !slices.Equal(executors.Items, state.Executors) {
+		t.Errorf("executors: %v %s", err, text)
+	}
+	var lived struct{ Items []containers.Container }
+	text, _ = read("/v1/containers", "")
+	if err := json.Unmarshal([]byte(text), &lived); err != nil || len(lived.Items) < 2 || lived.Items[0].PID != executors.Items[0].PID {
+		t.Fatalf("containers: %v %s", err, text)
+	}
+	walled := a.cells.Found()
+	for _, one := range lived.Items {
+		if limited := walled.Has("memory"); limited != (one.Used != nil && one.Used.Processes > 0 && strings.Contains(one.Cell, "f1@command")) {
+			t.Errorf("limited %v: %s", limited, text)
+		}
+	}
+	if first := lived.Items[1]; first.Task != "t1" || first.PID != state.Tasks[0].Group {
+		t.Errorf("containers: %s", text)
 	}
 	if text, _ := read("/v1/flags", ""); !json.Valid([]byte(text)) || text == "" {
 		t.Errorf("flags: %q", text)

@@ -259,6 +259,19 @@ func (c *Cells) TaskUsage(executor api.ExecutorRef, task api.TaskID) (used cell.
 	return usage(c.of(executor).Child(cell.TaskName(string(task))).Brief())
 }
 
+// Measure names the control group of an executor, or of one of its tasks, with what it uses.
+func (c *Cells) Measure(executor api.ExecutorRef, task api.TaskID) (group string, used cell.Usage, found bool) {
+	if c == nil {
+		return "", used, false
+	}
+	its := c.of(executor)
+	if task != "" {
+		its = its.Child(cell.TaskName(string(task))).Brief()
+	}
+	used, found = usage(its)
+	return its.String(), used, found
+}
+
 // usage measures a cell; one that has gone meanwhile is not found.
 func usage(c cell.Cell) (used cell.Usage, found bool) {
 	if c.Memory == "" || !c.Exists() {

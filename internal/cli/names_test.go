@@ -55,7 +55,8 @@ func TestNamesAreAnswered(t *testing.T) {
 	}
 	var endpoints []string
 	until(t, "two endpoints", func() bool {
-		endpoints = strings.Fields(c.must("get", "endpoints", "Web_App", "-o", "name"))
+		stdout, _, _ := tender(t, c.env, "get", "endpoints", "Web_App", "-o", "name") // it fails while there is none
+		endpoints = strings.Fields(stdout)
 		return len(endpoints) == 2
 	})
 	framework := get(t, c.env, "tasks").Items[0].FrameworkID // what was read under its name is kept for a moment

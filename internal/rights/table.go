@@ -181,6 +181,8 @@ var Table = []Row{
 	{Call: "agent GET /v1/output/{framework}/{task}", On: OnTasks, Ticket: TicketToRead, Check: ownTicket},
 	{Call: "agent GET /v1/files/{framework}/{task}/{path...}", On: OnTasks, Ticket: TicketToRead, Check: ownTicket},
 	{Call: "agent GET /v1/state", On: OnAgents, Kinds: []Kind{Master}, Ticket: TicketToRead, Check: ownTicket},
+	{Call: "agent GET /v1/executors", On: OnAgents, Kinds: []Kind{Master}, Ticket: TicketToRead, Check: ownTicket},
+	{Call: "agent GET /v1/containers", On: OnAgents, Kinds: []Kind{Master}, Ticket: TicketToRead, Check: ownTicket},
 	{Call: "agent GET /v1/flags", On: OnAgents, Kinds: []Kind{Master}, Ticket: TicketToRead, Check: ownTicket},
 	{Call: "agent GET /v1/log-level", On: OnAgents, Kinds: []Kind{Master}, Ticket: TicketToRead, Check: ownTicket},
 	{Call: "agent PUT /v1/log-level", On: OnAgents, Ticket: TicketToExec, Changes: true, Check: ownTicket},

@@ -1,0 +1,59 @@
+// Package containers says what the executors and tasks of an agent live in, and what they use there now. It measures when
+// it is asked, and changes nothing.
+package containers
+
+import (
+	"github.com/tenderhq/tender/agent/core"
+	"github.com/tenderhq/tender/agent/walls/cell"
+	"github.com/tenderhq/tender/api"
+)
+
+// Container is what an executor lives in with its tasks, or a task of the built-in one for itself.
+type Container struct {
+	Framework api.FrameworkID `json:"framework_id"`
+	Executor  api.ExecutorID  `json:"executor_id"`
+	Task      api.TaskID      `json:"task_id,omitempty"`
+	PID       int             `json:"pid,omitempty"` // of the executor, or of the first process of the task
+	// Cell is its control group, and Used what that measures; absent: it has none.
+	Cell string `json:"cell,omitempty"`
+	Used *Used  `json:"used,omitempty"`
+}
+
+// Used is what a container uses.
+type Used struct {
+	CPUSeconds  float64 `json:"cpu_seconds"` // since it was made
+	MemoryBytes uint64  `json:"memory_bytes"`
+	Processes   int     `json:"processes"`
+}
+
+// Measure names the control group of an executor or, with a task, of that, with what it uses; false: it has none.
+type Measure func(executor api.ExecutorRef, task api.TaskID) (group string, used cell.Usage, found bool)
+
+// List lists the containers of a picture of the agent: executors, and tasks that do not live in their executor's.
+func List(picture core.Picture, measure Measure) []Container {
+	all := []Container{}
+	for _, e := range picture.Executors {
+		one := Container{Framework: e.Framework, Executor: e.Executor, PID: e.PID}
+		one.measure(measure)
+		all = append(all, one)
+	}
+	for _, t := range picture.Tasks {
+		if state, err := api.ParseTaskState(t.State); err != nil || state.Terminal() {
+			continue
+		}
+		one := Container{Framework: t.Framework, Executor: t.Executor, Task: t.Task, PID: t.Group}
+		if one.measure(measure); one.Cell != "" || one.PID != 0 {
+			all = append(all, one)
+		}
+	}
+	return all
+}
+
+// measure adds its control group, and what that uses.
+func (c *Container) measure(measure Measure) {
+	group, used, found := measure(api.ExecutorRef{Framework: c.Framework, Executor: c.Executor}, c.Task)
+	if found {
+		c.Cell = group
+		c.Used = &Used{CPUSeconds: used.CPU.Seconds(), MemoryBytes: used.Memory, Processes: used.Processes}
+	}
+}
