@@ -32,6 +32,7 @@ type options struct {
 	only    string
 	dir     string
 	soak    time.Duration
+	beside  time.Duration
 	kills   int
 	agents  int
 	masters string
@@ -73,6 +74,7 @@ func parse() options {
 	flag.IntVar(&o.singles, "singles", 300, "`number` of single tasks for latencies")
 	flag.StringVar(&o.only, "only", "", "run only what is named so: lives, spawn, latency, return, idle, commit or registry; agent, failover, soak, herd, hostile, jobs or trust, which nothing else runs")
 	flag.StringVar(&o.dir, "dir", "bin", "`folder` for the data of the masters and agents: on a disk like that of a real node")
+	flag.DurationVar(&o.beside, "beside", 5*time.Second, "how `long` a task is watched beside each hostile one, with -only agent and as -only neighbour, which is that task")
 	flag.DurationVar(&o.soak, "for", 30*time.Minute, "how `long` a soak lasts")
 	flag.IntVar(&o.kills, "kills", 30, "`number` of leaders to kill")
 	flag.IntVar(&o.agents, "agents", 0, "`number` of agents that are only sessions, in a herd or beside hostile peers; 0 = 10,000 and none. Their process and the leader need a file descriptor for each")
@@ -89,7 +91,7 @@ func parse() options {
 }
 
 func run(ctx context.Context, o options) error {
-	alone := map[string]func(context.Context, options) error{"soak": soak, "failover": failover, "herd": herd, "flock": flockMain, "hostile": hostilePeers, "jobs": manyJobs, "hostiles": hostilesMain, "trust": trustCost}
+	alone := map[string]func(context.Context, options) error{"soak": soak, "failover": failover, "herd": herd, "flock": flockMain, "hostile": hostilePeers, "jobs": manyJobs, "hostiles": hostilesMain, "trust": trustCost, "neighbour": beNeighbour}
 	if part := alone[o.only]; part != nil {
 		return part(ctx, o)
 	}

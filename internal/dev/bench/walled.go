@@ -113,7 +113,10 @@ func measureWalls(ctx context.Context, o options, name string, args []string, he
 	}
 	row("memory, "+name, fmt.Sprintf("%.1f MB of an idle agent", idle), fmt.Sprintf("%.2f MB for each of %d running commands, its program not counted", each, held))
 	row(fmt.Sprintf("an agent with %d running commands, %s", held, name), fmt.Sprintf("%.1f %% of a core", busy*100), "heartbeats, and what is measured of tasks")
-	return nil
+	if name == "bare" {
+		return nil
+	}
+	return a.measureNeighbour(ctx, o, name)
 }
 
 // heldTime is how long an agent is watched that holds tasks.
