@@ -50,6 +50,17 @@ type claims struct {
 	Opens     rights.Ticket   `json:"opens"`
 	Framework api.FrameworkID `json:"framework,omitempty"`
 	Task      api.TaskID      `json:"task,omitempty"`
+	// Signed is when, in nanoseconds since 1970: the other times are whole seconds, and one who asks again in the second in
+	// which his tickets of until then were ended has a new one. 0: a master signed it that said no more than the second.
+	Signed int64 `json:"signed,omitempty"`
+}
+
+// signedAt is when the ticket was signed.
+func (c *claims) signedAt() time.Time {
+	if c.Signed == 0 {
+		return c.NotBefore.Time
+	}
+	return time.Unix(0, c.Signed)
 }
 
 // chainHeader is where a token has the certificate of who signed it, and what leads from it to a former authority (RFC 7515,
@@ -66,7 +77,7 @@ func Sign(master *trust.Pass, t Ticket, now time.Time) (string, error) {
 			Issuer: master.Identity().String(), Subject: t.For.String(), Audience: jwt.ClaimStrings{string(t.Agent)},
 			NotBefore: jwt.NewNumericDate(now), ExpiresAt: jwt.NewNumericDate(now.Add(Life)),
 		},
-		Opens: t.Opens, Framework: t.Task.Framework, Task: t.Task.Task,
+		Opens: t.Opens, Framework: t.Task.Framework, Task: t.Task.Task, Signed: now.UnixNano(),
 	})
 	var chain []string
 	for _, der := range master.Chain() {
@@ -98,7 +109,7 @@ func Read(own *trust.Pass, word string, now time.Time) (Ticket, error) {
 	}
 	return Ticket{
 		For: who, Opens: read.Opens, Agent: api.AgentID(read.Audience[0]), Task: api.TaskRef{Framework: read.Framework, Task: read.Task},
-		Signed: read.NotBefore.Time,
+		Signed: read.signedAt(),
 	}, nil
 }
 

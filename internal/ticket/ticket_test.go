@@ -86,6 +86,19 @@ func refused(t *testing.T, err error, why string) {
 	}
 }
 
+// Whoever asks again in the second in which his tickets of until then were ended has one that was signed after that.
+func TestATicketKnowsItsMoment(t *testing.T) {
+	c := newCluster(t)
+	moment := now.Add(400*time.Millisecond + 1)
+	word, err := ticket.Sign(c.pass(t, trust.Master, "m1"), c.ticket(), moment)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if read, err := ticket.Read(c.pass(t, trust.Agent, "nonce"), word, now.Add(time.Second)); err != nil || !read.Signed.Equal(moment) {
+		t.Errorf("signed at %v, %v", read.Signed, err)
+	}
+}
+
 // forged is a ticket that somebody signs who may not: with the key of one pass and the certificate of another.
 func forged(t *testing.T, method jwt.SigningMethod, key any, shown *x509.Certificate, claims jwt.MapClaims) string {
 	t.Helper()

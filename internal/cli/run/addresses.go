@@ -27,8 +27,9 @@ func newAddresses(operator apiv1.OperatorServiceClient) *addresses {
 	return &addresses{operator: operator, known: map[api.AgentID]string{}}
 }
 
-// of returns the question for one agent: the first time it may be answered from memory, later only by a fresh answer.
-func (a *addresses) of(agent api.AgentID) func(context.Context) (string, error) {
+// of returns the question for one agent that has tasks of the framework: the first time it may be answered from memory,
+// later only by a fresh answer.
+func (a *addresses) of(agent api.AgentID, framework api.FrameworkID) func(context.Context) (string, error) {
 	first := true
 	return func(ctx context.Context) (string, error) {
 		a.mu.Lock()
@@ -45,8 +46,21 @@ func (a *addresses) of(agent api.AgentID) func(context.Context) (string, error) 
 		if address, known = a.known[agent]; !known {
 			return "", fmt.Errorf("agent %s is no more", agent)
 		}
+		if address == "" {
+			return a.askByTasks(ctx, agent, framework)
+		}
 		return address, nil
 	}
+}
+
+// askByTasks asks where the tasks of the framework on the agent are: who may not look at agents is told that of his own.
+func (a *addresses) askByTasks(ctx context.Context, agent api.AgentID, framework api.FrameworkID) (string, error) {
+	tasks, err := a.operator.ListTasks(ctx, &apiv1.ListTasksRequest{FrameworkId: string(framework), AgentId: string(agent), All: true, Limit: 1})
+	if err != nil || len(tasks.GetItems()) == 0 {
+		return "", err
+	}
+	a.known[agent] = tasks.GetItems()[0].GetAgentAddress()
+	return a.known[agent], nil
 }
 
 func (a *addresses) ask(ctx context.Context) error {

@@ -82,7 +82,7 @@ func (f *follower) begin(ctx context.Context, view *apiv1.TaskView) api.TaskRef 
 		return task // it was never on an agent
 	}
 	agent := api.AgentID(view.GetAgentId())
-	source := &logtail.Source{Task: task, HTTP: f.http, Address: f.where.of(agent), Ticket: f.tickets.of(task.Framework, agent)}
+	source := &logtail.Source{Task: task, HTTP: f.http, Address: f.where.of(agent, task.Framework), Ticket: f.tickets.of(task.Framework, agent)}
 	f.copies.Go(func() {
 		if err := f.out.follow(ctx, source, over, f.config.Say); err != nil && ctx.Err() == nil {
 			f.config.Say("%s: %v", task.Task, err)

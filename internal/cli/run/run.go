@@ -228,7 +228,7 @@ func (r *runner) follow(a *attempt) {
 		if wroteNothing(a) {
 			return
 		}
-		source := &logtail.Source{Task: task, Address: r.where.of(agent), Ticket: r.tickets.of(task.Framework, agent), HTTP: r.http}
+		source := &logtail.Source{Task: task, Address: r.where.of(agent, task.Framework), Ticket: r.tickets.of(task.Framework, agent), HTTP: r.http}
 		if err := r.out.follow(a.context, source, a.ended, r.config.Say); err != nil && a.context.Err() == nil {
 			r.config.Say("%v", err)
 		}
