@@ -133,8 +133,8 @@ func (j *job) restartSilent(now time.Time) {
 		if a.silent.IsZero() || now.Sub(a.silent) < j.config.Unreachable || a.unwanted || a.of.over || j.waits(a.of) || len(a.of.live) > 1 {
 			continue
 		}
-		j.config.Say("%s: agent %s is silent for %v; starting it elsewhere", a.id, a.agent, j.config.Unreachable)
-		j.again = append(j.again, a.of)
+		j.config.Say("%s has been UNREACHABLE for %v; starting it elsewhere", a.id, j.config.Unreachable)
+		j.tryAgain(a.of)
 		changed = true
 	}
 	if changed {

@@ -44,7 +44,7 @@ type job struct {
 	exit     int // its code
 	behind   int // attempts that have ended, and whose output is not all here
 	killing  bool
-	launched time.Time // the last launch, or the first session, or the start
+	launched time.Time // the last launch, or the first session, or the start; or when something began to wait after that
 }
 
 const (
@@ -85,6 +85,14 @@ func (j *job) waiting() int {
 		return 0
 	}
 	return j.config.Instances - j.fresh + len(j.again)
+}
+
+// tryAgain has an instance wait for another attempt. Under mu.
+func (j *job) tryAgain(i *instance) {
+	if j.waiting() == 0 {
+		j.launched = time.Now()
+	}
+	j.again = append(j.again, i)
 }
 
 // waits says whether an instance waits for another attempt. Under mu.
@@ -241,7 +249,7 @@ func (j *job) ended(a *attempt, status api.Status) {
 			j.config.Say("%s was not to be (%s); trying again", a.id, why(status))
 		}
 		i.rest = time.Now().Add(min(restMin<<min(i.attempts-1, 10), restMax))
-		j.again = append(j.again, i)
+		j.tryAgain(i)
 		j.demand()
 	default:
 		j.waitNoMore(i)

@@ -227,7 +227,7 @@ func TestATaskOfASilentAgentIsStartedElsewhere(t *testing.T) {
 			t.Errorf("over %v, code %d, killed %v", s.allOver(), s.code(), s.kills)
 		}
 		same(t, s.said, "hello.0: agent agent-1 is silent; waiting for it to come back",
-			"hello.0: agent agent-1 is silent for 1m0s; starting it elsewhere")
+			"hello.0 has been UNREACHABLE for 1m0s; starting it elsewhere")
 	})
 }
 
@@ -251,6 +251,24 @@ func TestARunStartsElsewhereByItself(t *testing.T) {
 		s.update(t, "hello.0.again1", api.TaskFinished, 0)
 		if err := <-done; err != nil || s.code() != 0 {
 			t.Errorf("it ended with %v, code %d", err, s.code())
+		}
+	})
+}
+
+// What has to be started again has waited for no time yet, however long ago the last launch was: nobody asks why at once.
+func TestAWaitBeginsAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := tell(1, func(c *Config) { c.Retry = true })
+		s.offer(1)
+		s.update(t, "hello.0", api.TaskRunning)
+		<-time.After(time.Hour)
+		s.update(t, "hello.0", api.TaskGone)
+		if idle := s.idle(time.Now()); idle != 0 {
+			t.Errorf("it has waited for %v", idle)
+		}
+		<-time.After(time.Minute)
+		if idle := s.idle(time.Now()); idle != time.Minute {
+			t.Errorf("it has waited for %v, not for a minute", idle)
 		}
 	})
 }
