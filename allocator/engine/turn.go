@@ -121,8 +121,9 @@ func (e *server) serveBelow(a *books.Agent, o *order, p *place, owed bool) bool 
 	return e.servePlace(a, o, p, owed)
 }
 
-// serveKeeps offers what was kept once it is there; once all victims have ended without
-// enough, it is kept no longer.
+// serveKeeps offers what was kept once it is there; once all victims have ended without enough, it is kept no longer.
+// Those whose victims have all ended come first, as if nothing were kept for the others: what the others wait for is
+// still to come.
 func (e *server) serveKeeps(a *books.Agent, o *order) {
 	before := len(a.Keeps)
 	defer func() {
@@ -130,7 +131,19 @@ func (e *server) serveKeeps(a *books.Agent, o *order) {
 			e.Dirty.Agent(a) // what is kept no longer is for all
 		}
 	}()
-	for _, k := range slices.Clone(a.Keeps) {
+	awaiting := slices.DeleteFunc(slices.Clone(a.Keeps), func(k *books.Keep) bool { return !k.Awaits() })
+	for _, k := range awaiting {
+		e.Keeps.End(k)
+	}
+	e.serveEach(slices.Clone(a.Keeps), a, o)
+	for _, k := range awaiting {
+		e.Keeps.Begin(k)
+	}
+	e.serveEach(awaiting, a, o)
+}
+
+func (e *server) serveEach(keeps []*books.Keep, a *books.Agent, o *order) {
+	for _, k := range keeps {
 		if !k.Useful() || !e.mayRun(k.Of, k.Shape, a) {
 			e.Keeps.GiveUp(e.Books, k)
 			continue
@@ -155,7 +168,7 @@ func (e *server) serveKeep(k *books.Keep, o *order) {
 		d.plan, d.offer, d.whole = books.Planned{Member: k.Of.Number, Shape: k.Shape, N: 1}, part, part
 		e.propose(k.Agent, k.Of, d, o)
 		e.Spare(k)
-	case slices.ContainsFunc(k.Victims, func(t *books.Task) bool { return !t.Gone }):
+	case k.Awaits():
 		e.Keeps.Begin(k)
 	}
 }

@@ -211,3 +211,32 @@ func TestKeepsWhileVictimsEnd(t *testing.T) {
 		t.Fatalf("spared %v", c.Spared)
 	}
 }
+
+// Tasks that are asked back end in any order. What one leaves goes to the demand for which it ended: no other victim is
+// spared for it, and nothing further is asked back.
+func TestVictimsEndInAnyOrder(t *testing.T) {
+	c := cluster(t)
+	c.Role(allocator.Role{Role: "high", Priority: 10, Limit: c.R("cpus:2")})
+	c.Framework("l", "low")
+	one := c.R("cpus:1;mem:512")
+	for _, agent := range []api.AgentID{"a", "b"} {
+		c.Agent(agent, "cpus:2;mem:1024")
+		c.Allocate()
+		c.Accept(c.Offer("l", agent), 0, one, one)
+	}
+	c.Suppress("l")
+	c.Framework("h", "high")
+	c.Demand("h", "high", c.Shape("cpus:1;mem:512", 4))
+	c.Expect()
+	expect(t, victims(c), "a", "a")
+	last, first := c.Inverse[0].Victims[0], c.Inverse[1].Victims[0]
+	c.Finish(first)
+	c.Expect("h a cpus:1;mem:512")
+	c.Accept(c.Offer("h", "a"), 0, one)
+	c.Expect()
+	if expect(t, victims(c), "a", "a"); len(c.Spared) > 0 {
+		t.Fatalf("spared %v", c.Spared)
+	}
+	c.Finish(last)
+	c.Expect("h a cpus:1;mem:512")
+}

@@ -32,6 +32,11 @@ func (k *Keep) Useful() bool {
 		slices.Contains(k.Of.Demand.Shapes, k.Shape) && k.Shape.Left() > 0
 }
 
+// Awaits reports whether some victim has not ended yet.
+func (k *Keep) Awaits() bool {
+	return slices.ContainsFunc(k.Victims, func(t *Task) bool { return !t.Gone })
+}
+
 func (k *keeps) WakeAt(at Instant) {
 	if !k.Wakes || at < k.wake {
 		k.wake, k.Wakes = at, true
