@@ -231,8 +231,8 @@ type CreateTokenRequest struct {
 	Kind string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
 	// Whose framework or person joins by it; needed for these kinds, and for no other.
 	Principal string `protobuf:"bytes,2,opt,name=principal,proto3" json:"principal,omitempty"`
-	// Granted to the principal beside what it has: to run frameworks in these roles. Of an operator's token: none, and it is
-	// granted everything.
+	// Granted to the principal beside what it has: to run frameworks in these roles. Of an operator's token: none; its
+	// principal is granted everything, unless it has a grant already.
 	Roles []string `protobuf:"bytes,3,rep,name=roles,proto3" json:"roles,omitempty"`
 	// How long somebody can join by it. Absent: for ever.
 	Ttl *durationpb.Duration `protobuf:"bytes,4,opt,name=ttl,proto3" json:"ttl,omitempty"`

@@ -263,10 +263,12 @@ func (r *Registrar) CreateToken(ctx context.Context, request *apiv1.CreateTokenR
 	if len(request.GetRoles()) > 0 && kept.Kind != registry.FrameworkToken {
 		return nil, api.E(op, api.Invalid, "roles", errors.New("only a framework is granted roles"))
 	}
+	has := false // what somebody may is never widened by the way
+	r.config.Read(func(s *registry.State) { has = len(s.Principals[kept.Principal].Grants) > 0 })
 	if err := r.config.Commit(ctx, op, registry.CreateToken{Token: kept}); err != nil {
 		return nil, err
 	}
-	for _, grant := range grantsOf(request) {
+	for _, grant := range grantsOf(request, has) {
 		if err := r.config.Commit(ctx, op, registry.Grant{Principal: kept.Principal, Grant: grant}); err != nil {
 			return nil, errors.Join(err, r.config.Commit(ctx, op, registry.RevokeToken{ID: kept.ID}))
 		}
@@ -274,9 +276,12 @@ func (r *Registrar) CreateToken(ctx context.Context, request *apiv1.CreateTokenR
 	return &apiv1.CreateTokenResponse{Id: token.ID, Token: token.String()}, nil
 }
 
-// grantsOf is what the principal of a token needs, so that the token is of use.
-func grantsOf(request *apiv1.CreateTokenRequest) []rights.Grant {
+// grantsOf is what the principal of a token needs, so that the token is of use; has says that it may do something already.
+func grantsOf(request *apiv1.CreateTokenRequest, has bool) []rights.Grant {
 	if registry.TokenKind(request.GetKind()) == registry.OperatorToken {
+		if has {
+			return nil
+		}
 		return []rights.Grant{{Verb: rights.Admin}}
 	}
 	var grants []rights.Grant

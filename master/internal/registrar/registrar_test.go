@@ -167,6 +167,10 @@ func TestATokenGrantsWhatItIsFor(t *testing.T) {
 	if got := d.state.Principals["ann"].Grants; len(got) != 1 || got[0].String() != "admin" {
 		t.Errorf("the operator was granted %v", got)
 	}
+	d.token(&apiv1.CreateTokenRequest{Kind: "operator", Principal: "etl"})
+	if got := d.state.Principals["etl"].Grants; len(got) != 2 {
+		t.Errorf("who may do something already may do %v by another token", got)
+	}
 	before := len(d.state.Tokens)
 	for _, request := range []*apiv1.CreateTokenRequest{
 		{}, {Kind: "king"}, {Kind: "framework"}, {Kind: "agent", Principal: "ann"}, {Kind: "agent", Roles: []string{"eng"}},
