@@ -73,6 +73,7 @@ func TestAnInterruptedRunLeavesAnAgentThatIsSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := tell(1, nil)
 		done := interrupt(t, s, &desk{trouble: func() error { return nil }})
+		synctest.Wait() // it has said that it ends the task
 		s.update(t, "hello.0", api.TaskUnreachable)
 		if err := <-done; !errors.As(err, new(*Pending)) || !strings.Contains(err.Error(), "silent") {
 			t.Errorf("got %v", err)
