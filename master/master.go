@@ -173,11 +173,17 @@ func (m *Master) openNames() (err error) {
 }
 
 // tellHeld counts how long peers are held, and says in the log who is.
-func (m *Master) tellHeld(what intake.Expense, who string, wait time.Duration, tell bool) {
-	m.metrics.held.WithLabelValues(what.String()).Add(wait.Seconds())
-	if tell {
-		m.log.Warn().Str("address", who).Stringer("of", what).Msg("a peer is held: it sends more than its allowance")
+func (m *Master) tellHeld(held intake.Held) {
+	m.metrics.held.WithLabelValues(held.Of.String(), m.metrics.holding.Of(held.Principal)).Add(held.Wait.Seconds())
+	if !held.News {
+		return
 	}
+	line := m.log.Warn().Stringer("of", held.Of)
+	if held.Principal != "" {
+		line.Str("principal", held.Principal).Msg("a principal is held: all its connections together send more than its allowance")
+		return
+	}
+	line.Str("address", held.Address).Msg("a peer is held: it sends more than its allowance")
 }
 
 // keep writes down where the listeners are, so that a restart finds the same ports.

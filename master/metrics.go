@@ -13,6 +13,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/wire"
+	"github.com/tenderhq/tender/master/internal/guard"
 	"github.com/tenderhq/tender/master/view"
 )
 
@@ -26,6 +27,7 @@ type metrics struct {
 	stuck    prometheus.Counter
 	returns  prometheus.Histogram
 	held     *prometheus.CounterVec
+	holding  guard.Names // the principals that held names
 }
 
 func newMetrics() *metrics {
@@ -54,8 +56,8 @@ func newMetrics() *metrics {
 			Buckets: prometheus.ExponentialBuckets(0.000025, 1.5, 30), // to 3.2 s
 		}),
 		held: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "tender_peers_held_seconds_total", Help: "How long peers were not read on as they had used up an allowance, by what it is of; the log says who.",
-		}, []string{"of"}),
+			Name: "tender_peers_held_seconds_total", Help: "How long peers were not read on as they had used up an allowance, by what it is of, and by principal where all that it has together was the reason; of addresses the log says which.",
+		}, []string{"of", "principal"}),
 	}
 	m.registry.MustRegister(m.commits, m.batch, m.calls, m.broken, m.stuck, m.returns, m.held,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))

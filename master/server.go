@@ -16,6 +16,7 @@ import (
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/wire"
 	"github.com/tenderhq/tender/master/internal/guard"
+	"github.com/tenderhq/tender/master/internal/intake"
 )
 
 const (
@@ -108,6 +109,7 @@ func (m *Master) streaming(server any, stream grpc.ServerStream, info *grpc.Stre
 		m.metrics.called(info.FullMethod, err)
 		return wire.Status(err)
 	}
+	intake.SenderOf(ctx).BelongsTo(guard.CallerOf(ctx).Principal())
 	if !info.IsClientStream && !info.IsServerStream { // a call of one request and one answer; see requests
 		return wire.Status(handle(server, guard.OnStream(ctx, stream))) // it goes through unary
 	}

@@ -14,6 +14,7 @@ import (
 // shares counts what each principal has under way of what all callers have together.
 type shares struct {
 	refused *prometheus.CounterVec
+	names   Names // of those who were refused
 
 	mu   sync.Mutex
 	held map[share]int // guarded by mu; none is zero
@@ -24,8 +25,8 @@ type share struct{ principal, of string }
 func newShares(metrics prometheus.Registerer) *shares {
 	s := &shares{
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "tender_principal_limited_total", Help: "Calls that were refused because their principal had too many under way, by what of; the log says whose.",
-		}, []string{"of"}),
+			Name: "tender_principal_limited_total", Help: "Calls that were refused because their principal had too many under way, by what of, and by which.",
+		}, []string{"of", "principal"}),
 		held: make(map[share]int),
 	}
 	metrics.MustRegister(s.refused)
@@ -44,7 +45,7 @@ func (g *Guard) Share(ctx context.Context, of string, most int) (leave func(), e
 		return func() {}, nil
 	}
 	if !g.shares.take(which, most) {
-		g.shares.refused.WithLabelValues(of).Inc()
+		g.shares.refused.WithLabelValues(of, g.shares.names.Of(which.principal)).Inc()
 		err := api.E("master.call", api.Limit, which.principal,
 			fmt.Errorf("%d %s of this principal are under way at this master, which is the most that one may have; end some, and come back in %v", most, of, BusyRetry)).RetryIn(BusyRetry)
 		g.log.Warn().Stringer("who", caller).Str("from", From(ctx)).Err(err).Msg("a principal has too much under way")

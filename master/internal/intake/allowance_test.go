@@ -16,8 +16,8 @@ import (
 // heldTimes counts waits, and lines of the log about them.
 type heldTimes struct{ waits, lines atomic.Int64 }
 
-func (h *heldTimes) held(_ Expense, _ string, _ time.Duration, tell bool) {
-	if h.waits.Add(1); tell {
+func (h *heldTimes) held(held Held) {
+	if h.waits.Add(1); held.News {
 		h.lines.Add(1)
 	}
 }
@@ -36,7 +36,7 @@ func took(do func()) time.Duration {
 func TestPeersAreHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var h heldTimes
-		all, rate := NewAddresses(h.held), rates[CallsExpense]
+		all, rate := NewPeers(h.held), rates[CallsExpense]
 		greedy, honest := all.connected(from("10.0.0.1")), all.connected(from("10.0.0.2"))
 		pay := func(s *Sender, amount float64) time.Duration {
 			return took(func() { s.Pay(t.Context(), CallsExpense, amount) })
@@ -73,19 +73,80 @@ func TestPeersAreHeld(t *testing.T) {
 	})
 }
 
+// TestPrincipalsAreHeld (R34): who says too much over connections of many addresses is held by all of them together, and
+// named; a call that would have to wait for long is refused, and says when to come back. Another principal, and who has
+// none, are not.
+func TestPrincipalsAreHeld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var told []Held
+		all, rate := NewPeers(func(h Held) { told = append(told, h) }), rates[CallsExpense]
+		of := func(ip, principal string) *Sender {
+			s := all.connected(from(ip))
+			s.BelongsTo(principal)
+			return s
+		}
+		for i := range 4 { // each says less than an address may
+			s := of(fmt.Sprintf("10.0.0.%d", i), "greedy")
+			for _, share := range []float64{rate.connection.First, rate.principal.First/4 - rate.connection.First} {
+				s.use(CallsExpense, share, endless)
+			}
+			s.BelongsTo("somebody else") // its certificate says whose it is, once
+		}
+		told = nil
+		greedy := of("10.0.1.1", "greedy")
+		share := rate.connection.First / rate.principal.PerSecond * float64(time.Second)
+		if held := took(func() { greedy.Pay(t.Context(), CallsExpense, rate.connection.First) }); held != time.Duration(share) {
+			t.Errorf("what a connection begins with is held for %v", held)
+		}
+		if len(told) != 1 || told[0].Principal != "greedy" || told[0].Address != "" || !told[0].News {
+			t.Errorf("it is told as %+v", told)
+		}
+		of("10.0.1.2", "greedy").use(CallsExpense, 4*rate.principal.PerSecond, endless)
+		err := of("10.0.1.3", "greedy").payForCall(t.Context(), LookPrice)
+		if wait := api.RetryAfter(err); !api.Is(err, api.Limit) || wait < callWaitMax || wait > 5*time.Second {
+			t.Errorf("a call that would wait for long: %v, to come back in %v", err, wait)
+		}
+		told = nil
+		for _, other := range []string{"honest", ""} {
+			s := of("10.0.2.1", other)
+			if held := took(func() { s.Pay(t.Context(), CallsExpense, rate.connection.First) }); held != 0 || len(told) != 0 {
+				t.Errorf("principal %q is held for %v: %+v", other, held, told)
+			}
+		}
+	})
+}
+
+// TestPrincipalsAreForgotten (R34): when all their connections have ended, also one that ends while it is asked whose it is.
+func TestPrincipalsAreForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all := NewPeers(new(heldTimes).held)
+		for i := range 1000 {
+			s := all.connected(from("10.0.0.1"))
+			if i%2 == 0 {
+				s.BelongsTo(fmt.Sprint("p", i))
+			}
+			all.left(s)
+			s.BelongsTo(fmt.Sprint("late", i))
+		}
+		if n := len(all.principals.known); n > 4*knownMin {
+			t.Errorf("%d principals are remembered", n)
+		}
+	})
+}
+
 // TestAddressesAreForgotten (R34): who comes from ever new addresses leaves nothing behind; a host of the sixth version
 // has one address, though it has all of a network.
 func TestAddressesAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		all := NewAddresses(new(heldTimes).held)
+		all := NewPeers(new(heldTimes).held)
 		kept := all.connected(from("192.168.0.1"))
 		for i := range 10_000 {
 			all.left(all.connected(from(fmt.Sprintf("10.0.%d.%d", i/250, i%250))))
-			if len(all.known) > 4*knownMin {
-				t.Fatalf("%d addresses are remembered", len(all.known))
+			if len(all.addresses.known) > 4*knownMin {
+				t.Fatalf("%d addresses are remembered", len(all.addresses.known))
 			}
 		}
-		if all.known["192.168.0.1"] != kept.address {
+		if all.addresses.known["192.168.0.1"] != kept.address {
 			t.Error("an address with a connection is forgotten")
 		}
 		one, other := all.connected(from("fd00::1")), all.connected(from("fd00::2"))
@@ -99,7 +160,7 @@ func TestAddressesAreForgotten(t *testing.T) {
 // than a few of its writes are in memory.
 func TestStoreWritesAreHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q, on, by := NewRequests(NewDesk()), &keeper{let: make(chan struct{})}, NewAddresses(new(heldTimes).held).connected(from("10.0.0.1"))
+		q, on, by := NewRequests(NewDesk()), &keeper{let: make(chan struct{})}, NewPeers(new(heldTimes).held).connected(from("10.0.0.1"))
 		close(on.let)
 		var read atomic.Int64
 		write := func() {
@@ -131,7 +192,7 @@ func TestStoreWritesAreHeld(t *testing.T) {
 // compiled.
 func TestNewConstraintsAreHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, all := NewPrograms(), NewAddresses(new(heldTimes).held)
+		p, all := NewPrograms(), NewPeers(new(heldTimes).held)
 		greedy, honest := all.connected(from("10.0.0.1")), all.connected(from("10.0.0.2"))
 		demand := func(text string) []protocol.NumberedCall {
 			return []protocol.NumberedCall{{Number: 1, Call: protocol.SetDemand{Demand: api.Demand{Shapes: []api.Shape{{Constraint: text}}}}}}

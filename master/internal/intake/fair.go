@@ -10,7 +10,10 @@ import (
 // turns by opening more of them.
 type Sender struct {
 	reading    chan struct{}                 // holds one for each of its requests that is being read
-	address    *address                      // where it comes from; nil: it is not from outside, and may use as much as it likes
+	peers      *Peers                        // that it is one of
+	address    *account                      // where it comes from; nil: it is not from outside, and may use as much as it likes
+	principal  *account                      // whose it is; nil: nobody's, or not known yet; guarded by address.mu
+	gone       bool                          // the connection is closed; guarded by address.mu
 	allowances [expenses]allowance.Allowance // guarded by address.mu
 }
 

@@ -3,7 +3,6 @@ package intake
 import (
 	"net"
 	"sync/atomic"
-	"time"
 )
 
 // Intake is what one master has for all its peers.
@@ -11,21 +10,21 @@ type Intake struct {
 	Desk      *Desk         // where messages are read and written
 	Reads     *Desk         // where those are served who look at the leader's core
 	Requests  *Requests     // calls that are under way
-	Addresses *Addresses    // where peers come from
+	Peers     *Peers        // who has connections
 	Programs  *Programs     // of constraints
 	Redirects Pace          // of agents
 	Refused   atomic.Uint64 // connections beyond the limit of their listener
 }
 
-// New tells held of every wait, and with it whether that is worth a line in the log.
-func New(held func(what Expense, who string, wait time.Duration, tell bool)) *Intake {
+// New tells held of every wait.
+func New(held func(Held)) *Intake {
 	desk := NewDesk()
 	return &Intake{
-		Desk: desk, Reads: NewReads(), Requests: NewRequests(desk), Addresses: NewAddresses(held), Programs: NewPrograms(), Redirects: NewPace(),
+		Desk: desk, Reads: NewReads(), Requests: NewRequests(desk), Peers: NewPeers(held), Programs: NewPrograms(), Redirects: NewPace(),
 	}
 }
 
 // Bound lets so many connections of a listener be open at a time, and gives each its account.
 func (i *Intake) Bound(listener net.Listener, limit int64) net.Listener {
-	return NewListener(listener, limit, &i.Refused, i.Addresses)
+	return NewListener(listener, limit, &i.Refused, i.Peers)
 }

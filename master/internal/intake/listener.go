@@ -12,15 +12,15 @@ import (
 // Listener closes connections beyond its limit at once.
 type Listener struct {
 	net.Listener
-	limit     int64
-	open      atomic.Int64
-	refused   *atomic.Uint64
-	addresses *Addresses
+	limit   int64
+	open    atomic.Int64
+	refused *atomic.Uint64
+	peers   *Peers
 }
 
-// NewListener counts in refused the connections beyond the limit; addresses keep the accounts of the others.
-func NewListener(inner net.Listener, limit int64, refused *atomic.Uint64, addresses *Addresses) *Listener {
-	return &Listener{Listener: inner, limit: limit, refused: refused, addresses: addresses}
+// NewListener counts in refused the connections beyond the limit; peers keep the accounts of the others.
+func NewListener(inner net.Listener, limit int64, refused *atomic.Uint64, peers *Peers) *Listener {
+	return &Listener{Listener: inner, limit: limit, refused: refused, peers: peers}
 }
 
 // Accept returns the next connection for which there is room.
@@ -31,7 +31,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 			return nil, err
 		}
 		if l.open.Add(1) <= l.limit {
-			return &boundedConn{Conn: conn, listener: l, remote: remote{conn.RemoteAddr(), l.addresses.connected(conn.RemoteAddr())}}, nil
+			return &boundedConn{Conn: conn, listener: l, remote: remote{conn.RemoteAddr(), l.peers.connected(conn.RemoteAddr())}}, nil
 		}
 		l.open.Add(-1)
 		l.refused.Add(1)
@@ -83,7 +83,7 @@ func SenderOf(ctx context.Context) *Sender {
 func (c *boundedConn) Close() error {
 	c.once.Do(func() {
 		c.listener.open.Add(-1)
-		c.listener.addresses.left(c.remote.sender)
+		c.listener.peers.left(c.remote.sender)
 	})
 	return c.Conn.Close()
 }

@@ -18,7 +18,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	var refused atomic.Uint64
-	listener := NewListener(inner, 2, &refused, NewAddresses(nil))
+	listener := NewListener(inner, 2, &refused, NewPeers(nil))
 	defer listener.Close()
 	accepted := make(chan net.Conn)
 	go func() {

@@ -62,8 +62,8 @@ func (q *Requests) receive(ctx context.Context, stream grpc.ServerStream, reques
 	case <-ctx.Done():
 		return leave, ctx.Err()
 	}
-	if !from.Pay(ctx, CallsExpense, 0) { // what it owes; nothing of this request is in memory meanwhile
-		return leave, ctx.Err()
+	if err := from.payForCall(ctx, 0); err != nil { // what it owes; nothing of this request is in memory meanwhile
+		return leave, err
 	}
 	frame := new(wire.Frame)
 	if err := stream.RecvMsg(frame); err != nil {
@@ -71,8 +71,8 @@ func (q *Requests) receive(ctx context.Context, stream grpc.ServerStream, reques
 	}
 	defer frame.Free()
 	bytes := frame.Len()
-	if !payForRequest(ctx, from, bytes, stores) {
-		return leave, ctx.Err()
+	if err := payForRequest(ctx, from, bytes, stores); err != nil {
+		return leave, err
 	}
 	if bytes > requestBytesSmall {
 		if !q.room.Take(ctx, nil, from, bytes) {
@@ -88,9 +88,15 @@ func (q *Requests) receive(ctx context.Context, stream grpc.ServerStream, reques
 
 // payForRequest holds a request until its connection may send it. It keeps its place among those that are read, so
 // what the connection sends beside it waits in its windows.
-func payForRequest(ctx context.Context, from *Sender, bytes int, stores bool) bool {
-	if stores {
-		return from.Pay(ctx, CallsExpense, float64(storePrice+bytes)) && from.Pay(ctx, StoreExpense, float64(bytes))
+func payForRequest(ctx context.Context, from *Sender, bytes int, stores bool) error {
+	if !stores {
+		return from.payForCall(ctx, float64(LookPrice+bytes))
 	}
-	return from.Pay(ctx, CallsExpense, float64(LookPrice+bytes))
+	if err := from.payForCall(ctx, float64(storePrice+bytes)); err != nil {
+		return err
+	}
+	if !from.Pay(ctx, StoreExpense, float64(bytes)) {
+		return ctx.Err()
+	}
+	return nil
 }

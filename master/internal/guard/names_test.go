@@ -1,0 +1,20 @@
+package guard
+
+import (
+	"fmt"
+	"testing"
+)
+
+// TestNamesAreBounded: whoever there is, a metric has so many lines and one for the rest.
+func TestNamesAreBounded(t *testing.T) {
+	var names Names
+	seen := make(map[string]bool)
+	for range 2 {
+		for i := range 3 * namesMax {
+			seen[names.Of(fmt.Sprint("p", i))] = true
+		}
+	}
+	if len(seen) != namesMax+1 || !seen[others] || names.Of("p0") != "p0" || names.Of("") != "" {
+		t.Errorf("%d names", len(seen))
+	}
+}
