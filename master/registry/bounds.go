@@ -52,6 +52,13 @@ func (s *State) tooLarge(change Change) *Result {
 	return nil
 }
 
+// isBounded says whether a principal may only have its share of what all frameworks keep. Where nobody is asked who he is,
+// all of them are nobody's.
+func (s *State) isBounded(principal string) bool { return principal != "" && s.Knows(FormatTrust) }
+
+// principalsShare is how much of a bound for all one principal may take: three quarters, so that there is room for others.
+func principalsShare(most int64) int64 { return most / 4 * 3 }
+
 func (m Master) checkSize() error {
 	return errors.Join(api.CheckText("the gRPC address", m.GRPC), api.CheckText("the HTTP address", m.HTTP), api.CheckText("the Raft address", m.Raft),
 		api.CheckText("the version", m.Version), api.CheckText("the allocator", m.Allocator))

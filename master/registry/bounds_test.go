@@ -77,7 +77,7 @@ func TestKindsHaveBounds(t *testing.T) {
 	done(t, s, UpdateFramework{Framework: labels, Session: 1})
 	done(t, s, UpdateFramework{Framework: api.Framework{ID: "framework-1", Labels: words(900)}, Session: 1})
 	s.index().frameworkBytes = 0
-	s.index().living[""] = FrameworksPerPrincipalMax
+	s.index().living[""] = holding{frameworks: FrameworksPerPrincipalMax}
 	refused(t, s, api.Limit, Subscribe{Framework: api.Framework{Name: "f"}, Instance: "more"})
 	done(t, s, Subscribe{Framework: api.Framework{Name: "f", Principal: "another"}, Instance: "more"})
 }

@@ -102,7 +102,7 @@ func (s *State) admitFramework(wish api.Framework, instance api.Nonce, at time.T
 	if len(s.Frameworks)-s.index().tombstones >= FrameworksMax {
 		return refuse(op, api.Limit, wish.Name, "%d frameworks are admitted; remove some first", FrameworksMax)
 	}
-	if s.Knows(FormatBounded) && s.index().living[wish.Principal] >= FrameworksPerPrincipalMax {
+	if s.Knows(FormatBounded) && s.index().living[wish.Principal].frameworks >= FrameworksPerPrincipalMax {
 		return refuse(op, api.Limit, wish.Name, "%d frameworks of principal %q are admitted; remove some first", FrameworksPerPrincipalMax, wish.Principal)
 	}
 	if bad := s.noRoomForFramework(op, Framework{Framework: wish, Instance: instance}); bad != nil {
@@ -174,7 +174,16 @@ func (s *State) noRoomForFramework(op string, now Framework) *Result {
 	if was, known := s.Frameworks[now.Framework.ID]; known {
 		more -= was.bytes()
 	}
-	return s.noRoom(op, now.Framework.Name, "frameworks", s.index().frameworkBytes, more, FrameworksBytesMax)
+	if bad := s.noRoom(op, now.Framework.Name, "frameworks", s.index().frameworkBytes, more, FrameworksBytesMax); bad != nil {
+		return bad
+	}
+	most := principalsShare(FrameworksBytesMax)
+	if has := s.index().living[now.Framework.Principal].bytes; more > 0 && s.isBounded(now.Framework.Principal) && has+more > most {
+		bad := refuse(op, api.Limit, now.Framework.Name, "what the frameworks of principal %q say of themselves, as by labels, has %d bytes, "+
+			"and may have %d; remove those that nobody needs", now.Framework.Principal, has, most)
+		return &bad
+	}
+	return nil
 }
 
 // MayTakeOver says whether a principal's scheduler may take over a framework of another: only its own, but for those who

@@ -9,11 +9,30 @@ type indexes struct {
 	instanceOf map[api.Nonce]api.FrameworkID // by the active or last instance, tombstones too
 	standby    map[string]api.FrameworkID    // living ones with Standby, by name
 	tombstones int
-	storeSize  int64          // of all frameworks
-	gone       int            // agents that are marked so
-	living     map[string]int // frameworks of each principal that are not removed
+	storeSize  int64              // of all frameworks
+	gone       int                // agents that are marked so
+	living     map[string]holding // what each principal has; no entry: no frameworks that are not removed
 
 	agentBytes, frameworkBytes, roleBytes int64
+}
+
+// holding is what all frameworks of a principal that are not removed have together.
+type holding struct {
+	frameworks int
+	bytes      int64 // what they say of themselves
+	storeSize  int64
+}
+
+// count adds a living framework, or takes it away.
+func (i *indexes) count(framework Framework, sign int) {
+	principal := framework.Framework.Principal
+	has := i.living[principal]
+	has.frameworks += sign
+	has.bytes += int64(sign) * framework.bytes()
+	has.storeSize += int64(sign) * framework.StoreSize
+	if i.living[principal] = has; has.frameworks == 0 {
+		delete(i.living, principal)
+	}
 }
 
 // AgentOf is the agent that was admitted by the nonce of a first contact (R7).
@@ -31,7 +50,7 @@ func (s *State) index() *indexes {
 		agentOf:    make(map[api.Nonce]api.AgentID, len(s.Agents)),
 		instanceOf: make(map[api.Nonce]api.FrameworkID, len(s.Frameworks)),
 		standby:    make(map[string]api.FrameworkID),
-		living:     make(map[string]int),
+		living:     make(map[string]holding),
 	}
 	// order: irrelevant because nonces of agents are distinct
 	for id, agent := range s.Agents {
@@ -59,7 +78,7 @@ func (i *indexes) add(framework Framework) {
 		i.tombstones++
 		return
 	}
-	i.living[framework.Framework.Principal]++
+	i.count(framework, 1)
 	if framework.Framework.Standby {
 		i.standby[framework.Framework.Name] = id
 	}
@@ -90,9 +109,7 @@ func (i *indexes) drop(framework Framework) {
 		i.tombstones--
 		return
 	}
-	if i.living[framework.Framework.Principal]--; i.living[framework.Framework.Principal] == 0 {
-		delete(i.living, framework.Framework.Principal)
-	}
+	i.count(framework, -1)
 	if framework.Framework.Standby && i.standby[framework.Framework.Name] == id {
 		delete(i.standby, framework.Framework.Name)
 	}

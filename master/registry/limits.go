@@ -88,7 +88,8 @@ const (
 	StoreEntriesMax = 100_000
 	// StoreFrameworkBytesMax bounds keys and values of one framework.
 	StoreFrameworkBytesMax = 64 << 20
-	// StoreBytesMax bounds keys and values of all frameworks. The leader may be told to
+	// StoreBytesMax bounds keys and values of all frameworks; those of one principal have three quarters of it, since
+	// FormatTrust, and of FrameworksBytesMax. The leader may be told to
 	// refuse earlier; then each write says so (PutEntry.AllMax).
 	StoreBytesMax = 1 << 30
 )

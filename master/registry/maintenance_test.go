@@ -1,6 +1,8 @@
 package registry
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -94,6 +96,59 @@ func TestNewFormatsWait(t *testing.T) {
 		t.Errorf("a window after that: %+v", got)
 	}
 	refused("raised again", api.Stale, apply(RaiseFormat{Format: Format}))
+}
+
+// TestAPrincipalHasItsShare: what all its frameworks keep leaves room for those of others, also after a restart, which
+// counts anew, and when one of them is removed.
+func TestAPrincipalHasItsShare(t *testing.T) {
+	s := formatted()
+	apply := func(change Change) Result { return s.Apply(Command{At: epoch, Change: change}) }
+	for i, principal := range []string{"etl", "etl", "web", "", ""} {
+		apply(Subscribe{Instance: api.Nonce(fmt.Sprint("i", i+1)), Framework: api.Framework{Principal: principal}})
+	}
+	put := func(framework api.FrameworkID, size int) error {
+		if got := apply(PutEntry{Framework: framework, Session: 1, Key: "k", Value: make([]byte, size-1), AllMax: 4000}); got.Err != nil {
+			return got.Err
+		}
+		return nil
+	}
+	for _, step := range []struct {
+		framework api.FrameworkID
+		size      int
+		limited   bool
+	}{
+		{"framework-1", 2000, false},
+		{"framework-2", 1001, true}, // etl has three of four
+		{"framework-2", 1000, false},
+		{"framework-1", 1999, false},
+		{"framework-3", 500, false}, // web
+		{"framework-4", 400, false}, // nobody's
+	} {
+		if err := put(step.framework, step.size); (err != nil) != step.limited || step.limited && !api.Is(err, api.Limit) {
+			t.Errorf("%d bytes for %s: %v", step.size, step.framework, err)
+		}
+	}
+	s = s.Clone()
+	if err := put("framework-1", 2001); err == nil || !strings.Contains(err.Error(), `principal "etl" hold 2999 bytes, and may hold 3000`) {
+		t.Errorf("counted anew: %v", err)
+	}
+	if got := apply(RemoveFramework{ID: "framework-2"}); got.Err != nil {
+		t.Fatal(got.Err)
+	}
+	if err := put("framework-1", 2500); err != nil {
+		t.Errorf("what was removed counts: %v", err)
+	}
+	old := api.Framework{ID: "framework-3", Principal: "web", Labels: map[string]string{"a": "b"}}
+	has := s.index().living["web"]
+	has.bytes = principalsShare(FrameworksBytesMax)
+	s.index().living["web"] = has
+	if got := apply(UpdateFramework{Framework: old, Session: 1}); got.Err == nil || got.Err.Kind != api.Limit {
+		t.Errorf("labels beyond the share: %+v", got)
+	}
+	old.ID, old.Principal = "framework-1", "etl"
+	if got := apply(UpdateFramework{Framework: old, Session: 1}); got.Err != nil {
+		t.Errorf("another's: %+v", got)
+	}
 }
 
 // TestTheLimitOfAllStoresComesWithTheWrite: so every master decides alike, whatever it

@@ -37,7 +37,7 @@ const FormatHashed = 5
 
 // FormatTrust has principals with what they were granted, and launches that carry receipts. From it on
 // a framework of no principal is the first one's that takes it over, and whoever has no principal, as the cluster asks
-// nobody, may take over any (R6). It also has the tokens by which somebody joins.
+// nobody, may take over any (R6). It also has the tokens by which somebody joins, and bounds what one principal keeps.
 const FormatTrust = 6
 
 // State is the registry. Values in its maps are replaced, never edited, so that

@@ -116,11 +116,16 @@ func (s *State) checkStore(framework Framework, exists bool, growth int64, allMa
 	if allMax == 0 || allMax > StoreBytesMax {
 		allMax = StoreBytesMax
 	}
+	principal := framework.Framework.Principal
+	has := s.index().living[principal].storeSize
 	switch {
 	case growth > 0 && framework.StoreSize+growth > StoreFrameworkBytesMax:
 		return fmt.Errorf("the framework's store would hold more than %d bytes; delete what it needs no more", StoreFrameworkBytesMax)
 	case growth > 0 && s.index().storeSize+growth > int64(allMax):
 		return fmt.Errorf("the stores of all frameworks would hold more than %d bytes; delete what nobody needs, or start the masters with a larger --store-bytes-max", allMax)
+	case growth > 0 && s.isBounded(principal) && has+growth > principalsShare(int64(allMax)):
+		return fmt.Errorf("the stores of the frameworks of principal %q hold %d bytes, and may hold %d, so that there is room for others; "+
+			"delete what they need no more", principal, has, principalsShare(int64(allMax)))
 	case !exists && len(framework.Store) >= StoreEntriesMax:
 		return fmt.Errorf("the framework's store would hold more than %d keys", StoreEntriesMax)
 	}
