@@ -81,14 +81,21 @@ func Member(ctx context.Context, config Config, text, use string, kinds ...trust
 	return trust.NewHolder(answer.Pass), token, nil
 }
 
-// Renew asks for another certificate of the same name.
+// Renew asks for another certificate of the same name, for as long as the present one lets it in. One that has ended is shown
+// once more, as the masters' clocks may differ from ours; then the error, of kind Denied, says that it has ended.
 func Renew(ctx context.Context, config Config, holder *trust.Holder) (*trust.Pass, error) {
-	pass := trust.NewPass()
+	pass, present := trust.NewPass(), holder.Pass()
 	request, err := pass.Request()
 	if err != nil {
 		return nil, err
 	}
-	answer, err := ask(ctx, config, holder.Dialer(config.Dial, trust.Master), pass, &apiv1.SignRequest{Request: request})
+	asking, cancel := context.WithTimeout(ctx, max(time.Until(present.Ends()), 0)+attemptMax)
+	defer cancel()
+	answer, err := ask(asking, config, holder.Dialer(config.Dial, trust.Master), pass, &apiv1.SignRequest{Request: request})
+	if err != nil && ctx.Err() == nil && !time.Now().Before(present.Ends()) {
+		err = api.E(op, api.Denied, present.Identity().String(), fmt.Errorf("the certificate ended at %s, and masters let nobody in by it: join anew, by a token (%w)",
+			present.Ends().Format(time.RFC3339), err))
+	}
 	return answer.Pass, err
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -246,6 +247,32 @@ func TestShortLivesAreRenewedAsWell(t *testing.T) {
 		}
 		stop()
 		keeping.Wait()
+	})
+}
+
+// TestNobodyAsksForEverByWhatHasEnded: who has no other limit, and shows a certificate that has ended, is told so. One that ends
+// while nobody answers is the same.
+func TestNobodyAsksForEverByWhatHasEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, sleeps := range []time.Duration{2 * time.Hour, 0} {
+			w := newWorld(t)
+			w.live(trust.Lives{Agents: time.Hour})
+			answer, err := joining.Join(t.Context(), w.config, trust.NewToken(w.ca.Digest()), trust.NewPass())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if pause.For(t.Context(), sleeps); sleeps == 0 {
+				w.refuse(api.E("trust.sign", api.NotLeader, "", errors.New("nobody leads")))
+			}
+			began := time.Now()
+			_, err = joining.Renew(t.Context(), w.config, trust.NewHolder(answer.Pass))
+			if !api.Is(err, api.Denied) || !strings.Contains(err.Error(), "the certificate ended at") {
+				t.Errorf("after %v: %v", sleeps, err)
+			}
+			if took := time.Since(began); took > 61*time.Minute || sleeps > 0 && took > 10*time.Second {
+				t.Errorf("after %v it was told after %v", sleeps, took)
+			}
+		}
 	})
 }
 
