@@ -61,7 +61,11 @@ func runChaos(t *testing.T, args ...string) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	command := exec.CommandContext(t.Context(), filepath.Join(dir, "chaos"), append(args, "-binary", filepath.Join(dir, "tender"))...)
+	args = append(args, "-binary", filepath.Join(dir, "tender"))
+	if deadline, limited := t.Deadline(); limited { // soon enough that what it hangs at is told, and all that it has started ends
+		args = append(args, "-limit", (time.Until(deadline) - time.Minute).String())
+	}
+	command := exec.CommandContext(t.Context(), filepath.Join(dir, "chaos"), args...)
 	command.Cancel = func() error { return command.Process.Signal(os.Interrupt) }
 	out, err := command.CombinedOutput()
 	t.Logf("%s", out)

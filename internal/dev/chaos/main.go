@@ -17,6 +17,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"runtime/pprof"
 	"strings"
 	"syscall"
 	"time"
@@ -65,6 +66,7 @@ type options struct {
 	isolation       string        // walls of that agent's tasks
 	mounts          bool          // we may make file systems: a disk can be full, an agent reboot
 	life            time.Duration // of the cluster's certificates; 0: it has none
+	limit           time.Duration // of the whole run, which then says where it hangs; 0: none
 }
 
 func chaos(ctx context.Context, args []string, mounts bool) error {
@@ -79,6 +81,7 @@ func chaos(ctx context.Context, args []string, mounts bool) error {
 	flag.StringVar(&o.profile, "profile", "lan", "times of Raft")
 	flag.StringVar(&o.only, "only", "", "only faults that begin so, such as kill/leader or full; several with commas")
 	flag.DurationVar(&o.life, "life", 0, "how long the cluster's certificates are good, such as 2m; 0 = it has none, but for -only trust, where it is 1m")
+	flag.DurationVar(&o.limit, "limit", 0, "how long all of it may take; then it says what each of its goroutines waits for, and ends; 0 = as long as it wants")
 	flag.BoolVar(&o.keep, "keep", false, "leave the folder with all logs")
 	flag.BoolVar(&o.grow, "grow", false, "instead of faults: 1 -> 3 -> 5 -> 3 masters under load")
 	flag.IntVar(&o.executors, "executors", 0, "instead of faults: one agent with so many executors is killed in each round")
@@ -96,12 +99,28 @@ func chaos(ctx context.Context, args []string, mounts bool) error {
 	return runAll(ctx, o)
 }
 
+// limited ends a run that takes too long. What it hangs at is told before anything ends.
+func (o options) limited(ctx context.Context) (context.Context, context.CancelFunc) {
+	if o.limit <= 0 {
+		return ctx, func() {}
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	timer := time.AfterFunc(o.limit, func() {
+		fmt.Fprintf(os.Stderr, "chaos: the limit of %v is over; all goroutines:\n", o.limit)
+		_ = pprof.Lookup("goroutine").WriteTo(os.Stderr, 2) // nobody is left to be told
+		cancel(fmt.Errorf("the limit of %v is over", o.limit))
+	})
+	return ctx, func() { timer.Stop(); cancel(nil) }
+}
+
 func runAll(ctx context.Context, o options) (err error) {
 	c, err := newCluster(o)
 	if err != nil {
 		return err
 	}
 	defer func() { c.stop(err != nil) }()
+	ctx, cancel := o.limited(ctx)
+	defer cancel()
 	if o.executors > 0 {
 		return c.killAgent(ctx)
 	}
