@@ -5,12 +5,14 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
 	"math/big"
 	"net"
+	"net/url"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -93,6 +95,84 @@ func look(t *testing.T, master, holder *trust.Holder) (trust.Shown, error) {
 		return shown, nil
 	}
 	return shown, got.dialed
+}
+
+// What was shown when a session began is not checked again when it is taken up, but for whether it counts still: it ends with the
+// authority that has signed it.
+func TestASessionIsTakenUpUntilItsAuthorityEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		m1, a1 := c.holder(trust.Master, "m1"), c.holder(trust.Agent, "a1")
+		var seen trust.Shown
+		server := m1.Server(trust.Door{Tickets: c.key, Seen: func(s trust.Shown) { seen = s }})
+		if got := meet(t, server, dialer(a1, trust.Master)); got.dialed != nil {
+			t.Fatal(got.dialed)
+		}
+		next := cluster{t, c.key, must(must(trust.NewAuthority(c.key.Cluster())).After(c.ca, time.Now(), time.Now().Add(2*time.Hour)))}
+		m1.Replace(next.holder(trust.Master, "m1").Pass())
+		got := meet(t, server, dialer(a1, trust.Master))
+		if got.dialed != nil || !got.resumed || got.server.Name != "a1" || seen.Authority != c.ca.Digest() || seen.Identity.Name != "a1" {
+			t.Errorf("during the overlap: %+v, seen as %+v", got, seen)
+		}
+		pause.For(t.Context(), 3*time.Hour)
+		if got := meet(t, server, dialer(a1, trust.Master)); got.served == nil || got.dialed == nil {
+			t.Errorf("after the overlap: %+v", got)
+		}
+	})
+}
+
+// A session outlives a certificate as little.
+func TestASessionIsTakenUpUntilItsCertificateEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		c.ca = c.ca.Living(trust.Lives{Agents: time.Hour})
+		m1, a1 := c.holder(trust.Master, "m1"), c.holder(trust.Agent, "a1")
+		server := m1.Server(trust.Door{Tickets: c.key})
+		for _, resumed := range []bool{false, true} {
+			if got := meet(t, server, dialer(a1, trust.Master)); got.dialed != nil || got.resumed != resumed {
+				t.Errorf("%+v", got)
+			}
+		}
+		pause.For(t.Context(), time.Hour+time.Second)
+		if got := meet(t, server, dialer(a1, trust.Master)); got.served == nil || got.dialed == nil {
+			t.Errorf("after its end: %+v", got)
+		}
+	})
+}
+
+// Who has the key of an authority that is to end can't sign in the name of the one that follows: sessions that are taken up are
+// known by that name alone.
+func TestNobodySignsInTheNameOfAnotherAuthority(t *testing.T) {
+	c := newCluster(t)
+	certificate, key := own(t, func(*x509.Certificate) {})
+	c.ca = must(trust.OwnAuthority(c.key.Cluster(), certificate, key, time.Now()))
+	block, _ := pem.Decode(key)
+	stolen := must(x509.ParseECPrivateKey(block.Bytes))
+	next := c.rotate()
+	server := next.holder(trust.Master, "m1").Server(trust.Door{Tickets: c.key})
+	for name, id := range map[string][]byte{"its own": c.ca.Anchors().Root.SubjectKeyId, "the next one's": next.ca.Anchors().Root.SubjectKeyId} {
+		signer := *c.ca.Anchors().Root
+		signer.SubjectKeyId = id
+		mine := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
+		der := must(x509.CreateCertificate(rand.Reader, &x509.Certificate{
+			SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Minute), NotAfter: time.Now().Add(time.Hour),
+			URIs: []*url.URL{trust.Identity{Cluster: c.key.Cluster(), Kind: trust.Agent, Name: "a1"}.URI()},
+		}, &signer, mine.Public(), stolen))
+		got := meet(t, server, func(dial trust.Dial) trust.Dial {
+			return func(ctx context.Context, address string) (net.Conn, error) {
+				conn, err := dial(ctx, address)
+				if err != nil {
+					return nil, err
+				}
+				return tls.Client(conn, &tls.Config{
+					InsecureSkipVerify: true, ServerName: "member.tender", Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: mine}},
+				}), nil
+			}
+		})
+		if refused := got.served != nil; refused != (name == "the next one's") {
+			t.Errorf("signed in %s name: %v", name, got.served)
+		}
+	}
 }
 
 func TestATokenOfTheFormerAuthorityLetsInUntilThatEnds(t *testing.T) {

@@ -113,9 +113,16 @@ type Shown struct {
 
 // check refuses who is not of this cluster, or of none of these kinds; none: any will do.
 func (h *Holder) check(state tls.ConnectionState, kinds []Kind) (Shown, error) {
-	identity, authority, err := h.Pass().verifyChain(state.PeerCertificates, time.Now())
-	if err != nil {
-		return Shown{}, err
+	pass, now := h.Pass(), time.Now()
+	identity, authority, known := Identity{}, Digest{}, false
+	if state.DidResume {
+		identity, authority, known = pass.verifyAgain(state.PeerCertificates, now)
+	}
+	if !known {
+		var err error
+		if identity, authority, err = pass.verifyChain(state.PeerCertificates, now); err != nil {
+			return Shown{}, err
+		}
 	}
 	if len(kinds) > 0 && !slices.Contains(kinds, identity.Kind) {
 		return Shown{}, api.E("trust.verify", api.Denied, identity.String(), fmt.Errorf("it is no %s", kinds[0]))
