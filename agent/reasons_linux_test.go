@@ -44,6 +44,12 @@ func TestReasonsOfAnAgent(t *testing.T) {
 	wrong.Command = nil
 	master.launch(wrong)
 	expect("wrong", api.TaskError, api.ReasonTaskInvalid)
+	greedy, err := command("greedy", "true"), error(nil)
+	if greedy.Resources, err = api.ParseResources("cpus:1;mem:32;gpus:1"); err != nil { // it has none
+		t.Fatal(err)
+	}
+	master.launch(greedy)
+	expect("greedy", api.TaskDropped, api.ReasonInvalidOffers)
 	master.launch(command("before", "echo $$ > pid; exec sleep 1000"))
 	master.status("before", api.TaskRunning)
 	file := filepath.Join(config.DataDir, "sandboxes/f1/command/tasks/before/pid")

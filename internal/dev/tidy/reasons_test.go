@@ -9,7 +9,7 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// seenBy is what sees a task with a reason: a test, by its file and name, or a transcript.
+// seenBy is a test that sees a task with a reason, by its file and name.
 type seenBy struct{ file, test string }
 
 // reasonsSeen has for each reason the test on real processes that sees a task with it.
@@ -36,17 +36,12 @@ var reasonsSeen = map[api.Reason]seenBy{
 	api.ReasonFrameworkRemoved:            {"agent/reasons_linux_test.go", "TestReasonsOfAnAgent"},
 	api.ReasonTaskGroupFailed:             {"agent/group_linux_test.go", "TestTasksOfAGroup"},
 	api.ReasonSecretUnavailable:           {"internal/cli/secret_linux_test.go", "TestSecretsReachTheirTaskAndNobodyElse"},
-}
-
-// reasonsInTranscripts are those that no test on real processes sees yet, with the transcript of a core that does. The
-// list may become shorter, not longer.
-var reasonsInTranscripts = map[api.Reason]string{
-	api.ReasonPreempted:         "master/core/testdata/preemption.txt",
-	api.ReasonAgentDisconnected: "master/core/testdata/agent_lost.txt",
-	api.ReasonAgentRestarted:    "agent/core/testdata/restart.txt",
-	api.ReasonInvalidOffers:     "master/core/testdata/launch.txt",
-	api.ReasonReconciliation:    "master/core/testdata/reconcile.txt",
-	api.ReasonAgentReregistered: "master/core/testdata/agent_lost.txt",
+	api.ReasonPreempted:                   {"internal/cli/reasons_test.go", "TestReasonsOfMasters"},
+	api.ReasonAgentDisconnected:           {"internal/cli/reasons_test.go", "TestReasonsOfMasters"},
+	api.ReasonAgentRestarted:              {"internal/cli/reasons_test.go", "TestReasonsOfMasters"},
+	api.ReasonReconciliation:              {"internal/cli/reasons_test.go", "TestReasonsOfMasters"},
+	api.ReasonAgentReregistered:           {"internal/cli/reasons_test.go", "TestReasonsOfMasters"},
+	api.ReasonInvalidOffers:               {"agent/reasons_linux_test.go", "TestReasonsOfAnAgent"},
 }
 
 // reasonsUnseen are those that guard against what no test has brought about, with the words of docs/protocol.md for it.
@@ -54,7 +49,8 @@ var reasonsUnseen = map[api.Reason]string{
 	api.ReasonAgentRemoved: "AGENT_REMOVED is a guard",
 }
 
-// TestEveryReasonIsSeen: docs/protocol.md lists every reason, and for each there is a test in which a task has it.
+// TestEveryReasonIsSeen: docs/protocol.md lists every reason, and for each there is a test on real processes in which a task
+// has it.
 func TestEveryReasonIsSeen(t *testing.T) {
 	_, list, found := strings.Cut(contents(t, "docs/protocol.md"), "## Reasons")
 	if !found {
@@ -66,17 +62,14 @@ func TestEveryReasonIsSeen(t *testing.T) {
 			t.Errorf("docs/protocol.md does not list the reason %s", name)
 		}
 		seen, is := reasonsSeen[reason]
-		transcript, other := reasonsInTranscripts[reason]
 		guard, unseen := reasonsUnseen[reason]
 		switch {
-		case unseen && (is || other || !strings.Contains(list, guard)):
+		case unseen && (is || !strings.Contains(list, guard)):
 			t.Errorf("%s is seen, or docs/protocol.md does not say that %s", name, guard)
 		case unseen:
-		case is == other:
-			t.Errorf("%s must have one row in the tables above: the test in which a task ends for it", name)
-		case other && !saysWord(contents(t, transcript), name):
-			t.Errorf("%s does not stand in %s", name, transcript)
-		case is && !seesReason(bodyOf(t, seen), name):
+		case !is:
+			t.Errorf("%s must have a row in the table above: the test in which a task ends for it", name)
+		case !seesReason(bodyOf(t, seen), name):
 			t.Errorf("%s is not looked for by %s of %s", name, seen.test, seen.file)
 		}
 	}
