@@ -42,6 +42,9 @@ demo-rdd: build ## A small Spark at work on 1 GB of points, cached and not, and 
 demo-share: build ## Jobs and a small Spark share one cluster, fairly and by priority: who has what, as a chart
 	go run ./internal/dev/demo/share
 
+# Properties draw the same cases each time, so that a failure is the code's and not the draw's; make stress draws new ones.
+quick test: export RAPID_SEED ?= 1
+
 test: ## What CI runs: every test, with the race detector
 	go test $(RACE) -timeout 15m $(LONGEST) ./...
 	@test -n "$(CI)" || echo 'test: every package passed$(if $(RACE),, (without the race detector: no C compiler here))'

@@ -287,3 +287,25 @@ func TestPreemptsSeveralOnOneAgent(t *testing.T) {
 	}
 	c.Expect("h a cpus:3;mem:3072")
 }
+
+// Who holds one offer of an agent and is offered what was preempted there beside it has seen both: what it gives back of
+// them is not offered again at once.
+func TestGivesBackOneOfTwo(t *testing.T) {
+	c := cluster(t)
+	c.Framework("l", "low")
+	c.Agent("a", "cpus:4;mem:4096")
+	c.Demand("l", "low", c.Shape("cpus:1;mem:64", 1))
+	c.Expect("l a cpus:1;mem:64")
+	task := c.Accept(c.Offer("l", "a"), 0, c.R("cpus:1;mem:64"))
+	c.Framework("h", "high")
+	c.Demand("h", "high", c.Shape("cpus:2;mem:64", 2))
+	c.Expect("h a cpus:2;mem:64")
+	c.Expect()
+	expect(t, victims(c), "a")
+	c.Finish(task[0])
+	c.Expect("h a cpus:2;mem:64")
+	c.Decline(c.Offer("h", "a"), 0)
+	c.Expect()
+	c.Sleep(allocator.DefaultOfferAgain)
+	c.Expect("h a cpus:2;mem:64")
+}

@@ -53,11 +53,14 @@ func (b *Books) NoteSeen(a *Agent, m *Member, whole, offer api.Resources) {
 
 // NoteSated widens what the member has seen to all that it may use of what the agent had when
 // its turn began: it was offered all that it wants, so that what others took of the agent at
-// the same time has cost it nothing.
+// the same time has cost it nothing. What it holds open of the agent from earlier turns belongs to it.
 func (b *Books) NoteSated(a *Agent, m *Member) {
 	whole := b.Turn.Began
 	if !a.Plain {
 		whole = UsableBy(m, whole)
+	}
+	if held, now := a.SumOf(m, true), b.Turn.Proposed(m); !Same(held, now) {
+		whole = whole.Plus(held.Without(now))
 	}
 	one := a.seenBy(m)
 	switch {
