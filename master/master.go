@@ -174,7 +174,7 @@ func (m *Master) openNames() (err error) {
 
 // tellHeld counts how long peers are held, and says in the log who is.
 func (m *Master) tellHeld(held intake.Held) {
-	m.metrics.held.WithLabelValues(held.Of.String(), m.metrics.holding.Of(held.Principal)).Add(held.Wait.Seconds())
+	m.metrics.held.WithLabelValues(held.Of.String(), m.metrics.named.Of(held.Principal)).Add(held.Wait.Seconds())
 	if !held.News {
 		return
 	}

@@ -3,6 +3,8 @@ package master
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -27,7 +29,7 @@ type metrics struct {
 	stuck    prometheus.Counter
 	returns  prometheus.Histogram
 	held     *prometheus.CounterVec
-	holding  guard.Names // the principals that held names
+	named    guard.Names // the principals that metrics name
 }
 
 func newMetrics() *metrics {
@@ -81,6 +83,17 @@ func (m *metrics) called(method string, err error) {
 	m.calls.WithLabelValues(method, outcome(err)).Inc()
 }
 
+// holdings sums what those principals have together that metrics do not name.
+func (m *metrics) holdings(all map[string]view.Tally) map[string]view.Tally {
+	named := make(map[string]view.Tally)
+	for _, principal := range slices.Sorted(maps.Keys(all)) {
+		name, has := m.named.Of(principal), all[principal]
+		sum := named[name]
+		named[name] = view.Tally{Frameworks: sum.Frameworks + has.Frameworks, Tasks: sum.Tasks + has.Tasks, Shapes: sum.Shapes + has.Shapes}
+	}
+	return named
+}
+
 // outcome is the kind of error by which a call has ended. What its caller has given up is nobody's mistake.
 func outcome(err error) string {
 	switch {
@@ -106,6 +119,7 @@ var (
 	tasksGauge   = gauge("tender_tasks", "Tasks by state, on the leader.", "state")
 	frameworks   = gauge("tender_frameworks", "Frameworks that are not removed, on the leader.")
 	activeGauge  = gauge("tender_frameworks_active", "Frameworks with a scheduler, on the leader.")
+	sharesGauge  = gauge("tender_principal_holdings", "What the frameworks of a principal have together, on the leader.", "principal", "of")
 	gapGauge     = gauge("tender_revocable", "What tasks leave unused and may be offered as revocable, on the leader.", "resource")
 	gapUsedGauge = gauge("tender_revocable_allocated", "What tasks hold of it, on the leader.", "resource")
 	placedTotal  = gauge("tender_placements_total", "Tasks launched by this leader that say how near they are to what they prefer.", "framework", "level")
@@ -206,6 +220,11 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	put(apartGauge, float64(counts.Apart))
 	count(givenTotal, float64(counts.Given))
 	count(versionTotal, float64(counts.Versions.Count))
+	for principal, has := range c.master.metrics.holdings(counts.Principals) { // order: irrelevant because the registry sorts
+		put(sharesGauge, float64(has.Frameworks), principal, "frameworks")
+		put(sharesGauge, float64(has.Tasks), principal, "tasks")
+		put(sharesGauge, float64(has.Shapes), principal, "shapes")
+	}
 	for _, illness := range view.Illnesses {
 		put(illGauge, float64(counts.Ill[illness]), string(illness))
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/wire"
+	"github.com/tenderhq/tender/master/view"
 )
 
 // TestCallsAreCountedByHowTheyEnd: what its caller has given up is no mistake of ours.
@@ -49,5 +50,20 @@ func TestHTTPSaysWhenToComeBack(t *testing.T) {
 		if got := answer.Header().Get("Retry-After"); got != test.want || answer.Code != 429 {
 			t.Errorf("%v: %d with Retry-After %q instead of %q", test.after, answer.Code, got, test.want)
 		}
+	}
+}
+
+// TestPrincipalsAreCountedTogetherBeyondTheFirst: what those have together that metrics do not name is one line.
+func TestPrincipalsAreCountedTogetherBeyondTheFirst(t *testing.T) {
+	all := make(map[string]view.Tally)
+	for i := range 150 {
+		all[fmt.Sprint("p", i)] = view.Tally{Frameworks: 1, Tasks: 2, Shapes: 3}
+	}
+	named, sum := newMetrics().holdings(all), view.Tally{}
+	for _, has := range named { // order: irrelevant because it sums
+		sum = view.Tally{Frameworks: sum.Frameworks + has.Frameworks, Tasks: sum.Tasks + has.Tasks, Shapes: sum.Shapes + has.Shapes}
+	}
+	if want := (view.Tally{Frameworks: 150, Tasks: 300, Shapes: 450}); sum != want || len(named) != 101 {
+		t.Errorf("%d lines with %+v instead of %+v", len(named), sum, want)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/tenderhq/tender/master/core/receipts"
 	"github.com/tenderhq/tender/master/core/secrets"
 	"github.com/tenderhq/tender/master/registry"
+	"github.com/tenderhq/tender/master/view"
 )
 
 // Bounds of one agent's report; an agent that names more loses its stream (Limit).
@@ -395,6 +396,7 @@ func (r *tasks) adoptTask(a *agent, fw *framework, ref api.TaskRef, rt protocol.
 	switch {
 	case first == nil:
 		fw.tasks[ref.Task] = t
+		fw.share.Add(view.Tally{Tasks: 1})
 	case rt.Status.State == api.TaskDropped:
 		t.standAside()
 	case !r.launchedBefore(t.launch):

@@ -6,6 +6,7 @@ import (
 	"github.com/tenderhq/tender/allocator"
 	"github.com/tenderhq/tender/allocator/constraint"
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/master/core/principals"
 	"github.com/tenderhq/tender/master/registry"
 	"github.com/tenderhq/tender/master/view"
 )
@@ -27,6 +28,7 @@ type base struct {
 	agentByID     map[api.AgentID]*agent         // the admitted ones
 	frameworkByID map[api.FrameworkID]*framework // until removed and nothing of them runs
 	sessionByConn map[Conn]*session              // schedulers' streams
+	shares        principals.Shares              // of what frameworks have, by principal
 
 	mastersAt uint64 // counts changes of the masters' addresses
 	voices    uint64 // how often agents spoke of tasks, executors or frameworks that are not theirs, in this term

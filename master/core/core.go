@@ -14,6 +14,7 @@ import (
 	"github.com/tenderhq/tender/allocator/constraint"
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/value"
+	"github.com/tenderhq/tender/master/core/principals"
 	"github.com/tenderhq/tender/master/core/receipts"
 	"github.com/tenderhq/tender/master/registry"
 )
@@ -37,6 +38,8 @@ type Config struct {
 	FailoverTimeout time.Duration // of frameworks that say none. Default 10 min
 	PreemptionGrace time.Duration // between an inverse offer and the kill. Default 10 s
 	StoreBytesMax   int64         // of all frameworks' stores together. Default and most 1 GiB
+	// Principals is how much the frameworks of one principal may have together.
+	Principals principals.Limits
 	// RevocableMargin is the part of what tasks asked for, in percent, that is never offered as
 	// revocable, however little they use (R28). Default 10. Small uses more of the cluster and
 	// revokes more often; 100 offers nothing.
@@ -115,6 +118,7 @@ func New(config Config, state *registry.State, term api.Term, policy allocator.A
 		agentByID:     make(map[api.AgentID]*agent),
 		frameworkByID: make(map[api.FrameworkID]*framework),
 		sessionByConn: make(map[Conn]*session),
+		shares:        principals.New(config.Principals),
 	})
 	if len(c.config.ReceiptKey) > 0 {
 		c.receipts.mark = receipts.Mark(c.config.ReceiptKey)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/master/view"
 )
 
 // demands are what frameworks want, and the roles in which they want nothing now. What people are shown is what the
@@ -112,12 +113,14 @@ func (r *demands) setDemand(s *session, number uint64, call protocol.SetDemand) 
 
 // state makes this the demand: here, where it is shown, and in the policy. Nobody else changes either. (R38)
 func (r *demands) state(fw *framework, role api.Role, shapes []api.Shape) {
+	fw.share.Add(view.Tally{Shapes: len(shapes) - len(fw.demand[role])})
 	fw.demand[role] = shapes
 	r.policy.SetDemand(fw.id, role, shapes)
 }
 
 // unstate forgets that a demand was stated in the role.
 func (r *demands) unstate(fw *framework, role api.Role) {
+	fw.share.Take(view.Tally{Shapes: len(fw.demand[role])})
 	delete(fw.demand, role)
 	r.policy.SetDemand(fw.id, role, nil)
 }
@@ -154,6 +157,9 @@ func sameShape(a, b api.Shape) bool {
 func (r *demands) checkShapes(fw *framework, role api.Role, shapes []api.Shape) (api.Kind, error) {
 	if len(shapes) > api.DemandsPerRoleMax {
 		return api.Limit, fmt.Errorf("%d shapes, at most %d are allowed", len(shapes), api.DemandsPerRoleMax)
+	}
+	if err := fw.share.RoomForShapes(len(shapes) - len(fw.demand[role])); err != nil {
+		return api.Limit, err
 	}
 	if n := constraintsOf(fw, role, shapes); n > constraintsMax {
 		return api.Limit, fmt.Errorf("%d different constraints in the demand of all its roles, at most %d are allowed", n, constraintsMax)

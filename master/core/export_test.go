@@ -8,6 +8,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/master/core/ledger"
 	"github.com/tenderhq/tender/master/core/meter"
+	"github.com/tenderhq/tender/master/core/principals"
 )
 
 // checkMeter compares the sums that samples are compared with, with the tasks.
@@ -84,6 +85,17 @@ func checkAgent(a *agent) error {
 }
 
 func (c *Core) checkFrameworks() error {
+	counted := principals.New(principals.Limits{})
+	for _, fw := range c.frameworkByID { // order: irrelevant because it sums
+		if fw.share != nil {
+			counted.Of(fw.info.Principal).Add(fw.has())
+		}
+	}
+	for principal, has := range c.shares.All() { // order: irrelevant because one that is wrong is enough
+		if sum := counted.All()[principal]; sum != has {
+			return fmt.Errorf("principal %s has %+v, its frameworks have %+v", principal, has, sum)
+		}
+	}
 	for _, id := range sortedKeys(c.frameworkByID) {
 		fw := c.frameworkByID[id]
 		used, offered := ledger.Tally{}, ledger.Tally{}

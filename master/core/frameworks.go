@@ -9,6 +9,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/master/core/ledger"
+	"github.com/tenderhq/tender/master/core/principals"
 	"github.com/tenderhq/tender/master/registry"
 	"github.com/tenderhq/tender/master/view"
 )
@@ -29,8 +30,9 @@ type executorKey struct {
 // framework is one that may hold tasks, or one that was removed and whose last
 // processes have not ended yet.
 type framework struct {
-	id   api.FrameworkID
-	info api.Framework
+	id    api.FrameworkID
+	info  api.Framework
+	share *principals.Share // of its principal, in which it is counted; nil: in none
 
 	session *session // of its active scheduler; nil while it is disconnected
 	latest  *session // its last session of this term: what that has said of tasks is shown while there is no other
@@ -95,6 +97,7 @@ func (r *sessions) frameworkAdmitted(id api.FrameworkID) {
 	}
 	before := fw.info
 	fw.info = known.Framework
+	fw.countIn(r.shares.Of(fw.info.Principal))
 	r.leaveRoles(fw, before.Roles)
 	if fw.info.Constraint != before.Constraint {
 		r.offers.rescindRuledOut(fw)
@@ -106,6 +109,24 @@ func (r *sessions) frameworkAdmitted(id api.FrameworkID) {
 		r.standbys[fw.info.Name] = id
 	}
 	r.frameworks.describeToPolicy(fw)
+}
+
+// has is what is counted of the framework.
+func (fw *framework) has() view.Tally {
+	has := view.Tally{Frameworks: 1, Tasks: len(fw.tasks)}
+	for _, shapes := range fw.demand { // order: irrelevant because it sums
+		has.Shapes += len(shapes)
+	}
+	return has
+}
+
+// countIn counts the framework in another share: its principal is known now, or it has another one.
+func (fw *framework) countIn(share *principals.Share) {
+	if share != fw.share {
+		fw.share.Take(fw.has())
+		share.Add(fw.has())
+		fw.share = share
+	}
 }
 
 // leaveRoles takes back what the framework holds and wants in roles that it has left.
@@ -233,6 +254,7 @@ func (r *sessions) removeFromAgents(fw *framework) {
 // forgetRemoved drops a removed framework when nothing of it runs any more.
 func (r *frameworks) forgetRemoved(fw *framework) {
 	if fw.removed && len(fw.tasks)+len(fw.executors)+fw.duplicates == 0 && r.frameworkByID[fw.id] == fw {
+		fw.countIn(nil)
 		delete(r.frameworkByID, fw.id)
 		r.policy.RemoveFramework(fw.id)
 	}

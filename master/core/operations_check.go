@@ -36,6 +36,9 @@ func (r *operations) planLaunch(x *acceptance, wish api.Task, first *api.Task) (
 	if x.aboveLimit != "" {
 		return launchPlan{}, &fault{api.TaskDropped, api.ReasonInvalidOffers, x.aboveLimit}
 	}
+	if err := x.session.framework.share.RoomForTask(); err != nil {
+		return launchPlan{}, &fault{api.TaskDropped, api.ReasonInvalidOffers, err.Error()}
+	}
 	if err := wish.Check(); err != nil { // as the agent judges it, by the same function
 		return launchPlan{}, invalid("%v", err)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/master/view"
 )
 
 // launch starts one task of an accept, or ends it with a reason; the others go on.
@@ -51,6 +52,7 @@ func (r *operations) bookLaunch(x *acceptance, wish api.Task, plan launchPlan) p
 	fw.tasks[wish.ID], x.agent.tasks[t.ref] = t, t
 	x.agent.meter.Add(t.metered())
 	x.agent.Use(x.agent.id, plan.task)
+	fw.share.Add(view.Tally{Tasks: 1})
 	fw.hold(x.role, plan.task)
 	r.book(x, t.claim())
 	if plan.starts {

@@ -1,6 +1,7 @@
 package core_test
 
 import (
+	"strconv"
 	"time"
 
 	"github.com/tenderhq/tender/internal/testing/transcript"
@@ -22,6 +23,11 @@ func (w *world) verbOfSettings(verb string, args transcript.Line) bool {
 			class.After, _ = time.ParseDuration(value)
 			w.config.GoneAfterOf = append(w.config.GoneAfterOf, class)
 		}
+		w.term.Number--
+		w.lead()
+	case "principals": // how much each may have
+		w.config.Principals.Tasks, _ = strconv.Atoi(args.Named["tasks"])
+		w.config.Principals.Shapes, _ = strconv.Atoi(args.Named["shapes"])
 		w.term.Number--
 		w.lead()
 	case "version": // of the next leader

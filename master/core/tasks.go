@@ -11,6 +11,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/master/core/secrets"
+	"github.com/tenderhq/tender/master/view"
 )
 
 // tasks is what becomes of tasks from their launch to the acknowledgement of their end: statuses, reports, kills and
@@ -118,6 +119,7 @@ func (r *tasks) forgetTask(t *task) {
 	}
 	if t.framework.tasks[t.ref.Task] == t {
 		delete(t.framework.tasks, t.ref.Task)
+		t.framework.share.Take(view.Tally{Tasks: 1})
 		r.remember(t.agent, protocol.TaskStub{TaskRef: t.ref, Name: t.task.Name, Role: t.role, Status: t.status, LaunchedAt: t.launched})
 	}
 	r.frameworks.forgetRemoved(t.framework)

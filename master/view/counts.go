@@ -15,7 +15,11 @@ type Figures struct {
 	Voices     uint64 // how often agents spoke of what is not theirs, in this term
 	Given      uint64 // agents that were marked gone in this term because they were away for too long
 	Versions   RefusedVersions
+	Principals map[string]Tally // by name; not those of nobody
 }
+
+// Tally is how much a framework has, or all frameworks of a principal have together.
+type Tally struct{ Frameworks, Tasks, Shapes int }
 
 // RefusedVersions are the agents and schedulers that came with a version which this leader does not take.
 type RefusedVersions struct {
