@@ -46,7 +46,12 @@ func TestNamesAreAnswered(t *testing.T) {
 		"sh", "-c", "echo up; exec sleep 1000")
 	until(t, "two tasks", func() bool { return len(get(t, c.env, "tasks", "--state", "RUNNING").Items) == 2 })
 	for _, address := range answerers {
-		if reply := askForName(t, address, "web-app.tender.", dns.TypeSRV); reply.Rcode != dns.RcodeSuccess || len(reply.Answer) > 0 {
+		var reply *dns.Msg
+		until(t, address+" knows the framework", func() bool { // a follower hears of it a moment later
+			reply = askForName(t, address, "web-app.tender.", dns.TypeSRV)
+			return reply.Rcode == dns.RcodeSuccess
+		})
+		if len(reply.Answer) > 0 {
 			t.Errorf("%s tells of what is not ready: %v", address, reply)
 		}
 	}
