@@ -11,6 +11,7 @@ import (
 	"github.com/tenderhq/tender/agent/core"
 	"github.com/tenderhq/tender/agent/proc"
 	"github.com/tenderhq/tender/agent/walls"
+	"github.com/tenderhq/tender/agent/walls/calls"
 	"github.com/tenderhq/tender/agent/walls/entry"
 	"github.com/tenderhq/tender/agent/walls/spaces"
 	"github.com/tenderhq/tender/api"
@@ -109,6 +110,33 @@ func TestReadOnlyRootAndRlimits(t *testing.T) {
 	}
 	killExecutors(t, a)
 	a.end()
+}
+
+// With denied system calls tasks live on, as root and as others, and nothing that they try of these calls works.
+func TestDeniedCalls(t *testing.T) {
+	if err := calls.Try(); err != nil {
+		t.Skip(err)
+	}
+	for _, user := range []string{"root", entry.Dynamic} {
+		master := newScript(t)
+		config := spacesConfig(t, master)
+		config.TaskUser, config.Walls.DenyCalls = user, true
+		a := run(t, config)
+		registration := await(master, "registration", func(protocol.RegisterAgent) bool { return true })
+		if found := registration.Agent.Attributes[walls.Attribute]; !strings.Contains(found, ","+calls.Ability) {
+			t.Errorf("found %s", found)
+		}
+		const line = `for tried in "unshare -U true" "unshare -m true" "mount -t tmpfs none /tmp" "nsenter -t 1 -u true" "umount /proc"; do
+				$tried 2> /dev/null && echo "can $tried"; done
+			grep -h ^Seccomp: /proc/1/status /proc/self/status; (sleep 0; echo lives) & wait`
+		launchOf(master, "f1", command("t1", line))
+		master.status("t1", api.TaskFinished)
+		if said := textOf(t, filepath.Join(config.DataDir, "sandboxes/f1/command/tasks/t1/stdout")); said != "Seccomp:\t2\nSeccomp:\t2\nlives" {
+			t.Errorf("%s: %s", user, said)
+		}
+		killExecutors(t, a)
+		a.end()
+	}
 }
 
 // runningOf is the process of a task as the agent knows it, once it does.

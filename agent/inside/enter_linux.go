@@ -16,19 +16,18 @@ import (
 
 	"github.com/tenderhq/tender/agent/core"
 	"github.com/tenderhq/tender/agent/proc"
+	"github.com/tenderhq/tender/agent/walls/calls"
 )
 
 // Entry is the way into a task: what its process has told, and what is to be run there.
 type Entry struct {
-	Target      core.Process
-	Argv, Env   []string
-	Dir         string
-	TTY         bool
-	UID, GID    int
-	Groups      []uint32
-	Bounding    uint64   // the capabilities that it could ever have
-	Permitted   uint64   // those that it has
-	NoNewPrivs  bool     // no program gives it more
+	Target    core.Process
+	Argv, Env []string
+	Dir       string
+	TTY       bool
+	UID, GID  int
+	Groups    []uint32
+	Rights
 	Join        []string // the files that take a process into its control groups
 	Namespaces  []string // that are not the agent's own
 	OtherRoot   bool     // its / is not that of its mounts, or not the agent's
@@ -36,6 +35,14 @@ type Entry struct {
 	Score       string // by which the kernel chooses when memory is short
 	namespaceFD []int
 	rootFD      int
+}
+
+// Rights are what the task may do beside what its user may.
+type Rights struct {
+	Bounding   uint64 // the capabilities that it could ever have
+	Permitted  uint64 // those that it has
+	NoNewPrivs bool   // no program gives it more
+	Deny       bool   // it is denied the system calls that package calls names
 }
 
 // The helper's descriptors: the way in comes on one, and how the command ended goes to the other.
@@ -195,7 +202,12 @@ func (e *Entry) giveUp() error {
 		return errors.New("the task has given up rights that a new process of its user would have")
 	}
 	if e.NoNewPrivs {
-		return unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+		if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+			return err
+		}
+	}
+	if e.Deny {
+		return calls.Deny()
 	}
 	return nil
 }

@@ -30,6 +30,7 @@ func look(target core.Process) (*Entry, error) {
 	if target.PID <= 0 || !proc.Alive(target.PID, target.Start) {
 		return nil, gone
 	}
+	standsForIt := target.PID
 	if program := spaces.ProgramOf(target.PID); program != target.PID { // what stands for the task is its helper
 		stat, err := proc.Read(program)
 		if err != nil {
@@ -39,7 +40,8 @@ func look(target core.Process) (*Entry, error) {
 		folder = "/proc/" + strconv.Itoa(target.PID)
 	}
 	e := &Entry{Target: target}
-	err := errors.Join(e.readEnvironment(folder), e.readStatus(folder), e.readGroups(folder), e.readNamespaces(folder), e.readLimits(folder))
+	err := errors.Join(e.readEnvironment(folder), e.readStatus(folder), e.readGroups(folder), e.readNamespaces(folder), e.readLimits(folder),
+		e.readFilters(standsForIt))
 	if !proc.Alive(target.PID, target.Start) { // what was read may be another's
 		return nil, gone
 	}
@@ -98,14 +100,41 @@ func (e *Entry) readStatus(folder string) error {
 			e.Permitted = number(fields[0], 16)
 		case name == "NoNewPrivs":
 			e.NoNewPrivs = fields[0] == "1"
-		case name == "Seccomp" && fields[0] != "0":
-			own, err := os.ReadFile("/proc/self/status")
-			if err != nil || !bytes.Contains(own, []byte("Seccomp:\t"+fields[0])) {
-				wrong = append(wrong, errors.New("the task has a filter of system calls, which can't be given to another process"))
-			}
 		}
 	}
 	return errors.Join(wrong...)
+}
+
+// readFilters compares the filters of system calls that the process has with our own. One more may be given to another
+// process only if it is that of the agent: then the task's helper, which stands for it and runs no program, has it too.
+func (e *Entry) readFilters(standsForIt int) error {
+	own, err := filtersOf("thread-self") // other threads may have filters for what they start
+	has, err2 := filtersOf(strconv.Itoa(e.Target.PID))
+	if err := errors.Join(err, err2); err != nil || has == own {
+		return err
+	}
+	if standsForIt != e.Target.PID {
+		if given, err := filtersOf(strconv.Itoa(standsForIt)); err == nil && has == given && has == own+1 {
+			e.Deny = true
+			return nil
+		}
+	}
+	return errors.New("the task has a filter of system calls, which can't be given to another process")
+}
+
+// filtersOf is how many filters of system calls a process has; before Linux 5.9, not 0 if there is one.
+func filtersOf(process string) (int, error) {
+	status, err := os.ReadFile("/proc/" + process + "/status")
+	if err != nil {
+		return 0, err
+	}
+	for _, name := range []string{"Seccomp_filters", "Seccomp"} {
+		if _, after, found := strings.Cut(string(status), "\n"+name+":\t"); found {
+			number, _, _ := strings.Cut(after, "\n")
+			return strconv.Atoi(number)
+		}
+	}
+	return 0, nil // this kernel has none
 }
 
 // readGroups finds the control groups of the process that are not the agent's own.

@@ -3,6 +3,7 @@ package inside
 import (
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -10,6 +11,8 @@ import (
 
 	"github.com/tenderhq/tender/agent/core"
 	"github.com/tenderhq/tender/agent/proc"
+	"github.com/tenderhq/tender/agent/walls/calls"
+	"github.com/tenderhq/tender/agent/walls/entry"
 	"github.com/tenderhq/tender/agent/walls/spaces"
 	"github.com/tenderhq/tender/internal/testing/oci"
 )
@@ -46,6 +49,64 @@ func TestACommandEntersNamespaces(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(sandbox, ".tmp", "here")); err != nil {
 		t.Error(err)
 	}
+}
+
+// A command for a task that is denied system calls is denied them too; a filter that a task has given itself can't be
+// given to a command.
+func TestACommandIsDeniedWhatItsTaskIs(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root makes namespaces for tasks")
+	}
+	if err := errors.Join(spaces.Try(spaces.View{Temporary: t.TempDir()}), calls.Try()); err != nil {
+		t.Skipf("no namespaces or no filters here: %v", err)
+	}
+	sandbox := t.TempDir()
+	order := spaces.Order{
+		View: spaces.View{Shown: []string{sandbox}, Temporary: sandbox}, Path: "/bin/sleep", Argv: []string{"sleep", "54321"}, Folder: "/", Deny: true,
+		Env: []string{"PATH=/usr/bin:/bin", "TENDER_TASK_SANDBOX=" + sandbox},
+	}
+	c := helped(t, sandbox, order).run(t, shell("grep -h Seccomp: /proc/1/status /proc/self/status; unshare -U true 2> /dev/null || echo denied"))
+	if end := c.end(); end != (End{}) || c.out.String() != "Seccomp:\t2\nSeccomp:\t2\ndenied\n" {
+		t.Errorf("%+v, %q, %q", end, c.out.String(), c.err.String())
+	}
+	order.Deny = false
+	one := helped(t, sandbox, order)
+	e := &Entry{Target: one.process}
+	if err := e.readFilters(one.process.PID); err != nil || e.Deny {
+		t.Errorf("a task without filters: %v, %v", e.Deny, err)
+	}
+	filtered := startFiltered(t)
+	e = &Entry{Target: filtered}
+	if err := e.readFilters(one.process.PID); err == nil || e.Deny {
+		t.Errorf("a task with a filter of its own: %v, %v", e.Deny, err)
+	}
+	if err := e.readFilters(filtered.PID); err == nil || e.Deny {
+		t.Errorf("a task without a helper, with a filter of its own: %v, %v", e.Deny, err)
+	}
+}
+
+// startFiltered starts a process with a filter, which ends with the test.
+func startFiltered(t *testing.T) core.Process {
+	t.Helper()
+	child := exec.Command("/bin/sleep", "54321")
+	err := entry.Start(func() error {
+		if err := calls.Deny(); err != nil {
+			return err
+		}
+		return child.Start()
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = child.Process.Kill()
+		_ = child.Wait()
+	})
+	stat, err := proc.Read(child.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return core.Process{PID: stat.PID, Start: stat.Start}
 }
 
 // helped starts a task with a helper, which ends with the test.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/tenderhq/tender/agent/walls/calls"
 	"github.com/tenderhq/tender/agent/walls/cell"
 	"github.com/tenderhq/tender/agent/walls/entry"
 	"github.com/tenderhq/tender/agent/walls/spaces"
@@ -17,9 +18,7 @@ import (
 type Config struct {
 	// Isolation is what is asked for. Default: the best that there is.
 	Isolation Isolation
-	// ReadOnlyRoot lets tasks with namespaces write nothing of the machine's files, but for their sandboxes and volumes.
-	// Default: what their users may write.
-	ReadOnlyRoot bool
+	cell.Strict
 	// GPUs are those that tasks can be given. Default: those that [FindGPUs] finds.
 	GPUs cell.GPUs
 	// Rlimits are limits of the kernel for each process of executors and tasks. Default: see [entry.Rlimits].
@@ -94,6 +93,9 @@ func OpenCells(folder string, config Config) (*Cells, error) {
 			return nil, errors.Join(fmt.Errorf("namespaces were asked for, and %w", err), c.tree.Close())
 		}
 	}
+	if err := c.tryDeny(); err != nil {
+		return nil, errors.Join(err, c.tree.Close())
+	}
 	c.images = tryImages(folder, config, c.tree)
 	return c, nil
 }
@@ -109,6 +111,28 @@ func trySpaces(folder string, readOnly bool) error {
 	}
 	err = spaces.Try(spaces.View{Hidden: []string{folder}, Shown: []string{sandbox}, Temporary: sandbox, ReadOnly: readOnly})
 	return errors.Join(err, os.RemoveAll(sandbox))
+}
+
+// tryDeny says why calls of the kernel can't be denied as they should be, or nil. In a cell of their own only tasks with
+// namespaces can be denied some: the kernel makes a process in a cell by a call that others are denied.
+func (c *Cells) tryDeny() error {
+	if !c.config.DenyCalls {
+		return nil
+	}
+	if c.tree.Makes && c.config.Isolation != Spaces {
+		return fmt.Errorf("system calls were to be denied; where there are control groups only tasks with namespaces can be denied some: "+
+			"ask for isolation %q too", Spaces)
+	}
+	if err := calls.Try(); err != nil {
+		return fmt.Errorf("system calls were to be denied, and %w", err)
+	}
+	return nil
+}
+
+// Denies tells whether an executor is denied calls of the kernel from its start on, with all that it starts. The built-in
+// one of an agent with namespaces needs them for its tasks, to which it denies them.
+func (c *Cells) Denies(builtin bool) bool {
+	return c != nil && c.config.DenyCalls && !(builtin && c.config.Isolation == Spaces)
 }
 
 // Close removes what nobody needs any more. Cells with executors stay for the next agent.
@@ -133,6 +157,9 @@ func (c *Cells) Found() Found {
 	}
 	if c.config.ReadOnlyRoot {
 		found.Add("readonly")
+	}
+	if c.config.DenyCalls {
+		found.Add(calls.Ability)
 	}
 	if len(c.config.GPUs.Each) > 0 {
 		if c.tree.Makes && c.tree.Root.Devices != "" {
@@ -188,7 +215,7 @@ func (c *Cells) Make(ctx context.Context, held Holding) (told string, err error)
 		handout := cell.Handout{Cell: around, Rules: c.rules, GPUs: c.config.GPUs}
 		if c.config.Isolation == Spaces {
 			handout.Spaces, handout.Hidden = true, []string{c.folder}
-			handout.ReadOnly = c.config.ReadOnlyRoot
+			handout.Strict = c.config.Strict
 		}
 		handout.Images, handout.Volumes = c.images.not == "", filepath.Join(c.folder, "volumes")
 		told = handout.String()

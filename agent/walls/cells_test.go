@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tenderhq/tender/agent/walls/calls"
 	"github.com/tenderhq/tender/agent/walls/cell"
 	"github.com/tenderhq/tender/api"
 )
@@ -307,5 +308,32 @@ func TestARunningExecutorComesBackIntoItsCell(t *testing.T) {
 	}
 	if _, found, err := cells.Clear(t.Context(), ref); !found || err != nil || child.Wait() == nil {
 		t.Errorf("%v, %v: it did not end with its cell", found, err)
+	}
+}
+
+// Where executors have control groups, system calls are denied to tasks with namespaces only; where they have none, to
+// the executors and all that they start. An executor of a framework's own is always denied them itself.
+func TestWhoIsDeniedCalls(t *testing.T) {
+	if err := calls.Try(); err != nil {
+		t.Skip(err)
+	}
+	without, err := OpenCells(t.TempDir(), Config{Isolation: Without, Strict: cell.Strict{DenyCalls: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if found := without.Found(); !found.Has(calls.Ability) || !without.Denies(true) || !without.Denies(false) {
+		t.Errorf("without control groups: %+v", found)
+	}
+	spaced := &Cells{config: Config{Isolation: Spaces, Strict: cell.Strict{DenyCalls: true}}}
+	if spaced.Denies(true) || !spaced.Denies(false) {
+		t.Error("with namespaces the built-in executor is denied what it needs to make them, or others are not")
+	}
+	var none *Cells
+	if asked := (&Cells{config: Config{}}); asked.Denies(false) || none.Denies(false) {
+		t.Error("denied unasked")
+	}
+	opened(t, Config{}) // or there are no control groups here
+	if cells, err := OpenCells(t.TempDir(), Config{Isolation: Best, Strict: cell.Strict{DenyCalls: true}}); err == nil || !strings.Contains(err.Error(), `ask for isolation "namespaces" too`) {
+		t.Errorf("%v, %v", cells, err)
 	}
 }

@@ -81,6 +81,8 @@ func (a *App) agentCommand() *cobra.Command {
 	flags.Int64Var(&f.walls.PidsMax, "task-pids", 4096, "how many processes and threads a task may have that says nothing of it; 0 = any number")
 	flags.BoolVar(&f.walls.HardQuota, "cpu-quota", false, "no task gets more of the processors than it has asked for, also when they lie idle")
 	flags.BoolVar(&f.walls.ReadOnlyRoot, "read-only-root", false, "tasks with namespaces write only to their sandboxes, volumes and /tmp")
+	flags.BoolVar(&f.walls.DenyCalls, "seccomp", false, "deny tasks the system calls that change the machine or look into others, such as mount, ptrace and bpf; "+
+		"where there are control groups it needs --isolation namespaces")
 	flags.StringSliceVar(&f.walls.rlimits, "task-rlimit", nil, "limits of the kernel for each process of executors and tasks, as NAME=SOFT[:HARD],...: "+
 		"core, fsize, memlock, nofile, nproc or stack")
 	flags.StringSliceVar(&f.walls.gpus, "gpu-device", nil, "device files, each of which is a GPU, in the order of their indices (default: those of NVIDIA's driver)")

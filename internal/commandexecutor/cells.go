@@ -134,6 +134,7 @@ func (c *cells) makeCell(task *executor.Task) (cell.Cell, error) {
 // startInSpaces starts a program with a helper, which gives it namespaces of its own, or takes it into those of a task.
 func (c *cells) startInSpaces(its cell.Cell, program program, opened files, order spaces.Order) (pid int, err error) {
 	order.Join, order.Born = its.Ways()
+	order.Deny = c.DenyCalls
 	order.Path, order.Argv, order.Env, order.Folder = program.path, program.argv, program.env, program.begin()
 	order.User = spaces.User{UID: program.user.UID, GID: program.user.GID}
 	for _, group := range program.groups() {
@@ -159,7 +160,7 @@ func (c *cells) startInSpaces(its cell.Cell, program program, opened files, orde
 
 // view is what a task sees of the machine's files.
 func (c *cells) view(program program) spaces.View {
-	view := spaces.View{Hidden: c.Hidden, Shown: []string{program.sandbox}, Temporary: program.sandbox, ReadOnly: c.ReadOnly}
+	view := spaces.View{Hidden: c.Hidden, Shown: []string{program.sandbox}, Temporary: program.sandbox, ReadOnly: c.ReadOnlyRoot}
 	for _, volume := range program.volumes {
 		view.Shown = append(view.Shown, filepath.Join(c.Volumes, string(volume)))
 	}

@@ -16,6 +16,9 @@ import (
 	"github.com/tenderhq/tender/agent/core"
 	"github.com/tenderhq/tender/agent/executor"
 	"github.com/tenderhq/tender/agent/proc"
+	"github.com/tenderhq/tender/agent/walls"
+	"github.com/tenderhq/tender/agent/walls/calls"
+	"github.com/tenderhq/tender/agent/walls/cell"
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/internal/testing/hang"
@@ -128,6 +131,25 @@ func TestGate(t *testing.T) {
 	}
 	if output := read(t, sandbox, "stderr"); output != "bad\n" {
 		t.Errorf("stderr is %q", output)
+	}
+}
+
+// An executor of an agent that denies system calls is denied them from its start on, and so is all that it starts.
+func TestExecutorsAreDeniedCalls(t *testing.T) {
+	if err := calls.Try(); err != nil {
+		t.Skip(err)
+	}
+	cells, err := walls.OpenCells(t.TempDir(), walls.Config{Isolation: walls.Without, Strict: cell.Strict{DenyCalls: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, sandbox := fork(t, &Launcher{Cells: cells}, api.Command{Shell: "grep ^Seccomp: /proc/self/status; unshare -U true 2> /dev/null || echo denied"})
+	if err := p.Release(); err != nil {
+		t.Fatal(err)
+	}
+	wait(t, p)
+	if said := read(t, sandbox, "stdout"); strings.TrimSpace(said) != "Seccomp:\t2\ndenied" {
+		t.Errorf("%q", said)
 	}
 }
 

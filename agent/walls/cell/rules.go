@@ -39,6 +39,16 @@ func (r Rules) Limits(task *api.Task) Limits {
 	return limits
 }
 
+// Strict is what an agent takes from tasks when it is asked to.
+type Strict struct {
+	// ReadOnlyRoot lets tasks with namespaces write nothing of the machine's files, but for their sandboxes and volumes.
+	// Default: what their users may write.
+	ReadOnlyRoot bool `json:"read_only,omitempty"`
+	// DenyCalls denies tasks, and executors of frameworks' own, the calls of the kernel that package calls names. Where
+	// executors have control groups it needs namespaces. Default: what their users may call.
+	DenyCalls bool `json:"deny,omitempty"`
+}
+
 // Handout is what an agent tells its built-in executor: where it is, and by which rules its tasks live.
 type Handout struct {
 	Cell  Cell  `json:"cell"`
@@ -48,8 +58,7 @@ type Handout struct {
 	Hidden []string `json:"hidden,omitempty"`
 	// Images says that tasks with an image run in it, with namespaces.
 	Images bool `json:"images,omitempty"`
-	// ReadOnly lets a task with namespaces write nothing of the machine's, but for its sandbox and volumes.
-	ReadOnly bool `json:"read_only,omitempty"`
+	Strict
 	// GPUs are the machine's.
 	GPUs GPUs `json:"gpus,omitzero"`
 	// Volumes is the folder of the volumes that tasks are shown.

@@ -116,8 +116,7 @@ func (o *Order) start(files []int) (said answer, err error) {
 	defer unix.Close(report[0])
 	l := &life{
 		files: [3]int(files), report: report[1], ends: files[endsFile], stop: syscall.Signal(o.Stop), beside: o.Beside != 0,
-		bears: cloneArguments{flags: unix.CLONE_VFORK | unix.CLONE_VM, exitSignal: uint64(syscall.SIGCHLD)},
-		born:  cloneArguments{flags: unix.CLONE_PARENT},
+		born: cloneArguments{flags: unix.CLONE_PARENT},
 	}
 	opened := []int{report[1]}
 	for _, path := range o.Join {
@@ -160,6 +159,13 @@ func (o *Order) layDown(l *life) (refusal syscall.Errno, err error) {
 	}
 	if o.Score != "" {
 		l.steps = append(l.steps, writeSteps("/proc/self/oom_score_adj", o.Score)...)
+	}
+	if o.Deny { // after all else that the helper has to do
+		one, err := denyStep()
+		if err != nil {
+			return 0, err
+		}
+		l.steps = append(l.steps, one)
 	}
 	if o.Path == "" && !o.Find {
 		return 0, nil

@@ -16,7 +16,6 @@ import (
 // Package syscall forks in the same way until it executes a program, and gVisor has processes that live so.
 type life struct {
 	born    cloneArguments // how the helper is made
-	bears   cloneArguments // how the program is made
 	joins   []int          // files of control groups, open
 	files   [3]int         // the program's, open
 	report  int            // to the spawner and from it, open
@@ -122,7 +121,7 @@ func (l *life) live() {
 		l.say(begun, 0)
 		exit(0)
 	}
-	pid, err := vforkCall(unix.SYS_CLONE3, uintptr(unsafe.Pointer(&l.bears)), unsafe.Sizeof(l.bears), 0)
+	pid, err := vforkCall(unix.SYS_CLONE, unix.CLONE_VFORK|unix.CLONE_VM|uintptr(syscall.SIGCHLD), 0, 0)
 	if err != 0 {
 		l.say(unborn, err)
 		exit(1)

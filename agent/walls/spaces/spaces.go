@@ -77,6 +77,8 @@ type Order struct {
 	User   User     `json:"user"`
 	// Stop is the signal that the program is sent for SIGTERM; 0: that.
 	Stop int `json:"stop,omitempty"`
+	// Deny denies the program the calls of the kernel that package calls names.
+	Deny bool `json:"deny,omitempty"`
 	// Score is what is written to oom_score_adj; "": nothing.
 	Score string `json:"score,omitempty"`
 	// Join are files of the task's control groups to which the helper writes 0, and is in them; Born is the folder of one in

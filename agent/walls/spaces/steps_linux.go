@@ -4,6 +4,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/tenderhq/tender/agent/walls/calls"
 )
 
 // step is a call of the kernel that a helper makes, as only it can.
@@ -14,7 +16,7 @@ type step struct {
 	chained   bool       // the first argument is what the step before has returned
 	forgiven  unix.Errno // that is no failure
 	optional  bool       // nothing is a failure
-	kept      []*byte    // what the arguments point to
+	kept      []any      // what the arguments point to
 }
 
 // point has an argument point to a text.
@@ -56,6 +58,18 @@ func writeSteps(path, text string) []step {
 	write := step{trap: unix.SYS_WRITE, chained: true, arguments: [5]uintptr{2: uintptr(len(text))}, optional: true}
 	write.point(1, text)
 	return []step{open, write}
+}
+
+// denyStep denies calls of the kernel to the helper and to all that it starts.
+func denyStep() (step, error) {
+	filter, err := calls.Filter()
+	if err != nil {
+		return step{}, err
+	}
+	return step{
+		what: "system calls can't be denied", trap: unix.SYS_PRCTL, kept: []any{filter},
+		arguments: [5]uintptr{unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER, uintptr(unsafe.Pointer(filter))},
+	}, nil
 }
 
 // readOnly is what of /proc tells the kernel what to do, as far as there is such a thing.

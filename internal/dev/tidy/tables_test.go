@@ -74,7 +74,8 @@ var floors = []floor{
 	{"agent/...", shell + "internal/audit internal/ticket agent/..."},
 	{"agent/walls/cell", "api"}, // files of the kernel, for the agent and the built-in executor
 	{"agent/walls/entry", "api"},
-	{"agent/walls/spaces", "agent/proc"},                      // the first process of each task
+	{"agent/walls/calls", ""},
+	{"agent/walls/spaces", "agent/proc agent/walls/calls"},    // the first process of each task
 	{"agent/images/setup", "agent/beneath agent/walls/entry"}, // between the agent and the built-in executor
 	{"agent/membership", "api internal/joining internal/trust"},
 	{"agent/checkpoint", shell + "internal/logpb agent/core"},
