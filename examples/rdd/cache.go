@@ -22,6 +22,14 @@ type cache struct {
 	recent  *list.List // of those in memory, the most recently used first
 	used    int64
 	spilled int
+	hits    map[plan.NodeID]int
+}
+
+// held is what an executor has of a dataset in its cache.
+type held struct {
+	Memory, Disk int   // blocks
+	Bytes        int64 // of those in memory
+	Hits         int   // reads so far that found a block
 }
 
 // cached is a block: in memory as a slice, or on disk.
@@ -35,7 +43,7 @@ type cached struct {
 }
 
 func newCache(dir string, limit int64) *cache {
-	return &cache{dir: dir, limit: limit, blocks: map[plan.Block]*cached{}, recent: list.New()}
+	return &cache{dir: dir, limit: limit, blocks: map[plan.Block]*cached{}, recent: list.New(), hits: map[plan.NodeID]int{}}
 }
 
 // get gives the block as a sequence. closing is to be called when it has been read.
@@ -46,6 +54,7 @@ func (c *cache) get(block plan.Block) (seq any, closing func() error, found bool
 	if !found {
 		return nil, nil, false
 	}
+	c.hits[block.Node]++
 	if b.path == "" {
 		c.recent.MoveToFront(b.element)
 		return b.kind.seq(b.slice), func() error { return nil }, true
@@ -55,6 +64,25 @@ func (c *cache) get(block plan.Block) (seq any, closing func() error, found bool
 		return nil, nil, false // as good as never computed
 	}
 	return b.kind.decode(file), file.Close, true
+}
+
+// holds says what is there of each dataset.
+func (c *cache) holds() map[plan.NodeID]held {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all := map[plan.NodeID]held{}
+	// order: irrelevant because they are added up
+	for block, b := range c.blocks {
+		one := all[block.Node]
+		if one.Hits = c.hits[block.Node]; b.path == "" {
+			one.Memory++
+			one.Bytes += b.bytes
+		} else {
+			one.Disk++
+		}
+		all[block.Node] = one
+	}
+	return all
 }
 
 // open gives the block as the bytes that are sent to other executors.

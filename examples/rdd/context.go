@@ -48,6 +48,8 @@ type Config struct {
 	Network Network
 	// Progress is drawn there, stage by stage; nil: nowhere.
 	Progress io.Writer
+	// Stages gets a table of each action when it has ended: what its stages have done, and what is cached; nil: nowhere.
+	Stages io.Writer
 }
 
 func (c Config) filled() Config {

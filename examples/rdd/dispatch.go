@@ -22,6 +22,7 @@ type job struct {
 	see    func(partition int, value []byte) error
 	ended  chan error // of one element
 	bars   *bars
+	began  time.Duration
 	// unreadable counts tasks that could not read from another executor.
 	unreadable int
 }
@@ -41,6 +42,7 @@ type place struct {
 	address string
 	slots   map[int]*slot
 	drops   []plan.NodeID // datasets that it need not cache any more, to be told with the next order
+	cached  map[plan.NodeID]held
 }
 
 // slot runs one task at a time. It asks for the next one, and is answered when there is one.
@@ -60,7 +62,7 @@ func (c *Context) runJob(ctx context.Context, id plan.NodeID, a action, partitio
 	c.numbers++
 	j := &job{
 		name: fmt.Sprint("job-", c.numbers), node: id, action: a, see: see, ended: make(chan error, 1),
-		plan: plan.NewJob(c.graph, c.books, id, partitions), bars: newBars(c.config.Progress),
+		plan: plan.NewJob(c.graph, c.books, id, partitions), bars: newBars(c.config.Progress), began: time.Since(c.began),
 	}
 	c.jobs[c.numbers] = j
 	c.advance()
@@ -82,6 +84,7 @@ func (c *Context) end(j *job, err error) {
 		if open == j {
 			delete(c.jobs, number)
 			j.bars.end()
+			c.showStages(j)
 			j.ended <- err
 		}
 	}
@@ -243,6 +246,12 @@ func (c *Context) told(r report) {
 	}
 	delete(c.tasks, r.ID)
 	c.delay.Ended(api.TaskID(r.ID))
+	t.place.cached = r.Cached
+	for _, block := range r.Kept { // before the job may end, and shows what is cached
+		if c.places[t.place.name] != nil && c.nodes[block.Node].Kept {
+			c.books.Keep(block, t.place.name)
+		}
+	}
 	place, running := t.place.name, c.running(t.job)
 	switch {
 	case !running:
@@ -255,11 +264,6 @@ func (c *Context) told(r report) {
 		}
 	default:
 		c.finished(t, r)
-	}
-	for _, block := range r.Kept {
-		if c.places[place] != nil && c.nodes[block.Node].Kept {
-			c.books.Keep(block, place)
-		}
 	}
 }
 

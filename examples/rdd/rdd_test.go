@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -306,4 +307,25 @@ func TestPanicOfAFunctionFailsItsJob(t *testing.T) {
 		want(t, "the executors", 10)(rdd.Range(c, 10, 3).Count(ctx))
 		return nil
 	})
+}
+
+// TestStages: after each action its stages are told, and what is cached; in short memory a part of it is on disk.
+func TestStages(t *testing.T) {
+	for _, test := range []struct {
+		memory float64
+		cached string
+	}{{64, `dataset 2 +8 of 8 +\S+ MB +0 +0 +8\b`}, {0.01, `dataset 2 +8 of 8 +\S+ MB +[1-8] +0 +8\b`}} {
+		var out bytes.Buffer
+		locally(t, rdd.Config{MemoryMB: test.memory, Stages: &out}, func(ctx context.Context, c *rdd.Context) error {
+			kept := counted.On(rdd.Range(c, 10_000, 8)).Cache()
+			want(t, "the first pass", 10_000)(kept.Count(ctx))
+			want(t, "groups", 1000)(rdd.GroupByKey(tens.On(kept)).Count(ctx))
+			return nil
+		})
+		for _, line := range []string{`job-1, count of dataset 2: \d+\.\d+ s`, `result +8 +0 +0 +0 +\d`, `shuffle 1 +8 +0 +0 +0 +\d`, test.cached} {
+			if !regexp.MustCompile(line).MatchString(out.String()) {
+				t.Errorf("nothing like %q is in:\n%s", line, &out)
+			}
+		}
+	}
 }

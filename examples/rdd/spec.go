@@ -98,5 +98,6 @@ type report struct {
 	Value   []byte
 	Kept    []plan.Block   // what is in the cache since
 	Counts  map[string]int // by its steps
+	Cached  map[plan.NodeID]held
 	Took    time.Duration
 }

@@ -133,7 +133,7 @@ func (w *worker) perform(ctx context.Context, o order) report {
 	run := &run{ctx: ctx, worker: w, order: o}
 	begun := time.Now()
 	value, err := run.perform()
-	told := report{ID: o.ID, Value: value, Kept: run.kept, Counts: run.counts, Took: time.Since(begun)}
+	told := report{ID: o.ID, Value: value, Kept: run.kept, Counts: run.counts, Cached: w.cache.holds(), Took: time.Since(begun)}
 	if err != nil {
 		told.Error = err.Error()
 		var missing *missing

@@ -11,17 +11,25 @@ import (
 type Books struct {
 	kept    map[Block]map[Place]bool
 	outputs map[ShuffleID]map[int]Place // by map partition
+	ever    map[Block]bool              // blocks that some place has had
+	written map[Task]bool               // map tasks whose output some place has had
+	again   map[NodeID]int              // blocks that were lost everywhere and then kept again
 }
 
 // NewBooks are empty.
 func NewBooks() *Books {
-	return &Books{kept: map[Block]map[Place]bool{}, outputs: map[ShuffleID]map[int]Place{}}
+	return &Books{kept: map[Block]map[Place]bool{}, outputs: map[ShuffleID]map[int]Place{},
+		ever: map[Block]bool{}, written: map[Task]bool{}, again: map[NodeID]int{}}
 }
 
 // Keep notes that a place has a block in its cache.
 func (b *Books) Keep(block Block, place Place) {
 	if b.kept[block] == nil {
 		b.kept[block] = map[Place]bool{}
+		if b.ever[block] {
+			b.again[block.Node]++
+		}
+		b.ever[block] = true
 	}
 	b.kept[block][place] = true
 }
@@ -32,6 +40,7 @@ func (b *Books) Write(shuffle ShuffleID, partition int, place Place) {
 		b.outputs[shuffle] = map[int]Place{}
 	}
 	b.outputs[shuffle][partition] = place
+	b.written[Task{shuffle, partition}] = true
 }
 
 // Forget drops all that a place held: it has died, or can't be read from.
@@ -52,6 +61,15 @@ func (b *Books) Forget(place Place) {
 // ForgetBlocks drops what is known of a dataset's blocks: it is not to be cached any more.
 func (b *Books) ForgetBlocks(node NodeID) {
 	maps.DeleteFunc(b.kept, func(block Block, _ map[Place]bool) bool { return block.Node == node })
+	maps.DeleteFunc(b.ever, func(block Block, _ bool) bool { return block.Node == node })
+}
+
+// Again counts the blocks of a dataset that were lost with whoever held them, and computed and kept again.
+func (b *Books) Again(node NodeID) int { return b.again[node] }
+
+// Lost says whether the output of a map task was there and is no more.
+func (b *Books) Lost(task Task) bool {
+	return b.written[task] && b.outputs[task.Shuffle][task.Partition] == ""
 }
 
 // Holders are the places that have the block in their cache, in order.

@@ -45,6 +45,7 @@ type Job struct {
 	failures map[Task]int
 	numbers  int // attempts so far; numbers are never used twice
 	took     map[ShuffleID][]time.Duration
+	work     map[ShuffleID]*Work
 }
 
 // failuresMax is how often a task may fail by its own fault before the job does, as in Spark.
@@ -55,6 +56,7 @@ func NewJob(graph *Graph, books *Books, node NodeID, partitions []int) *Job {
 	j := &Job{
 		graph: graph, books: books, node: node, total: len(partitions),
 		wanted: map[int]bool{}, attempts: map[Task][]attempt{}, failures: map[Task]int{}, took: map[ShuffleID][]time.Duration{},
+		work: map[ShuffleID]*Work{},
 	}
 	for _, partition := range partitions {
 		j.wanted[partition] = true
@@ -150,6 +152,9 @@ func (j *Job) Start(task Task, number int, place Place, now time.Duration) {
 			j.attempts[task][i].Place, j.attempts[task][i].Since = place, now
 		}
 	}
+	if w := j.workOf(task); !w.begun {
+		w.Began, w.begun = now, true
+	}
 }
 
 // drop ends an attempt; false: it had ended.
@@ -175,6 +180,11 @@ func (j *Job) Finish(task Task, number int, now time.Duration) bool {
 		return false
 	}
 	j.took[task.Shuffle] = append(j.took[task.Shuffle], now-a.Since)
+	w := j.workOf(task)
+	w.Done, w.Ended = w.Done+1, now
+	if j.books.Lost(task) {
+		w.Again++
+	}
 	if task.Shuffle != 0 {
 		j.books.Write(task.Shuffle, task.Partition, a.Place)
 		return true
@@ -191,6 +201,7 @@ func (j *Job) Abandon(task Task, number int) { j.drop(task, number) }
 func (j *Job) Fail(task Task, number int) bool {
 	if _, found := j.drop(task, number); found {
 		j.failures[task]++
+		j.workOf(task).Failed++
 	}
 	return j.failures[task] < failuresMax
 }

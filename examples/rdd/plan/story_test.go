@@ -31,6 +31,7 @@ type story struct {
 //	want                a job for all partitions of the last dataset
 //	run P               everything that is ready begins at place P
 //	done, fail, lose P  those that run end well, badly, or die with their place
+//	stages, work        how far each stage is, and what the job has done for it
 func TestStories(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		s := story{graph: plan.NewGraph(), books: plan.NewBooks(), open: map[plan.Task]int{}}
@@ -110,6 +111,15 @@ func (s *story) act(t *testing.T, out *strings.Builder, words []string) {
 	case "stages":
 		for _, stage := range s.job.Stages() {
 			fmt.Fprintf(out, "shuffle %d: %d of %d, %d running\n", stage.Shuffle, stage.Done, stage.Total, stage.Running)
+		}
+	case "work":
+		for _, one := range s.job.Work() {
+			fmt.Fprintf(out, "shuffle %d: %d done, %d running, %d failed, %d again\n", one.Shuffle, one.Done, one.Running, one.Failed, one.Again)
+		}
+		for node := range s.node {
+			if n := s.books.Again(node + 1); n > 0 {
+				fmt.Fprintf(out, "dataset %d: %d cached again\n", node+1, n)
+			}
 		}
 	default:
 		t.Fatalf("what is %q?", words)

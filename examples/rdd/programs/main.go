@@ -65,16 +65,21 @@ func drive(ctx context.Context) error {
 	flags.IntVar(&config.Executors, "executors", 4, "`number` of executors, each on an agent of its own")
 	flags.IntVar(&config.Slots, "slots", 1, "`number` of tasks that each executor runs at once")
 	flags.Float64Var(&config.MemoryMB, "memory", 512, "`MB` for each executor")
+	split := flags.Int64("split", 0, "`MB` of text that make one partition (default 32)")
 	flags.DurationVar(&config.Wait, "wait", 0, "how long a task waits for its cached partition (default 3s)")
 	flags.Float64Var(&config.Speculate, "speculate", 0, "copy tasks that take so many `times` the median of their stage")
+	stages := flags.Bool("stages", false, "print what each action's stages have done and what is cached, when it has ended")
 	flags.BoolVar(&local, "local", false, "run executors in this process, without a cluster")
 	run := choose(flags)
 	if err := flags.Parse(os.Args[2:]); err != nil {
 		return err
 	}
-	config.Masters = strings.Split(masters, ",")
+	config.Masters, config.SplitBytes = strings.Split(masters, ","), *split<<20
 	if info, err := os.Stderr.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 {
 		config.Progress = os.Stderr
+	}
+	if *stages {
+		config.Stages = os.Stderr
 	}
 	body := func(ctx context.Context, c *rdd.Context) error { return run(ctx, c, os.Stdout) }
 	if local {
