@@ -49,8 +49,8 @@ func writeTexts(t *testing.T) (files []string) {
 
 func TestWordcount(t *testing.T) {
 	files := writeTexts(t)
-	said := locally(t, rdd.Config{}, wordcount, "-verify", "-top", "1", filepath.Dir(files[0]))
-	if !strings.Contains(said, "      110  be\n") || !strings.Contains(said, "counts the same") {
+	said := locally(t, rdd.Config{}, wordcount, "-verify", "-goroutines", "3", "-top", "1", filepath.Dir(files[0]))
+	if !strings.Contains(said, "      110  be\n") || !strings.Contains(said, "3 goroutines of this process count the same") {
 		t.Error(said)
 	}
 }
@@ -142,8 +142,8 @@ func TestPagerank(t *testing.T) {
 // TestTerasort with far less memory than it sorts: it says itself whether all is there and sorted.
 func TestTerasort(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "sorted")
-	said := locally(t, rdd.Config{MemoryMB: 2}, terasort, "-records", "30000", "-dir", dir)
-	if !strings.HasPrefix(said, "30000 records, sorted and complete") {
+	said := locally(t, rdd.Config{MemoryMB: 2}, terasort, "-records", "30000", "-plain", "-dir", dir)
+	if !strings.HasPrefix(said, "30000 records, sorted and complete") || !strings.Contains(said, "sorts the same") {
 		t.Error(said)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "_SUCCESS")); err != nil {

@@ -8,23 +8,29 @@ import (
 	"io"
 	"iter"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/tenderhq/tender/examples/rdd"
 )
 
 var (
-	drawRecord = rdd.Map("draw-record", func(n int) string {
-		random := rand.New(rand.NewPCG(uint64(n), 2))
-		var record [98]byte // with the end of its line 99 bytes
-		for i := range record {
-			record[i] = 'a' + byte(random.IntN(26))
-		}
-		return string(record[:])
-	})
-	keyOf = rdd.KeyBy("key-of", func(record string) string { return record[:min(10, len(record))] })
-	judge = rdd.Partitions("judge", judgeOf)
+	drawRecord = rdd.Map("draw-record", recordOf)
+	keyOf      = rdd.KeyBy("key-of", sortKey)
+	judge      = rdd.Partitions("judge", judgeOf)
 )
+
+func recordOf(n int) string {
+	random := rand.New(rand.NewPCG(uint64(n), 2))
+	var record [98]byte // with the end of its line 99 bytes
+	for i := range record {
+		record[i] = 'a' + byte(random.IntN(26))
+	}
+	return string(record[:])
+}
+
+func sortKey(record string) string { return record[:min(10, len(record))] }
 
 // Verdict is what there is to say of a sorted partition without looking at it again.
 type Verdict struct {
@@ -38,7 +44,7 @@ func judgeOf(records iter.Seq[string]) iter.Seq[Verdict] {
 	return func(yield func(Verdict) bool) {
 		v := Verdict{Sorted: true}
 		for record := range records {
-			key := record[:min(10, len(record))]
+			key := sortKey(record)
 			if v.Records++; v.Records == 1 {
 				v.First = key
 			}
@@ -75,6 +81,7 @@ func follow(verdicts []Verdict) Verdict {
 // terasort draws records, sorts them, and judges the result: all there, and in order.
 func terasort(flags *flag.FlagSet) func(context.Context, *rdd.Context, io.Writer) error {
 	records := flags.Int("records", 1_000_000, "`number` of records of 99 bytes")
+	plain := flags.Bool("plain", false, "sort the same in this process as well, by one goroutine and all in memory")
 	dir := flags.String("dir", "", "`folder` to write the sorted records to; \"\": none, they are judged alone")
 	return func(ctx context.Context, c *rdd.Context, out io.Writer) error {
 		drawn := drawRecord.On(rdd.Range(c, *records, 1+*records/200_000))
@@ -101,7 +108,27 @@ func terasort(flags *flag.FlagSet) func(context.Context, *rdd.Context, io.Writer
 		case !got.Sorted:
 			return errors.New("the records are not sorted")
 		}
-		fmt.Fprintf(out, "%d records, sorted and complete: %.1f s\n", got.Records, took.Seconds())
+		fmt.Fprintf(out, "%d records, sorted and complete: %.3f s\n", got.Records, took.Seconds())
+		if *plain {
+			return sortHere(out, *records, want)
+		}
 		return nil
 	}
+}
+
+// sortHere draws and sorts the records as plainly as it can be done, and judges them too.
+func sortHere(out io.Writer, n int, want Verdict) error {
+	begun := time.Now()
+	records := make([]string, n)
+	for i := range records {
+		records[i] = recordOf(i)
+	}
+	slices.SortFunc(records, func(a, b string) int { return strings.Compare(sortKey(a), sortKey(b)) })
+	got := slices.Collect(judgeOf(slices.Values(records)))[0]
+	took := time.Since(begun)
+	if got.Records != want.Records || got.Sum != want.Sum || !got.Sorted {
+		return fmt.Errorf("one goroutine of this process has sorted other records: %+v, want %+v", got, want)
+	}
+	fmt.Fprintf(out, "one goroutine of this process sorts the same: %.3f s\n", took.Seconds())
+	return nil
 }

@@ -40,6 +40,7 @@ type options struct {
 	storm   time.Duration
 	profile string
 	jobs    int
+	quick   bool
 
 	heartbeat time.Duration
 	key       string // folder
@@ -72,7 +73,7 @@ func parse() options {
 	flag.IntVar(&o.tasks, "tasks", 20000, "`number` of empty tasks in a run")
 	flag.IntVar(&o.spawns, "spawns", 2000, "`number` of processes in a run")
 	flag.IntVar(&o.singles, "singles", 300, "`number` of single tasks for latencies")
-	flag.StringVar(&o.only, "only", "", "run only what is named so: lives, spawn, latency, return, idle, commit or registry; agent, failover, soak, herd, hostile, jobs or trust, which nothing else runs")
+	flag.StringVar(&o.only, "only", "", "run only what is named so: lives, spawn, latency, return, idle, commit or registry; agent, failover, soak, herd, hostile, jobs, rdd (or one of it, as rdd/wordcount) or trust, which nothing else runs")
 	flag.StringVar(&o.dir, "dir", "bin", "`folder` for the data of the masters and agents: on a disk like that of a real node")
 	flag.DurationVar(&o.beside, "beside", 5*time.Second, "how `long` a task is watched beside each hostile one, with -only agent and as -only neighbour, which is that task")
 	flag.DurationVar(&o.soak, "for", 30*time.Minute, "how `long` a soak lasts")
@@ -84,6 +85,7 @@ func parse() options {
 	flag.DurationVar(&o.storm, "storm", 10*time.Second, "how `long` hostile peers are there in each turn")
 	flag.StringVar(&o.profile, "profile", "", "`folder` for profiles of the leader's processor and memory beside hostile peers")
 	flag.IntVar(&o.jobs, "jobs", 10_000, "`number` of jobs that a manager has")
+	flag.BoolVar(&o.quick, "quick", false, "small data for -only rdd: a look in minutes")
 	flag.StringVar(&o.key, "key", "", "`folder` with the key of a cluster with certificates, for -only flock")
 	flag.BoolVar(&o.anew, "anew", false, "the agents of -only flock take up no sessions of TLS")
 	flag.Parse()
@@ -91,8 +93,9 @@ func parse() options {
 }
 
 func run(ctx context.Context, o options) error {
-	alone := map[string]func(context.Context, options) error{"soak": soak, "failover": failover, "herd": herd, "flock": flockMain, "hostile": hostilePeers, "jobs": manyJobs, "hostiles": hostilesMain, "trust": trustCost, "neighbour": beNeighbour}
-	if part := alone[o.only]; part != nil {
+	alone := map[string]func(context.Context, options) error{"soak": soak, "failover": failover, "herd": herd, "flock": flockMain, "hostile": hostilePeers, "jobs": manyJobs, "rdd": smallSpark, "hostiles": hostilesMain, "trust": trustCost, "neighbour": beNeighbour}
+	name, _, _ := strings.Cut(o.only, "/")
+	if part := alone[name]; part != nil {
 		return part(ctx, o)
 	}
 	headline(o)

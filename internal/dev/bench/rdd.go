@@ -1,0 +1,201 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tenderhq/tender/internal/dev/devcluster"
+)
+
+// rddExecutors are on an agent each and run a task at a time; what is counted beside them has as many goroutines.
+const rddExecutors = 4
+
+// rddSize is how much the programs of examples/rdd are given.
+type rddSize struct {
+	text       string // whose words are counted: a folder of Go's own source
+	split      int    // MB of it that make a task: three for each executor
+	points     int    // a million are 100 MB of text
+	iterations int    // over the points in memory
+	plain      int    // over the points as text
+	memory     int    // MB of an executor, for the points
+	records    int    // to sort, of 99 bytes
+	sortMemory int    // MB of an executor, to sort
+}
+
+var (
+	rddFull  = rddSize{text: "src", split: 13, points: 10_700_000, iterations: 10, plain: 3, memory: 1024, records: 10_500_000, sortMemory: 256}
+	rddQuick = rddSize{text: "src/net", split: 1, points: 400_000, iterations: 6, plain: 3, memory: 256, records: 400_000, sortMemory: 16}
+)
+
+// rddBench runs the programs of examples/rdd on a cluster, each beside what it is compared with.
+type rddBench struct {
+	size     rddSize
+	runs     int
+	masters  string
+	programs string // the binary
+	text     string // folder
+	points   string // folder
+}
+
+// smallSpark measures examples/rdd.
+func smallSpark(ctx context.Context, o options) (err error) {
+	b := &rddBench{size: rddFull, runs: o.runs}
+	if o.quick {
+		b.size = rddQuick
+	}
+	cluster, err := devcluster.Start(ctx, devcluster.Options{Binary: o.binary, Parent: o.dir, Agents: rddExecutors})
+	if err != nil {
+		return fmt.Errorf("starting the cluster: %w", err)
+	}
+	defer func() { err = errors.Join(err, cluster.Stop()) }()
+	if err := b.prepare(ctx, cluster); err != nil {
+		return err
+	}
+	headline(o)
+	_, part, _ := strings.Cut(o.only, "/")
+	for _, one := range []struct {
+		name    string
+		measure func(context.Context) error
+	}{{"wordcount", b.wordcount}, {"logreg", b.logreg}, {"kmeans", b.kmeans}, {"terasort", b.terasort}} {
+		if part != "" && part != one.name {
+			continue
+		}
+		if err := one.measure(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// prepare builds the programs and finds the text.
+func (b *rddBench) prepare(ctx context.Context, cluster *devcluster.Cluster) error {
+	dir, err := filepath.Abs(cluster.Dir)
+	if err != nil {
+		return err
+	}
+	b.masters, b.programs, b.points = cluster.MasterAddresses(), filepath.Join(dir, "programs"), filepath.Join(dir, "points")
+	build := exec.CommandContext(ctx, "go", "build", "-o", b.programs, "github.com/tenderhq/tender/examples/rdd/programs")
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("building examples/rdd/programs: %w\n%s", err, out)
+	}
+	root, err := exec.CommandContext(ctx, "go", "env", "GOROOT").Output()
+	if err != nil {
+		return fmt.Errorf("finding Go's own source: %w", err)
+	}
+	b.text, err = filepath.EvalSymlinks(filepath.Join(strings.TrimSpace(string(root)), b.size.text))
+	return err
+}
+
+// draw draws the points, once.
+func (b *rddBench) draw(ctx context.Context) error {
+	if _, err := os.Stat(b.points); err == nil {
+		return nil
+	}
+	_, err := b.drive(ctx, "generate", b.size.memory, "-points", strconv.Itoa(b.size.points), "-dir", b.points)
+	return err
+}
+
+// drive runs a program to its end, and returns what it prints.
+func (b *rddBench) drive(ctx context.Context, program string, memory int, args ...string) (said string, err error) {
+	common := []string{program, "-master", b.masters, "-executors", strconv.Itoa(rddExecutors), "-memory", strconv.Itoa(memory)}
+	command := exec.CommandContext(ctx, b.programs, append(common, args...)...)
+	command.Cancel = func() error { return command.Process.Signal(os.Interrupt) }
+	out, err := command.Output()
+	if err != nil {
+		var ended *exec.ExitError
+		if errors.As(err, &ended) {
+			err = fmt.Errorf("%w: %s", err, ended.Stderr)
+		}
+		return "", fmt.Errorf("%s: %w", program, err)
+	}
+	return string(out), nil
+}
+
+// secondsOf finds the time that a program has printed behind some words.
+func secondsOf(said, words string) (float64, error) {
+	found := regexp.MustCompile(regexp.QuoteMeta(words) + `: ([0-9.]+) s`).FindStringSubmatch(said)
+	if found == nil {
+		return 0, fmt.Errorf("nothing is said of %q in:\n%s", words, said)
+	}
+	return strconv.ParseFloat(found[1], 64)
+}
+
+// timesOf finds two times.
+func timesOf(said, first, second string) (a, b float64, err error) {
+	a, errA := secondsOf(said, first)
+	b, errB := secondsOf(said, second)
+	return a, b, errors.Join(errA, errB)
+}
+
+// compare measures something and its reference in turns, after a warm-up: how many times quicker it is.
+func (b *rddBench) compare(what, beside string, measure func() (took, reference float64, err error)) error {
+	var times, references, ratios []float64
+	for i := range b.runs + 1 {
+		took, reference, err := measure()
+		if err != nil {
+			return fmt.Errorf("%s: %w", what, err)
+		}
+		if i > 0 {
+			times, references, ratios = append(times, took), append(references, reference), append(ratios, reference/took)
+		}
+	}
+	row(what, fmt.Sprintf("%.2f s (%.2f to %.2f)", median(times), slices.Min(times), slices.Max(times)),
+		fmt.Sprintf("%s: %.2f s; %.2f times as quick (%.2f to %.2f)", beside, median(references), median(ratios), slices.Min(ratios), slices.Max(ratios)))
+	return nil
+}
+
+func (b *rddBench) wordcount(ctx context.Context) error {
+	beside := fmt.Sprintf("one Go process with %d goroutines", rddExecutors)
+	return b.compare("wordcount over Go's "+b.size.text, beside, func() (took, reference float64, err error) {
+		said, err := b.drive(ctx, "wordcount", b.size.memory, "-verify", "-goroutines", strconv.Itoa(rddExecutors), "-top", "0",
+			"-split", strconv.Itoa(b.size.split), b.text)
+		if err != nil {
+			return 0, 0, err
+		}
+		return timesOf(said, "files", "count the same")
+	})
+}
+
+func (b *rddBench) logreg(ctx context.Context) error { return b.learn(ctx, "logreg") }
+func (b *rddBench) kmeans(ctx context.Context) error { return b.learn(ctx, "kmeans") }
+
+// learn goes over the same points again and again, with these in memory and without.
+func (b *rddBench) learn(ctx context.Context, program string) error {
+	if err := b.draw(ctx); err != nil {
+		return err
+	}
+	later := func(iterations int, cache bool) (float64, error) {
+		said, err := b.drive(ctx, program, b.size.memory, "-iterations", strconv.Itoa(iterations), "-cache="+strconv.FormatBool(cache), b.points)
+		if err != nil {
+			return 0, err
+		}
+		return secondsOf(said, "mean of the later")
+	}
+	what := fmt.Sprintf("%s, %d points: a later iteration, cached", program, b.size.points)
+	return b.compare(what, "the same, not cached", func() (took, reference float64, err error) {
+		if took, err = later(b.size.iterations, true); err != nil {
+			return 0, 0, err
+		}
+		reference, err = later(b.size.plain, false)
+		return took, reference, err
+	})
+}
+
+func (b *rddBench) terasort(ctx context.Context) error {
+	what := fmt.Sprintf("terasort of %d records with executors of %d MB", b.size.records, b.size.sortMemory)
+	return b.compare(what, "one goroutine, all in memory", func() (took, reference float64, err error) {
+		said, err := b.drive(ctx, "terasort", b.size.sortMemory, "-plain", "-records", strconv.Itoa(b.size.records))
+		if err != nil {
+			return 0, 0, err
+		}
+		return timesOf(said, "sorted and complete", "sorts the same")
+	})
+}
