@@ -10,6 +10,7 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/master/core/ledger"
 	"github.com/tenderhq/tender/master/core/life"
+	"github.com/tenderhq/tender/master/core/reserving"
 )
 
 // agents is the life of each agent: its streams, its report, its silence, its marks and its end.
@@ -52,7 +53,7 @@ type agent struct {
 	offers     map[api.OfferID]*offer
 	accepts    []*acceptance // answers with reservations that wait for the registry, one after the other (R26)
 	reserving  bool          // an operator changes what is reserved; the registry has not answered yet
-	orphans    map[api.VolumeID]*orphan
+	orphans    map[api.VolumeID]*reserving.Orphan
 	stubs      []protocol.TaskStub
 	apart      []protocol.TaskStub  // tasks of its report that no leader has launched: neither counted nor killed (R40)
 	killsAhead map[api.TaskRef]kill // kills by operators of tasks that only frameworks know of, for when the agent is back

@@ -3,11 +3,11 @@ package core
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"time"
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/master/core/admission"
 	"github.com/tenderhq/tender/master/core/life"
 	"github.com/tenderhq/tender/master/registry"
 )
@@ -24,7 +24,7 @@ type agentStream struct {
 	link      *link      // its stream; nil while it has none
 	session   uint64     // of that stream (R2)
 	successor *successor // from another boot or host; nil: none
-	can       abilities
+	can       admission.Abilities
 	boot      string // boot ID and host of that stream (R7)
 	host      string
 	seen      time.Time     // its last sign of life
@@ -34,122 +34,72 @@ type agentStream struct {
 	report    *report       // pages that have come so far; nil when none is awaited
 }
 
-// abilities are what an agent can do that older ones can't.
-type abilities struct {
-	receipts bool // it keeps those of launches (R40)
-	groups   bool // it understands launches of groups (R46)
-	secrets  bool // it gives tasks their secrets (R48)
-}
-
-// greeting is what a stream's first call says, whichever of the two it is.
-type greeting struct {
-	cluster api.ClusterID
-	term    api.Term
-	agent   api.Agent
-	nonce   api.Nonce
-	boot    string
-	first   bool // RegisterAgent: an agent without an ID
-	version string
-	can     abilities
-}
-
 func (r *agents) agentOpened(event AgentOpened) {
 	l := &link{conn: event.Conn}
 	r.links[event.Conn] = l
-	var g greeting
-	switch first := event.First.(type) {
-	case protocol.RegisterAgent:
-		g = greeting{first.Cluster, api.Term{}, first.Agent, first.Nonce, first.BootID, true, first.Version, abilities{first.Receipts, first.Groups, first.Secrets}}
-	case protocol.ReregisterAgent:
-		g = greeting{first.Cluster, first.Term, first.Agent, first.Nonce, first.BootID, false, first.Version, abilities{first.Receipts, first.Groups, first.Secrets}}
-	default:
+	g, first := admission.GreetingOf(event.First)
+	if !first {
 		r.refuseAgent(l, "", api.Invalid, errors.New("the first call must be Register or Reregister"))
 		return
 	}
-	if kind, err := r.checkGreeting(g); err != nil {
+	if kind, err := r.judge().Agent(g); err != nil {
 		if kind == api.Unsupported {
 			r.agentVersionRefused(g, err)
 		}
-		r.refuseAgent(l, g.agent.ID, kind, err)
+		r.refuseAgent(l, g.Agent.ID, kind, err)
 		return
 	}
 	r.greet(l, g)
 }
 
-func (r *agents) checkGreeting(g greeting) (api.Kind, error) {
-	if err := protocol.Neighbours(r.config.Version, g.version); err != nil {
-		return api.Unsupported, err
-	}
-	switch {
-	case g.cluster != "" && g.cluster != r.registry.Cluster:
-		return api.Denied, fmt.Errorf("this is cluster %s, the agent belongs to %s: a wrong master address or data folder", r.registry.Cluster, g.cluster)
-	case protocol.FarAhead(r.term, g.term):
-		return api.Unavailable, fmt.Errorf("the agent has seen term %s, impossibly far ahead of %s, in which this master leads: a wrong master has told it;"+
-			" stop the agent and run tender agent reset-term", g.term, r.term)
-	case r.term.Before(g.term):
-		return api.Unavailable, fmt.Errorf("this master led in term %s, the agent has seen %s: a newer leader is there", r.term, g.term)
-	case g.nonce == "":
-		return api.Invalid, errors.New("the agent names no nonce")
-	case g.first != (g.agent.ID == ""):
-		return api.Invalid, errors.New("an agent registers without an ID and comes back with one")
-	}
-	if err := g.agent.Resources.Check(); err != nil {
-		return api.Invalid, fmt.Errorf("its resources: %w", err)
-	}
-	if err := errors.Join(g.agent.CheckSize(), api.CheckText("the boot ID", g.boot)); err != nil {
-		return api.Limit, err
-	}
-	return 0, nil
-}
-
 // agentVersionRefused is shown with the agent, if it is one that is known.
-func (r *agents) agentVersionRefused(g greeting, err error) {
-	who := "agent " + string(g.agent.ID)
-	if g.agent.ID == "" {
-		who = "a new agent on " + g.agent.Hostname
+func (r *agents) agentVersionRefused(g admission.Greeting, err error) {
+	who := "agent " + string(g.Agent.ID)
+	if g.Agent.ID == "" {
+		who = "a new agent on " + g.Agent.Hostname
 	}
 	r.versionRefused(who, err.Error())
-	if known := r.registry.Agents[g.agent.ID]; known.Nonce == g.nonce && r.agentByID[g.agent.ID] != nil {
-		r.agentByID[g.agent.ID].refused = err.Error()
+	if known := r.registry.Agents[g.Agent.ID]; known.Nonce == g.Nonce && r.agentByID[g.Agent.ID] != nil {
+		r.agentByID[g.Agent.ID].refused = err.Error()
 	}
 }
 
 // keepsReceipts says whether the registry is to insist from now on that this agent names the receipts of its tasks: the
 // agent keeps them, and launches carry them.
-func (r *agents) keepsReceipts(g greeting) bool { return g.can.receipts && r.signs() }
+func (r *agents) keepsReceipts(g admission.Greeting) bool { return g.Can.Receipts && r.signs() }
 
 // greet opens the session, after the registry's word where that is new.
-func (r *agents) greet(l *link, g greeting) {
-	known, admitted := r.registry.Agents[g.agent.ID]
+func (r *agents) greet(l *link, g admission.Greeting) {
+	known, admitted := r.registry.Agents[g.Agent.ID]
 	switch {
-	case g.first, !admitted:
-		change := registry.AdmitAgent{Agent: g.agent, Nonce: g.nonce, BootID: g.boot, Receipts: r.keepsReceipts(g)}
-		if !g.first { // it may have what was launched before
+	case g.First, !admitted:
+		change := registry.AdmitAgent{Agent: g.Agent, Nonce: g.Nonce, BootID: g.Boot, Receipts: r.keepsReceipts(g)}
+		if !g.First { // it may have what was launched before
 			change.ReceiptsAfter = r.term
 		}
 		r.proposals.propose(change, greetAgent{l, g})
-	case known.Nonce != g.nonce:
-		r.refuseAgent(l, g.agent.ID, api.Exists, fmt.Errorf("the agent with this ID on %s has another nonce: a cloned data folder?", known.Agent.Hostname))
+	case known.Nonce != g.Nonce:
+		r.refuseAgent(l, g.Agent.ID, api.Exists, fmt.Errorf("the agent with this ID on %s has another nonce: a cloned data folder?", known.Agent.Hostname))
 	case known.Marks.Has(api.MarkGone):
-		r.refuseGone(l, g.agent.ID, "it was marked gone: "+known.Why)
-	case r.contested(g.agent.ID, g):
-		r.askPredecessor(l, r.agentByID[g.agent.ID], g)
-	case known.BootID != g.boot || !sameAgent(known.Agent, g.agent) || r.keepsReceipts(g) && !known.Receipts:
-		change := registry.UpdateAgent{Agent: g.agent, BootID: g.boot, Receipts: r.keepsReceipts(g), ReceiptsAfter: r.term}
+		r.refuseGone(l, g.Agent.ID, "it was marked gone: "+known.Why)
+	case r.contested(g.Agent.ID, g):
+		r.askPredecessor(l, r.agentByID[g.Agent.ID], g)
+	case known.BootID != g.Boot || !admission.SameAgent(known.Agent, g.Agent) || r.keepsReceipts(g) && !known.Receipts:
+		change := registry.UpdateAgent{Agent: g.Agent, BootID: g.Boot, Receipts: r.keepsReceipts(g), ReceiptsAfter: r.term}
 		r.proposals.propose(change, greetAgent{l, g})
 	default:
-		r.openAgent(l, r.agentByID[g.agent.ID], g)
+		r.openAgent(l, r.agentByID[g.Agent.ID], g)
 	}
 }
 
 // greeted goes on when the registry has answered.
-func (r *agents) greeted(l *link, g greeting, result registry.Result) {
+func (r *agents) greeted(l *link, g admission.Greeting, result registry.Result) {
 	switch {
 	case r.links[l.conn] != l: // closed meanwhile
 	case result.Err != nil && result.Err.Kind == api.Removed:
-		r.refuseGone(l, g.agent.ID, result.Err.Error())
+		r.refuseGone(l, g.Agent.ID, result.Err.Error())
 	case result.Err != nil:
-		r.refuseAgent(l, g.agent.ID, result.Err.Kind, result.Err)
+		r.refuseAgent(l, g.Agent.ID, result.Err.Kind, result.Err)
 	case r.contested(result.Agent, g):
 		r.askPredecessor(l, r.agentByID[result.Agent], g)
 	default:
@@ -173,14 +123,14 @@ func (r *agents) refuseGone(l *link, id api.AgentID, why string) {
 
 // openAgent begins a session. An older stream of the same agent is closed: its end was
 // not noticed yet.
-func (r *agents) openAgent(l *link, a *agent, g greeting) {
+func (r *agents) openAgent(l *link, a *agent, g admission.Greeting) {
 	if old := a.link; old != nil {
 		r.dropLink(a, "replaced by a newer stream")
 		r.emit(CloseAgent{Conn: old.conn, Err: api.E("agent.session", api.Stale, a.id, errors.New("a newer stream of the same agent has taken over"))})
 	}
 	r.opened++
 	l.agent, a.link, a.session = a, l, r.opened
-	a.boot, a.host, a.can = g.boot, g.agent.Hostname, g.can
+	a.boot, a.host, a.can = g.Boot, g.Agent.Hostname, g.Can
 	a.enter(a.phase.Opened())
 	a.seen, a.report, a.refused = r.now, &report{}, ""
 	r.deadlines.set(a.clock, r.now.Add(r.config.SessionTimeout))
@@ -194,7 +144,7 @@ func (r *agents) openAgent(l *link, a *agent, g greeting) {
 	})
 	r.repeatRevoked(a)
 	r.info("agent registered", field("agent", a.id), field("host", a.info.Hostname))
-	if g.first { // it never had an ID, so it can't have tasks
+	if g.First { // it never had an ID, so it can't have tasks
 		r.inventory.warnOfOthers(a)
 		r.reportDone(a, life.Initing)
 		return
@@ -362,12 +312,6 @@ func (r *agents) agentDue(a *agent) {
 	default:
 		r.overdue.giveUp(a)
 	}
-}
-
-// sameAgent says that an agent says of itself what it said before.
-func sameAgent(a, b api.Agent) bool {
-	return a.ID == b.ID && a.Hostname == b.Hostname && a.Resources.Equal(b.Resources) && maps.Equal(a.Attributes, b.Attributes) &&
-		a.Region == b.Region && a.Zone == b.Zone && a.Address == b.Address && a.Version == b.Version
 }
 
 // endTickets tells the agents that what was signed for a principal so far opens nothing any more, and ends what it has

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/master/core/admission"
 )
 
 // successor is a stream of an agent from another boot or host than its stream that looks
@@ -14,7 +15,7 @@ import (
 // a session timeout says nothing more there; only of a cloned data folder do both go on.
 type successor struct {
 	link     *link
-	greeting greeting
+	greeting admission.Greeting
 	asked    time.Time
 }
 
@@ -23,21 +24,21 @@ type successor struct {
 const successorHeartbeats = 2
 
 // contested: the agent has a stream from another boot or host that looks alive.
-func (r *agents) contested(id api.AgentID, g greeting) bool {
+func (r *agents) contested(id api.AgentID, g admission.Greeting) bool {
 	a := r.agentByID[id]
 	if a == nil || a.link == nil || r.now.Sub(a.seen) >= r.config.SessionTimeout {
 		return false
 	}
-	return a.boot != g.boot || a.host != g.agent.Hostname
+	return a.boot != g.Boot || a.host != g.Agent.Hostname
 }
 
 // askPredecessor lets the new stream wait for the older one's answer. What is sent to a host
 // that was booted again breaks that stream at once, as nobody there knows it.
-func (r *agents) askPredecessor(l *link, a *agent, g greeting) {
+func (r *agents) askPredecessor(l *link, a *agent, g admission.Greeting) {
 	if former := a.successor; former != nil {
 		r.refuseAgent(former.link, a.id, api.Stale, errors.New("a newer stream of the same agent has come"))
 	}
-	r.info("agent asked whether it lives", field("agent", a.id), field("why", "another boot or host comes with its ID"), field("host", g.agent.Hostname))
+	r.info("agent asked whether it lives", field("agent", a.id), field("why", "another boot or host comes with its ID"), field("host", g.Agent.Hostname))
 	l.waits, a.successor = a, &successor{l, g, r.now}
 	r.deadlines.set(a.asked, r.now.Add(successorHeartbeats*r.config.HeartbeatInterval))
 	r.tellAgent(a, protocol.AgentPong{})

@@ -195,7 +195,7 @@ func (r *answers) walkOn(s *session, all walk) (question, bool) {
 	if !at.begun {
 		at.begun = true
 		if all == walkOperations {
-			at.operations = s.framework.results.known()
+			at.operations = s.framework.results.Known()
 		} else {
 			at.tasks = sortedKeys(s.framework.tasks)
 		}

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -189,4 +190,35 @@ func (r *answers) answerQuestions(a *agent) {
 			r.owe(q.session, q.question)
 		}
 	}
+}
+
+// reconcileOperations owes the results of the named operations, or of all that are known.
+func (r *answers) reconcileOperations(s *session, number uint64, call protocol.ReconcileOperations) {
+	if len(call.Operations) == 0 {
+		r.oweAll(s, walkOperations)
+		return
+	}
+	if !r.mayAsk(s, number, "framework.operations", len(call.Operations)) {
+		return
+	}
+	for _, id := range call.Operations {
+		r.owe(s, question{operation: id})
+	}
+}
+
+var errNoOperation = errors.New("no operation of this ID is known: it has changed nothing, or more than 1,000 were done since; " +
+	"what a launch came to is its tasks' to say")
+
+// answerOperation tells what became of the operation; false while it waits for the
+// registry, for then it is told when that has answered.
+func (r *answers) answerOperation(s *session, id api.OperationID) bool {
+	if s.framework.results.Waits(id) {
+		return false
+	}
+	result, known := s.framework.results.Find(id)
+	if !known {
+		result = protocol.OperationResult{ID: id, Err: api.E("framework.operation", api.NotFound, id, errNoOperation)}
+	}
+	r.tell(s.framework, result)
+	return true
 }

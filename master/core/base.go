@@ -6,6 +6,7 @@ import (
 	"github.com/tenderhq/tender/allocator"
 	"github.com/tenderhq/tender/allocator/constraint"
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/master/core/admission"
 	"github.com/tenderhq/tender/master/core/principals"
 	"github.com/tenderhq/tender/master/registry"
 	"github.com/tenderhq/tender/master/view"
@@ -66,6 +67,11 @@ func (b *base) checkConstraint(expression string) error {
 	}
 	_, err := b.config.Compile(expression)
 	return err
+}
+
+// judge is this leader, as far as those who come are concerned.
+func (b *base) judge() admission.Judge {
+	return admission.Judge{Registry: b.registry, Term: b.term, Version: b.config.Version}
 }
 
 // programs are constraints that must all be true of an agent.

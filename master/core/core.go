@@ -14,6 +14,7 @@ import (
 	"github.com/tenderhq/tender/allocator/constraint"
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/value"
+	"github.com/tenderhq/tender/master/core/admission"
 	"github.com/tenderhq/tender/master/core/principals"
 	"github.com/tenderhq/tender/master/core/receipts"
 	"github.com/tenderhq/tender/master/registry"
@@ -169,7 +170,7 @@ func newRooms(b *base) *Core {
 		base: b, proposals: proposals, offers: offers, answers: answers, inverses: inverses,
 		maintenance: maintenance, frameworks: frameworks, executors: executors, tasks: tasks, demands: demands,
 		operations: operations, standbys: make(map[string]api.FrameworkID), seekers: make(map[string]*session),
-		subscribing: newSubscribing(),
+		lines: admission.NewLines[*session](),
 	}
 	return &Core{
 		base: b, proposals: proposals, offers: offers, kills: kills, usage: usage, answers: answers,

@@ -1,7 +1,6 @@
 package core
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -211,23 +210,4 @@ func (r *executors) executorOf(s *session, number uint64, op string, agentID api
 		return nil
 	}
 	return x
-}
-
-// sameExecutor says that two descriptions of one ID are alike.
-func sameExecutor(a, b api.Executor) bool {
-	return a.ID == b.ID && sameCommand(a.Command, b.Command) && a.Resources.Equal(b.Resources) && bytes.Equal(a.Data, b.Data) &&
-		a.ShutdownGrace == b.ShutdownGrace && maps.Equal(a.Labels, b.Labels)
-}
-
-func sameCommand(a, b api.Command) bool {
-	return slices.Equal(a.Argv, b.Argv) && a.Shell == b.Shell && maps.Equal(a.Env, b.Env) && slices.EqualFunc(a.URIs, b.URIs, sameURI)
-}
-
-// sameURI compares files: one with a checksum is the same file wherever it comes from. A scheduler that was restarted
-// serves its executor at another address.
-func sameURI(a, b api.URI) bool {
-	if a.SHA256 != "" {
-		a.Source = b.Source
-	}
-	return a == b
 }

@@ -129,9 +129,6 @@ func (c *Core) checkFrameworks() error {
 	return nil
 }
 
-// SameExecutor is for tests of what counts as one description.
-var SameExecutor = sameExecutor
-
 // UsedBeyond is what the policy was told to be in use on the agent beyond what was asked for.
 func (c *Core) UsedBeyond(id api.AgentID) api.Resources { return c.agentByID[id].meter.Told() }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/master/core/ledger"
 	"github.com/tenderhq/tender/master/core/principals"
+	"github.com/tenderhq/tender/master/core/recent"
 	"github.com/tenderhq/tender/master/registry"
 	"github.com/tenderhq/tender/master/view"
 )
@@ -49,8 +50,8 @@ type framework struct {
 	wants
 	books      map[api.Role]*books
 	placed     view.Placements
-	results    results
-	decisions  decisions
+	results    recent.Results
+	decisions  recent.Decisions
 	duplicates int // tasks that run twice, of which the second is not in tasks (R9)
 }
 
@@ -68,7 +69,7 @@ func (r *frameworks) newFramework(id api.FrameworkID) *framework {
 		books:     make(map[api.Role]*books),
 	}
 	fw.suppressed, fw.demand = make(map[api.Role]bool), make(map[api.Role][]api.Shape)
-	fw.results.recall(r.registry.Frameworks[id].Operations)
+	fw.results.Recall(r.registry.Frameworks[id].Operations)
 	fw.failover, fw.turn = newDeadline(failoverOver{fw}), newDeadline(placeFree{fw})
 	r.frameworkByID[id] = fw
 	return fw

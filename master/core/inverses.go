@@ -87,6 +87,14 @@ func (r *inverses) sendInverse(x *inverse, until time.Time, whatFor string) {
 	r.tell(x.framework, protocol.InverseOffers{Offers: []api.InverseOffer{shown}})
 }
 
+// asked remembers a step in the life of an inverse offer.
+func (r *inverses) asked(x *inverse, how view.Outcome, why string) {
+	x.framework.decisions.Add(view.Decision{
+		At: r.now, Made: x.made, Offer: x.id, Agent: x.agent.id, Role: x.role, Resources: x.resources,
+		Outcome: how, Why: why,
+	})
+}
+
 func (r *inverses) shownInverse(x *inverse) api.InverseOffer {
 	shown := api.InverseOffer{
 		ID:        x.id,

@@ -279,6 +279,14 @@ func (r *offers) served(claims []allocator.Claim) {
 // freed says since when resources of agents wait for their next offer.
 type freed map[api.AgentID]time.Time
 
+// ended remembers how an offer ended that no accept has used.
+func (r *offers) ended(o *offer, how view.Outcome, why string, filter time.Duration) {
+	o.framework.decisions.Add(view.Decision{
+		At: r.now, Made: o.made, Offer: o.id, Agent: o.agent.id, Role: o.role, Resources: o.resources,
+		Outcome: how, Why: why, Offers: 1, Launched: o.did.Launched, Refused: o.did.Refused, Filter: filter,
+	})
+}
+
 // takeBackKept rescinds the kept offers that the policy asks back for others, and reports whether there were any.
 // (Protocol rule R42.)
 func (r *offers) takeBackKept(wanted []allocator.Inverse) bool {

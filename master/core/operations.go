@@ -1,12 +1,12 @@
 package core
 
 import (
-	"fmt"
 	"maps"
-	"slices"
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/master/core/launching"
+	"github.com/tenderhq/tender/master/core/reserving"
 	"github.com/tenderhq/tender/master/registry"
 	"github.com/tenderhq/tender/master/view"
 )
@@ -42,7 +42,7 @@ type sessionAccepts struct {
 func (r *operations) waitForRegistry(x *acceptance) {
 	a := x.agent
 	x.held, x.kills = x.left, make(map[api.TaskID]protocol.KillGraces)
-	x.session.framework.results.wait(x.operations)
+	x.session.framework.results.Wait(x.operations)
 	a.Hold(x.held)
 	a.accepts = append(a.accepts, x)
 	for _, operation := range x.operations {
@@ -76,25 +76,25 @@ func (r *operations) reserve(x *acceptance) {
 		return
 	}
 	saw := r.registry.Agents[x.agent.id].Reserved
-	after := newConversion(x.agent, x.role, x.held, saw)
+	after := reserving.New(x.role, x.held, saw, x.agent.orphans)
 	x.faults = make([]*api.Error, len(x.operations))
 	for i, operation := range x.operations {
 		if operation.Kind.Launches() {
 			continue
 		}
-		if err := after.apply(operation); err != nil {
+		if err := after.Apply(operation); err != nil {
 			x.faults[i] = api.E("offer."+operation.Kind.String(), api.Invalid, operation.ID, err)
 		}
 	}
-	change := registry.SetReserved{ID: x.agent.id, Saw: saw, Reserved: after.reserved}
+	change := registry.SetReserved{ID: x.agent.id, Saw: saw, Reserved: after.Reserved}
 	if r.registry.Knows(registry.FormatOperations) {
 		change.Framework, change.Done = x.session.framework.id, x.feasible()
 	}
-	if after.reserved.Equal(saw) && len(change.Done) == 0 {
+	if after.Reserved.Equal(saw) && len(change.Done) == 0 {
 		r.reserved(x, registry.Result{})
 		return
 	}
-	x.after, x.destroyed = after.left, after.destroyed
+	x.after, x.destroyed = after.Left, after.Destroyed
 	s.asking++
 	r.proposals.propose(change, reserveForAccept{x})
 }
@@ -144,7 +144,7 @@ func (r *operations) reserved(x *acceptance, result registry.Result) {
 	a := x.agent
 	a.accepts = a.accepts[1:]
 	a.Unoffer(a.id, x.held)
-	x.session.framework.results.stopWait(x.operations)
+	x.session.framework.results.StopWait(x.operations)
 	maps.DeleteFunc(x.session.waits, func(_ api.TaskID, other *acceptance) bool { return other == x })
 	for i, operation := range x.operations {
 		if result.Err != nil && !operation.Kind.Launches() && x.faults[i] == nil {
@@ -201,7 +201,7 @@ func (r *operations) launchedOnNothing(x *acceptance, operation api.Operation) {
 	if x.session.framework.session != x.session {
 		return
 	}
-	why := &fault{api.TaskDropped, api.ReasonAgentDisconnected, "agent " + string(x.agent.id) + " was lost while the accept waited for the quorum"}
+	why := launching.Dropped(api.ReasonAgentDisconnected, "agent "+string(x.agent.id)+" was lost while the accept waited for the quorum")
 	for _, task := range operation.Tasks {
 		r.refuseTask(x, task, why)
 	}
@@ -223,128 +223,4 @@ func (r *operations) volumeEvent(x *acceptance, operation api.Operation) {
 
 func (x *acceptance) label(name string, volume api.VolumeID) api.Label {
 	return api.Label{Name: name, Reserved: x.role, Dynamic: true, Volume: volume}
-}
-
-// conversion is what is left of the offers and what is reserved on the agent, as
-// operations change both.
-type conversion struct {
-	role     api.Role
-	left     api.Resources
-	reserved api.Resources
-
-	orphans   map[api.VolumeID]*orphan // of the agent: not to be changed
-	destroyed map[api.VolumeID]api.Resource
-}
-
-func newConversion(a *agent, role api.Role, left, reserved api.Resources) *conversion {
-	return &conversion{role: role, left: left, reserved: reserved, orphans: a.orphans, destroyed: make(map[api.VolumeID]api.Resource)}
-}
-
-func (v *conversion) label(name string, volume api.VolumeID) api.Label {
-	return api.Label{Name: name, Reserved: v.role, Dynamic: true, Volume: volume}
-}
-
-func (v *conversion) apply(operation api.Operation) error {
-	switch operation.Kind {
-	case api.OpReserve:
-		return v.reserve(operation.Resources, false)
-	case api.OpUnreserve:
-		return v.reserve(operation.Resources, true)
-	case api.OpCreate:
-		return v.create(operation.Volume, operation.Size)
-	case api.OpDestroy:
-		return v.destroy(operation.Volume)
-	}
-	return fmt.Errorf("there is no operation %v", operation.Kind)
-}
-
-// reserve moves plain resources under the role's label, or back.
-func (v *conversion) reserve(wanted api.Resources, back bool) error {
-	if err := wanted.Check(); err != nil {
-		return err
-	}
-	free := wanted.Plain()
-	items := slices.Clone(free.Items())
-	for i := range items {
-		items[i].Label = v.label(items[i].Name, "")
-	}
-	ours := api.NewResources(items...)
-	if free.IsZero() {
-		return fmt.Errorf("it names no resources")
-	}
-	if back {
-		if !v.left.Contains(ours) {
-			return v.notFree(ours)
-		}
-		return v.exchange(ours, free, ours, api.Resources{})
-	}
-	return v.exchange(free, ours, api.Resources{}, ours)
-}
-
-// notFree says why what is reserved can't be let go.
-func (v *conversion) notFree(wanted api.Resources) error {
-	for _, item := range wanted.Without(v.left).Items() {
-		static := api.Label{Name: item.Name, Reserved: v.role}
-		if _, is := v.left.Find(static); is {
-			return fmt.Errorf("%s is reserved for role %s by the agent itself, by its --resources: it changes with a restart of the agent", item.Name, v.role)
-		}
-	}
-	free := v.left.Filter(func(l api.Label) bool { return l.Reserved == v.role && l.Dynamic && l.Volume == "" })
-	if free.IsZero() {
-		return fmt.Errorf("nothing that is reserved for role %s is free; what tasks use or volumes hold stays reserved", v.role)
-	}
-	return fmt.Errorf("of what is reserved for role %s only %v is free; what tasks use or volumes hold stays reserved", v.role, free)
-}
-
-// create makes a volume of disk that is reserved for the role.
-func (v *conversion) create(id api.VolumeID, size api.Milli) error {
-	if err := api.CheckID("volume", string(id)); err != nil {
-		return err
-	}
-	if size <= 0 || size > api.MilliMax {
-		return fmt.Errorf("a volume of %v MB can't be made", size)
-	}
-	for _, item := range v.reserved.Items() {
-		if item.Volume == id {
-			return fmt.Errorf("the agent has a volume %s already", id)
-		}
-	}
-	if o := v.orphans[id]; o != nil {
-		return o.inTheWay()
-	}
-	if _, before := v.destroyed[id]; before {
-		return (&orphan{view.OrphanedVolume{Volume: v.destroyed[id]}, true}).inTheWay()
-	}
-	disk := api.NewResources(api.Resource{Label: v.label("disk", ""), Scalar: size})
-	volume := api.NewResources(api.Resource{Label: v.label("disk", id), Scalar: size})
-	if !v.left.Contains(disk) {
-		return fmt.Errorf("a volume is made of disk that is reserved for its role, and %v is left; reserve disk:%v for role %s first", v.left, size, v.role)
-	}
-	return v.exchange(disk, volume, disk, volume)
-}
-
-// destroy makes reserved disk of a volume again.
-func (v *conversion) destroy(id api.VolumeID) error {
-	item, found := v.left.Find(v.label("disk", id))
-	if !found || id == "" {
-		return fmt.Errorf("there is no volume %q that nobody uses", id)
-	}
-	volume := api.NewResources(item)
-	disk := api.NewResources(api.Resource{Label: v.label("disk", ""), Scalar: item.Scalar})
-	v.destroyed[id] = item
-	return v.exchange(volume, disk, volume, disk)
-}
-
-// exchange swaps one kind of resources for another, in the offers and in what is reserved; all of it or nothing.
-func (v *conversion) exchange(give, get, unreserve, reserve api.Resources) error {
-	left, ok := v.left.Minus(give)
-	if !ok {
-		return fmt.Errorf("it needs %v, but only %v is left", give, v.left)
-	}
-	reserved, ok := v.reserved.Minus(unreserve)
-	if !ok {
-		return fmt.Errorf("%v is not reserved on the agent", unreserve)
-	}
-	v.left, v.reserved = left.Plus(get), reserved.Plus(reserve)
-	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/tenderhq/tender/allocator"
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/master/core/launching"
 	"github.com/tenderhq/tender/master/view"
 )
 
@@ -28,7 +29,7 @@ type acceptance struct {
 
 	refused      int // tasks
 	firstRefused api.TaskID
-	firstFault   *fault
+	firstFault   *launching.Fault
 
 	// aboveLimit: a limit has become lower while it waited for the registry, so that it launches nothing.
 	aboveLimit string
@@ -188,6 +189,28 @@ func (r *operations) book(x *acceptance, claim allocator.Claim) {
 	}
 }
 
+// answered remembers how an accept ended: its offers as one.
+func (r *operations) answered(x *acceptance, one view.Decision) {
+	one = x.summary(one)
+	one.At = r.now
+	x.session.framework.decisions.Add(one)
+}
+
+// summary adds to what was done with which offers: those of the first part, of an answer in
+// parts, because they hold all that it could use.
+func (x *acceptance) summary(one view.Decision) view.Decision {
+	if one.Offers > 0 {
+		return one
+	}
+	first := x.offers[0]
+	one.Made, one.Offer, one.Agent, one.Role = first.made, first.id, x.agent.id, x.role
+	one.Outcome, one.Offers, one.Resources = view.Accepted, len(x.offers), first.resources
+	for _, o := range x.offers[1:] {
+		one.Resources = one.Resources.Plus(o.resources)
+	}
+	return one
+}
+
 // operationDone tells the result of an operation to whatever session the framework has now; if it has none, the next
 // one asks. An operation without an ID is answered only when it can't be done. That does not refuse the accept, whose
 // tasks may have been launched.
@@ -196,7 +219,7 @@ func (r *operations) operationDone(x *acceptance, operation api.Operation, err *
 	switch {
 	case operation.ID != "":
 		result := protocol.OperationResult{ID: operation.ID, Agent: x.agent.id, Err: err}
-		fw.results.note(operation.Kind, result)
+		fw.results.Note(operation.Kind, result)
 		r.tell(fw, result)
 	case err != nil && fw.session == x.session:
 		r.info("operation refused", field("framework", fw.id), field("why", err.Error()))

@@ -6,6 +6,9 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/internal/rights"
+	"github.com/tenderhq/tender/master/core/launching"
+	"github.com/tenderhq/tender/master/core/secrets"
 	"github.com/tenderhq/tender/master/view"
 )
 
@@ -29,11 +32,11 @@ func (r *operations) logLaunch(x *acceptance, launch protocol.LaunchTask) {
 }
 
 // bookLaunch makes the task of a launch that nothing speaks against, and returns what its agent is to be told.
-func (r *operations) bookLaunch(x *acceptance, wish api.Task, plan launchPlan) protocol.LaunchTask {
+func (r *operations) bookLaunch(x *acceptance, wish api.Task, plan launching.Plan) protocol.LaunchTask {
 	fw := x.session.framework
 	fw.placed.Count(wish.Placement)
 	wish.Placement = api.Placement{}
-	x.left = plan.left
+	x.left = plan.Left
 	r.launched++
 	t := &task{
 		ref:       api.TaskRef{Framework: fw.id, Task: wish.ID},
@@ -41,7 +44,7 @@ func (r *operations) bookLaunch(x *acceptance, wish api.Task, plan launchPlan) p
 		framework: fw,
 		agent:     x.agent,
 		role:      x.role,
-		resources: plan.task,
+		resources: plan.Task,
 		launch:    launchID{r.term, r.launched},
 		launched:  r.now,
 		held:      true,
@@ -51,19 +54,19 @@ func (r *operations) bookLaunch(x *acceptance, wish api.Task, plan launchPlan) p
 		State: api.TaskStaging, Source: api.MoverMaster, At: r.now}
 	fw.tasks[wish.ID], x.agent.tasks[t.ref] = t, t
 	x.agent.meter.Add(t.metered())
-	x.agent.Use(x.agent.id, plan.task)
+	x.agent.Use(x.agent.id, plan.Task)
 	fw.share.Add(view.Tally{Tasks: 1})
-	fw.hold(x.role, plan.task)
+	fw.hold(x.role, plan.Task)
 	r.book(x, t.claim())
-	if plan.starts {
-		r.startExecutor(x, t, plan.executor)
+	if plan.Starts {
+		r.startExecutor(x, t, plan.Executor)
 	}
 	return protocol.LaunchTask{
 		Task:              wish,
 		Framework:         fw.info,
 		Role:              x.role,
-		Resources:         plan.task,
-		ExecutorResources: plan.executor,
+		Resources:         plan.Task,
+		ExecutorResources: plan.Executor,
 		Number:            t.launch.number,
 		Receipt:           r.receiptOf(t.ref, x.agent.id, t.launch, wish.Secrets),
 	}
@@ -97,7 +100,7 @@ func (r *operations) reportRefused(x *acceptance) {
 		return
 	}
 	fields := []Field{field("task", string(x.session.framework.id)+"/"+string(x.firstRefused)), field("agent", x.agent.id),
-		field("reason", x.firstFault.reason.String()), field("why", x.firstFault.message)}
+		field("reason", x.firstFault.Reason.String()), field("why", x.firstFault.Message)}
 	if x.refused > 1 {
 		fields = append(fields, field("and_others", strconv.Itoa(x.refused-1)))
 	}
@@ -106,13 +109,13 @@ func (r *operations) reportRefused(x *acceptance) {
 }
 
 // refuseTask ends a task that was never started.
-func (r *operations) refuseTask(x *acceptance, wish api.Task, fault *fault) {
+func (r *operations) refuseTask(x *acceptance, wish api.Task, fault *launching.Fault) {
 	fw := x.session.framework
 	if x.refused++; x.refused == 1 {
 		x.firstRefused, x.firstFault = wish.ID, fault
 	}
 	r.tasks.tellStatus(fw, api.Status{Framework: fw.id, Task: wish.ID, Agent: x.agent.id, Executor: wish.ExecutorID(),
-		State: fault.state, Reason: fault.reason, Message: fault.message, Source: api.MoverMaster, At: r.now})
+		State: fault.State, Reason: fault.Reason, Message: fault.Message, Source: api.MoverMaster, At: r.now})
 }
 
 // launchGroup starts the tasks of an operation as one group, or none of them (R46). Each is judged against what those
@@ -139,13 +142,13 @@ func (r *operations) launchGroup(x *acceptance, tasks []api.Task) {
 const wholeGroup = -1
 
 // planGroup judges the tasks one after the other, and says which of them can't be started, and why.
-func (r *operations) planGroup(x *acceptance, tasks []api.Task) (plans []launchPlan, culprit int, _ *fault) {
-	if x.agent.phase.Alive() && !x.agent.can.groups {
+func (r *operations) planGroup(x *acceptance, tasks []api.Task) (plans []launching.Plan, culprit int, _ *launching.Fault) {
+	if x.agent.phase.Alive() && !x.agent.can.Groups {
 		why := fmt.Sprintf("agent %s is of a version that starts no groups of tasks; upgrade it", x.agent.id)
-		return nil, wholeGroup, &fault{api.TaskDropped, api.ReasonTaskGroupFailed, why}
+		return nil, wholeGroup, launching.Dropped(api.ReasonTaskGroupFailed, why)
 	}
 	if err := api.CheckTaskGroup(tasks); err != nil { // as the agent judges it, by the same function
-		return nil, wholeGroup, invalid("%v", err)
+		return nil, wholeGroup, launching.Invalid("%v", err)
 	}
 	var first *api.Task
 	for i, task := range tasks {
@@ -153,27 +156,117 @@ func (r *operations) planGroup(x *acceptance, tasks []api.Task) (plans []launchP
 		if f != nil {
 			return nil, i, f
 		}
-		plans, x.left, first = append(plans, plan), plan.left, &tasks[0]
+		plans, x.left, first = append(plans, plan), plan.Left, &tasks[0]
 	}
-	if f := messageFault(x.session.framework.info, api.GroupBytesMax, plans...); f != nil {
+	if f := launching.MessageFault(x.session.framework.info, api.GroupBytesMax, plans...); f != nil {
 		return nil, wholeGroup, f
 	}
 	return plans, 0, nil
 }
 
 // refuseGroup ends the tasks of a group of which one can't be started: that one for its fault, the others for it.
-func (r *operations) refuseGroup(x *acceptance, tasks []api.Task, culprit int, f *fault) {
+func (r *operations) refuseGroup(x *acceptance, tasks []api.Task, culprit int, f *launching.Fault) {
 	if culprit == wholeGroup {
 		for _, task := range tasks {
 			r.refuseTask(x, task, f)
 		}
 		return
 	}
-	why := fmt.Sprintf("task %s of its group was refused: %s", tasks[culprit].ID, f.message)
+	why := fmt.Sprintf("task %s of its group was refused: %s", tasks[culprit].ID, f.Message)
 	r.refuseTask(x, tasks[culprit], f) // first, as it is the one that the log names
 	for i, task := range tasks {
 		if i != culprit {
-			r.refuseTask(x, task, &fault{api.TaskDropped, api.ReasonTaskGroupFailed, why})
+			r.refuseTask(x, task, launching.Dropped(api.ReasonTaskGroupFailed, why))
 		}
 	}
+}
+
+// planLaunch judges a task against what is left of the offers. First is the first task of its group, if that stands
+// before it: nil for others.
+func (r *operations) planLaunch(x *acceptance, wish api.Task, first *api.Task) (launching.Plan, *launching.Fault) {
+	if f := r.agentFault(x.agent); f != nil {
+		return launching.Plan{}, f
+	}
+	if x.aboveLimit != "" {
+		return launching.Plan{}, launching.Dropped(api.ReasonInvalidOffers, x.aboveLimit)
+	}
+	if err := x.session.framework.share.RoomForTask(); err != nil {
+		return launching.Plan{}, launching.Dropped(api.ReasonInvalidOffers, err.Error())
+	}
+	if err := wish.Check(); err != nil { // as the agent judges it, by the same function
+		return launching.Plan{}, launching.Invalid("%v", err)
+	}
+	if f := x.userFault(wish); f != nil {
+		return launching.Plan{}, f
+	}
+	if f := r.secretsFault(x, wish); f != nil {
+		return launching.Plan{}, f
+	}
+	if known := x.session.framework.tasks[wish.ID]; known != nil {
+		return launching.Plan{}, launching.Refused(api.ReasonTaskDuplicate,
+			fmt.Sprintf("task %s is %s on agent %s; an ID is never used twice", wish.ID, known.status.State, known.agent.id))
+	}
+	if agent, unsettled := x.session.absent[wish.ID]; unsettled {
+		why := "task %s was launched on agent %s, which is not back yet; an ID is never used twice"
+		if agent == "" {
+			why = "task %s may run on an agent%s that is not back yet; an ID is never used twice"
+		}
+		return launching.Plan{}, launching.Refused(api.ReasonTaskDuplicate, fmt.Sprintf(why, wish.ID, agent))
+	}
+	situation := launching.Situation{Framework: x.session.framework.info, Agent: x.agent.id, Left: x.left, First: first}
+	if running := x.session.framework.executors[executorKey{x.agent.id, wish.ExecutorID()}]; running != nil {
+		situation.Running = &running.info
+	}
+	return situation.Carve(wish)
+}
+
+// userFault: the scheduler's principal may not run tasks as the users that the task asks for.
+func (x *acceptance) userFault(wish api.Task) *launching.Fault {
+	by, info := x.session.by, x.session.framework.info
+	object := rights.Object{Framework: info.ID, Name: info.Name, Principal: info.Principal, Role: x.role, Agent: x.agent.id, Hostname: x.agent.info.Hostname}
+	commands := []*api.Command{wish.Command}
+	if wish.Executor != nil {
+		commands = append(commands, &wish.Executor.Command)
+	}
+	for _, command := range commands {
+		if command != nil && command.User != "" && !by.MayRunAs(object, command.User) {
+			grant := rights.Grant{Verb: rights.Run, Role: x.role, User: command.User}
+			return launching.Refused(api.ReasonTaskUnauthorized, fmt.Sprintf(
+				"%s may not run tasks as %s in role %s; an operator gives the grant: tender grant %s %s", by.Who, command.User, x.role, by.Who, grant))
+		}
+	}
+	return nil
+}
+
+// secretsFault: the task names secrets that it may not have, or that are not there (R48).
+func (r *operations) secretsFault(x *acceptance, wish api.Task) *launching.Fault {
+	if len(wish.Secrets) == 0 {
+		return nil
+	}
+	if why := secrets.Forbidden(x.session.framework.info, wish.Secrets); why != "" {
+		return launching.Refused(api.ReasonTaskUnauthorized, why)
+	}
+	if why := secrets.Missing(r.registry, r.keepsSecrets(), wish.Secrets); why != "" {
+		return launching.Refused(api.ReasonSecretUnavailable, why)
+	}
+	if x.agent.phase.Alive() && !x.agent.can.Secrets {
+		why := fmt.Sprintf("agent %s is of a version that gives tasks no secrets; upgrade it", x.agent.id)
+		return launching.Dropped(api.ReasonSecretUnavailable, why)
+	}
+	return nil
+}
+
+// agentFault: the agent can't take launches just now.
+func (r *operations) agentFault(a *agent) *launching.Fault {
+	switch marks := r.marks(a); {
+	case r.agentByID[a.id] != a:
+		return launching.Dropped(api.ReasonAgentRemoved, "agent "+string(a.id)+" was removed")
+	case marks.Has(api.MarkGone):
+		return launching.Dropped(api.ReasonAgentGone, "agent "+string(a.id)+" is gone")
+	case marks.Has(api.MarkDraining):
+		return launching.Dropped(api.ReasonAgentDraining, "agent "+string(a.id)+" is draining")
+	case !a.phase.Alive():
+		return launching.Dropped(api.ReasonAgentDisconnected, "agent "+string(a.id)+" is "+a.state.String()+": "+a.why)
+	}
+	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/internal/rights"
+	"github.com/tenderhq/tender/master/core/reserving"
 	"github.com/tenderhq/tender/master/registry"
 )
 
@@ -52,16 +53,16 @@ func (action ReserveOn) request(c *Core, id RequestID, by rights.Scope) {
 		return
 	}
 	saw := c.registry.Agents[a.id].Reserved
-	after := newConversion(a, action.Role, a.Total.Without(a.Used), saw)
-	if err := after.apply(action.Operation); err != nil {
+	after := reserving.New(action.Role, a.Total.Without(a.Used), saw, a.orphans)
+	if err := after.Apply(action.Operation); err != nil {
 		refuse(api.Invalid, err)
 		return
 	}
 	c.offers.rescindAll(a.offers, "an operator changes what is reserved")
 	a.reserving = true
 	c.agents.standing.restate(a)
-	change := registry.SetReserved{ID: a.id, Saw: saw, Reserved: after.reserved}
-	c.proposals.propose(change, reserveForOperator{id, a.id, action, after.destroyed})
+	change := registry.SetReserved{ID: a.id, Saw: saw, Reserved: after.Reserved}
+	c.proposals.propose(change, reserveForOperator{id, a.id, action, after.Destroyed})
 }
 
 // reservedByOperator goes on when the registry has answered.

@@ -2,6 +2,7 @@ package core
 
 import (
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/master/core/admission"
 	"github.com/tenderhq/tender/master/registry"
 )
 
@@ -36,7 +37,7 @@ type (
 	// greetAgent: an agent's stream waits for its admission, or for a change of what it says of itself.
 	greetAgent struct {
 		link     *link
-		greeting greeting
+		greeting admission.Greeting
 	}
 	// markDrained: a draining agent is empty.
 	markDrained struct{ agent *agent }

@@ -193,7 +193,7 @@ func (r reader) Holdings() iter.Seq[view.Holding] {
 }
 
 func (r reader) Decisions(id api.FrameworkID) []view.Decision {
-	return r.core.frameworkByID[id].decisions.inOrder()
+	return r.core.frameworkByID[id].decisions.InOrder()
 }
 
 func (r reader) Tasks(of api.FrameworkID) iter.Seq[view.TaskBrief] {

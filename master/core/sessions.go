@@ -9,6 +9,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/internal/rights"
+	"github.com/tenderhq/tender/master/core/admission"
 	"github.com/tenderhq/tender/master/registry"
 )
 
@@ -27,10 +28,10 @@ type sessions struct {
 	demands     *demands
 	operations  *operations
 
-	standbys    map[string]api.FrameworkID // living frameworks whose name is their identity (R6)
-	seekers     map[string]*session        // standbys whose proposal is on its way, by name
-	waiting     []*session                 // standbys in the order of their arrival
-	subscribing subscribing                // sessions that ask the registry to admit them
+	standbys map[string]api.FrameworkID // living frameworks whose name is their identity (R6)
+	seekers  map[string]*session        // standbys whose proposal is on its way, by name
+	waiting  []*session                 // standbys in the order of their arrival
+	lines    admission.Lines[*session]  // of those that ask the registry to admit them
 }
 
 const (
@@ -80,6 +81,14 @@ func (r *sessions) schedulerOpened(event SchedulerOpened) {
 		return
 	}
 	r.seekSession(s)
+}
+
+// checkSubscribe judges what a scheduler says of itself, and fills in what it left out.
+func (r *sessions) checkSubscribe(subscribe *protocol.Subscribe, by rights.Scope) (api.Kind, error) {
+	if kind, err := r.judge().Scheduler(subscribe, by); err != nil {
+		return kind, err
+	}
+	return api.Invalid, r.checkConstraint(subscribe.Framework.Constraint)
 }
 
 // frameworkVersionRefused is shown with the framework, if it is one that is known.

@@ -6,19 +6,13 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/master/core/reserving"
 	"github.com/tenderhq/tender/master/view"
 )
 
 // volumes are compared with what agents report. Those that the registry does not know are kept until somebody destroys
 // them by name (R22).
 type volumes struct{ *base }
-
-// orphan is a volume that the agent holds and the registry does not know. Until the agent says that its data is gone no other volume of
-// the same ID may be made there: it would begin with that data.
-type orphan struct {
-	view.OrphanedVolume
-	destroying bool // a Destroy has named it
-}
 
 // checkVolumes compares what the agent reports with what the registry knows. What only
 // the agent has is kept, for only a Destroy that names it may delete it (R22); what only
@@ -33,8 +27,8 @@ func (r *volumes) checkVolumes(a *agent, got *report) {
 		if _, is := known[item.Volume]; is || item.Volume == "" {
 			continue
 		}
-		if old := before[item.Volume]; old != nil && old.destroying {
-			a.orphaned(item, old.Why).destroying = true
+		if old := before[item.Volume]; old != nil && old.Destroying {
+			a.orphaned(item, old.Why).Destroying = true
 			r.tellAgent(a, protocol.DestroyVolume{Volume: item.Volume})
 			continue
 		}
@@ -59,18 +53,18 @@ func (r *volumes) volumesOf(a *agent) map[api.VolumeID]api.Resource {
 	return known
 }
 
-func (a *agent) orphaned(volume api.Resource, why string) *orphan {
+func (a *agent) orphaned(volume api.Resource, why string) *reserving.Orphan {
 	if a.orphans == nil {
-		a.orphans = make(map[api.VolumeID]*orphan)
+		a.orphans = make(map[api.VolumeID]*reserving.Orphan)
 	}
-	o := &orphan{OrphanedVolume: view.OrphanedVolume{Volume: volume, Why: why}}
+	o := &reserving.Orphan{OrphanedVolume: view.OrphanedVolume{Volume: volume, Why: why}}
 	a.orphans[volume.Volume] = o
 	return o
 }
 
 // destroyVolume has the agent delete what the registry does not have any more.
 func (r *volumes) destroyVolume(a *agent, volume api.Resource) {
-	a.orphaned(volume, "it is being destroyed").destroying = true
+	a.orphaned(volume, "it is being destroyed").Destroying = true
 	r.tellAgent(a, protocol.DestroyVolume{Volume: volume.Volume})
 }
 
@@ -84,7 +78,7 @@ func (r *volumes) volumeDone(a *agent, done protocol.VolumeDone) {
 	case done.Err == "":
 		delete(a.orphans, done.Volume)
 	default:
-		o.destroying, o.Why = false, "the agent could not delete it: "+done.Err
+		o.Destroying, o.Why = false, "the agent could not delete it: "+done.Err
 	}
 }
 
@@ -96,7 +90,7 @@ func (r *volumes) orphanRequested(a *agent, action ReserveOn) (answer string, er
 	case o == nil:
 		return "", nil
 	case action.Operation.Kind == api.OpCreate:
-		return "", o.inTheWay()
+		return "", o.InTheWay()
 	case action.Operation.Kind != api.OpDestroy:
 		return "", nil
 	case o.Volume.Reserved != action.Role:
@@ -125,13 +119,6 @@ func (a *agent) userOf(volume api.VolumeID) string {
 
 func hasVolume(resources api.Resources, volume api.VolumeID) bool {
 	return slices.ContainsFunc(resources.Items(), func(item api.Resource) bool { return item.Volume == volume })
-}
-
-func (o *orphan) inTheWay() error {
-	if o.destroying {
-		return fmt.Errorf("the data of an earlier volume %s is still being deleted; try again, or take another ID", o.Volume.Volume)
-	}
-	return fmt.Errorf("the agent holds an orphaned volume %s; destroy it first, or take another ID", o.Volume.Volume)
 }
 
 // showOrphans lists them by ID.

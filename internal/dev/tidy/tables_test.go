@@ -195,7 +195,7 @@ var larger = map[string]allowance{
 	"bools of master/registry.shared": {6, "one for each map of a registry: whether a clone has it too"},
 
 	// Rooms that are types and not packages yet.
-	"files of master/core":                      {45, "the rooms share the base that they stand on; see its DESIGN.md"},
+	"files of master/core":                      {40, "rooms share their nouns, which know each other; see its DESIGN.md"},
 	"fields of allocator/allocatortest.Cluster": {21, "the ledger that a policy is held against, and what its stories look at"},
 
 	// Models of tests: what they pretend is set bit by bit, and nothing is decided by it outside.

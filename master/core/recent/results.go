@@ -1,7 +1,6 @@
-package core
+package recent
 
 import (
-	"errors"
 	"slices"
 
 	"github.com/tenderhq/tender/api"
@@ -9,10 +8,10 @@ import (
 	"github.com/tenderhq/tender/master/registry"
 )
 
-// results is what a leader can say of a framework's operations when it is asked again
+// Results is what a leader can say of a framework's operations when it is asked again
 // (R26). What changed reservations is in the registry too, so every later leader knows
 // it; what did not, only the leader that said so.
-type results struct {
+type Results struct {
 	done  remembered
 	other remembered              // refused, or launches
 	waits map[api.OperationID]int // for the registry: answered when it has
@@ -50,8 +49,8 @@ func (r *remembered) forget(id api.OperationID) {
 	}
 }
 
-// note remembers the result. An ID that is used again means the latest.
-func (r *results) note(kind api.OperationKind, result protocol.OperationResult) {
+// Note remembers the result. An ID that is used again means the latest.
+func (r *Results) Note(kind api.OperationKind, result protocol.OperationResult) {
 	r.done.forget(result.ID)
 	r.other.forget(result.ID)
 	if !kind.Launches() && result.Err == nil {
@@ -61,7 +60,8 @@ func (r *results) note(kind api.OperationKind, result protocol.OperationResult) 
 	r.other.add(result)
 }
 
-func (r *results) find(id api.OperationID) (protocol.OperationResult, bool) {
+// Find returns what became of an operation, if that is remembered.
+func (r *Results) Find(id api.OperationID) (protocol.OperationResult, bool) {
 	if result, known := r.done.byID[id]; known {
 		return result, true
 	}
@@ -69,20 +69,20 @@ func (r *results) find(id api.OperationID) (protocol.OperationResult, bool) {
 	return result, known
 }
 
-// known lists all that can be told.
-func (r *results) known() []api.OperationID {
+// Known lists all that can be told.
+func (r *Results) Known() []api.OperationID {
 	return append(slices.Clone(r.done.order), r.other.order...)
 }
 
-// recall takes what earlier leaders have done.
-func (r *results) recall(operations []registry.Operation) {
+// Recall takes what earlier leaders have done.
+func (r *Results) Recall(operations []registry.Operation) {
 	for _, operation := range operations {
 		r.done.add(protocol.OperationResult{ID: operation.ID, Agent: operation.Agent})
 	}
 }
 
-// wait notes the operations of an accept that waits for the registry; stopWait undoes it.
-func (r *results) wait(operations []api.Operation) {
+// Wait notes the operations of an accept that waits for the registry; StopWait undoes it.
+func (r *Results) Wait(operations []api.Operation) {
 	if r.waits == nil {
 		r.waits = make(map[api.OperationID]int)
 	}
@@ -93,7 +93,8 @@ func (r *results) wait(operations []api.Operation) {
 	}
 }
 
-func (r *results) stopWait(operations []api.Operation) {
+// StopWait notes that the registry has answered.
+func (r *Results) StopWait(operations []api.Operation) {
 	for _, operation := range operations {
 		if operation.ID == "" {
 			continue
@@ -104,33 +105,5 @@ func (r *results) stopWait(operations []api.Operation) {
 	}
 }
 
-// reconcileOperations owes the results of the named operations, or of all that are known.
-func (r *answers) reconcileOperations(s *session, number uint64, call protocol.ReconcileOperations) {
-	if len(call.Operations) == 0 {
-		r.oweAll(s, walkOperations)
-		return
-	}
-	if !r.mayAsk(s, number, "framework.operations", len(call.Operations)) {
-		return
-	}
-	for _, id := range call.Operations {
-		r.owe(s, question{operation: id})
-	}
-}
-
-var errNoOperation = errors.New("no operation of this ID is known: it has changed nothing, or more than 1,000 were done since; " +
-	"what a launch came to is its tasks' to say")
-
-// answerOperation tells what became of the operation; false while it waits for the
-// registry, for then it is told when that has answered.
-func (r *answers) answerOperation(s *session, id api.OperationID) bool {
-	if s.framework.results.waits[id] > 0 {
-		return false
-	}
-	result, known := s.framework.results.find(id)
-	if !known {
-		result = protocol.OperationResult{ID: id, Err: api.E("framework.operation", api.NotFound, id, errNoOperation)}
-	}
-	r.tell(s.framework, result)
-	return true
-}
+// Waits says whether the operation is one of an accept that waits.
+func (r *Results) Waits(id api.OperationID) bool { return r.waits[id] > 0 }

@@ -7,6 +7,8 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/master/core/admission"
+	"github.com/tenderhq/tender/master/registry"
 )
 
 // standbyPlace is the place of a framework whose name is its identity. Until then the last active instance may come back
@@ -105,5 +107,48 @@ func (r *sessions) nextStandby(name string) {
 			r.seekSession(s)
 			return
 		}
+	}
+}
+
+// identity is the same for all sessions that want to be one framework.
+func (s *session) identity() string {
+	if id := s.subscribe.Framework.ID; id != "" {
+		return "framework " + string(id)
+	}
+	return "instance " + string(s.subscribe.Instance)
+}
+
+// openSession asks the registry, when it is the session's turn, to admit the framework or to take
+// it over (R5); false when the session was refused.
+func (r *sessions) openSession(s *session) bool {
+	if !r.lines.Wait(s.identity(), s) {
+		r.refuseSession(s, api.E("framework.subscribe", api.Limit, nameForPeople(s.subscribe.Framework),
+			fmt.Errorf("%d sessions of it wait for the quorum already; close them, or wait for their answers", admission.LineMax)).RetryIn(admission.LineRetry))
+		return false
+	}
+	r.askForSessions()
+	return true
+}
+
+func (r *sessions) askForSessions() {
+	for s, is := r.lines.Next(); is; s, is = r.lines.Next() {
+		change := registry.Subscribe{Framework: s.subscribe.Framework, Instance: s.subscribe.Instance}
+		r.proposals.propose(change, openSession{s, s.identity()})
+	}
+}
+
+// subscribeAnswered goes on when the registry has answered.
+func (r *sessions) subscribeAnswered(o openSession, result registry.Result) {
+	r.lines.Answered(o.identity)
+	r.subscribed(o.session, result)
+	r.askForSessions()
+}
+
+// leaveLine takes out a session that has ended. If it was a standby that had never asked the registry, the next one in
+// its line may ask.
+func (r *sessions) leaveLine(s *session) {
+	if r.lines.Leave(s.identity(), s) {
+		r.seekDone(s)
+		r.nextStandby(s.subscribe.Framework.Name)
 	}
 }

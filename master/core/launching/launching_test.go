@@ -1,10 +1,10 @@
-package core_test
+package launching_test
 
 import (
 	"testing"
 
 	"github.com/tenderhq/tender/api"
-	"github.com/tenderhq/tender/master/core"
+	"github.com/tenderhq/tender/master/core/launching"
 )
 
 // TestSameExecutor: a scheduler that was restarted serves its executor at another address;
@@ -23,7 +23,7 @@ func TestSameExecutor(t *testing.T) {
 		"one place, no checksum":     {with("/a", ""), with("/a", ""), true},
 		"one place, one is not sure": {with("/a", "00"), with("/a", ""), false},
 	} {
-		if core.SameExecutor(c.a, c.b) != c.same {
+		if launching.SameExecutor(c.a, c.b) != c.same {
 			t.Errorf("%s: %v", what, !c.same)
 		}
 	}

@@ -1,4 +1,6 @@
-package core
+// Package admission judges what those who come say of themselves, before the registry is asked: schedulers, agents, and
+// in which order sessions ask. What it needs to know are the registry and which leader judges.
+package admission
 
 import (
 	"errors"
@@ -9,25 +11,34 @@ import (
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/internal/rights"
+	"github.com/tenderhq/tender/master/registry"
 )
 
-// checkSubscribe judges what a scheduler says of itself, and fills in what it left out.
-func (r *sessions) checkSubscribe(subscribe *protocol.Subscribe, by rights.Scope) (api.Kind, error) {
+// Judge is the leader, as far as those who come are concerned.
+type Judge struct {
+	Registry *registry.State
+	Term     api.Term
+	Version  string // of this master; who is too far from it is refused (R24)
+}
+
+// Scheduler judges what a scheduler says of itself, and fills in what it left out. Whether its constraint can be
+// compiled is not judged here.
+func (j Judge) Scheduler(subscribe *protocol.Subscribe, by rights.Scope) (api.Kind, error) {
 	info := &subscribe.Framework
-	if err := protocol.Neighbours(r.config.Version, subscribe.Version); err != nil {
+	if err := protocol.Neighbours(j.Version, subscribe.Version); err != nil {
 		return api.Unsupported, fmt.Errorf("the scheduler's SDK: %w", err)
 	}
 	if len(info.Roles) == 0 {
 		info.Roles = []api.Role{api.DefaultRole}
 	}
-	switch known := r.registry.Frameworks[info.ID]; {
-	case subscribe.Cluster != "" && subscribe.Cluster != r.registry.Cluster:
-		return api.Denied, fmt.Errorf("this is cluster %s, the scheduler belongs to %s: a wrong master address", r.registry.Cluster, subscribe.Cluster)
-	case protocol.FarAhead(r.term, subscribe.Term):
+	switch known := j.Registry.Frameworks[info.ID]; {
+	case subscribe.Cluster != "" && subscribe.Cluster != j.Registry.Cluster:
+		return api.Denied, fmt.Errorf("this is cluster %s, the scheduler belongs to %s: a wrong master address", j.Registry.Cluster, subscribe.Cluster)
+	case protocol.FarAhead(j.Term, subscribe.Term):
 		return api.Unavailable, fmt.Errorf("the scheduler has seen term %s, impossibly far ahead of %s, in which this master leads: a wrong master has told it;"+
-			" start the scheduler again", subscribe.Term, r.term)
-	case r.term.Before(subscribe.Term):
-		return api.Unavailable, fmt.Errorf("this master led in term %s, the scheduler has seen %s: a newer leader is there", r.term, subscribe.Term)
+			" start the scheduler again", subscribe.Term, j.Term)
+	case j.Term.Before(subscribe.Term):
+		return api.Unavailable, fmt.Errorf("this master led in term %s, the scheduler has seen %s: a newer leader is there", j.Term, subscribe.Term)
 	case info.ID != "" && !known.Removed.IsZero():
 		return api.Removed, fmt.Errorf("the framework was removed (%s); subscribe without an ID to begin a new one", known.Why)
 	case info.FailoverTimeout < 0:
@@ -51,7 +62,7 @@ func (r *sessions) checkSubscribe(subscribe *protocol.Subscribe, by rights.Scope
 	if err := info.MaxOffer.Check(); err != nil {
 		return api.Invalid, fmt.Errorf("its largest offer: %w", err)
 	}
-	return api.Invalid, r.checkConstraint(info.Constraint)
+	return 0, nil
 }
 
 // checkRunsIn wants a grant for each role of the framework (R6).

@@ -1,0 +1,74 @@
+package admission
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/protocol"
+)
+
+// Greeting is what an agent's stream says first, whichever of the two calls it is.
+type Greeting struct {
+	Cluster api.ClusterID
+	Term    api.Term
+	Agent   api.Agent
+	Nonce   api.Nonce
+	Boot    string
+	First   bool // RegisterAgent: an agent without an ID
+	Version string
+	Can     Abilities
+}
+
+// Abilities are what an agent can do that older ones can't.
+type Abilities struct {
+	Receipts bool // it keeps those of launches (R40)
+	Groups   bool // it understands launches of groups (R46)
+	Secrets  bool // it gives tasks their secrets (R48)
+}
+
+// GreetingOf reads the first call of a stream; false when it is another one.
+func GreetingOf(call protocol.AgentCall) (Greeting, bool) {
+	switch c := call.(type) {
+	case protocol.RegisterAgent:
+		return Greeting{c.Cluster, api.Term{}, c.Agent, c.Nonce, c.BootID, true, c.Version, Abilities{c.Receipts, c.Groups, c.Secrets}}, true
+	case protocol.ReregisterAgent:
+		return Greeting{c.Cluster, c.Term, c.Agent, c.Nonce, c.BootID, false, c.Version, Abilities{c.Receipts, c.Groups, c.Secrets}}, true
+	default:
+		return Greeting{}, false
+	}
+}
+
+// Agent judges what an agent says of itself.
+func (j Judge) Agent(g Greeting) (api.Kind, error) {
+	if err := protocol.Neighbours(j.Version, g.Version); err != nil {
+		return api.Unsupported, err
+	}
+	switch {
+	case g.Cluster != "" && g.Cluster != j.Registry.Cluster:
+		return api.Denied, fmt.Errorf("this is cluster %s, the agent belongs to %s: a wrong master address or data folder", j.Registry.Cluster, g.Cluster)
+	case protocol.FarAhead(j.Term, g.Term):
+		return api.Unavailable, fmt.Errorf("the agent has seen term %s, impossibly far ahead of %s, in which this master leads: a wrong master has told it;"+
+			" stop the agent and run tender agent reset-term", g.Term, j.Term)
+	case j.Term.Before(g.Term):
+		return api.Unavailable, fmt.Errorf("this master led in term %s, the agent has seen %s: a newer leader is there", j.Term, g.Term)
+	case g.Nonce == "":
+		return api.Invalid, errors.New("the agent names no nonce")
+	case g.First != (g.Agent.ID == ""):
+		return api.Invalid, errors.New("an agent registers without an ID and comes back with one")
+	}
+	if err := g.Agent.Resources.Check(); err != nil {
+		return api.Invalid, fmt.Errorf("its resources: %w", err)
+	}
+	if err := errors.Join(g.Agent.CheckSize(), api.CheckText("the boot ID", g.Boot)); err != nil {
+		return api.Limit, err
+	}
+	return 0, nil
+}
+
+// SameAgent says that an agent says of itself what it said before.
+func SameAgent(a, b api.Agent) bool {
+	return a.ID == b.ID && a.Hostname == b.Hostname && a.Resources.Equal(b.Resources) && maps.Equal(a.Attributes, b.Attributes) &&
+		a.Region == b.Region && a.Zone == b.Zone && a.Address == b.Address && a.Version == b.Version
+}

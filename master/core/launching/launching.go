@@ -1,0 +1,125 @@
+// Package launching judges whether a task can be started with what is left of the offers that name it, and what it takes
+// of them. It knows neither the agent nor what else stands against a launch.
+package launching
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/tenderhq/tender/api"
+)
+
+// Fault is why a task can't be started.
+type Fault struct {
+	State   api.TaskState
+	Reason  api.Reason
+	Message string
+}
+
+// Dropped is a fault for which the task is not to blame: it may be launched again.
+func Dropped(reason api.Reason, why string) *Fault { return &Fault{api.TaskDropped, reason, why} }
+
+// Refused is a fault of the task, for which it would be refused again.
+func Refused(reason api.Reason, why string) *Fault { return &Fault{api.TaskError, reason, why} }
+
+// Invalid is a fault in how the task is described.
+func Invalid(format string, args ...any) *Fault {
+	return Refused(api.ReasonTaskInvalid, fmt.Sprintf(format, args...))
+}
+
+// Plan is what a launch takes of the offers.
+type Plan struct {
+	Task     api.Resources // as carved, with labels
+	Executor api.Resources // zero when it runs already
+	Starts   bool          // the executor
+	Left     api.Resources
+}
+
+// Situation is what a task is judged against.
+type Situation struct {
+	Framework api.Framework
+	Agent     api.AgentID
+	Left      api.Resources // of the offers
+	Running   *api.Executor // by which the task would run; nil while it does not run there
+	First     *api.Task     // of the task's group, if that stands before it
+}
+
+// Carve takes the task's resources, and its executor's when that one is not there yet: the first task of a group brings
+// it along for the others.
+func (s Situation) Carve(wish api.Task) (Plan, *Fault) {
+	plan := Plan{Starts: true}
+	var executor api.Resources
+	switch {
+	case s.Running != nil && wish.Executor != nil && !SameExecutor(*s.Running, *wish.Executor):
+		return plan, Dropped(api.ReasonInvalidOffers, fmt.Sprintf("executor %s runs on agent %s by another description; "+
+			"launch elsewhere, or here when that one has ended, or give the new one an ID of its own", wish.Executor.ID, s.Agent))
+	case s.First != nil && wish.Executor != nil && !SameExecutor(*s.First.Executor, *wish.Executor):
+		return plan, Invalid("the group's tasks %s and %s describe executor %s differently; a group has one executor",
+			s.First.ID, wish.ID, wish.Executor.ID)
+	case s.Running != nil || s.First != nil:
+		plan.Starts = false
+	case wish.Executor != nil:
+		executor = wish.Executor.Resources
+	}
+	var ok bool
+	if plan.Task, plan.Left, ok = s.Left.Carve(wish.Resources); !ok {
+		return plan, Invalid("the task asks for %v, but of the offers only %v is left", wish.Resources, s.Left)
+	}
+	if plan.Executor, plan.Left, ok = plan.Left.Carve(executor); !ok {
+		return plan, Invalid("the task and its executor ask for %v and %v, but of the offers only %v is left", wish.Resources, executor, s.Left)
+	}
+	if f := MessageFault(s.Framework, api.TaskBytesMax, plan); f != nil {
+		return plan, f
+	}
+	if counts(wish.Resources, plan.Task) || counts(executor, plan.Executor) {
+		return plan, Invalid("the task asks for a number of ports, which only a demand may; name those of the offer that it takes, as in ports:[31000-31001]")
+	}
+	return plan, nil
+}
+
+// MessageFault says that the launch fits no message (R4, R34): it carries the whole description of the framework, and
+// an older master may have accepted a longer one than is accepted today. Only these tasks end because of it; bytes is
+// what they take at most.
+func MessageFault(info api.Framework, tasks int, plans ...Plan) *Fault {
+	const beside, each = 4096, 1024 // beside: the term. each: numbers, the role, the receipt
+	bytes := tasks + info.Bytes() + beside
+	for i := range plans {
+		bytes += plans[i].Task.Bytes() + plans[i].Executor.Bytes() + each
+	}
+	if bytes <= api.MessageBytesMax {
+		return nil
+	}
+	return Dropped(api.ReasonTaskInvalid, fmt.Sprintf(
+		"the launch fits no message: the framework says %d bytes of itself, with labels and endpoints; give it fewer", info.Bytes()))
+}
+
+// counts reports whether an ask for any free ports was met by ports that it does not name.
+func counts(ask, taken api.Resources) bool {
+	for _, item := range taken.Items() {
+		if len(item.Ranges) > 0 && len(ask.RangesOf(item.Name)) == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// SameExecutor says that two descriptions of one ID are alike.
+func SameExecutor(a, b api.Executor) bool {
+	return a.ID == b.ID && sameCommand(a.Command, b.Command) && a.Resources.Equal(b.Resources) && bytes.Equal(a.Data, b.Data) &&
+		a.ShutdownGrace == b.ShutdownGrace && maps.Equal(a.Labels, b.Labels)
+}
+
+func sameCommand(a, b api.Command) bool {
+	return slices.Equal(a.Argv, b.Argv) && a.Shell == b.Shell && maps.Equal(a.Env, b.Env) && slices.EqualFunc(a.URIs, b.URIs, sameURI)
+}
+
+// sameURI compares files: one with a checksum is the same file wherever it comes from. A scheduler that was restarted
+// serves its executor at another address.
+func sameURI(a, b api.URI) bool {
+	if a.SHA256 != "" {
+		a.Source = b.Source
+	}
+	return a == b
+}

@@ -1,0 +1,34 @@
+// Package recent is what a leader remembers of a framework for a while: how its latest offers ended, for people, and what
+// became of its operations, for the framework itself. Of each there is at most so much; the oldest is forgotten.
+package recent
+
+import (
+	"slices"
+
+	"github.com/tenderhq/tender/master/view"
+)
+
+// decisionsMax bounds what is remembered of one framework; the oldest is forgotten.
+const decisionsMax = 20
+
+// Decisions are the latest of one framework since this leader leads. Frameworks that are
+// offered nothing have none.
+type Decisions struct {
+	latest []view.Decision
+	oldest int // once there are decisionsMax
+}
+
+// Add remembers one more.
+func (d *Decisions) Add(one view.Decision) {
+	if len(d.latest) < decisionsMax {
+		d.latest = append(d.latest, one)
+		return
+	}
+	d.latest[d.oldest] = one
+	d.oldest = (d.oldest + 1) % decisionsMax
+}
+
+// InOrder lists them, the newest last.
+func (d *Decisions) InOrder() []view.Decision {
+	return slices.Concat(d.latest[d.oldest:], d.latest[:d.oldest])
+}

@@ -1,0 +1,152 @@
+// Package reserving is what operations make of resources: they move between what is plain, what is reserved for a role and
+// what is a volume, in the offers that are answered and on their agent alike. (Protocol rule R26.)
+package reserving
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/master/view"
+)
+
+// Conversion is what is left of the offers and what is reserved on the agent, as
+// operations change both.
+type Conversion struct {
+	role     api.Role
+	Left     api.Resources // of the offers
+	Reserved api.Resources // on the agent
+
+	orphans   map[api.VolumeID]*Orphan      // of the agent: not to be changed
+	Destroyed map[api.VolumeID]api.Resource // volumes
+}
+
+// New begins with what is left of offers in the role, and reserved on their agent. Its orphans are only looked at.
+func New(role api.Role, left, reserved api.Resources, orphans map[api.VolumeID]*Orphan) *Conversion {
+	return &Conversion{role: role, Left: left, Reserved: reserved, orphans: orphans, Destroyed: make(map[api.VolumeID]api.Resource)}
+}
+
+func (v *Conversion) label(name string, volume api.VolumeID) api.Label {
+	return api.Label{Name: name, Reserved: v.role, Dynamic: true, Volume: volume}
+}
+
+// Apply does one operation, or says why it can't be done and changes nothing.
+func (v *Conversion) Apply(operation api.Operation) error {
+	switch operation.Kind {
+	case api.OpReserve:
+		return v.reserve(operation.Resources, false)
+	case api.OpUnreserve:
+		return v.reserve(operation.Resources, true)
+	case api.OpCreate:
+		return v.create(operation.Volume, operation.Size)
+	case api.OpDestroy:
+		return v.destroy(operation.Volume)
+	}
+	return fmt.Errorf("there is no operation %v", operation.Kind)
+}
+
+// reserve moves plain resources under the role's label, or back.
+func (v *Conversion) reserve(wanted api.Resources, back bool) error {
+	if err := wanted.Check(); err != nil {
+		return err
+	}
+	free := wanted.Plain()
+	items := slices.Clone(free.Items())
+	for i := range items {
+		items[i].Label = v.label(items[i].Name, "")
+	}
+	ours := api.NewResources(items...)
+	if free.IsZero() {
+		return fmt.Errorf("it names no resources")
+	}
+	if back {
+		if !v.Left.Contains(ours) {
+			return v.notFree(ours)
+		}
+		return v.exchange(ours, free, ours, api.Resources{})
+	}
+	return v.exchange(free, ours, api.Resources{}, ours)
+}
+
+// notFree says why what is reserved can't be let go.
+func (v *Conversion) notFree(wanted api.Resources) error {
+	for _, item := range wanted.Without(v.Left).Items() {
+		static := api.Label{Name: item.Name, Reserved: v.role}
+		if _, is := v.Left.Find(static); is {
+			return fmt.Errorf("%s is reserved for role %s by the agent itself, by its --resources: it changes with a restart of the agent", item.Name, v.role)
+		}
+	}
+	free := v.Left.Filter(func(l api.Label) bool { return l.Reserved == v.role && l.Dynamic && l.Volume == "" })
+	if free.IsZero() {
+		return fmt.Errorf("nothing that is reserved for role %s is free; what tasks use or volumes hold stays reserved", v.role)
+	}
+	return fmt.Errorf("of what is reserved for role %s only %v is free; what tasks use or volumes hold stays reserved", v.role, free)
+}
+
+// create makes a volume of disk that is reserved for the role.
+func (v *Conversion) create(id api.VolumeID, size api.Milli) error {
+	if err := api.CheckID("volume", string(id)); err != nil {
+		return err
+	}
+	if size <= 0 || size > api.MilliMax {
+		return fmt.Errorf("a volume of %v MB can't be made", size)
+	}
+	for _, item := range v.Reserved.Items() {
+		if item.Volume == id {
+			return fmt.Errorf("the agent has a volume %s already", id)
+		}
+	}
+	if o := v.orphans[id]; o != nil {
+		return o.InTheWay()
+	}
+	if _, before := v.Destroyed[id]; before {
+		return (&Orphan{view.OrphanedVolume{Volume: v.Destroyed[id]}, true}).InTheWay()
+	}
+	disk := api.NewResources(api.Resource{Label: v.label("disk", ""), Scalar: size})
+	volume := api.NewResources(api.Resource{Label: v.label("disk", id), Scalar: size})
+	if !v.Left.Contains(disk) {
+		return fmt.Errorf("a volume is made of disk that is reserved for its role, and %v is left; reserve disk:%v for role %s first", v.Left, size, v.role)
+	}
+	return v.exchange(disk, volume, disk, volume)
+}
+
+// destroy makes reserved disk of a volume again.
+func (v *Conversion) destroy(id api.VolumeID) error {
+	item, found := v.Left.Find(v.label("disk", id))
+	if !found || id == "" {
+		return fmt.Errorf("there is no volume %q that nobody uses", id)
+	}
+	volume := api.NewResources(item)
+	disk := api.NewResources(api.Resource{Label: v.label("disk", ""), Scalar: item.Scalar})
+	v.Destroyed[id] = item
+	return v.exchange(volume, disk, volume, disk)
+}
+
+// exchange swaps one kind of resources for another, in the offers and in what is reserved; all of it or nothing.
+func (v *Conversion) exchange(give, get, unreserve, reserve api.Resources) error {
+	left, ok := v.Left.Minus(give)
+	if !ok {
+		return fmt.Errorf("it needs %v, but only %v is left", give, v.Left)
+	}
+	reserved, ok := v.Reserved.Minus(unreserve)
+	if !ok {
+		return fmt.Errorf("%v is not reserved on the agent", unreserve)
+	}
+	v.Left, v.Reserved = left.Plus(get), reserved.Plus(reserve)
+	return nil
+}
+
+// Orphan is a volume that the agent holds and the registry does not know. Until the agent says that its data is gone no other volume of
+// the same ID may be made there: it would begin with that data.
+type Orphan struct {
+	view.OrphanedVolume
+	Destroying bool // a Destroy has named it
+}
+
+// InTheWay says why no other volume of its ID can be made.
+func (o *Orphan) InTheWay() error {
+	if o.Destroying {
+		return fmt.Errorf("the data of an earlier volume %s is still being deleted; try again, or take another ID", o.Volume.Volume)
+	}
+	return fmt.Errorf("the agent holds an orphaned volume %s; destroy it first, or take another ID", o.Volume.Volume)
+}
