@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/cli/client"
 	"github.com/tenderhq/tender/internal/cli/contexts"
 	"github.com/tenderhq/tender/internal/cli/jobcmd"
@@ -182,9 +183,16 @@ func secretCommand(a *App) *cobra.Command {
 	command := &cobra.Command{Use: "secret", Short: "Keep what tasks are given in confidence: passwords, keys"}
 	stdin, is := a.Stdin.(*os.File)
 	add(command, "", secretcmd.Env{
-		Stdin: a.Stdin, Stdout: a.Stdout, Terminal: is && term.IsTerminal(int(stdin.Fd())),
+		Stdin: a.Stdin, Terminal: is && term.IsTerminal(int(stdin.Fd())),
 		WithClient: a.withClient, Exactly: exactly, Usage: usage, Said: a.said,
 	}.Commands()...)
+	var role string
+	ask := func(ctx context.Context, c *client.Client) (*apiv1.ListSecretsResponse, error) {
+		return secretcmd.List(ctx, c, role)
+	}
+	list := listCommand(a, "list", "List the secrets, without their values", ask, secretcmd.Header, secretcmd.Rows)
+	list.Flags().StringVar(&role, "role", "", "only those of this role and of all below it")
+	add(command, "", list)
 	return command
 }
 

@@ -124,7 +124,7 @@ func (a *App) logs(ctx context.Context, c *client.Client, task *apiv1.TaskView, 
 	}
 	var err error
 	if f.follow && !logtail.HasEnded(task) {
-		err = source.Follow(ctx, watchEnd(ctx, c, ref))
+		err = source.Follow(ctx, watchEnd(ctx, c, task, ref))
 	} else {
 		err = source.Rest(ctx)
 	}
@@ -161,14 +161,15 @@ func agentAddress(c *client.Client, task *apiv1.TaskView) func(context.Context) 
 }
 
 // watchEnd closes the channel when the task has ended or is no more. It ends with ctx.
-func watchEnd(ctx context.Context, c *client.Client, task api.TaskRef) <-chan struct{} {
+func watchEnd(ctx context.Context, c *client.Client, view *apiv1.TaskView, task api.TaskRef) <-chan struct{} {
 	over := make(chan struct{})
 	list := func(ctx context.Context) ([]*apiv1.TaskView, error) {
 		answer, err := c.Operator().ListTasks(ctx, &apiv1.ListTasksRequest{Prefix: task.String(), All: true})
 		return answer.GetItems(), err
 	}
 	go func() {
-		_ = logtail.AwaitEnds(ctx, list, []api.TaskRef{task}, func(api.TaskRef, *apiv1.TaskView) { close(over) }) // else ctx has ended
+		known, tasks := []*apiv1.TaskView{view}, []api.TaskRef{task}
+		_ = logtail.AwaitEnds(ctx, known, list, tasks, func(api.TaskRef, *apiv1.TaskView) { close(over) }) // else ctx has ended
 	}()
 	return over
 }

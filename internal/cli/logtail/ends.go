@@ -19,14 +19,16 @@ const (
 )
 
 // AwaitEnds returns nil when all of the tasks have ended, or an error when ctx has. It tells of each end once, with how
-// the task is then; nil of a task that nobody knows any more. What list returns may lack tasks and have others.
+// the task is then; nil of a task that nobody knows any more. It begins with the views that are at hand, and then lists;
+// either may lack tasks and have others.
 func AwaitEnds(
-	ctx context.Context, list func(context.Context) ([]*apiv1.TaskView, error), tasks []api.TaskRef, ended func(api.TaskRef, *apiv1.TaskView),
+	ctx context.Context, views []*apiv1.TaskView, list func(context.Context) ([]*apiv1.TaskView, error), tasks []api.TaskRef,
+	ended func(api.TaskRef, *apiv1.TaskView),
 ) error {
+	var err error
 	waiting, unknown := slices.Clone(tasks), make(map[api.TaskRef]int, len(tasks))
 	for {
-		// Masters that do not answer say nothing of the tasks.
-		if views, err := list(ctx); err == nil {
+		if err == nil { // else masters do not answer, which says nothing of the tasks
 			known := make(map[api.TaskRef]*apiv1.TaskView, len(views))
 			for _, view := range views {
 				known[api.TaskRef{Framework: api.FrameworkID(view.GetFrameworkId()), Task: api.TaskID(view.GetId())}] = view
@@ -51,6 +53,7 @@ func AwaitEnds(
 		if !pause.For(ctx, endsEvery) {
 			return ctx.Err()
 		}
+		views, err = list(ctx)
 	}
 }
 

@@ -34,7 +34,8 @@ func TestAwaitEnds(t *testing.T) {
 			return nil, nil
 		}
 		var told []string
-		err := logtail.AwaitEnds(t.Context(), list, []api.TaskRef{{Framework: "f", Task: "a"}, {Framework: "f", Task: "b"}},
+		known, _ := list(t.Context())
+		err := logtail.AwaitEnds(t.Context(), known, list, []api.TaskRef{{Framework: "f", Task: "a"}, {Framework: "f", Task: "b"}},
 			func(task api.TaskRef, view *apiv1.TaskView) {
 				told = append(told, task.String()+" "+view.GetState()+" after "+time.Since(began).String())
 			})
@@ -44,7 +45,7 @@ func TestAwaitEnds(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		running := func(context.Context) ([]*apiv1.TaskView, error) { return []*apiv1.TaskView{view("a", "RUNNING")}, nil }
-		err = logtail.AwaitEnds(ctx, running, []api.TaskRef{{Framework: "f", Task: "a"}}, func(api.TaskRef, *apiv1.TaskView) { t.Error("it has ended") })
+		err = logtail.AwaitEnds(ctx, nil, running, []api.TaskRef{{Framework: "f", Task: "a"}}, func(api.TaskRef, *apiv1.TaskView) { t.Error("it has ended") })
 		if !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("it runs: %v", err)
 		}

@@ -45,7 +45,7 @@ func Attach(ctx context.Context, config Attached) (code int, err error) {
 	for _, view := range views {
 		tasks = append(tasks, f.begin(ctx, view))
 	}
-	err = logtail.AwaitEnds(ctx, f.list, tasks, f.end)
+	err = logtail.AwaitEnds(ctx, views, f.list, tasks, f.end)
 	f.copies.Wait()
 	for _, task := range tasks {
 		if code == 0 {

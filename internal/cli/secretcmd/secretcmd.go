@@ -3,6 +3,7 @@
 package secretcmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,13 +16,11 @@ import (
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/cli/client"
-	"github.com/tenderhq/tender/internal/cli/show"
 )
 
 // Env is what the commands may touch.
 type Env struct {
 	Stdin    io.Reader
-	Stdout   io.Writer
 	Terminal bool // whether Stdin is one
 	// WithClient runs a command against the leading master.
 	WithClient func(func(ctx context.Context, c *client.Client, args []string) error) func(*cobra.Command, []string) error
@@ -33,9 +32,28 @@ type Env struct {
 	Said func(*apiv1.ActionResponse) error
 }
 
-// Commands are set, list and rm.
+// Commands are set and rm.
 func (e Env) Commands() []*cobra.Command {
-	return []*cobra.Command{e.setCommand(), e.listCommand(), e.removeCommand()}
+	return []*cobra.Command{e.setCommand(), e.removeCommand()}
+}
+
+// List asks for the secrets of a role and of all below it; "" is all.
+func List(ctx context.Context, c *client.Client, role string) (*apiv1.ListSecretsResponse, error) {
+	items, _, err := client.All(ctx, c.Operator().ListSecrets, 0, func(token string, limit int32) *apiv1.ListRequest {
+		return &apiv1.ListRequest{Role: role, Limit: limit, PageToken: token}
+	})
+	return &apiv1.ListSecretsResponse{Items: items}, err
+}
+
+// Header is the first line of a table of secrets.
+var Header = []string{"SECRET", "SET", "BY"}
+
+// Rows are the lines below it.
+func Rows(answer *apiv1.ListSecretsResponse) (rows [][]string) {
+	for _, secret := range answer.GetItems() {
+		rows = append(rows, []string{secret.GetName(), secret.GetSet().AsTime().Format(time.RFC3339), cmp.Or(secret.GetBy(), "-")})
+	}
+	return rows
 }
 
 func (e Env) setCommand() *cobra.Command {
@@ -101,37 +119,6 @@ func (e Env) read(name string) ([]byte, error) {
 		return nil, e.Usage(fmt.Errorf("the value has more than %d bytes, which is the most", api.SecretBytesMax))
 	}
 	return value, nil
-}
-
-func (e Env) listCommand() *cobra.Command {
-	var format, role string
-	command := &cobra.Command{Use: "list", Short: "List the secrets, without their values", Args: e.Exactly()}
-	command.Flags().StringVar(&role, "role", "", "only those of this role and of all below it")
-	command.Flags().StringVarP(&format, "output", "o", "table", "table or json")
-	command.RunE = e.WithClient(func(ctx context.Context, c *client.Client, _ []string) error {
-		if format != "table" && format != "json" {
-			return e.Usage(fmt.Errorf("--output is %q; it can be table or json", format))
-		}
-		items, _, err := client.All(ctx, c.Operator().ListSecrets, 0, func(token string, limit int32) *apiv1.ListRequest {
-			return &apiv1.ListRequest{Role: role, Limit: limit, PageToken: token}
-		})
-		switch {
-		case err != nil:
-			return err
-		case format == "json":
-			return show.JSON(e.Stdout, &apiv1.ListSecretsResponse{Items: items})
-		}
-		var rows [][]string
-		for _, secret := range items {
-			by := secret.GetBy()
-			if by == "" {
-				by = "-"
-			}
-			rows = append(rows, []string{secret.GetName(), secret.GetSet().AsTime().Format(time.RFC3339), by})
-		}
-		return show.Table(e.Stdout, []string{"SECRET", "SET", "BY"}, rows)
-	})
-	return command
 }
 
 func (e Env) removeCommand() *cobra.Command {
