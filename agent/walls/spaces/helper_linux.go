@@ -40,6 +40,7 @@ func spawn() (code uintptr) {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return 1
 	}
+	openFiles = findOpenFiles()
 	for taken := 0; taken < openedFD; { // what is opened from here on lies above
 		var err error
 		if taken, err = unix.FcntlInt(spawnFD, unix.F_DUPFD_CLOEXEC, 0); err != nil {
@@ -157,6 +158,7 @@ func (o *Order) layDown(l *life) (refusal syscall.Errno, err error) {
 	if err := giveUp(o.User.UID); err != nil {
 		return 0, err
 	}
+	l.steps = append(l.steps, fileSteps()...)
 	if o.Score != "" {
 		l.steps = append(l.steps, writeSteps("/proc/self/oom_score_adj", o.Score)...)
 	}

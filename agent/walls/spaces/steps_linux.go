@@ -1,6 +1,7 @@
 package spaces
 
 import (
+	"syscall"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -70,6 +71,42 @@ func denyStep() (step, error) {
 		what: "system calls can't be denied", trap: unix.SYS_PRCTL, kept: []any{filter},
 		arguments: [5]uintptr{unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER, uintptr(unsafe.Pointer(filter))},
 	}, nil
+}
+
+// openFiles is the limit of open files that the spawner was started with. Go raises it for a process of its own, and
+// package syscall gives it back to what it starts, which a helper does by itself. Nil: nobody knows.
+var openFiles *unix.Rlimit
+
+// findOpenFiles finds it out from a program that package syscall starts.
+func findOpenFiles() *unix.Rlimit {
+	var gate [2]int
+	if err := unix.Pipe2(gate[:], unix.O_CLOEXEC); err != nil {
+		return nil
+	}
+	defer unix.Close(gate[0])
+	pid, err := syscall.ForkExec("/bin/sh", []string{"sh", "-c", "read -r _"}, &syscall.ProcAttr{Files: []uintptr{uintptr(gate[0])}})
+	if err != nil {
+		_ = unix.Close(gate[1])
+		return nil
+	}
+	var limit unix.Rlimit
+	known := unix.Prlimit(pid, unix.RLIMIT_NOFILE, nil, &limit)
+	_ = unix.Close(gate[1])
+	if err := await(pid); err != nil || known != nil {
+		return nil
+	}
+	return &limit
+}
+
+// fileSteps give the program that limit.
+func fileSteps() []step {
+	if openFiles == nil {
+		return nil
+	}
+	return []step{{
+		what: "the limit of open files can't be given back", trap: unix.SYS_PRLIMIT64, kept: []any{openFiles},
+		arguments: [5]uintptr{1: unix.RLIMIT_NOFILE, 2: uintptr(unsafe.Pointer(openFiles))},
+	}}
 }
 
 // readOnly is what of /proc tells the kernel what to do, as far as there is such a thing.
