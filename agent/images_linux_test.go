@@ -249,7 +249,7 @@ func TestATaskInAnImageHasItsSecrets(t *testing.T) {
 	mounted := mounts.List(t, config.DataDir)
 	a := run(t, config)
 	await(master, "registration", func(protocol.RegisterAgent) bool { return true })
-	task := imaged("t1", reference, `echo $PASSWORD $(cat secrets/key.pem) $(cat /sandbox/secrets/key.pem) $(ls secrets)
+	task := imaged("t1", reference, `echo $PASSWORD $(cat secrets/key.pem) $(ls secrets) $(cat /sandbox/secrets/key.pem)
 		touch secrets/new 2>/dev/null && echo new; rm -f secrets/key.pem 2>/dev/null && echo gone
 		echo > up; exec sleep 1000`)
 	task.Secrets = []api.Secret{{ID: "eng/db", Env: "PASSWORD"}, {ID: "eng/tls", File: "key.pem"}}
@@ -263,7 +263,7 @@ func TestATaskInAnImageHasItsSecrets(t *testing.T) {
 	}
 	sandbox := filepath.Join(config.DataDir, "sandboxes/f1/command/tasks/t1")
 	awaitFile(t, filepath.Join(sandbox, "up"))
-	if said := textOf(t, filepath.Join(sandbox, "stdout")); said != "hunter2 the-key the-key key.pem" {
+	if said := textOf(t, filepath.Join(sandbox, "stdout")); said != "hunter2 the-key key.pem the-key" {
 		t.Errorf("the task said %q", said)
 	}
 	if owner, mode := uidOf(t, filepath.Join(sandbox, "secrets/key.pem")); owner != 101 || mode != 0o400 {
