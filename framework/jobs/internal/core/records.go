@@ -288,7 +288,7 @@ func (m *JobMaster) resume() {
 				m.watchTime(s, one)
 			case s.EachAgent && one.Version != m.Version && !m.Roll.Stopped && m.Phase == jobs.Running: // the change was not kept whole
 				s.renew(one, m.Version)
-			case !one.Pause.IsZero():
+			case !one.Pause.IsZero() && m.Phase == jobs.Running && !s.Over:
 				m.Alarms.set(alarm{At: one.Pause, Kind: pauseOver, SubJob: s.Name, Index: one.Index})
 			case s.EachAgent && one.Lost != nil && m.Phase == jobs.Running: // it waits for its agent
 			case m.Phase == jobs.Running && !s.Over && (!s.Keep || one.Index < s.Tasks):

@@ -30,6 +30,9 @@ func (m *JobMaster) Asks() (asks []Ask) {
 		return nil
 	}
 	for _, s := range m.Subs {
+		if s.Blocked { // a crash may have kept a task of it, and not the ends that it waits for
+			continue
+		}
 		counts := s.Queued
 		if fresh := s.fresh(); fresh > 0 {
 			counts = maps.Clone(s.Queued)

@@ -26,14 +26,14 @@ type story struct {
 	m     *JobMaster
 	now   time.Time
 	store map[string][]byte
-	kept  string // the only key that is written, before the manager is killed; "": all are, and it lives
+	kept  string // by this line the only key that is written ("none": no key), before the manager is killed; "": all are, and it lives
 	out   transcript.Out
 }
 
 func (s *story) Said() string { return s.out.Take() }
 
 func (s *story) Play(t *testing.T, line transcript.Line) {
-	s.t = t
+	s.t, s.kept = t, line.Named["kept"]
 	switch line.Verb {
 	case "job": // job NAME TYPE and what its fields are
 		s.m = New(s.version(1, line), "r1")
@@ -80,9 +80,7 @@ func (s *story) Play(t *testing.T, line transcript.Line) {
 	case "undispatched":
 		s.step(Undispatched{Task: s.task(line.Word(0)), Why: line.Named["why"]})
 	case "stop", "delete":
-		s.kept = line.Named["kept"]
 		s.step(Asked{Delete: line.Verb == "delete", Why: "somebody asked for it"})
-		s.kept = ""
 	case "tick":
 		transcript.Tick(&s.now, transcript.Duration(t, line.Word(0)), s.m.Wake, func() { s.step(Woken{}) })
 	case "away": // nobody is there for a while
