@@ -44,10 +44,8 @@ func TestReasonsOfAnAgent(t *testing.T) {
 	wrong.Command = nil
 	master.launch(wrong)
 	expect("wrong", api.TaskError, api.ReasonTaskInvalid)
-	greedy, err := command("greedy", "true"), error(nil)
-	if greedy.Resources, err = api.ParseResources("cpus:1;mem:32;gpus:1"); err != nil { // it has none
-		t.Fatal(err)
-	}
+	greedy := command("greedy", "true")
+	greedy.Resources = greedy.Resources.Plus(api.NewResources(api.Resource{Label: api.Label{Name: api.GPUs}, Scalar: 1000})) // it has none
 	master.launch(greedy)
 	expect("greedy", api.TaskDropped, api.ReasonInvalidOffers)
 	master.launch(command("before", "echo $$ > pid; exec sleep 1000"))
