@@ -232,9 +232,9 @@ func TestHostileTasksInNamespaces(t *testing.T) {
 func TestChecksInNamespaces(t *testing.T) {
 	spaced(t, func(a *agent, around cell.Cell) {
 		a.own("t1", 71234)
-		look := api.Command{Shell: "test -e /tmp/up || exit 1; id -u > /tmp/look; cat /proc/*/cmdline | tr '\\0' ' ' >> /tmp/look; mv /tmp/look /tmp/looked; sleep 4321"}
+		look := api.Command{Shell: "grep -aqs ^sleep /proc/[0-9]*/cmdline || exit 1; id -u > /tmp/look; cat /proc/*/cmdline | tr '\\0' ' ' >> /tmp/look; mv /tmp/look /tmp/looked; sleep 4321"}
 		a.launch(api.Task{
-			ID: "t1", Command: &api.Command{Shell: "touch /tmp/up; exec sleep 54321"},
+			ID: "t1", Command: &api.Command{Shell: "exec sleep 54321"},
 			Checks: []api.Check{{Readiness: true, Command: &look, Interval: 100 * time.Millisecond, Timeout: time.Second, Failures: 1000}},
 		})
 		running := a.want("t1", api.TaskRunning)
@@ -246,7 +246,13 @@ func TestChecksInNamespaces(t *testing.T) {
 			t.Error("no process stands for the task")
 		}
 		a.send(protocol.ExecutorKill{Task: "t1", Grace: time.Hour})
-		a.want("t1", api.TaskKilled)
+		ended := a.next("t1")
+		for ended.State == api.TaskRunning { // a check was made before the task had begun, or took too long
+			ended = a.next("t1")
+		}
+		if ended.State != api.TaskKilled {
+			t.Errorf("it is %v (%s)", ended.State, ended.Message)
+		}
 	})
 }
 
