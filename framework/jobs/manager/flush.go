@@ -146,25 +146,37 @@ func (m *Manager) write() {
 	}
 }
 
-// writeBatch writes until all of it is there; an error says that Run has ended. What is deleted goes last: a part that
-// was counted into the job's header is not needed once that is written. Of a job that is forgotten the header goes before
-// the rest, which is nobody's without it; a header whose versions are gone would be one that nobody can read.
+// writeBatch writes until all of it is there; an error says that Run has ended. A header goes before what else is written
+// of its job: whoever finds it does what it says of the parts, and of a part that is ahead of it he knows no reason. What
+// is deleted goes last: a part that was counted into the job's header is not needed once that is written. Of a job that is
+// forgotten the header goes before the rest, which is nobody's without it; a header whose versions are gone would be one
+// that nobody can read.
 func (m *Manager) writeBatch(client masters, b batch) error {
-	err := m.each(client, slices.Sorted(maps.Keys(b.puts)), func(key string) error {
-		return client.Put(context.Background(), key, b.puts[key])
-	})
-	if err != nil {
-		return err
-	}
-	headers := slices.DeleteFunc(slices.Clone(b.deletes), func(key string) bool { return !isHeader(key) })
-	rest := slices.DeleteFunc(b.deletes, isHeader)
-	for _, keys := range [][]string{headers, rest} {
-		err := m.each(client, keys, func(key string) error { return client.Delete(context.Background(), key) })
-		if err != nil {
+	put := func(key string) error { return client.Put(context.Background(), key, b.puts[key]) }
+	remove := func(key string) error { return client.Delete(context.Background(), key) }
+	written, parts := headersFirst(slices.Sorted(maps.Keys(b.puts)))
+	deleted, rest := headersFirst(b.deletes)
+	for _, stage := range []struct {
+		keys  []string
+		write func(key string) error
+	}{{written, put}, {parts, put}, {deleted, remove}, {rest, remove}} {
+		if err := m.each(client, stage.keys, stage.write); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// headersFirst parts the keys of headers from the others.
+func headersFirst(keys []string) (headers, rest []string) {
+	for _, key := range keys {
+		if isHeader(key) {
+			headers = append(headers, key)
+		} else {
+			rest = append(rest, key)
+		}
+	}
+	return headers, rest
 }
 
 func isHeader(key string) bool {

@@ -80,7 +80,7 @@ func Run(ctx context.Context, config RunConfig) (err error) {
 	}()
 	defer func() { stop(); <-kept }()
 	return framework.Run(ctx, framework.Config{
-		Token: framework.NoToken, Dialer: holder.Dialer(dialTCP, trust.Master), // one certificate for both of its sides
+		Token: framework.NoToken, Dialer: holder.Dialer(transport.DialTCP, trust.Master), // one certificate for both of its sides
 		Name: Endpoint, Standby: true, Masters: config.Masters, FailoverTimeout: FailoverTimeout,
 		Endpoints: map[string]string{Endpoint: address}, Logger: log,
 	}, m)
@@ -97,11 +97,7 @@ func (c RunConfig) join(ctx context.Context, log *slog.Logger) (*trust.Holder, e
 
 func (c RunConfig) joining(log *slog.Logger) joining.Config {
 	token, _ := trust.ParseToken(c.Token) // join refuses one that can't be read
-	return joining.Config{Masters: c.Masters, Dial: dialTCP, Token: token, Failed: func(address string, err error) {
+	return joining.Config{Masters: c.Masters, Dial: transport.DialTCP, Token: token, Failed: func(address string, err error) {
 		log.Warn("no certificate yet", "master", address, "why", err)
 	}}
-}
-
-func dialTCP(ctx context.Context, address string) (net.Conn, error) {
-	return new(net.Dialer).DialContext(ctx, "tcp", address)
 }
