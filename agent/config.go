@@ -19,6 +19,7 @@ import (
 	"github.com/tenderhq/tender/agent/walls"
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/loglevel"
+	"github.com/tenderhq/tender/internal/transport"
 	"github.com/tenderhq/tender/internal/trust"
 )
 
@@ -193,7 +194,7 @@ func (c Config) withDefaults() (Config, error) {
 		c.Random = random
 	}
 	if c.Dial == nil {
-		c.Dial = dialTCP
+		c.Dial = transport.DialTCP
 	}
 	if err := c.Resources.Check(); err != nil {
 		wrong = append(wrong, err)
@@ -263,8 +264,4 @@ func (c Config) address(listener net.Addr) string {
 		port = strconv.Itoa(c.Port)
 	}
 	return net.JoinHostPort(c.Advertise, port)
-}
-
-func dialTCP(ctx context.Context, address string) (net.Conn, error) {
-	return new(net.Dialer).DialContext(ctx, "tcp", address)
 }

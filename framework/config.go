@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/transport"
 )
 
 // Defaults of [Config].
@@ -105,9 +106,7 @@ func (c Config) complete() (Config, error) {
 		}
 	}
 	if c.Dialer == nil {
-		c.Dialer = func(ctx context.Context, address string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, "tcp", address)
-		}
+		c.Dialer = transport.DialTCP
 	}
 	if err := errors.Join(c.faults()...); err != nil {
 		return c, api.E("framework.config", api.Invalid, c.Name, err)

@@ -16,6 +16,7 @@ import (
 	"github.com/tenderhq/tender/allocator"
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/loglevel"
+	"github.com/tenderhq/tender/internal/transport"
 	"github.com/tenderhq/tender/internal/trust"
 	"github.com/tenderhq/tender/internal/version"
 	"github.com/tenderhq/tender/master/core"
@@ -239,9 +240,7 @@ func (c Config) withDefaults() Config {
 		c.Listen = func(address string) (net.Listener, error) { return net.Listen("tcp", address) }
 	}
 	if c.Dial == nil {
-		c.Dial = func(ctx context.Context, address string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, "tcp", address)
-		}
+		c.Dial = transport.DialTCP
 	}
 	if c.Logger == nil {
 		nop := zerolog.Nop()

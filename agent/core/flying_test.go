@@ -61,9 +61,9 @@ func TestStatusesOfASessionAreBoundedInBytes(t *testing.T) {
 	}
 }
 
-// An executor that reports progress without end makes its agent keep, send and log a bounded part of it, and the
-// newest of it is what counts in the end (R34).
-func TestProgressOfATaskIsBounded(t *testing.T) {
+// handedOver is an agent whose executor has a task, f1/t1.
+func handedOver(t *testing.T) (*world, *task) {
+	t.Helper()
 	w := newWorld(t)
 	lines := []string{
 		"started boot=b1", "open", "leader registered", "leader launch f1/t1", "forked f1/command pid=9", "subscribe f1/command conn=1",
@@ -75,6 +75,13 @@ func TestProgressOfATaskIsBounded(t *testing.T) {
 	if task == nil || !task.handed {
 		t.Fatal("the task did not reach its executor:\n" + w.out.String())
 	}
+	return w, task
+}
+
+// An executor that reports progress without end makes its agent keep, send and log a bounded part of it, and the
+// newest of it is what counts in the end (R34).
+func TestProgressOfATaskIsBounded(t *testing.T) {
+	w, task := handedOver(t)
 	sent, logged := 0, 0
 	say := func(number int, state api.TaskState) {
 		status := protocol.ExecutorStatus{Task: "t1", Number: uint64(number), State: state, Data: make([]byte, api.StatusDataBytesMax), Progress: true}
@@ -132,14 +139,7 @@ func TestProgressOfATaskIsBounded(t *testing.T) {
 // agent takes it and does not answer, so the executor waits. Of one that does not wait a bounded part is kept all the
 // same. (Protocol rule R34.)
 func TestReportsWaitForTheScheduler(t *testing.T) {
-	w := newWorld(t)
-	lines := []string{
-		"started boot=b1", "open", "leader registered", "leader launch f1/t1", "forked f1/command pid=9", "subscribe f1/command conn=1",
-	}
-	for _, line := range lines {
-		w.line(line)
-	}
-	task := w.core.state.tasks[api.TaskRef{Framework: "f1", Task: "t1"}]
+	w, task := handedOver(t)
 	answered := uint64(0)
 	step := func(h Happening) {
 		effects := w.core.Step(Event{w.now, h})

@@ -131,9 +131,7 @@ func (st *statuses) scheduleResend(t *task, pause time.Duration) {
 // sendUnasked tells what is stored of a removed framework's task, and settles it.
 func (st *statuses) sendUnasked(t *task) {
 	st.endFlight(t)
-	for _, status := range t.statuses(0, t.flight.stored) {
-		st.leader.tell(protocol.StatusUpdate{Status: status})
-	}
+	st.tellStatuses(t, t.flight.stored)
 	st.settleStatuses(t, t.flight.stored)
 }
 
@@ -175,10 +173,15 @@ func (st *statuses) sendAgain(ref api.TaskRef) {
 }
 
 func (st *statuses) resend(t *task, pause time.Duration) {
-	for _, status := range t.statuses(0, t.flight.sent) {
+	st.tellStatuses(t, t.flight.sent)
+	st.scheduleResend(t, pause)
+}
+
+// tellStatuses tells what is not acknowledged, from the oldest on, up to the last.
+func (st *statuses) tellStatuses(t *task, last uint64) {
+	for _, status := range t.statuses(0, last) {
 		st.leader.tell(protocol.StatusUpdate{Status: status})
 	}
-	st.scheduleResend(t, pause)
 }
 
 // takeAcknowledgement settles the statuses up to that number: whoever has handled it has

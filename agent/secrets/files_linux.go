@@ -23,12 +23,7 @@ func Show(sandbox beneath.Place, owner entry.User, files map[string]protocol.Hid
 	if err := Hide(sandbox); err != nil {
 		return err
 	}
-	root, err := sandbox.In(Folder).Ensure()
-	if err != nil {
-		return err
-	}
-	defer root.Close()
-	folder, err := root.Open(".")
+	folder, err := opened(sandbox.In(Folder).Ensure())
 	if err != nil {
 		return err
 	}
@@ -97,16 +92,21 @@ func Hide(sandbox beneath.Place) error {
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
-	if err != nil {
-		return err
-	}
-	defer root.Close()
-	folder, err := root.Open(".")
+	folder, err := opened(root, err)
 	if err != nil {
 		return err
 	}
 	defer folder.Close()
 	return unmount(fmt.Sprintf("/proc/self/fd/%d/%s", folder.Fd(), Folder))
+}
+
+// opened opens the folder itself, and closes its root.
+func opened(root *os.Root, err error) (*os.File, error) {
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	return root.Open(".")
 }
 
 // unmount takes a mount away at once, also one that somebody still looks into.

@@ -11,6 +11,7 @@ import (
 	"github.com/tenderhq/tender/allocator/inputs"
 	"github.com/tenderhq/tender/allocator/internal/codec"
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/transport"
 )
 
 // Name is what it is registered as; the address follows the colon.
@@ -49,13 +50,9 @@ func New(config allocator.Config) (*Allocator, error) {
 	}
 	now := time.Now()
 	return &Allocator{
-		config: config, dial: dialTCP, mirror: inputs.NewMirror(), codec: codec.Codec{Epoch: now.Add(-time.Hour)}, now: now, since: now,
+		config: config, dial: transport.DialTCP, mirror: inputs.NewMirror(), codec: codec.Codec{Epoch: now.Add(-time.Hour)}, now: now, since: now,
 		away: unreached, answers: newAnswers(), news: make(chan struct{}),
 	}, nil
-}
-
-func dialTCP(ctx context.Context, address string) (net.Conn, error) {
-	return (&net.Dialer{}).DialContext(ctx, "tcp", address)
 }
 
 // DialBy says how connections are opened, before Run: a master's prove who is at both of their ends. Default TCP, without.

@@ -62,7 +62,7 @@ func Serve(ctx context.Context, config ServeConfig) error {
 		return err
 	}
 	if config.Dial == nil {
-		config.Dial = dialTCP
+		config.Dial = transport.DialTCP
 	}
 	var options []grpc.ServerOption
 	if config.Token != "" {

@@ -23,10 +23,10 @@ import (
 	_ "github.com/tenderhq/tender/allocator/remote"    // registers itself
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/cli/client"
-	"github.com/tenderhq/tender/internal/cli/contexts"
 	"github.com/tenderhq/tender/internal/cli/dev"
 	"github.com/tenderhq/tender/internal/cli/settings"
 	"github.com/tenderhq/tender/internal/joining"
+	"github.com/tenderhq/tender/internal/transport"
 	"github.com/tenderhq/tender/internal/trust"
 	"github.com/tenderhq/tender/master"
 	"github.com/tenderhq/tender/master/core"
@@ -180,7 +180,7 @@ func (d *daemon) joinMaster(ctx context.Context, config *master.Config) error {
 	if config.ID == "" {
 		return usagef("how is this master called? Say --id")
 	}
-	answer, err := joining.Join(ctx, joining.Config{Masters: through, Dial: contexts.DialTCP, Name: string(config.ID)}, token, trust.NewPass())
+	answer, err := joining.Join(ctx, joining.Config{Masters: through, Dial: transport.DialTCP, Name: string(config.ID)}, token, trust.NewPass())
 	if err != nil {
 		return err
 	}

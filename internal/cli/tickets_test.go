@@ -52,7 +52,7 @@ func (c *trusted) pass(env []string) *trust.Pass {
 // operator is the service of the leader, as somebody.
 func (c *trusted) operator(as *trust.Pass) apiv1.OperatorServiceClient {
 	c.t.Helper()
-	conn, err := transport.Connect(c.masters[0], trust.NewHolder(as).Dialer(dialTCP, trust.Master))
+	conn, err := transport.Connect(c.masters[0], trust.NewHolder(as).Dialer(transport.DialTCP, trust.Master))
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -63,7 +63,7 @@ func (c *trusted) operator(as *trust.Pass) apiv1.OperatorServiceClient {
 // ask asks an agent, as somebody, with a ticket.
 func (c *trusted) ask(agent string, as *trust.Pass, word, method, path string) (int, string) {
 	c.t.Helper()
-	secure := logtail.Transport(trust.NewHolder(as).Dialer(dialTCP, trust.Agent))
+	secure := logtail.Transport(trust.NewHolder(as).Dialer(transport.DialTCP, trust.Agent))
 	defer secure.CloseIdleConnections()
 	request, err := http.NewRequestWithContext(c.t.Context(), method, "http://"+agent+path, http.NoBody)
 	if err != nil {
@@ -251,7 +251,7 @@ func aRevokedFrameworkEnds(t *testing.T, c *trusted) {
 // register comes as a new agent by the name of the pass.
 func (c *trusted) register(pass *trust.Pass) error {
 	c.t.Helper()
-	conn, err := transport.Connect(c.masters[0], trust.NewHolder(pass).Dialer(dialTCP, trust.Master))
+	conn, err := transport.Connect(c.masters[0], trust.NewHolder(pass).Dialer(transport.DialTCP, trust.Master))
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -274,7 +274,7 @@ func (c *trusted) register(pass *trust.Pass) error {
 // renew asks for another certificate in the name of who has the pass.
 func (c *trusted) renew(pass *trust.Pass) error {
 	c.t.Helper()
-	conn, err := transport.Connect(c.masters[0], trust.NewHolder(pass).Dialer(dialTCP, trust.Master))
+	conn, err := transport.Connect(c.masters[0], trust.NewHolder(pass).Dialer(transport.DialTCP, trust.Master))
 	if err != nil {
 		c.t.Fatal(err)
 	}

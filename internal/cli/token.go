@@ -20,6 +20,7 @@ import (
 	"github.com/tenderhq/tender/internal/cli/contexts"
 	"github.com/tenderhq/tender/internal/cli/show"
 	"github.com/tenderhq/tender/internal/pause"
+	"github.com/tenderhq/tender/internal/transport"
 	"github.com/tenderhq/tender/internal/trust"
 	"github.com/tenderhq/tender/internal/words"
 )
@@ -273,7 +274,7 @@ func loginCommand(a *App) *cobra.Command {
 		}
 		dial := a.Dial
 		if dial == nil {
-			dial = contexts.DialTCP
+			dial = transport.DialTCP
 		}
 		pass, err := contexts.Join(command.Context(), masters, dial, token, func(_ string, err error) {
 			a.sayUnless(false)("waiting for a master: %s", sentence(err))

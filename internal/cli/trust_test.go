@@ -14,7 +14,6 @@ import (
 	"errors"
 	"io"
 	"math/big"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -31,6 +30,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/framework"
+	"github.com/tenderhq/tender/internal/transport"
 	"github.com/tenderhq/tender/internal/trust"
 )
 
@@ -351,7 +351,7 @@ func anOutsiderGetsNothing(t *testing.T, c *trusted, agents []string) {
 	}
 	stranger := trust.NewHolder(pass)
 	for _, address := range append(append([]string{c.masters[0], c.raft[0]}, agents...), c.http[0]) {
-		if conn, err := stranger.Dialer(dialTCP)(t.Context(), address); err == nil {
+		if conn, err := stranger.Dialer(transport.DialTCP)(t.Context(), address); err == nil {
 			t.Errorf("%s: who has the certificate of another cluster met %v", address, trust.PeerOf(conn))
 		}
 	}
@@ -396,10 +396,6 @@ func anOutsiderGetsNothing(t *testing.T, c *trusted, agents []string) {
 	if err == nil || !strings.Contains(err.Error(), "come with a token") {
 		t.Errorf("a framework without a token ends with %v", err)
 	}
-}
-
-func dialTCP(ctx context.Context, address string) (net.Conn, error) {
-	return new(net.Dialer).DialContext(ctx, "tcp", address)
 }
 
 // callWith is what a call comes to that is made by a client which knows nothing of passes.

@@ -14,6 +14,11 @@ import (
 	"github.com/tenderhq/tender/internal/trust"
 )
 
+// DialTCP opens a connection without TLS: what programs dial by unless they are told otherwise.
+func DialTCP(ctx context.Context, address string) (net.Conn, error) {
+	return new(net.Dialer).DialContext(ctx, "tcp", address)
+}
+
 // Connect makes a connection of gRPC to an address, which waits for nothing. The dialer opens it, and is who proves and
 // checks identities: a holder's dialer opens TLS, any other one plain text.
 func Connect(address string, dial trust.Dial, more ...grpc.DialOption) (*grpc.ClientConn, error) {

@@ -175,6 +175,9 @@ func (r *answers) pay(s *session) {
 				s.owed.drop()
 				continue
 			}
+			if q.all == walkStart {
+				r.sendAgain(s.framework.tasks[one.task])
+			}
 			q = one
 		} else {
 			s.owed.drop()
@@ -211,7 +214,6 @@ func (r *answers) walkOn(s *session, all walk) (question, bool) {
 		reason := api.ReasonReconciliation
 		if all == walkStart {
 			reason = api.ReasonNone
-			r.sendAgain(s.framework.tasks[id])
 		}
 		return question{task: id, known: true, reason: reason}, true
 	}

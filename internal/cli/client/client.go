@@ -74,10 +74,10 @@ func New(config Config) (*Client, error) {
 		config.Patience = 4 * time.Second
 	}
 	if config.Dial == nil {
-		config.Dial = dialTCP
+		config.Dial = transport.DialTCP
 	}
 	if config.DialAgent == nil {
-		config.DialAgent = dialTCP
+		config.DialAgent = transport.DialTCP
 	}
 	for _, address := range config.Masters {
 		if err := CheckAddress(address); err != nil {
@@ -85,10 +85,6 @@ func New(config Config) (*Client, error) {
 		}
 	}
 	return &Client{config: config, conns: map[string]*grpc.ClientConn{}, refuse: map[string]string{}}, nil
-}
-
-func dialTCP(ctx context.Context, address string) (net.Conn, error) {
-	return (&net.Dialer{}).DialContext(ctx, "tcp", address)
 }
 
 // DialMaster connects to a master as this client does.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"github.com/tenderhq/tender/internal/transport"
 	"github.com/tenderhq/tender/internal/trust"
 )
 
@@ -54,7 +55,7 @@ func Of(lookup func(string) (string, bool)) Folder {
 func Find(ctx context.Context, wish Wish) (Cluster, error) {
 	found := Cluster{Masters: wish.Masters, dial: wish.Dial}
 	if found.dial == nil {
-		found.dial = DialTCP
+		found.dial = transport.DialTCP
 	}
 	folder := Of(wish.Lookup)
 	name, err := folder.meant(wish)

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -204,9 +203,4 @@ func tokenOf(text string, pass *trust.Pass) string {
 	}
 	token.Digest = pass.Authority()
 	return token.String()
-}
-
-// DialTCP is the default of commands.
-func DialTCP(ctx context.Context, address string) (net.Conn, error) {
-	return new(net.Dialer).DialContext(ctx, "tcp", address)
 }

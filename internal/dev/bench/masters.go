@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -48,13 +47,9 @@ func newProof() (*proof, error) {
 // dialer reaches masters as the operator; without proof nobody is asked.
 func (p *proof) dialer() trust.Dial {
 	if p == nil {
-		return dialTCP
+		return transport.DialTCP
 	}
-	return p.operator.Dialer(dialTCP, trust.Master)
-}
-
-func dialTCP(ctx context.Context, address string) (net.Conn, error) {
-	return new(net.Dialer).DialContext(ctx, "tcp", address)
+	return p.operator.Dialer(transport.DialTCP, trust.Master)
 }
 
 // node is one master; process is nil while it does not run.

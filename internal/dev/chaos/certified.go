@@ -14,6 +14,7 @@ import (
 
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/joining"
+	"github.com/tenderhq/tender/internal/transport"
 	"github.com/tenderhq/tender/internal/trust"
 )
 
@@ -122,7 +123,7 @@ func (c *certified) joining() joining.Config {
 	for _, m := range c.masters {
 		masters = append(masters, m.proxies[0].front)
 	}
-	return joining.Config{Masters: masters, Dial: dialTCP}
+	return joining.Config{Masters: masters, Dial: transport.DialTCP}
 }
 
 func (c *certified) join(ctx context.Context, token trust.Token) (*trust.Pass, error) {
@@ -160,16 +161,12 @@ func (c *certified) atLeader(ctx context.Context, do func(context.Context, *node
 // dialMaster reaches a master as the operator does, who may not have joined yet when a connection is made.
 func (c *certified) dialMaster(ctx context.Context, address string) (net.Conn, error) {
 	if c == nil {
-		return dialTCP(ctx, address)
+		return transport.DialTCP(ctx, address)
 	}
 	if c.holder == nil {
 		return nil, errors.New("nobody has joined yet")
 	}
-	return c.holder.Dialer(dialTCP, trust.Master)(ctx, address)
-}
-
-func dialTCP(ctx context.Context, address string) (net.Conn, error) {
-	return new(net.Dialer).DialContext(ctx, "tcp", address)
+	return c.holder.Dialer(transport.DialTCP, trust.Master)(ctx, address)
 }
 
 // variables are how a command knows the cluster.

@@ -29,15 +29,15 @@ func (c *certified) comeAsStranger(ctx context.Context, r *report) error {
 	for _, m := range c.masters {
 		grpcAddress, raftAddress := m.proxies[0].front, m.proxies[1].front
 		for what, try := range map[string]func(context.Context) error{
-			"without TLS": func(ctx context.Context) error { return askAsStranger(ctx, grpcAddress, dialTCP) },
+			"without TLS": func(ctx context.Context) error { return askAsStranger(ctx, grpcAddress, transport.DialTCP) },
 			"without a certificate": func(ctx context.Context) error {
 				return askAsStranger(ctx, grpcAddress, unverified)
 			},
 			"by a certificate of another authority": func(ctx context.Context) error {
-				return askAsStranger(ctx, grpcAddress, forged.Dialer(dialTCP))
+				return askAsStranger(ctx, grpcAddress, forged.Dialer(transport.DialTCP))
 			},
 			"as a master of another authority, on the Raft port": func(ctx context.Context) error {
-				return greet(ctx, forged.Dialer(dialTCP), raftAddress)
+				return greet(ctx, forged.Dialer(transport.DialTCP), raftAddress)
 			},
 			"without a certificate, on the Raft port": func(ctx context.Context) error { return greet(ctx, unverified, raftAddress) },
 			"by a token that nobody has made":         c.joinByInventedToken,

@@ -150,7 +150,7 @@ func (c *certified) shown(ctx context.Context) (map[string]shownPass, error) {
 	all := map[string]shownPass{}
 	for _, m := range c.masters {
 		ctx, cancel := context.WithTimeout(ctx, callTimeout)
-		shown, err := c.holder.Look(ctx, dialTCP, m.proxies[0].front)
+		shown, err := c.holder.Look(ctx, transport.DialTCP, m.proxies[0].front)
 		cancel()
 		if err != nil {
 			return nil, err
@@ -333,7 +333,7 @@ func (c *certified) revokeTokens(ctx context.Context, r *report) error {
 	}
 	return c.await(ctx, "an answer to who has joined by the token", c.options.heal, func(ctx context.Context) string {
 		return c.atLeader(ctx, func(ctx context.Context, m *node) error {
-			conn, err := transport.Connect(m.proxies[0].front, trust.NewHolder(renewed).Dialer(dialTCP, trust.Master))
+			conn, err := transport.Connect(m.proxies[0].front, trust.NewHolder(renewed).Dialer(transport.DialTCP, trust.Master))
 			if err != nil {
 				return err
 			}

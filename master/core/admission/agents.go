@@ -45,14 +45,11 @@ func (j Judge) Agent(g Greeting) (api.Kind, error) {
 	if err := protocol.Neighbours(j.Version, g.Version); err != nil {
 		return api.Unsupported, err
 	}
+	who := peer{name: "agent", wrong: "a wrong master address or data folder", cure: "stop the agent and run tender agent reset-term"}
+	if kind, err := j.seen(who, g.Cluster, g.Term); err != nil {
+		return kind, err
+	}
 	switch {
-	case g.Cluster != "" && g.Cluster != j.Registry.Cluster:
-		return api.Denied, fmt.Errorf("this is cluster %s, the agent belongs to %s: a wrong master address or data folder", j.Registry.Cluster, g.Cluster)
-	case protocol.FarAhead(j.Term, g.Term):
-		return api.Unavailable, fmt.Errorf("the agent has seen term %s, impossibly far ahead of %s, in which this master leads: a wrong master has told it;"+
-			" stop the agent and run tender agent reset-term", g.Term, j.Term)
-	case j.Term.Before(g.Term):
-		return api.Unavailable, fmt.Errorf("this master led in term %s, the agent has seen %s: a newer leader is there", j.Term, g.Term)
 	case g.Nonce == "":
 		return api.Invalid, errors.New("the agent names no nonce")
 	case g.First != (g.Agent.ID == ""):

@@ -21,6 +21,27 @@ type Judge struct {
 	Version  string // of this master; who is too far from it is refused (R24)
 }
 
+// peer is how a refusal speaks of whoever is refused.
+type peer struct {
+	name  string
+	wrong string // what is wrong when it belongs to another cluster
+	cure  string // what people do when a wrong master has told it of a term
+}
+
+// seen judges the cluster to which a peer says that it belongs ("": none yet), and the latest term that it has seen.
+func (j Judge) seen(who peer, cluster api.ClusterID, term api.Term) (api.Kind, error) {
+	switch {
+	case cluster != "" && cluster != j.Registry.Cluster:
+		return api.Denied, fmt.Errorf("this is cluster %s, the %s belongs to %s: %s", j.Registry.Cluster, who.name, cluster, who.wrong)
+	case protocol.FarAhead(j.Term, term):
+		return api.Unavailable, fmt.Errorf("the %s has seen term %s, impossibly far ahead of %s, in which this master leads: a wrong master has told it; %s",
+			who.name, term, j.Term, who.cure)
+	case j.Term.Before(term):
+		return api.Unavailable, fmt.Errorf("this master led in term %s, the %s has seen %s: a newer leader is there", j.Term, who.name, term)
+	}
+	return 0, nil
+}
+
 // Scheduler judges what a scheduler says of itself, and fills in what it left out. Whether its constraint can be
 // compiled is not judged here.
 func (j Judge) Scheduler(subscribe *protocol.Subscribe, by rights.Scope) (api.Kind, error) {
@@ -31,14 +52,11 @@ func (j Judge) Scheduler(subscribe *protocol.Subscribe, by rights.Scope) (api.Ki
 	if len(info.Roles) == 0 {
 		info.Roles = []api.Role{api.DefaultRole}
 	}
+	who := peer{name: "scheduler", wrong: "a wrong master address", cure: "start the scheduler again"}
+	if kind, err := j.seen(who, subscribe.Cluster, subscribe.Term); err != nil {
+		return kind, err
+	}
 	switch known := j.Registry.Frameworks[info.ID]; {
-	case subscribe.Cluster != "" && subscribe.Cluster != j.Registry.Cluster:
-		return api.Denied, fmt.Errorf("this is cluster %s, the scheduler belongs to %s: a wrong master address", j.Registry.Cluster, subscribe.Cluster)
-	case protocol.FarAhead(j.Term, subscribe.Term):
-		return api.Unavailable, fmt.Errorf("the scheduler has seen term %s, impossibly far ahead of %s, in which this master leads: a wrong master has told it;"+
-			" start the scheduler again", subscribe.Term, j.Term)
-	case j.Term.Before(subscribe.Term):
-		return api.Unavailable, fmt.Errorf("this master led in term %s, the scheduler has seen %s: a newer leader is there", j.Term, subscribe.Term)
 	case info.ID != "" && !known.Removed.IsZero():
 		return api.Removed, fmt.Errorf("the framework was removed (%s); subscribe without an ID to begin a new one", known.Why)
 	case info.FailoverTimeout < 0:
