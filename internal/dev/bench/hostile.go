@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -17,6 +18,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/procfs"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
@@ -31,16 +33,16 @@ import (
 )
 
 const (
-	// hostileOffers is how many offers the honest framework takes the time of in each turn, alone
-	// and again beside the others.
+	// hostileOffers is how many offers the honest framework takes the time of in each section of a turn, at least.
 	hostileOffers = 100
 	// profileTime is how long the leader's processor is watched for a profile.
 	profileTime = 5 * time.Second
 )
 
-// hostilePeers measures what hostile peers do to an honest framework and to the leader's
-// memory, in turns: alone, beside them, alone again. They are another process that yields the
-// processors to everybody else, as if it ran on machines of its own.
+// hostilePeers measures what hostile peers do to an honest framework and to the leader's memory, in turns: alone, beside
+// them, and beside processes that are as busy and have nothing to do with us. They and these are other processes, which
+// yield the processors to everybody else, as if they ran on machines of their own: what is worse beside them than
+// beside busy processes, they do by what they say.
 func hostilePeers(ctx context.Context, o options) error {
 	for _, name := range append(hostile.Names(o.peer), floodName) {
 		if strings.Contains(name, o.peer) {
@@ -74,10 +76,17 @@ func amongAgents(ctx context.Context, cluster *devcluster.Cluster, o options) er
 
 // turns is what all turns have measured.
 type turns struct {
-	alone, beside   []time.Duration
-	aloneCPU, storm used    // the leader's
-	before, worst   float64 // the leader's memory
-	sent            []string
+	alone, busy, beside section
+	sent                []string
+}
+
+// section is what was measured while the honest framework had the same beside it.
+type section struct {
+	times  []time.Duration
+	leader used // what its leader used, summed over all turns
+	honest used // what the honest framework's own process used
+	others used // what was beside them
+	worst  float64
 }
 
 func besideHostiles(ctx context.Context, cluster *devcluster.Cluster, o options) error {
@@ -102,21 +111,15 @@ func besideHostiles(ctx context.Context, cluster *devcluster.Cluster, o options)
 	return nil
 }
 
-// turn takes the honest framework's times alone and then beside the hostile peers.
+// turn takes the honest framework's times alone, then beside the hostile peers, then beside busy processes.
 func (all *turns) turn(ctx context.Context, cluster *devcluster.Cluster, leader devcluster.Node, o options) error {
 	if _, err := offerTimes(ctx, cluster, hostileOffers/4, 0); err != nil { // warms up
 		return err
 	}
-	memory, cpu := watchMemory(leader.PID), watchProcessors(leader.PID)
-	defer memory.end()
-	times, err := offerTimes(ctx, cluster, hostileOffers, 0)
-	if err != nil {
+	if err := all.alone.measure(ctx, cluster, leader, o.storm, nil); err != nil {
 		return err
 	}
-	all.alone, all.aloneCPU = append(all.alone, times...), all.aloneCPU.and(cpu())
-	if all.before == 0 {
-		all.before = memory.worst()
-	}
+	before := ownProcesses()
 	storm, calm := context.WithCancel(ctx)
 	defer calm()
 	sent, err := letLoose(storm, leader, o)
@@ -124,32 +127,190 @@ func (all *turns) turn(ctx context.Context, cluster *devcluster.Cluster, leader 
 		return err
 	}
 	profiled := profileLeader(leader, o.profile)
-	cpu = watchProcessors(leader.PID)
-	times, err = offerTimes(ctx, cluster, hostileOffers, o.storm)
-	all.storm = all.storm.and(cpu())
+	hostiles := func() []busyProcess { return seenSince(before) }
+	err = all.beside.measure(ctx, cluster, leader, o.storm, hostiles)
+	seen := hostiles()
 	calm()
 	all.sent = append(all.sent, sent())
-	if err != nil {
+	if err = errors.Join(err, <-profiled); err != nil {
 		return fmt.Errorf("beside the hostile peers: %w", err)
 	}
-	all.beside = append(all.beside, times...)
-	all.worst = max(all.worst, memory.worst())
-	return <-profiled
+	if _, err := offerTimes(ctx, cluster, hostileOffers/4, 0); err != nil { // what they have left behind is over
+		return err
+	}
+	return all.besideBusy(ctx, cluster, leader, o, seen)
+}
+
+// besideBusy takes the times beside as many processes as there were hostile ones, with as many threads that use as much
+// of the processors.
+func (all *turns) besideBusy(ctx context.Context, cluster *devcluster.Cluster, leader devcluster.Node, o options, like []busyProcess) error {
+	before := ownProcesses()
+	life, end := context.WithCancel(ctx)
+	var started []func()
+	defer func() {
+		end()
+		for _, ended := range started {
+			ended()
+		}
+	}()
+	for _, one := range like {
+		ended, err := one.start(life)
+		if err != nil {
+			return err
+		}
+		started = append(started, ended)
+	}
+	if err := all.busy.measure(ctx, cluster, leader, o.storm, func() []busyProcess { return seenSince(before) }); err != nil {
+		return fmt.Errorf("beside busy processes: %w", err)
+	}
+	return nil
+}
+
+// measure takes the honest framework's times, for so long at least. Others are what runs beside it; nil: nothing.
+func (s *section) measure(ctx context.Context, cluster *devcluster.Cluster, leader devcluster.Node, least time.Duration, others func() []busyProcess) error {
+	memory, ofLeader, ofHonest := watchMemory(leader.PID), watchProcessors(leader.PID), watchProcessors(os.Getpid())
+	defer memory.end()
+	times, err := offerTimes(ctx, cluster, hostileOffers, least)
+	s.leader, s.honest = s.leader.and(ofLeader()), s.honest.and(ofHonest())
+	if others != nil {
+		for _, one := range others() {
+			s.others.busy += one.processors
+		}
+	}
+	s.times = append(s.times, times...)
+	if s.worst == 0 || others != nil { // alone the first time is meant: hostile peers leave something behind
+		s.worst = max(s.worst, memory.worst())
+	}
+	return err
+}
+
+// busyProcess is one of those beside the honest framework: how many threads it has, and how many processors it has used
+// since it began, on average.
+type busyProcess struct {
+	threads    int
+	processors float64
+}
+
+// ownProcesses are those that run this program: hostile peers and their executors, busy ones, and this one.
+func ownProcesses() map[int]procfs.Proc {
+	self, err := os.Executable()
+	if err != nil {
+		return nil
+	}
+	processes, err := procfs.AllProcs()
+	if err != nil {
+		return nil
+	}
+	found := make(map[int]procfs.Proc)
+	for _, process := range processes {
+		if path, err := process.Executable(); err == nil && path == self {
+			found[process.PID] = process
+		}
+	}
+	return found
+}
+
+// seenSince are those that were not there before.
+func seenSince(before map[int]procfs.Proc) []busyProcess {
+	var seen []busyProcess
+	for pid, process := range ownProcesses() { // order: irrelevant because all are summed or started
+		stat, err := process.Stat()
+		if _, old := before[pid]; old || err != nil {
+			continue
+		}
+		began, err := stat.StartTime()
+		if err != nil {
+			continue
+		}
+		lived := max(float64(time.Now().UnixMilli())/1000-began, 1)
+		seen = append(seen, busyProcess{threads: stat.NumThreads, processors: stat.CPUTime() / lived})
+	}
+	return seen
+}
+
+// start starts a process that is as busy, until ctx ends; ended waits for its end.
+func (b busyProcess) start(ctx context.Context) (ended func(), err error) {
+	child, in, err := yielding("-only", "busy", fmt.Sprint(b.threads), fmt.Sprint(b.processors))
+	if err != nil {
+		return nil, err
+	}
+	child.Stdout = os.Stderr
+	if err := child.Start(); err != nil {
+		return nil, err
+	}
+	context.AfterFunc(ctx, func() { _ = in.Close() })
+	return func() { _ = child.Wait() }, nil // it ends with its input
+}
+
+// beBusy is such a process: its arguments are how many threads it has and how many processors it uses.
+func beBusy(ctx context.Context, _ options) error {
+	ctx, cancel := untilInputEnds(ctx)
+	defer cancel()
+	threads, err := strconv.Atoi(flag.Arg(0))
+	if err != nil {
+		return err
+	}
+	processors, err := strconv.ParseFloat(flag.Arg(1), 64)
+	if err != nil {
+		return err
+	}
+	hostile.Busy(ctx, threads, processors)
+	return nil
+}
+
+// yielding is this program as a process of its own that yields the processors to all others.
+func yielding(args ...string) (child *exec.Cmd, in io.Closer, err error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, nil, err
+	}
+	child = exec.Command("nice", append([]string{"-n", "19", self}, args...)...)
+	child.SysProcAttr, child.Stderr = ofOurs(), os.Stderr
+	in, err = child.StdinPipe()
+	return child, in, err
+}
+
+// untilInputEnds ends with the standard input of a process, however that ends.
+func untilInputEnds(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		_, _ = os.Stdin.Read(make([]byte, 1))
+		cancel()
+	}()
+	return ctx, cancel
 }
 
 func (all *turns) print(o options) {
-	fmt.Printf("\n%d offers alone, %d beside hostile peers that sent %s messages; %d turns; %d agents that are only sessions; %s\n\n",
-		len(all.alone), len(all.beside), strings.Join(all.sent, ", "), o.runs, o.agents, loadNow())
-	fmt.Println("| what | alone | beside them | ratio |")
-	fmt.Println("|---|---|---|---|")
-	ratio := func(what string, a, b float64, unit string) {
-		fmt.Printf("| %s | %.2f %s | %.2f %s | %.1f |\n", what, a, unit, b, unit, b/a)
+	fmt.Printf("\n%d offers alone, %d beside busy processes, %d beside hostile peers that sent %s messages; %d turns; %d agents that are only sessions; %s\n\n",
+		len(all.alone.times), len(all.busy.times), len(all.beside.times), strings.Join(all.sent, ", "), o.runs, o.agents, loadNow())
+	fmt.Println("| what | alone | beside busy processes | beside hostile peers | hostile / alone | hostile / busy | aim |")
+	fmt.Println("|---|---|---|---|---|---|---|")
+	line := func(what, unit, aim string, of func(*section) float64) {
+		alone, busy, beside := of(&all.alone), of(&all.busy), of(&all.beside)
+		fmt.Printf("| %s | %.2f%s | %.2f%s | %.2f%s | %s | %s | %s |\n", what, alone, unit, busy, unit, beside, unit, times(beside, alone), times(beside, busy), aim)
 	}
-	ratio("demand to offer, p50", ms(quantile(all.alone, 0.5)), ms(quantile(all.beside, 0.5)), "ms")
-	ratio("demand to offer, p99", ms(quantile(all.alone, 0.99)), ms(quantile(all.beside, 0.99)), "ms")
-	ratio("the leader's own memory, worst", all.before, all.worst, "MB")
-	ratio("the leader's processors", all.aloneCPU.busy/float64(o.runs), all.storm.busy/float64(o.runs), "")
-	ratio("its threads that wait for one", all.aloneCPU.waiting/float64(o.runs), all.storm.waiting/float64(o.runs), "")
+	offers := func(part float64) func(*section) float64 {
+		return func(s *section) float64 { return ms(quantile(s.times, part)) }
+	}
+	each := func(sum func(*section) float64) func(*section) float64 {
+		return func(s *section) float64 { return sum(s) / float64(o.runs) }
+	}
+	line("demand to offer, p50", " ms", "", offers(0.5))
+	line("demand to offer, p99", " ms", "2", offers(0.99))
+	line("the leader's own memory, worst", " MB", "1.5", func(s *section) float64 { return s.worst })
+	line("processors of the leader", "", "", each(func(s *section) float64 { return s.leader.busy }))
+	line("of what is beside", "", "", each(func(s *section) float64 { return s.others.busy }))
+	line("threads of the leader that wait for one", "", "", each(func(s *section) float64 { return s.leader.waiting }))
+	line("of the honest framework", "", "", each(func(s *section) float64 { return s.honest.waiting }))
+	fmt.Println("\nThe leader's memory beside busy processes is what the hostile peers of the same turn have left.")
+}
+
+// times is how many times as much a is as b; nothing of nothing.
+func times(a, b float64) string {
+	if b == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.1f", a/b)
 }
 
 // loadNow is the machine's load in words.
@@ -239,13 +400,7 @@ func limitHostiles(ctx context.Context, leader devcluster.Node) error {
 // letLoose starts the process of the hostile peers, which ends with ctx; sent is how many
 // messages it says that it sent.
 func letLoose(ctx context.Context, leader devcluster.Node, o options) (sent func() string, err error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	child := exec.Command("nice", "-n", "19", self, "-only", "hostiles", "-binary", o.binary, "-masters", leader.GRPC+","+leader.HTTP, "-peer", o.peer)
-	child.SysProcAttr, child.Stderr = ofOurs(), os.Stderr
-	in, err := child.StdinPipe()
+	child, in, err := yielding("-only", "hostiles", "-binary", o.binary, "-masters", leader.GRPC+","+leader.HTTP, "-peer", o.peer)
 	if err != nil {
 		return nil, err
 	}
@@ -266,12 +421,8 @@ func letLoose(ctx context.Context, leader devcluster.Node, o options) (sent func
 
 // hostilesMain is that process: it ends with its standard input.
 func hostilesMain(ctx context.Context, o options) error {
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := untilInputEnds(ctx)
 	defer cancel()
-	go func() {
-		_, _ = os.Stdin.Read(make([]byte, 1)) // the end of it, however it comes
-		cancel()
-	}()
 	grpcAddress, httpAddress, _ := strings.Cut(o.masters, ",")
 	flooded := make(chan error, 1)
 	go func() {
@@ -295,6 +446,7 @@ func flood(ctx context.Context, master string) error {
 	if err != nil {
 		return err
 	}
+	self.Command.Argv = append([]string{"nice", "-n", "19"}, self.Command.Argv...) // its agent is on another machine than the leader
 	config := framework.Config{Name: "flooder", Masters: []string{master}, Roles: []api.Role{hostile.Role}, TeardownAtEnd: true}
 	return framework.Run(ctx, config, &flooder{self: self})
 }

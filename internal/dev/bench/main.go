@@ -82,7 +82,7 @@ func parse() options {
 	flag.DurationVar(&o.heartbeat, "heartbeat", 0, "`time` between two heartbeats of a herd's agents; 0 = the masters' default")
 	flag.StringVar(&o.masters, "masters", "", "`addresses` of the masters of -only flock and -only hostiles, processes that others of these start")
 	flag.StringVar(&o.peer, "peer", "", "only the hostile peers whose `name` holds this word; -only hostile prints all names. Empty: all of them")
-	flag.DurationVar(&o.storm, "storm", 10*time.Second, "how `long` hostile peers are there in each turn")
+	flag.DurationVar(&o.storm, "storm", 10*time.Second, "how `long` each section of a turn of -only hostile takes: alone, beside hostile peers, beside busy processes")
 	flag.StringVar(&o.profile, "profile", "", "`folder` for profiles of the leader's processor and memory beside hostile peers")
 	flag.IntVar(&o.jobs, "jobs", 10_000, "`number` of jobs that a manager has")
 	flag.BoolVar(&o.quick, "quick", false, "small data for -only rdd: a look in minutes")
@@ -93,7 +93,7 @@ func parse() options {
 }
 
 func run(ctx context.Context, o options) error {
-	alone := map[string]func(context.Context, options) error{"soak": soak, "failover": failover, "herd": herd, "flock": flockMain, "hostile": hostilePeers, "jobs": manyJobs, "rdd": smallSpark, "hostiles": hostilesMain, "trust": trustCost, "neighbour": beNeighbour}
+	alone := map[string]func(context.Context, options) error{"soak": soak, "failover": failover, "herd": herd, "flock": flockMain, "hostile": hostilePeers, "jobs": manyJobs, "rdd": smallSpark, "hostiles": hostilesMain, "busy": beBusy, "trust": trustCost, "neighbour": beNeighbour}
 	name, _, _ := strings.Cut(o.only, "/")
 	if part := alone[name]; part != nil {
 		return part(ctx, o)
