@@ -26,8 +26,8 @@ const (
 	streamsPerConnMax = 256
 	// streamWindowBytes is what may come in on a stream before it is read; while a larger message is
 	// read, the rest of it may come too. What all streams of a connection have there is the same for each
-	// of them, so it is less than wire.StreamWindowBytes.
-	streamWindowBytes = 128 << 10
+	// of them, so it is the least that gRPC knows.
+	streamWindowBytes = 64 << 10
 	// readBufferBytes is what each connection has for reading, also when it says nothing: gRPC's own is 32 KiB,
 	// of which ten thousand agents would have 320 MB. What is larger is read without it.
 	readBufferBytes = 4 << 10

@@ -56,6 +56,9 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 	if !is {
 		return c.CodecV2.Marshal(v)
 	}
+	if entry, is := message.(*apiv1.StoreEntry); is && len(entry.GetValue()) >= sharedValueMin {
+		return marshalStoreEntry(entry)
+	}
 	size := proto.Size(message)
 	if mem.IsBelowBufferPoolingThreshold(size) {
 		data, err := proto.Marshal(message)
@@ -67,6 +70,27 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 		return nil, err
 	}
 	return mem.BufferSlice{mem.NewBuffer(buffer, buffers)}, nil
+}
+
+const (
+	// sharedValueMin is how large a value of a store is that is sent without a copy of it.
+	sharedValueMin = 16 << 10
+	// storeEntryValue is the number of apiv1.StoreEntry.value.
+	storeEntryValue = 2
+)
+
+// marshalStoreEntry writes an entry around its value, which is not copied: however many watchers of a store read
+// slowly or not at all, what waits for them is the value that the store has anyway. Nobody changes a value.
+func marshalStoreEntry(entry *apiv1.StoreEntry) (mem.BufferSlice, error) {
+	data, err := proto.Marshal(&apiv1.StoreEntry{
+		Key: entry.GetKey(), Version: entry.GetVersion(), Deleted: entry.GetDeleted(), Complete: entry.GetComplete(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	data = protowire.AppendTag(data, storeEntryValue, protowire.BytesType)
+	data = protowire.AppendVarint(data, uint64(len(entry.GetValue())))
+	return mem.BufferSlice{mem.SliceBuffer(data), mem.SliceBuffer(entry.GetValue())}, nil
 }
 
 // Unmarshal keeps the bytes for a Frame, and reads all else.

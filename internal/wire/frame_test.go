@@ -1,11 +1,13 @@
 package wire_test
 
 import (
+	"bytes"
 	"slices"
 	"testing"
 
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 	"pgregory.net/rapid"
 
 	"github.com/tenderhq/tender/api"
@@ -136,7 +138,7 @@ func TestPartsAreSmall(t *testing.T) {
 // what is written can be read.
 func TestBuffersFit(t *testing.T) {
 	for _, bytes := range []int{10, 5 << 10, 33 << 10, 200 << 10, 600 << 10, api.MessageBytesMax} {
-		m := &apiv1.StoreEntry{Key: "k", Value: make([]byte, bytes), Version: 7}
+		m := &apiv1.StorePutRequest{Key: "k", Value: make([]byte, bytes), Write: 7}
 		data, err := wire.Codec().Marshal(m)
 		if err != nil || len(data) != 1 {
 			t.Fatalf("%d bytes: %d buffers, %v", bytes, len(data), err)
@@ -144,10 +146,41 @@ func TestBuffersFit(t *testing.T) {
 		if got := cap(data[0].ReadOnlyData()); bytes > 4<<10 && got > 4*bytes || bytes >= 32<<10 && got > 2*bytes {
 			t.Errorf("%d bytes took a buffer of %d", bytes, got)
 		}
-		read := new(apiv1.StoreEntry)
+		read := new(apiv1.StorePutRequest)
 		if err := wire.Codec().Unmarshal(data, read); err != nil || !proto.Equal(m, read) {
 			t.Errorf("%d bytes were read as %d, %v", bytes, len(read.GetValue()), err)
 		}
 		data.Free()
+	}
+}
+
+// TestLargeValuesAreNotCopied: an entry of a store is sent around its value, whole: whatever fields an entry has.
+func TestLargeValuesAreNotCopied(t *testing.T) {
+	value := bytes.Repeat([]byte("v"), 200<<10)
+	entry := &apiv1.StoreEntry{Value: value}
+	fields := entry.ProtoReflect().Descriptor().Fields()
+	for i := range fields.Len() {
+		switch field := fields.Get(i); field.Kind() {
+		case protoreflect.StringKind:
+			entry.ProtoReflect().Set(field, protoreflect.ValueOfString("k"))
+		case protoreflect.Uint64Kind:
+			entry.ProtoReflect().Set(field, protoreflect.ValueOfUint64(7))
+		case protoreflect.BoolKind:
+			entry.ProtoReflect().Set(field, protoreflect.ValueOfBool(true))
+		case protoreflect.BytesKind: // the value
+		default:
+			t.Fatalf("a field of kind %v is new: fill it here, and write it in marshalStoreEntry", field.Kind())
+		}
+	}
+	data, err := wire.Codec().Marshal(entry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := new(apiv1.StoreEntry)
+	if err := wire.Codec().Unmarshal(data, read); err != nil || !proto.Equal(entry, read) {
+		t.Errorf("read as key %q, %d bytes, version %d: %v", read.GetKey(), len(read.GetValue()), read.GetVersion(), err)
+	}
+	if last := data[len(data)-1].ReadOnlyData(); &last[0] != &value[0] {
+		t.Error("the value was copied")
 	}
 }

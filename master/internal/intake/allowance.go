@@ -227,13 +227,17 @@ func (s *Sender) use(what Expense, amount float64, patience time.Duration) (wait
 	}
 	wait, who, news := s.take(time.Now(), what, amount, patience)
 	if wait > 0 {
-		held := Held{Of: what, Wait: min(wait, patience), News: news}
-		if held.Address = who.name; who != s.address {
-			held.Address, held.Principal = "", who.name
-		}
-		s.peers.held(held)
+		s.tell(Held{Of: what, Wait: min(wait, patience), News: news}, who)
 	}
 	return wait, wait <= patience
+}
+
+// tell says who is held.
+func (s *Sender) tell(held Held, who *account) {
+	if held.Address = who.name; who != s.address {
+		held.Address, held.Principal = "", who.name
+	}
+	s.peers.held(held)
 }
 
 // take is use without telling anybody: who has used up what it may, and whether that is news.
@@ -263,6 +267,16 @@ func (s *Sender) take(now time.Time, what Expense, amount float64, patience time
 func (s *Sender) Pay(ctx context.Context, what Expense, amount float64) bool {
 	wait, _ := s.use(what, amount, endless)
 	return wait == 0 || pause.For(ctx, wait)
+}
+
+// owe uses up an amount and waits for nothing: Pay does, before there is more.
+func (s *Sender) owe(what Expense, amount float64) {
+	if s.address == nil {
+		return
+	}
+	if _, who, news := s.take(time.Now(), what, amount, endless); news {
+		s.tell(Held{Of: what, News: true}, who) // it is held from now on
+	}
 }
 
 // payForCall is Pay for a call with one answer: whoever makes it waits for that. It is refused when it would be long until it

@@ -62,7 +62,7 @@ func (q *Requests) receive(ctx context.Context, stream grpc.ServerStream, reques
 	case <-ctx.Done():
 		return leave, ctx.Err()
 	}
-	if err := from.payForCall(ctx, 0); err != nil { // what it owes; nothing of this request is in memory meanwhile
+	if err := payDebts(ctx, from, stores); err != nil { // nothing of this request is in memory meanwhile
 		return leave, err
 	}
 	frame := new(wire.Frame)
@@ -86,8 +86,20 @@ func (q *Requests) receive(ctx context.Context, stream grpc.ServerStream, reques
 	return leave, err
 }
 
-// payForRequest holds a request until its connection may send it. It keeps its place among those that are read, so
-// what the connection sends beside it waits in its windows.
+// payDebts holds a connection until it has paid for what it has sent before. It keeps its place among those that are
+// read, so what it sends beside it waits in its windows.
+func payDebts(ctx context.Context, from *Sender, stores bool) error {
+	if err := from.payForCall(ctx, 0); err != nil {
+		return err
+	}
+	if stores && !from.Pay(ctx, StoreExpense, 0) {
+		return ctx.Err()
+	}
+	return nil
+}
+
+// payForRequest takes what a request costs. A value for a store is in memory by now, and is not held there: whoever
+// sends the next one waits for what this one has cost.
 func payForRequest(ctx context.Context, from *Sender, bytes int, stores bool) error {
 	if !stores {
 		return from.payForCall(ctx, float64(LookPrice+bytes))
@@ -95,8 +107,6 @@ func payForRequest(ctx context.Context, from *Sender, bytes int, stores bool) er
 	if err := from.payForCall(ctx, float64(storePrice+bytes)); err != nil {
 		return err
 	}
-	if !from.Pay(ctx, StoreExpense, float64(bytes)) {
-		return ctx.Err()
-	}
+	from.owe(StoreExpense, float64(bytes))
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/mem"
@@ -14,6 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/pause"
 	"github.com/tenderhq/tender/internal/wire"
 )
 
@@ -115,6 +117,43 @@ func TestRequestsHaveRoom(t *testing.T) {
 		}
 		if q.room.left != requestBytesMax {
 			t.Errorf("nothing is under way, and %d of %d bytes are free", q.room.left, requestBytesMax)
+		}
+	})
+}
+
+// TestValuesAreNotHeldInMemory (R34): a value that was read goes on at once, also when it is more than its connection may
+// write; the next one is not read before that was paid for.
+func TestValuesAreNotHeldInMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var h heldTimes
+		q, on := NewRequests(NewDesk()), &keeper{let: make(chan struct{})}
+		by := NewPeers(h.held).connected(from("10.0.0.1"))
+		var read atomic.Int64
+		ended := make(chan error)
+		write := func() {
+			go func() { ended <- put(q, on, call(t.Context(), by, 3<<19, &read)) }()
+			synctest.Wait()
+		}
+		rate := rates[StoreExpense].connection
+		owed := time.Duration((3<<19 - rate.First) / rate.PerSecond * float64(time.Second))
+		write()
+		if under := on.under.Load(); under != 1 || h.lines.Load() != 1 {
+			t.Errorf("%d values are under way, the log tells %d times that a peer is held", under, h.lines.Load())
+		}
+		write()
+		pause.For(t.Context(), owed-time.Millisecond)
+		synctest.Wait()
+		if n := read.Load(); n != 1 {
+			t.Errorf("%d values were read before the first was paid for", n)
+		}
+		for range 2 {
+			on.let <- struct{}{}
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		}
+		if n := read.Load(); n != 2 || h.lines.Load() != 1 {
+			t.Errorf("%d values were read at last, the log tells %d times that a peer is held", n, h.lines.Load())
 		}
 	})
 }

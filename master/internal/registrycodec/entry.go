@@ -34,7 +34,9 @@ func EncodeCommand(command registry.Command) (*logpb.Command, int, error) {
 		return nil, 0, api.E("raft.propose", api.Limit, command.Client, fmt.Errorf("the command has %d bytes, at most %d are allowed", size, CommandBytesMax))
 	}
 	// Not every string is text that protobuf takes.
-	if _, err := proto.Marshal(m); err != nil {
+	room := wire.Buffers().Get(size)
+	defer wire.Buffers().Put(room)
+	if _, err := (proto.MarshalOptions{UseCachedSize: true}).MarshalAppend((*room)[:0], m); err != nil {
 		return nil, 0, api.E("raft.propose", api.Invalid, command.Client, err)
 	}
 	return m, size + 8, nil
@@ -51,7 +53,9 @@ func EncodeEntry(commands []*logpb.Command, known uint64) ([]byte, error) {
 			leaveOutNewer(command.ProtoReflect(), known)
 		}
 	}
-	data, err := proto.Marshal(&logpb.Entry{Format: uint32(format), Commands: commands})
+	entry := &logpb.Entry{Format: uint32(format), Commands: commands}
+	room := make([]byte, 0, proto.Size(entry)+entrySumBytes) // an entry may be large, and is copied no more than it must be
+	data, err := proto.MarshalOptions{UseCachedSize: true}.MarshalAppend(room, entry)
 	if err != nil || format < registry.FormatBounded {
 		return data, err
 	}
@@ -64,9 +68,12 @@ const (
 	entrySumBytes = 5
 )
 
-func appendSum(data []byte) []byte {
-	sum := crc32.Checksum(data, castagnoli)
-	return protowire.AppendFixed32(protowire.AppendTag(data, entrySumField, protowire.Fixed32Type), sum)
+func appendSum(data []byte) []byte { return appendSumOf(data, data) }
+
+// appendSumOf appends the checksum of an entry's body to something.
+func appendSumOf(body, to []byte) []byte {
+	sum := crc32.Checksum(body, castagnoli)
+	return protowire.AppendFixed32(protowire.AppendTag(to, entrySumField, protowire.Fixed32Type), sum)
 }
 
 // checkSum compares an entry with its checksum. Entries of older formats have none.
@@ -75,7 +82,7 @@ func checkSum(data []byte, format uint32) error {
 		return checkNoSum(data)
 	}
 	body := data[:max(len(data)-entrySumBytes, 0)]
-	if !bytes.Equal(appendSum(bytes.Clone(body)), data) {
+	if !bytes.Equal(appendSumOf(body, nil), data[len(body):]) {
 		return errors.New("it is damaged: its checksum is wrong")
 	}
 	return nil
