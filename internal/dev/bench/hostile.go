@@ -4,13 +4,11 @@ import (
 	"bufio"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -18,7 +16,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/prometheus/procfs"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
@@ -182,102 +179,6 @@ func (s *section) measure(ctx context.Context, cluster *devcluster.Cluster, lead
 		s.worst = max(s.worst, memory.worst())
 	}
 	return err
-}
-
-// busyProcess is one of those beside the honest framework: how many threads it has, and how many processors it has used
-// since it began, on average.
-type busyProcess struct {
-	threads    int
-	processors float64
-}
-
-// ownProcesses are those that run this program: hostile peers and their executors, busy ones, and this one.
-func ownProcesses() map[int]procfs.Proc {
-	self, err := os.Executable()
-	if err != nil {
-		return nil
-	}
-	processes, err := procfs.AllProcs()
-	if err != nil {
-		return nil
-	}
-	found := make(map[int]procfs.Proc)
-	for _, process := range processes {
-		if path, err := process.Executable(); err == nil && path == self {
-			found[process.PID] = process
-		}
-	}
-	return found
-}
-
-// seenSince are those that were not there before.
-func seenSince(before map[int]procfs.Proc) []busyProcess {
-	var seen []busyProcess
-	for pid, process := range ownProcesses() { // order: irrelevant because all are summed or started
-		stat, err := process.Stat()
-		if _, old := before[pid]; old || err != nil {
-			continue
-		}
-		began, err := stat.StartTime()
-		if err != nil {
-			continue
-		}
-		lived := max(float64(time.Now().UnixMilli())/1000-began, 1)
-		seen = append(seen, busyProcess{threads: stat.NumThreads, processors: stat.CPUTime() / lived})
-	}
-	return seen
-}
-
-// start starts a process that is as busy, until ctx ends; ended waits for its end.
-func (b busyProcess) start(ctx context.Context) (ended func(), err error) {
-	child, in, err := yielding("-only", "busy", fmt.Sprint(b.threads), fmt.Sprint(b.processors))
-	if err != nil {
-		return nil, err
-	}
-	child.Stdout = os.Stderr
-	if err := child.Start(); err != nil {
-		return nil, err
-	}
-	context.AfterFunc(ctx, func() { _ = in.Close() })
-	return func() { _ = child.Wait() }, nil // it ends with its input
-}
-
-// beBusy is such a process: its arguments are how many threads it has and how many processors it uses.
-func beBusy(ctx context.Context, _ options) error {
-	ctx, cancel := untilInputEnds(ctx)
-	defer cancel()
-	threads, err := strconv.Atoi(flag.Arg(0))
-	if err != nil {
-		return err
-	}
-	processors, err := strconv.ParseFloat(flag.Arg(1), 64)
-	if err != nil {
-		return err
-	}
-	hostile.Busy(ctx, threads, processors)
-	return nil
-}
-
-// yielding is this program as a process of its own that yields the processors to all others.
-func yielding(args ...string) (child *exec.Cmd, in io.Closer, err error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, nil, err
-	}
-	child = exec.Command("nice", append([]string{"-n", "19", self}, args...)...)
-	child.SysProcAttr, child.Stderr = ofOurs(), os.Stderr
-	in, err = child.StdinPipe()
-	return child, in, err
-}
-
-// untilInputEnds ends with the standard input of a process, however that ends.
-func untilInputEnds(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancel(ctx)
-	go func() {
-		_, _ = os.Stdin.Read(make([]byte, 1))
-		cancel()
-	}()
-	return ctx, cancel
 }
 
 func (all *turns) print(o options) {
