@@ -109,7 +109,14 @@ type Framework struct {
 	api.Framework
 
 	Active bool // subscribed; an inactive one is offered nothing
+	// Withheld is why it is offered nothing for now though it is active; "" = it is offered what it may have. What it
+	// holds and its filters stay.
+	Withheld string
 }
+
+// FilterCounter is a policy that counts the filters which are in force for all frameworks of a principal, so that masters
+// can bound them (R34). Those of a policy that does not are its own affair.
+type FilterCounter interface{ Filters(principal string) int }
 
 // TakesOther reports whether what the framework says of all its offers is something else in the
 // other description: what it refused before may suit it then.

@@ -87,9 +87,8 @@ func (m *metrics) called(method string, err error) {
 func (m *metrics) holdings(all map[string]view.Tally) map[string]view.Tally {
 	named := make(map[string]view.Tally)
 	for _, principal := range slices.Sorted(maps.Keys(all)) {
-		name, has := m.named.Of(principal), all[principal]
-		sum := named[name]
-		named[name] = view.Tally{Frameworks: sum.Frameworks + has.Frameworks, Tasks: sum.Tasks + has.Tasks, Shapes: sum.Shapes + has.Shapes}
+		name := m.named.Of(principal)
+		named[name] = named[name].Plus(all[principal])
 	}
 	return named
 }
@@ -224,6 +223,8 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 		put(sharesGauge, float64(has.Frameworks), principal, "frameworks")
 		put(sharesGauge, float64(has.Tasks), principal, "tasks")
 		put(sharesGauge, float64(has.Shapes), principal, "shapes")
+		put(sharesGauge, float64(has.Offers), principal, "offers")
+		put(sharesGauge, float64(has.Filters), principal, "filters")
 	}
 	for _, illness := range view.Illnesses {
 		put(illGauge, float64(counts.Ill[illness]), string(illness))

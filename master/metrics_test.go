@@ -57,13 +57,13 @@ func TestHTTPSaysWhenToComeBack(t *testing.T) {
 func TestPrincipalsAreCountedTogetherBeyondTheFirst(t *testing.T) {
 	all := make(map[string]view.Tally)
 	for i := range 150 {
-		all[fmt.Sprint("p", i)] = view.Tally{Frameworks: 1, Tasks: 2, Shapes: 3}
+		all[fmt.Sprint("p", i)] = view.Tally{Frameworks: 1, Tasks: 2, Shapes: 3, Offers: 4, Filters: 5}
 	}
 	named, sum := newMetrics().holdings(all), view.Tally{}
 	for _, has := range named { // order: irrelevant because it sums
-		sum = view.Tally{Frameworks: sum.Frameworks + has.Frameworks, Tasks: sum.Tasks + has.Tasks, Shapes: sum.Shapes + has.Shapes}
+		sum = sum.Plus(has)
 	}
-	if want := (view.Tally{Frameworks: 150, Tasks: 300, Shapes: 450}); sum != want || len(named) != 101 {
+	if want := (view.Tally{Frameworks: 150, Tasks: 300, Shapes: 450, Offers: 600, Filters: 750}); sum != want || len(named) != 101 {
 		t.Errorf("%d lines with %+v instead of %+v", len(named), sum, want)
 	}
 }

@@ -20,6 +20,8 @@ func (c *Cluster) check(o allocator.Claim, free api.Resources) {
 		c.Fatalf("offered an agent that is away: %s", words)
 	case !subscribed || !f.Active || !slices.Contains(f.Roles, o.Role):
 		c.Fatalf("offered to a framework that is not subscribed in role %s: %s", o.Role, words)
+	case f.Withheld != "":
+		c.Fatalf("offered to a framework that is to be offered nothing, %s: %s", f.Withheld, words)
 	case c.suppressed[key(o.Framework, o.Role)]:
 		c.Fatalf("offered to a framework that suppressed: %s", words)
 	case !c.meets(f.Constraint, o.Agent, o.Role):

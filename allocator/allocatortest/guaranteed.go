@@ -147,7 +147,7 @@ func (h *history) guaranteesMet() {
 	for _, id := range historyFrameworks {
 		f := h.Frameworks[id]
 		if _, stated := h.demand[key(id, r.Role)]; stated || !f.Active || !slices.Contains(f.Roles, r.Role) || h.suppressed[key(id, r.Role)] ||
-			f.Constraint != "" || !f.MaxOffer.IsZero() || !f.MinOffer.IsZero() {
+			f.Withheld != "" || f.Constraint != "" || !f.MaxOffer.IsZero() || !f.MinOffer.IsZero() {
 			continue
 		}
 		for _, agent := range historyAgents {

@@ -144,6 +144,7 @@ func (h *history) holds(id api.AgentID) bool {
 
 func (h *history) setFramework() {
 	f := allocator.Framework{Framework: api.Framework{ID: h.framework(), Revocable: rapid.Bool().Draw(h.t, "revocable")}, Active: rapid.IntRange(0, 5).Draw(h.t, "active") > 0}
+	f.Withheld = pick(h, "withheld", []string{"", "", "", "", "", "too many filters"})
 	f.Roles = []api.Role{pick(h, "role", historyRoles)}
 	if second := pick(h, "role", historyRoles); second != f.Roles[0] && rapid.Bool().Draw(h.t, "two roles") {
 		f.Roles = append(f.Roles, second)
@@ -279,7 +280,7 @@ func (h *history) sharesAreFirm() {
 // ledger forbids it.
 func (h *history) nothingLeftLying(id api.FrameworkID, agent api.AgentID) {
 	f, a := h.Frameworks[id], h.Agents[agent]
-	if !f.Active || !a.Offerable || f.Constraint != "" || !f.MaxOffer.IsZero() || !f.MinOffer.IsZero() || len(h.Inverse) > 0 {
+	if !f.Active || f.Withheld != "" || !a.Offerable || f.Constraint != "" || !f.MaxOffer.IsZero() || !f.MinOffer.IsZero() || len(h.Inverse) > 0 {
 		return
 	}
 	for _, r := range h.Roles { // order: irrelevant because one is enough

@@ -25,6 +25,8 @@ func (h *history) explained(id api.FrameworkID, agent api.AgentID) {
 		want = "is not subscribed"
 	case agent != "" && !there:
 		want = "is not known"
+	case f.Withheld != "":
+		want = "is offered nothing more for now: " + f.Withheld
 	case !slices.ContainsFunc(f.Roles, func(r api.Role) bool { return !h.suppressed[key(id, r)] }):
 		want = "suppressed offers in role"
 	case agent != "" && !a.Offerable && h.open(f):

@@ -22,6 +22,7 @@ var stories = []story{
 	{"revive forgets filters", revive},
 	{"suppress is silence", suppress},
 	{"an inactive framework is offered nothing", inactive},
+	{"a withheld framework is offered nothing, and keeps what it holds", withheld},
 	{"too little is not offered", minimumOffer},
 	{"a capped offer leaves the rest to others", cappedOffer},
 	{"constraints choose agents", constraints},
@@ -166,6 +167,40 @@ func inactive(c *Cluster) {
 	f.Active = true
 	c.SetFramework(f)
 	c.Expect("f1 a1 cpus:4;mem:1024") // its filters went with its session
+}
+
+func withheld(c *Cluster) {
+	f := allocator.Framework{Framework: api.Framework{ID: "f1", Principal: "etl", Roles: []api.Role{"r"}}, Active: true}
+	c.SetFramework(f)
+	c.Agent("a1", "cpus:4;mem:1024")
+	c.Agent("a2", "cpus:4;mem:1024")
+	c.Allocate()
+	c.Decline(c.Offer("f1", "a1"), time.Hour)
+	c.filtersOf("etl", 1)
+	f.Withheld = "principal etl has 1 filter"
+	c.SetFramework(f)
+	c.Decline(c.Offer("f1", "a2"), -1)
+	c.Agent("a3", "cpus:4;mem:1024")
+	c.Sleep(time.Minute)
+	c.Expect()
+	c.Because("f1", "a3", "f1 is offered nothing more for now: principal etl has 1 filter")
+	f.Withheld = ""
+	c.SetFramework(f)
+	c.Expect("f1 a2 cpus:4;mem:1024", "f1 a3 cpus:4;mem:1024") // its filter has stayed
+	f.Principal = "web"
+	c.SetFramework(f)
+	c.filtersOf("etl", 0)
+	c.filtersOf("web", 1)
+	c.Revive("f1")
+	c.filtersOf("web", 0)
+}
+
+// filtersOf holds what the policy says of the filters of a principal, if it counts them, against this.
+func (c *Cluster) filtersOf(principal string, want int) {
+	c.Helper()
+	if policy, counts := c.Policy.(allocator.FilterCounter); counts && policy.Filters(principal) != want {
+		c.Fatalf("principal %s has %d filters, and not %d", principal, policy.Filters(principal), want)
+	}
 }
 
 func minimumOffer(c *Cluster) {

@@ -96,6 +96,9 @@ func (e *Engine) Refuse(claim allocator.Claim, until time.Time) { e.ledger.refus
 // Use says what is used on an agent beyond what was asked for.
 func (e *Engine) Use(id api.AgentID, beyond api.Resources) { e.ledger.use(id, beyond) }
 
+// Filters is how many filters are in force for the frameworks of the principal.
+func (e *Engine) Filters(principal string) int { return e.books.FiltersOf[principal] }
+
 // Shares reports the share of each framework and role that holds anything.
 func (e *Engine) Shares() allocator.Shares { return e.line.shares() }
 

@@ -75,6 +75,8 @@ func because(format string, args ...any) allocator.Explanation {
 func (e *explainer) whyMember(m *books.Member) string {
 	id, role := m.Framework.Spec.ID, m.Role.Name
 	switch {
+	case m.Framework.Spec.Withheld != "":
+		return fmt.Sprintf("%s is offered nothing more for now: %s", id, m.Framework.Spec.Withheld)
 	case m.Suppressed:
 		return fmt.Sprintf("%s suppressed offers in role %s", id, role)
 	case m.Demand != nil && !m.Demand.Wants():

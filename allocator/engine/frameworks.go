@@ -17,6 +17,10 @@ func (e *ledger) setFramework(spec allocator.Framework) {
 	}
 	was := f.Spec
 	f.Spec = spec
+	for _, m := range f.Members {
+		e.CountFilters(was.Principal, -m.Filters)
+		e.CountFilters(spec.Principal, m.Filters)
+	}
 	f.Minimum, f.Most = nil, nil
 	if !spec.MinOffer.IsZero() {
 		f.Minimum = e.Kinds.Count(nil, spec.MinOffer, nil)

@@ -22,7 +22,7 @@ func newLine(r *ranking) *line { return &line{ranking: r, all: newOrder(r), few:
 
 // relist puts the member into the order if it may be offered something, else out of it.
 func (e *line) relist(m *books.Member) {
-	may := m.Subscribed && m.Framework.Spec.Active && !m.Suppressed && (m.Demand == nil || m.Demand.Wants())
+	may := m.Subscribed && m.Framework.Spec.Active && m.Framework.Spec.Withheld == "" && !m.Suppressed && (m.Demand == nil || m.Demand.Wants())
 	switch {
 	case may && !m.Listed:
 		e.list(m)

@@ -64,5 +64,13 @@ func (t *Tap) Explain(id api.FrameworkID, agent api.AgentID, now time.Time) allo
 	return t.Policy.Explain(id, agent, now)
 }
 
+// Filters are the policy's, if it counts them.
+func (t *Tap) Filters(principal string) int {
+	if policy, counts := t.Policy.(allocator.FilterCounter); counts {
+		return policy.Filters(principal)
+	}
+	return 0
+}
+
 // Shares is the policy's.
 func (t *Tap) Shares() allocator.Shares { return t.Policy.Shares() }

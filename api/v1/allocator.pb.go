@@ -582,7 +582,10 @@ type AllocatorFramework struct {
 	Revocable  bool        `protobuf:"varint,8,opt,name=revocable,proto3" json:"revocable,omitempty"`
 	// All that it says of itself; what stands above is in it once more, for those who read no
 	// more than that.
-	Framework     *Framework `protobuf:"bytes,9,opt,name=framework,proto3" json:"framework,omitempty"`
+	Framework *Framework `protobuf:"bytes,9,opt,name=framework,proto3" json:"framework,omitempty"`
+	// Why it is offered nothing for now though it is active; "" = it is offered what it may have.
+	// What it holds and its filters stay.
+	Withheld      string `protobuf:"bytes,10,opt,name=withheld,proto3" json:"withheld,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -678,6 +681,13 @@ func (x *AllocatorFramework) GetFramework() *Framework {
 		return x.Framework
 	}
 	return nil
+}
+
+func (x *AllocatorFramework) GetWithheld() string {
+	if x != nil {
+		return x.Withheld
+	}
+	return ""
 }
 
 // AllocatorRoles names roles of a framework.
@@ -1585,7 +1595,7 @@ const file_api_v1_allocator_proto_rawDesc = "" +
 	"\x03why\x18\b \x01(\tR\x03why\x1a=\n" +
 	"\x0fAttributesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xbc\x02\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xd8\x02\n" +
 	"\x12AllocatorFramework\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
@@ -1597,7 +1607,9 @@ const file_api_v1_allocator_proto_rawDesc = "" +
 	"\tmin_offer\x18\x06 \x03(\v2\x13.tender.v1.ResourceR\bminOffer\x120\n" +
 	"\tmax_offer\x18\a \x03(\v2\x13.tender.v1.ResourceR\bmaxOffer\x12\x1c\n" +
 	"\trevocable\x18\b \x01(\bR\trevocable\x122\n" +
-	"\tframework\x18\t \x01(\v2\x14.tender.v1.FrameworkR\tframework\"I\n" +
+	"\tframework\x18\t \x01(\v2\x14.tender.v1.FrameworkR\tframework\x12\x1a\n" +
+	"\bwithheld\x18\n" +
+	" \x01(\tR\bwithheld\"I\n" +
 	"\x0eAllocatorRoles\x12!\n" +
 	"\fframework_id\x18\x01 \x01(\tR\vframeworkId\x12\x14\n" +
 	"\x05roles\x18\x02 \x03(\tR\x05roles\"\x8a\x01\n" +

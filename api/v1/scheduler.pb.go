@@ -855,7 +855,8 @@ func (x *Operation) GetSizeMilli() int64 {
 
 // Decline gives offers back. Offers that are gone already are no error. It leaves a filter:
 // for so long the agent is not offered to the framework in this role, while it has no more
-// free than when it was offered, and no task of the framework ends there.
+// free than when it was offered, and no task of the framework ends there. Refused whole (Limit)
+// while its principal has too many filters, unless it leaves none: the offers stay open.
 type Decline struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	OfferIds []string               `protobuf:"bytes,1,rep,name=offer_ids,json=offerIds,proto3" json:"offer_ids,omitempty"`

@@ -39,7 +39,7 @@ type Config struct {
 	FailoverTimeout time.Duration // of frameworks that say none. Default 10 min
 	PreemptionGrace time.Duration // between an inverse offer and the kill. Default 10 s
 	StoreBytesMax   int64         // of all frameworks' stores together. Default and most 1 GiB
-	// Principals is how much the frameworks of one principal may have together.
+	// Principals is how much the frameworks of one principal may have together. (Protocol rule R34.)
 	Principals principals.Limits
 	// RevocableMargin is the part of what tasks asked for, in percent, that is never offered as
 	// revocable, however little they use (R28). Default 10. Small uses more of the cluster and
@@ -227,20 +227,23 @@ func (c *Core) happen(what Happening) {
 // Allocate lets the policy run once after a batch of events, and returns the offers.
 func (c *Core) Allocate(now time.Time) []Effect {
 	c.now, c.out = now, nil
-	if c.allocate() { // who waits for what was taken back is offered it at once
+	if c.allocate() { // who waits for it is offered it at once
 		c.allocate()
 	}
 	return c.out
 }
 
-// allocate runs the policy once and reports whether kept offers were taken back.
-func (c *Core) allocate() (tookBack bool) {
+// allocate runs the policy once and reports whether something may be offered that it could not offer: kept offers were
+// taken back, or a principal is offered more, or nothing more, from now on.
+func (c *Core) allocate() (again bool) {
+	c.sessions.frameworks.weighPrincipals()
 	allocation := c.policy.Allocate(c.now)
 	c.offers.makeOffers(allocation.Offers)
 	c.offers.served(allocation.Offers)
 	c.inverses.spared(allocation.Spared)
 	c.inverses.askBack(allocation.Inverse)
-	return c.offers.takeBackKept(allocation.Inverse)
+	tookBack := c.offers.takeBackKept(allocation.Inverse)
+	return c.sessions.frameworks.weighPrincipals() || tookBack
 }
 
 // Wake is when the core wants to be woken, zero for never. Asked after every batch.

@@ -114,7 +114,7 @@ func (r *sessions) frameworkAdmitted(id api.FrameworkID) {
 
 // has is what is counted of the framework.
 func (fw *framework) has() view.Tally {
-	has := view.Tally{Frameworks: 1, Tasks: len(fw.tasks)}
+	has := view.Tally{Frameworks: 1, Tasks: len(fw.tasks), Offers: len(fw.offers)}
 	for _, shapes := range fw.demand { // order: irrelevant because it sums
 		has.Shapes += len(shapes)
 	}
@@ -169,9 +169,31 @@ func (r *offers) rescindRuledOut(fw *framework) {
 // describeToPolicy tells the allocator what it needs to know.
 func (r *frameworks) describeToPolicy(fw *framework) {
 	r.usage.takesRevocable(fw, fw.info.Revocable && !fw.removed)
-	told := allocator.Framework{Framework: fw.info, Active: fw.session != nil}
+	told := allocator.Framework{Framework: fw.info, Active: fw.session != nil, Withheld: fw.share.Withheld()}
 	told.ID = fw.id
 	r.policy.SetFramework(told)
+}
+
+// weighPrincipals tells the policy whose frameworks are offered nothing more, as they hold or filter so much together,
+// and whose are again. It reports whether there was anything to tell. (Protocol rule R34.)
+func (r *frameworks) weighPrincipals() bool {
+	changed := r.shares.Weigh(r.filtersOf)
+	for _, share := range changed {
+		if why := share.Withheld(); why != "" {
+			r.warn("a principal is offered nothing more", field("principal", share.Principal()), field("why", why))
+		} else {
+			r.info("a principal is offered something again", field("principal", share.Principal()))
+		}
+	}
+	if len(changed) == 0 {
+		return false
+	}
+	for _, id := range sortedKeys(r.frameworkByID) {
+		if fw := r.frameworkByID[id]; fw.share != nil && slices.Contains(changed, fw.share) {
+			r.describeToPolicy(fw)
+		}
+	}
+	return true
 }
 
 // goAway starts the failover time of a framework without a scheduler.

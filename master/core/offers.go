@@ -11,6 +11,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/internal/words"
+	"github.com/tenderhq/tender/master/core/principals"
 	"github.com/tenderhq/tender/master/view"
 )
 
@@ -53,6 +54,10 @@ func (r *offers) makeOffers(claims []allocator.Claim) {
 	made := make(map[api.FrameworkID][]api.Offer)
 	var order []*framework
 	for _, claim := range claims {
+		if r.isFull(claim.Framework) { // which is said once, of its principal
+			r.policy.Return(claim)
+			continue
+		}
 		o, err := r.makeOffer(claim)
 		if err != nil {
 			r.info("proposal dropped", field("framework", claim.Framework), field("agent", claim.Agent), field("why", err.Error()))
@@ -114,6 +119,39 @@ func (r *offers) openOffer(o *offer) {
 	o.open = true
 	r.open[o.id], o.framework.offers[o.id], o.agent.offers[o.id] = o, o, o
 	o.framework.book(o.role).offered.Add(o.resources)
+	o.framework.share.Add(view.Tally{Offers: 1})
+	r.crowd(o.framework.share)
+}
+
+// crowd notes a principal that holds as many offers or filters as it may have.
+func (r *offers) crowd(share *principals.Share) {
+	if share.RoomForOffer() != nil || share.RoomForFilter(r.filtersOf(share.Principal())) != nil {
+		r.shares.Crowd(share)
+	}
+}
+
+// isFull reports whether the framework's principal holds as many offers as it may.
+func (r *offers) isFull(id api.FrameworkID) bool {
+	fw := r.frameworkByID[id]
+	return fw != nil && fw.share.RoomForOffer() != nil
+}
+
+// filtersOf is how many filters the frameworks of a principal have, as the policy counts them.
+func (b *base) filtersOf(principal string) int {
+	if policy, counts := b.policy.(allocator.FilterCounter); counts {
+		return policy.Filters(principal)
+	}
+	return 0
+}
+
+// holdings are what each principal has, for people.
+func (b *base) holdings() map[string]view.Tally {
+	all := b.shares.All()
+	for principal, has := range all { // order: irrelevant because each is changed by itself
+		has.Filters = b.filtersOf(principal)
+		all[principal] = has
+	}
+	return all
 }
 
 // shownOffer is the offer as the scheduler sees it.
@@ -150,6 +188,7 @@ func (r *offers) closeOffer(o *offer) {
 	delete(r.open, o.id)
 	delete(o.framework.offers, o.id)
 	delete(o.agent.offers, o.id)
+	o.framework.share.Take(view.Tally{Offers: 1})
 	o.framework.book(o.role).offered.Sub(o.resources)
 	o.agent.Unoffer(o.agent.id, o.resources)
 }
@@ -183,8 +222,14 @@ func sortedOffers(offers map[api.OfferID]*offer) []*offer {
 	return slices.SortedFunc(maps.Values(offers), func(a, b *offer) int { return cmp.Compare(a.number, b.number) })
 }
 
-// decline gives offers back with the filter; those that are gone are no error.
-func (r *offers) decline(s *session, call protocol.Decline) {
+// decline gives offers back with the filter; those that are gone are no error. Where there is no room for a filter the
+// offers stay open, and nothing more is offered: else the same would come again at once.
+func (r *offers) decline(s *session, number uint64, call protocol.Decline) {
+	share := s.framework.share
+	if err := share.RoomForFilter(r.filtersOf(share.Principal())); err != nil && call.Filter.For() > 0 {
+		r.refuse(s, number, api.E("offer.decline", api.Limit, s.framework.id, err).RetryIn(principals.FiltersRetry))
+		return
+	}
 	for _, id := range call.Offers {
 		if o := r.open[id]; o != nil && o.framework == s.framework {
 			r.closeOffer(o)
@@ -209,6 +254,7 @@ func (r *offers) filter(claim allocator.Claim, filter api.Filter) {
 		until = r.now.Add(refuse)
 	}
 	r.policy.Refuse(claim, until)
+	r.crowd(r.frameworkByID[claim.Framework].share)
 }
 
 // expireOffers ends those that were held too long, as if declined.

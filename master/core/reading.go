@@ -335,7 +335,7 @@ func (r reader) Figures() view.Figures {
 		Voices:     c.voices,
 		Given:      c.agents.overdue.marked,
 		Versions:   c.versions,
-		Principals: c.shares.All(),
+		Principals: c.holdings(),
 	}
 }
 

@@ -211,7 +211,7 @@ func (r *sessions) call(s *session, number uint64, call protocol.SchedulerCall) 
 	case protocol.Accept:
 		r.operations.accept(s, number, call)
 	case protocol.Decline:
-		r.offers.decline(s, call)
+		r.offers.decline(s, number, call)
 	case protocol.Kill:
 		r.tasks.killCalled(s, number, call)
 	case protocol.Acknowledge:

@@ -28,6 +28,8 @@ func (w *world) verbOfSettings(verb string, args transcript.Line) bool {
 	case "principals": // how much each may have
 		w.config.Principals.Tasks, _ = strconv.Atoi(args.Named["tasks"])
 		w.config.Principals.Shapes, _ = strconv.Atoi(args.Named["shapes"])
+		w.config.Principals.Offers, _ = strconv.Atoi(args.Named["offers"])
+		w.config.Principals.Filters, _ = strconv.Atoi(args.Named["filters"])
 		w.term.Number--
 		w.lead()
 	case "version": // of the next leader

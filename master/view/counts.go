@@ -19,7 +19,23 @@ type Figures struct {
 }
 
 // Tally is how much a framework has, or all frameworks of a principal have together.
-type Tally struct{ Frameworks, Tasks, Shapes int }
+type Tally struct {
+	Frameworks int
+	Tasks      int
+	Shapes     int // of demands
+	Offers     int // that are open
+	Filters    int // as the policy counts them, by principal alone
+}
+
+// Plus is what both have together.
+func (t Tally) Plus(u Tally) Tally {
+	return Tally{t.Frameworks + u.Frameworks, t.Tasks + u.Tasks, t.Shapes + u.Shapes, t.Offers + u.Offers, t.Filters + u.Filters}
+}
+
+// Less is what t has beyond u.
+func (t Tally) Less(u Tally) Tally {
+	return Tally{t.Frameworks - u.Frameworks, t.Tasks - u.Tasks, t.Shapes - u.Shapes, t.Offers - u.Offers, t.Filters - u.Filters}
+}
 
 // RefusedVersions are the agents and schedulers that came with a version which this leader does not take.
 type RefusedVersions struct {

@@ -29,14 +29,14 @@ func frameworkToProto(f allocator.Framework) *apiv1.AllocatorFramework {
 	return &apiv1.AllocatorFramework{
 		Id: string(f.ID), Name: f.Name, Roles: wire.Texts(f.Roles), Active: f.Active, Constraint: f.Constraint,
 		MinOffer: wire.ResourcesToProto(f.MinOffer), MaxOffer: wire.ResourcesToProto(f.MaxOffer), Revocable: f.Revocable,
-		Framework: wire.FrameworkToProto(f.Framework),
+		Framework: wire.FrameworkToProto(f.Framework), Withheld: f.Withheld,
 	}
 }
 
 func frameworkFromProto(m *apiv1.AllocatorFramework) (inputs.Input, error) {
 	least, err := wire.ResourcesFromProto(m.GetMinOffer())
 	most, err2 := wire.ResourcesFromProto(m.GetMaxOffer())
-	f := allocator.Framework{Framework: wire.FrameworkOf(m.GetFramework()), Active: m.GetActive()}
+	f := allocator.Framework{Framework: wire.FrameworkOf(m.GetFramework()), Active: m.GetActive(), Withheld: m.GetWithheld()}
 	f.ID, f.Name, f.Roles, f.Constraint = api.FrameworkID(m.GetId()), m.GetName(), wire.Names[api.Role](m.GetRoles()), m.GetConstraint()
 	f.MinOffer, f.MaxOffer, f.Revocable = least, most, m.GetRevocable()
 	return inputs.SetFramework{Framework: f}, errors.Join(err, err2)

@@ -5,20 +5,34 @@ package principals
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
+	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/master/view"
 )
 
 // The defaults of Limits are far above what a leader of ten thousand agents serves.
 const (
-	tasksMax  = 500_000
-	shapesMax = 250_000
+	tasksMax   = 500_000
+	shapesMax  = 250_000
+	offersMax  = 250_000
+	filtersMax = 1_000_000
 )
+
+// FiltersRetry is how long who has too many filters waits before it declines again: the default one has ended by then.
+const FiltersRetry = api.DefaultRefuse
 
 // Limits are how much the frameworks of one principal may have together. Zero fields mean the defaults.
 type Limits struct {
 	Tasks  int // that are not forgotten. Default 500,000
 	Shapes int // of demands. Default 250,000
+	// Offers is how many may be open; who holds so many is offered nothing more until an eighth of them is answered.
+	// Default 250,000.
+	Offers int
+	// Filters is how many may be in force; who has left so many is offered nothing more until an eighth of them has
+	// ended. Default 1,000,000.
+	Filters int
 }
 
 func (l Limits) withDefaults() Limits {
@@ -28,23 +42,33 @@ func (l Limits) withDefaults() Limits {
 	if l.Shapes == 0 {
 		l.Shapes = shapesMax
 	}
+	if l.Offers == 0 {
+		l.Offers = offersMax
+	}
+	if l.Filters == 0 {
+		l.Filters = filtersMax
+	}
 	return l
 }
 
 // Shares are what each principal has, by its name.
 type Shares struct {
-	limits Limits
-	of     map[string]*Share
+	limits  Limits
+	of      map[string]*Share
+	crowded map[string]bool // those that may have reached a limit of offers or filters, or are offered nothing more
 }
 
 // New has counted nothing yet.
-func New(limits Limits) Shares { return Shares{limits.withDefaults(), make(map[string]*Share)} }
+func New(limits Limits) Shares {
+	return Shares{limits.withDefaults(), make(map[string]*Share), make(map[string]bool)}
+}
 
 // Share is what the frameworks of one principal have together. A nil one is nobody's.
 type Share struct {
 	principal string
 	limits    Limits
 	has       view.Tally
+	withheld  string // why they are offered nothing more; "": they are
 }
 
 // Of is the share of a principal; nil for nobody's.
@@ -70,13 +94,15 @@ func (s Shares) All() map[string]view.Tally {
 // Add counts what a framework has more.
 func (s *Share) Add(more view.Tally) {
 	if s != nil {
-		s.has.Frameworks, s.has.Tasks, s.has.Shapes = s.has.Frameworks+more.Frameworks, s.has.Tasks+more.Tasks, s.has.Shapes+more.Shapes
+		s.has = s.has.Plus(more)
 	}
 }
 
 // Take counts what it has less.
 func (s *Share) Take(less view.Tally) {
-	s.Add(view.Tally{Frameworks: -less.Frameworks, Tasks: -less.Tasks, Shapes: -less.Shapes})
+	if s != nil {
+		s.has = s.has.Less(less)
+	}
 }
 
 // RoomForTask says why there is no room for one more task; nil: there is.
@@ -95,4 +121,77 @@ func (s *Share) RoomForShapes(more int) error {
 	}
 	return fmt.Errorf("the demands of principal %q have %d shapes, and may have %d, so that there is room for others; "+
 		"%d more are too many: want less, or the same by fewer shapes with higher counts", s.principal, s.has.Shapes, s.limits.Shapes, more)
+}
+
+// RoomForOffer says why there is no room for one more open offer; nil: there is.
+func (s *Share) RoomForOffer() error {
+	if s == nil || s.has.Offers < s.limits.Offers {
+		return nil
+	}
+	return fmt.Errorf("the frameworks of principal %q hold %d open offers, and may hold %d, so that there is room for others; "+
+		"they are offered more when they hold fewer than %d", s.principal, s.has.Offers, s.limits.Offers, again(s.limits.Offers))
+}
+
+// RoomForFilter says why there is no room for one more filter beside so many; nil: there is.
+func (s *Share) RoomForFilter(filters int) error {
+	if s == nil || filters < s.limits.Filters {
+		return nil
+	}
+	return fmt.Errorf("the frameworks of principal %q have %d filters, and may have %d, so that there is room for others; "+
+		"they are offered more when fewer than %d are in force: filter for a shorter time, or suppress the role",
+		s.principal, filters, s.limits.Filters, again(s.limits.Filters))
+}
+
+// again is below how many of a limit the principal is offered something again. It is told to all its frameworks: that is
+// not worth it for each offer that is answered.
+func again(limit int) int { return limit - limit/8 }
+
+// Principal is whose share it is; "" nobody's.
+func (s *Share) Principal() string {
+	if s == nil {
+		return ""
+	}
+	return s.principal
+}
+
+// Withheld says why the principal's frameworks are offered nothing more; "": they are.
+func (s *Share) Withheld() string {
+	if s == nil {
+		return ""
+	}
+	return s.withheld
+}
+
+// Crowd notes that the principal may have reached a limit of offers or filters: it is weighed with the next round.
+func (s Shares) Crowd(share *Share) { s.crowded[share.principal] = true }
+
+// Weigh looks at those that were noted, and at those that are offered nothing more; filters is how many a principal has.
+// It returns the shares of which it has changed whether they are offered more, in order.
+func (s Shares) Weigh(filters func(principal string) int) []*Share {
+	var changed []*Share
+	for _, principal := range slices.Sorted(maps.Keys(s.crowded)) {
+		share := s.of[principal]
+		before := share.withheld
+		share.weigh(filters(principal))
+		if share.withheld == "" {
+			delete(s.crowded, principal)
+		}
+		if (before == "") != (share.withheld == "") {
+			changed = append(changed, share)
+		}
+	}
+	return changed
+}
+
+func (s *Share) weigh(filters int) {
+	full := s.RoomForOffer()
+	if full == nil {
+		full = s.RoomForFilter(filters)
+	}
+	switch {
+	case full != nil && s.withheld == "":
+		s.withheld = full.Error()
+	case s.has.Offers < again(s.limits.Offers) && filters < again(s.limits.Filters):
+		s.withheld = ""
+	}
 }

@@ -25,6 +25,7 @@ type Books struct {
 	Promises   promises
 	Tasks      map[taskKey]*Task // only if the policy preempts
 	Filters    filters
+	FiltersOf  map[string]int // how many are in force, by principal
 	Keeps      keeps
 	KeptOffers keptOffers
 	OnHold     bool // see Hold
@@ -78,6 +79,7 @@ func New(config allocator.Config, preempts bool) *Books {
 		gates:      gates{compile: config.Compile, ByKey: make(map[gateKey]*Gate), Looks: make(map[string]*look)},
 		wishes:     wishes{Moulds: make(map[string]*mould), Preferred: make(map[api.AgentID]int)},
 		Tasks:      make(map[taskKey]*Task),
+		FiltersOf:  make(map[string]int),
 	}
 	if b.compile == nil {
 		b.compile = constraint.Compile

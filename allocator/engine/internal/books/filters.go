@@ -52,9 +52,25 @@ func (b *Books) Filter(a *Agent, m *Member, one Filter) {
 		a.Filters = make(map[int32]*Filter)
 	}
 	a.Filters[m.Number] = f
-	m.Filters++
+	b.countFilters(m, 1)
 	b.Filters.push(end{one.Until, a.Number, m.Number})
 	b.Filters.sweep(b)
+}
+
+// countFilters counts filters of a member that are in force, and with them those of its principal.
+func (b *Books) countFilters(m *Member, more int) {
+	m.Filters += more
+	b.CountFilters(m.Framework.Spec.Principal, more)
+}
+
+// CountFilters counts filters of a principal's frameworks. Those of nobody are not counted.
+func (b *Books) CountFilters(principal string, more int) {
+	if principal == "" || more == 0 {
+		return
+	}
+	if b.FiltersOf[principal] += more; b.FiltersOf[principal] == 0 {
+		delete(b.FiltersOf, principal)
+	}
 }
 
 // admit drops the filters that a new one makes superfluous, and reports whether that one is needed itself.
@@ -90,7 +106,7 @@ func (f *filters) drop(b *Books, a *Agent, m *Member, which func(*Filter) bool) 
 			continue
 		}
 		if one.generation == b.generations[m.Number] {
-			m.Filters--
+			b.countFilters(m, -1)
 			f.stale++
 		}
 		*at = one.Next
@@ -134,7 +150,7 @@ func (b *Books) Filtered(a *Agent, m *Member, offer api.Resources) *Filter {
 // when the member refuses the agent again.
 func (f *filters) Forget(b *Books, m *Member) {
 	f.stale += m.Filters
-	m.Filters = 0
+	b.countFilters(m, -m.Filters)
 	b.generations[m.Number]++
 	f.sweep(b)
 }
