@@ -105,8 +105,9 @@ type Scheduler interface {
 }
 
 // Subscriber is a Scheduler that wants to know when a session begins. The client is
-// the same for all sessions of a Run. Nothing is offered before Subscribed has returned: it is
-// the place to state a demand.
+// the same for all sessions of a Run. Before Subscribed has returned nothing is offered, and
+// the leader does not tell the states of all tasks that it knows: it is the place to state a
+// demand, and to read from the [Store] what must be known to make sense of them.
 type Subscriber interface {
 	Subscribed(ctx context.Context, client *Client) error
 }

@@ -111,8 +111,11 @@ func (m *fakeMaster) Session(stream grpc.BidiStreamingServer[apiv1.SchedulerCall
 				case protocol.Subscribe:
 					s.subscribe = c
 				case protocol.Unsettled:
+					if open { // the states of tasks may come now
+						continue
+					}
 					s.unsettled = append(s.unsettled, c.Tasks...)
-					if c.Last && !open {
+					if c.Last {
 						open = true
 						close(opened)
 					}
@@ -126,6 +129,10 @@ func (m *fakeMaster) Session(stream grpc.BidiStreamingServer[apiv1.SchedulerCall
 				default:
 					s.calls <- call
 				}
+			}
+			if s.subscribe.TellLater && !open { // all that it has to ask was in one message
+				open = true
+				close(opened)
 			}
 		}
 	}()

@@ -479,7 +479,11 @@ type Subscribe struct {
 	Instance string `protobuf:"bytes,5,opt,name=instance,proto3" json:"instance,omitempty"`
 	// Roles that start suppressed. The SDK names all roles when it is yet to say what is
 	// wanted, and revives them when it has.
-	Suppressed    []string `protobuf:"bytes,6,rep,name=suppressed,proto3" json:"suppressed,omitempty"`
+	Suppressed []string `protobuf:"bytes,6,rep,name=suppressed,proto3" json:"suppressed,omitempty"`
+	// True: the states of all tasks that the master knows are told once the last page of
+	// Unsettled is in. Until then the scheduler does what it does at the start of a session,
+	// such as reading its store. A master that does not know this tells them at once.
+	TellLater     bool `protobuf:"varint,7,opt,name=tell_later,json=tellLater,proto3" json:"tell_later,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -556,8 +560,15 @@ func (x *Subscribe) GetSuppressed() []string {
 	return nil
 }
 
+func (x *Subscribe) GetTellLater() bool {
+	if x != nil {
+		return x.TellLater
+	}
+	return false
+}
+
 // Unsettled lists tasks that the SDK has launched or heard of and not seen end
-// (R8), in pages. The master answers once the last page is in.
+// (R8), in pages. The master says that it has answered all once the last page is in.
 type Unsettled struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Tasks         []*UnsettledTask       `protobuf:"bytes,1,rep,name=tasks,proto3" json:"tasks,omitempty"`
@@ -3127,7 +3138,7 @@ const file_api_v1_scheduler_proto_rawDesc = "" +
 	"\n" +
 	"operations\x18\x12 \x01(\v2\x1e.tender.v1.ReconcileOperationsH\x00R\n" +
 	"operationsB\x06\n" +
-	"\x04call\"\xd9\x01\n" +
+	"\x04call\"\xf8\x01\n" +
 	"\tSubscribe\x12\x1d\n" +
 	"\n" +
 	"cluster_id\x18\x01 \x01(\tR\tclusterId\x12#\n" +
@@ -3137,7 +3148,9 @@ const file_api_v1_scheduler_proto_rawDesc = "" +
 	"\binstance\x18\x05 \x01(\tR\binstance\x12\x1e\n" +
 	"\n" +
 	"suppressed\x18\x06 \x03(\tR\n" +
-	"suppressed\"O\n" +
+	"suppressed\x12\x1d\n" +
+	"\n" +
+	"tell_later\x18\a \x01(\bR\ttellLater\"O\n" +
 	"\tUnsettled\x12.\n" +
 	"\x05tasks\x18\x01 \x03(\v2\x18.tender.v1.UnsettledTaskR\x05tasks\x12\x12\n" +
 	"\x04last\x18\x02 \x01(\bR\x04last\"\x87\x01\n" +

@@ -26,6 +26,7 @@ type (
 		Framework  api.Framework
 		Instance   api.Nonce
 		Suppressed []api.Role
+		TellLater  bool // the states of tasks wait for the last page of Unsettled
 	}
 	Unsettled struct {
 		Tasks []UnsettledTask

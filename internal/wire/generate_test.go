@@ -344,7 +344,7 @@ func (g gen) schedulerCalls() []func() protocol.SchedulerCall {
 	return []func() protocol.SchedulerCall{
 		func() protocol.SchedulerCall {
 			return protocol.Subscribe{Cluster: api.ClusterID(g.maybeID()), Term: g.term(), Version: g.text(), Framework: g.framework(),
-				Instance: api.Nonce(g.id()), Suppressed: g.roles()}
+				Instance: api.Nonce(g.id()), Suppressed: g.roles(), TellLater: g.bool()}
 		},
 		func() protocol.SchedulerCall { return protocol.Unsettled{Tasks: g.unsettled(), Last: g.bool()} },
 		func() protocol.SchedulerCall {

@@ -150,6 +150,7 @@ func subscribeToProto(call protocol.Subscribe) *apiv1.Subscribe {
 		Framework:  FrameworkToProto(call.Framework),
 		Instance:   clean(call.Instance),
 		Suppressed: Texts(call.Suppressed),
+		TellLater:  call.TellLater,
 	}
 }
 
@@ -161,6 +162,7 @@ func (c *checker) subscribe(m *apiv1.Subscribe) protocol.Subscribe {
 		Framework:  c.keptFramework(m.GetFramework()),
 		Instance:   api.Nonce(c.id("instance", m.GetInstance())),
 		Suppressed: c.roles(m.GetSuppressed()),
+		TellLater:  m.GetTellLater(),
 	}
 }
 

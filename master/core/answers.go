@@ -129,6 +129,13 @@ func (r *answers) oweAll(s *session, all walk) {
 	r.owe(s, question{all: all})
 }
 
+// oweStart queues what a session is told at its start: the states of all tasks that are known.
+func (r *answers) oweStart(s *session) {
+	if len(s.framework.tasks) > 0 {
+		r.oweAll(s, walkStart)
+	}
+}
+
 // mayAsk says whether so many questions more have room; if not, the call is refused.
 func (r *answers) mayAsk(s *session, number uint64, op string, more int) bool {
 	if waiting := s.owed.count; waiting+more > askedMax {

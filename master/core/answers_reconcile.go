@@ -38,6 +38,9 @@ func (r *sessions) unsettled(s *session, page protocol.Unsettled) {
 		}
 	}
 	if page.Last {
+		if s.subscribe.TellLater && !s.allIn {
+			r.answers.oweStart(s)
+		}
 		s.allIn = true
 		r.answers.owes(s)
 	}

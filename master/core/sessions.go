@@ -158,8 +158,8 @@ func (r *sessions) activate(fw *framework, s *session, number uint64) {
 	r.demands.resetDemand(fw, s.subscribe.Instance)
 	r.frameworks.describeToPolicy(fw)
 	r.demands.startSuppressed(fw, s.subscribe.Suppressed)
-	if len(fw.tasks) > 0 {
-		r.answers.oweAll(s, walkStart)
+	if !s.subscribe.TellLater {
+		r.answers.oweStart(s)
 	}
 	r.inverses.askFrameworkToLeave(fw)
 	early := s.early

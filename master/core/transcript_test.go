@@ -308,6 +308,7 @@ func (w *world) verbOfFrameworks(verb string, args transcript.Line) bool {
 			f.term.Number = n
 		}
 		w.other = api.ClusterID(args.Named["cluster"])
+		f.later = args.Named["states"] == "later"
 		w.subscribe(f)
 		w.other = ""
 	case "leave":
@@ -327,6 +328,8 @@ func (w *world) verbOfFrameworks(verb string, args transcript.Line) bool {
 		w.call(f, protocol.Kill{Task: id, Agent: f.tasks[id].Agent, Grace: spanOf(args, "grace")})
 	case "reconcile":
 		w.reconcileLine(f, args)
+	case "settle": // whoever is told the states later is told now
+		w.call(f, protocol.Unsettled{Last: true})
 	case "operations": // asks for the results of those named, or of all
 		var ids []api.OperationID
 		for _, id := range args.Words[1:] {

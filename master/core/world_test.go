@@ -86,6 +86,7 @@ type fakeFramework struct {
 	conn     core.Conn
 	call     uint64
 	silent   bool
+	later    bool // it says itself when it is to be told the states of its tasks
 	tasks    map[api.TaskID]protocol.UnsettledTask
 	offers   map[api.OfferID]api.Offer
 	runs     []api.Role                 // in which its principal may run; none: in all
@@ -315,11 +316,11 @@ func (w *world) subscribe(f *fakeFramework, suppressed ...api.Role) {
 	f.conn, f.call = w.conns, 1
 	f.offers, f.accepts = make(map[api.OfferID]api.Offer), make(map[uint64][]api.Operation)
 	w.step(core.SchedulerOpened{Conn: f.conn, By: f.by(),
-		Subscribe: protocol.Subscribe{Cluster: w.cluster(), Term: f.term, Framework: f.info, Instance: f.instance, Version: f.version, Suppressed: suppressed}})
+		Subscribe: protocol.Subscribe{Cluster: w.cluster(), Term: f.term, Framework: f.info, Instance: f.instance, Version: f.version, Suppressed: suppressed, TellLater: f.later}})
 	if f.conn == 0 {
 		return
 	}
-	page := protocol.Unsettled{Last: true}
+	page := protocol.Unsettled{Last: !f.later}
 	for _, id := range slices.Sorted(maps.Keys(f.tasks)) {
 		page.Tasks = append(page.Tasks, f.tasks[id])
 	}

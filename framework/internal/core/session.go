@@ -119,10 +119,13 @@ func (c *Core) subscribe() {
 		Framework:  c.self.framework,
 		Instance:   c.self.instance,
 		Suppressed: c.demands.begin(c.wants(InSubscribed)),
+		TellLater:  c.wants(InSubscribed),
 	})
 	c.tasks.again()
 	for page := range pages(c.tasks.unsettled(), unsettledPerPageMax) {
-		c.put(protocol.Unsettled{Tasks: page.items, Last: page.last})
+		if last := page.last && !c.wants(InSubscribed); last || len(page.items) > 0 {
+			c.put(protocol.Unsettled{Tasks: page.items, Last: last})
+		}
 	}
 }
 
@@ -165,14 +168,16 @@ func (c *Core) tellAll() {
 	}
 }
 
-// subscribedReturned lets offers come when the scheduler has said what it wants. What it returns after its session's
-// end concerns nobody.
+// subscribedReturned lets offers and the states of tasks come when the scheduler has done what it does first: it has
+// said what it wants, and read what it needs to make sense of them. What it returns after its session's end concerns
+// nobody.
 func (c *Core) subscribedReturned(call CallSubscribed, result Called) {
 	switch {
 	case result.Outcome == Skipped:
 	case result.Outcome == Failed:
 		c.endForScheduler(api.E("framework.subscribed", api.KindOf(result.Err), c.self.framework.ID, result.Err))
 	case c.session.phase == active && c.session.begun == call.session:
+		c.send(protocol.Unsettled{Last: true})
 		c.awaitOffers()
 	}
 }

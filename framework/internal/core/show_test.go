@@ -63,6 +63,9 @@ func showCall(number uint64, call protocol.SchedulerCall) string {
 		return ""
 	case protocol.Subscribe:
 		text = fmt.Sprintf("subscribe id=%q cluster=%q suppressed=%v", c.Framework.ID, c.Cluster, c.Suppressed)
+		if c.TellLater {
+			text += " states=later"
+		}
 	case protocol.Unsettled:
 		text = fmt.Sprintf("unsettled%s last=%t", showTasks(c.Tasks), c.Last)
 	case protocol.Reconcile:

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -281,20 +280,14 @@ func (m *Manager) subscribed(ctx context.Context, client masters) error {
 			return err
 		}
 	}
-	var unheard, kills []api.TaskID
+	var kills []api.TaskID
 	m.do(func(time.Time) {
 		m.client = client
 		m.gather.end() // the offers of the session before are gone
-		for _, name := range slices.Sorted(maps.Keys(m.jobs)) {
-			unheard = append(unheard, m.jobs[name].master.Unheard()...)
+		for _, name := range m.names {
 			kills = append(kills, m.jobs[name].master.Kills()...)
 		}
 	})
-	for page := range slices.Chunk(unheard, api.ItemsPerCallMax) {
-		if err := client.Reconcile(page...); err != nil {
-			return err
-		}
-	}
 	for _, task := range kills {
 		if err := client.Kill(task); err != nil {
 			return err
@@ -303,13 +296,31 @@ func (m *Manager) subscribed(ctx context.Context, client masters) error {
 	return nil
 }
 
-// Settled implements [framework.Settler]: only now is anything started.
+// Settled implements [framework.Settler]: the state of each task that the leader knows was told. Only now is anything
+// started, and what became of the other tasks is asked.
 func (m *Manager) Settled(context.Context) {
 	m.do(func(time.Time) {
 		if !m.known {
 			m.known, m.unstated = true, true
 		}
+		m.askUnheard()
 	})
+}
+
+// askUnheard asks what became of the tasks that the store knows and of which nothing was told.
+func (m *Manager) askUnheard() {
+	var unheard []api.TaskID
+	for _, name := range m.names {
+		unheard = append(unheard, m.jobs[name].master.Unheard()...)
+	}
+	for page := range slices.Chunk(unheard, api.ItemsPerCallMax) {
+		if m.client == nil {
+			return
+		}
+		if err := m.client.Reconcile(page...); err != nil { // Run has ended
+			m.left()
+		}
+	}
 }
 
 // Update implements [framework.Scheduler]. What it has changed is in the store before it is acknowledged.

@@ -21,15 +21,22 @@ type twin struct {
 	mu       sync.Mutex
 	store    map[string][]byte
 	launched []api.TaskID
+	asked    []api.TaskID // what became of them
 }
 
 func newTwin() *twin { return &twin{store: make(map[string][]byte)} }
 
-func (t *twin) FrameworkID() api.FrameworkID  { return "framework-1" }
-func (t *twin) Demand(api.Demand) error       { return nil }
-func (t *twin) Kill(api.TaskID) error         { return nil }
-func (t *twin) Acknowledge(api.Status) error  { return nil }
-func (t *twin) Reconcile(...api.TaskID) error { return nil }
+func (t *twin) FrameworkID() api.FrameworkID { return "framework-1" }
+func (t *twin) Demand(api.Demand) error      { return nil }
+func (t *twin) Kill(api.TaskID) error        { return nil }
+func (t *twin) Acknowledge(api.Status) error { return nil }
+
+func (t *twin) Reconcile(tasks ...api.TaskID) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.asked = append(t.asked, tasks...)
+	return nil
+}
 
 func (t *twin) Answer(answers ...api.Answer) error {
 	t.mu.Lock()
@@ -131,6 +138,28 @@ func begin(b testing.TB, n, tasks int) (*twin, *Manager) {
 		}
 	}
 	return t, m
+}
+
+// TestAsksForWhatNobodyHasTold: whoever takes over is told by the leader of the tasks that it knows. The manager asks for
+// the others alone, once it has been told.
+func TestAsksForWhatNobodyHasTold(t *testing.T) {
+	twin, _ := begin(t, 3, 4)
+	next := New(Config{})
+	if err := next.subscribed(t.Context(), twin); err != nil {
+		t.Fatal(err)
+	}
+	for _, task := range twin.launched[1:] {
+		if err := next.Update(t.Context(), api.Status{Task: task, Agent: "agent-1", State: api.TaskRunning, Number: 1}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(twin.asked) > 0 {
+		t.Errorf("it asks for %v before the leader has told what it knows", twin.asked)
+	}
+	next.Settled(t.Context())
+	if !slices.Equal(twin.asked, twin.launched[:1]) {
+		t.Errorf("it asks for %v, and of %v nobody has told", twin.asked, twin.launched[:1])
+	}
 }
 
 var sizes = []int{100, 10_000}
