@@ -442,7 +442,7 @@ func (m *JobMaster) parseTask(id api.TaskID) (s *subJob, index, attempt int, ok 
 }
 
 func (m *JobMaster) taskID(s *subJob, index, attempt int) api.TaskID {
-	return api.TaskID(fmt.Sprintf("%s.%s.%s.%d.%d", m.Job.Name, m.Run, s.Name, index, attempt))
+	return api.TaskID(m.Job.Name + "." + m.Run + "." + s.Name + "." + strconv.Itoa(index) + "." + strconv.Itoa(attempt))
 }
 
 // JobOf is the name of the job that a task belongs to, "" when it is none of ours.

@@ -52,11 +52,11 @@ type subJobRecord struct {
 }
 
 type partRecord struct {
-	Run      string       `json:"run"`
-	Attempts int          `json:"attempts,omitempty"`
-	Done     []uint64     `json:"done,omitempty"`
-	Failed   []uint64     `json:"failed,omitempty"`
-	Slots    []slotRecord `json:"slots,omitempty"`
+	Run      string      `json:"run"`
+	Attempts int         `json:"attempts,omitempty"`
+	Done     []uint64    `json:"done,omitempty"`
+	Failed   []uint64    `json:"failed,omitempty"`
+	Slots    slotRecords `json:"slots,omitempty"`
 }
 
 type slotRecord struct {

@@ -1,0 +1,116 @@
+package core
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tenderhq/tender/api"
+)
+
+// slotRecords are the slots of a part. A manager that takes over reads those of all jobs before it can answer, and of
+// most there is nothing to tell but which agent has their task: these are written short.
+type slotRecords []slotRecord
+
+// shortRecords is how slots are written. Before it was there they were a list; a manager that is as old as that can't
+// read this, and leaves the job alone.
+type shortRecords struct {
+	Since  int64        `json:"since,omitempty"`  // when the first task was launched, in nanoseconds of Unix
+	Agents []taskAgent  `json:"agents,omitempty"` // that have the tasks
+	Tasks  string       `json:"tasks,omitempty"`  // of each: index, attempt, which of the agents, version, nanoseconds after Since
+	Slots  []slotRecord `json:"slots,omitempty"`  // of which there is more to tell
+}
+
+type taskAgent struct {
+	ID       api.AgentID `json:"id"`
+	Hostname string      `json:"hostname,omitempty"`
+	Place    string      `json:"place,omitempty"`
+	Bound    bool        `json:"bound,omitempty"` // the slots are its own, of a system job
+}
+
+// taskNumbers is how many numbers stand in Tasks for each.
+const taskNumbers = 5
+
+// short says whether there is nothing to tell of the slot but its task.
+func (r *slotRecord) short() bool {
+	live := r.Live
+	return live != nil && r.Failures == 0 && r.Streak == 0 && r.Pause.IsZero() && !r.Trial && r.Lost == nil && r.Slow == notSlow && r.Copy == nil &&
+		(r.Bound == "" || r.Bound == live.Agent) && live.Version == r.Version && live.Killed == notKilled && len(live.Ports) == 0 && !live.Since.IsZero()
+}
+
+// MarshalJSON implements [json.Marshaler].
+func (list slotRecords) MarshalJSON() ([]byte, error) {
+	var s shortRecords
+	var tasks []byte
+	agents := make(map[taskAgent]int)
+	for i := range list {
+		one := &list[i]
+		if !one.short() {
+			s.Slots = append(s.Slots, *one)
+			continue
+		}
+		agent := taskAgent{one.Live.Agent, one.Live.Hostname, one.Live.Place, one.Bound != ""}
+		at, known := agents[agent]
+		if !known {
+			at = len(s.Agents)
+			s.Agents, agents[agent] = append(s.Agents, agent), at
+		}
+		since := one.Live.Since.UnixNano()
+		if len(tasks) == 0 {
+			s.Since = since
+		}
+		for _, number := range [taskNumbers]int64{int64(one.Index), int64(one.Live.Number), int64(at), int64(one.Version), since - s.Since} {
+			if len(tasks) > 0 {
+				tasks = append(tasks, ' ')
+			}
+			tasks = strconv.AppendInt(tasks, number, 10)
+		}
+	}
+	s.Tasks = string(tasks)
+	return json.Marshal(s)
+}
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (list *slotRecords) UnmarshalJSON(text []byte) error {
+	if len(text) > 0 && text[0] == '[' { // as it was before
+		return json.Unmarshal(text, (*[]slotRecord)(list))
+	}
+	var s shortRecords
+	if err := json.Unmarshal(text, &s); err != nil {
+		return err
+	}
+	if s.Tasks == "" {
+		*list = s.Slots
+		return nil
+	}
+	count := (strings.Count(s.Tasks, " ") + 1) / taskNumbers
+	*list = slices.Grow(s.Slots, count)
+	attempts := make([]attemptRecord, count)
+	for i, rest := 0, s.Tasks; rest != ""; i++ {
+		var numbers [taskNumbers]int64
+		for n := range numbers {
+			var text string
+			var err error
+			text, rest, _ = strings.Cut(rest, " ")
+			if numbers[n], err = strconv.ParseInt(text, 10, 64); err != nil {
+				return fmt.Errorf("task %d of %q: %w", i, s.Tasks, err)
+			}
+		}
+		if at := numbers[2]; at < 0 || at >= int64(len(s.Agents)) {
+			return fmt.Errorf("task %d of %q: there is no agent %d", i, s.Tasks, at)
+		}
+		agent := s.Agents[numbers[2]]
+		live := &attempts[i]
+		*live = attemptRecord{Number: int(numbers[1]), Agent: agent.ID, Hostname: agent.Hostname, Place: agent.Place, Version: int(numbers[3]),
+			Since: time.Unix(0, s.Since+numbers[4]).UTC()}
+		one := slotRecord{Index: int(numbers[0]), Version: live.Version, Live: live}
+		if agent.Bound {
+			one.Bound = agent.ID
+		}
+		*list = append(*list, one)
+	}
+	return nil
+}

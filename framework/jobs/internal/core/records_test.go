@@ -1,0 +1,123 @@
+package core
+
+import (
+	"cmp"
+	"encoding/json"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/framework/jobs"
+	"github.com/tenderhq/tender/internal/testing/transcript"
+)
+
+// TestPartsAreReadAsTheyWereWritten: whatever is known of the slots of a part, the next manager knows it too.
+func TestPartsAreReadAsTheyWereWritten(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var slots slotRecords
+		for index := range rapid.IntRange(0, 20).Draw(t, "slots") {
+			slots = append(slots, drawSlot(t, index))
+		}
+		text, err := json.Marshal(partRecord{Run: "r1", Attempts: 7, Slots: slots})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var read partRecord
+		if err := json.Unmarshal(text, &read); err != nil {
+			t.Fatalf("%v in %s", err, text)
+		}
+		slices.SortFunc(read.Slots, func(a, b slotRecord) int { return cmp.Compare(a.Index, b.Index) })
+		if want := (partRecord{Run: "r1", Attempts: 7, Slots: slots}); !reflect.DeepEqual(read, want) {
+			t.Fatalf("%s\nis read as %+v,\nnot as      %+v", text, read, want)
+		}
+	})
+}
+
+func drawSlot(t *rapid.T, index int) slotRecord {
+	often := func(name string) bool { return rapid.IntRange(0, 7).Draw(t, name) > 0 }
+	version := rapid.IntRange(1, 3).Draw(t, "version")
+	one := slotRecord{Index: index, Version: version, Trial: !often("proven")}
+	if often("a task") {
+		one.Live = drawAttempt(t, version)
+	}
+	if !often("no failures") {
+		one.Failures, one.Streak = 2, 1
+	}
+	if !often("no pause") {
+		one.Pause = transcript.Epoch
+	}
+	if !often("none lost") {
+		one.Lost = drawAttempt(t, version)
+	}
+	if !often("no copy") {
+		one.Slow, one.Copy = hadItsCopy, drawAttempt(t, version)
+	}
+	switch {
+	case often("nobody's"):
+	case often("its agent's") && one.Live != nil:
+		one.Bound = one.Live.Agent
+	default:
+		one.Bound = "agent-9"
+	}
+	return one
+}
+
+func drawAttempt(t *rapid.T, version int) *attemptRecord {
+	a := &attemptRecord{
+		Number: rapid.IntRange(1, 1000).Draw(t, "number"), Version: version,
+		Agent:    api.AgentID(rapid.SampledFrom([]string{"agent-1", "agent-2"}).Draw(t, "agent")),
+		Hostname: rapid.SampledFrom([]string{"", "host 1", "größer"}).Draw(t, "hostname"),
+		Place:    rapid.SampledFrom([]string{"", "zone-a"}).Draw(t, "place"),
+		Since:    transcript.Epoch.Add(time.Duration(rapid.Int64Range(-1e15, 1e15).Draw(t, "since"))),
+	}
+	switch rapid.IntRange(0, 9).Draw(t, "more") {
+	case 0:
+		a.Ports = map[string]uint16{"http": 31000}
+	case 1:
+		a.Killed = unwanted
+	case 2:
+		a.Version = version + 1
+	}
+	return a
+}
+
+// TestOldRecords: what older managers have written is read. The file has a job whose part is a list of slots.
+func TestOldRecords(t *testing.T) {
+	text, err := os.ReadFile("testdata/records/part-list.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stored map[string]json.RawMessage
+	if err := json.Unmarshal(text, &stored); err != nil {
+		t.Fatal(err)
+	}
+	records := make(map[string][]byte)
+	for key, value := range stored {
+		records[key] = value
+	}
+	m, left, err := Load(transcript.Epoch, records)
+	if err != nil || len(left) > 0 {
+		t.Fatal(err, left)
+	}
+	want := []api.TaskID{"sum.uh2exj.main.0.1", "sum.uh2exj.main.1.4", "sum.uh2exj.main.2.3"}
+	if got := m.Unheard(); !slices.Equal(got, want) || m.Phase != jobs.Running {
+		t.Errorf("it is %s and knows %v, not %v", m.Phase, got, want)
+	}
+}
+
+// TestDamagedRecords: a part that can't be what a manager has written is refused.
+func TestDamagedRecords(t *testing.T) {
+	for _, tasks := range []string{"0", "0 1 0 1", "0 1 1 1 0", "0 1 -1 1 0", "0 1 0 1 x", " 0 1 0 1 0", "0 1 0 1 0 1"} {
+		text := `{"run":"r1","slots":{"since":1,"agents":[{"id":"agent-1"}],"tasks":"` + tasks + `"}}`
+		var part partRecord
+		if err := json.Unmarshal([]byte(text), &part); err == nil || !strings.Contains(err.Error(), "task ") {
+			t.Errorf("%q is read as %+v: %v", tasks, part, err)
+		}
+	}
+}
