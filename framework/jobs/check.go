@@ -166,8 +166,15 @@ func (j Job) checkSteps(found *Problems) {
 		found.checkSpeculate(field+".speculate", step.Speculate)
 		step.Task.check(field+".task", false, found)
 	}
-	if len(*found) == 0 && len(planSteps(j.Steps)) < len(j.Steps) {
-		found.say("steps", "some of them wait for each other in a ring, so that none of these could begin")
+	if planned := planSteps(j.Steps); len(*found) == 0 && len(planned) < len(j.Steps) {
+		var waiting []string
+		for i, step := range j.Steps {
+			if !slices.ContainsFunc(planned, func(one SubJob) bool { return one.Name == step.Name }) {
+				waiting = append(waiting, fmt.Sprintf("steps[%d] (%s)", i, step.Name))
+			}
+		}
+		found.say("steps", "some wait for each other in a ring, so that none of these could begin: %s; take a name out of the after of one of them",
+			strings.Join(waiting, ", "))
 	}
 }
 

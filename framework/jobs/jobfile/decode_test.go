@@ -27,7 +27,7 @@ task.command: it is missing; write a line for the shell, or a program with its a
 		`{"name":"web","type":"batch","task":{"command":"x"},"service":{}}`:                                                                         `service: it belongs to jobs of type "service", and this one's type is "batch"`,
 		`{"name":"web","type":"service","task":{"command":"x","most":1}}`:                                                                           `task.most: it is a number for each place; say by task.spread which places, such as "agent"`,
 		`{"name":"web","type":"service","task":{"command":"x","files":[{"sourc":"y"}]}}`:                                                            `task.files[0].sourc: there is no such field; did you mean "source"?`,
-		`{"name":"etl","type":"dag","steps":[{"name":"a","after":["b"],"task":{"command":"x"}},{"name":"b","after":["a"],"task":{"command":"x"}}]}`: `steps: some of them wait for each other in a ring, so that none of these could begin`,
+		`{"name":"etl","type":"dag","steps":[{"name":"a","after":["b"],"task":{"command":"x"}},{"name":"b","after":["a"],"task":{"command":"x"}}]}`: `steps: some wait for each other in a ring, so that none of these could begin: steps[0] (a), steps[1] (b); take a name out of the after of one of them`,
 		`{"name":"etl","type":"dag","steps":[{"name":"a","after":["c"],"when":"never","task":{"argv":[]}}]}`: `steps[0].after: there is no step "c"
 steps[0].when: it is "never"; write success, failure or always
 steps[0].task.command: it is missing; write a line for the shell, or a program with its arguments as steps[0].task.argv`,

@@ -19,22 +19,15 @@ import (
 	"github.com/tenderhq/tender/internal/cli/show"
 )
 
-func (e Env) checkFormat(format string) error {
-	if format != "text" && format != "json" {
-		return e.Usage(fmt.Errorf("-o %q is unknown; write text or json", format))
-	}
-	return nil
-}
-
 func (e Env) listCommand() *cobra.Command {
 	var all bool
 	var format, prefix string
 	command := &cobra.Command{Use: "list", Short: "List jobs", Args: e.Between(0)}
 	command.Flags().BoolVarP(&all, "all", "a", false, "also those that have ended")
 	command.Flags().StringVar(&prefix, "prefix", "", "names that begin with this")
-	command.Flags().StringVarP(&format, "output", "o", "text", "text or json")
+	command.Flags().StringVarP(&format, "output", "o", "table", "table or json")
 	command.RunE = e.with(func(ctx context.Context, s service, _ []string) error {
-		if err := e.checkFormat(format); err != nil {
+		if err := e.Format(format, "table", "json"); err != nil {
 			return err
 		}
 		list := func(ctx context.Context, r *apiv1.ListJobsRequest, _ ...grpc.CallOption) (*apiv1.ListJobsResponse, error) {
@@ -82,7 +75,7 @@ func (e Env) statusCommand() *cobra.Command {
 	}
 	command.Flags().StringVarP(&format, "output", "o", "text", "text or json")
 	command.RunE = e.with(func(ctx context.Context, s service, args []string) error {
-		if err := e.checkFormat(format); err != nil {
+		if err := e.Format(format, "text", "json"); err != nil {
 			return err
 		}
 		status, err := call(ctx, s.GetJob, &apiv1.GetJobRequest{Name: args[0]})
@@ -112,9 +105,11 @@ func (e Env) showStatus(ctx context.Context, s service, j *apiv1.JobStatus) erro
 		rows = append(rows, []string{one.GetName(), number(one.GetTasks()), number(one.GetWaiting()), number(one.GetPausing()), number(one.GetRunning()),
 			number(one.GetDone()), number(one.GetFailed()), one.GetState()})
 	}
-	fmt.Fprintln(e.Stdout)
-	if err := show.Table(e.Stdout, []string{"SUB-JOB", "TASKS", "WAITING", "PAUSING", "RUNNING", "DONE", "FAILED", "STATE"}, rows); err != nil {
-		return err
+	if len(rows) > 0 { // a cron job has none between its runs
+		fmt.Fprintln(e.Stdout)
+		if err := show.Table(e.Stdout, []string{"SUB-JOB", "TASKS", "WAITING", "PAUSING", "RUNNING", "DONE", "FAILED", "STATE"}, rows); err != nil {
+			return err
+		}
 	}
 	if err := e.showRuns(j.GetRuns()); err != nil {
 		return err
@@ -227,9 +222,9 @@ func (e Env) showWhy(ctx context.Context, s service, j *apiv1.JobStatus) {
 func (e Env) historyCommand() *cobra.Command {
 	var format string
 	command := &cobra.Command{Use: "history NAME", Short: "List the versions of a job that are kept", Args: e.Between(1, "NAME")}
-	command.Flags().StringVarP(&format, "output", "o", "text", "text, or json: with what each said")
+	command.Flags().StringVarP(&format, "output", "o", "table", "table, or json: with what each said")
 	command.RunE = e.with(func(ctx context.Context, s service, args []string) error {
-		if err := e.checkFormat(format); err != nil {
+		if err := e.Format(format, "table", "json"); err != nil {
 			return err
 		}
 		history, err := call(ctx, s.GetJobHistory, &apiv1.GetJobHistoryRequest{Name: args[0]})
@@ -256,9 +251,9 @@ func (e Env) runCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "run FILE", Short: "Submit a job, or update it, and follow it", Args: e.Between(1, "FILE"),
 		Long: "Submit a job, or update the one of its name, and tell what becomes of it: until it has ended, or, of what has no end,\n" +
-			"until all its tasks run as its file says. Ctrl-C ends the telling; the job goes on.",
+			"until all its tasks run as its file says: those of a system job on the agents that it has by then. Ctrl-C ends the telling; the job goes on.",
 		RunE: e.with(func(ctx context.Context, s service, args []string) error {
-			object, job, err := e.read(args[0])
+			object, _, err := e.read(args[0])
 			if err != nil {
 				return err
 			}
@@ -272,15 +267,14 @@ func (e Env) runCommand() *cobra.Command {
 			if err := e.say("%s is version %d (%s)", version.GetName(), version.GetVersion(), version.GetWhy()); err != nil {
 				return err
 			}
-			return e.follow(ctx, s, job.Name, version.GetVersion())
+			return e.follow(ctx, s, version)
 		}),
 	}
 }
 
 // follow tells what becomes of a job until nothing more is to be told, over the ends of managers.
-func (e Env) follow(ctx context.Context, s service, name string, version int32) error {
-	told := map[string]bool{}
-	last := ""
+func (e Env) follow(ctx context.Context, s service, version *apiv1.JobVersion) error {
+	said, name := newNews(version.GetAt().AsTime()), version.GetName()
 	for {
 		status, err := call(ctx, s.GetJob, &apiv1.GetJobRequest{Name: name}) // waits for a manager
 		if err != nil {
@@ -288,8 +282,10 @@ func (e Env) follow(ctx context.Context, s service, name string, version int32) 
 		}
 		stream, err := s.WatchJob(ctx, &apiv1.GetJobRequest{Name: name})
 		for err == nil {
-			e.tell(status, told, &last)
-			if over, err := settled(status, version); over {
+			for _, line := range said.of(status) {
+				fmt.Fprintln(e.Stdout, show.Clean(line))
+			}
+			if over, err := settled(status, version.GetVersion()); over {
 				return err
 			}
 			status, err = stream.Recv()
@@ -298,29 +294,6 @@ func (e Env) follow(ctx context.Context, s service, name string, version int32) 
 		if ctx.Err() != nil || !api.Is(err, api.Unavailable) && !strings.Contains(err.Error(), io.EOF.Error()) && !api.Is(err, api.NotLeader) {
 			return err
 		}
-	}
-}
-
-// tell says what is news.
-func (e Env) tell(status *apiv1.JobStatus, told map[string]bool, last *string) {
-	for _, note := range status.GetNotes() {
-		key := note.GetAt().String() + note.GetText()
-		if !told[key] {
-			told[key] = true
-			fmt.Fprintln(e.Stdout, show.Clean(note.GetText()))
-		}
-	}
-	var parts []string
-	for _, one := range status.GetSubJobs() {
-		parts = append(parts, fmt.Sprintf("%s: %d running, %d waiting, %d done, %d failed", one.GetName(), one.GetRunning(), one.GetWaiting()+one.GetPausing(),
-			one.GetDone(), one.GetFailed()))
-	}
-	if at := status.GetNextRun(); at != nil {
-		parts = append(parts, "the next run is due at "+at.AsTime().Format(time.RFC3339))
-	}
-	if line := strings.Join(parts, "; "); line != *last {
-		*last = line
-		fmt.Fprintln(e.Stdout, line)
 	}
 }
 
@@ -335,7 +308,7 @@ func settled(status *apiv1.JobStatus, version int32) (over bool, err error) {
 	switch status.GetType() {
 	case "cron":
 		return status.GetNextRun() != nil, nil
-	case "service":
+	case "service", "system":
 	default:
 		return false, nil
 	}
@@ -346,7 +319,7 @@ func settled(status *apiv1.JobStatus, version int32) (over bool, err error) {
 		return false, nil
 	}
 	for _, one := range status.GetSubJobs() {
-		if one.GetRunning() < one.GetTasks() {
+		if one.GetRunning() < one.GetTasks() || status.GetType() == "system" && one.GetTasks() == 0 {
 			return false, nil
 		}
 	}

@@ -1,0 +1,50 @@
+package jobcmd
+
+import (
+	"fmt"
+	"time"
+
+	apiv1 "github.com/tenderhq/tender/api/v1"
+)
+
+// news is what was told of a job to who follows it.
+type news struct {
+	since time.Time // notes from before are no news
+	notes map[string]bool
+	lines map[string]string // what was told last, by sub-job; "": of the next run
+}
+
+func newNews(since time.Time) *news {
+	return &news{since: since, notes: make(map[string]bool), lines: make(map[string]string)}
+}
+
+// of returns a line for each thing that is news.
+func (n *news) of(status *apiv1.JobStatus) (lines []string) {
+	for _, note := range status.GetNotes() {
+		key := note.GetAt().String() + note.GetText()
+		if !n.notes[key] && !note.GetAt().AsTime().Before(n.since) {
+			n.notes[key] = true
+			lines = append(lines, note.GetText())
+		}
+	}
+	tell := func(key, line string) {
+		if n.lines[key] != line {
+			n.lines[key] = line
+			lines = append(lines, line)
+		}
+	}
+	for _, one := range status.GetSubJobs() {
+		switch state := one.GetState(); {
+		case state == "blocked":
+		case state == "skipped":
+			tell(one.GetName(), one.GetName()+": skipped")
+		default:
+			tell(one.GetName(), fmt.Sprintf("%s: %d running, %d waiting, %d done, %d failed", one.GetName(), one.GetRunning(),
+				one.GetWaiting()+one.GetPausing(), one.GetDone(), one.GetFailed()))
+		}
+	}
+	if at := status.GetNextRun(); at != nil {
+		tell("", "the next run is due at "+at.AsTime().Format(time.RFC3339))
+	}
+	return lines
+}
