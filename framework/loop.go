@@ -146,7 +146,7 @@ func (l *loop) step(what core.Happening) {
 // arm sets the timer to the earliest thing that will be due.
 func (l *loop) arm() {
 	due := l.core.Wake()
-	if at := l.turns.next(); !at.IsZero() && (due.IsZero() || at.Before(due)) {
+	if at := l.turns.planned.Next(); !at.IsZero() && (due.IsZero() || at.Before(due)) {
 		due = at
 	}
 	if due.IsZero() || due.Equal(l.armed) {

@@ -2,7 +2,6 @@ package framework
 
 import (
 	"bytes"
-	"container/heap"
 	"context"
 	"errors"
 	"runtime"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/framework/internal/core"
+	"github.com/tenderhq/tender/internal/alarms"
 )
 
 var (
@@ -27,9 +27,8 @@ type turn struct {
 	err   error         // read after ended
 
 	// Of After:
-	at     time.Time // when it is due
-	number uint64    // loop's only: those that are due at once run in this order
-	place  int       // loop's only: among those that wait, or -1
+	at    time.Time            // when it is due
+	alarm *alarms.Alarm[*turn] // loop's only; nil: it was never planned
 }
 
 // take reports whether the caller is first: it runs the function, or nobody does.
@@ -92,7 +91,7 @@ func (c *Client) Do(ctx context.Context, do func()) error {
 // The ends of sessions change nothing: between them the function runs as well.
 func (c *Client) After(d time.Duration, do func()) (stop func()) {
 	const op = "framework.after"
-	t := &turn{do: do, ended: make(chan struct{}), at: time.Now().Add(d), place: -1}
+	t := &turn{do: do, ended: make(chan struct{}), at: time.Now().Add(d)}
 	if c.ask(op, turnPlanned{t}) != nil {
 		return func() {} // Run has ended
 	}
@@ -105,21 +104,12 @@ func (c *Client) After(d time.Duration, do func()) (stop func()) {
 
 // turns are the functions that wait: for their time, or for the core to give them their turn.
 type turns struct {
-	planned plannedTurns
-	plans   uint64           // by After, so far
-	called  map[uint64]*turn // by the number that the core knows them by
-	calls   uint64           // so far
+	planned alarms.Alarms[*turn] // by After
+	called  map[uint64]*turn     // by the number that the core knows them by
+	calls   uint64               // so far
 }
 
 func newTurns() turns { return turns{called: make(map[uint64]*turn)} }
-
-// next is when the next one is due; zero: none is planned.
-func (t *turns) next() time.Time {
-	if len(t.planned) == 0 {
-		return time.Time{}
-	}
-	return t.planned[0].at
-}
 
 // take takes out the function of a callback; nil: it is none of a function.
 func (t *turns) take(callback core.Callback) *turn {
@@ -149,57 +139,24 @@ type turnPlanned struct{ turn *turn }
 
 func (t turnPlanned) take(l *loop) {
 	if !t.turn.taken.Load() {
-		l.turns.plans++
-		t.turn.number = l.turns.plans
-		heap.Push(&l.turns.planned, t.turn)
+		t.turn.alarm = l.turns.planned.Add(t.turn.at, t.turn)
 	}
 }
 
 // turnDropped takes back a turn that was planned.
 type turnDropped struct{ turn *turn }
 
-func (t turnDropped) take(l *loop) {
-	if t.turn.place >= 0 {
-		heap.Remove(&l.turns.planned, t.turn.place)
-	}
-}
+func (t turnDropped) take(l *loop) { l.turns.planned.Clear(t.turn.alarm) }
 
 // callTurnsDue asks for the turns that After has planned for now.
 func (l *loop) callTurnsDue() {
-	if len(l.turns.planned) == 0 {
+	if l.turns.planned.Len() == 0 {
 		return
 	}
-	for now := time.Now(); len(l.turns.planned) > 0 && !l.turns.planned[0].at.After(now); {
-		turnCalled{"After", heap.Pop(&l.turns.planned).(*turn)}.take(l)
+	now := time.Now()
+	for one, is := l.turns.planned.Due(now); is; one, is = l.turns.planned.Due(now) {
+		turnCalled{"After", one}.take(l)
 	}
-}
-
-// plannedTurns are those that After has planned, the soonest first.
-type plannedTurns []*turn
-
-func (t plannedTurns) Len() int { return len(t) }
-func (t plannedTurns) Less(i, j int) bool {
-	if t[i].at.Equal(t[j].at) {
-		return t[i].number < t[j].number
-	}
-	return t[i].at.Before(t[j].at)
-}
-func (t plannedTurns) Swap(i, j int) {
-	t[i], t[j] = t[j], t[i]
-	t[i].place, t[j].place = i, j
-}
-func (t *plannedTurns) Push(x any) {
-	one := x.(*turn)
-	one.place = len(*t)
-	*t = append(*t, one)
-}
-func (t *plannedTurns) Pop() any {
-	old := *t
-	last := old[len(old)-1]
-	last.place = -1
-	old[len(old)-1] = nil
-	*t = old[:len(old)-1]
-	return last
 }
 
 // isMe reports whether the goroutine that asks is the one of the callbacks. Go has no better

@@ -146,7 +146,7 @@ func (s *state) begin(a *attempt) {
 	a.group.live[a.id] = a
 	s.rollouts.touch(it)
 	if limit := s.config.AttemptTimeout; limit > 0 && !it.Service {
-		a.deadline = s.alarms.set(a.launched.Add(limit), func(time.Time) { s.kill(a, verdict.Overdue) })
+		a.deadline = s.alarms.Add(a.launched.Add(limit), func(time.Time) { s.kill(a, verdict.Overdue) })
 	}
 }
 
@@ -184,7 +184,7 @@ func (s *state) missing(a *attempt, now time.Time) {
 		return
 	}
 	a.silence = silent
-	a.patience = s.alarms.set(now.Add(wait), func(time.Time) {
+	a.patience = s.alarms.Add(now.Add(wait), func(time.Time) {
 		a.silence = missed
 		s.rollouts.touch(a.item)
 		s.ensure(a.item)
@@ -197,7 +197,7 @@ func (s *state) back(a *attempt) {
 	if a.silence == heard {
 		return
 	}
-	s.alarms.stop(a.patience)
+	s.alarms.Clear(a.patience)
 	a.silence = heard
 	s.rollouts.touch(a.item)
 	s.trim(a.item)
@@ -285,8 +285,8 @@ func (s *state) end(a *attempt) {
 	s.rollouts.touch(a.item)
 	a.item.live = slices.DeleteFunc(a.item.live, func(other *attempt) bool { return other == a })
 	s.waiting.homeless = slices.DeleteFunc(s.waiting.homeless, func(other *attempt) bool { return other == a })
-	s.alarms.stop(a.deadline)
-	s.alarms.stop(a.patience)
+	s.alarms.Clear(a.deadline)
+	s.alarms.Clear(a.patience)
 	s.waiting.stops(a)
 	a.group.role.delay.Ended(a.id)
 	a.group.spread.Ended(a.id)

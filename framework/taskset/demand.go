@@ -68,9 +68,9 @@ func (q *waiting) demand(now time.Time, own []api.Role, known bool) map[api.Role
 
 // awaitChange states the demand anew when a wait is over.
 func (q *waiting) awaitChange(now time.Time, wait time.Duration) {
-	q.alarms.stop(q.change)
+	q.alarms.Clear(q.change)
 	q.change = nil
 	if q.config.Locality.Withhold && wait > 0 {
-		q.change = q.alarms.set(now.Add(wait), func(time.Time) { q.unsaid = true })
+		q.change = q.alarms.Add(now.Add(wait), func(time.Time) { q.unsaid = true })
 	}
 }

@@ -46,7 +46,7 @@ func (q *waiting) tidy(g *group) {
 		return
 	}
 	delete(q.groups, g.name)
-	q.alarms.stop(g.check)
+	q.alarms.Clear(g.check)
 	if job, delay := jobOf(g.name), g.role.delay; delay.Queued(job) == 0 {
 		q.past = q.past.Plus(delay.Numbers(job))
 		delay.Forget(job)
@@ -77,7 +77,7 @@ func (g *group) median() time.Duration {
 
 // watch makes copies of stragglers and sees to it that the next one is noticed.
 func (s *state) watch(g *group, now time.Time) {
-	s.alarms.stop(g.check)
+	s.alarms.Clear(g.check)
 	g.check = nil
 	if s.config.Speculate <= 0 || len(g.times) < timesBeforeCopy || g.waiting() > 0 || float64(g.done) < doneBeforeCopy*float64(g.total) {
 		return
@@ -87,7 +87,7 @@ func (s *state) watch(g *group, now time.Time) {
 	most := max(1, int(math.Ceil(copiesMost*float64(len(g.live)-copies))))
 	for _, a := range slow {
 		if at := a.running.Add(limit); at.After(now) {
-			g.check = s.alarms.set(at, func(now time.Time) { s.watch(g, now) })
+			g.check = s.alarms.Add(at, func(now time.Time) { s.watch(g, now) })
 			return
 		}
 		if copies >= most {

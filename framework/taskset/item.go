@@ -144,7 +144,7 @@ func (s *state) add(one Item, now time.Time) *item {
 		return it
 	}
 	if s.config.Timeout > 0 && !one.Service {
-		it.deadline = s.alarms.set(now.Add(s.config.Timeout), func(now time.Time) {
+		it.deadline = s.alarms.Add(now.Add(s.config.Timeout), func(now time.Time) {
 			s.giveUp(it, api.Status{}, fmt.Sprintf("it was not done within %v", s.config.Timeout), now)
 		})
 	}
@@ -182,7 +182,7 @@ func (s *state) drop(it *item) {
 	delete(s.items, it.ID)
 	s.rollouts.touch(it)
 	it.group.items--
-	s.alarms.stop(it.deadline)
+	s.alarms.Clear(it.deadline)
 	s.unpause(it)
 	s.rollouts.endTrial(it)
 	for len(it.wishes) > 0 {
@@ -196,7 +196,7 @@ func (s *state) drop(it *item) {
 
 func (s *state) unpause(it *item) {
 	if it.pause != nil {
-		s.alarms.stop(it.pause)
+		s.alarms.Clear(it.pause)
 		it.pause = nil
 		s.numbers.Pausing--
 	}
@@ -246,7 +246,7 @@ func (s *state) again(it *item, now time.Time, free bool) {
 	}
 	s.unpause(it)
 	s.numbers.Pausing++
-	it.pause = s.alarms.set(now.Add(pause), func(time.Time) {
+	it.pause = s.alarms.Add(now.Add(pause), func(time.Time) {
 		it.pause = nil
 		s.numbers.Pausing--
 		s.ensure(it)

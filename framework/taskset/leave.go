@@ -46,7 +46,7 @@ func (s *state) move(a *attempt, offer api.InverseOffer) {
 	}
 	w := s.want(it, true, offer.Agent)
 	if len(s.moves[offer.ID]) == 0 {
-		s.alarms.set(offer.Deadline, func(time.Time) { delete(s.moves, offer.ID) })
+		s.alarms.Add(offer.Deadline, func(time.Time) { delete(s.moves, offer.ID) })
 	}
 	s.moves[offer.ID] = append(s.moves[offer.ID], w)
 }

@@ -360,13 +360,13 @@ func (o *rollouts) watchTrial(it *item) {
 		return
 	}
 	o.watchLate(it, t)
-	o.state.alarms.stop(t.proof)
+	o.state.alarms.Clear(t.proof)
 	t.proof = nil
 	a := it.newest(t.roll.version)
 	if a == nil {
 		return
 	}
-	t.proof = o.state.alarms.set(a.good.Add(max(t.roll.Proof, 0)), func(time.Time) { o.prove(it, a) })
+	t.proof = o.state.alarms.Add(a.good.Add(max(t.roll.Proof, 0)), func(time.Time) { o.prove(it, a) })
 }
 
 // watchLate sees to it that a new task which runs and does not prove itself is noticed. The time of one whose agent was
@@ -381,13 +381,13 @@ func (o *rollouts) watchLate(it *item, t *trial) {
 	if fresh == t.fresh {
 		return
 	}
-	o.state.alarms.stop(t.late)
+	o.state.alarms.Clear(t.late)
 	t.late, t.fresh = nil, fresh
 	if fresh == nil || t.roll.Patience < 0 {
 		return
 	}
 	limit := max(t.roll.Proof, 0) + t.roll.Patience
-	t.late = o.state.alarms.set(fresh.since.Add(limit), func(time.Time) {
+	t.late = o.state.alarms.Add(fresh.since.Add(limit), func(time.Time) {
 		fresh.fault = fmt.Sprintf("it was not up for %v within %v of its start", max(t.roll.Proof, 0), limit)
 		o.state.kill(fresh, verdict.Overdue)
 	})
@@ -407,8 +407,8 @@ func (o *rollouts) prove(it *item, a *attempt) {
 // endTrial notes that the item is not being changed any more.
 func (o *rollouts) endTrial(it *item) {
 	if t := it.trial; t != nil {
-		o.state.alarms.stop(t.proof)
-		o.state.alarms.stop(t.late)
+		o.state.alarms.Clear(t.proof)
+		o.state.alarms.Clear(t.late)
 		t.roll.trying--
 		it.trial = nil
 		o.touch(it)

@@ -16,7 +16,7 @@ type state struct {
 	attempts map[api.TaskID]*attempt
 	records  map[string]record       // records in the store of items that are not added yet
 	moves    map[api.OfferID][]*wish // services that are asked to leave, by inverse offer
-	alarms   alarms
+	alarms   alarmClock
 	numbers  Numbers
 	faults   []error
 

@@ -262,10 +262,10 @@ func (s *Set) arm(now time.Time) {
 	if s.timer != nil {
 		s.timer.Stop()
 	}
-	if s.client == nil || len(s.state.alarms) == 0 {
+	if s.client == nil || s.state.alarms.Len() == 0 {
 		return
 	}
-	wait := max(s.state.alarms[0].at.Sub(now), pause.Soonest)
+	wait := max(s.state.alarms.Next().Sub(now), pause.Soonest)
 	if s.timer == nil {
 		s.timer = time.AfterFunc(wait, s.wake)
 		return

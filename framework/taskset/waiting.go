@@ -12,7 +12,7 @@ import (
 // masters; and where what runs counts for the next one's place. Of attempts it knows where they are, and not how they fare.
 type waiting struct {
 	config Config
-	alarms *alarms
+	alarms *alarmClock
 	launch func(w *wish, bin *pack.Bin, task api.Task) // has placed a wish
 
 	wishes   map[api.TaskID]*wish
@@ -32,7 +32,7 @@ type waiting struct {
 	change *alarm                   // it changes by time alone
 }
 
-func newWaiting(config Config, alarms *alarms, launch func(*wish, *pack.Bin, api.Task)) *waiting {
+func newWaiting(config Config, alarms *alarmClock, launch func(*wish, *pack.Bin, api.Task)) *waiting {
 	q := &waiting{
 		config: config, alarms: alarms, launch: launch,
 		wishes: make(map[api.TaskID]*wish),

@@ -10,6 +10,7 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/master/core/ledger"
 	"github.com/tenderhq/tender/master/core/life"
+	"github.com/tenderhq/tender/master/core/overdue"
 	"github.com/tenderhq/tender/master/core/reserving"
 )
 
@@ -29,11 +30,12 @@ type agents struct {
 	tasks       *tasks
 	inventory   *inventory
 	volumes     *volumes
-	overdue     *overdue
 	hold        *hold
 
-	links  map[Conn]*link // agents' streams
-	opened uint64         // sessions of this term
+	overdue  overdue.Queue
+	goneTurn *deadline      // when the next of these may be marked gone
+	links    map[Conn]*link // agents' streams
+	opened   uint64         // sessions of this term
 }
 
 // agent is an admitted agent as the leader sees it. What stands in a struct of its own belongs to the room in whose file
@@ -93,7 +95,7 @@ func (r *agents) recoverAgents() {
 		r.maintenance.planMaintenance(a)
 		r.hold.awaited[id] = true
 		r.answers.returning = append(r.answers.returning, id)
-		r.deadlines.set(a.clock, r.now.Add(r.config.TombstoneAfter))
+		r.deadlines.Set(a.clock, r.now.Add(r.config.TombstoneAfter))
 		r.standing.restate(a)
 	}
 }
@@ -105,10 +107,65 @@ func (r *agents) agentAdmitted(id api.AgentID) {
 	if r.agentByID[id] == nil {
 		a := r.inventory.newAgent(id)
 		a.gone = "admitted, no session yet"
-		r.deadlines.set(a.clock, r.now.Add(r.config.TombstoneAfter))
+		r.deadlines.Set(a.clock, r.now.Add(r.config.TombstoneAfter))
 		r.info("agent admitted", field("agent", id), field("host", a.info.Hostname))
 	}
 	r.inventory.agentChanged(id)
+}
+
+// agentMarked follows the registry: offers go, the agent is told.
+func (r *agents) agentMarked(id api.AgentID) {
+	a := r.agentByID[id]
+	if a == nil {
+		return
+	}
+	marks := r.marks(a)
+	a.marked = marks
+	r.info("agent marked", field("agent", id), Field{"marks", marksText(marks)}, field("why", r.registry.Agents[id].Why))
+	if marks.Has(api.MarkGone) {
+		r.endAgent(a, "marked gone: "+r.registry.Agents[id].Why)
+		r.goneForgotten()
+		return
+	}
+	r.maintenance.planMaintenance(a)
+	if marks != 0 {
+		r.offers.rescindAll(a.offers, "the agent is marked "+marksText(marks))
+	}
+	if !marks.Has(api.MarkDraining) {
+		a.drain.force, a.drain.proposed = false, false
+	}
+	if !marks.Has(api.MarkDrained) {
+		r.maintenance.tellDrain(a)
+	}
+	r.standing.restate(a)
+	r.maintenance.checkDrained(a)
+}
+
+// agentRemoved follows the registry: the agent is forgotten.
+func (r *agents) agentRemoved(id api.AgentID, why string) {
+	a := r.agentByID[id]
+	if a == nil {
+		return
+	}
+	delete(r.agentByID, id)
+	delete(r.offers.freed, id)
+	r.inventory.leaveHost(a, a.info.Hostname)
+	r.deadlines.Clear(a.window.turn)
+	r.info("agent removed", field("agent", id), field("why", why))
+	r.endAgent(a, why)
+	r.tasks.stubs -= len(a.stubs)
+}
+
+// goneForgotten follows the registry, which has forgotten agents that were marked gone.
+func (r *agents) goneForgotten() {
+	if len(r.agentByID) <= len(r.registry.Agents) {
+		return
+	}
+	for _, id := range sortedKeys(r.agentByID) {
+		if _, admitted := r.registry.Agents[id]; !admitted {
+			r.agentRemoved(id, "forgotten: it was marked gone long ago")
+		}
+	}
 }
 
 // sortedTasks are the agent's tasks in the order of their names.

@@ -6,8 +6,10 @@ import (
 	"github.com/tenderhq/tender/allocator"
 	"github.com/tenderhq/tender/allocator/constraint"
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/alarms"
 	"github.com/tenderhq/tender/master/core/admission"
 	"github.com/tenderhq/tender/master/core/principals"
+	"github.com/tenderhq/tender/master/core/wallclock"
 	"github.com/tenderhq/tender/master/registry"
 	"github.com/tenderhq/tender/master/view"
 )
@@ -19,8 +21,8 @@ type base struct {
 	term      api.Term
 	registry  *registry.State // its own copy, up to the last commit that it was told of
 	policy    allocator.Allocator
-	deadlines deadlines
-	calendar  calendar
+	deadlines alarms.Alarms[due]
+	calendar  wallclock.Calendar
 
 	now  time.Time // of the event at hand
 	came time.Time // when it came to this master

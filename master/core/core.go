@@ -15,8 +15,10 @@ import (
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/value"
 	"github.com/tenderhq/tender/master/core/admission"
+	"github.com/tenderhq/tender/master/core/expiry"
 	"github.com/tenderhq/tender/master/core/principals"
 	"github.com/tenderhq/tender/master/core/receipts"
+	"github.com/tenderhq/tender/master/core/wallclock"
 	"github.com/tenderhq/tender/master/registry"
 )
 
@@ -57,6 +59,12 @@ type Config struct {
 	// Debug asks for the decisions of every day too: offers, launches, statuses. At
 	// thousands of tasks a second they cost more than the decisions. Default: not.
 	Debug bool
+}
+
+// GoneAfter is for how long agents of a class may be TOMBSTONE before they are marked gone.
+type GoneAfter struct {
+	Attribute, Value string // that agents of the class have (api.Agent.Has)
+	After            time.Duration
 }
 
 func (c Config) withDefaults() Config {
@@ -101,9 +109,11 @@ type Core struct {
 	tasks       *tasks
 	inventory   *inventory
 	operations  *operations
-	expiry      *expiry
 	agents      *agents
 	sessions    *sessions
+
+	past       expiry.Past
+	expiryTurn *deadline // when the registry is looked through for what it may forget
 }
 
 // New makes the core of a leader whose registry is as given (the core keeps its own
@@ -115,7 +125,7 @@ func New(config Config, state *registry.State, term api.Term, policy allocator.A
 		registry:      state.Clone(),
 		policy:        policy,
 		now:           now,
-		calendar:      calendar{began: now},
+		calendar:      wallclock.Began(now),
 		agentByID:     make(map[api.AgentID]*agent),
 		frameworkByID: make(map[api.FrameworkID]*framework),
 		sessionByConn: make(map[Conn]*session),
@@ -128,7 +138,8 @@ func New(config Config, state *registry.State, term api.Term, policy allocator.A
 	c.sessions.recoverFrameworks()
 	c.agents.recoverAgents()
 	c.agents.hold.beginHold()
-	c.expiry.beginExpiry()
+	c.past = expiry.Of(c.registry, now)
+	c.deadlines.Set(c.expiryTurn, now.Add(expiry.Pause))
 	c.out = nil
 	return c
 }
@@ -157,14 +168,12 @@ func newRooms(b *base) *Core {
 		base: b, proposals: proposals, standing: standing, offers: offers, limits: limits, kills: kills,
 		executors: executors, tasks: tasks, demands: demands, inventory: inventory, volumes: volumes,
 	}
-	overdue := &overdue{base: b, proposals: proposals, next: newDeadline(goneTurn{})}
 	hold := &hold{base: b, awaited: make(map[api.AgentID]bool), deadline: newDeadline(holdOver{})}
-	expiry := &expiry{base: b, proposals: proposals, began: b.now, next: newDeadline(expiryTurn{})}
 	agents := &agents{
 		base: b, proposals: proposals, standing: standing, offers: offers, kills: kills, usage: usage,
 		answers: answers, inverses: inverses, maintenance: maintenance, frameworks: frameworks,
-		executors: executors, tasks: tasks, inventory: inventory, volumes: volumes, overdue: overdue, hold: hold,
-		links: make(map[Conn]*link),
+		executors: executors, tasks: tasks, inventory: inventory, volumes: volumes, hold: hold,
+		goneTurn: newDeadline(goneTurn{}), links: make(map[Conn]*link),
 	}
 	sessions := &sessions{
 		base: b, proposals: proposals, offers: offers, answers: answers, inverses: inverses,
@@ -175,7 +184,7 @@ func newRooms(b *base) *Core {
 	return &Core{
 		base: b, proposals: proposals, offers: offers, kills: kills, usage: usage, answers: answers,
 		inverses: inverses, maintenance: maintenance, tasks: tasks, inventory: inventory, operations: operations,
-		expiry: expiry, agents: agents, sessions: sessions,
+		agents: agents, sessions: sessions, expiryTurn: newDeadline(expiryTurn{}),
 	}
 }
 
@@ -185,7 +194,7 @@ func (c *Core) Step(event Event) []Effect {
 	if c.came.IsZero() {
 		c.came = event.At
 	}
-	if by := c.calendar.look(c.now); by != 0 {
+	if by := c.calendar.Look(c.now); by != 0 {
 		c.warn("the wall clock was set", field("by", by.Round(time.Second).String()))
 		c.maintenance.planAll()
 	}
@@ -246,9 +255,18 @@ func (c *Core) allocate() (again bool) {
 	return c.sessions.frameworks.weighPrincipals() || tookBack
 }
 
+// forgetPast has the registry forget what is long past, if there is anything.
+func (c *Core) forgetPast() {
+	c.deadlines.Set(c.expiryTurn, c.now.Add(expiry.Pause))
+	if before, is := c.past.Forgettable(c.registry, c.now); is {
+		c.info("the past is forgotten", Field{"before", before.UTC().Format(time.RFC3339)})
+		c.proposals.propose(registry.Expire{Before: before})
+	}
+}
+
 // Wake is when the core wants to be woken, zero for never. Asked after every batch.
 func (c *Core) Wake() time.Time {
-	return soonest(c.deadlines.next(), c.offers.nextExpiry(), c.answers.nextPay(), c.policy.Wake())
+	return soonest(c.deadlines.Next(), c.offers.nextExpiry(), c.answers.nextPay(), c.policy.Wake())
 }
 
 // Clone is a core that stands where this one stands and shares nothing with it: told the same, both have the same

@@ -206,7 +206,7 @@ func (r *frameworks) goAway(fw *framework, why string) {
 	if timeout == 0 {
 		timeout = r.config.FailoverTimeout
 	}
-	r.deadlines.set(fw.failover, r.now.Add(timeout))
+	r.deadlines.Set(fw.failover, r.now.Add(timeout))
 }
 
 // failoverDue removes a framework whose scheduler stayed away; the quorum refuses if
@@ -243,8 +243,8 @@ func (r *sessions) keepUntilEmpty(fw *framework, why string) {
 		fw.session = nil
 	}
 	fw.removed, fw.why, fw.since = true, why, r.now
-	r.deadlines.clear(fw.failover)
-	r.deadlines.clear(fw.turn)
+	r.deadlines.Clear(fw.failover)
+	r.deadlines.Clear(fw.turn)
 	if r.standbys[fw.info.Name] == fw.id {
 		delete(r.standbys, fw.info.Name)
 	}

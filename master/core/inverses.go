@@ -77,7 +77,7 @@ func (r *inverses) openInverse(fw *framework, a *agent, tasks []*task, want allo
 
 func (r *inverses) sendInverse(x *inverse, until time.Time, whatFor string) {
 	r.open[x.id] = x
-	r.deadlines.set(x.deadline, until)
+	r.deadlines.Set(x.deadline, until)
 	shown := r.shownInverse(x)
 	x.made, x.resources = r.now, shown.Resources
 	if len(x.tasks) > 0 {
@@ -100,7 +100,7 @@ func (r *inverses) shownInverse(x *inverse) api.InverseOffer {
 		ID:        x.id,
 		Framework: x.framework.id,
 		Agent:     x.agent.id,
-		Deadline:  x.deadline.at,
+		Deadline:  x.deadline.At,
 		Reason:    x.reason,
 	}
 	for _, t := range x.tasks {
@@ -143,7 +143,7 @@ func (r *inverses) inverseDue(x *inverse) {
 
 func (r *inverses) closeInverse(x *inverse) {
 	delete(r.open, x.id)
-	r.deadlines.clear(x.deadline)
+	r.deadlines.Clear(x.deadline)
 }
 
 // answerInverse notes what the framework says: when it agrees its tasks are killed at once, otherwise it has until the
@@ -159,7 +159,7 @@ func (r *inverses) answerInverse(s *session, call protocol.AnswerInverse) {
 			r.collect(x, view.GaveBack, "by its answer")
 		case x.answer == "":
 			x.answer = "declined"
-			r.asked(x, view.Declined, fmt.Sprintf("what it has not given back by then is killed in %v", x.deadline.at.Sub(r.now).Round(time.Second)))
+			r.asked(x, view.Declined, fmt.Sprintf("what it has not given back by then is killed in %v", x.deadline.At.Sub(r.now).Round(time.Second)))
 		}
 	}
 }
@@ -216,4 +216,110 @@ func (r *inverses) spare(t *task) {
 		r.policy.Return(t.claim())
 		r.policy.Take(t.claim())
 	}
+}
+
+// askToLeave asks all frameworks that have something on the agent.
+func (r *inverses) askToLeave(a *agent) {
+	if a.window.planned.Start.IsZero() || a.window.begun || !a.phase.Reported() {
+		return
+	}
+	holders := make(map[api.FrameworkID]bool)
+	for ref, t := range a.tasks { // order: irrelevant because it fills a set
+		holders[ref.Framework] = holders[ref.Framework] || t.held
+	}
+	for ref, x := range a.executors { // order: irrelevant because it fills a set
+		holders[ref.Framework] = holders[ref.Framework] || !x.resources.IsZero()
+	}
+	for _, id := range sortedKeys(holders) {
+		if holders[id] {
+			r.askOneToLeave(r.frameworkByID[id], a)
+		}
+	}
+}
+
+// askFrameworkToLeave asks a framework that is back: it may have missed the first request.
+func (r *inverses) askFrameworkToLeave(fw *framework) {
+	asked := make(map[api.AgentID]*agent)
+	for _, t := range fw.tasks { // order: irrelevant because it fills a map
+		if a := t.agent; t.held && !a.window.planned.Start.IsZero() && !a.window.begun && a.phase.Reported() {
+			asked[a.id] = a
+		}
+	}
+	for _, id := range sortedKeys(asked) {
+		r.closeLeaving(fw, asked[id])
+		r.askOneToLeave(fw, asked[id])
+	}
+}
+
+func (r *inverses) askOneToLeave(fw *framework, a *agent) {
+	if fw == nil || fw.session == nil || r.leavingOf(fw, a) != nil {
+		return
+	}
+	r.offers.minted++
+	x := &inverse{id: r.term.MintInverse(r.offers.minted), framework: fw, agent: a, reason: api.ReasonAgentDraining}
+	for _, t := range a.sortedTasks() {
+		if t.framework == fw && t.held {
+			x.tasks = append(x.tasks, t)
+		}
+	}
+	x.deadline = newDeadline(inverseOver{x})
+	r.info("inverse offer made", field("offer", x.id), field("framework", fw.id), field("agent", a.id), field("for", "maintenance"))
+	r.sendInverse(x, r.moment(a.window.planned.Start), "for maintenance")
+}
+
+func (r *inverses) leavingOf(fw *framework, a *agent) *inverse {
+	for _, x := range r.open { // order: irrelevant because there is at most one
+		if x.reason == api.ReasonAgentDraining && x.framework == fw && x.agent == a {
+			return x
+		}
+	}
+	return nil
+}
+
+func (r *inverses) closeLeaving(fw *framework, a *agent) {
+	if x := r.leavingOf(fw, a); x != nil {
+		r.closeInverse(x)
+	}
+}
+
+// answerLeaving remembers, for people, what the framework answered. Whatever that is, its tasks may stay until the
+// window begins.
+func (r *inverses) answerLeaving(x *inverse, accepted bool) {
+	before, how := x.answer, view.Declined
+	x.answer = "declined"
+	if accepted {
+		x.answer, how = "accepted", view.GaveBack
+	}
+	if x.answer != before {
+		r.asked(x, how, "for the maintenance, which begins in "+x.deadline.At.Sub(r.now).Round(time.Second).String())
+	}
+	r.info("inverse offer answered", field("offer", x.id), field("framework", x.framework.id), field("answer", x.answer))
+}
+
+// withdrawLeaving takes back all requests to leave an agent.
+func (r *inverses) withdrawLeaving(a *agent, why string) {
+	for _, id := range sortedKeys(r.open) {
+		if x := r.open[id]; x.agent == a && x.reason == api.ReasonAgentDraining {
+			r.closeInverse(x)
+			r.asked(x, view.Withdrawn, why)
+			r.tell(x.framework, protocol.RescindInverse{Offers: []api.OfferID{id}, Why: why})
+		}
+	}
+}
+
+// leaving lists who was asked to leave the agent, and what they have answered.
+func (r *inverses) leaving(a *agent) map[api.FrameworkID]string {
+	if a.window.planned.Start.IsZero() || a.window.begun {
+		return nil
+	}
+	answers := make(map[api.FrameworkID]string)
+	for _, x := range r.open { // order: irrelevant because it fills a map
+		if x.agent == a && x.reason == api.ReasonAgentDraining {
+			answers[x.framework.id] = x.answer
+			if x.answer == "" {
+				answers[x.framework.id] = "asked"
+			}
+		}
+	}
+	return answers
 }

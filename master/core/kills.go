@@ -76,6 +76,18 @@ func (r *kills) resendKills(a *agent) {
 	}
 }
 
+// killAhead keeps an operator's wish for a task that only its framework knows of, until its agent is back.
+func (r *kills) killAhead(a *agent, ref api.TaskRef, grace time.Duration) {
+	if a.killsAhead == nil {
+		a.killsAhead = make(map[api.TaskRef]kill)
+	}
+	ahead := a.killsAhead[ref]
+	ahead.reason = api.ReasonKilledByOperator
+	ahead.graces.Ask(grace)
+	a.killsAhead[ref] = ahead
+	r.info("task kill", field("task", ref.String()), field("agent", a.id), field("reason", api.ReasonKilledByOperator.String()))
+}
+
 // killTaken tells operators that the agent has the kill.
 func (r *kills) killTaken(a *agent, taken protocol.KillTaken) {
 	t := a.tasks[taken.TaskRef]

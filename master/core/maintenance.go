@@ -9,8 +9,8 @@ import (
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/internal/rights"
+	"github.com/tenderhq/tender/master/core/wallclock"
 	"github.com/tenderhq/tender/master/registry"
-	"github.com/tenderhq/tender/master/view"
 )
 
 // maintenance drains agents: now, when they are marked, or when the window of their maintenance begins (R31).
@@ -130,21 +130,21 @@ func (r *maintenance) planMaintenance(a *agent) {
 	}
 	switch {
 	case start.IsZero() || known.Marks.Has(api.MarkGone):
-		r.deadlines.clear(a.window.turn)
+		r.deadlines.Clear(a.window.turn)
 	case r.beganTooSoon(a):
-		r.deadlines.set(a.window.turn, r.moment(r.now.Round(0)))
+		r.deadlines.Set(a.window.turn, r.moment(r.now.Round(0)))
 	case !known.Marks.Has(api.MarkDraining) || !a.window.begun:
-		r.deadlines.set(a.window.turn, r.moment(start))
+		r.deadlines.Set(a.window.turn, r.moment(start))
 	case end.IsZero():
-		r.deadlines.clear(a.window.turn)
+		r.deadlines.Clear(a.window.turn)
 	default:
-		r.deadlines.set(a.window.turn, r.moment(end))
+		r.deadlines.Set(a.window.turn, r.moment(end))
 	}
 }
 
 // beganTooSoon says that the maintenance has begun by a clock that was wrong.
 func (r *maintenance) beganTooSoon(a *agent) bool {
-	return r.registry.Agents[a.id].Maintained && r.until(a.window.planned.Start) > clockDoubt
+	return r.registry.Agents[a.id].Maintained && wallclock.Until(r.now, a.window.planned.Start) > wallclock.Doubt
 }
 
 // planAll plans anew what is planned for moments of the calendar: the wall clock was set.
@@ -156,7 +156,7 @@ func (r *maintenance) planAll() {
 	}
 	for _, id := range sortedKeys(r.inverses.open) {
 		if x := r.inverses.open[id]; x.reason == api.ReasonAgentDraining {
-			r.deadlines.set(x.deadline, r.moment(x.agent.window.planned.Start))
+			r.deadlines.Set(x.deadline, r.moment(x.agent.window.planned.Start))
 		}
 	}
 }
@@ -178,7 +178,7 @@ func (r *maintenance) maintenanceDue(a *agent) {
 	r.offers.rescindAll(a.offers, "the agent's maintenance begins")
 	r.standing.restate(a)
 	if end := a.window.planned.End(); !end.IsZero() {
-		r.deadlines.set(a.window.turn, r.moment(end))
+		r.deadlines.Set(a.window.turn, r.moment(end))
 	}
 	r.proposals.propose(registry.BeginMaintenance{ID: a.id, Window: a.window.planned})
 }
@@ -192,108 +192,52 @@ func (a *agent) unavailable() *api.Window {
 	return &window
 }
 
-// askToLeave asks all frameworks that have something on the agent.
-func (r *inverses) askToLeave(a *agent) {
-	if a.window.planned.Start.IsZero() || a.window.begun || !a.phase.Reported() {
+// drain is how far the leader has come with draining an agent.
+type drain struct {
+	force    bool // without the acknowledgements of frameworks that are away (R31)
+	told     bool // the agent was told of it in this session
+	proposed bool // the registry was asked to mark it drained
+}
+
+// tellDrain tells the agent to kill its tasks and refuse new ones, or to stop that.
+func (r *maintenance) tellDrain(a *agent) {
+	if !a.phase.Reported() {
+		return // told when it is back
+	}
+	on := r.marks(a).Has(api.MarkDraining)
+	if on || a.drain.told {
+		a.drain.told = on
+		r.tellAgent(a, protocol.Drain{On: on, Grace: r.registry.Agents[a.id].Grace})
+	}
+}
+
+// resendDrain tells an agent that is back; it may have missed either word.
+func (r *maintenance) resendDrain(a *agent) {
+	a.drain.told = r.marks(a).Has(api.MarkDraining)
+	r.tellAgent(a, protocol.Drain{On: a.drain.told, Grace: r.registry.Agents[a.id].Grace})
+}
+
+// checkDrained marks a draining agent drained once it has reported and nothing of it
+// runs or waits for an acknowledgement (R31).
+func (r *maintenance) checkDrained(a *agent) {
+	marks := r.marks(a)
+	if !marks.Has(api.MarkDraining) || marks.Has(api.MarkDrained) || !a.phase.Reported() || a.drain.proposed || !r.emptied(a) {
 		return
 	}
-	holders := make(map[api.FrameworkID]bool)
-	for ref, t := range a.tasks { // order: irrelevant because it fills a set
-		holders[ref.Framework] = holders[ref.Framework] || t.held
+	a.drain.proposed = true
+	known := r.registry.Agents[a.id]
+	change := registry.MarkAgent{ID: a.id, Set: api.MarkDrained, Grace: known.Grace, Why: known.Why}
+	r.proposals.propose(change, markDrained{a})
+}
+
+func (r *maintenance) emptied(a *agent) bool {
+	if !a.drain.force {
+		return len(a.tasks) == 0
 	}
-	for ref, x := range a.executors { // order: irrelevant because it fills a set
-		holders[ref.Framework] = holders[ref.Framework] || !x.resources.IsZero()
-	}
-	for _, id := range sortedKeys(holders) {
-		if holders[id] {
-			r.askOneToLeave(r.frameworkByID[id], a)
+	for _, t := range a.tasks { // order: irrelevant because one is enough
+		if !t.status.State.Terminal() || t.framework.session != nil {
+			return false
 		}
 	}
-}
-
-// askFrameworkToLeave asks a framework that is back: it may have missed the first request.
-func (r *inverses) askFrameworkToLeave(fw *framework) {
-	asked := make(map[api.AgentID]*agent)
-	for _, t := range fw.tasks { // order: irrelevant because it fills a map
-		if a := t.agent; t.held && !a.window.planned.Start.IsZero() && !a.window.begun && a.phase.Reported() {
-			asked[a.id] = a
-		}
-	}
-	for _, id := range sortedKeys(asked) {
-		r.closeLeaving(fw, asked[id])
-		r.askOneToLeave(fw, asked[id])
-	}
-}
-
-func (r *inverses) askOneToLeave(fw *framework, a *agent) {
-	if fw == nil || fw.session == nil || r.leavingOf(fw, a) != nil {
-		return
-	}
-	r.offers.minted++
-	x := &inverse{id: r.term.MintInverse(r.offers.minted), framework: fw, agent: a, reason: api.ReasonAgentDraining}
-	for _, t := range a.sortedTasks() {
-		if t.framework == fw && t.held {
-			x.tasks = append(x.tasks, t)
-		}
-	}
-	x.deadline = newDeadline(inverseOver{x})
-	r.info("inverse offer made", field("offer", x.id), field("framework", fw.id), field("agent", a.id), field("for", "maintenance"))
-	r.sendInverse(x, r.moment(a.window.planned.Start), "for maintenance")
-}
-
-func (r *inverses) leavingOf(fw *framework, a *agent) *inverse {
-	for _, x := range r.open { // order: irrelevant because there is at most one
-		if x.reason == api.ReasonAgentDraining && x.framework == fw && x.agent == a {
-			return x
-		}
-	}
-	return nil
-}
-
-func (r *inverses) closeLeaving(fw *framework, a *agent) {
-	if x := r.leavingOf(fw, a); x != nil {
-		r.closeInverse(x)
-	}
-}
-
-// answerLeaving remembers, for people, what the framework answered. Whatever that is, its tasks may stay until the
-// window begins.
-func (r *inverses) answerLeaving(x *inverse, accepted bool) {
-	before, how := x.answer, view.Declined
-	x.answer = "declined"
-	if accepted {
-		x.answer, how = "accepted", view.GaveBack
-	}
-	if x.answer != before {
-		r.asked(x, how, "for the maintenance, which begins in "+x.deadline.at.Sub(r.now).Round(time.Second).String())
-	}
-	r.info("inverse offer answered", field("offer", x.id), field("framework", x.framework.id), field("answer", x.answer))
-}
-
-// withdrawLeaving takes back all requests to leave an agent.
-func (r *inverses) withdrawLeaving(a *agent, why string) {
-	for _, id := range sortedKeys(r.open) {
-		if x := r.open[id]; x.agent == a && x.reason == api.ReasonAgentDraining {
-			r.closeInverse(x)
-			r.asked(x, view.Withdrawn, why)
-			r.tell(x.framework, protocol.RescindInverse{Offers: []api.OfferID{id}, Why: why})
-		}
-	}
-}
-
-// leaving lists who was asked to leave the agent, and what they have answered.
-func (r *inverses) leaving(a *agent) map[api.FrameworkID]string {
-	if a.window.planned.Start.IsZero() || a.window.begun {
-		return nil
-	}
-	answers := make(map[api.FrameworkID]string)
-	for _, x := range r.open { // order: irrelevant because it fills a map
-		if x.agent == a && x.reason == api.ReasonAgentDraining {
-			answers[x.framework.id] = x.answer
-			if x.answer == "" {
-				answers[x.framework.id] = "asked"
-			}
-		}
-	}
-	return answers
+	return true
 }

@@ -88,7 +88,7 @@ func (c *Core) livingTasks(a *agent) int {
 func (r reader) Health(id api.AgentID) view.Health { return r.core.health(r.core.agentByID[id]) }
 
 func (r reader) LostAgents() (map[api.AgentID][]api.TaskRef, time.Time) {
-	return r.core.answers.lostAgents(), r.core.expiry.began
+	return r.core.answers.lostAgents(), r.core.past.Began
 }
 
 func (r reader) Runs(agent api.AgentID, framework api.FrameworkID) bool {
@@ -148,7 +148,7 @@ func (r reader) Framework(id api.FrameworkID) (view.Framework, bool) {
 		Since:        fw.since,
 		Why:          fw.why,
 		Refused:      fw.refused,
-		FailoverEnds: fw.failover.at,
+		FailoverEnds: fw.failover.At,
 		Suppressed:   sortedKeys(fw.suppressed),
 		Offers:       len(fw.offers),
 		Placed:       fw.placed,
@@ -322,7 +322,7 @@ func (r reader) Reasons(framework api.FrameworkID, agent api.AgentID, now time.T
 }
 
 func (r reader) Hold() (view.Hold, bool) {
-	return view.Hold{Agents: len(r.core.agents.hold.awaited), Until: r.core.agents.hold.deadline.at}, r.core.agents.hold.holding()
+	return view.Hold{Agents: len(r.core.agents.hold.awaited), Until: r.core.agents.hold.deadline.At}, r.core.agents.hold.holding()
 }
 
 func (r reader) Figures() view.Figures {
@@ -333,7 +333,7 @@ func (r reader) Figures() view.Figures {
 		Links:      len(c.agents.links),
 		Pending:    len(c.proposals.pending),
 		Voices:     c.voices,
-		Given:      c.agents.overdue.marked,
+		Given:      c.agents.overdue.Given(),
 		Versions:   c.versions,
 		Principals: c.holdings(),
 	}
@@ -346,7 +346,7 @@ func (c *Core) health(a *agent) view.Health {
 		health.Over = a.Used.Firm().Without(a.Total)
 	}
 	if health.Overdue {
-		health.NotMarked = c.agents.overdue.held
+		health.NotMarked = c.agents.overdue.Held()
 	}
 	return health
 }

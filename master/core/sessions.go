@@ -72,7 +72,7 @@ func (r *sessions) schedulerOpened(event SchedulerOpened) {
 	s.subscribe.Framework.Principal = event.By.Who
 	s.clock = newDeadline(sessionSilent{s})
 	r.sessionByConn[s.conn] = s
-	r.deadlines.set(s.clock, r.now.Add(r.config.SessionTimeout))
+	r.deadlines.Set(s.clock, r.now.Add(r.config.SessionTimeout))
 	if kind, err := r.checkSubscribe(&s.subscribe, s.by); err != nil {
 		if kind == api.Unsupported {
 			r.frameworkVersionRefused(s, err)
@@ -142,8 +142,8 @@ func (r *sessions) fence(fw *framework, old *session) {
 func (r *sessions) activate(fw *framework, s *session, number uint64) {
 	s.framework, s.number = fw, number
 	fw.session, fw.latest, fw.since, fw.why, fw.refused = s, s, r.now, "", ""
-	r.deadlines.clear(fw.failover)
-	r.deadlines.clear(fw.turn)
+	r.deadlines.Clear(fw.failover)
+	r.deadlines.Clear(fw.turn)
 	s.masters = r.mastersAt
 	r.tell(fw, protocol.Subscribed{
 		Cluster:           r.registry.Cluster,
@@ -289,7 +289,7 @@ func orBroken(why string) string {
 // sessionDue looks at a scheduler that was silent for so long that its stream counts as broken.
 func (r *sessions) sessionDue(s *session) {
 	if until := s.seen.Add(r.config.SessionTimeout); until.After(r.now) {
-		r.deadlines.set(s.clock, until)
+		r.deadlines.Set(s.clock, until)
 		return
 	}
 	why := "no call for " + r.config.SessionTimeout.String()
@@ -332,7 +332,7 @@ func (r *sessions) refuseSession(s *session, err *api.Error) {
 func (r *sessions) dropSession(s *session) {
 	delete(r.sessionByConn, s.conn)
 	r.answers.dropped++
-	r.deadlines.clear(s.clock)
+	r.deadlines.Clear(s.clock)
 	s.owed, s.early, s.walks = questions{}, nil, [walks]cursor{}
 	r.stopWaiting(s)
 	r.leaveLine(s)

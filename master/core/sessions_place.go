@@ -96,7 +96,7 @@ func (r *sessions) keepPlace(fw *framework, seen time.Time) {
 		return
 	}
 	fw.place = seen.Add(r.config.SessionTimeout)
-	r.deadlines.set(fw.turn, fw.place)
+	r.deadlines.Set(fw.turn, fw.place)
 }
 
 // nextStandby gives a free place to the one that waits longest.

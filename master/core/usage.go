@@ -31,9 +31,9 @@ func (r *usage) used(a *agent, sample protocol.UsageReport) {
 	r.tellUse(a)
 	r.setGap(a, a.meter.Gap(a.Total, a.Gap, r.now))
 	if a.Gap.IsZero() {
-		r.deadlines.clear(a.meterStale)
+		r.deadlines.Clear(a.meterStale)
 	} else {
-		r.deadlines.set(a.meterStale, r.now.Add(2*r.config.HeartbeatInterval))
+		r.deadlines.Set(a.meterStale, r.now.Add(2*r.config.HeartbeatInterval))
 	}
 }
 
@@ -57,7 +57,7 @@ func (r *usage) forgetUse(a *agent) {
 	if a.meter.Forget() {
 		r.policy.Use(a.id, api.Resources{})
 	}
-	r.deadlines.clear(a.meterStale)
+	r.deadlines.Clear(a.meterStale)
 	r.setGap(a, api.Resources{})
 }
 

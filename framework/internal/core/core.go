@@ -213,7 +213,7 @@ func (c *Core) Wake() time.Time {
 	}
 	sooner(c.offers.due)
 	sooner(c.ending.tearBy)
-	sooner(c.tasks.nextRetry())
+	sooner(c.tasks.retries.Next())
 	return next
 }
 

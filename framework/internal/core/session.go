@@ -321,7 +321,7 @@ func (c *Core) countQueues() {
 	c.count(1, CountQueues{Queues{
 		Callbacks: len(c.calls.todo) + max(len(c.calls.handed)-1, 0),
 		Statuses:  c.tasks.held,
-		Retries:   len(c.tasks.retries),
+		Retries:   c.tasks.retries.Len(),
 		Offers:    len(c.offers.open),
 		Unsettled: len(c.tasks.open),
 	}})

@@ -2,11 +2,11 @@ package core
 
 import (
 	"cmp"
-	"container/heap"
 	"slices"
 	"time"
 
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/alarms"
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
@@ -80,10 +80,10 @@ type tasks struct {
 	open    map[api.TaskID]*task
 	strays  map[uint64]*task // by record: they tell of tasks that were refused here, beside those of the same ID
 	endings endings
-	held    int    // statuses in all tasks
-	records uint64 // so far
-	retries retries
-	waiting []taskRef // with held statuses, to be told in the next session
+	held    int                    // statuses in all tasks
+	records uint64                 // so far
+	retries alarms.Alarms[taskRef] // of the first held statuses of tasks
+	waiting []taskRef              // with held statuses, to be told in the next session
 }
 
 func newTasks(records uint64) tasks {
@@ -328,44 +328,16 @@ func (t *tasks) takeWaiting() []*task {
 func (t *tasks) retryLater(one *task, now time.Time) time.Duration {
 	one.failures++
 	pause := min(updateRetryMin<<min(one.failures-1, 10), updateRetryMax)
-	heap.Push(&t.retries, retry{now.Add(pause), one.taskRef})
+	t.retries.Add(now.Add(pause), one.taskRef)
 	return pause
 }
 
 // retryDue takes out a task whose first held status is to be tried again by now; nil: there is none.
 func (t *tasks) retryDue(now time.Time) *task {
-	for len(t.retries) > 0 && !t.retries[0].at.After(now) {
-		if one := t.find(heap.Pop(&t.retries).(retry).task); one != nil {
+	for ref, is := t.retries.Due(now); is; ref, is = t.retries.Due(now) {
+		if one := t.find(ref); one != nil {
 			return one
 		}
 	}
 	return nil
-}
-
-// nextRetry is when the next one is due; zero: none is planned.
-func (t *tasks) nextRetry() time.Time {
-	if len(t.retries) == 0 {
-		return time.Time{}
-	}
-	return t.retries[0].at
-}
-
-// retry is a task whose first held status is to be tried again.
-type retry struct {
-	at   time.Time
-	task taskRef
-}
-
-// retries are those, the soonest first.
-type retries []retry
-
-func (r retries) Len() int           { return len(r) }
-func (r retries) Less(i, j int) bool { return r[i].at.Before(r[j].at) }
-func (r retries) Swap(i, j int)      { r[i], r[j] = r[j], r[i] }
-func (r *retries) Push(x any)        { *r = append(*r, x.(retry)) }
-func (r *retries) Pop() any {
-	old := *r
-	last := old[len(old)-1]
-	*r = old[:len(old)-1]
-	return last
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/tenderhq/tender/framework"
 	"github.com/tenderhq/tender/framework/jobs"
 	"github.com/tenderhq/tender/framework/jobs/internal/core"
+	"github.com/tenderhq/tender/internal/alarms"
 	"github.com/tenderhq/tender/internal/pause"
 )
 
@@ -69,9 +70,9 @@ type Manager struct {
 	gather   gather
 	writing  writing
 	timer    *time.Timer
-	wakes    wakes
-	endings  []ending // of jobs, the oldest first
-	unstated bool     // the masters may have another demand than holds
+	wakes    alarms.Alarms[string] // of jobs by name; one that is out of date wakes nobody
+	endings  []ending              // of jobs, the oldest first
+	unstated bool                  // the masters may have another demand than holds
 }
 
 // entry is a job in the manager.
@@ -174,7 +175,7 @@ func (m *Manager) noteChange(e *entry) {
 	}
 	if wake := e.master.Wake(); !wake.IsZero() && (e.wake.IsZero() || wake.Before(e.wake)) {
 		e.wake = wake
-		m.wakes.set(wake, e.name)
+		m.wakes.Add(wake, e.name)
 	}
 	m.tellChange(e.name)
 }
@@ -217,10 +218,7 @@ func (m *Manager) arm(now time.Time) {
 	if m.timer != nil {
 		m.timer.Stop()
 	}
-	var next time.Time
-	if len(m.wakes) > 0 {
-		next = m.wakes[0].at
-	}
+	next := m.wakes.Next()
 	if len(m.endings) > 0 { // when the history has one too many
 		if old := m.endings[0].at.Add(m.config.HistoryAge + 1); next.IsZero() || old.Before(next) {
 			next = old
@@ -242,7 +240,7 @@ func (m *Manager) arm(now time.Time) {
 
 // ring wakes the jobs that are due.
 func (m *Manager) ring(now time.Time) {
-	for name, is := m.wakes.due(now); is; name, is = m.wakes.due(now) {
+	for name, is := m.wakes.Due(now); is; name, is = m.wakes.Due(now) {
 		e := m.jobs[name]
 		if e == nil || e.wake.IsZero() || e.wake.After(now) {
 			continue

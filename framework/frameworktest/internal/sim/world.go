@@ -1,20 +1,20 @@
 package sim
 
 import (
-	"container/heap"
 	"fmt"
 	"math/rand/v2"
 	"strings"
 	"time"
+
+	"github.com/tenderhq/tender/internal/alarms"
 )
 
 // World is one cluster with all that is around it. Make it with newWorld.
 type World struct {
 	random *rand.Rand
 	now    time.Time
-	queue  queue
-	order  uint64
-	still  int // calls at one moment
+	queue  alarms.Alarms[func()] // calls that are planned
+	still  int                   // at one moment
 
 	quorum     *quorum
 	machines   []*machine
@@ -41,39 +41,12 @@ func newWorld(seed uint64) *World {
 	return w
 }
 
-// call is something that will happen.
-type call struct {
-	at    time.Time
-	order uint64
-	do    func()
-}
-
-type queue []call
-
-func (q queue) Len() int { return len(q) }
-func (q queue) Less(i, j int) bool {
-	if !q[i].at.Equal(q[j].at) {
-		return q[i].at.Before(q[j].at)
-	}
-	return q[i].order < q[j].order
-}
-func (q queue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
-func (q *queue) Push(x any)   { *q = append(*q, x.(call)) }
-func (q *queue) Pop() any {
-	old := *q
-	last := old[len(old)-1]
-	old[len(old)-1] = call{}
-	*q = old[:len(old)-1]
-	return last
-}
-
 // at plans a call; one for the past comes now.
 func (w *World) at(when time.Time, do func()) {
 	if when.Before(w.now) {
 		when = w.now
 	}
-	w.order++
-	heap.Push(&w.queue, call{when, w.order, do})
+	w.queue.Add(when, do)
 }
 
 func (w *World) in(pause time.Duration, do func()) { w.at(w.now.Add(pause), do) }
@@ -87,20 +60,21 @@ func (w *World) until(when time.Time, done func() bool) bool {
 		if done() {
 			return true
 		}
-		if len(w.queue) == 0 || w.queue[0].at.After(when) {
+		at := w.queue.Next()
+		do, is := w.queue.Due(when)
+		if !is {
 			w.now = when
 			return done()
 		}
-		next := heap.Pop(&w.queue).(call)
-		if next.at.After(w.now) {
-			w.now, w.still = next.at, 0
+		if at.After(w.now) {
+			w.now, w.still = at, 0
 		}
 		w.steps++
 		if w.still++; w.still > stillMax {
 			w.breaks("the cores run in circles: %d calls at one moment", stillMax)
 			return false
 		}
-		next.do()
+		do()
 	}
 	return false
 }

@@ -1,0 +1,28 @@
+package wallclock_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/tenderhq/tender/master/core/wallclock"
+)
+
+// TestMoment: while nobody sets the clock, a moment of the calendar is as far away as it says, and one that is past is
+// now or before. What follows when somebody sets it stands in the transcripts of the core, whose world has such a clock.
+func TestMoment(t *testing.T) {
+	began := time.Now()
+	calendar := wallclock.Began(began)
+	now := began.Add(time.Hour)
+	if by := calendar.Look(now); by != 0 {
+		t.Errorf("the clock was set by %v", by)
+	}
+	if at := calendar.Moment(now, now.Round(0).Add(time.Minute)); at.Sub(now) != time.Minute {
+		t.Errorf("it comes in %v", at.Sub(now))
+	}
+	if at := calendar.Moment(now, now.Round(0).Add(-time.Minute)); at.After(now) {
+		t.Errorf("what is past comes in %v", at.Sub(now))
+	}
+	if until := wallclock.Until(now, now.Round(0).Add(time.Hour)); until != time.Hour {
+		t.Errorf("it is %v", until)
+	}
+}
