@@ -250,14 +250,6 @@ func (m *Master) HTTPAddr() string {
 	return m.config.advertised(m.listeners.http.Addr().String())
 }
 
-// DNSAddr is where names of tasks are answered; "" when that is nowhere.
-func (m *Master) DNSAddr() string {
-	if m.listeners.names == nil {
-		return ""
-	}
-	return m.listeners.names.Address()
-}
-
 // RaftAddr is where others reach the Raft listener.
 func (m *Master) RaftAddr() string { return m.config.advertised(m.listeners.raft.Addr().String()) }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/tenderhq/tender/internal/rights"
 	"github.com/tenderhq/tender/internal/wire"
 	"github.com/tenderhq/tender/master/core"
+	"github.com/tenderhq/tender/master/core/settings"
 	"github.com/tenderhq/tender/master/internal/forward"
 	"github.com/tenderhq/tender/master/internal/guard"
 	"github.com/tenderhq/tender/master/internal/intake"
@@ -314,19 +315,19 @@ func (s operatorService) SetRole(ctx context.Context, r *apiv1.SetRoleRequest) (
 	if err := role.Check(); err != nil {
 		return nil, api.E(op, api.Invalid, role, err)
 	}
-	action := core.SetRole{Role: role, Weight: r.Weight, Force: r.GetForce()}
+	setting := settings.Role{Role: role, Weight: r.Weight, Force: r.GetForce()}
 	if r.Priority != nil {
 		priority := int(r.GetPriority())
-		action.Priority = &priority
+		setting.Priority = &priority
 	}
 	var err error
-	if action.Guarantee, err = quotaOf(op, "guarantee", r.Guarantee); err != nil {
+	if setting.Guarantee, err = quotaOf(op, "guarantee", r.Guarantee); err != nil {
 		return nil, err
 	}
-	if action.Limit, err = quotaOf(op, "limit", r.Limit); err != nil {
+	if setting.Limit, err = quotaOf(op, "limit", r.Limit); err != nil {
 		return nil, err
 	}
-	if _, err := s.master.act(ctx, op, action); err != nil {
+	if _, err := s.master.act(ctx, op, core.Set{Setting: setting}); err != nil {
 		return nil, err
 	}
 	page, err := readPage(ctx, s.master, op, view.Query{Role: role}, view.Cluster.Roles)
@@ -371,12 +372,12 @@ func (s operatorService) SetSecret(ctx context.Context, r *apiv1.SetSecretReques
 	if err != nil {
 		return nil, err
 	}
-	answer, err := s.master.act(ctx, "secret.set", core.SetSecret{ID: id, Sealed: sealed})
+	answer, err := s.master.act(ctx, "secret.set", core.Set{Setting: settings.Secret{ID: id, Sealed: sealed}})
 	return actionResponse(r.GetName(), answer, err)
 }
 
 func (s operatorService) RemoveSecret(ctx context.Context, r *apiv1.RemoveSecretRequest) (*apiv1.ActionResponse, error) {
-	answer, err := s.master.act(ctx, "secret.rm", core.RemoveSecret{ID: api.SecretID(r.GetName())})
+	answer, err := s.master.act(ctx, "secret.rm", core.Set{Setting: settings.NoSecret{ID: api.SecretID(r.GetName())}})
 	return actionResponse(r.GetName(), answer, err)
 }
 

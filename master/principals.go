@@ -12,6 +12,7 @@ import (
 	"github.com/tenderhq/tender/internal/rights"
 	"github.com/tenderhq/tender/internal/wire"
 	"github.com/tenderhq/tender/master/core"
+	"github.com/tenderhq/tender/master/core/settings"
 	"github.com/tenderhq/tender/master/internal/guard"
 	"github.com/tenderhq/tender/master/registry"
 )
@@ -80,7 +81,7 @@ func (s operatorService) Grant(ctx context.Context, r *apiv1.GrantRequest) (*api
 	if err := grant.Check(); err != nil {
 		return nil, api.E(op, api.Invalid, r.GetPrincipal(), err)
 	}
-	answer, err := s.master.act(ctx, op, core.GrantTo{Principal: r.GetPrincipal(), Grant: grant})
+	answer, err := s.master.act(ctx, op, core.Set{Setting: settings.Grant{Principal: r.GetPrincipal(), Grant: grant}})
 	return actionResponse(r.GetPrincipal(), answer, err)
 }
 
@@ -92,10 +93,10 @@ func (s operatorService) Revoke(ctx context.Context, r *apiv1.RevokeRequest) (*a
 	if err := api.CheckText("the reason", r.GetWhy()); err != nil {
 		return nil, api.E(op, api.Invalid, r.GetPrincipal(), err)
 	}
-	var action core.Action = core.RevokePrincipal{Principal: r.GetPrincipal(), Why: r.GetWhy()}
+	var setting settings.Setting = settings.Revoke{Principal: r.GetPrincipal(), Why: r.GetWhy()}
 	if r.GetGrant() != nil {
-		action = core.TakeFrom{Principal: r.GetPrincipal(), Grant: grantOf(r.GetGrant())}
+		setting = settings.Take{Principal: r.GetPrincipal(), Grant: grantOf(r.GetGrant())}
 	}
-	answer, err := s.master.act(ctx, op, action)
+	answer, err := s.master.act(ctx, op, core.Set{Setting: setting})
 	return actionResponse(r.GetPrincipal(), answer, err)
 }

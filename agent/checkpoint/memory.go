@@ -23,10 +23,7 @@ func NewMemory() *Memory {
 	return &Memory{identity: identity{volumes: map[api.VolumeID]api.Resource{}}}
 }
 
-// SetFull pretends that the disk is full but for what is kept in reserve, or has room again.
-func (m *Memory) SetFull(full bool) { m.Fill(full, 1<<40) }
-
-// Fill pretends that the disk is full, and that the reserve holds so many records.
+// Fill pretends that the disk is full, or has room again, and that the reserve holds so many records.
 func (m *Memory) Fill(full bool, reserve int) {
 	m.left.Store(int64(reserve))
 	m.full.Store(full)

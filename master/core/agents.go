@@ -29,7 +29,6 @@ type agents struct {
 	executors   *executors
 	tasks       *tasks
 	inventory   *inventory
-	volumes     *volumes
 	hold        *hold
 
 	overdue  overdue.Queue

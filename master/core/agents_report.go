@@ -47,7 +47,7 @@ func (r *agents) reportPage(a *agent, page protocol.AgentReport) {
 		return
 	case a.report == nil: // all is in; at its first contact an agent has nothing but volumes of an earlier life
 		if a.phase.Reported() && len(a.orphans) == 0 {
-			r.volumes.checkVolumes(a, &report{volumes: page.Volumes})
+			r.inventory.checkVolumes(a, &report{volumes: page.Volumes})
 		}
 		return
 	}
@@ -100,7 +100,7 @@ func (r *agents) reportDone(a *agent, next life.Phase) {
 	r.executors.takeExecutors(a, got)
 	r.tasks.takeTasks(a, got)
 	r.tasks.takeStubs(a, got)
-	r.volumes.checkVolumes(a, got)
+	r.inventory.checkVolumes(a, got)
 	a.killsAhead = nil // what is left of these concerns tasks that it does not have
 	r.tellAgent(a, protocol.Reported{})
 	r.kills.resendKills(a)

@@ -210,7 +210,7 @@ func (r *agents) agentCall(a *agent, call protocol.AgentCall) {
 	case protocol.KillTaken:
 		r.kills.killTaken(a, call)
 	case protocol.VolumeDone:
-		r.volumes.volumeDone(a, call)
+		r.inventory.volumeDone(a, call)
 	case protocol.NeedSecrets:
 		r.tasks.secretsNeeded(a, call)
 	case protocol.RegisterAgent, protocol.ReregisterAgent: // begin a session: taken before

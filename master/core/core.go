@@ -134,7 +134,7 @@ func New(config Config, state *registry.State, term api.Term, policy allocator.A
 	if len(c.config.ReceiptKey) > 0 {
 		c.receipts.mark = receipts.Mark(c.config.ReceiptKey)
 	}
-	c.operations.limits.recoverRoles()
+	c.offers.recoverRoles()
 	c.sessions.recoverFrameworks()
 	c.agents.recoverAgents()
 	c.agents.hold.beginHold()
@@ -149,7 +149,6 @@ func newRooms(b *base) *Core {
 	proposals := &proposals{base: b, pending: make(map[proposalKey]proposal)}
 	standing := &standing{base: b, takers: make(map[api.FrameworkID]bool)}
 	offers := &offers{base: b, open: make(map[api.OfferID]*offer), freed: make(freed)}
-	limits := &limits{base: b, offers: offers}
 	kills := &kills{base: b}
 	usage := &usage{base: b, standing: standing, offers: offers}
 	answers := &answers{base: b}
@@ -163,23 +162,21 @@ func newRooms(b *base) *Core {
 	}
 	demands := &demands{base: b}
 	inventory := &inventory{base: b, standing: standing, offers: offers, hosts: make(map[string]map[api.AgentID]bool)}
-	volumes := &volumes{base: b}
 	operations := &operations{
-		base: b, proposals: proposals, standing: standing, offers: offers, limits: limits, kills: kills,
-		executors: executors, tasks: tasks, demands: demands, inventory: inventory, volumes: volumes,
+		base: b, proposals: proposals, standing: standing, offers: offers, kills: kills,
+		executors: executors, tasks: tasks, demands: demands, inventory: inventory,
 	}
 	hold := &hold{base: b, awaited: make(map[api.AgentID]bool), deadline: newDeadline(holdOver{})}
 	agents := &agents{
 		base: b, proposals: proposals, standing: standing, offers: offers, kills: kills, usage: usage,
 		answers: answers, inverses: inverses, maintenance: maintenance, frameworks: frameworks,
-		executors: executors, tasks: tasks, inventory: inventory, volumes: volumes, hold: hold,
+		executors: executors, tasks: tasks, inventory: inventory, hold: hold,
 		goneTurn: newDeadline(goneTurn{}), links: make(map[Conn]*link),
 	}
 	sessions := &sessions{
 		base: b, proposals: proposals, offers: offers, answers: answers, inverses: inverses,
 		maintenance: maintenance, frameworks: frameworks, executors: executors, tasks: tasks, demands: demands,
-		operations: operations, standbys: make(map[string]api.FrameworkID), seekers: make(map[string]*session),
-		lines: admission.NewLines[*session](),
+		operations: operations, places: admission.NewPlaces[*session](), lines: admission.NewLines[*session](),
 	}
 	return &Core{
 		base: b, proposals: proposals, offers: offers, kills: kills, usage: usage, answers: answers,

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/tenderhq/tender/master/core/ledger"
 	"github.com/tenderhq/tender/master/core/principals"
 	"github.com/tenderhq/tender/master/core/recent"
+	"github.com/tenderhq/tender/master/core/wants"
 	"github.com/tenderhq/tender/master/registry"
 	"github.com/tenderhq/tender/master/view"
 )
@@ -44,10 +46,10 @@ type framework struct {
 	failover *deadline // until when it may come back to its tasks, while disconnected
 	removed  bool
 
-	tasks     map[api.TaskID]*task
-	executors map[executorKey]*executor
-	offers    map[api.OfferID]*offer
-	wants
+	tasks      map[api.TaskID]*task
+	executors  map[executorKey]*executor
+	offers     map[api.OfferID]*offer
+	wants      wants.Wants
 	books      map[api.Role]*books
 	placed     view.Placements
 	results    recent.Results
@@ -67,8 +69,8 @@ func (r *frameworks) newFramework(id api.FrameworkID) *framework {
 		executors: make(map[executorKey]*executor),
 		offers:    make(map[api.OfferID]*offer),
 		books:     make(map[api.Role]*books),
+		wants:     wants.New(),
 	}
-	fw.suppressed, fw.demand = make(map[api.Role]bool), make(map[api.Role][]api.Shape)
 	fw.results.Recall(r.registry.Frameworks[id].Operations)
 	fw.failover, fw.turn = newDeadline(failoverOver{fw}), newDeadline(placeFree{fw})
 	r.frameworkByID[id] = fw
@@ -107,18 +109,14 @@ func (r *sessions) frameworkAdmitted(id api.FrameworkID) {
 		r.offers.rescindRevocable(fw, "the framework takes no revocable resources any more")
 	}
 	if fw.info.Standby {
-		r.standbys[fw.info.Name] = id
+		r.places.Give(fw.info.Name, id)
 	}
 	r.frameworks.describeToPolicy(fw)
 }
 
 // has is what is counted of the framework.
 func (fw *framework) has() view.Tally {
-	has := view.Tally{Frameworks: 1, Tasks: len(fw.tasks), Offers: len(fw.offers)}
-	for _, shapes := range fw.demand { // order: irrelevant because it sums
-		has.Shapes += len(shapes)
-	}
-	return has
+	return view.Tally{Frameworks: 1, Tasks: len(fw.tasks), Shapes: fw.wants.Shapes(), Offers: len(fw.offers)}
 }
 
 // countIn counts the framework in another share: its principal is known now, or it has another one.
@@ -144,7 +142,7 @@ func (r *sessions) leaveRoles(fw *framework, before []api.Role) {
 		if slices.Contains(fw.info.Roles, role) {
 			continue
 		}
-		delete(fw.suppressed, role)
+		fw.wants.Revive([]api.Role{role})
 		r.demands.unstate(fw, role)
 		r.policy.Revive(fw.id, []api.Role{role})
 	}
@@ -245,9 +243,7 @@ func (r *sessions) keepUntilEmpty(fw *framework, why string) {
 	fw.removed, fw.why, fw.since = true, why, r.now
 	r.deadlines.Clear(fw.failover)
 	r.deadlines.Clear(fw.turn)
-	if r.standbys[fw.info.Name] == fw.id {
-		delete(r.standbys, fw.info.Name)
-	}
+	r.places.TakeBack(fw.info.Name, fw.id)
 	r.frameworks.describeToPolicy(fw)
 	r.info("framework removed", field("framework", fw.id), field("why", why))
 	r.removeFromAgents(fw)
@@ -318,4 +314,115 @@ func (b *base) tell(fw *framework, event protocol.SchedulerEvent) {
 	if fw.session != nil {
 		b.emit(ToScheduler{Conn: fw.session.conn, Event: event})
 	}
+}
+
+// demands are what frameworks want, and the roles in which they want nothing now: the policy is told of every change.
+// (Protocol rule R38.)
+type demands struct{ *base }
+
+// suppress stops offers for the roles; none named = all.
+func (r *demands) suppress(s *session, number uint64, roles []api.Role) {
+	fw := s.framework
+	if r.haveRoles(s, number, "framework.suppress", roles) {
+		fw.wants.Suppress(orAll(roles, fw))
+		r.policy.Suppress(fw.id, roles)
+	}
+}
+
+// revive brings offers back and forgets filters.
+func (r *demands) revive(s *session, number uint64, roles []api.Role) {
+	fw := s.framework
+	if r.haveRoles(s, number, "framework.revive", roles) {
+		fw.wants.Revive(orAll(roles, fw))
+		r.policy.Revive(fw.id, roles)
+	}
+}
+
+func orAll(roles []api.Role, fw *framework) []api.Role {
+	if len(roles) == 0 {
+		return fw.info.Roles
+	}
+	return roles
+}
+
+// haveRoles refuses a call that names a role which is not the framework's.
+func (r *demands) haveRoles(s *session, number uint64, op string, roles []api.Role) bool {
+	for _, role := range roles {
+		if !slices.Contains(s.framework.info.Roles, role) {
+			r.refuse(s, number, api.E(op, api.Invalid, role, fmt.Errorf("the framework has not subscribed to it, but to %v", s.framework.info.Roles)))
+			return false
+		}
+	}
+	return true
+}
+
+// startSuppressed begins a session with exactly these roles suppressed.
+func (r *demands) startSuppressed(fw *framework, roles []api.Role) {
+	fw.wants.SuppressOnly(roles)
+	r.policy.Revive(fw.id, nil)
+	if len(roles) > 0 {
+		r.policy.Suppress(fw.id, roles)
+	}
+}
+
+// resetDemand forgets what another instance of the framework wanted: this one will state it itself.
+func (r *demands) resetDemand(fw *framework, instance api.Nonce) {
+	if !fw.wants.FromAnother(instance) {
+		return
+	}
+	for _, role := range fw.wants.Stated() {
+		r.unstate(fw, role)
+	}
+}
+
+// setDemand replaces what the framework wants in the role.
+func (r *demands) setDemand(s *session, number uint64, call protocol.SetDemand) {
+	fw := s.framework
+	role := call.Role
+	if role == "" && len(fw.info.Roles) == 1 {
+		role = fw.info.Roles[0]
+	}
+	if !r.haveRoles(s, number, "framework.demand", []api.Role{role}) {
+		return
+	}
+	if kind, err := fw.wants.Check(role, call.Shapes, fw.share.RoomForShapes, r.checkConstraint); err != nil {
+		r.refuse(s, number, api.E("framework.demand", kind, role, err))
+		return
+	}
+	if call.Unstated {
+		r.unstate(fw, role)
+		return
+	}
+	shapes := append([]api.Shape{}, call.Shapes...) // never nil, which would mean that none was stated
+	if !fw.wants.IsStated(role, shapes) {           // else it is what is left of the demand by our own count
+		r.state(fw, role, shapes)
+	}
+}
+
+// state makes this the demand: here, where it is shown, and in the policy. Nobody else changes either. (R38)
+func (r *demands) state(fw *framework, role api.Role, shapes []api.Shape) {
+	fw.share.Add(view.Tally{Shapes: fw.wants.State(role, shapes)})
+	r.policy.SetDemand(fw.id, role, shapes)
+}
+
+// unstate forgets that a demand was stated in the role.
+func (r *demands) unstate(fw *framework, role api.Role) {
+	fw.share.Take(view.Tally{Shapes: fw.wants.Unstate(role)})
+	r.policy.SetDemand(fw.id, role, nil)
+}
+
+// countDown takes all tasks that an accept names off what its framework still wants, once, when the accept comes:
+// also those that will be refused, for the status of each says what became of it, and who wants it still says so
+// anew. What is left counts for the policy from here on. (R38)
+func (r *demands) countDown(x *acceptance) {
+	fw := x.session.framework
+	suits := func(shape *api.Shape) bool { return r.suits(shape, x) }
+	if left, counted := fw.wants.CountDown(x.role, x.operations, suits); counted {
+		r.state(fw, x.role, left)
+	}
+}
+
+// suits reports whether the agent of the accept may serve the shape, whether or not there is room.
+func (r *demands) suits(shape *api.Shape, x *acceptance) bool {
+	return (!shape.OnlyPreferred || slices.Contains(shape.Preferred, x.agent.id)) && r.compileAll(shape.Constraint).hold(x.role, x.agent)
 }

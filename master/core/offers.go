@@ -12,11 +12,13 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/internal/words"
 	"github.com/tenderhq/tender/master/core/principals"
+	"github.com/tenderhq/tender/master/core/quota"
 	"github.com/tenderhq/tender/master/view"
 )
 
 // offers are the open ones. This room makes them of what the policy proposes (R25), ends them, and returns to the policy
-// what nobody has used. Whoever takes an offer for tasks closes it here first.
+// what nobody has used. Whoever takes an offer for tasks closes it here first. It also holds roles to their limits where
+// the policy alone can't: when a limit becomes lower, and for accepts that had to wait for the registry.
 type offers struct {
 	*base
 	open     map[api.OfferID]*offer
@@ -363,4 +365,104 @@ func (r *offers) takeBackFrom(claim allocator.Claim, whom api.FrameworkID) {
 		}
 	}
 	r.rescindAll(kept, fmt.Sprintf("kept unanswered for %s, it was asked back for %s", words.Span(longest), whom))
+}
+
+// holdLimit takes offers back, the youngest first, that are above a limit which has just become lower. Who has an
+// offer is told that it is gone, so no accept takes the role further above; tasks that are above it run on. (Protocol
+// rule R29.)
+func (r *offers) holdLimit(role api.Role) {
+	limit := r.registry.Roles[role].Limit
+	if limit.IsZero() || len(r.open) == 0 {
+		return
+	}
+	over := r.aboveLimit(role, api.Resources{})
+	out := make(map[api.OfferID]*offer)
+	for _, o := range slices.Backward(sortedOffers(r.open)) {
+		if len(over) == 0 {
+			break
+		}
+		if !o.role.Within(role) || !holdsOf(o.resources, over, role) {
+			continue
+		}
+		out[o.id] = o
+		for _, item := range quota.Counting(o.resources, role) {
+			if over[item.Name] -= quota.Amount(item); over[item.Name] <= 0 {
+				delete(over, item.Name)
+			}
+		}
+	}
+	r.rescindAll(out, fmt.Sprintf("the limit of role %s is %v now", role, limit))
+}
+
+// limitAbove names the limit, of the role or one above it, that what is used and offered in it with these resources
+// passes; "" when there is none.
+func (r *offers) limitAbove(role api.Role, more api.Resources) string {
+	why := ""
+	for up := role; up != ""; up = up.Parent() {
+		if limit := r.registry.Roles[up].Limit; why == "" && !limit.IsZero() && len(r.aboveLimit(up, more)) > 0 {
+			why = fmt.Sprintf("the limit of role %s is %v now", up, limit)
+		}
+	}
+	return why
+}
+
+// aboveLimit is by how much what the role and those below it use, are offered and have reserved, with these resources,
+// is above its limit; empty when it is not.
+func (r *offers) aboveLimit(role api.Role, more api.Resources) map[string]api.Milli {
+	sums := make(map[string]api.Milli)
+	count := func(resources api.Resources) {
+		for _, item := range quota.Counting(resources, role) {
+			sums[item.Name] += quota.Amount(item)
+		}
+	}
+	count(more)
+	for _, fw := range r.frameworkByID { // order: irrelevant because it sums
+		for _, t := range fw.tasks { // order: irrelevant because it sums
+			if t.held && t.role.Within(role) {
+				count(t.resources)
+			}
+		}
+		for _, x := range fw.executors { // order: irrelevant because it sums
+			if x.role.Within(role) {
+				count(x.resources)
+			}
+		}
+	}
+	for _, o := range r.open { // order: irrelevant because it sums
+		if o.role.Within(role) {
+			count(o.resources)
+		}
+	}
+	for _, a := range r.agentByID { // order: irrelevant because it sums
+		for _, item := range a.Total.Items() {
+			if item.Reserved != "" && item.Reserved.Within(role) {
+				sums[item.Name] += quota.Amount(item)
+			}
+		}
+	}
+	over := make(map[string]api.Milli)
+	for _, item := range r.registry.Roles[role].Limit.Items() {
+		if n := sums[item.Name] - quota.Amount(item); n > 0 {
+			over[item.Name] = n
+		}
+	}
+	return over
+}
+
+func holdsOf(resources api.Resources, kinds map[string]api.Milli, role api.Role) bool {
+	return slices.ContainsFunc(quota.Counting(resources, role), func(item api.Resource) bool { return kinds[item.Name] > 0 })
+}
+
+// recoverRoles tells the policy what operators have said.
+func (r *offers) recoverRoles() {
+	for _, role := range sortedKeys(r.registry.Roles) {
+		r.roleChanged(role)
+	}
+}
+
+// roleChanged follows the registry.
+func (r *offers) roleChanged(role api.Role) {
+	set := r.registry.Roles[role]
+	r.policy.SetRole(allocator.Role{Role: role, Weight: set.Weight, Priority: set.Priority, Guarantee: set.Guarantee, Limit: set.Limit})
+	r.holdLimit(role)
 }

@@ -22,13 +22,11 @@ type operations struct {
 	proposals *proposals
 	standing  *standing
 	offers    *offers
-	limits    *limits
 	kills     *kills
 	executors *executors
 	tasks     *tasks
 	demands   *demands
 	inventory *inventory
-	volumes   *volumes
 
 	launched uint64 // tasks of this term
 }
@@ -156,7 +154,7 @@ func (r *operations) reserved(x *acceptance, result registry.Result) {
 		}
 	}
 	if fw := x.session.framework; fw.session == x.session && !x.lost {
-		x.aboveLimit = r.limits.limitAbove(x.role, x.left)
+		x.aboveLimit = r.offers.limitAbove(x.role, x.left)
 		r.runOperations(x)
 		for _, id := range sortedKeys(x.kills) {
 			if t := fw.tasks[id]; t != nil {
@@ -219,7 +217,7 @@ func (r *operations) volumeEvent(x *acceptance, operation api.Operation) {
 		volume := api.Resource{Label: x.label("disk", operation.Volume), Scalar: operation.Size}
 		r.tellAgent(x.agent, protocol.CreateVolume{Volume: volume})
 	case api.OpDestroy:
-		r.volumes.destroyVolume(x.agent, x.destroyed[operation.Volume])
+		r.inventory.destroyVolume(x.agent, x.destroyed[operation.Volume])
 	}
 	r.info("operation done", Field{"operation", operation.Kind.String()}, field("agent", x.agent.id), field("role", x.role),
 		field("resources", operation.Resources.String()), field("volume", operation.Volume))

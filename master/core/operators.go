@@ -7,10 +7,11 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/internal/rights"
 	"github.com/tenderhq/tender/internal/words"
-	"github.com/tenderhq/tender/master/core/quota"
-	"github.com/tenderhq/tender/master/core/secrets"
+	"github.com/tenderhq/tender/master/core/reserving"
+	"github.com/tenderhq/tender/master/core/settings"
 	"github.com/tenderhq/tender/master/registry"
 	"github.com/tenderhq/tender/master/view"
 )
@@ -172,181 +173,16 @@ func (c *Core) removeAgentRequested(id RequestID, a *agent, force bool) {
 	c.proposeFor(id, "agent.remove", string(a.id), registry.RemoveAgent{ID: a.id}, fmt.Sprintf("agent %s is removed", a.id))
 }
 
-// SetRole changes weight, priority or quota; nil fields stay.
-type SetRole struct {
-	Role      api.Role
-	Weight    *float64
-	Priority  *int
-	Guarantee *api.Resources
-	Limit     *api.Resources
-	Force     bool // guarantee more than the agents have
-}
+// Set is what an operator sets in the registry alone.
+type Set struct{ Setting settings.Setting }
 
-// request changes what is said of a role; what is not named stays.
-func (action SetRole) request(c *Core, id RequestID, by rights.Scope) {
-	if object := (rights.Object{Role: action.Role}); !by.Covers(object) {
-		c.deny(id, "set-role", by, object)
-		return
-	}
-	set := c.registry.Roles[action.Role]
-	if action.Weight != nil {
-		if !(*action.Weight > 0) {
-			c.emit(Reply{ID: id, Err: api.E("role.set", api.Invalid, action.Role, fmt.Errorf("weight %v; it must be a number above 0", *action.Weight))})
-			return
-		}
-		set.Weight = *action.Weight
-	}
-	if action.Priority != nil {
-		set.Priority = *action.Priority
-	}
-	if action.Guarantee != nil {
-		set.Guarantee = action.Guarantee.Plain()
-	}
-	if action.Limit != nil {
-		set.Limit = action.Limit.Plain()
-	}
-	if !set.Limit.Contains(quota.Named(set.Limit, set.Guarantee)) {
-		c.emit(Reply{ID: id, Err: api.E("role.set", api.Invalid, action.Role,
-			fmt.Errorf("guarantee %v is above limit %v; lower the one or raise the other", set.Guarantee, set.Limit))})
-		return
-	}
-	if action.Guarantee != nil || action.Limit != nil {
-		if err := quota.CheckNested(c.registry.Roles, action.Role, set); err != nil {
-			c.emit(Reply{ID: id, Err: api.E("role.set", api.Invalid, action.Role, err)})
-			return
-		}
-	}
-	if action.Guarantee != nil && !action.Force {
-		if err := quota.CheckCapacity(c.registry, action.Role, set); err != nil {
-			c.emit(Reply{ID: id, Err: api.E("role.set", api.Limit, action.Role, err)})
-			return
-		}
-	}
-	c.proposeFor(id, "role.set", string(action.Role), registry.SetRole{Role: action.Role, Set: set}, fmt.Sprintf("role %s is set", action.Role))
-}
-
-// GrantTo gives a principal something that it may.
-type GrantTo struct {
-	Principal string
-	Grant     rights.Grant
-}
-
-func (action GrantTo) request(c *Core, id RequestID, by rights.Scope) {
-	const op = "principal.grant"
-	if err := c.mayGive(op, action.Principal, action.Grant, by); err != nil {
-		c.emit(Reply{ID: id, Err: err})
-		return
-	}
-	change := registry.Grant{Principal: action.Principal, Grant: action.Grant}
-	c.proposeFor(id, op, action.Principal, change, fmt.Sprintf("%s may %s", action.Principal, action.Grant))
-}
-
-// mayGive says why whoever asks may not give the grant, or take it back.
-func (c *Core) mayGive(op, principal string, grant rights.Grant, by rights.Scope) *api.Error {
-	switch {
-	case !c.registry.Knows(registry.FormatTrust):
-		return api.E(op, api.Unsupported, principal, errors.New(
-			"not every master is known to be of a version that has principals; upgrade them, start those that are down or remove them from the quorum"))
-	case !by.MayGive(grant):
-		return api.E(op, api.Denied, principal, fmt.Errorf("%s may not grant '%s': nobody gives more than he has, and takes what he could not give", by.Who, grant))
-	}
-	return nil
-}
-
-// TakeFrom takes back what was granted to a principal.
-type TakeFrom struct {
-	Principal string
-	Grant     rights.Grant
-}
-
-func (action TakeFrom) request(c *Core, id RequestID, by rights.Scope) {
-	const op = "principal.take"
-	err := c.mayGive(op, action.Principal, action.Grant, by)
-	if err == nil {
-		err = notHimself(op, action.Principal, by)
-	}
+func (action Set) request(c *Core, id RequestID, by rights.Scope) {
+	ask, err := action.Setting.Ask(settings.Leader{Registry: c.registry, Unkept: c.keepsSecrets()}, by)
 	if err != nil {
 		c.emit(Reply{ID: id, Err: err})
 		return
 	}
-	change := registry.TakeGrant{Principal: action.Principal, Grant: action.Grant}
-	c.proposeFor(id, op, action.Principal, change, fmt.Sprintf("%s may %s no more", action.Principal, action.Grant))
-}
-
-// notHimself refuses that somebody takes from himself what he then could not give back.
-func notHimself(op, principal string, by rights.Scope) *api.Error {
-	if by.Who == "" || by.Who != principal {
-		return nil
-	}
-	return api.E(op, api.Invalid, principal, errors.New("nobody ends himself or takes from himself what only others could give back; ask another admin"))
-}
-
-// RevokePrincipal ends a principal.
-type RevokePrincipal struct {
-	Principal string
-	Why       string
-}
-
-func (action RevokePrincipal) request(c *Core, id RequestID, by rights.Scope) {
-	const op = "principal.revoke"
-	if err := notHimself(op, action.Principal, by); err != nil {
-		c.emit(Reply{ID: id, Err: err})
-		return
-	}
-	grants := c.registry.Principals[action.Principal].Grants
-	if len(grants) == 0 { // only who may do everything decides about a principal that has nothing
-		grants = []rights.Grant{{Verb: rights.Admin}}
-	}
-	for _, grant := range grants {
-		if err := c.mayGive(op, action.Principal, grant, by); err != nil {
-			c.emit(Reply{ID: id, Err: err})
-			return
-		}
-	}
-	why := action.Why
-	if why == "" {
-		why = "by an operator"
-	}
-	change := registry.RevokePrincipal{Principal: action.Principal, Why: why}
-	c.proposeFor(id, op, action.Principal, change, fmt.Sprintf("%s is revoked; its streams end, and its name is never given again", action.Principal))
-}
-
-// SetSecret gives a secret a value, which is sealed already.
-type SetSecret struct {
-	ID     api.SecretID
-	Sealed []byte
-}
-
-func (action SetSecret) request(c *Core, id RequestID, by rights.Scope) {
-	const op = "secret.set"
-	object := rights.Object{Role: action.ID.Role()}
-	switch why := c.keepsSecrets(); {
-	case action.ID.Check() != nil:
-		c.emit(Reply{ID: id, Err: api.E(op, api.Invalid, "", action.ID.Check())})
-	case !by.Covers(object):
-		c.deny(id, "set-secret", by, object)
-	case why != secrets.Kept:
-		c.emit(Reply{ID: id, Err: api.E(op, api.Unsupported, action.ID, fmt.Errorf("this cluster keeps no secrets: %s", why))})
-	default:
-		change := registry.SetSecret{ID: action.ID, Sealed: action.Sealed, By: by.Who}
-		c.proposeFor(id, op, string(action.ID), change, fmt.Sprintf("secret %s is set; tasks that start from now on get it", action.ID))
-	}
-}
-
-// RemoveSecret removes a secret.
-type RemoveSecret struct{ ID api.SecretID }
-
-func (action RemoveSecret) request(c *Core, id RequestID, by rights.Scope) {
-	const op = "secret.rm"
-	object := rights.Object{Role: action.ID.Role()}
-	switch {
-	case action.ID.Check() != nil:
-		c.emit(Reply{ID: id, Err: api.E(op, api.Invalid, "", action.ID.Check())})
-	case !by.Covers(object):
-		c.deny(id, "remove-secret", by, object)
-	default:
-		c.proposeFor(id, op, string(action.ID), registry.RemoveSecret{ID: action.ID}, fmt.Sprintf("secret %s is removed; tasks that have it keep it", action.ID))
-	}
+	c.proposeFor(id, ask.Op, ask.Subject, ask.Change, ask.Done)
 }
 
 // StoreWrite writes or deletes a key of a framework's store, for the scheduler's instance
@@ -432,4 +268,98 @@ func marksText(marks api.Mark) string {
 		return "nothing"
 	}
 	return strings.Join(marks.Strings(), ", ")
+}
+
+// ReserveOn has an operator reserve resources of an agent for a role, make a volume, or
+// undo either: what frameworks do by accepts (R26).
+type ReserveOn struct {
+	Agent     string // whole ID or whole hostname
+	Role      api.Role
+	Operation api.Operation // any kind but OpLaunch
+}
+
+// request converts what is free on the agent once its offers are rescinded.
+// Until the registry has answered the agent is not offered, so that nobody takes
+// resources whose label is about to change.
+func (action ReserveOn) request(c *Core, id RequestID, by rights.Scope) {
+	const op = "agent.reserve"
+	a, err := c.findAgent(op, action.Agent)
+	if err != nil {
+		c.emit(Reply{ID: id, Err: err})
+		return
+	}
+	if object := (rights.Object{Agent: a.id, Hostname: a.info.Hostname, Role: action.Role}); !by.Covers(object) {
+		c.deny(id, "reserve", by, object)
+		return
+	}
+	refuse := func(kind api.Kind, err error) { c.emit(Reply{ID: id, Err: api.E(op, kind, a.id, err)}) }
+	switch {
+	case action.Role.Check() != nil:
+		refuse(api.Invalid, action.Role.Check())
+		return
+	case !a.phase.Reported():
+		refuse(api.Unavailable, fmt.Errorf("the agent is %s: what is free on it is not known", a.state))
+		return
+	case a.reserving || len(a.accepts) > 0:
+		refuse(api.Unavailable, errors.New("what is reserved on the agent is being changed at this moment; try again"))
+		return
+	}
+	if answer, err := c.inventory.orphanRequested(a, action); err != nil {
+		refuse(api.Invalid, err)
+		return
+	} else if answer != "" {
+		c.emit(Reply{ID: id, Answer: answer})
+		return
+	}
+	saw := c.registry.Agents[a.id].Reserved
+	after := reserving.New(action.Role, a.Total.Without(a.Used), saw, a.orphans)
+	if err := after.Apply(action.Operation); err != nil {
+		refuse(api.Invalid, err)
+		return
+	}
+	c.offers.rescindAll(a.offers, "an operator changes what is reserved")
+	a.reserving = true
+	c.agents.standing.restate(a)
+	change := registry.SetReserved{ID: a.id, Saw: saw, Reserved: after.Reserved}
+	c.proposals.propose(change, reserveForOperator{id, a.id, action, after.Destroyed})
+}
+
+// reservedByOperator goes on when the registry has answered.
+func (c *Core) reservedByOperator(r reserveForOperator, result registry.Result) {
+	if a := c.agentByID[r.agent]; a != nil {
+		if result.Err == nil {
+			c.volumeByOperator(a, r.action, r.destroyed)
+		}
+		a.reserving = false
+		c.agents.standing.restate(a)
+	}
+	if result.Err != nil {
+		c.emit(Reply{ID: r.request, Err: api.E("agent.reserve", result.Err.Kind, r.agent, result.Err.Err)})
+		return
+	}
+	c.emit(Reply{ID: r.request, Answer: fmt.Sprintf("agent %s: %s for role %s is done", r.agent, operationText(r.action.Operation), r.action.Role)})
+}
+
+func operationText(operation api.Operation) string {
+	switch operation.Kind {
+	case api.OpCreate:
+		return fmt.Sprintf("create volume %s of %v MB", operation.Volume, operation.Size)
+	case api.OpDestroy:
+		return fmt.Sprintf("destroy volume %s", operation.Volume)
+	}
+	return fmt.Sprintf("%s %v", operation.Kind, operation.Resources)
+}
+
+// volumeByOperator tells the agent, as an accept would.
+func (c *Core) volumeByOperator(a *agent, action ReserveOn, destroyed map[api.VolumeID]api.Resource) {
+	operation := action.Operation
+	switch operation.Kind {
+	case api.OpCreate:
+		label := api.Label{Name: "disk", Reserved: action.Role, Dynamic: true, Volume: operation.Volume}
+		c.tellAgent(a, protocol.CreateVolume{Volume: api.Resource{Label: label, Scalar: operation.Size}})
+	case api.OpDestroy:
+		c.inventory.destroyVolume(a, destroyed[operation.Volume])
+	}
+	c.info("operation done", field("operation", operation.Kind.String()), field("agent", a.id), field("role", action.Role),
+		field("by", "an operator"))
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/internal/testing/transcript"
 	"github.com/tenderhq/tender/master/core"
+	"github.com/tenderhq/tender/master/core/settings"
 	"github.com/tenderhq/tender/master/view"
 )
 
@@ -383,13 +384,13 @@ func (x *chaos) markSome(pick int) {
 // setRole changes who goes first, and now and then puts a limit on one.
 func (x *chaos) setRole(pick int) {
 	roles := []api.Role{"web", "batch"}
-	action := core.SetRole{Role: roles[pick%2], Priority: new(int)}
-	*action.Priority = pick % 5
+	setting := settings.Role{Role: roles[pick%2], Priority: new(int)}
+	*setting.Priority = pick % 5
 	if pick%3 == 0 {
 		limit := api.Scalars(float64(1+pick%4), 4096)
-		action.Limit = &limit
+		setting.Limit = &limit
 	}
-	x.request(action)
+	x.request(core.Set{Setting: setting})
 }
 
 func (x *chaos) demandSome(pick int) {
@@ -452,7 +453,7 @@ func (x *chaos) calm() {
 	}
 	x.pass(time.Minute) // offers, filters and holds end
 	for _, role := range []api.Role{"web", "batch"} {
-		x.request(core.SetRole{Role: role, Limit: new(api.Resources)})
+		x.request(core.Set{Setting: settings.Role{Role: role, Limit: new(api.Resources)}})
 	}
 	for _, name := range sortedNames(x.frameworks) {
 		f := x.frameworks[name]

@@ -149,14 +149,12 @@ func (r reader) Framework(id api.FrameworkID) (view.Framework, bool) {
 		Why:          fw.why,
 		Refused:      fw.refused,
 		FailoverEnds: fw.failover.At,
-		Suppressed:   sortedKeys(fw.suppressed),
+		Suppressed:   fw.wants.Suppressed(),
+		Demand:       fw.wants.Demand(),
 		Offers:       len(fw.offers),
 		Placed:       fw.placed,
 	}
 	shown.Allocated, shown.Offered = fw.sums()
-	for _, role := range sortedKeys(fw.demand) {
-		shown.Demand = append(shown.Demand, api.Demand{Role: role, Shapes: fw.demand[role]})
-	}
 	return shown, true
 }
 

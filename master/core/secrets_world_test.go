@@ -8,6 +8,7 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/internal/testing/transcript"
 	"github.com/tenderhq/tender/master/core"
+	"github.com/tenderhq/tender/master/core/settings"
 )
 
 // verbOfSecrets is what operators and agents say of the secrets of tasks.
@@ -15,9 +16,9 @@ func (w *world) verbOfSecrets(verb string, args transcript.Line) bool {
 	switch verb {
 	case "secret-set": // secret-set eng/db [bytes=100]: the shell has sealed it
 		size, _ := strconv.Atoi(args.Named["bytes"])
-		w.request(core.SetSecret{ID: api.SecretID(args.Word(0)), Sealed: []byte(strings.Repeat("x", max(size, 1)))})
+		w.request(core.Set{Setting: settings.Secret{ID: api.SecretID(args.Word(0)), Sealed: []byte(strings.Repeat("x", max(size, 1)))}})
 	case "secret-rm":
-		w.request(core.RemoveSecret{ID: api.SecretID(args.Word(0))})
+		w.request(core.Set{Setting: settings.NoSecret{ID: api.SecretID(args.Word(0))}})
 	case "need-secrets": // need-secrets a1 f1/t1: the agent is about to start it
 		w.agentSays(w.agents[args.Word(0)], protocol.NeedSecrets{TaskRef: w.ref(args.Word(1))})
 	case "alter": // alter a1 f1/t1 secrets=eng/other: the agent says that the task names others

@@ -28,10 +28,8 @@ type sessions struct {
 	demands     *demands
 	operations  *operations
 
-	standbys map[string]api.FrameworkID // living frameworks whose name is their identity (R6)
-	seekers  map[string]*session        // standbys whose proposal is on its way, by name
-	waiting  []*session                 // standbys in the order of their arrival
-	lines    admission.Lines[*session]  // of those that ask the registry to admit them
+	places admission.Places[*session] // of frameworks whose name is their identity (R6)
+	lines  admission.Lines[*session]  // of those that ask the registry to admit them
 }
 
 const (
@@ -109,7 +107,7 @@ func nameForPeople(info api.Framework) string {
 
 // subscribed goes on when the registry has answered.
 func (r *sessions) subscribed(s *session, result registry.Result) {
-	r.seekDone(s)
+	r.places.SeekDone(s.subscribe.Framework.Name, s)
 	open := r.sessionByConn[s.conn] == s
 	if result.Err != nil {
 		if open {
@@ -334,7 +332,7 @@ func (r *sessions) dropSession(s *session) {
 	r.answers.dropped++
 	r.deadlines.Clear(s.clock)
 	s.owed, s.early, s.walks = questions{}, nil, [walks]cursor{}
-	r.stopWaiting(s)
+	r.places.StopWaiting(s)
 	r.leaveLine(s)
 }
 
@@ -408,5 +406,130 @@ func (r *sessions) updateAnswered(s *session, number uint64, result registry.Res
 	default:
 		r.info("framework updated", field("framework", fw.id))
 		r.tell(fw, protocol.FrameworkUpdated{Number: number})
+	}
+}
+
+// standbyPlace is the place of a framework whose name is its identity. Until then the last active instance may come back
+// to it before others take it (R6).
+type standbyPlace struct {
+	place time.Time
+	turn  *deadline // when it is given up
+}
+
+// seekSession opens the session at once, or lets a standby wait for its turn (R6).
+func (r *sessions) seekSession(s *session) {
+	fw := r.standbyOf(s)
+	if fw != nil && !r.registry.MayTakeOver(fw.info.Principal, s.by.Who) {
+		r.refuseSession(s, api.E("framework.subscribe", api.Denied, fw.id,
+			fmt.Errorf("the name %q belongs to principal %q, not to %q", fw.info.Name, fw.info.Principal, s.by.Who)))
+		return
+	}
+	if active := r.ahead(s, fw); active != "" {
+		r.wait(s, active)
+		return
+	}
+	if r.openSession(s) && s.subscribe.Framework.Standby {
+		r.places.Seek(s.subscribe.Framework.Name, s)
+	}
+}
+
+// standbyOf is the framework whose place the session wants, if names are its identity. The
+// name goes before the ID, as in the registry.
+func (r *sessions) standbyOf(s *session) *framework {
+	wish := s.subscribe.Framework
+	id := wish.ID
+	if named := r.places.Of(wish.Name); named != "" && wish.Standby {
+		id = named
+	}
+	if fw := r.frameworkByID[id]; fw != nil && fw.info.Standby && !fw.removed {
+		return fw
+	}
+	return nil
+}
+
+// ahead is the instance that is active, or that may still come back to its place; "": the place is free.
+func (r *sessions) ahead(s *session, fw *framework) api.Nonce {
+	if other, is := r.places.Seeker(s.subscribe.Framework.Name); is && other != s && s.subscribe.Framework.Standby {
+		return other.subscribe.Instance
+	}
+	if fw == nil {
+		return ""
+	}
+	last := r.registry.Frameworks[fw.id].Instance
+	if last == s.subscribe.Instance || last == "" {
+		return ""
+	}
+	if fw.session != nil || r.now.Before(fw.place) {
+		return last
+	}
+	return ""
+}
+
+// wait queues a standby; it is told once.
+func (r *sessions) wait(s *session, active api.Nonce) {
+	r.places.Wait(s.subscribe.Framework.Name, s)
+	if !s.waiting {
+		s.waiting = true
+		r.info("standby waits", field("name", s.subscribe.Framework.Name), field("instance", s.subscribe.Instance), field("active", active))
+		r.emit(ToScheduler{Conn: s.conn, Event: protocol.Waiting{ActiveInstance: active}})
+	}
+}
+
+// keepPlace keeps the place of an instance that was seen last at that time.
+func (r *sessions) keepPlace(fw *framework, seen time.Time) {
+	if !fw.info.Standby || fw.removed {
+		return
+	}
+	fw.place = seen.Add(r.config.SessionTimeout)
+	r.deadlines.Set(fw.turn, fw.place)
+}
+
+// nextStandby gives a free place to the one that waits longest.
+func (r *sessions) nextStandby(name string) {
+	if s, is := r.places.Next(name); is {
+		r.seekSession(s)
+	}
+}
+
+// identity is the same for all sessions that want to be one framework.
+func (s *session) identity() string {
+	if id := s.subscribe.Framework.ID; id != "" {
+		return "framework " + string(id)
+	}
+	return "instance " + string(s.subscribe.Instance)
+}
+
+// openSession asks the registry, when it is the session's turn, to admit the framework or to take
+// it over (R5); false when the session was refused.
+func (r *sessions) openSession(s *session) bool {
+	if !r.lines.Wait(s.identity(), s) {
+		r.refuseSession(s, api.E("framework.subscribe", api.Limit, nameForPeople(s.subscribe.Framework),
+			fmt.Errorf("%d sessions of it wait for the quorum already; close them, or wait for their answers", admission.LineMax)).RetryIn(admission.LineRetry))
+		return false
+	}
+	r.askForSessions()
+	return true
+}
+
+func (r *sessions) askForSessions() {
+	for s, is := r.lines.Next(); is; s, is = r.lines.Next() {
+		change := registry.Subscribe{Framework: s.subscribe.Framework, Instance: s.subscribe.Instance}
+		r.proposals.propose(change, openSession{s, s.identity()})
+	}
+}
+
+// subscribeAnswered goes on when the registry has answered.
+func (r *sessions) subscribeAnswered(o openSession, result registry.Result) {
+	r.lines.Answered(o.identity)
+	r.subscribed(o.session, result)
+	r.askForSessions()
+}
+
+// leaveLine takes out a session that has ended. If it was a standby that had never asked the registry, the next one in
+// its line may ask.
+func (r *sessions) leaveLine(s *session) {
+	if r.lines.Leave(s.identity(), s) {
+		r.places.SeekDone(s.subscribe.Framework.Name, s)
+		r.nextStandby(s.subscribe.Framework.Name)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/tenderhq/tender/internal/rights"
 	"github.com/tenderhq/tender/internal/testing/transcript"
 	"github.com/tenderhq/tender/master/core"
+	"github.com/tenderhq/tender/master/core/settings"
 	"github.com/tenderhq/tender/master/registry"
 )
 
@@ -492,11 +493,11 @@ func (w *world) verbOfOperators(verb string, args transcript.Line) bool {
 	case "operator-kill":
 		w.request(core.KillTask{Task: w.said(args.Word(0)), Grace: spanOf(args, "grace")})
 	case "grant":
-		w.request(core.GrantTo{Principal: args.Word(0), Grant: rights.Grant{Verb: rights.Verb(args.Word(1))}})
+		w.request(core.Set{Setting: settings.Grant{Principal: args.Word(0), Grant: rights.Grant{Verb: rights.Verb(args.Word(1))}}})
 	case "take":
-		w.request(core.TakeFrom{Principal: args.Word(0), Grant: rights.Grant{Verb: rights.Verb(args.Word(1))}})
+		w.request(core.Set{Setting: settings.Take{Principal: args.Word(0), Grant: rights.Grant{Verb: rights.Verb(args.Word(1))}}})
 	case "revoke":
-		w.request(core.RevokePrincipal{Principal: args.Word(0), Why: "left"})
+		w.request(core.Set{Setting: settings.Revoke{Principal: args.Word(0), Why: "left"}})
 	case "operator-remove":
 		w.request(core.RemoveFramework{Framework: w.said(args.Word(0)), Force: args.Named["force"] == "yes"})
 	case "mark":
@@ -577,22 +578,22 @@ func markOf(agent string, args transcript.Line) core.MarkAgent {
 	return action
 }
 
-func roleOf(args transcript.Line) core.SetRole {
-	action := core.SetRole{Role: api.Role(args.Word(0))}
+func roleOf(args transcript.Line) core.Set {
+	setting := settings.Role{Role: api.Role(args.Word(0))}
 	if text, ok := args.Named["weight"]; ok {
 		weight, _ := strconv.ParseFloat(text, 64)
-		action.Weight = &weight
+		setting.Weight = &weight
 	}
 	if text, ok := args.Named["priority"]; ok {
 		priority, _ := strconv.Atoi(text)
-		action.Priority = &priority
+		setting.Priority = &priority
 	}
-	action.Force = args.Named["force"] != ""
-	for key, field := range map[string]**api.Resources{"guarantee": &action.Guarantee, "limit": &action.Limit} {
+	setting.Force = args.Named["force"] != ""
+	for key, field := range map[string]**api.Resources{"guarantee": &setting.Guarantee, "limit": &setting.Limit} {
 		if text, ok := args.Named[key]; ok {
 			resources, _ := api.ParseResources(text)
 			*field = &resources
 		}
 	}
-	return action
+	return core.Set{Setting: setting}
 }

@@ -95,7 +95,7 @@ var floors = []floor{
 	{"internal/testing/memnet", ""},
 	{"internal/testing/oci", ""},
 	{"internal/testing/transcript", ""},
-	{"framework/frameworktest/internal/sim", values + "internal/wire allocator master/core master/view master/registry agent/core framework/internal/core"}, // the cores joined, and nothing else real
+	{"framework/frameworktest/internal/sim", values + "internal/wire allocator master/core master/core/settings master/view master/registry agent/core framework/internal/core"}, // the cores joined, and nothing else real
 	{"internal/testing/clerks", "api framework internal/testing/history"},
 
 	// What develops.
@@ -195,8 +195,7 @@ var larger = map[string]allowance{
 	// One bool for each of several things, which are not the states of one.
 	"bools of master/registry.shared": {6, "one for each map of a registry: whether a clone has it too"},
 
-	// Rooms that are types and not packages yet.
-	"files of master/core":                      {31, "rooms share their nouns, which know each other; see its DESIGN.md"},
+	// What stories look at.
 	"fields of allocator/allocatortest.Cluster": {21, "the ledger that a policy is held against, and what its stories look at"},
 
 	// Models of tests: what they pretend is set bit by bit, and nothing is decided by it outside.

@@ -9,6 +9,7 @@ import (
 	sdk "github.com/tenderhq/tender/framework/internal/core"
 	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/master/core"
+	"github.com/tenderhq/tender/master/core/settings"
 	"github.com/tenderhq/tender/master/view"
 )
 
@@ -157,7 +158,7 @@ func (w *World) giveUpLost() {
 }
 
 func (s *scheduler) limit(limit api.Resources) {
-	s.world.ask(core.SetRole{Role: s.info.Roles[0], Limit: &limit})
+	s.world.ask(core.Set{Setting: settings.Role{Role: s.info.Roles[0], Limit: &limit}})
 }
 
 func (s *scheduler) tearDown() { s.step(sdk.TeardownAsked{}) }

@@ -1,0 +1,88 @@
+package settings
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/rights"
+	"github.com/tenderhq/tender/master/registry"
+)
+
+// Grant gives a principal something that it may.
+type Grant struct {
+	Principal string
+	Grant     rights.Grant
+}
+
+// Ask gives nothing that who asks could not do himself.
+func (s Grant) Ask(of Leader, by rights.Scope) (Question, *api.Error) {
+	const op = "principal.grant"
+	if err := mayGive(of.Registry, op, s.Principal, s.Grant, by); err != nil {
+		return Question{}, err
+	}
+	change := registry.Grant{Principal: s.Principal, Grant: s.Grant}
+	return Question{op, s.Principal, change, fmt.Sprintf("%s may %s", s.Principal, s.Grant)}, nil
+}
+
+// mayGive says why whoever asks may not give the grant, or take it back.
+func mayGive(state *registry.State, op, principal string, grant rights.Grant, by rights.Scope) *api.Error {
+	switch {
+	case !state.Knows(registry.FormatTrust):
+		return api.E(op, api.Unsupported, principal, errors.New(
+			"not every master is known to be of a version that has principals; upgrade them, start those that are down or remove them from the quorum"))
+	case !by.MayGive(grant):
+		return api.E(op, api.Denied, principal, fmt.Errorf("%s may not grant '%s': nobody gives more than he has, and takes what he could not give", by.Who, grant))
+	}
+	return nil
+}
+
+// Take takes back what was granted to a principal.
+type Take struct {
+	Principal string
+	Grant     rights.Grant
+}
+
+// Ask takes nothing that who asks could not give back.
+func (s Take) Ask(of Leader, by rights.Scope) (Question, *api.Error) {
+	const op = "principal.take"
+	if err := cmp.Or(mayGive(of.Registry, op, s.Principal, s.Grant, by), notHimself(op, s.Principal, by)); err != nil {
+		return Question{}, err
+	}
+	change := registry.TakeGrant{Principal: s.Principal, Grant: s.Grant}
+	return Question{op, s.Principal, change, fmt.Sprintf("%s may %s no more", s.Principal, s.Grant)}, nil
+}
+
+// notHimself refuses that somebody takes from himself what he then could not give back.
+func notHimself(op, principal string, by rights.Scope) *api.Error {
+	if by.Who == "" || by.Who != principal {
+		return nil
+	}
+	return api.E(op, api.Invalid, principal, errors.New("nobody ends himself or takes from himself what only others could give back; ask another admin"))
+}
+
+// Revoke ends a principal.
+type Revoke struct {
+	Principal string
+	Why       string // "": by an operator
+}
+
+// Ask wants who may give all that the principal has. Only who may do everything decides about one that has nothing.
+func (s Revoke) Ask(of Leader, by rights.Scope) (Question, *api.Error) {
+	const op = "principal.revoke"
+	if err := notHimself(op, s.Principal, by); err != nil {
+		return Question{}, err
+	}
+	grants := of.Registry.Principals[s.Principal].Grants
+	if len(grants) == 0 {
+		grants = []rights.Grant{{Verb: rights.Admin}}
+	}
+	for _, grant := range grants {
+		if err := mayGive(of.Registry, op, s.Principal, grant, by); err != nil {
+			return Question{}, err
+		}
+	}
+	change := registry.RevokePrincipal{Principal: s.Principal, Why: cmp.Or(s.Why, "by an operator")}
+	return Question{op, s.Principal, change, fmt.Sprintf("%s is revoked; its streams end, and its name is never given again", s.Principal)}, nil
+}

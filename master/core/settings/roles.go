@@ -1,0 +1,64 @@
+package settings
+
+import (
+	"fmt"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/rights"
+	"github.com/tenderhq/tender/master/core/quota"
+	"github.com/tenderhq/tender/master/registry"
+)
+
+// Role changes weight, priority or quota; nil fields stay.
+type Role struct {
+	Role      api.Role
+	Weight    *float64
+	Priority  *int
+	Guarantee *api.Resources
+	Limit     *api.Resources
+	Force     bool // guarantee more than the agents have
+}
+
+// Ask changes what is said of the role; what is not named stays.
+func (s Role) Ask(of Leader, by rights.Scope) (Question, *api.Error) {
+	const op = "role.set"
+	if object := (rights.Object{Role: s.Role}); !by.Covers(object) {
+		return Question{}, rights.RefuseAction("set-role", by.Who, object)
+	}
+	if s.Weight != nil && !(*s.Weight > 0) {
+		return Question{}, api.E(op, api.Invalid, s.Role, fmt.Errorf("weight %v; it must be a number above 0", *s.Weight))
+	}
+	set := s.onto(of.Registry.Roles[s.Role])
+	if !set.Limit.Contains(quota.Named(set.Limit, set.Guarantee)) {
+		return Question{}, api.E(op, api.Invalid, s.Role,
+			fmt.Errorf("guarantee %v is above limit %v; lower the one or raise the other", set.Guarantee, set.Limit))
+	}
+	if s.Guarantee != nil || s.Limit != nil {
+		if err := quota.CheckNested(of.Registry.Roles, s.Role, set); err != nil {
+			return Question{}, api.E(op, api.Invalid, s.Role, err)
+		}
+	}
+	if s.Guarantee != nil && !s.Force {
+		if err := quota.CheckCapacity(of.Registry, s.Role, set); err != nil {
+			return Question{}, api.E(op, api.Limit, s.Role, err)
+		}
+	}
+	return Question{op, string(s.Role), registry.SetRole{Role: s.Role, Set: set}, fmt.Sprintf("role %s is set", s.Role)}, nil
+}
+
+// onto is what is said of the role once it is set.
+func (s Role) onto(set registry.Role) registry.Role {
+	if s.Weight != nil {
+		set.Weight = *s.Weight
+	}
+	if s.Priority != nil {
+		set.Priority = *s.Priority
+	}
+	if s.Guarantee != nil {
+		set.Guarantee = s.Guarantee.Plain()
+	}
+	if s.Limit != nil {
+		set.Limit = s.Limit.Plain()
+	}
+	return set
+}
