@@ -1,6 +1,8 @@
 // Command nightly runs a list of jobs to their end, whatever becomes of its schedulers:
-// start it as often as you like, one instance works and the others wait. It is the
-// fourth program of docs/write-a-framework.md.
+// start it as often as you like, one instance works and the others wait. With the last
+// job the framework ends, and with it what it remembers as done: an instance that still
+// waits then begins the list anew, so end those first where that is not wanted. It is
+// the fourth program of docs/write-a-framework.md.
 package main
 
 import (
