@@ -36,8 +36,9 @@ demo: build ## A cluster and a framework at work on this machine; CHAOS=1 kills 
 demo-jobs: build ## A job of each type; a manager, an agent and the leading master are killed meanwhile
 	go run ./internal/dev/demo/jobs
 
-demo-rdd: build ## A small Spark at work on 1 GB of points, cached and not, and an executor killed: ARGS='-points 1000000'
-	go run ./internal/dev/demo/rdd $(ARGS)
+GB ?= 1
+demo-rdd: build ## A small Spark at work on a GB of points, cached and not, and an executor killed; a sort: GB=0.1 for less
+	go run ./internal/dev/demo/rdd -gb $(GB) $(ARGS)
 
 demo-share: build ## Jobs and a small Spark share one cluster, fairly and by priority: who has what, as a chart
 	go run ./internal/dev/demo/share

@@ -1,6 +1,8 @@
 // Command rdd is what `make demo-rdd` runs: it starts a cluster of four agents, generates points as text, and goes over
 // them again and again with the logistic regression and the k-means of examples/rdd: with the points cached, without,
-// and with one executor killed (kill -9) in the middle. It prints the times side by side and compares the results.
+// and with one executor killed (kill -9) in the middle. Then it counts the words of Go's own source, and sorts as many
+// bytes as there were of points with executors that hold a fraction of them. It prints the times side by side, and
+// fails where a result is not what it should be.
 package main
 
 import (
@@ -26,13 +28,21 @@ import (
 
 // demo is what the command line asks for.
 type demo struct {
-	agents, points, iterations, plain int
-	memory                            float64
-	binary                            string // of tender
-	programs                          string // the binary
-	dir                               string // of the points
-	masters                           string
+	agents, iterations, plain int
+	gb                        float64 // of points, and of records to sort
+	memory, sortMemory        float64 // MB of each executor
+	binary                    string  // of tender
+	programs                  string  // the binary
+	dir                       string  // of the points
+	text                      string  // folder whose words are counted; "": Go's own source
+	masters                   string
 }
+
+// A million bytes of text are so many points of ten coordinates, or records of terasort; a few more, so that it is no less.
+const (
+	pointsPerMB  = 10_400
+	recordsPerMB = 10_150
+)
 
 func main() {
 	log.SetFlags(0)
@@ -42,10 +52,12 @@ func main() {
 	var d demo
 	flag.StringVar(&d.binary, "binary", "bin/tender", "`path` of tender")
 	flag.IntVar(&d.agents, "agents", 4, "`number` of agents, each with an executor")
-	flag.IntVar(&d.points, "points", 10_700_000, "`number` of points; ten million are about 1 GB")
+	flag.StringVar(&d.text, "text", "", "`folder` with text whose words are counted (default: Go's own source)")
+	flag.Float64Var(&d.gb, "gb", 1, "how many `GB` of points are generated, and of records are sorted")
 	flag.IntVar(&d.iterations, "iterations", 10, "`number` of times to go over them")
 	flag.IntVar(&d.plain, "plain", 3, "`number` of times without the cache")
 	flag.Float64Var(&d.memory, "memory", 1024, "`MB` for each executor")
+	flag.Float64Var(&d.sortMemory, "sort-memory", 256, "`MB` for each executor that sorts")
 	flag.Parse()
 	if err := d.run(ctx); err != nil {
 		log.Fatal(err)
@@ -65,8 +77,8 @@ func (d *demo) run(ctx context.Context) (err error) {
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("building examples/rdd/programs: %w\n%s", err, out)
 	}
-	log.Printf("generating %d points", d.points)
-	if _, err := d.drive(ctx, 0, "generate", "-points", strconv.Itoa(d.points), "-dir", d.dir); err != nil {
+	log.Printf("generating %g GB of points", d.gb)
+	if _, err := d.drive(ctx, 0, d.memory, "generate", "-points", d.numberOf(pointsPerMB), "-dir", d.dir); err != nil {
 		return err
 	}
 	size, err := bytesBelow(d.dir)
@@ -75,7 +87,7 @@ func (d *demo) run(ctx context.Context) (err error) {
 	}
 	log.Printf("%.2f GB of text; %d iterations on %d executors of %g MB", float64(size)/1e9, d.iterations, d.agents, d.memory)
 	rows := []string{fmt.Sprintf("%-8s %16s %20s %22s %8s %26s", "", "first iteration", "later ones, cached",
-		"later ones, no cache", "times", "one executor killed")}
+		"later ones, no cache", "times", "extra, executor killed")}
 	for _, program := range []string{"logreg", "kmeans"} {
 		row, err := d.compare(ctx, program)
 		if err != nil {
@@ -83,9 +95,38 @@ func (d *demo) run(ctx context.Context) (err error) {
 		}
 		rows = append(rows, row)
 	}
+	counted, err := d.wordcount(ctx)
+	if err != nil {
+		return fmt.Errorf("wordcount: %w", err)
+	}
+	sorted, err := d.drive(ctx, 0, d.sortMemory, "terasort", "-records", d.numberOf(recordsPerMB))
+	if err != nil {
+		return fmt.Errorf("terasort: %w", err)
+	}
 	fmt.Println()
 	fmt.Println(strings.Join(rows, "\n"))
+	fmt.Println()
+	fmt.Println("wordcount:", strings.Join(counted.lines, "; "))
+	fmt.Printf("terasort with %d executors of %g MB: %s\n", d.agents, d.sortMemory, strings.Join(sorted.lines, "; "))
 	return nil
+}
+
+// numberOf is how many there are to be, when so many are a million bytes.
+func (d *demo) numberOf(perMB int) string { return strconv.Itoa(int(d.gb * 1000 * float64(perMB))) }
+
+// wordcount counts words, and again in one process with as many goroutines as there are executors.
+func (d *demo) wordcount(ctx context.Context) (run, error) {
+	text := d.text
+	if text == "" {
+		root, err := exec.CommandContext(ctx, "go", "env", "GOROOT").Output()
+		if err != nil {
+			return run{}, fmt.Errorf("finding Go's own source: %w", err)
+		}
+		if text, err = filepath.EvalSymlinks(filepath.Join(strings.TrimSpace(string(root)), "src")); err != nil {
+			return run{}, err
+		}
+	}
+	return d.drive(ctx, 0, d.memory, "wordcount", "-verify", "-goroutines", strconv.Itoa(d.agents), "-top", "0", "-split", "13", text)
 }
 
 // compare runs a program in three ways, and is a row of the table.
@@ -107,11 +148,12 @@ func (d *demo) compare(ctx context.Context, program string) (row string, err err
 	}
 	return fmt.Sprintf("%-8s %14.2f s %18.3f s %20.2f s %8.1f %+10.2f s, same result", program,
 		cached.times[0].Seconds(), cached.later(), plain.later(), plain.later()/cached.later(),
-		float64(d.iterations-1)*(killed.later()-cached.later())), nil
+		killed.times[d.iterations/2].Seconds()-cached.later()), nil // the iteration after the kill, which computes again what was lost
 }
 
 // run is what a program has printed.
 type run struct {
+	lines  []string
 	times  []time.Duration // of its iterations
 	result string
 }
@@ -133,7 +175,7 @@ func (d *demo) learn(ctx context.Context, program string, iterations int, cache,
 		holds = iterations / 2
 		args = append(args, "-hold", strconv.Itoa(holds))
 	}
-	r, err := d.drive(ctx, holds, program, append(args, d.dir)...)
+	r, err := d.drive(ctx, holds, d.memory, program, append(args, d.dir)...)
 	if err == nil && (len(r.times) != iterations || r.result == "") {
 		err = fmt.Errorf("%d of %d iterations were told", len(r.times), iterations)
 	}
@@ -142,8 +184,8 @@ func (d *demo) learn(ctx context.Context, program string, iterations int, cache,
 
 // drive starts a program with the flags that all have, and reads what it prints. After the iteration at which it holds an
 // executor is killed, and then it goes on.
-func (d *demo) drive(ctx context.Context, holds int, program string, args ...string) (r run, err error) {
-	common := []string{program, "-master", d.masters, "-executors", strconv.Itoa(d.agents), "-memory", fmt.Sprint(d.memory)}
+func (d *demo) drive(ctx context.Context, holds int, memory float64, program string, args ...string) (r run, err error) {
+	common := []string{program, "-master", d.masters, "-executors", strconv.Itoa(d.agents), "-memory", fmt.Sprint(memory)}
 	command := exec.CommandContext(ctx, d.programs, append(common, args...)...)
 	command.Stderr = os.Stderr
 	command.Cancel = func() error { return command.Process.Signal(os.Interrupt) }
@@ -176,6 +218,7 @@ func (r *run) read(out io.Reader, see func(iteration int) error) error {
 	lines := bufio.NewScanner(out)
 	for lines.Scan() {
 		fmt.Println("   ", lines.Text())
+		r.lines = append(r.lines, lines.Text())
 		var n int
 		var seconds float64
 		if _, err := fmt.Sscanf(lines.Text(), "iteration %d: %f s", &n, &seconds); err == nil {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestDemo runs the demo with few points on real processes. It fails by itself when the results differ: with one
+// TestDemo runs the demo with little data on real processes. It fails by itself when the results differ: with one
 // executor of three killed (kill -9) between two iterations, they are the same to the last digit.
 func TestDemo(t *testing.T) {
 	if testing.Short() {
@@ -20,7 +20,7 @@ func TestDemo(t *testing.T) {
 	if out, err := exec.Command("go", "build", "-o", binary, "github.com/tenderhq/tender").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	d := &demo{binary: binary, agents: 3, points: 3_000, iterations: 4, plain: 2, memory: 128}
+	d := &demo{binary: binary, agents: 3, gb: 0.0003, iterations: 4, plain: 2, memory: 128, sortMemory: 16, text: "."}
 	if err := d.run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
