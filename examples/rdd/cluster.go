@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"runtime/debug"
 	"time"
 
@@ -12,7 +13,6 @@ import (
 	"github.com/tenderhq/tender/examples/rdd/plan"
 	"github.com/tenderhq/tender/framework"
 	"github.com/tenderhq/tender/framework/executor"
-	"github.com/tenderhq/tender/framework/taskset"
 )
 
 // Main lets one binary be driver and executor: started by an agent it works for its driver, elsewhere it runs
@@ -20,7 +20,7 @@ import (
 func Main(ctx context.Context, drive func(ctx context.Context) error) error {
 	work := Execute(Network{})
 	return executor.Main(ctx, func(ctx context.Context, task *executor.Task) error {
-		if s, err := unpack[setup](task.Data); err == nil {
+		if s, err := unpack[setup](task.Data); err == nil && s.MemoryBytes > 0 {
 			debug.SetMemoryLimit(s.MemoryBytes * 9 / 10) // collect garbage rather than outgrow it
 		}
 		return work(ctx, task)
@@ -61,46 +61,51 @@ func Run(ctx context.Context, config Config, program func(ctx context.Context, c
 	return errors.Join(err, <-ran)
 }
 
-// Scheduler is the framework that keeps the context's executors: on each of so many agents one task, which works until
-// the driver does not want it any more.
+// launcher brings tasks to executors, in one of the two modes.
+type launcher interface {
+	// scheduler is the framework that has executors begin; self describes this binary as one.
+	scheduler(self *api.Executor) (framework.Scheduler, error)
+	// routes are what executors ask their driver.
+	routes(mux *http.ServeMux)
+	// handOut has queued tasks run where there is room for them. It is called, with the context's lock held, whenever
+	// something has changed, and after the time that it returns; 0: time alone changes nothing.
+	handOut() time.Duration
+}
+
+// routes are what the driver is asked.
+func (c *Context) routes() http.Handler {
+	mux := http.NewServeMux()
+	c.launcher.routes(mux)
+	mux.HandleFunc("/broadcast", c.serveBroadcast)
+	return mux
+}
+
+// Scheduler is the framework that brings the context's executors.
 func (c *Context) Scheduler(self *api.Executor) (framework.Scheduler, error) {
-	data, err := pack(c.setup())
-	if err != nil {
-		return nil, err
-	}
-	set := taskset.New(taskset.Config{
-		Apart: api.ByAgent, Pause: 200 * time.Millisecond,
-		Updated: func(_ string, status api.Status) { c.hear(status) },
-	})
-	return set, set.Scale("executor", taskset.Item{Task: api.Task{
-		Resources: api.Scalars(float64(c.config.Slots), c.config.MemoryMB), Executor: self, Data: data,
-	}}, c.config.Executors)
+	return c.launcher.scheduler(self)
 }
 
 // stillbornMost is how many executors may end before they have asked for a task, with none in between that has.
 const stillbornMost = 10
 
-// hear takes an executor for dead when its task has ended, or nobody knows what became of it.
-func (c *Context) hear(status api.Status) {
-	if !status.State.Terminal() && status.State != api.TaskUnreachable {
-		return
-	}
-	c.mu.Lock()
-	place := plan.Place(status.Task)
-	if c.places[place] == nil && !c.gone[place] {
+// bury takes out an executor that has ended, or of which nobody knows what became. When none begins, all is given up.
+func (c *Context) bury(name plan.Place, status api.Status) {
+	if p := c.places[name]; !c.gone[name] && (p == nil || p.address == "") {
 		c.stillborn++
 	}
-	stillborn := c.stillborn
-	c.lose(place)
-	c.mu.Unlock()
-	if stillborn > stillbornMost {
-		c.fail(fmt.Errorf("rdd: executors do not start; the last one is %s on %s: %s", status.State, status.Agent, status.Message))
+	c.lose(name)
+	if c.stillborn > stillbornMost {
+		c.giveUp(fmt.Errorf("rdd: executors do not start; the last one is %s on %s: %s", status.State, status.Agent, status.Message))
 	}
 }
 
 // Execute is what executors do: it is for executor.Run, and for tests in virtual time.
 func Execute(network Network) func(ctx context.Context, task *executor.Task) error {
+	here := &workers{ready: map[api.ExecutorID]chan *worker{}}
 	return func(ctx context.Context, task *executor.Task) error {
+		if len(task.Data) == 0 {
+			return here.runTask(ctx, task)
+		}
 		s, err := unpack[setup](task.Data)
 		if err != nil {
 			return err
@@ -110,6 +115,9 @@ func Execute(network Network) func(ctx context.Context, task *executor.Task) err
 		}
 		if err := task.MakeSandbox(); err != nil {
 			return err
+		}
+		if s.Mode == Fine {
+			return here.serve(ctx, network.filled(), s, task)
 		}
 		return serveDriver(ctx, network.filled(), s, plan.Place(task.ID), task.Sandbox)
 	}

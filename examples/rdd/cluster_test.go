@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -15,6 +16,7 @@ import (
 	"github.com/tenderhq/tender/examples/rdd"
 	"github.com/tenderhq/tender/framework"
 	"github.com/tenderhq/tender/framework/frameworktest"
+	"github.com/tenderhq/tender/framework/taskset"
 )
 
 // memory is a network within a test.
@@ -114,8 +116,29 @@ func onCluster(t *testing.T, cluster frameworktest.Cluster, config rdd.Config,
 func withRDD(cluster frameworktest.Cluster, config *rdd.Config) frameworktest.Cluster {
 	network := newNetworkInBubble()
 	config.Network = network
-	cluster.Executors = map[api.ExecutorID]frameworktest.ExecutorFunc{"rdd": rdd.Execute(network)}
+	cluster.Executors = executors(network)
 	return cluster
+}
+
+// executors are those that a story may need: in mode fine each has an ID of its own.
+func executors(network rdd.Network) map[api.ExecutorID]frameworktest.ExecutorFunc {
+	all := map[api.ExecutorID]frameworktest.ExecutorFunc{"rdd": rdd.Execute(network)}
+	for i := range 20 {
+		all[api.ExecutorID(fmt.Sprint("executor-", i+1))] = all["rdd"]
+	}
+	return all
+}
+
+// inBothModes tells a story once with executors that have cpus, and once with cpus that each task is offered.
+func inBothModes(t *testing.T, cluster frameworktest.Cluster, config rdd.Config,
+	story func(h *frameworktest.Handle, c *rdd.Context, f *frameworktest.Framework)) {
+	for _, mode := range []rdd.Mode{rdd.Coarse, rdd.Fine} {
+		t.Run(string(mode), func(t *testing.T) {
+			config := config
+			config.Mode = mode
+			onCluster(t, cluster, config, story)
+		})
+	}
 }
 
 // newNetworkInBubble makes the network when it is first used: channels belong to the bubble in which they are made.
@@ -132,9 +155,9 @@ func newNetworkInBubble() rdd.Network {
 // TestExecutorDies: one of four executors dies in the middle of the second pass over cached numbers. What it held is
 // computed again, on whoever has room, and the sum of floats is the same to the last digit.
 func TestExecutorDies(t *testing.T) {
-	computed.Store(0)
-	onCluster(t, frameworktest.Cluster{Agents: 4}, rdd.Config{}, func(h *frameworktest.Handle, c *rdd.Context, _ *frameworktest.Framework) {
+	inBothModes(t, frameworktest.Cluster{Agents: 4}, rdd.Config{}, func(h *frameworktest.Handle, c *rdd.Context, _ *frameworktest.Framework) {
 		ctx := h.T().Context()
+		computed.Store(0)
 		thirds := third.On(slowly.On(rdd.Range(c, 160, 16))).Cache()
 		first, err := thirds.Reduce(ctx, add)
 		want(t, "computed", int64(160))(computed.Load(), err)
@@ -161,7 +184,7 @@ func TestExecutorDies(t *testing.T) {
 // TestMachineAndMasterDie while a shuffle is on its way.
 func TestMachineAndMasterDie(t *testing.T) {
 	cluster := frameworktest.Cluster{Masters: 3, Agents: 4, TombstoneAfter: 10 * time.Second}
-	onCluster(t, cluster, rdd.Config{Executors: 3}, func(h *frameworktest.Handle, c *rdd.Context, _ *frameworktest.Framework) {
+	inBothModes(t, cluster, rdd.Config{Executors: 3}, func(h *frameworktest.Handle, c *rdd.Context, _ *frameworktest.Framework) {
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
@@ -180,7 +203,7 @@ func TestMachineAndMasterDie(t *testing.T) {
 
 // TestTasksGoWhereTheirBlocksAre: with time to wait, no cached partition is read over the network.
 func TestTasksGoWhereTheirBlocksAre(t *testing.T) {
-	onCluster(t, frameworktest.Cluster{Agents: 4}, rdd.Config{}, func(h *frameworktest.Handle, c *rdd.Context, _ *frameworktest.Framework) {
+	inBothModes(t, frameworktest.Cluster{Agents: 4}, rdd.Config{}, func(h *frameworktest.Handle, c *rdd.Context, _ *frameworktest.Framework) {
 		ctx := h.T().Context()
 		numbers := slowly.On(rdd.Range(c, 40, 8)).Cache()
 		for range 5 {
@@ -205,9 +228,9 @@ var (
 
 // TestStragglersRunTwice: a copy of the task that takes five minutes ends the job after seconds.
 func TestStragglersRunTwice(t *testing.T) {
-	stalled.Store(false)
 	config := rdd.Config{Speculate: 2, Wait: time.Second}
-	onCluster(t, frameworktest.Cluster{Agents: 4}, config, func(h *frameworktest.Handle, c *rdd.Context, _ *frameworktest.Framework) {
+	inBothModes(t, frameworktest.Cluster{Agents: 4}, config, func(h *frameworktest.Handle, c *rdd.Context, _ *frameworktest.Framework) {
+		stalled.Store(false)
 		begun := h.Now()
 		want(t, "the sum", 20*19/2)(stalls.On(slowly.On(rdd.Range(c, 20, 10))).Reduce(h.T().Context(), sum))
 		if took := h.Now() - begun; took > time.Minute || !stalled.Load() {
@@ -216,14 +239,65 @@ func TestStragglersRunTwice(t *testing.T) {
 	})
 }
 
+// TestFineGivesBack: after a job executors have memory and no cpu, so that another framework has all the cpus; they stay
+// while something is cached, and no longer. The next job begins new ones.
+func TestFineGivesBack(t *testing.T) {
+	machine := frameworktest.Machine{Resources: api.Scalars(1.1, 1024)}
+	config := rdd.Config{Mode: rdd.Fine, Executors: 2}
+	onCluster(t, frameworktest.Cluster{Agents: 2, Machine: machine}, config, func(h *frameworktest.Handle, c *rdd.Context, f *frameworktest.Framework) {
+		ctx := h.T().Context()
+		numbers := slowly.On(rdd.Range(c, 40, 8)).Cache()
+		want(t, "the sum", 40*39/2)(numbers.Reduce(ctx, sum))
+		h.Await("the tasks to end", func() bool { return f.Count(api.TaskFinished) == 8 })
+		h.Advance(time.Minute)
+		if living := living(f); !slices.Equal(living, []api.TaskID{"executor-1", "executor-2"}) {
+			t.Errorf("%v live while numbers are cached; want the two executors", living)
+		}
+
+		others := taskset.New(taskset.Config{})
+		for _, id := range []string{"one", "two"} {
+			task := api.Task{Resources: api.Scalars(1, 32), Command: &api.Command{Shell: "sleep 60"}}
+			if err := others.Add(taskset.Item{ID: id, Task: task}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		second := h.Start(framework.Config{Name: "others"}, others)
+		second.AwaitCount(2, api.TaskRunning)
+		want(t, "the sum, behind others", 40*39/2)(numbers.Reduce(ctx, sum))
+		second.ExpectCount(2, api.TaskFinished)
+
+		numbers.Uncache()
+		h.Await("the executors to end", func() bool { return len(living(f)) == 0 })
+		want(t, "the sum, with new executors", 40*39/2)(numbers.Reduce(ctx, sum))
+		if err := second.Teardown(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// living are the tasks of Tender that have not ended, in order.
+func living(f *frameworktest.Framework) (living []api.TaskID) {
+	for id, state := range f.States() {
+		if !state.Terminal() {
+			living = append(living, id)
+		}
+	}
+	slices.Sort(living)
+	return living
+}
+
 // TestExecutorsThatDoNotStart fail the jobs with what they said.
 func TestExecutorsThatDoNotStart(t *testing.T) {
-	frameworktest.Run(t, frameworktest.Cluster{
-		Agents: 1, Executors: map[api.ExecutorID]frameworktest.ExecutorFunc{"rdd": rdd.Execute(rdd.Network{
-			Listen: func(string) (net.Listener, error) { return nil, errors.New("no port is free") },
-		})},
-	}, func(h *frameworktest.Handle) {
-		c, err := rdd.New(rdd.Config{Executors: 1, Network: newMemory().network()})
+	for _, mode := range []rdd.Mode{rdd.Coarse, rdd.Fine} {
+		t.Run(string(mode), func(t *testing.T) { startExecutorsThatDoNot(t, mode) })
+	}
+}
+
+func startExecutorsThatDoNot(t *testing.T, mode rdd.Mode) {
+	deaf := rdd.Network{Listen: func(string) (net.Listener, error) { return nil, errors.New("no port is free") }}
+	cluster := frameworktest.Cluster{Agents: 1, Executors: executors(deaf)}
+	frameworktest.Run(t, cluster, func(h *frameworktest.Handle) {
+		c, err := rdd.New(rdd.Config{Executors: 1, Mode: mode, Network: newMemory().network()})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -244,4 +318,14 @@ func TestExecutorsThatDoNotStart(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// TestFineNeedsACluster, and modes are two.
+func TestFineNeedsACluster(t *testing.T) {
+	for mode, want := range map[rdd.Mode]string{rdd.Fine: "needs one", "finest": "coarse and fine"} {
+		err := rdd.Local(t.Context(), rdd.Config{Mode: mode}, func(context.Context, *rdd.Context) error { return nil })
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", mode, err, want)
+		}
+	}
 }

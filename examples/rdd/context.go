@@ -26,7 +26,9 @@ type Config struct {
 	Role api.Role
 	// Masters are gRPC addresses. Default: that of a cluster on this machine.
 	Masters []string
-	// Executors are kept, one on an agent. Default 4.
+	// Mode says when executors have cpus. Default [Coarse].
+	Mode Mode
+	// Executors is how many there are at most, one on an agent. Default 4.
 	Executors int
 	// Slots is how many tasks an executor runs at once, each with a cpu. Default 1.
 	Slots int
@@ -52,7 +54,21 @@ type Config struct {
 	Stages io.Writer
 }
 
+// Mode says when the executors of a context have cpus. The results are the same.
+type Mode string
+
+const (
+	// Coarse executors have their cpus from the first job to the end of the program, idle or not: a task begins as soon
+	// as the one before it has ended.
+	Coarse Mode = "coarse"
+	// Fine executors have memory alone. Each task of a job is a task of Tender, with a cpu out of an offer, which is given
+	// back when it ends: others have it meanwhile, and each task waits for its offer. An executor is begun with its first
+	// task, and ended when it has held nothing for a while.
+	Fine Mode = "fine"
+)
+
 func (c Config) filled() Config {
+	c.Mode = cmp.Or(c.Mode, Coarse)
 	c.Name = cmp.Or(c.Name, "rdd")
 	c.Role = cmp.Or(c.Role, api.DefaultRole)
 	c.Executors = cmp.Or(c.Executors, 4)
@@ -77,19 +93,25 @@ type Context struct {
 	books    *plan.Books
 	nodes    map[plan.NodeID]node
 	shuffles map[plan.ShuffleID]shuffle
-	places   map[plan.Place]*place // the executors that live
-	gone     map[plan.Place]bool   // those that are taken for dead: they may ask no more
+	executors
 	jobs     map[int]*job
 	tasks    map[string]*task // on their way, by attempt
 	numbers  int              // of jobs so far
-	// stillborn counts executors that ended before they asked for a task, since one has.
+	launcher launcher
+	delay    *locality.Delay
+	placed   locality.Numbers // of jobs that have ended
+	timer    *time.Timer
+	tally    tally
+	large    map[string][]byte // parameters, by their SHA-256
+	failure  error             // why no job can run any more
+}
+
+// executors are those that a context has, and has had.
+type executors struct {
+	places map[plan.Place]*place // those that live
+	gone   map[plan.Place]bool   // those that are taken for dead: they may ask no more
+	// stillborn counts those that ended before they asked for a task, since one has.
 	stillborn int
-	delay     *locality.Delay
-	placed    locality.Numbers // of jobs that have ended
-	timer     *time.Timer
-	tally     tally
-	large     map[string][]byte // parameters, by their SHA-256
-	failure   error             // why no job can run any more
 }
 
 // endpoint is where executors reach their driver, and the word by which they know each other.
@@ -121,6 +143,9 @@ func (t *tally) add(task plan.Task, counts map[string]int) {
 func New(config Config) (*Context, error) {
 	known.start()
 	config = config.filled()
+	if config.Mode != Coarse && config.Mode != Fine {
+		return nil, fmt.Errorf("rdd: there is no mode %q, but %s and %s", config.Mode, Coarse, Fine)
+	}
 	listener, err := config.Network.Listen(config.Host)
 	if err != nil {
 		return nil, fmt.Errorf("rdd: the driver can't listen for its executors: %w", err)
@@ -130,9 +155,16 @@ func New(config Config) (*Context, error) {
 		graph: plan.NewGraph(), books: plan.NewBooks(),
 		nodes: map[plan.NodeID]node{}, shuffles: map[plan.ShuffleID]shuffle{},
 		tally: tally{map[string]int{}, map[plan.Task]bool{}}, large: map[string][]byte{},
-		places: map[plan.Place]*place{}, gone: map[plan.Place]bool{}, jobs: map[int]*job{}, tasks: map[string]*task{},
-		delay: locality.New(locality.Config{Node: locality.Wait{Time: config.Wait}}),
+		executors: executors{places: map[plan.Place]*place{}, gone: map[plan.Place]bool{}},
+		jobs:      map[int]*job{}, tasks: map[string]*task{},
 	}
+	waits := locality.Config{Node: locality.Wait{Time: config.Wait}}
+	if config.Mode == Fine {
+		c.launcher, waits.Allow = newFine(c)
+	} else {
+		c.launcher = &coarse{c}
+	}
+	c.delay = locality.New(waits)
 	c.stop = serve(context.Background(), listener, guarded(c.token, c.routes()))
 	return c, nil
 }
@@ -147,6 +179,10 @@ func (c *Context) Close() {
 func (c *Context) fail(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.giveUp(err)
+}
+
+func (c *Context) giveUp(err error) {
 	c.failure = cmp.Or(c.failure, err)
 	for _, j := range c.jobs {
 		c.end(j, c.failure)

@@ -2,7 +2,6 @@ package rdd
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -34,21 +33,17 @@ type task struct {
 	plan   plan.Task
 	number int
 	place  *place // nil: queued
+	order  *order // in mode fine, from its start on: what it is to do
 }
 
 // place is an executor that lives.
 type place struct {
 	name    plan.Place
-	address string
-	slots   map[int]*slot
+	agent   api.AgentID   // in whose offers there is room for its tasks; in mode coarse it offers that itself
+	address string        // "": it has not asked for a task yet
+	slots   map[int]*slot // in mode coarse
 	drops   []plan.NodeID // datasets that it need not cache any more, to be told with the next order
 	cached  map[plan.NodeID]held
-}
-
-// slot runs one task at a time. It asks for the next one, and is answered when there is one.
-type slot struct {
-	asked chan *order // nil: it runs a task
-	task  *task
 }
 
 // runJob waits until all partitions have been seen.
@@ -122,7 +117,22 @@ func (c *Context) advance() {
 		}
 		j.bars.show(j.plan.Stages())
 	}
-	c.handOut()
+	wait := c.launcher.handOut()
+	if c.timer != nil {
+		c.timer.Stop()
+		c.timer = nil
+	}
+	if wait = sooner(wait, c.nextLook()); wait > 0 && c.failure == nil {
+		c.timer = time.AfterFunc(wait, c.look)
+	}
+}
+
+// sooner is the shorter one of two waits; one of 0 has no end.
+func sooner(a, b time.Duration) time.Duration {
+	if a == 0 || b == 0 {
+		return a + b
+	}
+	return min(a, b)
 }
 
 // queue begins an attempt of a task.
@@ -132,46 +142,16 @@ func (c *Context) queue(j *job, t plan.Task, places []plan.Place) {
 	c.tasks[id] = &task{id: id, job: j, plan: t, number: number}
 	var prefer locality.Prefer
 	for _, place := range places {
-		prefer.Agents = append(prefer.Agents, api.AgentID(place))
+		prefer.Agents = append(prefer.Agents, c.places[place].agent)
 	}
 	c.delay.Add(j.name, api.Task{ID: api.TaskID(id), Resources: taskCPUs}, prefer)
-}
-
-// handOut gives queued tasks to slots. A free executor is to its tasks what an agent's offer is to a framework, so delay
-// scheduling is that of package locality, as it is: each task goes where its block is, or waits a little for it.
-func (c *Context) handOut() {
-	for _, name := range slices.Sorted(maps.Keys(c.places)) {
-		p := c.places[name]
-		free := p.free()
-		if len(free) == 0 {
-			continue
-		}
-		offer := api.Offer{
-			ID: api.OfferID(name), Agent: api.AgentID(name), Hostname: string(name),
-			Resources: api.Scalars(float64(len(free)), 0),
-		}
-		for _, answer := range c.delay.Offers([]api.Offer{offer}) {
-			for _, operation := range answer.Operations {
-				for i, t := range operation.Tasks {
-					c.give(p, free[i], c.tasks[string(t.ID)])
-				}
-			}
-		}
-	}
-	if c.timer != nil {
-		c.timer.Stop()
-		c.timer = nil
-	}
-	if wait := c.nextLook(); wait > 0 && c.failure == nil {
-		c.timer = time.AfterFunc(wait, c.look)
-	}
 }
 
 // nextLook is when time alone may change something: a wait for a place ends, or a task becomes a straggler.
 func (c *Context) nextLook() time.Duration {
 	wait := c.delay.NextChange()
-	if c.config.Speculate > 0 && len(c.jobs) > 0 && (wait == 0 || wait > time.Second) {
-		wait = time.Second
+	if c.config.Speculate > 0 && len(c.jobs) > 0 {
+		return sooner(wait, time.Second)
 	}
 	return wait
 }
@@ -182,36 +162,31 @@ func (c *Context) look() {
 	c.advance()
 }
 
-// free are the numbers of slots that wait, in order.
-func (p *place) free() []int {
-	var free []int
-	for _, number := range slices.Sorted(maps.Keys(p.slots)) {
-		if p.slots[number].asked != nil {
-			free = append(free, number)
-		}
-	}
-	return free
-}
-
-// give hands a task to a slot.
-func (c *Context) give(p *place, number int, t *task) {
-	s := p.slots[number]
-	t.place, s.task = p, t
+// start says that the attempt of that name runs at a place from now on.
+func (c *Context) start(id string, p *place) *task {
+	t := c.tasks[id]
+	t.place = p
 	t.job.plan.Start(t.plan, t.number, p.name, time.Since(c.began))
-	o := c.order(t)
-	o.Drops, p.drops = p.drops, nil
-	s.asked <- o // of one element, and empty
-	s.asked = nil
+	return t
 }
 
-// order describes a task with all that it may have to read.
+// abandon ends an attempt by nobody's fault: its task is to be queued again.
+func (c *Context) abandon(t *task) {
+	delete(c.tasks, t.id)
+	c.delay.Ended(api.TaskID(t.id))
+	t.job.plan.Abandon(t.plan, t.number)
+}
+
+// order describes a task that starts, with all that it may have to read.
 func (c *Context) order(t *task) *order {
 	in := t.job.plan.Inputs(t.plan)
 	o := &order{
 		ID: t.id, Block: t.job.plan.Block(t.plan), Action: t.job.action,
 		Nodes: map[plan.NodeID]node{}, Each: map[plan.Block][]byte{},
 		Shuffles: map[plan.ShuffleID]shuffle{}, Outputs: map[plan.ShuffleID][]string{}, Kept: map[plan.Block][]string{},
+		Drops: t.place.drops,
 	}
+	t.place.drops = nil
 	if t.plan.Shuffle != 0 {
 		s := c.shuffles[t.plan.Shuffle]
 		o.Shuffle = &s
@@ -342,68 +317,4 @@ func (c *Context) lose(name plan.Place) {
 	}
 	c.forget(name)
 	c.advance()
-}
-
-var errGone = errors.New("this executor is taken for dead")
-
-// ask is a slot's question for a task, with the report of its last one. The channel brings the order; it is closed when
-// there will be none.
-func (c *Context) ask(q question) (<-chan *order, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.gone[q.Place] {
-		return nil, errGone
-	}
-	p := c.places[q.Place]
-	if p == nil {
-		p = &place{name: q.Place, address: q.Address, slots: map[int]*slot{}}
-		c.places[q.Place], c.stillborn = p, 0
-	}
-	s := p.slots[q.Slot]
-	if s == nil {
-		s = &slot{}
-		p.slots[q.Slot] = s
-	}
-	if s.asked != nil {
-		close(s.asked) // it asks anew: its connection broke
-	}
-	if q.Report != nil {
-		c.told(*q.Report)
-	}
-	if t := s.task; t != nil && c.tasks[t.id] == t { // the order got lost on its way
-		delete(c.tasks, t.id)
-		c.delay.Ended(api.TaskID(t.id))
-		t.job.plan.Abandon(t.plan, t.number)
-	}
-	s.asked, s.task = make(chan *order, 1), nil
-	asked := s.asked
-	c.advance()
-	return asked, nil
-}
-
-// silence takes back a question whose asker has gone.
-func (c *Context) silence(q question, asked <-chan *order) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if p := c.places[q.Place]; p != nil && p.slots[q.Slot].asked == asked {
-		p.slots[q.Slot].asked = nil
-	}
-}
-
-// await waits for an order.
-func (c *Context) await(ctx context.Context, q question) (*order, error) {
-	asked, err := c.ask(q)
-	if err != nil {
-		return nil, err
-	}
-	select {
-	case o, more := <-asked:
-		if !more {
-			return nil, errGone
-		}
-		return o, nil
-	case <-ctx.Done():
-		c.silence(q, asked)
-		return nil, ctx.Err()
-	}
 }

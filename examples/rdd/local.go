@@ -2,6 +2,7 @@ package rdd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,6 +13,9 @@ import (
 
 // Local runs a program with executors within this process and without a cluster: to try things, and to test them.
 func Local(ctx context.Context, config Config, program func(ctx context.Context, c *Context) error) (err error) {
+	if config.Mode == Fine {
+		return errors.New("rdd: without a cluster nothing offers cpus; mode fine needs one")
+	}
 	c, err := New(config)
 	if err != nil {
 		return err
@@ -53,7 +57,7 @@ func (c *Context) employ(ctx context.Context, name plan.Place, dir string) error
 func (c *Context) setup() setup {
 	memory := int64(c.config.MemoryMB * (1 << 20))
 	return setup{
-		Driver: c.address, Token: c.token, Host: c.config.Host, Slots: c.config.Slots,
+		Driver: c.address, Token: c.token, Host: c.config.Host, Mode: c.config.Mode, Slots: c.config.Slots,
 		MemoryBytes: memory, CacheBytes: memory * 6 / 10, ShuffleBytes: memory * 2 / 10,
 	}
 }

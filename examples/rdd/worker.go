@@ -3,6 +3,7 @@ package rdd
 import (
 	"bytes"
 	"context"
+	"encoding/gob"
 	"errors"
 	"fmt"
 	"io"
@@ -40,6 +41,7 @@ type setup struct {
 	Driver string // its address
 	Token  string
 	Host   string // where to listen
+	Mode   Mode
 	Slots  int
 	// CacheBytes and ShuffleBytes, parts of MemoryBytes, bound what is held in memory; the rest is spilled to the sandbox.
 	MemoryBytes, CacheBytes, ShuffleBytes int64
@@ -56,6 +58,81 @@ func newWorker(ctx context.Context, network Network, s setup, dir string) (*work
 		cache: newCache(dir, s.CacheBytes), memory: s.ShuffleBytes / int64(s.Slots), outputs: map[outputKey]output{},
 	}
 	return w, serve(ctx, listener, guarded(s.Token, w.routes())), nil
+}
+
+// driverPatience is how often a driver that can't be reached is asked, a second apart, before its executor ends.
+const driverPatience = 20
+
+// errUnwanted is what the driver says to an executor, or of a task, that it has given up.
+var errUnwanted = errors.New("the driver does not want this executor any more")
+
+// work keeps the slots of an executor busy until the driver does not want it any more.
+func (w *worker) work(ctx context.Context, s setup, name plan.Place) error {
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	var slots sync.WaitGroup
+	for slot := range s.Slots {
+		slots.Go(func() { end(w.slot(ctx, question{Place: name, Address: w.address, Slot: slot})) })
+	}
+	slots.Wait()
+	return context.Cause(ctx)
+}
+
+// slot asks for tasks and runs them, one after the other.
+func (w *worker) slot(ctx context.Context, q question) error {
+	for {
+		o, err := w.ask(ctx, "/next", q)
+		if err != nil {
+			return err
+		}
+		told := w.perform(ctx, *o)
+		q.Report = &told
+	}
+}
+
+// ask asks the driver, again and again for a while when it can't be reached.
+func (w *worker) ask(ctx context.Context, path string, q question) (*order, error) {
+	for failures := 1; ; failures++ {
+		o, err := w.askOnce(ctx, path, q)
+		var refused *refusal
+		switch {
+		case err == nil:
+			return o, nil
+		case errors.As(err, &refused) && refused.status == http.StatusGone:
+			return nil, errUnwanted
+		case failures > driverPatience:
+			return nil, err
+		}
+		if err := pause(ctx, time.Second); err != nil {
+			return nil, err
+		}
+	}
+}
+
+func (w *worker) askOnce(ctx context.Context, path string, q question) (*order, error) {
+	var body bytes.Buffer
+	if err := gob.NewEncoder(&body).Encode(q); err != nil {
+		return nil, err
+	}
+	answer, err := w.client.post(ctx, "http://"+w.driver+path, &body)
+	if err != nil {
+		return nil, err
+	}
+	defer answer.Close()
+	var o order
+	return &o, gob.NewDecoder(answer).Decode(&o)
+}
+
+// pause waits, unless ctx ends before.
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // headersMax is how long a connection may take to say what it asks for.
@@ -130,6 +207,9 @@ func (w *worker) output(id plan.ShuffleID, partition int) (output, bool) {
 
 // perform runs a task to its end.
 func (w *worker) perform(ctx context.Context, o order) report {
+	for _, node := range o.Drops {
+		w.cache.drop(node)
+	}
 	run := &run{ctx: ctx, worker: w, order: o}
 	begun := time.Now()
 	value, err := run.perform()

@@ -75,6 +75,23 @@ func (b *Books) Lost(task Task) bool {
 // Holders are the places that have the block in their cache, in order.
 func (b *Books) Holders(block Block) []Place { return slices.Sorted(maps.Keys(b.kept[block])) }
 
+// Holds reports whether a place has a block or an output.
+func (b *Books) Holds(place Place) bool {
+	for _, places := range b.kept { // order: irrelevant because any one is enough
+		if places[place] {
+			return true
+		}
+	}
+	for _, outputs := range b.outputs { // order: irrelevant because any one is enough
+		for _, at := range outputs { // order: likewise
+			if at == place {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // Output is where the output of a map task is; "" is nowhere.
 func (b *Books) Output(shuffle ShuffleID, partition int) Place { return b.outputs[shuffle][partition] }
 

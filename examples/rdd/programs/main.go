@@ -62,6 +62,7 @@ func drive(ctx context.Context) error {
 	flags.StringVar(&masters, "master", cmp.Or(os.Getenv("TENDER_MASTER"), framework.DefaultMaster),
 		"gRPC `addresses` of masters, joined by commas (or TENDER_MASTER)")
 	flags.StringVar((*string)(&config.Role), "role", "", "`role` whose share of the cluster is used (default: everybody's)")
+	flags.StringVar((*string)(&config.Mode), "mode", string(rdd.Coarse), "`mode`: coarse executors keep their cpus, fine tasks get theirs one by one")
 	flags.IntVar(&config.Executors, "executors", 4, "`number` of executors, each on an agent of its own")
 	flags.IntVar(&config.Slots, "slots", 1, "`number` of tasks that each executor runs at once")
 	flags.Float64Var(&config.MemoryMB, "memory", 512, "`MB` for each executor")

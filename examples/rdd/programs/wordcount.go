@@ -70,7 +70,7 @@ func wordcount(flags *flag.FlagSet) func(context.Context, *rdd.Context, io.Write
 	}
 }
 
-// filesBelow lists the files of folders; "" is Go's own source.
+// filesBelow lists the files of folders.
 func filesBelow(dirs []string) (files []string, err error) {
 	for _, dir := range dirs {
 		err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
