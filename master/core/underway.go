@@ -374,9 +374,6 @@ func (c *Core) applied(change registry.Change, result registry.Result) {
 		c.agents.endTickets(change.Principal)
 	case registry.BeginReceipts:
 		c.receiptsBegun()
-	case registry.Bootstrap, registry.RaiseEpoch, registry.RaiseFormat, registry.CheckHash, registry.PutEntry, registry.DeleteEntry,
-		registry.Grant,
-		registry.CreateToken, registry.UseToken, registry.RevokeToken, registry.RotateAuthority, registry.SetSecret,
-		registry.RemoveSecret: // of no room
+	case registry.OnlyKept: // nothing follows
 	}
 }

@@ -42,3 +42,5 @@ func (change RotateAuthority) apply(s *State, at time.Time) Result {
 	s.Authority = Authority{Digest: change.Digest, Sealed: change.Sealed, Began: at, FormerEnds: change.FormerEnds}
 	return Result{}
 }
+
+func (RotateAuthority) onlyKept() {}

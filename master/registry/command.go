@@ -24,6 +24,14 @@ type Change interface {
 	apply(state *State, at time.Time) Result
 }
 
+// OnlyKept is a change of which nothing follows for the leader but that the registry keeps it.
+//
+//sumtype:decl
+type OnlyKept interface {
+	Change
+	onlyKept()
+}
+
 // Result is what a command came to: a refusal, or what it minted.
 type Result struct {
 	Err       *api.Error // nil: done

@@ -22,6 +22,8 @@ func (change Bootstrap) apply(s *State, _ time.Time) Result {
 	return Result{}
 }
 
+func (Bootstrap) onlyKept() {}
+
 // RaiseEpoch starts a new epoch, after a restore or a recovery.
 type RaiseEpoch struct{ Epoch uint64 }
 
@@ -32,6 +34,8 @@ func (change RaiseEpoch) apply(s *State, _ time.Time) Result {
 	s.Epoch = change.Epoch
 	return Result{}
 }
+
+func (RaiseEpoch) onlyKept() {}
 
 // RaiseFormat lets the registry say what a newer format can: all masters read it.
 type RaiseFormat struct{ Format uint64 }
@@ -49,6 +53,8 @@ func (change RaiseFormat) apply(s *State, at time.Time) Result {
 	s.Format = change.Format
 	return Result{}
 }
+
+func (RaiseFormat) onlyKept() {}
 
 // dateGone gives a date to agents that were marked gone before the registry kept one: from then on the time runs after
 // which they are forgotten.
@@ -102,3 +108,5 @@ type CheckHash struct {
 }
 
 func (CheckHash) apply(*State, time.Time) Result { return Result{} }
+
+func (CheckHash) onlyKept() {}

@@ -51,6 +51,8 @@ func (change Grant) apply(s *State, at time.Time) Result {
 	return Result{}
 }
 
+func (Grant) onlyKept() {}
+
 // TakeGrant takes back what was granted.
 type TakeGrant struct {
 	Principal string

@@ -44,6 +44,8 @@ func (change SetSecret) apply(s *State, at time.Time) Result {
 	return Result{}
 }
 
+func (SetSecret) onlyKept() {}
+
 // RemoveSecret forgets a secret.
 type RemoveSecret struct{ ID api.SecretID }
 
@@ -55,6 +57,8 @@ func (change RemoveSecret) apply(s *State, _ time.Time) Result {
 	delete(s.Secrets, change.ID)
 	return Result{}
 }
+
+func (RemoveSecret) onlyKept() {}
 
 // setSecret replaces one. Changes are rare and the map is small, so it is copied each time and clones share it.
 func (s *State) setSecret(id api.SecretID, secret Secret) {

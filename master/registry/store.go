@@ -59,6 +59,8 @@ func (change PutEntry) apply(s *State, _ time.Time) Result {
 	return Result{Version: framework.StoreVersion}
 }
 
+func (PutEntry) onlyKept() {}
+
 // DeleteEntry deletes one.
 type DeleteEntry struct {
 	Framework api.FrameworkID
@@ -87,6 +89,8 @@ func (change DeleteEntry) apply(s *State, _ time.Time) Result {
 	s.replace(framework)
 	return Result{Version: framework.StoreVersion}
 }
+
+func (DeleteEntry) onlyKept() {}
 
 func checkEntry(key string, value []byte) error {
 	switch {

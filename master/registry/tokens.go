@@ -95,6 +95,8 @@ func (change CreateToken) apply(s *State, at time.Time) Result {
 	return Result{}
 }
 
+func (CreateToken) onlyKept() {}
+
 func (t Token) check(op string, at time.Time) *Result {
 	if bad := refuseID(op, "the token's ID", t.ID); bad != nil {
 		return bad
@@ -147,6 +149,8 @@ func (change UseToken) apply(s *State, at time.Time) Result {
 	return Result{}
 }
 
+func (UseToken) onlyKept() {}
+
 // RevokeToken lets nobody in by a token any more. Who has joined by it stays.
 type RevokeToken struct {
 	ID string
@@ -163,6 +167,8 @@ func (change RevokeToken) apply(s *State, at time.Time) Result {
 	}
 	return Result{}
 }
+
+func (RevokeToken) onlyKept() {}
 
 func (s *State) setToken(token Token) {
 	writable(&s.Tokens, &s.shared.tokens)[token.ID] = token
