@@ -39,6 +39,8 @@ type Config struct {
 	DialAgent func(ctx context.Context, address string) (net.Conn, error)
 	// Tickets are wanted by agents: in a cluster with certificates.
 	Tickets bool
+	// Keep, if set, runs until the client is closed: it keeps from ending what Dial and DialAgent show.
+	Keep func(ctx context.Context)
 }
 
 // DefaultMaster is where a master listens when nobody says otherwise.
@@ -58,6 +60,7 @@ const (
 // Client is a gRPC connection to whoever leads. It may be used from any goroutine.
 type Client struct {
 	config Config
+	leave  func() // ends what was begun by New, and waits for it
 
 	mu     sync.Mutex
 	conns  map[string]*grpc.ClientConn
@@ -84,7 +87,21 @@ func New(config Config) (*Client, error) {
 			return nil, api.E("master", api.Invalid, "", err)
 		}
 	}
-	return &Client{config: config, conns: map[string]*grpc.ClientConn{}, refuse: map[string]string{}}, nil
+	return &Client{config: config, leave: config.keep(), conns: map[string]*grpc.ClientConn{}, refuse: map[string]string{}}, nil
+}
+
+// keep runs Keep until it is told to end.
+func (c Config) keep() (leave func()) {
+	if c.Keep == nil {
+		return func() {}
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	var kept sync.WaitGroup
+	kept.Go(func() { c.Keep(ctx) })
+	return func() {
+		stop()
+		kept.Wait()
+	}
 }
 
 // DialMaster connects to a master as this client does.
@@ -117,6 +134,7 @@ func (c *Client) Masters() []string { return slices.Clone(c.config.Masters) }
 
 // Close ends all connections.
 func (c *Client) Close() error {
+	c.leave()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var errs []error

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"github.com/tenderhq/tender/internal/joining"
 	"github.com/tenderhq/tender/internal/transport"
 	"github.com/tenderhq/tender/internal/trust"
 )
@@ -31,6 +32,15 @@ type Cluster struct {
 	Masters []string      // none: the default
 	Holder  *trust.Holder // nil: nobody is asked
 	dial    trust.Dial    // as it is, without proofs
+	renewal joining.Config
+	renewed func(*trust.Pass) error
+}
+
+// Keep keeps the certificate from ending while a command runs, until the context ends.
+func (c Cluster) Keep(ctx context.Context) {
+	if c.Holder != nil {
+		joining.Keep(ctx, c.Holder, func() joining.Config { return c.renewal }, c.renewed)
+	}
 }
 
 // ToMasters reaches masters, and nobody else.
@@ -72,11 +82,14 @@ func Find(ctx context.Context, wish Wish) (Cluster, error) {
 	if len(found.Masters) == 0 {
 		found.Masters = chosen.Masters
 	}
-	pass, err := folder.Pass(ctx, chosen, found.dial)
+	pass, err := folder.Pass(ctx, chosen, found.Masters, found.dial)
 	if err != nil {
 		return found, fmt.Errorf("context %s: %w", name, err)
 	}
 	found.Holder = trust.NewHolder(pass)
+	token, _ := trust.ParseToken(chosen.Token) // without one it is renewed in time, or not at all
+	found.renewal = joining.Config{Masters: found.Masters, Dial: found.dial, Token: token}
+	found.renewed = func(pass *trust.Pass) error { return folder.Renewed(chosen, pass) }
 	return found, nil
 }
 
@@ -112,7 +125,8 @@ func (c *Cluster) joinByVariable(ctx context.Context, wish Wish) error {
 	}
 	pass, err := Join(ctx, masters, c.dial, token, nil)
 	if err == nil {
-		c.Holder = trust.NewHolder(pass)
+		c.Holder, c.renewal = trust.NewHolder(pass), joining.Config{Masters: masters, Dial: c.dial, Token: token}
+		c.renewed = func(*trust.Pass) error { return nil }
 	}
 	return err
 }

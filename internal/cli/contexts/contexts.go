@@ -164,8 +164,8 @@ func Join(
 	return answer.Pass, nil
 }
 
-// Pass is that of a context, renewed when half of its life is over.
-func (f Folder) Pass(ctx context.Context, c Context, dial trust.Dial) (*trust.Pass, error) {
+// Pass is that of a context, renewed by one of the masters when half of its life is over.
+func (f Folder) Pass(ctx context.Context, c Context, masters []string, dial trust.Dial) (*trust.Pass, error) {
 	pass, err := trust.ReadPass(f.at(c.Name + ".pem"))
 	if err != nil {
 		return nil, err
@@ -177,22 +177,27 @@ func (f Folder) Pass(ctx context.Context, c Context, dial trust.Dial) (*trust.Pa
 	case pass.IsSigned() && now.Before(pass.Ends()):
 		renewing, cancel := context.WithTimeout(ctx, renewMax)
 		defer cancel()
-		renewed, err := joining.Renew(renewing, joining.Config{Masters: c.Masters, Dial: dial}, trust.NewHolder(pass))
+		renewed, err := joining.Renew(renewing, joining.Config{Masters: masters, Dial: dial}, trust.NewHolder(pass))
 		if err != nil {
 			return pass, nil // it is good for as long again, and the next command tries again
 		}
-		c.Token = tokenOf(c.Token, renewed)
-		return renewed, f.Write(c, renewed)
+		return renewed, f.Renewed(c, renewed)
 	}
 	token, err := trust.ParseToken(c.Token)
 	if err != nil {
 		return nil, err
 	}
-	pass, err = Join(ctx, c.Masters, dial, token, nil)
+	pass, err = Join(ctx, masters, dial, token, nil)
 	if err != nil {
 		return nil, err
 	}
 	return pass, f.Write(c, pass)
+}
+
+// Renewed writes another certificate of the context's, and its token as one of the authority that has signed it.
+func (f Folder) Renewed(c Context, pass *trust.Pass) error {
+	c.Token = tokenOf(c.Token, pass)
+	return f.Write(c, pass)
 }
 
 // tokenOf is the token as one of the authority that has signed the pass: another one may have followed since it was made.
