@@ -101,11 +101,13 @@ func (m *Master) open() (err error) {
 		return err
 	}
 	m.raft, err = raftlog.Open(raftlog.Config{
-		Dir:       m.config.DataDir,
-		Memory:    m.config.Memory,
-		ID:        m.config.ID,
-		Peers:     m.config.Peers,
-		Listener:  m.listeners.proof.holder.Listener(m.listeners.raft, trust.Door{Kinds: []trust.Kind{trust.Master}, Anew: true, Seen: m.listeners.proof.registrar.Met}),
+		Dir:    m.config.DataDir,
+		Memory: m.config.Memory,
+		ID:     m.config.ID,
+		Peers:  m.config.Peers,
+		Listener: m.listeners.proof.holder.Listener(m.listeners.raft, trust.Door{
+			Kinds: []trust.Kind{trust.Master}, Anew: true, Seen: m.listeners.proof.registrar.Met, Ended: m.sayEnded(),
+		}),
 		Advertise: m.config.advertised(m.listeners.raft.Addr().String()),
 		Dial:      m.dialRaft,
 		Profile:   raftlog.Profile(m.config.Profile),

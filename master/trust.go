@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"google.golang.org/grpc"
@@ -149,8 +150,39 @@ func (m *Master) credentials() []grpc.ServerOption {
 	if m.listeners.proof.holder == nil {
 		return nil
 	}
-	door := trust.Door{Joiners: true, Tickets: m.config.Trust.Key, Seen: m.listeners.proof.registrar.Met}
+	door := trust.Door{Joiners: true, Tickets: m.config.Trust.Key, Seen: m.listeners.proof.registrar.Met, Ended: m.sayEnded()}
 	return []grpc.ServerOption{grpc.Creds(transport.ServerCredentials(m.listeners.proof.holder, door)), grpc.InTapHandle(onlyMembers)}
+}
+
+const (
+	// endedSaidEvery is how often the log says of somebody that its certificate has ended: who has one tries again and again.
+	endedSaidEvery = time.Hour
+	// endedSaidMax bounds of how many that is remembered; beyond it all are said anew.
+	endedSaidMax = 10_000
+)
+
+// sayEnded says who came with a certificate that has ended, and what brings it back.
+func (m *Master) sayEnded() func(*trust.EndedError) {
+	var mu sync.Mutex
+	said := map[trust.Identity]time.Time{} // guarded by mu
+	isNews := func(identity trust.Identity, now time.Time) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		if now.Sub(said[identity]) < endedSaidEvery {
+			return false
+		}
+		if len(said) >= endedSaidMax {
+			clear(said)
+		}
+		said[identity] = now
+		return true
+	}
+	return func(ended *trust.EndedError) {
+		if !isNews(ended.Identity, time.Now()) {
+			return
+		}
+		m.log.Warn().Stringer("identity", ended.Identity).AnErr("why", ended).Str("remedy", ended.Remedy()).Msg("somebody came whose certificate counts no more")
+	}
 }
 
 // onlyMembers lets who has shown no certificate ask for one, and nothing else, before anything is read of a call.

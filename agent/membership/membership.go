@@ -59,8 +59,8 @@ func Prove(ctx context.Context, config Config) (*Membership, error) {
 			return nil, err
 		}
 	case pass.IsSigned():
-		return nil, api.E(op, api.Denied, config.Folder, fmt.Errorf("the certificate of this agent has ended at %s; %s",
-			pass.Ends().Format(time.RFC3339), howToJoinAnew))
+		return nil, api.E(op, api.Denied, config.Folder, fmt.Errorf("the certificate of this agent ended at %s; to go on as the same agent, %s",
+			pass.Ends().Format(time.RFC3339), howToComeBack))
 	default:
 		return m, nil
 	}
@@ -68,7 +68,10 @@ func Prove(ctx context.Context, config Config) (*Membership, error) {
 	return m, nil
 }
 
-const howToJoinAnew = "start it with an empty data folder and --join TOKEN, as a new agent; an operator gives the token: tender token create agent"
+const (
+	howToJoinAnew = "start it with an empty data folder and --join TOKEN, as a new agent; an operator gives the token: tender token create agent"
+	howToComeBack = "start it once more with --join TOKEN; an operator gives the token: tender token create agent"
+)
 
 func (m *Membership) file() string { return filepath.Join(m.config.Folder, PassFile) }
 
@@ -88,7 +91,8 @@ func (m *Membership) Nonce() api.Nonce {
 	return api.Nonce(m.holder.Pass().Identity().Name)
 }
 
-// join asks for a certificate, for a key that is in the folder before anybody hears of it.
+// join asks for a certificate, for a key that is in the folder before anybody hears of it. Whose certificate has ended shows
+// that one, and stays who it was; it is new if no master has ever admitted it.
 func (m *Membership) join(ctx context.Context, pass *trust.Pass) (*trust.Pass, error) {
 	const op = "agent.join"
 	token, err := trust.ParseToken(m.config.Token)
@@ -99,10 +103,11 @@ func (m *Membership) join(ctx context.Context, pass *trust.Pass) (*trust.Pass, e
 	if err != nil {
 		return nil, err
 	}
-	if admitted != "" {
-		return nil, api.E(op, api.Exists, m.config.Folder, fmt.Errorf("the folder is that of %s, which has no certificate that counts; %s", admitted, howToJoinAnew))
+	back := admitted != "" && pass.IsSigned()
+	if admitted != "" && !back {
+		return nil, api.E(op, api.Exists, m.config.Folder, fmt.Errorf("the folder is that of %s, which has no certificate; %s", admitted, howToJoinAnew))
 	}
-	if pass == nil || pass.IsSigned() {
+	if !back && (pass == nil || pass.IsSigned()) {
 		pass = trust.NewPass()
 		if err := trust.WritePass(m.file(), pass); err != nil {
 			return nil, err
@@ -111,6 +116,10 @@ func (m *Membership) join(ctx context.Context, pass *trust.Pass) (*trust.Pass, e
 	config := m.joining()
 	config.Name = m.config.Random()
 	answer, err := joining.Join(ctx, config, token, pass)
+	if err != nil && back && ctx.Err() == nil {
+		return nil, api.E(op, api.KindOf(err), m.config.Folder, fmt.Errorf("the certificate of %s ended at %s, and it can't have another one: %w; if it can't go on as the same agent, %s",
+			admitted, pass.Ends().Format(time.RFC3339), err, howToJoinAnew))
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -122,8 +131,9 @@ func (m *Membership) join(ctx context.Context, pass *trust.Pass) (*trust.Pass, e
 }
 
 func (m *Membership) joining() joining.Config {
+	token, _ := trust.ParseToken(m.config.Token) // none that can be read: it comes back by none
 	return joining.Config{
-		Masters: m.config.Masters, Dial: m.config.Dial,
+		Masters: m.config.Masters, Dial: m.config.Dial, Token: token, Remedy: howToComeBack,
 		Failed: func(address string, err error) {
 			m.config.Logger.Warn().Str("master", address).Err(err).Msg("no certificate yet; asking on")
 		},

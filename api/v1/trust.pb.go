@@ -33,7 +33,10 @@ type SignRequest struct {
 	Secret  string `protobuf:"bytes,3,opt,name=secret,proto3" json:"secret,omitempty"`
 	// What a joining agent (the nonce of its first contact, R7) or master (its ID) is called. The name of a framework or
 	// a person stands in the token.
-	Name          string `protobuf:"bytes,4,opt,name=name,proto3" json:"name,omitempty"`
+	Name string `protobuf:"bytes,4,opt,name=name,proto3" json:"name,omitempty"`
+	// Of an agent that comes back by a token as its certificate has ended: that certificate, as DER. The request is for
+	// its key, which proves who asks: it stays the agent that it was.
+	Ended         []byte `protobuf:"bytes,5,opt,name=ended,proto3" json:"ended,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -94,6 +97,13 @@ func (x *SignRequest) GetName() string {
 		return x.Name
 	}
 	return ""
+}
+
+func (x *SignRequest) GetEnded() []byte {
+	if x != nil {
+		return x.Ended
+	}
+	return nil
 }
 
 // SignResponse is what others know the asker by, and it others.
@@ -877,12 +887,13 @@ var File_api_v1_trust_proto protoreflect.FileDescriptor
 
 const file_api_v1_trust_proto_rawDesc = "" +
 	"\n" +
-	"\x12api/v1/trust.proto\x12\ttender.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"n\n" +
+	"\x12api/v1/trust.proto\x12\ttender.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x84\x01\n" +
 	"\vSignRequest\x12\x18\n" +
 	"\arequest\x18\x01 \x01(\fR\arequest\x12\x19\n" +
 	"\btoken_id\x18\x02 \x01(\tR\atokenId\x12\x16\n" +
 	"\x06secret\x18\x03 \x01(\tR\x06secret\x12\x12\n" +
-	"\x04name\x18\x04 \x01(\tR\x04name\"\x94\x01\n" +
+	"\x04name\x18\x04 \x01(\tR\x04name\x12\x14\n" +
+	"\x05ended\x18\x05 \x01(\fR\x05ended\"\x94\x01\n" +
 	"\fSignResponse\x12 \n" +
 	"\vcertificate\x18\x01 \x01(\fR\vcertificate\x12\x14\n" +
 	"\x05roots\x18\x02 \x03(\fR\x05roots\x12\x1f\n" +

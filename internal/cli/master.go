@@ -157,7 +157,8 @@ func (f *masterFlags) config(d *daemon) (master.Config, error) {
 	return config, nil
 }
 
-// joinMaster gets the cluster's key by a token, and learns who the other masters are, if the folder has no key yet.
+// joinMaster gets the cluster's key by a token, and learns who the other masters are, if the folder has no key yet, or one of
+// an authority that counts no more.
 func (d *daemon) joinMaster(ctx context.Context, config *master.Config) error {
 	if d.join == "" {
 		return nil
@@ -170,7 +171,8 @@ func (d *daemon) joinMaster(ctx context.Context, config *master.Config) error {
 		return usagef("--join needs the address of a master: --master HOST:PORT")
 	}
 	config.Trust.Through = through
-	if key, err := trust.ReadKey(d.dataDir); err != nil || !key.IsZero() {
+	former, err := trust.ReadKey(d.dataDir)
+	if err != nil || !former.IsZero() && !countsNoMore(ctx, former, through) {
 		return err
 	}
 	token, err := tokenOf(d.join)
@@ -187,6 +189,12 @@ func (d *daemon) joinMaster(ctx context.Context, config *master.Config) error {
 	if answer.Key.IsZero() {
 		return usagef("token %s is that of a %s; a master joins by one of: tender token create master", token.ID, answer.Pass.Identity().Kind)
 	}
+	if !former.IsZero() {
+		if former.Cluster() != answer.Key.Cluster() {
+			return usagef("%s is the folder of a master of cluster %s, and the token is of %s", d.dataDir, former.Cluster(), answer.Key.Cluster())
+		}
+		return trust.RewriteKey(d.dataDir, answer.Key)
+	}
 	if len(config.Peers) == 0 {
 		for _, id := range slices.Sorted(maps.Keys(answer.Masters)) {
 			config.Peers = append(config.Peers, master.Peer{ID: id, Addr: answer.Masters[id]})
@@ -197,6 +205,32 @@ func (d *daemon) joinMaster(ctx context.Context, config *master.Config) error {
 	}
 	return trust.WriteKey(d.dataDir, answer.Key)
 }
+
+// countsNoMore says whether a master shows that the authority in the key is none of the cluster's any more: this one was away
+// while another followed. No word of any master is no reason to believe so.
+func countsNoMore(ctx context.Context, key trust.Key, masters []string) bool {
+	authority, err := key.Authority()
+	if err != nil {
+		return true
+	}
+	pass, err := authority.Issue(trust.Identity{Kind: trust.Master, Name: "back"}, time.Now())
+	if err != nil {
+		return true
+	}
+	holder := trust.NewHolder(pass)
+	for _, address := range masters {
+		looking, cancel := context.WithTimeout(ctx, lookMax)
+		_, err := holder.Look(looking, transport.DialTCP, address)
+		cancel()
+		if err == nil || api.Is(err, api.Denied) {
+			return err != nil
+		}
+	}
+	return false
+}
+
+// lookMax is how long a master may take to show its certificate.
+const lookMax = 5 * time.Second
 
 // foundCluster makes the key of a new cluster, if this is the first start of its first master: one that was told neither to
 // join nor who the others are, nor to do without.
@@ -225,7 +259,7 @@ func isFresh(dataDir string) bool {
 		return os.IsNotExist(err)
 	}
 	return !slices.ContainsFunc(entries, func(e os.DirEntry) bool {
-		return !slices.Contains([]string{trust.KeyFile, firstTokenFile, "lost+found"}, e.Name())
+		return !slices.Contains([]string{trust.KeyFile, trust.FirstTokenFile, "lost+found"}, e.Name())
 	})
 }
 

@@ -134,9 +134,6 @@ func revokeTokenCommand(a *App) *cobra.Command {
 	}
 }
 
-// firstTokenFile is where the first master's folder has the first operator's token.
-const firstTokenFile = "operator.token"
-
 func initCommand(a *App) *cobra.Command {
 	var dir, certificate, key string
 	command := &cobra.Command{
@@ -197,7 +194,7 @@ func makeKey(dir, master string, key trust.Key, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	name := filepath.Join(dir, firstTokenFile)
+	name := filepath.Join(dir, trust.FirstTokenFile)
 	if err := trust.WriteSecret(name, []byte(token.String()+"\n")); err != nil {
 		return err
 	}

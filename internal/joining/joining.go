@@ -3,6 +3,7 @@
 package joining
 
 import (
+	"cmp"
 	"context"
 	"crypto/x509"
 	"errors"
@@ -42,6 +43,8 @@ type Config struct {
 	Name string
 	// Token, if it has an ID, lets who has slept for longer than its certificate was good join anew, by the same name.
 	Token trust.Token
+	// Remedy is what a person does whose certificate has ended. Default: to join anew, by a token.
+	Remedy string
 	// Failed, if set, hears why a master gave no certificate, when that is news.
 	Failed func(address string, err error)
 }
@@ -54,14 +57,19 @@ type Answer struct {
 	Masters map[api.MasterID]string
 }
 
-// Join asks until the context ends, or until a master says what asking again will not change.
+// Join asks until the context ends, or until a master says what asking again will not change. An agent that shows a pass
+// which was signed comes back as who it was, by a certificate for the same key.
 func Join(ctx context.Context, config Config, token trust.Token, pass *trust.Pass) (Answer, error) {
 	request, err := pass.Request()
 	if err != nil {
 		return Answer{}, err
 	}
 	dial := trust.JoinDialer(config.Dial, token.Digest)
-	return ask(ctx, config, dial, pass, &apiv1.SignRequest{Request: request, TokenId: token.ID, Secret: token.Secret, Name: config.Name})
+	wish := &apiv1.SignRequest{Request: request, TokenId: token.ID, Secret: token.Secret, Name: config.Name}
+	if pass.IsSigned() {
+		wish.Ended = pass.Certificate().Raw
+	}
+	return ask(ctx, config, dial, pass, wish)
 }
 
 // Member joins by the text of a token, whose kind must be one of these, and returns the holder of the certificate that it was
@@ -93,10 +101,15 @@ func Renew(ctx context.Context, config Config, holder *trust.Holder) (*trust.Pas
 	defer cancel()
 	answer, err := ask(asking, config, holder.Dialer(config.Dial, trust.Master), pass, &apiv1.SignRequest{Request: request})
 	if err != nil && ctx.Err() == nil && !time.Now().Before(present.Ends()) {
-		err = api.E(op, api.Denied, present.Identity().String(), fmt.Errorf("the certificate ended at %s, and masters let nobody in by it: join anew, by a token (%w)",
-			present.Ends().Format(time.RFC3339), err))
+		err = config.ended(present, err)
 	}
 	return answer.Pass, err
+}
+
+// ended is the error of who has got no other certificate than one that has ended.
+func (c Config) ended(present *trust.Pass, why error) error {
+	return api.E(op, api.Denied, present.Identity().String(), fmt.Errorf("the certificate ended at %s, and masters let nobody in by it: %s (%w)",
+		present.Ends().Format(time.RFC3339), cmp.Or(c.Remedy, "join anew, by a token"), why))
 }
 
 func ask(ctx context.Context, config Config, dial trust.Dial, pass *trust.Pass, request *apiv1.SignRequest) (Answer, error) {
@@ -239,7 +252,14 @@ func renewOnce(ctx context.Context, holder *trust.Holder, config Config) (*trust
 	if present := holder.Pass(); config.Token.ID != "" && !time.Now().Before(present.Ends()) {
 		token := config.Token
 		token.Digest = present.Authority() // another one than when it was made may sign by now
-		answer, err := Join(ctx, config, token, trust.NewPass())
+		pass := trust.NewPass()
+		if present.Identity().Kind == trust.Agent {
+			pass = present
+		}
+		answer, err := Join(ctx, config, token, pass)
+		if err != nil && config.Remedy != "" && ctx.Err() == nil {
+			err = config.ended(present, err)
+		}
 		return answer.Pass, err
 	}
 	return Renew(ctx, config, holder)

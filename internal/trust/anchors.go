@@ -51,6 +51,15 @@ func (a Anchors) FormerEnds() time.Time {
 	return a.Former.NotAfter
 }
 
+// hasSigned says whether the certificate of a member is signed by the authority, or by the former one while that counts; it
+// may have ended itself.
+func (a Anchors) hasSigned(leaf *x509.Certificate, now time.Time) bool {
+	if leaf.IsCA {
+		return false
+	}
+	return leaf.CheckSignatureFrom(a.Root) == nil || a.Former != nil && counts(a.Former, now) && leaf.CheckSignatureFrom(a.Former) == nil
+}
+
 // roots are the authority's own certificate as what is trusted unseen: how long a way from it may be is not its matter.
 func (a Anchors) roots() *x509.CertPool { return poolOf(a.Root) }
 

@@ -199,6 +199,32 @@ func (a *Authority) SignRequest(der []byte, identity Identity, now time.Time) (*
 	return a.Sign(request.PublicKey, identity, now)
 }
 
+// Recognise says whom a certificate names that has ended, if this authority has signed it, or the former one while that
+// counts. The request for another one must be for the same key: so its holder proves that it is still who it was.
+func (a *Authority) Recognise(ended, request []byte, now time.Time) (Identity, error) {
+	const op = "trust.recognise"
+	leaf, err := x509.ParseCertificate(ended)
+	if err != nil {
+		return Identity{}, api.E(op, api.Invalid, "", fmt.Errorf("the certificate that has ended can't be read: %w", err))
+	}
+	identity, err := FromURI(onlyURI(leaf))
+	if err != nil {
+		return Identity{}, err
+	}
+	wish, err := x509.ParseCertificateRequest(request)
+	switch public, is := leaf.PublicKey.(*ecdsa.PublicKey); {
+	case err != nil:
+		return Identity{}, api.E(op, api.Invalid, identity.Name, fmt.Errorf("the request for a certificate can't be read: %w", err))
+	case identity.Cluster != a.cluster:
+		return Identity{}, api.E(op, api.Denied, identity.String(), fmt.Errorf("it is of cluster %s, and this is %s", identity.Cluster, a.cluster))
+	case !a.anchors.hasSigned(leaf, now):
+		return Identity{}, api.E(op, api.Denied, identity.String(), errors.New("its certificate, which has ended, is of an authority that counts no more"))
+	case !is || !public.Equal(wish.PublicKey):
+		return Identity{}, api.E(op, api.Denied, identity.String(), errors.New("the request is for another key than the certificate that has ended"))
+	}
+	return identity, nil
+}
+
 // RequestKey names the key that a request is for, so that a request which is sent again is known.
 func RequestKey(der []byte) (string, error) {
 	request, err := x509.ParseCertificateRequest(der)

@@ -13,6 +13,7 @@ import (
 	"math/big"
 	"net"
 	"net/url"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -268,5 +269,39 @@ func TestAnAuthorityOfOnesOwnOrganisation(t *testing.T) {
 	_, another := own(t, func(*x509.Certificate) {})
 	if _, err := trust.OwnAuthority(c.key.Cluster(), certificate, another, time.Now()); err == nil || !strings.Contains(err.Error(), "not that of its certificate") {
 		t.Errorf("a certificate and the key of another one: %v", err)
+	}
+}
+
+// TestTheFirstTokenKnowsTheAuthorityThatFollows: whoever has the first master's folder can log in by it after a rotation.
+func TestTheFirstTokenKnowsTheAuthorityThatFollows(t *testing.T) {
+	dir, key := t.TempDir(), trust.NewKey()
+	first, err := key.FirstToken()
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(dir, trust.FirstTokenFile)
+	fresh, err := trust.NewAuthority(key.Cluster())
+	if err != nil {
+		t.Fatal(err)
+	}
+	next, err := key.WithAuthority(fresh)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := trust.RewriteKey(dir, next); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := trust.ReadSecret(name); err == nil {
+		t.Error("a folder that had no token has one")
+	}
+	if err := errors.Join(trust.WriteSecret(name, []byte(first.String()+"\n")), trust.RewriteKey(dir, next)); err != nil {
+		t.Fatal(err)
+	}
+	text, err := trust.ReadSecret(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if token, err := trust.ParseToken(string(text)); err != nil || token.Digest != fresh.Digest() || token.ID != first.ID || token.Secret != first.Secret {
+		t.Errorf("it is %v, %v", token.ID, err)
 	}
 }

@@ -121,7 +121,7 @@ func (h *Holder) check(state tls.ConnectionState, kinds []Kind) (Shown, error) {
 	if !known {
 		var err error
 		if identity, authority, err = pass.verifyChain(state.PeerCertificates, now); err != nil {
-			return Shown{}, err
+			return Shown{}, pass.hasEnded(state.PeerCertificates, err)
 		}
 	}
 	if len(kinds) > 0 && !slices.Contains(kinds, identity.Kind) {
@@ -166,6 +166,8 @@ type Door struct {
 	Protocols []string
 	// Seen, if set, hears of who came in, at each handshake.
 	Seen func(Shown)
+	// Ended, if set, hears of who was a member of the cluster and came with a certificate that counts no more.
+	Ended func(*EndedError)
 	// Anew lets nobody take up a session of before: each connection proves anew who it is.
 	Anew bool
 }
@@ -182,6 +184,9 @@ func (h *Holder) Server(door Door) *tls.Config {
 			shown, err := h.check(state, door.Kinds)
 			if err == nil && door.Seen != nil {
 				door.Seen(shown)
+			}
+			if ended := (*EndedError)(nil); door.Ended != nil && errors.As(err, &ended) {
+				door.Ended(ended)
 			}
 			return err
 		},
@@ -275,7 +280,7 @@ func checkDigest(shown []*x509.Certificate, digest Digest) error {
 		}
 		return err
 	}
-	return api.E(op, api.Denied, "", errors.New("the token is not of the cluster whose masters listen there, or of an authority that it has no more"))
+	return api.E(op, api.Denied, "", errors.New("the token is not of the cluster whose masters listen there, or of an authority that counts no more; an operator gives another one: tender token create"))
 }
 
 // onlyURI is the name that a certificate bears; an empty one if it has none, or several.

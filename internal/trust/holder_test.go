@@ -6,11 +6,13 @@ import (
 	"errors"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/pause"
 	"github.com/tenderhq/tender/internal/testing/memnet"
 	"github.com/tenderhq/tender/internal/trust"
@@ -171,7 +173,8 @@ func TestACertificateEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		m1, f1 := c.holder(trust.Master, "m1"), c.holder(trust.Framework, "f1")
-		server := m1.Server(trust.Door{Tickets: c.key})
+		var ended []string
+		server := m1.Server(trust.Door{Tickets: c.key, Ended: func(e *trust.EndedError) { ended = append(ended, e.Identity.Name+": "+e.Error()) }})
 		if got := meet(t, server, dialer(f1)); got.dialed != nil {
 			t.Fatal(got.dialed)
 		}
@@ -184,6 +187,18 @@ func TestACertificateEnds(t *testing.T) {
 		if got := meet(t, server, dialer(f1)); got.served == nil || got.dialed == nil {
 			t.Errorf("a day later the framework is let in: %v, %v", got.served, got.dialed)
 		}
+		forged := newCluster(t).holder(trust.Framework, "f2")
+		pause.For(t.Context(), trust.Lives{}.Of(trust.Framework))
+		if got := meet(t, server, dialer(forged)); got.dialed == nil {
+			t.Error("who is of another cluster is let in")
+		}
+		if want := []string{"f1: its certificate has ended at 2000-01-02T00:00:00Z"}; !slices.Equal(ended, want) {
+			t.Errorf("the master hears of %q, want %q", ended, want)
+		}
+		if again, err = c.ca.Issue(trust.Identity{Kind: trust.Master, Name: "m1"}, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		m1.Replace(again)
 		renewed, err := c.ca.Issue(trust.Identity{Kind: trust.Framework, Name: "f1"}, time.Now())
 		if err != nil {
 			t.Fatal(err)
@@ -191,6 +206,50 @@ func TestACertificateEnds(t *testing.T) {
 		f1.Replace(renewed)
 		if got := meet(t, server, dialer(f1)); got.dialed != nil {
 			t.Errorf("with its new pass it is not: %v", got.dialed)
+		}
+	})
+}
+
+// TestWhoWasAwayForAWholeOverlapLearnsIt: of its own authority nobody knows any more, and it is told what to do; a master that
+// meets it hears who it was.
+func TestWhoWasAwayForAWholeOverlapLearnsIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		away, agent := c.holder(trust.Master, "m3"), c.holder(trust.Agent, "n1")
+		fresh, err := trust.NewAuthority(c.key.Cluster())
+		if err != nil {
+			t.Fatal(err)
+		}
+		next, err := fresh.After(c.ca, time.Now(), time.Now().Add(2*time.Hour))
+		if err != nil {
+			t.Fatal(err)
+		}
+		pause.For(t.Context(), 3*time.Hour)
+		m1 := cluster{t, c.key, next}.holder(trust.Master, "m1")
+		var ended []string
+		server := m1.Server(trust.Door{Ended: func(e *trust.EndedError) { ended = append(ended, e.Identity.Name+": "+e.Error()+": "+e.Remedy()) }})
+		for of, want := range map[*trust.Holder]string{away: "--join TOKEN; the token: tender token create master", agent: "an empty data folder and --join TOKEN"} {
+			got := meet(t, server, dialer(of))
+			if !api.Is(got.dialed, api.Denied) || !strings.Contains(got.dialed.Error(), "ours has counted until 2000-01-01T02:00:00Z") || !strings.Contains(got.dialed.Error(), want) {
+				t.Errorf("it is told %v", got.dialed)
+			}
+		}
+		blind := func(dial trust.Dial) trust.Dial { // it asks nobody who he is, so that the master sees who it is
+			return func(ctx context.Context, address string) (net.Conn, error) {
+				conn, err := dial(ctx, address)
+				if err != nil {
+					return nil, err
+				}
+				shown := tls.Certificate{Certificate: away.Pass().Chain(), PrivateKey: away.Pass().Key()}
+				return tls.Client(conn, &tls.Config{InsecureSkipVerify: true, Certificates: []tls.Certificate{shown}}), nil
+			}
+		}
+		if got := meet(t, server, blind); got.served == nil {
+			t.Error("it is let in")
+		}
+		want := "m3: its certificate is of a former authority, which has counted until 2000-01-01T02:00:00Z: start it once more with --join TOKEN; the token: tender token create master"
+		if len(ended) != 1 || ended[0] != want {
+			t.Errorf("the master hears of %q, want %q", ended, want)
 		}
 	})
 }

@@ -18,8 +18,12 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// KeyFile is where a master's folder holds the key of its cluster.
-const KeyFile = "cluster.key"
+const (
+	// KeyFile is where a master's folder holds the key of its cluster.
+	KeyFile = "cluster.key"
+	// FirstTokenFile is where the first master's folder holds the first operator's token.
+	FirstTokenFile = "operator.token"
+)
 
 const (
 	keyBytes   = 32
@@ -174,7 +178,19 @@ func WriteKey(dir string, k Key) error {
 	return WriteSecret(name, k.Marshal())
 }
 
-// RewriteKey writes the key of the same cluster with another authority.
+// RewriteKey writes the key of the same cluster with another authority, and the first operator's token, where the folder has
+// it, as one that knows that authority.
 func RewriteKey(dir string, k Key) error {
-	return WriteSecret(filepath.Join(dir, KeyFile), k.Marshal())
+	if err := WriteSecret(filepath.Join(dir, KeyFile), k.Marshal()); err != nil {
+		return err
+	}
+	name := filepath.Join(dir, FirstTokenFile)
+	if _, err := os.Lstat(name); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	token, err := k.FirstToken()
+	if err != nil {
+		return err
+	}
+	return WriteSecret(name, []byte(token.String()+"\n"))
 }

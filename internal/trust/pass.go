@@ -153,6 +153,69 @@ func (p *Pass) verifyAgain(shown []*x509.Certificate, now time.Time) (Identity, 
 	return Identity{}, Digest{}, false
 }
 
+// EndedError says that a certificate has counted, and counts no more.
+type EndedError struct {
+	Identity Identity
+	// At is when it has ended, or the authority that has signed it.
+	At time.Time
+	// Former: it is of a former authority, and would be good for longer itself.
+	Former bool
+}
+
+func (e *EndedError) Error() string {
+	if e.Former {
+		return "its certificate is of a former authority, which has counted until " + e.At.UTC().Format(time.RFC3339)
+	}
+	return "its certificate has ended at " + e.At.UTC().Format(time.RFC3339)
+}
+
+// Remedy is what brings back whose certificate has ended, for people.
+func (e *EndedError) Remedy() string {
+	if e.Identity.Kind == Agent && !e.Former {
+		return "start it once more with --join TOKEN; the token: tender token create agent"
+	}
+	return e.Identity.Kind.wayBack()
+}
+
+// wayBack is how one of the kind comes back that was away while another authority has followed.
+func (k Kind) wayBack() string {
+	switch k {
+	case Master:
+		return "start it once more with --join TOKEN; the token: tender token create master"
+	case Agent:
+		return "start it with an empty data folder and --join TOKEN, as a new agent; the token: tender token create agent"
+	case Person:
+		return "tender login --join TOKEN; an operator gives the token: tender token create operator"
+	case Framework, Nobody:
+	}
+	return "join anew, by a new token"
+}
+
+// hasEnded is the error as an [EndedError] where the certificate was signed by an authority of the cluster, and no other fault is
+// known of it.
+func (p *Pass) hasEnded(shown []*x509.Certificate, err error) error {
+	identity, unnamed := p.named(shown)
+	if unnamed != nil || shown[0].IsCA {
+		return err
+	}
+	leaf, now, former := shown[0], time.Now(), p.anchors.Former
+	for _, crossed := range shown[1:min(len(shown), shownMax)] {
+		if crossed.IsCA && now.After(crossed.NotAfter) && crossed.CheckSignatureFrom(p.anchors.Root) == nil {
+			return api.E(verifyOp, api.Denied, identity.String(), fmt.Errorf("another authority signs its certificate, and ours has counted until %s: %s",
+				crossed.NotAfter.UTC().Format(time.RFC3339), p.identity.Kind.wayBack()))
+		}
+	}
+	ended := &EndedError{Identity: identity, At: leaf.NotAfter}
+	switch {
+	case now.After(leaf.NotAfter) && p.anchors.hasSigned(leaf, now):
+	case former != nil && now.After(former.NotAfter) && leaf.CheckSignatureFrom(former) == nil:
+		ended.At, ended.Former = former.NotAfter, true
+	default:
+		return err
+	}
+	return api.E(verifyOp, api.Denied, identity.String(), ended)
+}
+
 func counts(certificate *x509.Certificate, now time.Time) bool {
 	return !now.Before(certificate.NotBefore) && !now.After(certificate.NotAfter)
 }

@@ -12,6 +12,7 @@ import (
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/pause"
 	"github.com/tenderhq/tender/internal/trust"
+	"github.com/tenderhq/tender/master/registry"
 )
 
 func (d *desk) rotate(overlap time.Duration) (*apiv1.AuthorityView, error) {
@@ -125,4 +126,89 @@ func TestWhoHasWhichCertificate(t *testing.T) {
 			t.Errorf("two hours later they are %v", got)
 		}
 	})
+}
+
+// TestAnAgentComesBackAsWhoItWas when its certificate has ended: by the token of an agent, and by the key that it had, for as
+// long as it is known and the authority counts that has signed it.
+func TestAnAgentComesBackAsWhoItWas(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		agents := d.token(&apiv1.CreateTokenRequest{Kind: "agent"})
+		was := trust.NewPass()
+		answer, err := d.join(agents, "n1", was)
+		if err != nil {
+			t.Fatal(err)
+		}
+		was = d.passOf(was, answer)
+		pause.For(t.Context(), 31*24*time.Hour)
+		_, err = d.back(agents, was, was)
+		d.denied("an agent that no master has admitted", err)
+		d.state.Apply(registry.Command{At: time.Now(), Change: registry.AdmitAgent{Agent: api.Agent{Hostname: "h1"}, Nonce: "n1"}})
+		once := d.token(&apiv1.CreateTokenRequest{Kind: "agent", Uses: 1})
+		for range 2 { // the answer to the first was lost
+			if answer, err = d.back(once, was, was); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if is := d.passOf(was, answer); is.Identity() != was.Identity() || !is.Ends().After(time.Now()) {
+			t.Errorf("it was %v, and is %v until %v", was.Identity(), is.Identity(), is.Ends())
+		}
+		_, err = d.back(agents, was, trust.NewPass())
+		d.denied("who has its certificate and not its key", err)
+		if _, err := d.back(d.token(&apiv1.CreateTokenRequest{Kind: "framework", Principal: "etl"}), was, was); !api.Is(err, api.Invalid) {
+			t.Errorf("by the token of a framework: %v", err)
+		}
+		if _, err := d.rotate(3 * time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := d.back(agents, was, was); err != nil {
+			t.Errorf("while the former authority counts: %v", err)
+		}
+		pause.For(t.Context(), 4*time.Hour)
+		_, err = d.back(agents, was, was)
+		d.denied("when the authority counts no more that has signed it", err)
+		other := trust.NewKey()
+		authority, err := other.Authority()
+		if err != nil {
+			t.Fatal(err)
+		}
+		stranger, err := authority.Issue(was.Identity(), time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = d.back(agents, stranger, stranger)
+		d.denied("an agent of another cluster", err)
+	})
+}
+
+// back asks by the token for another certificate for the key of a pass, as who had the certificate of the other one.
+func (d *desk) back(token trust.Token, had, pass *trust.Pass) (*apiv1.SignResponse, error) {
+	d.Helper()
+	request, err := pass.Request()
+	if err != nil {
+		d.Fatal(err)
+	}
+	return d.Sign(d.Context(), &apiv1.SignRequest{Request: request, TokenId: token.ID, Secret: token.Secret, Ended: had.Certificate().Raw})
+}
+
+// TestAnAgentThatIsGoneDoesNotComeBack by its certificate, whatever token it has.
+func TestAnAgentThatIsGoneDoesNotComeBack(t *testing.T) {
+	d := newDesk(t)
+	agents := d.token(&apiv1.CreateTokenRequest{Kind: "agent"})
+	was := trust.NewPass()
+	answer, err := d.join(agents, "n1", was)
+	if err != nil {
+		t.Fatal(err)
+	}
+	was = d.passOf(was, answer)
+	admitted := d.state.Apply(registry.Command{At: time.Now(), Change: registry.AdmitAgent{Agent: api.Agent{Hostname: "h1"}, Nonce: "n1"}})
+	if _, err := d.back(agents, was, was); err != nil {
+		t.Error(err)
+	}
+	d.state.Apply(registry.Command{At: time.Now(), Change: registry.MarkAgent{ID: admitted.Agent, Set: api.MarkGone}})
+	_, err = d.back(agents, was, was)
+	d.denied("marked gone", err)
+	d.state.Apply(registry.Command{At: time.Now(), Change: registry.RemoveAgent{ID: admitted.Agent}})
+	_, err = d.back(agents, was, was)
+	d.denied("removed", err)
 }

@@ -65,7 +65,11 @@ func New(config Config) (*Registrar, error) {
 
 // Issue makes a pass for this master itself.
 func (r *Registrar) Issue(id api.MasterID, now time.Time, hosts ...string) (*trust.Pass, error) {
-	return r.present.Load().Issue(trust.Identity{Kind: trust.Master, Name: string(id)}, now, hosts...)
+	pass, err := r.present.Load().Issue(trust.Identity{Kind: trust.Master, Name: string(id)}, now, hosts...)
+	if err == nil {
+		r.Met(trust.Shown{Identity: pass.Identity(), Authority: pass.Authority(), Ends: pass.Ends()})
+	}
+	return pass, err
 }
 
 func (r *Registrar) check(op string) error {
@@ -91,11 +95,8 @@ func (r *Registrar) Sign(ctx context.Context, request *apiv1.SignRequest) (*apiv
 	if err != nil {
 		return nil, err
 	}
-	identity := trust.Identity{Cluster: r.config.Key.Cluster(), Kind: kindOf(token.Kind), Name: cmp.Or(token.Principal, request.GetName())}
-	if err := identity.Check(); err != nil {
-		return nil, api.E(op, api.Invalid, "name", err)
-	}
-	if err := r.refuseTaken(identity); err != nil {
+	identity, err := r.joinerOf(token, request)
+	if err != nil {
 		return nil, err
 	}
 	if token.UsesMax > 0 {
@@ -108,6 +109,26 @@ func (r *Registrar) Sign(ctx context.Context, request *apiv1.SignRequest) (*apiv
 		}
 	}
 	return r.answer(identity, token.ID, request)
+}
+
+// joinerOf is who joins by a token: an agent that comes back is who it was, everybody else is new, or whom the token names.
+func (r *Registrar) joinerOf(token registry.Token, request *apiv1.SignRequest) (trust.Identity, error) {
+	const op = "trust.sign"
+	if len(request.GetEnded()) > 0 {
+		identity, err := r.present.Load().Recognise(request.GetEnded(), request.GetRequest(), time.Now())
+		switch {
+		case err != nil:
+			return identity, err
+		case identity.Kind != trust.Agent || token.Kind != registry.AgentToken:
+			return identity, api.E(op, api.Invalid, identity.String(), errors.New("agents alone come back as who they were, by the token of an agent"))
+		}
+		return identity, r.refuseRevoked(identity)
+	}
+	identity := trust.Identity{Cluster: r.config.Key.Cluster(), Kind: kindOf(token.Kind), Name: cmp.Or(token.Principal, request.GetName())}
+	if err := identity.Check(); err != nil {
+		return identity, api.E(op, api.Invalid, "name", err)
+	}
+	return identity, r.refuseTaken(identity)
 }
 
 // kindOf is what one becomes by a token.
@@ -195,6 +216,8 @@ func (r *Registrar) answer(identity trust.Identity, token string, request *apiv1
 		return nil, err
 	}
 	r.config.Signed(identity, token, leaf.NotAfter)
+	identity.Cluster = authority.Cluster()
+	r.Met(trust.Shown{Identity: identity, Authority: authority.Digest(), Ends: leaf.NotAfter}) // what it shows from now on
 	answer := &apiv1.SignResponse{Certificate: leaf.Raw}
 	for _, anchor := range authority.Anchors().List() {
 		answer.Roots = append(answer.Roots, anchor.Raw)
