@@ -67,6 +67,7 @@ func runChaos(t *testing.T, args ...string) {
 	}
 	command := exec.CommandContext(t.Context(), filepath.Join(dir, "chaos"), args...)
 	command.Cancel = func() error { return command.Process.Signal(os.Interrupt) }
+	command.WaitDelay = time.Minute // what it has left behind when it was killed may hold its output open
 	out, err := command.CombinedOutput()
 	t.Logf("%s", out)
 	if err != nil {
