@@ -191,31 +191,51 @@ func client(t *testing.T, m *memory) apiv1.ExecutorServiceClient {
 	return apiv1.NewExecutorServiceClient(connection)
 }
 
+// silent is the stream of an executor that says nothing.
+type silent struct{ talker }
+
+func (s *silent) RecvMsg(any) error {
+	<-s.ctx.Done()
+	return s.ctx.Err()
+}
+
+func (s *silent) Context() context.Context { return s.ctx }
+
 // Whoever opens streams and says nothing keeps no executor out: the one that has been silent for longest ends (R34).
 func TestSilentStreamsKeepNoExecutorOut(t *testing.T) {
-	var s strangers
-	var evicted []<-chan struct{}
-	for range strangersMax {
-		one, _ := s.enter()
-		evicted = append(evicted, one)
-	}
-	_, leave := s.enter()
-	select {
-	case <-evicted[0]:
-	default:
-		t.Fatal("the oldest was not ended")
-	}
-	select {
-	case <-evicted[1]:
-		t.Error("the next one was ended too")
-	default:
-	}
-	leave()
-	if _, last := s.enter(); len(s.waiting) != strangersMax {
-		t.Errorf("%d wait, and there was room for one", len(s.waiting))
-	} else {
-		last()
-	}
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		a := newLoop()
+		server := &executorServer{agent: a, ctx: ctx}
+		open := func() <-chan error {
+			ended := make(chan error, 1)
+			a.startWork(func() {
+				_, _, err := server.opening(&silent{talker{ctx: ctx}})
+				ended <- err
+			})
+			synctest.Wait()
+			return ended
+		}
+		longest, next := open(), open()
+		for range strangersMax - 1 {
+			open()
+		}
+		select {
+		case err := <-longest:
+			if !api.Is(err, api.Unavailable) {
+				t.Errorf("the oldest was ended with %v", err)
+			}
+		default:
+			t.Error("the oldest was not ended")
+		}
+		select {
+		case err := <-next:
+			t.Errorf("the next one was ended too: %v", err)
+		default:
+		}
+		cancel()
+		a.work.Wait()
+	})
 }
 
 // An executor that reads nothing loses its stream when one message has waited for it for half a minute (R34).

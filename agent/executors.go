@@ -15,6 +15,7 @@ import (
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/allowance"
 	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/internal/strangers"
 	"github.com/tenderhq/tender/internal/wire"
 )
 
@@ -79,14 +80,14 @@ type executorLink struct {
 // executorStreams are the streams of all executors.
 type executorStreams struct {
 	links     map[core.Conn]*executorLink // the loop's only
-	strangers strangers                   // streams whose executor is not known yet
+	strangers *strangers.Room             // streams whose executor is not known yet
 	reading   chan struct{}               // holds one for each message that is read and waits for the loop
 	telling   *commonRoom                 // for what waits for all executors
 }
 
 func newExecutorStreams() executorStreams {
 	return executorStreams{
-		links:   map[core.Conn]*executorLink{},
+		links: map[core.Conn]*executorLink{}, strangers: strangers.New(strangersMax),
 		reading: make(chan struct{}, executorReadsMax), telling: newCommonRoom(executorsBytesMax),
 	}
 }
@@ -176,8 +177,8 @@ func (s *executorServer) opening(stream executorStream) (protocol.SubscribeExecu
 		calls []protocol.ExecutorCall
 		err   error
 	}
-	evicted, leave := s.agent.executors.strangers.enter()
-	defer leave()
+	evicted := make(chan struct{})
+	defer s.agent.executors.strangers.Enter(func() { close(evicted) })()
 	said := make(chan opened, 1)
 	s.agent.startWork(func() { // it ends with the stream, which ends when this handler returns
 		first, calls, err := s.subscription(stream)

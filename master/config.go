@@ -237,7 +237,7 @@ func (c Config) withDefaults() Config {
 	or(&c.Allocator, defaultAllocator)
 	or(&c.Version, version.String())
 	if c.Listen == nil {
-		c.Listen = func(address string) (net.Listener, error) { return net.Listen("tcp", address) }
+		c.Listen = transport.ListenTCP
 	}
 	if c.Dial == nil {
 		c.Dial = transport.DialTCP

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/master/internal/guard"
+	"github.com/tenderhq/tender/master/internal/intake"
 )
 
 const (
@@ -59,11 +60,20 @@ func admit(under *atomic.Int64, limit int64, what, method string) (leave func(),
 	return func() { under.Add(-1) }, nil
 }
 
-// firstCall closes a stream whose first call does not come in time. The caller calls heard when it has come.
-func firstCall(op string, end func(*api.Error)) (heard func() bool) {
-	return time.AfterFunc(firstCallMax, func() {
+// firstCall closes a stream whose first call does not come in time, or that has been silent for longest of too many of its
+// address. The caller calls heard when it has come, and at the end.
+func firstCall(op string, by *intake.Sender, end func(*api.Error)) (heard func()) {
+	late := time.AfterFunc(firstCallMax, func() {
 		end(api.E(op, api.Unavailable, "", errors.New("no call within "+firstCallMax.String())))
-	}).Stop
+	})
+	leave := by.Silent(func() {
+		err := fmt.Errorf("very many streams of this address have said nothing, this one for longest; come back in %v", intake.ReturnRetry)
+		end(api.E(op, api.Unavailable, "", err).RetryIn(intake.ReturnRetry))
+	})
+	return func() {
+		late.Stop()
+		leave()
+	}
 }
 
 // oneAtATime refuses a request while another one is under way: each keeps a processor busy.

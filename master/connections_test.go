@@ -1,49 +1,32 @@
 package master
 
 import (
-	"context"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 
 	_ "github.com/tenderhq/tender/allocator/fairshare"
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
-	"github.com/tenderhq/tender/internal/testing/memnet"
 	"github.com/tenderhq/tender/internal/wire"
+	"github.com/tenderhq/tender/master/internal/intake"
 )
 
 // TestAStreamThatSaysNothingIsClosed: in time, and with a sentence; so is a connection that
 // never speaks HTTP/2.
 func TestAStreamThatSaysNothingIsClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		network := memnet.New()
-		m, err := New(Config{
-			ID: "m1", Memory: NewMemory(), Peers: []Peer{{ID: "m1", Addr: "host:5070"}}, GRPC: "host:5060", HTTP: "none", Raft: "host:5070",
-			Listen: network.Listen, Dial: network.From("host").Dial, Version: "test",
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithCancel(context.Background())
-		ended := make(chan error, 1)
-		go func() { ended <- m.Run(ctx) }()
-		for m.leading.Load() == nil {
-			<-m.LeadershipChanged()
-		}
+		_, network, end := alone(t)
+		defer end()
 		mute, err := network.Dial(t.Context(), "host:5060")
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer mute.Close()
-		conn, err := grpc.NewClient("passthrough:///host:5060", grpc.WithTransportCredentials(insecure.NewCredentials()),
-			grpc.WithContextDialer(network.From("client").Dial))
-		if err != nil {
-			t.Fatal(err)
-		}
+		conn := peerOf(t, network, "client")
+		defer conn.Close()
 		began := time.Now()
 		scheduler, err := apiv1.NewSchedulerServiceClient(conn).Session(t.Context())
 		if err != nil {
@@ -68,10 +51,37 @@ func TestAStreamThatSaysNothingIsClosed(t *testing.T) {
 		if took := time.Since(began); took > 2*handshakeMax {
 			t.Errorf("a connection that said nothing was closed after %v", took)
 		}
-		_ = conn.Close()
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
+	})
+}
+
+// TestTheLongestSilentStreamIsClosed (R34): when there are too many of its address, over all of their connections, and at
+// once; it is told when to come back.
+func TestTheLongestSilentStreamIsClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, network, end := alone(t)
+		defer end()
+		first, others := peerOf(t, network, "client"), peerOf(t, network, "client")
+		defer first.Close()
+		defer others.Close()
+		began := time.Now()
+		open := func(conn *grpc.ClientConn) grpc.BidiStreamingClient[apiv1.SchedulerCalls, apiv1.SchedulerEvents] {
+			stream, err := apiv1.NewSchedulerServiceClient(conn).Session(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			return stream
+		}
+		longest := open(first)
+		for range silentStreams {
+			open(others)
+		}
+		_, err := longest.Recv()
+		if refused := wire.Error(err); !api.Is(refused, api.Unavailable) || api.RetryAfter(refused) != intake.ReturnRetry || time.Since(began) > time.Second {
+			t.Errorf("after %v, to come back in %v: %v", time.Since(began), api.RetryAfter(refused), err)
 		}
 	})
 }
+
+// silentStreams is as many as may be silent; see intake's silentStreamsMax.
+const silentStreams = 128

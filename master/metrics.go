@@ -128,7 +128,7 @@ var (
 	streamsGauge = gauge("tender_streams", "Streams, on the leader.", "of")
 	inboxGauge   = gauge("tender_inbox_events", "Events that wait for the leader's loop.")
 	droppedTotal = gauge("tender_log_lines_dropped_total", "Lines that the log has dropped because they came faster than they were taken.")
-	refusedTotal = gauge("tender_connections_refused_total", "Connections that were closed at once because too many were open.")
+	refusedTotal = gauge("tender_connections_refused_total", "Connections that were closed because too many were open, or were silent for longest of too many of their address.")
 	voicesTotal  = gauge("tender_agent_words_refused_total", "What agents said of tasks, executors and frameworks that are not theirs; told to nobody.")
 	apartGauge   = gauge("tender_tasks_set_apart", "Tasks that agents report and no leader has launched there; neither counted nor killed.")
 	givenTotal   = gauge("tender_agents_given_up_total", "Agents that this leader has marked gone because they were away for too long.")

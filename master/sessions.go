@@ -185,7 +185,7 @@ func sameSession(events []agentEvent) (one []protocol.AgentEvent, rest []agentEv
 func (l *leader) readScheduler(conn core.Conn, out *schedulerStream, stream grpc.BidiStreamingServer[apiv1.SchedulerCalls, apiv1.SchedulerEvents]) *api.Error {
 	ctx, opened, from := stream.Context(), false, out.by
 	by := l.inbox.Front.Inlet(from)
-	heard := firstCall("scheduler.session", out.Close)
+	heard := firstCall("scheduler.session", from, out.Close)
 	defer func() {
 		heard()
 		if opened {
@@ -237,7 +237,7 @@ func (l *leader) readScheduler(conn core.Conn, out *schedulerStream, stream grpc
 func (l *leader) readAgent(conn core.Conn, out *agentStream, stream grpc.BidiStreamingServer[apiv1.AgentCalls, apiv1.AgentEvents]) *api.Error {
 	ctx, opened, from := stream.Context(), false, out.by
 	by := l.inbox.Agents.Inlet(from)
-	leave, heard := func() {}, firstCall("agent.session", out.Close)
+	leave, heard := func() {}, firstCall("agent.session", from, out.Close)
 	defer func() {
 		heard()
 		if opened {

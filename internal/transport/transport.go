@@ -4,6 +4,7 @@ package transport
 import (
 	"context"
 	"net"
+	"syscall"
 	"time"
 
 	"google.golang.org/grpc"
@@ -17,6 +18,16 @@ import (
 // DialTCP opens a connection without TLS: what programs dial by unless they are told otherwise.
 func DialTCP(ctx context.Context, address string) (net.Conn, error) {
 	return new(net.Dialer).DialContext(ctx, "tcp", address)
+}
+
+// ListenTCP opens a listener for peers who speak first, as those of gRPC, HTTP and Raft all do. Where the kernel can (on
+// Linux), it keeps a connection to itself until its first bytes have come, for some seconds: who connects and says
+// nothing costs no descriptor and no memory here.
+func ListenTCP(address string) (net.Listener, error) {
+	config := net.ListenConfig{Control: func(_, _ string, socket syscall.RawConn) error {
+		return socket.Control(deferAccept)
+	}}
+	return config.Listen(context.Background(), "tcp", address)
 }
 
 // Connect makes a connection of gRPC to an address, which waits for nothing. The dialer opens it, and is who proves and

@@ -11,7 +11,7 @@ type floor struct{ pkg, may string }
 const values = "api internal/alarms internal/protocol internal/invariant internal/rights internal/value internal/words "
 
 // shell is what each of master, agent and framework stands on. They never import each other.
-const shell = values + "api/v1 internal/wire internal/lookout internal/version internal/pause internal/watchdog internal/allowance internal/loglevel internal/trust internal/transport internal/joining "
+const shell = values + "api/v1 internal/wire internal/lookout internal/version internal/pause internal/watchdog internal/allowance internal/strangers internal/loglevel internal/trust internal/transport internal/joining "
 
 // public is what a user of Tender may import.
 const public = "api api/v1 allocator/... framework/... "
@@ -28,6 +28,7 @@ var floors = []floor{
 	{"internal/logwriter", ""},
 	{"internal/invariant", ""},
 	{"internal/pause", ""},
+	{"internal/strangers", ""},
 	{"internal/value", ""},
 	{"internal/version", ""},
 	{"internal/watchdog", ""},
@@ -69,7 +70,7 @@ var floors = []floor{
 	{"master/...", shell + "internal/audit internal/ticket allocator/... !allocator/allocatortest master/..."},
 	{"master/internal/registrycodec", "api internal/logpb internal/rights internal/wire master/registry/..."},
 	{"master/internal/registrar", "api api/v1 internal/protocol internal/rights internal/transport internal/trust internal/wire master/registry"},
-	{"master/internal/intake", "api api/v1 internal/allowance internal/pause internal/protocol internal/wire allocator/constraint"},
+	{"master/internal/intake", "api api/v1 internal/allowance internal/pause internal/protocol internal/strangers internal/wire allocator/constraint"},
 	{"master/internal/outbox", "api"},
 	{"master/internal/raftlog", shell + "internal/logpb master/internal/registrycodec master/quorum master/registry"},
 	{"agent/...", shell + "internal/audit internal/ticket agent/..."},

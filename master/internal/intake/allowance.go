@@ -66,7 +66,8 @@ func timePerSecond(grows, most, first float64) allowance.Rate {
 
 // account is what all connections of an address, or of a principal, may use together.
 type account struct {
-	name string
+	name    string
+	silence silence
 
 	mu         sync.Mutex
 	allowances [expenses]allowance.Allowance // guarded by mu
@@ -93,7 +94,7 @@ func (as *accounts) enter(name string, now time.Time) *account {
 	defer as.mu.Unlock()
 	a := as.known[name]
 	if a == nil {
-		a = &account{name: name}
+		a = &account{name: name, silence: newSilence()}
 		for what := range a.allowances {
 			a.allowances[what] = allowance.New(as.rate(Expense(what)), now)
 		}

@@ -2,6 +2,7 @@ package intake
 
 import (
 	"container/heap"
+	"sync"
 
 	"github.com/tenderhq/tender/internal/allowance"
 )
@@ -14,6 +15,8 @@ type Sender struct {
 	address    *account                      // where it comes from; nil: it is not from outside, and may use as much as it likes
 	principal  *account                      // whose it is; nil: nobody's, or not known yet; guarded by address.mu
 	gone       bool                          // the connection is closed; guarded by address.mu
+	called     func()                        // ends the connection's silence; nil: it has none
+	once       sync.Once                     // calls called
 	allowances [expenses]allowance.Allowance // guarded by address.mu
 }
 

@@ -31,12 +31,23 @@ func (l *Listener) Accept() (net.Conn, error) {
 			return nil, err
 		}
 		if l.open.Add(1) <= l.limit {
-			return &boundedConn{Conn: conn, listener: l, remote: remote{conn.RemoteAddr(), l.peers.connected(conn.RemoteAddr())}}, nil
+			return l.bounded(conn), nil
 		}
 		l.open.Add(-1)
 		l.refused.Add(1)
 		_ = conn.Close() // nobody has read from it
 	}
+}
+
+// bounded is a connection with its account. It is closed when it has been silent for longest of too many of its address.
+func (l *Listener) bounded(conn net.Conn) net.Conn {
+	sender := l.peers.connected(conn.RemoteAddr())
+	one := &boundedConn{Conn: conn, listener: l, remote: remote{conn.RemoteAddr(), sender}}
+	sender.begin(func() {
+		l.refused.Add(1)
+		_ = one.Close() // whoever reads from it ends
+	})
+	return one
 }
 
 type boundedConn struct {
@@ -69,10 +80,12 @@ func WithSender(ctx context.Context, conn net.Conn) context.Context {
 // SenderOf is the account of the connection that a call came by.
 func SenderOf(ctx context.Context) *Sender {
 	if s, http := ctx.Value(senderKey{}).(*Sender); http {
+		s.calls()
 		return s
 	}
 	if from, known := peer.FromContext(ctx); known {
 		if remote, ours := from.Addr.(remote); ours {
+			remote.sender.calls()
 			return remote.sender
 		}
 	}
@@ -83,6 +96,7 @@ func SenderOf(ctx context.Context) *Sender {
 func (c *boundedConn) Close() error {
 	c.once.Do(func() {
 		c.listener.open.Add(-1)
+		c.remote.sender.calls() // no more
 		c.listener.peers.left(c.remote.sender)
 	})
 	return c.Conn.Close()

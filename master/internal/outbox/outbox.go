@@ -57,6 +57,18 @@ func (q *Queue[E]) first() []E {
 	return first
 }
 
+// waitFirst waits until there is something to send, or for the end: a stream that has said nothing needs no writer.
+func (q *Queue[E]) waitFirst(ctx context.Context, over <-chan struct{}) {
+	select {
+	case <-q.wake:
+		q.Flush() // for the writer
+	case <-q.ended:
+	case <-q.overflow:
+	case <-over:
+	case <-ctx.Done():
+	}
+}
+
 // Putting is what became of an event.
 type Putting int
 
@@ -181,6 +193,7 @@ type Serving struct {
 // WriteAll sends what is queued until the stream is closed, and returns why. It does not
 // wait for a peer whose queue has run over.
 func WriteAll[E any](ctx context.Context, s Serving, q *Queue[E], send func(*Patience, []E) error) error {
+	q.waitFirst(ctx, s.Over)
 	slow, sent := newPatience(), make(chan error, 1)
 	s.Beside(func() { sent <- sendQueued(ctx, q, func(events []E) error { return send(slow, events) }) })
 	select {

@@ -2,6 +2,7 @@ package outbox
 
 import (
 	"testing"
+	"testing/synctest"
 
 	"github.com/tenderhq/tender/api"
 )
@@ -28,4 +29,37 @@ func TestWriterTakesALittle(t *testing.T) {
 	if want := []int{2, takeEventsMax, takeEventsMax, takeEventsMax, 1}; len(took) != len(want) || took[0] != 2 || took[4] != 1 || q.bytes != 0 {
 		t.Errorf("it took %v of it, %d bytes are left", took, q.bytes)
 	}
+}
+
+// TestNobodyWritesNothing (R34): a stream for which there is nothing has no writer; then one writes all of it to the end.
+func TestNobodyWritesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q, writers := New(func(e int) int { return e }), 0
+		serving := Serving{Beside: func(run func()) { writers++; go run() }, Over: make(chan struct{})}
+		var sent []int
+		ended := make(chan error, 1)
+		go func() {
+			ended <- WriteAll(t.Context(), serving, q, func(_ *Patience, events []int) error {
+				sent = append(sent, events...)
+				return nil
+			})
+		}()
+		synctest.Wait()
+		if writers != 0 {
+			t.Errorf("%d writers wait for nothing", writers)
+		}
+		q.Put(1)
+		q.Flush()
+		synctest.Wait()
+		q.Put(2)
+		q.Close(api.E("session", api.Removed, "", nil))
+		if err := <-ended; !api.Is(err, api.Removed) || writers != 1 || len(sent) != 2 {
+			t.Errorf("%d writers sent %v: %v", writers, sent, err)
+		}
+		silent := New(func(e int) int { return e })
+		silent.Close(api.E("session", api.Unavailable, "", nil))
+		if err := WriteAll(t.Context(), serving, silent, nil); !api.Is(err, api.Unavailable) {
+			t.Errorf("a stream that was closed in silence ends with %v", err)
+		}
+	})
 }

@@ -1,0 +1,54 @@
+// Package strangers bounds those who have come and have not said whose they are. Of one more than there may be, the one
+// that has been silent for longest has to go, so that nobody who says nothing keeps anybody out. (Protocol rule R34.)
+package strangers
+
+import (
+	"slices"
+	"sync"
+)
+
+// Room holds so many strangers. New makes one.
+type Room struct {
+	most int
+
+	mu      sync.Mutex
+	waiting []*stranger // the oldest first; guarded by mu
+}
+
+type stranger struct{ evict func() }
+
+// New is a room for so many.
+func New(most int) *Room { return &Room{most: most} }
+
+// Enter adds one. Evict is called once, by whoever comes, when it has been there for longest of too many. Call leave when
+// it has said whose it is, or has gone; a second call does nothing.
+func (r *Room) Enter(evict func()) (leave func()) {
+	one := &stranger{evict}
+	r.mu.Lock()
+	r.waiting = append(r.waiting, one)
+	var oldest *stranger
+	if len(r.waiting) > r.most {
+		oldest = r.waiting[0]
+		r.waiting = slices.Delete(r.waiting, 0, 1)
+	}
+	r.mu.Unlock()
+	if oldest != nil {
+		oldest.evict()
+	}
+	return func() { r.leave(one) }
+}
+
+func (r *Room) leave(one *stranger) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if at := slices.Index(r.waiting, one); at >= 0 {
+		r.waiting = slices.Delete(r.waiting, at, at+1)
+	}
+}
+
+// Len is how many there are.
+func (r *Room) Len() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.waiting)
+}

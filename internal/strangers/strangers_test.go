@@ -1,0 +1,34 @@
+package strangers_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/tenderhq/tender/internal/strangers"
+)
+
+// TestTheLongestSilentHasToGo: of one more than there may be; who has left, or was evicted, makes room once.
+func TestTheLongestSilentHasToGo(t *testing.T) {
+	room := strangers.New(2)
+	var gone []string
+	enter := func(name string) (leave func()) {
+		return room.Enter(func() { gone = append(gone, name) })
+	}
+	first := enter("first")
+	second := enter("second")
+	enter("third")
+	if !slices.Equal(gone, []string{"first"}) || room.Len() != 2 {
+		t.Fatalf("gone are %v, and %d are there", gone, room.Len())
+	}
+	first() // it is gone already
+	second()
+	second()
+	enter("fourth")
+	if len(gone) != 1 || room.Len() != 2 {
+		t.Errorf("there was room for one: gone are %v, and %d are there", gone, room.Len())
+	}
+	enter("fifth")
+	if !slices.Equal(gone, []string{"first", "third"}) {
+		t.Errorf("gone are %v", gone)
+	}
+}

@@ -1,0 +1,38 @@
+package transport_test
+
+import (
+	"net"
+	"testing"
+
+	"github.com/tenderhq/tender/internal/transport"
+)
+
+// TestWhoSaysNothingIsNotLetIn (R34): a connection without a word stays with the kernel, and keeps nobody out.
+func TestWhoSaysNothingIsNotLetIn(t *testing.T) {
+	listener, err := transport.ListenTCP("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	dial := func() net.Conn {
+		conn, err := net.Dial("tcp", listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+		return conn
+	}
+	dial()
+	speaks := dial()
+	if _, err := speaks.Write([]byte("hello")); err != nil {
+		t.Fatal(err)
+	}
+	first, err := listener.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.Close()
+	if first.RemoteAddr().String() != speaks.LocalAddr().String() {
+		t.Error("who connected first and said nothing was let in first")
+	}
+}

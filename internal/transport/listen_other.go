@@ -1,0 +1,5 @@
+//go:build !linux
+
+package transport
+
+func deferAccept(uintptr) {}
