@@ -185,6 +185,7 @@ func (l *leader) busy() {
 	now := time.Now()
 	took := now.Sub(l.seen)
 	l.seen = now
+	l.master.metrics.rounds.Observe(took.Seconds())
 	l.away(took)
 }
 

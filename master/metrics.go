@@ -28,6 +28,7 @@ type metrics struct {
 	broken   prometheus.Counter
 	stuck    prometheus.Counter
 	returns  prometheus.Histogram
+	rounds   prometheus.Histogram
 	held     *prometheus.CounterVec
 	named    guard.Names // the principals that metrics name
 }
@@ -57,11 +58,16 @@ func newMetrics() *metrics {
 			Help:    "From the arrival of what frees an agent's resources (a task's end, an answer) until their next offer is on its way.",
 			Buckets: prometheus.ExponentialBuckets(0.000025, 1.5, 30), // to 3.2 s
 		}),
+		rounds: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name:    "tender_loop_round_seconds",
+			Help:    "How long a round of the leader's loop takes: what comes meanwhile waits for its end.",
+			Buckets: prometheus.ExponentialBuckets(0.000025, 1.5, 30), // to 3.2 s
+		}),
 		held: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "tender_peers_held_seconds_total", Help: "How long peers were not read on as they had used up an allowance, by what it is of, and by principal where all that it has together was the reason; of addresses the log says which.",
 		}, []string{"of", "principal"}),
 	}
-	m.registry.MustRegister(m.commits, m.batch, m.calls, m.broken, m.stuck, m.returns, m.held,
+	m.registry.MustRegister(m.commits, m.batch, m.calls, m.broken, m.stuck, m.returns, m.rounds, m.held,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }

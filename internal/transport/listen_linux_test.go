@@ -7,8 +7,18 @@ import (
 	"github.com/tenderhq/tender/internal/transport"
 )
 
-// TestWhoSaysNothingIsNotLetIn (R34): a connection without a word stays with the kernel, and keeps nobody out.
+// TestWhoSaysNothingIsNotLetIn (R34): a connection without a word stays with the kernel, and keeps nobody out. It is let in
+// after some seconds, so a test that was stopped for as long is tried again.
 func TestWhoSaysNothingIsNotLetIn(t *testing.T) {
+	for range 3 {
+		if speakerIsFirst(t) {
+			return
+		}
+	}
+	t.Error("who connected first and said nothing was let in first")
+}
+
+func speakerIsFirst(t *testing.T) bool {
 	listener, err := transport.ListenTCP("127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -32,7 +42,5 @@ func TestWhoSaysNothingIsNotLetIn(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer first.Close()
-	if first.RemoteAddr().String() != speaks.LocalAddr().String() {
-		t.Error("who connected first and said nothing was let in first")
-	}
+	return first.RemoteAddr().String() == speaks.LocalAddr().String()
 }

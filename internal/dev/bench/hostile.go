@@ -25,6 +25,7 @@ import (
 	"github.com/tenderhq/tender/framework/executor"
 	"github.com/tenderhq/tender/internal/dev/bench/hostile"
 	"github.com/tenderhq/tender/internal/dev/devcluster"
+	"github.com/tenderhq/tender/internal/dev/loopback"
 	"github.com/tenderhq/tender/internal/pause"
 	"github.com/tenderhq/tender/internal/protocol"
 )
@@ -80,9 +81,10 @@ type turns struct {
 // section is what was measured while the honest framework had the same beside it.
 type section struct {
 	times  []time.Duration
-	leader used // what its leader used, summed over all turns
-	honest used // what the honest framework's own process used
-	others used // what was beside them
+	leader used    // what its leader used, summed over all turns
+	honest used    // what the honest framework's own process used
+	others used    // what was beside them
+	rounds buckets // of the leader's loop
 	worst  float64
 }
 
@@ -163,11 +165,21 @@ func (all *turns) besideBusy(ctx context.Context, cluster *devcluster.Cluster, l
 	return nil
 }
 
+// loopRounds is how long the leader's loop takes for a round, for which what comes meanwhile has to wait.
+const loopRounds = "tender_loop_round_seconds"
+
 // measure takes the honest framework's times, for so long at least. Others are what runs beside it; nil: nothing.
 func (s *section) measure(ctx context.Context, cluster *devcluster.Cluster, leader devcluster.Node, least time.Duration, others func() []busyProcess) error {
+	rounds, err := histogram(ctx, cluster, loopRounds)
+	if err != nil {
+		return err
+	}
 	memory, ofLeader, ofHonest := watchMemory(leader.PID), watchProcessors(leader.PID), watchProcessors(os.Getpid())
 	defer memory.end()
 	times, err := offerTimes(ctx, cluster, hostileOffers, least)
+	if err != nil {
+		return err
+	}
 	s.leader, s.honest = s.leader.and(ofLeader()), s.honest.and(ofHonest())
 	if others != nil {
 		for _, one := range others() {
@@ -178,6 +190,8 @@ func (s *section) measure(ctx context.Context, cluster *devcluster.Cluster, lead
 	if s.worst == 0 || others != nil { // alone the first time is meant: hostile peers leave something behind
 		s.worst = max(s.worst, memory.worst())
 	}
+	now, err := histogram(ctx, cluster, loopRounds)
+	s.rounds = s.rounds.and(now.less(rounds))
 	return err
 }
 
@@ -198,6 +212,7 @@ func (all *turns) print(o options) {
 	}
 	line("demand to offer, p50", " ms", "", offers(0.5))
 	line("demand to offer, p99", " ms", "2", offers(0.99))
+	line("of that a round of the leader's loop, p99", " ms", "", func(s *section) float64 { return 1000 * s.rounds.quantile(0.99) })
 	line("the leader's own memory, worst", " MB", "1.5", func(s *section) float64 { return s.worst })
 	line("processors of the leader", "", "", each(func(s *section) float64 { return s.leader.busy }))
 	line("of what is beside", "", "", each(func(s *section) float64 { return s.others.busy }))
@@ -348,7 +363,13 @@ func flood(ctx context.Context, master string) error {
 		return err
 	}
 	self.Command.Argv = append([]string{"nice", "-n", "19"}, self.Command.Argv...) // its agent is on another machine than the leader
-	config := framework.Config{Name: "flooder", Masters: []string{master}, Roles: []api.Role{hostile.Role}, TeardownAtEnd: true}
+	own := loopback.Dialer(hostile.AddressBeside)
+	config := framework.Config{
+		Name: "flooder", Masters: []string{master}, Roles: []api.Role{hostile.Role}, TeardownAtEnd: true,
+		Dialer: func(ctx context.Context, address string) (net.Conn, error) {
+			return own.DialContext(ctx, "tcp", address)
+		},
+	}
 	return framework.Run(ctx, config, &flooder{self: self})
 }
 

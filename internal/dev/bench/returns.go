@@ -220,6 +220,14 @@ func (b buckets) less(before buckets) buckets {
 	return rest
 }
 
+func (b buckets) and(more buckets) buckets {
+	sum := maps.Clone(more)
+	for at, n := range b {
+		sum[at] += n
+	}
+	return sum
+}
+
 func (b buckets) count() float64 {
 	bounds := slices.Sorted(maps.Keys(b))
 	if len(bounds) == 0 {

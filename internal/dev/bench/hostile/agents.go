@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc"
 
 	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/dev/loopback"
 	"github.com/tenderhq/tender/internal/pause"
 )
 
@@ -113,21 +114,23 @@ func poller(ctx context.Context, target Target) {
 			}
 		})
 	}
+	pages := &http.Client{Transport: &http.Transport{DialContext: loopback.Dialer(target.from).DialContext}}
+	defer pages.CloseIdleConnections()
 	for target.HTTP != "" && ctx.Err() == nil {
 		target.sent.Add(1)
-		if !get(ctx, "http://"+target.HTTP+"/metrics") && !wait(ctx) {
+		if !get(ctx, pages, "http://"+target.HTTP+"/metrics") && !wait(ctx) {
 			break
 		}
 	}
 	readers.Wait()
 }
 
-func get(ctx context.Context, url string) bool {
+func get(ctx context.Context, from *http.Client, url string) bool {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return false
 	}
-	response, err := http.DefaultClient.Do(request)
+	response, err := from.Do(request)
 	if err != nil {
 		return false
 	}

@@ -24,6 +24,10 @@ import (
 // may hold without a limit is no fault of its master.
 const Role = "hostile"
 
+// AddressBeside is the number of an address (see package loopback) that is no peer's own and none of a flock's: those of
+// the peers follow it. What an address may do together nobody shares who is not meant to.
+const AddressBeside = 1 << 16
+
 // Target is a master.
 type Target struct {
 	GRPC string
@@ -80,7 +84,7 @@ func run(ctx context.Context, target Target, peers []Peer) int64 {
 	var all sync.WaitGroup
 	for i, peer := range peers {
 		target := target
-		target.from = 1<<16 + i // beside those of a flock
+		target.from = AddressBeside + 1 + i
 		all.Go(func() {
 			for ctx.Err() == nil { // each life ends when the master has had enough
 				life, end := context.WithCancel(ctx)
