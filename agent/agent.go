@@ -37,6 +37,7 @@ import (
 	"github.com/tenderhq/tender/agent/usage"
 	"github.com/tenderhq/tender/agent/walls"
 	"github.com/tenderhq/tender/agent/walls/entry"
+	"github.com/tenderhq/tender/agent/walls/paths"
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/version"
 	"github.com/tenderhq/tender/internal/watchdog"
@@ -162,7 +163,7 @@ func (a *Agent) findWalls() walls.Found {
 	for _, ability := range a.users().Abilities() {
 		found.Add(ability)
 	}
-	if why := a.users().Lack(); why != "" {
+	if why := a.users().Lack(); why != "" && !found.Has(paths.Ability) {
 		found.Lack(why)
 	}
 	return found

@@ -19,6 +19,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/tenderhq/tender/agent/beneath"
+	"github.com/tenderhq/tender/agent/core"
 	"github.com/tenderhq/tender/agent/executor"
 	"github.com/tenderhq/tender/agent/membership"
 	"github.com/tenderhq/tender/agent/walls/entry"
@@ -132,6 +133,18 @@ func (f *dataFolder) setMode(path string, info fs.FileInfo, mode fs.FileMode) er
 			Msg("other users of this machine could see more than they should; mended")
 	}
 	return os.Chmod(path, mode)
+}
+
+// own are the folders that are a task's own.
+func (f *dataFolder) own(task core.TaskView) []string {
+	own := []string{task.Sandbox}
+	if task.Shared != "" {
+		own = append(own, task.Shared)
+	}
+	for _, volume := range task.Volumes {
+		own = append(own, f.volumeFolder(volume))
+	}
+	return own
 }
 
 // socketBytesMax is what every system takes as the path of a unix socket (R32).

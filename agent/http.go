@@ -450,7 +450,10 @@ func (a *Agent) serveExec(w http.ResponseWriter, r *http.Request) {
 	note := func(command inside.Command, ended *inside.End) {
 		a.readers.visitors.NoteCommand(r, visitors.Command{Task: reader.task, Argv: command.Argv}, ended)
 	}
-	if err := a.exec.Serve(w, r, inside.Session{Target: reader.view.Process, Sandbox: reader.view.Sandbox, Over: reader.over, Note: note}); err != nil {
+	session := inside.Session{
+		Target: reader.view.Process, Sandbox: reader.view.Sandbox, Reach: a.cells.Reach(a.folder.own(reader.view)...), Over: reader.over, Note: note,
+	}
+	if err := a.exec.Serve(w, r, session); err != nil {
 		answer(w, err)
 	}
 }

@@ -102,12 +102,16 @@ type TaskView struct {
 	Ended           bool
 	// Process is one of the task's own, or its executor's where it has none of its own; zero: there is none.
 	Process Process
+	// Volumes are those that it has, and Shared is the folder of its group, "" where it has none; of one that has not ended.
+	Volumes []api.VolumeID
+	Shared  string
 }
 
 // Task looks a task up, also one that has ended and whose sandbox is still there.
 func (c *Core) Task(ref api.TaskRef) (TaskView, bool) {
 	if t := c.state.tasks[ref]; t != nil {
 		view := c.taskView(t.executor, ref.Task, t.ended())
+		view.Volumes, view.Shared = volumesIn(t.launch.Resources), c.sharedFolder(t)
 		if e := c.state.executors[t.executor]; !t.ended() && t.group.PID != 0 {
 			view.Process = t.group
 		} else if !t.ended() && t.latest.State != api.TaskStaging && e != nil && t.executor.Executor != api.CommandExecutor {

@@ -17,6 +17,7 @@ import (
 	"github.com/tenderhq/tender/agent/core"
 	"github.com/tenderhq/tender/agent/proc"
 	"github.com/tenderhq/tender/agent/walls/calls"
+	"github.com/tenderhq/tender/agent/walls/paths"
 )
 
 // Entry is the way into a task: what its process has told, and what is to be run there.
@@ -43,6 +44,8 @@ type Rights struct {
 	Permitted  uint64 // those that it has
 	NoNewPrivs bool   // no program gives it more
 	Deny       bool   // it is denied the system calls that package calls names
+	// Reach are the files that it may use; nil: all that its user may.
+	Reach *paths.Reach
 }
 
 // The helper's descriptors: the way in comes on one, and how the command ended goes to the other.
@@ -203,6 +206,11 @@ func (e *Entry) giveUp() error {
 	}
 	if e.NoNewPrivs {
 		if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+			return err
+		}
+	}
+	if e.Reach != nil {
+		if err := errors.Join(paths.Separate(), e.Reach.Confine()); err != nil {
 			return err
 		}
 	}

@@ -28,6 +28,7 @@ import (
 	"github.com/tenderhq/tender/agent/executor"
 	"github.com/tenderhq/tender/agent/executor/process"
 	"github.com/tenderhq/tender/agent/proc"
+	"github.com/tenderhq/tender/agent/walls/paths"
 	"github.com/tenderhq/tender/api"
 )
 
@@ -38,6 +39,9 @@ type Session struct {
 	// Target is a process of the task. Sandbox is where the command begins.
 	Target  core.Process
 	Sandbox string
+	// Reach, if set, says which files the command may use. It then sends no signals to the task, and looks into none of its
+	// processes: the kernel lets nobody join the walls of another.
+	Reach *paths.Reach
 	// Over is closed when the task has ended.
 	Over <-chan struct{}
 	// Note, if set, hears what is about to run, and then how it has ended.
@@ -97,7 +101,7 @@ func (s *Session) run(ctx context.Context, command Command, from io.Reader, out 
 	if err != nil {
 		return End{}, err
 	}
-	entry.prepare(s.Sandbox, command)
+	entry.prepare(s, command)
 	r := &running{out: out, own: make(chan struct{})}
 	defer r.closeAll()
 	if err := r.start(s.Enter, entry, command); err != nil {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/tenderhq/tender/agent/core"
 	"github.com/tenderhq/tender/agent/proc"
+	"github.com/tenderhq/tender/agent/walls/paths"
 	"github.com/tenderhq/tender/internal/testing/hang"
 )
 
@@ -40,6 +41,7 @@ type task struct {
 	command *exec.Cmd
 	process core.Process
 	sandbox string
+	reach   *paths.Reach
 }
 
 // begin starts a task that says when it runs: the shell's lines, which end with a line of output.
@@ -108,7 +110,7 @@ func (one *task) run(t *testing.T, command Command) *client {
 		t: t, to: NewWriter(stdinWrites), from: outReads, over: make(chan struct{}), done: make(chan error, 1), ends: make(chan End, 1),
 		hang: func() { stdinWrites.Close() },
 	}
-	session := &Session{Enter: []string{os.Args[0], "enter"}, Target: one.process, Sandbox: one.sandbox, Over: c.over}
+	session := &Session{Enter: []string{os.Args[0], "enter"}, Target: one.process, Sandbox: one.sandbox, Reach: one.reach, Over: c.over}
 	ctx, cancel := context.WithCancel(t.Context())
 	t.Cleanup(cancel)
 	go func() {
@@ -373,7 +375,7 @@ func TestACommandEndsWithTheAgent(t *testing.T) {
 		t.Fatal(err)
 	}
 	command := shell("echo $$; exec sleep 1000")
-	entry.prepare(task.sandbox, command)
+	entry.prepare(&Session{Sandbox: task.sandbox}, command)
 	r := &running{out: NewWriter(io.Discard), own: make(chan struct{})}
 	defer r.closeAll()
 	if err := r.start([]string{os.Args[0], "enter"}, entry, command); err != nil {
@@ -389,6 +391,35 @@ func TestACommandEndsWithTheAgent(t *testing.T) {
 	for _, p := range all {
 		if !p.Dead && p.Session == r.leader.PID {
 			t.Errorf("process %+v is left", p)
+		}
+	}
+}
+
+// Where tasks are kept from files, so are the commands beside them; and they signal nobody but what they start.
+func TestACommandReachesWhatItsTaskDoes(t *testing.T) {
+	if lacking, err := paths.Try(); err != nil || len(lacking) > 0 {
+		t.Skip("this kernel's Landlock can't do all of it ", err)
+	}
+	other := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(other, []byte("secret"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	task := begin(t, nil, "echo mine > file; echo; exec sleep 1000")
+	line := fmt.Sprintf("cat file; cat %s; kill -0 %d; echo x >> file; (cat %s) & wait; sleep 1000 & kill $!", other, os.Getpid(), other)
+	for reach, want := range map[*paths.Reach]string{
+		nil: "mine\nsecretsecret",
+		{Hidden: filepath.Dir(task.sandbox), Own: []string{task.sandbox}}: "mine\n",
+	} {
+		task.reach = reach
+		c := task.run(t, shell(line))
+		if end := c.end(); end != (End{}) || c.out.String() != want {
+			t.Errorf("%+v: %+v, %q, want %q; %s", reach, end, c.out.String(), want, c.err.String())
+		}
+		if refused := strings.Count(c.err.String(), "ermi"); refused != map[bool]int{true: 0, false: 3}[reach == nil] { // denied, or not permitted
+			t.Errorf("%+v: %s", reach, c.err.String())
+		}
+		if err := os.WriteFile(filepath.Join(task.sandbox, "file"), []byte("mine\n"), 0o600); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

@@ -270,9 +270,9 @@ func readLimit(text string) (uint64, error) {
 	return strconv.ParseUint(text, 10, 64)
 }
 
-// prepare adds what the command brings.
-func (e *Entry) prepare(sandbox string, command Command) {
-	e.Argv, e.TTY, e.Dir = command.Argv, command.TTY, sandbox
+// prepare adds what the session and its command bring.
+func (e *Entry) prepare(s *Session, command Command) {
+	e.Argv, e.TTY, e.Dir, e.Reach = command.Argv, command.TTY, s.Sandbox, s.Reach
 	e.Env = slices.DeleteFunc(e.Env, func(variable string) bool {
 		name, _, _ := strings.Cut(variable, "=")
 		switch name {

@@ -16,7 +16,7 @@ var errUnsupported = errors.New("this agent's system runs no commands inside tas
 
 func look(core.Process) (*Entry, error) { return nil, errUnsupported }
 
-func (*Entry) prepare(string, Command) {}
+func (*Entry) prepare(*Session, Command) {}
 
 // Enter is the helper; here it has nothing to do.
 func Enter(<-chan os.Signal) error { return errUnsupported }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 
 	"github.com/tenderhq/tender/agent/walls/calls"
 	"github.com/tenderhq/tender/agent/walls/cell"
@@ -29,6 +28,9 @@ type Config struct {
 	// HardQuota gives a task no more of the processors than it has asked for, also when they lie idle. Default: it may
 	// use what nobody else wants.
 	HardQuota bool
+	// Landlock keeps tasks of an agent that is not root from each other's files and the agent's, and from changing others,
+	// by package paths; without it the agent does not start. Default: they may do what the agent's user may.
+	Landlock bool
 	// CopyImages gives each task in an image a copy of it. Default: only where the kernel can't lay an image's layers over
 	// one another.
 	CopyImages bool
@@ -93,7 +95,7 @@ func OpenCells(folder string, config Config) (*Cells, error) {
 			return nil, errors.Join(fmt.Errorf("namespaces were asked for, and %w", err), c.tree.Close())
 		}
 	}
-	if err := c.tryDeny(); err != nil {
+	if err := errors.Join(c.tryDeny(), c.tryConfine()); err != nil {
 		return nil, errors.Join(err, c.tree.Close())
 	}
 	c.images = tryImages(folder, config, c.tree)
@@ -111,28 +113,6 @@ func trySpaces(folder string, readOnly bool) error {
 	}
 	err = spaces.Try(spaces.View{Hidden: []string{folder}, Shown: []string{sandbox}, Temporary: sandbox, ReadOnly: readOnly})
 	return errors.Join(err, os.RemoveAll(sandbox))
-}
-
-// tryDeny says why calls of the kernel can't be denied as they should be, or nil. In a cell of their own only tasks with
-// namespaces can be denied some: the kernel makes a process in a cell by a call that others are denied.
-func (c *Cells) tryDeny() error {
-	if !c.config.DenyCalls {
-		return nil
-	}
-	if c.tree.Makes && c.config.Isolation != Spaces {
-		return fmt.Errorf("system calls were to be denied; where there are control groups only tasks with namespaces can be denied some: "+
-			"ask for isolation %q too", Spaces)
-	}
-	if err := calls.Try(); err != nil {
-		return fmt.Errorf("system calls were to be denied, and %w", err)
-	}
-	return nil
-}
-
-// Denies tells whether an executor is denied calls of the kernel from its start on, with all that it starts. The built-in
-// one of an agent with namespaces needs them for its tasks, to which it denies them.
-func (c *Cells) Denies(builtin bool) bool {
-	return c != nil && c.config.DenyCalls && !(builtin && c.config.Isolation == Spaces)
 }
 
 // Close removes what nobody needs any more. Cells with executors stay for the next agent.
@@ -161,6 +141,7 @@ func (c *Cells) Found() Found {
 	if c.config.DenyCalls {
 		found.Add(calls.Ability)
 	}
+	c.findPaths(&found)
 	if len(c.config.GPUs.Each) > 0 {
 		if c.tree.Makes && c.tree.Root.Devices != "" {
 			found.Add(api.GPUs)
@@ -192,7 +173,10 @@ func (c *Cells) of(ref api.ExecutorRef) cell.Cell {
 // what the built-in executor is told of it.
 func (c *Cells) Make(ctx context.Context, held Holding) (told string, err error) {
 	if c == nil || !c.tree.Makes {
-		return "", nil
+		if c != nil && c.config.Landlock && held.Builtin {
+			told = c.handout(cell.Cell{}).String()
+		}
+		return told, nil
 	}
 	around := c.of(held.Executor)
 	own := around.Child(cell.Own)
@@ -212,15 +196,24 @@ func (c *Cells) Make(ctx context.Context, held Holding) (told string, err error)
 		return "", fmt.Errorf("the executor's control group can't be made: %w", errors.Join(err, around.Remove()))
 	}
 	if held.Builtin {
-		handout := cell.Handout{Cell: around, Rules: c.rules, GPUs: c.config.GPUs}
-		if c.config.Isolation == Spaces {
-			handout.Spaces, handout.Hidden = true, []string{c.folder}
-			handout.Strict = c.config.Strict
-		}
-		handout.Images, handout.Volumes = c.images.not == "", filepath.Join(c.folder, "volumes")
-		told = handout.String()
+		told = c.handout(around).String()
 	}
 	return told, nil
+}
+
+// handout is what the built-in executor is told.
+func (c *Cells) handout(around cell.Cell) cell.Handout {
+	handout := cell.Handout{
+		Cell: around, Rules: c.rules, GPUs: c.config.GPUs, Images: c.images.not == "", Volumes: c.volumes(),
+		Spaces: c.config.Isolation == Spaces, Paths: c.config.Landlock,
+	}
+	if handout.Spaces || handout.Paths {
+		handout.Hidden = []string{c.folder}
+	}
+	if handout.Spaces {
+		handout.Strict = c.config.Strict
+	}
+	return handout
 }
 
 // Join puts an executor that waits at its gate into its cell.

@@ -83,6 +83,8 @@ func (a *App) agentCommand() *cobra.Command {
 	flags.BoolVar(&f.walls.ReadOnlyRoot, "read-only-root", false, "tasks with namespaces write only to their sandboxes, volumes and /tmp")
 	flags.BoolVar(&f.walls.DenyCalls, "seccomp", false, "deny tasks the system calls that change the machine or look into others, such as mount, ptrace and bpf; "+
 		"where there are control groups it needs --isolation namespaces")
+	flags.BoolVar(&f.walls.Landlock, "landlock", false, "let tasks of an agent that is not root use none of its files and each other's, "+
+		"and change no others but those in /tmp")
 	flags.StringSliceVar(&f.walls.rlimits, "task-rlimit", nil, "limits of the kernel for each process of executors and tasks, as NAME=SOFT[:HARD],...: "+
 		"core, fsize, memlock, nofile, nproc or stack")
 	flags.StringSliceVar(&f.walls.gpus, "gpu-device", nil, "device files, each of which is a GPU, in the order of their indices (default: those of NVIDIA's driver)")

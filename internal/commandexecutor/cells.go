@@ -12,16 +12,18 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/agent/walls/cell"
+	"github.com/tenderhq/tender/agent/walls/entry"
+	"github.com/tenderhq/tender/agent/walls/paths"
 	"github.com/tenderhq/tender/agent/walls/spaces"
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/framework/executor"
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
-// cells are the control groups in which tasks live, one for each; nil: the machine has none.
+// cells are the control groups in which tasks live, one for each, and their other walls; nil: they have none.
 type cells struct {
 	cell.Handout
-	home    cell.Cell       // of this process
+	home    cell.Cell       // of this process, where there are control groups
 	spawner *spaces.Spawner // of tasks with namespaces; nil: they have none
 }
 
@@ -34,11 +36,13 @@ func newCells(told string) (*cells, error) {
 	if err != nil {
 		return nil, api.E("executor.run", api.Invalid, "", err)
 	}
-	home, err := handout.Cell.Home()
-	if err != nil {
+	c := &cells{Handout: handout}
+	if !c.grouped() {
+		return c, nil
+	}
+	if c.home, err = handout.Cell.Home(); err != nil {
 		return nil, api.E("executor.run", api.Internal, "", err)
 	}
-	c := &cells{Handout: handout, home: home}
 	if handout.Spaces || handout.Images {
 		if c.spawner, err = spaces.OpenSpawner(); err != nil {
 			return nil, api.E("executor.run", api.Internal, "", err)
@@ -46,6 +50,9 @@ func newCells(told string) (*cells, error) {
 	}
 	return c, nil
 }
+
+// grouped tells whether tasks have control groups.
+func (c *cells) grouped() bool { return c != nil && c.Cell.Grade != "" }
 
 // close ends the spawner, which is a child like any other.
 func (c *cells) close() {
@@ -64,7 +71,7 @@ func (c *cells) forget() error {
 
 // prepareThread makes the calling goroutine's thread its own where starts happen in cells: it goes into each for a moment.
 func (c *cells) prepareThread() {
-	if c != nil {
+	if c.grouped() {
 		runtime.LockOSThread()
 	}
 }
@@ -79,8 +86,8 @@ func (c *cells) spawn(p *process, null *os.File) (pid int, strayed bool, err err
 	if program.image != nil && (c == nil || !c.Images) {
 		return 0, false, errors.New("this agent runs no tasks in images any more")
 	}
-	if c == nil {
-		pid, err = program.fork(&syscall.SysProcAttr{Setpgid: true}, opened)
+	if !c.grouped() {
+		pid, err = c.fork(program, &syscall.SysProcAttr{Setpgid: true}, opened)
 		return pid, false, err
 	}
 	its, err := c.makeCell(p.task)
@@ -95,7 +102,7 @@ func (c *cells) spawn(p *process, null *os.File) (pid int, strayed bool, err err
 	if helped {
 		pid, err = c.startInSpaces(its, program, opened, spaces.Order{Score: strconv.Itoa(int(spared))})
 	} else {
-		pid, strayed, err = c.inside(its, func(attr *syscall.SysProcAttr) (int, error) { return program.fork(attr, opened) })
+		pid, strayed, err = c.inside(its, func(attr *syscall.SysProcAttr) (int, error) { return c.fork(program, attr, opened) })
 		cell.Spare(pid, spared)
 	}
 	if err != nil {
@@ -160,14 +167,35 @@ func (c *cells) startInSpaces(its cell.Cell, program program, opened files, orde
 
 // view is what a task sees of the machine's files.
 func (c *cells) view(program program) spaces.View {
-	view := spaces.View{Hidden: c.Hidden, Shown: []string{program.sandbox}, Temporary: program.sandbox, ReadOnly: c.ReadOnlyRoot}
+	return spaces.View{Hidden: c.Hidden, Shown: c.own(program), Temporary: program.sandbox, ReadOnly: c.ReadOnlyRoot}
+}
+
+// own are the folders that are a task's own.
+func (c *cells) own(program program) []string {
+	own := []string{program.sandbox}
 	for _, volume := range program.volumes {
-		view.Shown = append(view.Shown, filepath.Join(c.Volumes, string(volume)))
+		own = append(own, filepath.Join(c.Volumes, string(volume)))
 	}
 	if program.shared != "" && filepath.Dir(program.shared) != program.sandbox {
-		view.Shown = append(view.Shown, program.shared)
+		own = append(own, program.shared)
 	}
-	return view
+	return own
+}
+
+// fork starts a program that reaches no files but those that it may. Where there are rules for that, a thread takes them
+// on that ends with the start; control groups of version 2 are entered from any thread, and there are no others then.
+func (c *cells) fork(program program, attr *syscall.SysProcAttr, opened files) (pid int, err error) {
+	if c == nil || !c.Paths {
+		return program.fork(attr, opened)
+	}
+	err = entry.Start(func() error {
+		if err := (paths.Reach{Hidden: c.Hidden[0], Own: c.own(program)}).Confine(); err != nil {
+			return err
+		}
+		pid, err = program.fork(attr, opened)
+		return err
+	})
+	return pid, err
 }
 
 // ended is how a program has ended whose process was waited for; its helper has told that, if it had one.
@@ -193,8 +221,8 @@ func (c *cells) inside(its cell.Cell, start func(attr *syscall.SysProcAttr) (int
 
 // startBeside starts a program within the walls of a task that runs.
 func (c *cells) startBeside(p *process, program program, opened files) (pid int, err error) {
-	if c == nil || p.cell == nil {
-		return program.fork(&syscall.SysProcAttr{Setpgid: true}, opened)
+	if !c.grouped() || p.cell == nil {
+		return c.fork(program, &syscall.SysProcAttr{Setpgid: true}, opened)
 	}
 	if p.helped {
 		return c.startInSpaces(*p.cell, program, opened, spaces.Order{Beside: p.pid})
@@ -204,7 +232,7 @@ func (c *cells) startBeside(p *process, program program, opened files) (pid int,
 		defer close(done)
 		runtime.LockOSThread()
 		var strayed bool
-		pid, strayed, err = c.inside(*p.cell, func(attr *syscall.SysProcAttr) (int, error) { return program.fork(attr, opened) })
+		pid, strayed, err = c.inside(*p.cell, func(attr *syscall.SysProcAttr) (int, error) { return c.fork(program, attr, opened) })
 		if !strayed {
 			runtime.UnlockOSThread() // else the thread ends with this goroutine
 		}

@@ -17,6 +17,9 @@
 // stands for it here and for the agent is the first one in there, a helper of ours, and how the program has ended is what
 // that tells.
 //
+// Where the agent says so, each of them also has rules of the kernel for files (package agent/walls/paths): the thread that
+// starts it takes them on before, and ends after.
+//
 // Should this process die, its tasks must die too, and the agent does that. No journal
 // is needed for it: every child stays in the session that the agent made for this
 // executor, which the kernel notes at the fork itself, so nothing can be missing when

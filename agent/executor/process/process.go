@@ -26,7 +26,6 @@ import (
 	"github.com/tenderhq/tender/agent/fetch"
 	"github.com/tenderhq/tender/agent/proc"
 	"github.com/tenderhq/tender/agent/walls"
-	"github.com/tenderhq/tender/agent/walls/calls"
 	"github.com/tenderhq/tender/agent/walls/entry"
 )
 
@@ -135,14 +134,11 @@ func (l *Launcher) fork(child *exec.Cmd, start executor.Start) (*forked, error) 
 		return nil, err
 	}
 	seal()
-	begin := child.Start
-	if l.Cells.Denies(start.Builtin) {
-		begin = func() error { // on a thread that ends with it
-			if err := calls.Deny(); err != nil {
-				return err
-			}
-			return child.Start()
+	begin := func() error { // on a thread that ends with it
+		if err := l.Cells.Restrict(start.Builtin, start.Sandbox); err != nil {
+			return err
 		}
+		return child.Start()
 	}
 	if err := entry.Start(begin); err != nil {
 		return nil, fmt.Errorf("the executor can't be started: %w", err)

@@ -51,11 +51,14 @@ type Strict struct {
 
 // Handout is what an agent tells its built-in executor: where it is, and by which rules its tasks live.
 type Handout struct {
+	// Cell is the zero one where there are no control groups.
 	Cell  Cell  `json:"cell"`
 	Rules Rules `json:"rules"`
 	// Spaces says that each task has namespaces, in which nothing of the Hidden folders is seen but what is the task's.
 	Spaces bool     `json:"spaces,omitempty"`
 	Hidden []string `json:"hidden,omitempty"`
+	// Paths says that each task has rules for files, by which it uses nothing of the Hidden folders but what is its own.
+	Paths bool `json:"paths,omitempty"`
 	// Images says that tasks with an image run in it, with namespaces.
 	Images bool `json:"images,omitempty"`
 	Strict

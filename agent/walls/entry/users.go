@@ -105,7 +105,8 @@ func (u Users) Lack() string {
 	case os.Geteuid() == 0:
 		return "tasks run as root: whoever may launch one owns this machine; name another user by --task-user"
 	}
-	return "tasks run as the agent's own user, so they reach each other's files and the agent's; only an agent of root starts them as others"
+	return "tasks run as the agent's own user, so they reach each other's files and the agent's; only an agent of root starts them as others, " +
+		"and one that is not keeps them from these files with --landlock"
 }
 
 // Find looks a user up by name.

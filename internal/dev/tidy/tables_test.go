@@ -77,6 +77,7 @@ var floors = []floor{
 	{"agent/walls/cell", "api"}, // files of the kernel, for the agent and the built-in executor
 	{"agent/walls/entry", "api"},
 	{"agent/walls/calls", ""},
+	{"agent/walls/paths", ""},
 	{"agent/walls/spaces", "agent/proc agent/walls/calls"},    // the first process of each task
 	{"agent/images/setup", "agent/beneath agent/walls/entry"}, // between the agent and the built-in executor
 	{"agent/membership", "api internal/joining internal/trust"},
@@ -84,7 +85,7 @@ var floors = []floor{
 	{"framework/...", shell + "internal/sandbox internal/health framework/... !framework/frameworktest"},
 
 	// The built-in executor: a user of the executors' SDK.
-	{"internal/commandexecutor", values + "framework/executor agent/images/setup agent/walls/cell agent/walls/entry agent/walls/spaces"},
+	{"internal/commandexecutor", values + "framework/executor agent/images/setup agent/walls/cell agent/walls/entry agent/walls/paths agent/walls/spaces"},
 
 	// Whole clusters in memory.
 	{"framework/frameworktest", shell + "internal/testing/memnet allocator/... master/... agent/... framework/..."},
