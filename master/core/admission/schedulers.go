@@ -1,5 +1,6 @@
 // Package admission judges what those who come say of themselves, before the registry is asked: schedulers, agents, in
-// which order sessions ask, and who stands by for a name. What it needs to know are the registry and which leader judges.
+// which order sessions ask, and who stands by for a name. What it needs to know are the registry and which leader
+// judges.
 package admission
 
 import (
