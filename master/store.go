@@ -47,20 +47,23 @@ func owner(ctx context.Context, state *registry.State, op string, session *apiv1
 	return framework, nil
 }
 
-// read looks into a framework's store in the leader's loop.
-func (s storeService) read(ctx context.Context, op string, session *apiv1.StoreSession, look func(registry.Framework)) error {
+// read looks into a framework's store in the leader's loop. sure says of which leaderships it is known that they led
+// when the call came.
+func (s storeService) read(ctx context.Context, op string, session *apiv1.StoreSession, sure func(api.Term) bool, look func(registry.Framework, api.Term)) error {
 	l := s.master.leading.Load()
 	if l == nil {
 		return s.master.notLeader(op)
 	}
-	if err := l.lead.Verify(ctx); err != nil {
-		return s.master.notLeader(op)
+	if !sure(l.lead.Term) {
+		if err := l.lead.Verify(ctx); err != nil {
+			return s.master.notLeader(op)
+		}
 	}
 	var refused error
 	err := l.read(ctx, op, func(c view.Cluster, _ time.Time) {
 		var framework registry.Framework
 		if framework, refused = owner(ctx, c.Registry, op, session); refused == nil {
-			look(framework)
+			look(framework, l.lead.Term)
 		}
 	})
 	return errors.Join(err, refused)
@@ -72,7 +75,8 @@ func entryOf(key string, entry registry.Entry) *apiv1.StoreEntry {
 
 func (s storeService) Get(ctx context.Context, r *apiv1.StoreGetRequest) (*apiv1.StoreEntry, error) {
 	answer := &apiv1.StoreEntry{Key: r.GetKey()}
-	err := s.read(ctx, "store.get", r.GetSession(), func(f registry.Framework) { answer = entryOf(r.GetKey(), f.Store[r.GetKey()]) })
+	nobody := func(api.Term) bool { return false }
+	err := s.read(ctx, "store.get", r.GetSession(), nobody, func(f registry.Framework, _ api.Term) { answer = entryOf(r.GetKey(), f.Store[r.GetKey()]) })
 	return answer, err
 }
 
@@ -80,20 +84,45 @@ func (s storeService) Get(ctx context.Context, r *apiv1.StoreGetRequest) (*apiv1
 // alone comes alone.
 const listBytesMax = api.MessageBytesMax / 2
 
+// List is a page of a list. Whoever made the page before this one led while the list was read; if it still does, as far
+// as it knows, this page is of a later time than that, and no majority has to confirm it once more.
 func (s storeService) List(ctx context.Context, r *apiv1.StoreListRequest) (*apiv1.StoreListResponse, error) {
 	answer := &apiv1.StoreListResponse{}
-	err := s.read(ctx, "store.list", r.GetSession(), func(f registry.Framework) { answer = listStore(f, r) })
+	before, after := splitToken(r.GetPageToken())
+	sure := func(term api.Term) bool { return before == term.String() }
+	err := s.read(ctx, "store.list", r.GetSession(), sure, func(f registry.Framework, term api.Term) {
+		if answer = listStore(f, r, after); answer.NextPageToken != "" {
+			answer.NextPageToken = tokenOf(term, answer.NextPageToken)
+		}
+	})
 	return answer, err
 }
 
-func listStore(f registry.Framework, r *apiv1.StoreListRequest) *apiv1.StoreListResponse {
+// tokenMark begins a page's token, and ends the term in it. Tokens of older masters are the key alone.
+const tokenMark = "\x00"
+
+// tokenOf names the last key of a page, and the term of the leadership that has made it.
+func tokenOf(term api.Term, key string) string { return tokenMark + term.String() + tokenMark + key }
+
+// splitToken reads a token; term "": it is the key alone.
+func splitToken(token string) (term, key string) {
+	rest, marked := strings.CutPrefix(token, tokenMark)
+	term, key, whole := strings.Cut(rest, tokenMark)
+	if !marked || !whole {
+		return "", token
+	}
+	return term, key
+}
+
+// listStore is a page of the keys behind one; its token is its last key.
+func listStore(f registry.Framework, r *apiv1.StoreListRequest, after string) *apiv1.StoreListResponse {
 	limit := int(r.GetLimit())
 	if limit <= 0 || limit > api.PageItemsMax {
 		limit = api.PageItemsMax
 	}
 	answer := &apiv1.StoreListResponse{}
 	bytes := 0
-	for _, key := range keysBehind(f, r.GetPrefix(), r.GetPageToken(), limit+1) { // one more shows that there is a next page
+	for _, key := range keysBehind(f, r.GetPrefix(), after, limit+1) { // one more shows that there is a next page
 		entry := f.Store[key]
 		bytes += len(key) + len(entry.Value)
 		if n := len(answer.Items); n == limit || n > 0 && bytes > listBytesMax {

@@ -64,7 +64,7 @@ func TestPagesOfAStore(t *testing.T) {
 	for _, limit := range []int{1, 7, 999, 0} {
 		var got []string
 		for token, more := "", true; more; more = token != "" {
-			page := listStore(registry.Framework{Store: store}, &apiv1.StoreListRequest{Prefix: "jobs/", PageToken: token, Limit: int32(limit)})
+			page := listStore(registry.Framework{Store: store}, &apiv1.StoreListRequest{Prefix: "jobs/", Limit: int32(limit)}, token)
 			bytes := 0
 			for _, entry := range page.GetItems() {
 				got = append(got, entry.GetKey())
@@ -80,9 +80,23 @@ func TestPagesOfAStore(t *testing.T) {
 		}
 	}
 	large := map[string]registry.Entry{"a": {Value: make([]byte, listBytesMax)}, "b": {Value: make([]byte, listBytesMax)}}
-	page := listStore(registry.Framework{Store: large}, &apiv1.StoreListRequest{})
+	page := listStore(registry.Framework{Store: large}, &apiv1.StoreListRequest{}, "")
 	if len(page.GetItems()) != 1 || page.GetNextPageToken() != "a" {
 		t.Errorf("of two large values %d come at once, and the next page begins behind %q", len(page.GetItems()), page.GetNextPageToken())
+	}
+}
+
+// TestTokensOfPages: a token says where the next page begins and who has made the one before; those of older masters say
+// where alone, and so does what is no token of ours.
+func TestTokensOfPages(t *testing.T) {
+	for token, want := range map[string][2]string{
+		"": {"", ""}, "jobs/a": {"", "jobs/a"}, "\x00": {"", "\x00"}, "\x007": {"", "\x007"},
+		tokenOf(api.Term{Number: 7}, "jobs/a"):               {"7", "jobs/a"},
+		tokenOf(api.Term{Number: 7, Epoch: 2}, "jobs/\x00a"): {"7e2", "jobs/\x00a"},
+	} {
+		if term, key := splitToken(token); term != want[0] || key != want[1] {
+			t.Errorf("%q is read as %q behind %q, not %q", token, term, key, want)
+		}
 	}
 }
 
@@ -95,8 +109,8 @@ func BenchmarkPageOfAStore(b *testing.B) {
 			store[fmt.Sprintf("jobs/job-%05d/%s", i, key)] = registry.Entry{Value: make([]byte, size)}
 		}
 	}
-	r := &apiv1.StoreListRequest{Prefix: "jobs/", PageToken: "jobs/job-05000/job"}
+	r := &apiv1.StoreListRequest{Prefix: "jobs/"}
 	for b.Loop() {
-		listStore(registry.Framework{Store: store}, r)
+		listStore(registry.Framework{Store: store}, r, "jobs/job-05000/job")
 	}
 }
