@@ -86,6 +86,8 @@ func TestAnAgentWhoseCertificateHasEndedStaysWhoItWas(t *testing.T) {
 			t.Errorf("at its next start: %v", err)
 		}
 		server.Stop()
-		<-served
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
 	})
 }
