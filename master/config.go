@@ -176,7 +176,7 @@ func (c Config) withKept() (Config, error) {
 	or(&c.Raft, k.Raft)
 	or(&c.Advertise, k.Advertise)
 	or(&c.Profile, k.Profile)
-	c.Trust.Insecure = c.Trust.Insecure || k.Insecure && c.Trust.Key.IsZero()
+	c.Trust.Insecure = c.Trust.Insecure || k.Insecure && c.Trust.Key.IsZero() && c.Trust.Obtain == nil
 	return c, nil
 }
 
@@ -187,6 +187,19 @@ func (c Config) withKey() (Config, error) {
 	}
 	var err error
 	c.Trust.Key, err = trust.ReadKey(c.DataDir)
+	return c, err
+}
+
+// withObtained gets the key that the folder has not, or not any more.
+func (c Config) withObtained() (Config, error) {
+	if c.Trust.Obtain == nil {
+		return c, nil
+	}
+	key, peers, err := c.Trust.Obtain()
+	c.Trust.Key = key
+	if len(c.Peers) == 0 {
+		c.Peers = peers
+	}
 	return c, err
 }
 
@@ -306,7 +319,7 @@ func (c Config) checkTrust() error {
 		return errors.New("the cluster has a key, so this master does nothing unencrypted; leave insecure out")
 	case c.Trust.Plain && c.Memory == nil:
 		return errors.New("plain is for masters in memory; say insecure, or neither")
-	case c.Trust.Insecure || !c.Trust.Key.IsZero() || c.Memory != nil || c.DataDir == "":
+	case c.Trust.Insecure || !c.Trust.Key.IsZero() || c.Trust.Obtain != nil || c.Memory != nil || c.DataDir == "":
 		return nil
 	case c.hasRun():
 		return fmt.Errorf("%s holds no cluster's key (%s): if this master has run without, say --insecure to go on so, and whoever reaches "+

@@ -94,24 +94,32 @@ func oneAtATime(handle http.HandlerFunc) http.HandlerFunc {
 // listen opens a listener, or says what is wrong with its address.
 func (c Config) listen(what, address string) (net.Listener, error) {
 	listener, err := c.Listen(address)
+	return listener, listenError(what, address, err)
+}
+
+// listenError says why a port can't be opened; nil without an error.
+func listenError(what, address string, err error) error {
 	switch {
 	case err == nil:
-		return listener, nil
+		return nil
 	case errors.Is(err, syscall.EADDRINUSE):
-		return nil, api.E("master.listen", api.Exists, address,
+		return api.E("master.listen", api.Exists, address,
 			fmt.Errorf("the %s port is in use; end what listens there, or choose another port", what))
 	case errors.Is(err, syscall.EACCES):
-		return nil, api.E("master.listen", api.Denied, address, fmt.Errorf("this user may not open the %s port: %w", what, err))
+		return api.E("master.listen", api.Denied, address, fmt.Errorf("this user may not open the %s port: %w", what, err))
 	}
-	return nil, api.E("master.listen", api.Unavailable, address, fmt.Errorf("the %s listener can't be opened: %w", what, err))
+	return api.E("master.listen", api.Unavailable, address, fmt.Errorf("the %s listener can't be opened: %w", what, err))
 }
+
+// LockFile is the file of a master's folder that its process holds. A start that finds a port taken leaves it behind.
+const LockFile = "LOCK"
 
 // lockFolder makes the folder and holds it until the file is closed.
 func lockFolder(dir string) (*os.File, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, api.E("master.open", api.Unavailable, dir, fmt.Errorf("the data folder can't be made: %w", err))
 	}
-	file, err := os.OpenFile(filepath.Join(dir, "LOCK"), os.O_CREATE|os.O_RDWR, 0o600)
+	file, err := os.OpenFile(filepath.Join(dir, LockFile), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, api.E("master.open", api.Unavailable, dir, fmt.Errorf("the data folder can't be locked: %w", err))
 	}

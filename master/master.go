@@ -97,6 +97,12 @@ func (m *Master) open() (err error) {
 			return err
 		}
 	}
+	if err := m.openNames(); err != nil {
+		return err
+	}
+	if m.config, err = m.config.withObtained(); err != nil {
+		return err
+	}
 	if m.listeners.proof, err = m.newProof(); err != nil {
 		return err
 	}
@@ -137,9 +143,6 @@ func (m *Master) open() (err error) {
 		m.http = newHTTPServer(m)
 	}
 	m.metrics.watch(m)
-	if err := m.openNames(); err != nil {
-		return err
-	}
 	return m.keep()
 }
 
@@ -165,13 +168,12 @@ func (m *Master) openNames() (err error) {
 		return address
 	}
 	m.listeners.names, err = names.Open(names.Config{
-		Address: m.config.DNS, Bound: m.intake.Bound, Metrics: m.metrics.registry, Logger: m.log,
-		Source: names.Source{Index: m.index, Registry: m.raft.Read, Leader: leader, Dial: m.dial, Tasks: m.listRunning},
+		Address: m.config.DNS, Bound: m.intake.Bound, Metrics: m.metrics.registry,
+		Source: names.Source{
+			Index: m.index, Registry: func(look func(*registry.State)) { m.raft.Read(look) }, Leader: leader, Dial: m.dial, Tasks: m.listRunning,
+		},
 	})
-	if err != nil {
-		return api.E("master.dns", api.Unavailable, m.config.DNS, err)
-	}
-	return nil
+	return listenError("DNS", m.config.DNS, err)
 }
 
 // tellHeld counts how long peers are held, and says in the log who is.
@@ -333,6 +335,7 @@ func (m *Master) Run(ctx context.Context) error {
 		})
 	}
 	if m.listeners.names != nil {
+		m.log.Info().Str("address", m.listeners.names.Address()).Msg("names are answered by DNS, to whoever reaches it")
 		part(func() error { return m.listeners.names.Run(ctx) })
 	}
 	<-ctx.Done()

@@ -44,6 +44,10 @@ type Trust struct {
 	// Through are gRPC addresses of masters that are asked to let this one into the quorum, once, when it has never been
 	// in one. Default: an operator does it, with `tender raft add`.
 	Through []string
+	// Obtain makes the key of a new cluster, or asks another master for it and learns who the Peers are, for a folder that
+	// has none, or one that counts no more, and writes it there. It is called once the folder and all ports are this
+	// master's own, so that a start that finds one taken leaves no key behind. Default: the folder must hold the key.
+	Obtain func() (trust.Key, []Peer, error)
 	// Lives says how long the certificates are good that this master signs: the same on all masters. Default: an agent's for 30
 	// days, all others for 24 hours.
 	Lives trust.Lives

@@ -93,7 +93,7 @@ func (a *App) masterCommand() *cobra.Command {
 			if err := d.joinMaster(ctx, &config); err != nil {
 				return err
 			}
-			if err := d.foundCluster(config); err != nil {
+			if err := d.foundCluster(&config); err != nil {
 				return err
 			}
 			return runMaster(ctx, config)
@@ -157,8 +157,8 @@ func (f *masterFlags) config(d *daemon) (master.Config, error) {
 	return config, nil
 }
 
-// joinMaster gets the cluster's key by a token, and learns who the other masters are, if the folder has no key yet, or one of
-// an authority that counts no more.
+// joinMaster has the master get the cluster's key by a token, and learn who the other masters are, if the folder has no key
+// yet, or one of an authority that counts no more.
 func (d *daemon) joinMaster(ctx context.Context, config *master.Config) error {
 	if d.join == "" {
 		return nil
@@ -182,28 +182,27 @@ func (d *daemon) joinMaster(ctx context.Context, config *master.Config) error {
 	if config.ID == "" {
 		return usagef("how is this master called? Say --id")
 	}
-	answer, err := joining.Join(ctx, joining.Config{Masters: through, Dial: transport.DialTCP, Name: string(config.ID)}, token, trust.NewPass())
-	if err != nil {
-		return err
-	}
-	if answer.Key.IsZero() {
-		return usagef("token %s is that of a %s; a master joins by one of: tender token create master", token.ID, answer.Pass.Identity().Kind)
-	}
-	if !former.IsZero() {
-		if former.Cluster() != answer.Key.Cluster() {
-			return usagef("%s is the folder of a master of cluster %s, and the token is of %s", d.dataDir, former.Cluster(), answer.Key.Cluster())
+	config.Trust.Obtain = func() (trust.Key, []master.Peer, error) {
+		answer, err := joining.Join(ctx, joining.Config{Masters: through, Dial: transport.DialTCP, Name: string(config.ID)}, token, trust.NewPass())
+		if err != nil {
+			return trust.Key{}, nil, err
 		}
-		return trust.RewriteKey(d.dataDir, answer.Key)
-	}
-	if len(config.Peers) == 0 {
+		if answer.Key.IsZero() {
+			return trust.Key{}, nil, usagef("token %s is that of a %s; a master joins by one of: tender token create master", token.ID, answer.Pass.Identity().Kind)
+		}
+		if !former.IsZero() {
+			if former.Cluster() != answer.Key.Cluster() {
+				return trust.Key{}, nil, usagef("%s is the folder of a master of cluster %s, and the token is of %s", d.dataDir, former.Cluster(), answer.Key.Cluster())
+			}
+			return answer.Key, nil, trust.RewriteKey(d.dataDir, answer.Key)
+		}
+		var peers []master.Peer
 		for _, id := range slices.Sorted(maps.Keys(answer.Masters)) {
-			config.Peers = append(config.Peers, master.Peer{ID: id, Addr: answer.Masters[id]})
+			peers = append(peers, master.Peer{ID: id, Addr: answer.Masters[id]})
 		}
+		return answer.Key, peers, trust.WriteKey(d.dataDir, answer.Key)
 	}
-	if err := os.MkdirAll(d.dataDir, 0o700); err != nil {
-		return err
-	}
-	return trust.WriteKey(d.dataDir, answer.Key)
+	return nil
 }
 
 // countsNoMore says whether a master shows that the authority in the key is none of the cluster's any more: this one was away
@@ -232,9 +231,9 @@ func countsNoMore(ctx context.Context, key trust.Key, masters []string) bool {
 // lookMax is how long a master may take to show its certificate.
 const lookMax = 5 * time.Second
 
-// foundCluster makes the key of a new cluster, if this is the first start of its first master: one that was told neither to
-// join nor who the others are, nor to do without.
-func (d *daemon) foundCluster(config master.Config) error {
+// foundCluster has the master make the key of a new cluster, if this is the first start of its first master: one that was
+// told neither to join nor who the others are, nor to do without.
+func (d *daemon) foundCluster(config *master.Config) error {
 	if d.insecure || d.join != "" || len(config.Peers) > 0 {
 		return nil
 	}
@@ -249,17 +248,23 @@ func (d *daemon) foundCluster(config master.Config) error {
 	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
 		host = "HOST"
 	}
-	return makeKey(d.dataDir, hostPort(host, portOf(cmp.Or(config.GRPC, client.DefaultMaster))), trust.NewKey(), d.app.Stderr)
+	address := hostPort(host, portOf(cmp.Or(config.GRPC, client.DefaultMaster)))
+	config.Trust.Obtain = func() (trust.Key, []master.Peer, error) {
+		key := trust.NewKey()
+		return key, nil, makeKey(d.dataDir, address, key, d.app.Stderr)
+	}
+	return nil
 }
 
-// isFresh says whether no master has run in the folder yet: nothing is in it but what a new file system or tender init puts there.
+// isFresh says whether no master has run in the folder yet: nothing is in it but what a new file system, tender init or a
+// start that found a port taken has left there.
 func isFresh(dataDir string) bool {
 	entries, err := os.ReadDir(dataDir)
 	if err != nil {
 		return os.IsNotExist(err)
 	}
 	return !slices.ContainsFunc(entries, func(e os.DirEntry) bool {
-		return !slices.Contains([]string{trust.KeyFile, trust.FirstTokenFile, "lost+found"}, e.Name())
+		return !slices.Contains([]string{trust.KeyFile, trust.FirstTokenFile, master.LockFile, "lost+found"}, e.Name())
 	})
 }
 

@@ -483,6 +483,40 @@ func TestAMasterThatWouldBeOpenIsRefused(t *testing.T) {
 	}
 }
 
+// TestAMasterThatFindsAPortTakenLeavesNoKey: the next start in its folder is like the first, and the token of one that was
+// to join is not used up.
+func TestAMasterThatFindsAPortTakenLeavesNoKey(t *testing.T) {
+	c := startTrusted(t)
+	_, taken, _ := strings.Cut(c.masters[0], ":")
+	invite := c.must("token", "create", "master")
+	masterIn := func(folder string, more ...string) []string {
+		args := []string{"master", "--data-dir", c.folder(folder)}
+		for _, name := range []string{"--grpc-port", "--http-port", "--raft-port"} {
+			args = append(args, name, strconv.Itoa(freePort(t)))
+		}
+		return append(args, more...)
+	}
+	join := []string{"--id", "m2", "--join", invite, "--master", c.masters[0]}
+	for _, port := range []string{"--grpc-port=" + taken, "--http-port=" + taken, "--raft-port=" + taken, "--dns=127.0.0.1:" + taken} {
+		for _, how := range [][]string{join, {"--insecure"}, nil} {
+			_, stderr, code := tender(t, nil, masterIn("m2", append(how, port)...)...)
+			if code != 1 || !strings.Contains(stderr, "port is in use") || !strings.Contains(stderr, ":"+taken) {
+				t.Errorf("%s %v: exit code %d, %q", port, how, code, stderr)
+			}
+			for _, file := range []string{trust.KeyFile, "operator.token"} {
+				if _, err := os.Stat(filepath.Join(c.folder("m2"), file)); err == nil {
+					t.Fatalf("%s %v: %s is left behind", port, how, file)
+				}
+			}
+		}
+	}
+	lone := start(t, nil, masterIn("m2")...) // it founds a cluster, as if it had never been started
+	lone.await("login --master")
+	lone.await(`"leading"`)
+	start(t, c.env, masterIn("m3", join...)...)
+	until(t, "the one that joins is in the quorum", func() bool { return strings.Contains(c.must("raft", "peers"), "m2") })
+}
+
 // forgetInsecure makes the folder that of a version in which masters on loopback needed no word of it.
 func forgetInsecure(t *testing.T, dir string) {
 	t.Helper()

@@ -15,7 +15,6 @@ package names
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"strings"
 	"sync"
@@ -24,7 +23,6 @@ import (
 
 	"github.com/miekg/dns"
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/rs/zerolog"
 )
 
 const (
@@ -51,12 +49,10 @@ type Config struct {
 	// Bound bounds the connections of a listener.
 	Bound   func(listener net.Listener, most int64) net.Listener
 	Metrics prometheus.Registerer
-	Logger  zerolog.Logger
 }
 
 // Server answers. Open, then Run once; or Close.
 type Server struct {
-	log       zerolog.Logger
 	cache     *cache
 	end       context.CancelFunc // of the cache
 	packets   net.PacketConn
@@ -70,15 +66,15 @@ type Server struct {
 func Open(config Config) (*Server, error) {
 	listener, err := net.Listen("tcp", config.Address)
 	if err != nil {
-		return nil, fmt.Errorf("names can't be answered at %s: %w", config.Address, err)
+		return nil, err
 	}
 	packets, err := net.ListenPacket("udp", listener.Addr().String())
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("names can't be answered at %s: %w", config.Address, err), listener.Close())
+		return nil, errors.Join(err, listener.Close())
 	}
 	life, end := context.WithCancel(context.Background())
 	s := &Server{
-		log: config.Logger, cache: newCache(life, config.Source), end: end, packets: packets, places: make(chan struct{}, answersMax),
+		cache: newCache(life, config.Source), end: end, packets: packets, places: make(chan struct{}, answersMax),
 		listener: config.Bound(listener, connectionsMax),
 		questions: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "tender_dns_questions_total", Help: "Questions of DNS, by how they came and what was answered; dropped: nothing, as too many came at a time.",
@@ -99,7 +95,6 @@ func (s *Server) Close() error {
 
 // Run answers until ctx ends. All it started has ended when it returns.
 func (s *Server) Run(ctx context.Context) error {
-	s.log.Info().Str("address", s.Address()).Msg("names are answered by DNS, to whoever reaches it")
 	servers := []*dns.Server{s.server("udp"), s.server("tcp")}
 	servers[0].PacketConn, servers[1].Listener = s.packets, s.listener
 	var parts sync.WaitGroup

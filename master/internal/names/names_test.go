@@ -17,7 +17,6 @@ import (
 	"github.com/miekg/dns"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
-	"github.com/rs/zerolog"
 
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
@@ -100,7 +99,7 @@ type asking struct {
 func serve(t *testing.T, p *played) asking {
 	t.Helper()
 	s, err := Open(Config{
-		Address: "127.0.0.1:0", Source: p.source(), Metrics: prometheus.NewRegistry(), Logger: zerolog.Nop(),
+		Address: "127.0.0.1:0", Source: p.source(), Metrics: prometheus.NewRegistry(),
 		Bound: func(listener net.Listener, _ int64) net.Listener { return listener },
 	})
 	if err != nil {
