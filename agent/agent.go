@@ -127,7 +127,9 @@ func (a *Agent) Run(ctx context.Context) error {
 			err = a.folder.member.GiveUp()
 		}
 		if err != nil || !again {
-			return errors.Join(err, a.closeAll())
+			err = errors.Join(err, a.closeAll())
+			a.log.Info().Msg("agent has ended")
+			return err
 		}
 	}
 }

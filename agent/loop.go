@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"github.com/tenderhq/tender/agent/core"
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/pause"
@@ -29,6 +31,8 @@ func (a *Agent) runLoop(ctx context.Context) (again bool, err error) {
 		a.round.End()
 		select {
 		case <-ctx.Done():
+			a.metrics.look(a.core)
+			tellLeaving(a.log, context.Cause(ctx), a.metrics.tasks.Load(), a.config.RecoveryTimeout)
 			return false, nil
 		case err := <-a.inbox.failed:
 			return false, err
@@ -54,6 +58,19 @@ func (a *Agent) runLoop(ctx context.Context) (again bool, err error) {
 			}
 		}
 		a.flushBatch()
+	}
+}
+
+// tellLeaving says why the agent leaves, what ends with it, and what goes on without it.
+func tellLeaving(log zerolog.Logger, why error, tasks int64, wait time.Duration) {
+	line := log.Info().AnErr("why", why).Int64("tasks", tasks)
+	switch {
+	case tasks == 0:
+		line.Msg("agent leaves; it has no tasks")
+	case wait < 0:
+		line.Msg("agent leaves; its tasks end with it")
+	default:
+		line.Stringer("wait", wait).Msg("agent leaves; its tasks go on, and wait that long for an agent in this folder")
 	}
 }
 

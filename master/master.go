@@ -339,6 +339,7 @@ func (m *Master) Run(ctx context.Context) error {
 		part(func() error { return m.listeners.names.Run(ctx) })
 	}
 	<-ctx.Done()
+	m.tellLeaving(context.Cause(ctx))
 	m.stopServing()
 	parts.Wait()
 	m.beside.Wait()
@@ -352,6 +353,17 @@ func (m *Master) Run(ctx context.Context) error {
 		err = errors.Join(err, m.lock.Close())
 	}
 	return err
+}
+
+// tellLeaving says why the master leaves, and what becomes of what it does.
+func (m *Master) tellLeaving(why error) {
+	others := len(m.raft.Outline().Masters) - 1
+	line := m.log.Info().AnErr("why", why)
+	if others < 1 {
+		line.Msg("master leaves; it is the only one, so nothing is decided until it is back; tasks go on")
+		return
+	}
+	line.Int("others", others).Msg("master leaves; the others go on, and so do tasks")
 }
 
 // graceToServe is how long calls may go on after the end has begun.

@@ -159,14 +159,17 @@ func (a *App) newLogger(name string, console bool) logs {
 	return logs{zerolog.New(w).Hook(level, logwriter.Stamp), w, level}
 }
 
+// errInputEnded is why a daemon ends that was told to go by its standard input.
+var errInputEnded = errors.New("standard input has ended")
+
 // serve runs until the context ends, or standard input when asked to.
 func (d *daemon) serve(ctx context.Context, run func(context.Context) error) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	if d.stopOnEOF {
 		go func() { // lives as long as the process: a read can't be called back
 			_, _ = io.Copy(io.Discard, bufio.NewReader(d.app.Stdin)) // its end is all that matters
-			cancel()
+			cancel(errInputEnded)
 		}()
 	}
 	err := run(ctx)

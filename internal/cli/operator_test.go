@@ -78,6 +78,8 @@ func TestADaemonThatIsToldToStopExitsWithZero(t *testing.T) {
 			p := start(t, nil, args...)
 			p.await(map[string]string{"master": `"leading"`, "agent": "no leader"}[args[0]])
 			p.signal(signal)
+			p.await(args[0] + " leaves; it ")
+			p.await(args[0] + " has ended")
 			if code := p.wait(); code != 0 || strings.Contains(p.stderr.String(), "tender: ") {
 				t.Errorf("%s, %v: exit code %d\n%s", name, signal, code, &p.stderr)
 			}

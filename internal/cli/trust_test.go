@@ -180,6 +180,8 @@ func TestAnotherAuthorityWhileARunGoesOn(t *testing.T) {
 	second.wait()
 	second = start(t, c.env, "master", "--data-dir", c.folder("m2"))
 	agent.signal(syscall.SIGTERM)
+	agent.await("agent leaves; its tasks go on")
+	agent.await("agent has ended")
 	agent.wait()
 	start(t, c.env, agentArgs...).await(`"registered"`)
 	until(t, "m2 is back", func() bool {
@@ -273,8 +275,15 @@ func theJobManagerKnowsMastersAlone(t *testing.T, c *trusted) {
 	if err := callWith(t, "127.0.0.1:"+port, insecure.NewCredentials()); !strings.Contains(err.Error(), "Unavailable") {
 		t.Errorf("who comes to the job manager in plain text is told %v", err)
 	}
+	_, stderr, code := tender(t, c.env, "jobs", "--port", port)
+	if code != 1 || !strings.Contains(stderr, "127.0.0.1:"+port+": the port is in use") {
+		t.Errorf("a second manager at the same port: exit code %d, %q", code, stderr)
+	}
 	manager.signal(syscall.SIGTERM)
-	manager.wait()
+	manager.await("job manager has ended; jobs and their tasks go on")
+	if code := manager.wait(); code != 0 {
+		t.Errorf("a manager that was told to stop: exit code %d", code)
+	}
 }
 
 // tasksOutliveTheirLeader: the next one believes the receipts of the one before, and sets nothing apart (R40).

@@ -7,10 +7,12 @@ import (
 	"log/slog"
 	"net"
 	"strconv"
+	"syscall"
 	"time"
 
 	"google.golang.org/grpc"
 
+	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/framework"
 	"github.com/tenderhq/tender/framework/jobs"
 	"github.com/tenderhq/tender/internal/joining"
@@ -42,7 +44,7 @@ func Run(ctx context.Context, config RunConfig) (err error) {
 	if config.Log != nil {
 		log = slog.New(slog.NewTextHandler(config.Log, nil))
 	}
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(config.Bind, strconv.Itoa(config.Port)))
+	listener, err := config.listen(ctx)
 	if err != nil {
 		return err
 	}
@@ -79,11 +81,26 @@ func Run(ctx context.Context, config RunConfig) (err error) {
 		}
 	}()
 	defer func() { stop(); <-kept }()
-	return framework.Run(ctx, framework.Config{
+	err = framework.Run(ctx, framework.Config{
 		Token: framework.NoToken, Dialer: holder.Dialer(transport.DialTCP, trust.Master), // one certificate for both of its sides
 		Name: Endpoint, Standby: true, Masters: config.Masters, FailoverTimeout: FailoverTimeout,
 		Endpoints: map[string]string{Endpoint: address}, Logger: log,
 	}, m)
+	if err == nil && ctx.Err() != nil {
+		log.Info("job manager has ended; jobs and their tasks go on, and another manager takes them over", "why", context.Cause(ctx))
+	}
+	return err
+}
+
+// listen opens the port of the service.
+func (c RunConfig) listen(ctx context.Context) (net.Listener, error) {
+	address := net.JoinHostPort(c.Bind, strconv.Itoa(c.Port))
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, api.E("jobs.listen", api.Exists, address,
+			errors.New("the port is in use, perhaps by another manager on this machine; choose another one, or 0 for any"))
+	}
+	return listener, err
 }
 
 // join gets the manager's certificate; nil without a token.
