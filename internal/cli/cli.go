@@ -172,7 +172,7 @@ func (a *App) root() *cobra.Command {
 func jobsEnv(a *App) jobcmd.Env {
 	return jobcmd.Env{
 		Stdin: a.Stdin, Stdout: a.Stdout, Stderr: a.Stderr, Now: a.Now, Lookup: a.Lookup,
-		Masters: func() ([]string, error) { return a.mastersOr(nil) }, Client: a.client, Between: between, Format: checkFormat, Usage: usage,
+		Masters: func() ([]string, error) { return a.mastersOr(nil) }, Client: a.client, Between: between, Usage: usage,
 		Logs: func(ctx context.Context, c *client.Client, task string, follow, stderr bool) error {
 			return taskLogs(ctx, a, c, task, follow, stderr)
 		},

@@ -11,7 +11,6 @@ import (
 )
 
 func (a *App) describeCommand() *cobra.Command {
-	var format string
 	command := &cobra.Command{
 		Use:   "describe KIND ID",
 		Short: "Show everything known about one of them",
@@ -23,11 +22,8 @@ func (a *App) describeCommand() *cobra.Command {
 			return a.completeKindAndID(command.Context(), args, start)
 		},
 	}
-	command.Flags().StringVarP(&format, "output", "o", "text", "text or json")
+	format := show.FormatFlag(command.Flags(), show.AsText, show.AsJSON)
 	command.RunE = a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
-		if err := checkFormat(format, "text", "json"); err != nil {
-			return err
-		}
 		k, err := nouns.Named(args[0])
 		if err != nil {
 			return err
@@ -36,7 +32,7 @@ func (a *App) describeCommand() *cobra.Command {
 		switch {
 		case err != nil:
 			return err
-		case format == "json":
+		case format.Is(show.AsJSON):
 			return show.JSON(a.Stdout, found.Message)
 		}
 		return nouns.Describe(ctx, c, a.Stdout, a.Now(), found)

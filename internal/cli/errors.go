@@ -132,6 +132,9 @@ func flagError(command *cobra.Command, err error) error {
 		if value.GetFlag().Value.Type() == "duration" {
 			return usagef("--%s: %q is wrong; write a time such as 5s, 10m or 1h30m", value.GetFlag().Name, value.GetValue())
 		}
+		if value.GetFlag().Value.Type() == "format" {
+			return usagef("--%s: %w", value.GetFlag().Name, cause(value))
+		}
 		return usagef("--%s: %q is wrong: %w", value.GetFlag().Name, value.GetValue(), cause(value))
 	}
 	return usagef("%w; see '%s --help'", err, command.CommandPath())

@@ -16,7 +16,7 @@ import (
 )
 
 func (a *App) explainCommand() *cobra.Command {
-	var agent, format string
+	var agent string
 	command := &cobra.Command{
 		Use:   "explain FRAMEWORK [AGENT]",
 		Short: "Say why a framework is offered what it is, or nothing",
@@ -28,12 +28,9 @@ func (a *App) explainCommand() *cobra.Command {
 		ValidArgsFunction: a.completeIDs("frameworks"),
 	}
 	command.Flags().StringVar(&agent, "agent", "", "only for this agent")
-	command.Flags().StringVarP(&format, "output", "o", "text", "text or json")
+	format := show.FormatFlag(command.Flags(), show.AsText, show.AsJSON)
 	a.completeFlags(command)
 	command.RunE = a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
-		if err := checkFormat(format, "text", "json"); err != nil {
-			return err
-		}
 		if len(args) == 2 {
 			if agent != "" && agent != args[1] {
 				return usagef("two agents are named, %s and %s; write one", args[1], agent)
@@ -47,7 +44,7 @@ func (a *App) explainCommand() *cobra.Command {
 				return nouns.Agents.WhereListed(err)
 			}
 			return nouns.Frameworks.WhereListed(err)
-		case format == "json":
+		case format.Is(show.AsJSON):
 			return show.JSON(a.Stdout, answer)
 		}
 		return a.explained(answer)

@@ -14,32 +14,18 @@ import (
 	"github.com/tenderhq/tender/internal/cli/show"
 )
 
-// formats of -o.
-var formats = []string{"table", "wide", "json", "name"}
-
-func checkFormat(format string, known ...string) error {
-	if slices.Contains(known, format) {
-		return nil
-	}
-	return usagef("-o: %w", unknownWord("format", format, known))
-}
-
 // listCommand makes the command that shows what one call answers, as a table or as JSON.
 func listCommand[Answer proto.Message](
 	a *App, use, short string, call func(context.Context, *client.Client) (Answer, error), header []string, rows func(Answer) [][]string,
 ) *cobra.Command {
-	var format string
 	command := &cobra.Command{Use: use, Short: short, Args: exactly()}
-	command.Flags().StringVarP(&format, "output", "o", "table", "table or json")
+	format := show.FormatFlag(command.Flags(), show.AsTable, show.AsJSON)
 	command.RunE = a.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
-		if err := checkFormat(format, "table", "json"); err != nil {
-			return err
-		}
 		answer, err := call(ctx, c)
 		switch {
 		case err != nil:
 			return err
-		case format == "json":
+		case format.Is(show.AsJSON):
 			return show.JSON(a.Stdout, answer)
 		}
 		return show.Table(a.Stdout, header, rows(answer))
@@ -49,7 +35,6 @@ func listCommand[Answer proto.Message](
 
 func (a *App) getCommand() *cobra.Command {
 	var q nouns.Query
-	var format string
 	command := &cobra.Command{
 		Use:   "get KIND [ID]",
 		Short: "List masters, agents, frameworks, tasks, endpoints, offers, roles or principals",
@@ -64,7 +49,7 @@ func (a *App) getCommand() *cobra.Command {
 	}
 	flags := command.Flags()
 	flags.SortFlags = false
-	flags.StringVarP(&format, "output", "o", "table", "table, wide, json or name")
+	format := show.FormatFlag(flags, show.AsTable, show.AsWide, show.AsJSON, show.AsName)
 	flags.StringSliceVar(&q.States, "state", nil, "only in one of these states")
 	flags.StringVar(&q.Agent, "agent", "", "only on this agent: its ID, its hostname or the start of its ID")
 	flags.StringVar(&q.Framework, "framework", "", "only of this framework: its ID, its name or the start of its ID")
@@ -78,7 +63,7 @@ func (a *App) getCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if err := checkQuery(command, k, q, format); err != nil {
+		if err := checkQuery(command, k, q); err != nil {
 			return err
 		}
 		if len(args) == 2 {
@@ -105,10 +90,7 @@ func kindsHelp() string {
 }
 
 // checkQuery refuses what would be ignored.
-func checkQuery(command *cobra.Command, k nouns.Kind, q nouns.Query, format string) error {
-	if err := checkFormat(format, formats...); err != nil {
-		return err
-	}
+func checkQuery(command *cobra.Command, k nouns.Kind, q nouns.Query) error {
 	if q.Limit < 0 {
 		return usagef("--limit is %d; write how many are wanted, or 0 for all", q.Limit)
 	}
@@ -125,7 +107,7 @@ func checkQuery(command *cobra.Command, k nouns.Kind, q nouns.Query, format stri
 	return nil
 }
 
-func (a *App) get(ctx context.Context, c *client.Client, k nouns.Kind, q nouns.Query, format string) error {
+func (a *App) get(ctx context.Context, c *client.Client, k nouns.Kind, q nouns.Query, format *show.Format) error {
 	if err := q.Resolve(ctx, c); err != nil {
 		return err
 	}
@@ -133,13 +115,13 @@ func (a *App) get(ctx context.Context, c *client.Client, k nouns.Kind, q nouns.Q
 	if err != nil {
 		return err
 	}
-	if err := l.Print(a.Stdout, format, a.Now()); err != nil {
+	if err := l.Print(a.Stdout, format.String(), a.Now()); err != nil {
 		return err
 	}
 	switch {
 	case len(l.Items) == 0 && q.Prefix != "":
 		return k.Nobody(q)
-	case format == "json" || format == "name":
+	case format.Is(show.AsJSON) || format.Is(show.AsName):
 	case q.Index != 0:
 		fmt.Fprintf(a.Stderr, "as the registry of one master has it, at index %d; the others may know more\n", q.Index)
 	case len(l.Items) == 0:

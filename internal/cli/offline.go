@@ -23,23 +23,19 @@ import (
 // What works on files, while no master or agent runs on them.
 
 func (a *App) snapshotInspectCommand() *cobra.Command {
-	var format string
 	command := &cobra.Command{
 		Use:   "inspect FILE",
 		Short: "Check a saved snapshot and say what it holds",
 		Long:  "Read a saved snapshot from its first byte to its last, check its checksum and its hash, and say what it holds.\nNeeds no master.",
 		Args:  exactly("FILE"),
 	}
-	command.Flags().StringVarP(&format, "output", "o", "table", "table or json")
+	format := show.FormatFlag(command.Flags(), show.AsText, show.AsJSON)
 	command.RunE = func(_ *cobra.Command, args []string) error {
-		if err := checkFormat(format, "table", "json"); err != nil {
-			return err
-		}
 		found, err := readSnapshotFile(args[0], master.InspectSnapshot)
 		if err != nil {
 			return err
 		}
-		if format == "json" {
+		if format.Is(show.AsJSON) {
 			return a.snapshotJSON(found)
 		}
 		return show.Fields(a.Stdout, snapshotFields(found))

@@ -115,22 +115,18 @@ func (a *App) revokeCommand() *cobra.Command {
 }
 
 func whoamiCommand(a *App) *cobra.Command {
-	var format string
 	command := &cobra.Command{
 		Use:   "whoami",
 		Short: "Say who you are to the cluster, and what you may",
 		Args:  exactly(),
 	}
-	command.Flags().StringVarP(&format, "output", "o", "text", "text or json")
+	format := show.FormatFlag(command.Flags(), show.AsText, show.AsJSON)
 	command.RunE = a.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
-		if err := checkFormat(format, "text", "json"); err != nil {
-			return err
-		}
 		me, err := c.Operator().WhoAmI(ctx, &apiv1.WhoAmIRequest{})
 		switch {
 		case err != nil:
 			return err
-		case format == "json":
+		case format.Is(show.AsJSON):
 			return show.JSON(a.Stdout, me)
 		case me.GetKind() == string(rights.Anybody):
 			_, err = fmt.Fprintln(a.Stdout, "anybody: this cluster asks nobody who he is, and anybody may do everything")

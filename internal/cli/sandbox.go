@@ -66,7 +66,6 @@ const filesMax = 1000
 
 func filesCommand(a *App) *cobra.Command {
 	var executor bool
-	var format string
 	var limit int
 	command := &cobra.Command{
 		Use:   "files TASK [PATH]",
@@ -78,12 +77,9 @@ func filesCommand(a *App) *cobra.Command {
 		ValidArgsFunction: a.completeIDs("tasks"),
 	}
 	command.Flags().BoolVar(&executor, "executor", false, "the folder of the task's executor instead")
-	command.Flags().StringVarP(&format, "output", "o", "table", "table, json or name")
+	format := show.FormatFlag(command.Flags(), show.AsTable, show.AsJSON, show.AsName)
 	command.Flags().IntVar(&limit, "limit", filesMax, "at most so many")
 	command.RunE = a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
-		if err := checkFormat(format, "table", "json", "name"); err != nil {
-			return err
-		}
 		if limit < 1 {
 			return usagef("--limit is %d; write how many are wanted", limit)
 		}
@@ -125,13 +121,13 @@ func fileOf(ctx context.Context, c *client.Client, word, name string, executor b
 	return sandbox.File{Task: ref, Path: name, Executor: executor, Address: address, Dial: c.DialAgent, Ticket: ticket}, err
 }
 
-func printFiles(to io.Writer, format string, items []sandbox.Item) error {
-	switch format {
-	case "json":
+func printFiles(to io.Writer, format *show.Format, items []sandbox.Item) error {
+	switch {
+	case format.Is(show.AsJSON):
 		encoder := json.NewEncoder(to)
 		encoder.SetIndent("", "  ")
 		return encoder.Encode(map[string]any{"items": append([]sandbox.Item{}, items...)})
-	case "name":
+	case format.Is(show.AsName):
 		for _, item := range items {
 			if _, err := fmt.Fprintln(to, item.Name); err != nil {
 				return err

@@ -336,13 +336,12 @@ func caCommand(a *App) *cobra.Command {
 }
 
 func caStatusCommand(a *App) *cobra.Command {
-	var output string
 	command := &cobra.Command{
 		Use: "status", Short: "Say who signs certificates, and who has which until when", Args: exactly(),
 		Long: "Say who signs certificates, and who has which until when: of whom the leader has seen one since it leads.\n" +
 			"One is renewed by itself at half of its life.",
 	}
-	command.Flags().StringVarP(&output, "output", "o", "table", "table or json")
+	format := show.FormatFlag(command.Flags(), show.AsText, show.AsJSON)
 	command.RunE = func(command *cobra.Command, _ []string) error {
 		ctx := command.Context()
 		where, err := a.cluster(ctx)
@@ -361,10 +360,8 @@ func caStatusCommand(a *App) *cobra.Command {
 		switch {
 		case err != nil:
 			return err
-		case output == "json":
+		case format.Is(show.AsJSON):
 			return show.JSON(a.Stdout, view)
-		case output != "table":
-			return usagef("--output is %q; write table or json", output)
 		}
 		return tellAuthority(a, view, where.Holder.Pass())
 	}

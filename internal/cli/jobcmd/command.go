@@ -28,10 +28,8 @@ type Env struct {
 	// Masters are their addresses; Client connects to whoever leads.
 	Masters func() ([]string, error)
 	Client  func(ctx context.Context) (*client.Client, error)
-	// Between wants at least so many of the named arguments; Format, one of the known words of -o. Usage marks an error as
-	// the caller's.
+	// Between wants at least so many of the named arguments; Usage marks an error as the caller's.
 	Between func(least int, names ...string) cobra.PositionalArgs
-	Format  func(format string, known ...string) error
 	Usage   func(error) error
 	// Logs prints the output of a task, FRAMEWORK/TASK.
 	Logs func(ctx context.Context, c *client.Client, task string, follow, stderr bool) error

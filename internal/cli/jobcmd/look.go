@@ -21,15 +21,12 @@ import (
 
 func (e Env) listCommand() *cobra.Command {
 	var all bool
-	var format, prefix string
+	var prefix string
 	command := &cobra.Command{Use: "list", Short: "List jobs", Args: e.Between(0)}
 	command.Flags().BoolVarP(&all, "all", "a", false, "also those that have ended")
 	command.Flags().StringVar(&prefix, "prefix", "", "names that begin with this")
-	command.Flags().StringVarP(&format, "output", "o", "table", "table or json")
+	format := show.FormatFlag(command.Flags(), show.AsTable, show.AsJSON)
 	command.RunE = e.with(func(ctx context.Context, s service, _ []string) error {
-		if err := e.Format(format, "table", "json"); err != nil {
-			return err
-		}
 		list := func(ctx context.Context, r *apiv1.ListJobsRequest, _ ...grpc.CallOption) (*apiv1.ListJobsResponse, error) {
 			return call(ctx, s.ListJobs, r)
 		}
@@ -39,7 +36,7 @@ func (e Env) listCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if format == "json" {
+		if format.Is(show.AsJSON) {
 			return show.JSON(e.Stdout, &apiv1.ListJobsResponse{Items: items})
 		}
 		return e.showList(items, all)
@@ -69,20 +66,16 @@ func (e Env) showList(items []*apiv1.JobStatus, all bool) error {
 func number(n int32) string { return strconv.Itoa(int(n)) }
 
 func (e Env) statusCommand() *cobra.Command {
-	var format string
 	command := &cobra.Command{
 		Use: "status NAME", Short: "Show a job, its tasks, where they are, and why some wait", Args: e.Between(1, "NAME"),
 	}
-	command.Flags().StringVarP(&format, "output", "o", "text", "text or json")
+	format := show.FormatFlag(command.Flags(), show.AsText, show.AsJSON)
 	command.RunE = e.with(func(ctx context.Context, s service, args []string) error {
-		if err := e.Format(format, "text", "json"); err != nil {
-			return err
-		}
 		status, err := call(ctx, s.GetJob, &apiv1.GetJobRequest{Name: args[0]})
 		switch {
 		case err != nil:
 			return err
-		case format == "json":
+		case format.Is(show.AsJSON):
 			return show.JSON(e.Stdout, status)
 		}
 		return e.showStatus(ctx, s, status)
@@ -220,18 +213,14 @@ func (e Env) showWhy(ctx context.Context, s service, j *apiv1.JobStatus) {
 }
 
 func (e Env) historyCommand() *cobra.Command {
-	var format string
 	command := &cobra.Command{Use: "history NAME", Short: "List the versions of a job that are kept", Args: e.Between(1, "NAME")}
-	command.Flags().StringVarP(&format, "output", "o", "table", "table, or json: with what each said")
+	format := show.FormatFlag(command.Flags(), show.AsTable, show.AsJSON)
 	command.RunE = e.with(func(ctx context.Context, s service, args []string) error {
-		if err := e.Format(format, "table", "json"); err != nil {
-			return err
-		}
 		history, err := call(ctx, s.GetJobHistory, &apiv1.GetJobHistoryRequest{Name: args[0]})
 		switch {
 		case err != nil:
 			return err
-		case format == "json":
+		case format.Is(show.AsJSON):
 			return show.JSON(e.Stdout, history)
 		}
 		var rows [][]string

@@ -214,7 +214,7 @@ func (d describer) printBelow(l *Listing) error {
 	if _, err := fmt.Fprintln(d.out); err != nil {
 		return err
 	}
-	return l.Print(d.out, "table", d.now)
+	return l.Print(d.out, show.AsTable, d.now)
 }
 
 func (d describer) taskFields(v *apiv1.TaskView) [][2]string {

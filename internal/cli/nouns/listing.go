@@ -81,9 +81,9 @@ func wide[T any](c column[T]) column[T] {
 // Print writes a list as -o asks: table, wide, json or name. An empty table is nothing.
 func (l *Listing) Print(w io.Writer, format string, now time.Time) error {
 	switch format {
-	case "json":
+	case show.AsJSON:
 		return show.JSON(w, l.Message)
-	case "name":
+	case show.AsName:
 		var text strings.Builder
 		for _, item := range l.Items {
 			text.WriteString(item.ID + "\n")
@@ -94,7 +94,7 @@ func (l *Listing) Print(w io.Writer, format string, now time.Time) error {
 	if len(l.Items) == 0 {
 		return nil
 	}
-	all := format == "wide"
+	all := format == show.AsWide
 	rows := make([][]string, len(l.Items))
 	for i, item := range l.Items {
 		rows[i] = item.cells(all, now)
