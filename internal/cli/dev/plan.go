@@ -101,7 +101,12 @@ func planAgents(cluster Cluster, count int, look *portLook) ([]Agent, error) {
 			agents = append(agents, Agent{HTTP: at(ports[0])})
 		}
 		agents[i].Number, agents[i].Masters, agents[i].ID = i, masters, ""
-		agents[i].Dir = filepath.Join(cluster.Dir, "agent-"+strconv.Itoa(i+1))
+		// After its number, not like an ID: those the quorum gives in the order in which the agents come to it.
+		base := "host-" + strconv.Itoa(i+1)
+		if kept := agents[i].Dir; kept != "" {
+			base = filepath.Base(kept) // the folder of all may have been moved since
+		}
+		agents[i].Dir = filepath.Join(cluster.Dir, base)
 	}
 	return agents, nil
 }

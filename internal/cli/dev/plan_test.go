@@ -1,6 +1,25 @@
 package dev
 
-import "testing"
+import (
+	"path/filepath"
+	"testing"
+)
+
+// An agent's folder is named after its number, so that nobody takes it for an ID; one of an older version keeps its name,
+// also in a cluster that was moved.
+func TestFoldersOfAgentsAreNoIDs(t *testing.T) {
+	dir := t.TempDir()
+	kept := Cluster{Dir: dir, Masters: []Master{{GRPC: at(portMin)}}, Agents: []Agent{{HTTP: at(portMin + 1), Dir: "/elsewhere/agent-1"}}}
+	agents, err := planAgents(kept, 2, newLook(kept))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{"agent-1", "host-2"} {
+		if agents[i].Dir != filepath.Join(dir, want) {
+			t.Errorf("agent %d has the folder %s, want %s", i, agents[i].Dir, want)
+		}
+	}
+}
 
 // A plan has no port twice, nor one that a kept cluster has.
 func TestNoPortIsPlannedTwice(t *testing.T) {
