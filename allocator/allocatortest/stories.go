@@ -588,7 +588,7 @@ func explanations(c *Cluster) {
 	c.Framework("f2", "r")
 	c.Expect("f1 a1 cpus:4;mem:4096")
 	c.Because("f2", "a1", "a1 has nothing free for role r: f1 holds cpus:4;mem:4096; its last offer went to f1")
-	c.Because("f1", "", "f1 has not answered offers of 1 agents")
+	c.Because("f1", "", "f1 has not answered offers of 1 agent in")
 	c.Suppress("f2")
 	c.Accept(c.Offer("f1", "a1"), time.Hour, c.R("cpus:1;mem:1024"))
 	c.Expect()

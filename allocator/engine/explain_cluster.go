@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/tenderhq/tender/allocator/engine/internal/books"
+	"github.com/tenderhq/tender/internal/words"
 )
 
 // tally counts agents by the reason why the member is not offered them, with the nearest of them.
@@ -69,7 +70,7 @@ func (e *explainer) whyCluster(m *books.Member) []string {
 		}
 	}
 	if holding > 0 {
-		reasons = append(reasons, fmt.Sprintf("%s has not answered offers of %d agents in role %s", id, holding, m.Role.Name))
+		reasons = append(reasons, fmt.Sprintf("%s has not answered offers of %s in role %s", id, words.Count(holding, "agent"), m.Role.Name))
 	}
 	return reasons
 }

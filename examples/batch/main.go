@@ -74,7 +74,7 @@ func schedule(ctx context.Context) error {
 		return err
 	}
 	n, l := set.Numbers(), set.Locality()
-	fmt.Fprintf(os.Stderr, "%d files done, %d given up, %d attempts; %d of %d where they are, mean wait %v\n",
+	fmt.Fprintf(os.Stderr, "files done: %d, given up: %d, attempts: %d; %d of %d where they are, mean wait %v\n",
 		n.Done, n.GivenUp, n.Attempts, l.Launched[locality.Node], l.Tasks(), l.MeanWait().Round(time.Millisecond))
 	return errors.Join(ctx.Err(), set.Err())
 }

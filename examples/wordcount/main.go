@@ -91,7 +91,7 @@ func run(ctx context.Context, o options) error {
 		return err
 	}
 	chunks := split(files, o.tasks)
-	fmt.Printf("%d files below %s in %d tasks\n", len(files), o.dir, len(chunks))
+	fmt.Printf("below %s: files %d, in tasks %d\n", o.dir, len(files), len(chunks))
 
 	start := time.Now()
 	counting, fail := context.WithCancelCause(ctx)

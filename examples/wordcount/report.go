@@ -54,8 +54,8 @@ func report(out io.Writer, c *count, n taskset.Numbers, top int, took time.Durat
 		fmt.Fprintf(out, "%4d. %-16s %9d\n", i+1, word, c.words[word])
 	}
 	for _, agent := range slices.Sorted(maps.Keys(c.byAgent)) {
-		fmt.Fprintf(out, "%s (%s): %d tasks\n", agent, c.hosts[agent], c.byAgent[agent])
+		fmt.Fprintf(out, "tasks on %s (%s): %d\n", agent, c.hosts[agent], c.byAgent[agent])
 	}
-	fmt.Fprintf(out, "%d words, %d of them different, by %d tasks (%d tried again) in %.1f s\n",
+	fmt.Fprintf(out, "words: %d, %d of them different; tasks: %d (%d tried again); %.1f s\n",
 		c.words.total(), len(c.words), n.Done, n.Attempts-n.Done, took.Seconds())
 }

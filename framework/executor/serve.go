@@ -126,7 +126,7 @@ func (s *server) killAll(grace time.Duration) error {
 	if len(left) == 0 {
 		return nil
 	}
-	return api.E("executor.shutdown", api.Internal, left[0].ID, fmt.Errorf("%d tasks did not end within %v; do they heed their context?", len(left), grace))
+	return api.E("executor.shutdown", api.Internal, left[0].ID, fmt.Errorf("%d of its tasks did not end within %v; do they heed their context?", len(left), grace))
 }
 
 func (s *server) kill(task *Task, grace time.Duration) {

@@ -92,7 +92,7 @@ func TestBatchExample(t *testing.T) {
 	if batch.stdout.String() != line+line || code == 0 {
 		t.Errorf("it ended with %d", code)
 	}
-	for _, words := range []string{"2 files done, 1 given up, 4 attempts; 0 of 1 where they are", "file-2: 2 attempts failed", "no such file or directory"} {
+	for _, words := range []string{"files done: 2, given up: 1, attempts: 4; 0 of 1 where they are", "file-2: 2 attempts failed", "no such file or directory"} {
 		if !strings.Contains(batch.stderr.String(), words) {
 			t.Errorf("it does not say %q", words)
 		}

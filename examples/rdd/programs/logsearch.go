@@ -46,6 +46,6 @@ func search(ctx context.Context, lines rdd.Dataset[string], out io.Writer, what 
 	for _, line := range first {
 		fmt.Fprintln(out, "  "+line)
 	}
-	fmt.Fprintf(out, "%d lines have %q: %.3f s\n", n, what, time.Since(begun).Seconds())
+	fmt.Fprintf(out, "lines with %q: %d; %.3f s\n", what, n, time.Since(begun).Seconds())
 	return err
 }

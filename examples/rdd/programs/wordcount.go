@@ -62,7 +62,7 @@ func wordcount(flags *flag.FlagSet) func(context.Context, *rdd.Context, io.Write
 				fmt.Fprintf(out, "%9d  %s\n", count.Value, count.Key)
 			}
 		}
-		fmt.Fprintf(out, "%d words, %d of them different, in %d files: %.3f s\n", total, len(counts), len(files), took.Seconds())
+		fmt.Fprintf(out, "words: %d, %d of them different; files: %d; %.3f s\n", total, len(counts), len(files), took.Seconds())
 		if !*verify {
 			return nil
 		}
