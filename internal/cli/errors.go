@@ -116,6 +116,8 @@ func flagError(command *cobra.Command, err error) error {
 		if short := missing.GetSpecifiedShortnames(); short != "" && strings.Trim(short, "0123456789.") == "" {
 			return usagef("'%s' has no flag -%s; a negative number stands behind '--', such as '%s ... -- -%s'",
 				command.CommandPath(), short, command.CommandPath(), short)
+		} else if meant := flagsBeginning(command, short); meant != "" {
+			return usagef("'%s' has no flag -%s; did you mean %s?", command.CommandPath(), missing.GetSpecifiedName(), meant)
 		} else if short != "" {
 			return usagef("'%s' has no flag -%s; see '%s --help'", command.CommandPath(), missing.GetSpecifiedName(), command.CommandPath())
 		}
@@ -140,8 +142,8 @@ func flagError(command *cobra.Command, err error) error {
 	return usagef("%w; see '%s --help'", err, command.CommandPath())
 }
 
-func unknownFlag(command *cobra.Command, name string) error {
-	var names []string
+// flagNames are the flags that a command shows.
+func flagNames(command *cobra.Command) (names []string) {
 	visit := func(f *pflag.Flag) {
 		if !f.Hidden {
 			names = append(names, f.Name)
@@ -149,7 +151,23 @@ func unknownFlag(command *cobra.Command, name string) error {
 	}
 	command.Flags().VisitAll(visit)
 	command.InheritedFlags().VisitAll(visit)
-	if closest := words.Closest(name, names); closest != "" {
+	return names
+}
+
+// flagsBeginning are those that begin with the letter, such as "--detach or --disk".
+func flagsBeginning(command *cobra.Command, letter string) string {
+	var meant []string
+	for _, name := range flagNames(command) {
+		if len(letter) == 1 && strings.HasPrefix(name, letter) {
+			meant = append(meant, "--"+name)
+		}
+	}
+	slices.Sort(meant)
+	return strings.Join(slices.Compact(meant), " or ")
+}
+
+func unknownFlag(command *cobra.Command, name string) error {
+	if closest := words.Closest(name, flagNames(command)); closest != "" {
 		return usagef("'%s' has no flag --%s; did you mean --%s?", command.CommandPath(), name, closest)
 	}
 	return usagef("'%s' has no flag --%s; see '%s --help'", command.CommandPath(), name, command.CommandPath())

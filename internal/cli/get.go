@@ -91,6 +91,9 @@ func kindsHelp() string {
 
 // checkQuery refuses what would be ignored.
 func checkQuery(command *cobra.Command, k nouns.Kind, q nouns.Query) error {
+	if err := saidEmpty(command.Flags()); err != nil {
+		return usage(err)
+	}
 	if q.Limit < 0 {
 		return usagef("--limit is %d; write how many are wanted, or 0 for all", q.Limit)
 	}

@@ -12,6 +12,7 @@ import (
 	"unicode"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
@@ -115,7 +116,7 @@ func (a *App) runCommand() *cobra.Command {
 	a.completeFlags(command)
 	command.RunE = func(command *cobra.Command, args []string) error {
 		task, err := f.task(args, a.Lookup)
-		if err != nil {
+		if err = errors.Join(saidEmpty(command.Flags()), err); err != nil {
 			return usage(err)
 		}
 		given := command.Flags().Changed("role")
@@ -252,6 +253,16 @@ func (f *runFlags) task(args []string, lookup func(string) (string, bool)) (api.
 		task.Resources = task.Resources.Plus(settings.PortResources(ports))
 	}
 	return task, errors.Join(err, err2, api.Role(f.role).Check(), f.check(args))
+}
+
+// saidEmpty refuses texts that are said and empty, as of a variable that is not set: left out they mean something else.
+func saidEmpty(flags *pflag.FlagSet) (err error) {
+	flags.Visit(func(f *pflag.Flag) {
+		if f.Value.Type() == "string" && f.Value.String() == "" {
+			err = errors.Join(err, fmt.Errorf("--%s is empty; write a value, or leave it out", f.Name))
+		}
+	})
+	return err
 }
 
 func (f *runFlags) check(args []string) error {

@@ -1,8 +1,11 @@
 package cli_test
 
 import (
+	"bufio"
 	"context"
+	"io"
 	"net"
+	"net/http"
 	"strings"
 	"syscall"
 	"testing"
@@ -76,6 +79,12 @@ func TestWrongInputIsToldInOneSentence(t *testing.T) {
 		{args: "run --role a//b -- true", want: []string{"role", "a//b"}},
 		{args: "run --name a/b -- true", want: []string{"--name", "a/b"}},
 		{args: "run --grace -1s -- true", want: []string{"--grace"}},
+		{args: "run --memory 3 -- true", want: []string{"no flag --memory", "--mem?"}},
+		{args: "run -d -- true", want: []string{"no flag -d", "--detach or --disk?"}},
+		{args: "run --port 80 -- true", want: []string{"--port", `"80"`, "http=80"}},
+		{args: "run --image= -- true", want: []string{"--image is empty", "leave it out"}},
+		{args: "run --user= -- true", want: []string{"--user is empty"}},
+		{args: "get tasks --agent=", want: []string{"--agent is empty"}},
 		{args: "run --timeout -1s -- true", want: []string{"--timeout is -1s", "write a time such as 10m"}},
 	} {
 		t.Run(test.args, func(t *testing.T) {
@@ -108,6 +117,7 @@ func TestUnreachableMasters(t *testing.T) {
 				<-ctx.Done()
 				return nil, ctx.Err()
 			},
+			"it speaks HTTP/1.1, so it is not the gRPC port of a master, which is 5060 unless said otherwise": oldHTTP,
 		} {
 			t.Run(args+": "+why, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
@@ -129,4 +139,16 @@ func TestUnreachableMasters(t *testing.T) {
 			})
 		}
 	}
+}
+
+// oldHTTP connects to a server of HTTP that knows no newer version, as the HTTP port of a master is.
+func oldHTTP(context.Context, string) (net.Conn, error) {
+	here, there := net.Pipe()
+	go func() {
+		_, _ = http.ReadRequest(bufio.NewReader(there)) // the preface of HTTP/2 looks like one
+		_, _ = io.WriteString(there, "HTTP/1.1 505 HTTP Version Not Supported\r\nConnection: close\r\n\r\n")
+		_, _ = io.Copy(io.Discard, there) // until the client hangs up
+		_ = there.Close()
+	}()
+	return here, nil
 }

@@ -7,7 +7,7 @@ func Closest(word string, names []string) string {
 	best, bestDistance := "", 1+max(1, len(word)/3)
 	for _, name := range names {
 		distance := distance(strings.ToLower(word), strings.ToLower(name))
-		if len(word) >= 2 && strings.HasPrefix(strings.ToLower(name), strings.ToLower(word)) {
+		if begins(name, word) || begins(word, name) {
 			distance = min(distance, 1)
 		}
 		if distance < bestDistance {
@@ -15,6 +15,11 @@ func Closest(word string, names []string) string {
 		}
 	}
 	return best
+}
+
+// begins says whether word begins with start, which is long enough to mean it.
+func begins(word, start string) bool {
+	return len(start) >= 2 && strings.HasPrefix(strings.ToLower(word), strings.ToLower(start))
 }
 
 // distance counts the letters to insert, delete, change or swap with their neighbour.

@@ -337,6 +337,9 @@ func (c *Client) whyRefused(address string, err error) string {
 	if ok && strings.Contains(s.Message(), trust.HungUp) {
 		return trust.HungUp
 	}
+	if ok && strings.Contains(s.Message(), "looked like an HTTP/1.1 header") { // the words of Go's HTTP/2
+		return "it speaks HTTP/1.1, so it is not the gRPC port of a master, which is 5060 unless said otherwise"
+	}
 	if ok && !strings.Contains(s.Message(), "desc =") {
 		return s.Message()
 	}

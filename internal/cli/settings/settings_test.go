@@ -164,7 +164,7 @@ func TestFilesAndPortsOfTasks(t *testing.T) {
 	if err != nil || ports["http"] != 8080 || settings.PortResources(ports).String() != "ports:[8080-8081]" {
 		t.Errorf("%v, %v, %v", ports, settings.PortResources(ports), err)
 	}
-	for _, texts := range [][]string{{"http=0"}, {"http=65536"}, {"http=x"}, {""}, {"a/b"}, {"http", "http"}, {"http", "admin=1"}} {
+	for _, texts := range [][]string{{"http=0"}, {"http=65536"}, {"http=x"}, {"8080"}, {""}, {"a/b"}, {"http", "http"}, {"http", "admin=1"}} {
 		if got, err := settings.ParsePorts(texts); err == nil {
 			t.Errorf("%q is read as %v", texts, got)
 		}

@@ -43,6 +43,9 @@ func ParsePorts(texts []string) (map[string]uint16, error) {
 		if err := api.CheckPortName(name); err != nil {
 			return nil, err
 		}
+		if _, err := strconv.ParseUint(name, 10, 16); err == nil && !given {
+			return nil, fmt.Errorf("%q is the name of no port but a number; write NAME=%s for that port of the agent, such as http=%s", text, text, text)
+		}
 		var number uint64
 		if given {
 			var err error
