@@ -336,7 +336,8 @@ func TestACommandIsInsideTheWalls(t *testing.T) {
 	}
 }
 
-// newGroup makes a control group of version 2 or 1, and removes it when nothing is in it any more.
+// newGroup makes a control group of version 2 or 1, and removes it when nothing is in it any more. Its name is none of an
+// agent's: any agent that starts on this machine meanwhile would remove it while it is empty, as that of one that was killed.
 func newGroup(t *testing.T) string {
 	t.Helper()
 	mounts, err := groupMounts()
@@ -347,7 +348,7 @@ func newGroup(t *testing.T) string {
 		if mounts[hierarchy] == "" {
 			continue
 		}
-		group := filepath.Join(mounts[hierarchy], fmt.Sprintf("tender-inside-%d", os.Getpid()))
+		group := filepath.Join(mounts[hierarchy], fmt.Sprintf("test-inside-%d", os.Getpid()))
 		if os.Mkdir(group, 0o755) == nil {
 			t.Cleanup(func() {
 				if err := hang.Await(t, "an empty control group", nil, func() error {
