@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -338,7 +339,7 @@ func TestNames(t *testing.T) {
 }
 
 // The cells of an agent that was killed and never came back go with the next agent beside it, unless something runs there.
-// Those of an agent that lives stay, however empty.
+// Those of an agent that lives stay, however empty, and so does a group of somebody else's whose name begins as theirs do.
 func TestTheDeadAreRemoved(t *testing.T) {
 	alive, dead, busy := planted(t, ""), planted(t, ""), planted(t, "")
 	for _, tree := range []*Tree{&dead, &busy} {
@@ -350,9 +351,14 @@ func TestTheDeadAreRemoved(t *testing.T) {
 	}
 	s := start(t, own, "echo here; exec sleep 1000")
 	s.line()
+	foreign := alive.Root.move(filepath.Dir).Child(fmt.Sprintf("tender-backup-%d", os.Getpid()))
+	if err := foreign.Make(); err != nil {
+		t.Fatal(err)
+	}
+	defer end(t, foreign)
 	planted(t, "")
-	if !alive.Root.Whole() || dead.Root.Exists() || !own.Exists() {
-		t.Errorf("alive %v, dead %v, busy %v", alive.Root.Whole(), dead.Root.Exists(), own.Exists())
+	if !alive.Root.Whole() || dead.Root.Exists() || !own.Exists() || !foreign.Whole() {
+		t.Errorf("alive %v, dead %v, busy %v, foreign %v", alive.Root.Whole(), dead.Root.Exists(), own.Exists(), foreign.Whole())
 	}
 	end(t, busy.Root)
 }

@@ -1,16 +1,23 @@
 package cell
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
-	"strings"
 	"syscall"
 )
 
-// treePrefix begins the name of every agent's cell.
-const treePrefix = "tender-"
+// treeName is how every agent's cell is named: by its data folder.
+var treeName = regexp.MustCompile(`^tender-[0-9a-f]{12}$`)
+
+func nameOfTree(folder string) string {
+	sum := sha256.Sum256([]byte(folder))
+	return "tender-" + hex.EncodeToString(sum[:6])
+}
 
 // hold makes the agent's cell and holds it for as long as the agent lives: one that nobody holds, and in which nothing
 // runs, is of an agent that was killed and never came back, and goes.
@@ -83,7 +90,7 @@ func (t *Tree) removeDead() {
 	around := t.Root.move(filepath.Dir)
 	for _, name := range around.Children() {
 		other := around.Child(name)
-		if !strings.HasPrefix(name, treePrefix) || other == t.Root {
+		if !treeName.MatchString(name) || other == t.Root {
 			continue
 		}
 		if populated, err := other.Populated(); populated || err != nil {

@@ -2,8 +2,6 @@ package cell
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -107,8 +105,7 @@ func (t *Tree) plant(place Place) (lacks string) {
 	if err != nil {
 		return "this system has no control groups: " + err.Error()
 	}
-	sum := sha256.Sum256([]byte(place.Folder))
-	name := treePrefix + hex.EncodeToString(sum[:6])
+	name := nameOfTree(place.Folder)
 	lacks = "no control groups are mounted"
 	for _, grade := range []Grade{Cgroup2, Hybrid, Cgroup1} {
 		if place.Best == Hybrid && grade == Cgroup2 || place.Best == Cgroup1 && grade != Cgroup1 {
