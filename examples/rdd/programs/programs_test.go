@@ -97,7 +97,7 @@ func TestLogsearch(t *testing.T) {
 	err := rdd.Local(t.Context(), rdd.Config{}, func(ctx context.Context, c *rdd.Context) error {
 		return search(ctx, rdd.TextFiles(c, files...).Cache(), &out, "number 7", 2)
 	})
-	if err != nil || strings.Count(out.String(), "Question number 7") != 2 || !strings.Contains(out.String(), "8 lines") {
+	if err != nil || strings.Count(out.String(), "Question number 7") != 2 || !strings.Contains(out.String(), `"number 7": 8;`) {
 		t.Errorf("%v: %s", err, &out)
 	}
 }
