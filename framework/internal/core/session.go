@@ -112,18 +112,19 @@ func (c *Core) dialed(err error) {
 
 // subscribe says who we are and what we do not know the end of (R8).
 func (c *Core) subscribe() {
+	later := c.wants(InSubscribed)
 	c.put(protocol.Subscribe{
 		Cluster:    c.self.cluster,
 		Term:       c.self.term,
 		Version:    c.config.Version,
 		Framework:  c.self.framework,
 		Instance:   c.self.instance,
-		Suppressed: c.demands.begin(c.wants(InSubscribed)),
-		TellLater:  c.wants(InSubscribed),
+		Suppressed: c.demands.begin(later),
+		TellLater:  later,
 	})
 	c.tasks.again()
 	for page := range pages(c.tasks.unsettled(), unsettledPerPageMax) {
-		if last := page.last && !c.wants(InSubscribed); last || len(page.items) > 0 {
+		if last := page.last && !later; last || len(page.items) > 0 {
 			c.put(protocol.Unsettled{Tasks: page.items, Last: last})
 		}
 	}
