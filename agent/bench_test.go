@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"path/filepath"
-	"syscall"
 	"testing"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/framework/executor"
 	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/internal/testing/processor"
 )
 
 // BenchmarkLives runs tasks that do nothing through one agent with its checkpoint on
@@ -48,7 +48,7 @@ func BenchmarkLives(b *testing.B) {
 	go func() { done <- agent.Run(ctx) }()
 	await(master, "heartbeat", func(protocol.AgentHeartbeat) bool { return true })
 	const flying = 1000
-	before := cpu(b)
+	before := processor.Own(b)
 	b.ResetTimer()
 	launched := 0
 	for finished := 0; finished < b.N; {
@@ -66,7 +66,7 @@ func BenchmarkLives(b *testing.B) {
 	}
 	b.StopTimer()
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "lives/s")
-	b.ReportMetric(float64(cpu(b)-before)/float64(b.N)/1000, "cpu-us/life")
+	b.ReportMetric(float64((processor.Own(b)-before).Nanoseconds())/float64(b.N)/1000, "cpu-us/life")
 	cancel()
 	if err := <-done; err != nil {
 		b.Error(err)
@@ -74,13 +74,4 @@ func BenchmarkLives(b *testing.B) {
 	if err := fakes.KillEverything(context.Background()); err != nil {
 		b.Error(err)
 	}
-}
-
-// cpu is what this process has used, in nanoseconds.
-func cpu(b *testing.B) int64 {
-	var usage syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
-		b.Fatal(err)
-	}
-	return usage.Utime.Nano() + usage.Stime.Nano()
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"runtime"
-	"syscall"
 	"testing"
 	"time"
 
@@ -12,6 +11,7 @@ import (
 	"github.com/tenderhq/tender/framework"
 	"github.com/tenderhq/tender/framework/frameworktest"
 	"github.com/tenderhq/tender/framework/taskset"
+	"github.com/tenderhq/tender/internal/testing/processor"
 )
 
 // TestHour is a simulated hour of a large cluster with a busy framework: two tasks of about five minutes
@@ -46,17 +46,17 @@ func TestHour(t *testing.T) {
 
 func hour(t *testing.T, agents int, length, heartbeat time.Duration) {
 	cluster := frameworktest.Cluster{Agents: agents, Heartbeat: heartbeat, Machine: frameworktest.Machine{Resources: api.Scalars(1, 1024)}}
-	began := processorTime(t)
+	began := processor.Own(t)
 	frameworktest.Run(t, cluster, func(c *frameworktest.Handle) {
 		f := c.Start(framework.Config{Name: "busy"}, busy(t, 2*agents))
 		f.AwaitCount(2*agents, api.TaskRunning)
-		busy := processorTime(t)
+		busy := processor.Own(t)
 		c.Advance(length)
 		ended := f.Count(api.TaskFinished)
 		if least := 2 * agents * int(length/(340*time.Second)); ended < least {
 			t.Errorf("%d tasks have ended, it should be at least %d", ended, least)
 		}
-		took := processorTime(t) - busy
+		took := processor.Own(t) - busy
 		var memory runtime.MemStats
 		runtime.ReadMemStats(&memory)
 		t.Logf("%d agents, a heartbeat every %v: %v of processor time until all were busy, %v for %v with %d ends of tasks (%.1f a second), %d µs for a second of an agent; %d MB of heap",
@@ -81,13 +81,4 @@ func busy(t *testing.T, tasks int) *taskset.Set {
 		add()
 	}
 	return set
-}
-
-// processorTime is what this process has used so far; in a bubble no other clock tells what is real.
-func processorTime(t *testing.T) time.Duration {
-	var usage syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
-		t.Fatal(err)
-	}
-	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }

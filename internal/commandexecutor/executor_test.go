@@ -15,6 +15,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/internal/testing/hang"
+	"github.com/tenderhq/tender/internal/testing/processor"
 )
 
 func TestOutcomes(t *testing.T) {
@@ -295,8 +296,10 @@ func benchmarkTasks(b *testing.B, a *agent) {
 		sandboxes[i] = a.sandbox(api.TaskID(fmt.Sprint("t", i)))
 	}
 	b.ResetTimer()
-	before := cpuTime(b)
-	defer func() { b.ReportMetric(float64((cpuTime(b)-before).Microseconds())/float64(b.N), "cpu-us/op") }()
+	before := processor.WithChildren(b)
+	defer func() {
+		b.ReportMetric(float64((processor.WithChildren(b)-before).Microseconds())/float64(b.N), "cpu-us/op")
+	}()
 	go func() {
 		for i := range b.N {
 			task := api.Task{ID: api.TaskID(fmt.Sprint("t", i)), Resources: api.Scalars(1, 64), Command: &api.Command{Argv: []string{"/bin/true"}}}
@@ -308,18 +311,6 @@ func benchmarkTasks(b *testing.B, a *agent) {
 			ended++
 		}
 	}
-}
-
-// cpuTime is what this process and its children that have ended have used.
-func cpuTime(b *testing.B) (used time.Duration) {
-	for _, who := range []int{syscall.RUSAGE_SELF, syscall.RUSAGE_CHILDREN} {
-		var usage syscall.Rusage
-		if err := syscall.Getrusage(who, &usage); err != nil {
-			b.Fatal(err)
-		}
-		used += time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
-	}
-	return used
 }
 
 func BenchmarkSpawn(b *testing.B) {

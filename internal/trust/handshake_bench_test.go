@@ -7,10 +7,10 @@ import (
 	"crypto/tls"
 	"io"
 	"net"
-	"syscall"
 	"testing"
 	"time"
 
+	"github.com/tenderhq/tender/internal/testing/processor"
 	"github.com/tenderhq/tender/internal/trust"
 )
 
@@ -41,7 +41,7 @@ func BenchmarkHandshake(b *testing.B) {
 		"taken up": func(h *trust.Holder) *trust.Holder { return h },
 	} {
 		b.Run(name, func(b *testing.B) {
-			h, began := trust.NewHolder(agent), processorTime(b)
+			h, began := trust.NewHolder(agent), processor.Own(b)
 			for b.Loop() {
 				h = holder(h)
 				near, far := dialed(b, listener)
@@ -63,18 +63,9 @@ func BenchmarkHandshake(b *testing.B) {
 				}
 				_, _ = near.Close(), far.Close()
 			}
-			b.ReportMetric(float64((processorTime(b)-began).Microseconds())/float64(b.N), "cpu-µs/op")
+			b.ReportMetric(float64((processor.Own(b)-began).Microseconds())/float64(b.N), "cpu-µs/op")
 		})
 	}
-}
-
-// processorTime is what this process has used, which a busy machine changes less than the time on the wall.
-func processorTime(b *testing.B) time.Duration {
-	var used syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
-		b.Fatal(err)
-	}
-	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
 // dialed are both ends of a connection.

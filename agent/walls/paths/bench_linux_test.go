@@ -4,8 +4,9 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
-	"syscall"
 	"testing"
+
+	"github.com/tenderhq/tender/internal/testing/processor"
 )
 
 // BenchmarkConfine runs a program that does nothing: plainly, and with rules that hide a folder about where an agent has
@@ -20,7 +21,7 @@ func BenchmarkConfine(b *testing.B) {
 	}
 	for name, restrict := range map[string]func() error{"plain": func() error { return nil }, "confined": reach.Confine} {
 		b.Run(name, func(b *testing.B) {
-			before := used(b)
+			before := processor.WithChildren(b)
 			for range b.N {
 				done := make(chan error, 1)
 				go func() {
@@ -35,19 +36,7 @@ func BenchmarkConfine(b *testing.B) {
 					b.Fatal(err)
 				}
 			}
-			b.ReportMetric(float64(used(b)-before)/float64(b.N)/1000, "cpu-us/op")
+			b.ReportMetric(float64((processor.WithChildren(b)-before).Nanoseconds())/float64(b.N)/1000, "cpu-us/op")
 		})
 	}
-}
-
-// used is what this process and its children have used, in nanoseconds.
-func used(b *testing.B) (all int64) {
-	for _, who := range []int{syscall.RUSAGE_SELF, syscall.RUSAGE_CHILDREN} {
-		var usage syscall.Rusage
-		if err := syscall.Getrusage(who, &usage); err != nil {
-			b.Fatal(err)
-		}
-		all += usage.Utime.Nano() + usage.Stime.Nano()
-	}
-	return all
 }

@@ -5,6 +5,8 @@ import (
 	"os"
 	"syscall"
 	"testing"
+
+	"github.com/tenderhq/tender/internal/testing/processor"
 )
 
 // BenchmarkStart runs a program that does nothing: plainly, and in walls of its own. What it costs is in cpu-us/op.
@@ -16,14 +18,14 @@ func BenchmarkStart(b *testing.B) {
 	defer null.Close()
 	files := [3]uintptr{null.Fd(), null.Fd(), null.Fd()}
 	b.Run("plain", func(b *testing.B) {
-		before := used(b)
+		before := processor.WithChildren(b)
 		for range b.N {
 			pid, err := syscall.ForkExec("/bin/true", []string{"true"}, &syscall.ProcAttr{Files: files[:]})
 			if err := errors.Join(err, await(pid)); err != nil {
 				b.Fatal(err)
 			}
 		}
-		b.ReportMetric(float64(used(b)-before)/float64(b.N)/1000, "cpu-us/op")
+		b.ReportMetric(float64((processor.WithChildren(b)-before).Nanoseconds())/float64(b.N)/1000, "cpu-us/op")
 	})
 	b.Run("walled", func(b *testing.B) {
 		view := View{Temporary: b.TempDir()}
@@ -34,7 +36,7 @@ func BenchmarkStart(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		before := used(b)
+		before := processor.WithChildren(b)
 		for range b.N {
 			pid, err := spawner.Start(Order{View: view, Path: "/bin/true", Argv: []string{"true"}, Folder: "/"}, files)
 			if err := errors.Join(err, await(pid)); err != nil {
@@ -44,18 +46,6 @@ func BenchmarkStart(b *testing.B) {
 		if err := errors.Join(spawner.Forget(), await(spawner.process)); err != nil {
 			b.Fatal(err)
 		}
-		b.ReportMetric(float64(used(b)-before)/float64(b.N)/1000, "cpu-us/op")
+		b.ReportMetric(float64((processor.WithChildren(b)-before).Nanoseconds())/float64(b.N)/1000, "cpu-us/op")
 	})
-}
-
-// used is what this process and its children have used, in nanoseconds.
-func used(b *testing.B) (all int64) {
-	for _, who := range []int{syscall.RUSAGE_SELF, syscall.RUSAGE_CHILDREN} {
-		var usage syscall.Rusage
-		if err := syscall.Getrusage(who, &usage); err != nil {
-			b.Fatal(err)
-		}
-		all += usage.Utime.Nano() + usage.Stime.Nano()
-	}
-	return all
 }

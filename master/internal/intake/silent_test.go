@@ -2,14 +2,11 @@ package intake
 
 import (
 	"context"
-	"errors"
 	"net"
 	"sync/atomic"
 	"testing"
 
 	"google.golang.org/grpc/peer"
-
-	"github.com/tenderhq/tender/internal/testing/memnet"
 )
 
 // TestSilentStreamsOfAnAddressAreBounded (R34): over all of its connections; others have nothing to do with it.
@@ -44,32 +41,10 @@ func TestSilentStreamsOfAnAddressAreBounded(t *testing.T) {
 // TestSilentConnectionsAreBounded (R34): of too many connections of an address on which nothing was called, the oldest is
 // closed, and counted; one on which something was called stays.
 func TestSilentConnectionsAreBounded(t *testing.T) {
-	network := memnet.New()
-	inner, err := network.Listen("host:1")
-	if err != nil {
-		t.Fatal(err)
-	}
 	var refused atomic.Uint64
 	peers := NewPeers(new(heldTimes).held)
-	listener := NewListener(inner, 2*silentConnectionsMax, &refused, peers)
-	defer listener.Close()
-	accepted := make(chan net.Conn)
-	go func() {
-		for {
-			conn, err := listener.Accept()
-			if errors.Is(err, net.ErrClosed) {
-				return
-			}
-			accepted <- conn
-		}
-	}()
-	dial := func() (there, here net.Conn) {
-		there, err := network.Dial(t.Context(), "host:1")
-		if err != nil {
-			t.Fatal(err)
-		}
-		return there, <-accepted
-	}
+	call, accepted := listen(t, 2*silentConnectionsMax, &refused, peers)
+	dial := func() (there, here net.Conn) { return call(), <-accepted }
 	called, here := dial()
 	SenderOf(peer.NewContext(context.Background(), &peer.Peer{Addr: here.RemoteAddr()}))
 	mute, _ := dial()
