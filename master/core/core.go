@@ -164,7 +164,7 @@ func newRooms(b *base) *Core {
 	inventory := &inventory{base: b, standing: standing, offers: offers, hosts: make(map[string]map[api.AgentID]bool)}
 	operations := &operations{
 		base: b, proposals: proposals, standing: standing, offers: offers, kills: kills,
-		executors: executors, tasks: tasks, demands: demands, inventory: inventory,
+		frameworks: frameworks, executors: executors, tasks: tasks, demands: demands, inventory: inventory,
 	}
 	hold := &hold{base: b, awaited: make(map[api.AgentID]bool), deadline: newDeadline(holdOver{})}
 	agents := &agents{

@@ -49,6 +49,17 @@ func (c *Core) CheckBooks() error {
 	return c.checkFrameworks()
 }
 
+// BookedOnOffered is what is used and offered of each agent that the policy may offer.
+func (c *Core) BookedOnOffered() map[api.AgentID]api.Resources {
+	booked := make(map[api.AgentID]api.Resources)
+	for id, a := range c.agentByID { // order: irrelevant because each is looked at by itself
+		if a.withheld == "" {
+			booked[id] = a.Used.Plus(a.Offered)
+		}
+	}
+	return booked
+}
+
 func checkAgent(a *agent) error {
 	var used, offered api.Resources
 	for _, t := range a.sortedTasks() {
@@ -99,14 +110,19 @@ func (c *Core) checkFrameworks() error {
 	for _, id := range sortedKeys(c.frameworkByID) {
 		fw := c.frameworkByID[id]
 		used, offered := ledger.Tally{}, ledger.Tally{}
-		duplicates := 0
+		unlisted := 0
 		for _, a := range c.agentByID {
 			for _, t := range a.tasks {
 				if t.framework == fw && t.held {
 					used.Add(t.resources)
 				}
 				if t.framework == fw && t.duplicate {
-					duplicates++
+					unlisted++
+				}
+			}
+			for _, x := range a.accepts {
+				if x.session.framework == fw {
+					unlisted++
 				}
 			}
 		}
@@ -120,8 +136,8 @@ func (c *Core) checkFrameworks() error {
 		switch {
 		case !used.Resources().Equal(sumUsed) || !offered.Resources().Equal(sumOffered):
 			return fmt.Errorf("framework %s uses %v and is offered %v, its books say %v and %v", id, used.Resources(), offered.Resources(), sumUsed, sumOffered)
-		case duplicates != fw.duplicates:
-			return fmt.Errorf("framework %s has %d duplicates, it counts %d", id, duplicates, fw.duplicates)
+		case unlisted != fw.unlisted:
+			return fmt.Errorf("framework %s has %d second runs and waiting accepts, it counts %d", id, unlisted, fw.unlisted)
 		case fw.session == nil && len(fw.offers) > 0:
 			return fmt.Errorf("framework %s is away and holds %d offers", id, len(fw.offers))
 		}
@@ -131,6 +147,9 @@ func (c *Core) checkFrameworks() error {
 
 // UsedBeyond is what the policy was told to be in use on the agent beyond what was asked for.
 func (c *Core) UsedBeyond(id api.AgentID) api.Resources { return c.agentByID[id].meter.Told() }
+
+// SettlesLostAccepts says that the agent is withheld until the registry has answered.
+func (c *Core) SettlesLostAccepts(id api.AgentID) bool { return c.agentByID[id].settlesLostAccepts() }
 
 // Equal says that two cores stand where the other stands.
 func (c *Core) Equal(other *Core) bool {

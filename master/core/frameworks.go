@@ -46,15 +46,15 @@ type framework struct {
 	failover *deadline // until when it may come back to its tasks, while disconnected
 	removed  bool
 
-	tasks      map[api.TaskID]*task
-	executors  map[executorKey]*executor
-	offers     map[api.OfferID]*offer
-	wants      wants.Wants
-	books      map[api.Role]*books
-	placed     view.Placements
-	results    recent.Results
-	decisions  recent.Decisions
-	duplicates int // tasks that run twice, of which the second is not in tasks (R9)
+	tasks     map[api.TaskID]*task
+	executors map[executorKey]*executor
+	offers    map[api.OfferID]*offer
+	wants     wants.Wants
+	books     map[api.Role]*books
+	placed    view.Placements
+	results   recent.Results
+	decisions recent.Decisions
+	unlisted  int // what holds resources for it beside those: second runs of tasks (R9), and accepts that wait (R26)
 }
 
 // books sum what a framework has in one role, for people.
@@ -270,9 +270,9 @@ func (r *sessions) removeFromAgents(fw *framework) {
 	}
 }
 
-// forgetRemoved drops a removed framework when nothing of it runs any more.
+// forgetRemoved drops a removed framework when nothing of it runs or is held any more.
 func (r *frameworks) forgetRemoved(fw *framework) {
-	if fw.removed && len(fw.tasks)+len(fw.executors)+fw.duplicates == 0 && r.frameworkByID[fw.id] == fw {
+	if fw.removed && len(fw.tasks)+len(fw.executors)+fw.unlisted == 0 && r.frameworkByID[fw.id] == fw {
 		fw.countIn(nil)
 		delete(r.frameworkByID, fw.id)
 		r.policy.RemoveFramework(fw.id)

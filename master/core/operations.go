@@ -19,14 +19,15 @@ import (
 // launch tasks.
 type operations struct {
 	*base
-	proposals *proposals
-	standing  *standing
-	offers    *offers
-	kills     *kills
-	executors *executors
-	tasks     *tasks
-	demands   *demands
-	inventory *inventory
+	proposals  *proposals
+	standing   *standing
+	offers     *offers
+	kills      *kills
+	frameworks *frameworks
+	executors  *executors
+	tasks      *tasks
+	demands    *demands
+	inventory  *inventory
 
 	launched uint64 // tasks of this term
 }
@@ -45,6 +46,7 @@ func (r *operations) waitForRegistry(x *acceptance) {
 	a := x.agent
 	x.held, x.kills = x.left, make(map[api.TaskID]protocol.KillGraces)
 	x.session.framework.results.Wait(x.operations)
+	x.session.framework.unlisted++
 	a.Hold(x.held)
 	a.accepts = append(a.accepts, x)
 	for _, operation := range x.operations {
@@ -166,6 +168,8 @@ func (r *operations) reserved(x *acceptance, result registry.Result) {
 	} else {
 		r.reservedForNobody(x)
 	}
+	x.session.framework.unlisted--
+	r.frameworks.forgetRemoved(x.session.framework)
 	r.standing.restate(a)
 	if len(a.accepts) > 0 {
 		r.reserve(a.accepts[0])

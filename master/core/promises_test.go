@@ -65,7 +65,7 @@ func (x *chaos) nothingLies() {
 
 func (x *chaos) takesAll(fw api.Framework, role api.Role) {
 	for _, a := range x.core.View().Agents(view.Query{}).Items {
-		if a.State != api.AgentRunning && a.State != api.AgentBusy || a.Marks != 0 || a.State == api.AgentRunning && a.Why != "" {
+		if a.State != api.AgentRunning && a.State != api.AgentBusy || a.Marks != 0 || a.State == api.AgentRunning && a.Why != "" || x.core.SettlesLostAccepts(a.Agent.ID) {
 			continue
 		}
 		left := a.Free.UsableBy(role)

@@ -1,6 +1,7 @@
 package core_test
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -36,7 +37,7 @@ type chaos struct {
 func newChaos(t *rapid.T, policy string) *chaos {
 	x := &chaos{world: newWorld(policyNamed(policy), core.Config{GoneAfter: -1, Debug: true}), t: t, ends: make(map[api.TaskRef]api.TaskState), heard: make(map[api.TaskRef]uint64),
 		policyName: policy, refused: make(map[api.FrameworkID]time.Time)}
-	x.onEffect = x.watch
+	x.onEffect, x.held = x.watch, make(holdings)
 	x.lead()
 	return x
 }
@@ -409,7 +410,7 @@ func (x *chaos) demandSome(pick int) {
 func (x *chaos) move(action action, pick int) {
 	x.say("> %s %d", action.name, pick)
 	action.do(x, pick)
-	if err := x.core.CheckBooks(); err != nil {
+	if err := cmp.Or(x.core.CheckBooks(), x.held.check(x.core)); err != nil {
 		x.t.Fatalf("after %s: %v\n%s", action.name, err, tail(x.out.String()))
 	}
 	x.nothingLies()

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"slices"
 	"time"
 
 	"github.com/tenderhq/tender/allocator"
@@ -88,7 +89,7 @@ func (r *standing) whyWithheld(a *agent) string {
 		return a.state.String() + ": " + a.why
 	case a.unable != "":
 		return a.why
-	case a.reserving:
+	case a.reserving, a.settlesLostAccepts():
 		return "what is reserved on it is being changed"
 	case a.window.begun && !marks.Has(api.MarkDraining):
 		return "its maintenance begins"
@@ -100,6 +101,12 @@ func (r *standing) whyWithheld(a *agent) string {
 		return "its tasks hold more than it has"
 	}
 	return ""
+}
+
+// settlesLostAccepts says that accepts from before the agent was a TOMBSTONE still wait for the registry. The policy has
+// forgotten what they hold, so it would take that for free.
+func (a *agent) settlesLostAccepts() bool {
+	return slices.ContainsFunc(a.accepts, func(x *acceptance) bool { return x.lost })
 }
 
 // offerAgent tells the policy when what it knows of the agent is no longer so.

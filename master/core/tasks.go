@@ -115,7 +115,7 @@ func (r *tasks) forgetTask(t *task) {
 	}
 	delete(t.agent.tasks, t.ref)
 	if t.duplicate {
-		t.framework.duplicates--
+		t.framework.unlisted--
 	}
 	if t.framework.tasks[t.ref.Task] == t {
 		delete(t.framework.tasks, t.ref.Task)
@@ -143,7 +143,7 @@ func (r *tasks) remember(a *agent, stub protocol.TaskStub) {
 // standAside makes way for another launch of the same ID: nobody is told of this one any more.
 func (t *task) standAside() {
 	t.duplicate = true
-	t.framework.duplicates++
+	t.framework.unlisted++
 }
 
 // duplicate kills the later of two launches of one ID (R9).

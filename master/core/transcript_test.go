@@ -116,9 +116,7 @@ func (w *world) verbOfTime(verb string, args transcript.Line) bool {
 		w.stopped = args.Word(0) == "stops"
 		w.settle()
 	case "commit":
-		w.stopped = false
-		w.settle()
-		w.stopped = true
+		w.commitStopped(args.Word(0) == "once")
 	case "unwritable": // the last proposal is too large to be written
 		command := w.proposed[len(w.proposed)-1]
 		w.proposed = w.proposed[:len(w.proposed)-1]

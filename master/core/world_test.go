@@ -43,6 +43,7 @@ type world struct {
 	other      api.ClusterID // that the next who comes belongs to
 	late       uint64        // how many sessions ago an agent's report was meant for
 	twins      *twins        // clones of the core; nil: none is made
+	held       holdings      // by the policy's word; nil: nobody asks
 	watch      *view.AgentWatch
 }
 
@@ -122,7 +123,11 @@ func (w *world) lead() {
 	for _, f := range w.frameworks {
 		f.hangUp()
 	}
-	w.core = core.New(w.config, w.registry, w.term, w.twins.listen(w.policy()), w.now)
+	policy := w.twins.listen(w.policy())
+	if w.held != nil {
+		policy = w.held.listen(policy)
+	}
+	w.core = core.New(w.config, w.registry, w.term, policy, w.now)
 }
 
 func (f *fakeFramework) hangUp() {
@@ -141,9 +146,12 @@ func (w *world) tellCore(what core.Happening) {
 	w.perform(w.tell(func(c *core.Core) []core.Effect { return c.Step(event) }))
 }
 
+// restAfter is after how many rounds of the allocator at the latest nothing more changes while nothing happens.
+const restAfter = 1000
+
 // settle commits what is proposed and lets the allocator run, until nothing changes.
 func (w *world) settle() {
-	for {
+	for range restAfter {
 		w.commit()
 		now := w.now
 		effects := w.tell(func(c *core.Core) []core.Effect { return c.Allocate(now) })
@@ -152,18 +160,33 @@ func (w *world) settle() {
 			return
 		}
 	}
+	story := w.out.String()
+	panic(fmt.Sprintf("the core and its policy do not come to rest; the story ends with:\n%s", story[max(0, len(story)-4000):]))
 }
 
 func (w *world) commit() {
 	for len(w.proposed) > 0 && !w.stopped {
-		commands := w.proposed
-		w.proposed = nil
-		w.registry.Index++
-		for _, command := range commands {
-			w.registry.Apply(command)
-		}
-		w.tellCore(core.Committed{Index: w.registry.Index, Commands: commands})
+		w.commitProposed()
 	}
+}
+
+// commitStopped commits while the quorum is stopped: all, or what is proposed at this moment without what follows.
+func (w *world) commitStopped(once bool) {
+	if w.stopped = once; once {
+		w.commitProposed()
+	}
+	w.settle()
+	w.stopped = true
+}
+
+func (w *world) commitProposed() {
+	commands := w.proposed
+	w.proposed = nil
+	w.registry.Index++
+	for _, command := range commands {
+		w.registry.Apply(command)
+	}
+	w.tellCore(core.Committed{Index: w.registry.Index, Commands: commands})
 }
 
 // pass lets time go by: heartbeats every second, and the core's own deadlines.
