@@ -28,21 +28,21 @@ const pageBytes = api.MessageBytesMax / 2
 
 // sendReport lists what this core has stepped, in pages: the cut of R2.
 func (r *reports) sendReport() {
-	p := &pager{leader: r.leader, page: protocol.AgentReport{Session: r.leader.session, Rebooted: r.state.identity.Rebooted}}
+	p := &pager{page: protocol.AgentReport{Session: r.leader.session, Rebooted: r.state.identity.Rebooted}}
 	for _, id := range slices.Sorted(maps.Keys(r.state.frameworks)) {
 		f := r.state.frameworks[id].Framework
-		p.room(f.Bytes())
+		p.makeRoom(f.Bytes())
 		p.page.Frameworks = append(p.page.Frameworks, f)
 	}
 	for _, e := range r.state.executorsInOrder() {
 		item := protocol.ReportedExecutor{
 			Executor: e.starting.Executor, Framework: e.ref().Framework, Role: e.starting.Role, Resources: e.starting.Resources,
 		}
-		p.room(protocol.ExecutorBytes(&item.Executor) + item.Resources.Bytes())
+		p.makeRoom(protocol.ExecutorBytes(&item.Executor) + item.Resources.Bytes())
 		p.page.Executors = append(p.page.Executors, item)
 	}
 	for _, t := range r.state.tasksInOrder() {
-		p.room(protocol.TaskBytes(&t.launch.Task) + t.launch.Resources.Bytes() + protocol.StatusBytes(t.latest))
+		p.makeRoom(protocol.TaskBytes(&t.launch.Task) + t.launch.Resources.Bytes() + protocol.StatusBytes(t.latest))
 		p.page.Tasks = append(p.page.Tasks, protocol.ReportedTask{
 			Task: t.launch.Task, Framework: t.ref.Framework, Role: t.launch.Role, Resources: t.launch.Resources, Status: t.reported(),
 			LaunchTerm: t.launch.Term, LaunchNumber: t.launch.Number, Ended: t.ended(), LaunchedAt: t.launch.At,
@@ -50,7 +50,7 @@ func (r *reports) sendReport() {
 		})
 	}
 	for _, stub := range r.state.stubs {
-		p.room(len(stub.Name) + protocol.StatusBytes(stub.Status))
+		p.makeRoom(len(stub.Name) + protocol.StatusBytes(stub.Status))
 		p.page.Stubs = append(p.page.Stubs, stub)
 	}
 	var volumes []api.Resource
@@ -58,28 +58,30 @@ func (r *reports) sendReport() {
 		volumes = append(volumes, r.state.volumes[id])
 	}
 	kept := api.NewResources(volumes...)
-	p.room(3 * kept.Bytes())
+	p.makeRoom(3 * kept.Bytes())
 	p.page.Volumes = kept
 	if r.usage != nil {
 		usage := r.usageToTell()
-		p.room(protocol.UsageBytes(usage)) // with many tasks a page of its own
+		p.makeRoom(protocol.UsageBytes(usage)) // with many tasks a page of its own
 		p.page.Usage = &usage
 	}
 	p.page.Last = true
-	r.leader.tell(p.page)
+	for _, page := range append(p.full, p.page) {
+		r.leader.tell(page)
+	}
 }
 
 // pager gathers the pages of a report.
 type pager struct {
-	leader *leader
-	page   protocol.AgentReport
-	used   int
+	full []protocol.AgentReport
+	page protocol.AgentReport // the one that is being filled
+	used int                  // bytes of it
 }
 
-// room sends the page that is full before something of that size.
-func (p *pager) room(bytes int) {
+// makeRoom begins a new page if something of that size does not fit into this one.
+func (p *pager) makeRoom(bytes int) {
 	if p.used > 0 && p.used+bytes > pageBytes {
-		p.leader.tell(p.page)
+		p.full = append(p.full, p.page)
 		p.page = protocol.AgentReport{Session: p.page.Session, Rebooted: p.page.Rebooted}
 		p.used = 0
 	}

@@ -26,7 +26,6 @@ const (
 
 // postponed is what waits for one spread shape.
 type postponed struct {
-	member *books.Member
 	shape  *books.Shape
 	places waitingPlaces
 	byName map[string]*waitingPlace
@@ -96,7 +95,7 @@ func (a admission) is(s *books.Shape) bool { return a.shape == s && a.n > 0 }
 func (e *server) postpone(a *books.Agent) {
 	e.interrupt(a)
 	for _, s := range e.putBy.shapes {
-		w := e.postponedFor(e.putBy.member, s)
+		w := e.postponedFor(s)
 		if w.waits[a.Number] {
 			continue
 		}
@@ -125,13 +124,13 @@ func (e *server) interrupt(a *books.Agent) {
 	e.resumed[a.Number] = r
 }
 
-func (e *server) postponedFor(m *books.Member, s *books.Shape) *postponed {
+func (e *server) postponedFor(s *books.Shape) *postponed {
 	for _, w := range e.postponed {
 		if w.shape == s {
 			return w
 		}
 	}
-	w := &postponed{member: m, shape: s, byName: make(map[string]*waitingPlace), waits: make(map[int32]bool)}
+	w := &postponed{shape: s, byName: make(map[string]*waitingPlace), waits: make(map[int32]bool)}
 	e.postponed = append(e.postponed, w)
 	return w
 }

@@ -29,7 +29,6 @@ type callbacks struct {
 
 // callback is one call of a scheduler's method.
 type callback struct {
-	host      string
 	method    string
 	goroutine string    // its name in a stack, such as "goroutine 18 "
 	began     time.Time // in virtual time
@@ -42,7 +41,7 @@ func newCallbacks() *callbacks { return &callbacks{running: make(map[string]*cal
 func (c *callbacks) begin(host, method, goroutine string) (end func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.running[host] = &callback{host: host, method: method, goroutine: goroutine, began: time.Now()}
+	c.running[host] = &callback{method: method, goroutine: goroutine, began: time.Now()}
 	return func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()

@@ -75,7 +75,6 @@ func (q *queue) fitting(bin *pack.Bin, allow func(*pack.Bin, api.Task) bool) *pe
 
 // job is a queue of tasks that wait together.
 type job struct {
-	name    string
 	age     int
 	number  uint64 // of the newest task
 	queued  int

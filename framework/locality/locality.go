@@ -134,7 +134,7 @@ func (d *Delay) job(name string) *job {
 	j := d.jobs[name]
 	if j == nil {
 		d.seen++
-		j = &job{name: name, age: d.seen, waits: [2]Wait{d.config.Node, d.config.Near}, at: make(map[string]*queue)}
+		j = &job{age: d.seen, waits: [2]Wait{d.config.Node, d.config.Near}, at: make(map[string]*queue)}
 		d.jobs[name] = j
 	}
 	return j

@@ -106,7 +106,6 @@ type Core struct {
 	answers     *answers
 	inverses    *inverses
 	maintenance *maintenance
-	tasks       *tasks
 	inventory   *inventory
 	operations  *operations
 	agents      *agents
@@ -180,7 +179,7 @@ func newRooms(b *base) *Core {
 	}
 	return &Core{
 		base: b, proposals: proposals, offers: offers, kills: kills, usage: usage, answers: answers,
-		inverses: inverses, maintenance: maintenance, tasks: tasks, inventory: inventory, operations: operations,
+		inverses: inverses, maintenance: maintenance, inventory: inventory, operations: operations,
 		agents: agents, sessions: sessions, expiryTurn: newDeadline(expiryTurn{}),
 	}
 }

@@ -78,7 +78,6 @@ type (
 	ProposalLost struct {
 		Client  string
 		Counter uint64
-		Err     *api.Error
 	}
 
 	// ProposalRefused says that a command was not proposed, and never will be: it can't be

@@ -329,7 +329,6 @@ func (r reader) Figures() view.Figures {
 		Offers:     len(c.offers.open),
 		Schedulers: len(c.sessionByConn),
 		Links:      len(c.agents.links),
-		Pending:    len(c.proposals.pending),
 		Voices:     c.voices,
 		Given:      c.agents.overdue.Given(),
 		Versions:   c.versions,

@@ -124,7 +124,7 @@ func (w *world) verbOfTime(verb string, args transcript.Line) bool {
 	case "lose": // the outcome of the last proposal is not known
 		command := w.proposed[len(w.proposed)-1]
 		w.proposed = w.proposed[:len(w.proposed)-1]
-		w.step(core.ProposalLost{Counter: command.Counter, Err: api.E("registry.propose", api.Unknown, "", nil)})
+		w.step(core.ProposalLost{Counter: command.Counter})
 	default:
 		return false
 	}

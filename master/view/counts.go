@@ -11,7 +11,6 @@ type Figures struct {
 	Offers     int
 	Schedulers int    // streams
 	Links      int    // streams of agents
-	Pending    int    // proposals under way
 	Voices     uint64 // how often agents spoke of what is not theirs, in this term
 	Given      uint64 // agents that were marked gone in this term because they were away for too long
 	Versions   RefusedVersions

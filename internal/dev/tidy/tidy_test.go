@@ -34,7 +34,8 @@ func TestTidy(t *testing.T) {
 	if len(sources.files) == 0 {
 		t.Fatal("found no Go files three folders up")
 	}
-	for _, rule := range append(rules, rule{"floors hold packages", floorsHoldPackages}, rule{"parts are small", partsAreSmall}) {
+	for _, rule := range append(rules, rule{"floors hold packages", floorsHoldPackages}, rule{"parts are small", partsAreSmall},
+		rule{"rooms call one way", roomsCallOneWay}) {
 		t.Run(rule.name, func(t *testing.T) {
 			for _, c := range rule.check(sources) {
 				t.Error(c)

@@ -103,7 +103,7 @@ func (m *machine) Apply(entry *raft.Log) any {
 func (m *machine) grow(entry *raft.Log) {
 	before := m.bytes
 	m.bytes += uint64(len(entry.Data))
-	m.sizes.add(entry.Index, uint64(len(entry.Data)))
+	m.sizes.add(uint64(len(entry.Data)))
 	if before < snapshotBytes && m.bytes >= snapshotBytes {
 		m.full()
 	}

@@ -17,14 +17,12 @@ import (
 
 // Status is what this master knows of the quorum.
 type Status struct {
-	ID        api.MasterID
-	State     string // leader, follower, candidate, starting
-	Leader    api.MasterID
-	Term      uint64
-	Applied   uint64
-	Committed uint64
-	Last      uint64
-	Members   []Member
+	State   string // leader, follower, candidate, starting
+	Leader  api.MasterID
+	Term    uint64
+	Applied uint64
+	Last    uint64
+	Members []Member
 }
 
 // Member is one master of the quorum.
@@ -37,7 +35,7 @@ type Member struct {
 
 // Status reads what Raft says now.
 func (l *Log) Status() Status {
-	status := Status{ID: l.ID(), State: "starting"}
+	status := Status{State: "starting"}
 	r := l.running()
 	if r == nil {
 		return status
@@ -45,7 +43,7 @@ func (l *Log) Status() Status {
 	_, leader := r.LeaderWithID()
 	status.Leader = api.MasterID(leader)
 	status.Term = r.CurrentTerm()
-	status.Applied, status.Committed, status.Last = r.AppliedIndex(), r.CommitIndex(), r.LastIndex()
+	status.Applied, status.Last = r.AppliedIndex(), r.LastIndex()
 	switch r.State() {
 	case raft.Leader:
 		status.State = "leader"

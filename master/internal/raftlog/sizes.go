@@ -17,15 +17,15 @@ const (
 type sizes struct{ chunks []chunk }
 
 // chunk is some entries that follow each other.
-type chunk struct{ first, entries, bytes uint64 }
+type chunk struct{ entries, bytes uint64 }
 
-func (s *sizes) add(index, bytes uint64) {
+func (s *sizes) add(bytes uint64) {
 	n := len(s.chunks)
 	if n == 0 || s.chunks[n-1].entries == sizesEach {
 		if n == sizesMax {
 			s.chunks = append(s.chunks[:0], s.chunks[1:]...)
 		}
-		s.chunks = append(s.chunks, chunk{first: index})
+		s.chunks = append(s.chunks, chunk{})
 		n = len(s.chunks)
 	}
 	s.chunks[n-1].entries++

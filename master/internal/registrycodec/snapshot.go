@@ -31,11 +31,9 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // Head is what a snapshot says of itself.
 type Head struct {
 	Cluster api.ClusterID
-	Epoch   uint64
 	Index   uint64
 	Term    uint64
 	Hash    string
-	Items   uint64
 	MetaSum string // of what Raft's library keeps beside it; "": it was not known
 }
 
@@ -160,8 +158,8 @@ func ReadHead(r io.Reader) (Head, error) {
 
 func headOf(m *logpb.SnapshotHead) Head {
 	return Head{
-		Cluster: api.ClusterID(m.GetClusterId()), Epoch: m.GetEpoch(), Index: m.GetIndex(), Term: m.GetTerm(),
-		Hash: m.GetHash(), Items: m.GetItems(), MetaSum: m.GetMetaSum(),
+		Cluster: api.ClusterID(m.GetClusterId()), Index: m.GetIndex(), Term: m.GetTerm(),
+		Hash: m.GetHash(), MetaSum: m.GetMetaSum(),
 	}
 }
 

@@ -1,0 +1,130 @@
+package tidy
+
+import (
+	"fmt"
+	"go/ast"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// roomed are the packages whose core is made of rooms. A room is a struct that embeds *base, as its core does, and holds
+// those rooms that it calls; nothing else holds any.
+const roomed = "master/core agent/core"
+
+// roomsCallOneWay refuses a call between rooms that runs back up: a room can call only what it holds, so it is enough
+// that no room holds one from which there is a way back to it, and that what rooms share (nouns, base) holds none.
+func roomsCallOneWay(t *tree) []complaint {
+	var found []complaint
+	for pkg := range strings.FieldsSeq(roomed) {
+		found = append(found, t.roomsOf(pkg)...)
+	}
+	return found
+}
+
+// room is one room, and the rooms in its fields.
+type room struct {
+	at    string
+	holds []string
+}
+
+func (t *tree) roomsOf(pkg string) []complaint {
+	all := map[string]*ast.StructType{}
+	for _, f := range t.shipped() {
+		if f.pkg != pkg {
+			continue
+		}
+		for _, declared := range f.Decls {
+			if d, ok := declared.(*ast.GenDecl); ok {
+				maps.Copy(all, structs(d))
+			}
+		}
+	}
+	rooms := map[string]*room{}
+	for name, s := range all {
+		if name != "Core" && embedsBase(s) {
+			rooms[name] = &room{at: t.at(s)}
+		}
+	}
+	var found []complaint
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		held := roomsIn(all[name], rooms)
+		switch {
+		case name == "Core":
+		case rooms[name] != nil:
+			rooms[name].holds = held
+		case len(held) > 0:
+			found = append(found, complaint{t.at(all[name]), fmt.Sprintf("%s is no room and holds the room %s", name, held[0]),
+				"only rooms and Core may, or calls can run back up through it: return what Core is to pass on"})
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(rooms)) {
+		for _, held := range rooms[name].holds {
+			if way := wayBetween(rooms, held, name, nil); way != nil {
+				found = append(found, complaint{rooms[name].at, fmt.Sprintf("the room %s holds %s, and is called back: %s", name, held, strings.Join(way, " > ")),
+					"return what happened, and let Core tell the room above"})
+			}
+		}
+	}
+	return found
+}
+
+// embedsBase says whether a struct is a room, or the core itself.
+func embedsBase(s *ast.StructType) bool {
+	return slices.ContainsFunc(s.Fields.List, func(f *ast.Field) bool {
+		return len(f.Names) == 0 && baseName(f.Type) == "base"
+	})
+}
+
+// roomsIn are the rooms that the fields of a struct name, in whatever a field is made of.
+func roomsIn(s *ast.StructType, rooms map[string]*room) []string {
+	var held []string
+	for _, f := range s.Fields.List {
+		ast.Inspect(f.Type, func(node ast.Node) bool {
+			if named, ok := node.(*ast.Ident); ok && rooms[named.Name] != nil && !slices.Contains(held, named.Name) {
+				held = append(held, named.Name)
+			}
+			_, other := node.(*ast.SelectorExpr) // of another package
+			return !other
+		})
+	}
+	return held
+}
+
+// wayBetween is how calls may come from one room to another, nil if they can't.
+func wayBetween(rooms map[string]*room, from, to string, passed []string) []string {
+	if slices.Contains(passed, from) {
+		return nil
+	}
+	passed = append(slices.Clone(passed), from)
+	if from == to {
+		return passed
+	}
+	for _, next := range rooms[from].holds {
+		if way := wayBetween(rooms, next, to, passed); way != nil {
+			return way
+		}
+	}
+	return nil
+}
+
+// TestRoomsCallOneWay shows what is refused, and that the cores have rooms to judge.
+func TestRoomsCallOneWay(t *testing.T) {
+	for _, c := range []struct{ name, text, refused string }{
+		{"down", "type low struct{ *base }\ntype high struct{ *base\nlow *low }\ntype Core struct{ *base\nlow *low\nhigh *high }", ""},
+		{"one way to the same room by two", "type a struct{ *base }\ntype b struct{ *base\na *a }\ntype c struct{ *base\na *a\nb *b }", ""},
+		{"up", "type low struct{ *base\nhigh *high }\ntype middle struct{ *base\nlow *low }\ntype high struct{ *base\nmiddle *middle }",
+			"the room high holds middle, and is called back: middle > low > high"},
+		{"through a noun", "type low struct{ *base }\ntype noun struct{ rooms map[string]*low }", "noun is no room and holds the room low"},
+		{"through what all share", "type base struct{ low *low }\ntype low struct{ *base }", "base is no room and holds the room low"},
+		{"through a function", "type low struct{ *base }\ntype noun struct{ call func(*low) }", "noun is no room and holds the room low"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			found := parse(core("", c.text)).roomsOf("master/core")
+			if got := fmt.Sprint(found); (c.refused == "") != (len(found) == 0) || !strings.Contains(got, c.refused) {
+				t.Errorf("wanted %q, got %q", c.refused, got)
+			}
+		})
+	}
+}
