@@ -610,6 +610,116 @@ func (x *GetJobRequest) GetName() string {
 	return ""
 }
 
+// WatchJobsRequest chooses jobs by their names.
+type WatchJobsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Names that begin with this.
+	Prefix        string `protobuf:"bytes,1,opt,name=prefix,proto3" json:"prefix,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchJobsRequest) Reset() {
+	*x = WatchJobsRequest{}
+	mi := &file_api_v1_jobs_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchJobsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchJobsRequest) ProtoMessage() {}
+
+func (x *WatchJobsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_api_v1_jobs_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchJobsRequest.ProtoReflect.Descriptor instead.
+func (*WatchJobsRequest) Descriptor() ([]byte, []int) {
+	return file_api_v1_jobs_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *WatchJobsRequest) GetPrefix() string {
+	if x != nil {
+		return x.Prefix
+	}
+	return ""
+}
+
+// WatchJobsResponse is what has changed since the message before.
+type WatchJobsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Jobs that have changed, at most 256, those that have ended included; without their tasks.
+	Items []*JobStatus `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
+	// Those that were deleted.
+	RemovedNames []string `protobuf:"bytes,2,rep,name=removed_names,json=removedNames,proto3" json:"removed_names,omitempty"`
+	// All has been sent that is known at this moment. The first such message ends the picture from which the watch begins.
+	Complete      bool `protobuf:"varint,3,opt,name=complete,proto3" json:"complete,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchJobsResponse) Reset() {
+	*x = WatchJobsResponse{}
+	mi := &file_api_v1_jobs_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchJobsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchJobsResponse) ProtoMessage() {}
+
+func (x *WatchJobsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_api_v1_jobs_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchJobsResponse.ProtoReflect.Descriptor instead.
+func (*WatchJobsResponse) Descriptor() ([]byte, []int) {
+	return file_api_v1_jobs_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *WatchJobsResponse) GetItems() []*JobStatus {
+	if x != nil {
+		return x.Items
+	}
+	return nil
+}
+
+func (x *WatchJobsResponse) GetRemovedNames() []string {
+	if x != nil {
+		return x.RemovedNames
+	}
+	return nil
+}
+
+func (x *WatchJobsResponse) GetComplete() bool {
+	if x != nil {
+		return x.Complete
+	}
+	return false
+}
+
 // GetJobHistoryRequest names a job.
 type GetJobHistoryRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -620,7 +730,7 @@ type GetJobHistoryRequest struct {
 
 func (x *GetJobHistoryRequest) Reset() {
 	*x = GetJobHistoryRequest{}
-	mi := &file_api_v1_jobs_proto_msgTypes[12]
+	mi := &file_api_v1_jobs_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -632,7 +742,7 @@ func (x *GetJobHistoryRequest) String() string {
 func (*GetJobHistoryRequest) ProtoMessage() {}
 
 func (x *GetJobHistoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_jobs_proto_msgTypes[12]
+	mi := &file_api_v1_jobs_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -645,7 +755,7 @@ func (x *GetJobHistoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetJobHistoryRequest.ProtoReflect.Descriptor instead.
 func (*GetJobHistoryRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_jobs_proto_rawDescGZIP(), []int{12}
+	return file_api_v1_jobs_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *GetJobHistoryRequest) GetName() string {
@@ -665,7 +775,7 @@ type GetJobHistoryResponse struct {
 
 func (x *GetJobHistoryResponse) Reset() {
 	*x = GetJobHistoryResponse{}
-	mi := &file_api_v1_jobs_proto_msgTypes[13]
+	mi := &file_api_v1_jobs_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -677,7 +787,7 @@ func (x *GetJobHistoryResponse) String() string {
 func (*GetJobHistoryResponse) ProtoMessage() {}
 
 func (x *GetJobHistoryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_jobs_proto_msgTypes[13]
+	mi := &file_api_v1_jobs_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -690,7 +800,7 @@ func (x *GetJobHistoryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetJobHistoryResponse.ProtoReflect.Descriptor instead.
 func (*GetJobHistoryResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_jobs_proto_rawDescGZIP(), []int{13}
+	return file_api_v1_jobs_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *GetJobHistoryResponse) GetItems() []*JobVersion {
@@ -717,7 +827,7 @@ type JobVersion struct {
 
 func (x *JobVersion) Reset() {
 	*x = JobVersion{}
-	mi := &file_api_v1_jobs_proto_msgTypes[14]
+	mi := &file_api_v1_jobs_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -729,7 +839,7 @@ func (x *JobVersion) String() string {
 func (*JobVersion) ProtoMessage() {}
 
 func (x *JobVersion) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_jobs_proto_msgTypes[14]
+	mi := &file_api_v1_jobs_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -742,7 +852,7 @@ func (x *JobVersion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobVersion.ProtoReflect.Descriptor instead.
 func (*JobVersion) Descriptor() ([]byte, []int) {
-	return file_api_v1_jobs_proto_rawDescGZIP(), []int{14}
+	return file_api_v1_jobs_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *JobVersion) GetName() string {
@@ -804,7 +914,7 @@ type JobStatus struct {
 	Roll *JobRoll `protobuf:"bytes,9,opt,name=roll,proto3" json:"roll,omitempty"`
 	// Only of GetJob and WatchJob.
 	Tasks []*JobTask `protobuf:"bytes,10,rep,name=tasks,proto3" json:"tasks,omitempty"`
-	// What has happened to it, the oldest first. Only of GetJob and WatchJob.
+	// What has happened to it, the oldest first. Not of ListJobs.
 	Notes []*JobNote `protobuf:"bytes,11,rep,name=notes,proto3" json:"notes,omitempty"`
 	// The framework that runs its tasks.
 	FrameworkId string `protobuf:"bytes,12,opt,name=framework_id,json=frameworkId,proto3" json:"framework_id,omitempty"`
@@ -818,7 +928,7 @@ type JobStatus struct {
 
 func (x *JobStatus) Reset() {
 	*x = JobStatus{}
-	mi := &file_api_v1_jobs_proto_msgTypes[15]
+	mi := &file_api_v1_jobs_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -830,7 +940,7 @@ func (x *JobStatus) String() string {
 func (*JobStatus) ProtoMessage() {}
 
 func (x *JobStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_jobs_proto_msgTypes[15]
+	mi := &file_api_v1_jobs_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -843,7 +953,7 @@ func (x *JobStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobStatus.ProtoReflect.Descriptor instead.
 func (*JobStatus) Descriptor() ([]byte, []int) {
-	return file_api_v1_jobs_proto_rawDescGZIP(), []int{15}
+	return file_api_v1_jobs_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *JobStatus) GetName() string {
@@ -964,7 +1074,7 @@ type JobRun struct {
 
 func (x *JobRun) Reset() {
 	*x = JobRun{}
-	mi := &file_api_v1_jobs_proto_msgTypes[16]
+	mi := &file_api_v1_jobs_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -976,7 +1086,7 @@ func (x *JobRun) String() string {
 func (*JobRun) ProtoMessage() {}
 
 func (x *JobRun) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_jobs_proto_msgTypes[16]
+	mi := &file_api_v1_jobs_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -989,7 +1099,7 @@ func (x *JobRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobRun.ProtoReflect.Descriptor instead.
 func (*JobRun) Descriptor() ([]byte, []int) {
-	return file_api_v1_jobs_proto_rawDescGZIP(), []int{16}
+	return file_api_v1_jobs_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *JobRun) GetNumber() int32 {
@@ -1073,7 +1183,7 @@ type SubJobStatus struct {
 
 func (x *SubJobStatus) Reset() {
 	*x = SubJobStatus{}
-	mi := &file_api_v1_jobs_proto_msgTypes[17]
+	mi := &file_api_v1_jobs_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1085,7 +1195,7 @@ func (x *SubJobStatus) String() string {
 func (*SubJobStatus) ProtoMessage() {}
 
 func (x *SubJobStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_jobs_proto_msgTypes[17]
+	mi := &file_api_v1_jobs_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1098,7 +1208,7 @@ func (x *SubJobStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubJobStatus.ProtoReflect.Descriptor instead.
 func (*SubJobStatus) Descriptor() ([]byte, []int) {
-	return file_api_v1_jobs_proto_rawDescGZIP(), []int{17}
+	return file_api_v1_jobs_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *SubJobStatus) GetName() string {
@@ -1184,7 +1294,7 @@ type JobRoll struct {
 
 func (x *JobRoll) Reset() {
 	*x = JobRoll{}
-	mi := &file_api_v1_jobs_proto_msgTypes[18]
+	mi := &file_api_v1_jobs_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1196,7 +1306,7 @@ func (x *JobRoll) String() string {
 func (*JobRoll) ProtoMessage() {}
 
 func (x *JobRoll) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_jobs_proto_msgTypes[18]
+	mi := &file_api_v1_jobs_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1209,7 +1319,7 @@ func (x *JobRoll) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobRoll.ProtoReflect.Descriptor instead.
 func (*JobRoll) Descriptor() ([]byte, []int) {
-	return file_api_v1_jobs_proto_rawDescGZIP(), []int{18}
+	return file_api_v1_jobs_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *JobRoll) GetTo() int32 {
@@ -1285,7 +1395,7 @@ type JobTask struct {
 
 func (x *JobTask) Reset() {
 	*x = JobTask{}
-	mi := &file_api_v1_jobs_proto_msgTypes[19]
+	mi := &file_api_v1_jobs_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1297,7 +1407,7 @@ func (x *JobTask) String() string {
 func (*JobTask) ProtoMessage() {}
 
 func (x *JobTask) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_jobs_proto_msgTypes[19]
+	mi := &file_api_v1_jobs_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1310,7 +1420,7 @@ func (x *JobTask) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobTask.ProtoReflect.Descriptor instead.
 func (*JobTask) Descriptor() ([]byte, []int) {
-	return file_api_v1_jobs_proto_rawDescGZIP(), []int{19}
+	return file_api_v1_jobs_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *JobTask) GetSubJob() string {
@@ -1408,7 +1518,7 @@ type JobNote struct {
 
 func (x *JobNote) Reset() {
 	*x = JobNote{}
-	mi := &file_api_v1_jobs_proto_msgTypes[20]
+	mi := &file_api_v1_jobs_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1420,7 +1530,7 @@ func (x *JobNote) String() string {
 func (*JobNote) ProtoMessage() {}
 
 func (x *JobNote) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_jobs_proto_msgTypes[20]
+	mi := &file_api_v1_jobs_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1433,7 +1543,7 @@ func (x *JobNote) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobNote.ProtoReflect.Descriptor instead.
 func (*JobNote) Descriptor() ([]byte, []int) {
-	return file_api_v1_jobs_proto_rawDescGZIP(), []int{20}
+	return file_api_v1_jobs_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *JobNote) GetAt() *timestamppb.Timestamp {
@@ -1485,6 +1595,12 @@ const file_api_v1_jobs_proto_rawDesc = "" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"#\n" +
 	"\rGetJobRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\"*\n" +
+	"\x10WatchJobsRequest\x12\x16\n" +
+	"\x06prefix\x18\x01 \x01(\tR\x06prefix\"\x80\x01\n" +
+	"\x11WatchJobsResponse\x12*\n" +
+	"\x05items\x18\x01 \x03(\v2\x14.tender.v1.JobStatusR\x05items\x12#\n" +
+	"\rremoved_names\x18\x02 \x03(\tR\fremovedNames\x12\x1a\n" +
+	"\bcomplete\x18\x03 \x01(\bR\bcomplete\"*\n" +
 	"\x14GetJobHistoryRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\"D\n" +
 	"\x15GetJobHistoryResponse\x12+\n" +
@@ -1560,7 +1676,7 @@ const file_api_v1_jobs_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01\"I\n" +
 	"\aJobNote\x12*\n" +
 	"\x02at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x12\n" +
-	"\x04text\x18\x02 \x01(\tR\x04text2\xb0\x05\n" +
+	"\x04text\x18\x02 \x01(\tR\x04text2\xfa\x05\n" +
 	"\n" +
 	"JobService\x12?\n" +
 	"\tSubmitJob\x12\x1b.tender.v1.SubmitJobRequest\x1a\x15.tender.v1.JobVersion\x12?\n" +
@@ -1571,7 +1687,8 @@ const file_api_v1_jobs_proto_rawDesc = "" +
 	"\tDeleteJob\x12\x1b.tender.v1.DeleteJobRequest\x1a\x1c.tender.v1.DeleteJobResponse\x12C\n" +
 	"\bListJobs\x12\x1a.tender.v1.ListJobsRequest\x1a\x1b.tender.v1.ListJobsResponse\x128\n" +
 	"\x06GetJob\x12\x18.tender.v1.GetJobRequest\x1a\x14.tender.v1.JobStatus\x12<\n" +
-	"\bWatchJob\x12\x18.tender.v1.GetJobRequest\x1a\x14.tender.v1.JobStatus0\x01\x12R\n" +
+	"\bWatchJob\x12\x18.tender.v1.GetJobRequest\x1a\x14.tender.v1.JobStatus0\x01\x12H\n" +
+	"\tWatchJobs\x12\x1b.tender.v1.WatchJobsRequest\x1a\x1c.tender.v1.WatchJobsResponse0\x01\x12R\n" +
 	"\rGetJobHistory\x12\x1f.tender.v1.GetJobHistoryRequest\x1a .tender.v1.GetJobHistoryResponseB)Z'github.com/tenderhq/tender/api/v1;apiv1b\x06proto3"
 
 var (
@@ -1586,7 +1703,7 @@ func file_api_v1_jobs_proto_rawDescGZIP() []byte {
 	return file_api_v1_jobs_proto_rawDescData
 }
 
-var file_api_v1_jobs_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
+var file_api_v1_jobs_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
 var file_api_v1_jobs_proto_goTypes = []any{
 	(*SubmitJobRequest)(nil),      // 0: tender.v1.SubmitJobRequest
 	(*UpdateJobRequest)(nil),      // 1: tender.v1.UpdateJobRequest
@@ -1600,67 +1717,72 @@ var file_api_v1_jobs_proto_goTypes = []any{
 	(*ListJobsRequest)(nil),       // 9: tender.v1.ListJobsRequest
 	(*ListJobsResponse)(nil),      // 10: tender.v1.ListJobsResponse
 	(*GetJobRequest)(nil),         // 11: tender.v1.GetJobRequest
-	(*GetJobHistoryRequest)(nil),  // 12: tender.v1.GetJobHistoryRequest
-	(*GetJobHistoryResponse)(nil), // 13: tender.v1.GetJobHistoryResponse
-	(*JobVersion)(nil),            // 14: tender.v1.JobVersion
-	(*JobStatus)(nil),             // 15: tender.v1.JobStatus
-	(*JobRun)(nil),                // 16: tender.v1.JobRun
-	(*SubJobStatus)(nil),          // 17: tender.v1.SubJobStatus
-	(*JobRoll)(nil),               // 18: tender.v1.JobRoll
-	(*JobTask)(nil),               // 19: tender.v1.JobTask
-	(*JobNote)(nil),               // 20: tender.v1.JobNote
-	nil,                           // 21: tender.v1.JobTask.PortsEntry
-	(*structpb.Struct)(nil),       // 22: google.protobuf.Struct
-	(*timestamppb.Timestamp)(nil), // 23: google.protobuf.Timestamp
+	(*WatchJobsRequest)(nil),      // 12: tender.v1.WatchJobsRequest
+	(*WatchJobsResponse)(nil),     // 13: tender.v1.WatchJobsResponse
+	(*GetJobHistoryRequest)(nil),  // 14: tender.v1.GetJobHistoryRequest
+	(*GetJobHistoryResponse)(nil), // 15: tender.v1.GetJobHistoryResponse
+	(*JobVersion)(nil),            // 16: tender.v1.JobVersion
+	(*JobStatus)(nil),             // 17: tender.v1.JobStatus
+	(*JobRun)(nil),                // 18: tender.v1.JobRun
+	(*SubJobStatus)(nil),          // 19: tender.v1.SubJobStatus
+	(*JobRoll)(nil),               // 20: tender.v1.JobRoll
+	(*JobTask)(nil),               // 21: tender.v1.JobTask
+	(*JobNote)(nil),               // 22: tender.v1.JobNote
+	nil,                           // 23: tender.v1.JobTask.PortsEntry
+	(*structpb.Struct)(nil),       // 24: google.protobuf.Struct
+	(*timestamppb.Timestamp)(nil), // 25: google.protobuf.Timestamp
 }
 var file_api_v1_jobs_proto_depIdxs = []int32{
-	22, // 0: tender.v1.SubmitJobRequest.job:type_name -> google.protobuf.Struct
-	22, // 1: tender.v1.UpdateJobRequest.job:type_name -> google.protobuf.Struct
-	22, // 2: tender.v1.PlanJobRequest.job:type_name -> google.protobuf.Struct
-	17, // 3: tender.v1.PlanJobResponse.sub_jobs:type_name -> tender.v1.SubJobStatus
-	15, // 4: tender.v1.ListJobsResponse.items:type_name -> tender.v1.JobStatus
-	14, // 5: tender.v1.GetJobHistoryResponse.items:type_name -> tender.v1.JobVersion
-	23, // 6: tender.v1.JobVersion.at:type_name -> google.protobuf.Timestamp
-	22, // 7: tender.v1.JobVersion.job:type_name -> google.protobuf.Struct
-	23, // 8: tender.v1.JobStatus.submitted:type_name -> google.protobuf.Timestamp
-	23, // 9: tender.v1.JobStatus.ended:type_name -> google.protobuf.Timestamp
-	17, // 10: tender.v1.JobStatus.sub_jobs:type_name -> tender.v1.SubJobStatus
-	18, // 11: tender.v1.JobStatus.roll:type_name -> tender.v1.JobRoll
-	19, // 12: tender.v1.JobStatus.tasks:type_name -> tender.v1.JobTask
-	20, // 13: tender.v1.JobStatus.notes:type_name -> tender.v1.JobNote
-	23, // 14: tender.v1.JobStatus.next_run:type_name -> google.protobuf.Timestamp
-	16, // 15: tender.v1.JobStatus.runs:type_name -> tender.v1.JobRun
-	23, // 16: tender.v1.JobRun.due:type_name -> google.protobuf.Timestamp
-	23, // 17: tender.v1.JobRun.began:type_name -> google.protobuf.Timestamp
-	23, // 18: tender.v1.JobRun.ended:type_name -> google.protobuf.Timestamp
-	23, // 19: tender.v1.JobTask.since:type_name -> google.protobuf.Timestamp
-	21, // 20: tender.v1.JobTask.ports:type_name -> tender.v1.JobTask.PortsEntry
-	23, // 21: tender.v1.JobNote.at:type_name -> google.protobuf.Timestamp
-	0,  // 22: tender.v1.JobService.SubmitJob:input_type -> tender.v1.SubmitJobRequest
-	1,  // 23: tender.v1.JobService.UpdateJob:input_type -> tender.v1.UpdateJobRequest
-	2,  // 24: tender.v1.JobService.RollbackJob:input_type -> tender.v1.RollbackJobRequest
-	3,  // 25: tender.v1.JobService.PlanJob:input_type -> tender.v1.PlanJobRequest
-	5,  // 26: tender.v1.JobService.StopJob:input_type -> tender.v1.StopJobRequest
-	7,  // 27: tender.v1.JobService.DeleteJob:input_type -> tender.v1.DeleteJobRequest
-	9,  // 28: tender.v1.JobService.ListJobs:input_type -> tender.v1.ListJobsRequest
-	11, // 29: tender.v1.JobService.GetJob:input_type -> tender.v1.GetJobRequest
-	11, // 30: tender.v1.JobService.WatchJob:input_type -> tender.v1.GetJobRequest
-	12, // 31: tender.v1.JobService.GetJobHistory:input_type -> tender.v1.GetJobHistoryRequest
-	14, // 32: tender.v1.JobService.SubmitJob:output_type -> tender.v1.JobVersion
-	14, // 33: tender.v1.JobService.UpdateJob:output_type -> tender.v1.JobVersion
-	14, // 34: tender.v1.JobService.RollbackJob:output_type -> tender.v1.JobVersion
-	4,  // 35: tender.v1.JobService.PlanJob:output_type -> tender.v1.PlanJobResponse
-	6,  // 36: tender.v1.JobService.StopJob:output_type -> tender.v1.StopJobResponse
-	8,  // 37: tender.v1.JobService.DeleteJob:output_type -> tender.v1.DeleteJobResponse
-	10, // 38: tender.v1.JobService.ListJobs:output_type -> tender.v1.ListJobsResponse
-	15, // 39: tender.v1.JobService.GetJob:output_type -> tender.v1.JobStatus
-	15, // 40: tender.v1.JobService.WatchJob:output_type -> tender.v1.JobStatus
-	13, // 41: tender.v1.JobService.GetJobHistory:output_type -> tender.v1.GetJobHistoryResponse
-	32, // [32:42] is the sub-list for method output_type
-	22, // [22:32] is the sub-list for method input_type
-	22, // [22:22] is the sub-list for extension type_name
-	22, // [22:22] is the sub-list for extension extendee
-	0,  // [0:22] is the sub-list for field type_name
+	24, // 0: tender.v1.SubmitJobRequest.job:type_name -> google.protobuf.Struct
+	24, // 1: tender.v1.UpdateJobRequest.job:type_name -> google.protobuf.Struct
+	24, // 2: tender.v1.PlanJobRequest.job:type_name -> google.protobuf.Struct
+	19, // 3: tender.v1.PlanJobResponse.sub_jobs:type_name -> tender.v1.SubJobStatus
+	17, // 4: tender.v1.ListJobsResponse.items:type_name -> tender.v1.JobStatus
+	17, // 5: tender.v1.WatchJobsResponse.items:type_name -> tender.v1.JobStatus
+	16, // 6: tender.v1.GetJobHistoryResponse.items:type_name -> tender.v1.JobVersion
+	25, // 7: tender.v1.JobVersion.at:type_name -> google.protobuf.Timestamp
+	24, // 8: tender.v1.JobVersion.job:type_name -> google.protobuf.Struct
+	25, // 9: tender.v1.JobStatus.submitted:type_name -> google.protobuf.Timestamp
+	25, // 10: tender.v1.JobStatus.ended:type_name -> google.protobuf.Timestamp
+	19, // 11: tender.v1.JobStatus.sub_jobs:type_name -> tender.v1.SubJobStatus
+	20, // 12: tender.v1.JobStatus.roll:type_name -> tender.v1.JobRoll
+	21, // 13: tender.v1.JobStatus.tasks:type_name -> tender.v1.JobTask
+	22, // 14: tender.v1.JobStatus.notes:type_name -> tender.v1.JobNote
+	25, // 15: tender.v1.JobStatus.next_run:type_name -> google.protobuf.Timestamp
+	18, // 16: tender.v1.JobStatus.runs:type_name -> tender.v1.JobRun
+	25, // 17: tender.v1.JobRun.due:type_name -> google.protobuf.Timestamp
+	25, // 18: tender.v1.JobRun.began:type_name -> google.protobuf.Timestamp
+	25, // 19: tender.v1.JobRun.ended:type_name -> google.protobuf.Timestamp
+	25, // 20: tender.v1.JobTask.since:type_name -> google.protobuf.Timestamp
+	23, // 21: tender.v1.JobTask.ports:type_name -> tender.v1.JobTask.PortsEntry
+	25, // 22: tender.v1.JobNote.at:type_name -> google.protobuf.Timestamp
+	0,  // 23: tender.v1.JobService.SubmitJob:input_type -> tender.v1.SubmitJobRequest
+	1,  // 24: tender.v1.JobService.UpdateJob:input_type -> tender.v1.UpdateJobRequest
+	2,  // 25: tender.v1.JobService.RollbackJob:input_type -> tender.v1.RollbackJobRequest
+	3,  // 26: tender.v1.JobService.PlanJob:input_type -> tender.v1.PlanJobRequest
+	5,  // 27: tender.v1.JobService.StopJob:input_type -> tender.v1.StopJobRequest
+	7,  // 28: tender.v1.JobService.DeleteJob:input_type -> tender.v1.DeleteJobRequest
+	9,  // 29: tender.v1.JobService.ListJobs:input_type -> tender.v1.ListJobsRequest
+	11, // 30: tender.v1.JobService.GetJob:input_type -> tender.v1.GetJobRequest
+	11, // 31: tender.v1.JobService.WatchJob:input_type -> tender.v1.GetJobRequest
+	12, // 32: tender.v1.JobService.WatchJobs:input_type -> tender.v1.WatchJobsRequest
+	14, // 33: tender.v1.JobService.GetJobHistory:input_type -> tender.v1.GetJobHistoryRequest
+	16, // 34: tender.v1.JobService.SubmitJob:output_type -> tender.v1.JobVersion
+	16, // 35: tender.v1.JobService.UpdateJob:output_type -> tender.v1.JobVersion
+	16, // 36: tender.v1.JobService.RollbackJob:output_type -> tender.v1.JobVersion
+	4,  // 37: tender.v1.JobService.PlanJob:output_type -> tender.v1.PlanJobResponse
+	6,  // 38: tender.v1.JobService.StopJob:output_type -> tender.v1.StopJobResponse
+	8,  // 39: tender.v1.JobService.DeleteJob:output_type -> tender.v1.DeleteJobResponse
+	10, // 40: tender.v1.JobService.ListJobs:output_type -> tender.v1.ListJobsResponse
+	17, // 41: tender.v1.JobService.GetJob:output_type -> tender.v1.JobStatus
+	17, // 42: tender.v1.JobService.WatchJob:output_type -> tender.v1.JobStatus
+	13, // 43: tender.v1.JobService.WatchJobs:output_type -> tender.v1.WatchJobsResponse
+	15, // 44: tender.v1.JobService.GetJobHistory:output_type -> tender.v1.GetJobHistoryResponse
+	34, // [34:45] is the sub-list for method output_type
+	23, // [23:34] is the sub-list for method input_type
+	23, // [23:23] is the sub-list for extension type_name
+	23, // [23:23] is the sub-list for extension extendee
+	0,  // [0:23] is the sub-list for field type_name
 }
 
 func init() { file_api_v1_jobs_proto_init() }
@@ -1674,7 +1796,7 @@ func file_api_v1_jobs_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_v1_jobs_proto_rawDesc), len(file_api_v1_jobs_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   22,
+			NumMessages:   24,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

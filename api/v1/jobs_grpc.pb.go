@@ -28,6 +28,7 @@ const (
 	JobService_ListJobs_FullMethodName      = "/tender.v1.JobService/ListJobs"
 	JobService_GetJob_FullMethodName        = "/tender.v1.JobService/GetJob"
 	JobService_WatchJob_FullMethodName      = "/tender.v1.JobService/WatchJob"
+	JobService_WatchJobs_FullMethodName     = "/tender.v1.JobService/WatchJobs"
 	JobService_GetJobHistory_FullMethodName = "/tender.v1.JobService/GetJobHistory"
 )
 
@@ -63,8 +64,12 @@ type JobServiceClient interface {
 	// GetJob shows a job with its tasks and what has happened to it.
 	GetJob(ctx context.Context, in *GetJobRequest, opts ...grpc.CallOption) (*JobStatus, error)
 	// WatchJob sends a job's status, and again whenever it has changed. It ends when the manager is not active any more
-	// (UNAVAILABLE), and with the job (NOT_FOUND).
+	// (UNAVAILABLE), and with the job (NOT_FOUND). Not served as HTTP/JSON.
 	WatchJob(ctx context.Context, in *GetJobRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[JobStatus], error)
+	// WatchJobs sends all jobs as they are, and then each of them again whenever it has changed. Of several changes that
+	// follow each other the last alone is sure to be sent. It ends when the manager is not active any more (UNAVAILABLE);
+	// who goes on begins anew. Not served as HTTP/JSON.
+	WatchJobs(ctx context.Context, in *WatchJobsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchJobsResponse], error)
 	// GetJobHistory lists the versions of a job that are kept, the newest first.
 	GetJobHistory(ctx context.Context, in *GetJobHistoryRequest, opts ...grpc.CallOption) (*GetJobHistoryResponse, error)
 }
@@ -176,6 +181,25 @@ func (c *jobServiceClient) WatchJob(ctx context.Context, in *GetJobRequest, opts
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type JobService_WatchJobClient = grpc.ServerStreamingClient[JobStatus]
 
+func (c *jobServiceClient) WatchJobs(ctx context.Context, in *WatchJobsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchJobsResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &JobService_ServiceDesc.Streams[1], JobService_WatchJobs_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[WatchJobsRequest, WatchJobsResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type JobService_WatchJobsClient = grpc.ServerStreamingClient[WatchJobsResponse]
+
 func (c *jobServiceClient) GetJobHistory(ctx context.Context, in *GetJobHistoryRequest, opts ...grpc.CallOption) (*GetJobHistoryResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(GetJobHistoryResponse)
@@ -218,8 +242,12 @@ type JobServiceServer interface {
 	// GetJob shows a job with its tasks and what has happened to it.
 	GetJob(context.Context, *GetJobRequest) (*JobStatus, error)
 	// WatchJob sends a job's status, and again whenever it has changed. It ends when the manager is not active any more
-	// (UNAVAILABLE), and with the job (NOT_FOUND).
+	// (UNAVAILABLE), and with the job (NOT_FOUND). Not served as HTTP/JSON.
 	WatchJob(*GetJobRequest, grpc.ServerStreamingServer[JobStatus]) error
+	// WatchJobs sends all jobs as they are, and then each of them again whenever it has changed. Of several changes that
+	// follow each other the last alone is sure to be sent. It ends when the manager is not active any more (UNAVAILABLE);
+	// who goes on begins anew. Not served as HTTP/JSON.
+	WatchJobs(*WatchJobsRequest, grpc.ServerStreamingServer[WatchJobsResponse]) error
 	// GetJobHistory lists the versions of a job that are kept, the newest first.
 	GetJobHistory(context.Context, *GetJobHistoryRequest) (*GetJobHistoryResponse, error)
 	mustEmbedUnimplementedJobServiceServer()
@@ -258,6 +286,9 @@ func (UnimplementedJobServiceServer) GetJob(context.Context, *GetJobRequest) (*J
 }
 func (UnimplementedJobServiceServer) WatchJob(*GetJobRequest, grpc.ServerStreamingServer[JobStatus]) error {
 	return status.Error(codes.Unimplemented, "method WatchJob not implemented")
+}
+func (UnimplementedJobServiceServer) WatchJobs(*WatchJobsRequest, grpc.ServerStreamingServer[WatchJobsResponse]) error {
+	return status.Error(codes.Unimplemented, "method WatchJobs not implemented")
 }
 func (UnimplementedJobServiceServer) GetJobHistory(context.Context, *GetJobHistoryRequest) (*GetJobHistoryResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetJobHistory not implemented")
@@ -438,6 +469,17 @@ func _JobService_WatchJob_Handler(srv interface{}, stream grpc.ServerStream) err
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type JobService_WatchJobServer = grpc.ServerStreamingServer[JobStatus]
 
+func _JobService_WatchJobs_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(WatchJobsRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(JobServiceServer).WatchJobs(m, &grpc.GenericServerStream[WatchJobsRequest, WatchJobsResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type JobService_WatchJobsServer = grpc.ServerStreamingServer[WatchJobsResponse]
+
 func _JobService_GetJobHistory_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(GetJobHistoryRequest)
 	if err := dec(in); err != nil {
@@ -504,6 +546,11 @@ var JobService_ServiceDesc = grpc.ServiceDesc{
 		{
 			StreamName:    "WatchJob",
 			Handler:       _JobService_WatchJob_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "WatchJobs",
+			Handler:       _JobService_WatchJobs_Handler,
 			ServerStreams: true,
 		},
 	},

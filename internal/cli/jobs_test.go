@@ -59,6 +59,10 @@ func TestJobsOutliveTheirManager(t *testing.T) {
 		text, err := os.ReadFile(filepath.Join(folder, "done"))
 		return err == nil && strings.Count(string(text), "\n") >= 4
 	})
+	all := launch(t, d.env, true, []string{"job", "watch"})
+	all.await("web is version 1 (RUNNING)")
+	watch := launch(t, d.env, true, []string{"job", "watch", "sum", "-o", "json"})
+	watch.await(`"phase":"RUNNING"`)
 	first.signal(syscall.SIGKILL)
 	good("job", "run", sum) // waits for the second, and follows the job to its end
 	text, err := os.ReadFile(filepath.Join(folder, "done"))
@@ -77,7 +81,17 @@ func TestJobsOutliveTheirManager(t *testing.T) {
 	if plan := good("job", "plan", web); !strings.Contains(plan, "nothing would change") {
 		t.Errorf("the plan says %s", plan)
 	}
+	watch.await(`"phase":"SUCCEEDED"`)
+	if code := watch.wait(); code != 0 {
+		t.Errorf("the watch of a job that has succeeded ended with %d", code)
+	}
+	all.await("sum: succeeded")
 	good("job", "delete", "web")
+	all.await("web: it is deleted")
+	all.signal(syscall.SIGINT)
+	if code := all.wait(); code != 130 {
+		t.Errorf("the watch of all jobs ended with %d", code)
+	}
 	good("job", "delete", "sum")
 	until(t, "all is forgotten", func() bool { return strings.Contains(good("job", "list", "--all"), "no jobs;") })
 	second.signal(syscall.SIGINT)

@@ -142,6 +142,7 @@ var Table = []Row{
 	{Call: jobs + "ListJobs", Verb: View, Action: "list-jobs", On: OnFrameworks, Own: true, Check: jobManager},
 	{Call: jobs + "GetJob", Verb: View, Action: "list-jobs", On: OnFrameworks, Own: true, Check: jobManager},
 	{Call: jobs + "WatchJob", Verb: View, Action: "list-jobs", On: OnFrameworks, Own: true, Check: jobManager},
+	{Call: jobs + "WatchJobs", Verb: View, Action: "list-jobs", On: OnFrameworks, Own: true, Check: jobManager},
 	{Call: jobs + "GetJobHistory", Verb: View, Action: "list-jobs", On: OnFrameworks, Own: true, Check: jobManager},
 
 	{Call: masters + "Announce", On: OnItself, Kinds: []Kind{Master}, Check: "the ID is the certificate's"},

@@ -6,6 +6,9 @@ import (
 	"github.com/tenderhq/tender/framework"
 )
 
+// WatchersMax is how many may watch all jobs.
+const WatchersMax = watchersMax
+
 // Masters is what a manager asks of the cluster.
 type Masters = masters
 

@@ -62,9 +62,9 @@ type Manager struct {
 	loaded   bool    // the store's jobs are here
 	known    bool    // what runs of them was told
 	jobs     map[string]*entry
-	names    []string                 // of the jobs, sorted
-	claimed  map[string]bool          // names that a request is changing
-	changed  map[string]chan struct{} // of jobs that are watched; closed and forgotten when the job has changed
+	names    []string        // of the jobs, sorted
+	claimed  map[string]bool // names that a request is changing
+	watches  watches
 	wants    wants
 	flights  flights
 	gather   gather
@@ -99,7 +99,7 @@ var _ interface {
 // New makes a manager without jobs: it has those of the store from its first session on.
 func New(config Config) *Manager {
 	return &Manager{config: config.withDefaults(), jobs: make(map[string]*entry), claimed: make(map[string]bool),
-		changed: make(map[string]chan struct{}), wants: newWants(), flights: newFlights(), gather: newGather(), writing: newWriting()}
+		watches: newWatches(), wants: newWants(), flights: newFlights(), gather: newGather(), writing: newWriting()}
 }
 
 // do works on the jobs and acts on what has changed.
@@ -136,9 +136,7 @@ func (m *Manager) act(now time.Time) {
 func (m *Manager) left() {
 	m.client = nil
 	m.writing.fail(errLeft)
-	for name := range m.changed { // order: irrelevant because all are told
-		m.tellChange(name)
-	}
+	m.watches.tellAll()
 }
 
 var (
@@ -177,23 +175,7 @@ func (m *Manager) noteChange(e *entry) {
 		e.wake = wake
 		m.wakes.Add(wake, e.name)
 	}
-	m.tellChange(e.name)
-}
-
-// tellChange wakes those who watch the job.
-func (m *Manager) tellChange(name string) {
-	if changed := m.changed[name]; changed != nil {
-		close(changed)
-		delete(m.changed, name)
-	}
-}
-
-// change is closed when the job has changed.
-func (m *Manager) change(name string) <-chan struct{} {
-	if m.changed[name] == nil {
-		m.changed[name] = make(chan struct{})
-	}
-	return m.changed[name]
+	m.watches.tell(e.name)
 }
 
 // add takes in a job.
@@ -210,7 +192,7 @@ func (m *Manager) remove(name string) {
 		m.names = slices.Delete(m.names, at, at+1)
 	}
 	delete(m.jobs, name)
-	m.tellChange(name)
+	m.watches.tell(name)
 }
 
 // arm has the next job woken in time, or forgotten.

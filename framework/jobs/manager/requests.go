@@ -341,33 +341,6 @@ func (m *Manager) look(op, name string, see func(*core.JobMaster)) error {
 	return nil
 }
 
-// WatchJob calls see with a job's status, and again whenever it has changed, until ctx ends or see fails, whose error it
-// returns. Of several changes that follow each other the last alone is sure to be seen.
-func (m *Manager) WatchJob(ctx context.Context, name string, see func(jobs.Status) error) error {
-	var before jobs.Status
-	for first := true; ; first = false {
-		var status jobs.Status
-		var changed <-chan struct{}
-		err := m.look("job.watch", name, func(master *core.JobMaster) {
-			status, changed = master.Status(true), m.change(name)
-		})
-		if err != nil {
-			return err
-		}
-		if first || !reflect.DeepEqual(before, status) {
-			if err := see(status); err != nil {
-				return err
-			}
-			before = status
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
-}
-
 // Active says whether this instance has the jobs.
 func (m *Manager) Active() bool {
 	m.mu.Lock()

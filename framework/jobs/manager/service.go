@@ -150,6 +150,16 @@ func (s service) WatchJob(r *apiv1.GetJobRequest, to grpc.ServerStreamingServer[
 	return s.manager.WatchJob(to.Context(), r.GetName(), func(status jobs.Status) error { return to.Send(s.show(status)) })
 }
 
+func (s service) WatchJobs(r *apiv1.WatchJobsRequest, to grpc.ServerStreamingServer[apiv1.WatchJobsResponse]) error {
+	return s.manager.WatchJobs(to.Context(), r.GetPrefix(), func(news JobsNews) error {
+		answer := &apiv1.WatchJobsResponse{RemovedNames: news.Removed, Complete: news.Complete}
+		for _, one := range news.Changed {
+			answer.Items = append(answer.Items, s.show(one))
+		}
+		return to.Send(answer)
+	})
+}
+
 func (s service) GetJobHistory(_ context.Context, r *apiv1.GetJobHistoryRequest) (*apiv1.GetJobHistoryResponse, error) {
 	versions, err := s.manager.JobHistory(r.GetName())
 	if err != nil {

@@ -84,7 +84,7 @@ func (e Env) Command() *cobra.Command {
 			"  tender job stop web",
 	}
 	root.AddCommand(e.runCommand(), e.changeCommand("submit", "Begin a job"), e.changeCommand("update", "Make a job what its file says now"),
-		e.planCommand(), e.validateCommand(), e.listCommand(), e.statusCommand(), e.historyCommand(), e.rollbackCommand(), e.logsCommand(),
+		e.planCommand(), e.validateCommand(), e.listCommand(), e.watchCommand(), e.statusCommand(), e.historyCommand(), e.rollbackCommand(), e.logsCommand(),
 		e.endCommand("stop", "End a job's tasks; it stays in the history"), e.endCommand("delete", "End a job's tasks and forget it"), e.schemaCommand())
 	return root
 }

@@ -3,7 +3,6 @@ package jobcmd
 import (
 	"context"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strconv"
@@ -234,86 +233,4 @@ func (e Env) historyCommand() *cobra.Command {
 		return show.Table(e.Stdout, []string{"VERSION", "CURRENT", "AGE", "WHY"}, rows)
 	})
 	return command
-}
-
-func (e Env) runCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: "run FILE", Short: "Submit a job, or update it, and follow it", Args: e.Between(1, "FILE"),
-		Long: "Submit a job, or update the one of its name, and tell what becomes of it: until it has ended, or, of what has no end,\n" +
-			"until all its tasks run as its file says: those of a system job on the agents that it has by then. Ctrl-C ends the telling; the job goes on.",
-		RunE: e.with(func(ctx context.Context, s service, args []string) error {
-			object, _, err := e.read(args[0])
-			if err != nil {
-				return err
-			}
-			version, err := call(ctx, s.SubmitJob, &apiv1.SubmitJobRequest{Job: object})
-			if api.Is(err, api.Exists) {
-				version, err = call(ctx, s.UpdateJob, &apiv1.UpdateJobRequest{Job: object})
-			}
-			if err != nil {
-				return err
-			}
-			if err := e.say("%s is version %d (%s)", version.GetName(), version.GetVersion(), version.GetWhy()); err != nil {
-				return err
-			}
-			return e.follow(ctx, s, version)
-		}),
-	}
-}
-
-// follow tells what becomes of a job until nothing more is to be told, over the ends of managers.
-func (e Env) follow(ctx context.Context, s service, version *apiv1.JobVersion) error {
-	said, name := newNews(version.GetAt().AsTime()), version.GetName()
-	for {
-		status, err := call(ctx, s.GetJob, &apiv1.GetJobRequest{Name: name}) // waits for a manager
-		if err != nil {
-			return err
-		}
-		stream, err := s.WatchJob(ctx, &apiv1.GetJobRequest{Name: name})
-		for err == nil {
-			for _, line := range said.of(status) {
-				fmt.Fprintln(e.Stdout, show.Clean(line))
-			}
-			if over, err := settled(status, version.GetVersion()); over {
-				return err
-			}
-			status, err = stream.Recv()
-		}
-		err = client.Error(err)
-		if ctx.Err() != nil || !api.Is(err, api.Unavailable) && !strings.Contains(err.Error(), io.EOF.Error()) && !api.Is(err, api.NotLeader) {
-			return err
-		}
-	}
-}
-
-// settled says whether nothing more is to be told of a job that was to be of the version, and whether that is bad.
-func settled(status *apiv1.JobStatus, version int32) (over bool, err error) {
-	switch status.GetPhase() {
-	case "SUCCEEDED", "STOPPED":
-		return true, nil
-	case "FAILED":
-		return true, fmt.Errorf("%s has failed: %s", status.GetName(), status.GetWhy())
-	}
-	switch status.GetType() {
-	case "cron":
-		return status.GetNextRun() != nil, nil
-	case "service", "system":
-	default:
-		return false, nil
-	}
-	if r := status.GetRoll(); r != nil {
-		if r.GetStopped() {
-			return true, fmt.Errorf("the change of %s has stopped: %s", status.GetName(), status.GetWhy())
-		}
-		return false, nil
-	}
-	for _, one := range status.GetSubJobs() {
-		if one.GetRunning() < one.GetTasks() || status.GetType() == "system" && one.GetTasks() == 0 {
-			return false, nil
-		}
-	}
-	if status.GetVersion() != version {
-		return true, fmt.Errorf("%s has gone back to version %d: %s", status.GetName(), status.GetVersion(), status.GetWhy())
-	}
-	return true, nil
 }

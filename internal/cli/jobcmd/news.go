@@ -18,15 +18,26 @@ func newNews(since time.Time) *news {
 	return &news{since: since, notes: make(map[string]bool), lines: make(map[string]string)}
 }
 
+// begin returns what a job is when somebody begins to follow it. What has happened before is no news.
+func (n *news) begin(status *apiv1.JobStatus) (lines []string) {
+	for _, note := range status.GetNotes() {
+		n.notes[keyOf(note)] = true
+	}
+	return n.of(status)
+}
+
+func keyOf(note *apiv1.JobNote) string { return note.GetAt().AsTime().String() + note.GetText() }
+
 // of returns a line for each thing that is news.
 func (n *news) of(status *apiv1.JobStatus) (lines []string) {
+	notes := make(map[string]bool) // those that the job has; one that it has no more does not come again
 	for _, note := range status.GetNotes() {
-		key := note.GetAt().String() + note.GetText()
-		if !n.notes[key] && !note.GetAt().AsTime().Before(n.since) {
-			n.notes[key] = true
+		key := keyOf(note)
+		if notes[key] = true; !n.notes[key] && !note.GetAt().AsTime().Before(n.since) {
 			lines = append(lines, note.GetText())
 		}
 	}
+	n.notes = notes
 	tell := func(key, line string) {
 		if n.lines[key] != line {
 			n.lines[key] = line

@@ -146,13 +146,26 @@ func (j *Jobs) GetJobHistory(ctx context.Context, r *apiv1.GetJobHistoryRequest)
 
 // WatchJob hands on what the manager sends, until either end has enough.
 func (j *Jobs) WatchJob(r *apiv1.GetJobRequest, to grpc.ServerStreamingServer[apiv1.JobStatus]) error {
+	return passStream(j, r, to, apiv1.JobServiceClient.WatchJob)
+}
+
+// WatchJobs likewise.
+func (j *Jobs) WatchJobs(r *apiv1.WatchJobsRequest, to grpc.ServerStreamingServer[apiv1.WatchJobsResponse]) error {
+	return passStream(j, r, to, apiv1.JobServiceClient.WatchJobs)
+}
+
+// passStream hands one call on, and all of its answers.
+func passStream[Request, Answer any](
+	j *Jobs, request Request, to grpc.ServerStreamingServer[Answer],
+	call func(apiv1.JobServiceClient, context.Context, Request, ...grpc.CallOption) (grpc.ServerStreamingClient[Answer], error),
+) error {
 	client, err := j.client(to.Context())
 	if err != nil {
 		return err
 	}
-	from, err := client.WatchJob(to.Context(), r)
+	from, err := call(client, to.Context(), request)
 	for err == nil {
-		var news *apiv1.JobStatus
+		var news *Answer
 		if news, err = from.Recv(); err == nil {
 			err = to.Send(news)
 		}

@@ -1,0 +1,147 @@
+package jobcmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/cli/client"
+	"github.com/tenderhq/tender/internal/pause"
+)
+
+func (e Env) runCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "run FILE", Short: "Submit a job, or update it, and follow it", Args: e.Between(1, "FILE"),
+		Long: "Submit a job, or update the one of its name, and tell what becomes of it: until it has ended, or, of what has no end,\n" +
+			"until all its tasks run as its file says: those of a system job on the agents that it has by then. Ctrl-C ends the telling; the job goes on.",
+		RunE: e.with(func(ctx context.Context, s service, args []string) error {
+			object, _, err := e.read(args[0])
+			if err != nil {
+				return err
+			}
+			version, err := call(ctx, s.SubmitJob, &apiv1.SubmitJobRequest{Job: object})
+			if api.Is(err, api.Exists) {
+				version, err = call(ctx, s.UpdateJob, &apiv1.UpdateJobRequest{Job: object})
+			}
+			if err != nil {
+				return err
+			}
+			if err := e.say("%s is version %d (%s)", version.GetName(), version.GetVersion(), version.GetWhy()); err != nil {
+				return err
+			}
+			told := newNews(version.GetAt().AsTime())
+			return s.follow(ctx, version.GetName(), func(status *apiv1.JobStatus) (over bool, err error) {
+				if err := e.tell("", told.of(status)); err != nil {
+					return true, err
+				}
+				return settled(status, version.GetVersion())
+			})
+		}),
+	}
+}
+
+// follow shows a job whenever it has changed, until see has enough.
+func (s service) follow(ctx context.Context, name string, see func(*apiv1.JobStatus) (over bool, err error)) error {
+	return read(ctx, func(ctx context.Context) (grpc.ServerStreamingClient[apiv1.JobStatus], error) {
+		return s.WatchJob(ctx, &apiv1.GetJobRequest{Name: name})
+	}, func(_ bool, status *apiv1.JobStatus) (bool, error) { return see(status) })
+}
+
+// followAll shows all jobs of a prefix, and what changes of them, until see has enough. anew: what comes now is a picture
+// from its beginning, as another manager or master answers.
+func (s service) followAll(ctx context.Context, prefix string, see func(anew bool, news *apiv1.WatchJobsResponse) (over bool, err error)) error {
+	return read(ctx, func(ctx context.Context) (grpc.ServerStreamingClient[apiv1.WatchJobsResponse], error) {
+		return s.WatchJobs(ctx, &apiv1.WatchJobsRequest{Prefix: prefix})
+	}, see)
+}
+
+// read opens a stream and shows what comes, over the ends of managers and masters: it opens another one then. anew: it is
+// the first of its stream.
+func read[Answer any](
+	ctx context.Context, open func(context.Context) (grpc.ServerStreamingClient[Answer], error), see func(anew bool, answer *Answer) (over bool, err error),
+) error {
+	const every = 250 * time.Millisecond
+	for waited := time.Duration(0); ; waited += every {
+		answered, over, err := readOne(ctx, open, see)
+		if answered {
+			waited = 0
+		}
+		if over || !comesBack(err) || waited >= takeoverMax || !pause.For(ctx, every) {
+			return client.Error(err)
+		}
+	}
+}
+
+// readOne reads one stream. over: see has enough, or has failed.
+func readOne[Answer any](
+	ctx context.Context, open func(context.Context) (grpc.ServerStreamingClient[Answer], error), see func(anew bool, answer *Answer) (over bool, err error),
+) (answered, over bool, err error) {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	stream, err := open(ctx)
+	for err == nil {
+		var answer *Answer
+		if answer, err = stream.Recv(); err != nil {
+			break
+		}
+		if over, err = see(!answered, answer); over || err != nil {
+			return true, true, err
+		}
+		answered = true
+	}
+	return answered, false, err
+}
+
+// comesBack says whether a stream has ended because who served it has, which another one does for.
+func comesBack(err error) bool {
+	return errors.Is(err, io.EOF) || status.Code(err) == codes.Unavailable || api.Is(client.Error(err), api.Unavailable) || api.Is(client.Error(err), api.NotLeader)
+}
+
+// ended says whether a job has ended, and whether that is bad.
+func ended(status *apiv1.JobStatus) (over bool, err error) {
+	switch status.GetPhase() {
+	case "SUCCEEDED", "STOPPED":
+		return true, nil
+	case "FAILED":
+		return true, fmt.Errorf("%s has failed: %s", status.GetName(), status.GetWhy())
+	}
+	return false, nil
+}
+
+// settled says whether nothing more is to be told of a job that was to be of the version, and whether that is bad.
+func settled(status *apiv1.JobStatus, version int32) (over bool, err error) {
+	if over, err := ended(status); over {
+		return true, err
+	}
+	switch status.GetType() {
+	case "cron":
+		return status.GetNextRun() != nil, nil
+	case "service", "system":
+	default:
+		return false, nil
+	}
+	if r := status.GetRoll(); r != nil {
+		if r.GetStopped() {
+			return true, fmt.Errorf("the change of %s has stopped: %s", status.GetName(), status.GetWhy())
+		}
+		return false, nil
+	}
+	for _, one := range status.GetSubJobs() {
+		if one.GetRunning() < one.GetTasks() || status.GetType() == "system" && one.GetTasks() == 0 {
+			return false, nil
+		}
+	}
+	if status.GetVersion() != version {
+		return true, fmt.Errorf("%s has gone back to version %d: %s", status.GetName(), status.GetVersion(), status.GetWhy())
+	}
+	return true, nil
+}
