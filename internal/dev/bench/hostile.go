@@ -214,6 +214,7 @@ func (all *turns) print(o options) {
 	line("demand to offer, p99", " ms", "2", offers(0.99))
 	line("of that a round of the leader's loop, p99", " ms", "", func(s *section) float64 { return 1000 * s.rounds.quantile(0.99) })
 	line("the leader's own memory, worst", " MB", "1.5", func(s *section) float64 { return s.worst })
+	line("of that more than alone", " MB", "", func(s *section) float64 { return max(0, s.worst-all.alone.worst) })
 	line("processors of the leader", "", "", each(func(s *section) float64 { return s.leader.busy }))
 	line("of what is beside", "", "", each(func(s *section) float64 { return s.others.busy }))
 	line("threads of the leader that wait for one", "", "", each(func(s *section) float64 { return s.leader.waiting }))

@@ -72,7 +72,8 @@ var floors = []floor{
 	{"master/internal/registrar", "api api/v1 internal/protocol internal/rights internal/transport internal/trust internal/wire master/registry"},
 	{"master/internal/intake", "api api/v1 internal/allowance internal/pause internal/protocol internal/strangers internal/wire allocator/constraint"},
 	{"master/internal/outbox", "api"},
-	{"master/internal/raftlog", shell + "internal/logpb master/internal/registrycodec master/quorum master/registry"},
+	{"master/internal/raftlog", shell + "internal/logpb master/internal/logcache master/internal/registrycodec master/quorum master/registry"},
+	{"master/internal/logcache", ""},
 	{"agent/...", shell + "internal/audit internal/ticket agent/..."},
 	{"agent/walls/cell", "api"}, // files of the kernel, for the agent and the built-in executor
 	{"agent/walls/entry", "api"},

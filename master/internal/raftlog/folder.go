@@ -18,6 +18,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/invariant"
+	"github.com/tenderhq/tender/master/internal/logcache"
 	"github.com/tenderhq/tender/master/internal/registrycodec"
 	"github.com/tenderhq/tender/master/quorum"
 )
@@ -256,8 +257,8 @@ func (f *folder) open(log raftLogger) error {
 		return errors.Join(f.damaged(dir, err), bolt.Close())
 	}
 	// Followers that keep up ask for the last few entries, which need not be read from the disk.
-	f.logs, err = raft.NewLogCache(logCacheEntries, store)
-	return err
+	f.logs = logcache.New(store)
+	return nil
 }
 
 // damaged says what a person can do about files that can't be read.
@@ -289,9 +290,6 @@ func (f *folder) sums(bolt *raftboltdb.BoltStore) (*summed, error) {
 	}
 	return s, f.save()
 }
-
-// logCacheEntries times registrycodec.EntryBytesMax bounds the cache's memory.
-const logCacheEntries = 16
 
 // appendEntriesMax is how many entries a follower is sent in one message, of which some are
 // under way for each of them: times registrycodec.EntryBytesMax they bound that memory too.

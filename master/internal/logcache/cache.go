@@ -1,0 +1,90 @@
+// Package logcache keeps the newest entries of Raft's log in memory, as far as they are small.
+package logcache
+
+import (
+	"sync"
+
+	"github.com/hashicorp/raft"
+)
+
+const (
+	// entriesMax is how many of the newest entries are kept in memory at most.
+	entriesMax = 16
+	// bytesMax is how many bytes these have at most. One entry is kept whatever its size: the one that all followers
+	// are about to ask for. An entry may have 4 MiB (registrycodec.EntryBytesMax), and they stay until others take their
+	// places: without this bound whoever writes large values holds sixteen times as much of the leader's memory.
+	bytesMax = 256 << 10
+)
+
+// Cache is a log of which the newest entries are in memory too, since followers that keep up ask for these and no
+// others. Older ones are read from the log.
+type Cache struct {
+	raft.LogStore
+
+	mu     sync.Mutex
+	newest []*raft.Log // in the order of their indexes; guarded by mu
+	bytes  int         // of their data; guarded by mu
+}
+
+// New keeps the newest entries of that log.
+func New(log raft.LogStore) *Cache {
+	return &Cache{LogStore: log, newest: make([]*raft.Log, 0, entriesMax+1)}
+}
+
+// GetLog reads an entry, from memory if it is there.
+func (c *Cache) GetLog(index uint64, entry *raft.Log) error {
+	if cached := c.cached(index); cached != nil {
+		*entry = *cached
+		return nil
+	}
+	return c.LogStore.GetLog(index, entry)
+}
+
+func (c *Cache) cached(index uint64) *raft.Log {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, entry := range c.newest {
+		if entry.Index == index {
+			return entry
+		}
+	}
+	return nil
+}
+
+// StoreLog is StoreLogs of one.
+func (c *Cache) StoreLog(entry *raft.Log) error { return c.StoreLogs([]*raft.Log{entry}) }
+
+// StoreLogs keeps what has come to the disk, and nothing else.
+func (c *Cache) StoreLogs(entries []*raft.Log) error {
+	if err := c.LogStore.StoreLogs(entries); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, entry := range entries {
+		c.keep(entry)
+	}
+	return nil
+}
+
+// keep adds an entry and lets go of the oldest ones that are too many or too large. Callers hold mu.
+func (c *Cache) keep(entry *raft.Log) {
+	c.newest, c.bytes = append(c.newest, entry), c.bytes+len(entry.Data)
+	old := 0
+	for len(c.newest)-old > entriesMax || c.bytes > bytesMax && len(c.newest)-old > 1 {
+		c.bytes -= len(c.newest[old].Data)
+		old++
+	}
+	kept := copy(c.newest, c.newest[old:])
+	clear(c.newest[kept:]) // the array holds on to none of them
+	c.newest = c.newest[:kept]
+}
+
+// DeleteRange forgets all: a follower whose log differs from its leader's has other entries at these indexes from now on.
+func (c *Cache) DeleteRange(first, last uint64) error {
+	c.mu.Lock()
+	clear(c.newest)
+	c.newest, c.bytes = c.newest[:0], 0
+	c.mu.Unlock()
+	return c.LogStore.DeleteRange(first, last)
+}
