@@ -1,6 +1,7 @@
 package frameworktest
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/testing/chaos"
 )
 
 // inspectEvery is how often the leader's picture is held against promise 1 while a story waits.
@@ -110,11 +112,22 @@ func without(list, other []string) []string {
 	return slices.DeleteFunc(slices.Clone(list), func(s string) bool { return slices.Contains(other, s) })
 }
 
-// AwaitEmpty waits until no executor is left on any machine.
+// AwaitEmpty waits until no executor is left on any machine, and all masters that run hold the same (promise 5).
 func (h *Handle) AwaitEmpty() {
 	h.t.Helper()
 	h.await("all executors to end", awaitMax, func() bool {
 		return !slices.ContainsFunc(h.agents, func(a *Agent) bool { return len(a.host.running()) > 0 })
+	})
+	h.await("equal registries", awaitMax, func() bool {
+		ctx, cancel := context.WithTimeout(context.Background(), askTimeout)
+		defer cancel()
+		masters := make(map[string]apiv1.RaftServiceClient)
+		for _, m := range h.masters {
+			if m.Running() {
+				masters[m.host] = apiv1.NewRaftServiceClient(h.operator.conn(m.address()))
+			}
+		}
+		return chaos.Disagreement(ctx, masters) == ""
 	})
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/testing/chaos"
 )
 
 // journal writes down what really happened, at both ends: what schedulers asked for and were told, and
@@ -322,28 +323,39 @@ func (j *journal) settle() {
 	}
 }
 
+// wrong leaves it to the common judgement, which knows no scheduler that is forgotten with its wishes.
 func (l *life) wrong() string {
-	ran := len(l.starts) > 0
-	switch {
-	case l.forgotten && !ran && l.end == api.TaskUnspecified:
+	ends := l.end != api.TaskUnspecified
+	if !ends && (len(l.asked) == 0 || l.forgotten) && len(l.starts) == 0 {
 		return ""
-	case len(l.asked) > 0 && l.end == api.TaskUnspecified:
-		return "was launched and its scheduler was never told an end; last state " + l.state.String()
-	case ran && l.starts[0].ended.IsZero():
-		return "has ended " + l.end.String() + " and still runs on " + l.starts[0].host
-	case !ran && (l.end == api.TaskFinished || l.end == api.TaskFailed) && l.excused == "":
-		return "never started and is told " + l.end.String()
-	case !ran || l.excused != "" || l.wanted():
-		return ""
-	case l.play == nil:
-		return l.wrongEnd("by itself, or because someone asked", api.TaskFinished, api.TaskFailed)
-	case l.play.Crash:
-		return l.wrongEnd("with its executor", api.TaskFailed, api.TaskGone)
-	case l.play.Forever:
-		return l.wrongEnd("never by itself")
 	}
-	want, _ := l.play.outcome()
-	return l.wrongEnd("by itself", want)
+	seen := chaos.Life{
+		Launched: true, Starts: min(len(l.starts), 1), // what is told of who was never asked for, or started once more, is told at once
+		Right: l.right(), Excused: l.excused != "" || l.wanted(),
+		Runs: slices.ContainsFunc(l.starts, func(s start) bool { return s.ended.IsZero() }),
+	}
+	if ends {
+		seen.Ends = []string{l.end.String()}
+	}
+	wrong := seen.Wrong()
+	if wrong != "" {
+		wrong += fmt.Sprintf(" (last state %s, %s)", l.state, l.why)
+	}
+	return wrong
+}
+
+// right are the ends that its script has; one that never started may have any.
+func (l *life) right() []string {
+	switch {
+	case l.play == nil:
+		return []string{api.TaskFinished.String(), api.TaskFailed.String()}
+	case l.play.Crash:
+		return []string{api.TaskFailed.String(), api.TaskGone.String()} // with its executor
+	case l.play.Forever:
+		return nil
+	}
+	end, _ := l.play.outcome()
+	return []string{end.String()}
 }
 
 // wanted reports whether it was killed because someone asked.
@@ -354,13 +366,6 @@ func (l *life) wanted() bool {
 		return l.end == api.TaskKilled
 	}
 	return false
-}
-
-func (l *life) wrongEnd(how string, states ...api.TaskState) string {
-	if slices.Contains(states, l.end) {
-		return ""
-	}
-	return fmt.Sprintf("should have ended %s (%s) and is told %s (%s)", how, join(states), l.end, l.why)
 }
 
 // summary counts what was seen, so that a test that tested nothing shows.

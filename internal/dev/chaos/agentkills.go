@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -16,6 +15,7 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/agent/walls/cell"
+	"github.com/tenderhq/tender/internal/testing/chaos"
 )
 
 // An agent with many executors is killed and started again, over and over. It is the only one, with one master and as
@@ -54,12 +54,13 @@ func (c *cluster) killAgent(ctx context.Context) (err error) {
 	if err := c.start(ctx); err != nil {
 		return err
 	}
-	r, killed := &report{options: c.options, faults: map[string]int{"kill/agent": c.options.rounds}}, harm{agent: "a1", began: time.Now(), ends: "KILLED"}
-	random := rand.New(rand.NewPCG(c.options.seed, 0))
-	for i := range c.options.rounds {
-		if err := c.killOnce(ctx, random, r); err != nil {
-			return fmt.Errorf("round %d: %w", i+1, err)
-		}
+	if err := c.awaitExecutors(ctx, c.options.executors); err != nil {
+		return err
+	}
+	r, killed := &report{options: c.options}, harm{agent: "a1", began: time.Now(), ends: "KILLED"}
+	acts := []act{{Do: chaos.KillAgent, Most: upMax / 4, Begin: on(firstAgent, killAgain)}}
+	if err := chaos.Play(chaos.Rounds(c.options.seed, c.options.rounds, acts), &stage{cluster: c, ctx: ctx, r: r}, acts); err != nil {
+		return err
 	}
 	if err := keepers.finish(ctx); err != nil {
 		return err
@@ -80,24 +81,23 @@ func (c *cluster) killAgent(ctx context.Context) (err error) {
 	return r.conclude(errors.Join(err, err2))
 }
 
-// killOnce is one round.
-func (c *cluster) killOnce(ctx context.Context, random *rand.Rand, r *report) error {
-	agent := c.agents[0]
-	if err := c.awaitExecutors(ctx, c.options.executors); err != nil {
+// killAgain leaves the agent alone for a while before it is killed, and sees how long it takes from its new start.
+func killAgain(s *stage, agent *node, f chaos.Fault) (end func() error, err error) {
+	pause(s.ctx, upMax*time.Duration(f.Whom2)/100)
+	agent.kill(syscall.SIGKILL) // tasks end and nobody hears of it
+	return func() error {
+		s.began = time.Now()
+		return agent.start()
+	}, nil
+}
+
+// executorsBack is when all is well again.
+func (s *stage) executorsBack(f chaos.Fault) error {
+	if err := s.awaitExecutors(s.ctx, s.options.executors); err != nil {
 		return err
 	}
-	pause(ctx, time.Duration(random.Int64N(int64(upMax))))
-	agent.kill(syscall.SIGKILL)
-	pause(ctx, time.Duration(random.Int64N(int64(upMax)/4))) // tasks end and nobody hears of it
-	began := time.Now()
-	if err := agent.start(); err != nil {
-		return err
-	}
-	if err := c.awaitExecutors(ctx, c.options.executors); err != nil {
-		return err
-	}
-	agent.forgive()
-	r.healed = append(r.healed, time.Since(began))
+	s.agents[0].forgive()
+	s.r.add(f, s.began, time.Since(s.began), s.ledger)
 	return nil
 }
 

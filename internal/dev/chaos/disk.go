@@ -12,6 +12,7 @@ import (
 	"time"
 
 	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/testing/chaos"
 )
 
 // smallDisk is a file system in memory that can be full.
@@ -74,50 +75,53 @@ func (c *cluster) seat(ctx context.Context, n *node, leads bool) error {
 
 // fillUp takes all room of a master's disk while much is written. A leader has to make
 // room for another one; writes go on; and the log says why.
-func (c *cluster) fillUp(ctx context.Context, n *node, f fault, r *report) error {
-	log := filepath.Join(c.dir, n.name+".log")
+func fillUp(s *stage, n *node, f chaos.Fault) (end func() error, err error) {
+	log, fat := filepath.Join(s.dir, n.name+".log"), filepath.Join(s.dir, "fat")
 	before, err := os.Stat(log)
 	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(s.disk.fill(), os.WriteFile(fat, nil, 0o600)); err != nil {
+		return nil, err
+	}
+	return func() error {
+		err := s.awaitWrite()
+		said := saysFull(log, before.Size())
+		switch {
+		case said:
+			s.disk.said = time.Now()
+		case f.Do.Whom() == "follower": // it says so only if it needed room
+			said = saysFull(log, 0) || s.laggard(s.ctx) == ""
+		case time.Since(s.disk.said) < sayAgain+time.Since(s.began):
+			said = true // it was told lately, and is only counted
+		}
+		if err == nil && !said {
+			s.r.broken = append(s.r.broken, n.name+"'s disk was full, and its log does not say so")
+		}
+		err = errors.Join(err, s.disk.free(), os.Remove(fat))
+		n.forgive()
 		return err
-	}
-	began, fat := time.Now(), filepath.Join(c.dir, "fat")
-	if err := errors.Join(c.disk.fill(), os.WriteFile(fat, nil, 0o600)); err != nil {
-		return err
-	}
-	err = c.feelFull(ctx, n, f)
-	said := saysFull(log, before.Size())
-	switch {
-	case said:
-		c.disk.said = time.Now()
-	case f.whom == "follower": // it says so only if it needed room
-		said = saysFull(log, 0) || c.laggard(ctx) == ""
-	case time.Since(c.disk.said) < sayAgain+time.Since(began):
-		said = true // it was told lately, and is only counted
-	}
-	if err == nil && !said {
-		r.broken = append(r.broken, n.name+"'s disk was full, and its log does not say so")
-	}
-	err = errors.Join(err, c.disk.free(), os.Remove(fat))
-	n.forgive()
-	return err
+	}, s.awaitAnother(n, f)
 }
 
-// feelFull waits for the consequences of a full disk.
-func (c *cluster) feelFull(ctx context.Context, n *node, f fault) error {
-	if f.whom == "leader" {
-		if err := c.await(ctx, "another leader", c.options.heal, func(ctx context.Context) string {
-			if leader := c.leader(ctx); leader == nil || leader == n {
-				return n.name + " has no room and makes none for another leader"
-			}
-			return ""
-		}); err != nil {
-			return err
-		}
+// awaitAnother waits for the leader for which one makes room whose disk is full.
+func (s *stage) awaitAnother(n *node, f chaos.Fault) error {
+	if f.Do.Whom() != "leader" {
+		return nil
 	}
-	pause(ctx, f.hold)
+	return s.await(s.ctx, "another leader", s.options.heal, func(ctx context.Context) string {
+		if leader := s.leader(ctx); leader == nil || leader == n {
+			return n.name + " has no room and makes none for another leader"
+		}
+		return ""
+	})
+}
+
+// awaitWrite returns when a write was acknowledged that nobody had heard of before.
+func (s *stage) awaitWrite() error {
 	began := time.Now()
-	return c.await(ctx, "a write beside the full disk", c.options.heal, func(context.Context) string {
-		if c.ledger.store.wrote.After(began) {
+	return s.await(s.ctx, "a write beside the full disk", s.options.heal, func(context.Context) string {
+		if s.ledger.store.wrote.After(began) {
 			return ""
 		}
 		return "none was acknowledged"

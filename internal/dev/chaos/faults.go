@@ -3,114 +3,108 @@ package main
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/tenderhq/tender/internal/testing/chaos"
 )
 
-// fault is what a round breaks.
-type fault struct {
-	how  string        // kill, stop, cut, full, sleep, gone, reboot, restore, trust
-	whom string        // leader, follower, agent, scheduler, trio, masters, executors; of trust: what is done
-	hold time.Duration // how long it lasts; a kill: until it is started again
-	pick int           // which of several
+// stage is the cluster of processes, on which a plan of rounds is played.
+type stage struct {
+	*cluster
+	ctx    context.Context // of the run
+	r      *report
+	struck *node     // whom the fault under way is done to
+	began  time.Time // when it was
 }
 
-func (f fault) String() string { return f.how + "/" + f.whom }
+type act = chaos.Act[*stage]
 
-// kinds are all faults. A stop is short enough for some sessions to outlive it; a sleep
-// is not: who wakes up has been replaced long ago. The trio is a leader with an agent and
-// a scheduler of its own: when they wake up together they only know each other. Full is
-// the disk of the first master. The masters are all of them at once, the executors those
-// of an agent that runs something. Gone is an agent that is away, marked gone and comes
-// back; a reboot ends all that runs on its host. The full disk of an agent is that of
-// the first, which a task fills. Restored is a snapshot of what the masters had.
-func kinds(o options) (all []fault) {
-	for _, whom := range []string{"leader", "follower", "agent", "scheduler"} {
-		for _, how := range []string{"kill", "stop", "cut"} {
-			all = append(all, fault{how: how, whom: whom})
-		}
-	}
-	all = append(all, fault{how: "sleep", whom: "leader"}, fault{how: "sleep", whom: "trio"},
-		fault{how: "kill", whom: "masters"}, fault{how: "kill", whom: "executors"}, fault{how: "gone", whom: "agent"},
-		fault{how: "restore", whom: "masters"})
-	if o.mounts {
-		all = append(all, fault{how: "full", whom: "leader"}, fault{how: "full", whom: "follower"}, fault{how: "reboot", whom: "agent"},
-			fault{how: "full", whom: "agent"})
-	}
-	if o.life > 0 {
-		all = append(all, trustFaults...)
-	}
+const (
+	least = 500 * time.Millisecond // of most faults
+	most  = 8 * time.Second
+	quick = 900 * time.Millisecond // until what was killed is started again, at most
+)
+
+// acts are all faults. A stop is short enough for some sessions to outlive it; a sleep is not: who wakes up has been
+// replaced long ago. The trio is a leader with an agent and a scheduler of its own: when they wake up together they only
+// know each other. Full is the disk of the first master; that of an agent is the first one's, which a task fills. The
+// masters are all of them at once, the executors those of an agent that runs something.
+var acts = []act{
+	{Do: chaos.KillLeader, Most: quick, Begin: on(leading, kill)},
+	{Do: "stop/leader", Least: least, Most: most, Begin: on(leading, stop)},
+	{Do: chaos.CutLeader, Least: least, Most: most, Begin: on(leading, cut)},
+	{Do: chaos.KillFollower, Most: quick, Begin: on(following, kill)},
+	{Do: "stop/follower", Least: least, Most: most, Begin: on(following, stop)},
+	{Do: chaos.CutFollower, Least: least, Most: most, Begin: on(following, cut)},
+	{Do: chaos.KillAgent, Most: quick, Begin: on(anAgent, kill)},
+	{Do: "stop/agent", Least: least, Most: most, Begin: on(anAgent, stop)},
+	{Do: chaos.CutAgent, Least: least, Most: most, Begin: on(anAgent, cut)},
+	{Do: chaos.KillScheduler, Most: quick, Begin: on(aScheduler, kill)},
+	{Do: "stop/scheduler", Least: least, Most: most, Begin: on(aScheduler, stop)},
+	{Do: chaos.CutScheduler, Least: least, Most: most, Begin: on(aScheduler, cut)},
+	{Do: "sleep/leader", Least: 30 * time.Second, Most: 30 * time.Second, Begin: on(leading, sleep)},
+	{Do: "sleep/trio", Least: 8 * time.Second, Most: 16 * time.Second, Begin: on(leading, sleep)},
+	{Do: "kill/masters", Most: quick, Begin: on(firstMaster, crashMasters)},
+	{Do: "kill/executors", Most: quick, Begin: on(busy, killExecutors)},
+	{Do: chaos.GoneAgent, Least: least, Most: most, Begin: on(busy, markGone)},
+	{Do: chaos.Restore, Most: quick, Begin: on(firstMaster, restore)},
+	{Do: "full/leader", Least: 2 * time.Second, Most: 6 * time.Second, Begin: on(seated(true), fillUp)},
+	{Do: "full/follower", Least: 2 * time.Second, Most: 6 * time.Second, Begin: on(seated(false), fillUp)},
+	{Do: chaos.RebootAgent, Most: quick, Begin: on(busy, reboot)},
+	{Do: chaos.FullAgent, Least: 2 * time.Second, Most: 6 * time.Second, Begin: on(firstAgent, fillByTask)},
+	// What is done to certificates is no fault, and nobody is to notice: see trust.go.
+	{Do: "trust/rotation", Least: least, Most: 2500 * time.Millisecond, Begin: on(leading, try)},
+	{Do: "trust/principal", Least: least, Most: 2500 * time.Millisecond, Begin: on(leading, try)},
+	{Do: "trust/token", Least: least, Most: 2500 * time.Millisecond, Begin: on(leading, try)},
+	{Do: "trust/stranger", Least: least, Most: 2500 * time.Millisecond, Begin: on(leading, try)},
+	{Do: "trust/back", Least: least, Most: 2500 * time.Millisecond, Begin: on(leading, try)},
+	{Do: "trust/renewals", Least: least, Most: 2500 * time.Millisecond, Begin: on(leading, try)},
+}
+
+// acts that are wanted, and that the cluster of these options can do.
+func (o options) acts() []act {
 	only := strings.Split(o.only, ",")
-	return slices.DeleteFunc(all, func(f fault) bool {
-		return !slices.ContainsFunc(only, func(begin string) bool { return strings.HasPrefix(f.String(), begin) })
+	return slices.DeleteFunc(slices.Clone(acts), func(a act) bool {
+		how := a.Do.How()
+		return !o.mounts && (how == "full" || how == "reboot") || o.life == 0 && how == "trust" ||
+			!slices.ContainsFunc(only, func(begin string) bool { return strings.HasPrefix(string(a.Do), begin) })
 	})
 }
 
-// plan is all faults in turn, then at random; the same for the same seed. A short run
-// has the hardest, then some of the others but those that take long.
-func plan(o options) (all []fault) {
-	random := rand.New(rand.NewPCG(o.seed, 0))
-	kinds := kinds(o)
-	if o.rounds < len(kinds) {
-		kinds = slices.DeleteFunc(kinds, func(f fault) bool { return f.how == "sleep" && o.only == "" })
-		random.Shuffle(len(kinds)-1, func(i, j int) { kinds[i+1], kinds[j+1] = kinds[j+1], kinds[i+1] })
-	}
-	for i := range o.rounds {
-		if len(kinds) == 0 {
-			return nil
+// whom finds who is meant now.
+type whom = func(*stage, chaos.Fault) (*node, error)
+
+// on does something to who is meant when it begins.
+func on(whom whom, do func(*stage, *node, chaos.Fault) (end func() error, err error)) chaos.Begin[*stage] {
+	return func(s *stage, f chaos.Fault) (func() error, error) {
+		n, err := whom(s, f)
+		if err != nil {
+			return nil, err
 		}
-		f := kinds[random.IntN(len(kinds))]
-		if i < len(kinds) {
-			f = kinds[i]
-		}
-		f.hold = holdFor(random, f)
-		f.pick = random.IntN(1 << 20)
-		all = append(all, f)
+		s.struck, s.began = n, time.Now()
+		return do(s, n, f)
 	}
-	return all
 }
 
-func holdFor(random *rand.Rand, f fault) time.Duration {
-	some := func(base, more int) time.Duration { return time.Duration(base+random.IntN(more)) * time.Millisecond }
-	switch {
-	case f.how == "kill", f.how == "reboot", f.how == "restore":
-		return some(0, 900)
-	case f.String() == "sleep/leader":
-		return 30 * time.Second
-	case f.how == "trust":
-		return some(500, 2000)
-	case f.how == "sleep":
-		return some(8000, 8000)
-	case f.how == "full":
-		return some(2000, 4000)
-	}
-	return some(500, 7500)
+func leading(s *stage, _ chaos.Fault) (*node, error)     { return s.awaitLeader(s.ctx) }
+func firstMaster(s *stage, _ chaos.Fault) (*node, error) { return s.masters[0], nil }
+func firstAgent(s *stage, _ chaos.Fault) (*node, error)  { return s.agents[0], nil }
+func busy(s *stage, _ chaos.Fault) (*node, error)        { return s.busyAgent(s.ctx) }
+func aScheduler(s *stage, _ chaos.Fault) (*node, error)  { return s.activeScheduler(), nil }
+func anAgent(s *stage, f chaos.Fault) (*node, error)     { return s.agents[f.Of(len(s.agents))], nil }
+
+func following(s *stage, f chaos.Fault) (*node, error) {
+	leader, err := s.awaitLeader(s.ctx)
+	others := slices.DeleteFunc(slices.Clone(s.masters), func(n *node) bool { return n == leader })
+	return others[f.Of(len(others))], err
 }
 
-// target finds who is meant now.
-func (c *cluster) target(ctx context.Context, f fault) (*node, error) {
-	switch {
-	case f.String() == "full/agent":
-		return c.agents[0], nil
-	case f.how == "full":
-		return c.masters[0], nil
-	case f.whom == "leader", f.whom == "trio", f.how == "trust":
-		return c.awaitLeader(ctx)
-	case f.whom == "follower":
-		leader, err := c.awaitLeader(ctx)
-		others := slices.DeleteFunc(slices.Clone(c.masters), func(n *node) bool { return n == leader })
-		return others[f.pick%len(others)], err
-	case f.whom == "masters":
-		return c.masters[0], nil
-	case f.strikes():
-		return c.busyAgent(ctx)
-	case f.whom == "agent":
-		return c.agents[f.pick%len(c.agents)], nil
-	}
-	return c.activeScheduler(), nil
+// seated is the first master, in the role that is wanted.
+func seated(leads bool) whom {
+	return func(s *stage, _ chaos.Fault) (*node, error) { return s.masters[0], s.seat(s.ctx, s.masters[0], leads) }
 }
 
 func (c *cluster) activeScheduler() *node {
@@ -122,81 +116,50 @@ func (c *cluster) activeScheduler() *node {
 	return c.schedulers[0]
 }
 
-// round breaks one thing and awaits that all is well again.
-func (c *cluster) round(ctx context.Context, number int, f fault, r *report) error {
-	n, err := c.target(ctx, f)
-	if err != nil {
-		return err
+// Pass lets time pass.
+func (s *stage) Pass(d time.Duration) error {
+	pause(s.ctx, d)
+	return s.ctx.Err()
+}
+
+// Tell has nothing to say: the line of a round tells all, when it is over.
+func (*stage) Tell(string, chaos.Fault) {}
+
+// Calm awaits that all is well again.
+func (s *stage) Calm(f chaos.Fault) error {
+	if s.options.executors > 0 {
+		return s.executorsBack(f)
 	}
-	if f.how == "full" && f.whom != "agent" { // the first master, in the role that is wanted
-		if err := c.seat(ctx, n, f.whom == "leader"); err != nil {
-			return err
-		}
-	}
-	began := time.Now()
-	over, err := c.inflict(ctx, n, f, r)
-	if err != nil {
-		return err
-	}
-	err = c.await(ctx, "healing", c.options.heal, func(ctx context.Context) string { return c.illness(ctx, over) })
+	over := time.Now()
+	err := s.await(s.ctx, "healing", s.options.heal, func(ctx context.Context) string { return s.illness(ctx, over) })
 	healed := time.Since(over)
-	r.add(f, began, healed, c.ledger)
-	fmt.Printf("round %d: %s %s for %v, well after %v%s\n", number, f, n.name, over.Sub(began).Round(time.Millisecond),
-		healed.Round(time.Millisecond), r.last)
+	s.r.add(f, s.began, healed, s.ledger)
+	fmt.Printf("round %d: %s %s for %v, well after %v%s\n", len(s.r.healed), f.Do, s.struck.name, over.Sub(s.began).Round(time.Millisecond),
+		healed.Round(time.Millisecond), s.r.last)
 	return err
 }
 
-// inflict returns when the fault is over.
-func (c *cluster) inflict(ctx context.Context, n *node, f fault, r *report) (over time.Time, err error) {
-	switch f.how {
-	case "kill":
-		switch f.whom {
-		case "masters":
-			err = c.crashMasters(ctx, f)
-		case "executors":
-			err = c.killExecutors(ctx, n, f, r)
-		default:
-			err = c.crash(ctx, n, f)
+// kill: a killed leader is started again after the next one has got a task to run.
+func kill(s *stage, n *node, f chaos.Fault) (end func() error, err error) {
+	n.kill(syscall.SIGKILL)
+	return func() error {
+		if f.Do == chaos.KillLeader {
+			if err := s.awaitTask(s.ctx, s.began); err != nil {
+				return err
+			}
 		}
-	case "gone":
-		err = c.markGone(ctx, n, f, r)
-	case "reboot":
-		err = c.reboot(ctx, n, f, r)
-	case "stop":
-		n.signal(syscall.SIGSTOP)
-		pause(ctx, f.hold)
-		n.signal(syscall.SIGCONT)
-	case "cut":
-		c.network.setCut(n.line(), true)
-		pause(ctx, f.hold)
-		c.network.setCut(n.line(), false)
-	case "sleep":
-		err = c.sleep(ctx, n, f, r)
-	case "full":
-		if f.whom == "agent" {
-			err = c.fillByTask(ctx, n, f)
-		} else {
-			err = c.fillUp(ctx, n, f, r)
-		}
-	case "restore":
-		err = c.restore(ctx, f)
-	case "trust":
-		err = c.trust.try(ctx, f, r)
-	}
-	return time.Now(), err
+		return n.start()
+	}, nil
 }
 
-// crash: a killed leader is started again after the next one has got a task to run.
-func (c *cluster) crash(ctx context.Context, n *node, f fault) error {
-	began := time.Now()
-	n.kill(syscall.SIGKILL)
-	pause(ctx, f.hold)
-	if f.whom == "leader" {
-		if err := c.awaitTask(ctx, began); err != nil {
-			return err
-		}
-	}
-	return n.start()
+func stop(_ *stage, n *node, _ chaos.Fault) (end func() error, err error) {
+	n.signal(syscall.SIGSTOP)
+	return func() error { n.signal(syscall.SIGCONT); return nil }, nil
+}
+
+func cut(s *stage, n *node, _ chaos.Fault) (end func() error, err error) {
+	s.network.setCut(n.line(), true)
+	return func() error { s.network.setCut(n.line(), false); return nil }, nil
 }
 
 // awaitTask returns when a task runs that was launched after a moment.
@@ -213,38 +176,39 @@ func running(t *task) time.Time { return t.running }
 
 // sleep stops a leader for so long that it is replaced, then wakes it: it must find out
 // by itself, and the next one leads on as if nothing were.
-func (c *cluster) sleep(ctx context.Context, n *node, f fault, r *report) error {
+func sleep(s *stage, n *node, f chaos.Fault) (end func() error, err error) {
 	sleepers := []*node{n}
-	if f.whom == "trio" {
-		sleepers = append(sleepers, c.agents[f.pick%len(c.agents)], c.activeScheduler())
+	if f.Do.Whom() == "trio" {
+		sleepers = append(sleepers, s.agents[f.Of(len(s.agents))], s.activeScheduler())
 	}
-	began := time.Now()
-	for _, s := range sleepers {
-		s.signal(syscall.SIGSTOP)
-		defer s.signal(syscall.SIGCONT)
-	}
-	pause(ctx, f.hold)
-	if err := c.awaitTask(ctx, began); err != nil {
-		return err
-	}
-	next, term := c.term(ctx)
-	for _, s := range sleepers {
-		s.signal(syscall.SIGCONT)
-	}
-	if err := c.await(ctx, "the sleeper's stepping down", c.options.heal, func(ctx context.Context) string {
-		leader := c.leader(ctx)
-		if leader == nil || leader == n {
-			return "nobody leads but " + n.name
+	all := func(signal syscall.Signal) {
+		for _, sleeper := range sleepers {
+			sleeper.signal(signal)
 		}
-		return ""
-	}); err != nil {
-		return err
 	}
-	pause(ctx, time.Second)
-	// Under load the next leader may lose its office all the same: only the sleeper must not take it.
-	if leader, after := c.term(ctx); leader == n.name {
-		r.broken = append(r.broken, fmt.Sprintf("%s woke up after %v: before, %s led in term %s; after, %s in term %s",
-			n.name, f.hold, next, term, leader, after))
-	}
-	return nil
+	all(syscall.SIGSTOP)
+	return func() error {
+		defer all(syscall.SIGCONT)
+		if err := s.awaitTask(s.ctx, s.began); err != nil {
+			return err
+		}
+		next, term := s.term(s.ctx)
+		all(syscall.SIGCONT)
+		if err := s.await(s.ctx, "the sleeper's stepping down", s.options.heal, func(ctx context.Context) string {
+			leader := s.leader(ctx)
+			if leader == nil || leader == n {
+				return "nobody leads but " + n.name
+			}
+			return ""
+		}); err != nil {
+			return err
+		}
+		pause(s.ctx, time.Second)
+		// Under load the next leader may lose its office all the same: only the sleeper must not take it.
+		if leader, after := s.term(s.ctx); leader == n.name {
+			s.r.broken = append(s.r.broken, fmt.Sprintf("%s woke up after %v: before, %s led in term %s; after, %s in term %s",
+				n.name, f.For, next, term, leader, after))
+		}
+		return nil
+	}, nil
 }

@@ -7,7 +7,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"time"
+
+	"github.com/tenderhq/tender/internal/testing/chaos"
 )
 
 // greedy is the file for as long as whose presence a task fills the disk of its agent;
@@ -48,35 +51,34 @@ func (c *cluster) send(ctx context.Context, n *node, work string) error {
 // fillByTask has a task fill the disk of its agent. What runs there goes on, even if the
 // agent is started again meanwhile, and ends as usual; with room the agent takes tasks
 // again.
-func (c *cluster) fillByTask(ctx context.Context, n *node, f fault) error {
-	full := filepath.Join(c.dir, greedy)
+func fillByTask(s *stage, n *node, f chaos.Fault) (end func() error, err error) {
+	full := filepath.Join(s.dir, greedy)
 	if err := os.WriteFile(full, nil, 0o600); err != nil {
-		return err
+		return nil, err
 	}
-	if err := c.send(ctx, n, fill(c.dir)); err != nil {
-		return err
-	}
-	pause(ctx, f.hold)
-	if f.pick%2 == 0 {
-		if err := c.crash(ctx, n, fault{how: "kill", whom: "agent"}); err != nil {
+	return func() error {
+		if f.Whom2%2 == 0 {
+			n.kill(syscall.SIGKILL)
+			if err := n.start(); err != nil {
+				return err
+			}
+			pause(s.ctx, f.For)
+		}
+		if err := os.Remove(full); err != nil {
 			return err
 		}
-		pause(ctx, f.hold)
-	}
-	if err := os.Remove(full); err != nil {
-		return err
-	}
-	n.forgive()
-	had := c.ledger.runningOn(n.name) // it takes more as soon as it has room
-	if err := c.await(ctx, "the end of the tasks on a full disk", c.options.heal, func(context.Context) string {
-		running := c.ledger.runningOn(n.name)
-		had = slices.DeleteFunc(had, func(id string) bool { return !slices.Contains(running, id) })
-		if len(had) > 0 {
-			return fmt.Sprint(had, " have not ended")
+		n.forgive()
+		had := s.ledger.runningOn(n.name) // it takes more as soon as it has room
+		if err := s.await(s.ctx, "the end of the tasks on a full disk", s.options.heal, func(context.Context) string {
+			running := s.ledger.runningOn(n.name)
+			had = slices.DeleteFunc(had, func(id string) bool { return !slices.Contains(running, id) })
+			if len(had) > 0 {
+				return fmt.Sprint(had, " have not ended")
+			}
+			return ""
+		}); err != nil {
+			return err
 		}
-		return ""
-	}); err != nil {
-		return err
-	}
-	return c.send(ctx, n, "true >| "+filepath.Join(c.dir, filled))
+		return s.send(s.ctx, n, "true >| "+filepath.Join(s.dir, filled))
+	}, s.send(s.ctx, n, fill(s.dir))
 }

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/tenderhq/tender/internal/testing/chaos"
 )
 
 // A quorum that changes while tasks run: one master becomes three, then five, then three
@@ -22,7 +24,8 @@ func (c *cluster) grow(ctx context.Context, r *report) error {
 	}{
 		{"1 -> 3 masters", func(ctx context.Context) error { return c.add(ctx, 2) }},
 		{"the first master is killed and comes back", func(ctx context.Context) error {
-			return c.crash(ctx, c.masters[0], fault{how: "kill", whom: "leader"})
+			end, _ := kill(&stage{cluster: c, ctx: ctx, began: time.Now()}, c.masters[0], chaos.Fault{Do: chaos.KillLeader})
+			return end()
 		}},
 		{"3 -> 5 masters", func(ctx context.Context) error { return c.add(ctx, 2) }},
 		{"leadership is handed over", c.handOver},

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/tenderhq/tender/internal/testing/chaos"
 )
 
 // harm is that a fault ended tasks on an agent that had begun.
@@ -23,10 +25,7 @@ func (r *report) harmed(t *task) bool {
 	})
 }
 
-// strikes says that a fault ends tasks, so that it needs an agent that runs some.
-func (f fault) strikes() bool { return f.how == "gone" || f.how == "reboot" || f.whom == "executors" }
-
-// busyAgent finds an agent on which a task runs.
+// busyAgent finds an agent on which a task runs, for faults that end tasks.
 func (c *cluster) busyAgent(ctx context.Context) (busy *node, err error) {
 	err = c.await(ctx, "an agent that runs a task", c.options.heal, func(context.Context) string {
 		for _, a := range c.agents {
@@ -52,9 +51,9 @@ func (l *ledger) runningOn(agent string) (ids []string) {
 
 // awaitStruck returns when all of the tasks have ended; each either as one does that was
 // struck, or it had finished just before.
-func (c *cluster) awaitStruck(ctx context.Context, ids []string, f fault, h harm, r *report) error {
-	err := c.await(ctx, "the end of the tasks that were struck", c.options.heal, func(context.Context) string {
-		open := slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return !c.ledger.tasks[id].ended.IsZero() })
+func (s *stage) awaitStruck(ids []string, f chaos.Fault, h harm) error {
+	err := s.await(s.ctx, "the end of the tasks that were struck", s.options.heal, func(context.Context) string {
+		open := slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return !s.ledger.tasks[id].ended.IsZero() })
 		if len(open) > 0 {
 			return "their frameworks have not heard of it: " + strings.Join(open, " ")
 		}
@@ -64,19 +63,20 @@ func (c *cluster) awaitStruck(ctx context.Context, ids []string, f fault, h harm
 		return err
 	}
 	h.over = time.Now()
+	r := s.r
 	r.harms = append(r.harms, h)
 	for _, id := range ids {
-		ends := strings.Join(c.ledger.tasks[id].ends, " and ")
+		ends := strings.Join(s.ledger.tasks[id].ends, " and ")
 		if ends != h.ends && ends != "FINISHED" {
-			r.broken = append(r.broken, fmt.Sprintf("task %s ended %s after %s; %s would be right", id, ends, f, h.ends))
+			r.broken = append(r.broken, fmt.Sprintf("task %s ended %s after %s; %s would be right", id, ends, f.Do, h.ends))
 		}
 		if r.struck == nil {
-			r.struck = map[string]map[string]int{}
+			r.struck = map[chaos.FaultKind]map[string]int{}
 		}
-		if r.struck[f.String()] == nil {
-			r.struck[f.String()] = map[string]int{}
+		if r.struck[f.Do] == nil {
+			r.struck[f.Do] = map[string]int{}
 		}
-		r.struck[f.String()][ends]++
+		r.struck[f.Do][ends]++
 	}
 	return nil
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,6 +9,8 @@ import (
 	"strconv"
 	"syscall"
 	"time"
+
+	"github.com/tenderhq/tender/internal/testing/chaos"
 )
 
 // booted is the word by which we know that we are to become an agent on a host that was
@@ -50,39 +51,40 @@ func (n *node) line() string {
 
 // reboot is a host that loses its power and is back within a second: it says goodbye to
 // nobody, so that the leader has a stream to it that is silent for ever.
-func (c *cluster) reboot(ctx context.Context, n *node, f fault, r *report) error {
+func reboot(s *stage, n *node, f chaos.Fault) (end func() error, err error) {
 	h := harm{agent: n.name, began: time.Now(), ends: "GONE"}
-	c.network.setCut(n.line(), true)
+	s.network.setCut(n.line(), true)
 	n.kill(syscall.SIGKILL)
-	for running := c.processesOn(n); len(running) > 0; running = c.processesOn(n) {
+	for running := s.processesOn(n); len(running) > 0; running = s.processesOn(n) {
 		for _, pid := range running {
 			_ = syscall.Kill(pid, syscall.SIGKILL) // it may just have ended
 		}
 	}
-	if err := c.look(); err != nil {
-		return err
+	if err := s.look(); err != nil {
+		return nil, err
 	}
-	struck := c.ledger.runningOn(n.name)
-	pause(ctx, f.hold)
-	if err := n.boot(); err != nil {
-		return err
-	}
-	if err := n.start(); err != nil {
-		return err
-	}
-	return c.awaitStruck(ctx, struck, f, h, r)
+	struck := s.ledger.runningOn(n.name)
+	return func() error {
+		if err := n.boot(); err != nil {
+			return err
+		}
+		if err := n.start(); err != nil {
+			return err
+		}
+		return s.awaitStruck(struck, f, h)
+	}, nil
 }
 
 // killExecutors ends those of an agent, but none of the tasks' own processes.
-func (c *cluster) killExecutors(ctx context.Context, n *node, f fault, r *report) error {
+func killExecutors(s *stage, n *node, f chaos.Fault) (end func() error, err error) {
 	h := harm{agent: n.name, began: time.Now(), ends: "FAILED"}
-	for _, pid := range c.processesOn(n) {
+	for _, pid := range s.processesOn(n) {
 		command, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cmdline"))
 		if words := bytes.Split(command, []byte{0}); err == nil && len(words) > 1 && string(words[1]) == "executor" {
 			_ = syscall.Kill(pid, syscall.SIGKILL) // it may just have ended
 		}
 	}
-	return c.awaitStruck(ctx, c.ledger.runningOn(n.name), f, h, r)
+	return nil, s.awaitStruck(s.ledger.runningOn(n.name), f, h)
 }
 
 // processesOn are an agent's executors and tasks: they know its folder. Who has ended and

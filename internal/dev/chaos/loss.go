@@ -7,60 +7,59 @@ import (
 	"time"
 
 	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/testing/chaos"
 )
 
 // markGone has an agent be away, whose tasks go on, marks it gone, and lets it come back:
 // its frameworks have heard that the tasks are gone, and it comes as a new one. Away is
 // killed, or, every other time, cut off: then it learns what it missed while it lives.
-func (c *cluster) markGone(ctx context.Context, n *node, f fault, r *report) error {
+func markGone(s *stage, n *node, f chaos.Fault) (end func() error, err error) {
 	var old string
-	if err := c.await(ctx, n.name+" to be well", c.options.heal, func(ctx context.Context) (why string) {
+	if err := s.await(s.ctx, n.name+" to be well", s.options.heal, func(ctx context.Context) (why string) {
 		var err error
-		if old, err = c.agentID(ctx, n); err != nil {
+		if old, err = s.agentID(ctx, n); err != nil {
 			why = err.Error()
 		}
 		return why
 	}); err != nil {
-		return err
+		return nil, err
 	}
 	h := harm{agent: n.name, began: time.Now(), ends: "GONE_BY_OPERATOR"}
 	back := n.start
-	if f.pick/2%2 == 0 {
+	if f.Whom2/2%2 == 0 {
 		n.kill(syscall.SIGKILL)
 	} else {
-		c.network.setCut(n.line(), true)
-		back = func() error { c.network.setCut(n.line(), false); return nil }
+		s.network.setCut(n.line(), true)
+		back = func() error { s.network.setCut(n.line(), false); return nil }
 	}
-	if err := c.look(); err != nil {
-		return err
+	if err := s.look(); err != nil {
+		return nil, err
 	}
-	struck := c.ledger.runningOn(n.name)
+	struck := s.ledger.runningOn(n.name)
 	mark := []string{"gone", old}
-	if f.pick%2 == 0 {
+	if f.Whom2%2 == 0 {
 		mark = append(mark, "--force") // else as soon as the leader knows that it is away
 	}
-	if err := c.await(ctx, n.name+" to be marked gone", c.options.heal, func(ctx context.Context) string {
-		return c.tender(ctx, mark...)
+	if err := s.await(s.ctx, n.name+" to be marked gone", s.options.heal, func(ctx context.Context) string {
+		return s.tender(ctx, mark...)
 	}); err != nil {
-		return err
+		return nil, err
 	}
-	if err := c.awaitStruck(ctx, struck, f, h, r); err != nil {
-		return err
-	}
-	pause(ctx, f.hold)
-	if err := back(); err != nil {
-		return err
-	}
-	return c.await(ctx, n.name+"'s return as a new agent", c.options.heal, func(ctx context.Context) string {
-		now, err := c.agentID(ctx, n)
-		switch {
-		case err != nil:
-			return err.Error()
-		case now == old:
-			return "it is " + old + " again"
+	return func() error {
+		if err := back(); err != nil {
+			return err
 		}
-		return ""
-	})
+		return s.await(s.ctx, n.name+"'s return as a new agent", s.options.heal, func(ctx context.Context) string {
+			now, err := s.agentID(ctx, n)
+			switch {
+			case err != nil:
+				return err.Error()
+			case now == old:
+				return "it is " + old + " again"
+			}
+			return ""
+		})
+	}, s.awaitStruck(struck, f, h)
 }
 
 // agentID is under which ID an agent is registered and well.
@@ -84,18 +83,12 @@ func (c *cluster) agentID(ctx context.Context, n *node) (string, error) {
 }
 
 // crashMasters kills all masters at once and starts them again.
-func (c *cluster) crashMasters(ctx context.Context, f fault) error {
-	for _, m := range c.masters {
+func crashMasters(s *stage, _ *node, _ chaos.Fault) (end func() error, err error) {
+	for _, m := range s.masters {
 		m.signal(syscall.SIGKILL)
 	}
-	for _, m := range c.masters {
+	for _, m := range s.masters {
 		m.kill(syscall.SIGKILL)
 	}
-	pause(ctx, f.hold)
-	for _, m := range c.masters {
-		if err := m.start(); err != nil {
-			return err
-		}
-	}
-	return nil
+	return func() error { return startAll(s.masters) }, nil
 }

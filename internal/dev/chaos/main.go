@@ -6,7 +6,8 @@
 //
 // With -executors it is one agent with as many executors that is killed and started again, round after round.
 //
-// It decides nothing: it breaks things, awaits that they heal, and counts.
+// It decides nothing: it breaks things, awaits that they heal, and counts. What it shares with the virtual stages, the plan
+// above all, is in internal/testing/chaos.
 package main
 
 import (
@@ -21,6 +22,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/tenderhq/tender/internal/testing/chaos"
 )
 
 func main() {
@@ -43,12 +46,12 @@ func run(ctx context.Context, args []string) error {
 	case len(args) > 2 && args[0] == booted:
 		return bootAs(args[1], args[2:])
 	case len(args) > 0 && args[0] == apart:
-		return chaos(ctx, args[1:], true)
+		return breakAll(ctx, args[1:], true)
 	}
 	if ended, err := runApart(ctx, args); ended {
 		return err
 	}
-	return chaos(ctx, args, false)
+	return breakAll(ctx, args, false)
 }
 
 // options of a run.
@@ -69,7 +72,7 @@ type options struct {
 	limit           time.Duration // of the whole run, which then says where it hangs; 0: none
 }
 
-func chaos(ctx context.Context, args []string, mounts bool) error {
+func breakAll(ctx context.Context, args []string, mounts bool) error {
 	o := options{mounts: mounts}
 	flag := flag.NewFlagSet("chaos", flag.ExitOnError)
 	flag.StringVar(&o.binary, "binary", "bin/tender", "the tender to break")
@@ -87,7 +90,7 @@ func chaos(ctx context.Context, args []string, mounts bool) error {
 	flag.IntVar(&o.executors, "executors", 0, "instead of faults: one agent with so many executors is killed in each round")
 	flag.StringVar(&o.isolation, "isolation", "auto", "with -executors: walls of the agent's tasks")
 	_ = flag.Parse(args) // exits itself
-	if o.life == 0 && strings.HasPrefix(o.only, trustFaults[0].how) {
+	if o.life == 0 && strings.HasPrefix(o.only, "trust") {
 		o.life = time.Minute
 	}
 	if o.executors > 0 {
@@ -134,11 +137,10 @@ func runAll(ctx context.Context, o options) (err error) {
 		}
 		o.rounds = 0
 	}
-	for i, f := range plan(o) {
-		if err := c.round(ctx, i+1, f, r); err != nil {
-			r.print(os.Stdout)
-			return fmt.Errorf("round %d, %s: %w", i+1, f, err)
-		}
+	acts := o.acts()
+	if err := chaos.Play(chaos.Rounds(o.seed, o.rounds, acts), &stage{cluster: c, ctx: ctx, r: r}, acts); err != nil {
+		r.print(os.Stdout)
+		return err
 	}
 	return r.conclude(c.verdict(ctx, r))
 }

@@ -11,14 +11,16 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/testing/chaos"
 )
 
 // report is what a run has seen.
 type report struct {
 	options   options
-	faults    map[string]int
-	failovers map[string][]time.Duration // from the fault to a new task RUNNING, by fault
+	faults    map[chaos.FaultKind]int
+	failovers map[chaos.FaultKind][]time.Duration // from the fault to a new task RUNNING, by fault
 	healed    []time.Duration
 	last      string
 	tasks     map[string]int // by how they ended
@@ -27,7 +29,7 @@ type report struct {
 	unknown   int      // of it
 	broken    []string // promises
 	harms     []harm
-	struck    map[string]map[string]int // tasks that ran where it struck: by fault, by how they ended
+	struck    map[chaos.FaultKind]map[string]int // tasks that ran where it struck: by fault, by how they ended
 	trust     trustReport
 }
 
@@ -45,19 +47,19 @@ func (t trustReport) print(w io.Writer) {
 	fmt.Fprintf(w, "from there to the end of its task, whose failover time is %v: %s\n", victimOutlived, spread(t.outlived))
 }
 
-func (r *report) add(f fault, began time.Time, healed time.Duration, l *ledger) {
+func (r *report) add(f chaos.Fault, began time.Time, healed time.Duration, l *ledger) {
 	if r.faults == nil {
-		r.faults, r.failovers = map[string]int{}, map[string][]time.Duration{}
+		r.faults, r.failovers = map[chaos.FaultKind]int{}, map[chaos.FaultKind][]time.Duration{}
 	}
-	r.faults[f.String()]++
+	r.faults[f.Do]++
 	r.healed = append(r.healed, healed)
 	r.last = ""
-	if f.how == "restore" || f.how == "trust" || f.whom == "agent" || f.whom == "executors" || f.whom == "follower" {
+	if how, whom := f.Do.How(), f.Do.Whom(); how == "restore" || how == "trust" || whom == "agent" || whom == "executors" || whom == "follower" {
 		return // others run new tasks meanwhile
 	}
 	if at, ok := l.firstAfter(began, running); ok {
 		took := at.Sub(began)
-		r.failovers[f.String()] = append(r.failovers[f.String()], took)
+		r.failovers[f.Do] = append(r.failovers[f.Do], took)
 		r.last = fmt.Sprintf(", a new task ran after %v", took.Round(time.Millisecond))
 	}
 }
@@ -165,21 +167,16 @@ func (c *cluster) judgeTasks(r *report) (broken []string) {
 	for _, id := range slices.Sorted(maps.Keys(c.ledger.tasks)) {
 		t := c.ledger.tasks[id]
 		proof := c.proofOf(id)
-		ran := exists(proof)
-		if ran {
-			r.proofs++
+		life := chaos.Life{Launched: !t.launched.IsZero(), Ends: t.ends, Right: []string{api.TaskFinished.String()}, Excused: r.harmed(t)}
+		for _, start := range []string{proof, proof + again} {
+			if exists(start) {
+				life.Starts++
+			}
 		}
-		ends := strings.Join(t.ends, " and ")
-		r.tasks[ends]++
-		switch {
-		case t.launched.IsZero():
-			broken = append(broken, fmt.Sprintf("task %s ended %s and was never launched", id, ends))
-		case len(t.ends) != 1:
-			broken = append(broken, fmt.Sprintf("task %s ended %s", id, ends))
-		case exists(proof + again):
-			broken = append(broken, fmt.Sprintf("task %s was started twice, and ended %s", id, ends))
-		case ran != (ends == "FINISHED") && !(ran && r.harmed(t)):
-			broken = append(broken, fmt.Sprintf("task %s ended %s; that it ran is %v", id, ends, ran))
+		r.proofs += min(life.Starts, 1)
+		r.tasks[strings.Join(t.ends, " and ")]++
+		if wrong := life.Wrong(); wrong != "" {
+			broken = append(broken, "task "+id+" "+wrong)
 		}
 	}
 	return broken
@@ -197,19 +194,11 @@ func (c *cluster) judgeStore(r *report) (broken []string) {
 
 // disagreement compares the registries of all masters.
 func (c *cluster) disagreement(ctx context.Context) string {
-	seen := map[string][]string{}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	masters := map[string]apiv1.RaftServiceClient{}
 	for _, m := range c.masters {
-		ctx, cancel := context.WithTimeout(ctx, callTimeout)
-		answer, err := apiv1.NewRaftServiceClient(c.grpc[m.name]).StateHash(ctx, &apiv1.StateHashRequest{})
-		cancel()
-		if err != nil {
-			return m.name + ": " + err.Error()
-		}
-		key := fmt.Sprint(answer.GetAppliedIndex(), " ", answer.GetHash())
-		seen[key] = append(seen[key], m.name)
+		masters[m.name] = c.raft(m)
 	}
-	if len(seen) > 1 {
-		return fmt.Sprint("the masters' registries differ: ", seen)
-	}
-	return ""
+	return chaos.Disagreement(ctx, masters)
 }

@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/tenderhq/tender/internal/testing/chaos"
 	"github.com/tenderhq/tender/internal/trust"
 )
 
@@ -19,40 +20,40 @@ const quiet = "quiet"
 // restore brings back a snapshot of the registry, as an operator does who has nothing
 // else: a quorum of one, which the others join with empty folders. Agents and schedulers
 // run on all the time, and tasks that began after the snapshot are known to agents only.
-func (c *cluster) restore(ctx context.Context, f fault) (err error) {
-	still, saved := filepath.Join(c.dir, quiet), filepath.Join(c.dir, fmt.Sprint("saved-", time.Now().UnixNano()))
+func restore(s *stage, first *node, _ chaos.Fault) (end func() error, err error) {
+	still, saved := filepath.Join(s.dir, quiet), filepath.Join(s.dir, fmt.Sprint("saved-", time.Now().UnixNano()))
 	if err := os.WriteFile(still, nil, 0o600); err != nil {
-		return err
+		return nil, err
 	}
-	defer func() { err = errors.Join(err, os.Remove(still)) }()
-	if err := c.awaitQuiet(ctx); err != nil {
-		return err
+	if err := s.awaitQuiet(s.ctx); err != nil {
+		return nil, err
 	}
-	if err := c.await(ctx, "a snapshot", c.options.heal, func(ctx context.Context) string {
-		return c.tender(ctx, "raft", "snapshot", "save", saved)
+	if err := s.await(s.ctx, "a snapshot", s.options.heal, func(ctx context.Context) string {
+		return s.tender(ctx, "raft", "snapshot", "save", saved)
 	}); err != nil {
-		return err
+		return nil, err
 	}
-	began := time.Now()
-	if err := c.awaitTask(ctx, began); err != nil { // which the snapshot does not know
-		return err
+	if err := s.awaitTask(s.ctx, time.Now()); err != nil { // which the snapshot does not know
+		return nil, err
 	}
-	key, err := trust.ReadKey(filepath.Join(c.dir, c.masters[0].name)) // no snapshot holds it: an operator has a copy
+	key, err := trust.ReadKey(filepath.Join(s.dir, first.name)) // no snapshot holds it: an operator has a copy
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if err := c.loseMasters(); err != nil {
-		return err
-	}
-	pause(ctx, f.hold)
-	first := c.masters[0]
-	if why := c.tender(ctx, "raft", "snapshot", "restore", saved, "--data-dir", filepath.Join(c.dir, first.name),
-		"--id", first.name, "--raft-address", first.proxies[1].front); why != "" {
-		return errors.New(why)
-	}
-	for i, m := range c.masters {
+	return func() error {
+		if why := s.tender(s.ctx, "raft", "snapshot", "restore", saved, "--data-dir", filepath.Join(s.dir, first.name),
+			"--id", first.name, "--raft-address", first.proxies[1].front); why != "" {
+			return errors.New(why)
+		}
+		return errors.Join(s.rejoin(key), os.Remove(still))
+	}, s.loseMasters()
+}
+
+// rejoin starts all masters, of which only the first one still has a folder that holds something.
+func (s *stage) rejoin(key trust.Key) (err error) {
+	for i, m := range s.masters {
 		if !key.IsZero() {
-			err = trust.WriteKey(filepath.Join(c.dir, m.name), key)
+			err = trust.WriteKey(filepath.Join(s.dir, m.name), key)
 		}
 		if err = errors.Join(err, m.start()); err != nil {
 			return err
@@ -60,8 +61,8 @@ func (c *cluster) restore(ctx context.Context, f fault) (err error) {
 		if i == 0 {
 			continue
 		}
-		if err := c.await(ctx, m.name+" to join", c.options.heal, func(ctx context.Context) string {
-			return c.tender(ctx, "raft", "add", m.name, m.proxies[1].front)
+		if err := s.await(s.ctx, m.name+" to join", s.options.heal, func(ctx context.Context) string {
+			return s.tender(ctx, "raft", "add", m.name, m.proxies[1].front)
 		}); err != nil {
 			return err
 		}

@@ -21,24 +21,22 @@ import (
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/joining"
+	"github.com/tenderhq/tender/internal/testing/chaos"
 	"github.com/tenderhq/tender/internal/transport"
 	"github.com/tenderhq/tender/internal/trust"
 )
 
 // What is done to certificates is no fault, and nobody is to notice: none of these breaks a stream that is not meant.
 
-// trustFaults are those of a cluster with certificates. Renewals: everybody gets another one. Rotation: another authority
-// follows, with a short overlap; back is the same while an agent is away, which comes back before the former one ends. A token
-// is revoked by which others have joined, and a principal with a framework that runs. A stranger has the network and nothing
-// else.
-var trustFaults = []fault{
-	{how: "trust", whom: "rotation"}, {how: "trust", whom: "principal"}, {how: "trust", whom: "token"}, {how: "trust", whom: "stranger"},
-	{how: "trust", whom: "back"}, {how: "trust", whom: "renewals"},
+// try does one of them. Renewals: everybody gets another one. Rotation: another authority follows, with a short overlap; back is
+// the same while an agent is away, which comes back before the former one ends. A token is revoked by which others have
+// joined, and a principal with a framework that runs. A stranger has the network and nothing else.
+func try(s *stage, _ *node, f chaos.Fault) (end func() error, err error) {
+	return nil, s.trust.try(s.ctx, f, s.r)
 }
 
-// try does one of them.
-func (c *certified) try(ctx context.Context, f fault, r *report) error {
-	switch f.whom {
+func (c *certified) try(ctx context.Context, f chaos.Fault, r *report) error {
+	switch f.Do.Whom() {
 	case "renewals":
 		return c.unbroken(ctx, f, 0, r, c.awaitRenewals)
 	case "rotation":
@@ -49,8 +47,8 @@ func (c *certified) try(ctx context.Context, f fault, r *report) error {
 		}
 		return c.afterRotation(ctx)
 	case "back":
-		away := c.agents[f.pick%len(c.agents)]
-		if err := c.unbroken(ctx, f, 1, r, func(ctx context.Context) error { return c.rotateWithout(ctx, away, f.hold) }); err != nil {
+		away := c.agents[f.Of(len(c.agents))]
+		if err := c.unbroken(ctx, f, 1, r, func(ctx context.Context) error { return c.rotateWithout(ctx, away, f.For) }); err != nil {
 			return err
 		}
 		return c.afterRotation(ctx)
@@ -64,7 +62,7 @@ func (c *certified) try(ctx context.Context, f fault, r *report) error {
 
 // unbroken does something during which no more streams may end than are meant to. A leader that loses its office on a busy
 // machine takes all streams along: then they are not judged.
-func (c *certified) unbroken(ctx context.Context, f fault, meant int, r *report, do func(context.Context) error) error {
+func (c *certified) unbroken(ctx context.Context, f chaos.Fault, meant int, r *report, do func(context.Context) error) error {
 	var before, after map[string]int
 	var leader, term string
 	count := func(into *map[string]int) error {
@@ -95,7 +93,7 @@ func (c *certified) unbroken(ctx context.Context, f fault, meant int, r *report,
 		return nil
 	}
 	if r.trust.streams += broke; broke > meant {
-		r.broken = append(r.broken, fmt.Sprintf("%s has ended %d streams; %d were meant to end%s", f, broke, meant, which))
+		r.broken = append(r.broken, fmt.Sprintf("%s has ended %d streams; %d were meant to end%s", f.Do, broke, meant, which))
 	}
 	r.trust.meant += min(broke, meant)
 	return nil

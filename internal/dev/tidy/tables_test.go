@@ -89,9 +89,10 @@ var floors = []floor{
 	{"internal/commandexecutor", values + "framework/executor agent/images/setup agent/walls/cell agent/walls/entry agent/walls/paths agent/walls/spaces"},
 
 	// Whole clusters in memory.
-	{"framework/frameworktest", shell + "internal/testing/memnet allocator/... master/... agent/... framework/..."},
+	{"framework/frameworktest", shell + "internal/testing/chaos internal/testing/memnet allocator/... master/... agent/... framework/..."},
 
 	// What tests.
+	{"internal/testing/chaos", "api/v1"},
 	{"internal/testing/hang", ""},
 	{"internal/testing/history", ""},
 	{"internal/testing/mounts", ""},
@@ -99,12 +100,12 @@ var floors = []floor{
 	{"internal/testing/oci", ""},
 	{"internal/testing/processor", ""},
 	{"internal/testing/transcript", ""},
-	{"framework/frameworktest/internal/sim", values + "internal/wire allocator master/core master/core/settings master/view master/registry agent/core framework/internal/core"}, // the cores joined, and nothing else real
+	{"framework/frameworktest/internal/sim", values + "internal/testing/chaos internal/wire allocator master/core master/core/settings master/view master/registry agent/core framework/internal/core"}, // the cores joined, and nothing else real
 	{"internal/testing/clerks", "api framework internal/testing/history"},
 
 	// What develops.
 	{"internal/dev/bench/...", "... !examples/... !internal/cli/... !internal/dev/demo"},
-	{"internal/dev/chaos", public + "agent/walls/cell internal/dev/devcluster internal/joining internal/testing/clerks internal/testing/history internal/transport internal/trust"}, // runs the binary, and schedulers of its own
+	{"internal/dev/chaos", public + "agent/walls/cell internal/dev/devcluster internal/joining internal/testing/chaos internal/testing/clerks internal/testing/history internal/transport internal/trust"}, // runs the binary, and schedulers of its own
 	{"internal/dev/demo", "... !internal/cli/..."},
 	{"internal/dev/demo/jobs", "api/v1 internal/dev/devcluster internal/pause"},
 	{"internal/dev/demo/rdd", "internal/dev/devcluster"},

@@ -59,10 +59,9 @@ func (m *machine) mark(action core.MarkAgent) {
 }
 
 // goneWhileAway gives an agent up that is alive and can't be heard.
-func (m *machine) goneWhileAway() func() {
+func (m *machine) goneWhileAway() {
 	m.isolate()
 	m.world.in(time.Second, func() { m.mark(core.MarkAgent{Set: api.MarkGone, Force: true}) })
-	return m.rejoin
 }
 
 // living are the executors that run.

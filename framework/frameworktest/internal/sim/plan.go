@@ -7,149 +7,65 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/testing/chaos"
 	"github.com/tenderhq/tender/master/core"
 )
 
-// Plan is a seed with the faults that it draws. The same plan tells the same story.
-type Plan struct {
-	Seed   uint64
-	Faults []Fault
+// acts are all that can go wrong. Their order is part of what a seed means.
+var acts = []chaos.Act[*World]{
+	{Do: "break/agent", Weight: 6, Begin: onMachine((*machine).cut, nil)}, // its stream
+	{Do: chaos.CutAgent, Weight: 5, Begin: onMachine((*machine).isolate, (*machine).rejoin)},
+	{Do: chaos.KillAgent, Weight: 6, Begin: onMachine((*machine).kill, (*machine).start)},
+	{Do: chaos.RebootAgent, Weight: 3, Begin: onMachine((*machine).reboot, (*machine).start)},
+	{Do: "blink/agent", Weight: 1, Begin: onMachine(func(m *machine) { m.reboot(); m.start() }, nil)}, // rebooted at once
+	{Do: chaos.FullAgent, Weight: 2, Begin: onMachine(func(m *machine) { m.fill(true) }, func(m *machine) { m.fill(false) })},
+	{Do: chaos.KillExecutor, Weight: 4, Begin: onMachine((*machine).killExecutor, nil)},
+	{Do: "break/executor", Weight: 3, Begin: onMachine((*machine).cutExecutor, nil)},
+	{Do: chaos.KillLeader, Weight: 4, Begin: onQuorum((*quorum).crash, func(q *quorum) { q.world.electIfNone() })},
+	{Do: "depose/leader", Weight: 4, Begin: onQuorum((*quorum).elect, nil)},
+	{Do: "lose/majority", Weight: 3, Begin: onQuorum((*quorum).stop, (*quorum).start)},
+	{Do: chaos.Restore, Weight: 1, Begin: onQuorum((*quorum).restore, nil)},
+	{Do: "save/masters", Weight: 1, Begin: onQuorum((*quorum).save, nil)}, // a snapshot
+	{Do: "break/scheduler", Weight: 4, Begin: onScheduler((*scheduler).cut, nil)},
+	{Do: chaos.CutScheduler, Weight: 3, Begin: onScheduler((*scheduler).isolate, (*scheduler).rejoin)},
+	{Do: chaos.KillScheduler, Weight: 4, Begin: onScheduler((*scheduler).kill, (*scheduler).start)},
+	{Do: "kill/task", Weight: 5, Begin: onScheduler(func(s *scheduler) { s.work.kill(s) }, nil)},
+	{Do: "drain/agent", Weight: 3, Begin: onMachine(
+		func(m *machine) { m.mark(core.MarkAgent{Set: api.MarkDraining}) },
+		func(m *machine) { m.mark(core.MarkAgent{Clear: api.MarkDraining | api.MarkDrained}) })},
+	{Do: "mark/agent", Weight: 1, Begin: onMachine(func(m *machine) { m.mark(core.MarkAgent{Set: api.MarkGone, Force: true}) }, nil)}, // gone, and it hears of it
+	{Do: chaos.GoneAgent, Weight: 2, Begin: onMachine((*machine).goneWhileAway, (*machine).rejoin)},
+	{Do: "remove/agent", Weight: 1, Begin: onMachine(func(m *machine) { m.mark(core.MarkAgent{Remove: true, Force: true}) }, nil)},
+	{Do: "remove/framework", Weight: 1, Begin: onScheduler((*scheduler).remove, nil)},
+	{Do: "stop/leader", Weight: 2, Begin: func(w *World, f chaos.Fault) (func() error, error) { w.stall(f.For); return nil, nil }}, // its loop
+	{Do: "clock/agent", Weight: 1, Begin: onMachine(func(m *machine) { m.kill(); m.clock += 20 * 24 * time.Hour }, (*machine).start)},
+	{Do: "clock/leader", Weight: 1, Begin: onQuorum(func(q *quorum) { q.clock += 20 * 24 * time.Hour; q.elect() }, nil)}, // that of the next one
+	{Do: "end/task", Weight: 3, Begin: onScheduler((*scheduler).killByOperator, nil)},
+	{Do: "shutdown/executor", Weight: 3, Begin: onScheduler((*scheduler).shutDownExecutor, nil)},
+	{Do: "limit/role", Weight: 1, Begin: onScheduler(
+		func(s *scheduler) { s.limit(api.Scalars(1, 512)) }, func(s *scheduler) { s.limit(api.Resources{}) })},
 }
 
-// Fault is one thing that goes wrong, and after a while right again where it can be mended.
-type Fault struct {
-	At   time.Duration
-	Kind FaultKind
-	Whom int
-	For  time.Duration
+func onQuorum(begin, end func(*quorum)) chaos.Begin[*World] {
+	return chaos.On(func(w *World, _ chaos.Fault) *quorum { return w.quorum }, begin, end)
 }
 
-// FaultKind is what goes wrong.
-type FaultKind string
-
-// fault is what a kind does: it begins, and it may end.
-type fault struct {
-	kind   FaultKind
-	weight int
-	begin  func(w *World, f Fault) (end func())
+func onMachine(begin, end func(*machine)) chaos.Begin[*World] {
+	return chaos.On(func(w *World, f chaos.Fault) *machine { return w.machines[f.Of(len(w.machines))] }, begin, end)
 }
 
-// faults are all kinds. Their order is part of what a seed means.
-var faults = []fault{
-	{"break the agent's stream", 6, onMachine(func(m *machine) func() { m.cut(); return nil })},
-	{"isolate the agent", 5, onMachine(func(m *machine) func() { m.isolate(); return m.rejoin })},
-	{"kill the agent", 6, onMachine(func(m *machine) func() { m.kill(); return m.start })},
-	{"reboot the machine", 3, onMachine(func(m *machine) func() { m.reboot(); return m.start })},
-	{"reboot the machine at once", 1, onMachine(func(m *machine) func() { m.reboot(); m.start(); return nil })},
-	{"fill the disk", 2, onMachine(func(m *machine) func() { m.fill(true); return func() { m.fill(false) } })},
-	{"kill an executor", 4, onMachine(func(m *machine) func() { m.killExecutor(); return nil })},
-	{"break an executor's stream", 3, onMachine(func(m *machine) func() { m.cutExecutor(); return nil })},
-	{"kill the leader", 4, func(w *World, _ Fault) func() { w.quorum.crash(); return w.electIfNone }},
-	{"depose the leader", 4, func(w *World, _ Fault) func() { w.quorum.elect(); return nil }},
-	{"lose the majority", 3, func(w *World, _ Fault) func() { w.quorum.stop(); return w.quorum.start }},
-	{"restore a snapshot", 1, func(w *World, _ Fault) func() { w.quorum.restore(); return nil }},
-	{"save a snapshot", 1, func(w *World, _ Fault) func() { w.quorum.save(); return nil }},
-	{"break the scheduler's stream", 4, onScheduler(func(s *scheduler) func() { s.cut(); return nil })},
-	{"isolate the scheduler", 3, onScheduler(func(s *scheduler) func() { s.isolate(); return s.rejoin })},
-	{"kill the scheduler", 4, onScheduler(func(s *scheduler) func() { s.kill(); return s.start })},
-	{"kill a task", 5, onScheduler(func(s *scheduler) func() { s.work.kill(s); return nil })},
-	{"drain the agent", 3, onMachine(func(m *machine) func() {
-		m.mark(core.MarkAgent{Set: api.MarkDraining})
-		return func() { m.mark(core.MarkAgent{Clear: api.MarkDraining | api.MarkDrained}) }
-	})},
-	{"mark the agent gone", 1, onMachine(func(m *machine) func() { m.mark(core.MarkAgent{Set: api.MarkGone, Force: true}); return nil })},
-	{"mark the agent gone while it is away", 2, onMachine((*machine).goneWhileAway)},
-	{"remove the agent", 1, onMachine(func(m *machine) func() { m.mark(core.MarkAgent{Remove: true, Force: true}); return nil })},
-	{"remove the framework", 1, onScheduler(func(s *scheduler) func() { s.remove(); return nil })},
-	{"stop the leader's loop", 2, func(w *World, f Fault) func() { w.stall(f.For); return nil }},
-	{"move the clock", 1, onMachine(func(m *machine) func() { m.kill(); m.clock += 20 * 24 * time.Hour; return m.start })},
-	{"move the next leader's clock", 1, func(w *World, _ Fault) func() { w.quorum.clock += 20 * 24 * time.Hour; w.quorum.elect(); return nil }},
-	{"an operator kills a task", 3, onScheduler(func(s *scheduler) func() { s.killByOperator(); return nil })},
-	{"shut an executor down", 3, onScheduler(func(s *scheduler) func() { s.shutDownExecutor(); return nil })},
-	{"let a role have little", 1, onScheduler(func(s *scheduler) func() {
-		s.limit(api.Scalars(1, 512))
-		return func() { s.limit(api.Resources{}) }
-	})},
+func onScheduler(begin, end func(*scheduler)) chaos.Begin[*World] {
+	return chaos.On(func(w *World, f chaos.Fault) *scheduler { return w.schedulers[f.Of(len(w.schedulers))] }, begin, end)
 }
 
-func onMachine(do func(*machine) func()) func(*World, Fault) func() {
-	return func(w *World, f Fault) func() { return do(w.machines[f.Whom%len(w.machines)]) }
-}
-
-func onScheduler(do func(*scheduler) func()) func(*World, Fault) func() {
-	return func(w *World, f Fault) func() { return do(w.schedulers[f.Whom%len(w.schedulers)]) }
-}
-
-// NewPlan draws the faults of a seed.
-func NewPlan(seed uint64) Plan {
-	random := rand.New(rand.NewPCG(seed, 0))
-	plan := Plan{Seed: seed}
-	total := 0
-	for _, f := range faults {
-		total += f.weight
-	}
-	mean := int64(100*time.Millisecond) + random.Int64N(int64(5*time.Second))
-	at := time.Duration(random.Int64N(int64(5 * time.Second)))
-	for range random.IntN(30) {
-		pick := random.IntN(total)
-		one := Fault{At: at, Whom: random.IntN(12), For: outage(random)}
-		for _, f := range faults {
-			if pick -= f.weight; pick < 0 {
-				one.Kind = f.kind
-				break
-			}
-		}
-		plan.Faults = append(plan.Faults, one)
-		at += time.Duration(random.Int64N(2 * mean))
-	}
-	return plan
-}
-
-// outage is mostly short, sometimes longer than a session timeout, rarely longer than a TOMBSTONE.
-func outage(random *rand.Rand) time.Duration {
-	most := 2 * time.Second
-	switch n := random.IntN(10); {
-	case n == 9:
-		most = 60 * time.Second
-	case n >= 6:
-		most = 12 * time.Second
-	}
-	return time.Duration(random.Int64N(int64(most)))
-}
-
-// String lists the faults with their numbers, so that some of them can be chosen.
-func (p Plan) String() string {
-	var text strings.Builder
-	for i, f := range p.Faults {
-		fmt.Fprintf(&text, "  %2d  %9.3fs  %s (%d) for %.3fs\n", i, f.At.Seconds(), f.Kind, f.Whom, f.For.Seconds())
-	}
-	return text.String()
-}
-
-// without is the plan with fewer faults.
-func (p Plan) without(from, count int) Plan {
-	fewer := Plan{Seed: p.Seed}
-	fewer.Faults = append(fewer.Faults, p.Faults[:from]...)
-	fewer.Faults = append(fewer.Faults, p.Faults[min(from+count, len(p.Faults)):]...)
-	return fewer
+// NewPlan draws the faults of a seed, and for how long they come.
+func NewPlan(seed uint64) chaos.Plan {
+	return chaos.Draw(seed, time.Duration(rand.New(rand.NewPCG(seed, 2)).Int64N(int64(80*time.Second))), acts)
 }
 
 // Shrink leaves out faults as long as the plan still breaks a promise.
-func (p Plan) Shrink() Plan {
-	for size := (len(p.Faults) + 1) / 2; size >= 1; {
-		smaller := false
-		for from := 0; from < len(p.Faults); {
-			if fewer := p.without(from, size); fewer.Run(nil).Err != nil {
-				p, smaller = fewer, true
-			} else {
-				from += size
-			}
-		}
-		if !smaller || size > 1 {
-			size /= 2
-		}
-	}
-	return p
+func Shrink(plan chaos.Plan) chaos.Plan {
+	return plan.Shrink(func(p chaos.Plan) bool { return Run(p, nil).Err != nil })
 }
 
 // Outcome is what a plan came to.
@@ -161,37 +77,26 @@ type Outcome struct {
 
 // Run tells the plan's story: the faults, then the calm in which everything has to settle.
 // The story is written when somebody wants to read it.
-func (p Plan) Run(story *strings.Builder) Outcome {
+func Run(p chaos.Plan, story *strings.Builder) Outcome {
 	w := newWorld(p.Seed)
 	w.story = story
 	w.populate()
-	for _, f := range p.Faults {
-		w.at(epoch.Add(f.At), func() { w.befall(f) })
+	if err := chaos.Play(p, w, acts); err != nil && w.broken == nil {
+		w.breaks("%v", err)
 	}
-	end := 20 * time.Second
-	for _, f := range p.Faults {
-		end = max(end, f.At+f.For)
-	}
-	w.pass(end + time.Second)
+	w.pass(max(time.Second, epoch.Add(21*time.Second).Sub(w.now)))
 	w.calm()
 	return Outcome{Err: w.broken, Steps: w.steps, Tasks: len(w.truth.order)}
 }
 
-// befall begins a fault, and plans its end.
-func (w *World) befall(f Fault) {
-	for _, kind := range faults {
-		if kind.kind != f.Kind {
-			continue
-		}
-		w.say("fault", "%s (%d) for %v", f.Kind, f.Whom, f.For)
-		if end := kind.begin(w, f); end != nil {
-			w.in(f.For, func() {
-				w.say("fault", "ends: %s (%d)", f.Kind, f.Whom)
-				end()
-			})
-		}
-	}
-}
+// Pass lets time go by, unless a promise is broken.
+func (w *World) Pass(span time.Duration) error { w.pass(span); return w.broken }
+
+// Tell writes down what becomes of a fault.
+func (w *World) Tell(what string, f chaos.Fault) { w.say("fault", "%s: %v", what, f) }
+
+// Calm is not awaited: here faults come upon faults.
+func (*World) Calm(chaos.Fault) error { return nil }
 
 // disk is what volumes are made of.
 var disk = api.NewResources(api.Resource{Label: api.Label{Name: "disk"}, Scalar: 1_000_000})

@@ -10,6 +10,7 @@ import (
 
 	_ "github.com/tenderhq/tender/allocator/fairshare" // the policies that plans name
 	_ "github.com/tenderhq/tender/allocator/priority"
+	"github.com/tenderhq/tender/internal/testing/chaos"
 )
 
 var (
@@ -29,7 +30,7 @@ func TestSeeds(t *testing.T) {
 	began := time.Now()
 	steps, tasks, seeds := 0, 0, uint64(0)
 	for seed := *fromFlag; more(seeds, began); seed++ {
-		outcome := NewPlan(seed).Run(nil)
+		outcome := Run(NewPlan(seed), nil)
 		steps, tasks, seeds = steps+outcome.Steps, tasks+outcome.Tasks, seeds+1
 		if outcome.Err != nil {
 			explain(t, NewPlan(seed), outcome.Err)
@@ -49,24 +50,24 @@ func more(seeds uint64, began time.Time) bool {
 }
 
 // explain prints what it takes to see the failure again, and ends the test.
-func explain(t *testing.T, plan Plan, err error) {
+func explain(t *testing.T, plan chaos.Plan, err error) {
 	t.Helper()
-	shrunk := plan.Shrink()
+	shrunk := Shrink(plan)
 	var story strings.Builder
-	outcome := shrunk.Run(&story)
+	outcome := Run(shrunk, &story)
 	lines := strings.Split(strings.TrimSpace(story.String()), "\n")
-	t.Logf("%d of its %d faults are enough:\n%s%s\n%v", len(shrunk.Faults), len(plan.Faults), shrunk,
+	t.Logf("%d of its %d faults are enough: %s%s\n%v", len(shrunk.Faults), len(plan.Faults), shrunk,
 		strings.Join(lines[max(0, len(lines)-40):], "\n"), outcome.Err)
 	t.Fatalf("seed %d: %v\nreplay with: make sim SEED=%d, or SEED='%d -shrink' for the shorter story", plan.Seed, err, plan.Seed, plan.Seed)
 }
 
-func replay(t *testing.T, plan Plan) {
+func replay(t *testing.T, plan chaos.Plan) {
 	if *shrinkFlag {
-		plan = plan.Shrink()
+		plan = Shrink(plan)
 	}
 	var story strings.Builder
-	outcome := plan.Run(&story)
-	fmt.Printf("seed %d, %d faults:\n%s%s", plan.Seed, len(plan.Faults), plan, story.String())
+	outcome := Run(plan, &story)
+	fmt.Printf("%s%s", plan, story.String())
 	fmt.Printf("this story has %d lines and the checksum %x\n", strings.Count(story.String(), "\n"), sha256.Sum256([]byte(story.String())))
 	if outcome.Err != nil {
 		t.Error(outcome.Err)
@@ -78,11 +79,11 @@ func replay(t *testing.T, plan Plan) {
 func TestSameSeedSameStory(t *testing.T) {
 	for seed := uint64(1); seed <= 8; seed++ {
 		var once, again strings.Builder
-		one, two := NewPlan(seed).Run(&once), NewPlan(seed).Run(&again)
+		one, two := Run(NewPlan(seed), &once), Run(NewPlan(seed), &again)
 		if once.String() != again.String() {
 			t.Errorf("seed %d tells two stories of %d and %d bytes", seed, once.Len(), again.Len())
 		}
-		if unread := NewPlan(seed).Run(nil); one.Steps != two.Steps || one.Steps != unread.Steps || one.Tasks != unread.Tasks {
+		if unread := Run(NewPlan(seed), nil); one.Steps != two.Steps || one.Steps != unread.Steps || one.Tasks != unread.Tasks {
 			t.Errorf("seed %d takes %d steps for a reader and %d without one", seed, one.Steps, unread.Steps)
 		}
 		if once.Len() == 0 || one.Tasks == 0 {

@@ -1,0 +1,62 @@
+package chaos
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	apiv1 "github.com/tenderhq/tender/api/v1"
+)
+
+// Life is what both ends saw of a task: its framework, and the machine on which it ran.
+type Life struct {
+	Launched bool
+	Starts   int      // how often it was seen to start
+	Runs     bool     // still
+	Ends     []string // the different terminal states that its framework was told
+	Right    []string // those in which it ends by itself, once it has started
+	Excused  bool     // somebody ended it, or something struck it
+}
+
+// Wrong says what is wrong with a task when everything had the time to come to rest; "" if nothing is.
+func (l Life) Wrong() string {
+	ends, right := strings.Join(l.Ends, " and "), strings.Join(l.Right, " or ")
+	switch {
+	case !l.Launched:
+		return "ended " + ends + " and was never launched"
+	case len(l.Ends) == 0:
+		return "was launched and its framework was never told an end"
+	case len(l.Ends) > 1:
+		return "ended " + ends
+	case l.Starts > 1:
+		return fmt.Sprintf("was started %d times, and ended %s", l.Starts, ends)
+	case l.Runs:
+		return "has ended " + ends + " and still runs"
+	case l.Excused:
+		return ""
+	case l.Starts == 0 && slices.Contains(l.Right, ends):
+		return "never started and is told " + ends
+	case l.Starts > 0 && !slices.Contains(l.Right, ends):
+		return fmt.Sprintf("should have ended %s by itself and is told %s", cmp.Or(right, "never"), ends)
+	}
+	return ""
+}
+
+// Disagreement says how the registries of masters differ; "" if they are the same, byte for byte.
+func Disagreement(ctx context.Context, masters map[string]apiv1.RaftServiceClient) string {
+	seen := make(map[string][]string)
+	for name, master := range masters { // order: irrelevant because all must be in one place
+		answer, err := master.StateHash(ctx, &apiv1.StateHashRequest{})
+		if err != nil {
+			return name + ": " + err.Error()
+		}
+		key := fmt.Sprint(answer.GetAppliedIndex(), " ", answer.GetHash())
+		seen[key] = append(seen[key], name)
+	}
+	if len(seen) > 1 {
+		return fmt.Sprint("the masters' registries differ: ", seen)
+	}
+	return ""
+}
