@@ -74,7 +74,10 @@ func (s *Store) Put(ctx context.Context, key string, value []byte, version uint6
 		})
 		return err
 	})
-	return entryFromProto(entry), err
+	if err != nil {
+		return Entry{}, err
+	}
+	return Entry{Key: entry.GetKey(), Value: value, Version: entry.GetVersion()}, nil
 }
 
 // Delete removes a key if it has the version, as in [Store.Put].

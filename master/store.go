@@ -13,6 +13,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/wire"
 	"github.com/tenderhq/tender/master/core"
 	"github.com/tenderhq/tender/master/internal/guard"
 	"github.com/tenderhq/tender/master/internal/intake"
@@ -173,7 +174,7 @@ func (s storeService) Put(ctx context.Context, r *apiv1.StorePutRequest) (*apiv1
 	if err != nil {
 		return nil, err
 	}
-	return &apiv1.StoreEntry{Key: r.GetKey(), Value: r.GetValue(), Version: result.Version}, nil
+	return &apiv1.StoreEntry{Key: r.GetKey(), Version: result.Version}, nil
 }
 
 func (s storeService) Delete(ctx context.Context, r *apiv1.StoreDeleteRequest) (*apiv1.StoreEntry, error) {
@@ -252,14 +253,11 @@ func (s storeService) watch(l *leader, slow *outbox.Patience, r *apiv1.StoreWatc
 		left := len(changed) // to send; what has changed again stays left, and news come of it
 		for len(changed) > 0 {
 			var entries []*apiv1.StoreEntry
-			if entries, changed, err = s.values(ctx, l, r, changed); err != nil {
+			if entries, changed, err = s.sendFirst(ctx, l, slow, r, stream, changed); err != nil {
 				return err
 			}
 			left -= len(entries)
 			for _, entry := range entries {
-				if err := slow.During(func() error { return stream.Send(entry) }); err != nil {
-					return err
-				}
 				if sent[entry.GetKey()] = entry.GetVersion(); entry.GetDeleted() {
 					delete(sent, entry.GetKey())
 				}
@@ -280,6 +278,39 @@ func (s storeService) watch(l *leader, slow *outbox.Patience, r *apiv1.StoreWatc
 		case <-news:
 		}
 	}
+}
+
+// sendFirst sends the first of what has changed when it is this watch's turn, which lasts until gRPC has let go of it: of
+// all that watch by one connection and do not read, few hold values that the store itself may have no more.
+func (s storeService) sendFirst(ctx context.Context, l *leader, slow *outbox.Patience, r *apiv1.StoreWatchRequest,
+	stream grpc.ServerStreamingServer[apiv1.StoreEntry], changed []*apiv1.StoreEntry) (entries, rest []*apiv1.StoreEntry, err error) {
+	leave, ok := intake.SenderOf(ctx).SendValues(ctx, l.over)
+	if !ok {
+		return nil, nil, l.notSent(ctx, "store.watch")
+	}
+	defer leave()
+	if entries, rest, err = s.values(ctx, l, r, changed); err != nil {
+		return nil, nil, err
+	}
+	back := make(chan struct{}, len(entries))
+	for _, entry := range entries {
+		lent := &wire.Lent{Entry: entry, Back: func() { back <- struct{}{} }}
+		if err := slow.During(func() error { return stream.SendMsg(lent) }); err != nil {
+			return nil, nil, err
+		}
+	}
+	return entries, rest, slow.During(func() error {
+		for range entries {
+			select {
+			case <-back:
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-l.over:
+				return s.master.notLeader("store.watch")
+			}
+		}
+		return nil
+	})
 }
 
 // watchBytesMax is how much of what has changed a watcher holds while it sends it, or one value: values that are

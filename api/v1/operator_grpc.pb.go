@@ -1710,7 +1710,7 @@ type StoreServiceClient interface {
 	// Get reads a key. One that does not exist has version 0.
 	Get(ctx context.Context, in *StoreGetRequest, opts ...grpc.CallOption) (*StoreEntry, error)
 	// Put stores the value. With if_version it refuses (STALE) unless the key has that
-	// version; 0 = the key must not exist.
+	// version; 0 = the key must not exist. The answer has the key and its version: who wrote the value has it.
 	Put(ctx context.Context, in *StorePutRequest, opts ...grpc.CallOption) (*StoreEntry, error)
 	// Delete removes a key, with if_version only at that version (else STALE).
 	Delete(ctx context.Context, in *StoreDeleteRequest, opts ...grpc.CallOption) (*StoreEntry, error)
@@ -1798,7 +1798,7 @@ type StoreServiceServer interface {
 	// Get reads a key. One that does not exist has version 0.
 	Get(context.Context, *StoreGetRequest) (*StoreEntry, error)
 	// Put stores the value. With if_version it refuses (STALE) unless the key has that
-	// version; 0 = the key must not exist.
+	// version; 0 = the key must not exist. The answer has the key and its version: who wrote the value has it.
 	Put(context.Context, *StorePutRequest) (*StoreEntry, error)
 	// Delete removes a key, with if_version only at that version (else STALE).
 	Delete(context.Context, *StoreDeleteRequest) (*StoreEntry, error)

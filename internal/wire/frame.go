@@ -52,12 +52,16 @@ type codec struct{ encoding.CodecV2 }
 
 // Marshal takes large buffers from Buffers.
 func (c codec) Marshal(v any) (mem.BufferSlice, error) {
+	if lent, is := v.(*Lent); is {
+		return lent.marshal()
+	}
 	message, is := v.(proto.Message)
 	if !is {
 		return c.CodecV2.Marshal(v)
 	}
 	if entry, is := message.(*apiv1.StoreEntry); is && len(entry.GetValue()) >= sharedValueMin {
-		return marshalStoreEntry(entry)
+		head, err := headOfStoreEntry(entry)
+		return mem.BufferSlice{head, mem.SliceBuffer(entry.GetValue())}, err
 	}
 	size := proto.Size(message)
 	if mem.IsBelowBufferPoolingThreshold(size) {
@@ -79,9 +83,9 @@ const (
 	storeEntryValue = 2
 )
 
-// marshalStoreEntry writes an entry around its value, which is not copied: however many watchers of a store read
-// slowly or not at all, what waits for them is the value that the store has anyway. Nobody changes a value.
-func marshalStoreEntry(entry *apiv1.StoreEntry) (mem.BufferSlice, error) {
+// headOfStoreEntry is what is written of an entry before its value, which is not copied: however many watchers of a store
+// read slowly or not at all, what waits for them is the value that the store has anyway. Nobody changes a value.
+func headOfStoreEntry(entry *apiv1.StoreEntry) (mem.Buffer, error) {
 	data, err := proto.Marshal(&apiv1.StoreEntry{
 		Key: entry.GetKey(), Version: entry.GetVersion(), Deleted: entry.GetDeleted(), Complete: entry.GetComplete(),
 	})
@@ -89,9 +93,41 @@ func marshalStoreEntry(entry *apiv1.StoreEntry) (mem.BufferSlice, error) {
 		return nil, err
 	}
 	data = protowire.AppendTag(data, storeEntryValue, protowire.BytesType)
-	data = protowire.AppendVarint(data, uint64(len(entry.GetValue())))
-	return mem.BufferSlice{mem.SliceBuffer(data), mem.SliceBuffer(entry.GetValue())}, nil
+	return mem.SliceBuffer(protowire.AppendVarint(data, uint64(len(entry.GetValue())))), nil
 }
+
+// Lent is an entry of a store that tells when its value is needed no more: it was written to the connection, or never will
+// be. A Send does not tell that: it returns as soon as the message waits for a peer, who may read it late or never.
+type Lent struct {
+	Entry *apiv1.StoreEntry
+	Back  func() // called once, by any goroutine; must not wait
+}
+
+// marshal returns a small one at once: what its stream may hold of these is bounded by gRPC.
+func (l *Lent) marshal() (mem.BufferSlice, error) {
+	value := l.Entry.GetValue()
+	if len(value) < sharedValueMin {
+		defer l.Back()
+		data, err := proto.Marshal(l.Entry)
+		return mem.BufferSlice{mem.SliceBuffer(data)}, err
+	}
+	head, err := headOfStoreEntry(l.Entry)
+	if err != nil {
+		l.Back()
+		return nil, err
+	}
+	return mem.BufferSlice{head, mem.NewBuffer(&value, lender(l.Back))}, nil
+}
+
+// lender takes back what it has never given: the owner of a value is told that it is needed no more.
+type lender func()
+
+func (lender) Get(bytes int) *[]byte {
+	data := make([]byte, bytes)
+	return &data
+}
+
+func (l lender) Put(*[]byte) { l() }
 
 // Unmarshal keeps the bytes for a Frame, and reads all else.
 func (c codec) Unmarshal(data mem.BufferSlice, v any) error {

@@ -184,3 +184,27 @@ func TestLargeValuesAreNotCopied(t *testing.T) {
 		t.Error("the value was copied")
 	}
 }
+
+// TestWhatIsLentComesBack: an entry of a store is written alike however it is handed over, and its owner is told once when
+// it is needed no more; a large value is not copied.
+func TestWhatIsLentComesBack(t *testing.T) {
+	for _, bytes := range []int{0, 10, 1 << 20} {
+		back := 0
+		entry := &apiv1.StoreEntry{Key: "k", Value: make([]byte, bytes), Version: 7}
+		data, err := wire.Codec().Marshal(&wire.Lent{Entry: entry, Back: func() { back++ }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		large := bytes > 1<<10
+		if large && (back != 0 || &data[len(data)-1].ReadOnlyData()[0] != &entry.Value[0]) {
+			t.Errorf("a value of %d bytes is copied, or was given back %d times before it was written", bytes, back)
+		}
+		got := new(apiv1.StoreEntry)
+		if err := proto.Unmarshal(data.Materialize(), got); err != nil || !proto.Equal(got, entry) {
+			t.Errorf("an entry of %d bytes is read as %v, %v", bytes, got.GetKey(), err)
+		}
+		if data.Free(); back != 1 {
+			t.Errorf("an entry of %d bytes was given back %d times", bytes, back)
+		}
+	}
+}

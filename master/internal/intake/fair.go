@@ -2,6 +2,7 @@ package intake
 
 import (
 	"container/heap"
+	"context"
 	"sync"
 
 	"github.com/tenderhq/tender/internal/allowance"
@@ -11,6 +12,7 @@ import (
 // turns by opening more of them.
 type Sender struct {
 	reading    chan struct{}                 // holds one for each of its requests that is being read
+	sending    chan struct{}                 // holds one for each of its watches that has values to send
 	peers      *Peers                        // that it is one of
 	address    *account                      // where it comes from; nil: it is not from outside, and may use as much as it likes
 	principal  *account                      // whose it is; nil: nobody's, or not known yet; guarded by address.mu
@@ -21,7 +23,25 @@ type Sender struct {
 }
 
 // NewSender is one that is not from outside.
-func NewSender() *Sender { return &Sender{reading: make(chan struct{}, requestsReadMax)} }
+func NewSender() *Sender {
+	return &Sender{reading: make(chan struct{}, requestsReadMax), sending: make(chan struct{}, valuesSentMax)}
+}
+
+// valuesSentMax is how many watches of one connection have values in memory that its peer has not read yet. The others
+// look at the store when it is their turn, and have nothing of it until then.
+const valuesSentMax = 2
+
+// SendValues waits for the turn of a watch; false when ctx ends or over is closed first. Call sent when gRPC has let go of all
+// that was sent.
+func (s *Sender) SendValues(ctx context.Context, over <-chan struct{}) (sent func(), ok bool) {
+	select {
+	case s.sending <- struct{}{}:
+		return func() { <-s.sending }, true
+	case <-over:
+	case <-ctx.Done():
+	}
+	return nil, false
+}
 
 // fair is a queue in which each sender has its share of the turns by the weight of what it was given, however
 // much of it waits: who has had little goes before who has had much. It is start-time fair queueing (Goyal,

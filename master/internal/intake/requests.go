@@ -16,7 +16,8 @@ const (
 	requestBytesMax   = 16 << 20
 	requestBytesSmall = 16 << 10
 	// requestsReadMax is how many requests of one connection are read at once: whoever sends the
-	// bytes of one slowly is in the way of nobody else.
+	// bytes of one slowly is in the way of nobody else. A large value for a store counts until it is answered, as it is
+	// in memory as long, several times: whoever sends more of them waits with these in his windows.
 	requestsReadMax = 4
 )
 
@@ -56,9 +57,14 @@ func (q *Requests) Served(service grpc.ServiceDesc, serve grpc.UnaryServerInterc
 func (q *Requests) receive(ctx context.Context, stream grpc.ServerStream, request any, stores bool) (leave func(), err error) {
 	leave = func() {}
 	from := SenderOf(ctx)
+	reads := true
 	select {
 	case from.reading <- struct{}{}:
-		defer func() { <-from.reading }()
+		defer func() {
+			if reads {
+				<-from.reading
+			}
+		}()
 	case <-ctx.Done():
 		return leave, ctx.Err()
 	}
@@ -79,6 +85,12 @@ func (q *Requests) receive(ctx context.Context, stream grpc.ServerStream, reques
 			return leave, ctx.Err()
 		}
 		leave = func() { q.room.Give(bytes) }
+		if stores {
+			reads, leave = false, func() {
+				q.room.Give(bytes)
+				<-from.reading
+			}
+		}
 	}
 	if !q.desk.During(ctx, from, bytes, func() { err = frame.Read(request) }) {
 		err = ctx.Err()

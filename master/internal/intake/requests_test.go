@@ -187,3 +187,38 @@ func TestSlowRequestsAreInNobodysWay(t *testing.T) {
 		}
 	})
 }
+
+// TestLargeValuesOfAConnectionAreFew (R34): of the large values that a connection writes, some are in memory until they are
+// answered, and no more of it is read meanwhile; those of others go on, and small ones do not count.
+func TestLargeValuesOfAConnectionAreFew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q, on := NewRequests(NewDesk()), &keeper{let: make(chan struct{})}
+		var read atomic.Int64
+		ended := make(chan error)
+		write := func(by *Sender, bytes, times int) {
+			for range times {
+				go func() { ended <- put(q, on, call(t.Context(), by, bytes, &read)) }()
+			}
+			synctest.Wait()
+		}
+		hoarder, other, quick := NewSender(), NewSender(), NewSender()
+		write(hoarder, 200<<10, 32)
+		if read.Load() != requestsReadMax || on.under.Load() != requestsReadMax {
+			t.Errorf("of 32 large values of one connection %d are read and %d under way", read.Load(), on.under.Load())
+		}
+		write(other, 200<<10, 1)
+		write(quick, 100, 32)
+		if under := on.under.Load(); under != requestsReadMax+1+32 {
+			t.Errorf("%d are under way with those of others", under)
+		}
+		for range 32 + 1 + 32 {
+			on.let <- struct{}{}
+			if err := <-ended; err != nil {
+				t.Fatal(err)
+			}
+		}
+		if len(hoarder.reading) != 0 || q.room.left != requestBytesMax {
+			t.Errorf("nothing is under way, and %d are read in %d bytes", len(hoarder.reading), requestBytesMax-q.room.left)
+		}
+	})
+}

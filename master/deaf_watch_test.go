@@ -1,0 +1,103 @@
+package master
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"testing"
+	"testing/synctest"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	apiv1 "github.com/tenderhq/tender/api/v1"
+)
+
+// storeOf subscribes a framework, of which the stream stays open, and returns what its calls to the store name.
+func storeOf(t *testing.T, conn *grpc.ClientConn) *apiv1.StoreSession {
+	t.Helper()
+	stream, err := apiv1.NewSchedulerServiceClient(conn).Session(t.Context())
+	if err == nil {
+		err = stream.Send(&apiv1.SchedulerCalls{Calls: []*apiv1.SchedulerCall{
+			{Number: 1, Call: &apiv1.SchedulerCall_Subscribe{Subscribe: &apiv1.Subscribe{
+				Instance: "i", Framework: &apiv1.Framework{Name: "hoarder", Roles: []string{"web"}, FailoverTimeout: durationpb.New(1 << 40)}}}},
+			{Number: 2, Call: &apiv1.SchedulerCall_Unsettled{Unsettled: &apiv1.Unsettled{Last: true}}},
+		}})
+	}
+	for err == nil {
+		var events *apiv1.SchedulerEvents
+		if events, err = stream.Recv(); err != nil {
+			break
+		}
+		for _, event := range events.GetEvents() {
+			if in := event.GetSubscribed(); in != nil {
+				return &apiv1.StoreSession{FrameworkId: in.GetFrameworkId(), Session: in.GetSession(), Instance: "i"}
+			}
+		}
+	}
+	t.Fatal(err)
+	return nil
+}
+
+// inUse is what is on the heap and needed.
+func inUse() int {
+	var memory runtime.MemStats
+	for range 3 { // pools let go of what they have in the second round
+		runtime.GC()
+	}
+	runtime.ReadMemStats(&memory)
+	return int(memory.HeapAlloc)
+}
+
+// TestDeafWatchersHoldFewValues (R34): many watches on one connection of which nothing is read hold two values together,
+// however often these are replaced; one who reads is told of each key all the same.
+func TestDeafWatchersHoldFewValues(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, network, end := alone(t)
+		writer := peerOf(t, network, "writer")
+		session := storeOf(t, writer)
+		deaf, err := grpc.NewClient("passthrough:///host:5060", grpc.WithTransportCredentials(insecure.NewCredentials()),
+			grpc.WithContextDialer(network.From("deaf").Dial), grpc.WithInitialWindowSize(64<<10))
+		if err != nil {
+			t.Fatal(err)
+		}
+		reading, err := apiv1.NewStoreServiceClient(writer).Watch(t.Context(), &apiv1.StoreWatchRequest{Session: session})
+		if err != nil {
+			t.Fatal(err)
+		}
+		const watches, bytes = watchersMax - 1, 512 << 10
+		watching, stop := context.WithCancel(t.Context())
+		store := apiv1.NewStoreServiceClient(writer)
+		put := func(write uint64) {
+			answer, err := store.Put(t.Context(), &apiv1.StorePutRequest{
+				Session: session, Key: fmt.Sprint("k", write%2), Value: make([]byte, bytes), Write: write})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(answer.GetValue()) > 0 {
+				t.Errorf("a value of %d bytes goes back to who has written it", len(answer.GetValue()))
+			}
+			if entry, err := reading.Recv(); err != nil || len(entry.GetValue()) != bytes || entry.GetVersion() != answer.GetVersion() {
+				t.Fatalf("the one who reads is told of version %d, not %d: %v", entry.GetVersion(), answer.GetVersion(), err)
+			}
+			synctest.Wait()
+		}
+		put(1)
+		for i := range uint64(watches) {
+			if _, err := apiv1.NewStoreServiceClient(deaf).Watch(watching, &apiv1.StoreWatchRequest{Session: session}); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			put(2 + i)
+		}
+		before := inUse()
+		stop()
+		synctest.Wait()
+		if held := before - inUse(); held > 4*bytes {
+			t.Errorf("%d watches of which nothing is read hold %d KiB", watches, held>>10)
+		}
+		_, _ = writer.Close(), deaf.Close()
+		end()
+	})
+}
