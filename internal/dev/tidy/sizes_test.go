@@ -36,7 +36,7 @@ func partsAreSmall(t *tree) []complaint {
 				"split it where its second noun begins, or say in larger (internal/dev/tidy/tables_test.go) why it is one"})
 		case part.count != exception.count:
 			found = append(found, complaint{part.at, fmt.Sprintf("%s: %d, and larger says %d", part.what, part.count, exception.count),
-				"make it smaller, never larger, and write the new count there"})
+				"make it smaller, or give the reason for one more, and write the new count there"})
 		}
 	}
 	for _, what := range slices.Sorted(maps.Keys(larger)) {
