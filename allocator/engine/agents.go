@@ -99,7 +99,7 @@ func (e *ledger) reserve(a *books.Agent, total api.Resources, sign int64) {
 		if sign < 0 {
 			e.Uncut(r)
 		}
-		e.prune(r)
+		e.pruneRole(r)
 	}
 }
 
@@ -116,7 +116,7 @@ func (e *ledger) removeAgent(id api.AgentID) {
 		}
 		m := e.Members[last]
 		e.takeAllOf(a, m)
-		e.leave(m)
+		e.forgetMember(m)
 	}
 	a.Offerable = false
 	e.setTotal(a, a.Spec.Total, api.Resources{})

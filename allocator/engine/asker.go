@@ -51,7 +51,7 @@ func (e *asker) preemptForMember(m *books.Member, asked *[]allocator.Inverse) {
 		if s.Left() <= s.Asked || !e.mayHave(m, s) {
 			continue
 		}
-		bids := e.bids(m, s)
+		bids := e.bidsFor(m, s)
 		for s.Left() > s.Asked {
 			best := e.cheapest(bids)
 			if best < 0 {
@@ -67,7 +67,7 @@ func (e *asker) preemptForMember(m *books.Member, asked *[]allocator.Inverse) {
 				bids[best] = now
 				continue
 			}
-			*asked = append(*asked, e.ask(m, s, a, now.victims))
+			*asked = append(*asked, e.proposeInverse(m, s, a, now.victims))
 			bids[best] = e.bid(m, s, a)
 		}
 	}
@@ -109,8 +109,8 @@ type lack struct {
 	amount int64
 }
 
-// lacks are what is missing under limits for one more task of the shape, with what is being asked back already.
-func (e *asker) lacks(m *books.Member, s *books.Shape) []lack {
+// lacksOf returns what is missing under limits for one more task of the shape, with what is being asked back already.
+func (e *asker) lacksOf(m *books.Member, s *books.Shape) []lack {
 	var lacks []lack
 	for r := m.Role; r != nil; r = r.Parent {
 		for kind, x := range s.Ask {
@@ -125,8 +125,8 @@ func (e *asker) lacks(m *books.Member, s *books.Shape) []lack {
 	return lacks
 }
 
-// ask notes what is being asked back, and makes the proposal for the core.
-func (e *asker) ask(m *books.Member, s *books.Shape, a *books.Agent, victims []*books.Task) allocator.Inverse {
+// proposeInverse notes what is being asked back, and makes the proposal for the core.
+func (e *asker) proposeInverse(m *books.Member, s *books.Shape, a *books.Agent, victims []*books.Task) allocator.Inverse {
 	e.Keeps.Begin(&books.Keep{Agent: a, Of: m, Shape: s, Victims: victims})
 	inverse := allocator.Inverse{For: m.Framework.Spec.ID, Role: m.Role.Name, Agent: a.ID}
 	for _, t := range victims {
@@ -136,7 +136,7 @@ func (e *asker) ask(m *books.Member, s *books.Shape, a *books.Agent, victims []*
 	return inverse
 }
 
-func (e *asker) bids(m *books.Member, s *books.Shape) []bid {
+func (e *asker) bidsFor(m *books.Member, s *books.Shape) []bid {
 	var bids []bid
 	for _, a := range e.Agents {
 		if a == nil || len(a.Tasks) == 0 || !e.mayRun(m, s, a) {

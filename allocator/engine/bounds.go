@@ -11,9 +11,9 @@ import (
 // What is reserved for a role counts there and above whether it is used or not, so that
 // using it needs room only below.
 func (e *decider) withinLimits(r *books.Role, d *decision) api.Resources {
-	rooms, full := e.rooms(r, d.rooms)
+	rooms, full := e.roomsUnderLimits(r, d.rooms)
 	d.rooms = rooms
-	return e.cut(d.offer, func(item api.Resource) int64 {
+	return e.cutEach(d.offer, func(item api.Resource) int64 {
 		if item.Revocable {
 			return books.Unbounded
 		}
@@ -40,9 +40,9 @@ func (e *decider) withinLimits(r *books.Role, d *decision) api.Resources {
 	})
 }
 
-// rooms are what is left under the limits that count for the role; full when nothing is left of something that every
-// task needs. They are appended to the given slice.
-func (e *decider) rooms(r *books.Role, into []room) (rooms []room, full bool) {
+// roomsUnderLimits returns what is left under the limits that count for the role, appended to the given slice; full when
+// nothing is left of something that every task needs.
+func (e *decider) roomsUnderLimits(r *books.Role, into []room) (rooms []room, full bool) {
 	for above := r; above != nil; above = above.Parent {
 		if above.Limit == nil {
 			continue
@@ -102,7 +102,7 @@ func (e *decider) withinPromises(r *books.Role, offer api.Resources, owed bool) 
 		return mine + max(0, e.Promises.Spare.At(kind)-need)
 	}
 	full := most(e.Cpus) == 0 || most(e.Mem) == 0
-	return e.cut(offer, func(item api.Resource) int64 {
+	return e.cutEach(offer, func(item api.Resource) int64 {
 		kind := e.Kinds.Number(item.Name)
 		switch {
 		case !books.Unreserved(item.Label):
@@ -132,7 +132,7 @@ func (e *decider) withinMost(m *books.Member, a *books.Agent, offer api.Resource
 			}
 		}
 	}
-	return e.cut(offer, func(item api.Resource) int64 {
+	return e.cutEach(offer, func(item api.Resource) int64 {
 		kind := e.Kinds.KindOf(&item)
 		if kind >= len(*left) || (*left)[kind] == books.Unbounded {
 			return books.Unbounded
@@ -143,9 +143,9 @@ func (e *decider) withinMost(m *books.Member, a *books.Agent, offer api.Resource
 	})
 }
 
-// cut keeps of each item what most allows, asked in the order reserved before
+// cutEach keeps of each item what the function most allows, asked in the order reserved before
 // unreserved. An offer that is not cut is returned as it is.
-func (e *decider) cut(offer api.Resources, most func(api.Resource) int64) api.Resources {
+func (e *decider) cutEach(offer api.Resources, most func(api.Resource) int64) api.Resources {
 	items := offer.Items()
 	var kept []api.Resource
 	keep := func(i int) {

@@ -72,7 +72,7 @@ type decision struct {
 func (e *decider) decide(q question) *decision {
 	d := e.available(q)
 	if d.why == granted {
-		e.want(q, d)
+		e.cutToWanted(q, d)
 	}
 	if d.cutBy != granted && (d.why == nothingFits || d.why == tooLittle) {
 		d.why = d.cutBy
@@ -96,7 +96,7 @@ func (e *decider) available(q question) *decision {
 		d.why = isFreed
 	default:
 		if d.offer, d.why = e.usable(m, a); d.why == granted {
-			e.bound(q, d)
+			e.cutToBounds(q, d)
 		}
 	}
 	return d
@@ -139,9 +139,9 @@ func (e *decider) usable(m *books.Member, a *books.Agent) (api.Resources, refusa
 	return offer, granted
 }
 
-// bound cuts the offer down to what limits, a capped offer and guarantees allow. Guarantees, which others
+// cutToBounds cuts the offer down to what limits, a capped offer and guarantees allow. Guarantees, which others
 // can meet, come last.
-func (e *decider) bound(q question, d *decision) {
+func (e *decider) cutToBounds(q question, d *decision) {
 	m := q.member
 	if m.Role.Limited {
 		left := e.withinLimits(m.Role, d)
@@ -197,7 +197,7 @@ func (e *decider) boundByPromises(q question, d *decision) {
 func (e *decider) isShort(q question, d *decision) bool {
 	before := *d
 	d.whole = d.offer
-	e.want(q, d)
+	e.cutToWanted(q, d)
 	why := d.why
 	if *d = before; why == granted || why == isFiltered {
 		return false
@@ -206,9 +206,9 @@ func (e *decider) isShort(q question, d *decision) bool {
 	return true
 }
 
-// want cuts the offer to what the member wants of it: whole shapes of its demand, or all that is worth
+// cutToWanted cuts the offer to what the member wants of it: whole shapes of its demand, or all that is worth
 // offering.
-func (e *decider) want(q question, d *decision) {
+func (e *decider) cutToWanted(q question, d *decision) {
 	m, a := q.member, q.agent
 	switch {
 	case m.Demand != nil:

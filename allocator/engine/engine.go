@@ -79,10 +79,10 @@ func (e *Engine) SetDemand(id api.FrameworkID, role api.Role, shapes []api.Shape
 func (e *Engine) SetRole(role allocator.Role) { e.ledger.setRole(role) }
 
 // Hold stops offers to roles under a limit, and preemption, while on. (Protocol rule R20.)
-func (e *Engine) Hold(on bool) { e.ledger.hold(on) }
+func (e *Engine) Hold(on bool) { e.ledger.holdLimited(on) }
 
 // Take books resources that are in use but were not proposed.
-func (e *Engine) Take(claim allocator.Claim) { e.ledger.take(claim) }
+func (e *Engine) Take(claim allocator.Claim) { e.ledger.bookClaim(claim) }
 
 // Launch turns part of what an offer held into a task's claim.
 func (e *Engine) Launch(claim allocator.Claim) { e.ledger.launch(claim) }
@@ -94,7 +94,7 @@ func (e *Engine) Return(claim allocator.Claim) { e.ledger.takeBack(claim) }
 func (e *Engine) Refuse(claim allocator.Claim, until time.Time) { e.ledger.refuse(claim, until) }
 
 // Use says what is used on an agent beyond what was asked for.
-func (e *Engine) Use(id api.AgentID, beyond api.Resources) { e.ledger.use(id, beyond) }
+func (e *Engine) Use(id api.AgentID, beyond api.Resources) { e.ledger.setUseBeyond(id, beyond) }
 
 // Filters is how many filters are in force for the frameworks of the principal.
 func (e *Engine) Filters(principal string) int { return e.books.FiltersOf[principal] }

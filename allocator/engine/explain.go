@@ -219,7 +219,7 @@ func (e *explainer) whyRest(m *books.Member, a *books.Agent) string {
 func (e *explainer) whyBehind(m, other *books.Member) string {
 	first, mine := e.standing(other), e.standing(m)
 	text := "its last offer went to " + string(first.Framework)
-	if e.policy.Less == nil && e.rank(m.Role) == e.rank(other.Role) {
+	if e.policy.Less == nil && e.rankOf(m.Role) == e.rankOf(other.Role) {
 		if m.Role == other.Role {
 			return text + ": " + e.because(first, mine)
 		}

@@ -43,13 +43,13 @@ func (e *ledger) setFramework(spec allocator.Framework) {
 		e.relist(m)
 		e.Retake(m)
 		e.Dirty.Member(m)
-		e.leave(m)
+		e.forgetMember(m)
 	}
 	e.Keeps.Stale = true
 }
 
-// leave forgets a member that is not subscribed and holds nothing.
-func (e *ledger) leave(m *books.Member) {
+// forgetMember forgets a member that is not subscribed and holds nothing.
+func (e *ledger) forgetMember(m *books.Member) {
 	if m.Subscribed || m.Holdings > 0 {
 		return
 	}
@@ -63,7 +63,7 @@ func (e *ledger) leave(m *books.Member) {
 	e.Members[m.Number] = nil
 	e.MemberHoles = append(e.MemberHoles, m.Number)
 	m.Role = nil
-	e.prune(r)
+	e.pruneRole(r)
 }
 
 // removeFramework forgets the framework and whatever it still holds.
@@ -77,7 +77,7 @@ func (e *ledger) removeFramework(id api.FrameworkID) {
 			e.takeAll(m)
 		}
 		m.Subscribed = false
-		e.leave(m)
+		e.forgetMember(m)
 	}
 	delete(e.Frameworks, id)
 	e.Loosen()

@@ -23,12 +23,12 @@ func (e *decider) wantShape(q question, d *decision) {
 				why = failsConstraint
 			}
 		case s.Spec.OnlyPreferred && !s.IsNear(a):
-			if e.fit(s, a, d.offer) > 0 {
+			if e.countFitting(s, a, d.offer) > 0 {
 				why = notNear
 			}
 		case s.IsPlaceFull(a):
 			d.full = append(d.full, s)
-			if why == nothingFits && e.fit(s, a, d.offer) > 0 {
+			if why == nothingFits && e.countFitting(s, a, d.offer) > 0 {
 				why = placeFull
 			}
 		case e.wantHelping(q, d, s):
@@ -70,11 +70,11 @@ func (e *decider) helping(s *books.Shape, a *books.Agent, offer api.Resources, m
 	if all && s.Mould.Failed == e.number && e.Turn.On {
 		return part, 0
 	}
-	fit := e.fit(s, a, offer)
+	fit := e.countFitting(s, a, offer)
 	if fit == 0 && all && e.Turn.On {
 		s.Mould.Failed = e.number
 	}
-	n = min(most, fit, s.Left(), e.step(s, a))
+	n = min(most, fit, s.Left(), e.sizeHelping(s, a))
 	if n == 0 {
 		return part, 0
 	}
@@ -85,8 +85,8 @@ func (e *decider) helping(s *books.Shape, a *books.Agent, offer api.Resources, m
 	return part, n
 }
 
-// step is the size of a helping where nothing else counts.
-func (e *decider) step(s *books.Shape, a *books.Agent) int64 {
+// sizeHelping returns the size of a helping where nothing else counts.
+func (e *decider) sizeHelping(s *books.Shape, a *books.Agent) int64 {
 	if !s.Simple {
 		return 1
 	}
@@ -94,9 +94,9 @@ func (e *decider) step(s *books.Shape, a *books.Agent) int64 {
 	return max(1, e.Turn.Offer.Fit(s.Ask)/helpings)
 }
 
-// fit is how many of the shape the offer holds; of shapes that name numbers or labels
+// countFitting returns how many of the shape the offer holds; of shapes that name numbers or labels
 // at most one.
-func (e *decider) fit(s *books.Shape, a *books.Agent, offer api.Resources) int64 {
+func (e *decider) countFitting(s *books.Shape, a *books.Agent, offer api.Resources) int64 {
 	ask, known := e.AskOf(s)
 	if !known || s.Spec.Resources.IsZero() {
 		return 0

@@ -125,7 +125,7 @@ func (e *asker) mayAskBack(m, holder *books.Member, kept api.Resources) bool {
 	if less := e.policy.Less; less != nil {
 		return !less(e.standing(holder), e.standing(m))
 	}
-	if mine, its := e.rank(m.Role), e.rank(holder.Role); mine != its {
+	if mine, its := e.rankOf(m.Role), e.rankOf(holder.Role); mine != its {
 		return mine > its
 	}
 	if holder.Demand == nil {
@@ -173,7 +173,7 @@ func (e *asker) nextBelow(top *books.Role, m, other *books.Member, without books
 // enoughKept is the least of what is kept of the agent that makes room for one of the shape, and for how many it
 // then has room; none when that is not enough, or when there is room without it.
 func (e *asker) enoughKept(m *books.Member, s *books.Shape, a *books.Agent, keepers []*books.Task) (set []*books.Task, n int64) {
-	lacks := e.lacks(m, s)
+	lacks := e.lacksOf(m, s)
 	enough := func(set []*books.Task) int64 {
 		all := books.UsableBy(m, a.Unkept())
 		for _, t := range set {
@@ -182,7 +182,7 @@ func (e *asker) enoughKept(m *books.Member, s *books.Shape, a *books.Agent, keep
 		if _, _, fits := all.Carve(s.Spec.Resources); !fits || !e.makeRoom(set, lacks) {
 			return 0
 		}
-		return max(1, e.fit(s, a, all))
+		return max(1, e.countFitting(s, a, all))
 	}
 	if enough(nil) > 0 {
 		return nil, 0

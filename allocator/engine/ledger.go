@@ -24,8 +24,8 @@ func newLedger(config allocator.Config, l *line) *ledger {
 	return &ledger{line: l, again: again}
 }
 
-// take books resources that are in use but were not proposed.
-func (e *ledger) take(claim allocator.Claim) {
+// bookClaim books resources that are in use but were not proposed.
+func (e *ledger) bookClaim(claim allocator.Claim) {
 	a, f := e.AgentOf(claim.Agent), e.Frameworks[claim.Framework]
 	if a == nil || f == nil || claim.Resources.IsZero() {
 		return
@@ -55,7 +55,7 @@ func (e *ledger) take(claim allocator.Claim) {
 func (e *ledger) launch(claim allocator.Claim) {
 	a, m := e.Find(claim)
 	if m == nil {
-		e.take(claim)
+		e.bookClaim(claim)
 		return
 	}
 	before := len(a.Offers())
@@ -69,7 +69,7 @@ func (e *ledger) launch(claim allocator.Claim) {
 	if !books.Same(part, claim.Resources) { // it was never offered: count it all the same
 		missing := claim
 		missing.Resources, missing.Task = claim.Resources.Without(part), ""
-		e.take(missing)
+		e.bookClaim(missing)
 	}
 	e.PreemptAgain(m)
 	if !claim.Resources.IsZero() {
@@ -117,7 +117,7 @@ func (e *ledger) takeBack(claim allocator.Claim) {
 	e.TouchMember(m)
 	e.Loosen()
 	e.Dirty.Agent(a)
-	e.leave(m)
+	e.forgetMember(m)
 }
 
 // answered notes that (part of) an offer came back.
@@ -154,8 +154,8 @@ func (e *ledger) takeAllOf(a *books.Agent, m *books.Member) {
 	e.TouchMember(m)
 }
 
-// hold stops offers to roles under a limit, and preemption, while on (R20).
-func (e *ledger) hold(on bool) {
+// holdLimited stops offers to roles under a limit, and preemption, while on (R20).
+func (e *ledger) holdLimited(on bool) {
 	if e.OnHold == on {
 		return
 	}
@@ -197,8 +197,8 @@ func (e *decider) hidden(a *books.Agent, m *books.Member, whole api.Resources) b
 	return len(a.Filters) > 0 && m.Filters > 0 && e.Filtered(a, m, whole.Plus(e.Turn.Proposed(m))) != nil
 }
 
-// use says what is used on an agent beyond what was asked for.
-func (e *ledger) use(id api.AgentID, beyond api.Resources) {
+// setUseBeyond says what is used on an agent beyond what was asked for.
+func (e *ledger) setUseBeyond(id api.AgentID, beyond api.Resources) {
 	a := e.AgentOf(id)
 	if a == nil || beyond.IsZero() && a.Beyond.Zero() {
 		return

@@ -158,7 +158,7 @@ func (e *line) oweRole(r *books.Role) {
 // owedNext is where the role stands among those that lack something of their guarantee.
 func (e *line) owedNext(r *books.Role) float64 {
 	if e.policy.Next == nil {
-		return e.share(r.Taken) / r.Weight
+		return e.shareOf(r.Taken) / r.Weight
 	}
 	return e.nextRole(r)
 }

@@ -78,18 +78,18 @@ func (o *order) insert(m *books.Member) {
 		o.insertFlat(m)
 		return
 	}
-	leaf := o.leaf(o.lane(m.SteppedBack, o.ranking.rank(m.Role)), m.Role)
+	leaf := o.leaf(o.lane(m.SteppedBack, o.ranking.rankOf(m.Role)), m.Role)
 	key := o.ranking.memberKey(m)
 	*o.seat(m) = seat{leaf, key}
 	o.size++
-	o.put(leaf, key)
+	o.insertEntry(leaf, key)
 }
 
-// put inserts an entry, and the places above that were empty before.
-func (o *order) put(p *place, key books.Entry) {
+// insertEntry inserts an entry, and the places above that were empty before.
+func (o *order) insertEntry(p *place, key books.Entry) {
 	p.list.Insert(key)
 	for p.above != nil && p.list.Size == 1 {
-		if beside := &p.above.list; beside.Size == 1 { // shift has let it be until now
+		if beside := &p.above.list; beside.Size == 1 { // moveToShare has let it be until now
 			o.rekey(o.parts[^beside.Chunks[0][0].ID])
 		}
 		p.key = o.key(p)
@@ -167,16 +167,16 @@ func (o *order) refresh(m *books.Member) {
 func (o *order) refreshRole(r *books.Role) {
 	for _, p := range *o.placesOf(r) {
 		if p.own.list.Size > 0 {
-			o.shift(p.own)
+			o.moveToShare(p.own)
 		}
 		if p.list.Size > 0 {
-			o.shift(p)
+			o.moveToShare(p)
 		}
 	}
 }
 
-// shift moves the place to where its share has brought it. One that stands alone has nothing to move past.
-func (o *order) shift(p *place) {
+// moveToShare moves the place to where its share has brought it. One that stands alone has nothing to move past.
+func (o *order) moveToShare(p *place) {
 	if p.above.list.Size > 1 {
 		o.rekey(p)
 	}
@@ -202,7 +202,7 @@ func (o *order) refreshAll() {
 	}
 	for _, p := range o.parts {
 		if p != nil && p.above != nil && p.list.Size > 0 {
-			o.shift(p)
+			o.moveToShare(p)
 		}
 	}
 }

@@ -85,17 +85,17 @@ type ranking struct {
 	policy Policy
 }
 
-// share is what of the cluster somebody has who holds so much.
-func (e *ranking) share(held Amounts) float64 { return e.policy.Share(held, e.Total) }
+// shareOf returns the share of the cluster that somebody has who holds so much, as the policy counts it.
+func (e *ranking) shareOf(held Amounts) float64 { return e.policy.Share(held, e.Total) }
 
 // standing is that of a framework in one of its roles.
 func (e *ranking) standing(m *books.Member) Standing {
-	return Standing{m.Framework.Spec.ID, m.Framework.Spec.Name, m.Role.Name, m.Role.PriorityThatCounts(), m.Role.Weight, e.share(m.Taken), m.Joined}
+	return Standing{m.Framework.Spec.ID, m.Framework.Spec.Name, m.Role.Name, m.Role.PriorityThatCounts(), m.Role.Weight, e.shareOf(m.Taken), m.Joined}
 }
 
 // standingOf is that of a role, as it counts for a member below it.
 func (e *ranking) standingOf(r *books.Role, m *books.Member) Standing {
-	return Standing{Role: r.Name, Priority: m.Role.PriorityThatCounts(), Weight: r.Weight, Share: e.share(r.Taken)}
+	return Standing{Role: r.Name, Priority: m.Role.PriorityThatCounts(), Weight: r.Weight, Share: e.shareOf(r.Taken)}
 }
 
 // taskOf is what the policy is told of a task.
@@ -103,8 +103,8 @@ func taskOf(t *books.Task) Task {
 	return Task{t.Claim.Framework, t.Member.Role.Name, t.Member.Role.PriorityThatCounts(), t.Member.Joined, t.Claim.Since}
 }
 
-// rank is that of the role in the policy.
-func (e *ranking) rank(r *books.Role) int {
+// rankOf returns the rank that the policy gives to the role.
+func (e *ranking) rankOf(r *books.Role) int {
 	if e.policy.Rank == nil {
 		return 0
 	}
@@ -140,13 +140,13 @@ func (e *ranking) shares() allocator.Shares {
 	shares := allocator.Shares{Frameworks: map[api.FrameworkID]float64{}, Roles: map[api.Role]float64{}}
 	// order: irrelevant because it goes into a map
 	for id, f := range e.Frameworks {
-		if share := e.share(f.Taken); share > 0 {
+		if share := e.shareOf(f.Taken); share > 0 {
 			shares.Frameworks[id] = share
 		}
 	}
 	// order: irrelevant because it goes into a map
 	for name, r := range e.Roles {
-		if share := e.share(r.Taken); share > 0 {
+		if share := e.shareOf(r.Taken); share > 0 {
 			shares.Roles[name] = share
 		}
 	}

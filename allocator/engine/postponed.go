@@ -156,7 +156,7 @@ func (e *server) serveAgain(a *books.Agent, at occasion) {
 	switch at {
 	case forAll:
 		before := len(e.Turn.Proposals)
-		e.serve(a, e.line.all, forAll)
+		e.serveAgent(a, e.line.all, forAll)
 		e.askAgain(a, before)
 	case forFew:
 		e.serveOthers(a, forFew)

@@ -33,15 +33,15 @@ func (e *server) propose(a *books.Agent, m *books.Member, d *decision, o *order)
 	a.Hold(m, offer, true, e.Now)
 	e.KeptOffers.Opened(e.Now)
 	e.SetFree(a, books.Less(a.Free, offer), nil)
-	e.join(a, m, offer)
+	e.joinProposal(a, m, offer)
 	if m.Demand != nil {
-		e.plan(a, m, d.plan)
+		e.notePlan(a, m, d.plan)
 	}
 	e.Promises.Met = e.Promises.Met || m.Role.Promise.Near
 	e.line.reorder(m, o)
 }
 
-func (e *server) join(a *books.Agent, m *books.Member, offer api.Resources) {
+func (e *server) joinProposal(a *books.Agent, m *books.Member, offer api.Resources) {
 	t := &e.Turn
 	if t.Resumed != nil {
 		if i, some := t.Resumed.Proposals[m.Number]; some {
@@ -61,8 +61,8 @@ func (e *server) join(a *books.Agent, m *books.Member, offer api.Resources) {
 	t.Proposals = append(t.Proposals, allocator.Claim{Framework: m.Framework.Spec.ID, Role: m.Role.Name, Agent: a.ID, Resources: offer})
 }
 
-// plan notes what the offer was sized for; a demand that is served leaves the order.
-func (e *server) plan(a *books.Agent, m *books.Member, p books.Planned) {
+// notePlan notes what the offer was sized for; a demand that is served leaves the order.
+func (e *server) notePlan(a *books.Agent, m *books.Member, p books.Planned) {
 	p.Shape.Open += p.N
 	e.CountPlaces(a, m, p.Shape.Spec.Group, p.N)
 	if e.admitted.shape == p.Shape {

@@ -8,8 +8,8 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// prune forgets the node if nothing needs it, and then those above likewise.
-func (e *ledger) prune(r *books.Role) {
+// pruneRole forgets the node if nothing needs it, and then those above likewise.
+func (e *ledger) pruneRole(r *books.Role) {
 	for r != nil && !r.Set && len(r.Members) == 0 && len(r.Children) == 0 && r.Taken.Zero() && r.Idle.Zero() {
 		e.all.forget(r)
 		e.few.forget(r)
@@ -65,7 +65,7 @@ func (e *ledger) setRole(spoken allocator.Role) {
 	})
 	e.TouchRole(r)
 	e.Keeps.Stale = true
-	e.prune(r)
+	e.pruneRole(r)
 }
 
 func isNumbered(limit api.Resources) bool {

@@ -44,7 +44,7 @@ func (e *server) serveAll() {
 			}
 			a.Looked = e.line.round
 			before := len(e.Turn.Proposals)
-			e.serve(a, e.line.all, forAll)
+			e.serveAgent(a, e.line.all, forAll)
 			e.askAgain(a, before)
 		}
 	}
@@ -120,7 +120,7 @@ func (e *server) serveIdleAgent(a *books.Agent) {
 // serveOthers looks at an agent for the few.
 func (e *server) serveOthers(a *books.Agent, at occasion) (isPutBy bool) {
 	before := len(e.Turn.Proposals)
-	isPutBy = e.serve(a, e.line.few, at)
+	isPutBy = e.serveAgent(a, e.line.few, at)
 	e.askAgain(a, before)
 	return isPutBy
 }

@@ -12,8 +12,8 @@ type putBy struct {
 	shapes []*books.Shape
 }
 
-// serve offers what the agent has, member by member, until nobody takes more, or it is put by for somebody.
-func (e *server) serve(a *books.Agent, o *order, at occasion) (isPutBy bool) {
+// serveAgent offers what the agent has, member by member, until nobody takes more, or it is put by for somebody.
+func (e *server) serveAgent(a *books.Agent, o *order, at occasion) (isPutBy bool) {
 	if !a.Offerable {
 		return false
 	}

@@ -40,7 +40,7 @@ func (e *asker) costOf(victims []*books.Task) cost {
 			c.dearest = one
 		}
 	}
-	c.share = e.share(sum)
+	c.share = e.shareOf(sum)
 	e.Turn.Sum = sum
 	return c
 }
@@ -56,7 +56,7 @@ func (e *asker) bid(m *books.Member, s *books.Shape, a *books.Agent) bid {
 // victims is the cheapest set of tasks on the agent whose end makes room for one of the
 // shape; nil when there is none, or room without any.
 func (e *asker) victims(m *books.Member, s *books.Shape, a *books.Agent) []*books.Task {
-	lacks := e.lacks(m, s)
+	lacks := e.lacksOf(m, s)
 	role := m.Role.Name
 	have := a.Unkept().UsableBy(role)
 	enough := func(set ...*books.Task) bool {
