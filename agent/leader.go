@@ -37,17 +37,14 @@ const (
 	keepaliveTime = 30 * time.Second
 )
 
-// leaderStream is one stream to a master, as gRPC has it.
-type leaderStream = grpc.BidiStreamingClient[apiv1.AgentCalls, apiv1.AgentEvents]
+var errNoAnswer = errors.New("no answer in time")
 
-// leaderLink is one stream to a master.
+// leaderLink is one stream to a master, for the loop.
 type leaderLink struct {
-	conn   core.Conn
-	out    *outbox[protocol.AgentCall]
-	cancel context.CancelFunc
-
-	mutex sync.Mutex
-	why   string // this side has ended it
+	conn    core.Conn
+	address string
+	out     *outbox[protocol.AgentCall]
+	leave   func(why error)
 }
 
 // leaderSession is what the agent's parts know of the session with the leader.
@@ -59,16 +56,7 @@ type leaderSession struct {
 }
 
 func (l *leaderLink) close(why string) {
-	l.mutex.Lock()
-	l.why = why
-	l.mutex.Unlock()
-	l.cancel()
-}
-
-func (l *leaderLink) reason() string {
-	l.mutex.Lock()
-	defer l.mutex.Unlock()
-	return l.why
+	l.leave(api.E("agent.session", api.Unavailable, l.address, errors.New(why)))
 }
 
 // leaderCallBytes is what a call adds to memory while it waits. The pages of a report add
@@ -140,51 +128,48 @@ func (a *Agent) isHopeless(s *seeker, err error) bool {
 
 // holdSession holds one stream from its opening to its end. heard: it was the leader's.
 func (a *Agent) holdSession(ctx context.Context, s *seeker, address string) (heard bool, err error) {
-	life := ctx
-	ctx, cancel := context.WithCancel(life)
-	defer cancel()
 	connection, err := a.dialMasterBy(wire.Once(a.dialer()), address)
 	if err != nil {
 		return false, api.E("agent.connect", api.Invalid, address, err)
 	}
-	defer connection.Close()
-	late := time.AfterFunc(openTimeout, cancel)
-	stream, err := apiv1.NewAgentServiceClient(connection).Session(ctx)
-	if !late.Stop() && err == nil {
-		err = errors.New("no answer in time")
-	}
+	opening, opened := context.WithTimeoutCause(ctx, openTimeout, errNoAnswer)
+	defer opened()
+	stream, err := wire.Open(ctx, opening, connection, apiv1.NewAgentServiceClient(connection).Session)
 	if err != nil {
 		return false, wire.Error(err)
 	}
+	defer stream.Close()
 	link := &leaderLink{
-		conn: a.inbox.nextConn(), cancel: cancel,
+		conn: a.inbox.nextConn(), address: address, leave: stream.Leave,
 		out: newOutbox(outboxLimits{leaderCallsMax, leaderBytesMax}, leaderCallBytes),
 	}
-	if !a.inbox.post(ctx, item{what: core.LeaderOpened{Conn: link.conn}, leader: link}) {
+	if !a.inbox.post(stream.Context(), item{what: core.LeaderOpened{Conn: link.conn}, leader: link}) {
 		return false, ctx.Err()
 	}
 	a.leader.shown.Store(link)
 	defer a.leader.shown.Store(nil)
 	watch := lookout.New(lookout.Config{Own: address, Masters: s.Masters(), Term: s.term, Dial: a.dialMaster})
 	var beside sync.WaitGroup
-	beside.Go(func() { a.writeLeader(ctx, link, stream) })
-	moved := ""
+	beside.Go(func() { wire.Write(stream, link.out.take, a.packCalls) })
 	beside.Go(func() {
-		if moved = watch.Run(ctx); moved != "" {
-			cancel()
+		if moved := watch.Run(stream.Context()); moved != "" {
+			a.log.Info().Str("master", address).Str("leader", moved).Msg("the leader was silent, and another one leads")
+			stream.Leave(wire.NotLeader("agent.session", moved))
 		}
 	})
-	heard, err = a.readLeader(ctx, s, link, stream, watch)
-	cancel()
+	err = stream.Read(func(message *apiv1.AgentEvents) error {
+		batch, err := wire.AgentEventsFromProto(message)
+		if err != nil {
+			return err
+		}
+		watch.Heard(batch.Term)
+		heard = a.noticed(s, batch, watch) || heard
+		a.inbox.postEvent(stream.Context(), core.LeaderSaid{Conn: link.conn, Batch: batch})
+		return nil // if it was not taken, the stream is over
+	})
+	stream.Close()
 	beside.Wait()
-	a.inbox.postEvent(life, core.LeaderClosed{Conn: link.conn, Removed: api.Is(err, api.Removed)})
-	switch why := link.reason(); {
-	case moved != "":
-		a.log.Info().Str("master", address).Str("leader", moved).Msg("the leader was silent, and another one leads")
-		err = wire.NotLeader("agent.session", moved)
-	case why != "":
-		err = api.E("agent.session", api.Unavailable, address, errors.New(why))
-	}
+	a.inbox.postEvent(ctx, core.LeaderClosed{Conn: link.conn, Removed: api.Is(err, api.Removed)})
 	return heard, err
 }
 
@@ -207,62 +192,37 @@ func (a *Agent) dialMasterBy(dial wire.Dialer, address string) (*grpc.ClientConn
 	)
 }
 
-func (a *Agent) readLeader(
-	ctx context.Context, s *seeker, link *leaderLink, stream leaderStream, watch *lookout.Lookout,
-) (heard bool, err error) {
-	for {
-		message, err := stream.Recv()
-		if err != nil {
-			return heard, wire.Error(err)
-		}
-		batch, err := wire.AgentEventsFromProto(message)
-		if err != nil {
-			return heard, err
-		}
-		watch.Heard(batch.Term)
-		if s.term.Before(batch.Term) {
-			s.term = batch.Term
-		}
-		for _, event := range batch.Events {
-			switch e := event.(type) {
-			case protocol.AgentRegistered:
-				heard = true
-				s.Learn(e.Masters)
-				watch.Learn(e.HeartbeatInterval, s.Masters())
-				if e.SessionTimeout > 0 {
-					a.leader.timeout.Store(int64(e.SessionTimeout))
-				}
-			case protocol.AgentPong:
-				s.Learn(e.Masters)
-				s.Within(e.ReturnWithin)
-				watch.Learn(0, s.Masters())
-			case protocol.EndTickets:
-				a.readers.visitors.End(e.Principal, e.Until)
-			default: // the others mean nothing here
+// noticed takes over what a master says of itself and of others; registered: it leads, and has taken this agent.
+func (a *Agent) noticed(s *seeker, batch protocol.AgentEvents, watch *lookout.Lookout) (registered bool) {
+	if s.term.Before(batch.Term) {
+		s.term = batch.Term
+	}
+	for _, event := range batch.Events {
+		switch e := event.(type) {
+		case protocol.AgentRegistered:
+			registered = true
+			s.Learn(e.Masters)
+			watch.Learn(e.HeartbeatInterval, s.Masters())
+			if e.SessionTimeout > 0 {
+				a.leader.timeout.Store(int64(e.SessionTimeout))
 			}
-		}
-		if !a.inbox.postEvent(ctx, core.LeaderSaid{Conn: link.conn, Batch: batch}) {
-			return heard, ctx.Err()
+		case protocol.AgentPong:
+			s.Learn(e.Masters)
+			s.Within(e.ReturnWithin)
+			watch.Learn(0, s.Masters())
+		case protocol.EndTickets:
+			a.readers.visitors.End(e.Principal, e.Until)
+		default: // the others mean nothing here
 		}
 	}
+	return registered
 }
 
-// writeLeader sends what gathers, as batches. A failed write ends the stream; its
-// reader says why.
-func (a *Agent) writeLeader(ctx context.Context, link *leaderLink, stream leaderStream) {
-	for {
-		calls, more := link.out.take(ctx)
-		batches, err := wire.AgentCallBatches(calls)
-		if err != nil {
-			a.log.Error().Err(err).Msg("a call to the master does not fit a message and was left out")
-		}
-		for _, batch := range batches {
-			if stream.Send(batch) != nil {
-				return
-			}
-		}
-		if !more {
-			return
-		}
+// packCalls makes messages of what gathers.
+func (a *Agent) packCalls(calls []protocol.AgentCall) ([]*apiv1.AgentCalls, error) {
+	batches, err := wire.AgentCallBatches(calls)
+	if err != nil {
+		a.log.Error().Err(err).Msg("a call to the master does not fit a message and was left out")
 	}
+	return batches, nil
 }

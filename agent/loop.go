@@ -262,7 +262,7 @@ func (a *Agent) tellLog(e core.Log) {
 // closeLinks ends all streams, without saying anything: executors wait for the next agent.
 func (a *Agent) closeLinks() {
 	if a.leader.stream != nil {
-		a.leader.stream.cancel()
+		a.leader.stream.leave(nil)
 	}
 	for _, link := range a.executors.links {
 		link.cancel()

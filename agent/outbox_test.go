@@ -16,7 +16,7 @@ const largeBytes = api.MessageBytesMax / 2
 func TestMessagesNeverEndTheSession(t *testing.T) {
 	link := &leaderLink{
 		conn: 1, out: newOutbox(outboxLimits{leaderCallsMax, leaderBytesMax}, leaderCallBytes),
-		cancel: func() { t.Error("the session was ended") },
+		leave: func(error) { t.Error("the session was ended") },
 	}
 	a := &Agent{}
 	a.leader.stream = link
@@ -94,7 +94,7 @@ func TestStatusesEndASessionThatTakesNothing(t *testing.T) {
 	ended := 0
 	link := &leaderLink{
 		conn: 1, out: newOutbox(outboxLimits{leaderCallsMax, leaderBytesMax}, leaderCallBytes),
-		cancel: func() { ended++ },
+		leave: func(error) { ended++ },
 	}
 	a := &Agent{}
 	a.leader.stream = link

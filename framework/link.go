@@ -24,59 +24,48 @@ const (
 
 // link is one stream to a master: a reader and a writer.
 type link struct {
+	*wire.Link[apiv1.SchedulerCalls, apiv1.SchedulerEvents]
 	address string
-	conn    *grpc.ClientConn
-	stream  grpc.BidiStreamingClient[apiv1.SchedulerCalls, apiv1.SchedulerEvents]
-	cancel  context.CancelCauseFunc
-	heard   chan heard // ends with an error
+	heard   chan heard // closed at the end, for the reason why
+	why     error
 	out     *outbox
 	watch   *lookout.Lookout
 	running sync.WaitGroup
 }
 
-// heard is a message from the master, or why there will be no more.
+// heard is a message from the master.
 type heard struct {
 	term   api.Term
 	events []protocol.SchedulerEvent
-	err    error
 }
 
 // dial opens a stream. Context and timeout are for opening it; its life ends with close.
 // known is what is known of other masters, should this one fall silent.
 func dial(opening context.Context, config Config, known lookout.Config, timeout time.Duration) (*link, error) {
 	address := known.Own
-	ctx, cancel := context.WithCancelCause(context.WithoutCancel(opening))
+	life := context.WithoutCancel(opening)
 	opening, opened := context.WithTimeoutCause(opening, timeout, api.E("framework.connect", api.Unavailable, address, core.ErrNoAnswer))
 	defer opened()
-	abort := context.AfterFunc(opening, func() { cancel(context.Cause(opening)) })
 	known.Dial = func(address string) (*grpc.ClientConn, error) { return connect(config.Dialer, address) }
 	// A master that is not there costs one try to connect and nothing else, as it may be away for hours.
 	reached, err := config.Dialer(opening, address)
 	if err != nil {
-		cancel(nil)
 		return nil, unreached(opening, err)
 	}
 	conn, err := connect(wire.Once(func(context.Context, string) (net.Conn, error) { return reached, nil }), address)
 	if err != nil {
-		cancel(nil)
 		_ = reached.Close() // err says more
 		return nil, api.E("framework.connect", api.Invalid, address, err)
 	}
-	stream, err := apiv1.NewSchedulerServiceClient(conn).Session(ctx)
-	if !abort() || err != nil {
-		if aborted := context.Cause(opening); aborted != nil {
-			err = aborted
-		}
-		cancel(nil)
-		_ = conn.Close() // err says more
-		_ = reached.Close()
+	stream, err := wire.Open(life, opening, conn, apiv1.NewSchedulerServiceClient(conn).Session)
+	if err != nil {
+		_ = reached.Close() // err says more
 		return nil, wire.Error(err)
 	}
-	l := &link{address: address, conn: conn, stream: stream, cancel: cancel, heard: make(chan heard, batchesMax), out: newOutbox()}
-	l.watch = lookout.New(known)
-	l.running.Go(func() { l.read(ctx) })
-	l.running.Go(func() { l.write(ctx) })
-	l.running.Go(func() { l.lookOut(ctx) })
+	l := &link{Link: stream, address: address, heard: make(chan heard, batchesMax), out: newOutbox(), watch: lookout.New(known)}
+	l.running.Go(l.read)
+	l.running.Go(func() { wire.Write(stream, l.out.await, wire.SchedulerCallBatches) })
+	l.running.Go(l.lookOut)
 	return l, nil
 }
 
@@ -94,38 +83,27 @@ func connect(dial wire.Dialer, address string) (*grpc.ClientConn, error) {
 }
 
 // lookOut ends the session when its master is silent and another one leads.
-func (l *link) lookOut(ctx context.Context) {
-	leader := l.watch.Run(ctx)
-	if leader == "" {
-		return
-	}
-	select {
-	case l.heard <- heard{err: wire.NotLeader("framework.session", leader)}:
-	case <-ctx.Done():
+func (l *link) lookOut() {
+	if leader := l.watch.Run(l.Context()); leader != "" {
+		l.Leave(wire.NotLeader("framework.session", leader))
 	}
 }
 
-func (l *link) read(ctx context.Context) {
-	for {
-		message, err := l.stream.Recv()
-		var next heard
-		if err == nil {
-			next.term, next.events, err = wire.SchedulerEventsFromProto(message)
-		}
+func (l *link) read() {
+	l.why = l.Read(func(message *apiv1.SchedulerEvents) error {
+		term, events, err := wire.SchedulerEventsFromProto(message)
 		if err != nil {
-			next.err = wire.Error(err)
-		} else {
-			l.noticed(next)
+			return err
 		}
+		next := heard{term, events}
+		l.noticed(next)
 		select {
 		case l.heard <- next:
-		case <-ctx.Done():
-			return
+		case <-l.Context().Done():
 		}
-		if next.err != nil {
-			return
-		}
-	}
+		return nil
+	})
+	close(l.heard)
 }
 
 // noticed: the master is there.
@@ -142,43 +120,9 @@ func (l *link) noticed(next heard) {
 	}
 }
 
-// write sends what the outbox holds, as few messages as fit. The reader sees why a
-// stream has broken, so errors end here.
-func (l *link) write(ctx context.Context) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-l.out.wake:
-		}
-		calls, last := l.out.take()
-		if l.send(calls) != nil {
-			return
-		}
-		if last {
-			_ = l.stream.CloseSend()
-			return
-		}
-	}
-}
-
-func (l *link) send(calls []protocol.NumberedCall) error {
-	batches, err := wire.SchedulerCallBatches(calls)
-	if err != nil {
-		return err
-	}
-	for _, batch := range batches {
-		if err := l.stream.Send(batch); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // close ends the stream and waits for reader and writer.
 func (l *link) close() {
-	l.cancel(nil)
-	_ = l.conn.Close() // fails only when it is closed already
+	l.Close()
 	l.running.Wait()
 }
 
@@ -189,8 +133,7 @@ func (l *link) finish() {
 	defer late.Stop()
 	for open := true; open; {
 		select {
-		case next := <-l.heard:
-			open = next.err == nil
+		case _, open = <-l.heard:
 		case <-late.C:
 			open = false
 		}
@@ -263,8 +206,13 @@ func (o *outbox) waiting() int {
 	return len(o.calls) + o.acks
 }
 
-// take hands the writer everything; last says that nothing follows.
-func (o *outbox) take() (calls []protocol.NumberedCall, last bool) {
+// await waits until there is something, and hands the writer everything; more says that others may follow.
+func (o *outbox) await(ctx context.Context) (calls []protocol.NumberedCall, more bool) {
+	select {
+	case <-ctx.Done():
+		return nil, false
+	case <-o.wake:
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	calls = make([]protocol.NumberedCall, len(o.calls))
@@ -275,7 +223,7 @@ func (o *outbox) take() (calls []protocol.NumberedCall, last bool) {
 		}
 	}
 	o.calls, o.acks = nil, 0
-	return calls, o.closed
+	return calls, !o.closed
 }
 
 // acksPerCallMax keeps a call far below the size of a message.

@@ -117,8 +117,8 @@ func (l *loop) run(ctx context.Context) error {
 		case <-done:
 			done = nil
 			l.step(core.Left{})
-		case next := <-l.heard():
-			l.hear(next)
+		case next, open := <-l.heard():
+			l.hear(next, open)
 		case result := <-l.callbacks.results:
 			l.called(result)
 		case request := <-l.requests:
@@ -164,9 +164,9 @@ func (l *loop) heard() <-chan heard {
 }
 
 // hear brings a message of the link, or its end.
-func (l *loop) hear(next heard) {
-	if next.err != nil {
-		l.step(core.LinkEnded{Err: next.err, Leader: wire.LeaderOf(next.err)})
+func (l *loop) hear(next heard, open bool) {
+	if !open {
+		l.step(core.LinkEnded{Err: l.link.why, Leader: wire.LeaderOf(l.link.why)})
 		return
 	}
 	l.step(core.Heard{Term: next.term, Events: next.events, Leader: leaderIn(next.events)})
@@ -255,7 +255,7 @@ func (l *loop) perform(effect core.Effect) {
 		l.cleanup.Go(link.close)
 	case core.SessionBegan:
 		l.session, l.endingOf = context.WithCancel(l.running)
-		l.client.subscribed(effect.Framework, effect.Session, l.link.conn)
+		l.client.subscribed(effect.Framework, effect.Session, l.link.Conn())
 	case core.SessionEnded:
 		l.endSession()
 		l.client.dropped()

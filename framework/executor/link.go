@@ -29,12 +29,7 @@ const (
 var errNoAnswer = errors.New("no answer in time; does the agent run?")
 
 // link is one stream to the agent.
-type link struct {
-	conn   *grpc.ClientConn
-	stream grpc.BidiStreamingClient[apiv1.ExecutorCalls, apiv1.ExecutorEvents]
-	ctx    context.Context
-	cancel context.CancelCauseFunc
-}
+type link = wire.Link[apiv1.ExecutorCalls, apiv1.ExecutorEvents]
 
 func dial(ctx context.Context, config Config) (*link, error) {
 	conn, err := grpc.NewClient("passthrough:///agent",
@@ -47,30 +42,18 @@ func dial(ctx context.Context, config Config) (*link, error) {
 	if err != nil {
 		return nil, api.E("executor.connect", api.Invalid, config.Socket, err)
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	late := time.AfterFunc(dialTimeout, func() { cancel(errNoAnswer) })
-	stream, err := apiv1.NewExecutorServiceClient(conn).Session(ctx)
-	if !late.Stop() && err == nil {
-		err = errNoAnswer
-	}
+	opening, opened := context.WithTimeoutCause(ctx, dialTimeout, errNoAnswer)
+	defer opened()
+	l, err := wire.Open(ctx, opening, conn, apiv1.NewExecutorServiceClient(conn).Session)
 	if err != nil {
-		cancel(nil)
-		_ = conn.Close() // err says more
 		return nil, api.E("executor.connect", api.Unavailable, config.Socket, err)
 	}
-	return &link{conn: conn, stream: stream, ctx: ctx, cancel: cancel}, nil
+	return l, nil
 }
 
-// read gives every event to hear until the stream ends, by the agent's word or by leave.
-func (l *link) read(hear func(protocol.ExecutorEvent)) error {
-	for {
-		message, err := l.stream.Recv()
-		if left := context.Cause(l.ctx); err != nil && left != nil {
-			return left
-		}
-		if err != nil {
-			return wire.Error(err)
-		}
+// read gives every event to hear until the stream ends, by the agent's word or because this side leaves.
+func read(l *link, hear func(protocol.ExecutorEvent)) error {
+	return l.Read(func(message *apiv1.ExecutorEvents) error {
 		events, err := wire.ExecutorEventsFromProto(message)
 		if err != nil {
 			return err
@@ -78,47 +61,22 @@ func (l *link) read(hear func(protocol.ExecutorEvent)) error {
 		for _, event := range events {
 			hear(event)
 		}
-	}
+		return nil
+	})
 }
 
-// leave ends the stream for a reason of this side, which the reader returns.
-func (l *link) leave(why error) { l.cancel(why) }
-
 // write sends what the ledger has until the stream ends; the reader sees why.
-func (l *link) write(ledger *ledger) {
+func write(l *link, ledger *ledger) {
 	beat := time.NewTicker(heartbeatInterval)
 	defer beat.Stop()
-	for {
+	wire.Write(l, func(ctx context.Context) ([]protocol.ExecutorCall, bool) {
 		select {
-		case <-l.ctx.Done():
-			return
+		case <-ctx.Done():
+			return nil, false
 		case <-ledger.wake:
 		case <-beat.C:
 			ledger.send(protocol.ExecutorHeartbeat{})
 		}
-		if !l.send(ledger.take()) {
-			return
-		}
-	}
-}
-
-// send reports false when the stream has ended. What can't be sent ends it: an agent that
-// waits for it would wait for ever.
-func (l *link) send(calls []protocol.ExecutorCall) bool {
-	batches, err := wire.ExecutorCallBatches(calls)
-	if err != nil {
-		l.leave(err)
-		return false
-	}
-	for _, batch := range batches {
-		if l.stream.Send(batch) != nil {
-			return false
-		}
-	}
-	return true
-}
-
-func (l *link) close() {
-	l.cancel(nil)
-	_ = l.conn.Close() // fails only when it is closed already
+		return ledger.take(), true
+	}, wire.ExecutorCallBatches)
 }

@@ -193,17 +193,17 @@ func (s *server) session(ctx context.Context) error {
 		Secrets:     true,
 	})
 	late := time.AfterFunc(answerTimeout, func() {
-		link.leave(api.E("executor.subscribe", api.Unavailable, s.config.Socket, errNoAnswer))
+		link.Leave(api.E("executor.subscribe", api.Unavailable, s.config.Socket, errNoAnswer))
 	})
 	var writer sync.WaitGroup
-	writer.Go(func() { link.write(s.ledger) })
-	err = link.read(func(event protocol.ExecutorEvent) {
+	writer.Go(func() { write(link, s.ledger) })
+	err = read(link, func(event protocol.ExecutorEvent) {
 		late.Stop()
 		s.hear(event)
 	})
 	late.Stop()
 	s.ledger.offline()
-	link.close()
+	link.Close()
 	writer.Wait()
 	return err
 }
