@@ -72,7 +72,7 @@ func (c *Core) answerAll(shown []api.Offer, answers []api.Answer) {
 		for _, id := range answer.Offers {
 			delete(left, id)
 		}
-		c.answer(answer)
+		c.sendAnswer(answer)
 	}
 	var unanswered []api.OfferID
 	for i := range shown {
@@ -85,8 +85,8 @@ func (c *Core) answerAll(shown []api.Offer, answers []api.Answer) {
 	c.decline(open, api.Filter{})
 }
 
-// answer sends one answer, or tells at once what a master would say of it.
-func (c *Core) answer(answer api.Answer) {
+// sendAnswer sends one answer, or tells at once what a master would say of it.
+func (c *Core) sendAnswer(answer api.Answer) {
 	if answer.Keep {
 		c.calls.tellRescinded(c.offers.keep(answer.Offers), errOfferGone.Error())
 		return
@@ -162,7 +162,7 @@ func (c *Core) isPossible(task *api.Task, agent api.AgentID, named map[api.TaskI
 	again := named[task.ID]
 	named[task.ID] = true
 	if again || c.tasks.isUsed(task.ID) {
-		c.resume(c.tasks.stray(c.refusal(task.ID, "", api.E("task.launch", api.Exists, task.ID, errUsedID))))
+		c.resumeTask(c.tasks.stray(c.refusalOf(task.ID, "", api.E("task.launch", api.Exists, task.ID, errUsedID))))
 		return false
 	}
 	fault := taskFault(task)
@@ -186,7 +186,7 @@ func (c *Core) isPossibleGroup(tasks, possible []api.Task, agent api.AgentID) bo
 			continue
 		}
 		c.tasks.launch(id, agent, 0)
-		status := c.refusal(id, agent, api.E("task.launch", api.Stale, id, errGroupRefused))
+		status := c.refusalOf(id, agent, api.E("task.launch", api.Stale, id, errGroupRefused))
 		status.Reason = api.ReasonTaskGroupFailed
 		c.hearStatus(status)
 	}
@@ -211,7 +211,7 @@ func (c *Core) refuseHere(operations []api.Operation, agent api.AgentID, err *ap
 
 func (c *Core) refuseTaskHere(id api.TaskID, agent api.AgentID, err *api.Error) {
 	c.tasks.launch(id, agent, 0)
-	c.hearStatus(c.refusal(id, agent, err))
+	c.hearStatus(c.refusalOf(id, agent, err))
 }
 
 func eachTask(operations []api.Operation, do func(task *api.Task)) {
@@ -226,7 +226,7 @@ func eachTask(operations []api.Operation, do func(task *api.Task)) {
 func (c *Core) decline(offers []api.OfferID, filter api.Filter) {
 	for page := range pages(offers, api.OffersPerAnswerMax) {
 		if len(page.items) > 0 {
-			c.send(protocol.Decline{Offers: page.items, Filter: filter})
+			c.sendCall(protocol.Decline{Offers: page.items, Filter: filter})
 		}
 	}
 }

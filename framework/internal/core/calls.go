@@ -165,20 +165,20 @@ func (c *calls) watch() {
 	}
 }
 
-// called takes the result of the first callback that was handed out.
-func (c *Core) called(result Called) {
+// takeResult takes the result of the first callback that was handed out.
+func (c *Core) takeResult(result Called) {
 	callback := c.calls.returned()
 	switch {
 	case callback == nil:
 	case result.Outcome == Broken:
-		c.end(api.E("framework.run", api.Internal, c.self.framework.ID, result.Err))
+		c.endRun(api.E("framework.run", api.Internal, c.self.framework.ID, result.Err))
 	default:
-		c.finish(callback, result)
+		c.finishCallback(callback, result)
 	}
 }
 
-// finish takes what a callback came to. Skipped: it was not called.
-func (c *Core) finish(callback Callback, result Called) {
+// finishCallback takes what a callback came to. Skipped: it was not called.
+func (c *Core) finishCallback(callback Callback, result Called) {
 	switch callback := callback.(type) {
 	case CallSubscribed:
 		c.subscribedReturned(callback, result)

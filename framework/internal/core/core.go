@@ -86,9 +86,9 @@ func (c *Core) Step(event Event) []Effect {
 		return nil
 	}
 	c.take(event)
-	c.happened(event.What)
+	c.dispatch(event.What)
 	if !c.ending.over {
-		c.advance()
+		c.doWhatIsDue()
 	}
 	if c.ending.over {
 		c.tellEnd()
@@ -98,35 +98,35 @@ func (c *Core) Step(event Event) []Effect {
 	return c.effects
 }
 
-func (c *Core) happened(what Happening) {
+func (c *Core) dispatch(what Happening) {
 	switch what := what.(type) {
 	case Started:
-		c.start(what)
+		c.beginSearch(what)
 	case Woken:
 	case Dialed:
-		c.dialed(what.Err)
+		c.noteDialed(what.Err)
 	case Heard:
-		c.hear(what)
+		c.takeMessage(what)
 	case LinkEnded:
 		c.linkEnded(what)
 	case Called:
-		c.called(what)
+		c.takeResult(what)
 	case Left:
-		c.leave()
+		c.beginLeaving()
 	default:
-		c.wished(what.(Wish)) // the others are above
+		c.serveWish(what.(Wish)) // the others are above
 	}
 }
 
-// wished does what a caller of the Client asks for.
-func (c *Core) wished(what Wish) {
+// serveWish does what a caller of the Client asks for.
+func (c *Core) serveWish(what Wish) {
 	switch what := what.(type) {
 	case Answered:
 		for _, answer := range what.Answers {
-			c.answer(answer)
+			c.sendAnswer(answer)
 		}
 	case KillAsked:
-		c.kill(what)
+		c.killTask(what)
 	case StatusAcknowledged:
 		c.acknowledgeLater(what.Status)
 	case DemandStated:
@@ -137,12 +137,12 @@ func (c *Core) wished(what Wish) {
 		c.emit(WantedTold{Request: what.Request, Shapes: shapes, Stated: stated})
 	case SuppressAsked:
 		c.demands.suppress(what.Roles)
-		c.send(protocol.Suppress{Roles: what.Roles})
+		c.sendCall(protocol.Suppress{Roles: what.Roles})
 	case ReviveAsked:
 		c.demands.revive(what.Roles)
-		c.send(protocol.Revive{Roles: what.Roles})
+		c.sendCall(protocol.Revive{Roles: what.Roles})
 	case CallAsked:
-		c.send(what.Call)
+		c.sendCall(what.Call)
 	case ReconcileAsked:
 		c.askTasks(what.Tasks)
 	case OperationsAsked:
@@ -159,14 +159,14 @@ func (c *Core) wished(what Wish) {
 	}
 }
 
-// start begins the search for a master.
-func (c *Core) start(event Started) {
+// beginSearch begins the search for a master.
+func (c *Core) beginSearch(event Started) {
 	c.self.instance = event.Instance
 	c.search.begin()
 }
 
-// advance does what is due.
-func (c *Core) advance() {
+// doWhatIsDue does what is due.
+func (c *Core) doWhatIsDue() {
 	if c.session.phase != none && c.session.silent(c.now) {
 		c.dropSession(api.E("framework.session", api.Unavailable, c.session.address, errSilent), "")
 	}
@@ -175,19 +175,19 @@ func (c *Core) advance() {
 		return
 	case c.session.phase == none:
 		if failed := c.search.await(c.self.term); failed != nil {
-			c.end(failed)
+			c.endRun(failed)
 		}
 	default:
-		c.beat()
+		c.keepSession()
 	}
 	if due := c.offers.due; !due.IsZero() && !due.After(c.now) {
 		c.returnKept()
 	}
 	for t := c.tasks.retryDue(c.now); t != nil; t = c.tasks.retryDue(c.now) {
-		c.resume(t)
+		c.resumeTask(t)
 	}
 	if by := c.ending.tearBy; !by.IsZero() && !c.now.Before(by) {
-		c.end(api.E("framework.teardown", api.Unavailable, c.self.framework.ID, errNotTornDown))
+		c.endRun(api.E("framework.teardown", api.Unavailable, c.self.framework.ID, errNotTornDown))
 	}
 }
 
@@ -217,8 +217,8 @@ func (c *Core) Wake() time.Time {
 	return next
 }
 
-// end ends Run with a reason; the first one counts.
-func (c *Core) end(err error) {
+// endRun ends Run with a reason; the first one counts.
+func (c *Core) endRun(err error) {
 	if !c.ending.over {
 		c.ending.over, c.ending.err = true, cmp.Or(c.ending.err, err)
 	}
@@ -228,16 +228,16 @@ func (c *Core) end(err error) {
 // framework first, if its config says so.
 func (c *Core) endForScheduler(err error) {
 	if !c.config.TeardownAtEnd {
-		c.end(err)
+		c.endRun(err)
 		return
 	}
 	c.ending.err = cmp.Or(c.ending.err, err)
-	c.leave()
+	c.beginLeaving()
 }
 
-// leave is what the end of Run's context asks for: remove the framework if its config says so and it was ever known
-// to a master, else go.
-func (c *Core) leave() {
+// beginLeaving does what the end of Run's context asks for: it removes the framework if its config says so and it was
+// ever known to a master, else it goes.
+func (c *Core) beginLeaving() {
 	c.ending.leaving = true
 	id := c.self.framework.ID
 	if c.config.TeardownAtEnd && id != "" && c.session.phase != standing {
@@ -254,7 +254,7 @@ func (c *Core) leave() {
 // tearDown asks for the framework's removal, now or in the next session.
 func (c *Core) tearDown() {
 	c.ending.tearing = true
-	c.send(protocol.Teardown{})
+	c.sendCall(protocol.Teardown{})
 }
 
 // tellEnd is the last that the core does.
@@ -263,16 +263,16 @@ func (c *Core) tellEnd() {
 	c.emit(Ended{Err: c.ending.err})
 }
 
-// send puts a call into the session, if there is one; its number is 0 otherwise.
-func (c *Core) send(call protocol.SchedulerCall) uint64 {
+// sendCall puts a call into the session, if there is one; its number is 0 otherwise.
+func (c *Core) sendCall(call protocol.SchedulerCall) uint64 {
 	if c.session.phase != active {
 		return 0
 	}
-	return c.put(call)
+	return c.putCall(call)
 }
 
-// put puts a call into the stream.
-func (c *Core) put(call protocol.SchedulerCall) uint64 {
+// putCall puts a call into the stream.
+func (c *Core) putCall(call protocol.SchedulerCall) uint64 {
 	c.session.calls++
 	c.emit(Send{Number: c.session.calls, Call: call})
 	return c.session.calls

@@ -191,9 +191,9 @@ func (c *Core) tellDemands() {
 			continue
 		}
 		revive := c.demands.replace(demand)
-		c.send(c.demands.call(demand.Role))
+		c.sendCall(c.demands.call(demand.Role))
 		if revive {
-			c.send(protocol.Revive{Roles: []api.Role{demand.Role}})
+			c.sendCall(protocol.Revive{Roles: []api.Role{demand.Role}})
 		}
 	}
 }

@@ -5,8 +5,8 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
-// hear takes a message of the stream.
-func (c *Core) hear(message Heard) {
+// takeMessage takes a message of the stream.
+func (c *Core) takeMessage(message Heard) {
 	if c.session.phase == none {
 		return
 	}
@@ -55,9 +55,9 @@ func (c *Core) isStrange(events []protocol.SchedulerEvent) bool {
 func (c *Core) hearEvent(event protocol.SchedulerEvent, leader string) {
 	switch event := event.(type) {
 	case protocol.Subscribed:
-		c.begin(event)
+		c.beginSession(event)
 	case protocol.Waiting:
-		c.stand(event)
+		c.waitForTurn(event)
 	case protocol.Offers:
 		c.count(len(event.Offers), CountOffers{Offers: len(event.Offers)})
 		c.offers.add(event.Offers, c.now)
@@ -119,7 +119,7 @@ func (c *Core) hearRefused(event protocol.Refused, leader string) {
 		c.demands.undo(accept.launched)
 		c.decline(accept.offers, api.NoFilter)
 		for _, t := range c.tasks.launchedBy(event.Number) {
-			c.hearStatus(c.refusal(t.id, t.agent, event.Err))
+			c.hearStatus(c.refusalOf(t.id, t.agent, event.Err))
 		}
 		c.refuseOperations(event.Number, event.Err)
 		return

@@ -20,7 +20,7 @@ type operations struct {
 	askAll bool
 }
 
-// operation is one that is awaited.
+// operation is an operation of an accept whose result somebody waits for.
 type operation struct {
 	id     api.OperationID
 	agent  api.AgentID
@@ -104,7 +104,7 @@ func (c *Core) askAwaited() {
 	ids := c.operations.again()
 	if c.operations.askAll {
 		c.operations.askAll = false
-		c.send(protocol.ReconcileOperations{})
+		c.sendCall(protocol.ReconcileOperations{})
 	}
 	c.askPaged(ids)
 }
@@ -112,7 +112,7 @@ func (c *Core) askAwaited() {
 func (c *Core) askPaged(ids []api.OperationID) {
 	for page := range pages(ids, api.OperationsPerQuestionMax) {
 		if len(page.items) > 0 {
-			c.send(protocol.ReconcileOperations{Operations: page.items})
+			c.sendCall(protocol.ReconcileOperations{Operations: page.items})
 		}
 	}
 }
@@ -123,7 +123,7 @@ func (c *Core) askOperations(ids []api.OperationID) {
 	case len(ids) == 0 && c.session.phase != active:
 		c.operations.askAll = true
 	case len(ids) == 0:
-		c.send(protocol.ReconcileOperations{})
+		c.sendCall(protocol.ReconcileOperations{})
 	}
 	for _, id := range ids {
 		if _, waits := c.operations.awaited[id]; !waits {

@@ -24,7 +24,7 @@ func (c *Core) acceptInParts(offers []api.OfferID, parts [][]api.Operation, filt
 		if accept.More = i < len(parts)-1; !accept.More {
 			accept.Filter = filter
 		}
-		accept.After = c.accept(accept, at)
+		accept.After = c.sendAccept(accept, at)
 		accept.Offers = offers[:1] // it holds what is left of all
 	}
 }
@@ -37,15 +37,15 @@ func (c *Core) acceptWhatFits(offers []api.OfferID, operations []api.Operation, 
 	if len(parts) > 1 {
 		filter = api.NoFilter
 	}
-	c.accept(protocol.Accept{Offers: offers, Operations: parts[0], Filter: filter}, at)
+	c.sendAccept(protocol.Accept{Offers: offers, Operations: parts[0], Filter: filter}, at)
 	for _, rest := range parts[1:] {
 		c.refuseHere(rest, at.agent, api.E("offer.accept", api.Limit, offers[0], errTooMuch))
 	}
 }
 
-// accept sends an accept and remembers what it asks for, by its number.
-func (c *Core) accept(accept protocol.Accept, at spot) uint64 {
-	call := c.send(accept)
+// sendAccept sends an accept and remembers what it asks for, by its number.
+func (c *Core) sendAccept(accept protocol.Accept, at spot) uint64 {
+	call := c.sendCall(accept)
 	c.accepts.add(call, accepted{accept.Offers, c.demands.launch(at, accept.Operations)})
 	c.awaitOperations(accept.Operations, at.agent, call)
 	tasks := 0

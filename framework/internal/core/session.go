@@ -69,7 +69,7 @@ type session struct {
 	askAt     time.Time // the next reconciliation is due; zero: never
 }
 
-// newSession is that of a stream that has just been opened.
+// newSession begins the session of a stream that has just been opened.
 func newSession(address string, begun uint64, now time.Time) session {
 	return session{phase: subscribing, address: address, begun: begun, heardAt: now,
 		heartbeat: heartbeatInterval, timeout: sessionTimeout, beatAt: now.Add(heartbeatInterval)}
@@ -102,18 +102,18 @@ func (s *session) activate(event protocol.Subscribed, now time.Time) {
 	s.beatAt = now.Add(s.heartbeat)
 }
 
-// dialed subscribes at the master that was reached.
-func (c *Core) dialed(err error) {
+// noteDialed subscribes at the master that was reached.
+func (c *Core) noteDialed(err error) {
 	if c.search.dialed(err) {
 		c.session = newSession(c.search.next, c.session.begun, c.now)
-		c.subscribe()
+		c.sendSubscribe()
 	}
 }
 
-// subscribe says who we are and what we do not know the end of (R8).
-func (c *Core) subscribe() {
+// sendSubscribe says who we are and what we do not know the end of (R8).
+func (c *Core) sendSubscribe() {
 	later := c.wants(InSubscribed)
-	c.put(protocol.Subscribe{
+	c.putCall(protocol.Subscribe{
 		Cluster:    c.self.cluster,
 		Term:       c.self.term,
 		Version:    c.config.Version,
@@ -125,13 +125,13 @@ func (c *Core) subscribe() {
 	c.tasks.again()
 	for page := range pages(c.tasks.unsettled(), unsettledPerPageMax) {
 		if last := page.last && !later; last || len(page.items) > 0 {
-			c.put(protocol.Unsettled{Tasks: page.items, Last: last})
+			c.putCall(protocol.Unsettled{Tasks: page.items, Last: last})
 		}
 	}
 }
 
-// begin begins an active session.
-func (c *Core) begin(event protocol.Subscribed) {
+// beginSession begins an active session.
+func (c *Core) beginSession(event protocol.Subscribed) {
 	c.self.cluster = event.Cluster
 	c.self.framework.ID = event.Framework
 	c.search.found(c.session.address, event.Masters)
@@ -143,7 +143,7 @@ func (c *Core) begin(event protocol.Subscribed) {
 	c.log(Info, "subscribed", Field{"id", event.Framework}, Field{"master", event.Master},
 		Field{"address", c.session.address}, Field{"term", c.self.term.String()})
 	if c.ending.tearing {
-		c.send(protocol.Teardown{})
+		c.sendCall(protocol.Teardown{})
 		return
 	}
 	c.tellAll()
@@ -152,7 +152,7 @@ func (c *Core) begin(event protocol.Subscribed) {
 // tellAll tells a new session what was asked for before it.
 func (c *Core) tellAll() {
 	for _, call := range c.demands.calls() {
-		c.send(call)
+		c.sendCall(call)
 	}
 	if c.wants(InSubscribed) {
 		c.calls.push(CallSubscribed{session: c.session.begun})
@@ -165,7 +165,7 @@ func (c *Core) tellAll() {
 		c.sendKill(t, t.killing.graces.Each()...)
 	}
 	for _, t := range c.tasks.takeWaiting() {
-		c.resume(t)
+		c.resumeTask(t)
 	}
 }
 
@@ -178,7 +178,7 @@ func (c *Core) subscribedReturned(call CallSubscribed, result Called) {
 	case result.Outcome == Failed:
 		c.endForScheduler(api.E("framework.subscribed", api.KindOf(result.Err), c.self.framework.ID, result.Err))
 	case c.session.phase == active && c.session.begun == call.session:
-		c.send(protocol.Unsettled{Last: true})
+		c.sendCall(protocol.Unsettled{Last: true})
 		c.awaitOffers()
 	}
 }
@@ -186,7 +186,7 @@ func (c *Core) subscribedReturned(call CallSubscribed, result Called) {
 // awaitOffers says that there may be offers: what is wanted has been told.
 func (c *Core) awaitOffers() {
 	if roles := c.demands.tell(); len(roles) > 0 {
-		c.send(protocol.Revive{Roles: roles})
+		c.sendCall(protocol.Revive{Roles: roles})
 	}
 }
 
@@ -197,14 +197,14 @@ func (c *Core) planReconcile() {
 	}
 }
 
-// beat keeps the session, and asks about all tasks now and then.
-func (c *Core) beat() {
+// keepSession keeps the session, and asks about all tasks now and then.
+func (c *Core) keepSession() {
 	s := &c.session
 	if c.now.Before(s.beatAt) {
 		return
 	}
 	s.beatAt = c.now.Add(s.heartbeat)
-	c.put(protocol.SchedulerHeartbeat{})
+	c.putCall(protocol.SchedulerHeartbeat{})
 	if s.phase != active {
 		return
 	}
@@ -215,13 +215,13 @@ func (c *Core) beat() {
 	c.countQueues()
 	if !s.askAt.IsZero() && !c.now.Before(s.askAt) {
 		c.planReconcile()
-		c.reconcile(c.tasks.unsettled())
+		c.askAboutTasks(c.tasks.unsettled())
 	}
 }
 
-// stand waits for our turn. What is remembered of tasks belongs to the active instance
+// waitForTurn waits for our turn. What is remembered of tasks belongs to the active instance
 // now, so the next subscription starts without it.
-func (c *Core) stand(event protocol.Waiting) {
+func (c *Core) waitForTurn(event protocol.Waiting) {
 	c.search.greet()
 	c.session.phase = standing
 	c.log(Info, "standing by", Field{"active", event.ActiveInstance}, Field{"address", c.session.address})
@@ -264,7 +264,7 @@ func (c *Core) dropSession(err error, leader string) {
 	c.accepts = accepts{}
 	c.updates.unsend()
 	for _, callback := range c.calls.skip() {
-		c.finish(callback, Called{Outcome: Skipped})
+		c.finishCallback(callback, Called{Outcome: Skipped})
 	}
 	c.calls.tellRescinded(c.offers.drop(), "the session has ended: "+err.Error())
 	if reached == active && c.search.rounds == 0 {
@@ -286,15 +286,15 @@ func (c *Core) judgeEnd(err error, leader string, reached phase) {
 	case kind == api.Fenced && c.config.Framework.Standby:
 		c.forgetTasks()
 	case kind == api.Fenced:
-		c.end(api.E("framework.run", api.Fenced, c.self.framework.ID, fmt.Errorf("%w: %w", ErrFenced, err)))
+		c.endRun(api.E("framework.run", api.Fenced, c.self.framework.ID, fmt.Errorf("%w: %w", ErrFenced, err)))
 	case errors.As(err, &revoked):
-		c.end(api.E("framework.run", api.Denied, c.config.Framework.Name, fmt.Errorf("%w: %w", ErrRevoked, err)))
+		c.endRun(api.E("framework.run", api.Denied, c.config.Framework.Name, fmt.Errorf("%w: %w", ErrRevoked, err)))
 	case kind == api.Removed && c.ending.tearing:
 		c.ending.over = true
 	case kind == api.Removed:
-		c.end(api.E("framework.run", api.Removed, c.self.framework.ID, err))
+		c.endRun(api.E("framework.run", api.Removed, c.self.framework.ID, err))
 	case reached == subscribing && !c.search.absence.greeted && final(kind):
-		c.end(api.E("framework.subscribe", kind, c.config.Framework.Name, err))
+		c.endRun(api.E("framework.subscribe", kind, c.config.Framework.Name, err))
 	}
 }
 

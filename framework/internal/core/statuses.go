@@ -17,16 +17,16 @@ func (c *Core) hearStatus(status api.Status) {
 	t, verdict := c.tasks.take(status)
 	switch verdict {
 	case acknowledge:
-		c.acknowledge(status)
+		c.sendAcknowledgement(status)
 	case deliver:
 		if t.delivery == deliveryNone {
-			c.resume(t)
+			c.resumeTask(t)
 		}
 	}
 }
 
-// resume has the first held status handled, in the next session if there is none now.
-func (c *Core) resume(t *task) {
+// resumeTask has the first held status handled, in the next session if there is none now.
+func (c *Core) resumeTask(t *task) {
 	t.delivery = deliveryBusy
 	if c.session.phase != active {
 		c.tasks.waiting = append(c.tasks.waiting, t.taskRef)
@@ -35,8 +35,8 @@ func (c *Core) resume(t *task) {
 	c.calls.push(CallUpdate{Status: t.held[0], task: t.taskRef})
 }
 
-// acknowledge tells the status's agent that it need not be sent again.
-func (c *Core) acknowledge(status api.Status) {
+// sendAcknowledgement tells the status's agent that it need not be sent again.
+func (c *Core) sendAcknowledgement(status api.Status) {
 	if status.Number > 0 && c.session.phase == active {
 		c.session.calls++
 		c.emit(Acknowledge{Number: c.session.calls, Item: protocol.Acknowledgement{
@@ -51,9 +51,9 @@ func (c *Core) updateReturned(call CallUpdate, result Called) {
 	switch {
 	case t == nil: // forgotten meanwhile
 	case result.Outcome == Skipped: // the next session may have begun already
-		c.resume(t)
+		c.resumeTask(t)
 	case result.Outcome == Later && t.delivery == deliveryEarly:
-		c.handled(t)
+		c.acknowledgeHandled(t)
 	case result.Outcome == Later && !c.tasks.isStray(t):
 		t.delivery = deliveryLater
 	case result.Outcome != Handled:
@@ -61,17 +61,17 @@ func (c *Core) updateReturned(call CallUpdate, result Called) {
 		c.log(Warn, "update failed, it will come again", Field{"task", t.id}, Field{"state", t.held[0].State.String()},
 			Field{"in", pause}, Field{"error", result.Err})
 	default:
-		c.handled(t)
+		c.acknowledgeHandled(t)
 	}
 }
 
-// handled acknowledges the task's first held status and goes on to the next.
-func (c *Core) handled(t *task) {
+// acknowledgeHandled acknowledges the task's first held status and goes on to the next.
+func (c *Core) acknowledgeHandled(t *task) {
 	status, settled := c.tasks.handled(t)
 	c.count(1, CountStatus{State: status.State, Reason: status.Reason})
-	c.acknowledge(status)
+	c.sendAcknowledgement(status)
 	if !settled && len(t.held) > 0 {
-		c.resume(t)
+		c.resumeTask(t)
 	}
 }
 
@@ -84,14 +84,14 @@ func (c *Core) acknowledgeLater(status api.Status) {
 	}
 	switch t.delivery {
 	case deliveryLater:
-		c.handled(t)
+		c.acknowledgeHandled(t)
 	case deliveryBusy:
 		t.delivery = deliveryEarly
 	}
 }
 
-// kill asks for the end of a task.
-func (c *Core) kill(asked KillAsked) {
+// killTask asks for the end of a task.
+func (c *Core) killTask(asked KillAsked) {
 	if c.tasks.endings.has(asked.Task) {
 		return
 	}
@@ -106,15 +106,15 @@ func (c *Core) kill(asked KillAsked) {
 func (c *Core) sendKill(t *task, graces ...time.Duration) {
 	t.questioned = true // a leader that does not know the task says what has become of it
 	for _, grace := range graces {
-		c.send(protocol.Kill{Task: t.id, Agent: t.agent, Grace: grace})
+		c.sendCall(protocol.Kill{Task: t.id, Agent: t.agent, Grace: grace})
 	}
 }
 
-// reconcile asks about the tasks, page by page; about none when there are none.
-func (c *Core) reconcile(tasks []protocol.UnsettledTask) {
+// askAboutTasks asks about the tasks, page by page; about none when there are none.
+func (c *Core) askAboutTasks(tasks []protocol.UnsettledTask) {
 	for page := range pages(tasks, unsettledPerPageMax) {
 		if len(page.items) > 0 {
-			c.send(protocol.Reconcile{Tasks: page.items})
+			c.sendCall(protocol.Reconcile{Tasks: page.items})
 		}
 	}
 }
@@ -132,15 +132,15 @@ func (c *Core) askTasks(ids []api.TaskID) {
 		for _, t := range c.tasks.open { // order: irrelevant because each is changed by itself
 			t.asked = true
 		}
-		c.send(protocol.Reconcile{})
+		c.sendCall(protocol.Reconcile{})
 		asked = c.tasks.unsettled()
 	}
-	c.reconcile(asked)
+	c.askAboutTasks(asked)
 }
 
-// refusal is the end of a task whose accept was refused: DROPPED if another offer may
+// refusalOf returns the end of a task whose accept was refused: DROPPED if another offer may
 // do, ERROR if the same task will be refused again.
-func (c *Core) refusal(id api.TaskID, agent api.AgentID, err *api.Error) api.Status {
+func (c *Core) refusalOf(id api.TaskID, agent api.AgentID, err *api.Error) api.Status {
 	status := api.Status{
 		Framework: c.self.framework.ID,
 		Task:      id,

@@ -48,7 +48,7 @@ func (c *Core) sendUpdate() {
 			continue
 		}
 		first.wish.ID = c.self.framework.ID // it may not have been known
-		first.call = c.send(protocol.UpdateFramework{Framework: first.wish})
+		first.call = c.sendCall(protocol.UpdateFramework{Framework: first.wish})
 	}
 }
 

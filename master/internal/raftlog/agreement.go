@@ -13,7 +13,7 @@ import (
 // raiseFormat has a newer format used once every member of the quorum has said that it reads it (R24). From then on the
 // registry says so, and a master that does not know the format can't join: it refuses to read the log.
 func (l *Log) raiseFormat(ctx context.Context, r *life) {
-	if !r.leads() || l.current() == nil || max(l.machine.format(), 1) >= l.config.Format {
+	if !r.leads() || l.currentLeadership() == nil || max(l.machine.format(), 1) >= l.config.Format {
 		return
 	}
 	select {
@@ -28,7 +28,7 @@ func (l *Log) raiseFormat(ctx context.Context, r *life) {
 		if ctx.Err() != nil || max(l.machine.format(), 1) >= format {
 			return
 		}
-		if err := l.apply(ctx, r, registry.RaiseFormat{Format: format}); err == nil {
+		if err := l.applyChange(ctx, r, registry.RaiseFormat{Format: format}); err == nil {
 			l.config.Logger.Info().Uint64("format", format).Msg("all masters know the registry's new format")
 		}
 	})
@@ -37,7 +37,7 @@ func (l *Log) raiseFormat(ctx context.Context, r *life) {
 // agreeOnHash asks the others for the hashes of their registries, one question at a time and beside everything else.
 func (l *Log) agreeOnHash(ctx context.Context, r *life) {
 	own, agreed := l.machine.mark()
-	if !r.leads() || l.current() == nil || own.Index <= agreed {
+	if !r.leads() || l.currentLeadership() == nil || own.Index <= agreed {
 		return
 	}
 	select {
@@ -52,9 +52,9 @@ func (l *Log) agreeOnHash(ctx context.Context, r *life) {
 		switch {
 		case hash == "" || ctx.Err() != nil: // not all have come so far, or not all answer: it asks again at the next look
 		case hash != own.Hash:
-			l.fail(differs(own, hash))
+			l.failRun(differs(own, hash))
 		default:
-			if err := l.apply(ctx, r, registry.CheckHash{Index: own.Index, Hash: hash}); err != nil && !errors.Is(err, context.Canceled) {
+			if err := l.applyChange(ctx, r, registry.CheckHash{Index: own.Index, Hash: hash}); err != nil && !errors.Is(err, context.Canceled) {
 				l.config.Logger.Debug().Err(err).Msg("the hash of the registry was not logged")
 			}
 		}

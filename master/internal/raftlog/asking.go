@@ -13,7 +13,7 @@ import (
 // Missing says, while nobody leads, which masters answer and how many are needed; ""
 // while somebody leads, and when enough of them answer or nobody has looked yet.
 func (l *Log) Missing() string {
-	if r := l.running(); r != nil {
+	if r := l.runningRaft(); r != nil {
 		if addr, _ := r.LeaderWithID(); addr != "" {
 			return ""
 		}
@@ -23,7 +23,7 @@ func (l *Log) Missing() string {
 	return l.missing
 }
 
-func (l *Log) miss(what string) {
+func (l *Log) noteMissing(what string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.missing != what && what != "" {
@@ -69,7 +69,7 @@ func (l *Log) checkPlace(r *life) error {
 // checkMembership finds out, when nobody leads, whether this master was removed.
 func (l *Log) checkMembership(r *life) error {
 	if addr, _ := r.LeaderWithID(); addr != "" {
-		l.miss("")
+		l.noteMissing("")
 		return nil
 	}
 	all := r.members()
@@ -82,7 +82,7 @@ func (l *Log) checkMembership(r *life) error {
 		}
 		return removed(l.id())
 	}
-	l.miss(quorum.Missing(all, answers, l.id()))
+	l.noteMissing(quorum.Missing(all, answers, l.id()))
 	return nil
 }
 
@@ -97,7 +97,7 @@ func removed(id api.MasterID) error {
 func (l *Log) keepEpoch() error {
 	if epoch := l.machine.epoch(); epoch > l.folder.settings.Epoch {
 		l.folder.settings.Epoch = epoch
-		return l.save()
+		return l.saveSettings()
 	}
 	return nil
 }

@@ -100,7 +100,7 @@ func TestFlipsAreFound(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := q.nodes["m1"].running().Snapshot().Error(); err != nil {
+	if err := q.nodes["m1"].runningRaft().Snapshot().Error(); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 20 {

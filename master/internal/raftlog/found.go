@@ -21,8 +21,8 @@ const (
 	waitingLogEvery = 10 * time.Second
 )
 
-// admit returns when the folder belongs to a cluster, as package quorum decides it (R19).
-func (l *Log) admit(ctx context.Context) error {
+// awaitAdmission returns when the folder belongs to a cluster, as package quorum decides it (R19).
+func (l *Log) awaitAdmission(ctx context.Context) error {
 	self := &l.folder.settings
 	if self.Cluster != "" {
 		return nil
@@ -35,9 +35,9 @@ func (l *Log) admit(ctx context.Context) error {
 		var err error
 		switch {
 		case step.Found != nil:
-			return l.found(step.Found)
+			return l.writeFounders(step.Found)
 		case step.Join != "":
-			return l.join(step.Join, step.Through)
+			return l.writeJoin(step.Join, step.Through)
 		case step.Ask != nil:
 			answer, silent := l.network.ask(step.Ask.Addr, askTimeout)
 			if ctx.Err() == nil {
@@ -59,25 +59,25 @@ func (l *Log) admit(ctx context.Context) error {
 
 func (l *Log) id() api.MasterID { return l.folder.settings.ID }
 
-// join writes down for which cluster we wait to be added.
-func (l *Log) join(cluster api.ClusterID, through api.MasterID) error {
+// writeJoin writes down for which cluster we wait to be added.
+func (l *Log) writeJoin(cluster api.ClusterID, through api.MasterID) error {
 	self := &l.folder.settings
 	self.Cluster = cluster
 	l.config.Logger.Info().Str("cluster", string(cluster)).Str("by", string(through)).
 		Msgf("joining; if it was not added yet, run: tender raft add %s %s", self.ID, l.config.Advertise)
-	return l.save()
+	return l.saveSettings()
 }
 
-// found writes down with whom we found the cluster, before Raft learns of it.
-func (l *Log) found(founders []quorum.Founder) error {
+// writeFounders writes down with whom we found the cluster, before Raft learns of it.
+func (l *Log) writeFounders(founders []quorum.Founder) error {
 	self := &l.folder.settings
 	self.Cluster, self.Founders = quorum.ClusterOf(founders), founders
 	l.config.Logger.Info().Str("cluster", string(self.Cluster)).Int("masters", len(founders)).Msg("cluster founded")
-	return l.save()
+	return l.saveSettings()
 }
 
-// bootstrap gives Raft its first configuration, once.
-func (l *Log) bootstrap(config *raft.Config, transport raft.Transport) error {
+// bootstrapRaft gives Raft its first configuration, once.
+func (l *Log) bootstrapRaft(config *raft.Config, transport raft.Transport) error {
 	self := &l.folder.settings
 	exists, err := l.folder.hasState()
 	if err != nil {
@@ -97,7 +97,7 @@ func (l *Log) bootstrap(config *raft.Config, transport raft.Transport) error {
 		return nil
 	}
 	self.Voted = true
-	return l.save()
+	return l.saveSettings()
 }
 
 // aboutUs answers who asks.
@@ -118,7 +118,7 @@ func (l *Log) aboutUs() quorum.About {
 		self.Applied, self.Last = l.raft.AppliedIndex(), l.raft.LastIndex()
 		self.Mark, _ = l.machine.mark()
 		if all := l.raft.members(); len(all) > 0 {
-			self.Members = l.reached(all)
+			self.Members = l.reachedMembers(all)
 		}
 	}
 	return self

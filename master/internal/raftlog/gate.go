@@ -20,9 +20,9 @@ import (
 // read: one that can't keeps every follower that has fallen behind out for ever (P10).
 const snapshotCheckEvery = time.Minute
 
-// lead opens and shuts the gate of leadership until ctx ends, the master is removed or
+// watchLeadership opens and shuts the gate of leadership until ctx ends, the master is removed or
 // something is wrong. again asks for a new life of Raft.
-func (l *Log) lead(ctx context.Context, r *life) (again bool, err error) {
+func (l *Log) watchLeadership(ctx context.Context, r *life) (again bool, err error) {
 	defer func() { l.endLeadership("raft ends") }()
 	check := time.NewTicker(snapshotCheckEvery)
 	defer check.Stop()
@@ -32,7 +32,7 @@ func (l *Log) lead(ctx context.Context, r *life) (again bool, err error) {
 		select {
 		case <-ctx.Done():
 			l.chatter.setQuiet(true)
-			l.resign(r)
+			l.resignLeadership(r)
 			return false, ctx.Err()
 		case err := <-l.fatal:
 			return false, api.E("raft.run", api.Internal, string(l.id()), howToMakeRoom(l.config.Dir, err))
@@ -41,7 +41,7 @@ func (l *Log) lead(ctx context.Context, r *life) (again bool, err error) {
 		case <-lonely.C:
 			l.raiseFormat(ctx, r)
 			l.agreeOnHash(ctx, r)
-			l.correct(ctx, r)
+			l.correctAddresses(ctx, r)
 			err = l.checkPlace(r)
 		case request := <-l.requests:
 			request(r)
@@ -60,7 +60,7 @@ func (l *Log) lead(ctx context.Context, r *life) (again bool, err error) {
 // what holds now counts (P11).
 func (l *Log) lookAt(ctx context.Context, r *life) (again bool, err error) {
 	state, term := r.State(), r.CurrentTerm()
-	current := l.current()
+	current := l.currentLeadership()
 	if current != nil && (state != raft.Leader || current.Term.Number != term) {
 		l.endLeadership("another term has begun")
 		current = nil
@@ -81,7 +81,7 @@ func (l *Log) lookAt(ctx context.Context, r *life) (again bool, err error) {
 	return l.openGate(ctx, r, term)
 }
 
-func (l *Log) current() *Leadership {
+func (l *Log) currentLeadership() *Leadership {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.leading
@@ -103,7 +103,7 @@ func (l *Log) endLeadership(why string) {
 func (l *Log) openGate(ctx context.Context, r *life, term uint64) (again bool, err error) {
 	began := time.Now()
 	for {
-		err := l.prepare(ctx, r)
+		err := l.prepareRegistry(ctx, r)
 		if err == nil {
 			break
 		}
@@ -128,13 +128,13 @@ func (l *Log) openGate(ctx context.Context, r *life, term uint64) (again bool, e
 	l.unusable = current
 	l.config.Logger.Info().Stringer("term", current.Term).Uint64("index", current.State.Index).
 		Stringer("took", time.Since(began)).Msg("leading")
-	l.deliver(current)
+	l.deliverLeadership(current)
 	l.raiseFormat(ctx, r)
 	return false, nil
 }
 
-// deliver replaces a leadership that nobody took: it is over.
-func (l *Log) deliver(current *Leadership) {
+// deliverLeadership replaces a leadership that nobody took: it is over.
+func (l *Log) deliverLeadership(current *Leadership) {
 	for {
 		select {
 		case l.leaderships <- current:
@@ -148,24 +148,24 @@ func (l *Log) deliver(current *Leadership) {
 	}
 }
 
-// prepare has our registry apply everything up to the begin of this leadership.
-func (l *Log) prepare(ctx context.Context, r *life) error {
+// prepareRegistry has our registry apply everything up to the begin of this leadership.
+func (l *Log) prepareRegistry(ctx context.Context, r *life) error {
 	if err := await(ctx, l.barrier(r)); err != nil {
 		return err
 	}
-	if err := l.settle(ctx, r); err != nil {
+	if err := l.settleRegistry(ctx, r); err != nil {
 		return err
 	}
-	if err := l.readdress(ctx, r); err != nil {
+	if err := l.moveAddress(ctx, r); err != nil {
 		return err
 	}
 	return await(ctx, r.verify())
 }
 
-// readdress tells the quorum when this master is reached at another address since its last start: one that began alone
+// moveAddress tells the quorum when this master is reached at another address since its last start: one that began alone
 // on loopback may be joined by other machines. While the membership has that address for another master, ours has to
-// wait (see correct).
-func (l *Log) readdress(ctx context.Context, r *life) error {
+// wait (see correctAddresses).
+func (l *Log) moveAddress(ctx context.Context, r *life) error {
 	self := Peer{ID: l.id(), Addr: l.config.Advertise}
 	for _, was := range r.members() {
 		if was.ID == self.ID && was.Voter && was.Peer != self && quorum.Owner(r.members(), self.Addr) == "" {
@@ -175,12 +175,12 @@ func (l *Log) readdress(ctx context.Context, r *life) error {
 	return nil
 }
 
-// settle names the cluster in a new registry, raises the epoch after a recovery, and
+// settleRegistry names the cluster in a new registry, raises the epoch after a recovery, and
 // refuses a registry of another cluster.
-func (l *Log) settle(ctx context.Context, r *life) error {
+func (l *Log) settleRegistry(ctx context.Context, r *life) error {
 	self, state := &l.folder.settings, l.machine.outline()
 	if state.Cluster == "" {
-		return l.apply(ctx, r, registry.Bootstrap{Cluster: self.Cluster})
+		return l.applyChange(ctx, r, registry.Bootstrap{Cluster: self.Cluster})
 	}
 	if state.Cluster != self.Cluster {
 		return api.E("raft.run", api.Invalid, string(self.Cluster),
@@ -191,12 +191,12 @@ func (l *Log) settle(ctx context.Context, r *life) error {
 			"no agent would follow; it is damaged: remove this master and add it again with a fresh folder", self.Epoch, state.Epoch))
 	}
 	if self.Epoch > state.Epoch {
-		return l.apply(ctx, r, registry.RaiseEpoch{Epoch: self.Epoch})
+		return l.applyChange(ctx, r, registry.RaiseEpoch{Epoch: self.Epoch})
 	}
 	return nil
 }
 
-func (l *Log) apply(ctx context.Context, r *life, change registry.Change) error {
+func (l *Log) applyChange(ctx context.Context, r *life, change registry.Change) error {
 	m, _, err := registrycodec.EncodeCommand(registry.Command{At: time.Now(), Change: change})
 	if err != nil {
 		return err
@@ -219,16 +219,16 @@ func wedged(id api.MasterID) error {
 // of Raft, which begins as a follower.
 func (l *Log) stepDown(r *life) (again bool, err error) {
 	l.endLeadership("stepping down")
-	if l.resign(r) {
+	if l.resignLeadership(r) {
 		return false, nil
 	}
 	pause.For(context.Background(), timings[l.config.Profile].election)
 	return true, nil
 }
 
-// resign hands leadership to whoever is most up to date, if we lead and nobody tried
+// resignLeadership hands leadership to whoever is most up to date, if we lead and nobody tried
 // in this term. A second transfer within one term can wedge the library (P3).
-func (l *Log) resign(r *life) bool {
+func (l *Log) resignLeadership(r *life) bool {
 	if !r.leads() || !l.mayTransfer(r) {
 		return false
 	}
@@ -276,7 +276,7 @@ func (l *Log) checkLeader(r *life) error {
 		l.verified = verified{id, now}
 		go func() { // ends with the file
 			if _, err := l.folder.checkSnapshot(); err != nil {
-				l.fail(unreadable(l.config.Dir, err))
+				l.failRun(unreadable(l.config.Dir, err))
 			}
 		}()
 	}

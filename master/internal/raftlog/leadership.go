@@ -168,7 +168,7 @@ func (l *Leadership) notLeader() error {
 	return api.E("raft.propose", api.NotLeader, l.log.ID(), errors.New("the leadership is over"))
 }
 
-// entry is one log entry under way.
+// entry is one entry of the log that was proposed and is not committed yet.
 type entry struct {
 	proposals []waiting
 	future    raft.ApplyFuture

@@ -102,7 +102,7 @@ func wedges(t *testing.T) bool {
 	if _, err := commit(lead, admit("a", 1)); err != nil {
 		t.Fatal(err)
 	}
-	library := node.running()
+	library := node.runningRaft()
 	for range 2 { // past our own guard, which allows one
 		if err := library.LeadershipTransferToServer(raft.ServerID(slow), raft.ServerAddress(q.nodes[slow].config.Advertise)).Error(); err == nil {
 			t.Error("a transfer over the slow link succeeded")

@@ -51,7 +51,7 @@ func newSignals() signals {
 	}
 }
 
-// shared is what any goroutine may look at.
+// shared is the part of a Log that any goroutine may look at, under its lock.
 type shared struct {
 	mu      sync.Mutex
 	said    quorum.About               // what settings say to others; guarded by mu
@@ -80,7 +80,7 @@ func Open(config Config) (*Log, error) {
 		signals:     newSignals(),
 		shared:      shared{silent: make(map[api.MasterID]time.Time)},
 	}
-	l.machine = newMachine(l.fail)
+	l.machine = newMachine(l.failRun)
 	l.machine.rights = config.Rights
 	l.machine.full = func() {
 		select {
@@ -89,7 +89,7 @@ func Open(config Config) (*Log, error) {
 		}
 	}
 	l.machine.trail = l.keepTrail
-	l.folder.ends = l.fail
+	l.folder.ends = l.failRun
 	if err := l.openFolder(); err != nil {
 		return nil, err
 	}
@@ -107,7 +107,7 @@ func (l *Log) openFolder() error {
 		err = l.folder.goOn(l.config)
 	}
 	if err == nil {
-		err = l.save()
+		err = l.saveSettings()
 	}
 	if err != nil {
 		return wrap("raft.open", l.config.Dir, err)
@@ -124,8 +124,8 @@ func wrap(op, subject string, err error) error {
 	return api.E(op, api.Unavailable, subject, err)
 }
 
-// save writes the settings, then lets others hear of them.
-func (l *Log) save() error {
+// saveSettings writes the settings, then lets others hear of them.
+func (l *Log) saveSettings() error {
 	if err := l.folder.save(); err != nil {
 		return wrap("raft.save", l.config.Dir, howToMakeRoom(l.config.Dir, err))
 	}
@@ -177,7 +177,7 @@ func (l *Log) Outline() Outline { return l.machine.outline() }
 
 // Leader is who leads as far as this master knows: "" when it does not.
 func (l *Log) Leader() (api.MasterID, string) {
-	r := l.running()
+	r := l.runningRaft()
 	if r == nil {
 		return "", ""
 	}
@@ -185,14 +185,14 @@ func (l *Log) Leader() (api.MasterID, string) {
 	return api.MasterID(id), string(addr)
 }
 
-func (l *Log) running() *life {
+func (l *Log) runningRaft() *life {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.raft
 }
 
-// fail stops Run with the error.
-func (l *Log) fail(err error) {
+// failRun stops Run with the error.
+func (l *Log) failRun(err error) {
 	select {
 	case l.fatal <- err:
 	default: // one error is enough
@@ -206,7 +206,7 @@ func (l *Log) Close() error { return l.folder.close() }
 // on. It closes files and listener, and all it started has ended when it returns.
 func (l *Log) Run(ctx context.Context) error {
 	l.network.start()
-	err := l.live(ctx)
+	err := l.liveOnce(ctx)
 	l.network.close()
 	l.asking.Wait()
 	l.machine.hashing.Wait()
@@ -217,8 +217,8 @@ func (l *Log) Run(ctx context.Context) error {
 	return errors.Join(err, l.folder.close())
 }
 
-func (l *Log) live(ctx context.Context) error {
-	if err := l.admit(ctx); err != nil {
+func (l *Log) liveOnce(ctx context.Context) error {
+	if err := l.awaitAdmission(ctx); err != nil {
 		return err
 	}
 	for {
@@ -270,16 +270,16 @@ func (l *Log) runRaft(ctx context.Context) (again bool, err error) {
 	})
 	known, _ := l.folder.stable.GetUint64(currentTerm) // none: 0
 	own := &carrier{network, newTermGate(func() uint64 {
-		if r := l.running(); r != nil {
+		if r := l.runningRaft(); r != nil {
 			return r.CurrentTerm()
 		}
 		return known
 	}, func(leader raft.ServerID, term uint64) bool {
-		r := l.running()
+		r := l.runningRaft()
 		return r != nil && r.follows(leader, term)
 	})}
 	transport := l.carry(own)
-	if err := l.bootstrap(config, transport); err != nil {
+	if err := l.bootstrapRaft(config, transport); err != nil {
 		return false, errors.Join(wrap("raft.bootstrap", l.config.Dir, howToMakeRoom(l.config.Dir, err)), own.Close())
 	}
 	library, err := l.newRaft(config, transport)
@@ -287,10 +287,10 @@ func (l *Log) runRaft(ctx context.Context) (again bool, err error) {
 		return false, errors.Join(wrap("raft.start", l.config.Dir, err), own.Close())
 	}
 	r := &life{Raft: library, over: make(chan struct{})}
-	unwatch := l.watch(r)
+	unwatch := l.watchRaft(r)
 	l.setRaft(r)
-	stopSucceeding := l.succeed(ctx, r, transport)
-	again, err = l.lead(ctx, r)
+	stopSucceeding := l.watchSuccession(ctx, r, transport)
+	again, err = l.watchLeadership(ctx, r)
 	stopSucceeding()
 	l.founded = false
 	unwatch()
@@ -319,7 +319,7 @@ func (l *Log) newRaft(config *raft.Config, transport raft.Transport) (*raft.Raft
 // keepTrail says how many entries stay in the log behind the snapshot that is being
 // made; 0: as many as usual.
 func (l *Log) keepTrail(entries uint64) {
-	r := l.running()
+	r := l.runningRaft()
 	if r == nil || entries == 0 && !l.trimmed {
 		return
 	}

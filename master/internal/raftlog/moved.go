@@ -29,7 +29,7 @@ func (m *moves) where(peer Peer) (addr string) {
 
 // heardFrom takes what a master says about its own address, and looks for it there if that is not where we dial it.
 func (l *Log) heardFrom(peer Peer) {
-	r, moves := l.running(), &l.network.moves
+	r, moves := l.runningRaft(), &l.network.moves
 	if r == nil || peer.ID == l.ID() || !moves.asking.TryLock() {
 		return
 	}
@@ -54,20 +54,20 @@ func (l *Log) isAt(peer Peer) bool {
 	return err == nil && answer.ID == peer.ID && answer.Cluster == l.Cluster()
 }
 
-// correct brings into the membership where the masters are now. Each writes its own address
-// when it leads (readdress), so leadership goes to one that has moved and follows us: the
+// correctAddresses brings into the membership where the masters are now. Each writes its own address
+// when it leads (moveAddress), so leadership goes to one that has moved and follows us: the
 // library's leader must not be told of another address for a follower whom it speaks with, as
 // it reads that without a lock.
-func (l *Log) correct(ctx context.Context, r *life) {
+func (l *Log) correctAddresses(ctx context.Context, r *life) {
 	var unlisted []Peer
 	l.network.moves.under(func(d *quorum.Moves) {
 		d.Keep(r.members())
 		unlisted = d.Unlisted(r.members())
 	})
-	if !r.leads() || l.current() == nil {
+	if !r.leads() || l.currentLeadership() == nil {
 		return
 	}
-	if err := l.readdress(ctx, r); err != nil {
+	if err := l.moveAddress(ctx, r); err != nil {
 		return // met again at the next look
 	}
 	for _, now := range unlisted {
@@ -80,16 +80,16 @@ func (l *Log) correct(ctx context.Context, r *life) {
 		}
 		l.network.moves.under(func(d *quorum.Moves) { d.Handed(now) })
 		l.config.Logger.Info().Str("master", string(now.ID)).Str("address", now.Addr).Msg("it is to lead, to tell its new address")
-		if err := l.transfer(r, now.ID); err != nil {
+		if err := l.transferLeadership(r, now.ID); err != nil {
 			l.config.Logger.Warn().Err(err).Str("master", string(now.ID)).Msg("it does not")
 		}
 		return
 	}
 }
 
-// reached is a membership with the addresses at which we and the leader are, and at which
+// reachedMembers returns a membership with the addresses at which we and the leader are, and at which
 // we reach the others. The caller holds l.mu.
-func (l *Log) reached(all []quorum.Member) []quorum.Member {
+func (l *Log) reachedMembers(all []quorum.Member) []quorum.Member {
 	leaderAddr, leader := l.raft.LeaderWithID()
 	for i := range all {
 		all[i].Addr = l.network.moves.where(all[i].Peer)

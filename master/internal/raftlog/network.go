@@ -38,7 +38,7 @@ const (
 	oldMax = 64
 )
 
-// refused is what a master says that does not take us, or not yet.
+// refused is the answer of a master that refuses our connection, for ever or for the time being, in its own words.
 type refused string
 
 func (r refused) Error() string { return string(r) }

@@ -289,7 +289,7 @@ func TestRecoveredIsNotOverruled(t *testing.T) {
 	past := newNetwork(Config{Dial: q.mesh.dialer("host2:5070"), Listener: q.mesh.listen("host2:5070"), Advertise: "host2:5070"},
 		func() quorum.About { return quorum.About{ID: "m2", Cluster: m1.Cluster(), Last: 7} }, func(api.MasterID) {})
 	past.start()
-	if err := m1.checkNewPeer(t.Context(), m1.running(), q.peers[1]); !api.Is(err, api.Invalid) || !strings.Contains(err.Error(), "empty it first") {
+	if err := m1.checkNewPeer(t.Context(), m1.runningRaft(), q.peers[1]); !api.Is(err, api.Invalid) || !strings.Contains(err.Error(), "empty it first") {
 		t.Errorf("a folder of the past is taken in: %v", err)
 	}
 	past.close()

@@ -18,15 +18,15 @@ func TestPatientElections(t *testing.T) {
 		if id == "m1" {
 			follower = q.nodes["m2"].Log
 		}
-		r := follower.running()
+		r := follower.runningRaft()
 		usual := r.ReloadableConfig().ElectionTimeout
 		p := quorum.Patience{Term: r.CurrentTerm(), Since: time.Now(), Short: quorum.ShortTermsFree + 2}
 		follower.beAsPatient(r, &p)
 		if now := r.ReloadableConfig(); now.ElectionTimeout != 4*usual || now.HeartbeatTimeout != 4*usual {
 			t.Errorf("after terms that did not last: %+v", now)
 		}
-		leader.beAsPatient(leader.running(), &quorum.Patience{Short: quorum.ShortTermsFree + 2})
-		if now := leader.running().ReloadableConfig().ElectionTimeout; now != usual {
+		leader.beAsPatient(leader.runningRaft(), &quorum.Patience{Short: quorum.ShortTermsFree + 2})
+		if now := leader.runningRaft().ReloadableConfig().ElectionTimeout; now != usual {
 			t.Errorf("a leader has %v", now)
 		}
 		<-time.After(quorum.TermLasts + time.Second)

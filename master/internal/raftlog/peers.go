@@ -36,7 +36,7 @@ type Member struct {
 // Status reads what Raft says now.
 func (l *Log) Status() Status {
 	status := Status{State: "starting"}
-	r := l.running()
+	r := l.runningRaft()
 	if r == nil {
 		return status
 	}
@@ -72,7 +72,7 @@ func (l *Log) Status() Status {
 // LeaderInTerm is who leads as far as this master knows, and in which of Raft's terms;
 // "" when it does not know.
 func (l *Log) LeaderInTerm() (api.MasterID, uint64) {
-	r := l.running()
+	r := l.runningRaft()
 	if r == nil {
 		return "", 0
 	}
@@ -90,8 +90,8 @@ func (l *Log) silentSince(id api.MasterID) time.Time {
 	return l.silent[id]
 }
 
-// heard notes which followers answer our heartbeats.
-func (l *Log) heard(r *life, observation raft.Observation) {
+// noteHeard notes which followers answer our heartbeats.
+func (l *Log) noteHeard(r *life, observation raft.Observation) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch data := observation.Data.(type) {
@@ -111,9 +111,9 @@ func (l *Log) heard(r *life, observation raft.Observation) {
 	}
 }
 
-// leader returns Raft if this master leads.
-func (l *Log) leader(op string) (*life, error) {
-	if r := l.running(); r != nil && r.leads() {
+// leadingRaft returns Raft if this master leads.
+func (l *Log) leadingRaft(op string) (*life, error) {
+	if r := l.runningRaft(); r != nil && r.leads() {
 		return r, nil
 	}
 	return nil, api.E(op, api.NotLeader, l.ID(), errors.New("another master leads"))
@@ -127,7 +127,7 @@ const caughtUpWithin = 64
 // the same call goes on where this one stopped.
 func (l *Log) AddPeer(ctx context.Context, peer Peer) error {
 	const op = "raft.add"
-	r, err := l.leader(op)
+	r, err := l.leadingRaft(op)
 	if err != nil {
 		return err
 	}
@@ -135,7 +135,7 @@ func (l *Log) AddPeer(ctx context.Context, peer Peer) error {
 		return api.E(op, api.KindOf(err), peer.ID, err)
 	}
 	if err := await(ctx, r.addNonvoter(peer)); err != nil {
-		return l.changed(op, peer.ID, err)
+		return l.noteChanged(op, peer.ID, err)
 	}
 	for {
 		answer, err := l.network.ask(peer.Addr, askTimeout)
@@ -146,7 +146,7 @@ func (l *Log) AddPeer(ctx context.Context, peer Peer) error {
 			return api.E(op, api.Unavailable, peer.ID, behind(answer.Applied, r.CommitIndex(), err))
 		}
 	}
-	return l.changed(op, peer.ID, await(ctx, r.addVoter(peer)))
+	return l.noteChanged(op, peer.ID, await(ctx, r.addVoter(peer)))
 }
 
 // behind says why a new master has no vote yet. err is how it answered last.
@@ -180,17 +180,17 @@ const joinTriesMax = 50
 // RemovePeer takes a master out of the quorum; its process ends when it hears of it.
 func (l *Log) RemovePeer(ctx context.Context, id api.MasterID) error {
 	const op = "raft.remove"
-	r, err := l.leader(op)
+	r, err := l.leadingRaft(op)
 	if err != nil {
 		return err
 	}
 	if err := quorum.CheckRemoval(op, id, l.ID(), r.members()); err != nil {
 		return err
 	}
-	return l.changed(op, id, await(ctx, r.remove(id)))
+	return l.noteChanged(op, id, await(ctx, r.remove(id)))
 }
 
-func (l *Log) changed(op string, id api.MasterID, err error) error {
+func (l *Log) noteChanged(op string, id api.MasterID, err error) error {
 	switch {
 	case err == nil:
 		l.config.Logger.Info().Str("master", string(id)).Msg(op)
@@ -205,12 +205,12 @@ func (l *Log) changed(op string, id api.MasterID, err error) error {
 // Once in a term only (P3).
 func (l *Log) TransferLeader(ctx context.Context, to api.MasterID) error {
 	const op = "raft.transfer"
-	r, err := l.leader(op)
+	r, err := l.leadingRaft(op)
 	if err != nil {
 		return err
 	}
 	answer := make(chan error, 1)
-	request := func(r *life) { answer <- l.transfer(r, to) }
+	request := func(r *life) { answer <- l.transferLeadership(r, to) }
 	select {
 	case l.requests <- request:
 	case <-r.over:
@@ -226,7 +226,7 @@ func (l *Log) TransferLeader(ctx context.Context, to api.MasterID) error {
 	}
 }
 
-func (l *Log) transfer(r *life, to api.MasterID) error {
+func (l *Log) transferLeadership(r *life, to api.MasterID) error {
 	const op = "raft.transfer"
 	addr := ""
 	for _, m := range r.members() {
@@ -263,7 +263,7 @@ func (l *Log) Snapshot(w io.Writer) error {
 
 // Compact makes Raft take a snapshot now.
 func (l *Log) Compact() error {
-	r := l.running()
+	r := l.runningRaft()
 	if r == nil {
 		return api.E("raft.compact", api.Unavailable, l.ID(), errors.New("raft is not running"))
 	}

@@ -277,9 +277,9 @@ func TestLaggard(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		config := q.nodes[id].running().ReloadableConfig()
+		config := q.nodes[id].runningRaft().ReloadableConfig()
 		config.TrailingLogs = 1
-		if err := q.nodes[id].running().ReloadConfig(config); err != nil {
+		if err := q.nodes[id].runningRaft().ReloadConfig(config); err != nil {
 			t.Fatal(err)
 		}
 		if err := q.nodes[id].Compact(); err != nil {

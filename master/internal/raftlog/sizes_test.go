@@ -104,7 +104,7 @@ func TestUnreadableSnapshot(t *testing.T) {
 	if err := os.Remove(files[0]); err != nil {
 		t.Fatal(err)
 	}
-	if err := n.checkLeader(n.running()); err == nil || !strings.Contains(err.Error(), "read its snapshots") {
+	if err := n.checkLeader(n.runningRaft()); err == nil || !strings.Contains(err.Error(), "read its snapshots") {
 		t.Errorf("a leader without its snapshot: %v", err)
 	}
 	q.stopAll()

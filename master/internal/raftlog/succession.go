@@ -33,8 +33,8 @@ type successor struct {
 	decides   quorum.Succession
 }
 
-// succeed looks after each leader whose connection to us was closed, until stop.
-func (l *Log) succeed(ctx context.Context, r *life, transport raft.Transport) (stop func()) {
+// watchSuccession looks after each leader whose connection to us was closed, until stop.
+func (l *Log) watchSuccession(ctx context.Context, r *life, transport raft.Transport) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	s := &successor{Log: l, raft: r, transport: transport}
 	var busy sync.WaitGroup

@@ -11,8 +11,8 @@ import (
 // patienceCheckEvery is how often the term is looked at.
 const patienceCheckEvery = 500 * time.Millisecond
 
-// watch makes every change of Raft's state or leader a reason to look again.
-func (l *Log) watch(r *life) (stop func()) {
+// watchRaft makes every change of Raft's state or leader a reason to look again.
+func (l *Log) watchRaft(r *life) (stop func()) {
 	changes := make(chan raft.Observation, 16)
 	over := make(chan struct{})
 	observer := raft.NewObserver(changes, false, func(o *raft.Observation) bool {
@@ -34,7 +34,7 @@ func (l *Log) watch(r *life) (stop func()) {
 			select {
 			case <-check.C:
 			case change := <-changes:
-				l.heard(r, change)
+				l.noteHeard(r, change)
 				l.lookAgain()
 				l.config.Changed()
 			case <-over:

@@ -32,8 +32,8 @@ func TestTransferOncePerTerm(t *testing.T) {
 		resigned, done := true, make(chan struct{})
 		q.nodes[id].requests <- func(r *life) { // between two looks, so in one term
 			defer close(done)
-			first, second = q.nodes[id].transfer(r, slow.ID()), q.nodes[id].transfer(r, slow.ID())
-			resigned = q.nodes[id].resign(r)
+			first, second = q.nodes[id].transferLeadership(r, slow.ID()), q.nodes[id].transferLeadership(r, slow.ID())
+			resigned = q.nodes[id].resignLeadership(r)
 		}
 		<-done
 		if !api.Is(first, api.Unavailable) {
