@@ -12,6 +12,7 @@ import (
 // turns by opening more of them.
 type Sender struct {
 	reading    chan struct{}                 // holds one for each of its requests that is being read
+	values     *Budget                       // of bytes of its values that are on their way to the log
 	sending    chan struct{}                 // holds one for each of its watches that has values to send
 	peers      *Peers                        // that it is one of
 	address    *account                      // where it comes from; nil: it is not from outside, and may use as much as it likes
@@ -24,7 +25,7 @@ type Sender struct {
 
 // NewSender is one that is not from outside.
 func NewSender() *Sender {
-	return &Sender{reading: make(chan struct{}, requestsReadMax), sending: make(chan struct{}, valuesSentMax)}
+	return &Sender{reading: make(chan struct{}, requestsReadMax), values: NewBudget(valuesBytesMax), sending: make(chan struct{}, valuesSentMax)}
 }
 
 // valuesSentMax is how many watches of one connection have values in memory that its peer has not read yet. The others

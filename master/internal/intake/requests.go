@@ -16,9 +16,12 @@ const (
 	requestBytesMax   = 16 << 20
 	requestBytesSmall = 16 << 10
 	// requestsReadMax is how many requests of one connection are read at once: whoever sends the
-	// bytes of one slowly is in the way of nobody else. A large value for a store counts until it is answered, as it is
-	// in memory as long, several times: whoever sends more of them waits with these in his windows.
+	// bytes of one slowly is in the way of nobody else.
 	requestsReadMax = 4
+	// valuesBytesMax bounds the larger values of one connection that are on their way to the log, or one of them: on that
+	// way there are six times as many bytes in memory. It is enough for all that a connection may write, also where the
+	// quorum takes a tenth of a second. Those behind wait as they came, and what is not read yet in its windows.
+	valuesBytesMax = 256 << 10
 )
 
 // Requests are the calls of which each has one request and one answer. gRPC reads the request of such a call, however
@@ -57,14 +60,9 @@ func (q *Requests) Served(service grpc.ServiceDesc, serve grpc.UnaryServerInterc
 func (q *Requests) receive(ctx context.Context, stream grpc.ServerStream, request any, stores bool) (leave func(), err error) {
 	leave = func() {}
 	from := SenderOf(ctx)
-	reads := true
 	select {
 	case from.reading <- struct{}{}:
-		defer func() {
-			if reads {
-				<-from.reading
-			}
-		}()
+		defer func() { <-from.reading }()
 	case <-ctx.Done():
 		return leave, ctx.Err()
 	}
@@ -81,21 +79,34 @@ func (q *Requests) receive(ctx context.Context, stream grpc.ServerStream, reques
 		return leave, err
 	}
 	if bytes > requestBytesSmall {
-		if !q.room.Take(ctx, nil, from, bytes) {
-			return leave, ctx.Err()
-		}
-		leave = func() { q.room.Give(bytes) }
-		if stores {
-			reads, leave = false, func() {
-				q.room.Give(bytes)
-				<-from.reading
-			}
+		if leave, err = q.enter(ctx, from, bytes, stores); err != nil {
+			return leave, err
 		}
 	}
 	if !q.desk.During(ctx, from, bytes, func() { err = frame.Read(request) }) {
 		err = ctx.Err()
 	}
 	return leave, err
+}
+
+// enter waits until there is room for a request that is not small: for a value first in what its connection may have on its
+// way to the log, then in what all may have under way.
+func (q *Requests) enter(ctx context.Context, from *Sender, bytes int, stores bool) (leave func(), err error) {
+	leaveLog := func() {}
+	if stores {
+		own := min(bytes, valuesBytesMax)
+		if !from.values.Take(ctx, nil, from, own) {
+			return func() {}, ctx.Err()
+		}
+		leaveLog = func() { from.values.Give(own) }
+	}
+	if !q.room.Take(ctx, nil, from, bytes) {
+		return leaveLog, ctx.Err()
+	}
+	return func() {
+		q.room.Give(bytes)
+		leaveLog()
+	}, nil
 }
 
 // payDebts holds a connection until it has paid for what it has sent before. It keeps its place among those that are

@@ -85,7 +85,7 @@ func TestRequestsHaveRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q, on := NewRequests(NewDesk()), &keeper{let: make(chan struct{})}
 		var read atomic.Int64
-		const connections, calls, bytes = 10, 20, 1 << 20
+		const connections, calls, bytes = 20, 10, 1 << 20
 		ended := make(chan error)
 		for range connections {
 			by := NewSender()
@@ -188,37 +188,44 @@ func TestSlowRequestsAreInNobodysWay(t *testing.T) {
 	})
 }
 
-// TestLargeValuesOfAConnectionAreFew (R34): of the large values that a connection writes, some are in memory until they are
-// answered, and no more of it is read meanwhile; those of others go on, and small ones do not count.
+// TestLargeValuesOfAConnectionAreFew (R34): of the large values that a connection writes, a quarter of a megabyte or one is
+// on its way to the log; some more are read meanwhile, and the rest is not. Those of others go on, and so do small ones.
 func TestLargeValuesOfAConnectionAreFew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q, on := NewRequests(NewDesk()), &keeper{let: make(chan struct{})}
 		var read atomic.Int64
 		ended := make(chan error)
-		write := func(by *Sender, bytes, times int) {
+		write := func(by *Sender, bytes, times int) (under int64) {
+			before := on.under.Load()
 			for range times {
 				go func() { ended <- put(q, on, call(t.Context(), by, bytes, &read)) }()
 			}
 			synctest.Wait()
+			return on.under.Load() - before
 		}
-		hoarder, other, quick := NewSender(), NewSender(), NewSender()
-		write(hoarder, 200<<10, 32)
-		if read.Load() != requestsReadMax || on.under.Load() != requestsReadMax {
-			t.Errorf("of 32 large values of one connection %d are read and %d under way", read.Load(), on.under.Load())
+		senders := []*Sender{NewSender(), NewSender(), NewSender(), NewSender()}
+		if under := write(senders[0], 200<<10, 32); under != 1 || read.Load() != 1+requestsReadMax {
+			t.Errorf("of 32 large values of one connection %d are under way and %d were read", under, read.Load())
 		}
-		write(other, 200<<10, 1)
-		write(quick, 100, 32)
-		if under := on.under.Load(); under != requestsReadMax+1+32 {
-			t.Errorf("%d are under way with those of others", under)
+		if under := write(senders[1], 20<<10, 32); under != valuesBytesMax/(20<<10) {
+			t.Errorf("of 32 that are ten times smaller %d are under way", under)
 		}
-		for range 32 + 1 + 32 {
+		if under := write(senders[2], 1<<20, 2); under != 1 {
+			t.Errorf("of two that are larger than all may be %d are under way", under)
+		}
+		if under := write(senders[3], 100, 32); under != 32 {
+			t.Errorf("of 32 small ones %d are under way", under)
+		}
+		for range 32 + 32 + 2 + 32 {
 			on.let <- struct{}{}
 			if err := <-ended; err != nil {
 				t.Fatal(err)
 			}
 		}
-		if len(hoarder.reading) != 0 || q.room.left != requestBytesMax {
-			t.Errorf("nothing is under way, and %d are read in %d bytes", len(hoarder.reading), requestBytesMax-q.room.left)
+		for _, by := range senders {
+			if len(by.reading) != 0 || by.values.left != valuesBytesMax || q.room.left != requestBytesMax {
+				t.Errorf("nothing is under way, and %d are read, %d bytes free", len(by.reading), by.values.left)
+			}
 		}
 	})
 }

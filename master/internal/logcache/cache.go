@@ -10,10 +10,12 @@ import (
 const (
 	// entriesMax is how many of the newest entries are kept in memory at most.
 	entriesMax = 16
-	// bytesMax is how many bytes these have at most. One entry is kept whatever its size: the one that all followers
-	// are about to ask for. An entry may have 4 MiB (registrycodec.EntryBytesMax), and they stay until others take their
-	// places: without this bound whoever writes large values holds sixteen times as much of the leader's memory.
-	bytesMax = 256 << 10
+	// bytesMax is how many bytes these have at most: some of the largest that one client causes, for a follower asks for
+	// an entry while the next is being written, and what is not here is read and made anew for each follower. One entry is
+	// kept whatever its size: the one that all are about to ask for. An entry may have 4 MiB (registrycodec.EntryBytesMax),
+	// and they stay until others take their places: without this bound whoever writes large values holds sixteen times as
+	// much of the leader's memory.
+	bytesMax = 1 << 20
 )
 
 // Cache is a log of which the newest entries are in memory too, since followers that keep up ask for these and no
