@@ -99,7 +99,7 @@ func newLeader(m *Master, lead *raftlog.Leadership, policy allocator.Allocator) 
 		stores: newStoreNews(),
 		watch:  agentNews{rounds: newBroadcast()},
 		core:   core.New(config, lead.State, lead.Term, policy, now),
-		peers:  newPeers(),
+		peers:  newPeers(m.metrics.dropped),
 		seen:   now,
 	}
 }

@@ -27,6 +27,7 @@ type metrics struct {
 	calls    *prometheus.CounterVec
 	broken   prometheus.Counter
 	stuck    prometheus.Counter
+	dropped  prometheus.Counter // messages between executors and frameworks
 	returns  prometheus.Histogram
 	rounds   prometheus.Histogram
 	held     *prometheus.CounterVec
@@ -53,6 +54,9 @@ func newMetrics() *metrics {
 		stuck: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "tender_loop_stuck_total", Help: "Leaderships that ended because a round of the loop took too long.",
 		}),
+		dropped: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "tender_messages_dropped_total", Help: "Messages between executors and frameworks for which too many waited already, on the leader.",
+		}),
 		returns: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name:    "tender_offer_return_seconds",
 			Help:    "From the arrival of what frees an agent's resources (a task's end, an answer) until their next offer is on its way.",
@@ -67,7 +71,7 @@ func newMetrics() *metrics {
 			Name: "tender_peers_held_seconds_total", Help: "How long peers were not read on as they had used up an allowance, by what it is of, and by principal where all that it has together was the reason; of addresses the log says which.",
 		}, []string{"of", "principal"}),
 	}
-	m.registry.MustRegister(m.commits, m.batch, m.calls, m.broken, m.stuck, m.returns, m.rounds, m.held,
+	m.registry.MustRegister(m.commits, m.batch, m.calls, m.broken, m.stuck, m.dropped, m.returns, m.rounds, m.held,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }

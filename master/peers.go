@@ -1,6 +1,8 @@
 package master
 
 import (
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/master/core"
 	"github.com/tenderhq/tender/master/internal/outbox"
@@ -13,13 +15,15 @@ type peers struct {
 	requests   map[core.RequestID]chan<- core.Reply
 	touched    []flusher        // streams with something new in their queue
 	slow       []core.Happening // streams whose queue ran over, and that the core has not heard of
+	dropped    prometheus.Counter
 }
 
 // flusher is a stream whose writer is to be woken once after a batch.
 type flusher interface{ Flush() }
 
-func newPeers() peers {
+func newPeers(dropped prometheus.Counter) peers {
 	return peers{
+		dropped:    dropped,
 		schedulers: make(map[core.Conn]*schedulerStream),
 		agents:     make(map[core.Conn]*agentStream),
 		requests:   make(map[core.RequestID]chan<- core.Reply),
@@ -34,6 +38,8 @@ func (p *peers) queued(stream flusher, how outbox.Putting, closed core.Happening
 		p.touched = append(p.touched, stream)
 	case outbox.PutTooMuch:
 		p.slow = append(p.slow, closed)
+	case outbox.PutDropped:
+		p.dropped.Inc()
 	case outbox.PutBehind:
 	}
 }

@@ -43,6 +43,17 @@ type agentEvent struct {
 	event   protocol.AgentEvent
 }
 
+// messageToScheduler and messageToAgent are the events that travel at most once.
+func messageToScheduler(event protocol.SchedulerEvent) bool {
+	_, is := event.(protocol.MessageFramework)
+	return is
+}
+
+func messageToAgent(event agentEvent) bool {
+	_, is := event.event.(protocol.MessageToExecutor)
+	return is
+}
+
 // schedulerService and agentService tell the two Sessions apart.
 type (
 	schedulerService struct {
@@ -63,7 +74,7 @@ func (s schedulerService) Session(stream grpc.BidiStreamingServer[apiv1.Schedule
 	}
 	conn := core.Conn(l.ids.Add(1))
 	ctx, by := stream.Context(), intake.SenderOf(stream.Context())
-	out := &schedulerStream{outbox.New(protocol.SchedulerEventBytes), by}
+	out := &schedulerStream{outbox.New(protocol.SchedulerEventBytes, messageToScheduler), by}
 	l.beside(func() { out.Close(l.readScheduler(conn, out, stream)) })
 	return wire.Status(outbox.WriteAll(ctx, l.serving(), out.Queue, func(slow *outbox.Patience, events []protocol.SchedulerEvent) error {
 		var batches []*apiv1.SchedulerEvents
@@ -115,7 +126,7 @@ func (s agentService) Session(stream grpc.BidiStreamingServer[apiv1.AgentCalls, 
 	}
 	conn := core.Conn(l.ids.Add(1))
 	ctx, by := stream.Context(), intake.SenderOf(stream.Context())
-	out := &agentStream{outbox.New(func(e agentEvent) int { return protocol.AgentEventBytes(e.event) }), by}
+	out := &agentStream{outbox.New(func(e agentEvent) int { return protocol.AgentEventBytes(e.event) }, messageToAgent), by}
 	l.beside(func() { out.Close(l.readAgent(conn, out, stream)) })
 	return wire.Status(outbox.WriteAll(ctx, l.serving(), out.Queue, func(slow *outbox.Patience, events []agentEvent) error {
 		for len(events) > 0 {

@@ -17,6 +17,9 @@ const (
 	// is cut off, whatever its owner still says; it comes back and hears how things stand.
 	queueEventsMax = 16384
 	queueBytesMax  = 64 << 20
+	// messagesBytesMax bounds the messages between executors and frameworks among them, or one of these. They travel at
+	// most once: what is more is dropped and counted, and nobody's stream ends for what others send him.
+	messagesBytesMax = 4 << 20
 	// takeEventsMax and takeBytesMax are how much of it a writer makes into messages at once,
 	// so that only so much of it is in memory twice.
 	takeEventsMax = 1024
@@ -26,7 +29,8 @@ const (
 // Queue is between the loop, which puts, and a stream's writer, which takes all there
 // is. The loop never waits for a stream.
 type Queue[E any] struct {
-	size     func(E) int // estimates the bytes of an event
+	size     func(E) int  // estimates the bytes of an event
+	once     func(E) bool // it travels at most once, and may be dropped
 	wake     chan struct{}
 	ended    chan struct{} // closed: nothing comes after what is queued
 	overflow chan struct{} // closed: too much waited, and nothing of it is sent any more
@@ -34,20 +38,25 @@ type Queue[E any] struct {
 	mu     sync.Mutex
 	events []E   // guarded by mu
 	bytes  int   // guarded by mu
+	loose  int   // bytes of those that may be dropped; guarded by mu
 	closed bool  // no more comes; guarded by mu
 	err    error // why; guarded by mu
 }
 
-// New estimates the bytes of each event by size.
-func New[E any](size func(E) int) *Queue[E] {
-	return &Queue[E]{size: size, wake: make(chan struct{}, 1), ended: make(chan struct{}), overflow: make(chan struct{})}
+// New estimates the bytes of each event by size; once says which ones travel at most once.
+func New[E any](size func(E) int, once func(E) bool) *Queue[E] {
+	return &Queue[E]{size: size, once: once, wake: make(chan struct{}, 1), ended: make(chan struct{}), overflow: make(chan struct{})}
 }
 
 // first cuts off what is taken at once. Callers hold mu.
 func (q *Queue[E]) first() []E {
 	n, bytes := 0, 0
 	for n < min(len(q.events), takeEventsMax) && bytes < takeBytesMax {
-		bytes += q.size(q.events[n])
+		size := q.size(q.events[n])
+		if q.once(q.events[n]) {
+			q.loose -= size
+		}
+		bytes += size
 		n++
 	}
 	first := q.events[:n:n]
@@ -77,6 +86,7 @@ const (
 	PutBehind  Putting = iota // others; or the queue is closed
 	PutFirst                  // the writer must be woken by Flush
 	PutTooMuch                // the queue has just run over: its stream is to be given up
+	PutDropped                // nothing: too much waits of what travels at most once
 )
 
 // Put queues an event.
@@ -86,7 +96,14 @@ func (q *Queue[E]) Put(event E) Putting {
 	if q.closed {
 		return PutBehind
 	}
-	q.bytes += q.size(event)
+	size := q.size(event)
+	if q.once(event) {
+		if q.loose > 0 && q.loose+size > messagesBytesMax {
+			return PutDropped
+		}
+		q.loose += size
+	}
+	q.bytes += size
 	if len(q.events) >= queueEventsMax || q.bytes > queueBytesMax {
 		q.closed = true
 		q.err = api.E("session", api.Limit, "", errors.New("events were taken too slowly; come back"))
