@@ -2,6 +2,7 @@ package rdd
 
 import (
 	"container/list"
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -46,8 +47,8 @@ func newCache(dir string, limit int64) *cache {
 	return &cache{dir: dir, limit: limit, blocks: map[plan.Block]*cached{}, recent: list.New(), hits: map[plan.NodeID]int{}}
 }
 
-// get gives the block as a sequence. closing is to be called when it has been read.
-func (c *cache) get(block plan.Block) (seq any, closing func() error, found bool) {
+// get gives the block as a sequence, which ends with ctx. closing is to be called when it has been read.
+func (c *cache) get(ctx context.Context, block plan.Block) (seq any, closing func() error, found bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	b, found := c.blocks[block]
@@ -57,13 +58,13 @@ func (c *cache) get(block plan.Block) (seq any, closing func() error, found bool
 	c.hits[block.Node]++
 	if b.path == "" {
 		c.recent.MoveToFront(b.element)
-		return b.kind.seq(b.slice), func() error { return nil }, true
+		return b.kind.seq(ctx, b.slice), func() error { return nil }, true
 	}
 	file, err := os.Open(b.path)
 	if err != nil {
 		return nil, nil, false // as good as never computed
 	}
-	return b.kind.decode(file), file.Close, true
+	return b.kind.decode(heeding{ctx, file}), file.Close, true
 }
 
 // holds says what is there of each dataset.
@@ -86,8 +87,8 @@ func (c *cache) holds() map[plan.NodeID]held {
 }
 
 // open gives the block as the bytes that are sent to other executors.
-func (c *cache) open(block plan.Block) (write func(to io.Writer) error, found bool) {
-	seq, closing, found := c.get(block)
+func (c *cache) open(ctx context.Context, block plan.Block) (write func(to io.Writer) error, found bool) {
+	seq, closing, found := c.get(ctx, block)
 	if !found {
 		return nil, false
 	}
@@ -127,7 +128,7 @@ func (c *cache) spill(b *cached) error {
 		return err
 	}
 	defer file.Close()
-	if err := b.kind.encode(file, b.kind.seq(b.slice)); err != nil {
+	if err := b.kind.encode(file, b.kind.seq(context.Background(), b.slice)); err != nil {
 		return err
 	}
 	c.recent.Remove(b.element)

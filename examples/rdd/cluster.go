@@ -70,6 +70,8 @@ type launcher interface {
 	// handOut has queued tasks run where there is room for them. It is called, with the context's lock held, whenever
 	// something has changed, and after the time that it returns; 0: time alone changes nothing.
 	handOut() time.Duration
+	// giveUp hears of a task on its way of which nobody wants the result any more.
+	giveUp(t *task)
 }
 
 // routes are what the driver is asked.

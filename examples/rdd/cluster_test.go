@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"net"
 	"slices"
 	"strings"
@@ -237,6 +238,65 @@ func TestStragglersRunTwice(t *testing.T) {
 			t.Errorf("it took %v; stalled: %v", took, stalled.Load())
 		}
 	})
+}
+
+// crawls takes a millisecond for each number; once it takes a minute for each of the partition that begins with 0.
+var (
+	crawled atomic.Bool
+	crawls  = rdd.Partitions("crawls", func(in iter.Seq[int]) iter.Seq[int] {
+		return func(yield func(int) bool) {
+			pause := time.Millisecond
+			for n := range in {
+				if n == 0 && !crawled.Swap(true) {
+					pause = time.Minute
+				}
+				<-time.NewTimer(pause).C
+				if !yield(n) {
+					return
+				}
+			}
+		}
+	})
+)
+
+// TestFineEndsWhatNobodyWants: a straggler whose copy was quicker gives its cpu back, and so do the tasks of a job that is
+// called off.
+func TestFineEndsWhatNobodyWants(t *testing.T) {
+	config := rdd.Config{Mode: rdd.Fine, Speculate: 2, Wait: time.Second}
+	onCluster(t, frameworktest.Cluster{Agents: 4}, config, func(h *frameworktest.Handle, c *rdd.Context, f *frameworktest.Framework) {
+		crawled.Store(false)
+		numbers := crawls.On(rdd.Range(c, 2000, 10))
+		begun := h.Now()
+		want(t, "the sum", 2000*1999/2)(numbers.Reduce(h.T().Context(), sum))
+		if took := h.Now() - begun; took > 30*time.Second || !crawled.Load() {
+			t.Errorf("it took %v; a task crawled: %v", took, crawled.Load())
+		}
+		h.AwaitFor(2*time.Hour, "the straggler to be killed, which would take 200 minutes", func() bool { return killed(f) == 1 })
+
+		crawled.Store(false)
+		ctx, callOff := context.WithCancel(h.T().Context())
+		ended := make(chan error)
+		go func() {
+			_, err := crawls.On(rdd.Range(c, 200, 1)).Reduce(ctx, sum)
+			ended <- err
+		}()
+		h.Await("the task to run", crawled.Load)
+		callOff()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("a job that is called off ends with %v", err)
+		}
+		h.AwaitFor(2*time.Hour, "its task to be killed", func() bool { return killed(f) == 2 })
+	})
+}
+
+// killed counts the tasks of jobs that were killed.
+func killed(f *frameworktest.Framework) (n int) {
+	for id, state := range f.States() {
+		if strings.HasPrefix(string(id), "job-") && state == api.TaskKilled {
+			n++
+		}
+	}
+	return n
 }
 
 // TestFineGivesBack: after a job executors have memory and no cpu, so that another framework has all the cpus; they stay

@@ -89,7 +89,9 @@ func (c *Context) end(j *job, err error) {
 		}
 		c.delay.Remove(api.TaskID(id))
 		if t.place == nil {
-			delete(c.tasks, id) // those that run go on, and their reports change nothing
+			delete(c.tasks, id)
+		} else {
+			c.launcher.giveUp(t)
 		}
 	}
 	c.placed = c.placed.Plus(c.delay.Numbers(j.name))
@@ -256,12 +258,27 @@ func (c *Context) finished(t *task, r report) {
 	if !t.job.plan.Finish(t.plan, t.number, time.Since(c.began)) {
 		return
 	}
+	c.endCopies(t)
 	c.tally.add(t.plan, r.Counts)
 	if t.plan.Shuffle != 0 {
 		return
 	}
 	if err := t.job.see(t.plan.Partition, r.Value); err != nil {
 		c.end(t.job, err)
+	}
+}
+
+// endCopies ends what else was to do what a task has just done: the straggler of a copy, or the copy.
+func (c *Context) endCopies(done *task) {
+	for id, t := range c.tasks { // order: irrelevant because each is ended by itself
+		switch {
+		case t.job != done.job || t.plan != done.plan:
+		case t.place != nil:
+			c.launcher.giveUp(t)
+		default:
+			c.delay.Remove(api.TaskID(id))
+			c.abandon(t)
+		}
 	}
 }
 

@@ -126,6 +126,11 @@ func (m *fine) Offers(_ context.Context, offers []api.Offer) (answers []api.Answ
 	return answers
 }
 
+// giveUp kills the task of Tender, which gives its cpu back. How it has ended is heard as of any other.
+func (m *fine) giveUp(t *task) {
+	_ = m.client.Kill(api.TaskID(t.id)) // an error: the framework has ended, and all its tasks
+}
+
 // fill puts queued tasks into an offer, behind an executor where there is none yet.
 func (m *fine) fill(bin *packing.Bin) (tasks []api.Task) {
 	agent := bin.Offer.Agent

@@ -2,12 +2,14 @@ package rdd
 
 import (
 	"bufio"
+	"context"
 	"encoding/gob"
 	"errors"
 	"fmt"
 	"io"
 	"iter"
 	"reflect"
+	"slices"
 )
 
 // kind is what an executor can do with the elements of a dataset, whatever their type. Sequences and slices of them
@@ -17,7 +19,7 @@ type kind interface {
 	encode(to io.Writer, seq any) error
 	decode(from io.Reader) any
 	collect(seq any) any // a slice
-	seq(slice any) any
+	seq(ctx context.Context, slice any) any // until ctx ends
 	count(seq any) int
 	take(seq any, n int) any
 	sample(seq any, fraction float64, seed uint64) any
@@ -93,11 +95,14 @@ func (kindOf[T]) collect(seq any) any {
 	return all
 }
 
-func (kindOf[T]) seq(slice any) any {
+func (kindOf[T]) seq(ctx context.Context, slice any) any {
 	return iter.Seq[T](func(yield func(T) bool) {
-		for _, element := range slice.([]T) {
-			if !yield(element) {
-				return
+		for part := range slices.Chunk(slice.([]T), heedEvery) {
+			check(ctx.Err())
+			for _, element := range part {
+				if !yield(element) {
+					return
+				}
 			}
 		}
 	})

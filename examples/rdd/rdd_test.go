@@ -251,9 +251,12 @@ func TestSumsOfFloatsAreExact(t *testing.T) {
 
 type stranger struct{ N int }
 
+// lates counts the runs of the next test: no two functions of a process may have one name.
+var lates atomic.Int64
+
 func TestMistakesAreToldBeforeAnythingRuns(t *testing.T) {
 	locally(t, rdd.Config{}, func(ctx context.Context, c *rdd.Context) error {
-		late := rdd.Map("late "+strconv.FormatInt(computed.Add(1), 10), func(n int) int { return n })
+		late := rdd.Map("late "+strconv.FormatInt(lates.Add(1), 10), func(n int) int { return n })
 		var nameless rdd.Step[int, int]
 		var nowhere rdd.Dataset[int]
 		for what, err := range map[string]error{

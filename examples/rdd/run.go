@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"os"
 	"path/filepath"
@@ -52,7 +53,7 @@ func (r *run) close() {
 // compute gives the elements of a block: out of a cache, or from what it comes from.
 func (r *run) compute(block plan.Block) any {
 	n := r.order.Nodes[block.Node]
-	if seq, closing, found := r.worker.cache.get(block); found {
+	if seq, closing, found := r.worker.cache.get(r.ctx, block); found {
 		r.closers = append(r.closers, closing)
 		return seq
 	}
@@ -67,7 +68,7 @@ func (r *run) compute(block plan.Block) any {
 	slice := kind.collect(seq)
 	check(r.worker.cache.put(block, kind, slice))
 	r.kept = append(r.kept, block)
-	return kind.seq(slice)
+	return kind.seq(r.ctx, slice)
 }
 
 // readBlock reads a block out of another executor's cache.
@@ -84,7 +85,7 @@ func (r *run) readBlock(block plan.Block, address string) any {
 	if err != nil {
 		check(&missing{address, err})
 	}
-	return kindNamed(r.order.Nodes[block.Node].Kind).decode(piece)
+	return kindNamed(r.order.Nodes[block.Node].Kind).decode(heeding{r.ctx, piece})
 }
 
 // derive computes a block from its sources.
@@ -193,12 +194,28 @@ func (r *run) writeFile(dir string, write func(*os.File) error) error {
 
 func partName(partition int) string { return fmt.Sprintf("part-%05d", partition) }
 
+// heeding reads until the task is being killed.
+type heeding struct {
+	ctx  context.Context
+	from io.Reader
+}
+
+func (h heeding) Read(into []byte) (int, error) {
+	if err := h.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return h.from.Read(into)
+}
+
+// heedEvery is after how many elements a sequence looks whether the task is being killed.
+const heedEvery = 64
+
 // until stops a sequence when the task is being killed.
 func until[T any](ctx context.Context, seq iter.Seq[T]) iter.Seq[T] {
 	return func(yield func(T) bool) {
 		n := 0
 		for element := range seq {
-			if n++; n%1024 == 0 {
+			if n++; n%heedEvery == 0 {
 				check(ctx.Err())
 			}
 			if !yield(element) {

@@ -43,7 +43,7 @@ func (r *run) saved(n node, block plan.Block) any {
 	file, err := os.Open(filepath.Join(string(n.Given), partName(block.Partition)))
 	check(err)
 	r.closers = append(r.closers, file.Close)
-	return kindNamed(n.Kind).decode(file)
+	return kindNamed(n.Kind).decode(heeding{r.ctx, file})
 }
 
 func (r *run) text(block plan.Block) any {

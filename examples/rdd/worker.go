@@ -165,7 +165,7 @@ func (w *worker) serveBlock(to http.ResponseWriter, r *http.Request) {
 		http.Error(to, err.Error(), http.StatusBadRequest)
 		return
 	}
-	write, found := w.cache.open(plan.Block{Node: plan.NodeID(n[0]), Partition: n[1]})
+	write, found := w.cache.open(r.Context(), plan.Block{Node: plan.NodeID(n[0]), Partition: n[1]})
 	if !found {
 		http.Error(to, "no such block", http.StatusNotFound)
 		return
@@ -271,7 +271,7 @@ func (r *run) readShuffle(id plan.ShuffleID, partition int) any {
 // readOutputs opens the pieces of all map outputs, in the order of the map partitions.
 func (r *run) readOutputs(id plan.ShuffleID, partition int) (pieces []io.Reader) {
 	for from, address := range r.order.Outputs[id] {
-		pieces = append(pieces, r.readOutput(id, address, from, partition))
+		pieces = append(pieces, heeding{r.ctx, r.readOutput(id, address, from, partition)})
 	}
 	return pieces
 }
