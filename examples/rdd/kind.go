@@ -18,7 +18,7 @@ type kind interface {
 	// encode writes a sequence in batches; decode reads it again, and fails the task when it can't.
 	encode(to io.Writer, seq any) error
 	decode(from io.Reader) any
-	collect(seq any) any // a slice
+	collect(seq any) any                    // a slice
 	seq(ctx context.Context, slice any) any // until ctx ends
 	count(seq any) int
 	take(seq any, n int) any

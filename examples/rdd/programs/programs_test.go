@@ -150,3 +150,13 @@ func TestTerasort(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestDistance of points of any number of coordinates.
+func TestDistance(t *testing.T) {
+	a, b := []float64{1, 2, 3, 4, 5}, []float64{1, 4, 0, 3, 9}
+	for n, want := range []float64{0, 0, 4, 13, 14, 30} {
+		if got := distance(a[:n], b[:n]); got != want {
+			t.Errorf("the distance of %v and %v is %v, want %v", a[:n], b[:n], got, want)
+		}
+	}
+}

@@ -64,7 +64,7 @@ func smallSpark(ctx context.Context, o options) (err error) {
 	for _, one := range []struct {
 		name    string
 		measure func(context.Context) error
-	}{{"wordcount", b.wordcount}, {"logreg", b.logreg}, {"kmeans", b.kmeans}, {"terasort", b.terasort}} {
+	}{{"wordcount", b.wordcount}, {"logreg", b.logreg}, {"kmeans", b.kmeans}, {"fine", b.fine}, {"terasort", b.terasort}} {
 		if part != "" && part != one.name {
 			continue
 		}
@@ -172,21 +172,44 @@ func (b *rddBench) learn(ctx context.Context, program string) error {
 	if err := b.draw(ctx); err != nil {
 		return err
 	}
-	later := func(iterations int, cache bool) (float64, error) {
-		said, err := b.drive(ctx, program, b.size.memory, "-iterations", strconv.Itoa(iterations), "-cache="+strconv.FormatBool(cache), b.points)
-		if err != nil {
-			return 0, err
-		}
-		return secondsOf(said, "mean of the later")
-	}
 	what := fmt.Sprintf("%s, %d points: a later iteration, cached", program, b.size.points)
 	return b.compare(what, "the same, not cached", func() (took, reference float64, err error) {
-		if took, err = later(b.size.iterations, true); err != nil {
-			return 0, 0, err
-		}
-		reference, err = later(b.size.plain, false)
-		return took, reference, err
+		return both(
+			func() (float64, error) { return b.iteration(ctx, program, b.size.iterations) },
+			func() (float64, error) { return b.iteration(ctx, program, b.size.plain, "-cache=false") })
 	})
+}
+
+// fine goes over the same points with cpus that each task is offered, and with cpus that executors have.
+func (b *rddBench) fine(ctx context.Context) error {
+	if err := b.draw(ctx); err != nil {
+		return err
+	}
+	what := fmt.Sprintf("logreg, %d points, -mode fine: a later iteration, cached", b.size.points)
+	return b.compare(what, "the same, -mode coarse", func() (took, reference float64, err error) {
+		return both(
+			func() (float64, error) { return b.iteration(ctx, "logreg", b.size.iterations, "-mode", "fine") },
+			func() (float64, error) { return b.iteration(ctx, "logreg", b.size.iterations, "-mode", "coarse") })
+	})
+}
+
+// iteration is how long a later one takes, in seconds, on average.
+func (b *rddBench) iteration(ctx context.Context, program string, iterations int, args ...string) (float64, error) {
+	args = slices.Concat([]string{"-iterations", strconv.Itoa(iterations)}, args, []string{b.points})
+	said, err := b.drive(ctx, program, b.size.memory, args...)
+	if err != nil {
+		return 0, err
+	}
+	return secondsOf(said, "mean of the later")
+}
+
+// both measures something, then its reference.
+func both(measure, beside func() (float64, error)) (took, reference float64, err error) {
+	if took, err = measure(); err != nil {
+		return 0, 0, err
+	}
+	reference, err = beside()
+	return took, reference, err
 }
 
 func (b *rddBench) terasort(ctx context.Context) error {
