@@ -3,8 +3,12 @@ package manager
 import (
 	"context"
 
+	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/framework"
 )
+
+// ServiceOf is the manager's gRPC service.
+func ServiceOf(m *Manager) apiv1.JobServiceServer { return service{manager: m} }
 
 // WatchersMax is how many may watch all jobs.
 const WatchersMax = watchersMax

@@ -55,7 +55,7 @@ func (s service) SubmitJob(ctx context.Context, r *apiv1.SubmitJobRequest) (*api
 		return nil, err
 	}
 	version, err := s.manager.SubmitJob(ctx, job)
-	return showVersion(version, err)
+	return showCurrent(version, err)
 }
 
 func (s service) UpdateJob(ctx context.Context, r *apiv1.UpdateJobRequest) (*apiv1.JobVersion, error) {
@@ -64,12 +64,12 @@ func (s service) UpdateJob(ctx context.Context, r *apiv1.UpdateJobRequest) (*api
 		return nil, err
 	}
 	version, err := s.manager.UpdateJob(ctx, job)
-	return showVersion(version, err)
+	return showCurrent(version, err)
 }
 
 func (s service) RollbackJob(ctx context.Context, r *apiv1.RollbackJobRequest) (*apiv1.JobVersion, error) {
 	version, err := s.manager.RollbackJob(ctx, r.GetName(), int(r.GetVersion()))
-	return showVersion(version, err)
+	return showCurrent(version, err)
 }
 
 func (s service) PlanJob(_ context.Context, r *apiv1.PlanJobRequest) (*apiv1.PlanJobResponse, error) {
@@ -171,7 +171,7 @@ func (s service) GetJobHistory(_ context.Context, r *apiv1.GetJobHistoryRequest)
 	}
 	answer := &apiv1.GetJobHistoryResponse{}
 	for _, version := range versions {
-		one, err := showVersion(version, nil)
+		one, err := showVersion(version)
 		if err != nil {
 			return nil, err
 		}
@@ -181,10 +181,19 @@ func (s service) GetJobHistory(_ context.Context, r *apiv1.GetJobHistoryRequest)
 	return answer, nil
 }
 
-func showVersion(version jobs.Version, err error) (*apiv1.JobVersion, error) {
+// showCurrent is the version that a job has become.
+func showCurrent(version jobs.Version, err error) (*apiv1.JobVersion, error) {
 	if err != nil {
 		return nil, err
 	}
+	shown, err := showVersion(version)
+	if err == nil {
+		shown.Current = true
+	}
+	return shown, err
+}
+
+func showVersion(version jobs.Version) (*apiv1.JobVersion, error) {
 	tree, err := jobfile.Encode(version.Job)
 	if err != nil {
 		return nil, err

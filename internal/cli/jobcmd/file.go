@@ -1,11 +1,13 @@
 package jobcmd
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -45,6 +47,7 @@ func readJob(name string, stdin io.Reader, now time.Time) (job jobs.Job, err err
 	if !errors.As(err, &problems) {
 		return job, err
 	}
+	slices.SortStableFunc(problems, func(a, b jobs.Problem) int { return cmp.Compare(lines.of(a.Field), lines.of(b.Field)) })
 	told := make([]error, len(problems))
 	for i, problem := range problems {
 		told[i] = fmt.Errorf("%s:%d: %s", name, lines.of(problem.Field), problem)

@@ -12,7 +12,7 @@ import (
 func TestProblemsNameTheLine(t *testing.T) {
 	for _, test := range []struct{ name, text, want string }{
 		{"table.toml", "name = \"web\"\ntype = \"service\"\n\n[task]\ncommand = \"x\"\ncpu = 1\n[service]\ncount = \"3\"\n",
-			"table.toml:8: service.count: it is \"3\"; it must be a whole number\ntable.toml:6: task.cpu: there is no such field; did you mean \"cpus\"?"},
+			"table.toml:6: task.cpu: there is no such field; did you mean \"cpus\"?\ntable.toml:8: service.count: it is \"3\"; it must be a whole number"},
 		{"dotted.toml", "name = \"web\"\ntype = \"service\"\ntask.command = \"x\"\ntask.cpus = -1\n", "dotted.toml:4: task.cpus: it is -1; it can't be negative"},
 		{"list.toml", "name = \"web\"\ntype = \"service\"\ntask.command = \"x\"\n[[task.files]]\nsource = \"/a\"\n[[task.files]]\nsauce = \"/b\"\n",
 			"list.toml:7: task.files[1].sauce: there is no such field; here are source, name, sha256, executable, extract"},
