@@ -26,6 +26,7 @@ type flock struct {
 	terms map[api.Term]int // members whose session has reported, by its term; guarded by mu
 	swaps int              // sessions that began, ever; guarded by mu
 	tries atomic.Int64     // streams that were asked for, ever
+	conns atomic.Int64     // connections that were made, with their handshake, ever
 }
 
 // roll is what the flock says of itself, a line each time.
@@ -35,6 +36,7 @@ type roll struct {
 	Reported int       `json:"reported"`
 	Sessions int       `json:"sessions"` // that began, ever
 	Tries    int64     `json:"tries"`    // streams that were asked for, ever
+	Conns    int64     `json:"conns"`    // connections that were made, ever
 }
 
 // rollEvery is how exact the times of returns are.
@@ -104,7 +106,7 @@ func (o options) authority() (*trust.Authority, error) {
 func (f *flock) roll() roll {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	r := roll{At: time.Now(), Sessions: f.swaps, Tries: f.tries.Load()}
+	r := roll{At: time.Now(), Sessions: f.swaps, Tries: f.tries.Load(), Conns: f.conns.Load()}
 	for term, reported := range f.terms { // order: irrelevant because the newest is taken
 		if r.Term.Before(term) {
 			r.Term, r.Reported = term, reported

@@ -93,7 +93,14 @@ func (m *member) dial(address string) (*grpc.ClientConn, error) {
 	if m.secure != nil {
 		dial = m.secure(dial)
 	}
-	return transport.Connect(address, dial,
+	counted := func(ctx context.Context, to string) (net.Conn, error) {
+		conn, err := dial(ctx, to)
+		if err == nil {
+			m.flock.conns.Add(1)
+		}
+		return conn, err
+	}
+	return transport.Connect(address, counted,
 		grpc.WithInitialWindowSize(wire.StreamWindowBytes), grpc.WithInitialConnWindowSize(wire.ConnWindowBytes),
 		grpc.WithReadBufferSize(4<<10)) // ten thousand share this process
 }

@@ -171,8 +171,9 @@ var comebacks = []struct {
 	more  []string
 }{{"in plain text", false, nil}, {"with sessions taken up", true, nil}, {"each with a handshake of its own", true, []string{"-anew"}}}
 
-// comeback is one: how long until all agents have reported to the next leader, and what it cost.
-type comeback struct{ all, masters, agents float64 }
+// comeback is one: how long until all agents have reported to the next leader, what it cost, and how many connections each
+// agent made.
+type comeback struct{ all, masters, agents, conns float64 }
 
 func trustOfReturns(ctx context.Context, o options) error {
 	if o.agents == 0 {
@@ -199,9 +200,9 @@ func trustOfReturns(ctx context.Context, o options) error {
 	for i, kind := range comebacks {
 		all := of(i, func(c comeback) float64 { return c.all })
 		row(fmt.Sprintf("%d agents come back after kill -9 of the leader, %s", o.agents, kind.name), fmt.Sprintf("%.2f s", all),
-			fmt.Sprintf("%.2f of plain text, aim 1.5; processor time for each: masters %.2f ms, agents' process %.2f ms; load of the machine %.0f",
+			fmt.Sprintf("%.2f of plain text, aim 1.5; processor time for each: masters %.2f ms, agents' process %.2f ms; %.2f connections each; load of the machine %.0f",
 				all/of(0, func(c comeback) float64 { return c.all }), of(i, func(c comeback) float64 { return c.masters }),
-				of(i, func(c comeback) float64 { return c.agents }), machineLoad()))
+				of(i, func(c comeback) float64 { return c.agents }), of(i, func(c comeback) float64 { return c.conns }), machineLoad()))
 	}
 	return nil
 }
@@ -244,5 +245,5 @@ func comeBack(ctx context.Context, o options, which int) (one comeback, err erro
 	}
 	used := h.cpu(nil).since(started, time.Second)
 	each := 1e3 / float64(o.agents)
-	return comeback{back.At.Sub(killed).Seconds(), (used.leader + used.followers) * each, used.flock * each}, nil
+	return comeback{back.At.Sub(killed).Seconds(), (used.leader + used.followers) * each, used.flock * each, float64(back.Conns-before.Conns) / float64(o.agents)}, nil
 }
