@@ -88,7 +88,7 @@ func New(config Config) (*Agent, error) {
 	a.executors = newExecutorStreams()
 	a.exec.Most, a.exec.Enter = config.ExecMax, config.Enter
 	a.readers.byTask = map[api.TaskRef][]*reader{}
-	a.preparing = newPreparations(a.config.Launcher, a.log)
+	a.preparing = newPreparations(a.config.Launcher, views{a}, a.log)
 	a.samples = newSampling(config.Sampler)
 	a.runs.processes = map[core.Run]*runState{}
 	return a, nil

@@ -25,6 +25,9 @@ import (
 // TestMain is the built-in executor when an agent of these tests starts this program.
 func TestMain(m *testing.M) {
 	if executor.Active() {
+		if os.Getenv(ownEnv) != "" {
+			runOwn()
+		}
 		if err := commandexecutor.Run(context.Background(), os.Getenv(protocol.ExecutorCellEnv)); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)

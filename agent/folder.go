@@ -32,7 +32,8 @@ import (
 //	lock             held as long as the agent runs
 //	identity, identity.spare, checkpoint.log
 //	socket           the path of the executors' socket, when it is elsewhere
-//	executors.sock   else that socket
+//	sockets/         else the folder of that socket, which is all that executors with namespaces see of it
+//	executors.sock   a link to it, for executors that an older version has started
 //	sandboxes/FRAMEWORK/EXECUTOR/{stdout,stderr,volumes/,tasks/TASK/}
 //	volumes/VOLUME/  what sandboxes show as volumes/VOLUME
 //	volumes-of/AGENT/VOLUME/  those of an agent that was given up, for a person to look after
@@ -113,7 +114,7 @@ func (f *dataFolder) shut() error {
 		info, gone := one.Info()
 		switch name := one.Name(); {
 		case gone != nil || info.Mode()&fs.ModeSymlink != 0 || !entry.OwnerOf(info).IsSelf():
-		case name == "sandboxes" || name == "volumes":
+		case name == "sandboxes" || name == "volumes" || name == "sockets":
 			err = errors.Join(err, f.setMode(f.at(name), info, beneath.Passage))
 		case one.IsDir():
 			err = errors.Join(err, f.setMode(f.at(name), info, beneath.Private))
@@ -164,11 +165,27 @@ func (f *dataFolder) listenSocket(mode fs.FileMode) (listener net.Listener, path
 	if err != nil {
 		return nil, "", err
 	}
-	return listener, path, os.Chmod(path, mode)
+	return listener, path, errors.Join(os.Chmod(path, mode), f.linkSocket(path))
 }
 
-// socketPath is in the data folder, or in a short runtime folder that the data folder
-// names.
+// linkSocket leads executors that an older version has started to the socket: they come back to the path that they were
+// told, which was in the data folder itself.
+func (f *dataFolder) linkSocket(path string) error {
+	old := f.at("executors.sock")
+	if path == old || len(old) > socketBytesMax {
+		return nil
+	}
+	if to, err := os.Readlink(old); err == nil && to == path {
+		return nil
+	}
+	if err := os.Remove(old); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return os.Symlink(path, old)
+}
+
+// socketPath is in a folder of the data folder, or in a short runtime folder that the data folder names. Either holds
+// nothing else and stays, so that an executor that sees it sees the socket of each next agent.
 func (f *dataFolder) socketPath() (string, error) {
 	if named, err := os.ReadFile(f.at("socket")); err == nil {
 		path, err := readSocketPath(string(named))
@@ -177,9 +194,9 @@ func (f *dataFolder) socketPath() (string, error) {
 		}
 		return path, runtimeFolder(filepath.Dir(path))
 	}
-	path := f.at("executors.sock")
+	path := f.at("sockets/executors.sock")
 	if len(path) <= socketBytesMax {
-		return path, nil
+		return path, runtimeFolder(filepath.Dir(path))
 	}
 	sum := sha256.Sum256([]byte(f.path))
 	folder := fmt.Sprintf("/tmp/tender-%d-%s", os.Getuid(), hex.EncodeToString(sum[:6]))

@@ -49,7 +49,7 @@ func TestModesOfTheFolder(t *testing.T) {
 	look := func() {
 		t.Helper()
 		passages := map[string]bool{
-			".": true, "sandboxes": true, "sandboxes/f1": true, "sandboxes/f1/command": true, "sandboxes/f1/command/tasks": true,
+			".": true, "sockets": true, "sandboxes": true, "sandboxes/f1": true, "sandboxes/f1/command": true, "sandboxes/f1/command/tasks": true,
 		}
 		for name, mode := range modesBelow(t, config.DataDir) {
 			if open := mode & 0o077; passages[name] && open != 0o011 || !passages[name] && open != 0 {

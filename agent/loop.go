@@ -153,13 +153,13 @@ func (a *Agent) performEffects(effects []core.Effect) (again bool) {
 		case core.ToExecutor:
 			a.toExecutor(e.Conn, outgoing{event: e.Event})
 		case core.HandOver:
-			out, missing := a.preparing.launch(e)
-			if missing == nil {
+			out, reason, wrong := a.preparing.launch(e)
+			if wrong == nil {
 				a.toExecutor(e.Conn, out)
 				continue
 			}
 			a.startWork(func() {
-				a.inbox.postEvent(a.context, core.TaskPrepared{Task: e.Task, Reason: api.ReasonSecretUnavailable, Message: missing.Error()})
+				a.inbox.postEvent(a.context, core.TaskPrepared{Task: e.Task, Reason: reason, Message: wrong.Error()})
 			})
 		case core.CloseExecutor:
 			if link := a.executors.links[e.Conn]; link != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"slices"
 
 	"github.com/rs/zerolog"
 
@@ -28,12 +29,13 @@ type preparations struct {
 	// secrets are those of tasks that are about to start; the loop's only.
 	secrets  secrets.Box
 	launcher executor.Launcher
+	views    views
 	log      zerolog.Logger
 }
 
-func newPreparations(launcher executor.Launcher, log zerolog.Logger) preparations {
+func newPreparations(launcher executor.Launcher, views views, log zerolog.Logger) preparations {
 	return preparations{
-		places: make(chan struct{}, fetchesMax), tasks: map[api.TaskRef]context.CancelFunc{}, launcher: launcher, log: log,
+		places: make(chan struct{}, fetchesMax), tasks: map[api.TaskRef]context.CancelFunc{}, launcher: launcher, views: views, log: log,
 	}
 }
 
@@ -197,7 +199,7 @@ func (p *preparations) hideSecrets(task api.TaskRef, folder string, shown bool) 
 	if !shown {
 		return
 	}
-	if err := p.launcher.HideSecrets(folder); err != nil {
+	if err := errors.Join(p.views.conceal(folder), p.launcher.HideSecrets(folder)); err != nil {
 		p.log.Error().Err(err).Stringer("task", task).Msg("the files of a task's secrets stay until the agent's next start")
 	}
 }
@@ -223,13 +225,40 @@ func (p *preparations) keepSecrets(said core.LeaderSaid) core.LeaderSaid {
 }
 
 // launch is what goes to an executor with a task, with the values of those secrets that are variables, or why it can't.
-func (p *preparations) launch(e core.HandOver) (outgoing, error) {
-	out := outgoing{task: e.Task, shared: e.Launch.Shared, user: e.Launch.Task.RunsAs(), builtin: e.Launch.Task.Executor == nil}
+// The executor is shown what belongs to the task.
+func (p *preparations) launch(e core.HandOver) (out outgoing, reason api.Reason, err error) {
+	out = outgoing{task: e.Task, shared: e.Launch.Shared, user: e.Launch.Task.RunsAs(), builtin: e.Launch.Task.Executor == nil}
 	if out.builtin && e.Launch.Task.Image == "" { // commands need a folder; others make theirs, and images have it already
 		out.folder = e.Launch.Sandbox
 	}
-	var missing error
-	e.Launch.Secrets, missing = p.secrets.Variables(e.Task, e.Launch.Task.Secrets)
+	if e.Launch.Secrets, err = p.secrets.Variables(e.Task, e.Launch.Task.Secrets); err != nil {
+		return out, api.ReasonSecretUnavailable, err
+	}
 	out.event = e.Launch
-	return out, missing
+	return out, api.ReasonLaunchFailed, p.views.reveal(e)
+}
+
+// views are what executors of frameworks' own are shown of the agent's folder while they run; those that see all of the
+// machine's files need nothing.
+type views struct{ agent *Agent }
+
+// reveal shows an executor what came with a task that it is about to be handed: its volumes, and its secrets. It is the
+// loop's only.
+func (v views) reveal(e core.HandOver) error {
+	a, launch := v.agent, e.Launch
+	if launch.Task.Executor == nil || a.cells == nil {
+		return nil
+	}
+	task, _ := a.core.Task(e.Task)
+	folders := a.folder.volumeFolders(task.Volumes)
+	if slices.ContainsFunc(launch.Task.Secrets, func(s api.Secret) bool { return s.File != "" }) {
+		folders = append(folders, filepath.Join(launch.Sandbox, secrets.Folder))
+	}
+	return a.cells.Reveal(a.runs.around(launch.Sandbox), folders...)
+}
+
+// conceal takes the files of a task's secrets from an executor to which they were revealed.
+func (v views) conceal(sandbox string) error {
+	a := v.agent
+	return a.cells.Conceal(a.runs.around(sandbox), filepath.Join(sandbox, secrets.Folder))
 }

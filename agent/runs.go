@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"maps"
+	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -96,6 +97,20 @@ func (r *runs) living(ref api.ExecutorRef) int {
 	defer r.mutex.Unlock()
 	for run, state := range r.processes { // order: irrelevant because an executor runs once at a time
 		if run.Executor == ref && state.process != nil {
+			if id := state.process.ID(); proc.Alive(id.PID, id.Start) {
+				return id.PID
+			}
+		}
+	}
+	return 0
+}
+
+// around is the process of the executor whose folder holds that of a task of its; 0: none runs.
+func (r *runs) around(task string) int {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	for _, state := range r.processes { // order: irrelevant because an executor runs once at a time
+		if state.process != nil && state.folder == filepath.Dir(filepath.Dir(task)) {
 			if id := state.process.ID(); proc.Alive(id.PID, id.Start) {
 				return id.PID
 			}
@@ -211,10 +226,19 @@ func (a *Agent) forkRun(ctx context.Context, e core.StartExecutor, token string)
 		return nil, ctx.Err()
 	}
 	defer leave()
-	return a.config.Launcher.Fork(ctx, executor.Start{
+	child, err := a.config.Launcher.Fork(ctx, executor.Start{
 		Run: e.Run.Executor, Command: command, Place: place, Socket: a.listeners.socket, Token: token,
 		RecoveryTimeout: max(a.recoveryTimeout(), 0), Path: a.config.Path, Resources: e.Executor.Resources,
 	})
+	if err != nil || e.Builtin {
+		return child, err
+	}
+	if err := a.cells.Reveal(child.ID().PID, a.folder.volumeFolders(e.Volumes)...); err != nil {
+		child.Abandon()
+		child.Wait(ctx)
+		return nil, err
+	}
+	return child, nil
 }
 
 func (a *Agent) recoveryTimeout() time.Duration {

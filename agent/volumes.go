@@ -24,6 +24,13 @@ func (f *dataFolder) volumeFolder(id api.VolumeID) string {
 	return filepath.Join(f.at("volumes"), string(id))
 }
 
+func (f *dataFolder) volumeFolders(ids []api.VolumeID) (folders []string) {
+	for _, id := range ids {
+		folders = append(folders, f.volumeFolder(id))
+	}
+	return folders
+}
+
 // createVolume makes a volume's folder.
 func (f *dataFolder) createVolume(e core.CreateVolume) error {
 	if f.path == "" {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync"
 
 	"github.com/tenderhq/tender/agent/walls/calls"
 	"github.com/tenderhq/tender/agent/walls/cell"
@@ -43,7 +44,7 @@ type Isolation string
 const (
 	Best    Isolation = "auto"       // what there is; nothing is no reason not to start
 	Demand  Isolation = "cgroups"    // control groups, or the agent does not start
-	Spaces  Isolation = "namespaces" // and each task in namespaces of its own, or the agent does not start
+	Spaces  Isolation = "namespaces" // and each task of a command, and each executor of frameworks, in namespaces of its own, or the agent does not start
 	Without Isolation = "none"       // no control groups, even where there are some
 )
 
@@ -74,6 +75,8 @@ type Cells struct {
 	images images
 	holds  holdings
 	mends  mending
+
+	showing sync.Mutex // held while an executor is shown a folder, or one is taken from it
 }
 
 // OpenCells finds the cells that an agent of the folder has left, or makes the place for new ones. They are open until

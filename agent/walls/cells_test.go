@@ -329,7 +329,7 @@ func TestWhoIsDeniedCalls(t *testing.T) {
 		t.Error("with namespaces the built-in executor is denied what it needs to make them, or others are not")
 	}
 	var none *Cells
-	if asked := (&Cells{config: Config{}}); asked.denies(false) || asked.Restrict(false, "/") != nil || none.Restrict(false, "/") != nil {
+	if asked := (&Cells{config: Config{}}); asked.denies(false) || asked.Restrict(Ground{Sandbox: "/"}) != nil || none.Restrict(Ground{Sandbox: "/"}) != nil {
 		t.Error("denied unasked")
 	}
 	opened(t, Config{}) // or there are no control groups here

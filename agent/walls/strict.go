@@ -8,7 +8,9 @@ import (
 
 	"github.com/tenderhq/tender/agent/walls/calls"
 	"github.com/tenderhq/tender/agent/walls/cell"
+	"github.com/tenderhq/tender/agent/walls/entry"
 	"github.com/tenderhq/tender/agent/walls/paths"
+	"github.com/tenderhq/tender/agent/walls/spaces"
 )
 
 // denies tells whether an executor is denied calls of the kernel from its start on, with all that it starts. The built-in
@@ -33,20 +35,32 @@ func (c *Cells) tryDeny() error {
 	return nil
 }
 
+// Ground is what an executor stands on.
+type Ground struct {
+	Builtin bool
+	Sandbox string // its folder
+	Socket  string // by which it reaches its agent, in a folder that stays when another agent binds it anew
+	Owner   entry.User
+}
+
 // Restrict takes from the calling thread, and so from the executor that it starts with all its tasks, what these are not
 // to have. The built-in one reaches all files, and keeps its tasks from them one by one; another one may be given tasks
-// with volumes later, so it reaches those of all. The thread must be its goroutine's own, and end with it.
-func (c *Cells) Restrict(builtin bool, sandbox string) (err error) {
+// with volumes later: rules for files let it reach those of all, in namespaces it is shown them then (see Reveal). The
+// thread must be its goroutine's own, and end with it.
+func (c *Cells) Restrict(ground Ground) (err error) {
 	if c == nil {
 		return nil
 	}
-	if c.config.Landlock {
+	if c.spaced(ground.Builtin) {
+		err = c.view(ground).Confine(spaces.User{UID: ground.Owner.UID, GID: ground.Owner.GID})
+	}
+	if c.config.Landlock { // which is for agents without root, and so without namespaces
 		err = paths.Separate()
-		if reach := c.Reach(sandbox, c.volumes()); !builtin && err == nil {
+		if reach := c.Reach(ground.Sandbox, c.volumes()); !ground.Builtin && err == nil {
 			err = reach.Confine()
 		}
 	}
-	if err == nil && c.denies(builtin) {
+	if err == nil && c.denies(ground.Builtin) {
 		err = calls.Deny()
 	}
 	return err

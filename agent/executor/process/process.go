@@ -134,8 +134,13 @@ func (l *Launcher) fork(child *exec.Cmd, start executor.Start) (*forked, error) 
 		return nil, err
 	}
 	seal()
+	info, err := l.at(start.Sandbox).Lstat(".")
+	if err != nil {
+		return nil, err
+	}
+	ground := walls.Ground{Builtin: start.Builtin, Sandbox: start.Sandbox, Socket: start.Socket, Owner: entry.OwnerOf(info)}
 	begin := func() error { // on a thread that ends with it
-		if err := l.Cells.Restrict(start.Builtin, start.Sandbox); err != nil {
+		if err := l.Cells.Restrict(ground); err != nil {
 			return err
 		}
 		return child.Start()

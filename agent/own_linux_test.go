@@ -1,0 +1,134 @@
+package agent
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/tenderhq/tender/agent/proc"
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/internal/testing/mounts"
+)
+
+// ownExecutor is an executor of a framework's own, by this test's program, which is put where all can read it.
+func ownExecutor(t *testing.T) *api.Executor {
+	t.Helper()
+	folder, err := os.MkdirTemp("/var/lib", "tender-test-") // what is in /tmp is not seen in namespaces
+	if err != nil {
+		t.Skip(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(folder); err != nil {
+			t.Error(err)
+		}
+	})
+	program := filepath.Join(folder, "program")
+	from, err := os.Open("/proc/self/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer from.Close()
+	to, err := os.OpenFile(program, os.O_WRONLY|os.O_CREATE, 0o755)
+	if err == nil {
+		_, err = io.Copy(to, from)
+		err = errors.Join(err, to.Close(), os.Chmod(folder, 0o755), os.Chmod(program, 0o755))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &api.Executor{ID: "own", Command: api.Command{Argv: []string{program}, Env: map[string]string{ownEnv: "yes", "PASSWORD": "secret"}}}
+}
+
+// An executor of a framework's own tries all that it could do to its agent and to others; none of it works in its
+// namespaces, while it is shown volumes of tasks that come later. It outlives its agent, comes back to the next one's
+// socket, and leaves neither process nor mount.
+func TestOwnExecutorsHaveNamespaces(t *testing.T) {
+	master := newScript(t)
+	config := spacesConfig(t, master)
+	config.RecoveryTimeout = 0 // 15 minutes
+	mounted := mounts.List(t, config.DataDir)
+	first := run(t, config)
+	root := cellsOf(t, first)
+	await(master, "registration", func(protocol.RegisterAgent) bool { return true })
+	victim := command("victim", "echo secret > file; echo $$ > pid; echo mark > /tmp/mark; exec sleep 1000")
+	victim.Command.Env = map[string]string{"PASSWORD": "secret"}
+	launchOf(master, "f1", victim)
+	master.status("victim", api.TaskRunning)
+	own := ownExecutor(t)
+	task := func(id api.TaskID, line string) api.Task {
+		return api.Task{ID: id, Executor: own, Resources: api.Scalars(0.1, 32), Data: []byte(line)}
+	}
+	builtin := first.runs.all()[0].process.ID().PID
+	launchOf(master, "f2", task("t1", strings.NewReplacer("DATA", config.DataDir, "PIDS", strconv.Itoa(os.Getpid())+" "+strconv.Itoa(builtin)).Replace(`
+		works() { "$@" > /dev/null 2>&1 || echo "own: $*"; }
+		fails() { if "$@" > /dev/null 2>&1; then echo "leak: $*"; fi; }
+		works touch file
+		works touch /tmp/mine
+		works test -e ../../.tmp/mine
+		works cat /proc/self/environ
+		works test "$(id -u)" -ge 70000
+		works test -S DATA/sockets/executors.sock
+		fails test -e /tmp/mark
+		for name in lock identity identity.spare checkpoint.log cache trash volumes volumes-of sandboxes/f1 sandboxes/f1/command; do
+			fails test -e DATA/$name
+		done
+		for folder in DATA DATA/sandboxes DATA/sandboxes/f2 DATA/sockets; do
+			fails touch $folder/new
+		done
+		for pid in PIDS; do
+			fails test -e /proc/$pid
+			fails kill -0 $pid
+		done
+		test "$(cat /proc/[0-9]*/status | grep ^Uid: | sort -u | wc -l)" = 1 || echo "sees processes of others"
+		fails umount DATA
+		fails sh -c "echo 1 > /proc/sys/kernel/panic"
+		fails touch /dev/shm/../new
+		test -e /dev/kmsg && echo "sees the machine's devices"
+		true`)))
+	if ended := master.status("t1", api.TaskFinished); string(ended.Data) != "" {
+		t.Errorf("it says: %s", ended.Data)
+	}
+	var leader proc.Stat
+	for _, one := range first.runs.all() {
+		if one.run.Executor.Framework == "f2" {
+			leader, _ = proc.Read(one.process.ID().PID)
+		}
+	}
+	first.end()
+	if leader.PID == 0 || !proc.Alive(leader.PID, leader.Start) {
+		t.Fatalf("%+v is gone with its agent", leader)
+	}
+	config.RecoveryTimeout = -1
+	master.forget()
+	second := run(t, config)
+	await(master, "report", func(c protocol.AgentReport) bool { return c.Last })
+	disk := api.NewResources(api.Resource{Label: api.Label{Name: "disk", Reserved: "default", Volume: "v1"}, Scalar: 1000})
+	later := task("t2", "echo gold > volumes/v1/file && cat "+config.DataDir+"/volumes/v1/file && echo $PPID")
+	later.Resources = later.Resources.Plus(disk)
+	master.say(protocol.CreateVolume{Volume: disk.Items()[0]})
+	launchOf(master, "f2", later)
+	if ended := master.status("t2", api.TaskFinished); string(ended.Data) != "gold\n"+strconv.Itoa(leader.PID)+"\n" {
+		t.Errorf("with its volume it says: %s", ended.Data)
+	}
+	if said := textOf(t, filepath.Join(config.DataDir, "volumes/v1/file")); said != "gold" {
+		t.Errorf("its volume holds %q", said)
+	}
+	killExecutors(t, second)
+	master.status("victim", api.TaskFailed)
+	second.end()
+	if err := syscall.Kill(leader.PID, 0); err == nil && proc.Alive(leader.PID, leader.Start) {
+		t.Error("the executor lives")
+	}
+	if root.Exists() {
+		t.Errorf("the agent has left %v", root.Children())
+	}
+	if now := mounts.List(t, config.DataDir); now != mounted {
+		t.Errorf("mounts have changed:\n%s\nwere\n%s", now, mounted)
+	}
+}
