@@ -1,9 +1,11 @@
 package master
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -15,6 +17,7 @@ import (
 	"github.com/tenderhq/tender/internal/transport"
 	"github.com/tenderhq/tender/internal/trust"
 	"github.com/tenderhq/tender/internal/wire"
+	"github.com/tenderhq/tender/master/internal/raftlog"
 	"github.com/tenderhq/tender/master/view"
 )
 
@@ -53,6 +56,17 @@ func (m *Master) listMasters(r *apiv1.ListRequest) *apiv1.ListMastersResponse {
 		answer.AppliedIndex = state.Index
 	}
 	return answer
+}
+
+// addresses are where people reach the masters of the quorum that have said so, ordered by their IDs.
+func (m *Master) addresses() (all []string) {
+	status, state := m.raft.Status(), m.raft.Outline()
+	for _, member := range slices.SortedFunc(slices.Values(status.Members), func(a, b raftlog.Member) int { return cmp.Compare(a.ID, b.ID) }) {
+		if address := state.Masters[member.ID].GRPC; address != "" {
+			all = append(all, address)
+		}
+	}
+	return all
 }
 
 const (

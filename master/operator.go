@@ -124,7 +124,7 @@ func (s operatorService) GetCluster(context.Context, *apiv1.GetClusterRequest) (
 	return &apiv1.ClusterView{
 		ClusterId: string(m.raft.Cluster()), LeaderId: string(leader), LeaderAddress: address,
 		Term:      &apiv1.Term{Epoch: state.Epoch, Number: status.Term},
-		Allocator: m.config.Allocator, Version: m.config.Version, Index: state.Index,
+		Allocator: m.config.Allocator, Version: m.config.Version, Index: state.Index, MasterAddresses: m.addresses(),
 	}, nil
 }
 

@@ -1297,8 +1297,10 @@ type ClusterView struct {
 	Allocator     string                 `protobuf:"bytes,5,opt,name=allocator,proto3" json:"allocator,omitempty"`
 	Version       string                 `protobuf:"bytes,6,opt,name=version,proto3" json:"version,omitempty"`
 	Index         uint64                 `protobuf:"varint,7,opt,name=index,proto3" json:"index,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// gRPC addresses, host:port, of the masters that have said theirs, ordered by the masters' IDs.
+	MasterAddresses []string `protobuf:"bytes,8,rep,name=master_addresses,json=masterAddresses,proto3" json:"master_addresses,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *ClusterView) Reset() {
@@ -1378,6 +1380,13 @@ func (x *ClusterView) GetIndex() uint64 {
 		return x.Index
 	}
 	return 0
+}
+
+func (x *ClusterView) GetMasterAddresses() []string {
+	if x != nil {
+		return x.MasterAddresses
+	}
+	return nil
 }
 
 type MasterView struct {
@@ -5103,7 +5112,7 @@ const file_api_v1_operator_proto_rawDesc = "" +
 	"\x06states\x18\x06 \x03(\tR\x06states\x12\x10\n" +
 	"\x03all\x18\a \x01(\bR\x03all\x12\x12\n" +
 	"\x04role\x18\b \x01(\tR\x04role\"\x13\n" +
-	"\x11GetClusterRequest\"\xe3\x01\n" +
+	"\x11GetClusterRequest\"\x8e\x02\n" +
 	"\vClusterView\x12\x1d\n" +
 	"\n" +
 	"cluster_id\x18\x01 \x01(\tR\tclusterId\x12\x1b\n" +
@@ -5112,7 +5121,8 @@ const file_api_v1_operator_proto_rawDesc = "" +
 	"\x04term\x18\x04 \x01(\v2\x0f.tender.v1.TermR\x04term\x12\x1c\n" +
 	"\tallocator\x18\x05 \x01(\tR\tallocator\x12\x18\n" +
 	"\aversion\x18\x06 \x01(\tR\aversion\x12\x14\n" +
-	"\x05index\x18\a \x01(\x04R\x05index\"\xbc\x02\n" +
+	"\x05index\x18\a \x01(\x04R\x05index\x12)\n" +
+	"\x10master_addresses\x18\b \x03(\tR\x0fmasterAddresses\"\xbc\x02\n" +
 	"\n" +
 	"MasterView\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +

@@ -246,13 +246,17 @@ func (a *App) client(ctx context.Context) (*client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := client.New(client.Config{
-		Masters: where.Masters, Dial: where.ToMasters(), DialAgent: where.ToAgents(), Tickets: where.Holder != nil, Keep: where.Keep,
-	})
+	c, err := clientOf(where)
 	if err != nil {
 		return nil, usage(err)
 	}
 	return c, nil
+}
+
+func clientOf(where contexts.Cluster) (*client.Client, error) {
+	return client.New(client.Config{
+		Masters: where.Masters, Dial: where.ToMasters(), DialAgent: where.ToAgents(), Tickets: where.Holder != nil, Keep: where.Keep, Told: where.Told,
+	})
 }
 
 // mastersOr is what --master says, else the environment, else the default.

@@ -285,10 +285,25 @@ func loginCommand(a *App) *cobra.Command {
 		if err := folder.Use(name); err != nil {
 			return err
 		}
+		askForMasters(command.Context(), contexts.Wish{Context: name, Masters: masters, Lookup: a.Lookup, Dial: a.Dial})
 		_, err = fmt.Fprintf(a.Stdout, "You are %s, in context %s.\n", pass.Identity(), name)
 		return err
 	}
 	return command
+}
+
+// askForMasters has the context that was wished for know all masters. One that can't be asked now is asked by the next command.
+func askForMasters(ctx context.Context, wish contexts.Wish) {
+	where, err := contexts.Find(ctx, wish)
+	if err != nil {
+		return
+	}
+	c, err := clientOf(where)
+	if err != nil {
+		return
+	}
+	_, _ = c.Operator().GetCluster(ctx, &apiv1.GetClusterRequest{})
+	_ = c.Close()
 }
 
 func contextCommand(a *App) *cobra.Command {

@@ -42,12 +42,20 @@ type trusted struct {
 	masters []string // their gRPC addresses
 	http    []string
 	raft    []string
+	procs   []*proc  // the masters, as they were started first
+	flags   []string // that all masters have beside
 }
 
 // startTrusted starts the first master of a cluster, which founds it, and logs the first operator in.
 func startTrusted(t *testing.T) *trusted {
 	t.Helper()
-	c := &trusted{t: t, dir: t.TempDir()}
+	return startTrustedWith(t)
+}
+
+// startTrustedWith is the same, of masters that have these flags.
+func startTrustedWith(t *testing.T, flags ...string) *trusted {
+	t.Helper()
+	c := &trusted{t: t, dir: t.TempDir(), flags: flags}
 	c.env = []string{"XDG_CONFIG_HOME=" + filepath.Join(c.dir, "operator"), "TENDER_MASTER=", "TENDER_TOKEN="}
 	first := c.master("m1")
 	first.await("login --master " + c.masters[0] + " --join " + filepath.Join(c.folder("m1"), "operator.token"))
@@ -75,10 +83,12 @@ func (c *trusted) master(id string, token ...string) *proc {
 		ports[i] = strconv.Itoa(freePort(c.t))
 	}
 	args := []string{"master", "--id", id, "--data-dir", c.folder(id), "--grpc-port", ports[0], "--http-port", ports[1], "--raft-port", ports[2]}
+	args = append(args, c.flags...)
 	if len(token) > 0 {
 		args = append(args, "--join", token[0], "--master", c.masters[0])
 	}
 	p := start(c.t, c.env, args...)
+	c.procs = append(c.procs, p)
 	for i, list := range []*[]string{&c.masters, &c.http, &c.raft} {
 		*list = append(*list, "127.0.0.1:"+ports[i])
 	}

@@ -41,6 +41,9 @@ type Config struct {
 	Tickets bool
 	// Keep, if set, runs until the client is closed: it keeps from ending what Dial and DialAgent show.
 	Keep func(ctx context.Context)
+	// Told, if set, hears which masters there are, the leader first, whenever one has answered that has not answered before. It
+	// is called from another goroutine, and not any more once the client is closed.
+	Told func(masters []string)
 }
 
 // DefaultMaster is where a master listens when nobody says otherwise.
@@ -62,10 +65,17 @@ type Client struct {
 	config Config
 	leave  func() // ends what was begun by New, and waits for it
 
-	mu     sync.Mutex
-	conns  map[string]*grpc.ClientConn
-	leader string            // the last that answered; tried first
-	refuse map[string]string // address -> why the last dial failed
+	ending context.Context // ends with the client, for what goes on beside calls
+	end    context.CancelFunc
+	asking sync.WaitGroup // those who ask for masters
+
+	mu      sync.Mutex
+	conns   map[string]*grpc.ClientConn
+	masters []string          // all that are known
+	asked   string            // the last that was asked for the others
+	closed  bool              // nobody is asked any more
+	leader  string            // the last that answered; tried first
+	refuse  map[string]string // address -> why the last dial failed
 }
 
 // New checks the addresses; nothing is dialed before the first call.
@@ -87,7 +97,11 @@ func New(config Config) (*Client, error) {
 			return nil, api.E("master", api.Invalid, "", err)
 		}
 	}
-	return &Client{config: config, leave: config.keep(), conns: map[string]*grpc.ClientConn{}, refuse: map[string]string{}}, nil
+	c := &Client{
+		config: config, leave: config.keep(), conns: map[string]*grpc.ClientConn{}, masters: slices.Clone(config.Masters), refuse: map[string]string{},
+	}
+	c.ending, c.end = context.WithCancel(context.Background())
+	return c, nil
 }
 
 // keep runs Keep until it is told to end.
@@ -129,12 +143,14 @@ func (c *Client) Operator() apiv1.OperatorServiceClient { return apiv1.NewOperat
 // Raft is the service that changes the quorum, at whoever leads.
 func (c *Client) Raft() apiv1.RaftServiceClient { return apiv1.NewRaftServiceClient(c) }
 
-// Masters are the addresses that the client was told of.
-func (c *Client) Masters() []string { return slices.Clone(c.config.Masters) }
-
-// Close ends all connections.
+// Close ends all connections, once a master that was asked for the others has answered, or could have.
 func (c *Client) Close() error {
 	c.leave()
+	c.mu.Lock()
+	c.closed = true
+	c.mu.Unlock()
+	c.asking.Wait()
+	c.end()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var errs []error
@@ -239,7 +255,11 @@ func (c *Client) attempt(ctx context.Context, address string, call func(context.
 	if err != nil {
 		return err
 	}
-	return call(ctx, conn)
+	if err := call(ctx, conn); err != nil {
+		return err
+	}
+	c.ask(address, conn)
+	return nil
 }
 
 // worthAnother notes a failure that another master, or a later attempt, may make good.
@@ -278,9 +298,9 @@ func (c *Client) candidates() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.leader == "" {
-		return slices.Clone(c.config.Masters)
+		return slices.Clone(c.masters)
 	}
-	return slices.Concat([]string{c.leader}, c.config.Masters)
+	return slices.Concat([]string{c.leader}, c.masters)
 }
 
 // leaderNow is the master that answered last, "" before the first answer.

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/test/bufconn"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
@@ -32,7 +33,11 @@ type master struct {
 }
 
 func (m *master) GetCluster(ctx context.Context, _ *apiv1.GetClusterRequest) (*apiv1.ClusterView, error) {
-	return &apiv1.ClusterView{LeaderId: m.name}, m.called(ctx, "read "+m.name)
+	view := &apiv1.ClusterView{LeaderId: m.name}
+	if m.net.view != nil {
+		proto.Merge(view, m.net.view)
+	}
+	return view, m.called(ctx, "read "+m.name)
 }
 
 func (m *master) KillTask(ctx context.Context, _ *apiv1.KillTaskRequest) (*apiv1.KillTaskResponse, error) {
@@ -56,6 +61,7 @@ var errHangs = errors.New("hangs")
 // network holds the masters by address.
 type network struct {
 	listeners map[string]*bufconn.Listener
+	view      *apiv1.ClusterView // what the masters say beside their names; nil: nothing
 	mu        sync.Mutex
 	calls     []string
 }

@@ -34,6 +34,8 @@ type Cluster struct {
 	dial    trust.Dial    // as it is, without proofs
 	renewal joining.Config
 	renewed func(*trust.Pass) error
+	// Told keeps for the next command which masters there are; nil where no context was used.
+	Told func(masters []string)
 }
 
 // Keep keeps the certificate from ending while a command runs, until the context ends.
@@ -89,7 +91,9 @@ func Find(ctx context.Context, wish Wish) (Cluster, error) {
 	found.Holder = trust.NewHolder(pass)
 	token, _ := trust.ParseToken(chosen.Token) // without one it is renewed in time, or not at all
 	found.renewal = joining.Config{Masters: found.Masters, Dial: found.dial, Token: token}
-	found.renewed = func(pass *trust.Pass) error { return folder.Renewed(chosen, pass) }
+	found.renewed = func(pass *trust.Pass) error { return folder.Renewed(name, pass) }
+	// A folder that takes nothing does not keep a command from its work; the next one is told again.
+	found.Told = func(masters []string) { _ = folder.Told(name, masters) }
 	return found, nil
 }
 

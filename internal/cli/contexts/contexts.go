@@ -126,6 +126,10 @@ func (f Folder) Write(c Context, pass *trust.Pass) error {
 	if err := trust.WritePass(f.at(c.Name+".pem"), pass); err != nil {
 		return err
 	}
+	return f.write(c)
+}
+
+func (f Folder) write(c Context) error {
 	text, err := json.MarshalIndent(c, "", "  ")
 	if err != nil {
 		return err
@@ -181,7 +185,7 @@ func (f Folder) Pass(ctx context.Context, c Context, masters []string, dial trus
 		if err != nil {
 			return pass, nil // it is good for as long again, and the next command tries again
 		}
-		return renewed, f.Renewed(c, renewed)
+		return renewed, f.Renewed(c.Name, renewed)
 	}
 	token, err := trust.ParseToken(c.Token)
 	if err != nil {
@@ -195,9 +199,23 @@ func (f Folder) Pass(ctx context.Context, c Context, masters []string, dial trus
 }
 
 // Renewed writes another certificate of the context's, and its token as one of the authority that has signed it.
-func (f Folder) Renewed(c Context, pass *trust.Pass) error {
+func (f Folder) Renewed(name string, pass *trust.Pass) error {
+	c, err := f.Read(name) // as it is now: which masters there are may have been told since
+	if err != nil {
+		return err
+	}
 	c.Token = tokenOf(c.Token, pass)
 	return f.Write(c, pass)
+}
+
+// Told writes which masters the context has, where they are others than before.
+func (f Folder) Told(name string, masters []string) error {
+	c, err := f.Read(name)
+	if err != nil || slices.Equal(c.Masters, masters) {
+		return err
+	}
+	c.Masters = masters
+	return f.write(c)
 }
 
 // tokenOf is the token as one of the authority that has signed the pass: another one may have followed since it was made.
