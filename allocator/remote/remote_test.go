@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/tenderhq/tender/allocator"
 	"github.com/tenderhq/tender/allocator/allocatortest"
@@ -232,6 +233,29 @@ func TestWrongAnswer(t *testing.T) {
 		if strings.Contains(said, "it answers run 99, which was not asked for") {
 			return
 		}
+	}
+}
+
+// TestAnEndlessAnswer: parts that never end are kept up to a bound, and those of a run that was not asked for not at all.
+func TestAnEndlessAnswer(t *testing.T) {
+	half, err := New(allocator.Config{Argument: address})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := half.begin()
+	s.ask(time.Now())
+	part := &apiv1.AllocatorAnswers{Saw: s.run, More: true, Spared: []*apiv1.AllocatorClaim{{FrameworkId: strings.Repeat("f", 200), AgentId: "agent-1"}}}
+	if _, err := half.answer(s, &apiv1.AllocatorAnswers{Saw: s.run + 1, More: true}, parts{}); err == nil || !strings.Contains(err.Error(), "not asked for") {
+		t.Errorf("the first part for another run: %v", err)
+	}
+	sofar := parts{bytes: answerBytesMax - 3*proto.Size(part)}
+	for i := range 3 {
+		if sofar, err = half.answer(s, part, sofar); err != nil {
+			t.Fatalf("part %d: %v", i, err)
+		}
+	}
+	if _, err := half.answer(s, part, sofar); err == nil || !strings.Contains(err.Error(), "more than 268435456 bytes") {
+		t.Errorf("a part beyond the bound: %v", err)
 	}
 }
 

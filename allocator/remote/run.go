@@ -35,7 +35,16 @@ const (
 	pingTimeout = 5 * time.Second
 	// batchBytes is how much goes into one message.
 	batchBytes = api.MessageBytesMax / 2
+	// answerBytesMax bounds the messages of one answer, which is kept until the last of them is there. Beyond it the session
+	// ends: no cluster has as many offers.
+	answerBytesMax = 256 << 20
 )
+
+// parts are the messages so far of an answer that comes in several.
+type parts struct {
+	allocation allocator.Allocation
+	bytes      int
+}
 
 // Run keeps a session open until ctx ends. It calls ready whenever something has
 // changed, and say when the other process is there, or away and why.
@@ -195,13 +204,13 @@ func (a *Allocator) waiting(s *session) (uint64, []inputs.Input, []*apiv1.Alloca
 
 // read takes answers until the stream ends.
 func (a *Allocator) read(stream apiv1.AllocatorService_SessionClient, s *session, ready func()) error {
-	var parts allocator.Allocation
+	var sofar parts
 	for {
 		m, err := stream.Recv()
 		if err != nil {
 			return wire.Error(err)
 		}
-		if parts, err = a.answer(s, m, parts); err != nil {
+		if sofar, err = a.answer(s, m, sofar); err != nil {
 			return err
 		}
 		if !m.GetMore() {
@@ -211,7 +220,7 @@ func (a *Allocator) read(stream apiv1.AllocatorService_SessionClient, s *session
 }
 
 // answer takes one message; the parts of an answer that comes in several are put together.
-func (a *Allocator) answer(s *session, m *apiv1.AllocatorAnswers, parts allocator.Allocation) (allocator.Allocation, error) {
+func (a *Allocator) answer(s *session, m *apiv1.AllocatorAnswers, sofar parts) (parts, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, reply := range m.GetReplies() {
@@ -221,19 +230,27 @@ func (a *Allocator) answer(s *session, m *apiv1.AllocatorAnswers, parts allocato
 		a.tidings()
 	}
 	if m.GetSaw() == 0 {
-		return parts, nil
+		return sofar, nil
+	}
+	if err := s.awaits(m.GetSaw()); err != nil {
+		return sofar, err
+	}
+	if sofar.bytes += proto.Size(m); sofar.bytes > answerBytesMax {
+		return sofar, fmt.Errorf("its answer to run %d has more than %d bytes", m.GetSaw(), answerBytesMax)
 	}
 	part, err := a.codec.AllocationFromProto(m)
 	if err != nil {
-		return parts, fmt.Errorf("its answer to run %d: %w", m.GetSaw(), err)
+		return sofar, fmt.Errorf("its answer to run %d: %w", m.GetSaw(), err)
 	}
-	parts.Offers = append(parts.Offers, part.Offers...)
-	parts.Inverse = append(parts.Inverse, part.Inverse...)
-	parts.Spared = append(parts.Spared, part.Spared...)
+	all := &sofar.allocation
+	all.Offers = append(all.Offers, part.Offers...)
+	all.Inverse = append(all.Inverse, part.Inverse...)
+	all.Spared = append(all.Spared, part.Spared...)
 	if m.GetMore() {
-		return parts, nil
+		return sofar, nil
 	}
-	return allocator.Allocation{}, s.answered(m.GetSaw(), parts, a.codec.Time(m.GetWake()))
+	s.answered(*all, a.codec.Time(m.GetWake()))
+	return parts{}, nil
 }
 
 // recvError is why a stream that takes nothing more has ended.

@@ -144,13 +144,17 @@ func (s *session) ask(now time.Time) {
 	s.wakeWriter()
 }
 
-// answered takes the answer to a run.
-func (s *session) answered(saw uint64, allocation allocator.Allocation, wake time.Time) error {
-	if !s.running || saw != s.run || s.arrived != nil {
-		return fmt.Errorf("it answers run %d, which was not asked for", saw)
+// awaits says whether an answer to a run is awaited.
+func (s *session) awaits(run uint64) error {
+	if !s.running || run != s.run || s.arrived != nil {
+		return fmt.Errorf("it answers run %d, which was not asked for", run)
 	}
-	s.arrived, s.wake = &allocation, wake
 	return nil
+}
+
+// answered takes the whole of an answer that is awaited.
+func (s *session) answered(allocation allocator.Allocation, wake time.Time) {
+	s.arrived, s.wake = &allocation, wake
 }
 
 // take returns what has arrived, without what the other process knows to be void.
