@@ -47,7 +47,7 @@ type outputWriter struct {
 // sorter holds pairs until they are written: for each partition those that came, or one for each key.
 type sorter[K ordered, V any] struct {
 	pairs  [][]Pair[K, V]
-	sums   []map[K]V // with combine
+	sums   map[K]*summed[V] // with combine
 	f      func(V, V) V
 	place  func(K) int
 	held   int64
@@ -79,26 +79,26 @@ func (p pairs[K, V]) write(w *outputWriter, seq any) {
 
 func (s *sorter[K, V]) clear(partitions int) {
 	s.held = 0
-	if s.pairs = make([][]Pair[K, V], partitions); s.f == nil {
-		return
-	}
-	s.sums = make([]map[K]V, partitions)
-	for i := range s.sums {
-		s.sums[i] = map[K]V{}
-	}
+	s.pairs, s.sums = make([][]Pair[K, V], partitions), make(map[K]*summed[V])
+}
+
+// summed is what the pairs of a key amount to so far. A key is looked up once for each pair, and placed once.
+type summed[V any] struct {
+	value V
+	at    int // its partition
 }
 
 // measureEvery is how many pairs are taken to be as large as the one that was measured.
 const measureEvery = 256
 
 func (s *sorter[K, V]) add(pair Pair[K, V]) {
+	if sum := s.sums[pair.Key]; sum != nil {
+		sum.value = s.f(sum.value, pair.Value)
+		return
+	}
 	at := s.place(pair.Key)
 	if s.f != nil {
-		if sum, ok := s.sums[at][pair.Key]; ok {
-			s.sums[at][pair.Key] = s.f(sum, pair.Value)
-			return
-		}
-		s.sums[at][pair.Key] = pair.Value
+		s.sums[pair.Key] = &summed[V]{pair.Value, at}
 	} else {
 		s.pairs[at] = append(s.pairs[at], pair)
 	}
@@ -111,14 +111,15 @@ func (s *sorter[K, V]) add(pair Pair[K, V]) {
 
 // take gives back what is held, by partition, sorted.
 func (s *sorter[K, V]) take() [][]Pair[K, V] {
-	for i := range s.pairs {
+	for key, sum := range s.sums { // order: irrelevant because they are sorted
+		s.pairs[sum.at] = append(s.pairs[sum.at], Pair[K, V]{key, sum.value})
+	}
+	for _, pairs := range s.pairs {
 		if s.f != nil {
-			s.pairs[i] = make([]Pair[K, V], 0, len(s.sums[i]))
-			for key, sum := range s.sums[i] {
-				s.pairs[i] = append(s.pairs[i], Pair[K, V]{key, sum})
-			}
+			slices.SortFunc(pairs, byKey) // each key is there once
+		} else {
+			slices.SortStableFunc(pairs, byKey)
 		}
-		slices.SortStableFunc(s.pairs[i], byKey)
 	}
 	return s.pairs
 }

@@ -50,8 +50,9 @@ func (r *run) text(block plan.Block) any {
 	pieces, err := unpack[[]piece](r.order.Each[block])
 	check(err)
 	return until(r.ctx, iter.Seq[string](func(yield func(string) bool) {
+		reader := bufio.NewReaderSize(nil, 256<<10) // for all pieces, as many files are smaller than this
 		for _, p := range pieces {
-			if !p.lines(yield) {
+			if !p.lines(reader, yield) {
 				return
 			}
 		}
@@ -59,7 +60,7 @@ func (r *run) text(block plan.Block) any {
 }
 
 // lines yields the lines that begin within the piece; the last of them may end behind it. False: no more are wanted.
-func (p piece) lines(yield func(string) bool) bool {
+func (p piece) lines(reader *bufio.Reader, yield func(string) bool) bool {
 	file, err := os.Open(p.Path)
 	check(err)
 	defer file.Close()
@@ -69,7 +70,7 @@ func (p piece) lines(yield func(string) bool) bool {
 	}
 	_, err = file.Seek(at, io.SeekStart)
 	check(err)
-	reader := bufio.NewReaderSize(file, 256<<10)
+	reader.Reset(file)
 	if p.From > 0 {
 		skipped, err := skipLine(reader)
 		if at += skipped; endOf(err) {

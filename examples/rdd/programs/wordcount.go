@@ -67,7 +67,7 @@ func wordcount(flags *flag.FlagSet) func(context.Context, *rdd.Context, io.Write
 				fmt.Fprintf(out, "%9d  %s\n", count.Value, count.Key)
 			}
 		}
-		fmt.Fprintf(out, "words: %d, %d of them different; files: %d; %.3f s\n", total, len(counts), len(files), took.Seconds())
+		fmt.Fprintf(out, "words: %d, %d of them different; files: %d; counted in: %.3f s\n", total, len(counts), len(files), took.Seconds())
 		if !*verify {
 			return nil
 		}

@@ -160,7 +160,7 @@ func (b *rddBench) wordcount(ctx context.Context) error {
 		if err != nil {
 			return 0, 0, err
 		}
-		return timesOf(said, "files", "count the same")
+		return timesOf(said, "counted in", "count the same")
 	})
 }
 
