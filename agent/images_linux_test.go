@@ -150,9 +150,7 @@ func TestATaskInAnImage(t *testing.T) {
 		config.RecoveryTimeout = -1
 		killExecutors(t, a)
 		a.end()
-		if now := mounts.List(t, config.DataDir); now != mounted {
-			t.Errorf("mounts have changed:\n%s\nwere\n%s", now, mounted)
-		}
+		mounts.Check(t, config.DataDir, mounted)
 	}
 }
 
@@ -233,9 +231,7 @@ func TestAnImageOutlivesTheAgent(t *testing.T) {
 	}
 	killExecutors(t, second)
 	second.end()
-	if now := mounts.List(t, config.DataDir); now != mounted {
-		t.Errorf("mounts have changed:\n%s\nwere\n%s", now, mounted)
-	}
+	mounts.Check(t, config.DataDir, mounted)
 }
 
 // A task in an image is given its secrets: variables beside those of the image, over which they go, and files in its sandbox,
@@ -273,9 +269,7 @@ func TestATaskInAnImageHasItsSecrets(t *testing.T) {
 	master.status("t1", api.TaskKilled)
 	killExecutors(t, a)
 	a.end()
-	if now := mounts.List(t, config.DataDir); now != mounted {
-		t.Errorf("mounts have changed:\n%s\nwere\n%s", now, mounted)
-	}
+	mounts.Check(t, config.DataDir, mounted)
 }
 
 // An agent that runs no images says so, and refuses a task that wants one.

@@ -1,8 +1,7 @@
 package agent
 
 import (
-	"errors"
-	"io"
+	"cmp"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -29,17 +28,7 @@ func ownExecutor(t *testing.T) *api.Executor {
 		}
 	})
 	program := filepath.Join(folder, "program")
-	from, err := os.Open("/proc/self/exe")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer from.Close()
-	to, err := os.OpenFile(program, os.O_WRONLY|os.O_CREATE, 0o755)
-	if err == nil {
-		_, err = io.Copy(to, from)
-		err = errors.Join(err, to.Close(), os.Chmod(folder, 0o755), os.Chmod(program, 0o755))
-	}
-	if err != nil {
+	if err := cmp.Or(copyProgram(program), os.Chmod(folder, 0o755), os.Chmod(program, 0o755)); err != nil {
 		t.Fatal(err)
 	}
 	return &api.Executor{ID: "own", Command: api.Command{Argv: []string{program}, Env: map[string]string{ownEnv: "yes", "PASSWORD": "secret"}}}
@@ -128,7 +117,5 @@ func TestOwnExecutorsHaveNamespaces(t *testing.T) {
 	if root.Exists() {
 		t.Errorf("the agent has left %v", root.Children())
 	}
-	if now := mounts.List(t, config.DataDir); now != mounted {
-		t.Errorf("mounts have changed:\n%s\nwere\n%s", now, mounted)
-	}
+	mounts.Check(t, config.DataDir, mounted)
 }

@@ -83,9 +83,7 @@ func TestNamespacesOutliveTheAgent(t *testing.T) {
 	if root.Exists() {
 		t.Errorf("the agent has left %v", root.Children())
 	}
-	if now := mounts.List(t, config.DataDir); now != mounted {
-		t.Errorf("mounts have changed:\n%s\nwere\n%s", now, mounted)
-	}
+	mounts.Check(t, config.DataDir, mounted)
 }
 
 // What an agent is told of limits and of a read-only root holds for a task of root too.

@@ -59,9 +59,7 @@ func spacedIn(t *testing.T, hidden string, test func(a *agent, around cell.Cell)
 	if left := around.Children(); len(left) > 0 {
 		t.Errorf("cells are left: %v", left)
 	}
-	if now := mounts.List(t, hidden); now != mounted {
-		t.Errorf("mounts have changed:\n%s\nwere\n%s", now, mounted)
-	}
+	mounts.Check(t, hidden, mounted)
 }
 
 // own gives the sandbox of a task to a user.

@@ -149,15 +149,21 @@ func (c *cluster) openTasks() string {
 	return fmt.Sprintf("%d tasks are open: %s", len(open), strings.Join(open[:min(len(open), brokenShown)], " "))
 }
 
-// proofOf is what a task makes when it starts: in its sandbox, when the agent may keep it from our folder.
-func (c *cluster) proofOf(id string) string {
-	if c.options.executors > 0 {
-		homes, _ := filepath.Glob(filepath.Join(c.dir, "a1", "sandboxes", "*", "*", "tasks")) // fails for bad patterns only
-		// Asked for by name, as each holds thousands of tasks after a thousand rounds.
-		for _, home := range homes {
-			if in := filepath.Join(home, id); exists(in) {
-				return filepath.Join(in, id)
-			}
+// homes are the folders that hold the sandboxes of tasks, when the agent may keep these from our folder; else none.
+func (c *cluster) homes() []string {
+	if c.options.executors == 0 {
+		return nil
+	}
+	homes, _ := filepath.Glob(filepath.Join(c.dir, "a1", "sandboxes", "*", "*", "tasks")) // fails for bad patterns only
+	return homes
+}
+
+// proofOf is what a task makes when it starts: in its sandbox, if one of the homes has that. It is asked for by name, as a
+// home holds thousands of tasks after a thousand rounds.
+func (c *cluster) proofOf(id string, homes []string) string {
+	for _, home := range homes {
+		if in := filepath.Join(home, id); exists(in) {
+			return filepath.Join(in, id)
 		}
 	}
 	return filepath.Join(c.dir, "proof", id)
@@ -167,9 +173,10 @@ func (c *cluster) proofOf(id string) string {
 // its proof is there if, and only if, it ran to its end, or was harmed on the way.
 func (c *cluster) judgeTasks(r *report) (broken []string) {
 	r.tasks = map[string]int{}
+	homes := c.homes()
 	for _, id := range slices.Sorted(maps.Keys(c.ledger.tasks)) {
 		t := c.ledger.tasks[id]
-		proof := c.proofOf(id)
+		proof := c.proofOf(id, homes)
 		life := chaos.Life{Launched: !t.launched.IsZero(), Ends: t.ends, Right: []string{api.TaskFinished.String()}, Excused: r.harmed(t)}
 		for _, start := range []string{proof, proof + again} {
 			if exists(start) {

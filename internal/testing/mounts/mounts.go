@@ -18,6 +18,14 @@ func List(t *testing.T, own string) string {
 	return without(string(text), strings.TrimSuffix(os.TempDir(), "/")+"/", own)
 }
 
+// Check fails the test when what is mounted is not what List has returned before.
+func Check(t *testing.T, own, before string) {
+	t.Helper()
+	if now := List(t, own); now != before {
+		t.Errorf("mounts have changed:\n%s\nwere\n%s", now, before)
+	}
+}
+
 // without drops the lines of mounts beneath a folder, but for those of own.
 func without(table, folder, own string) string {
 	const mountPoint = 4 // proc_pid_mountinfo(5)
