@@ -247,10 +247,10 @@ func runtimeFolder(folder string) error {
 // next, and the rest is done by and by.
 func (f *dataFolder) remove(path string) {
 	away, err := f.launcher.MoveAway(path)
-	switch {
-	case err != nil:
+	if err != nil {
 		f.log.Error().Err(err).Str("folder", path).Msg("a sandbox was not deleted")
-	case away != "" && !f.trash.put(away):
+	}
+	if away != "" && !f.trash.put(away) {
 		f.log.Warn().Str("folder", away).Msg("too many sandboxes to delete at once; this one goes with the next start")
 	}
 }

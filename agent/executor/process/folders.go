@@ -49,6 +49,9 @@ func (l *Launcher) makePlace(place executor.Place) (*os.Root, error) {
 	if err := root.Close(); err != nil {
 		return nil, err
 	}
+	if err := l.reuse(place.Task); err != nil {
+		return nil, err
+	}
 	return l.at(place.Task).Make(user, beneath.Private)
 }
 

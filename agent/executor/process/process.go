@@ -47,6 +47,7 @@ type Launcher struct {
 	// Rlimits are what executors and their tasks begin with.
 	Rlimits entry.Rlimits
 
+	spares spares       // emptied sandboxes for next tasks
 	making sync.RWMutex // held while folders are made; alone while a framework is given its user
 }
 
@@ -316,12 +317,14 @@ func (p *forked) Wait(ctx context.Context) (string, bool) {
 }
 
 // MoveAway moves a folder to the trash, into a folder of its own there: no name is used twice,
-// also not by another process of the same number.
+// also not by another process of the same number. A sandbox that is kept for a next task needs no deletion.
 func (l *Launcher) MoveAway(path string) (string, error) {
 	if l.at(path).IsMissing() {
 		return "", nil
 	}
-	folder, err := l.at(filepath.Dir(path)).OpenFile(".", os.O_RDONLY, 0)
+	home, name := filepath.Split(path)
+	home = filepath.Clean(home)
+	folder, err := l.at(home).OpenFile(".", os.O_RDONLY, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
@@ -329,10 +332,19 @@ func (l *Launcher) MoveAway(path string) (string, error) {
 		return "", err
 	}
 	defer folder.Close()
-	trash := cmp.Or(l.Trash, filepath.Dir(path))
+	trash := cmp.Or(l.Trash, home)
 	if err := os.MkdirAll(trash, 0o700); err != nil {
 		return "", err
 	}
+	if l.spare(folder, home, name, trash) {
+		return "", nil
+	}
+	return l.discard(folder, path, trash)
+}
+
+// discard moves what is called as the path's end in an open folder into a new folder in the trash, with the spares that
+// it was the home of.
+func (l *Launcher) discard(folder *os.File, path, trash string) (string, error) {
 	away, err := os.MkdirTemp(trash, "removed-")
 	if err != nil {
 		return "", err
@@ -350,7 +362,14 @@ func (l *Launcher) MoveAway(path string) (string, error) {
 	case err != nil:
 		return "", errors.Join(&os.PathError{Op: "rename", Path: path, Err: err}, os.Remove(away))
 	}
-	return away, nil
+	var failed error
+	for _, spare := range l.spares.takeBelow(path) {
+		err := unix.Renameat(unix.AT_FDCWD, spare, int(to.Fd()), filepath.Base(spare))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			failed = errors.Join(failed, &os.PathError{Op: "rename", Path: spare, Err: err})
+		}
+	}
+	return away, failed
 }
 
 // Delete deletes a folder and all in it, but never what is mounted there.

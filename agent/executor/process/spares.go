@@ -1,0 +1,115 @@
+package process
+
+import (
+	"crypto/rand"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// Spares take room on the disk, each a folder and two empty files: so many are kept for one executor, and so many in all.
+const (
+	sparesOfOneMax = 256
+	sparesMax      = 4096
+)
+
+// spares are sandboxes of ended tasks that were emptied instead of deleted. They wait in the trash until the same executor
+// is given another task. To make a folder with two files and to delete it again is most of what a short task costs a file
+// system: ext4 without a journal looks past all inodes that were deleted within the last minutes before it takes one.
+//
+// The zero value is ready, and may be used from any goroutine. What is in it need not be there any more: whoever empties
+// the trash does not ask.
+type spares struct {
+	mutex  sync.Mutex
+	byHome map[string][]string // where they are, by the folder that they were in and go back to
+	count  int
+}
+
+// hasRoom says whether one more of this home would be kept.
+func (s *spares) hasRoom(home string) bool {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	return s.count < sparesMax && len(s.byHome[home]) < sparesOfOneMax
+}
+
+func (s *spares) put(home, path string) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if s.byHome == nil {
+		s.byHome = map[string][]string{}
+	}
+	s.byHome[home] = append(s.byHome[home], path)
+	s.count++
+}
+
+// take gives the one away that came last, whose inodes are still at hand; "" when there is none.
+func (s *spares) take(home string) string {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	here := s.byHome[home]
+	if len(here) == 0 {
+		return ""
+	}
+	last := len(here) - 1
+	path := here[last]
+	if s.byHome[home] = here[:last]; last == 0 {
+		delete(s.byHome, home)
+	}
+	s.count--
+	return path
+}
+
+// takeBelow gives all away whose home lies in a folder that goes away itself.
+func (s *spares) takeBelow(folder string) (paths []string) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	for home, here := range s.byHome {
+		if strings.HasPrefix(home, folder+string(filepath.Separator)) {
+			paths = append(paths, here...)
+			delete(s.byHome, home)
+		}
+	}
+	s.count -= len(paths)
+	return paths
+}
+
+// spare keeps the sandbox called name in an open folder for the next task there, if it is fit for that, and says whether
+// it did.
+func (l *Launcher) spare(folder *os.File, home, name, trash string) bool {
+	if !l.spares.hasRoom(home) || !emptySandbox(folder, name) {
+		return false
+	}
+	to := filepath.Join(trash, "spare-"+rand.Text())
+	if unix.Renameat(int(folder.Fd()), name, unix.AT_FDCWD, to) != nil {
+		return false
+	}
+	l.spares.put(home, to)
+	return true
+}
+
+// reuse makes a spare the sandbox of a task, if there is one from the same executor and nothing at its path.
+func (l *Launcher) reuse(task string) error {
+	home := filepath.Dir(task)
+	spare := l.spares.take(home)
+	if spare == "" {
+		return nil
+	}
+	if !l.at(task).IsMissing() { // a start that is repeated
+		l.spares.put(home, spare)
+		return nil
+	}
+	folder, err := l.at(home).OpenFile(".", os.O_RDONLY, 0)
+	if err != nil {
+		return err
+	}
+	defer folder.Close()
+	err = unix.Renameat(unix.AT_FDCWD, spare, int(folder.Fd()), filepath.Base(task))
+	if err != nil && !errors.Is(err, unix.ENOENT) { // the trash may have been emptied
+		return &os.LinkError{Op: "rename", Old: spare, New: task, Err: err}
+	}
+	return nil
+}

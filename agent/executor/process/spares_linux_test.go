@@ -1,0 +1,222 @@
+package process
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/tenderhq/tender/agent/executor"
+)
+
+// A plain sandbox is given to the next task of the same executor, empty; one in which anything could matter to that task
+// is not.
+func TestSparesAreWhatNobodyCanHaveKept(t *testing.T) {
+	stdout := func(sandbox string) string { return filepath.Join(sandbox, "stdout") }
+	for _, c := range []struct {
+		name  string
+		kept  bool
+		spoil func(t *testing.T, sandbox string) error
+	}{
+		{"as a task leaves it", true, func(*testing.T, string) error { return nil }},
+		{"with one output", true, func(_ *testing.T, s string) error { return os.Remove(stdout(s)) }},
+		{"with an empty /tmp", true, func(_ *testing.T, s string) error {
+			return errors.Join(os.Mkdir(s+"/.tmp", 0o700), os.Chmod(s+"/.tmp", 0o777|fs.ModeSticky))
+		}},
+		{"something is in /tmp", false, func(_ *testing.T, s string) error {
+			return errors.Join(os.Mkdir(s+"/.tmp", 0o700), os.Chmod(s+"/.tmp", 0o777|fs.ModeSticky), os.WriteFile(s+"/.tmp/x", nil, 0o600))
+		}},
+		{"a /tmp with a mode of its own", false, func(_ *testing.T, s string) error { return os.Mkdir(s+"/.tmp", 0o700) }},
+		{"one more file", false, func(_ *testing.T, s string) error { return os.WriteFile(s+"/x", nil, 0o600) }},
+		{"a folder of the name of an output", false, func(_ *testing.T, s string) error {
+			return errors.Join(os.Remove(stdout(s)), os.Mkdir(stdout(s), 0o600))
+		}},
+		{"a link instead of an output", false, func(_ *testing.T, s string) error {
+			return errors.Join(os.Remove(stdout(s)), os.Symlink(s+"/stderr", stdout(s)))
+		}},
+		{"a pipe instead of an output", false, func(_ *testing.T, s string) error {
+			return errors.Join(os.Remove(stdout(s)), unix.Mkfifo(stdout(s), 0o600))
+		}},
+		{"an output with two names", false, func(t *testing.T, s string) error { return os.Link(stdout(s), filepath.Join(t.TempDir(), "kept")) }},
+		{"an output that all may read", false, func(_ *testing.T, s string) error { return os.Chmod(stdout(s), 0o644) }},
+		{"a sandbox that all may enter", false, func(_ *testing.T, s string) error { return os.Chmod(s, 0o755) }},
+		{"an output with an attribute", false, func(t *testing.T, s string) error { return mark(t, stdout(s)) }},
+		{"a sandbox with an attribute", false, func(t *testing.T, s string) error { return mark(t, s) }},
+		{"an output that somebody reads", false, func(t *testing.T, s string) error { return hold(t, stdout(s), os.O_RDONLY) }},
+		{"an output that somebody writes", false, func(t *testing.T, s string) error { return hold(t, stdout(s), os.O_WRONLY) }},
+		{"a long output", false, func(_ *testing.T, s string) error { return os.Truncate(stdout(s), spareBytesMax+1) }},
+		{"an output of another user", false, func(t *testing.T, s string) error {
+			if os.Getuid() != 0 {
+				t.Skip("only root gives files away")
+			}
+			return os.Chown(stdout(s), 4321, -1)
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newSparesWorld(t)
+			ended := w.make(t, "ended")
+			if err := c.spoil(t, ended); err != nil {
+				t.Fatal(err)
+			}
+			before := w.inode(t, ended)
+			away, err := w.launcher.MoveAway(ended)
+			if err != nil || (away == "") != c.kept {
+				t.Fatalf("moved to %q, %v; kept should be %v", away, err, c.kept)
+			}
+			if _, err := os.Lstat(ended); !errors.Is(err, fs.ErrNotExist) {
+				t.Error("its path is not free:", err)
+			}
+			next := w.prepare(t, "next")
+			if got := w.inode(t, next) == before; got != c.kept {
+				t.Errorf("the next task has the same folder: %v", got)
+			}
+			for _, name := range []string{"stdout", "stderr"} {
+				if text, err := os.ReadFile(filepath.Join(next, name)); len(text) > 0 || err != nil && !errors.Is(err, fs.ErrNotExist) {
+					t.Errorf("the next task finds %q in %s, %v", text, name, err)
+				}
+			}
+		})
+	}
+}
+
+// Spares are their executor's: no other one is given them, and they go with it. A start that is repeated keeps its sandbox.
+func TestSparesStayWithTheirExecutor(t *testing.T) {
+	w := newSparesWorld(t)
+	first, repeated := w.make(t, "first"), w.make(t, "repeated")
+	was, stays := w.inode(t, first), w.inode(t, repeated)
+	if away, err := w.launcher.MoveAway(first); away != "" || err != nil {
+		t.Fatal(away, err)
+	}
+	if w.prepare(t, "repeated"); w.inode(t, repeated) != stays {
+		t.Error("a start that was repeated has another sandbox")
+	}
+	if text, err := os.ReadFile(repeated + "/stdout"); err != nil || string(text) != "said" {
+		t.Errorf("it lost what it said: %q, %v", text, err)
+	}
+	other := *w
+	other.sandbox = filepath.Join(filepath.Dir(w.sandbox), "other")
+	if w.inode(t, other.prepare(t, "x")) == was {
+		t.Error("another executor was given it")
+	}
+	away, err := w.launcher.MoveAway(w.sandbox)
+	if err != nil || away == "" {
+		t.Fatal(away, err)
+	}
+	if err := w.launcher.Delete(away); err != nil {
+		t.Error(err)
+	}
+	if left, err := os.ReadDir(w.launcher.Trash); err != nil || len(left) > 0 {
+		t.Errorf("of an executor that is gone this is left: %v, %v", left, err)
+	}
+}
+
+// A spare that somebody has deleted, as an agent's start does that empties its trash, is missed by nobody.
+func TestSparesMayBeGone(t *testing.T) {
+	w := newSparesWorld(t)
+	if away, err := w.launcher.MoveAway(w.make(t, "ended")); away != "" || err != nil {
+		t.Fatal(away, err)
+	}
+	if err := os.RemoveAll(w.launcher.Trash); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(w.prepare(t, "next")); err != nil || !info.IsDir() {
+		t.Errorf("the next task has no sandbox: %v, %v", info, err)
+	}
+}
+
+// So many are kept of one executor and in all, and there is room again when one is taken.
+func TestSparesAreBounded(t *testing.T) {
+	var s spares
+	fill := func(home string) (count int) {
+		for s.hasRoom(home) {
+			s.put(home, home)
+			count++
+		}
+		return count
+	}
+	if got := fill("0"); got != sparesOfOneMax {
+		t.Errorf("%d of one executor", got)
+	}
+	if s.take("0"); fill("0") != 1 {
+		t.Error("one that is taken makes no room for one")
+	}
+	sum := sparesOfOneMax
+	for i := range sparesMax {
+		sum += fill(strconv.Itoa(i + 1))
+	}
+	if sum != sparesMax {
+		t.Errorf("%d in all", sum)
+	}
+}
+
+// sparesWorld is a launcher with the folder of an executor.
+type sparesWorld struct {
+	launcher *Launcher
+	sandbox  string
+}
+
+func newSparesWorld(t *testing.T) *sparesWorld {
+	folder := t.TempDir()
+	w := &sparesWorld{&Launcher{Trash: filepath.Join(folder, "trash")}, filepath.Join(folder, "sandboxes", "framework", "executor")}
+	probe := w.make(t, "probe")
+	file, err := os.OpenFile(probe+"/stdout", os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if _, err := unix.FcntlInt(file.Fd(), unix.F_SETLEASE, unix.F_WRLCK); err != nil {
+		t.Skipf("this file system tells nobody whether a file is open: %v", err)
+	}
+	return w
+}
+
+// prepare makes a task's sandbox and says where.
+func (w *sparesWorld) prepare(t *testing.T, task string) string {
+	place := executor.Place{Sandbox: w.sandbox, Builtin: true, Task: filepath.Join(w.sandbox, "tasks", task)}
+	if err := w.launcher.Prepare(t.Context(), place, nil); err != nil {
+		t.Fatal(err)
+	}
+	return place.Task
+}
+
+// make also writes what a task writes.
+func (w *sparesWorld) make(t *testing.T, task string) string {
+	sandbox := w.prepare(t, task)
+	for _, name := range []string{"stdout", "stderr"} {
+		if err := os.WriteFile(filepath.Join(sandbox, name), []byte("said"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return sandbox
+}
+
+func (w *sparesWorld) inode(t *testing.T, path string) uint64 {
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info.Sys().(*syscall.Stat_t).Ino
+}
+
+// mark gives a file an extended attribute, as an access list is one.
+func mark(t *testing.T, path string) error {
+	err := unix.Setxattr(path, "user.mark", []byte("x"), 0)
+	if errors.Is(err, unix.ENOTSUP) {
+		t.Skip("this file system has no attributes of users")
+	}
+	return err
+}
+
+// hold keeps a file open until the test ends.
+func hold(t *testing.T, path string, flag int) error {
+	file, err := os.OpenFile(path, flag, 0)
+	if err == nil {
+		t.Cleanup(func() { file.Close() })
+	}
+	return err
+}
