@@ -13,6 +13,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/internal/testing/mounts"
+	"github.com/tenderhq/tender/internal/testing/program"
 )
 
 // ownExecutor is an executor of a framework's own, by this test's program, which is put where all can read it.
@@ -27,11 +28,11 @@ func ownExecutor(t *testing.T) *api.Executor {
 			t.Error(err)
 		}
 	})
-	program := filepath.Join(folder, "program")
-	if err := cmp.Or(copyProgram(program), os.Chmod(folder, 0o755), os.Chmod(program, 0o755)); err != nil {
+	self := filepath.Join(folder, "program")
+	if err := cmp.Or(program.Copy(self), os.Chmod(folder, 0o755), os.Chmod(self, 0o755)); err != nil {
 		t.Fatal(err)
 	}
-	return &api.Executor{ID: "own", Command: api.Command{Argv: []string{program}, Env: map[string]string{ownEnv: "yes", "PASSWORD": "secret"}}}
+	return &api.Executor{ID: "own", Command: api.Command{Argv: []string{self}, Env: map[string]string{ownEnv: "yes", "PASSWORD": "secret"}}}
 }
 
 // An executor of a framework's own tries all that it could do to its agent and to others; none of it works in its

@@ -2,7 +2,6 @@ package agent
 
 import (
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,6 +18,7 @@ import (
 	"github.com/tenderhq/tender/agent/walls/paths"
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/internal/testing/program"
 )
 
 // unprivileged tells whether this test runs as somebody who is not root. Root has it run as nobody, by a copy of this
@@ -41,14 +41,14 @@ func unprivileged(t *testing.T) bool {
 			t.Error(err)
 		}
 	})
-	program := filepath.Join(folder, "agent.test")
-	if err := copyProgram(program); err != nil {
+	self := filepath.Join(folder, "agent.test")
+	if err := program.Copy(self); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Chown(folder, nobody.UID, nobody.GID); err != nil {
 		t.Fatal(err)
 	}
-	child := exec.CommandContext(t.Context(), program, "-test.run=^"+t.Name()+"$", "-test.v")
+	child := exec.CommandContext(t.Context(), self, "-test.run=^"+t.Name()+"$", "-test.v")
 	child.Dir, child.Env = folder, append(os.Environ(), "TMPDIR="+folder, "HOME="+folder)
 	runtime.LockOSThread() // the child dies with the thread
 	defer runtime.UnlockOSThread()
@@ -65,24 +65,6 @@ func unprivileged(t *testing.T) bool {
 		t.Errorf("nothing was run as nobody:\n%s", said)
 	}
 	return false
-}
-
-// copyProgram copies this very program to a path from which everybody may run it.
-func copyProgram(path string) error {
-	self, err := os.Open("/proc/self/exe")
-	if err != nil {
-		return err
-	}
-	defer self.Close()
-	to, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o755)
-	if err != nil {
-		return err
-	}
-	if _, err := io.Copy(to, self); err != nil {
-		to.Close()
-		return err
-	}
-	return to.Close()
 }
 
 // hostile is what a task tries on the agent and on a task beside it; it works in its own sandbox as if it were alone.

@@ -15,9 +15,6 @@ import (
 )
 
 const (
-	// backoffBase and backoffMax bound the pause between two tries to reach the agent.
-	backoffBase = 20 * time.Millisecond
-	backoffMax  = time.Second
 	// settleTimeout bounds how long the end waits for the agent's acknowledgements.
 	settleTimeout = 2 * time.Second
 	// endMargin is what an end may take beyond the grace.
@@ -154,7 +151,7 @@ func (s *server) sessions(ctx context.Context) error {
 		now := time.Now()
 		if s.online {
 			s.online, seen = false, now
-			if now.Sub(began) > backoffMax {
+			if now.Sub(began) > protocol.BackoffLast {
 				tries = 0
 			}
 		}
@@ -162,7 +159,7 @@ func (s *server) sessions(ctx context.Context) error {
 		if away := now.Sub(seen); away >= s.recovery {
 			return api.E("executor.session", api.Unavailable, s.config.Socket, fmt.Errorf("the agent was away for %v: %w", away.Round(time.Millisecond), err))
 		}
-		pause := rand.N(min(backoffBase<<min(tries, 10), backoffMax)) + 1
+		pause := protocol.Backoff(tries, rand.Int64N)
 		select {
 		case <-time.After(min(pause, s.recovery-now.Sub(seen))):
 		case <-ctx.Done():

@@ -2,9 +2,7 @@ package cli_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +12,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/framework"
 	"github.com/tenderhq/tender/framework/executor"
+	"github.com/tenderhq/tender/internal/testing/program"
 )
 
 // shipEnv makes this test binary the program of a framework.
@@ -97,9 +96,11 @@ func (s *shipper) Update(_ context.Context, status api.Status) error {
 // TestSelfIsShipped: a framework's one binary runs on an agent that has no file of it.
 func TestSelfIsShipped(t *testing.T) {
 	d := startDev(t)
-	program := filepath.Join(t.TempDir(), "program")
-	copySelf(t, program)
-	command := exec.CommandContext(t.Context(), program)
+	self := filepath.Join(t.TempDir(), "program")
+	if err := program.Copy(self); err != nil {
+		t.Fatal(err)
+	}
+	command := exec.CommandContext(t.Context(), self)
 	command.Env = []string{shipEnv + "=" + strings.TrimPrefix(d.env[0], "TENDER_MASTER=")}
 	command.Stderr = os.Stderr
 	out, err := command.Output()
@@ -113,22 +114,5 @@ func TestSelfIsShipped(t *testing.T) {
 		if !strings.HasSuffix(strings.TrimSpace(line), "/executor") || !strings.Contains(line, d.dir) {
 			t.Errorf("it ran from elsewhere: %s", line)
 		}
-	}
-}
-
-func copySelf(t *testing.T, to string) {
-	t.Helper()
-	from, err := os.Open("/proc/self/exe")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer from.Close()
-	file, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY, 0o755)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = io.Copy(file, from)
-	if err := errors.Join(err, file.Close()); err != nil {
-		t.Fatal(err)
 	}
 }

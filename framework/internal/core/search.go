@@ -13,10 +13,6 @@ import (
 )
 
 const (
-	// backoffBase and backoffMax bound the pause between two rounds through the
-	// masters; a pause is anything up to that (full jitter).
-	backoffBase = 20 * time.Millisecond
-	backoffMax  = time.Second
 	// dialTimeoutMin lets a master that does not answer at all cost little; it doubles
 	// from round to round up to dialTimeoutMax for slow networks.
 	dialTimeoutMin = 300 * time.Millisecond
@@ -58,7 +54,7 @@ type absence struct {
 func (s *search) plan(random *rand.Rand) (wait time.Duration) {
 	if len(s.queue) == 0 {
 		if s.rounds > 0 {
-			wait = time.Duration(random.Int64N(int64(min(backoffBase<<min(s.rounds-1, 10), backoffMax)))) + 1
+			wait = protocol.Backoff(s.rounds-1, random.Int64N)
 		}
 		s.rounds++
 		s.redirects = 0
