@@ -25,9 +25,15 @@ func took(do func()) time.Duration {
 // alone is a master that leads in a network of its own.
 func alone(t *testing.T) (*Master, *memnet.Net, func()) {
 	t.Helper()
+	return aloneAt(t, "none")
+}
+
+// aloneAt also serves HTTP.
+func aloneAt(t *testing.T, httpAt string) (*Master, *memnet.Net, func()) {
+	t.Helper()
 	network := memnet.New()
 	m, err := New(Config{
-		ID: "m1", Memory: NewMemory(), Peers: []Peer{{ID: "m1", Addr: "host:5070"}}, GRPC: "host:5060", HTTP: "none", Raft: "host:5070",
+		ID: "m1", Memory: NewMemory(), Peers: []Peer{{ID: "m1", Addr: "host:5070"}}, GRPC: "host:5060", HTTP: httpAt, Raft: "host:5070",
 		Listen: network.Listen, Dial: network.From("host").Dial, Version: "test",
 	})
 	if err != nil {

@@ -6,22 +6,31 @@ import (
 	"runtime"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/pause"
 )
 
 // storeOf subscribes a framework, of which the stream stays open, and returns what its calls to the store name.
 func storeOf(t *testing.T, conn *grpc.ClientConn) *apiv1.StoreSession {
 	t.Helper()
+	return subscribed(t, conn, "i", nil)
+}
+
+// subscribed is the same for an instance of that name, and a framework with labels.
+func subscribed(t *testing.T, conn *grpc.ClientConn, instance string, labels map[string]string) *apiv1.StoreSession {
+	t.Helper()
 	stream, err := apiv1.NewSchedulerServiceClient(conn).Session(t.Context())
 	if err == nil {
 		err = stream.Send(&apiv1.SchedulerCalls{Calls: []*apiv1.SchedulerCall{
 			{Number: 1, Call: &apiv1.SchedulerCall_Subscribe{Subscribe: &apiv1.Subscribe{
-				Instance: "i", Framework: &apiv1.Framework{Name: "hoarder", Roles: []string{"web"}, FailoverTimeout: durationpb.New(1 << 40)}}}},
+				Instance: instance, Framework: &apiv1.Framework{
+					Name: "hoarder", Roles: []string{"web"}, FailoverTimeout: durationpb.New(1 << 40), Labels: labels}}}},
 			{Number: 2, Call: &apiv1.SchedulerCall_Unsettled{Unsettled: &apiv1.Unsettled{Last: true}}},
 		}})
 	}
@@ -32,7 +41,7 @@ func storeOf(t *testing.T, conn *grpc.ClientConn) *apiv1.StoreSession {
 		}
 		for _, event := range events.GetEvents() {
 			if in := event.GetSubscribed(); in != nil {
-				return &apiv1.StoreSession{FrameworkId: in.GetFrameworkId(), Session: in.GetSession(), Instance: "i"}
+				return &apiv1.StoreSession{FrameworkId: in.GetFrameworkId(), Session: in.GetSession(), Instance: instance}
 			}
 		}
 	}
@@ -96,6 +105,44 @@ func TestDeafWatchersHoldFewValues(t *testing.T) {
 		synctest.Wait()
 		if held := before - inUse(); held > 4*bytes {
 			t.Errorf("%d watches of which nothing is read hold %d KiB", watches, held>>10)
+		}
+		_, _ = writer.Close(), deaf.Close()
+		end()
+	})
+}
+
+// TestWatchersThatWereCutOffHoldFewValues (R34): what gRPC has of a watch that was cut off, as nothing of it was read, stays
+// until its connection ends. So it counts until then, however many watches follow it.
+func TestWatchersThatWereCutOffHoldFewValues(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, network, end := alone(t)
+		writer := peerOf(t, network, "writer")
+		session := storeOf(t, writer)
+		deaf, err := grpc.NewClient("passthrough:///host:5060", grpc.WithTransportCredentials(insecure.NewCredentials()),
+			grpc.WithContextDialer(network.From("deaf").Dial), grpc.WithInitialWindowSize(64<<10))
+		if err != nil {
+			t.Fatal(err)
+		}
+		const rounds, bytes = 8, 512 << 10
+		store := apiv1.NewStoreServiceClient(writer)
+		watching, stop := context.WithCancel(t.Context())
+		for i := range uint64(rounds) {
+			if _, err := store.Put(t.Context(), &apiv1.StorePutRequest{Session: session, Key: "k", Value: make([]byte, bytes), Write: 1 + i}); err != nil {
+				t.Fatal(err)
+			}
+			for range watchersMax / rounds {
+				if _, err := apiv1.NewStoreServiceClient(deaf).Watch(watching, &apiv1.StoreWatchRequest{Session: session}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			pause.For(t.Context(), time.Minute)
+			synctest.Wait()
+		}
+		before := inUse()
+		stop()
+		synctest.Wait()
+		if held := before - inUse(); held > 4*bytes {
+			t.Errorf("%d watches that were cut off one after the other hold %d KiB", watchersMax, held>>10)
 		}
 		_, _ = writer.Close(), deaf.Close()
 		end()

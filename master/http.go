@@ -122,10 +122,18 @@ func (m *Master) paid(handler http.Handler) http.Handler {
 // serveMetrics makes the page in its turn, and then sends it: who reads it slowly keeps nobody waiting.
 func (m *Master) serveMetrics(text http.Handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		later := &unsent{ResponseWriter: w, code: http.StatusOK}
 		by := intake.SenderOf(r.Context())
-		if !by.Pay(r.Context(), intake.CallsExpense, intake.MetricsPrice) || !m.intake.Reads.During(r.Context(), by, intake.ReadWeight, func() { text.ServeHTTP(later, r) }) {
-			return // nobody waits for it
+		later, read, err := intake.Answer(r.Context(), by, true, (*unsent).len, func() (*unsent, error) {
+			later := &unsent{ResponseWriter: w, code: http.StatusOK}
+			if !by.Pay(r.Context(), intake.CallsExpense, intake.MetricsPrice) || !m.intake.Reads.During(r.Context(), by, intake.ReadWeight, func() { text.ServeHTTP(later, r) }) {
+				return nil, r.Context().Err() // nobody waits for it
+			}
+			return later, nil
+		})
+		defer read()
+		if err != nil {
+			writeError(w, err)
+			return
 		}
 		w.WriteHeader(later.code)
 		_, _ = w.Write(later.body.Bytes())
@@ -137,6 +145,13 @@ type unsent struct {
 	http.ResponseWriter
 	code int
 	body bytes.Buffer
+}
+
+func (p *unsent) len() int {
+	if p == nil {
+		return 0
+	}
+	return p.body.Len()
 }
 
 // WriteHeader keeps the code.

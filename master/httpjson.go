@@ -10,7 +10,6 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -22,6 +21,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/wire"
+	"github.com/tenderhq/tender/master/internal/intake"
 )
 
 // jsonHandler serves every unary method of the operator's services: POST /v1/METHOD
@@ -51,13 +51,6 @@ func (h *jsonHandler) add(desc *grpc.ServiceDesc, server any) {
 	}
 }
 
-// reads says whether a method changes nothing, by its name.
-func reads(method string) bool {
-	return slices.ContainsFunc([]string{"Get", "List", "Explain", "StateHash", "WhoAmI", "CanI"}, func(prefix string) bool {
-		return strings.HasPrefix(method, prefix)
-	})
-}
-
 func (h *jsonHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	name := strings.TrimPrefix(r.URL.Path, "/v1/")
 	method, known := h.methods[name]
@@ -75,29 +68,44 @@ func (h *jsonHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		writeError(w, err)
 		return
 	}
-	answer, err := method.desc.Handler(method.server, ctx, decode, h.master.unary)
+	body, read, err := h.answer(ctx, method, decode)
+	defer read()
 	if err != nil {
 		writeError(w, wire.Error(err))
-		return
-	}
-	message, ok := answer.(proto.Message)
-	if !ok {
-		writeError(w, api.E("http", api.Internal, name, fmt.Errorf("the answer is a %T", answer)))
-		return
-	}
-	body, err := wire.JSON(message)
-	if err != nil {
-		writeError(w, err)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_, _ = w.Write(body)
 }
 
+// answer is what is written of a method's answer, which is counted as unread until read is called.
+func (h *jsonHandler) answer(ctx context.Context, method jsonMethod, decode func(any) error) (body []byte, read func(), err error) {
+	read = func() {}
+	_, err = method.desc.Handler(method.server, ctx, decode,
+		func(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+			return h.master.unary(ctx, request, info, func(ctx context.Context, request any) (_ any, err error) {
+				body, read, err = intake.Answer(ctx, intake.SenderOf(ctx), intake.OnlyLooks(method.name), func(body []byte) int { return len(body) },
+					func() ([]byte, error) {
+						answer, err := handle(ctx, request)
+						if err != nil {
+							return nil, err
+						}
+						message, ok := answer.(proto.Message)
+						if !ok {
+							return nil, api.E("http", api.Internal, method.name, fmt.Errorf("the answer is a %T", answer))
+						}
+						return wire.JSON(message)
+					})
+				return nil, err
+			})
+		})
+	return body, read, err
+}
+
 // decoder returns what fills the method's request.
 func decoder(name string, w http.ResponseWriter, r *http.Request) (func(any) error, error) {
 	switch {
-	case r.Method == http.MethodGet && reads(name):
+	case r.Method == http.MethodGet && intake.OnlyLooks(name):
 		return func(request any) error { return fromQuery(r.URL.Query(), request) }, nil
 	case r.Method == http.MethodGet:
 		return nil, api.E("http", api.Invalid, name, errors.New("this method changes something; use POST"))

@@ -183,6 +183,14 @@ func (m *Master) tellHeld(held intake.Held) {
 		return
 	}
 	line := m.log.Warn().Stringer("of", held.Of)
+	switch {
+	case held.Closed:
+		line.Str("address", held.Address).Msg("a connection is closed: its peer has not read what it was answered")
+		return
+	case held.Of == intake.AnswersExpense:
+		line.Str("address", held.Address).Msg("a peer is held: it has not read what it was answered before")
+		return
+	}
 	if held.Principal != "" {
 		line.Str("principal", held.Principal).Msg("a principal is held: all its connections together send more than its allowance")
 		return

@@ -139,6 +139,8 @@ var (
 	inboxGauge   = gauge("tender_inbox_events", "Events that wait for the leader's loop.")
 	droppedTotal = gauge("tender_log_lines_dropped_total", "Lines that the log has dropped because they came faster than they were taken.")
 	refusedTotal = gauge("tender_connections_refused_total", "Connections that were closed because too many were open, or were silent for longest of too many of their address.")
+	unreadGauge  = gauge("tender_answers_unread_bytes", "Answers of more than 4 KiB that peers have not read yet.")
+	unreadTotal  = gauge("tender_connections_unread_total", "Connections that were closed because their peer did not read an answer.")
 	voicesTotal  = gauge("tender_agent_words_refused_total", "What agents said of tasks, executors and frameworks that are not theirs; told to nobody.")
 	apartGauge   = gauge("tender_tasks_set_apart", "Tasks that agents report and no leader has launched there; neither counted nor killed.")
 	givenTotal   = gauge("tender_agents_given_up_total", "Agents that this leader has marked gone because they were away for too long.")
@@ -177,6 +179,9 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 		out <- prometheus.MustNewConstMetric(droppedTotal, prometheus.CounterValue, float64(dropped()))
 	}
 	out <- prometheus.MustNewConstMetric(refusedTotal, prometheus.CounterValue, float64(c.master.intake.Refused.Load()))
+	unread := &c.master.intake.Peers.Unread
+	put(unreadGauge, float64(unread.Bytes.Load()))
+	out <- prometheus.MustNewConstMetric(unreadTotal, prometheus.CounterValue, float64(unread.Closed.Load()))
 	status := c.master.raft.Status()
 	put(termGauge, float64(status.Term))
 	put(appliedGauge, float64(status.Applied))

@@ -135,7 +135,11 @@ func (m *Master) streaming(server any, stream grpc.ServerStream, info *grpc.Stre
 		return err
 	}
 	defer leave()
-	return handle(server, guard.OnStream(ctx, stream))
+	stream = guard.OnStream(ctx, stream)
+	if !info.IsClientStream {
+		stream = intake.Counted(stream)
+	}
+	return handle(server, stream)
 }
 
 func (m *Master) panicked(method string, evidence any) error {

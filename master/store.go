@@ -13,7 +13,6 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
-	"github.com/tenderhq/tender/internal/wire"
 	"github.com/tenderhq/tender/master/core"
 	"github.com/tenderhq/tender/master/internal/guard"
 	"github.com/tenderhq/tender/master/internal/intake"
@@ -288,28 +287,27 @@ func (s storeService) sendFirst(ctx context.Context, l *leader, slow *outbox.Pat
 	if !ok {
 		return nil, nil, l.notSent(ctx, "store.watch")
 	}
-	defer leave()
+	all := newLending(leave) // also of one who is cut off: what gRPC has of it stays until its connection ends
+	defer all.lent()
 	if entries, rest, err = s.values(ctx, l, r, changed); err != nil {
 		return nil, nil, err
 	}
-	back := make(chan struct{}, len(entries))
 	for _, entry := range entries {
-		lent := &wire.Lent{Entry: entry, Back: func() { back <- struct{}{} }}
+		lent := all.lend(entry)
 		if err := slow.During(func() error { return stream.SendMsg(lent) }); err != nil {
+			lent.Back()
 			return nil, nil, err
 		}
 	}
 	return entries, rest, slow.During(func() error {
-		for range entries {
-			select {
-			case <-back:
-			case <-ctx.Done():
-				return ctx.Err()
-			case <-l.over:
-				return s.master.notLeader("store.watch")
-			}
+		select {
+		case <-all.lent():
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-l.over:
+			return s.master.notLeader("store.watch")
 		}
-		return nil
 	})
 }
 

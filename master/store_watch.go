@@ -3,8 +3,11 @@ package master
 import (
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/wire"
 	"github.com/tenderhq/tender/master/internal/raftlog"
 	"github.com/tenderhq/tender/master/registry"
 )
@@ -87,5 +90,38 @@ func (n *storeNews) wake(id api.FrameworkID) {
 	if w := n.watched[id]; w != nil {
 		close(w.news)
 		w.news = make(chan struct{})
+	}
+}
+
+// lending is some values on their way to a watcher.
+type lending struct {
+	out  atomic.Int64  // those that are not back, and one until all were lent
+	done sync.Once     // all were lent
+	back chan struct{} // closed when all are back
+	all  func()        // called then
+}
+
+func newLending(all func()) *lending {
+	l := &lending{back: make(chan struct{}), all: all}
+	l.out.Store(1)
+	return l
+}
+
+// lend is one more. Back may be called twice: by gRPC, and by who could not send it.
+func (l *lending) lend(entry *apiv1.StoreEntry) *wire.Lent {
+	l.out.Add(1)
+	return &wire.Lent{Message: entry, Back: sync.OnceFunc(l.returned)}
+}
+
+// lent says that there are no more, and returns what is closed when all are back.
+func (l *lending) lent() <-chan struct{} {
+	l.done.Do(l.returned)
+	return l.back
+}
+
+func (l *lending) returned() {
+	if l.out.Add(-1) == 0 {
+		close(l.back)
+		l.all()
 	}
 }

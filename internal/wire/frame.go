@@ -96,38 +96,52 @@ func headOfStoreEntry(entry *apiv1.StoreEntry) (mem.Buffer, error) {
 	return mem.SliceBuffer(protowire.AppendVarint(data, uint64(len(entry.GetValue())))), nil
 }
 
-// Lent is an entry of a store that tells when its value is needed no more: it was written to the connection, or never will
-// be. A Send does not tell that: it returns as soon as the message waits for a peer, who may read it late or never.
+// Lent is a message that tells when it is needed no more: it was written to the connection, or never will be. A Send does not
+// tell that: it returns as soon as the message waits for a peer, who may read it late or never.
 type Lent struct {
-	Entry *apiv1.StoreEntry
-	Back  func() // called once, by any goroutine; must not wait
+	Message proto.Message
+	Back    func() // called once, by any goroutine; must not wait
 }
 
-// marshal returns a small one at once: what its stream may hold of these is bounded by gRPC.
+// lentMin is the size of messages that are lent. Smaller ones come back at once: what a stream may hold of these is
+// bounded by gRPC, which does not tell when it needs them no more.
+const lentMin = 2 << 10
+
 func (l *Lent) marshal() (mem.BufferSlice, error) {
-	value := l.Entry.GetValue()
-	if len(value) < sharedValueMin {
-		defer l.Back()
-		data, err := proto.Marshal(l.Entry)
-		return mem.BufferSlice{mem.SliceBuffer(data)}, err
+	if entry, is := l.Message.(*apiv1.StoreEntry); is && len(entry.GetValue()) >= sharedValueMin {
+		return l.aroundValue(entry)
 	}
-	head, err := headOfStoreEntry(l.Entry)
+	size := proto.Size(l.Message)
+	buffer := buffers.Get(size)
+	if _, err := (proto.MarshalOptions{UseCachedSize: true}).MarshalAppend((*buffer)[:0], l.Message); err != nil || size < lentMin {
+		l.Back()
+		return mem.BufferSlice{mem.NewBuffer(buffer, buffers)}, err
+	}
+	return mem.BufferSlice{mem.NewBuffer(buffer, lender{l.Back, buffers})}, nil
+}
+
+// aroundValue shares the value of a store.
+func (l *Lent) aroundValue(entry *apiv1.StoreEntry) (mem.BufferSlice, error) {
+	head, err := headOfStoreEntry(entry)
 	if err != nil {
 		l.Back()
 		return nil, err
 	}
-	return mem.BufferSlice{head, mem.NewBuffer(&value, lender(l.Back))}, nil
+	value := entry.GetValue()
+	return mem.BufferSlice{head, mem.NewBuffer(&value, lender{l.Back, mem.NopBufferPool{}})}, nil
 }
 
-// lender takes back what it has never given: the owner of a value is told that it is needed no more.
-type lender func()
-
-func (lender) Get(bytes int) *[]byte {
-	data := make([]byte, bytes)
-	return &data
+// lender takes back what it has not given: the owner of a message is told that it is needed no more.
+type lender struct {
+	back func()
+	mem.BufferPool
 }
 
-func (l lender) Put(*[]byte) { l() }
+// Put gives the buffer back as well.
+func (l lender) Put(buffer *[]byte) {
+	l.BufferPool.Put(buffer)
+	l.back()
+}
 
 // Unmarshal keeps the bytes for a Frame, and reads all else.
 func (c codec) Unmarshal(data mem.BufferSlice, v any) error {

@@ -191,7 +191,7 @@ func TestWhatIsLentComesBack(t *testing.T) {
 	for _, bytes := range []int{0, 10, 1 << 20} {
 		back := 0
 		entry := &apiv1.StoreEntry{Key: "k", Value: make([]byte, bytes), Version: 7}
-		data, err := wire.Codec().Marshal(&wire.Lent{Entry: entry, Back: func() { back++ }})
+		data, err := wire.Codec().Marshal(&wire.Lent{Message: entry, Back: func() { back++ }})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -31,11 +31,15 @@ const (
 	CompileExpense
 	// SessionsExpense is first calls of sessions: each may ask the quorum for something.
 	SessionsExpense
+	// AnswersExpense is answers that are not read, which have a bound and no rate; see [Answer].
+	AnswersExpense
 	expenses
 )
 
 // String is the word for it in metrics and in the log.
-func (e Expense) String() string { return [...]string{"calls", "store", "constraints", "sessions"}[e] }
+func (e Expense) String() string {
+	return [...]string{"calls", "store", "constraints", "sessions", "answers"}[e]
+}
 
 // SessionsPerSecond is how many sessions of an address may begin each second, and SessionsAtOnce how many of them at a time.
 const (
@@ -73,19 +77,22 @@ type account struct {
 	allowances [expenses]allowance.Allowance // guarded by mu
 	told       [expenses]time.Time           // when the log told that it is held; guarded by mu
 	open       int                           // connections; guarded by its accounts' mu
+	unread     *Budget                       // of bytes of answers that are not read
+	answers    []*unreadAnswer               // the oldest first; guarded by mu
 }
 
 // accounts are of all that have connections, or had them a moment ago.
 type accounts struct {
-	rate func(Expense) allowance.Rate // of each of them
+	rate   func(Expense) allowance.Rate // of each of them
+	unread int                          // bytes of answers that each of them may leave unread
 
 	mu    sync.Mutex
 	known map[string]*account // guarded by mu
 	many  int                 // of which it is worth looking through them; guarded by mu
 }
 
-func newAccounts(rate func(Expense) allowance.Rate) *accounts {
-	return &accounts{rate: rate, known: make(map[string]*account)}
+func newAccounts(unread int, rate func(Expense) allowance.Rate) *accounts {
+	return &accounts{rate: rate, unread: unread, known: make(map[string]*account)}
 }
 
 // enter counts one more connection to an account; leave takes it back.
@@ -94,7 +101,7 @@ func (as *accounts) enter(name string, now time.Time) *account {
 	defer as.mu.Unlock()
 	a := as.known[name]
 	if a == nil {
-		a = &account{name: name, silence: newSilence()}
+		a = &account{name: name, silence: newSilence(), unread: NewBudget(as.unread)}
 		for what := range a.allowances {
 			a.allowances[what] = allowance.New(as.rate(Expense(what)), now)
 		}
@@ -149,12 +156,14 @@ type Held struct {
 	// Address or Principal is who has used up what it may: that of both which has to wait for longer.
 	Address, Principal string
 	Wait               time.Duration
+	Closed             bool // its connection was closed, as it has not read an answer
 	News               bool // worth a line in the log
 }
 
 // Peers are those who have connections, by where they come from and whose they are.
 type Peers struct {
 	held                  func(Held) // told of every wait
+	Unread                Unread
 	addresses, principals *accounts
 }
 
@@ -162,8 +171,8 @@ type Peers struct {
 func NewPeers(held func(Held)) *Peers {
 	return &Peers{
 		held:       held,
-		addresses:  newAccounts(func(what Expense) allowance.Rate { return rates[what].address }),
-		principals: newAccounts(func(what Expense) allowance.Rate { return rates[what].principal }),
+		addresses:  newAccounts(unreadAddressMax, func(what Expense) allowance.Rate { return rates[what].address }),
+		principals: newAccounts(unreadPrincipalMax, func(what Expense) allowance.Rate { return rates[what].principal }),
 	}
 }
 
@@ -184,7 +193,7 @@ func addressName(from net.Addr) string {
 func (ps *Peers) connected(from net.Addr) *Sender {
 	now := time.Now()
 	s := NewSender()
-	s.peers, s.address = ps, ps.addresses.enter(addressName(from), now)
+	s.peers, s.address, s.end = ps, ps.addresses.enter(addressName(from), now), func() {}
 	for what := range s.allowances {
 		s.allowances[what] = allowance.New(rates[what].connection, now)
 	}
@@ -196,6 +205,7 @@ func (ps *Peers) left(s *Sender) {
 	principal := s.principal
 	s.gone = true
 	s.address.mu.Unlock()
+	s.giveAnswers()
 	ps.addresses.leave(s.address)
 	if principal != nil {
 		ps.principals.leave(principal)

@@ -28,6 +28,17 @@ func (b *Budget) Take(ctx context.Context, over <-chan struct{}, by *Sender, amo
 	return b.takeByWeight(ctx, over, by, amount, amount)
 }
 
+// Try takes the amount if it is there and nobody waits.
+func (b *Budget) Try(amount int) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if _, waits := b.first(); waits || b.left < amount {
+		return false
+	}
+	b.left -= amount
+	return true
+}
+
 // takeByWeight is the same for an amount that weighs more or less.
 func (b *Budget) takeByWeight(ctx context.Context, over <-chan struct{}, by *Sender, amount, weight int) bool {
 	b.mu.Lock()

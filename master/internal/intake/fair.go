@@ -14,6 +14,9 @@ type Sender struct {
 	reading    chan struct{}                 // holds one for each of its requests that is being read
 	values     *Budget                       // of bytes of its values that are on their way to the log
 	sending    chan struct{}                 // holds one for each of its watches that has values to send
+	unread     *Budget                       // of bytes of answers that it has not read
+	end        func()                        // closes the connection
+	shut       sync.Once                     // calls end, as its peer does not read
 	peers      *Peers                        // that it is one of
 	address    *account                      // where it comes from; nil: it is not from outside, and may use as much as it likes
 	principal  *account                      // whose it is; nil: nobody's, or not known yet; guarded by address.mu
@@ -25,7 +28,10 @@ type Sender struct {
 
 // NewSender is one that is not from outside.
 func NewSender() *Sender {
-	return &Sender{reading: make(chan struct{}, requestsReadMax), values: NewBudget(valuesBytesMax), sending: make(chan struct{}, valuesSentMax)}
+	return &Sender{
+		reading: make(chan struct{}, requestsReadMax), values: NewBudget(valuesBytesMax), sending: make(chan struct{}, valuesSentMax),
+		unread: NewBudget(unreadConnectionMax),
+	}
 }
 
 // valuesSentMax is how many watches of one connection have values in memory that its peer has not read yet. The others

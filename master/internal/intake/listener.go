@@ -43,6 +43,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 func (l *Listener) bounded(conn net.Conn) net.Conn {
 	sender := l.peers.connected(conn.RemoteAddr())
 	one := &boundedConn{Conn: conn, listener: l, remote: remote{conn.RemoteAddr(), sender}}
+	sender.end = func() { _ = one.Close() } // whoever reads from it ends
 	sender.begin(func() {
 		l.refused.Add(1)
 		_ = one.Close() // whoever reads from it ends

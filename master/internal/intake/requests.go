@@ -40,16 +40,24 @@ func (q *Requests) Served(service grpc.ServiceDesc, serve grpc.UnaryServerInterc
 	stores := service.ServiceName == apiv1.StoreService_ServiceDesc.ServiceName
 	for _, call := range service.Methods {
 		service.Streams = append(service.Streams, grpc.StreamDesc{StreamName: call.MethodName, Handler: func(on any, stream grpc.ServerStream) error {
-			ctx, leave := stream.Context(), func() {}
+			ctx, leave, read := stream.Context(), func() {}, func() {}
 			defer func() { leave() }()
 			answer, err := call.Handler(on, ctx, func(request any) (err error) {
 				leave, err = q.receive(ctx, stream, request, stores)
 				return err
-			}, serve)
+			}, func(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+				return serve(ctx, request, info, func(ctx context.Context, request any) (answer any, err error) {
+					answer, read, err = Answer(ctx, SenderOf(ctx), OnlyLooks(info.FullMethod), messageBytes, func() (any, error) {
+						return handle(ctx, request)
+					})
+					return answer, err
+				})
+			})
 			if err != nil {
+				read()
 				return err
 			}
-			return stream.SendMsg(answer)
+			return sendAnswer(stream, answer, read)
 		}})
 	}
 	service.Methods = nil
