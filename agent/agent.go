@@ -87,7 +87,7 @@ func New(config Config) (*Agent, error) {
 	a.folder.launcher = a.config.Launcher
 	a.executors = newExecutorStreams()
 	a.exec.Most, a.exec.Enter = config.ExecMax, config.Enter
-	a.readers.byTask = map[api.TaskRef][]*reader{}
+	a.readers.byTask, a.readers.pictures = map[api.TaskRef][]*reader{}, newPictures()
 	a.preparing = newPreparations(a.config.Launcher, views{a}, a.log)
 	a.samples = newSampling(config.Sampler)
 	a.runs.processes = map[core.Run]*runState{}

@@ -488,14 +488,14 @@ func answerJSON(w http.ResponseWriter, value any) {
 
 // servePicture shows what is on the agent, for people and programs that look into it.
 func (a *Agent) servePicture(show func(core.Picture) any) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
+	return a.readers.pictures.bounded(func(w http.ResponseWriter, r *http.Request) {
 		var picture core.Picture
 		if !a.inbox.ask(r.Context(), func(c *core.Core) { picture = c.Picture() }) {
 			answer(w, api.E("agent.state", api.Unavailable, "", errors.New("the agent is stopping")))
 			return
 		}
 		answerJSON(w, show(picture))
-	}
+	})
 }
 
 // serveFlags says with what the agent was started.
