@@ -53,6 +53,7 @@ func Peers() []Peer {
 		{"a scheduler that sends as many calls as a message holds", crammer},
 		{"schedulers that come and go", comer},
 		{"a scheduler that fills its store, and watches that nobody reads", hoarder},
+		{"a scheduler that asks for all that it has stored and reads no answer", deafReader},
 		{"an agent that reads nothing", deafAgent},
 		{"an agent that tells of tasks which nobody launched", liar},
 		{"strangers who open streams and connections and say nothing", mute},

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"time"
 
 	"google.golang.org/grpc"
 
@@ -213,4 +214,33 @@ func hoarder(ctx context.Context, target Target) {
 		})
 	}
 	writers.Wait()
+}
+
+// deafReader asks for its store by many calls on some connections, and reads no answer.
+func deafReader(ctx context.Context, target Target) {
+	s := newScheduler(ctx, target, "deaf-reader")
+	if s == nil {
+		return
+	}
+	s.listen()
+	stub := apiv1.NewStoreServiceClient(s.conn)
+	for write := range uint64(4) {
+		put := &apiv1.StorePutRequest{Session: s.session, Key: fmt.Sprint(write), Value: make([]byte, 200<<10), Write: 1 + write}
+		_, _ = stub.Put(ctx, put) // of an earlier life: it is stored already
+	}
+	for range 4 {
+		conn := target.connect(ctx)
+		for range 200 {
+			call, err := conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, apiv1.StoreService_List_FullMethodName)
+			if err != nil || call.SendMsg(&apiv1.StoreListRequest{Session: s.session}) != nil || call.CloseSend() != nil {
+				break
+			}
+			target.sent.Add(1)
+		}
+	}
+	for begun := time.Now(); time.Since(begun) < 10*time.Second && s.say(beat(0)); {
+		if !wait(ctx) {
+			return
+		}
+	}
 }
