@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -74,6 +75,8 @@ func TestPicturesThatNobodyReads(t *testing.T) {
 		}
 		client.CloseIdleConnections()
 		_ = server.Close()
-		<-ended
+		if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
+			t.Error(err)
+		}
 	})
 }

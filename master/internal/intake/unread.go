@@ -215,7 +215,7 @@ func (s *Sender) giveAnswers() {
 // Answer makes an answer and takes room for it until read is called, which is when it was written to its connection.
 // One for which there is no room is thrown away, and made again in its connection's turn, unless making it changes
 // something: then it is little, and waits for nothing.
-func Answer[A any](ctx context.Context, by *Sender, looks bool, size func(A) int, make func() (A, error)) (answer A, read func(), err error) {
+func Answer[A any](ctx context.Context, by *Sender, looks bool, size func(A) int, answerNow func() (A, error)) (answer A, read func(), err error) {
 	var none A
 	var taken *unreadAnswer
 	read = func() {}
@@ -223,24 +223,24 @@ func Answer[A any](ctx context.Context, by *Sender, looks bool, size func(A) int
 	waiting, cancel := context.WithTimeout(ctx, callWaitMax)
 	defer cancel()
 	for {
-		answer, err = makeWithin(taken, make)
-		bytes := size(answer)
+		made, err := makeWithin(taken, answerNow)
+		bytes := size(made)
 		switch {
 		case err != nil:
 			return none, read, err
 		case taken != nil && bytes <= taken.bytes:
 			by.tellUnread(time.Since(began))
-			return answer, taken.give, nil
+			return made, taken.give, nil
 		case taken == nil && (bytes <= unreadSmall || !looks):
-			return answer, read, nil
+			return made, read, nil
 		case taken == nil:
 			if taken = by.countUnread(bytes); taken != nil {
-				return answer, taken.give, nil
+				return made, taken.give, nil
 			}
 		default: // it has grown
 			taken.give()
 		}
-		answer = none // it is in nobody's memory while it waits
+		// What was made is needed no more: it is in nobody's memory while its connection waits.
 		if taken = by.awaitUnread(waiting, bytes); taken == nil {
 			by.tellUnread(time.Since(began))
 			if ctx.Err() != nil {
@@ -252,14 +252,14 @@ func Answer[A any](ctx context.Context, by *Sender, looks bool, size func(A) int
 }
 
 // makeWithin makes an answer in the room that was taken for it, which is given back if there is none.
-func makeWithin[A any](taken *unreadAnswer, make func() (A, error)) (answer A, err error) {
+func makeWithin[A any](taken *unreadAnswer, answerNow func() (A, error)) (answer A, err error) {
 	made := false
 	defer func() {
 		if taken != nil && (!made || err != nil) {
 			taken.give()
 		}
 	}()
-	answer, err = make()
+	answer, err = answerNow()
 	made = true
 	return answer, err
 }
