@@ -244,6 +244,7 @@ func (a *Agent) liveOnce(ctx context.Context) (again bool, err error) {
 	a.rememberHeld()
 	a.preparing.rememberImages(a.core)
 	a.preparing.sweepSecrets(a.folder.path, a.core.SecretFolders())
+	a.preparing.views.sweepVolumes()
 	a.folder.sweep(a.core.Folders())
 	a.startServing(ctx)
 	again, err = a.runLoop(ctx)

@@ -198,6 +198,7 @@ func (a *Agent) performWork(work core.Work) {
 		a.readers.endTask(e.Task)
 		a.preparing.stop(e.Task)
 		a.preparing.dropSecrets(e.Task, e.Sandbox)
+		a.preparing.views.concealVolumes(e.Executor, e.Volumes)
 		if err := a.cells.Release(e.Task); err != nil {
 			a.log.Error().Err(err).Stringer("task", e.Task).Msg("its GPUs can't be taken from its executor")
 		}

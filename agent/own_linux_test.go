@@ -16,6 +16,11 @@ import (
 	"github.com/tenderhq/tender/internal/testing/program"
 )
 
+// volumeOf is 1 MB in a volume.
+func volumeOf(id api.VolumeID) api.Resources {
+	return api.NewResources(api.Resource{Label: api.Label{Name: "disk", Reserved: "default", Volume: id}, Scalar: 1000})
+}
+
 // ownExecutor is an executor of a framework's own, by this test's program, which is put where all can read it.
 func ownExecutor(t *testing.T) *api.Executor {
 	t.Helper()
@@ -35,6 +40,11 @@ func ownExecutor(t *testing.T) *api.Executor {
 	return &api.Executor{ID: "own", Command: api.Command{Argv: []string{self}, Env: map[string]string{ownEnv: "yes", "PASSWORD": "secret"}}}
 }
 
+// tries are functions for the lines of tasks that say nothing when all is as it should be.
+const tries = `works() { "$@" > /dev/null 2>&1 || echo "own: $*"; }
+fails() { if "$@" > /dev/null 2>&1; then echo "leak: $*"; fi; }
+`
+
 // An executor of a framework's own tries all that it could do to its agent and to others; none of it works in its
 // namespaces, while it is shown volumes of tasks that come later. It outlives its agent, comes back to the next one's
 // socket, and leaves neither process nor mount.
@@ -52,12 +62,10 @@ func TestOwnExecutorsHaveNamespaces(t *testing.T) {
 	master.status("victim", api.TaskRunning)
 	own := ownExecutor(t)
 	task := func(id api.TaskID, line string) api.Task {
-		return api.Task{ID: id, Executor: own, Resources: api.Scalars(0.1, 32), Data: []byte(line)}
+		return api.Task{ID: id, Executor: own, Resources: api.Scalars(0.1, 32), Data: []byte(tries + line)}
 	}
 	builtin := first.runs.all()[0].process.ID().PID
 	launchOf(master, "f2", task("t1", strings.NewReplacer("DATA", config.DataDir, "PIDS", strconv.Itoa(os.Getpid())+" "+strconv.Itoa(builtin)).Replace(`
-		works() { "$@" > /dev/null 2>&1 || echo "own: $*"; }
-		fails() { if "$@" > /dev/null 2>&1; then echo "leak: $*"; fi; }
 		works touch file
 		works touch /tmp/mine
 		works test -e ../../.tmp/mine
@@ -98,7 +106,7 @@ func TestOwnExecutorsHaveNamespaces(t *testing.T) {
 	master.forget()
 	second := run(t, config)
 	await(master, "report", func(c protocol.AgentReport) bool { return c.Last })
-	disk := api.NewResources(api.Resource{Label: api.Label{Name: "disk", Reserved: "default", Volume: "v1"}, Scalar: 1000})
+	disk := volumeOf("v1")
 	later := task("t2", "echo gold > volumes/v1/file && cat "+config.DataDir+"/volumes/v1/file && echo $PPID")
 	later.Resources = later.Resources.Plus(disk)
 	master.say(protocol.CreateVolume{Volume: disk.Items()[0]})

@@ -1,16 +1,69 @@
 package agent
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
+	"testing"
 
+	"github.com/rs/zerolog"
+
+	"github.com/tenderhq/tender/agent/walls"
+	"github.com/tenderhq/tender/agent/walls/entry"
+	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/framework/executor"
 )
 
 // ownEnv has this test's program be an executor of a framework's own.
 const ownEnv = "TEST_OWN_EXECUTOR"
+
+// agentEnv has this test's program be an agent, of the configuration that it holds.
+const agentEnv = "TEST_AGENT"
+
+// agentProcess is what an agent is told that is a process of its own, to be killed.
+type agentProcess struct{ Master, DataDir string }
+
+// start starts one of namespaces, whose tasks run as their frameworks' users. What it says is in the test's log.
+func (p agentProcess) start(t *testing.T) *exec.Cmd {
+	t.Helper()
+	told, err := json.Marshal(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	child := exec.Command("/proc/self/exe")
+	child.Env = append(os.Environ(), agentEnv+"="+string(told))
+	said := &bytes.Buffer{}
+	child.Stdout, child.Stderr = said, said
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = child.Process.Kill() // the test has done it, if it came so far
+		_ = child.Wait()
+		t.Logf("the agent that was killed said:\n%s", said)
+	})
+	return child
+}
+
+// runAgent is such an agent, until it is killed.
+func runAgent(told string) error {
+	var p agentProcess
+	if err := json.Unmarshal([]byte(told), &p); err != nil {
+		return err
+	}
+	a, err := New(Config{
+		Masters: []string{p.Master}, DataDir: p.DataDir, Hostname: "h1", Port: -1, Logger: zerolog.New(os.Stderr),
+		Resources: api.Scalars(4, 4096), Programs: Programs{CommandExecutor: []string{"/proc/self/exe"}},
+		Walls: walls.Config{Isolation: walls.Spaces}, Users: Users{TaskUser: entry.Dynamic},
+	})
+	if err != nil {
+		return err
+	}
+	return a.Run(context.Background())
+}
 
 // runOwn runs lines of a shell as tasks, which give back what these say, and ends with its agent's order.
 func runOwn() {

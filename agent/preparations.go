@@ -199,17 +199,28 @@ func (p *preparations) hideSecrets(task api.TaskRef, folder string, shown bool) 
 	if !shown {
 		return
 	}
-	if err := errors.Join(p.views.conceal(folder), p.launcher.HideSecrets(folder)); err != nil {
+	err := p.views.concealSecrets(folder)
+	if err == nil { // else the next start finds them by what is mounted there
+		err = p.launcher.HideSecrets(folder)
+	}
+	if err != nil {
 		p.log.Error().Err(err).Stringer("task", task).Msg("the files of a task's secrets stay until the agent's next start")
 	}
 }
 
-// sweepSecrets takes away those of tasks that have ended while there was no agent.
+// sweepSecrets takes away those of tasks that have ended while there was no agent, or just before that.
 func (p *preparations) sweepSecrets(folder string, known map[string]bool) {
 	if folder == "" {
 		return
 	}
-	if err := secrets.Sweep(folder, func(sandbox string) bool { return known[sandbox] }); err != nil {
+	var shown error
+	err := secrets.Sweep(folder, func(sandbox string) bool {
+		if !known[sandbox] {
+			shown = errors.Join(shown, p.views.concealSecrets(sandbox))
+		}
+		return known[sandbox]
+	})
+	if err = errors.Join(err, shown); err != nil {
 		p.log.Error().Err(err).Msg("files of secrets of tasks that have ended stay in memory")
 	}
 }
@@ -257,8 +268,28 @@ func (v views) reveal(e core.HandOver) error {
 	return a.cells.Reveal(a.runs.around(launch.Sandbox), folders...)
 }
 
-// conceal takes the files of a task's secrets from an executor to which they were revealed.
-func (v views) conceal(sandbox string) error {
+// concealSecrets takes the files of a task's secrets from an executor to which they were revealed.
+func (v views) concealSecrets(sandbox string) error {
 	a := v.agent
 	return a.cells.Conceal(a.runs.around(sandbox), filepath.Join(sandbox, secrets.Folder))
+}
+
+// concealVolumes takes volumes from an executor that needs them no more.
+func (v views) concealVolumes(executor api.ExecutorRef, ids []api.VolumeID) {
+	a := v.agent
+	if len(ids) == 0 {
+		return
+	}
+	if err := a.cells.Conceal(a.runs.living(executor), a.folder.volumeFolders(ids)...); err != nil {
+		a.log.Error().Err(err).Stringer("executor", executor).Msg("it goes on to see volumes of tasks that have ended")
+	}
+}
+
+// sweepVolumes takes those from executors whose tasks ended just before their agent was killed.
+func (v views) sweepVolumes() {
+	for _, state := range v.agent.runs.all() {
+		if state.run.Executor.Executor != api.CommandExecutor {
+			v.concealVolumes(state.run.Executor, v.agent.core.UnneededVolumes(state.run.Executor))
+		}
+	}
 }

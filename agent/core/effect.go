@@ -106,10 +106,12 @@ type (
 		Secrets []api.Secret // those that are files; the shell has their values
 	}
 	// TaskEnded says that the task has ended, to whoever reads its output. What is kept of its secrets goes, and where
-	// it names its folder the files of these.
+	// it names its folder the files of these. Its executor needs the volumes no more, if it is a framework's own.
 	TaskEnded struct {
-		Task    api.TaskRef
-		Sandbox string
+		Task     api.TaskRef
+		Sandbox  string
+		Executor api.ExecutorRef
+		Volumes  []api.VolumeID
 	}
 	// DropSecrets has the values of a task's secrets forgotten: its executor has them, or they are not wanted.
 	DropSecrets struct{ Task api.TaskRef }

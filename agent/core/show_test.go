@@ -69,10 +69,14 @@ func (w *world) show(effect Effect) string {
 		}
 		return fmt.Sprintf("sample %d executors", len(e.Targets))
 	case TaskEnded:
+		var hidden []string
 		if e.Sandbox != "" {
-			return "hide the secrets in " + e.Sandbox
+			hidden = append(hidden, "hide the secrets in "+e.Sandbox)
 		}
-		return ""
+		for _, id := range e.Volumes {
+			hidden = append(hidden, fmt.Sprintf("hide volume %s from %s", id, e.Executor))
+		}
+		return strings.Join(hidden, ", ")
 	case DropSecrets:
 		return "drop the secrets of " + e.Task.String()
 	case RemoveFolder:

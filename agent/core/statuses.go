@@ -1,6 +1,7 @@
 package core
 
 import (
+	"slices"
 	"strconv"
 	"time"
 
@@ -60,12 +61,16 @@ func (st *statuses) statusStored(w tellStatus) {
 
 // takeOffExecutor says that a task has ended, to its executor's clock and to whoever reads its output.
 func (st *statuses) takeOffExecutor(t *task) {
-	ended := TaskEnded{Task: t.ref}
+	e := st.state.executors[t.executor]
+	ended := TaskEnded{Task: t.ref, Executor: t.executor}
 	if len(t.secretFiles()) > 0 {
 		ended.Sandbox = st.taskFolder(t.executor, t.ref.Task)
 	}
+	if e != nil && t.launch.Task.Executor != nil {
+		needed := e.volumes()
+		ended.Volumes = slices.DeleteFunc(volumesIn(t.launch.Resources), func(id api.VolumeID) bool { return slices.Contains(needed, id) })
+	}
 	st.emit(ended)
-	e := st.state.executors[t.executor]
 	if e == nil || e.tasks[t.ref.Task] != t {
 		return
 	}

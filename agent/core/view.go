@@ -165,6 +165,21 @@ func (c *Core) SecretFolders() map[string]bool {
 	return folders
 }
 
+// UnneededVolumes are those that neither an executor nor a task of its holds.
+func (c *Core) UnneededVolumes(ref api.ExecutorRef) (ids []api.VolumeID) {
+	e := c.state.executors[ref]
+	if e == nil {
+		return nil
+	}
+	needed := e.volumes()
+	for _, id := range slices.Sorted(maps.Keys(c.state.volumes)) {
+		if !slices.Contains(needed, id) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
 // Sandbox is a folder that is written to, or that was.
 type Sandbox struct {
 	Task   api.TaskRef // the zero value: it is an executor's own

@@ -41,6 +41,17 @@ func (v *volumes) volumeDestroyed(w VolumeDestroyed) {
 	v.follow(v.writeRecord(VolumeForgotten{w.Volume}), confirmDestroyed{w.Volume})
 }
 
+// volumes are those that an executor, or a task of its that has not ended, holds.
+func (e *executor) volumes() []api.VolumeID {
+	held := e.starting.Executor.Resources
+	for _, t := range e.tasks { // order: irrelevant because it is a sum
+		if !t.ended() {
+			held = held.Plus(t.launch.Resources)
+		}
+	}
+	return volumesIn(held)
+}
+
 // volumesIn are the volumes among what a task or an executor holds, in order.
 func volumesIn(resources api.Resources) []api.VolumeID {
 	var ids []api.VolumeID

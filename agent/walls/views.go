@@ -42,12 +42,12 @@ func (c *Cells) Reveal(pid int, folders ...string) error {
 	return entry.Start(func() error { return spaces.Reveal(pid, c.folder, folders) })
 }
 
-// Conceal takes what is mounted on a folder from an executor to which it was shown.
-func (c *Cells) Conceal(pid int, folder string) error {
-	if pid == 0 || !c.spaced(false) {
+// Conceal takes what is mounted on folders from an executor to which it was shown.
+func (c *Cells) Conceal(pid int, folders ...string) error {
+	if pid == 0 || len(folders) == 0 || !c.spaced(false) {
 		return nil
 	}
 	c.showing.Lock()
 	defer c.showing.Unlock()
-	return entry.Start(func() error { return spaces.Conceal(pid, c.folder, folder) })
+	return entry.Start(func() error { return spaces.Conceal(pid, c.folder, folders) })
 }

@@ -103,9 +103,9 @@ func baseIn(hidden, path string) string {
 	return hidden
 }
 
-// Conceal takes from such a process what is mounted on a folder, if there is something. The thread must be its
+// Conceal takes from such a process what is mounted on folders, where there is something. The thread must be its
 // goroutine's own, and end with it.
-func Conceal(pid int, hidden, path string) error {
+func Conceal(pid int, hidden string, paths []string) error {
 	view, err := openView(pid)
 	if view < 0 || err != nil {
 		return err
@@ -114,6 +114,13 @@ func Conceal(pid int, hidden, path string) error {
 	if err := enterView(view); err != nil {
 		return err
 	}
+	for _, path := range paths {
+		err = errors.Join(err, conceal(hidden, path))
+	}
+	return err
+}
+
+func conceal(hidden, path string) error {
 	if _, err := os.Lstat(path); errors.Is(err, os.ErrNotExist) {
 		return nil
 	}

@@ -61,7 +61,7 @@ func TestRevealAndConceal(t *testing.T) {
 		t.Error("the folder can be written to")
 	}
 	for range 2 {
-		if err := entry.Start(func() error { return Conceal(pid, hidden, volume) }); err != nil {
+		if err := entry.Start(func() error { return Conceal(pid, hidden, []string{volume}) }); err != nil {
 			t.Fatal(err)
 		}
 	}

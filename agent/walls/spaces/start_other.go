@@ -40,4 +40,4 @@ func (View) Confine(User) error { return errUnsupported }
 func Reveal(int, string, []string) error { return nil }
 
 // Conceal has nothing to do here.
-func Conceal(int, string, string) error { return nil }
+func Conceal(int, string, []string) error { return nil }
