@@ -97,7 +97,42 @@ func Hide(sandbox beneath.Place) error {
 		return err
 	}
 	defer folder.Close()
-	return unmount(fmt.Sprintf("/proc/self/fd/%d/%s", folder.Fd(), Folder))
+	path := fmt.Sprintf("/proc/self/fd/%d/%s", folder.Fd(), Folder)
+	return errors.Join(wipe(path), unmount(path))
+}
+
+// wipe empties a folder of secrets. Each process with mounts of its own that has begun while the folder was mounted has a
+// copy of the mount, out of its sight, which would keep the files in memory for as long as it lives.
+func wipe(path string) error {
+	descriptor, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) { // the task's, and no mount
+		return nil
+	}
+	if err != nil {
+		return &os.PathError{Op: "open", Path: path, Err: err}
+	}
+	folder := os.NewFile(uintptr(descriptor), path)
+	defer folder.Close()
+	if os.Geteuid() != 0 || !Holds(folder) { // who is not root has mounted nothing
+		return nil
+	}
+	if err := unix.MountSetattr(descriptor, "", unix.AT_EMPTY_PATH, &unix.MountAttr{Attr_clr: unix.MOUNT_ATTR_RDONLY}); err != nil {
+		return &os.PathError{Op: "mount_setattr", Path: path, Err: err}
+	}
+	names, err := folder.Readdirnames(-1)
+	for _, name := range names {
+		err = errors.Join(err, wipeFile(descriptor, name))
+	}
+	return err
+}
+
+// wipeFile takes what a file holds away also from who has it open.
+func wipeFile(folder int, name string) error {
+	descriptor, err := unix.Openat(folder, name, unix.O_WRONLY|unix.O_TRUNC|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err == nil {
+		err = unix.Close(descriptor)
+	}
+	return errors.Join(err, unix.Unlinkat(folder, name, 0))
 }
 
 // opened opens the folder itself, and closes its root.
@@ -134,7 +169,7 @@ func Sweep(below string, known func(sandbox string) bool) error {
 	err = eachMount(func(_, place string) {
 		rest, err := filepath.Rel(from, place)
 		if err == nil && filepath.IsLocal(rest) && !known(filepath.Join(below, filepath.Dir(rest))) {
-			wrong = errors.Join(wrong, unmount(place))
+			wrong = errors.Join(wrong, wipe(place), unmount(place))
 		}
 	})
 	return errors.Join(err, wrong)

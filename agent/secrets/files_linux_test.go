@@ -2,11 +2,15 @@ package secrets_test
 
 import (
 	"errors"
+	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/tenderhq/tender/agent/beneath"
 	"github.com/tenderhq/tender/agent/secrets"
@@ -48,6 +52,42 @@ func show(t *testing.T, place beneath.Place, name, value string) {
 	}
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestNothingStaysInMemory: who has the folder as a mount of its own, or a file open, finds nothing in it any more.
+func TestNothingStaysInMemory(t *testing.T) {
+	for name, hide := range map[string]func(beneath.Place, string) error{
+		"at the task's end": func(place beneath.Place, _ string) error { return secrets.Hide(place) },
+		"at an agent's new start": func(_ beneath.Place, below string) error {
+			return secrets.Sweep(below, func(string) bool { return false })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			place, below := sandbox(t)
+			show(t, place, "db", "hunter2")
+			folder := filepath.Join(place.Path(), secrets.Folder)
+			open, err := os.Open(filepath.Join(folder, "db"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer open.Close()
+			copied, err := unix.OpenTree(unix.AT_FDCWD, folder, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
+			if err != nil {
+				t.Fatal(err)
+			}
+			other := os.NewFile(uintptr(copied), folder)
+			defer other.Close()
+			if err := hide(place, below); err != nil {
+				t.Fatal(err)
+			}
+			if text, err := io.ReadAll(open); err != nil || len(text) > 0 {
+				t.Errorf("a file that is open holds %q, %v", text, err)
+			}
+			if names, err := os.ReadDir(fmt.Sprintf("/proc/self/fd/%d", copied)); err != nil || len(names) > 0 {
+				t.Errorf("a copy of the mount holds %v, %v", names, err)
+			}
+		})
 	}
 }
 
