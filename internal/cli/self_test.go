@@ -34,8 +34,11 @@ func shipped() (ran bool) {
 	return true
 }
 
-// answerWhere is the executor's part.
-func answerWhere(_ context.Context, task *executor.Task) error {
+// answerWhere is the executor's part, for tasks without data.
+func answerWhere(ctx context.Context, task *executor.Task) error {
+	if len(task.Data) > 0 {
+		return runLines(ctx, task)
+	}
 	self, err := os.Executable()
 	task.SetResult([]byte(self))
 	return err
