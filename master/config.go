@@ -180,6 +180,16 @@ func (c Config) withKept() (Config, error) {
 	return c, nil
 }
 
+// withID finds whose the data folder is: a master that comes back need not say it, and must not say another.
+func (c Config) withID() (Config, error) {
+	if c.DataDir == "" {
+		return c, nil
+	}
+	id, err := raftlog.IDIn(c.DataDir, c.ID)
+	c.ID = cmp.Or(id, c.ID)
+	return c, err
+}
+
 // withKey finds the cluster's key in the data folder.
 func (c Config) withKey() (Config, error) {
 	if c.DataDir == "" || !c.Trust.Key.IsZero() {
@@ -195,7 +205,7 @@ func (c Config) withObtained() (Config, error) {
 	if c.Trust.Obtain == nil {
 		return c, nil
 	}
-	key, peers, err := c.Trust.Obtain()
+	key, peers, err := c.Trust.Obtain(c.ID)
 	c.Trust.Key = key
 	if len(c.Peers) == 0 {
 		c.Peers = peers

@@ -62,6 +62,9 @@ func New(config Config) (*Master, error) {
 	if err == nil {
 		config, err = config.withKept()
 	}
+	if err == nil {
+		config, err = config.withID()
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -46,8 +46,9 @@ type Trust struct {
 	Through []string
 	// Obtain makes the key of a new cluster, or asks another master for it and learns who the Peers are, for a folder that
 	// has none, or one that counts no more, and writes it there. It is called once the folder and all ports are this
-	// master's own, so that a start that finds one taken leaves no key behind. Default: the folder must hold the key.
-	Obtain func() (trust.Key, []Peer, error)
+	// master's own, so that a start that finds one taken leaves no key behind; id is the master's as the folder knows it, or
+	// as it was told. Default: the folder must hold the key.
+	Obtain func(id api.MasterID) (trust.Key, []Peer, error)
 	// Lives says how long the certificates are good that this master signs: the same on all masters. Default: an agent's for 30
 	// days, all others for 24 hours.
 	Lives trust.Lives

@@ -158,14 +158,18 @@ func TestAMasterOfAnAuthorityThatCountsNoMoreComesBack(t *testing.T) {
 	c.must("login", "--master", c.masters[0]+","+c.masters[2], "--join", c.must("token", "create", "operator", "--principal", "ann"))
 	until(t, "the former authority counts no more", func() bool { return c.authority().FormerDigest == "" })
 
-	args := []string{"master", "--id", "m2", "--data-dir", c.folder("m2"), "--master", c.masters[0], "--join", c.must("token", "create", "master")}
+	args := []string{"master", "--data-dir", c.folder("m2"), "--master", c.masters[0], "--join", c.must("token", "create", "master")}
+	_, stderr, code := tender(t, c.env, append(slices.Clone(args), "--id", "m4")...)
+	if code != 1 || !strings.Contains(stderr, "the folder is master m2's, not m4's") {
+		t.Errorf("by another name than its folder's: exit code %d, %q", code, stderr)
+	}
 	_, taken, _ := strings.Cut(c.http[0], ":")
-	_, stderr, code := tender(t, c.env, append(slices.Clone(args), "--bind", "127.0.0.1", "--grpc-port", strconv.Itoa(freePort(t)), "--http-port", taken, "--raft-port", strconv.Itoa(freePort(t)))...)
+	_, stderr, code = tender(t, c.env, append(slices.Clone(args), "--bind", "127.0.0.1", "--grpc-port", strconv.Itoa(freePort(t)), "--http-port", taken, "--raft-port", strconv.Itoa(freePort(t)))...)
 	if code != 1 || !strings.Contains(stderr, "port is in use") {
 		t.Errorf("at a taken port: exit code %d, %q", code, stderr)
 	}
 	if !bytes.Equal(key(), before) {
-		t.Error("a start that found its port taken has changed the key")
+		t.Error("a start that was refused has changed the key")
 	}
 	start(t, c.env, args...)
 	until(t, "m2 follows again", func() bool {

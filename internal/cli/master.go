@@ -63,7 +63,7 @@ func (a *App) masterCommand() *cobra.Command {
 	}
 	flags := command.Flags()
 	d.flags(flags, "/var/lib/tender/master")
-	flags.StringVar(&f.id, "id", "", "name of this master in its quorum (a lone one: m1)")
+	flags.StringVar(&f.id, "id", "", "name of this master in its quorum, said once: its folder remembers it (a lone one: m1)")
 	flags.StringSliceVar(&f.peers, "peers", nil, "ID=HOST:PORT,... of all founders of the quorum with their Raft ports, this one too")
 	flags.IntVar(&f.grpcPort, "grpc-port", 5060, "port for agents, frameworks and people")
 	flags.IntVar(&f.httpPort, "http-port", 5050, "port for HTTP: operator service as JSON, metrics; 0 = none")
@@ -142,7 +142,7 @@ func (f *masterFlags) config(d *daemon) (master.Config, error) {
 	times.GoneAfterOf = classes
 	times.GoneAfter, times.Debug = atOnce(times.GoneAfter), log.level.Shows(zerolog.DebugLevel)
 	config := master.Config{
-		ID: f.idOr(d.dataDir), DataDir: d.dataDir, Peers: peers, Advertise: d.advertise, Trust: master.Trust{Insecure: d.insecure, Lives: f.lives},
+		ID: f.idOr(d), DataDir: d.dataDir, Peers: peers, Advertise: d.advertise, Trust: master.Trust{Insecure: d.insecure, Lives: f.lives},
 		Profile: f.profile, Allocator: f.allocator, AllocatorJournal: f.journal, Core: times, Logger: &log.Logger, Log: master.Log{Dropped: log.written.Dropped, Level: log.level},
 		AllocatorConfig: allocator.Config{MinOffer: least}, Access: master.Access{AuditLog: f.audit}, DNS: f.dns,
 	}
@@ -179,11 +179,11 @@ func (d *daemon) joinMaster(ctx context.Context, config *master.Config) error {
 	if err != nil {
 		return err
 	}
-	if config.ID == "" {
-		return usagef("how is this master called? Say --id")
-	}
-	config.Trust.Obtain = func() (trust.Key, []master.Peer, error) {
-		answer, err := joining.Join(ctx, joining.Config{Masters: through, Dial: transport.DialTCP, Name: string(config.ID)}, token, trust.NewPass())
+	config.Trust.Obtain = func(id api.MasterID) (trust.Key, []master.Peer, error) {
+		if id == "" {
+			return trust.Key{}, nil, usagef("how is this master called? Say --id, once: its folder remembers it")
+		}
+		answer, err := joining.Join(ctx, joining.Config{Masters: through, Dial: transport.DialTCP, Name: string(id)}, token, trust.NewPass())
 		if err != nil {
 			return trust.Key{}, nil, err
 		}
@@ -249,7 +249,7 @@ func (d *daemon) foundCluster(config *master.Config) error {
 		host = "HOST"
 	}
 	address := hostPort(host, portOf(cmp.Or(config.GRPC, client.DefaultMaster)))
-	config.Trust.Obtain = func() (trust.Key, []master.Peer, error) {
+	config.Trust.Obtain = func(api.MasterID) (trust.Key, []master.Peer, error) {
 		key := trust.NewKey()
 		return key, nil, makeKey(d.dataDir, address, key, d.app.Stderr)
 	}
@@ -360,13 +360,10 @@ func devProfile(masters int) string {
 	return "lan"
 }
 
-// idOr names a lone master that nobody has named. A folder that is in use knows its name.
-func (f *masterFlags) idOr(dataDir string) api.MasterID {
-	if f.id != "" || len(f.peers) > 0 {
+// idOr names a lone master that nobody has named. One that joins is not alone, and a folder that is in use knows its name.
+func (f *masterFlags) idOr(d *daemon) api.MasterID {
+	if f.id != "" || len(f.peers) > 0 || d.join != "" || !isFresh(d.dataDir) {
 		return api.MasterID(f.id)
-	}
-	if !isFresh(dataDir) {
-		return ""
 	}
 	return "m1"
 }

@@ -529,6 +529,10 @@ func TestAMasterThatFindsAPortTakenLeavesNoKey(t *testing.T) {
 			}
 		}
 	}
+	_, stderr, code := tender(t, nil, masterIn("m2", "--join", invite, "--master", c.masters[0])...)
+	if code != 2 || !strings.Contains(stderr, "how is this master called?") {
+		t.Errorf("one that joins without a name: exit code %d, %q", code, stderr)
+	}
 	lone := start(t, nil, masterIn("m2")...) // it founds a cluster, as if it had never been started
 	lone.await("login --master")
 	lone.await(`"leading"`)

@@ -113,12 +113,33 @@ func (f *folder) begin(config Config) error {
 	return nil
 }
 
+// IDIn is whose folder it is; "" as long as it is nobody's. A master that was told another ID is refused.
+func IDIn(dir string, told api.MasterID) (api.MasterID, error) {
+	f := &folder{dir: dir}
+	err := f.load()
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err == nil {
+		err = f.checkID(told)
+	}
+	return f.settings.ID, wrap("raft.open", dir, err)
+}
+
+// checkID refuses a master that was told another ID than the folder's.
+func (f *folder) checkID(told api.MasterID) error {
+	if told == "" || told == f.settings.ID {
+		return nil
+	}
+	return api.E("raft.open", api.Exists, f.dir,
+		fmt.Errorf("the folder is master %s's, not %s's; each master has a folder of its own", f.settings.ID, told))
+}
+
 // goOn takes over from the config what may be another at each start.
 func (f *folder) goOn(config Config) error {
 	self := &f.settings
-	if config.ID != "" && config.ID != self.ID {
-		return api.E("raft.open", api.Exists, config.Dir,
-			fmt.Errorf("the folder is master %s's, not %s's; each master has a folder of its own", self.ID, config.ID))
+	if err := f.checkID(config.ID); err != nil {
+		return err
 	}
 	if self.Cluster == "" && len(config.Peers) > 0 {
 		self.Peers = config.Peers // not founded yet, so the list of founders may still be corrected
