@@ -19,7 +19,7 @@ type Mirror struct {
 	roles      map[api.Role]allocator.Role
 	members    map[memberKey]*member
 	places     map[placeKey]*place
-	filters    map[memberKey]map[api.AgentID][]Refuse
+	filters    filters
 	hold       bool
 }
 
@@ -46,10 +46,6 @@ type place struct {
 	tasks map[api.TaskID]allocator.Claim
 }
 
-// filtersPerPlaceMax bounds the filters that are remembered of one framework, role and
-// agent; the oldest go first, and the agent is offered once more.
-const filtersPerPlaceMax = 8
-
 // NewMirror is of no inputs.
 func NewMirror() *Mirror {
 	return &Mirror{
@@ -59,7 +55,7 @@ func NewMirror() *Mirror {
 		roles:      make(map[api.Role]allocator.Role),
 		members:    make(map[memberKey]*member),
 		places:     make(map[placeKey]*place),
-		filters:    make(map[memberKey]map[api.AgentID][]Refuse),
+		filters:    newFilters(),
 	}
 }
 
@@ -136,7 +132,7 @@ func (m *Mirror) setDemand(i SetDemand) {
 		before = nil
 	}
 	if allocator.DemandGrows(before, i.Shapes) {
-		delete(m.filters, key)
+		m.filters.forget(key)
 	}
 	one.stated, one.shapes = i.Shapes != nil, slices.Clone(i.Shapes)
 }
@@ -146,7 +142,7 @@ func (m *Mirror) setAgent(a allocator.Agent) {
 	was, known := m.agents[a.ID]
 	m.agents[a.ID] = a
 	if known && (was.Hostname != a.Hostname || was.Region != a.Region || was.Zone != a.Zone || !maps.Equal(was.Attributes, a.Attributes)) {
-		m.unfilter(a.ID)
+		m.filters.forgetAgent(a.ID)
 	}
 }
 
@@ -154,21 +150,16 @@ func (m *Mirror) removeAgent(id api.AgentID) {
 	delete(m.agents, id)
 	delete(m.uses, id)
 	maps.DeleteFunc(m.places, func(key placeKey, _ *place) bool { return key.agent == id })
-	m.unfilter(id)
-}
-
-func (m *Mirror) unfilter(id api.AgentID) {
-	for _, filters := range m.filters { // order: irrelevant because each is changed by itself
-		delete(filters, id)
-	}
+	m.filters.forgetAgent(id)
 }
 
 func (m *Mirror) setFramework(f allocator.Framework) {
 	was := m.frameworks[f.ID]
 	m.frameworks[f.ID] = f
-	if was.Active && !f.Active || was.TakesOther(f) {
-		m.forgetFilters(f.ID)
-	}
+	m.filters.forgetIf(func(key memberKey) bool {
+		return key.framework == f.ID && (was.Active && !f.Active || was.TakesOther(f) || !slices.Contains(f.Roles, key.role))
+	})
+	m.filters.belong(f.ID, f.Principal)
 	maps.DeleteFunc(m.members, func(key memberKey, _ *member) bool {
 		return key.framework == f.ID && !slices.Contains(f.Roles, key.role)
 	})
@@ -178,7 +169,7 @@ func (m *Mirror) removeFramework(id api.FrameworkID) {
 	delete(m.frameworks, id)
 	maps.DeleteFunc(m.members, func(key memberKey, _ *member) bool { return key.framework == id })
 	maps.DeleteFunc(m.places, func(key placeKey, _ *place) bool { return key.framework == id })
-	m.forgetFilters(id)
+	m.filters.forgetIf(func(key memberKey) bool { return key.framework == id })
 }
 
 func (m *Mirror) each(id api.FrameworkID, roles []api.Role, do func(memberKey)) {
@@ -192,11 +183,7 @@ func (m *Mirror) each(id api.FrameworkID, roles []api.Role, do func(memberKey)) 
 
 func (m *Mirror) revive(key memberKey) {
 	m.member(key).suppressed = false
-	delete(m.filters, key)
-}
-
-func (m *Mirror) forgetFilters(id api.FrameworkID) {
-	maps.DeleteFunc(m.filters, func(key memberKey, _ map[api.AgentID][]Refuse) bool { return key.framework == id })
+	m.filters.forget(key)
 }
 
 func (m *Mirror) take(claim allocator.Claim) {
@@ -229,7 +216,7 @@ func (m *Mirror) giveBack(claim allocator.Claim) {
 	if _, runs := one.tasks[claim.Task]; runs {
 		delete(one.tasks, claim.Task)
 		for _, role := range m.frameworks[claim.Framework].Roles {
-			delete(m.filters[memberKey{claim.Framework, role}], claim.Agent)
+			m.filters.forgetAt(memberKey{claim.Framework, role}, claim.Agent)
 		}
 	} else {
 		one.loose = one.loose.Without(claim.Resources)
@@ -241,17 +228,7 @@ func (m *Mirror) refuse(filter Refuse) {
 	if filter.Until.IsZero() {
 		return // no filter was asked for
 	}
-	key := keyOf(filter.Claim)
-	on := m.filters[key.memberKey]
-	if on == nil {
-		on = make(map[api.AgentID][]Refuse)
-		m.filters[key.memberKey] = on
-	}
-	list := on[key.agent]
-	if len(list) >= filtersPerPlaceMax {
-		list = slices.Delete(list, 0, 1)
-	}
-	on[key.agent] = append(list, filter)
+	m.filters.leave(keyOf(filter.Claim), m.frameworks[filter.Claim.Framework].Principal, filter)
 }
 
 func (m *Mirror) tidy(key placeKey, one *place) {
@@ -261,19 +238,11 @@ func (m *Mirror) tidy(key placeKey, one *place) {
 }
 
 // Forget drops the filters that have ended.
-func (m *Mirror) Forget(now time.Time) {
-	ended := func(f Refuse) bool { return !now.Before(f.Until) }
-	for key, on := range m.filters { // order: irrelevant because each is changed by itself
-		for id, list := range on {
-			if on[id] = slices.DeleteFunc(list, ended); len(on[id]) == 0 {
-				delete(on, id)
-			}
-		}
-		if len(on) == 0 {
-			delete(m.filters, key)
-		}
-	}
-}
+func (m *Mirror) Forget(now time.Time) { m.filters.expire(now) }
+
+// Filters is how many filters are remembered of the frameworks of a principal, those among them that have ended since the
+// last Forget. Those of nobody are not counted.
+func (m *Mirror) Filters(principal string) int { return m.filters.by[principal] }
 
 // Inputs tell a fresh policy all of it. Open offers are told as taken: it did not
 // propose them.
@@ -301,14 +270,7 @@ func (m *Mirror) Inputs() []Input {
 	for _, key := range slices.SortedFunc(maps.Keys(m.places), comparePlaces) {
 		all = append(all, m.places[key].inputs(key)...)
 	}
-	for _, key := range slices.SortedFunc(maps.Keys(m.filters), compareMembers) {
-		on := m.filters[key]
-		for _, id := range slices.Sorted(maps.Keys(on)) {
-			for _, filter := range on[id] {
-				all = append(all, filter)
-			}
-		}
-	}
+	all = append(all, m.filters.inputs()...)
 	for _, id := range slices.Sorted(maps.Keys(m.uses)) {
 		all = append(all, Use{id, m.uses[id]})
 	}

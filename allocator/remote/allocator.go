@@ -85,8 +85,8 @@ func (a *Allocator) Allocate(now time.Time) allocator.Allocation {
 	return allocation
 }
 
-// filtersKept is how long an ended filter may stay in the mirror.
-const filtersKept = time.Minute
+// filtersKept is how long an ended filter may stay in the mirror, and count.
+const filtersKept = 10 * time.Second
 
 func (a *Allocator) seen(now time.Time) {
 	a.now = now
@@ -148,6 +148,13 @@ func (a *Allocator) SetDemand(id api.FrameworkID, role api.Role, shapes []api.Sh
 // Refuse is an input.
 func (a *Allocator) Refuse(claim allocator.Claim, until time.Time) {
 	a.note(inputs.Refuse{Claim: claim, Until: until})
+}
+
+// Filters is how many filters there are of the frameworks of a principal, so that masters can bound them (R34).
+func (a *Allocator) Filters(principal string) int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.mirror.Filters(principal)
 }
 
 // Behind reports whether it was told something that the other process has not answered.
