@@ -66,7 +66,10 @@ func (m *mill) settle() {
 	m.take(m.core.Allocate(m.now))
 }
 
-func newMill(agents int) *mill {
+func newMill(agents int) *mill { return newMillOf(agents, rights.All()) }
+
+// newMillOf is the same, whose framework is a principal's.
+func newMillOf(agents int, by rights.Scope) *mill {
 	state := registry.New()
 	state.Apply(registry.Command{Change: registry.Bootstrap{Cluster: "tender"}})
 	m := &mill{now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), conns: make(map[core.Conn]api.AgentID)}
@@ -78,7 +81,7 @@ func newMill(agents int) *mill {
 		m.settle()
 		m.step(core.AgentCalled{Conn: conn, Calls: []protocol.AgentCall{protocol.AgentHeartbeat{}}})
 	}
-	m.step(core.SchedulerOpened{Conn: 1 << 32, By: rights.All(), Subscribe: protocol.Subscribe{Framework: api.Framework{Name: "f"}, Instance: "i"}})
+	m.step(core.SchedulerOpened{Conn: 1 << 32, By: by, Subscribe: protocol.Subscribe{Framework: api.Framework{Name: "f"}, Instance: "i"}})
 	m.settle()
 	return m
 }
