@@ -3,6 +3,7 @@ package master
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/http"
 	"os"
@@ -130,3 +131,36 @@ func lockFolder(dir string) (*os.File, error) {
 	}
 	return file, nil
 }
+
+// shutFolder takes from other users of the machine what they may do with the data folder and with what lies in it: one that
+// was made by somebody else, or copied from a backup, may be open. Who can't mend it is told.
+func (m *Master) shutFolder() {
+	dir := m.config.DataDir
+	m.shut(dir)
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		m.log.Warn().AnErr("why", err).Msg("the data folder can't be listed")
+	}
+	for _, entry := range entries {
+		if entry.IsDir() || entry.Type().IsRegular() {
+			m.shut(filepath.Join(dir, entry.Name()))
+		}
+	}
+}
+
+func (m *Master) shut(path string) {
+	info, err := os.Stat(path)
+	if err != nil || info.Mode().Perm()&othersMay == 0 {
+		return
+	}
+	now := info.Mode().Perm() &^ othersMay
+	said := m.log.Warn().Str("path", path).Stringer("mode", info.Mode().Perm())
+	if err := os.Chmod(path, now); err != nil {
+		said.AnErr("why", err).Msg("other users of this machine can see or change what is the master's alone; give the data folder to the master's own user, and mode 0700")
+		return
+	}
+	said.Stringer("now", now).Msg("other users of this machine could see or change what is the master's alone; mended")
+}
+
+// othersMay are the rights of others than the owner.
+const othersMay fs.FileMode = 0o077

@@ -1,6 +1,7 @@
 package master_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"net"
@@ -8,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/rs/zerolog"
 
 	_ "github.com/tenderhq/tender/allocator/remote"
 	"github.com/tenderhq/tender/api"
@@ -46,6 +49,43 @@ func TestFolder(t *testing.T) {
 	}
 	if _, err := master.New(config); err == nil || !strings.Contains(err.Error(), "Raft's files are missing") {
 		t.Errorf("a folder without Raft's files: %v", err)
+	}
+}
+
+// TestAFolderIsItsMastersAlone: what others may see of it, as of one that was copied from a backup, is taken from them at the
+// start, and said.
+func TestAFolderIsItsMastersAlone(t *testing.T) {
+	dir := t.TempDir()
+	raft := filepath.Join(dir, "raft")
+	config := master.Config{ID: "m1", DataDir: dir, GRPC: "127.0.0.1:0", HTTP: "127.0.0.1:0", Raft: "127.0.0.1:0", Profile: "fast", Trust: open}
+	lead(t, config, func(*master.Master) {})
+	settings := filepath.Join(dir, "raft.json")
+	for path, mode := range map[string]os.FileMode{dir: 0o755, raft: 0o777, settings: 0o644} {
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var said bytes.Buffer
+	log := zerolog.New(&said)
+	config.Logger = &log
+	m, err := master.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Close(); err != nil {
+		t.Error(err)
+	}
+	for path, want := range map[string]os.FileMode{dir: 0o700, raft: 0o700, settings: 0o600} {
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Mode().Perm() != want {
+			t.Errorf("%s has mode %v, want %v", path, info.Mode().Perm(), want)
+		}
+		if !strings.Contains(said.String(), `"path":"`+path+`"`) {
+			t.Errorf("the log does not name %s:\n%s", path, &said)
+		}
 	}
 }
 

@@ -88,6 +88,7 @@ func (m *Master) open() (err error) {
 		if m.lock, err = lockFolder(m.config.DataDir); err != nil {
 			return err
 		}
+		m.shutFolder()
 	}
 	if m.listeners.grpc, err = m.listen("gRPC", m.config.GRPC, grpcConnectionsMax); err != nil {
 		return err
