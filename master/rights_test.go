@@ -37,6 +37,8 @@ func identities() map[string]trust.Identity {
 	}
 	return map[string]trust.Identity{
 		"nobody":       {},
+		"agent-9":      {Cluster: "ours", Kind: trust.Agent, Name: "of another name"},
+		"removed":      {Cluster: "ours", Kind: trust.Master, Name: "m9"}, // from the quorum; it has the key still
 		"foreign":      {Cluster: "theirs", Kind: trust.Person, Name: "admin"},
 		"revoked":      person("revoked"),
 		"new":          person("new"),
@@ -185,7 +187,7 @@ func TestTheTableIsWhatMastersDo(t *testing.T) {
 						continue
 					}
 					tried[call] = true
-					if err := w.try(conn, call); denied(err) == may(row, who) {
+					if err := w.try(conn, who, call); denied(err) == may(row, who) {
 						t.Errorf("%s by %s: %v; the table says %v", call, who, err, may(row, who))
 					}
 				}
@@ -204,7 +206,7 @@ func TestTheTableIsWhatMastersDo(t *testing.T) {
 }
 
 // try makes a call with an empty request, and returns what the first answer is.
-func (w *walled) try(conn *grpc.ClientConn, call string) error {
+func (w *walled) try(conn *grpc.ClientConn, who, call string) error {
 	ctx, cancel := context.WithTimeout(w.ctx, time.Minute)
 	defer cancel()
 	stream, err := conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, call)
@@ -213,7 +215,7 @@ func (w *walled) try(conn *grpc.ClientConn, call string) error {
 	}
 	var request proto.Message = &emptypb.Empty{}
 	if strings.HasSuffix(call, "/Announce") {
-		request = &apiv1.AnnounceRequest{Id: "m1", ClusterId: string(w.Cluster())} // its own
+		request = &apiv1.AnnounceRequest{Id: identities()[who].Name, ClusterId: string(w.Cluster())} // its own
 	}
 	if err := stream.SendMsg(request); err != nil && !errors.Is(err, io.EOF) {
 		return err
