@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 	"strings"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 type load struct {
 	task   func(n int) api.Task // without ID and resources
 	total  int
+	before int // of these run before the clock starts
 	window int
 	dial   trust.Dial // nil: TCP
 
@@ -25,7 +27,8 @@ type load struct {
 	wanted  int // stated and not launched yet
 	done    int
 	dropped int       // and tried again
-	started time.Time // first launch
+	started time.Time // first launch, or the end of what runs before
+	cpuThen float64   // processor time of this process and its children at that time, in seconds
 	took    time.Duration
 	ending
 
@@ -68,8 +71,8 @@ func (l *load) demand(count int) error {
 }
 
 func (l *load) Offers(_ context.Context, offers []api.Offer) []api.Answer {
-	if l.started.IsZero() {
-		l.started = time.Now()
+	if l.started.IsZero() && l.before == 0 {
+		l.startClock()
 	}
 	answers := make([]api.Answer, 0, len(offers))
 	for _, offer := range offers {
@@ -83,6 +86,8 @@ func (l *load) Offers(_ context.Context, offers []api.Offer) []api.Answer {
 	}
 	return answers
 }
+
+func (l *load) startClock() { l.started, l.cpuThen = time.Now(), cpuOf(os.Getpid()) }
 
 func (l *load) pack(free api.Resources) []api.Task {
 	var tasks []api.Task
@@ -109,7 +114,9 @@ func (l *load) Update(_ context.Context, status api.Status) error {
 	l.flying--
 	switch status.State {
 	case api.TaskFinished:
-		l.done++
+		if l.done++; l.done == l.before {
+			l.startClock()
+		}
 	case api.TaskDropped: // never started: as a real framework would, try again
 		l.dropped++
 	default:

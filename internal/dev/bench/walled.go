@@ -95,7 +95,7 @@ func measureWalls(ctx context.Context, o options, name string, args []string, he
 		if err != nil {
 			return err
 		}
-		rate, cpu, err := throughput(ctx, a.cluster, &load{task: task, total: o.spawns, window: 200})
+		rate, cpu, err := throughput(ctx, a.cluster, &load{task: task, total: spawnsBefore + o.spawns, before: spawnsBefore, window: 200})
 		if err != nil {
 			return err
 		}
