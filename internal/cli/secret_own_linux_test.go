@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -14,25 +13,9 @@ import (
 	"github.com/tenderhq/tender/agent/walls/entry"
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/framework"
-	"github.com/tenderhq/tender/framework/executor"
 	"github.com/tenderhq/tender/internal/testing/hang"
+	"github.com/tenderhq/tender/internal/testing/program"
 )
-
-// runLines is the executor's part for tasks with data: lines of a shell with the task's secret PASSWORD. What they say is
-// the task's result.
-func runLines(ctx context.Context, task *executor.Task) error {
-	if err := task.MakeSandbox(); err != nil {
-		return err
-	}
-	lines := exec.CommandContext(ctx, "/bin/sh", "-c", string(task.Data))
-	lines.Dir = task.Sandbox
-	if password, given := task.Secret("PASSWORD"); given {
-		lines.Env = append(os.Environ(), "PASSWORD="+string(password))
-	}
-	said, err := lines.CombinedOutput()
-	task.SetResult(said)
-	return err
-}
 
 // hired is a framework that launches one task by an executor of its own.
 type hired struct {
@@ -169,13 +152,12 @@ func TestSecretsOfAnOwnExecutor(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	program := filepath.Join(programs, "program")
-	copySelf(t, program)
-	if err := cmp.Or(os.Chmod(programs, 0o755), os.Chmod(filepath.Dir(c.dir), 0o711), os.Chmod(c.dir, 0o711)); err != nil {
+	own := filepath.Join(programs, "program")
+	if err := cmp.Or(program.Copy(own), os.Chmod(programs, 0o755), os.Chmod(filepath.Dir(c.dir), 0o711), os.Chmod(c.dir, 0o711)); err != nil {
 		t.Fatal(err)
 	}
-	own := func(id api.TaskID, lines string) api.Task {
-		executor := &api.Executor{ID: "own", Command: api.Command{Argv: []string{program}}}
+	taskOf := func(id api.TaskID, lines string) api.Task {
+		executor := &api.Executor{ID: "own", Command: api.Command{Argv: []string{own}}}
 		return api.Task{ID: id, Resources: api.Scalars(0.1, 32), Executor: executor, Data: []byte(lines)}
 	}
 	password, key := newConfidential(t), newConfidential(t)
@@ -192,7 +174,7 @@ func TestSecretsOfAnOwnExecutor(t *testing.T) {
 		id -u; (echo x > secrets/other) 2> /dev/null || echo unchangeable; echo $PPID > executor; mv executor up
 		for next in look end; do while [ ! -e $next ]; do sleep 0.05; done; sha256sum < secrets/key.pem; echo > did-$next; done`
 	secrets := []api.Secret{{ID: "eng/etl/db", Env: "PASSWORD"}, {ID: "eng/etl/tls", File: "key.pem"}}
-	holder := own("holder", holds)
+	holder := taskOf("holder", holds)
 	holder.Secrets = secrets
 	etl := c.hire("etl", "eng", holder)
 	sandbox := etl.seen(data, "up")
@@ -204,7 +186,7 @@ func TestSecretsOfAnOwnExecutor(t *testing.T) {
 	if !sees(executor, sandbox) {
 		t.Errorf("the executor does not see its task's secret")
 	}
-	if said := c.hire("spy", "ops", own("spy", strangerTries(sandbox, executor))).finished(); said != "" {
+	if said := c.hire("spy", "ops", taskOf("spy", strangerTries(sandbox, executor))).finished(); said != "" {
 		t.Errorf("another framework's executor: %s", said)
 	}
 	if said := c.must("run", "-q", "--role", "eng", "--user", "nobody", "--", "sh", "-c", strangerTries(sandbox, executor)); said != "" {
