@@ -16,6 +16,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/tenderhq/tender/framework/executor"
@@ -50,7 +51,7 @@ type options struct {
 func main() {
 	log.SetFlags(0)
 	log.SetPrefix("bench: ")
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	var err error
 	if executor.Active() {
