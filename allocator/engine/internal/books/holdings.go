@@ -106,28 +106,65 @@ func (a *Agent) LetGo(m *Member, resources api.Resources, offer bool) (gone api.
 	from := a.holdingsOf(offer)
 	all := from.all()
 	i := firstThat(all, m, func(r api.Resources) bool { return Same(r, resources) || r.Equal(resources) }) // never by where they lie in memory
+	if i < 0 && offer {
+		if first := inSuccession(all, m, resources); first >= 0 {
+			return from.letPartsGo(m, resources, first)
+		}
+	}
 	if i < 0 {
 		i = firstThat(all, m, func(r api.Resources) bool { return r.Contains(resources) })
 	}
-	if i >= 0 {
-		h := &all[i]
-		fruitful, h.fruitful = h.fruitful, true
-		if h.Resources = Less(h.Resources, resources); h.Resources.IsZero() {
-			m.Holdings--
-			from.remove(i)
-		}
-		return resources, fruitful
+	if i < 0 {
+		return from.letPartsGo(m, resources, 0)
 	}
-	for i := range all { // it lies in several of them
-		if h := &all[i]; h.Member == m.Number {
-			part := h.Resources.Intersect(resources)
-			fruitful, h.fruitful = fruitful || h.fruitful, true
-			h.Resources, resources = Less(h.Resources, part), Less(resources, part)
-			gone = gone.Plus(part)
-		}
+	h := &all[i]
+	fruitful, h.fruitful = h.fruitful, true
+	if h.Resources = Less(h.Resources, resources); h.Resources.IsZero() {
+		m.Holdings--
+		from.remove(i)
 	}
-	from.dropEmpty(m)
+	return resources, fruitful
+}
+
+// letPartsGo does that where they lie in several of them, beginning with the first of these. Those of which nothing is
+// taken stay as they are.
+func (h *holdings) letPartsGo(m *Member, resources api.Resources, first int) (gone api.Resources, fruitful bool) {
+	all := h.all()
+	for i := first; i < len(all) && !resources.IsZero(); i++ {
+		one := &all[i]
+		if one.Member != m.Number {
+			continue
+		}
+		part := one.Resources.Intersect(resources)
+		if part.IsZero() {
+			continue
+		}
+		fruitful, one.fruitful = fruitful || one.fruitful, true
+		one.Resources, resources = Less(one.Resources, part), Less(resources, part)
+		gone = gone.Plus(part)
+	}
+	h.dropEmpty(m)
 	return gone, fruitful
+}
+
+// inSuccession is where those begin which the member was given one after the other and which are so much together, as the
+// parts of one offer are; -1 when there are none.
+func inSuccession(all []Held, m *Member, resources api.Resources) int {
+	for first := range all {
+		var sum api.Resources
+		for _, h := range all[first:] {
+			if h.Member != m.Number {
+				continue
+			}
+			if sum = sum.Plus(h.Resources); !resources.Contains(sum) {
+				break
+			}
+			if sum.Equal(resources) {
+				return first
+			}
+		}
+	}
+	return -1
 }
 
 // firstThat is the first that the member holds and that fits; -1 when none does.

@@ -27,3 +27,29 @@ func TestOffersOfOneValueAreOne(t *testing.T) {
 		}
 	}
 }
+
+// TestAnOfferOfSeveralPartsGoesAlone: an offer that was made in several parts, as when some of it is guaranteed, goes with
+// these. Whatever else its framework holds of the agent stays as it was: nothing was launched from it.
+func TestAnOfferOfSeveralPartsGoesAlone(t *testing.T) {
+	m, other := &Member{Number: 7}, &Member{Number: 8}
+	mem := func(amount float64) api.Resources { return api.Scalars(0, amount) }
+	for name, held := range map[string][]api.Resources{
+		"before one that is different":  {mem(700), mem(2116), api.Scalars(1, 128)},
+		"after one that is different":   {api.Scalars(1, 128), mem(700), mem(2116)},
+		"after one that is less":        {mem(64), mem(700), mem(2116)},
+		"before one that holds as much": {mem(700), mem(2116), api.Scalars(2, 4096)},
+	} {
+		a := &Agent{Details: new(Details)}
+		for _, part := range held {
+			a.Hold(other, mem(1), true, 1)
+			a.Hold(m, part, true, 1)
+		}
+		if gone, fruitful := a.LetGo(m, mem(2816), true); !gone.Equal(mem(2816)) || fruitful {
+			t.Errorf("%s: %v went, fruitful %v", name, gone, fruitful)
+		}
+		rest := a.SumOf(m, true)
+		if gone, fruitful := a.LetGo(m, rest, true); !gone.Equal(rest) || fruitful || a.HasOffer(m) {
+			t.Errorf("%s: of the other offer %v went, fruitful %v", name, gone, fruitful)
+		}
+	}
+}
