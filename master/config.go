@@ -60,6 +60,9 @@ type Config struct {
 	// DNS is where names of tasks are answered, HOST:PORT, to whoever reaches it; see package names. Not kept. Default:
 	// nowhere.
 	DNS string
+	// Browser is where people who have no certificate log in with a browser, HOST:PORT, by HTTPS. Refused of a master that
+	// shows no certificate. Not kept. Default: nowhere.
+	Browser string
 	// Advertise is the host by which others reach the listeners. Kept. Default: where
 	// they are bound.
 	Advertise string
@@ -296,7 +299,7 @@ func (c Config) check() error {
 	if err := c.checkTrust(); err != nil {
 		bad = append(bad, err)
 	}
-	for _, address := range []string{c.GRPC, c.HTTP, c.Raft, cmp.Or(c.DNS, noListener)} {
+	for _, address := range []string{c.GRPC, c.HTTP, c.Raft, cmp.Or(c.DNS, noListener), cmp.Or(c.Browser, noListener)} {
 		if err := c.checkListener(address); err != nil {
 			bad = append(bad, err)
 		}
@@ -325,6 +328,8 @@ func (c Config) checkListener(address string) error {
 // reached by nobody but its own process.
 func (c Config) checkTrust() error {
 	switch {
+	case c.Browser != "" && (c.Trust.Insecure || c.Trust.Plain || c.Memory != nil && c.Trust.Key.IsZero()):
+		return errors.New("a browser logs in over HTTPS, and this master has no certificate to show: leave browser out, or run a cluster with certificates")
 	case c.Trust.Insecure && !c.Trust.Key.IsZero():
 		return errors.New("the cluster has a key, so this master does nothing unencrypted; leave insecure out")
 	case c.Trust.Plain && c.Memory == nil:

@@ -22,6 +22,8 @@ const (
 	// connection is closed at once, and counted.
 	grpcConnectionsMax = 65_536
 	httpConnectionsMax = 4_096
+	// browserConnectionsMax is the same for people with a browser, and whoever else comes there.
+	browserConnectionsMax = 4_096
 	// handshakeMax is how long a connection may take to speak HTTP/2.
 	handshakeMax = 10 * time.Second
 	// idleConnectionMax is how long a connection without a call may stay open: whoever comes

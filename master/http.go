@@ -15,6 +15,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/rights"
 	"github.com/tenderhq/tender/internal/trust"
+	"github.com/tenderhq/tender/master/internal/browser"
 	"github.com/tenderhq/tender/master/internal/guard"
 	"github.com/tenderhq/tender/master/internal/intake"
 )
@@ -38,13 +39,18 @@ func newHTTPServer(m *Master) *httpServer {
 	}
 	// A page of another site must not act with its visitor's reach.
 	origins := http.NewCrossOriginProtection()
+	return serverOf(m.paid(m.known(origins.Handler(mux))), headerBytesMax)
+}
+
+// serverOf bounds what a handler is asked.
+func serverOf(handler http.Handler, headBytes int) *httpServer {
 	return &httpServer{server: &http.Server{
-		Handler:           m.paid(m.known(origins.Handler(mux))),
+		Handler:           handler,
 		ReadHeaderTimeout: headerTimeout,
 		ReadTimeout:       requestTimeout,
 		WriteTimeout:      2 * requestTimeout,
 		IdleTimeout:       idleTimeout,
-		MaxHeaderBytes:    headerBytesMax,
+		MaxHeaderBytes:    headBytes,
 		ConnContext: func(ctx context.Context, conn net.Conn) context.Context {
 			return trust.WithConn(intake.WithSender(ctx, conn), conn)
 		},
@@ -58,7 +64,7 @@ func (m *Master) routes() map[string]http.Handler {
 		"GET /metrics":         m.serveMetrics(promhttp.HandlerFor(m.metrics.registry, promhttp.HandlerOpts{DisableCompression: true})),
 		"GET /v1/log-level":    http.HandlerFunc(m.serveLogLevel),
 		"PUT /v1/log-level":    http.HandlerFunc(m.setLogLevel),
-		"GET /healthz":         http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { sentence(w, http.StatusOK, "ok") }),
+		"GET /healthz":         http.HandlerFunc(healthz),
 		"GET /readyz":          http.HandlerFunc(m.readyz),
 		"/debug/pprof/":        http.HandlerFunc(pprof.Index),
 		"/debug/pprof/profile": oneAtATime(pprof.Profile),
@@ -66,6 +72,22 @@ func (m *Master) routes() map[string]http.Handler {
 		"/debug/pprof/symbol":  http.HandlerFunc(pprof.Symbol),
 	}
 }
+
+// newPages are what a browser is shown that has no certificate.
+func newPages(m *Master) *browser.Pages {
+	lists := newJSONHandler(m)
+	return browser.New(browser.Config{
+		Key: m.config.Trust.Key, Holder: m.listeners.proof.holder, Guard: m.guard, LogIn: m.logIn, Principals: m.raft.Principals, Ask: lists.ask,
+		Read: map[string]http.Handler{
+			"GET /v1/":          lists,
+			"GET /v1/log-level": http.HandlerFunc(m.serveLogLevel),
+			"GET /healthz":      http.HandlerFunc(healthz),
+		},
+		Refuse: writeError, Master: m.config.ID, Metrics: m.metrics.registry, Log: m.log,
+	})
+}
+
+func healthz(w http.ResponseWriter, _ *http.Request) { sentence(w, http.StatusOK, "ok") }
 
 var errNoLogLevel = errors.New("the level of this process's log is not known; it can't be changed")
 

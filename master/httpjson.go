@@ -68,7 +68,7 @@ func (h *jsonHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		writeError(w, err)
 		return
 	}
-	body, read, err := h.answer(ctx, method, decode)
+	body, read, err := answerTo(ctx, h.master, method, decode, wire.JSON, func(body []byte) int { return len(body) })
 	defer read()
 	if err != nil {
 		writeError(w, wire.Error(err))
@@ -78,28 +78,44 @@ func (h *jsonHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(body)
 }
 
-// answer is what is written of a method's answer, which is counted as unread until read is called.
-func (h *jsonHandler) answer(ctx context.Context, method jsonMethod, decode func(any) error) (body []byte, read func(), err error) {
+// answerTo is what shape makes of a method's answer, which is counted as unread until read is called.
+func answerTo[A any](
+	ctx context.Context, m *Master, method jsonMethod, decode func(any) error, shape func(proto.Message) (A, error), size func(A) int,
+) (shaped A, read func(), err error) {
 	read = func() {}
 	_, err = method.desc.Handler(method.server, ctx, decode,
 		func(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
-			return h.master.unary(ctx, request, info, func(ctx context.Context, request any) (_ any, err error) {
-				body, read, err = intake.Answer(ctx, intake.SenderOf(ctx), intake.OnlyLooks(method.name), func(body []byte) int { return len(body) },
-					func() ([]byte, error) {
-						answer, err := handle(ctx, request)
-						if err != nil {
-							return nil, err
-						}
-						message, ok := answer.(proto.Message)
-						if !ok {
-							return nil, api.E("http", api.Internal, method.name, fmt.Errorf("the answer is a %T", answer))
-						}
-						return wire.JSON(message)
-					})
+			return m.unary(ctx, request, info, func(ctx context.Context, request any) (_ any, err error) {
+				shaped, read, err = intake.Answer(ctx, intake.SenderOf(ctx), intake.OnlyLooks(method.name), size, func() (none A, err error) {
+					answer, err := handle(ctx, request)
+					if err != nil {
+						return none, err
+					}
+					message, is := answer.(proto.Message)
+					if !is {
+						return none, api.E("http", api.Internal, method.name, fmt.Errorf("the answer is a %T", answer))
+					}
+					return shape(message)
+				})
 				return nil, err
 			})
 		})
-	return body, read, err
+	return shaped, read, err
+}
+
+// ask makes a call for the pages of a browser, which have their requests as messages. The page that shows the answer is
+// bounded, so the answer counts no longer.
+func (h *jsonHandler) ask(ctx context.Context, name string, request proto.Message) (proto.Message, error) {
+	decode := func(into any) error {
+		if message, is := into.(proto.Message); is {
+			proto.Merge(message, request)
+		}
+		return nil
+	}
+	same := func(message proto.Message) (proto.Message, error) { return message, nil }
+	answer, read, err := answerTo(ctx, h.master, h.methods[name], decode, same, proto.Size)
+	read()
+	return answer, err
 }
 
 // decoder returns what fills the method's request.

@@ -15,6 +15,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/trust"
 	"github.com/tenderhq/tender/internal/wire"
+	"github.com/tenderhq/tender/master/internal/browser"
 	"github.com/tenderhq/tender/master/internal/forward"
 	"github.com/tenderhq/tender/master/internal/guard"
 	"github.com/tenderhq/tender/master/internal/intake"
@@ -51,6 +52,8 @@ type Master struct {
 // listeners are where this master can be reached, and by what it is known there.
 type listeners struct {
 	grpc, raft, http net.Listener  // http is nil: there is none
+	browser          net.Listener  // nil: there is none
+	pages            *httpServer   // what it serves
 	names            *names.Server // nil: there is none
 	proof            proof
 }
@@ -101,6 +104,11 @@ func (m *Master) open() (err error) {
 			return err
 		}
 	}
+	if m.config.Browser != "" {
+		if m.listeners.browser, err = m.listen("browser", m.config.Browser, browserConnectionsMax); err != nil {
+			return err
+		}
+	}
 	if err := m.openNames(); err != nil {
 		return err
 	}
@@ -145,6 +153,9 @@ func (m *Master) open() (err error) {
 	m.server = m.newServer()
 	if m.listeners.http != nil {
 		m.http = newHTTPServer(m)
+	}
+	if m.listeners.browser != nil {
+		m.listeners.pages = serverOf(m.paid(newPages(m).Handler()), browser.HeaderBytesMax)
 	}
 	m.metrics.watch(m)
 	return m.keep()
@@ -222,7 +233,7 @@ func (m *Master) dialRaft(address string, timeout time.Duration) (net.Conn, erro
 // Close releases what New has opened, when Run is not called.
 func (m *Master) Close() error {
 	errs := []error{m.jobs.Close()}
-	for _, listener := range []net.Listener{m.listeners.grpc, m.listeners.http, m.listeners.raft} {
+	for _, listener := range []net.Listener{m.listeners.grpc, m.listeners.http, m.listeners.browser, m.listeners.raft} {
 		if listener != nil {
 			errs = append(errs, ignoreClosed(listener.Close()))
 		}
@@ -346,6 +357,14 @@ func (m *Master) Run(ctx context.Context) error {
 			return m.http.serve(m.listeners.proof.holder.Listener(m.listeners.http, trust.Door{Strangers: true}))
 		})
 	}
+	if m.listeners.pages != nil {
+		m.log.Info().Str("url", "https://"+m.config.advertised(m.listeners.browser.Addr().String())).Msg("people log in with a browser")
+		part(func() error {
+			return m.listeners.pages.serve(m.listeners.proof.holder.Listener(m.listeners.browser, trust.Door{
+				Browsers: true, Anew: true, Protocols: []string{"http/1.1"},
+			}))
+		})
+	}
 	if m.listeners.names != nil {
 		m.log.Info().Str("address", m.listeners.names.Address()).Msg("names are answered by DNS, to whoever reaches it")
 		part(func() error { return m.listeners.names.Run(ctx) })
@@ -387,8 +406,10 @@ func (m *Master) stopServing() {
 		defer close(done)
 		m.server.GracefulStop()
 	}()
-	if m.http != nil {
-		m.http.stop(graceToServe)
+	for _, server := range []*httpServer{m.http, m.listeners.pages} {
+		if server != nil {
+			server.stop(graceToServe)
+		}
 	}
 	timer := time.NewTimer(graceToServe)
 	defer timer.Stop()

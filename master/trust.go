@@ -93,7 +93,8 @@ func (m *Master) renewOwn() error {
 	if err != nil {
 		bound = ""
 	}
-	pass, err := m.listeners.proof.registrar.Issue(m.config.ID, time.Now(), m.config.Advertise, bound, "localhost", "127.0.0.1", "::1")
+	pass, err := m.listeners.proof.registrar.Issue(m.config.ID, time.Now(),
+		m.config.Advertise, bound, hostOf(m.config.Browser), "localhost", "127.0.0.1", "::1")
 	if err != nil {
 		return err
 	}
@@ -290,6 +291,41 @@ func (s operatorService) RotateAuthority(ctx context.Context, request *apiv1.Rot
 		return nil, s.master.notLeader("authority.rotate")
 	}
 	return s.master.listeners.proof.registrar.RotateAuthority(ctx, request)
+}
+
+// logIn says whom a token lets in with a browser. Its uses the leader counts; who shows a wrong one is refused without it.
+func (m *Master) logIn(ctx context.Context, token trust.Token) (who trust.Identity, ends time.Time, err error) {
+	registrar := m.listeners.proof.registrar
+	if m.leading.Load() != nil {
+		return registrar.LogIn(ctx, token)
+	}
+	if who, ends, err = registrar.Known(token); err != nil {
+		return who, ends, err
+	}
+	return who, ends, m.useAtLeader(ctx, token)
+}
+
+// useAtLeader has the leader look at a token and count a use of it, as it does for who joins by it: for a key that nobody keeps.
+func (m *Master) useAtLeader(ctx context.Context, token trust.Token) error {
+	_, address := m.Leader()
+	if address == "" {
+		return m.notLeader("trust.login")
+	}
+	request, err := trust.NewPass().Request()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, announceTimeout)
+	defer cancel()
+	conn, err := m.dial(address)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if _, err := apiv1.NewTrustServiceClient(conn).Sign(ctx, &apiv1.SignRequest{Request: request, TokenId: token.ID, Secret: token.Secret}); err != nil {
+		return wire.Error(err)
+	}
+	return nil
 }
 
 // joinQuorum asks to be let in, if this master has never been in a quorum.

@@ -38,7 +38,7 @@ type masterFlags struct {
 	peers                        []string
 	grpcPort, httpPort, raftPort int
 	profile, allocator, journal  string
-	dns                          string
+	dns, browser                 string
 	minOffer, audit              string
 	storeBytes                   int64
 	lives                        trust.Lives
@@ -69,6 +69,7 @@ func (a *App) masterCommand() *cobra.Command {
 	flags.IntVar(&f.httpPort, "http-port", 5050, "port for HTTP: operator service as JSON, metrics; 0 = none")
 	flags.IntVar(&f.raftPort, "raft-port", 5070, "port for the other masters")
 	flags.StringVar(&f.dns, "dns", "", "HOST:PORT at which names of tasks (NAME.FRAMEWORK.tender.) are answered by DNS, to whoever reaches it (default: nowhere)")
+	flags.StringVar(&f.browser, "browser", "", "HOST:PORT at which people log in with a browser, by HTTPS and an operator's token, and look (default: nowhere)")
 	flags.StringVar(&f.profile, "raft-profile", "", "times of Raft: lan, fast or wan; the same on all masters (default lan)")
 	flags.StringVar(&f.allocator, "allocator", "fairshare", "how resources are shared: "+strings.Join(allocator.Names(), ", ")+"; the same on all masters")
 	flags.StringVar(&f.journal, "allocator-journal", "", "file for what the allocator is told and proposes, to replay it with other policies")
@@ -126,6 +127,9 @@ func (f *masterFlags) config(d *daemon) (master.Config, error) {
 		}
 		peers = append(peers, peer)
 	}
+	if f.browser != "" && d.insecure {
+		wrong = append(wrong, errors.New("--insecure and --browser exclude each other: a browser logs in over HTTPS, and a master without a key has no certificate to show"))
+	}
 	least, err := minOffers(f.minOffer)
 	if err != nil {
 		wrong = append(wrong, err)
@@ -144,7 +148,7 @@ func (f *masterFlags) config(d *daemon) (master.Config, error) {
 	config := master.Config{
 		ID: f.idOr(d), DataDir: d.dataDir, Peers: peers, Advertise: d.advertise, Trust: master.Trust{Insecure: d.insecure, Lives: f.lives},
 		Profile: f.profile, Allocator: f.allocator, AllocatorJournal: f.journal, Core: times, Logger: &log.Logger, Log: master.Log{Dropped: log.written.Dropped, Level: log.level},
-		AllocatorConfig: allocator.Config{MinOffer: least}, Access: master.Access{AuditLog: f.audit}, DNS: f.dns,
+		AllocatorConfig: allocator.Config{MinOffer: least}, Access: master.Access{AuditLog: f.audit}, DNS: f.dns, Browser: f.browser,
 	}
 	config.Core.StoreBytesMax = f.storeBytes
 	if f.addressed {

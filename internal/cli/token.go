@@ -346,7 +346,7 @@ func contextCommand(a *App) *cobra.Command {
 
 func caCommand(a *App) *cobra.Command {
 	command := &cobra.Command{Use: "ca", Short: "Look at the authority that signs the cluster's certificates, and change it"}
-	add(command, "", caStatusCommand(a), caRotateCommand(a))
+	add(command, "", caStatusCommand(a), caShowCommand(a), caRotateCommand(a))
 	return command
 }
 
@@ -364,7 +364,7 @@ func caStatusCommand(a *App) *cobra.Command {
 			return err
 		}
 		if where.Holder == nil {
-			return errors.New("this command shows no certificate: it has no context, and TENDER_TOKEN is not set; see 'tender login'")
+			return errNoCertificate
 		}
 		c, err := client.New(client.Config{Masters: where.Masters, Dial: where.ToMasters()})
 		if err != nil {
@@ -382,6 +382,32 @@ func caStatusCommand(a *App) *cobra.Command {
 	}
 	return command
 }
+
+func caShowCommand(a *App) *cobra.Command {
+	command := &cobra.Command{
+		Use: "show", Short: "Print the certificate of the authority, for browsers and other programs", Args: exactly(),
+		Long: "Print the certificate of the authority as PEM, for programs that know nothing of Tender: a browser that trusts it for\n" +
+			"websites knows the masters' pages (tender master --browser). It is no secret. But who trusts it believes whoever has the\n" +
+			"cluster's key to be any website: give it to a browser profile that is for this alone.",
+		Example: "  tender ca show > cluster.pem\n" +
+			"  curl --cacert cluster.pem https://10.0.0.1:8443/login",
+	}
+	command.RunE = func(command *cobra.Command, _ []string) error {
+		where, err := a.cluster(command.Context())
+		if err != nil {
+			return err
+		}
+		if where.Holder == nil {
+			return errNoCertificate
+		}
+		_, err = a.Stdout.Write(trust.MarshalCertificate(where.Holder.Pass().Anchors().Root))
+		return err
+	}
+	return command
+}
+
+// errNoCertificate is of commands that ask about the authority of the certificate that one shows.
+var errNoCertificate = errors.New("this command shows no certificate: it has no context, and TENDER_TOKEN is not set; see 'tender login'")
 
 // tellAuthority says who signs, who one is oneself, and what the others have.
 func tellAuthority(a *App, view *apiv1.AuthorityView, own *trust.Pass) error {

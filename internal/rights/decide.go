@@ -32,6 +32,8 @@ type Caller struct {
 	Grants []Grant
 	// Revoked says why its identity counts no more; "": it counts.
 	Revoked string
+	// Browser: it is known by the cookie of a browser, which lets one look and change nothing.
+	Browser bool
 }
 
 // String names the caller for people.
@@ -40,6 +42,9 @@ func (c Caller) String() string {
 	case Nobody, Anybody:
 		return string(c.Kind)
 	default:
+		if c.Browser {
+			return string(c.Kind) + " " + c.Name + " by a browser"
+		}
 		return string(c.Kind) + " " + c.Name
 	}
 }
@@ -68,6 +73,8 @@ func Decide(row Row, c Caller) (Scope, *api.Error) {
 		err := denied(row, c, c.Revoked)
 		err.Err = protocol.Revoked(err.Err.Error())
 		return Scope{}, err
+	case c.Browser && row.Changes:
+		return Scope{}, denied(row, c, "a browser's cookie lets one look and change nothing; the commands do (tender login)")
 	case slices.Contains(row.Kinds, c.Kind):
 		return Scope{Who: c.Principal(), Everything: true}, nil
 	case c.Principal() == "" || row.Verb == None:

@@ -38,13 +38,14 @@ func callers() map[string]rights.Caller {
 		"operator": person(rights.Grant{Verb: rights.Operate}),
 		"killer":   person(rights.Grant{Verb: "kill-task", Role: "eng"}),
 		"admin":    person(all),
+		"browser":  {Kind: rights.Person, Name: "ann", Browser: true, Grants: []rights.Grant{all}},
 	}
 }
 
 // TestWhoMayWhat is the whole table for one caller of each kind: + may, o may with some objects, - may not.
 func TestWhoMayWhat(t *testing.T) {
 	var text strings.Builder
-	names := []string{"anybody", "nobody", "foreign", "revoked", "rev.m", "master", "agent", "new", "runner", "viewer", "view.eng", "operator", "killer", "admin"}
+	names := []string{"anybody", "nobody", "foreign", "revoked", "rev.m", "master", "agent", "new", "runner", "viewer", "view.eng", "operator", "killer", "admin", "browser"}
 	for _, row := range rights.Table {
 		marks := make([]string, 0, len(names))
 		for _, name := range names {
@@ -139,6 +140,8 @@ func TestEveryMethodHasItsRow(t *testing.T) {
 			t.Errorf("%s does not say on what it is", row.Call)
 		case row.Verb == rights.None && row.Action != "":
 			t.Errorf("%s has an action that no grant gives", row.Call)
+		case strings.HasPrefix(row.Call, "browser ") && row.Changes:
+			t.Errorf("%s changes something, which no cookie may", row.Call)
 		case slices.Contains(row.Kinds, rights.Nobody) && (len(row.Kinds) > 1 || row.Verb != rights.None):
 			t.Errorf("%s is open to everybody, and says more", row.Call)
 		}
@@ -242,6 +245,7 @@ func TestARefusalSaysWhatIsMissing(t *testing.T) {
 		"may not add peer: it needs the grant 'admin' or 'add-peer'; an operator gives it: tender grant ann add-peer": of(peers, callers()["operator"]),
 		"only masters may": of(announce, callers()["admin"]),
 		"it was revoked":   of(kill, callers()["revoked"]),
+		"a browser's cookie lets one look and change nothing": of(kill, callers()["browser"]),
 	} {
 		if err == nil || err.Kind != api.Denied || !strings.Contains(err.Error(), want) {
 			t.Errorf("refused with %v; want %q in it", err, want)

@@ -67,6 +67,7 @@ var (
 	everybody  = []Kind{Nobody}
 	members    = []Kind{Master, Agent, Framework, Person}
 	principals = []Kind{Master, Framework, Person}
+	cookies    = []Kind{Person} // nobody else logs in with a browser
 )
 
 const (
@@ -168,6 +169,14 @@ var Table = []Row{
 	{Call: "master /debug/pprof/profile", Verb: Admin, Action: "debug", On: OnCluster},
 	{Call: "master /debug/pprof/trace", Verb: Admin, Action: "debug", On: OnCluster},
 	{Call: "master /debug/pprof/symbol", Verb: Admin, Action: "debug", On: OnCluster},
+
+	{Call: "browser GET /login", On: OnCluster, Kinds: everybody, Check: "only with --browser; tells nothing of the cluster"},
+	{Call: "browser POST /login", On: OnItself, Kinds: everybody, Check: "an operator's token; the page that sends it is the listener's own"},
+	{Call: "browser POST /logout", On: OnItself, Kinds: cookies, Check: "the page that sends it is the listener's own"},
+	{Call: "browser GET /{$}", On: OnCluster, Kinds: cookies, Check: "each list as by gRPC"},
+	{Call: "browser GET /v1/", On: OnCluster, Kinds: cookies, Check: "each method as by gRPC; none that changes anything"},
+	{Call: "browser GET /v1/log-level", Verb: View, Action: "log-level", On: OnCluster},
+	{Call: "browser GET /healthz", On: OnCluster, Kinds: cookies},
 
 	{Call: "master DNS", On: OnTasks, Kinds: everybody, Check: "only with --dns: names of frameworks, agents and of tasks with ports, and where these are reached"},
 

@@ -51,6 +51,11 @@ func (a Anchors) FormerEnds() time.Time {
 	return a.Former.NotAfter
 }
 
+// Counts says whether the digest is the authority's, or the former one's while that counts.
+func (a Anchors) Counts(digest Digest, now time.Time) bool {
+	return digest == DigestOf(a.Root) || a.Former != nil && counts(a.Former, now) && digest == DigestOf(a.Former)
+}
+
 // hasSigned says whether the certificate of a member is signed by the authority, or by the former one while that counts; it
 // may have ended itself.
 func (a Anchors) hasSigned(leaf *x509.Certificate, now time.Time) bool {

@@ -158,7 +158,7 @@ func (a *Authority) Sign(public crypto.PublicKey, identity Identity, now time.Ti
 	}
 	leaf := &x509.Certificate{
 		SerialNumber: serial, Subject: pkix.Name{CommonName: identity.Kind.String() + " " + identity.Name},
-		NotBefore: now.Add(-clocksApart), NotAfter: now.Add(a.lives.Of(identity.Kind)), BasicConstraintsValid: true,
+		NotBefore: now.Add(-clocksApart), NotAfter: a.EndOf(identity.Kind, now), BasicConstraintsValid: true,
 		KeyUsage:    x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
 		URIs:        []*url.URL{identity.URI()},
@@ -170,14 +170,20 @@ func (a *Authority) Sign(public crypto.PublicKey, identity Identity, now time.Ti
 			leaf.DNSNames = append(leaf.DNSNames, host)
 		}
 	}
-	if rootEnds := a.anchors.Root.NotAfter; rootEnds.Before(leaf.NotAfter) { // of one's own organisation
-		leaf.NotAfter = rootEnds
-	}
 	made, err := create(leaf, a.anchors.Root, public, a.key)
 	if err != nil {
 		return nil, api.E(op, api.Invalid, identity.Name, err)
 	}
 	return made, nil
+}
+
+// EndOf is until when a certificate of the kind is good that is signed now.
+func (a *Authority) EndOf(kind Kind, now time.Time) time.Time {
+	ends := now.Add(a.lives.Of(kind))
+	if rootEnds := a.anchors.Root.NotAfter; rootEnds.Before(ends) { // of one's own organisation
+		return rootEnds
+	}
+	return ends
 }
 
 // SignRequest reads the request for a certificate of a joiner, who proves by it that it holds the private key, and signs.

@@ -159,6 +159,8 @@ type Door struct {
 	Strangers bool
 	// Joiners come in without one if they say that they have only a token, as [Nobody].
 	Joiners bool
+	// Browsers come in, as [Nobody], and are not asked for a certificate.
+	Browsers bool
 	// Tickets, if set, is the key from which those of sessions are made, so that whoever has the same key takes up a
 	// session of another one.
 	Tickets Key
@@ -178,7 +180,7 @@ func (h *Holder) Server(door Door) *tls.Config {
 		MinVersion: tls.VersionTLS13, NextProtos: door.Protocols, ClientAuth: tls.RequireAnyClientCert, SessionTicketsDisabled: door.Anew,
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &h.Pass().shown, nil },
 		VerifyConnection: func(state tls.ConnectionState) error {
-			if door.Strangers && len(state.PeerCertificates) == 0 {
+			if (door.Strangers || door.Browsers) && len(state.PeerCertificates) == 0 {
 				return nil
 			}
 			shown, err := h.check(state, door.Kinds)
@@ -193,6 +195,9 @@ func (h *Holder) Server(door Door) *tls.Config {
 	}
 	if door.Strangers {
 		member.ClientAuth = tls.RequestClientCert
+	}
+	if door.Browsers {
+		member.ClientAuth = tls.NoClientCert
 	}
 	joiner := &tls.Config{
 		MinVersion: tls.VersionTLS13, NextProtos: door.Protocols, SessionTicketsDisabled: true,

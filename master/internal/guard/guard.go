@@ -151,7 +151,17 @@ func (g *Guard) caller(ctx context.Context) rights.Caller {
 	if g.access.Identify == nil {
 		return rights.Caller{Kind: rights.Anybody}
 	}
-	return g.known(g.access.Identify(ctx))
+	caller := g.known(g.access.Identify(ctx))
+	caller.Browser = ctx.Value(browserKey{}) != nil
+	return caller
+}
+
+// browserKey is where the context of a request says that a cookie was shown.
+type browserKey struct{}
+
+// OfBrowser is ctx for a request of somebody who is known by a cookie.
+func OfBrowser(ctx context.Context) context.Context {
+	return context.WithValue(ctx, browserKey{}, true)
 }
 
 // known is an identity with what the registry says of it.

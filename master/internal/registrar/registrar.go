@@ -7,6 +7,7 @@ package registrar
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"maps"
@@ -109,6 +110,42 @@ func (r *Registrar) Sign(ctx context.Context, request *apiv1.SignRequest) (*apiv
 		}
 	}
 	return r.answer(identity, token.ID, request)
+}
+
+// Known says whom an operator's token lets in, and until when a certificate would be good that is signed now. It changes
+// nothing, and tells who shows a wrong token no more than Sign does.
+func (r *Registrar) Known(token trust.Token) (who trust.Identity, ends time.Time, err error) {
+	const op = "trust.login"
+	if err := r.check(op); err != nil {
+		return who, ends, err
+	}
+	if _, err := r.Follow(); err != nil {
+		return who, ends, err
+	}
+	known, err := r.admit(&apiv1.SignRequest{TokenId: token.ID, Secret: token.Secret})
+	switch {
+	case err != nil:
+		return who, ends, err
+	case known.Kind != registry.OperatorToken:
+		return who, ends, api.E(op, api.Denied, token.ID, fmt.Errorf("the token is that of a %s, and people log in with an operator's: tender token create operator", known.Kind))
+	}
+	authority, now := r.present.Load(), time.Now()
+	if !authority.Anchors().Counts(token.Digest, now) {
+		return who, ends, api.E(op, api.Denied, token.ID, errors.New("the token names an authority that counts no more; an operator gives another one: tender token create"))
+	}
+	who = trust.Identity{Cluster: r.config.Key.Cluster(), Kind: trust.Person, Name: known.Principal}
+	if err := who.Check(); err != nil {
+		return who, ends, api.E(op, api.Invalid, token.ID, err)
+	}
+	return who, authority.EndOf(trust.Person, now), r.refuseRevoked(who)
+}
+
+// LogIn is Known for who comes in by it, and counts a use of the token, as the leader.
+func (r *Registrar) LogIn(ctx context.Context, token trust.Token) (who trust.Identity, ends time.Time, err error) {
+	if who, ends, err = r.Known(token); err != nil {
+		return who, ends, err
+	}
+	return who, ends, r.config.Commit(ctx, "trust.login", registry.UseToken{ID: token.ID, Key: rand.Text()})
 }
 
 // joinerOf is who joins by a token: an agent that comes back is who it was, everybody else is new, or whom the token names.
