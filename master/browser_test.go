@@ -533,6 +533,24 @@ func TestACookieCountsAtEveryMaster(t *testing.T) {
 	})
 }
 
+// TestTriesToLogInArePaced: who guesses from one address gets so many at once, and so many a second after that; they are counted.
+func TestTriesToLogInArePaced(t *testing.T) {
+	inLobby(t, 1, trust.Lives{}, func(t *testing.T, l *lobby) {
+		foreign, err := trust.NewKey().FirstToken()
+		if err != nil {
+			t.Fatal(err)
+		}
+		const tries, atOnce, perSecond = 320, 256, 64
+		began := time.Now()
+		for range tries {
+			l.logIn("host1", foreign.String())
+		}
+		if took := time.Since(began); took < (tries-atOnce)*time.Second/perSecond-50*time.Millisecond {
+			t.Errorf("%d tries took %v", tries, took)
+		}
+	})
+}
+
 // TestABrowserNeedsACertificateToSee: a master that shows none opens no such listener.
 func TestABrowserNeedsACertificateToSee(t *testing.T) {
 	for _, how := range []master.Trust{{Insecure: true}, {Plain: true, Key: trust.NewKey()}, {}} {

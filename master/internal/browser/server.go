@@ -194,11 +194,15 @@ func (p *Pages) logIn(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, "/", http.StatusSeeOther)
 }
 
-// admit reads a token and says whom it lets in.
+// admit says whom the token lets in that a request has. It is read whole before it takes a place, so that nobody keeps one who
+// sends it slowly.
 func (p *Pages) admit(w http.ResponseWriter, r *http.Request) (who trust.Identity, ends time.Time, err error) {
-	const op = "browser.login"
+	token, err := readToken(w, r)
+	if err != nil {
+		return who, ends, err
+	}
 	busy := func(why string) error {
-		return api.E(op, api.Limit, "", errors.New(why)).RetryIn(guard.BusyRetry)
+		return api.E(loginOp, api.Limit, "", errors.New(why)).RetryIn(guard.BusyRetry)
 	}
 	if _, may := intake.SenderOf(r.Context()).PayForSession(r.Context(), 1); !may {
 		return who, ends, busy("too many have tried to log in from this address; come back in a moment")
@@ -209,19 +213,22 @@ func (p *Pages) admit(w http.ResponseWriter, r *http.Request) (who trust.Identit
 	default:
 		return who, ends, busy("too many log in at this master at the same time; come back in a moment")
 	}
+	return p.config.LogIn(r.Context(), token)
+}
+
+const loginOp = "browser.login"
+
+// readToken reads the form of the login page.
+func readToken(w http.ResponseWriter, r *http.Request) (trust.Token, error) {
 	r.Body = http.MaxBytesReader(w, r.Body, loginBytesMax)
 	if err := r.ParseForm(); err != nil {
-		return who, ends, api.E(op, api.Invalid, "", errors.New("this is no token, or far too long for one"))
+		return trust.Token{}, api.E(loginOp, api.Invalid, "", errors.New("this is no token, or far too long for one"))
 	}
 	text := r.PostForm.Get("token")
 	if strings.TrimSpace(text) == "" {
-		return who, ends, api.E(op, api.Invalid, "", errors.New("no token was given; an operator makes one: tender token create operator --principal NAME"))
+		return trust.Token{}, api.E(loginOp, api.Invalid, "", errors.New("no token was given; an operator makes one: tender token create operator --principal NAME"))
 	}
-	token, err := trust.ParseToken(text)
-	if err != nil {
-		return who, ends, err
-	}
-	return p.config.LogIn(r.Context(), token)
+	return trust.ParseToken(text)
 }
 
 // logOut takes the cookie away.
