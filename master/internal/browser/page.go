@@ -17,6 +17,7 @@ import (
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/wire"
 	"github.com/tenderhq/tender/master/internal/guard"
+	"github.com/tenderhq/tender/master/internal/intake"
 )
 
 //go:embed style.css
@@ -109,8 +110,11 @@ func (p *Pages) showCluster(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// ask makes a call whose answer is of a type.
+// ask makes a call whose answer is of a type. Each is paid for, as one that programs make is.
 func ask[M proto.Message](ctx context.Context, p *Pages, method string, request proto.Message) (answer M, err error) {
+	if !intake.SenderOf(ctx).Pay(ctx, intake.CallsExpense, intake.LookPrice) {
+		return answer, ctx.Err()
+	}
 	message, err := p.config.Ask(ctx, method, request)
 	if err != nil {
 		return answer, err
