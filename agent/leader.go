@@ -128,13 +128,20 @@ func (a *Agent) isHopeless(s *seeker, err error) bool {
 
 // holdSession holds one stream from its opening to its end. heard: it was the leader's.
 func (a *Agent) holdSession(ctx context.Context, s *seeker, address string) (heard bool, err error) {
-	connection, err := a.dialMasterBy(wire.Once(a.dialer()), address)
+	dial, refused := a.dialer(), new(atomic.Bool)
+	if s.LeaderOnly() {
+		dial = a.holder().LeaderDialer(a.config.Dial, func() { refused.Store(true) })
+	}
+	connection, err := a.dialMasterBy(wire.Once(dial), address)
 	if err != nil {
 		return false, api.E("agent.connect", api.Invalid, address, err)
 	}
 	opening, opened := context.WithTimeoutCause(ctx, openTimeout, errNoAnswer)
 	defer opened()
 	stream, err := wire.Open(ctx, opening, connection, apiv1.NewAgentServiceClient(connection).Session)
+	if err != nil && refused.Load() {
+		return false, lookout.ErrNotLeading
+	}
 	if err != nil {
 		return false, wire.Error(err)
 	}

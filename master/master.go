@@ -42,6 +42,7 @@ type Master struct {
 	jobs      *forward.Jobs // what the job manager serves
 	under     underWay
 	hash      stateHash
+	leaving   atomic.Bool    // it serves nobody new
 	stuck     atomic.Int32   // loops of leaderships that were abandoned
 	beside    sync.WaitGroup // readers and writers of streams
 	changed   *broadcast     // closed and replaced whenever leadership changes
@@ -401,6 +402,8 @@ func (m *Master) tellLeaving(why error) {
 const graceToServe = time.Second
 
 func (m *Master) stopServing() {
+	m.leaving.Store(true)
+	m.news.fire() // who waits at the door for a leader waits no longer
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

@@ -118,6 +118,34 @@ func (m *Master) leadAgent(ctx context.Context) (*leader, error) {
 	}
 }
 
+// leads says whether this master lets in somebody who wants the leader alone. While nobody leads, who asks waits at the door
+// for a while, as agents do behind it; but there it has not proved yet who it is, and costs little more than its connection.
+// As soon as another master leads, those who wait are refused one after the other, so that they do not reach it all at once.
+func (m *Master) leads(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, intake.HeldMax)
+	defer cancel()
+	for {
+		news := m.news.wait()
+		if m.leading.Load() != nil {
+			return true
+		}
+		if _, address := m.Leader(); address != "" {
+			if wait, ok := m.intake.Refusals.Turn(time.Now(), intake.RefusedWaitMax); ok {
+				pause.For(ctx, wait)
+			}
+			return m.leading.Load() != nil
+		}
+		if m.leaving.Load() {
+			return false
+		}
+		select {
+		case <-news:
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
 // Session serves one agent.
 func (s agentService) Session(stream grpc.BidiStreamingServer[apiv1.AgentCalls, apiv1.AgentEvents]) error {
 	l, err := s.master.leadAgent(stream.Context())

@@ -156,7 +156,7 @@ func (m *Master) credentials() []grpc.ServerOption {
 	if m.listeners.proof.holder == nil {
 		return nil
 	}
-	door := trust.Door{Joiners: true, Tickets: m.config.Trust.Key, Seen: m.listeners.proof.registrar.Met, Ended: m.sayEnded()}
+	door := trust.Door{Joiners: true, Tickets: m.config.Trust.Key, Seen: m.listeners.proof.registrar.Met, Ended: m.sayEnded(), Leads: m.leads}
 	return []grpc.ServerOption{grpc.Creds(transport.ServerCredentials(m.listeners.proof.holder, door)), grpc.InTapHandle(onlyMembers)}
 }
 

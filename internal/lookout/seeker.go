@@ -1,6 +1,7 @@
 package lookout
 
 import (
+	"errors"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -29,6 +30,7 @@ type Seeker struct {
 	pause   time.Duration
 	follows int  // hints followed in a row
 	held    bool // a session with a leader, and no pause since
+	tried   int  // masters that were asked for the leader alone, since one was asked without this condition
 	within  time.Duration
 	said    string // the last failure that was worth a line
 }
@@ -52,6 +54,13 @@ func (s *Seeker) Address() string {
 	return address
 }
 
+// ErrNotLeading is why a master has let nobody in that wants the leader alone.
+var ErrNotLeading = errors.New("it does not lead")
+
+// LeaderOnly is whether to ask whoever is tried now to let one in only if it leads: that costs little where it does not. Who
+// has asked as many as there are in vain asks one without the condition, and hears why, or of a leader that it does not know.
+func (s *Seeker) LeaderOnly() bool { return s.tried < len(s.masters) }
+
 // Learn adds masters that a leader has named.
 func (s *Seeker) Learn(masters []string) {
 	for _, master := range masters {
@@ -61,8 +70,12 @@ func (s *Seeker) Learn(masters []string) {
 	}
 }
 
-// Found says that there was a session with a leader.
-func (s *Seeker) Found() { s.pause, s.follows, s.said, s.held = 0, 0, "", true }
+// Found says that there was a session with a leader. The next search begins anywhere: all who have found the same leader in the
+// same way would else ask the same one first.
+func (s *Seeker) Found() {
+	s.pause, s.follows, s.tried, s.said, s.held = 0, 0, 0, "", true
+	s.next = rand.N(len(s.masters))
+}
 
 // Within says over how long all agents spread their return when a leader is lost; 0: as
 // long as before.
@@ -86,6 +99,14 @@ func (s *Seeker) Failed(err error) time.Duration {
 }
 
 func (s *Seeker) failed(err error) time.Duration {
+	if s.LeaderOnly() {
+		s.tried++
+	} else {
+		s.tried = 0
+	}
+	if errors.Is(err, ErrNotLeading) {
+		return 0 // another one may
+	}
 	if leader := wire.LeaderOf(err); leader != "" && s.follows < seekFollowsMax {
 		s.hint = leader
 		s.follows++
@@ -98,7 +119,7 @@ func (s *Seeker) failed(err error) time.Duration {
 
 // WorthSaying: the same failure again and again is one line, not a thousand.
 func (s *Seeker) WorthSaying(err error) bool {
-	if err == nil || wire.LeaderOf(err) != "" || err.Error() == s.said {
+	if err == nil || wire.LeaderOf(err) != "" || errors.Is(err, ErrNotLeading) || err.Error() == s.said {
 		return false
 	}
 	s.said = err.Error()

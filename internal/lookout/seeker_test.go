@@ -75,3 +75,74 @@ func TestSeekerTakesItsTurn(t *testing.T) {
 		}
 	}
 }
+
+// TestOneConnectionBringsAnAgentBack: whichever master an agent begins with, and whoever leads next, its return is one
+// connection if masters say at the door whether they lead; without that it is one and a half, as the table shows.
+func TestOneConnectionBringsAnAgentBack(t *testing.T) {
+	masters := []string{"a:1", "b:1", "c:1"}
+	const dead, returns = "a:1", 600
+	for _, test := range []struct {
+		door        bool // masters refuse at the first word
+		least, most float64
+	}{{door: true, least: 1, most: 1}, {door: false, least: 1.35, most: 1.65}} {
+		connections, refusals := 0, 0
+		for i := range returns {
+			leader := masters[1+i%2]
+			s := NewSeeker(masters)
+			s.Found()
+			s.Failed(errors.New("the stream is broken"))
+			for address := s.Address(); ; address = s.Address() {
+				var err error
+				switch {
+				case address == dead:
+					err = errors.New("nobody listens there")
+				case address == leader:
+					connections++
+				case test.door && s.LeaderOnly():
+					refusals++
+					err = ErrNotLeading
+				default:
+					connections++
+					err = wire.NotLeader("agent.session", leader)
+				}
+				if err == nil {
+					break
+				}
+				if pause := s.Failed(err); pause > 0 && address != dead {
+					t.Errorf("it waits for %v after %v", pause, err)
+				}
+			}
+		}
+		if each := float64(connections) / returns; each < test.least || each > test.most {
+			t.Errorf("masters that say it at the door: %v; %.2f connections for a return and %d refusals, want %v to %v", test.door, each, refusals, test.least, test.most)
+		}
+	}
+}
+
+// TestWhoIsRefusedEverywhereAsksWhy: where nobody leads, or whoever leads is not among those that it knows, it hears so from one
+// that lets it in, and is not refused for ever.
+func TestWhoIsRefusedEverywhereAsksWhy(t *testing.T) {
+	s := NewSeeker([]string{"a:1", "b:1", "c:1"})
+	for round := range 3 {
+		for i := range 3 {
+			if !s.LeaderOnly() {
+				t.Fatalf("round %d: who was refused by %d asks without the condition", round, i)
+			}
+			err := ErrNotLeading
+			if i == 1 {
+				err = errors.New("nobody listens there")
+			}
+			s.Failed(err)
+			if s.WorthSaying(err) && i != 1 {
+				t.Error("a refusal is worth a line")
+			}
+		}
+		if s.LeaderOnly() {
+			t.Fatalf("round %d: all were asked in vain, and it asks them again", round)
+		}
+		s.Failed(wire.NotLeader("agent.session", "d:1"))
+		if next := s.Address(); next != "d:1" && round == 0 {
+			t.Errorf("%s is next, and d:1 leads", next)
+		}
+	}
+}

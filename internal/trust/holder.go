@@ -16,12 +16,11 @@ import (
 )
 
 const (
-	// memberName and joinName are what a client calls the server that it wants: one for members of the cluster, one for
-	// those who have only a token. They are no names of hosts.
+	// memberName, joinName and leaderName are what a client calls the server that it wants: one for members of the cluster,
+	// one for those who have only a token, one for members who want it only if it leads. They are no names of hosts.
 	memberName = "member.tender"
 	joinName   = "join.tender"
-	// sessionsMax bounds the sessions that a client can take up again without another proof.
-	sessionsMax = 64
+	leaderName = "leader.tender"
 	// ticketsEvery is how often the key of the tickets changes by which sessions are taken up again.
 	ticketsEvery = 12 * time.Hour
 )
@@ -54,8 +53,22 @@ func (h *Holder) Pass() *Pass { return h.shown.Load().pass }
 
 // Replace shows another pass from now on.
 func (h *Holder) Replace(p *Pass) {
-	h.shown.Store(&showing{p, tls.NewLRUClientSessionCache(sessionsMax)})
+	h.shown.Store(&showing{p, new(latestSession)})
 }
+
+// latestSession is the session of TLS that a client takes up again without another proof, whatever it calls the server.
+type latestSession struct {
+	state atomic.Pointer[tls.ClientSessionState]
+}
+
+// Get is the latest one.
+func (l *latestSession) Get(string) (*tls.ClientSessionState, bool) {
+	state := l.state.Load()
+	return state, state != nil
+}
+
+// Put keeps one; nil: the one before is of no use any more.
+func (l *latestSession) Put(_ string, state *tls.ClientSessionState) { l.state.Store(state) }
 
 // Dialer opens connections on which both sides have proved who they are, and whose other side is of one of these kinds.
 func (h *Holder) Dialer(dial Dial, kinds ...Kind) Dial {
@@ -67,9 +80,36 @@ func (h *Holder) Dialer(dial Dial, kinds ...Kind) Dial {
 		if err != nil {
 			return nil, err
 		}
-		return handshake(ctx, address, tls.Client(conn, h.client(kinds)))
+		return handshake(ctx, address, tls.Client(conn, h.client(memberName, kinds)))
 	}
 }
+
+// LeaderDialer opens connections to a master as Dialer does, but only if it leads: one that does not refuses at the first word,
+// before either side has begun to prove anything, which is nearly all of what a connection costs. Refused hears of that, before
+// the error is returned. It is no proof, for anybody on the way can do the same; so one who was refused everywhere asks without
+// this condition. Without certificates there is no such word, and no condition.
+func (h *Holder) LeaderDialer(dial Dial, refused func()) Dial {
+	if h == nil {
+		return plainDialer(dial)
+	}
+	return func(ctx context.Context, address string) (net.Conn, error) {
+		conn, err := dial(ctx, address)
+		if err != nil {
+			return nil, err
+		}
+		secure, err := handshake(ctx, address, tls.Client(conn, h.client(leaderName, []Kind{Master})))
+		if alert := (*net.OpError)(nil); errors.As(err, &alert) && alert.Op == alertOp {
+			refused()
+		}
+		return secure, err
+	}
+}
+
+// alertOp is what crypto/tls calls an alert of the other side.
+const alertOp = "remote error"
+
+// errNotLeading is why a door that is asked for the leader opens to nobody.
+var errNotLeading = errors.New("it does not lead")
 
 // handshake ends what does not prove who it is.
 func handshake(ctx context.Context, address string, conn *tls.Conn) (net.Conn, error) {
@@ -87,10 +127,10 @@ func handshake(ctx context.Context, address string, conn *tls.Conn) (net.Conn, e
 	return newSecured(conn), nil
 }
 
-func (h *Holder) client(kinds []Kind) *tls.Config {
+func (h *Holder) client(name string, kinds []Kind) *tls.Config {
 	now := h.shown.Load()
 	return &tls.Config{
-		MinVersion: tls.VersionTLS13, ServerName: memberName, NextProtos: []string{"h2", "http/1.1"},
+		MinVersion: tls.VersionTLS13, ServerName: name, NextProtos: []string{"h2", "http/1.1"},
 		// The other side is no host but an identity, which VerifyConnection checks.
 		InsecureSkipVerify: true, //nolint:gosec // see above
 		ClientSessionCache: now.sessions,
@@ -137,7 +177,7 @@ func (h *Holder) Look(ctx context.Context, dial Dial, address string) (Shown, er
 		return Shown{}, err
 	}
 	var shown Shown
-	config := h.client([]Kind{Master})
+	config := h.client(memberName, []Kind{Master})
 	config.ClientSessionCache = nil
 	config.VerifyConnection = func(state tls.ConnectionState) error {
 		shown, err = h.check(state, []Kind{Master})
@@ -161,6 +201,9 @@ type Door struct {
 	Joiners bool
 	// Browsers come in, as [Nobody], and are not asked for a certificate.
 	Browsers bool
+	// Leads, if set, is asked when somebody wants the leader alone, before anything is computed or kept for it, and may wait
+	// until it knows. False: who wants it is refused. Who asks has not said yet who it is.
+	Leads func(context.Context) bool
 	// Tickets, if set, is the key from which those of sessions are made, so that whoever has the same key takes up a
 	// session of another one.
 	Tickets Key
@@ -207,6 +250,9 @@ func (h *Holder) Server(door Door) *tls.Config {
 	member.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 		if door.Joiners && hello.ServerName == joinName {
 			return joiner, nil
+		}
+		if door.Leads != nil && hello.ServerName == leaderName && !door.Leads(hello.Context()) {
+			return nil, errNotLeading
 		}
 		tickets.change(time.Now())
 		return nil, nil

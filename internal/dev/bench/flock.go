@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"os"
 	"os/exec"
 	"strings"
@@ -27,6 +28,8 @@ type flock struct {
 	swaps int              // sessions that began, ever; guarded by mu
 	tries atomic.Int64     // streams that were asked for, ever
 	conns atomic.Int64     // connections that were made, with their handshake, ever
+	// refused are the connections that a master has refused at the first word, because it did not lead, ever.
+	refused atomic.Int64
 }
 
 // roll is what the flock says of itself, a line each time.
@@ -37,6 +40,7 @@ type roll struct {
 	Sessions int       `json:"sessions"` // that began, ever
 	Tries    int64     `json:"tries"`    // streams that were asked for, ever
 	Conns    int64     `json:"conns"`    // connections that were made, ever
+	Refused  int64     `json:"refused"`  // connections that a master refused as it did not lead, ever
 }
 
 // rollEvery is how exact the times of returns are.
@@ -106,7 +110,7 @@ func (o options) authority() (*trust.Authority, error) {
 func (f *flock) roll() roll {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	r := roll{At: time.Now(), Sessions: f.swaps, Tries: f.tries.Load(), Conns: f.conns.Load()}
+	r := roll{At: time.Now(), Sessions: f.swaps, Tries: f.tries.Load(), Conns: f.conns.Load(), Refused: f.refused.Load()}
 	for term, reported := range f.terms { // order: irrelevant because the newest is taken
 		if r.Term.Before(term) {
 			r.Term, r.Reported = term, reported
@@ -155,10 +159,14 @@ func (w *flockWatch) read(lines *json.Decoder) {
 // flockPatience is how long a flock may take to come together.
 const flockPatience = 5 * time.Minute
 
+// flockSaysEvery is how often a wait for a flock says how far it is.
+const flockSaysEvery = 10 * time.Second
+
 // whole waits until all agents have reported to a leader of a term after the given one.
 func (w *flockWatch) whole(ctx context.Context, agents int, after api.Term) (roll, error) {
 	ctx, cancel := context.WithTimeout(ctx, flockPatience)
 	defer cancel()
+	said := time.Now()
 	for {
 		w.mu.Lock()
 		last, ended := roll{}, w.ended
@@ -166,6 +174,10 @@ func (w *flockWatch) whole(ctx context.Context, agents int, after api.Term) (rol
 			last = w.rolls[len(w.rolls)-1]
 		}
 		w.mu.Unlock()
+		if time.Since(said) >= flockSaysEvery {
+			said = time.Now()
+			log.Printf("%d of %d agents have reported in term %v", last.Reported, agents, last.Term)
+		}
 		switch {
 		case ended != nil:
 			return last, ended

@@ -25,10 +25,7 @@ const (
 // herd kills the leader of many agents, all of which have a task, while a framework
 // launches more all the time, and tells how they come back and what that does to it.
 func herd(ctx context.Context, o options) (err error) {
-	q := &quorum{flags: []string{"--log-level", "info"}}
-	if o.heartbeat > 0 {
-		q.flags = append(q.flags, "--heartbeat", o.heartbeat.String(), "--session-timeout", (5 * o.heartbeat).String())
-	}
+	q := &quorum{flags: append([]string{"--log-level", "info"}, beating(o.heartbeat)...)}
 	defer func() { err = errors.Join(err, q.stop()) }()
 	if err := q.found(ctx, o.binary, o.dir); err != nil {
 		return err
@@ -57,6 +54,14 @@ func herd(ctx context.Context, o options) (err error) {
 	err = h.rounds(ctx, o.runs)
 	cancel()
 	return errors.Join(h.work.failure, err, <-ended)
+}
+
+// beating are the flags of masters whose agents send heartbeats so often; 0: as masters have it.
+func beating(every time.Duration) []string {
+	if every == 0 {
+		return nil
+	}
+	return []string{"--heartbeat", every.String(), "--session-timeout", (5 * every).String()}
 }
 
 // herding is one run.

@@ -7,6 +7,7 @@ import (
 	"net"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -25,8 +26,8 @@ import (
 // member is one agent of a flock. Its fields below mu change with the session.
 type member struct {
 	flock  *flock
-	from   int                         // its address has this number
-	secure func(trust.Dial) trust.Dial // nil: it has no certificate
+	from   int                  // its address has this number
+	holder func() *trust.Holder // what it shows; nil: it has no certificate
 	info   api.Agent
 	nonce  api.Nonce
 	boot   string
@@ -53,11 +54,11 @@ func (m *member) proven(authority *trust.Authority, anew bool) error {
 		return err
 	}
 	holder := trust.NewHolder(pass)
-	m.secure = func(dial trust.Dial) trust.Dial {
+	m.holder = func() *trust.Holder {
 		if anew {
 			holder = trust.NewHolder(pass)
 		}
-		return holder.Dialer(dial, trust.Master)
+		return holder
 	}
 	return nil
 }
@@ -86,13 +87,28 @@ func (m *member) run(ctx context.Context, masters []string) {
 	}
 }
 
-// dial reaches a master from the member's address.
+// plainly reaches a master from the member's address.
+func (m *member) plainly(ctx context.Context, to string) (net.Conn, error) {
+	return loopback.Dialer(m.from).DialContext(ctx, "tcp", to)
+}
+
+// dial connects to a master, whether it leads or not.
 func (m *member) dial(address string) (*grpc.ClientConn, error) {
-	dialer := loopback.Dialer(m.from)
-	var dial trust.Dial = func(ctx context.Context, to string) (net.Conn, error) { return dialer.DialContext(ctx, "tcp", to) }
-	if m.secure != nil {
-		dial = m.secure(dial)
+	if m.holder == nil {
+		return m.dialBy(m.plainly, address)
 	}
+	return m.dialBy(m.holder().Dialer(m.plainly, trust.Master), address)
+}
+
+// dialNext connects to whoever is tried next for a session, as an agent does; refused is called if it does not lead.
+func (m *member) dialNext(address string, refused func()) (*grpc.ClientConn, error) {
+	if m.holder == nil || !m.seek.LeaderOnly() {
+		return m.dial(address)
+	}
+	return m.dialBy(m.holder().LeaderDialer(m.plainly, refused), address)
+}
+
+func (m *member) dialBy(dial trust.Dial, address string) (*grpc.ClientConn, error) {
 	counted := func(ctx context.Context, to string) (net.Conn, error) {
 		conn, err := dial(ctx, to)
 		if err == nil {
@@ -114,7 +130,11 @@ func (m *member) hold(ctx context.Context, address string) (found bool, err erro
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	m.flock.tries.Add(1)
-	conn, err := m.dial(address)
+	var refused atomic.Bool
+	conn, err := m.dialNext(address, func() {
+		m.flock.refused.Add(1)
+		refused.Store(true)
+	})
 	if err != nil {
 		return false, err
 	}
@@ -123,6 +143,9 @@ func (m *member) hold(ctx context.Context, address string) (found bool, err erro
 	stream, err := apiv1.NewAgentServiceClient(conn).Session(ctx)
 	if !late.Stop() && err == nil {
 		err = errors.New("no answer in time")
+	}
+	if err != nil && refused.Load() {
+		return false, lookout.ErrNotLeading
 	}
 	if err != nil {
 		return false, wire.Error(err)

@@ -16,15 +16,20 @@ import (
 	"github.com/tenderhq/tender/internal/trust"
 )
 
-// trustAgents is how many agents come back, unless the command says how many.
-const trustAgents = 2000
-
 // trustCost measures what certificates cost, beside the same without: of lives and launches in turns on two clusters that are
-// both there, and of agents that come back to another leader on one cluster after the other.
+// both there, and of agents that come back to another leader on one cluster after the other; trust/returns is only that.
 func trustCost(ctx context.Context, o options) error {
-	headline(o)
-	if err := trustOfTasks(ctx, o); err != nil {
+	if o.agents == 0 {
+		o.agents = trustAgents
+	}
+	if err := enoughFiles(o.agents); err != nil {
 		return err
+	}
+	headline(o)
+	if o.only == "trust" {
+		if err := trustOfTasks(ctx, o); err != nil {
+			return err
+		}
 	}
 	return trustOfReturns(ctx, o)
 }
@@ -162,88 +167,4 @@ func (m *members) measure(ctx context.Context, o options, self *api.Executor, di
 		return 0, 0, err
 	}
 	return cpu, ms(quantile(s.running[len(s.running)/10:], 0.5)), nil
-}
-
-// comebacks are how agents come back: in plain text, or with TLS whose sessions they take up, or not.
-var comebacks = []struct {
-	name  string
-	proof bool
-	more  []string
-}{{"in plain text", false, nil}, {"with sessions taken up", true, nil}, {"each with a handshake of its own", true, []string{"-anew"}}}
-
-// comeback is one: how long until all agents have reported to the next leader, what it cost, and how many connections each
-// agent made.
-type comeback struct{ all, masters, agents, conns float64 }
-
-func trustOfReturns(ctx context.Context, o options) error {
-	if o.agents == 0 {
-		o.agents = trustAgents
-	}
-	seen := make([][]comeback, len(comebacks))
-	for turn := range o.runs {
-		for i := range comebacks {
-			which := (i + turn) % len(comebacks)
-			one, err := comeBack(ctx, o, which)
-			if err != nil {
-				return fmt.Errorf("%s: %w", comebacks[which].name, err)
-			}
-			seen[which] = append(seen[which], one)
-		}
-	}
-	of := func(which int, what func(comeback) float64) float64 {
-		var all []float64
-		for _, one := range seen[which] {
-			all = append(all, what(one))
-		}
-		return median(all)
-	}
-	for i, kind := range comebacks {
-		all := of(i, func(c comeback) float64 { return c.all })
-		row(fmt.Sprintf("%d agents come back after kill -9 of the leader, %s", o.agents, kind.name), fmt.Sprintf("%.2f s", all),
-			fmt.Sprintf("%.2f of plain text, aim 1.5; processor time for each: masters %.2f ms, agents' process %.2f ms; %.2f connections each; load of the machine %.0f",
-				all/of(0, func(c comeback) float64 { return c.all }), of(i, func(c comeback) float64 { return c.masters }),
-				of(i, func(c comeback) float64 { return c.agents }), of(i, func(c comeback) float64 { return c.conns }), machineLoad()))
-	}
-	return nil
-}
-
-// comeBack founds a quorum with so many agents and kills its leader.
-func comeBack(ctx context.Context, o options, which int) (one comeback, err error) {
-	q, more := &quorum{flags: []string{"--log-level", "warn"}}, comebacks[which].more
-	if comebacks[which].proof {
-		if q.proof, err = newProof(); err != nil {
-			return one, err
-		}
-	}
-	defer func() { err = errors.Join(err, q.stop()) }()
-	if err := q.found(ctx, o.binary, o.dir); err != nil {
-		return one, err
-	}
-	if q.proof != nil {
-		more = append([]string{"-key", q.nodes[0].dir}, more...)
-	}
-	f, err := startFlock(o.agents, q.addresses(), more...)
-	if err != nil {
-		return one, err
-	}
-	defer f.stop()
-	before, err := f.whole(ctx, o.agents, api.Term{})
-	if err != nil {
-		return one, err
-	}
-	leader, err := q.leader(ctx)
-	if err != nil {
-		return one, err
-	}
-	killed := time.Now()
-	leader.kill()
-	h := &herding{quorum: q, agents: o.agents, flock: f}
-	started := h.cpu(nil)
-	back, err := f.whole(ctx, o.agents, before.Term)
-	if err != nil {
-		return one, err
-	}
-	used := h.cpu(nil).since(started, time.Second)
-	each := 1e3 / float64(o.agents)
-	return comeback{back.At.Sub(killed).Seconds(), (used.leader + used.followers) * each, used.flock * each, float64(back.Conns-before.Conns) / float64(o.agents)}, nil
 }

@@ -55,6 +55,9 @@ const (
 	// HeldMax is how long a follower keeps an agent that it can't send on yet; less than
 	// the time after which the agent asks other masters.
 	HeldMax = 2 * time.Second
+	// RefusedWaitMax is how long it keeps one at its door that wants the leader alone, once it knows who leads. Nobody knows
+	// who stands there, so a stranger can use up these turns, and may keep others waiting no longer than this.
+	RefusedWaitMax = 500 * time.Millisecond
 )
 
 // Pace sends agents on one after the other, at a steady rate.

@@ -13,6 +13,7 @@ type Intake struct {
 	Peers     *Peers        // who has connections
 	Programs  *Programs     // of constraints
 	Redirects Pace          // of agents
+	Refusals  Pace          // of those who want the leader alone
 	Refused   atomic.Uint64 // connections beyond the limit of their listener
 }
 
@@ -20,7 +21,7 @@ type Intake struct {
 func New(held func(Held)) *Intake {
 	desk := NewDesk()
 	return &Intake{
-		Desk: desk, Reads: NewReads(), Requests: NewRequests(desk), Peers: NewPeers(held), Programs: NewPrograms(), Redirects: NewPace(),
+		Desk: desk, Reads: NewReads(), Requests: NewRequests(desk), Peers: NewPeers(held), Programs: NewPrograms(), Redirects: NewPace(), Refusals: NewPace(),
 	}
 }
 
