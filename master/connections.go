@@ -48,6 +48,7 @@ const (
 // underWay is what is being served at this moment.
 type underWay struct {
 	calls, streams atomic.Int64
+	leaving        atomic.Bool   // this master ends: who waits for a leader waits no longer
 	snapshots      chan struct{} // holds one for each that is being saved
 }
 

@@ -42,7 +42,6 @@ type Master struct {
 	jobs      *forward.Jobs // what the job manager serves
 	under     underWay
 	hash      stateHash
-	leaving   atomic.Bool    // it serves nobody new
 	stuck     atomic.Int32   // loops of leaderships that were abandoned
 	beside    sync.WaitGroup // readers and writers of streams
 	changed   *broadcast     // closed and replaced whenever leadership changes
@@ -402,7 +401,7 @@ func (m *Master) tellLeaving(why error) {
 const graceToServe = time.Second
 
 func (m *Master) stopServing() {
-	m.leaving.Store(true)
+	m.under.leaving.Store(true)
 	m.news.fire() // who waits at the door for a leader waits no longer
 	done := make(chan struct{})
 	go func() {

@@ -135,7 +135,7 @@ func (m *Master) leads(ctx context.Context) bool {
 			}
 			return m.leading.Load() != nil
 		}
-		if m.leaving.Load() {
+		if m.under.leaving.Load() {
 			return false
 		}
 		select {
