@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"cmp"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -21,23 +20,10 @@ func volumeOf(id api.VolumeID) api.Resources {
 	return api.NewResources(api.Resource{Label: api.Label{Name: "disk", Reserved: "default", Volume: id}, Scalar: 1000})
 }
 
-// ownExecutor is an executor of a framework's own, by this test's program, which is put where all can read it.
+// ownExecutor is an executor of a framework's own, by this test's program.
 func ownExecutor(t *testing.T) *api.Executor {
 	t.Helper()
-	folder, err := os.MkdirTemp("/var/lib", "tender-test-") // what is in /tmp is not seen in namespaces
-	if err != nil {
-		t.Skip(err)
-	}
-	t.Cleanup(func() {
-		if err := os.RemoveAll(folder); err != nil {
-			t.Error(err)
-		}
-	})
-	self := filepath.Join(folder, "program")
-	if err := cmp.Or(program.Copy(self), os.Chmod(folder, 0o755), os.Chmod(self, 0o755)); err != nil {
-		t.Fatal(err)
-	}
-	return &api.Executor{ID: "own", Command: api.Command{Argv: []string{self}, Env: map[string]string{ownEnv: "yes", "PASSWORD": "secret"}}}
+	return &api.Executor{ID: "own", Command: api.Command{Argv: []string{program.ForAll(t)}, Env: map[string]string{ownEnv: "yes", "PASSWORD": "secret"}}}
 }
 
 // tries are functions for the lines of tasks that say nothing when all is as it should be.

@@ -14,6 +14,7 @@ import (
 
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/pause"
+	"github.com/tenderhq/tender/internal/testing/memnet"
 )
 
 // storeOf subscribes a framework, of which the stream stays open, and returns what its calls to the store name.
@@ -59,6 +60,17 @@ func inUse() int {
 	return int(memory.HeapAlloc)
 }
 
+// deafWatcher is a connection of one whose streams take little before it reads.
+func deafWatcher(t *testing.T, network *memnet.Net) *grpc.ClientConn {
+	t.Helper()
+	deaf, err := grpc.NewClient("passthrough:///host:5060", grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(network.From("deaf").Dial), grpc.WithInitialWindowSize(64<<10))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return deaf
+}
+
 // TestDeafWatchersHoldFewValues (R34): many watches on one connection of which nothing is read hold two values together,
 // however often these are replaced; one who reads is told of each key all the same.
 func TestDeafWatchersHoldFewValues(t *testing.T) {
@@ -66,11 +78,7 @@ func TestDeafWatchersHoldFewValues(t *testing.T) {
 		_, network, end := alone(t)
 		writer := peerOf(t, network, "writer")
 		session := storeOf(t, writer)
-		deaf, err := grpc.NewClient("passthrough:///host:5060", grpc.WithTransportCredentials(insecure.NewCredentials()),
-			grpc.WithContextDialer(network.From("deaf").Dial), grpc.WithInitialWindowSize(64<<10))
-		if err != nil {
-			t.Fatal(err)
-		}
+		deaf := deafWatcher(t, network)
 		reading, err := apiv1.NewStoreServiceClient(writer).Watch(t.Context(), &apiv1.StoreWatchRequest{Session: session})
 		if err != nil {
 			t.Fatal(err)
@@ -118,11 +126,7 @@ func TestWatchersThatWereCutOffHoldFewValues(t *testing.T) {
 		_, network, end := alone(t)
 		writer := peerOf(t, network, "writer")
 		session := storeOf(t, writer)
-		deaf, err := grpc.NewClient("passthrough:///host:5060", grpc.WithTransportCredentials(insecure.NewCredentials()),
-			grpc.WithContextDialer(network.From("deaf").Dial), grpc.WithInitialWindowSize(64<<10))
-		if err != nil {
-			t.Fatal(err)
-		}
+		deaf := deafWatcher(t, network)
 		const rounds, bytes = 8, 512 << 10
 		store := apiv1.NewStoreServiceClient(writer)
 		watching, stop := context.WithCancel(t.Context())

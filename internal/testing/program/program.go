@@ -2,9 +2,12 @@
 package program
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"os"
+	"path/filepath"
+	"testing"
 )
 
 // Copy makes a new file of this very program, which everybody may run.
@@ -20,4 +23,24 @@ func Copy(path string) error {
 	}
 	_, err = io.Copy(to, self)
 	return errors.Join(err, to.Close())
+}
+
+// ForAll copies it until the end of the test to where everybody sees it, also in a namespace, which has a /tmp of its own,
+// and says where that is. A test that may not write there is skipped.
+func ForAll(t testing.TB) string {
+	t.Helper()
+	folder, err := os.MkdirTemp("/var/lib", "tender-test-")
+	if err != nil {
+		t.Skip(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(folder); err != nil {
+			t.Error(err)
+		}
+	})
+	self := filepath.Join(folder, "program")
+	if err := cmp.Or(Copy(self), os.Chmod(folder, 0o755), os.Chmod(self, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	return self
 }
