@@ -34,9 +34,9 @@ func (l *Launcher) KillAll(ctx context.Context, owner executor.Owner) (walls.End
 // killListed finds what is the owner's in the table of processes, as often as it takes.
 func killListed(ctx context.Context, owner executor.Owner) error {
 	const pauseMax, looksMax = 50 * time.Millisecond, 100 // a change of programs takes a moment, not these five seconds
-	looks := 0
+	looks, known := 0, map[core.Process]bool{}
 	for pause := time.Millisecond; ; pause = min(2*pause, pauseMax) {
-		left, unknown, err := living(owner)
+		left, unknown, err := living(owner, known)
 		if looks++; err != nil || len(left) == 0 && (!unknown || looks > looksMax) {
 			return err
 		}
@@ -58,7 +58,7 @@ func (l *Launcher) Kill(owner executor.Owner, task api.TaskID, group core.Proces
 	if found, err := l.Cells.KillTask(owner.Executor, task); found {
 		return err
 	}
-	left, _, err := living(owner)
+	left, _, err := living(owner, map[core.Process]bool{})
 	if err != nil {
 		return err
 	}
@@ -88,8 +88,9 @@ func visible(group int) bool {
 
 // living lists the process groups with living members that are the owner's. A number that the kernel has given to
 // somebody else since is left alone: it does so only after the last of ours is gone. unknown: there may be others, whose
-// environment cannot be read just now.
-func living(owner executor.Owner) (groups []int, unknown bool, err error) {
+// environment cannot be read just now. Those that an earlier look has found are in known, to which this one adds: a
+// process that is being killed has no environment any more before it is dead.
+func living(owner executor.Owner, known map[core.Process]bool) (groups []int, unknown bool, err error) {
 	all, err := proc.All()
 	if err != nil {
 		return nil, false, err
@@ -103,17 +104,18 @@ func living(owner executor.Owner) (groups []int, unknown bool, err error) {
 	left := map[int]bool{}
 	self := syscall.Getpgrp()
 	for _, p := range all {
-		if p.Dead || p.PID == os.Getpid() || p.Group == self || p.Group <= 1 || left[p.Group] {
+		if p.Dead || p.PID == os.Getpid() || p.Group == self || p.Group <= 1 {
 			continue
 		}
-		ours, known := session > 1 && p.Session == session, true
+		id := core.Process{PID: p.PID, Start: p.Start}
+		ours, sure := session > 1 && p.Session == session || left[p.Group] || known[id], true
 		if !ours {
-			ours, known = startedFor(p, owner)
+			ours, sure = startedFor(p, owner)
 		}
 		if ours {
-			left[p.Group] = true
+			left[p.Group], known[id] = true, true
 		}
-		unknown = unknown || !known
+		unknown = unknown || !sure
 	}
 	return slices.Sorted(maps.Keys(left)), unknown, nil
 }

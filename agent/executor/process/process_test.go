@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -233,6 +234,49 @@ func TestKillAllLeavesNothing(t *testing.T) {
 		if !q.Dead && (q.Session == p.ID().PID || q.Group == pid) {
 			t.Errorf("left: %+v", q)
 		}
+	}
+}
+
+// Whoever was found once stays found until it is dead: a process that is being killed has no environment any more, by which
+// it was known, and still holds its files. Here it has given its environment up.
+func TestWhatWasFoundStaysFound(t *testing.T) {
+	sandbox := t.TempDir()
+	daemon := exec.Command("sh", "-c", "read line; exec env -i sleep 1000")
+	daemon.Env = append(os.Environ(), "TENDER_EXECUTOR_SANDBOX="+sandbox)
+	daemon.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	line, err := daemon.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := daemon.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = daemon.Process.Kill()
+		_ = daemon.Wait()
+	}()
+	pid, owner, known := daemon.Process.Pid, executor.Owner{Sandbox: sandbox}, map[core.Process]bool{}
+	find := func(known map[core.Process]bool) []int {
+		groups, _, err := living(owner, known)
+		if err != nil {
+			t.Error(err)
+		}
+		return groups
+	}
+	if got := find(known); !slices.Equal(got, []int{pid}) {
+		t.Fatalf("found %v, want %d", got, pid)
+	}
+	if _, err := line.Write([]byte("\n")); err != nil {
+		t.Fatal(err)
+	}
+	hang.Await(t, "the daemon without environment", nil, func() bool {
+		for len(find(map[core.Process]bool{})) > 0 {
+			runtime.Gosched()
+		}
+		return true
+	})
+	if got := find(known); !slices.Equal(got, []int{pid}) {
+		t.Errorf("then found %v, want %d still", got, pid)
 	}
 }
 
