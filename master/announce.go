@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"google.golang.org/grpc"
+
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/rights"
@@ -50,19 +52,26 @@ func (m *Master) announce(ctx context.Context) {
 }
 
 func (m *Master) announceTo(ctx context.Context, address string) error {
-	ctx, cancel := context.WithTimeout(ctx, announceTimeout)
+	self := m.self()
+	return m.callMaster(ctx, address, announceTimeout, func(ctx context.Context, conn *grpc.ClientConn) error {
+		_, err := apiv1.NewMasterServiceClient(conn).Announce(ctx, &apiv1.AnnounceRequest{
+			ClusterId: string(m.raft.Cluster()), Id: string(m.config.ID),
+			GrpcAddress: self.GRPC, HttpAddress: self.HTTP, RaftAddress: self.Raft, Version: self.Version, Allocator: self.Allocator,
+		})
+		return err
+	})
+}
+
+// callMaster makes a call at another master, on a connection for that alone.
+func (m *Master) callMaster(ctx context.Context, address string, most time.Duration, call func(context.Context, *grpc.ClientConn) error) error {
+	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
 	conn, err := m.dial(address)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	self := m.self()
-	_, err = apiv1.NewMasterServiceClient(conn).Announce(ctx, &apiv1.AnnounceRequest{
-		ClusterId: string(m.raft.Cluster()), Id: string(m.config.ID),
-		GrpcAddress: self.GRPC, HttpAddress: self.HTTP, RaftAddress: self.Raft, Version: self.Version, Allocator: self.Allocator,
-	})
-	return err
+	return call(ctx, conn)
 }
 
 type masterService struct {

@@ -315,17 +315,12 @@ func (m *Master) useAtLeader(ctx context.Context, token trust.Token) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, announceTimeout)
-	defer cancel()
-	conn, err := m.dial(address)
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	if _, err := apiv1.NewTrustServiceClient(conn).Sign(ctx, &apiv1.SignRequest{Request: request, TokenId: token.ID, Secret: token.Secret}); err != nil {
-		return wire.Error(err)
-	}
-	return nil
+	return m.callMaster(ctx, address, announceTimeout, func(ctx context.Context, conn *grpc.ClientConn) error {
+		if _, err := apiv1.NewTrustServiceClient(conn).Sign(ctx, &apiv1.SignRequest{Request: request, TokenId: token.ID, Secret: token.Secret}); err != nil {
+			return wire.Error(err)
+		}
+		return nil
+	})
 }
 
 // joinQuorum asks to be let in, if this master has never been in a quorum.
@@ -365,17 +360,12 @@ func (m *Master) askToBeAdded(ctx context.Context, address string) error {
 	if m.raft.Cluster() == "" {
 		return api.E("master.join", api.Unavailable, m.config.ID, errors.New("it has yet to hear from a master of the quorum"))
 	}
-	ctx, cancel := context.WithTimeout(ctx, addedMax)
-	defer cancel()
-	conn, err := m.dial(address)
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	if _, err := apiv1.NewRaftServiceClient(conn).AddPeer(ctx, &apiv1.AddPeerRequest{Id: string(m.config.ID), RaftAddress: m.RaftAddr()}); err != nil {
-		return wire.Error(err)
-	}
-	return nil
+	return m.callMaster(ctx, address, addedMax, func(ctx context.Context, conn *grpc.ClientConn) error {
+		if _, err := apiv1.NewRaftServiceClient(conn).AddPeer(ctx, &apiv1.AddPeerRequest{Id: string(m.config.ID), RaftAddress: m.RaftAddr()}); err != nil {
+			return wire.Error(err)
+		}
+		return nil
+	})
 }
 
 // Tickets let whoever was granted it look into tasks at their agents, which know no grants.

@@ -76,9 +76,9 @@ type Launcher interface {
 	// memory, for the task's user. HideSecrets takes them away.
 	ShowSecrets(folder string, files map[string]protocol.Hidden) error
 	HideSecrets(folder string) error
-	// MoveAway frees the path of a folder at once and says where the folder is now, "" when
-	// there was none or nothing of it needs to be deleted. Delete deletes it, which may take long; what is mounted in it stays, and
-	// what is needed to reach that.
+	// MoveAway frees the path of a folder at once and says where the folder is now, "" when there was none or nothing of
+	// it needs to be deleted. Delete deletes it, which may take long; what is mounted in it stays, and what is needed to
+	// reach that.
 	MoveAway(path string) (away string, err error)
 	Delete(away string) error
 }

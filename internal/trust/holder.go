@@ -72,6 +72,11 @@ func (l *latestSession) Put(_ string, state *tls.ClientSessionState) { l.state.S
 
 // Dialer opens connections on which both sides have proved who they are, and whose other side is of one of these kinds.
 func (h *Holder) Dialer(dial Dial, kinds ...Kind) Dial {
+	return h.dialerFor(memberName, dial, kinds)
+}
+
+// dialerFor is Dialer, for a server that is wanted by such a name.
+func (h *Holder) dialerFor(name string, dial Dial, kinds []Kind) Dial {
 	if h == nil {
 		return plainDialer(dial)
 	}
@@ -80,7 +85,7 @@ func (h *Holder) Dialer(dial Dial, kinds ...Kind) Dial {
 		if err != nil {
 			return nil, err
 		}
-		return handshake(ctx, address, tls.Client(conn, h.client(memberName, kinds)))
+		return handshake(ctx, address, tls.Client(conn, h.client(name, kinds)))
 	}
 }
 
@@ -89,15 +94,9 @@ func (h *Holder) Dialer(dial Dial, kinds ...Kind) Dial {
 // the error is returned. It is no proof, for anybody on the way can do the same; so one who was refused everywhere asks without
 // this condition. Without certificates there is no such word, and no condition.
 func (h *Holder) LeaderDialer(dial Dial, refused func()) Dial {
-	if h == nil {
-		return plainDialer(dial)
-	}
+	dial = h.dialerFor(leaderName, dial, []Kind{Master})
 	return func(ctx context.Context, address string) (net.Conn, error) {
-		conn, err := dial(ctx, address)
-		if err != nil {
-			return nil, err
-		}
-		secure, err := handshake(ctx, address, tls.Client(conn, h.client(leaderName, []Kind{Master})))
+		secure, err := dial(ctx, address)
 		if alert := (*net.OpError)(nil); errors.As(err, &alert) && alert.Op == alertOp {
 			refused()
 		}

@@ -322,8 +322,7 @@ func (l *Launcher) MoveAway(path string) (string, error) {
 	if l.at(path).IsMissing() {
 		return "", nil
 	}
-	home, name := filepath.Split(path)
-	home = filepath.Clean(home)
+	home, name := filepath.Dir(path), filepath.Base(path)
 	folder, err := l.at(home).OpenFile(".", os.O_RDONLY, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
