@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -80,13 +81,13 @@ type fakeSession struct {
 	term      api.Term
 	stream    grpc.BidiStreamingServer[apiv1.SchedulerCalls, apiv1.SchedulerEvents]
 	subscribe protocol.Subscribe
-	unsettled []protocol.UnsettledTask
 	calls     chan protocol.NumberedCall // not heartbeats; closed at the end
 	end       chan error
 	told      bool // it has said that there may be offers; calls does not have that
 	stopBeat  context.CancelFunc
-	mu        sync.Mutex
 	last      uint64
+	mu        sync.Mutex
+	unsettled []protocol.UnsettledTask
 }
 
 func (m *fakeMaster) Session(stream grpc.BidiStreamingServer[apiv1.SchedulerCalls, apiv1.SchedulerEvents]) error {
@@ -111,11 +112,8 @@ func (m *fakeMaster) Session(stream grpc.BidiStreamingServer[apiv1.SchedulerCall
 				case protocol.Subscribe:
 					s.subscribe = c
 				case protocol.Unsettled:
-					if open { // the states of tasks may come now
-						continue
-					}
-					s.unsettled = append(s.unsettled, c.Tasks...)
-					if c.Last {
+					s.ask(c.Tasks)
+					if c.Last && !open {
 						open = true
 						close(opened)
 					}
@@ -130,7 +128,7 @@ func (m *fakeMaster) Session(stream grpc.BidiStreamingServer[apiv1.SchedulerCall
 					s.calls <- call
 				}
 			}
-			if s.subscribe.TellLater && !open { // all that it has to ask was in one message
+			if s.subscribe.TellLater && !open { // its last page comes when the scheduler has read what it needs
 				open = true
 				close(opened)
 			}
@@ -196,6 +194,21 @@ func (s *fakeSession) beat() {
 			}
 		}
 	}()
+}
+
+func (s *fakeSession) ask(tasks []protocol.UnsettledTask) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.unsettled = append(s.unsettled, tasks...)
+}
+
+// asked waits until all that the scheduler sent at its start has come, and is what it asked the states of. Its writer may
+// send the subscription and these questions in one message or in two; the clock of the story moves when none is under way.
+func (s *fakeSession) asked() []protocol.UnsettledTask {
+	<-time.After(time.Millisecond)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.unsettled)
 }
 
 func (s *fakeSession) send(events ...protocol.SchedulerEvent) {

@@ -104,7 +104,7 @@ func TestRefusedPart(t *testing.T) {
 		call[protocol.Decline](session)
 		session.close(errors.New("restart"))
 		session = m.lead(2)
-		if got := len(session.unsettled); got != 4 {
+		if got := len(session.asked()); got != 4 {
 			t.Errorf("asks for %d tasks, want the 4 of the first part", got)
 		}
 		r.end()

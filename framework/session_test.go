@@ -21,8 +21,8 @@ func TestOneOfferEndToEnd(t *testing.T) {
 		}
 		r := n.run(s, nil)
 		session := m.lead(1)
-		if session.subscribe.Framework.Name != "test" || session.subscribe.Instance == "" || len(session.unsettled) != 0 {
-			t.Errorf("subscribed with %+v, %v", session.subscribe, session.unsettled)
+		if session.subscribe.Framework.Name != "test" || session.subscribe.Instance == "" || len(session.asked()) != 0 {
+			t.Errorf("subscribed with %+v, %v", session.subscribe, session.asked())
 		}
 		if id := next(t, s.clients).FrameworkID(); id != "framework-1" {
 			t.Errorf("framework ID %q", id)
@@ -84,8 +84,8 @@ func TestFailoverMidAccept(t *testing.T) {
 			t.Errorf("subscribed again with %+v", again.subscribe)
 		}
 		want := protocol.UnsettledTask{Task: "t1", Agent: "agent-1", State: api.TaskStaging}
-		if len(again.unsettled) != 1 || again.unsettled[0] != want {
-			t.Errorf("unsettled %+v, want %+v", again.unsettled, want)
+		if asked := again.asked(); len(asked) != 1 || asked[0] != want {
+			t.Errorf("unsettled %+v, want %+v", asked, want)
 		}
 		again.quiet(10 * time.Second) // above all no second accept
 		// Numbers begin anew: what is refused now is another call, not the accept of before.
@@ -157,8 +157,8 @@ func TestSilenceEndsTheSession(t *testing.T) {
 		if got := next(t, s.updates); got.State != api.TaskDropped || got.Reason != api.ReasonInvalidOffers {
 			t.Errorf("update %+v", got)
 		}
-		if len(again.unsettled) != 0 {
-			t.Errorf("unsettled %+v of an accept that was never sent", again.unsettled)
+		if asked := again.asked(); len(asked) != 0 {
+			t.Errorf("unsettled %+v of an accept that was never sent", asked)
 		}
 		r.end()
 	})
@@ -192,7 +192,7 @@ func TestReconcileBetweenSessions(t *testing.T) {
 			t.Error(err)
 		}
 		session := n.start("m1:1").lead(2)
-		if asked := session.unsettled; len(asked) != 1 || asked[0].Task != "from-a-file" {
+		if asked := session.asked(); len(asked) != 1 || asked[0].Task != "from-a-file" {
 			t.Errorf("asks about %+v", asked)
 		}
 		answer := statusOf("from-a-file", 0, api.TaskUnknown)
