@@ -9,7 +9,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 )
@@ -101,7 +100,11 @@ func (p *proxy) serve(listener net.Listener) {
 
 // join copies both ways until both have ended.
 func (p *proxy) join(client net.Conn) {
-	from := p.network.ownerOf(client)
+	from, err := p.network.ownerOf(client)
+	if err != nil { // let through, it would not be cut with its process
+		_ = client.Close()
+		return
+	}
 	server, err := net.Dial("tcp", p.back)
 	if err != nil {
 		_ = client.Close() // what else
@@ -131,40 +134,44 @@ func (p *proxy) copy(into, out net.Conn, from string) {
 }
 
 // ownerOf finds the process at the other end of a connection; "" is nobody we know.
-func (n *network) ownerOf(conn net.Conn) string {
-	inode, err := inodeOf(conn.RemoteAddr().(*net.TCPAddr))
+func (n *network) ownerOf(conn net.Conn) (string, error) {
+	inode, err := inodeOf(conn.RemoteAddr().(*net.TCPAddr), conn.LocalAddr().(*net.TCPAddr))
 	if err != nil {
-		return ""
+		return "", err
 	}
 	want := "socket:[" + inode + "]"
 	for pid, name := range n.pids() {
 		links, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid)) // the pattern is good
 		for _, link := range links {
 			if target, err := os.Readlink(link); err == nil && target == want {
-				return name
+				return name, nil
 			}
 		}
 	}
-	return ""
+	return "", nil
 }
 
-// inodeOf finds the socket that is bound to an address of this machine.
-func inodeOf(addr *net.TCPAddr) (string, error) {
+// inodeOf finds the socket of a connection between two ports of this machine. A port alone does not tell: another connection
+// from it, to somebody else, may not be forgotten yet.
+func inodeOf(near, far *net.TCPAddr) (string, error) {
 	file, err := os.Open("/proc/net/tcp")
 	if err != nil {
 		return "", err
 	}
 	defer file.Close()
-	ip := addr.IP.To4()
-	if ip == nil {
+	if near.IP.To4() == nil || far.IP.To4() == nil {
 		return "", errors.New("not IPv4")
 	}
-	want := fmt.Sprintf("%08X:%s", binary.LittleEndian.Uint32(ip), strings.ToUpper(fmt.Sprintf("%04s", strconv.FormatInt(int64(addr.Port), 16))))
 	lines := bufio.NewScanner(file)
 	for lines.Scan() {
-		if fields := strings.Fields(lines.Text()); len(fields) > 9 && fields[1] == want {
+		if fields := strings.Fields(lines.Text()); len(fields) > 9 && fields[1] == kernelAddress(near) && fields[2] == kernelAddress(far) {
 			return fields[9], nil
 		}
 	}
 	return "", io.EOF
+}
+
+// kernelAddress is how the kernel writes an address of IPv4 and a port.
+func kernelAddress(a *net.TCPAddr) string {
+	return fmt.Sprintf("%08X:%04X", binary.LittleEndian.Uint32(a.IP.To4()), a.Port)
 }
