@@ -21,8 +21,8 @@ func TestOneOfferEndToEnd(t *testing.T) {
 		}
 		r := n.run(s, nil)
 		session := m.lead(1)
-		if session.subscribe.Framework.Name != "test" || session.subscribe.Instance == "" || len(session.asked()) != 0 {
-			t.Errorf("subscribed with %+v, %v", session.subscribe, session.asked())
+		if asked := session.asked(); session.subscribe.Framework.Name != "test" || session.subscribe.Instance == "" || len(asked) != 0 {
+			t.Errorf("subscribed with %+v, %v", session.subscribe, asked)
 		}
 		if id := next(t, s.clients).FrameworkID(); id != "framework-1" {
 			t.Errorf("framework ID %q", id)

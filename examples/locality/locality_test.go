@@ -38,11 +38,9 @@ func measure(t *testing.T, agents int, wait time.Duration, w workload) *experime
 // tasks and all waits (make locality); without, a third of that and only the ends.
 func TestShapeOfThePaper(t *testing.T) {
 	w := workload{small: 120, smallEvery: 500 * time.Millisecond, large: 1, taskTime: 10 * time.Second}
-	agents, waits := 30, []time.Duration{0, 10 * time.Second}
-	least := 0.93 // of 460 tasks: which of them are local differs from run to run, 97.2 % on average with a deviation of 1.1
+	agents, waits := 30, []time.Duration{0, 15 * time.Second} // the longest task takes as long
 	if *svg != "" {
 		w = workload{small: 400, smallEvery: 150 * time.Millisecond, large: 4, largeEvery: 5 * time.Second, taskTime: 10 * time.Second}
-		least = 0.95
 		agents, waits = 100, []time.Duration{0, time.Second, 5 * time.Second, 10 * time.Second}
 	}
 	var measured []measurement
@@ -57,8 +55,8 @@ func TestShapeOfThePaper(t *testing.T) {
 		t.Errorf("%.1f %% are local without waiting; want under 40 %%", 100*hits)
 	}
 	best := measured[len(measured)-1].all
-	if best.HitRate() <= least || best.MeanWait() >= 5*time.Second {
-		t.Errorf("%.1f %% are local, mean wait %v; want over %.0f %% under 5 s", 100*best.HitRate(), best.MeanWait(), 100*least)
+	if best.HitRate() <= 0.95 || best.MeanWait() >= 5*time.Second {
+		t.Errorf("%.1f %% are local, mean wait %v; want over 95 %% under 5 s", 100*best.HitRate(), best.MeanWait())
 	}
 	for i := range measured[1:] {
 		if less, more := measured[i], measured[i+1]; more.all.HitRate() < less.all.HitRate() {

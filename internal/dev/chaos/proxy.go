@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -133,9 +134,12 @@ func (p *proxy) copy(into, out net.Conn, from string) {
 	}
 }
 
-// ownerOf finds the process at the other end of a connection; "" is nobody we know.
+// ownerOf finds the process at the other end of a connection; "" is nobody we know, and everybody where no /proc tells.
 func (n *network) ownerOf(conn net.Conn) (string, error) {
 	inode, err := inodeOf(conn.RemoteAddr().(*net.TCPAddr), conn.LocalAddr().(*net.TCPAddr))
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
 	if err != nil {
 		return "", err
 	}
@@ -162,9 +166,10 @@ func inodeOf(near, far *net.TCPAddr) (string, error) {
 	if near.IP.To4() == nil || far.IP.To4() == nil {
 		return "", errors.New("not IPv4")
 	}
+	from, to := kernelAddress(near), kernelAddress(far)
 	lines := bufio.NewScanner(file)
 	for lines.Scan() {
-		if fields := strings.Fields(lines.Text()); len(fields) > 9 && fields[1] == kernelAddress(near) && fields[2] == kernelAddress(far) {
+		if fields := strings.Fields(lines.Text()); len(fields) > 9 && fields[1] == from && fields[2] == to {
 			return fields[9], nil
 		}
 	}
