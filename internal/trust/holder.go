@@ -25,6 +25,12 @@ const (
 	ticketsEvery = 12 * time.Hour
 )
 
+// againExchanges are the key exchanges of a connection that takes up a session. Its keys are made from that session's secret
+// too (RFC 8446, section 7.1), so that it keeps what the hybrid exchange of the first connection promises against who records
+// it for a quantum computer; the exchange beside it, for forward secrecy, may be the cheapest. A server that refuses to take the
+// session up, which none of the cluster does while it has its keys, gets a new one with this exchange alone.
+var againExchanges = []tls.CurveID{tls.CurveP256}
+
 // Dial opens a connection.
 type Dial = func(ctx context.Context, address string) (net.Conn, error)
 
@@ -58,17 +64,31 @@ func (h *Holder) Replace(p *Pass) {
 
 // latestSession is the session of TLS that a client takes up again without another proof, whatever it calls the server.
 type latestSession struct {
-	state atomic.Pointer[tls.ClientSessionState]
+	kept atomic.Pointer[keptSession]
 }
 
-// Get is the latest one.
+type keptSession struct {
+	state *tls.ClientSessionState
+	since time.Time
+}
+
+// Get is the latest one, unless it may be too old for the masters' keys of tickets.
 func (l *latestSession) Get(string) (*tls.ClientSessionState, bool) {
-	state := l.state.Load()
-	return state, state != nil
+	kept := l.kept.Load()
+	if kept == nil || time.Since(kept.since) >= ticketsEvery {
+		return nil, false
+	}
+	return kept.state, true
 }
 
 // Put keeps one; nil: the one before is of no use any more.
-func (l *latestSession) Put(_ string, state *tls.ClientSessionState) { l.state.Store(state) }
+func (l *latestSession) Put(_ string, state *tls.ClientSessionState) {
+	if state == nil {
+		l.kept.Store(nil)
+		return
+	}
+	l.kept.Store(&keptSession{state, time.Now()})
+}
 
 // Dialer opens connections on which both sides have proved who they are, and whose other side is of one of these kinds.
 func (h *Holder) Dialer(dial Dial, kinds ...Kind) Dial {
@@ -128,8 +148,12 @@ func handshake(ctx context.Context, address string, conn *tls.Conn) (net.Conn, e
 
 func (h *Holder) client(name string, kinds []Kind) *tls.Config {
 	now := h.shown.Load()
+	var exchanges []tls.CurveID // none: those of Go, a hybrid one first
+	if _, again := now.sessions.Get(name); again {
+		exchanges = againExchanges
+	}
 	return &tls.Config{
-		MinVersion: tls.VersionTLS13, ServerName: name, NextProtos: []string{"h2", "http/1.1"},
+		MinVersion: tls.VersionTLS13, ServerName: name, NextProtos: []string{"h2", "http/1.1"}, CurvePreferences: exchanges,
 		// The other side is no host but an identity, which VerifyConnection checks.
 		InsecureSkipVerify: true, //nolint:gosec // see above
 		ClientSessionCache: now.sessions,

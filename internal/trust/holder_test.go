@@ -48,6 +48,7 @@ func (c cluster) holder(kind trust.Kind, name string) *trust.Holder {
 type met struct {
 	server, client trust.Identity
 	resumed        bool
+	exchange       tls.CurveID
 	served, dialed error
 }
 
@@ -61,7 +62,8 @@ func meet(t *testing.T, server *tls.Config, wrap func(trust.Dial) trust.Dial) me
 		conn := tls.Server(far, server)
 		defer conn.Close()
 		if result.served = conn.Handshake(); result.served == nil {
-			result.server, result.resumed = trust.PeerOf(conn), conn.ConnectionState().DidResume
+			state := conn.ConnectionState()
+			result.server, result.resumed, result.exchange = trust.PeerOf(conn), state.DidResume, state.CurveID
 			_, result.served = conn.Write([]byte("!"))
 		}
 	}()
@@ -291,12 +293,20 @@ func TestASessionIsTakenUpByAnotherMaster(t *testing.T) {
 		a1 := c.holder(trust.Agent, "a1")
 		first := c.holder(trust.Master, "m1").Server(trust.Door{Tickets: c.key})
 		second := c.holder(trust.Master, "m2").Server(trust.Door{Tickets: c.key})
-		if got := meet(t, first, dialer(a1, trust.Master)); got.dialed != nil || got.resumed {
+		if got := meet(t, first, dialer(a1, trust.Master)); got.dialed != nil || got.resumed || got.exchange != tls.X25519MLKEM768 {
 			t.Fatalf("first: %+v", got)
 		}
 		got := meet(t, second, dialer(a1, trust.Master))
-		if got.dialed != nil || !got.resumed || got.server.Name != "a1" {
+		if got.dialed != nil || !got.resumed || got.server.Name != "a1" || got.exchange != tls.CurveP256 {
 			t.Errorf("the second master did not take up the session: %+v", got)
+		}
+		third := c.holder(trust.Master, "m3").Server(trust.Door{Tickets: trust.NewKey()})
+		if got := meet(t, third, dialer(a1, trust.Master)); got.dialed != nil || got.resumed || got.server.Name != "a1" {
+			t.Errorf("a master that can't take up the session did not begin another: %+v", got)
+		}
+		pause.For(t.Context(), 12*time.Hour)
+		if got := meet(t, second, dialer(a1, trust.Master)); got.dialed != nil || got.resumed || got.exchange != tls.X25519MLKEM768 {
+			t.Errorf("half a day later the old session is asked for: %+v", got)
 		}
 		stranger := newCluster(t)
 		if got := meet(t, stranger.holder(trust.Master, "m1").Server(trust.Door{Tickets: stranger.key}), dialer(a1, trust.Master)); got.dialed == nil {
