@@ -12,13 +12,12 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/rs/zerolog"
-
 	"github.com/tenderhq/tender/agent/proc"
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/framework/executor"
 	"github.com/tenderhq/tender/internal/commandexecutor"
 	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/internal/testing/testlog"
 	"github.com/tenderhq/tender/internal/wire"
 )
 
@@ -55,7 +54,7 @@ func testConfig(t *testing.T, masters ...string) Config {
 	if err != nil {
 		t.Fatal(err)
 	}
-	log := zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.InfoLevel)
+	log := testlog.New(t)
 	return Config{
 		Masters: masters, DataDir: filepath.Join(t.TempDir(), "agent"), Hostname: "h1", Port: -1, Logger: log,
 		Resources: api.Scalars(4, 4096), Programs: Programs{CommandExecutor: []string{self}}, RecoveryTimeout: -1,

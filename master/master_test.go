@@ -12,7 +12,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/rs/zerolog"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
@@ -22,6 +21,7 @@ import (
 	"github.com/tenderhq/tender/internal/loglevel"
 	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/internal/testing/memnet"
+	"github.com/tenderhq/tender/internal/testing/testlog"
 	"github.com/tenderhq/tender/internal/wire"
 	"github.com/tenderhq/tender/master"
 )
@@ -46,7 +46,7 @@ func newHouse(t *testing.T, n int) *house {
 	for i := range n {
 		peers = append(peers, master.Peer{ID: api.MasterID(fmt.Sprint("m", i+1)), Addr: fmt.Sprintf("host%d:5070", i+1)})
 	}
-	log := zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.InfoLevel)
+	log := testlog.New(t)
 	for i, peer := range peers {
 		host := fmt.Sprint("host", i+1)
 		h.start(master.Config{

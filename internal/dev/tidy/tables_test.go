@@ -100,6 +100,7 @@ var floors = []floor{
 	{"internal/testing/oci", ""},
 	{"internal/testing/processor", ""},
 	{"internal/testing/program", ""},
+	{"internal/testing/testlog", ""},
 	{"internal/testing/transcript", ""},
 	{"framework/frameworktest/internal/sim", values + "internal/testing/chaos internal/wire allocator master/core master/core/settings master/view master/registry agent/core framework/internal/core"}, // the cores joined, and nothing else real
 	{"internal/testing/clerks", "api framework internal/testing/history"},

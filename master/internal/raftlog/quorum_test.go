@@ -14,6 +14,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/testing/testlog"
 	"github.com/tenderhq/tender/master/internal/registrycodec"
 	"github.com/tenderhq/tender/master/registry"
 )
@@ -53,7 +54,7 @@ func builtQuorum(t *testing.T, n int, build func(*Config)) *cluster {
 func (q *cluster) config(peer Peer, memory *Memory) Config {
 	return Config{
 		Memory: memory, ID: peer.ID, Peers: q.peers, Listener: q.mesh.listen(peer.Addr), Dial: q.mesh.dialer(peer.Addr),
-		Logger: zerolog.New(zerolog.NewTestWriter(q.t)).With().Str("m", string(peer.ID)).Logger().Level(zerolog.InfoLevel),
+		Logger: testlog.New(q.t).With().Str("m", string(peer.ID)).Logger(),
 	}
 }
 

@@ -1,0 +1,37 @@
+// Package testlog is the log of what a test starts.
+package testlog
+
+import (
+	"sync"
+	"testing"
+
+	"github.com/rs/zerolog"
+)
+
+// New writes to the test's own log, from Info on, until the test ends. What is written later is dropped: a library may have
+// goroutines that end after whoever started them, and that say so.
+func New(t testing.TB) zerolog.Logger {
+	w := &writer{t: t}
+	t.Cleanup(w.end)
+	return zerolog.New(w).Level(zerolog.InfoLevel)
+}
+
+type writer struct {
+	mu sync.Mutex
+	t  testing.TB // nil: it has ended; guarded by mu
+}
+
+func (w *writer) Write(line []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.t != nil {
+		w.t.Logf("%s", line)
+	}
+	return len(line), nil
+}
+
+func (w *writer) end() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.t = nil
+}

@@ -1,0 +1,17 @@
+package testlog_test
+
+import (
+	"testing"
+
+	"github.com/tenderhq/tender/internal/testing/testlog"
+)
+
+// TestWhatIsWrittenAfterTheEndIsDropped: without that testing panics.
+func TestWhatIsWrittenAfterTheEndIsDropped(t *testing.T) {
+	late := testlog.New(t)
+	t.Run("ends", func(t *testing.T) {
+		late = testlog.New(t)
+		late.Info().Msg("in time")
+	})
+	late.Info().Msg("too late")
+}
