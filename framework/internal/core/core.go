@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/leadersearch"
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
@@ -70,7 +71,7 @@ func New(config Config) *Core {
 	return &Core{
 		base:       b,
 		self:       self{framework: config.Framework},
-		search:     search{base: b, configured: config.Masters},
+		search:     search{base: b, Search: leadersearch.New(config.Masters)},
 		tasks:      newTasks(0),
 		operations: newOperations(),
 		demands:    newDemands(config),

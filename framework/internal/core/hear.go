@@ -72,7 +72,7 @@ func (c *Core) hearEvent(event protocol.SchedulerEvent, leader string) {
 	case protocol.FrameworkUpdated:
 		c.updateAnswered(event.Number, nil)
 	case protocol.MasterHeartbeat:
-		c.search.found(c.session.address, event.Masters)
+		c.search.Found(c.session.address, event.Masters)
 	case protocol.Refused:
 		c.hearRefused(event, leader)
 	default:

@@ -3,12 +3,11 @@ package core
 import (
 	"cmp"
 	"fmt"
-	"math/rand/v2"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/leadersearch"
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
@@ -17,10 +16,6 @@ const (
 	// from round to round up to dialTimeoutMax for slow networks.
 	dialTimeoutMin = 300 * time.Millisecond
 	dialTimeoutMax = 5 * time.Second
-	// redirectsMax bounds how often a round follows what followers say of the leader.
-	redirectsMax = 3
-	// mastersMax bounds what is remembered; more addresses than that are forgotten.
-	mastersMax = 64
 	// awayWarnEvery is how often the absence of masters is worth a warning.
 	awayWarnEvery = time.Minute
 )
@@ -28,17 +23,10 @@ const (
 // search knows where masters are, which one to try next, and for how long there has been no session.
 type search struct {
 	*base
-	absence    absence
-	configured []string
-	learned    []string // what the last leader said; replaces the one before
-	leader     string   // the last one that led
-	queue      []string // of this round
-	redirects  int      // followed in this round
-	rounds     int      // in a row that found no leader
-
-	next    string // the master to dial at dialAt
-	dialAt  time.Time
-	dialing bool // one dial at a time
+	leadersearch.Search
+	absence absence
+	dialAt  time.Time // when to dial the next master
+	dialing bool      // one dial at a time
 }
 
 // absence is how long there has been no session.
@@ -50,62 +38,10 @@ type absence struct {
 	warnAt   time.Time // when that is worth a word again
 }
 
-// plan names the master to try and how long to wait before.
-func (s *search) plan(random *rand.Rand) (wait time.Duration) {
-	if len(s.queue) == 0 {
-		if s.rounds > 0 {
-			wait = protocol.Backoff(s.rounds-1, random.Int64N)
-		}
-		s.rounds++
-		s.redirects = 0
-		s.queue = s.round(random)
-	}
-	s.next, s.queue = s.queue[0], s.queue[1:]
-	return wait
-}
-
-// round lists every known master once: the last leader first, the others in any order.
-func (s *search) round(random *rand.Rand) []string {
-	all := s.all()
-	random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-	if i := slices.Index(all, s.leader); i > 0 {
-		all[0], all[i] = all[i], all[0]
-	}
-	return all
-}
-
-// all are the masters that are known, each once.
-func (s *search) all() []string {
-	all := append(slices.Clone(s.configured), s.learned...)
-	slices.Sort(all)
-	return slices.Compact(all)
-}
-
 // dialTimeout is how long the next master may take to answer.
 func (s *search) dialTimeout() time.Duration {
-	return min(dialTimeoutMin<<min(max(s.rounds-1, 0), 10), dialTimeoutMax)
+	return min(dialTimeoutMin<<min(max(s.Rounds()-1, 0), 10), dialTimeoutMax)
 }
-
-// redirect puts the leader's address, as a follower has it, in front.
-func (s *search) redirect(leader string) {
-	if leader == "" || s.redirects == redirectsMax {
-		return
-	}
-	s.redirects++
-	others := slices.DeleteFunc(slices.Clone(s.queue), func(a string) bool { return a == leader })
-	s.queue = append([]string{leader}, others...)
-}
-
-// found remembers who leads and whom it names.
-func (s *search) found(leader string, others []string) {
-	s.leader = leader
-	if len(others) > 0 {
-		s.learned = slices.Clone(others[:min(len(others), mastersMax)])
-	}
-}
-
-// settle ends the search: the session has proven good.
-func (s *search) settle() { s.rounds, s.queue = 0, nil }
 
 // begin begins the search: there is no session yet.
 func (s *search) begin() {
@@ -117,7 +53,7 @@ func (s *search) begin() {
 // would only say who does. (Protocol rule R34.)
 func (s *search) planDial(after time.Duration) {
 	random := s.random()
-	wait := s.plan(random)
+	wait := s.Next(random)
 	s.dialAt = s.now.Add(max(wait, protocol.RetryWait(after, random.Uint64())))
 }
 
@@ -140,7 +76,7 @@ func (s *search) await(term api.Term) error {
 		return nil
 	}
 	s.dialing = true
-	s.emit(Dial{Address: s.next, Timeout: s.dialTimeout(), Masters: s.all(), Term: term})
+	s.emit(Dial{Address: s.Address(), Timeout: s.dialTimeout(), Masters: s.Masters(), Term: term})
 	return nil
 }
 
@@ -151,6 +87,7 @@ func (s *search) dialed(err error) (reached bool) {
 		return true
 	}
 	s.absence.trouble = err
+	s.Failed(err, "")
 	s.log(Debug, "master not reached", Field{"error", err})
 	s.warnOfAbsence()
 	s.planDial(api.RetryAfter(err))
@@ -176,5 +113,5 @@ func (s *search) warnOfAbsence() {
 	}
 	s.absence.warnAt = s.now.Add(awayWarnEvery)
 	s.log(Warn, "no master takes a session; trying on", Field{"for", s.now.Sub(s.absence.awayFrom).Round(time.Second)},
-		Field{"masters", s.all()}, Field{"error", s.absence.trouble})
+		Field{"masters", s.Masters()}, Field{"error", s.absence.trouble})
 }

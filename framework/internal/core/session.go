@@ -105,7 +105,7 @@ func (s *session) activate(event protocol.Subscribed, now time.Time) {
 // noteDialed subscribes at the master that was reached.
 func (c *Core) noteDialed(err error) {
 	if c.search.dialed(err) {
-		c.session = newSession(c.search.next, c.session.begun, c.now)
+		c.session = newSession(c.search.Address(), c.session.begun, c.now)
 		c.sendSubscribe()
 	}
 }
@@ -134,7 +134,7 @@ func (c *Core) sendSubscribe() {
 func (c *Core) beginSession(event protocol.Subscribed) {
 	c.self.cluster = event.Cluster
 	c.self.framework.ID = event.Framework
-	c.search.found(c.session.address, event.Masters)
+	c.search.Found(c.session.address, event.Masters)
 	c.search.greet()
 	c.count(1, CountSession{Active: true})
 	c.session.activate(event, c.now)
@@ -209,7 +209,7 @@ func (c *Core) keepSession() {
 		return
 	}
 	if c.now.Sub(s.activeAt) >= s.heartbeat {
-		c.search.settle()
+		c.search.Settle()
 	}
 	c.calls.watch()
 	c.countQueues()
@@ -256,6 +256,7 @@ func (c *Core) dropSession(err error, leader string) {
 		c.log(Info, "session ended", Field{"address", c.session.address}, Field{"error", err})
 	}
 	c.search.absence.trouble = err
+	c.search.Failed(err, leader)
 	reached := c.session.phase
 	c.session = session{begun: c.session.begun}
 	c.countSessionEnd(reached)
@@ -267,10 +268,7 @@ func (c *Core) dropSession(err error, leader string) {
 		c.finishCallback(callback, Called{Outcome: Skipped})
 	}
 	c.calls.tellRescinded(c.offers.drop(), "the session has ended: "+err.Error())
-	if reached == active && c.search.rounds == 0 {
-		c.search.queue = nil
-	}
-	c.judgeEnd(err, leader, reached)
+	c.judgeEnd(err, reached)
 	if !c.ending.over {
 		c.search.noteAbsence(reached)
 	}
@@ -278,11 +276,9 @@ func (c *Core) dropSession(err error, leader string) {
 }
 
 // judgeEnd decides whether the end of a session is the end of Run.
-func (c *Core) judgeEnd(err error, leader string, reached phase) {
+func (c *Core) judgeEnd(err error, reached phase) {
 	var revoked protocol.Revoked
 	switch kind := api.KindOf(err); {
-	case kind == api.NotLeader:
-		c.search.redirect(leader)
 	case kind == api.Fenced && c.config.Framework.Standby:
 		c.forgetTasks()
 	case kind == api.Fenced:

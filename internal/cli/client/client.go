@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"slices"
 	"strings"
@@ -25,6 +24,7 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/internal/transport"
 	"github.com/tenderhq/tender/internal/trust"
+	"github.com/tenderhq/tender/internal/wire"
 )
 
 // Config says which masters to try. The zero value is complete.
@@ -54,10 +54,6 @@ const (
 	attemptMax = 1500 * time.Millisecond
 	// actionMax bounds one attempt of an action: it may wait for a quorum or an agent.
 	actionMax = 20 * time.Second
-	pauseMin  = 50 * time.Millisecond
-	pauseMax  = 500 * time.Millisecond
-	// followMax: so many redirects without an answer count as one failed round.
-	followMax = 4
 )
 
 // Client is a gRPC connection to whoever leads. It may be used from any goroutine.
@@ -215,37 +211,34 @@ func longest(method string) time.Duration {
 // is not asked before, and no other is either. (Protocol rule R34.)
 func (c *Client) follow(ctx context.Context, method string, call func(context.Context, *grpc.ClientConn) error) error {
 	op := opOf(method)
-	search := newSearch(c.candidates())
+	search := c.newSearch()
 	deadline := time.Now().Add(c.config.Patience)
-	for rest := pauseMin; ; rest = min(2*rest, pauseMax) {
-		for address := search.first(c.candidates()); address != ""; address = search.next() {
-			err := c.attempt(ctx, address, call)
-			switch {
-			case err == nil:
-				c.setLeader(address)
-				return nil
-			case ctx.Err() != nil:
-				return api.E(op, api.Unavailable, "", context.Cause(ctx))
-			case api.RetryAfter(Error(err)) > 0: // the call was refused before anything of it was done
-				wait := protocol.RetryWait(api.RetryAfter(Error(err)), rand.Uint64())
-				if time.Now().Add(wait).After(deadline) {
-					return Error(err)
-				}
-				if !pause.For(ctx, wait) {
-					return api.E(op, api.Unavailable, "", context.Cause(ctx))
-				}
-				search.again(address)
-			case !c.worthAnother(search, address, method, err):
-				return Error(err)
-			case time.Now().After(deadline):
-				return api.E(op, api.Unavailable, "", search.sentence())
-			}
-		}
+	for {
+		rest := search.Next(search.random)
 		if time.Now().Add(rest).After(deadline) {
 			return api.E(op, api.Unavailable, "", search.sentence())
 		}
-		if !pause.For(ctx, rest) {
+		if rest > 0 && !pause.For(ctx, rest) {
 			return api.E(op, api.Unavailable, "", context.Cause(ctx))
+		}
+		err := c.attempt(ctx, search.Address(), call)
+		switch {
+		case err == nil:
+			c.setLeader(search.Address())
+			return nil
+		case ctx.Err() != nil:
+			return api.E(op, api.Unavailable, "", context.Cause(ctx))
+		case api.RetryAfter(Error(err)) > 0: // the call was refused before anything of it was done
+			wait := protocol.RetryWait(api.RetryAfter(Error(err)), search.random.Uint64())
+			if time.Now().Add(wait).After(deadline) {
+				return Error(err)
+			}
+			if !pause.For(ctx, wait) {
+				return api.E(op, api.Unavailable, "", context.Cause(ctx))
+			}
+			search.Again()
+		case !c.worthAnother(search, method, err):
+			return Error(err)
 		}
 	}
 }
@@ -263,44 +256,45 @@ func (c *Client) attempt(ctx context.Context, address string, call func(context.
 }
 
 // worthAnother notes a failure that another master, or a later attempt, may make good.
-func (c *Client) worthAnother(search *search, address, method string, err error) bool {
+func (c *Client) worthAnother(search *search, method string, err error) bool {
+	leader := wire.LeaderOf(Error(err))
+	if leader == search.Address() {
+		leader = "" // it does not lead yet, whatever it says
+	}
+	search.Failed(Error(err), leader)
 	if detail := detailOf(err); detail != nil {
 		switch detail.GetKind() {
 		case apiv1.ErrorKind_NOT_LEADER:
-			search.redirect(address, detail.GetLeader(), detail.GetMessage())
+			search.tell(whyNotLeading(leader, detail.GetMessage()))
 			return true
 		case apiv1.ErrorKind_UNAVAILABLE:
 			if longest(method) > attemptMax {
 				return false // the leader has tried, and says why it could not
 			}
-			search.failed(address, detail.GetMessage())
+			search.tell(detail.GetMessage())
 			return true
 		}
 		return false
 	}
 	switch status.Code(err) {
 	case codes.Unavailable:
-		search.failed(address, c.whyRefused(address, err))
+		search.tell(c.whyRefused(search.Address(), err))
 		return true
 	case codes.DeadlineExceeded:
-		search.failed(address, "does not answer")
+		search.tell("does not answer")
 		return true
 	case codes.Unimplemented:
 		// Something else listens there, or a master of another version.
-		search.failed(address, "is not a Tender master of this version")
+		search.tell("is not a Tender master of this version")
 		return true
 	}
 	return false
 }
 
-// candidates are the last leader, then the masters as they were named.
-func (c *Client) candidates() []string {
+func (c *Client) newSearch() *search {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.leader == "" {
-		return slices.Clone(c.masters)
-	}
-	return slices.Concat([]string{c.leader}, c.masters)
+	return newSearch(c.masters, c.leader)
 }
 
 // leaderNow is the master that answered last, "" before the first answer.

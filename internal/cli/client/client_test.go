@@ -189,6 +189,23 @@ func TestAMasterThatHangsDoesNotHideTheLeader(t *testing.T) {
 	})
 }
 
+// TestALeaderThatHangsCostsOneTurnARound, however many masters still name it.
+func TestALeaderThatHangsCostsOneTurnARound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork()
+		n.add(t, "m1", follows("m3:5060"))
+		n.add(t, "m2", follows("m3:5060"))
+		n.add(t, "m3", func() error { return errHangs })
+		if _, err := n.client(t, "m1:5060", "m2:5060").Operator().GetCluster(t.Context(), &apiv1.GetClusterRequest{}); !api.Is(err, api.Unavailable) {
+			t.Error(err)
+		}
+		synctest.Wait()
+		if want := []string{"read m1", "read m3", "read m2", "read m1"}; !slices.Equal(n.calls[:min(len(n.calls), len(want))], want) {
+			t.Errorf("calls were %v, want %v at first", n.calls, want)
+		}
+	})
+}
+
 func TestARefusalIsTypedAndNotTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork()

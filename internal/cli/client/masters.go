@@ -7,6 +7,7 @@ import (
 	"google.golang.org/grpc"
 
 	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/leadersearch"
 )
 
 // mastersMax bounds what is believed of a master that names others.
@@ -51,7 +52,8 @@ func (c *Client) told(by string, view *apiv1.ClusterView) {
 	if !slices.Contains(masters, by) {
 		masters = slices.Concat([]string{by}, masters, c.masters)
 	}
-	masters = dedupe(masters)
+	known := leadersearch.InOrder(masters)
+	masters = known.Masters()
 	masters = masters[:min(len(masters), mastersMax)]
 	c.masters = masters
 	c.mu.Unlock()

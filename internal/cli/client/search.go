@@ -2,70 +2,46 @@ package client
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
+
+	"github.com/tenderhq/tender/internal/leadersearch"
 )
 
-// search is one call's way from master to master.
+// search is one call's way from master to master, and what to tell of it if nobody leads.
 type search struct {
-	named []string // in the order of the first attempt, for the sentence
-	why   map[string]string
-
-	queue    []string // still to try in this round
-	tried    map[string]bool
-	followed int // redirects in this round
+	leadersearch.Search
+	random *rand.Rand
+	named  []string // who is told of, in order
+	why    map[string]string
 }
 
-func newSearch(named []string) *search {
-	return &search{named: dedupe(named), why: map[string]string{}}
+// newSearch begins with the last leader, and goes on in the order in which the masters are named.
+func newSearch(masters []string, leader string) *search {
+	s := &search{Search: leadersearch.InOrder(masters), random: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())), why: map[string]string{}}
+	s.Found(leader, nil)
+	s.named = s.Masters()
+	return s
 }
 
-// first begins a round.
-func (s *search) first(candidates []string) string {
-	s.queue, s.tried, s.followed = dedupe(candidates), map[string]bool{}, 0
-	return s.next()
-}
-
-// next is the next master of the round, "" at its end.
-func (s *search) next() string {
-	for len(s.queue) > 0 {
-		address := s.queue[0]
-		s.queue = s.queue[1:]
-		if !s.tried[address] {
-			s.tried[address] = true
-			return address
-		}
-	}
-	return ""
-}
-
-// again lets the master be the next one once more.
-func (s *search) again(address string) {
-	delete(s.tried, address)
-	s.queue = slices.Insert(s.queue, 0, address)
-}
-
-func (s *search) failed(address, why string) {
-	if !slices.Contains(s.named, address) {
+// tell notes what to tell of the master asked now.
+func (s *search) tell(why string) {
+	if address := s.Address(); !slices.Contains(s.named, address) {
 		s.named = append(s.named, address)
 	}
-	s.why[address] = why
+	s.why[s.Address()] = why
 }
 
-// redirect puts the leader that a follower names at the head of the round. Two that name each other while a leader is
-// elected end the round instead of going in circles.
-func (s *search) redirect(address, leader, why string) {
-	if leader == "" || leader == address {
-		if !strings.HasPrefix(why, noLeader) {
-			why = "knows no leader"
-		}
-		s.failed(address, why)
-		return
+// whyNotLeading is what to tell of a follower that names the leader, or says why there is none.
+func whyNotLeading(leader, message string) string {
+	switch {
+	case leader != "":
+		return "follows " + leader
+	case strings.HasPrefix(message, noLeader):
+		return message
 	}
-	s.failed(address, "follows "+leader)
-	if s.followed++; s.followed <= followMax {
-		s.queue = slices.Insert(s.queue, 0, leader)
-	}
+	return "knows no leader"
 }
 
 // noLeader begins what a master says that knows which others are missing.
@@ -92,14 +68,4 @@ func (s *search) leaderless() bool {
 		}
 	}
 	return false
-}
-
-func dedupe(all []string) []string {
-	var kept []string
-	for _, one := range all {
-		if !slices.Contains(kept, one) {
-			kept = append(kept, one)
-		}
-	}
-	return kept
 }

@@ -36,10 +36,11 @@ var floors = []floor{
 
 	// Shared values, and their forms on the wire, on disk and in transcripts.
 	{"internal/protocol", "api"},
+	{"internal/leadersearch", "api internal/protocol"},
 	{"internal/rights", "api internal/protocol"},
 	{"internal/logpb", "api/v1"},
 	{"internal/wire", "api api/v1 internal/protocol"},
-	{"internal/lookout", "api api/v1 internal/wire internal/pause internal/protocol"},
+	{"internal/lookout", "api api/v1 internal/leadersearch internal/wire internal/pause internal/protocol"},
 	{"internal/sandbox", "api internal/trust"},
 	{"internal/health", "api"},
 	{"internal/trust", "api"},
@@ -55,7 +56,7 @@ var floors = []floor{
 	{"master/view", values + "master/registry allocator"},
 	{"master/core/...", values + "master/core/... master/view master/registry allocator/... !allocator/allocatortest !allocator/remote !allocator/journal"},
 	{"agent/core/...", values + "agent/core/..."},
-	{"framework/internal/core", values},
+	{"framework/internal/core", values + "internal/leadersearch"},
 	{"framework/internal/verdict", "api"},
 	{"framework/jobs", "api"},
 	{"framework/jobs/internal/core", values + "framework/jobs framework/internal/verdict"},
@@ -121,14 +122,14 @@ var floors = []floor{
 	// Programs.
 	{"tender", "internal/cli"}, // the door for mains of others
 	{"examples/...", public + "tender examples/... !framework/frameworktest !allocator/allocatortest"},
-	{"internal/cli/...", shell + "internal/calendar internal/ticket internal/sandbox internal/logwriter internal/commandexecutor allocator/... !allocator/allocatortest master/... agent/... framework/... !framework/frameworktest internal/cli/..."},
+	{"internal/cli/...", shell + "internal/leadersearch internal/calendar internal/ticket internal/sandbox internal/logwriter internal/commandexecutor allocator/... !allocator/allocatortest master/... agent/... framework/... !framework/frameworktest internal/cli/..."},
 	{".", "internal/cli"},
 }
 
 // pure packages decide and do nothing else: the same events give the same effects, byte for byte. The values they
 // speak in are held to the same. Left out: the suite needs package testing, the remote
 // allocator is I/O by trade, and the journal and their codec speak protobuf.
-const pure = "api internal/alarms internal/protocol internal/rights internal/words master/core/... master/quorum master/view master/registry/... agent/core/... framework/internal/core " +
+const pure = "api internal/alarms internal/leadersearch internal/protocol internal/rights internal/words master/core/... master/quorum master/view master/registry/... agent/core/... framework/internal/core " +
 	"framework/jobs framework/jobs/internal/core framework/internal/verdict examples/rdd/plan allocator/... !allocator/allocatortest !allocator/remote !allocator/journal !allocator/internal/codec"
 
 // pureImports is what a pure package may import from elsewhere: packages that compute. None of them reads a clock,
