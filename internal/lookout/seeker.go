@@ -3,10 +3,10 @@ package lookout
 import (
 	"errors"
 	"math/rand/v2"
-	"slices"
 	"time"
 
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/leadersearch"
 	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/internal/wire"
 )
@@ -14,67 +14,48 @@ import (
 const (
 	seekPauseFirst = 50 * time.Millisecond
 	seekPauseLast  = 2 * time.Second
-	// seekFollowsMax bounds how often followers' word for who leads is taken in a row.
-	seekFollowsMax = 3
-	// seekMastersMax bounds what is remembered; more addresses than that are not learnt.
-	seekMastersMax = 64
 	// withinMax bounds what a leader may say of the others' return.
 	withinMax = time.Minute
 )
 
 // Seeker is where an agent looks for the leader, and how long it pauses before.
 type Seeker struct {
-	masters []string // as configured, then those that a leader has named
-	next    int
-	hint    string // where a follower says that the leader is
-	pause   time.Duration
-	follows int  // hints followed in a row
-	held    bool // a session with a leader, and no pause since
-	tried   int  // masters that were asked for the leader alone, since one was asked without this condition
-	within  time.Duration
-	said    string // the last failure that was worth a line
+	search leadersearch.Search
+	anyone bool // whoever is asked now is to let one in even if it does not lead
+	pause  time.Duration
+	held   bool // a session with a leader, and no pause since
+	within time.Duration
+	said   string // the last failure that was worth a line
 }
 
 // NewSeeker begins anywhere, so that agents spread over the masters.
 func NewSeeker(masters []string) *Seeker {
-	return &Seeker{masters: slices.Clone(masters), next: rand.N(len(masters))}
+	s := &Seeker{search: leadersearch.New(masters)}
+	s.next()
+	return s
 }
 
 // Masters are all that are known.
-func (s *Seeker) Masters() []string { return s.masters }
+func (s *Seeker) Masters() []string { return s.search.Masters() }
 
 // Address is whom to try now.
-func (s *Seeker) Address() string {
-	if hint := s.hint; hint != "" {
-		s.hint = ""
-		return hint
-	}
-	address := s.masters[s.next%len(s.masters)]
-	s.next++
-	return address
-}
+func (s *Seeker) Address() string { return s.search.Address() }
 
 // ErrNotLeading is why a master has let nobody in that wants the leader alone.
 var ErrNotLeading = errors.New("it does not lead")
 
 // LeaderOnly is whether to ask whoever is tried now to let one in only if it leads: that costs little where it does not. Who
-// has asked as many as there are in vain asks one without the condition, and hears why, or of a leader that it does not know.
-func (s *Seeker) LeaderOnly() bool { return s.tried < len(s.masters) }
+// has asked all in vain begins the next round without the condition, and hears why, or of a leader that it does not know.
+func (s *Seeker) LeaderOnly() bool { return !s.anyone }
 
-// Learn adds masters that a leader has named.
-func (s *Seeker) Learn(masters []string) {
-	for _, master := range masters {
-		if master != "" && !slices.Contains(s.masters, master) && len(s.masters) < seekMastersMax {
-			s.masters = append(s.masters, master)
-		}
-	}
-}
+// Learn takes over the masters that a leader has named.
+func (s *Seeker) Learn(masters []string) { s.search.Learn(masters) }
 
 // Found says that there was a session with a leader. The next search begins anywhere: all who have found the same leader in the
 // same way would else ask the same one first.
 func (s *Seeker) Found() {
-	s.pause, s.follows, s.tried, s.said, s.held = 0, 0, 0, "", true
-	s.next = rand.N(len(s.masters))
+	s.search.Settle()
+	s.pause, s.said, s.held = 0, "", true
 }
 
 // Within says over how long all agents spread their return when a leader is lost; 0: as
@@ -85,10 +66,10 @@ func (s *Seeker) Within(spread time.Duration) {
 	}
 }
 
-// Failed decides how long to wait. Who had a leader waits for its turn among all others
-// who lost it. A follower's hint is followed at once, but not round
-// and round; each other failure doubles the pause, which is jittered, so that a
-// thousand agents do not come as one. Nobody is asked sooner than a refusal says (R34).
+// Failed decides whom to try next, and how long to wait before. Who had a leader waits for its turn among all others who lost
+// it. A follower's word for who leads is followed at once, but not round and round, and one that only does not lead costs no
+// pause within a round; each other failure doubles the pause, which is jittered, so that a thousand agents do not come as one.
+// Nobody is asked sooner than a refusal says (R34).
 func (s *Seeker) Failed(err error) time.Duration {
 	pause := s.failed(err)
 	if s.held && s.within > 0 {
@@ -98,23 +79,19 @@ func (s *Seeker) Failed(err error) time.Duration {
 	return pause
 }
 
-func (s *Seeker) failed(err error) time.Duration {
-	if s.LeaderOnly() {
-		s.tried++
-	} else {
-		s.tried = 0
+func (s *Seeker) failed(err error) (pause time.Duration) {
+	if !errors.Is(err, ErrNotLeading) && !s.search.Failed(err, wire.LeaderOf(err)) {
+		s.pause = min(max(2*s.pause, seekPauseFirst), seekPauseLast)
+		pause = max(s.pause/2+rand.N(s.pause/2), protocol.RetryWait(api.RetryAfter(err), rand.Uint64()))
 	}
-	if errors.Is(err, ErrNotLeading) {
-		return 0 // another one may
-	}
-	if leader := wire.LeaderOf(err); leader != "" && s.follows < seekFollowsMax {
-		s.hint = leader
-		s.follows++
-		return 0
-	}
-	s.follows = 0
-	s.pause = min(max(2*s.pause, seekPauseFirst), seekPauseLast)
-	return max(s.pause/2+rand.N(s.pause/2), protocol.RetryWait(api.RetryAfter(err), rand.Uint64()))
+	return max(pause, s.next())
+}
+
+// next chooses whom to try next, and says how long to rest before another round.
+func (s *Seeker) next() (rest time.Duration) {
+	rest = s.search.Next(rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())))
+	s.anyone = rest > 0
+	return rest
 }
 
 // WorthSaying: the same failure again and again is one line, not a thousand.

@@ -132,7 +132,9 @@ func TestWhoIsRefusedEverywhereAsksWhy(t *testing.T) {
 			if i == 1 {
 				err = errors.New("nobody listens there")
 			}
-			s.Failed(err)
+			if pause := s.Failed(err); pause == 0 && i == 2 {
+				t.Errorf("round %d: all were asked in vain, and it asks on without a pause", round)
+			}
 			if s.WorthSaying(err) && i != 1 {
 				t.Error("a refusal is worth a line")
 			}
