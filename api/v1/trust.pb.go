@@ -812,14 +812,14 @@ func (x *AuthorityView) GetItems() []*CertificateView {
 	return nil
 }
 
-// CertificateView is a certificate that somebody has shown.
+// CertificateView is the latest certificate of somebody, as far as the leader knows.
 type CertificateView struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	Identity string                 `protobuf:"bytes,1,opt,name=identity,proto3" json:"identity,omitempty"`
 	// The authority that has signed it.
 	Authority string                 `protobuf:"bytes,2,opt,name=authority,proto3" json:"authority,omitempty"`
 	Ends      *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=ends,proto3" json:"ends,omitempty"`
-	// When it was shown last.
+	// When it was shown last. Absent: the leader has signed it, and nobody has come with it yet.
 	Shown         *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=shown,proto3" json:"shown,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

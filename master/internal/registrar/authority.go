@@ -123,7 +123,7 @@ func (r *Registrar) GetAuthority(context.Context, *apiv1.GetAuthorityRequest) (*
 }
 
 // Met notes what somebody has shown who came to this master.
-func (r *Registrar) Met(shown trust.Shown) { r.met.note(shown, time.Now()) }
+func (r *Registrar) Met(shown trust.Shown) { r.met.note(shown, time.Now(), time.Now()) }
 
 // met remembers who came with which certificate.
 type met struct {
@@ -133,10 +133,12 @@ type met struct {
 
 type seen struct {
 	trust.Shown
-	at time.Time
+	at time.Time // zero: it was signed here, and nobody has come with it yet
 }
 
-func (m *met) note(shown trust.Shown, now time.Time) {
+// note keeps the latest certificate of somebody. Who renews its own on a stream goes on by that stream, so what is signed counts
+// as what it has, but not as shown: the answer may have been lost.
+func (m *met) note(shown trust.Shown, now, at time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.shown == nil {
@@ -148,7 +150,7 @@ func (m *met) note(shown trust.Shown, now time.Time) {
 			return
 		}
 	}
-	m.shown[shown.Identity] = seen{shown, now}
+	m.shown[shown.Identity] = seen{shown, at}
 }
 
 func (m *met) forgetEnded(now time.Time) {
@@ -161,9 +163,11 @@ func (m *met) show(now time.Time) []*apiv1.CertificateView {
 	m.forgetEnded(now)
 	views := make([]*apiv1.CertificateView, 0, len(m.shown))
 	for identity, s := range m.shown { // order: sorted below
-		views = append(views, &apiv1.CertificateView{
-			Identity: identity.String(), Authority: s.Authority.String(), Ends: timestamppb.New(s.Ends), Shown: timestamppb.New(s.at),
-		})
+		view := &apiv1.CertificateView{Identity: identity.String(), Authority: s.Authority.String(), Ends: timestamppb.New(s.Ends)}
+		if !s.at.IsZero() {
+			view.Shown = timestamppb.New(s.at)
+		}
+		views = append(views, view)
 	}
 	slices.SortFunc(views, func(a, b *apiv1.CertificateView) int { return strings.Compare(a.Identity, b.Identity) })
 	return views

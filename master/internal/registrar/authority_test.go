@@ -128,6 +128,36 @@ func TestWhoHasWhichCertificate(t *testing.T) {
 	})
 }
 
+// TestWhatWasOnlySignedIsNotShown: the answer with it may have been lost.
+func TestWhatWasOnlySignedIsNotShown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		answer, err := d.join(d.token(&apiv1.CreateTokenRequest{Kind: "agent", Uses: 1}), "n1", trust.NewPass())
+		if err != nil {
+			t.Fatal(err)
+		}
+		latest := func() *apiv1.CertificateView {
+			view, err := d.GetAuthority(t.Context(), nil)
+			if err != nil || len(view.GetItems()) != 1 {
+				t.Fatalf("the authority is shown as %v, %v", view, err)
+			}
+			return view.GetItems()[0]
+		}
+		leaf, err := x509.ParseCertificate(answer.GetCertificate())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := latest(); got.GetShown() != nil || !got.GetEnds().AsTime().Equal(leaf.NotAfter) {
+			t.Errorf("before anybody came with it, it is %v", got)
+		}
+		pause.For(t.Context(), time.Minute)
+		d.Met(trust.Shown{Identity: trust.Identity{Cluster: d.key.Cluster(), Kind: trust.Agent, Name: "n1"}, Ends: leaf.NotAfter})
+		if got := latest(); !got.GetShown().AsTime().Equal(time.Now()) {
+			t.Errorf("once somebody came with it, it is %v", got)
+		}
+	})
+}
+
 // TestAnAgentComesBackAsWhoItWas when its certificate has ended: by the token of an agent, and by the key that it had, for as
 // long as it is known and the authority counts that has signed it.
 func TestAnAgentComesBackAsWhoItWas(t *testing.T) {

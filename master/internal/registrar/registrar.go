@@ -254,7 +254,7 @@ func (r *Registrar) answer(identity trust.Identity, token string, request *apiv1
 	}
 	r.config.Signed(identity, token, leaf.NotAfter)
 	identity.Cluster = authority.Cluster()
-	r.Met(trust.Shown{Identity: identity, Authority: authority.Digest(), Ends: leaf.NotAfter}) // what it shows from now on
+	r.met.note(trust.Shown{Identity: identity, Authority: authority.Digest(), Ends: leaf.NotAfter}, time.Now(), time.Time{})
 	answer := &apiv1.SignResponse{Certificate: leaf.Raw}
 	for _, anchor := range authority.Anchors().List() {
 		answer.Roots = append(answer.Roots, anchor.Raw)
