@@ -3,6 +3,9 @@ package master
 import (
 	"context"
 	"fmt"
+	"io"
+	"net"
+	"net/http"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -86,22 +89,73 @@ func admitted(t *testing.T, conn *grpc.ClientConn, nonce string) grpc.BidiStream
 func TestAdmissionsAreHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, network, end := alone(t)
-		conns := []*grpc.ClientConn{peerOf(t, network, "crowd"), peerOf(t, network, "crowd"), peerOf(t, network, "elsewhere")}
-		const more = 100
+		elsewhere := peerOf(t, network, "elsewhere")
+		conns := []*grpc.ClientConn{elsewhere}
+		const more, crowd = 100, 4
+		for range crowd {
+			conns = append(conns, peerOf(t, network, "crowd"))
+		}
 		least := more * time.Second / intake.SessionsPerSecond
 		if held := took(func() {
 			for i := range intake.SessionsAtOnce + more {
-				_ = admitted(t, conns[i%2], fmt.Sprint("nonce-", i)).CloseSend()
+				_ = admitted(t, conns[1+i%crowd], fmt.Sprint("nonce-", i)).CloseSend()
 			}
 		}); held < least || held > 2*least {
 			t.Errorf("%d admissions took %v, at %d a second", intake.SessionsAtOnce+more, held, intake.SessionsPerSecond)
 		}
-		if held := took(func() { admitted(t, conns[2], "elsewhere") }); held > time.Second/10 {
+		if held := took(func() { admitted(t, elsewhere, "elsewhere") }); held > time.Second/10 {
 			t.Errorf("an agent from elsewhere is held for %v", held)
 		}
 		for _, conn := range conns {
 			_ = conn.Close()
 		}
+		end()
+	})
+}
+
+// TestWholeAnswersAreHeld (R34): whoever asks again and again for an answer that is made of everything there is waits
+// before the next one; nobody else does, and neither does who asks once.
+func TestWholeAnswersAreHeld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, network, end := aloneAt(t, "host:5050")
+		dial := network.From("reader").Dial
+		pages := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, to string) (net.Conn, error) { return dial(ctx, to) }}}
+		hashes, elsewhere := peerOf(t, network, "hasher"), peerOf(t, network, "elsewhere")
+		hash := func(conn *grpc.ClientConn) {
+			if _, err := apiv1.NewRaftServiceClient(conn).StateHash(t.Context(), &apiv1.StateHashRequest{}); err != nil {
+				t.Error(err)
+			}
+		}
+		page := func() {
+			answer, err := pages.Get("http://host:5050/metrics")
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if text, err := io.ReadAll(answer.Body); err != nil || len(text) == 0 || answer.StatusCode != http.StatusOK {
+				t.Errorf("%d bytes of metrics, %s, %v", len(text), answer.Status, err)
+			}
+			_ = answer.Body.Close()
+		}
+		const times = 20
+		least := times * intake.WholePrice / (64 << 20) * time.Second * 9 / 10
+		for what, ask := range map[string]func(){"hashes": func() { hash(hashes) }, "pages of metrics": page} {
+			if held := took(ask); held > time.Second/10 {
+				t.Errorf("the first of the %s is held for %v", what, held)
+			}
+			if held := took(func() {
+				for range times {
+					ask()
+				}
+			}); held < least {
+				t.Errorf("%d %s took %v, not %v", times, what, held, least)
+			}
+		}
+		if held := took(func() { hash(elsewhere) }); held > time.Second/10 {
+			t.Errorf("a call from elsewhere is held for %v", held)
+		}
+		pages.CloseIdleConnections()
+		_, _ = hashes.Close(), elsewhere.Close()
 		end()
 	})
 }

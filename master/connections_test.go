@@ -60,9 +60,10 @@ func TestTheLongestSilentStreamIsClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, network, end := alone(t)
 		defer end()
-		first, others := peerOf(t, network, "client"), peerOf(t, network, "client")
-		defer first.Close()
-		defer others.Close()
+		first, others := peerOf(t, network, "client"), []*grpc.ClientConn{peerOf(t, network, "client"), peerOf(t, network, "client")}
+		for _, conn := range append(others, first) {
+			defer conn.Close()
+		}
 		began := time.Now()
 		open := func(conn *grpc.ClientConn) grpc.BidiStreamingClient[apiv1.SchedulerCalls, apiv1.SchedulerEvents] {
 			stream, err := apiv1.NewSchedulerServiceClient(conn).Session(t.Context())
@@ -73,8 +74,8 @@ func TestTheLongestSilentStreamIsClosed(t *testing.T) {
 			return stream
 		}
 		longest := open(first)
-		for range silentStreams {
-			open(others)
+		for i := range silentStreams {
+			open(others[i%len(others)])
 		}
 		_, err := longest.Recv()
 		if refused := wire.Error(err); !api.Is(refused, api.Unavailable) || api.RetryAfter(refused) != intake.ReturnRetry || time.Since(began) > time.Second {

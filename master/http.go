@@ -147,9 +147,10 @@ func (m *Master) serveMetrics(text http.Handler) http.HandlerFunc {
 		by := intake.SenderOf(r.Context())
 		later, read, err := intake.Answer(r.Context(), by, true, (*unsent).len, func() (*unsent, error) {
 			later := &unsent{ResponseWriter: w, code: http.StatusOK}
-			if !by.Pay(r.Context(), intake.CallsExpense, intake.MetricsPrice) || !m.intake.Reads.During(r.Context(), by, intake.ReadWeight, func() { text.ServeHTTP(later, r) }) {
+			if !by.Pay(r.Context(), intake.CallsExpense, intake.LookPrice) || !m.intake.Reads.During(r.Context(), by, intake.ReadWeight, func() { text.ServeHTTP(later, r) }) {
 				return nil, r.Context().Err() // nobody waits for it
 			}
+			by.Charge(intake.CallsExpense, intake.WholePrice)
 			return later, nil
 		})
 		defer read()

@@ -113,9 +113,11 @@ func (c *chunks) Write(data []byte) (int, error) {
 }
 
 func (s raftService) StateHash(ctx context.Context, _ *apiv1.StateHashRequest) (answer *apiv1.StateHashResponse, err error) {
-	if !s.master.intake.Reads.During(ctx, intake.SenderOf(ctx), intake.ReadWeight, func() { answer = s.master.hash.of(s.master.raft.Registry()) }) {
+	by := intake.SenderOf(ctx)
+	if !s.master.intake.Reads.During(ctx, by, intake.ReadWeight, func() { answer = s.master.hash.of(s.master.raft.Registry()) }) {
 		return nil, ctx.Err()
 	}
+	by.Charge(intake.CallsExpense, intake.WholePrice)
 	return answer, nil
 }
 

@@ -22,8 +22,9 @@ import (
 const (
 	// receiveBytesMax leaves room for the frame of a store's largest value.
 	receiveBytesMax = api.MessageBytesMax + 64<<10
-	// streamsPerConnMax bounds calls and streams of one connection. More wait.
-	streamsPerConnMax = 256
+	// streamsPerConnMax bounds calls and streams of one connection. More wait. It is the least that HTTP/2 advises: each has
+	// a goroutine and a window of bytes that are not read yet.
+	streamsPerConnMax = 100
 	// streamWindowBytes is what may come in on a stream before it is read; while a larger message is
 	// read, the rest of it may come too. What all streams of a connection have there is the same for each
 	// of them, so it is the least that gRPC knows.

@@ -59,9 +59,8 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 	if !is {
 		return c.CodecV2.Marshal(v)
 	}
-	if entry, is := message.(*apiv1.StoreEntry); is && len(entry.GetValue()) >= sharedValueMin {
-		head, err := headOfStoreEntry(entry)
-		return mem.BufferSlice{head, mem.SliceBuffer(entry.GetValue())}, err
+	if largeValues(message) > 0 {
+		return aroundValues(message, func(value []byte) mem.Buffer { return mem.SliceBuffer(value) })
 	}
 	size := proto.Size(message)
 	if mem.IsBelowBufferPoolingThreshold(size) {
@@ -74,73 +73,6 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 		return nil, err
 	}
 	return mem.BufferSlice{mem.NewBuffer(buffer, buffers)}, nil
-}
-
-const (
-	// sharedValueMin is how large a value of a store is that is sent without a copy of it.
-	sharedValueMin = 16 << 10
-	// storeEntryValue is the number of apiv1.StoreEntry.value.
-	storeEntryValue = 2
-)
-
-// headOfStoreEntry is what is written of an entry before its value, which is not copied: however many watchers of a store
-// read slowly or not at all, what waits for them is the value that the store has anyway. Nobody changes a value.
-func headOfStoreEntry(entry *apiv1.StoreEntry) (mem.Buffer, error) {
-	data, err := proto.Marshal(&apiv1.StoreEntry{
-		Key: entry.GetKey(), Version: entry.GetVersion(), Deleted: entry.GetDeleted(), Complete: entry.GetComplete(),
-	})
-	if err != nil {
-		return nil, err
-	}
-	data = protowire.AppendTag(data, storeEntryValue, protowire.BytesType)
-	return mem.SliceBuffer(protowire.AppendVarint(data, uint64(len(entry.GetValue())))), nil
-}
-
-// Lent is a message that tells when it is needed no more: it was written to the connection, or never will be. A Send does not
-// tell that: it returns as soon as the message waits for a peer, who may read it late or never.
-type Lent struct {
-	Message proto.Message
-	Back    func() // called once, by any goroutine; must not wait
-}
-
-// lentMin is the size of messages that are lent. Smaller ones come back at once: what a stream may hold of these is
-// bounded by gRPC, which does not tell when it needs them no more.
-const lentMin = 2 << 10
-
-func (l *Lent) marshal() (mem.BufferSlice, error) {
-	if entry, is := l.Message.(*apiv1.StoreEntry); is && len(entry.GetValue()) >= sharedValueMin {
-		return l.aroundValue(entry)
-	}
-	size := proto.Size(l.Message)
-	buffer := buffers.Get(size)
-	if _, err := (proto.MarshalOptions{UseCachedSize: true}).MarshalAppend((*buffer)[:0], l.Message); err != nil || size < lentMin {
-		l.Back()
-		return mem.BufferSlice{mem.NewBuffer(buffer, buffers)}, err
-	}
-	return mem.BufferSlice{mem.NewBuffer(buffer, lender{l.Back, buffers})}, nil
-}
-
-// aroundValue shares the value of a store.
-func (l *Lent) aroundValue(entry *apiv1.StoreEntry) (mem.BufferSlice, error) {
-	head, err := headOfStoreEntry(entry)
-	if err != nil {
-		l.Back()
-		return nil, err
-	}
-	value := entry.GetValue()
-	return mem.BufferSlice{head, mem.NewBuffer(&value, lender{l.Back, mem.NopBufferPool{}})}, nil
-}
-
-// lender takes back what it has not given: the owner of a message is told that it is needed no more.
-type lender struct {
-	back func()
-	mem.BufferPool
-}
-
-// Put gives the buffer back as well.
-func (l lender) Put(buffer *[]byte) {
-	l.BufferPool.Put(buffer)
-	l.back()
 }
 
 // Unmarshal keeps the bytes for a Frame, and reads all else.

@@ -2,6 +2,7 @@ package wire_test
 
 import (
 	"bytes"
+	"fmt"
 	"slices"
 	"testing"
 
@@ -169,7 +170,7 @@ func TestLargeValuesAreNotCopied(t *testing.T) {
 			entry.ProtoReflect().Set(field, protoreflect.ValueOfBool(true))
 		case protoreflect.BytesKind: // the value
 		default:
-			t.Fatalf("a field of kind %v is new: fill it here, and write it in marshalStoreEntry", field.Kind())
+			t.Fatalf("a field of kind %v is new: fill it here, and write it in headOfStoreEntry", field.Kind())
 		}
 	}
 	data, err := wire.Codec().Marshal(entry)
@@ -182,6 +183,47 @@ func TestLargeValuesAreNotCopied(t *testing.T) {
 	}
 	if last := data[len(data)-1].ReadOnlyData(); &last[0] != &value[0] {
 		t.Error("the value was copied")
+	}
+}
+
+// TestPagesAreSentAroundTheirValues: a page of a store is read as it was, its large values are not copied, and its owner is
+// told once when the last of them is needed no more.
+func TestPagesAreSentAroundTheirValues(t *testing.T) {
+	if fields := new(apiv1.StoreListResponse).ProtoReflect().Descriptor().Fields().Len(); fields != 2 {
+		t.Fatalf("a page has %d fields: fill them here, and write them in aroundPage", fields)
+	}
+	for _, sizes := range [][]int{{200 << 10}, {10, 200 << 10, 0, 20, 100 << 10, 5}, {100 << 10, 100 << 10}, {1, 2, 3}, {}} {
+		page, back := &apiv1.StoreListResponse{NextPageToken: "next"}, 0
+		var large [][]byte
+		for i, size := range sizes {
+			value := bytes.Repeat([]byte{byte(1 + i)}, size)
+			page.Items = append(page.Items, &apiv1.StoreEntry{Key: fmt.Sprint("k", i), Value: value, Version: uint64(i)})
+			if size >= 100<<10 {
+				large = append(large, value)
+			}
+		}
+		data, err := wire.Codec().Marshal(&wire.Lent{Message: page, Back: func() { back++ }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		read := new(apiv1.StoreListResponse)
+		if err := wire.Codec().Unmarshal(data, read); err != nil || !proto.Equal(page, read) {
+			t.Errorf("a page of %v bytes is read as %d items: %v", sizes, len(read.GetItems()), err)
+		}
+		for _, piece := range data {
+			if piece := piece.ReadOnlyData(); len(large) > 0 && len(piece) > 0 && &piece[0] == &large[0][0] {
+				large = large[1:]
+			}
+		}
+		if len(large) > 0 {
+			t.Errorf("%d values of a page of %v bytes were copied", len(large), sizes)
+		}
+		if shared := len(data) > 1; shared && back != 0 {
+			t.Errorf("a page of %v bytes was given back before it was written", sizes)
+		}
+		if data.Free(); back != 1 {
+			t.Errorf("a page of %v bytes was given back %d times", sizes, back)
+		}
 	}
 }
 

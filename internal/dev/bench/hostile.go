@@ -363,7 +363,7 @@ func flood(ctx context.Context, master string) error {
 	if err != nil {
 		return err
 	}
-	self.Command.Argv = append([]string{"nice", "-n", "19"}, self.Command.Argv...) // its agent is on another machine than the leader
+	self.Command.Argv = yieldingTo(self.Command.Argv...) // its agent is on another machine than the leader
 	own := loopback.Dialer(hostile.AddressBeside)
 	config := framework.Config{
 		Name: "flooder", Masters: []string{master}, Roles: []api.Role{hostile.Role}, TeardownAtEnd: true,

@@ -232,13 +232,24 @@ func beBusy(ctx context.Context, _ options) error {
 	return nil
 }
 
-// yielding is this program as a process of its own that yields the processors to all others.
+// yieldingTo is a command that yields the processors to all others: with what Linux has for that, or else by its priority
+// alone, with which it is still given a turn of some milliseconds now and then.
+func yieldingTo(argv ...string) []string {
+	command := []string{"nice", "-n", "19"}
+	if _, err := exec.LookPath("chrt"); err == nil {
+		command = append(command, "chrt", "--idle", "0")
+	}
+	return append(command, argv...)
+}
+
+// yielding is this program as a process of its own that does so.
 func yielding(args ...string) (child *exec.Cmd, in io.Closer, err error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, nil, err
 	}
-	child = exec.Command("nice", append([]string{"-n", "19", self}, args...)...)
+	argv := yieldingTo(append([]string{self}, args...)...)
+	child = exec.Command(argv[0], argv[1:]...)
 	child.SysProcAttr, child.Stderr = ofOurs(), os.Stderr
 	in, err = child.StdinPipe()
 	return child, in, err

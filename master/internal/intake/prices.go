@@ -34,11 +34,13 @@ const (
 	refusedTimes = 16
 	// EndedPrice is charged for a message for which a stream is ended.
 	EndedPrice = 32 << 20
-	// LookPrice is that of a call with one answer, and MetricsPrice of the page of metrics: people and programs look a few
-	// times a second. storePrice is that of a call to a store, beside its bytes.
-	LookPrice    = 512 << 10
-	MetricsPrice = 1 << 20
-	storePrice   = 4 << 10
+	// LookPrice is that of a call with one answer: people and programs look a few times a second. storePrice is that of
+	// a call to a store, beside its bytes.
+	LookPrice  = 512 << 10
+	storePrice = 4 << 10
+	// WholePrice is charged beside LookPrice after an answer that was made of everything there is: the page of metrics, the
+	// hash of the registry. Nobody asks for these several times a second, and who does waits before the next answer.
+	WholePrice = 16 << 20
 )
 
 // RefusalPrice is charged when so many of the calls of a part that weighs so much were refused.
