@@ -139,6 +139,9 @@ type World struct {
 	// Identify says who is at the other end of a request of HTTP, by its context. Default: by the certificates of the
 	// cluster, if the agent has one itself; else nobody is asked, and anybody may do everything.
 	Identify func(context.Context) trust.Identity
+	// OpenHTTP lets in at HTTP, beside who shows a certificate, who speaks plain text, to whom nothing is denied. It is for a
+	// cluster that one person runs on one machine, and refused where others reach it.
+	OpenHTTP bool
 	// Launcher starts executors. Default: as processes.
 	Launcher executor.Launcher
 	// Store is the checkpoint. Default: in DataDir, which is then not required.
@@ -237,6 +240,9 @@ func (c *Config) defaultPlace() (wrong []error) {
 			wrong = append(wrong, err)
 		}
 		c.DataDir = absolute
+	}
+	if ip := net.ParseIP(c.Bind); c.OpenHTTP && c.Bind != "" && !ip.IsLoopback() {
+		wrong = append(wrong, fmt.Errorf("HTTP without certificates is for this machine alone, and %s can be reached by others", c.Bind))
 	}
 	if c.Bind == "" {
 		c.Bind = "127.0.0.1"

@@ -82,7 +82,7 @@ func (a *Agent) serveHTTP(ctx context.Context) {
 		Protocols:         &protocols,
 		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: streamsMax},
 	}
-	err := server.Serve(a.holder().Listener(a.listeners.http.during(ctx), trust.Door{Strangers: true}))
+	err := server.Serve(a.holder().Listener(a.listeners.http.during(ctx), trust.Door{Strangers: true, Plain: a.config.OpenHTTP}))
 	if ctx.Err() == nil {
 		a.inbox.fail(api.E("agent.http", api.Internal, a.Address(), err))
 	}
@@ -147,6 +147,9 @@ func (a *Agent) callerOf(r *http.Request) (rights.Caller, trust.Identity) {
 		return rights.Caller{Kind: rights.Anybody}, trust.Identity{}
 	}
 	identity := identify(r.Context())
+	if a.config.OpenHTTP && identity.Kind == trust.Nobody {
+		return rights.Caller{Kind: rights.Anybody}, identity
+	}
 	return rights.Caller{Kind: rights.Kind(identity.Kind.String()), Name: identity.Name}, identity
 }
 

@@ -26,7 +26,8 @@ type Config struct {
 	// Masters are gRPC addresses, host:port, of some or all masters. Default 127.0.0.1:5060.
 	Masters []string
 	// Token lets the framework join a cluster with certificates: it gets one for as long as Run goes on, which renews it.
-	// Default: the environment's TENDER_TOKEN; without either nothing is encrypted.
+	// Default: the environment's TENDER_TOKEN; else that of the `tender dev` which has one of the Masters, if the same user
+	// runs it on this machine; without any of them nothing is encrypted.
 	Token string
 	// Name is for people; with Standby it is the identity.
 	Name string

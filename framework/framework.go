@@ -185,7 +185,7 @@ var ErrLater = errors.New("the status will be acknowledged later")
 // that takes. When it returns, everything it started has ended; a callback that does
 // not heed its context holds it up.
 func Run(ctx context.Context, config Config, scheduler Scheduler) error {
-	config, err := config.complete()
+	config, err := config.withToken().complete()
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/joining"
+	"github.com/tenderhq/tender/internal/nearby"
 	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/internal/trust"
 )
@@ -29,10 +30,24 @@ type identity struct {
 	holder *trust.Holder // nil: it has no certificate
 }
 
+// withToken fills in the token of the environment, else that of this user's `tender dev`, where the masters are reached over
+// this machine's network.
+func (c Config) withToken() Config {
+	c.Token = cmp.Or(c.Token, os.Getenv(tokenVariable))
+	if c.Token == "" && c.Dialer == nil {
+		masters := c.Masters
+		if len(masters) == 0 {
+			masters = []string{DefaultMaster}
+		}
+		c.Token = nearby.Token(nearby.UsersOf(os.Getenv), masters)
+	}
+	return c
+}
+
 // prove joins the cluster by the token, if there is one.
 func prove(ctx context.Context, config Config) (identity, error) {
 	who := identity{config: config}
-	text := cmp.Or(config.Token, os.Getenv(tokenVariable))
+	text := config.Token
 	if text == "" || text == NoToken {
 		return who, nil
 	}

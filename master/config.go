@@ -324,6 +324,12 @@ func (c Config) checkListener(address string) error {
 	return nil
 }
 
+// isLoopback says whether only this machine reaches a listener; one that is not there nobody does.
+func isLoopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	return address == noListener || err == nil && (host == "localhost" || net.ParseIP(host).IsLoopback())
+}
+
 // checkTrust refuses a master that would serve whoever reaches it, and was not told that this is right. One in memory is
 // reached by nobody but its own process.
 func (c Config) checkTrust() error {
@@ -332,6 +338,8 @@ func (c Config) checkTrust() error {
 		return errors.New("a browser logs in over HTTPS, and this master has no certificate to show: leave browser out, or run a cluster with certificates")
 	case c.Trust.Insecure && !c.Trust.Key.IsZero():
 		return errors.New("the cluster has a key, so this master does nothing unencrypted; leave insecure out")
+	case c.Trust.OpenHTTP && !isLoopback(c.HTTP):
+		return fmt.Errorf("HTTP without certificates is for this machine alone, and %s can be reached by others", c.HTTP)
 	case c.Trust.Plain && c.Memory == nil:
 		return errors.New("plain is for masters in memory; say insecure, or neither")
 	case c.Trust.Insecure || !c.Trust.Key.IsZero() || c.Trust.Obtain != nil || c.Memory != nil || c.DataDir == "":

@@ -354,7 +354,7 @@ func (m *Master) Run(ctx context.Context) error {
 	part(func() error { return serveError(m.server.Serve(m.listeners.grpc)) })
 	if m.http != nil {
 		part(func() error {
-			return m.http.serve(m.listeners.proof.holder.Listener(m.listeners.http, trust.Door{Strangers: true}))
+			return m.http.serve(m.httpListener())
 		})
 	}
 	if m.listeners.pages != nil {

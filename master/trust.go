@@ -41,6 +41,9 @@ type Trust struct {
 	// Plain lets a master in memory that has a key show no certificate, and ask for none: whoever reaches it is of its own
 	// process. What is sealed and signed by the key is so all the same.
 	Plain bool
+	// OpenHTTP serves HTTP in plain text on loopback, in a cluster with certificates too: whoever comes there is the first
+	// operator. It is for a cluster that one person runs on one machine.
+	OpenHTTP bool
 	// Through are gRPC addresses of masters that are asked to let this one into the quorum, once, when it has never been
 	// in one. Default: an operator does it, with `tender raft add`.
 	Through []string
@@ -203,9 +206,25 @@ func onlyMembers(ctx context.Context, call *tap.Info) (context.Context, error) {
 // known serves HTTP requests that name this master as their host, and tells the handlers who asks.
 func (m *Master) known(handler http.Handler) http.Handler {
 	told := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		handler.ServeHTTP(w, r.WithContext(trust.FromConn(r.Context())))
+		handler.ServeHTTP(w, r.WithContext(m.whoAsks(r.Context())))
 	})
 	return trust.KnownHosts(told, m.config.Advertise, hostOf(m.config.GRPC), hostOf(m.config.HTTP))
+}
+
+// whoAsks is the context of a request of HTTP with who has sent it.
+func (m *Master) whoAsks(ctx context.Context) context.Context {
+	if m.config.Trust.OpenHTTP && m.listeners.proof.holder != nil {
+		return trust.With(ctx, trust.Identity{Cluster: m.config.Trust.Key.Cluster(), Kind: trust.Person, Name: registrar.FirstPrincipal})
+	}
+	return trust.FromConn(ctx)
+}
+
+// httpListener is that of HTTP, by certificates unless that is open.
+func (m *Master) httpListener() net.Listener {
+	if m.config.Trust.OpenHTTP {
+		return m.listeners.http
+	}
+	return m.listeners.proof.holder.Listener(m.listeners.http, trust.Door{Strangers: true})
 }
 
 // access is how the guard learns who calls: by certificates, unless the config says otherwise.

@@ -3,7 +3,7 @@
 // api/v1/allocator.proto in any other language.
 //
 //	go run ./examples/remote-allocator &
-//	tender dev --allocator remote:127.0.0.1:7070
+//	tender dev --insecure --allocator remote:127.0.0.1:7070
 //
 // In a cluster with certificates it joins as a framework does, and an operator lets it decide:
 //

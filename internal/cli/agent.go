@@ -183,7 +183,7 @@ func (f agentFlags) config(d *daemon) (agent.Config, error) {
 		Keep:     agent.Keep{SandboxAge: f.keep, SandboxesMax: f.keepMax, SandboxBytesMax: keepSize, OutputBytesMax: output},
 		Walls:    f.walls.Config,
 		Users:    agent.Users{TaskUser: taskUser, TaskUsers: f.taskUsers, FetchLocal: f.fetchLocal, Images: f.images},
-		Logger:   log.Logger, World: agent.World{LogDropped: log.written.Dropped, LogLevel: log.level},
+		Logger:   log.Logger, World: agent.World{OpenHTTP: d.openHTTP, LogDropped: log.written.Dropped, LogLevel: log.level},
 	}, nil
 }
 

@@ -32,7 +32,7 @@ type daemon struct {
 	join                     string // a token
 	proof                    string // file of the folder by which this process proves who it is
 	logLevel, logFormat      string
-	stopOnEOF                bool
+	stopOnEOF, openHTTP      bool
 }
 
 // flags that master and agent share; each is also a variable and a key of the file.
@@ -51,8 +51,11 @@ func (d *daemon) lastFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&d.logLevel, "log-level", "info", "debug, info, warn or error")
 	flags.StringVar(&d.logFormat, "log-format", "auto", "json, console, or auto: console on a terminal")
 	flags.BoolVar(&d.stopOnEOF, "stop-on-eof", false, "end when standard input ends")
-	if err := flags.MarkHidden("stop-on-eof"); err != nil {
-		panic(err) // defined in the line above
+	flags.BoolVar(&d.openHTTP, "open-http", false, "serve HTTP on loopback without certificates, as 'tender dev' does")
+	for _, ofDev := range []string{"stop-on-eof", "open-http"} {
+		if err := flags.MarkHidden(ofDev); err != nil {
+			panic(err) // defined in the lines above
+		}
 	}
 }
 
@@ -61,7 +64,7 @@ const envHelp = "Every flag is also a variable of the environment (--data-dir: T
 	"names (data-dir = \"...\"). A flag overrules the environment, which overrules the file."
 
 // notSettings are flags that only make sense on a command line.
-var notSettings = []string{"help", "config", "stop-on-eof", "context"}
+var notSettings = []string{"help", "config", "stop-on-eof", "open-http", "context"}
 
 // merge lets environment and file speak where the command line did not.
 func (d *daemon) merge(command *cobra.Command, without ...string) error {

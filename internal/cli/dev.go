@@ -24,6 +24,10 @@ import (
 	"github.com/tenderhq/tender/internal/cli/client"
 	"github.com/tenderhq/tender/internal/cli/dev"
 	"github.com/tenderhq/tender/internal/cli/settings"
+	"github.com/tenderhq/tender/internal/joining"
+	"github.com/tenderhq/tender/internal/nearby"
+	"github.com/tenderhq/tender/internal/transport"
+	"github.com/tenderhq/tender/internal/trust"
 	"github.com/tenderhq/tender/internal/words"
 )
 
@@ -43,6 +47,7 @@ type devFlags struct {
 	verbose         bool
 	resourcesParsed api.Resources
 	taskUser        string
+	insecure        bool
 }
 
 const (
@@ -65,6 +70,8 @@ func (a *App) devCommand() *cobra.Command {
 		Short: "Start a whole cluster on this machine, until Ctrl-C",
 		Long: "Start masters and agents in this one process, on loopback, and say what to type next. Ctrl-C ends all of it, with\n" +
 			"the tasks. The first master takes the default ports when they are free; then other commands find it by themselves.\n\n" +
+			"Masters, agents, commands and frameworks talk by TLS, with an authority that is made at the start; nobody types a token:\n" +
+			"commands and frameworks of the same user find it. HTTP on loopback is in plain text.\n\n" +
 			"While it runs, the file dev.json in its folder names the masters and agents for programs.",
 		Example: "  tender dev\n" +
 			"  tender dev --masters 3 --agents 4\n" +
@@ -87,6 +94,7 @@ func (a *App) devCommand() *cobra.Command {
 	flags.StringVar(&f.taskUser, "task-user", "", "as whom tasks run: a user of this machine, or dynamic = each framework as one of its own "+
 		"(default: as you, also through sudo)")
 	flags.BoolVar(&f.freePorts, "free-ports", false, "take any free ports and never the default ones: who is to use the cluster names its masters")
+	flags.BoolVar(&f.insecure, "insecure", false, "run without certificates: whoever is on this machine may do everything")
 	flags.BoolVar(&jobs, "jobs", true, "run a job manager as well, for 'tender job'")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "show what the masters and agents log (default: errors only)")
 	command.RunE = func(command *cobra.Command, _ []string) error {
@@ -98,8 +106,8 @@ func (a *App) devCommand() *cobra.Command {
 			return err
 		}
 		if jobs {
-			config.RunJobs = func(ctx context.Context, masters []string) error {
-				return manager.Run(ctx, manager.RunConfig{Masters: masters, Calendar: calendar.Next})
+			config.RunJobs = func(ctx context.Context, masters []string, token string) error {
+				return manager.Run(ctx, manager.RunConfig{Masters: masters, Token: token, Calendar: calendar.Next})
 			}
 		}
 		return dev.Run(command.Context(), config)
@@ -158,6 +166,7 @@ func (a *App) devConfig(f devFlags) (dev.Config, error) {
 			return devAgentArgs(d, f, path, taskUser)
 		},
 		Operator: a.devOperator,
+		Announce: devAnnounce(f, a.Lookup),
 		Say:      a.sayUnless(false),
 		Ready:    func(c dev.Cluster) { a.devReady(c, f) },
 	}, nil
@@ -174,12 +183,13 @@ func devTaskUser(named string, lookup func(string) (string, bool)) string {
 
 func devAgent(d dev.Agent, f devFlags, log zerolog.Logger, executor []string) agent.Config {
 	return agent.Config{
-		Masters: d.Masters, DataDir: d.Dir, Bind: hostOf(d.HTTP), Port: portOf(d.HTTP), Resources: devAgentResources(d, f),
+		Masters: d.Masters, Token: d.Token, DataDir: d.Dir, Bind: hostOf(d.HTTP), Port: portOf(d.HTTP), Resources: devAgentResources(d, f),
 		Attributes:      devAttributes(d, f),
 		Hostname:        devHostname(d, f),
 		Programs:        agent.Programs{CommandExecutor: executor, Enter: enterHelper(executor), ExecMax: execMaxDefault},
 		RecoveryTimeout: -1, // R32: tasks end with dev
 		Logger:          log.With().Int("agent", d.Number+1).Logger(),
+		World:           agent.World{OpenHTTP: !f.insecure},
 	}
 }
 
@@ -213,9 +223,12 @@ func devAgentArgs(d dev.Agent, f devFlags, path, taskUser string) []string {
 		attributes = append(attributes, name+"="+all[name])
 	}
 	args := []string{
-		"agent", "--insecure", "--stop-on-eof", "--data-dir", d.Dir, "--bind", hostOf(d.HTTP), "--http-port", fmt.Sprint(portOf(d.HTTP)),
+		"agent", "--stop-on-eof", "--data-dir", d.Dir, "--bind", hostOf(d.HTTP), "--http-port", fmt.Sprint(portOf(d.HTTP)),
 		"--master", strings.Join(d.Masters, ","), "--hostname", devHostname(d, f), "--attributes", strings.Join(attributes, ","),
 		"--path", path, "--recovery-timeout", "0s", "--log-format", "console", "--log-level", level,
+	}
+	if args = append(args, devProof(f)); !f.insecure {
+		args = append(args, "--join", d.TokenFile)
 	}
 	if taskUser == "" && os.Geteuid() == 0 {
 		taskUser = "root"
@@ -239,8 +252,34 @@ func devAgentResources(d dev.Agent, f devFlags) api.Resources {
 	return f.resourcesParsed.Plus(api.NewResources(api.Resource{Label: api.Label{Name: "ports"}, Ranges: ports}))
 }
 
-func (a *App) devOperator(masters []string) (apiv1.OperatorServiceClient, io.Closer, error) {
-	c, err := client.New(client.Config{Masters: masters, Dial: a.Dial})
+// devAnnounce lets this user's commands and frameworks find the token of the cluster; nil for one without certificates.
+func devAnnounce(f devFlags, lookup func(string) (string, bool)) func(masters []string, token string) (func() error, error) {
+	if f.insecure {
+		return nil
+	}
+	return func(masters []string, token string) (func() error, error) {
+		users := nearby.UsersOf(func(name string) string {
+			value, _ := lookup(name)
+			return value
+		})
+		return nearby.Announce(users, masters, token)
+	}
+}
+
+// devOperator connects as who joins by the token, as soon as a master leads; "": as nobody.
+func (a *App) devOperator(
+	ctx context.Context, masters []string, token string, failed func(error),
+) (apiv1.OperatorServiceClient, io.Closer, error) {
+	config := client.Config{Masters: masters, Dial: a.Dial}
+	if token != "" {
+		how := joining.Config{Masters: masters, Dial: transport.DialTCP, Failed: func(_ string, err error) { failed(err) }}
+		holder, _, err := joining.Member(ctx, how, token, "an operator", trust.Person)
+		if err != nil {
+			return nil, nil, err
+		}
+		config.Dial = holder.Dialer(transport.DialTCP, trust.Master)
+	}
+	c, err := client.New(config)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -91,20 +91,10 @@ type devCluster struct {
 func startDev(t *testing.T, args ...string) *devCluster {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "dev")
-	d := &devCluster{dir: dir, proc: start(t, nil, append([]string{"dev", "--free-ports", "--data-dir", dir, "--jobs=false"}, args...)...)}
-	d.await("Ctrl-C")
-	data, err := os.ReadFile(filepath.Join(dir, "dev.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(data, d); err != nil {
-		t.Fatal(err)
-	}
-	var addresses []string
-	for _, master := range d.Masters {
-		addresses = append(addresses, master.GRPC)
-	}
-	d.env = []string{"TENDER_MASTER=" + strings.Join(addresses, ",")}
+	process := start(t, nil, append([]string{"dev", "--free-ports", "--data-dir", dir, "--jobs=false"}, args...)...)
+	process.await("Ctrl-C")
+	d := described(t, dir)
+	d.proc = process
 	t.Cleanup(func() {
 		if !d.over() {
 			d.signal(syscall.SIGINT)
@@ -114,6 +104,25 @@ func startDev(t *testing.T, args ...string) *devCluster {
 		}
 		nothingLeft(t, dir)
 	})
+	return d
+}
+
+// described is the cluster in the folder as it says itself, and how commands find it.
+func described(t *testing.T, dir string) *devCluster {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(dir, "dev.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &devCluster{dir: dir}
+	if err := json.Unmarshal(data, d); err != nil {
+		t.Fatal(err)
+	}
+	var addresses []string
+	for _, master := range d.Masters {
+		addresses = append(addresses, master.GRPC)
+	}
+	d.env = []string{"TENDER_MASTER=" + strings.Join(addresses, ",")}
 	return d
 }
 

@@ -146,7 +146,7 @@ func (f *masterFlags) config(d *daemon) (master.Config, error) {
 	times.GoneAfterOf = classes
 	times.GoneAfter, times.Debug = atOnce(times.GoneAfter), log.level.Shows(zerolog.DebugLevel)
 	config := master.Config{
-		ID: f.idOr(d), DataDir: d.dataDir, Peers: peers, Advertise: d.advertise, Trust: master.Trust{Insecure: d.insecure, Lives: f.lives},
+		ID: f.idOr(d), DataDir: d.dataDir, Peers: peers, Advertise: d.advertise, Trust: master.Trust{Insecure: d.insecure, OpenHTTP: d.openHTTP, Lives: f.lives},
 		Profile: f.profile, Allocator: f.allocator, AllocatorJournal: f.journal, Core: times, Logger: &log.Logger, Log: master.Log{Dropped: log.written.Dropped, Level: log.level},
 		AllocatorConfig: allocator.Config{MinOffer: least}, Access: master.Access{AuditLog: f.audit}, DNS: f.dns, Browser: f.browser,
 	}
@@ -393,13 +393,21 @@ func minOffers(text string) ([]allocator.MinOffer, error) {
 
 func devMaster(m dev.Master, f devFlags, log zerolog.Logger) master.Config {
 	config := master.Config{
-		ID: api.MasterID(m.ID), DataDir: m.Dir, GRPC: m.GRPC, HTTP: m.HTTP, Raft: m.Raft, Trust: master.Trust{Insecure: true},
+		ID: api.MasterID(m.ID), DataDir: m.Dir, GRPC: m.GRPC, HTTP: m.HTTP, Raft: m.Raft, Trust: master.Trust{Insecure: f.insecure, OpenHTTP: !f.insecure},
 		Profile: devProfile(f.masters), Allocator: f.allocator, AllocatorJournal: f.journal, Logger: &log, Core: core.Config{Debug: f.verbose},
 	}
 	for _, peer := range m.Peers {
 		config.Peers = append(config.Peers, master.Peer{ID: api.MasterID(peer.ID), Addr: peer.Raft})
 	}
 	return config
+}
+
+// devProof is the flag by which a child does without certificates, or has them at all but HTTP.
+func devProof(f devFlags) string {
+	if f.insecure {
+		return "--insecure"
+	}
+	return "--open-http"
 }
 
 // devMasterArgs say the same to a child.
@@ -409,7 +417,7 @@ func devMasterArgs(m dev.Master, f devFlags) []string {
 		peers = append(peers, peer.ID+"="+peer.Raft)
 	}
 	args := []string{
-		"master", "--insecure", "--stop-on-eof", "--id", m.ID, "--data-dir", m.Dir, "--bind", hostOf(m.GRPC),
+		"master", devProof(f), "--stop-on-eof", "--id", m.ID, "--data-dir", m.Dir, "--bind", hostOf(m.GRPC),
 		"--grpc-port", fmt.Sprint(portOf(m.GRPC)), "--http-port", fmt.Sprint(portOf(m.HTTP)), "--raft-port", fmt.Sprint(portOf(m.Raft)),
 		"--peers", strings.Join(peers, ","), "--raft-profile", devProfile(f.masters), "--log-format", "console", "--log-level", "error",
 	}

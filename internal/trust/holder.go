@@ -238,6 +238,8 @@ type Door struct {
 	Ended func(*EndedError)
 	// Anew lets nobody take up a session of before: each connection proves anew who it is.
 	Anew bool
+	// Plain lets in, as [Nobody], who speaks no TLS at a listener: for one that only this machine reaches.
+	Plain bool
 }
 
 // Server is TLS 1.3 for a listener.
@@ -395,6 +397,8 @@ func shownOn(conn net.Conn) *x509.Certificate {
 		state = conn.tls.ConnectionState()
 	case *tls.Conn:
 		state = conn.ConnectionState()
+	case *either:
+		return conn.shown()
 	}
 	if len(state.PeerCertificates) == 0 {
 		return nil

@@ -11,18 +11,22 @@ func (h *Holder) Listener(inner net.Listener, door Door) net.Listener {
 	if h == nil {
 		return inner
 	}
-	return listener{inner, h.Server(door)}
+	return listener{inner, h.Server(door), door.Plain}
 }
 
 type listener struct {
 	net.Listener
 	config *tls.Config
+	plain  bool
 }
 
 func (l listener) Accept() (net.Conn, error) {
 	conn, err := l.Listener.Accept()
 	if err != nil {
 		return nil, err
+	}
+	if l.plain {
+		return &either{Conn: conn, config: l.config}, nil
 	}
 	return newSecured(tls.Server(conn, l.config)), nil
 }

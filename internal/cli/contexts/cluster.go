@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 
 	"github.com/tenderhq/tender/internal/joining"
+	"github.com/tenderhq/tender/internal/nearby"
 	"github.com/tenderhq/tender/internal/transport"
 	"github.com/tenderhq/tender/internal/trust"
 )
@@ -62,8 +63,9 @@ func Of(lookup func(string) (string, bool)) Folder {
 	return ""
 }
 
-// Find is the cluster of the named context, else that of TENDER_TOKEN, else of the context that has one of the named masters,
-// else of the chosen context.
+// Find is the cluster of the named context, else that of TENDER_TOKEN, else the one that this user runs by `tender dev` on
+// this machine if it has one of the named masters, else of the context that has one, else of the chosen context. When nothing
+// is named or chosen it is the one of `tender dev` at the default address, if there is one.
 func Find(ctx context.Context, wish Wish) (Cluster, error) {
 	found := Cluster{Masters: wish.Masters, dial: wish.Dial}
 	if found.dial == nil {
@@ -75,7 +77,7 @@ func Find(ctx context.Context, wish Wish) (Cluster, error) {
 		return found, err
 	}
 	if name == "" {
-		return found, found.joinByVariable(ctx, wish)
+		return found, found.joinByToken(ctx, wish)
 	}
 	chosen, err := folder.Read(name)
 	if err != nil {
@@ -108,24 +110,42 @@ func (f Folder) meant(wish Wish) (string, error) {
 	if token, ok := wish.Lookup(TokenVariable); ok && token != "" || f == "" {
 		return "", nil
 	}
+	if len(wish.Masters) > 0 && wish.nearby(wish.Masters) != "" {
+		return "", nil
+	}
 	if len(wish.Masters) > 0 {
 		return f.Having(wish.Masters)
 	}
 	return f.Current()
 }
 
-func (c *Cluster) joinByVariable(ctx context.Context, wish Wish) error {
+// nearby is the token of the cluster with these masters that this user runs by `tender dev`; "" none.
+func (w Wish) nearby(masters []string) string {
+	if w.Dial != nil { // no master is reached over this machine's network
+		return ""
+	}
+	return nearby.Token(nearby.UsersOf(func(name string) string {
+		value, _ := w.Lookup(name)
+		return value
+	}), masters)
+}
+
+// joinByToken joins by the token of the environment, else by that of a cluster on this machine, if there is one.
+func (c *Cluster) joinByToken(ctx context.Context, wish Wish) error {
+	masters := c.Masters
+	if len(masters) == 0 {
+		masters = []string{wish.Master}
+	}
 	text, ok := wish.Lookup(TokenVariable)
 	if !ok || text == "" {
+		text = wish.nearby(masters)
+	}
+	if text == "" {
 		return nil
 	}
 	token, err := trust.ParseToken(text)
 	if err != nil {
 		return fmt.Errorf("%s: %w", TokenVariable, err)
-	}
-	masters := c.Masters
-	if len(masters) == 0 {
-		masters = []string{wish.Master}
 	}
 	pass, err := Join(ctx, masters, c.dial, token, nil)
 	if err == nil {

@@ -26,16 +26,19 @@ type Config struct {
 	// RunMaster and RunAgent run one until the context ends.
 	RunMaster func(context.Context, Master) error
 	RunAgent  func(context.Context, Agent) error
-	// RunJobs runs a job manager until the context ends; nil: there is none.
-	RunJobs func(ctx context.Context, masters []string) error
+	// RunJobs runs a job manager until the context ends, which joins by the token; nil: there is none.
+	RunJobs func(ctx context.Context, masters []string, token string) error
 	// Binary with MasterArgs or AgentArgs starts one as a child; it must end with its standard input.
 	Binary     string
 	MasterArgs func(Master) []string
 	AgentArgs  func(Agent) []string
 	// FreePorts takes any free ports and never the default ones, so that nobody finds the cluster who was not told of it.
 	FreePorts bool
-	// Operator connects to the masters that are named.
-	Operator func(masters []string) (apiv1.OperatorServiceClient, io.Closer, error)
+	// Announce lets programs on this machine find the token by which people and frameworks join, until withdraw is called; nil:
+	// the cluster has no certificates.
+	Announce func(masters []string, token string) (withdraw func() error, err error)
+	// Operator connects to the masters that are named, as who joins by the token; it tries until one leads.
+	Operator func(ctx context.Context, masters []string, token string, failed func(error)) (apiv1.OperatorServiceClient, io.Closer, error)
 	// Say tells people what happens; Ready is called once when everything is up.
 	Say   func(format string, args ...any)
 	Ready func(Cluster)
@@ -77,6 +80,9 @@ type Agent struct {
 	Number int `json:"-"`
 	// Masters are the gRPC addresses of all masters.
 	Masters []string `json:"-"`
+	// Token lets it join, and TokenFile holds it; "": the cluster has no certificates.
+	Token     string `json:"-"`
+	TokenFile string `json:"-"`
 }
 
 // JSONFile is the name of the file in the folder that describes the cluster once it is ready.
@@ -99,6 +105,9 @@ func Run(ctx context.Context, config Config) (err error) {
 	cluster.Temporary = temporary
 	defer func() { err = errors.Join(err, ignoreMissing(os.Remove(filepath.Join(dir, JSONFile)))) }()
 	h := &house{config: config, cluster: cluster, start: start, failed: make(chan error, config.Masters+config.Agents+1)}
+	if h.token, err = found(cluster, config.Announce == nil); err != nil {
+		return err
+	}
 	return h.run(ctx)
 }
 
@@ -130,19 +139,36 @@ type house struct {
 	config  Config
 	cluster Cluster
 	start   time.Time
+	token   string     // the first operator's; "": the cluster has no certificates
 	failed  chan error // of masters and agents in this process; one slot for each part
 	masters sync.WaitGroup
 	agents  sync.WaitGroup
 	jobs    sync.WaitGroup
 }
 
-func (h *house) run(ctx context.Context) error {
+func (h *house) run(ctx context.Context) (err error) {
 	// Each floor ends after the one above it: agents first, what they started, then masters.
 	base := context.WithoutCancel(ctx)
 	mastersCtx, stopMasters := context.WithCancel(base)
 	defer h.masters.Wait()
 	defer stopMasters()
 	if err := h.startMasters(mastersCtx); err != nil {
+		return err
+	}
+	var operator apiv1.OperatorServiceClient
+	var closer io.Closer
+	if err := h.during(ctx, func(ctx context.Context) (err error) {
+		operator, closer, err = h.enter(ctx)
+		return err
+	}); err != nil || ctx.Err() != nil {
+		return errors.Join(err, closeAll(closer))
+	}
+	defer closer.Close()
+	var jobsToken string
+	if err := h.during(ctx, func(ctx context.Context) (err error) {
+		jobsToken, err = h.makeTokens(ctx, operator)
+		return err
+	}); err != nil || ctx.Err() != nil {
 		return err
 	}
 	agentsCtx, stopAgents := context.WithCancel(base)
@@ -159,31 +185,44 @@ func (h *house) run(ctx context.Context) error {
 	defer stopJobs()
 	if h.config.RunJobs != nil {
 		h.jobs.Go(func() {
-			h.part(jobsCtx, "the job manager", func() error { return h.config.RunJobs(jobsCtx, h.cluster.masterAddresses()) })
+			h.part(jobsCtx, "the job manager", func() error { return h.config.RunJobs(jobsCtx, h.cluster.masterAddresses(), jobsToken) })
 		})
 	}
-	watched, stopWatching := context.WithCancel(ctx)
-	defer stopWatching()
-	ready := make(chan error, 1)
-	go func() { ready <- h.awaitReady(watched) }()
-	defer func() {
-		stopWatching()
-		if ready != nil {
-			<-ready //nolint:errcheck // nobody waits for the cluster any more, only for its end
-		}
-	}()
-	for {
-		select {
-		case <-ctx.Done():
+	if err := h.during(ctx, func(ctx context.Context) error { return h.awaitReady(ctx, operator) }); err != nil || ctx.Err() != nil {
+		return err
+	}
+	withdraw, err := h.announce()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, withdraw()) }()
+	if err := h.ready(); err != nil {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+		return nil
+	case err := <-h.failed:
+		return err
+	}
+}
+
+// during takes a step, and ends it early when the whole is to end or a part of it has failed.
+func (h *house) during(ctx context.Context, step func(context.Context) error) error {
+	ctx, stop := context.WithCancel(ctx)
+	done := make(chan error, 1)
+	go func() { done <- step(ctx) }()
+	defer stop()
+	select {
+	case err := <-done:
+		if ctx.Err() != nil {
 			return nil
-		case err := <-h.failed:
-			return err
-		case err := <-ready:
-			ready = nil
-			if err != nil && ctx.Err() == nil {
-				return err
-			}
 		}
+		return err
+	case err := <-h.failed:
+		stop()
+		<-done
+		return err
 	}
 }
 

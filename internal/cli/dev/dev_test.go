@@ -18,6 +18,7 @@ import (
 
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/cli/dev"
+	"github.com/tenderhq/tender/internal/trust"
 )
 
 // theatre runs masters and agents that only note their comings and goings.
@@ -26,9 +27,12 @@ type theatre struct {
 	mu     sync.Mutex
 	events []string
 	agents []string // addresses that are up
+	tokens []string // by which the agents were to join
 	breaks string   // the part that fails at its start
 	ready  chan dev.Cluster
 	said   []string
+
+	announced []string // to programs on this machine
 }
 
 func (th *theatre) note(format string, args ...any) {
@@ -45,12 +49,20 @@ func (th *theatre) config(masters, agents int, dir string) dev.Config {
 		RunAgent: func(ctx context.Context, a dev.Agent) error {
 			th.mu.Lock()
 			th.agents = append(th.agents, a.HTTP)
+			th.tokens = append(th.tokens, a.Token)
 			th.mu.Unlock()
 			return th.part(ctx, fmt.Sprintf("agent %d", a.Number))
 		},
-		Operator: func([]string) (apiv1.OperatorServiceClient, io.Closer, error) { return th, io.NopCloser(nil), nil },
-		Say:      func(format string, args ...any) { th.said = append(th.said, fmt.Sprintf(format, args...)) },
-		Ready:    func(c dev.Cluster) { th.ready <- c },
+		Operator: func(_ context.Context, _ []string, token string, _ func(error)) (apiv1.OperatorServiceClient, io.Closer, error) {
+			th.note("somebody enters by %s", token)
+			return th, io.NopCloser(nil), nil
+		},
+		Announce: func(masters []string, token string) (func() error, error) {
+			th.announced = append(th.announced, fmt.Sprint(masters, token))
+			return func() error { th.announced = append(th.announced, "withdrawn"); return nil }, nil
+		},
+		Say:   func(format string, args ...any) { th.said = append(th.said, fmt.Sprintf(format, args...)) },
+		Ready: func(c dev.Cluster) { th.ready <- c },
 	}
 }
 
@@ -62,6 +74,10 @@ func (th *theatre) part(ctx context.Context, name string) error {
 	<-ctx.Done()
 	th.note("%s goes", name)
 	return nil
+}
+
+func (th *theatre) CreateToken(_ context.Context, r *apiv1.CreateTokenRequest, _ ...grpc.CallOption) (*apiv1.CreateTokenResponse, error) {
+	return &apiv1.CreateTokenResponse{Token: fmt.Sprintf("a token for %d of kind %s", r.GetUses(), r.GetKind())}, nil
 }
 
 func (th *theatre) ListAgents(context.Context, *apiv1.ListRequest, ...grpc.CallOption) (*apiv1.ListAgentsResponse, error) {
@@ -123,7 +139,7 @@ func TestAClusterComesUpIsDescribedAndGoesInOrder(t *testing.T) {
 		return func(e string) bool { return strings.HasPrefix(e, kind) && strings.HasSuffix(e, "goes") }
 	}
 	firstMaster := slices.IndexFunc(th.events, goes("master"))
-	if len(th.events) != 10 || firstMaster < 0 || slices.ContainsFunc(th.events[firstMaster:], goes("agent")) {
+	if len(th.events) != 11 || firstMaster < 0 || slices.ContainsFunc(th.events[firstMaster:], goes("agent")) {
 		t.Errorf("went in the order %q", th.events)
 	}
 }
@@ -194,5 +210,74 @@ func TestAKeptFolderKeepsItsAddresses(t *testing.T) {
 	}
 	if err := listener.Close(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestAClusterHasCertificatesUnlessItIsToldToDoWithout: its masters have one key, agents join by a token, and programs on this
+// machine are told the first operator's, for as long as the cluster runs.
+func TestAClusterHasCertificatesUnlessItIsToldToDoWithout(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	run := func(insecure bool) (*theatre, error) {
+		th := &theatre{}
+		config := th.config(3, 2, dir)
+		if insecure {
+			config.Announce = nil
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		done := make(chan error, 1)
+		go func() { done <- dev.Run(ctx, config) }()
+		select {
+		case <-th.ready:
+			stop()
+			return th, <-done
+		case err := <-done:
+			return th, err
+		}
+	}
+	th, err := run(false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := trust.ReadKey(filepath.Join(dir, "master-m1"))
+	if err != nil || key.IsZero() {
+		t.Fatalf("the first master has no key: %v", err)
+	}
+	for _, other := range []string{"master-m2", "master-m3"} {
+		if its, err := trust.ReadKey(filepath.Join(dir, other)); err != nil || its != key {
+			t.Errorf("%s has another key, %v", other, err)
+		}
+	}
+	first, err := key.FirstToken()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "somebody enters by " + first.String(); !slices.Contains(th.events, want) {
+		t.Errorf("nobody has entered by the first operator's token: %q", th.events)
+	}
+	if want := "a token for 2 of kind agent"; len(th.tokens) != 2 || th.tokens[0] != want || th.tokens[1] != want {
+		t.Errorf("the agents join by %q", th.tokens)
+	}
+	if len(th.announced) != 2 || !strings.HasSuffix(th.announced[0], first.String()) || th.announced[1] != "withdrawn" {
+		t.Errorf("programs on this machine were told %q", th.announced)
+	}
+	if _, err := run(true); err == nil || !strings.Contains(err.Error(), "leave --insecure out") {
+		t.Errorf("a folder with a key, without certificates: %v", err)
+	}
+	if _, err := run(false); err != nil { // once more
+		t.Error(err)
+	}
+	if its, err := trust.ReadKey(filepath.Join(dir, "master-m1")); err != nil || its != key {
+		t.Errorf("the second start has changed the key: %v", err)
+	}
+	dir = filepath.Join(t.TempDir(), "plain")
+	if th, err = run(true); err != nil || len(th.announced) > 0 || th.tokens[0] != "" {
+		t.Errorf("without certificates: %v, told %q, agents join by %q", err, th.announced, th.tokens)
+	}
+	if err := os.Mkdir(filepath.Join(dir, "master-m1"), 0o700); err != nil { // masters that have run leave their folders
+		t.Fatal(err)
+	}
+	if _, err := run(false); err == nil || !strings.Contains(err.Error(), "say --insecure to go on so") {
+		t.Errorf("a folder without a key, with certificates: %v", err)
 	}
 }

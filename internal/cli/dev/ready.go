@@ -2,7 +2,6 @@ package dev
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"time"
@@ -17,20 +16,15 @@ const (
 	slowAfter = 5 * time.Second
 )
 
-// awaitReady returns when a master leads and every agent has reported, and tells the world.
-func (h *house) awaitReady(ctx context.Context) (err error) {
-	operator, closer, err := h.config.Operator(h.cluster.masterAddresses())
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, closer.Close()) }()
+// awaitReady returns when a master leads and every agent has reported.
+func (h *house) awaitReady(ctx context.Context, operator apiv1.OperatorServiceClient) error {
 	tick := time.NewTicker(readyPoll)
 	defer tick.Stop()
 	told := h.start
 	for {
 		missing := h.missing(ctx, operator)
 		if missing == "" {
-			return h.ready()
+			return nil
 		}
 		if time.Since(told) > slowAfter {
 			told = time.Now()
@@ -44,6 +38,7 @@ func (h *house) awaitReady(ctx context.Context) (err error) {
 	}
 }
 
+// ready tells the world.
 func (h *house) ready() error {
 	h.cluster.Took = time.Since(h.start)
 	if err := writeJSON(filepath.Join(h.cluster.Dir, JSONFile), h.cluster); err != nil {

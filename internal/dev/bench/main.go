@@ -135,7 +135,7 @@ func runWhole(ctx context.Context, o options) error {
 		return nil
 	}
 	cluster, err := devcluster.Start(ctx, devcluster.Options{
-		Binary: o.binary, Parent: o.dir, Masters: 3, Agents: 2, Args: []string{"--agent-resources", "cpus:64;mem:65536"},
+		Binary: o.binary, Parent: o.dir, Insecure: true, Masters: 3, Agents: 2, Args: []string{"--agent-resources", "cpus:64;mem:65536"},
 	})
 	if err != nil {
 		return err

@@ -51,7 +51,7 @@ func smallSpark(ctx context.Context, o options) (err error) {
 	if o.quick {
 		b.size = rddQuick
 	}
-	cluster, err := devcluster.Start(ctx, devcluster.Options{Binary: o.binary, Parent: o.dir, Agents: rddExecutors})
+	cluster, err := devcluster.Start(ctx, devcluster.Options{Binary: o.binary, Parent: o.dir, Insecure: true, Agents: rddExecutors})
 	if err != nil {
 		return fmt.Errorf("starting the cluster: %w", err)
 	}

@@ -29,7 +29,7 @@ func soak(ctx context.Context, o options) (err error) {
 		return err
 	}
 	cluster, err := devcluster.Start(ctx, devcluster.Options{
-		Binary: o.binary, Parent: o.dir, Masters: 3, Agents: 2, Processes: true, Args: []string{"--agent-resources", "cpus:64;mem:65536"},
+		Binary: o.binary, Parent: o.dir, Insecure: true, Masters: 3, Agents: 2, Processes: true, Args: []string{"--agent-resources", "cpus:64;mem:65536"},
 	})
 	if err != nil {
 		return err

@@ -16,6 +16,13 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/tenderhq/tender/internal/joining"
+	"github.com/tenderhq/tender/internal/nearby"
+	"github.com/tenderhq/tender/internal/transport"
+	"github.com/tenderhq/tender/internal/trust"
 )
 
 // Options say what to start. Zero fields leave the choice to `tender dev`.
@@ -25,6 +32,7 @@ type Options struct {
 	Masters   int
 	Agents    int
 	Processes bool      // masters as processes of their own
+	Insecure  bool      // without certificates
 	Log       io.Writer // what dev has to say; nil = discarded
 	Args      []string  // more flags
 }
@@ -60,6 +68,9 @@ func Start(ctx context.Context, options Options) (*Cluster, error) {
 	}, options.Args...)
 	if options.Processes {
 		args = append(args, "--master-processes")
+	}
+	if options.Insecure {
+		args = append(args, "--insecure")
 	}
 	c.command = exec.Command(options.Binary, args...)
 	c.command.WaitDelay = time.Minute                           // for what it may have left that holds its output
@@ -133,6 +144,18 @@ func (c *Cluster) MasterAddresses() string {
 		addresses[i] = master.GRPC
 	}
 	return strings.Join(addresses, ",")
+}
+
+// Connect reaches the first master as who may do everything, for less than a day: nothing renews the certificate.
+func (c *Cluster) Connect(ctx context.Context) (*grpc.ClientConn, error) {
+	address := c.Masters[0].GRPC
+	token := nearby.Token(nearby.UsersOf(func(string) string { return "" }), []string{address})
+	how := joining.Config{Masters: []string{address}, Dial: transport.DialTCP}
+	holder, _, err := joining.Member(ctx, how, token, "an operator", trust.Person)
+	if err != nil {
+		return nil, err
+	}
+	return transport.Connect(address, holder.Dialer(transport.DialTCP, trust.Master))
 }
 
 // stopMax is how long dev may take to end. Longer, and it is made to say what its goroutines wait for.

@@ -11,7 +11,7 @@ type floor struct{ pkg, may string }
 const values = "api internal/alarms internal/protocol internal/invariant internal/rights internal/value internal/words "
 
 // shell is what each of master, agent and framework stands on. They never import each other.
-const shell = values + "api/v1 internal/wire internal/lookout internal/version internal/pause internal/watchdog internal/allowance internal/strangers internal/loglevel internal/trust internal/transport internal/joining "
+const shell = values + "api/v1 internal/wire internal/lookout internal/version internal/pause internal/watchdog internal/allowance internal/strangers internal/loglevel internal/trust internal/transport internal/joining internal/nearby "
 
 // public is what a user of Tender may import.
 const public = "api api/v1 allocator/... framework/... "
@@ -47,6 +47,7 @@ var floors = []floor{
 	{"internal/transport", "internal/trust"},
 	{"internal/audit", "api"},
 	{"internal/ticket", "api internal/rights internal/trust"},
+	{"internal/nearby", "api internal/trust"},
 	{"internal/joining", "api api/v1 internal/lookout internal/pause internal/transport internal/trust internal/wire"},
 
 	// The pure ones.
@@ -113,11 +114,11 @@ var floors = []floor{
 	{"internal/dev/demo/jobs", "api/v1 internal/dev/devcluster internal/pause"},
 	{"internal/dev/demo/rdd", "internal/dev/devcluster"},
 	{"internal/dev/demo/share", "api/v1 internal/dev/devcluster internal/pause"},
-	{"internal/dev/devcluster", ""}, // runs the binary, knows nothing of it
-	{"internal/dev/exported", ""},   // reads sources, compiles nothing
-	{"internal/dev/loopback", ""},   // knows addresses only
-	{"internal/dev/stress", ""},     // runs the tests, knows nothing of them
-	{"internal/dev/tidy", ""},       // reads sources
+	{"internal/dev/devcluster", "internal/joining internal/nearby internal/transport internal/trust"}, // runs the binary, and reaches its masters
+	{"internal/dev/exported", ""},                                                                     // reads sources, compiles nothing
+	{"internal/dev/loopback", ""},                                                                     // knows addresses only
+	{"internal/dev/stress", ""},                                                                       // runs the tests, knows nothing of them
+	{"internal/dev/tidy", ""},                                                                         // reads sources
 
 	// Programs.
 	{"tender", "internal/cli"}, // the door for mains of others
@@ -197,11 +198,11 @@ var larger = map[string]allowance{
 	"bools of framework.Config":          {4, "settings of a scheduler"},
 	"fields of framework/taskset.Config": {21, "settings of a set"},
 	"fields of master.Config":            {23, "settings of a master, most of them flags"},
-	"bools of internal/cli.devFlags":     {5, "flags of tender dev"},
+	"bools of internal/cli.devFlags":     {6, "flags of tender dev"},
 	"bools of internal/cli.runFlags":     {4, "flags of tender run"},
 
 	// One bool for each of several things, which are not the states of one.
-	"bools of internal/trust.Door":    {4, "each is one rule about who comes in, and a listener has those that it needs"},
+	"bools of internal/trust.Door":    {5, "each is one rule about who comes in, and a listener has those that it needs"},
 	"bools of master/registry.shared": {6, "one for each map of a registry: whether a clone has it too"},
 
 	// What stories look at.

@@ -24,8 +24,6 @@ import (
 	"syscall"
 	"time"
 
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/protobuf/encoding/protojson"
 
 	apiv1 "github.com/tenderhq/tender/api/v1"
@@ -120,7 +118,7 @@ func (d *demo) play(ctx context.Context, p policy) (err error) {
 	}
 	t := &turn{demo: d, policy: p, cluster: cluster}
 	defer func() { err = errors.Join(err, cluster.Stop()) }()
-	conn, err := grpc.NewClient("passthrough:///"+cluster.Masters[0].GRPC, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := cluster.Connect(ctx)
 	if err != nil {
 		return err
 	}

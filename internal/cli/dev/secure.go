@@ -1,0 +1,144 @@
+package dev
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/trust"
+)
+
+const (
+	// agentsToken is the file in the folder by which agents join that are processes of their own.
+	agentsToken = "agents.token"
+	// joinMax is how long agents may take to join, jobsTokenLife how long the job manager comes back by its token.
+	joinMax       = time.Hour
+	jobsTokenLife = 30 * 24 * time.Hour
+	// jobsPrincipal is who the job manager is.
+	jobsPrincipal = "jobs"
+)
+
+// found gives every master the key of the cluster, a new one if the folder is new, and returns the first operator's token; ""
+// for a cluster without certificates.
+func found(cluster Cluster, insecure bool) (string, error) {
+	key, used, err := keyOf(cluster)
+	switch {
+	case err != nil:
+		return "", err
+	case insecure && !key.IsZero():
+		return "", fmt.Errorf("%s holds a cluster with certificates; leave --insecure out, or name another folder", cluster.Dir)
+	case insecure:
+		return "", nil
+	case key.IsZero() && used:
+		return "", fmt.Errorf("%s holds a cluster without certificates; say --insecure to go on so, or name another folder", cluster.Dir)
+	case key.IsZero():
+		key = trust.NewKey()
+	}
+	token, err := key.FirstToken()
+	if err != nil {
+		return "", err
+	}
+	for i, master := range cluster.Masters {
+		if err := giveKey(master.Dir, key); err != nil {
+			return "", err
+		}
+		if i > 0 {
+			continue
+		}
+		if err := trust.WriteSecret(filepath.Join(master.Dir, trust.FirstTokenFile), []byte(token.String()+"\n")); err != nil {
+			return "", err
+		}
+	}
+	return token.String(), nil
+}
+
+// keyOf is the key of the cluster's masters; used says that one of them has run before.
+func keyOf(cluster Cluster) (key trust.Key, used bool, err error) {
+	for _, master := range cluster.Masters {
+		switch _, err := os.Stat(master.Dir); {
+		case errors.Is(err, os.ErrNotExist):
+			continue
+		case err != nil:
+			return trust.Key{}, false, err
+		}
+		used = true
+		if key, err = trust.ReadKey(master.Dir); err != nil || !key.IsZero() {
+			return key, used, err
+		}
+	}
+	return trust.Key{}, used, nil
+}
+
+func giveKey(dir string, key trust.Key) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	err := trust.WriteKey(dir, key)
+	if api.Is(err, api.Exists) {
+		return nil
+	}
+	return err
+}
+
+// enter connects as the first operator, once a master leads.
+func (h *house) enter(ctx context.Context) (apiv1.OperatorServiceClient, io.Closer, error) {
+	return h.config.Operator(ctx, h.cluster.masterAddresses(), h.token, func(err error) {
+		if time.Since(h.start) > slowAfter {
+			h.config.Say("still starting: no master leads yet (%v)", err)
+		}
+	})
+}
+
+func closeAll(closer io.Closer) error {
+	if closer == nil {
+		return nil
+	}
+	return closer.Close()
+}
+
+// makeTokens lets the agents join, and the job manager, whose token it returns.
+func (h *house) makeTokens(ctx context.Context, operator apiv1.OperatorServiceClient) (jobs string, err error) {
+	if h.token == "" {
+		return "", nil
+	}
+	if len(h.cluster.Agents) > 0 {
+		answer, err := operator.CreateToken(ctx, &apiv1.CreateTokenRequest{
+			Kind: "agent", Uses: uint64(len(h.cluster.Agents)), Ttl: durationpb.New(joinMax),
+		})
+		if err != nil {
+			return "", err
+		}
+		name := filepath.Join(h.cluster.Dir, agentsToken)
+		if err := trust.WriteSecret(name, []byte(answer.GetToken()+"\n")); err != nil {
+			return "", err
+		}
+		for i := range h.cluster.Agents {
+			h.cluster.Agents[i].Token, h.cluster.Agents[i].TokenFile = answer.GetToken(), name
+		}
+	}
+	if h.config.RunJobs == nil {
+		return "", nil
+	}
+	answer, err := operator.CreateToken(ctx, &apiv1.CreateTokenRequest{Kind: "framework", Principal: jobsPrincipal, Ttl: durationpb.New(jobsTokenLife)})
+	if err != nil {
+		return "", err
+	}
+	_, err = operator.Grant(ctx, &apiv1.GrantRequest{Principal: jobsPrincipal, Grant: &apiv1.PrincipalGrant{Verb: "run"}})
+	return answer.GetToken(), err
+}
+
+// announce lets programs find the cluster's token, until withdraw is called.
+func (h *house) announce() (withdraw func() error, err error) {
+	if h.token == "" {
+		return func() error { return nil }, nil
+	}
+	return h.config.Announce(h.cluster.masterAddresses(), h.token)
+}

@@ -1,0 +1,94 @@
+package cli_test
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"google.golang.org/grpc/credentials/insecure"
+)
+
+// TestDevHasCertificates: gRPC, Raft and what agents say is by TLS, and yet nobody types a token: commands, a framework and
+// curl find everything by themselves, also when dev was killed and its folder is used again, beside another dev.
+func TestDevHasCertificates(t *testing.T) {
+	other := startDev(t, "--insecure")
+	d := startDev(t, "--masters", "3", "--agents", "2", "--agent-processes")
+	for _, address := range []string{d.Masters[0].GRPC, d.Masters[1].GRPC} {
+		if err := callWith(t, address, insecure.NewCredentials()); err == nil || strings.Contains(err.Error(), "it is answered") {
+			t.Errorf("in plain text %s says %v", address, err)
+		}
+	}
+	usable(t, d)
+	usable(t, other)
+	stdout, stderr, code := tender(t, d.env, "whoami")
+	if code != 0 || !strings.Contains(stdout, "admin") {
+		t.Errorf("exit code %d, %q, %q", code, stdout, stderr)
+	}
+	if stdout, _, _ := tender(t, other.env, "whoami"); strings.Contains(stdout, "admin") {
+		t.Errorf("without certificates one is %q", stdout)
+	}
+	nobody := append([]string{"TENDER_TOKEN=" + strings.Repeat("x", 8)}, d.env...)
+	if _, stderr, code := tender(t, nobody, "get", "agents"); code == 0 || !strings.Contains(stderr, "TENDER_TOKEN") {
+		t.Errorf("a token of one's own is not tried: exit code %d, %q", code, stderr)
+	}
+}
+
+// TestDevIsKilledAndStartedAnew: what is left of its cluster deceives nobody, and goes on by the same certificates.
+func TestDevIsKilledAndStartedAnew(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "dev")
+	args := []string{"dev", "--free-ports", "--data-dir", dir, "--jobs=false"}
+	first := start(t, nil, args...)
+	first.await("Ctrl-C")
+	d := described(t, dir)
+	before, err := os.ReadFile(filepath.Join(dir, "host-1", "certificate.pem"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	first.signal(syscall.SIGKILL)
+	first.wait()
+	if _, stderr, code := tender(t, d.env, "get", "agents"); code == 0 || !strings.Contains(stderr, "connection refused") {
+		t.Errorf("after it was killed: exit code %d, %q", code, stderr)
+	}
+	second := start(t, nil, args...)
+	second.await("Ctrl-C")
+	usable(t, described(t, dir))
+	if after, err := os.ReadFile(filepath.Join(dir, "host-1", "certificate.pem")); err != nil || !bytes.Equal(after, before) {
+		t.Errorf("the agent has another certificate (%v)", err)
+	}
+	second.signal(syscall.SIGINT)
+	if code := second.wait(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	if _, stderr, code := tender(t, nil, args[0], "--free-ports", "--data-dir", dir, "--insecure"); code == 0 || !strings.Contains(stderr, "leave --insecure out") {
+		t.Errorf("the same folder without certificates: exit code %d, %q", code, stderr)
+	}
+	nothingLeft(t, dir)
+}
+
+// usable does with a cluster what the first five minutes of the README do, without a word about certificates.
+func usable(t *testing.T, d *devCluster) {
+	t.Helper()
+	if stdout, stderr, code := tender(t, d.env, "run", "--", "echo", "hello"); code != 0 || stdout != "hello\n" {
+		t.Errorf("run: exit code %d, %q, %q", code, stdout, stderr)
+	}
+	for _, url := range []string{
+		"http://" + d.Masters[0].HTTP + "/readyz", "http://" + d.Masters[0].HTTP + "/v1/ListAgents", "http://" + d.Masters[0].HTTP + "/metrics",
+		"http://" + d.Agents[0].HTTP + "/v1/state", "http://" + d.Agents[0].HTTP + "/v1/containers",
+	} {
+		answer, err := http.Get(url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, _ := io.ReadAll(answer.Body)
+		_ = answer.Body.Close()
+		if answer.StatusCode != http.StatusOK {
+			t.Errorf("%s says %s: %s", url, answer.Status, text)
+		}
+	}
+	aFrameworkWorks(t, []string{d.Masters[0].GRPC}, "")
+}

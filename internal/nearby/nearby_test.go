@@ -1,0 +1,130 @@
+//go:build linux
+
+package nearby_test
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/tenderhq/tender/internal/nearby"
+)
+
+// holder is what this program does instead of tests when another one of it is to be killed.
+const holder = "TENDER_TEST_NEARBY_ADDRESS"
+
+func TestMain(m *testing.M) {
+	if address := os.Getenv(holder); address != "" {
+		if _, err := nearby.Announce(me(), []string{address}, "of the other process"); err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println("announced")
+		select {}
+	}
+	os.Exit(m.Run())
+}
+
+func me() nearby.Users { return nearby.UsersOf(func(string) string { return "" }) }
+
+// address is one that no other test has, and no cluster.
+func address(t *testing.T) string { return fmt.Sprintf("127.0.0.9:%d", 100_000+os.Getpid()) + t.Name() }
+
+func TestATokenIsFoundForAsLongAsItsClusterRuns(t *testing.T) {
+	one, other := address(t)+"1", address(t)+"2"
+	if got := nearby.Token(me(), []string{one}); got != "" {
+		t.Fatalf("before: %q", got)
+	}
+	withdraw, err := nearby.Announce(me(), []string{one, other}, "t1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := nearby.Token(me(), []string{"10.0.0.1:5060", other}); got != "t1" {
+		t.Errorf("by one of its masters: %q", got)
+	}
+	file := filepath.Join("/tmp", fmt.Sprintf("tender-dev-%d", os.Geteuid()), one)
+	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the file is %v, %v", info, err)
+	}
+	if err := withdraw(); err != nil {
+		t.Error(err)
+	}
+	if got := nearby.Token(me(), []string{one, other}); got != "" {
+		t.Errorf("after its end: %q", got)
+	}
+	if _, err := os.Stat(file); !os.IsNotExist(err) {
+		t.Errorf("the file is left: %v", err)
+	}
+}
+
+// TestTheTokenOfAClusterThatWasKilledCountsForNothing: its file is left, and the next cluster at the address replaces it.
+func TestTheTokenOfAClusterThatWasKilledCountsForNothing(t *testing.T) {
+	where := address(t)
+	other := exec.Command(os.Args[0])
+	other.Env = append(os.Environ(), holder+"="+where)
+	out, err := other.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := other.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(out).ReadString('\n'); line != "announced\n" {
+		t.Fatalf("it said %q, %v", line, err)
+	}
+	if got := nearby.Token(me(), []string{where}); got != "of the other process" {
+		t.Errorf("while it runs: %q", got)
+	}
+	if err := other.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = other.Wait() // killed, as was wanted
+	if got := nearby.Token(me(), []string{where}); got != "" {
+		t.Errorf("after it was killed: %q", got)
+	}
+	withdraw, err := nearby.Announce(me(), []string{where}, "of the next one")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := nearby.Token(me(), []string{where}); got != "of the next one" {
+		t.Errorf("of the next one: %q", got)
+	}
+	if err := withdraw(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestWhoBecameRootBySudoIsServedToo(t *testing.T) {
+	users := nearby.UsersOf(func(string) string { return "1234" })
+	if root := os.Geteuid() == 0; root != (len(users) == 2) || root && users[1] != 1234 {
+		t.Errorf("as user %d: %v", os.Geteuid(), users)
+	}
+	if os.Geteuid() != 0 {
+		return
+	}
+	const person = 64_321_987
+	folder := filepath.Join("/tmp", fmt.Sprintf("tender-dev-%d", person))
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(folder) })
+	if _, err := nearby.Announce(nearby.Users{person}, []string{address(t)}, "t"); err == nil {
+		t.Error("a token was written into somebody else's folder")
+	}
+	if err := os.Chown(folder, person, -1); err != nil {
+		t.Fatal(err)
+	}
+	withdraw, err := nearby.Announce(nearby.Users{person}, []string{address(t)}, "t")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := nearby.Token(nearby.Users{person}, []string{address(t)}); got != "t" {
+		t.Errorf("the person finds %q", got)
+	}
+	if err := withdraw(); err != nil {
+		t.Error(err)
+	}
+}
