@@ -33,7 +33,7 @@ func TestAPlainDoorKnowsWhoShowsACertificate(t *testing.T) {
 		if err := server.Close(); err != nil {
 			t.Error(err)
 		}
-		<-served
+		<-served //nolint:errcheck // it was closed
 	}()
 	silent, err := net.Dial("tcp", inner.Addr().String())
 	if err != nil {

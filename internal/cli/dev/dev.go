@@ -221,7 +221,7 @@ func (h *house) during(ctx context.Context, step func(context.Context) error) er
 		return err
 	case err := <-h.failed:
 		stop()
-		<-done
+		<-done //nolint:errcheck // the failure of a part is why the step ends
 		return err
 	}
 }

@@ -127,6 +127,11 @@ func (h *house) makeTokens(ctx context.Context, operator apiv1.OperatorServiceCl
 	if h.config.RunJobs == nil {
 		return "", nil
 	}
+	return JobsToken(ctx, operator)
+}
+
+// JobsToken makes the token by which a job manager joins, and lets it run jobs in every role.
+func JobsToken(ctx context.Context, operator apiv1.OperatorServiceClient) (string, error) {
 	answer, err := operator.CreateToken(ctx, &apiv1.CreateTokenRequest{Kind: "framework", Principal: jobsPrincipal, Ttl: durationpb.New(jobsTokenLife)})
 	if err != nil {
 		return "", err
