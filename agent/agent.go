@@ -124,7 +124,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	for { // a new life for each AgentGone
 		again, err := a.liveOnce(ctx)
 		if err == nil && again {
-			err = a.folder.member.GiveUp()
+			err = a.folder.member.BeginAnew(ctx)
 		}
 		if err != nil || !again {
 			err = errors.Join(err, a.closeAll())

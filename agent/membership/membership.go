@@ -148,14 +148,25 @@ func (m *Membership) Keep(ctx context.Context) {
 	joining.Keep(ctx, m.holder, m.joining, func(pass *trust.Pass) error { return trust.WritePass(m.file(), pass) })
 }
 
-// GiveUp forgets a certificate that counts no more, as its agent was marked gone; nil if there is none, and the agent may
-// begin anew.
-func (m *Membership) GiveUp() error {
+// BeginAnew forgets a certificate that counts no more, as its agent was marked gone, and joins as another agent by the token,
+// if there is one. Without certificates there is nothing to do.
+func (m *Membership) BeginAnew(ctx context.Context) error {
 	if m.Holder() == nil {
 		return nil
 	}
-	return errors.Join(
-		api.E("agent.run", api.Removed, m.config.Folder, errors.New("this agent was marked gone, and its certificate counts no more; "+
-			"start it with --join TOKEN to join as a new one")),
-		os.Remove(m.file()))
+	if m.config.Token == "" {
+		return m.gone(errors.New("start it with --join TOKEN to join as a new one"))
+	}
+	pass, err := m.join(ctx, nil)
+	if err != nil {
+		return m.gone(fmt.Errorf("it can't join as a new one: %w", err))
+	}
+	m.holder = trust.NewHolder(pass)
+	return nil
+}
+
+// gone ends an agent that does not begin anew, and its folder is as if it had never joined.
+func (m *Membership) gone(next error) error {
+	err := fmt.Errorf("this agent was marked gone, and its certificate counts no more; %w", next)
+	return errors.Join(api.E("agent.run", api.Removed, m.config.Folder, err), os.Remove(m.file()))
 }

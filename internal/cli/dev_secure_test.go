@@ -70,6 +70,26 @@ func TestDevIsKilledAndStartedAnew(t *testing.T) {
 	nothingLeft(t, dir)
 }
 
+// TestAGoneAgentOfDevIsANewOne: its certificate counts no more, and it has the token to join anew, as a process of its own or
+// not, so that what an operator tries ends nobody's cluster.
+func TestAGoneAgentOfDevIsANewOne(t *testing.T) {
+	for _, args := range [][]string{{"--agents", "1"}, {"--agents", "1", "--agent-processes"}} {
+		d := startDev(t, args...)
+		if stdout, stderr, code := tender(t, d.env, "gone", "--force", "agent-1"); code != 0 {
+			t.Errorf("exit code %d, %q, %q", code, stdout, stderr)
+		}
+		until(t, "there is another agent", func() bool {
+			for _, agent := range get(t, d.env, "agents").Items {
+				if agent.ID == "agent-2" && agent.State == "RUNNING" {
+					return true
+				}
+			}
+			return false
+		})
+		usable(t, d)
+	}
+}
+
 // usable does with a cluster what the first five minutes of the README do, without a word about certificates.
 func usable(t *testing.T, d *devCluster) {
 	t.Helper()

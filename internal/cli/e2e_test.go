@@ -126,6 +126,16 @@ func described(t *testing.T, dir string) *devCluster {
 	return d
 }
 
+// agentToken lets one more agent join the cluster.
+func agentToken(t *testing.T, d *devCluster) string {
+	t.Helper()
+	token, stderr, code := tender(t, d.env, "token", "create", "agent")
+	if code != 0 {
+		t.Fatal(stderr)
+	}
+	return strings.TrimSpace(token)
+}
+
 // nothingLeft fails the test when a process mentions the folder: in its arguments or its environment.
 func nothingLeft(t *testing.T, dir string) {
 	t.Helper()
@@ -478,13 +488,9 @@ func leader(t *testing.T, d *devCluster) string {
 // TestChaosKilledAgent kills -9 an agent of its own process while a task runs, and starts it again.
 func TestChaosKilledAgentWhileATaskRuns(t *testing.T) {
 	d := startDev(t, "--agents", "0")
-	token, stderr, code := tender(t, d.env, "token", "create", "agent")
-	if code != 0 {
-		t.Fatal(stderr)
-	}
 	data := filepath.Join(t.TempDir(), "agent")
 	t.Cleanup(func() { nothingLeft(t, data) })
-	args := []string{"agent", "--join", strings.TrimSpace(token), "--data-dir", data, "--http-port", strconv.Itoa(freePort(t)), "--resources", "cpus:1;mem:1024", "--recovery-timeout", "1m"}
+	args := []string{"agent", "--join", agentToken(t, d), "--data-dir", data, "--http-port", strconv.Itoa(freePort(t)), "--resources", "cpus:1;mem:1024", "--recovery-timeout", "1m"}
 	agent := start(t, d.env, args...)
 	gate := filepath.Join(t.TempDir(), "gate")
 	run := start(t, d.env, "run", "--", "sh", "-c", "echo up; echo more >&2; while [ ! -e "+gate+" ]; do sleep 0.05; done; echo done")

@@ -28,7 +28,7 @@ func TestAnOperatorsWords(t *testing.T) {
 		{"weight egn 2", 0, "Weight:          2", "role egn is new: no framework has subscribed to it yet; did you mean eng?"},
 		{"priority eng 10", 0, "Priority:        10", "the masters share resources by the allocator fairshare, which has no priorities"},
 		{"quota ops --limit cpus:1", 0, "Limit:", "role ops is new: no framework has subscribed to it yet\n"},
-		{"whoami", 0, "anybody: this cluster asks nobody who he is", ""},
+		{"whoami", 0, "Name:  admin\nMay:   admin\n", ""},
 		{"can-i kill-task --role eng", 0, "yes\n", ""},
 		{"can-i fly", 2, "", `there is no verb "fly"`},
 		{"grant etl run --role eng --user etl", 0, "etl may run --role eng --user etl\n", ""},

@@ -19,9 +19,8 @@ import (
 const (
 	// agentsToken is the file in the folder by which agents join that are processes of their own.
 	agentsToken = "agents.token"
-	// joinMax is how long agents may take to join, jobsTokenLife how long the job manager comes back by its token.
-	joinMax       = time.Hour
-	jobsTokenLife = 30 * 24 * time.Hour
+	// tokenLife is how long agents join, and the job manager comes back, by their tokens: dev makes new ones at each start.
+	tokenLife = 30 * 24 * time.Hour
 	// jobsPrincipal is who the job manager is.
 	jobsPrincipal = "jobs"
 )
@@ -111,7 +110,7 @@ func (h *house) makeTokens(ctx context.Context, operator apiv1.OperatorServiceCl
 	}
 	if len(h.cluster.Agents) > 0 {
 		answer, err := operator.CreateToken(ctx, &apiv1.CreateTokenRequest{
-			Kind: "agent", Uses: uint64(len(h.cluster.Agents)), Ttl: durationpb.New(joinMax),
+			Kind: "agent", Ttl: durationpb.New(tokenLife), // any number: one that was marked gone joins anew
 		})
 		if err != nil {
 			return "", err
@@ -132,7 +131,7 @@ func (h *house) makeTokens(ctx context.Context, operator apiv1.OperatorServiceCl
 
 // JobsToken makes the token by which a job manager joins, and lets it run jobs in every role.
 func JobsToken(ctx context.Context, operator apiv1.OperatorServiceClient) (string, error) {
-	answer, err := operator.CreateToken(ctx, &apiv1.CreateTokenRequest{Kind: "framework", Principal: jobsPrincipal, Ttl: durationpb.New(jobsTokenLife)})
+	answer, err := operator.CreateToken(ctx, &apiv1.CreateTokenRequest{Kind: "framework", Principal: jobsPrincipal, Ttl: durationpb.New(tokenLife)})
 	if err != nil {
 		return "", err
 	}
