@@ -1,6 +1,7 @@
 package raftlog
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -53,17 +54,17 @@ func (c *carrier) AppendEntriesPipeline(id raft.ServerID, to raft.ServerAddress)
 }
 
 func (c *carrier) AppendEntries(id raft.ServerID, to raft.ServerAddress, args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
-	err := c.NetworkTransport.AppendEntries(id, meant(id, to), args, resp)
+	err := overKept(func() error { return c.NetworkTransport.AppendEntries(id, meant(id, to), args, resp) })
 	return c.gate.answered(err, id, resp.Term)
 }
 
 func (c *carrier) RequestVote(id raft.ServerID, to raft.ServerAddress, args *raft.RequestVoteRequest, resp *raft.RequestVoteResponse) error {
-	err := c.NetworkTransport.RequestVote(id, meant(id, to), args, resp)
+	err := overKept(func() error { return c.NetworkTransport.RequestVote(id, meant(id, to), args, resp) })
 	return c.gate.answered(err, id, resp.Term)
 }
 
 func (c *carrier) RequestPreVote(id raft.ServerID, to raft.ServerAddress, args *raft.RequestPreVoteRequest, resp *raft.RequestPreVoteResponse) error {
-	err := c.NetworkTransport.RequestPreVote(id, meant(id, to), args, resp)
+	err := overKept(func() error { return c.NetworkTransport.RequestPreVote(id, meant(id, to), args, resp) })
 	return c.gate.answered(err, id, resp.Term)
 }
 
@@ -73,7 +74,35 @@ func (c *carrier) InstallSnapshot(id raft.ServerID, to raft.ServerAddress, args 
 }
 
 func (c *carrier) TimeoutNow(id raft.ServerID, to raft.ServerAddress, args *raft.TimeoutNowRequest, resp *raft.TimeoutNowResponse) error {
-	return c.NetworkTransport.TimeoutNow(id, meant(id, to), args, resp)
+	return overKept(func() error { return c.NetworkTransport.TimeoutNow(id, meant(id, to), args, resp) })
+}
+
+// keptConnectionsMax is how many connections to each master the library keeps for later.
+const keptConnectionsMax = 3
+
+// overKept does an exchange again when its connection turns out to be lost, until all that the library kept have been
+// tried: it also keeps those that have been closed meanwhile, and finds out only when it uses them. A follower uses its own
+// for nothing but the votes that it asks for, and each that was lost with its connection cost an election, as many in a row
+// as were kept (P18). All that Raft says may be said twice; a snapshot is not said again by us.
+func overKept(exchange func() error) error {
+	err := exchange()
+	for tries := 0; tries < keptConnectionsMax && isLost(err); tries++ {
+		err = exchange()
+	}
+	return err
+}
+
+// isLost says whether an exchange failed because its connection was closed or broke.
+func isLost(err error) bool {
+	var broke lost
+	for !errors.As(err, &broke) {
+		var coded interface{ Cause() error } // the library's decoder does not unwrap
+		if !errors.As(err, &coded) {
+			return false
+		}
+		err = coded.Cause()
+	}
+	return true
 }
 
 // termGate keeps impossible terms of other masters from our Raft, and answers heartbeats that change nothing.

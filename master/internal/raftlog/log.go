@@ -262,7 +262,7 @@ func (l *Log) runRaft(ctx context.Context) (again bool, err error) {
 	config := l.raftConfig()
 	network := raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 		Stream:                  l.network.stream(),
-		MaxPool:                 3,
+		MaxPool:                 keptConnectionsMax,
 		MaxRPCsInFlight:         onePerPeer,
 		Timeout:                 transportTimeout,
 		Logger:                  config.Logger,

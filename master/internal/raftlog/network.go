@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -367,11 +368,16 @@ func (s *stream) Accept() (net.Conn, error) {
 
 // Dial connects to another master.
 func (s *stream) Dial(address raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
+	select {
+	case <-s.over: // whose connections were lost by that dials no others
+		return nil, net.ErrClosed
+	default:
+	}
 	conn, err := s.network.join(meantPeer(address), timeout)
 	if err != nil {
 		return nil, err
 	}
-	return tracked{conn, s.network, ""}, nil
+	return dialed{tracked{conn, s.network, ""}}, nil
 }
 
 // Close ends the stream with all its connections, not the listener.
@@ -402,6 +408,31 @@ func (t tracked) Close() error {
 		t.network.left(t.from)
 	}
 	return nil
+}
+
+// dialed is a connection of ours to another master's Raft. Its errors say whether it is lost.
+type dialed struct{ tracked }
+
+// lost is what a connection ends with that was closed or broke; one that only takes too long is not lost.
+type lost struct{ error }
+
+func (l lost) Unwrap() error { return l.error }
+
+func (d dialed) Read(p []byte) (int, error) {
+	n, err := d.Conn.Read(p)
+	return n, orLost(err)
+}
+
+func (d dialed) Write(p []byte) (int, error) {
+	n, err := d.Conn.Write(p)
+	return n, orLost(err)
+}
+
+func orLost(err error) error {
+	if err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		return err
+	}
+	return lost{err}
 }
 
 type address string
