@@ -46,8 +46,9 @@ type About struct {
 	Format      uint64        `json:"format,omitempty"` // newest that it reads; 0 is 1
 	Epoch       uint64        `json:"epoch,omitempty"`
 	Applied     uint64        `json:"applied"`
-	Last        uint64        `json:"last"` // in its log
-	Mark        Mark          `json:"mark"` // the latest hash of its registry that it has taken
+	Last        uint64        `json:"last"`               // in its log
+	Mark        Mark          `json:"mark"`               // the latest hash of its registry that it has taken
+	Standing    bool          `json:"standing,omitempty"` // for election: until that is over it can't be handed the leadership
 }
 
 // Answers are what other masters say of themselves; who is silent is not among them.

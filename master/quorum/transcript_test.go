@@ -85,6 +85,12 @@ func (p *play) line(verb string, args []string, line transcript.Line) string {
 			return "nobody's epoch counts us out"
 		}
 		return fmt.Sprintf("by %s of epoch %d", newest.ID, newest.Epoch)
+	case "take-over":
+		next, err := TakeOver(otherVoters(View{Self: p.self.ID, Members: p.members}, ""), p.answers)
+		if err != nil {
+			return "nobody: " + err.Error()
+		}
+		return next.String()
 	case "past":
 		return fmt.Sprint(IsOfThePast(api.MasterID(args[0]), p.number(args[1]), p.self))
 	case "removed":
@@ -222,6 +228,7 @@ func (p *play) about(line transcript.Line) About {
 		ID: api.MasterID(line.Word(0)), Cluster: api.ClusterID(line.Named["cluster"]), Incarnation: line.Named["new"], Version: line.Named["version"],
 		Peers: peers(line.Named["peers"]), Founders: founders(line.Named["founders"]), Members: members(line.List("members")),
 		Format: line.Number(p.t, "format"), Epoch: line.Number(p.t, "epoch"), Applied: line.Number(p.t, "applied"), Last: line.Number(p.t, "last"),
+		Standing: line.Has("standing"),
 	}
 	if index != "" {
 		a.Mark = Mark{p.number(index), hash}

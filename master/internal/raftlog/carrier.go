@@ -109,6 +109,7 @@ func isLost(err error) bool {
 type termGate struct {
 	known   func() uint64                                // our own term
 	follows func(leader raft.ServerID, term uint64) bool // whether we follow this leader in this term
+	state   func() raft.RaftState                        // our own
 	once    sync.Once
 	rpcs    chan raft.RPC
 	beats   chan raft.RPC // the newest heartbeat that was answered: it tells Raft that its leader lives
@@ -116,8 +117,8 @@ type termGate struct {
 	close   sync.Once
 }
 
-func newTermGate(known func() uint64, follows func(raft.ServerID, uint64) bool) *termGate {
-	return &termGate{known: known, follows: follows, rpcs: make(chan raft.RPC), beats: make(chan raft.RPC, 1), over: make(chan struct{})}
+func newTermGate(known func() uint64, follows func(raft.ServerID, uint64) bool, state func() raft.RaftState) *termGate {
+	return &termGate{known: known, follows: follows, state: state, rpcs: make(chan raft.RPC), beats: make(chan raft.RPC, 1), over: make(chan struct{})}
 }
 
 // beat answers a heartbeat that changes nothing, at once: the main loop may be busy with a slow disk, while its leader
@@ -155,10 +156,12 @@ func (g *termGate) answered(err error, id raft.ServerID, term uint64) error {
 	return quorum.FarAhead(g.known(), term, "master "+string(id))
 }
 
-// takes answers a request that names an impossible term, and returns false.
+// takes answers a request that names an impossible term, or that comes too late to stand for election, and returns false.
 func (g *termGate) takes(rpc raft.RPC) bool {
 	var term uint64
 	switch request := rpc.Command.(type) {
+	case *raft.TimeoutNowRequest:
+		return g.mayStand(rpc)
 	case *raft.AppendEntriesRequest:
 		term = request.Term
 	case *raft.RequestVoteRequest:
@@ -177,6 +180,22 @@ func (g *termGate) takes(rpc raft.RPC) bool {
 		rpc.Respond(nil, err)
 	}
 	return err == nil
+}
+
+// mayStand answers a request to stand for election of whom leads or stands already. The library would begin a leader's
+// election anew for it. A candidate's it would answer, and forget: who hands over would wait for as long as an election
+// takes, and refuse all writes meanwhile.
+func (g *termGate) mayStand(rpc raft.RPC) bool {
+	switch g.state() {
+	case raft.Leader:
+		rpc.Respond(&raft.TimeoutNowResponse{}, nil)
+		return false
+	case raft.Candidate:
+		rpc.Respond(nil, errors.New("it stands for election already"))
+		return false
+	case raft.Follower, raft.Shutdown:
+	}
+	return true
 }
 
 // pass hands requests on to Raft, except those that can't be true, until the gate is closed.

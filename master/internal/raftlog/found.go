@@ -117,6 +117,7 @@ func (l *Log) aboutUs() quorum.About {
 	if l.raft != nil {
 		self.Applied, self.Last = l.raft.AppliedIndex(), l.raft.LastIndex()
 		self.Mark, _ = l.machine.mark()
+		self.Standing = l.raft.State() == raft.Candidate
 		if all := l.raft.members(); len(all) > 0 {
 			self.Members = l.reachedMembers(all)
 		}

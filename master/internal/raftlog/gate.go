@@ -233,20 +233,16 @@ func (l *Log) resignLeadership(r *life) bool {
 		return false
 	}
 	l.endLeadership("handing over")
-	return settled(r.handOver(Peer{})) == nil
+	next, _ := l.askWhoTakesOver(l.otherVoters(r, "")) // nobody: the library picks one, we have nothing to lose
+	return settled(r.handOver(next)) == nil
 }
 
 func (l *Log) mayTransfer(r *life) bool {
-	voters := 0
-	for _, m := range r.members() {
-		if m.Voter {
-			voters++
-		}
-	}
+	others := len(l.otherVoters(r, ""))
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	term := r.CurrentTerm()
-	if voters < 2 || l.transferred == term {
+	if others == 0 || l.transferred == term {
 		return false
 	}
 	l.transferred = term

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -102,6 +103,8 @@ func TestRegainedUnseen(t *testing.T) {
 		defer q.stopAll()
 		id, lead := q.leader("")
 		first, blind := q.nodes[id], make(chan struct{})
+		see := sync.OnceFunc(func() { close(blind) })
+		defer see() // whatever fails: it could not end
 		first.requests <- func(*life) { <-blind }
 		q.mesh.isolate(first.config.Advertise, true)
 		second, _ := q.leader(id)
@@ -113,7 +116,7 @@ func TestRegainedUnseen(t *testing.T) {
 		for first.Status().State != "leader" {
 			advance(10 * time.Millisecond)
 		}
-		close(blind)
+		see()
 		again, next := q.leader("")
 		if again != id || next.Term.Compare(lead.Term) <= 0 {
 			t.Errorf("%s leads in %v after %s in %v", again, next.Term, id, lead.Term)

@@ -9,7 +9,8 @@ import (
 // P17: nothing that a heartbeat changes is changed beside Raft's main loop. One of the leader that we follow is answered at
 // once, however busy the loop is, and told to it later; every other one waits for the loop.
 func TestHeartbeatsChangeNothingBesideTheLoop(t *testing.T) {
-	gate := newTermGate(func() uint64 { return 7 }, func(leader raft.ServerID, term uint64) bool { return leader == "m1" && term == 7 })
+	gate := newTermGate(func() uint64 { return 7 }, func(leader raft.ServerID, term uint64) bool { return leader == "m1" && term == 7 },
+		func() raft.RaftState { return raft.Follower })
 	defer gate.end()
 	consumed := gate.pass(make(chan raft.RPC))
 	beat := func(leader string, term uint64) chan raft.RPCResponse {

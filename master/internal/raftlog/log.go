@@ -277,6 +277,11 @@ func (l *Log) runRaft(ctx context.Context) (again bool, err error) {
 	}, func(leader raft.ServerID, term uint64) bool {
 		r := l.runningRaft()
 		return r != nil && r.follows(leader, term)
+	}, func() raft.RaftState {
+		if r := l.runningRaft(); r != nil {
+			return r.State()
+		}
+		return raft.Follower
 	})}
 	transport := l.carry(own)
 	if err := l.bootstrapRaft(config, transport); err != nil {

@@ -63,8 +63,9 @@ type network struct {
 	left   func(api.MasterID) // a master's connection to our Raft was closed; must not wait
 	heard  func(Peer)         // a master of our cluster has asked, and says where it is
 	moves  moves
-	ready  chan tracked // greeted connections for Raft
-	newer  atomic.Bool  // a master of a newer epoch has answered that does not count us as a member
+	ready  chan tracked  // greeted connections for Raft
+	over   chan struct{} // closed by close
+	newer  atomic.Bool   // a master of a newer epoch has answered that does not count us as a member
 
 	mu     sync.Mutex
 	conns  map[net.Conn]bool // guarded by mu
@@ -78,7 +79,7 @@ type network struct {
 
 func newNetwork(config Config, about func() quorum.About, left func(api.MasterID)) *network {
 	return &network{
-		config: config, about: about, left: left, ready: make(chan tracked), conns: make(map[net.Conn]bool), old: make(map[api.MasterID]uint64),
+		config: config, about: about, left: left, ready: make(chan tracked), over: make(chan struct{}), conns: make(map[net.Conn]bool), old: make(map[api.MasterID]uint64),
 		heard: func(Peer) {},
 	}
 }
@@ -147,6 +148,8 @@ func (n *network) greeted(conn net.Conn) {
 	select {
 	case n.ready <- tracked{conn, n, hello.From}:
 	case <-timer.C: // Raft has just gone; the other side dials again
+		n.drop(conn)
+	case <-n.over:
 		n.drop(conn)
 	}
 }
@@ -328,6 +331,7 @@ func (n *network) close() {
 	n.mu.Lock()
 	n.closed = true
 	n.mu.Unlock()
+	close(n.over)
 	_ = n.config.Listener.Close()
 	n.dropAll()
 	n.busy.Wait()

@@ -202,12 +202,19 @@ func (l *Log) noteChanged(op string, id api.MasterID, err error) error {
 }
 
 // TransferLeader hands leadership to another voter ("" = whoever is most up to date).
-// Once in a term only (P3).
+// Once in a term only (P3). Before that it asks who can take over: while nobody can, it changes nothing.
 func (l *Log) TransferLeader(ctx context.Context, to api.MasterID) error {
 	const op = "raft.transfer"
 	r, err := l.leadingRaft(op)
 	if err != nil {
 		return err
+	}
+	if voters := l.otherVoters(r, to); len(voters) > 0 {
+		next, err := l.awaitWhoTakesOver(ctx, r, voters)
+		if err != nil {
+			return api.E(op, api.Unavailable, to, fmt.Errorf("%s leads on: %w", l.ID(), err))
+		}
+		to = next.ID
 	}
 	answer := make(chan error, 1)
 	request := func(r *life) { answer <- l.transferLeadership(r, to) }
@@ -224,6 +231,44 @@ func (l *Log) TransferLeader(ctx context.Context, to api.MasterID) error {
 	case <-ctx.Done():
 		return api.E(op, api.Unknown, to, ctx.Err())
 	}
+}
+
+// otherVoters are those that leadership can go to; with an ID that one alone.
+func (l *Log) otherVoters(r *life, id api.MasterID) (voters []quorum.Member) {
+	for _, m := range r.members() {
+		if m.Voter && m.ID != l.ID() && (id == "" || m.ID == id) {
+			voters = append(voters, m)
+		}
+	}
+	return voters
+}
+
+// takeOverTriesMax times askAgainAfter is how long a transfer waits for somebody who can take over: about as long as a
+// candidate stands.
+const takeOverTriesMax = 20
+
+// awaitWhoTakesOver asks until somebody can, we lead no longer, or the time for it is over.
+func (l *Log) awaitWhoTakesOver(ctx context.Context, r *life, voters []quorum.Member) (Peer, error) {
+	for tries := 0; ; tries++ {
+		next, err := l.askWhoTakesOver(voters)
+		if err == nil || tries == takeOverTriesMax || !r.leads() {
+			return next, err
+		}
+		if pause.For(ctx, askAgainAfter); ctx.Err() != nil {
+			return Peer{}, err
+		}
+	}
+}
+
+// askWhoTakesOver asks voters which of them takes the leadership over. Who has kept silent until now is not waited for as
+// long as the others.
+func (l *Log) askWhoTakesOver(voters []quorum.Member) (Peer, error) {
+	return quorum.TakeOver(voters, l.askEach(voters, func(peer Peer, timeout time.Duration) (quorum.About, error) {
+		if l.silentSince(peer.ID).IsZero() {
+			timeout = askTimeout
+		}
+		return l.network.askMember(peer, timeout)
+	}))
 }
 
 func (l *Log) transferLeadership(r *life, to api.MasterID) error {

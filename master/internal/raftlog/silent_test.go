@@ -5,6 +5,9 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/master/quorum"
 )
 
 // TestSilentStrangersKeepNoMasterOut (R34): however many open connections to the Raft port and
@@ -48,6 +51,26 @@ func TestSilentStrangersKeepNoMasterOut(t *testing.T) {
 				t.Errorf("%d connections are silent, at most %d may be", n, greetingsMax)
 			}
 			node.network.mu.Unlock()
+		}
+	})
+}
+
+// TestAMasterThatStopsWaitsForNoGreeting: whoever comes for our Raft just when that has gone does not hold up our end.
+func TestAMasterThatStopsWaitsForNoGreeting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mesh := newMesh()
+		about := func() quorum.About { return quorum.About{ID: "m1", Cluster: "c1"} }
+		n := newNetwork(Config{Listener: mesh.listen("host1:5070"), Dial: mesh.dialer("host1:5070")}, about, func(api.MasterID) {})
+		n.start()
+		n.stream() // that nobody accepts from any more
+		other := newNetwork(Config{Dial: mesh.dialer("host2:5070")}, about, func(api.MasterID) {})
+		if _, err := other.join(Peer{ID: "m1", Addr: "host1:5070"}, time.Second); err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		n.close()
+		if took := time.Since(began); took > 0 { // of virtual time
+			t.Errorf("its end took %v", took)
 		}
 	})
 }
