@@ -211,10 +211,12 @@ func (l *Log) TransferLeader(ctx context.Context, to api.MasterID) error {
 	}
 	if voters := l.otherVoters(r, to); len(voters) > 0 {
 		next, err := l.awaitWhoTakesOver(ctx, r, voters)
-		if err != nil {
+		switch {
+		case err == nil:
+			to = next.ID
+		case r.leads():
 			return api.E(op, api.Unavailable, to, fmt.Errorf("%s leads on: %w", l.ID(), err))
 		}
-		to = next.ID
 	}
 	answer := make(chan error, 1)
 	request := func(r *life) { answer <- l.transferLeadership(r, to) }
@@ -243,15 +245,14 @@ func (l *Log) otherVoters(r *life, id api.MasterID) (voters []quorum.Member) {
 	return voters
 }
 
-// takeOverTriesMax times askAgainAfter is how long a transfer waits for somebody who can take over: about as long as a
-// candidate stands.
-const takeOverTriesMax = 20
+// takeOverPatience is how long a transfer waits for somebody who can take over: about as long as a candidate stands.
+const takeOverPatience = 2 * time.Second
 
 // awaitWhoTakesOver asks until somebody can, we lead no longer, or the time for it is over.
 func (l *Log) awaitWhoTakesOver(ctx context.Context, r *life, voters []quorum.Member) (Peer, error) {
-	for tries := 0; ; tries++ {
+	for began := time.Now(); ; {
 		next, err := l.askWhoTakesOver(voters)
-		if err == nil || tries == takeOverTriesMax || !r.leads() {
+		if err == nil || time.Since(began) >= takeOverPatience || !r.leads() {
 			return next, err
 		}
 		if pause.For(ctx, askAgainAfter); ctx.Err() != nil {
