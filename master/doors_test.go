@@ -22,6 +22,27 @@ import (
 // TestNobodyPassesTheDoorsOfAMasterByTheWrongCertificate tries the sockets for Raft and for gRPC as everybody: to Raft's, where
 // each message is believed, come masters alone, and a certificate that has ended or is of another cluster opens neither.
 func TestNobodyPassesTheDoorsOfAMasterByTheWrongCertificate(t *testing.T) {
+	behindDoors(t, func(a *abroad, _ *running, comers map[string]comer) {
+		for who, comer := range comers {
+			if in := a.comesIn(comer.dial, "host1:5070"); in != (comer.as == trust.Master) {
+				a.t.Errorf("%s comes in to Raft: %v", who, in)
+			}
+			if in := a.calls(comer.dial, "host1:5060"); in != (comer.as != trust.Nobody) {
+				a.t.Errorf("%s is answered by gRPC: %v", who, in)
+			}
+		}
+	})
+}
+
+// comer is somebody who connects to a master.
+type comer struct {
+	dial trust.Dial
+	as   trust.Kind // by a certificate that counts; Nobody: it has none
+}
+
+// behindDoors runs a test with a leader that has certificates, m1, and with everybody who may come to it.
+func behindDoors(t *testing.T, test func(a *abroad, leader *running, comers map[string]comer)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		key, foreign := trust.NewKey(), trust.NewKey()
 		a := &abroad{house: &house{t: t, net: memnet.New(), masters: map[api.MasterID]*running{}}}
@@ -30,7 +51,6 @@ func TestNobodyPassesTheDoorsOfAMasterByTheWrongCertificate(t *testing.T) {
 			ID: "m1", Memory: master.NewMemory(), GRPC: "host1:5060", HTTP: "none", Raft: "host1:5070", Listen: a.net.Listen,
 			Dial: a.net.From("host1").Dial, Trust: master.Trust{Key: key}, Version: "test",
 		})
-		a.leader()
 		client := a.net.From("client").Dial
 		ended := func(kind trust.Kind, name string) trust.Dial {
 			return a.endedHolderOf(key, trust.Identity{Kind: kind, Name: name}).Dialer(client)
@@ -38,31 +58,21 @@ func TestNobodyPassesTheDoorsOfAMasterByTheWrongCertificate(t *testing.T) {
 		of := func(key trust.Key, kind trust.Kind, name string) trust.Dial {
 			return a.holderOf(key, trust.Identity{Kind: kind, Name: name}).Dialer(client)
 		}
-		for who, test := range map[string]struct {
-			dial       trust.Dial
-			raft, grpc bool
-		}{
-			"who speaks no TLS":              {inPlain(client), false, false},
-			"who has no certificate":         {uncertified(client), false, false},
-			"a master":                       {of(key, trust.Master, "m2"), true, true},
-			"an agent":                       {of(key, trust.Agent, "m2"), false, true},
-			"a framework":                    {of(key, trust.Framework, "m2"), false, true},
-			"a person":                       {of(key, trust.Person, "m2"), false, true},
-			"a master of another cluster":    {of(foreign, trust.Master, "m2"), false, false},
-			"a person of another cluster":    {of(foreign, trust.Person, "admin"), false, false},
-			"a master whose has ended":       {ended(trust.Master, "m2"), false, false},
-			"an agent whose has ended":       {ended(trust.Agent, "a1"), false, false},
-			"a framework whose has ended":    {ended(trust.Framework, "etl"), false, false},
-			"a person whose has ended":       {ended(trust.Person, "admin"), false, false},
-			"a joiner who has only a digest": {trust.JoinDialer(client, a.digestOf(key)), false, false},
-		} {
-			if in := a.comesIn(test.dial, "host1:5070"); in != test.raft {
-				t.Errorf("%s comes in to Raft: %v, want %v", who, in, test.raft)
-			}
-			if in := a.calls(test.dial, "host1:5060"); in != test.grpc {
-				t.Errorf("%s is answered by gRPC: %v, want %v", who, in, test.grpc)
-			}
-		}
+		test(a, a.leader(), map[string]comer{
+			"who speaks no TLS":              {dial: inPlain(client)},
+			"who has no certificate":         {dial: uncertified(client)},
+			"a master":                       {of(key, trust.Master, "m2"), trust.Master},
+			"an agent":                       {of(key, trust.Agent, "m2"), trust.Agent},
+			"a framework":                    {of(key, trust.Framework, "m2"), trust.Framework},
+			"a person":                       {of(key, trust.Person, "m2"), trust.Person},
+			"a master of another cluster":    {dial: of(foreign, trust.Master, "m2")},
+			"a person of another cluster":    {dial: of(foreign, trust.Person, "admin")},
+			"a master whose has ended":       {dial: ended(trust.Master, "m2")},
+			"an agent whose has ended":       {dial: ended(trust.Agent, "a1")},
+			"a framework whose has ended":    {dial: ended(trust.Framework, "etl")},
+			"a person whose has ended":       {dial: ended(trust.Person, "admin")},
+			"a joiner who has only a digest": {dial: trust.JoinDialer(client, a.digestOf(key))},
+		})
 	})
 }
 

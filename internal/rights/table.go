@@ -27,9 +27,10 @@ const (
 	TicketToExec Ticket = "exec" // to run commands inside it
 )
 
-// Row says who may make a call: one method of gRPC, or one route of HTTP.
+// Row says who may make a call: one method of gRPC, one route of HTTP, or one message of Raft.
 type Row struct {
-	// Call is /SERVICE/METHOD, or where a route is served and its pattern: "master GET /metrics".
+	// Call is /SERVICE/METHOD, or where a route is served and its pattern: "master GET /metrics", or a message between masters:
+	// "raft RequestVote".
 	Call string
 	// Verb is what a principal must be granted; None: no grant gives it.
 	Verb Verb
@@ -68,11 +69,14 @@ var (
 	members    = []Kind{Master, Agent, Framework, Person}
 	principals = []Kind{Master, Framework, Person}
 	cookies    = []Kind{Person} // nobody else logs in with a browser
+	masterOnly = []Kind{Master}
 )
 
 const (
 	ownStore   = "the framework is the principal's own"
 	ownTicket  = "the ticket is for whom the certificate names, for this agent and for what is asked for"
+	ownRaft    = "the ID is the certificate's; the cluster and its epoch are ours"
+	ownVote    = ownRaft + "; who was removed from the quorum, or never was in it, is given no vote"
 	jobManager = "the framework is the job manager, to which masters forward it"
 )
 
@@ -177,6 +181,13 @@ var Table = []Row{
 	{Call: "browser GET /v1/", On: OnCluster, Kinds: cookies, Check: "each method as by gRPC; none that changes anything"},
 	{Call: "browser GET /v1/log-level", Verb: View, Action: "log-level", On: OnCluster},
 	{Call: "browser GET /healthz", On: OnCluster, Kinds: cookies},
+
+	{Call: "raft Ask", On: OnCluster, Kinds: masterOnly, Check: "the ID is the certificate's"},
+	{Call: "raft AppendEntries", On: OnCluster, Kinds: masterOnly, Check: ownRaft},
+	{Call: "raft InstallSnapshot", On: OnCluster, Kinds: masterOnly, Check: ownRaft},
+	{Call: "raft RequestPreVote", On: OnCluster, Kinds: masterOnly, Check: ownVote},
+	{Call: "raft RequestVote", On: OnCluster, Kinds: masterOnly, Check: ownVote},
+	{Call: "raft TimeoutNow", On: OnCluster, Kinds: masterOnly, Check: ownRaft + "; who leads goes on"},
 
 	{Call: "master DNS", On: OnTasks, Kinds: everybody, Check: "only with --dns: names of frameworks, agents and of tasks with ports, and where these are reached"},
 

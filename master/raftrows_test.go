@@ -1,0 +1,193 @@
+package master_test
+
+import (
+	"crypto/tls"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/tenderhq/tender/internal/rights"
+	"github.com/tenderhq/tender/internal/trust"
+)
+
+// nextTerm is one that would end the leader's, if a master that is no member were given a vote.
+const nextTerm = 1000
+
+// messages are all that Raft says, as a master m2 says it that is not in the quorum. Entries and snapshots are those of a
+// leader of the past: of a later term they would be believed, as a master that is behind may not know its leader yet.
+var messages = map[string]func(to *raft.NetworkTransport) error{
+	"AppendEntries": func(to *raft.NetworkTransport) error {
+		return to.AppendEntries("m1", "host1:5070", &raft.AppendEntriesRequest{RPCHeader: fromM2, Term: 1}, &raft.AppendEntriesResponse{})
+	},
+	"InstallSnapshot": func(to *raft.NetworkTransport) error {
+		request := &raft.InstallSnapshotRequest{RPCHeader: fromM2, Term: 1}
+		return to.InstallSnapshot("m1", "host1:5070", request, &raft.InstallSnapshotResponse{}, strings.NewReader(""))
+	},
+	"RequestPreVote": func(to *raft.NetworkTransport) error {
+		var answer raft.RequestPreVoteResponse
+		err := to.RequestPreVote("m1", "host1:5070", &raft.RequestPreVoteRequest{RPCHeader: fromM2, Term: nextTerm, LastLogIndex: nextTerm}, &answer)
+		return errors.Join(err, ifGranted(answer.Granted))
+	},
+	"RequestVote": func(to *raft.NetworkTransport) error {
+		var answer raft.RequestVoteResponse
+		request := &raft.RequestVoteRequest{RPCHeader: fromM2, Term: nextTerm, LastLogIndex: nextTerm, LeadershipTransfer: true}
+		err := to.RequestVote("m1", "host1:5070", request, &answer)
+		return errors.Join(err, ifGranted(answer.Granted))
+	},
+	"TimeoutNow": func(to *raft.NetworkTransport) error {
+		return to.TimeoutNow("m1", "host1:5070", &raft.TimeoutNowRequest{RPCHeader: fromM2}, &raft.TimeoutNowResponse{})
+	},
+}
+
+var fromM2 = raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, ID: []byte("m2"), Addr: []byte("host2:5070")}
+
+func ifGranted(vote bool) error {
+	if vote {
+		return errors.New("it was given a vote")
+	}
+	return nil
+}
+
+// TestTheTableIsWhatRaftIsTold says each message of Raft, and asks as masters ask each other, as everybody. Who may not is
+// heard by nobody; and a master that is not in the quorum asks for votes in vain, as the leader leads on in its term.
+func TestTheTableIsWhatRaftIsTold(t *testing.T) {
+	behindDoors(t, func(a *abroad, leader *running, comers map[string]comer) {
+		t := a.t
+		before, _ := leader.Leading()
+		for who, comer := range comers {
+			cluster := string(leader.Cluster())
+			_, err := spoken(t, comer.dial, greeting{For: "ask", Cluster: cluster, From: "m2", Version: "test"})
+			a.asTheTableSays("raft Ask", who, comer, err)
+			for message, say := range messages {
+				layer := &layer{t: t, comer: comer, cluster: cluster, over: make(chan struct{})}
+				to := raft.NewNetworkTransport(layer, 1, time.Second, io.Discard)
+				a.asTheTableSays("raft "+message, who, comer, say(to))
+				if err := errors.Join(to.Close(), layer.Close()); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+		if after, leads := leader.Leading(); !leads || after != before {
+			t.Errorf("the leader of term %v leads %v in term %v", before, leads, after)
+		}
+		for why, hello := range map[string]greeting{
+			"its certificate is m2's":  {For: "raft", Cluster: string(leader.Cluster()), From: "m1", Version: "test"},
+			"it is of another cluster": {For: "raft", Cluster: "theirs", From: "m2", Version: "test"},
+		} {
+			if _, err := spoken(t, comers["a master"].dial, hello); err == nil {
+				t.Errorf("it may speak, and %s", why)
+			}
+		}
+	})
+}
+
+// TestEachMessageOfRaftHasARow goes by the interfaces that the library speaks through.
+func TestEachMessageOfRaftHasARow(t *testing.T) {
+	other := map[string]bool{ // what says nothing to another master, or says what another one says
+		"AppendEntriesPipeline": true, "Consumer": true, "DecodePeer": true, "EncodePeer": true, "LocalAddr": true, "SetHeartbeatHandler": true,
+	}
+	for _, transport := range []reflect.Type{reflect.TypeFor[raft.Transport](), reflect.TypeFor[raft.WithPreVote]()} {
+		for i := range transport.NumMethod() {
+			message := transport.Method(i).Name
+			if _, has := rights.RowOf("raft " + message); has == other[message] || other[message] == (messages[message] != nil) {
+				t.Errorf("%s: a row %v, tried %v", message, has, messages[message] != nil)
+			}
+		}
+	}
+}
+
+// asTheTableSays compares what came of a message with its row.
+func (a *abroad) asTheTableSays(call, who string, comer comer, err error) {
+	a.t.Helper()
+	row, has := rights.RowOf(call)
+	if !has {
+		a.t.Fatalf("%s has no row", call)
+	}
+	_, denied := rights.Decide(row, rights.Caller{Kind: rights.Kind(comer.as.String()), Name: "m2"})
+	if (err == nil) != (denied == nil) {
+		a.t.Errorf("%s by %s: %v; the table says %v", call, who, err, denied)
+	}
+}
+
+// greeting is what opens a connection between masters, in a frame of its own.
+type greeting struct {
+	For     string `json:"for"`
+	Cluster string `json:"cluster"`
+	From    string `json:"from"`
+	Version string `json:"version"`
+}
+
+// spoken connects and greets, and is for whoever was answered that it may go on.
+func spoken(t *testing.T, dial trust.Dial, hello greeting) (net.Conn, error) {
+	t.Helper()
+	conn, err := dial(t.Context(), "host1:5070")
+	if err != nil {
+		return nil, err
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	if secured, is := conn.(*tls.Conn); is {
+		if err := secured.HandshakeContext(t.Context()); err != nil {
+			return nil, err
+		}
+	}
+	text, err := json.Marshal(hello)
+	if err != nil {
+		return nil, err
+	}
+	const magic = "TNDR1"
+	head := binary.BigEndian.AppendUint32([]byte(magic), uint32(len(text)))
+	if _, err := conn.Write(append(head, text...)); err != nil {
+		return nil, err
+	}
+	if _, err := io.ReadFull(conn, head); err != nil {
+		return nil, err
+	}
+	answer := make([]byte, binary.BigEndian.Uint32(head[len(magic):]))
+	if _, err := io.ReadFull(conn, answer); err != nil {
+		return nil, err
+	}
+	var about struct{ Refused string }
+	if err := json.Unmarshal(answer, &about); err != nil {
+		return nil, err
+	}
+	if about.Refused != "" {
+		return nil, errors.New(about.Refused)
+	}
+	return conn, nil
+}
+
+// layer lets the library speak as somebody.
+type layer struct {
+	t       *testing.T
+	comer   comer
+	cluster string
+	over    chan struct{}
+}
+
+func (l *layer) Dial(raft.ServerAddress, time.Duration) (net.Conn, error) {
+	return spoken(l.t, l.comer.dial, greeting{For: "raft", Cluster: l.cluster, From: "m2", Version: "test"})
+}
+
+func (l *layer) Accept() (net.Conn, error) {
+	<-l.over
+	return nil, net.ErrClosed
+}
+
+func (l *layer) Close() error {
+	select {
+	case <-l.over:
+	default:
+		close(l.over)
+	}
+	return nil
+}
+
+func (l *layer) Addr() net.Addr { return &net.TCPAddr{} }
