@@ -74,7 +74,7 @@ func parse() options {
 	flag.IntVar(&o.tasks, "tasks", 20000, "`number` of empty tasks in a run")
 	flag.IntVar(&o.spawns, "spawns", 2000, "`number` of processes in a run")
 	flag.IntVar(&o.singles, "singles", 300, "`number` of single tasks for latencies")
-	flag.StringVar(&o.only, "only", "", "run only what is named so: lives, spawn, latency, return, idle, commit or registry; agent, failover, soak, herd, hostile, jobs, rdd (or one of it, as rdd/wordcount) or trust (or only trust/returns), which nothing else runs")
+	flag.StringVar(&o.only, "only", "", "run only what is named so: lives, spawn, latency, return, idle, commit or registry; agent (or only agent/commands, or agent/ and a word of the walls' names), failover, soak, herd, hostile, jobs, rdd (or one of it, as rdd/wordcount) or trust (or only trust/returns), which nothing else runs")
 	flag.StringVar(&o.dir, "dir", "bin", "`folder` for the data of the masters and agents: on a disk like that of a real node")
 	flag.DurationVar(&o.beside, "beside", 5*time.Second, "how `long` a task is watched beside each hostile one, with -only agent and as -only neighbour, which is that task")
 	flag.DurationVar(&o.soak, "for", 30*time.Minute, "how `long` a soak lasts")
@@ -100,7 +100,7 @@ func run(ctx context.Context, o options) error {
 		return part(ctx, o)
 	}
 	headline(o)
-	if o.only == "agent" {
+	if name == "agent" {
 		return agentAlone(ctx, o)
 	}
 	if err := runWhole(ctx, o); err != nil {

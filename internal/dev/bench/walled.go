@@ -18,22 +18,34 @@ import (
 	"github.com/tenderhq/tender/internal/dev/devcluster"
 )
 
-// agentWalls are what agents of a comparison are started with, beside each other in turns.
+// agentWalls are what agents of a comparison are started with, one after the other. Those that hold no tasks are there to
+// tell what a single wall costs.
 var agentWalls = []struct {
 	name string
 	args []string
-	held int // tasks that run at once, to see what each takes
+	held int // tasks that run at once, to see what each takes, and whether their neighbours are looked at; 0: neither
 }{
 	{"bare", []string{"--isolation", "none", "--task-user", devcluster.Me()}, 1000},
+	{"users", []string{"--isolation", "none", "--task-user", "dynamic"}, 0},
 	{"control groups", []string{"--isolation", "auto", "--task-user", devcluster.Me()}, 1000},
-	{"all walls", []string{"--isolation", "namespaces"}, 100},
+	{"control groups and users", []string{"--isolation", "auto", "--task-user", "dynamic"}, 0},
+	{"all walls", []string{"--isolation", "namespaces", "--task-user", "dynamic"}, 100},
+	{"all walls, a read-only root and denied calls", []string{"--isolation", "namespaces", "--task-user", "dynamic", "--read-only-root", "--seccomp"}, 0},
 }
 
 // agentAlone measures one agent without its tasks' neighbours: what commands cost with each kind of walls, what memory it
-// and they take, and what a thousand of them cost while nothing happens.
+// and they take, and what a thousand of them cost while nothing happens. After agent/ stands what is measured alone: the
+// commands, or all of those walls whose names hold the word.
 func agentAlone(ctx context.Context, o options) error {
+	_, part, _ := strings.Cut(o.only, "/")
 	for _, walls := range agentWalls {
-		if err := measureWalls(ctx, o, walls.name, walls.args, walls.held); err != nil {
+		held := walls.held
+		if part == "commands" {
+			held = 0
+		} else if !strings.Contains(walls.name, part) {
+			continue
+		}
+		if err := measureWalls(ctx, o, walls.name, walls.args, held); err != nil {
 			return fmt.Errorf("%s: %w", walls.name, err)
 		}
 	}
@@ -107,6 +119,9 @@ func measureWalls(ctx context.Context, o options, name string, args []string, he
 	}
 	row("/bin/true as command tasks, "+name, fmt.Sprintf("%.0f/s (%.0f to %.0f)", median(rates), slices.Min(rates), slices.Max(rates)),
 		fmt.Sprintf("%.2f (%.2f to %.2f) of plain fork+exec+wait; %.0f µs of CPU a task", median(ratios), slices.Min(ratios), slices.Max(ratios), median(cpus)))
+	if held == 0 {
+		return nil
+	}
 	each, busy, err := a.hold(ctx, held)
 	if err != nil {
 		return err
