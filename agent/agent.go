@@ -32,7 +32,6 @@ import (
 	"github.com/tenderhq/tender/agent/core"
 	"github.com/tenderhq/tender/agent/executor/process"
 	"github.com/tenderhq/tender/agent/fetch"
-	"github.com/tenderhq/tender/agent/inside"
 	"github.com/tenderhq/tender/agent/membership"
 	"github.com/tenderhq/tender/agent/usage"
 	"github.com/tenderhq/tender/agent/walls"
@@ -59,8 +58,7 @@ type Agent struct {
 
 	leader    leaderSession   // the stream to the master
 	executors executorStreams // the streams of executors
-	readers   readers         // those who follow the output of tasks
-	exec      inside.Sessions // commands that people run inside tasks
+	front     front           // those who come by HTTP
 	preparing preparations    // the fetching of files for tasks
 	disk      *writer         // writes the checkpoint
 	samples   sampling        // measures what is really used
@@ -86,8 +84,8 @@ func New(config Config) (*Agent, error) {
 	}
 	a.folder.launcher = a.config.Launcher
 	a.executors = newExecutorStreams()
-	a.exec.Most, a.exec.Enter = config.ExecMax, config.Enter
-	a.readers.byTask, a.readers.pictures = map[api.TaskRef][]*reader{}, newPictures()
+	a.front.commands.Most, a.front.commands.Enter = config.ExecMax, config.Enter
+	a.front.pictures = newPictures()
 	a.preparing = newPreparations(a.config.Launcher, views{a}, a.log)
 	a.samples = newSampling(config.Sampler)
 	a.runs.processes = map[core.Run]*runState{}
@@ -176,7 +174,7 @@ func (a *Agent) openAll() error {
 	if a.config.Store == nil {
 		a.config.Store = checkpoint.NewDisk(checkpoint.Config{Folder: a.config.DataDir, BootID: a.config.BootID})
 	}
-	audit := a.readers.visitors.OpenAudit(a.config.AuditLog, a.config.DataDir, a.log)
+	audit := a.front.visitors.OpenAudit(a.config.AuditLog, a.config.DataDir, a.log)
 	if err := errors.Join(audit, a.openCells(), a.listeners.open(a.config, a.folder, a.welcomes)); err != nil {
 		return err
 	}
@@ -217,7 +215,7 @@ func (a *Agent) openCells() (err error) {
 }
 
 func (a *Agent) closeAll() error {
-	err := errors.Join(a.listeners.close(), a.cells.Close(), a.readers.visitors.CloseAudit())
+	err := errors.Join(a.listeners.close(), a.cells.Close(), a.front.visitors.CloseAudit())
 	if a.config.Store != nil {
 		err = errors.Join(err, a.config.Store.Close())
 	}

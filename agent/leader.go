@@ -218,7 +218,7 @@ func (a *Agent) noticed(s *seeker, batch protocol.AgentEvents, watch *lookout.Lo
 			s.Within(e.ReturnWithin)
 			watch.Learn(0, s.Masters())
 		case protocol.EndTickets:
-			a.readers.visitors.End(e.Principal, e.Until)
+			a.front.visitors.End(e.Principal, e.Until)
 		default: // the others mean nothing here
 		}
 	}

@@ -195,7 +195,7 @@ func (a *Agent) performWork(work core.Work) {
 	case core.PrepareTask:
 		a.prepareTask(e)
 	case core.TaskEnded:
-		a.readers.endTask(e.Task)
+		a.front.tasks.EndTask(e.Task)
 		a.preparing.stop(e.Task)
 		a.preparing.dropSecrets(e.Task, e.Sandbox)
 		a.preparing.views.concealVolumes(e.Executor, e.Volumes)
@@ -270,7 +270,7 @@ func (a *Agent) closeLinks() {
 	}
 	a.leader.stream = nil
 	clear(a.executors.links)
-	a.readers.endLife()
+	a.front.tasks.EndLife()
 	clear(a.preparing.tasks) // the life that is over has ended them
 	a.preparing.secrets.Clear()
 	a.inbox.empty()

@@ -27,7 +27,7 @@ func TestRoutesAreHeldToTheTable(t *testing.T) {
 		{trust.Identity{Kind: trust.Master, Name: "m1"}, true, func(row rights.Row) bool { return open(row) || len(row.Kinds) > 0 }},
 	}
 	served := map[string]bool{}
-	for pattern := range new(Agent).routes() {
+	for pattern := range (&Agent{folder: &dataFolder{}}).routes() {
 		call := "agent " + pattern
 		served[call] = true
 		row, has := rights.RowOf(call)
@@ -35,12 +35,12 @@ func TestRoutesAreHeldToTheTable(t *testing.T) {
 			t.Errorf("%s is served and has no row in the table", call)
 		}
 		for i, try := range tries {
-			a := new(Agent)
+			a := &Agent{folder: &dataFolder{}}
 			if try.identify {
 				a.config.Identify = func(context.Context) trust.Identity { return try.who }
 			}
 			answer := httptest.NewRecorder()
-			a.guarded(call, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })(answer, httptest.NewRequest("GET", "/", nil))
+			a.guard().Hold(call, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })(answer, httptest.NewRequest("GET", "/", nil))
 			want, denied := http.StatusForbidden, uint64(1)
 			if try.opens(row) {
 				want, denied = http.StatusTeapot, 0

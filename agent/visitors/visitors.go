@@ -1,6 +1,6 @@
-// Package visitors knows who looks into the tasks of an agent by tickets of the leader: it lets in whose ticket opens what
-// he asks for, and shows him out when the leader says that his tickets are over, because he was revoked or something was
-// taken from him.
+// Package visitors knows who asks an agent for something over HTTP. Its Guard holds each route to its row of the table of
+// rights. Into tasks people look by tickets of the leader: it lets in whose ticket opens what he asks for, and shows him out
+// when the leader says that his tickets are over, because he was revoked or something was taken from him.
 //
 // It remembers no more than that: what somebody may is in his ticket, and it forgets the end of tickets that are too old to
 // open anything.

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/tenderhq/tender/agent/visitors"
 	"github.com/tenderhq/tender/internal/pause"
 	"github.com/tenderhq/tender/internal/testing/memnet"
 )
@@ -28,7 +29,7 @@ func TestPicturesThatNobodyReads(t *testing.T) {
 		}
 		server := &http.Server{Handler: newPictures().bounded(func(w http.ResponseWriter, _ *http.Request) {
 			made.Add(1)
-			answerJSON(w, strings.Repeat("x", 4<<20))
+			visitors.AnswerJSON(w, strings.Repeat("x", 4<<20))
 		})}
 		ended := make(chan error, 1)
 		go func() { ended <- server.Serve(listener) }()

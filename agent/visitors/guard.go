@@ -1,0 +1,84 @@
+package visitors
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync/atomic"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/rights"
+	"github.com/tenderhq/tender/internal/ticket"
+	"github.com/tenderhq/tender/internal/trust"
+)
+
+// Guard decides who may ask an agent for what over HTTP.
+type Guard struct {
+	Visitors *Visitors
+	Identify func(context.Context) trust.Identity               // who asks; nil: nobody is asked
+	Plain    bool                                               // strangers may ask without TLS
+	Holder   *trust.Holder                                      // the agent's certificate, by which it knows tickets; nil: it has none
+	Agent    func(context.Context) (id api.AgentID, alive bool) // which agent it is now; not alive: it is stopping
+	Denied   *atomic.Uint64                                     // counts what was denied
+}
+
+// Hold holds a route to its row of the table of rights. Agents know no principals: what takes a grant is opened by a
+// ticket, with which the leader says that whoever shows it has one.
+func (g Guard) Hold(call string, serve http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		caller, identity := g.callerOf(r)
+		r = r.WithContext(With(r.Context(), caller, call))
+		ctx, leave, err := g.admit(call, r, caller, identity)
+		if err != nil {
+			g.Denied.Add(1)
+			g.Visitors.NoteDenied(r, err)
+			Answer(w, err)
+			return
+		}
+		defer leave()
+		serve(w, r.WithContext(ctx))
+	}
+}
+
+// callerOf is who asks.
+func (g Guard) callerOf(r *http.Request) (rights.Caller, trust.Identity) {
+	if g.Identify == nil {
+		return rights.Caller{Kind: rights.Anybody}, trust.Identity{}
+	}
+	identity := g.Identify(r.Context())
+	if g.Plain && identity.Kind == trust.Nobody {
+		return rights.Caller{Kind: rights.Anybody}, identity
+	}
+	return rights.Caller{Kind: rights.Kind(identity.Kind.String()), Name: identity.Name}, identity
+}
+
+func (g Guard) admit(call string, r *http.Request, caller rights.Caller, who trust.Identity) (ctx context.Context, leave func(), err error) {
+	row, known := rights.RowOf(call)
+	if !known {
+		row = rights.Row{Call: call}
+	}
+	_, denied := rights.Decide(row, caller)
+	switch {
+	case denied == nil:
+		return r.Context(), func() {}, nil
+	case row.Ticket == "":
+		return nil, nil, denied
+	}
+	return g.admitByTicket(r, row.Ticket, who)
+}
+
+// admitByTicket lets in who shows a ticket of the leader that opens what is asked for.
+func (g Guard) admitByTicket(r *http.Request, opens rights.Ticket, who trust.Identity) (ctx context.Context, leave func(), err error) {
+	if g.Holder == nil {
+		return nil, nil, api.E("agent.ticket", api.Denied, "", errors.New("this agent has no certificate, so it knows no masters that sign tickets"))
+	}
+	wanted := ticket.Ticket{
+		For: who, Opens: opens,
+		Task: api.TaskRef{Framework: api.FrameworkID(r.PathValue("framework")), Task: api.TaskID(r.PathValue("task"))},
+	}
+	var alive bool
+	if wanted.Agent, alive = g.Agent(r.Context()); !alive {
+		return nil, nil, api.E("agent.ticket", api.Unavailable, "", errors.New("the agent is stopping"))
+	}
+	return g.Visitors.Enter(r, g.Holder.Pass(), wanted)
+}
