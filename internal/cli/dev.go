@@ -166,7 +166,8 @@ func (a *App) devConfig(f devFlags) (dev.Config, error) {
 			return devAgentArgs(d, f, path, taskUser)
 		},
 		Operator: a.devOperator,
-		Announce: devAnnounce(f, a.Lookup),
+		Insecure: f.insecure,
+		Announce: devAnnounce(a.Lookup),
 		Say:      a.sayUnless(false),
 		Ready:    func(c dev.Cluster) { a.devReady(c, f) },
 	}, nil
@@ -189,7 +190,7 @@ func devAgent(d dev.Agent, f devFlags, log zerolog.Logger, executor []string) ag
 		Programs:        agent.Programs{CommandExecutor: executor, Enter: enterHelper(executor), ExecMax: execMaxDefault},
 		RecoveryTimeout: -1, // R32: tasks end with dev
 		Logger:          log.With().Int("agent", d.Number+1).Logger(),
-		World:           agent.World{OpenHTTP: !f.insecure},
+		World:           agent.World{OpenHTTP: d.Token != ""},
 	}
 }
 
@@ -227,7 +228,7 @@ func devAgentArgs(d dev.Agent, f devFlags, path, taskUser string) []string {
 		"--master", strings.Join(d.Masters, ","), "--hostname", devHostname(d, f), "--attributes", strings.Join(attributes, ","),
 		"--path", path, "--recovery-timeout", "0s", "--log-format", "console", "--log-level", level,
 	}
-	if args = append(args, devProof(f)); !f.insecure {
+	if args = append(args, devProof(d.Token == "")); d.Token != "" {
 		args = append(args, "--join", d.TokenFile)
 	}
 	if taskUser == "" && os.Geteuid() == 0 {
@@ -252,11 +253,8 @@ func devAgentResources(d dev.Agent, f devFlags) api.Resources {
 	return f.resourcesParsed.Plus(api.NewResources(api.Resource{Label: api.Label{Name: "ports"}, Ranges: ports}))
 }
 
-// devAnnounce lets this user's commands and frameworks find the token of the cluster; nil for one without certificates.
-func devAnnounce(f devFlags, lookup func(string) (string, bool)) func(masters []string, token string) (func() error, error) {
-	if f.insecure {
-		return nil
-	}
+// devAnnounce lets this user's commands and frameworks find the token of the cluster.
+func devAnnounce(lookup func(string) (string, bool)) func(masters []string, token string) (func() error, error) {
 	return func(masters []string, token string) (func() error, error) {
 		users := nearby.UsersOf(func(name string) string {
 			value, _ := lookup(name)

@@ -393,7 +393,7 @@ func minOffers(text string) ([]allocator.MinOffer, error) {
 
 func devMaster(m dev.Master, f devFlags, log zerolog.Logger) master.Config {
 	config := master.Config{
-		ID: api.MasterID(m.ID), DataDir: m.Dir, GRPC: m.GRPC, HTTP: m.HTTP, Raft: m.Raft, Trust: master.Trust{Insecure: f.insecure, OpenHTTP: !f.insecure},
+		ID: api.MasterID(m.ID), DataDir: m.Dir, GRPC: m.GRPC, HTTP: m.HTTP, Raft: m.Raft, Trust: master.Trust{Insecure: m.Insecure, OpenHTTP: !m.Insecure},
 		Profile: devProfile(f.masters), Allocator: f.allocator, AllocatorJournal: f.journal, Logger: &log, Core: core.Config{Debug: f.verbose},
 	}
 	for _, peer := range m.Peers {
@@ -403,8 +403,8 @@ func devMaster(m dev.Master, f devFlags, log zerolog.Logger) master.Config {
 }
 
 // devProof is the flag by which a child does without certificates, or has them at all but HTTP.
-func devProof(f devFlags) string {
-	if f.insecure {
+func devProof(insecure bool) string {
+	if insecure {
 		return "--insecure"
 	}
 	return "--open-http"
@@ -417,7 +417,7 @@ func devMasterArgs(m dev.Master, f devFlags) []string {
 		peers = append(peers, peer.ID+"="+peer.Raft)
 	}
 	args := []string{
-		"master", devProof(f), "--stop-on-eof", "--id", m.ID, "--data-dir", m.Dir, "--bind", hostOf(m.GRPC),
+		"master", devProof(m.Insecure), "--stop-on-eof", "--id", m.ID, "--data-dir", m.Dir, "--bind", hostOf(m.GRPC),
 		"--grpc-port", fmt.Sprint(portOf(m.GRPC)), "--http-port", fmt.Sprint(portOf(m.HTTP)), "--raft-port", fmt.Sprint(portOf(m.Raft)),
 		"--peers", strings.Join(peers, ","), "--raft-profile", devProfile(f.masters), "--log-format", "console", "--log-level", "error",
 	}

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"os"
@@ -15,7 +16,6 @@ import (
 	"syscall"
 
 	"github.com/tenderhq/tender/api"
-	"github.com/tenderhq/tender/internal/trust"
 )
 
 // UsersOf are those of this process in such an environment.
@@ -32,84 +32,119 @@ const parent = "/tmp"
 
 func folderOf(user int) string { return filepath.Join(parent, "tender-dev-"+strconv.Itoa(user)) }
 
-// fileOf is that of one master, by its address.
-func fileOf(user int, master string) string {
+// fileOf is the name in such a folder of the file of one master, by its address.
+func fileOf(master string) string {
 	if port, is := strings.CutPrefix(master, "localhost:"); is {
 		master = net.JoinHostPort("127.0.0.1", port)
 	}
-	return filepath.Join(folderOf(user), filepath.Base(master))
+	return filepath.Base(master)
 }
 
 // Announce lets programs of these users find the token by the address of each master. They find it until withdraw is called,
-// or the process ends.
+// or the process ends. The error says why some do not find it (Exists: another process runs a cluster at one of the addresses);
+// then nobody does.
 func Announce(users Users, masters []string, token string) (withdraw func() error, err error) {
-	files := map[string]*os.File{}
+	var all []announcement
 	withdraw = func() (err error) {
-		for name, file := range files {
-			err = errors.Join(err, ignoreMissing(os.Remove(name)), file.Close())
-			delete(files, name)
+		for _, one := range all {
+			err = errors.Join(err, one.withdraw())
 		}
 		return err
 	}
 	for _, user := range users {
-		if err := makeFolder(user); err != nil {
-			return nil, errors.Join(err, withdraw())
-		}
 		for _, master := range masters {
-			name := fileOf(user, master)
-			if files[name], err = write(name, user, token); err != nil {
-				delete(files, name)
+			one, err := announce(user, fileOf(master), token)
+			if err != nil {
 				return nil, errors.Join(err, withdraw())
 			}
+			all = append(all, one)
 		}
 	}
 	return withdraw, nil
 }
 
+// announcement is a file that this process holds.
+type announcement struct {
+	folder *os.Root
+	file   *os.File
+	name   string
+}
+
+func (a announcement) withdraw() error {
+	return errors.Join(ignoreMissing(a.folder.Remove(a.name)), a.file.Close(), a.folder.Close())
+}
+
+func announce(user int, name, token string) (announcement, error) {
+	if err := makeFolder(user); err != nil {
+		return announcement{}, err
+	}
+	folder, err := openFolder(user)
+	if err != nil {
+		return announcement{}, err
+	}
+	file, err := write(folder, name, user, token)
+	if err != nil {
+		return announcement{}, errors.Join(err, folder.Close())
+	}
+	return announcement{folder, file, name}, nil
+}
+
 func makeFolder(user int) error {
 	err := os.Mkdir(folderOf(user), 0o700)
 	switch {
+	case errors.Is(err, fs.ErrExist):
+		return nil
 	case err == nil && user != os.Geteuid():
 		return os.Lchown(folderOf(user), user, -1)
-	case err == nil:
-		return nil
-	case !errors.Is(err, fs.ErrExist):
-		return err
 	}
-	return check(user)
+	return err
 }
 
-// check refuses a folder that somebody else may have filled: the parent is everybody's.
-func check(user int) error {
-	info, err := os.Lstat(folderOf(user))
-	if err != nil {
-		return err
-	}
-	owner, known := info.Sys().(*syscall.Stat_t)
-	if !info.IsDir() || !known || int(owner.Uid) != user || info.Mode().Perm()&0o077 != 0 {
-		return api.E("nearby", api.Invalid, folderOf(user), fmt.Errorf("it is no folder of user %d alone; remove it", user))
-	}
-	return nil
-}
-
-// write puts a file whole in the place of another one, and holds it locked until it is closed.
-func write(name string, user int, token string) (*os.File, error) {
-	draft := fmt.Sprintf("%s.%d", name, os.Getpid())
-	file, err := os.OpenFile(draft, os.O_CREATE|os.O_RDWR|os.O_TRUNC|syscall.O_NOFOLLOW, 0o600)
+// openFolder refuses a folder that somebody else may have filled: the parent is everybody's. What is opened through it is in
+// the folder that was looked at, whatever has its name by then.
+func openFolder(user int) (*os.Root, error) {
+	folder, err := os.OpenRoot(folderOf(user))
 	if err != nil {
 		return nil, err
 	}
-	if err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err == nil && user != os.Geteuid() {
+	info, err := folder.Stat(".")
+	if err == nil && !isOf(info, user) {
+		err = api.E("nearby", api.Invalid, folderOf(user), fmt.Errorf("it is no folder of user %d alone; remove it", user))
+	}
+	if err != nil {
+		return nil, errors.Join(err, folder.Close())
+	}
+	return folder, nil
+}
+
+// isOf says whether it is the user's, and of nobody else's concern.
+func isOf(info fs.FileInfo, user int) bool {
+	owner, known := info.Sys().(*syscall.Stat_t)
+	return known && int(owner.Uid) == user && info.Mode().Perm()&0o077 == 0
+}
+
+// write makes a file that nobody else may have opened, and holds it locked until it is closed. That of a process that has
+// ended gives way.
+func write(folder *os.Root, name string, user int, token string) (*os.File, error) {
+	if held(folder, name) {
+		return nil, api.E("nearby", api.Exists, name, errors.New("another process of this user runs a cluster there"))
+	}
+	if err := ignoreMissing(folder.Remove(name)); err != nil {
+		return nil, err
+	}
+	file, err := folder.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	// Who looks whether it is held keeps it for a moment.
+	if err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX); err == nil && user != os.Geteuid() {
 		err = file.Chown(user, -1)
 	}
 	if err == nil {
 		_, err = file.WriteString(token + "\n")
 	}
-	if err == nil {
-		err = os.Rename(draft, name)
-	}
 	if err != nil {
-		return nil, errors.Join(err, file.Close(), os.Remove(draft))
+		return nil, errors.Join(err, file.Close(), folder.Remove(name))
 	}
 	return file, nil
 }
@@ -117,33 +152,60 @@ func write(name string, user int, token string) (*os.File, error) {
 // Token is that of the cluster which has one of the masters; "" if none runs.
 func Token(users Users, masters []string) string {
 	for _, user := range users {
-		if check(user) != nil {
-			continue
-		}
-		for _, master := range masters {
-			if token := read(fileOf(user, master)); token != "" {
-				return token
-			}
+		if token := tokenOf(user, masters); token != "" {
+			return token
 		}
 	}
 	return ""
 }
 
+func tokenOf(user int, masters []string) string {
+	folder, err := openFolder(user)
+	if err != nil {
+		return ""
+	}
+	defer folder.Close()
+	for _, master := range masters {
+		if token := read(folder, fileOf(master), user); token != "" {
+			return token
+		}
+	}
+	return ""
+}
+
+// tokenBytesMax bounds what is read of a file.
+const tokenBytesMax = 4096
+
 // read is what the file says while somebody holds it.
-func read(name string) string {
-	file, err := os.Open(name)
+func read(folder *os.Root, name string, user int) string {
+	file, err := folder.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // to open a pipe would block
 	if err != nil {
 		return ""
 	}
 	defer file.Close()
-	if syscall.Flock(int(file.Fd()), syscall.LOCK_SH|syscall.LOCK_NB) == nil {
-		return "" // nobody runs the cluster any more
+	info, err := file.Stat()
+	if err != nil || !info.Mode().IsRegular() || !isOf(info, user) || !isHeld(file) {
+		return ""
 	}
-	text, err := trust.ReadSecret(name)
+	text, err := io.ReadAll(io.LimitReader(file, tokenBytesMax))
 	if err != nil {
 		return ""
 	}
 	return string(bytes.TrimSpace(text))
+}
+
+// held says whether a process that lives holds the file.
+func held(folder *os.Root, name string) bool {
+	file, err := folder.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return false
+	}
+	defer file.Close()
+	return isHeld(file)
+}
+
+func isHeld(file *os.File) bool {
+	return syscall.Flock(int(file.Fd()), syscall.LOCK_SH|syscall.LOCK_NB) != nil
 }
 
 func ignoreMissing(err error) error {

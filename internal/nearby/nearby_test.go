@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/nearby"
 )
 
@@ -94,6 +95,58 @@ func TestTheTokenOfAClusterThatWasKilledCountsForNothing(t *testing.T) {
 	}
 	if err := withdraw(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestAnAddressIsAnnouncedOnce: who comes second is refused, and takes nothing from who came first.
+func TestAnAddressIsAnnouncedOnce(t *testing.T) {
+	one, other := address(t)+"1", address(t)+"2"
+	withdraw, err := nearby.Announce(me(), []string{one}, "t1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := nearby.Announce(me(), []string{other, one}, "t2"); !api.Is(err, api.Exists) {
+		t.Errorf("the second: %v", err)
+	}
+	if got := nearby.Token(me(), []string{one}); got != "t1" {
+		t.Errorf("the first has %q", got)
+	}
+	if got := nearby.Token(me(), []string{other}); got != "" {
+		t.Errorf("the second has left %q", got)
+	}
+	if err := withdraw(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestWhatIsInThePlaceOfAFile: a token goes into no file that was there before, which may be somebody else's by another name.
+func TestWhatIsInThePlaceOfAFile(t *testing.T) {
+	folder := filepath.Join("/tmp", fmt.Sprintf("tender-dev-%d", os.Geteuid()))
+	if err := os.Mkdir(folder, 0o700); err != nil && !os.IsExist(err) {
+		t.Fatal(err)
+	}
+	mine, err := os.CreateTemp("/tmp", "nearby-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.Remove(mine.Name())
+	for kind, put := range map[string]func(old, new string) error{"hard link": os.Link, "symbolic link": os.Symlink} {
+		if err := put(mine.Name(), filepath.Join(folder, address(t))); err != nil {
+			t.Fatal(err)
+		}
+		withdraw, err := nearby.Announce(me(), []string{address(t)}, "t1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text, err := os.ReadFile(mine.Name()); err != nil || len(text) > 0 {
+			t.Errorf("%s: %q was written through it, %v", kind, text, err)
+		}
+		if got := nearby.Token(me(), []string{address(t)}); got != "t1" {
+			t.Errorf("%s: found %q", kind, got)
+		}
+		if err := withdraw(); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

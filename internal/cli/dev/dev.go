@@ -34,8 +34,9 @@ type Config struct {
 	AgentArgs  func(Agent) []string
 	// FreePorts takes any free ports and never the default ones, so that nobody finds the cluster who was not told of it.
 	FreePorts bool
-	// Announce lets programs on this machine find the token by which people and frameworks join, until withdraw is called; nil:
-	// the cluster has no certificates.
+	// Insecure: the cluster has no certificates. So has one whose folder is of such a cluster.
+	Insecure bool
+	// Announce lets programs on this machine find the token by which people and frameworks join, until withdraw is called.
 	Announce func(masters []string, token string) (withdraw func() error, err error)
 	// Operator connects to the masters that are named, as who joins by the token; it tries until one leads.
 	Operator func(ctx context.Context, masters []string, token string, failed func(error)) (apiv1.OperatorServiceClient, io.Closer, error)
@@ -63,6 +64,8 @@ type Master struct {
 	HTTP string `json:"http"`
 	Raft string `json:"raft"`
 	Dir  string `json:"dir"`
+	// Insecure: it has no certificate, nor has anybody else of the cluster.
+	Insecure bool `json:"-"`
 	// Peers are all masters, itself too; only of a cluster's first start.
 	Peers []Peer `json:"-"`
 }
@@ -105,7 +108,7 @@ func Run(ctx context.Context, config Config) (err error) {
 	cluster.Temporary = temporary
 	defer func() { err = errors.Join(err, ignoreMissing(os.Remove(filepath.Join(dir, JSONFile)))) }()
 	h := &house{config: config, cluster: cluster, start: start, failed: make(chan error, config.Masters+config.Agents+1)}
-	if h.token, err = found(cluster, config.Announce == nil); err != nil {
+	if err := h.found(); err != nil {
 		return err
 	}
 	return h.run(ctx)
@@ -149,6 +152,8 @@ type house struct {
 func (h *house) run(ctx context.Context) (err error) {
 	// Each floor ends after the one above it: agents first, what they started, then masters.
 	base := context.WithoutCancel(ctx)
+	withdraw := h.announce()
+	defer func() { err = errors.Join(err, withdraw()) }()
 	mastersCtx, stopMasters := context.WithCancel(base)
 	defer h.masters.Wait()
 	defer stopMasters()
@@ -191,11 +196,6 @@ func (h *house) run(ctx context.Context) (err error) {
 	if err := h.during(ctx, func(ctx context.Context) error { return h.awaitReady(ctx, operator) }); err != nil || ctx.Err() != nil {
 		return err
 	}
-	withdraw, err := h.announce()
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, withdraw()) }()
 	if err := h.ready(); err != nil {
 		return err
 	}

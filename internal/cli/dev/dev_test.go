@@ -33,6 +33,7 @@ type theatre struct {
 	said   []string
 
 	announced []string // to programs on this machine
+	deaf      error    // why they can't be told
 }
 
 func (th *theatre) note(format string, args ...any) {
@@ -58,6 +59,10 @@ func (th *theatre) config(masters, agents int, dir string) dev.Config {
 			return th, io.NopCloser(nil), nil
 		},
 		Announce: func(masters []string, token string) (func() error, error) {
+			if th.deaf != nil {
+				return nil, th.deaf
+			}
+			th.note("programs are told")
 			th.announced = append(th.announced, fmt.Sprint(masters, token))
 			return func() error { th.announced = append(th.announced, "withdrawn"); return nil }, nil
 		},
@@ -139,7 +144,7 @@ func TestAClusterComesUpIsDescribedAndGoesInOrder(t *testing.T) {
 		return func(e string) bool { return strings.HasPrefix(e, kind) && strings.HasSuffix(e, "goes") }
 	}
 	firstMaster := slices.IndexFunc(th.events, goes("master"))
-	if len(th.events) != 11 || firstMaster < 0 || slices.ContainsFunc(th.events[firstMaster:], goes("agent")) {
+	if len(th.events) != 12 || firstMaster < 0 || slices.ContainsFunc(th.events[firstMaster:], goes("agent")) {
 		t.Errorf("went in the order %q", th.events)
 	}
 }
@@ -220,9 +225,7 @@ func TestAClusterHasCertificatesUnlessItIsToldToDoWithout(t *testing.T) {
 	run := func(insecure bool) (*theatre, error) {
 		th := &theatre{}
 		config := th.config(3, 2, dir)
-		if insecure {
-			config.Announce = nil
-		}
+		config.Insecure = insecure
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
 		done := make(chan error, 1)
@@ -275,10 +278,63 @@ func TestAClusterHasCertificatesUnlessItIsToldToDoWithout(t *testing.T) {
 	if th, err = run(true); err != nil || len(th.announced) > 0 || th.tokens[0] != "" {
 		t.Errorf("without certificates: %v, told %q, agents join by %q", err, th.announced, th.tokens)
 	}
-	if err := os.Mkdir(filepath.Join(dir, "master-m1"), 0o700); err != nil { // masters that have run leave their folders
+	for _, master := range []string{"master-m1", "master-m2"} { // killed before they had the key
+		if err := os.Mkdir(filepath.Join(dir, master), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, "master-m1", ".cluster.key-1"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := run(false); err == nil || !strings.Contains(err.Error(), "say --insecure to go on so") {
-		t.Errorf("a folder without a key, with certificates: %v", err)
+	if th, err = run(false); err != nil || len(th.said) > 0 || len(th.announced) != 2 || th.events[0] != "programs are told" {
+		t.Errorf("killed before its masters had a key: %v, said %q, told %q, %q", err, th.said, th.announced, th.events)
+	}
+}
+
+// TestAFolderWithoutCertificatesStaysSo: a cluster of a version that had none, or of --insecure, goes on and says so.
+func TestAFolderWithoutCertificatesStaysSo(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	if err := os.MkdirAll(filepath.Join(dir, "master-m1", "raft"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	th := &theatre{}
+	config := th.config(3, 1, dir)
+	insecure := 0
+	config.RunMaster = func(ctx context.Context, m dev.Master) error {
+		if m.Insecure {
+			th.mu.Lock()
+			insecure++
+			th.mu.Unlock()
+		}
+		return th.part(ctx, "master "+m.ID)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	config.Ready = func(dev.Cluster) { stop() }
+	if err := dev.Run(ctx, config); err != nil {
+		t.Fatal(err)
+	}
+	if insecure != 3 || len(th.announced) > 0 || th.tokens[0] != "" || len(th.said) != 1 || !strings.Contains(th.said[0], "goes on so") {
+		t.Errorf("%d masters without certificates, told %q, agents join by %q, said %q", insecure, th.announced, th.tokens, th.said)
+	}
+}
+
+// TestAClusterThatCanNotBeAnnounced runs all the same, and says how its token is found.
+func TestAClusterThatCanNotBeAnnounced(t *testing.T) {
+	th := &theatre{deaf: errors.New("/tmp is full")}
+	dir := t.TempDir()
+	config := th.config(1, 1, dir)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	config.Ready = func(dev.Cluster) { stop() }
+	if err := dev.Run(ctx, config); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "master-m1", trust.FirstTokenFile)
+	if len(th.said) != 1 || !strings.Contains(th.said[0], "/tmp is full") || !strings.Contains(th.said[0], "$(cat "+file+")") {
+		t.Errorf("it said %q", th.said)
+	}
+	if _, err := trust.ReadSecret(file); err != nil {
+		t.Errorf("what it names: %v", err)
 	}
 }

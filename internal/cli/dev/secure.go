@@ -7,6 +7,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -25,53 +27,59 @@ const (
 	jobsPrincipal = "jobs"
 )
 
-// found gives every master the key of the cluster, a new one if the folder is new, and returns the first operator's token; ""
-// for a cluster without certificates.
-func found(cluster Cluster, insecure bool) (string, error) {
-	key, used, err := keyOf(cluster)
+// found gives every master the key of the cluster, a new one if the folder is new, and takes the first operator's token. A
+// folder of a cluster without certificates stays one.
+func (h *house) found() error {
+	masters := h.cluster.Masters
+	key, used, err := keyOf(masters)
+	insecure := h.config.Insecure
 	switch {
 	case err != nil:
-		return "", err
+		return err
 	case insecure && !key.IsZero():
-		return "", fmt.Errorf("%s holds a cluster with certificates; leave --insecure out, or name another folder", cluster.Dir)
-	case insecure:
-		return "", nil
-	case key.IsZero() && used:
-		return "", fmt.Errorf("%s holds a cluster without certificates; say --insecure to go on so, or name another folder", cluster.Dir)
+		return fmt.Errorf("%s holds a cluster with certificates; leave --insecure out, or name another folder", h.cluster.Dir)
+	case !insecure && key.IsZero() && used:
+		h.config.Say("%s holds a cluster without certificates, and goes on so: whoever is on this machine may do everything; another folder begins with them", h.cluster.Dir)
+		insecure = true
 	case key.IsZero():
 		key = trust.NewKey()
 	}
+	for i := range masters {
+		masters[i].Insecure = insecure
+	}
+	if insecure {
+		return nil
+	}
 	token, err := key.FirstToken()
 	if err != nil {
-		return "", err
+		return err
 	}
-	for i, master := range cluster.Masters {
+	for _, master := range masters {
 		if err := giveKey(master.Dir, key); err != nil {
-			return "", err
-		}
-		if i > 0 {
-			continue
-		}
-		if err := trust.WriteSecret(filepath.Join(master.Dir, trust.FirstTokenFile), []byte(token.String()+"\n")); err != nil {
-			return "", err
+			return err
 		}
 	}
-	return token.String(), nil
+	h.token = token.String()
+	return trust.WriteSecret(h.tokenFile(), []byte(h.token+"\n"))
+}
+
+// tokenFile holds the first operator's token.
+func (h *house) tokenFile() string {
+	return filepath.Join(h.cluster.Masters[0].Dir, trust.FirstTokenFile)
 }
 
 // keyOf is the key of the cluster's masters; used says that one of them has run before.
-func keyOf(cluster Cluster) (key trust.Key, used bool, err error) {
-	for _, master := range cluster.Masters {
-		switch _, err := os.Stat(master.Dir); {
-		case errors.Is(err, os.ErrNotExist):
-			continue
-		case err != nil:
-			return trust.Key{}, false, err
-		}
-		used = true
+func keyOf(masters []Master) (key trust.Key, used bool, err error) {
+	for _, master := range masters {
 		if key, err = trust.ReadKey(master.Dir); err != nil || !key.IsZero() {
 			return key, used, err
 		}
+		entries, err := os.ReadDir(master.Dir)
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return trust.Key{}, false, err
+		}
+		// One that was killed before it had its key has left an empty folder, or a hidden draft of the key.
+		used = used || slices.ContainsFunc(entries, func(e os.DirEntry) bool { return !strings.HasPrefix(e.Name(), ".") })
 	}
 	return trust.Key{}, used, nil
 }
@@ -139,10 +147,16 @@ func JobsToken(ctx context.Context, operator apiv1.OperatorServiceClient) (strin
 	return answer.GetToken(), err
 }
 
-// announce lets programs find the cluster's token, until withdraw is called.
-func (h *house) announce() (withdraw func() error, err error) {
+// announce lets programs find the cluster's token, until withdraw is called. Where that can't be, people are told what to do.
+func (h *house) announce() (withdraw func() error) {
+	none := func() error { return nil }
 	if h.token == "" {
-		return func() error { return nil }, nil
+		return none
 	}
-	return h.config.Announce(h.cluster.masterAddresses(), h.token)
+	withdraw, err := h.config.Announce(h.cluster.masterAddresses(), h.token)
+	if err != nil {
+		h.config.Say("other programs do not find the token of this cluster by themselves (%v); give it to them: export TENDER_TOKEN=$(cat %s)", err, h.tokenFile())
+		return none
+	}
+	return withdraw
 }

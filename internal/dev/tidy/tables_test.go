@@ -198,6 +198,7 @@ var larger = map[string]allowance{
 	"bools of framework.Config":          {4, "settings of a scheduler"},
 	"fields of framework/taskset.Config": {21, "settings of a set"},
 	"fields of master.Config":            {23, "settings of a master, most of them flags"},
+	"bools of internal/cli/dev.Config":   {4, "settings of a cluster on one machine"},
 	"bools of internal/cli.devFlags":     {6, "flags of tender dev"},
 	"bools of internal/cli.runFlags":     {4, "flags of tender run"},
 
