@@ -39,7 +39,7 @@ func (c Config) withToken() Config {
 		if len(masters) == 0 {
 			masters = []string{DefaultMaster}
 		}
-		c.Token = nearby.Token(nearby.UsersOf(os.Getenv), masters)
+		c.Token = nearby.Token(nearby.UsersOf(os.LookupEnv), masters)
 	}
 	return c
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/tenderhq/tender/agent/walls"
 	"github.com/tenderhq/tender/agent/walls/entry"
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/cli/dev"
 	"github.com/tenderhq/tender/internal/cli/settings"
 	"github.com/tenderhq/tender/internal/commandexecutor"
 	"github.com/tenderhq/tender/internal/protocol"
@@ -104,7 +105,7 @@ func (a *App) agentCommand() *cobra.Command {
 		if err := d.merge(command); err != nil {
 			return err
 		}
-		config, err := f.config(d)
+		config, err := f.config(command.Context(), d)
 		if err != nil {
 			return err
 		}
@@ -114,7 +115,7 @@ func (a *App) agentCommand() *cobra.Command {
 	return command
 }
 
-func (f agentFlags) config(d *daemon) (agent.Config, error) {
+func (f agentFlags) config(ctx context.Context, d *daemon) (agent.Config, error) {
 	resources, err := settings.ParseResources(f.resources)
 	if err != nil {
 		return agent.Config{}, usagef("--resources: %w", err)
@@ -157,19 +158,9 @@ func (f agentFlags) config(d *daemon) (agent.Config, error) {
 	if f.walls.GPUs, err = walls.NameGPUs(f.walls.gpus); err != nil {
 		return agent.Config{}, usagef("--gpu-device: %w", err)
 	}
-	token := ""
-	if d.join != "" {
-		joined, err := tokenOf(d.join)
-		switch {
-		case err == nil:
-			token = joined.String()
-		case !d.hasProof(): // else it has joined, and the token may be gone
-			return agent.Config{}, err
-		}
-	}
-	if token == "" && !d.insecure && !d.hasProof() {
-		return agent.Config{}, usagef("this agent has no certificate yet: say --join TOKEN (an operator makes one: tender token create agent), " +
-			"or --insecure if its cluster runs so, on a trusted network")
+	token, err := d.agentToken(ctx, masters)
+	if err != nil {
+		return agent.Config{}, err
 	}
 	log := d.logger()
 	if d.insecure {
@@ -185,6 +176,29 @@ func (f agentFlags) config(d *daemon) (agent.Config, error) {
 		Users:    agent.Users{TaskUser: taskUser, TaskUsers: f.taskUsers, FetchLocal: f.fetchLocal, Images: f.images},
 		Logger:   log.Logger, World: agent.World{OpenHTTP: d.openHTTP, LogDropped: log.written.Dropped, LogLevel: log.level},
 	}, nil
+}
+
+// agentToken is by what the agent joins, "" if it needs nothing: what --join says, else what the cluster of `tender dev` on this
+// machine makes for it.
+func (d *daemon) agentToken(ctx context.Context, masters []string) (string, error) {
+	if d.join != "" {
+		joined, err := tokenOf(d.join)
+		switch {
+		case err == nil:
+			return joined.String(), nil
+		case !d.hasProof(): // else it has joined, and the token may be gone
+			return "", err
+		}
+	}
+	if d.insecure || d.hasProof() {
+		return "", nil
+	}
+	token, err := d.app.besideDev(ctx, masters, dev.AgentsToken)
+	if err == nil && token == "" {
+		err = usagef("this agent has no certificate yet: say --join TOKEN (an operator makes one: tender token create agent), " +
+			"or --insecure if its cluster runs so, on a trusted network")
+	}
+	return token, err
 }
 
 // shownFlags are all flags with their values, but for what is secret.

@@ -20,6 +20,7 @@ import (
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/cli/client"
 	"github.com/tenderhq/tender/internal/cli/contexts"
+	"github.com/tenderhq/tender/internal/cli/dev"
 	"github.com/tenderhq/tender/internal/cli/jobcmd"
 	"github.com/tenderhq/tender/internal/cli/secretcmd"
 	"github.com/tenderhq/tender/internal/logwriter"
@@ -173,6 +174,9 @@ func jobsEnv(a *App) jobcmd.Env {
 	return jobcmd.Env{
 		Stdin: a.Stdin, Stdout: a.Stdout, Stderr: a.Stderr, Now: a.Now, Lookup: a.Lookup,
 		Masters: func() ([]string, error) { return a.mastersOr(nil) }, Client: a.client, Between: between, Usage: usage,
+		BesideDev: func(ctx context.Context, masters []string) (string, error) {
+			return a.besideDev(ctx, masters, dev.JobsToken)
+		},
 		Logs: func(ctx context.Context, c *client.Client, task string, follow, stderr bool) error {
 			return taskLogs(ctx, a, c, task, follow, stderr)
 		},

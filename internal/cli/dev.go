@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -167,9 +168,11 @@ func (a *App) devConfig(f devFlags) (dev.Config, error) {
 		},
 		Operator: a.devOperator,
 		Insecure: f.insecure,
-		Announce: devAnnounce(a.Lookup),
-		Say:      a.sayUnless(false),
-		Ready:    func(c dev.Cluster) { a.devReady(c, f) },
+		Announce: func(masters []string, token string) (func() error, error) {
+			return nearby.Announce(nearby.UsersOf(a.Lookup), masters, token)
+		},
+		Say:   a.sayUnless(false),
+		Ready: func(c dev.Cluster) { a.devReady(c, f) },
 	}, nil
 }
 
@@ -253,17 +256,6 @@ func devAgentResources(d dev.Agent, f devFlags) api.Resources {
 	return f.resourcesParsed.Plus(api.NewResources(api.Resource{Label: api.Label{Name: "ports"}, Ranges: ports}))
 }
 
-// devAnnounce lets this user's commands and frameworks find the token of the cluster.
-func devAnnounce(lookup func(string) (string, bool)) func(masters []string, token string) (func() error, error) {
-	return func(masters []string, token string) (func() error, error) {
-		users := nearby.UsersOf(func(name string) string {
-			value, _ := lookup(name)
-			return value
-		})
-		return nearby.Announce(users, masters, token)
-	}
-}
-
 // devOperator connects as who joins by the token, as soon as a master leads; "": as nobody.
 func (a *App) devOperator(
 	ctx context.Context, masters []string, token string, failed func(error),
@@ -282,6 +274,26 @@ func (a *App) devOperator(
 		return nil, nil, err
 	}
 	return c.Operator(), c, nil
+}
+
+// besideDev has the cluster that this user runs by `tender dev` on this machine make a token, by which a daemon joins that is
+// started beside it; "" if the masters are of no such cluster.
+func (a *App) besideDev(
+	ctx context.Context, masters []string, makeToken func(context.Context, apiv1.OperatorServiceClient) (string, error),
+) (token string, err error) {
+	if len(masters) == 0 {
+		masters = []string{client.DefaultMaster}
+	}
+	first := nearby.Token(nearby.UsersOf(a.Lookup), masters)
+	if first == "" {
+		return "", nil
+	}
+	operator, closer, err := a.devOperator(ctx, masters, first, func(error) {})
+	if err != nil {
+		return "", err
+	}
+	token, err = makeToken(ctx, operator)
+	return token, errors.Join(err, closer.Close())
 }
 
 // devReady says what is up and what to type next.

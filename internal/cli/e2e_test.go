@@ -126,16 +126,6 @@ func described(t *testing.T, dir string) *devCluster {
 	return d
 }
 
-// agentToken lets one more agent join the cluster.
-func agentToken(t *testing.T, d *devCluster) string {
-	t.Helper()
-	token, stderr, code := tender(t, d.env, "token", "create", "agent")
-	if code != 0 {
-		t.Fatal(stderr)
-	}
-	return strings.TrimSpace(token)
-}
-
 // nothingLeft fails the test when a process mentions the folder: in its arguments or its environment.
 func nothingLeft(t *testing.T, dir string) {
 	t.Helper()
@@ -490,7 +480,7 @@ func TestChaosKilledAgentWhileATaskRuns(t *testing.T) {
 	d := startDev(t, "--agents", "0")
 	data := filepath.Join(t.TempDir(), "agent")
 	t.Cleanup(func() { nothingLeft(t, data) })
-	args := []string{"agent", "--join", agentToken(t, d), "--data-dir", data, "--http-port", strconv.Itoa(freePort(t)), "--resources", "cpus:1;mem:1024", "--recovery-timeout", "1m"}
+	args := []string{"agent", "--data-dir", data, "--http-port", strconv.Itoa(freePort(t)), "--resources", "cpus:1;mem:1024", "--recovery-timeout", "1m"}
 	agent := start(t, d.env, args...)
 	gate := filepath.Join(t.TempDir(), "gate")
 	run := start(t, d.env, "run", "--", "sh", "-c", "echo up; echo more >&2; while [ ! -e "+gate+" ]; do sleep 0.05; done; echo done")

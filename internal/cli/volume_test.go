@@ -17,7 +17,7 @@ func TestChaosVolumesKeepTheirData(t *testing.T) {
 	d := startDev(t, "--masters", "3", "--agents", "0", "--master-processes")
 	data := filepath.Join(t.TempDir(), "agent")
 	t.Cleanup(func() { nothingLeft(t, data) })
-	args := []string{"agent", "--join", agentToken(t, d), "--data-dir", data, "--http-port", strconv.Itoa(freePort(t)), "--resources", "cpus:2;mem:1024;disk:1000", "--recovery-timeout", "1m"}
+	args := []string{"agent", "--data-dir", data, "--http-port", strconv.Itoa(freePort(t)), "--resources", "cpus:2;mem:1024;disk:1000", "--recovery-timeout", "1m"}
 	agent := start(t, d.env, args...)
 	until(t, "the agent is there", func() bool {
 		items := get(t, d.env, "agents").Items

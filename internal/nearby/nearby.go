@@ -19,9 +19,10 @@ import (
 )
 
 // UsersOf are those of this process in such an environment.
-func UsersOf(getenv func(string) string) Users {
+func UsersOf(lookup func(string) (string, bool)) Users {
 	users := Users{os.Geteuid()}
-	if person, err := strconv.Atoi(getenv("SUDO_UID")); err == nil && person > 0 && users[0] == 0 {
+	sudo, _ := lookup("SUDO_UID")
+	if person, err := strconv.Atoi(sudo); err == nil && person > 0 && users[0] == 0 {
 		users = append(users, person)
 	}
 	return users

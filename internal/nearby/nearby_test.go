@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-func me() nearby.Users { return nearby.UsersOf(func(string) string { return "" }) }
+func me() nearby.Users { return nearby.UsersOf(func(string) (string, bool) { return "", false }) }
 
 // address is one that no other test has, and no cluster.
 func address(t *testing.T) string { return fmt.Sprintf("127.0.0.9:%d", 100_000+os.Getpid()) + t.Name() }
@@ -151,7 +151,7 @@ func TestWhatIsInThePlaceOfAFile(t *testing.T) {
 }
 
 func TestWhoBecameRootBySudoIsServedToo(t *testing.T) {
-	users := nearby.UsersOf(func(string) string { return "1234" })
+	users := nearby.UsersOf(func(string) (string, bool) { return "1234", true })
 	if root := os.Geteuid() == 0; root != (len(users) == 2) || root && users[1] != 1234 {
 		t.Errorf("as user %d: %v", os.Geteuid(), users)
 	}

@@ -3,7 +3,7 @@
 package nearby
 
 // UsersOf are none: there are no locks by which a cluster that runs is known.
-func UsersOf(func(string) string) Users { return nil }
+func UsersOf(func(string) (string, bool)) Users { return nil }
 
 // Announce does nothing.
 func Announce(Users, []string, string) (withdraw func() error, err error) {

@@ -124,10 +124,7 @@ func (w Wish) nearby(masters []string) string {
 	if w.Dial != nil { // no master is reached over this machine's network
 		return ""
 	}
-	return nearby.Token(nearby.UsersOf(func(name string) string {
-		value, _ := w.Lookup(name)
-		return value
-	}), masters)
+	return nearby.Token(nearby.UsersOf(w.Lookup), masters)
 }
 
 // joinByToken joins by the token of the environment, else by that of a cluster on this machine, if there is one.

@@ -117,24 +117,29 @@ func (h *house) makeTokens(ctx context.Context, operator apiv1.OperatorServiceCl
 		return "", nil
 	}
 	if len(h.cluster.Agents) > 0 {
-		answer, err := operator.CreateToken(ctx, &apiv1.CreateTokenRequest{
-			Kind: "agent", Ttl: durationpb.New(tokenLife), // any number: one that was marked gone joins anew
-		})
+		token, err := AgentsToken(ctx, operator)
 		if err != nil {
 			return "", err
 		}
 		name := filepath.Join(h.cluster.Dir, agentsToken)
-		if err := trust.WriteSecret(name, []byte(answer.GetToken()+"\n")); err != nil {
+		if err := trust.WriteSecret(name, []byte(token+"\n")); err != nil {
 			return "", err
 		}
 		for i := range h.cluster.Agents {
-			h.cluster.Agents[i].Token, h.cluster.Agents[i].TokenFile = answer.GetToken(), name
+			h.cluster.Agents[i].Token, h.cluster.Agents[i].TokenFile = token, name
 		}
 	}
 	if h.config.RunJobs == nil {
 		return "", nil
 	}
 	return JobsToken(ctx, operator)
+}
+
+// AgentsToken makes the token by which agents join, any number of them and each any number of times: one that was marked gone
+// joins anew.
+func AgentsToken(ctx context.Context, operator apiv1.OperatorServiceClient) (string, error) {
+	answer, err := operator.CreateToken(ctx, &apiv1.CreateTokenRequest{Kind: "agent", Ttl: durationpb.New(tokenLife)})
+	return answer.GetToken(), err
 }
 
 // JobsToken makes the token by which a job manager joins, and lets it run jobs in every role.

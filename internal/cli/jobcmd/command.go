@@ -28,6 +28,8 @@ type Env struct {
 	// Masters are their addresses; Client connects to whoever leads.
 	Masters func() ([]string, error)
 	Client  func(ctx context.Context) (*client.Client, error)
+	// BesideDev makes a manager's token where the masters are of a cluster that this user runs by 'tender dev'; else it is "".
+	BesideDev func(ctx context.Context, masters []string) (token string, err error)
 	// Between wants at least so many of the named arguments; Usage marks an error as the caller's.
 	Between func(least int, names ...string) cobra.PositionalArgs
 	Usage   func(error) error

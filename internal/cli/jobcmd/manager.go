@@ -1,7 +1,6 @@
 package jobcmd
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -11,10 +10,7 @@ import (
 
 	"github.com/tenderhq/tender/framework/jobs/manager"
 	"github.com/tenderhq/tender/internal/calendar"
-	"github.com/tenderhq/tender/internal/cli/client"
-	"github.com/tenderhq/tender/internal/cli/dev"
 	"github.com/tenderhq/tender/internal/cli/settings"
-	"github.com/tenderhq/tender/internal/nearby"
 )
 
 // managerFlags are what 'tender jobs' is told.
@@ -66,7 +62,7 @@ func (e Env) ManagerCommand() *cobra.Command {
 			return err
 		}
 		if token == "" && !f.insecure {
-			if token, err = e.nearbyToken(command.Context(), masters); err != nil {
+			if token, err = e.BesideDev(command.Context(), masters); err != nil {
 				return err
 			}
 		}
@@ -74,27 +70,6 @@ func (e Env) ManagerCommand() *cobra.Command {
 			Calendar: calendar.Next})
 	}
 	return command
-}
-
-// nearbyToken lets the manager join the cluster that this user runs by 'tender dev' on this machine; "" if the masters are of none.
-func (e Env) nearbyToken(ctx context.Context, masters []string) (string, error) {
-	if len(masters) == 0 {
-		masters = []string{client.DefaultMaster}
-	}
-	if nearby.Token(nearby.UsersOf(e.getenv), masters) == "" {
-		return "", nil
-	}
-	c, err := e.Client(ctx)
-	if err != nil {
-		return "", err
-	}
-	token, err := dev.JobsToken(ctx, c.Operator())
-	return token, errors.Join(err, c.Close())
-}
-
-func (e Env) getenv(name string) string {
-	value, _ := e.Lookup(name)
-	return value
 }
 
 // noWords refuses words behind 'tender jobs': whoever writes them means 'tender job'.
