@@ -41,7 +41,7 @@ func (c *Client) ReadFile(ctx context.Context, task api.TaskID, path string, to 
 	if err != nil {
 		return err
 	}
-	file := sandbox.File{Task: ref, Path: path, Address: found.GetAgentAddress(), Dial: c.loop.who.agents(), Ticket: ticket, Most: most}
+	file := sandbox.File{Task: ref, Path: path, Address: found.GetAgentAddress(), Dial: c.loop.who.toAgent, Ticket: ticket, Most: most}
 	return file.Copy(ctx, to)
 }
 

@@ -185,18 +185,18 @@ var ErrLater = errors.New("the status will be acknowledged later")
 // that takes. When it returns, everything it started has ended; a callback that does
 // not heed its context holds it up.
 func Run(ctx context.Context, config Config, scheduler Scheduler) error {
-	config, err := config.withToken().complete()
+	who, err := identify(config)
 	if err != nil {
 		return err
 	}
-	who, err := prove(ctx, config)
-	if err != nil {
+	if err := who.prove(ctx); err != nil {
 		if ctx.Err() != nil {
 			return nil
 		}
 		return err
 	}
-	config.Dialer = who.masters()
+	config = who.config
+	config.Dialer = who.toMaster
 	l := newLoop(config, scheduler)
 	l.who = who
 	renewing, stop := context.WithCancel(ctx)

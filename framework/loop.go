@@ -39,7 +39,7 @@ type loop struct {
 	replies  map[uint64]chan<- reply // to callers of the Client, by the number of their request
 	turns    turns
 
-	who       identity
+	who       *identity
 	running   context.Context // Run's
 	session   context.Context // of callbacks; nil between sessions
 	endingOf  context.CancelFunc
@@ -71,7 +71,6 @@ type dialResult struct {
 func newLoop(config Config, scheduler Scheduler) *loop {
 	l := &loop{
 		config:   config,
-		who:      identity{config: config},
 		log:      config.Logger.With("framework", config.Name),
 		core:     core.New(coreConfig(config, scheduler)),
 		requests: make(chan request, requestsMax),

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"sync"
+	"sync/atomic"
 
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
@@ -25,49 +27,70 @@ const NoToken = "none"
 
 // identity is who the framework is to masters and agents. It lives as long as Run.
 type identity struct {
-	config Config
-	token  trust.Token
-	holder *trust.Holder // nil: it has no certificate
+	config  Config
+	token   trust.Token
+	looking bool          // it has no token: before each connection it looks for that of this user's `tender dev`
+	proved  chan struct{} // closed when there is a holder
+
+	mu     sync.Mutex // held while it joins
+	holder atomic.Pointer[trust.Holder]
 }
 
-// withToken fills in the token of the environment, else that of this user's `tender dev`, where the masters are reached over
-// this machine's network.
-func (c Config) withToken() Config {
-	c.Token = cmp.Or(c.Token, os.Getenv(tokenVariable))
-	if c.Token == "" && c.Dialer == nil {
-		masters := c.Masters
-		if len(masters) == 0 {
-			masters = []string{DefaultMaster}
-		}
-		c.Token = nearby.Token(nearby.UsersOf(os.LookupEnv), masters)
-	}
-	return c
+// identify finds out by what the framework is known: its own token, else that of the environment. One that has neither, and
+// reaches its masters over this machine's network, looks for a cluster of this user's `tender dev` there.
+func identify(config Config) (*identity, error) {
+	config.Token = cmp.Or(config.Token, os.Getenv(tokenVariable))
+	looking := config.Token == "" && config.Dialer == nil
+	config, err := config.complete()
+	return &identity{config: config, looking: looking, proved: make(chan struct{})}, err
 }
 
 // prove joins the cluster by the token, if there is one.
-func prove(ctx context.Context, config Config) (identity, error) {
-	who := identity{config: config}
-	text := config.Token
+func (i *identity) prove(ctx context.Context) error {
+	text := i.config.Token
 	if text == "" || text == NoToken {
-		return who, nil
+		return nil
 	}
-	if config.ConnectTimeout > 0 {
+	if i.config.ConnectTimeout > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, config.ConnectTimeout)
+		ctx, cancel = context.WithTimeout(ctx, i.config.ConnectTimeout)
 		defer cancel()
 	}
-	var err error
-	who.holder, who.token, err = joining.Member(ctx, who.joining(), text, "a framework", trust.Framework, trust.Person)
-	if revoked := protocol.Revoked(""); errors.As(err, &revoked) {
-		err = api.E("framework.join", api.Denied, who.token.ID, fmt.Errorf("%w: %w", ErrRevoked, err))
-	}
-	if err != nil {
-		return who, err
-	}
-	return who, nil
+	return i.join(ctx, text)
 }
 
-func (i identity) joining() joining.Config {
+func (i *identity) join(ctx context.Context, text string) error {
+	holder, token, err := joining.Member(ctx, i.joining(), text, "a framework", trust.Framework, trust.Person)
+	i.token = token
+	if revoked := protocol.Revoked(""); errors.As(err, &revoked) {
+		err = api.E("framework.join", api.Denied, token.ID, fmt.Errorf("%w: %w", ErrRevoked, err))
+	}
+	if err != nil {
+		return err
+	}
+	i.holder.Store(holder)
+	close(i.proved)
+	return nil
+}
+
+// look joins the cluster of `tender dev`, as soon as there is one.
+func (i *identity) look(ctx context.Context) error {
+	if !i.looking {
+		return nil
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.holder.Load() != nil {
+		return nil
+	}
+	text := nearby.Token(nearby.UsersOf(os.LookupEnv), i.config.Masters)
+	if text == "" {
+		return nil
+	}
+	return i.join(ctx, text)
+}
+
+func (i *identity) joining() joining.Config {
 	return joining.Config{
 		Masters: i.config.Masters, Dial: i.config.Dialer, Token: i.token,
 		Failed: func(address string, err error) {
@@ -77,25 +100,30 @@ func (i identity) joining() joining.Config {
 }
 
 // renew keeps the certificate from ending, until the context does.
-func (i identity) renew(ctx context.Context) {
-	if i.holder != nil {
-		joining.Keep(ctx, i.holder, i.joining, func(*trust.Pass) error { return nil })
+func (i *identity) renew(ctx context.Context) {
+	select {
+	case <-i.proved:
+		joining.Keep(ctx, i.holder.Load(), i.joining, func(*trust.Pass) error { return nil })
+	case <-ctx.Done():
 	}
 }
 
-// masters reaches masters, and nobody else.
-func (i identity) masters() func(context.Context, string) (net.Conn, error) {
-	return i.holder.Dialer(i.config.Dialer, trust.Master)
+// toMaster reaches masters, and nobody else.
+func (i *identity) toMaster(ctx context.Context, address string) (net.Conn, error) {
+	if err := i.look(ctx); err != nil {
+		return nil, err
+	}
+	return i.holder.Load().Dialer(i.config.Dialer, trust.Master)(ctx, address)
 }
 
-// agents reaches agents, and nobody else.
-func (i identity) agents() func(context.Context, string) (net.Conn, error) {
-	return i.holder.Dialer(i.config.Dialer, trust.Agent)
+// toAgent reaches agents, and nobody else.
+func (i *identity) toAgent(ctx context.Context, address string) (net.Conn, error) {
+	return i.holder.Load().Dialer(i.config.Dialer, trust.Agent)(ctx, address)
 }
 
 // ticket asks the leader for what opens files of a task at its agent; "" in a cluster without certificates.
-func (i identity) ticket(ctx context.Context, operator apiv1.OperatorServiceClient, task api.TaskRef, agent string) (string, error) {
-	if i.holder == nil {
+func (i *identity) ticket(ctx context.Context, operator apiv1.OperatorServiceClient, task api.TaskRef, agent string) (string, error) {
+	if i.holder.Load() == nil {
 		return "", nil
 	}
 	answer, err := operator.GetReadTicket(ctx, &apiv1.TicketRequest{FrameworkId: string(task.Framework), TaskId: string(task.Task), AgentId: agent})

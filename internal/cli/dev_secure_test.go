@@ -2,7 +2,9 @@ package cli_test
 
 import (
 	"bytes"
+	"errors"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -38,7 +40,8 @@ func TestDevHasCertificates(t *testing.T) {
 	}
 }
 
-// TestDevIsKilledAndStartedAnew: what is left of its cluster deceives nobody, and goes on by the same certificates.
+// TestDevIsKilledAndStartedAnew: what is left of its cluster deceives nobody, and goes on by the same certificates. A framework
+// that was started before it gets in.
 func TestDevIsKilledAndStartedAnew(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "dev")
 	args := []string{"dev", "--free-ports", "--data-dir", dir, "--jobs=false"}
@@ -54,8 +57,10 @@ func TestDevIsKilledAndStartedAnew(t *testing.T) {
 	if _, stderr, code := tender(t, d.env, "get", "agents"); code == 0 || !strings.Contains(stderr, "connection refused") {
 		t.Errorf("after it was killed: exit code %d, %q", code, stderr)
 	}
+	early := aFrameworkThatTries(t, d.Masters[0].GRPC)
 	second := start(t, nil, args...)
 	second.await("Ctrl-C")
+	early()
 	usable(t, described(t, dir))
 	if after, err := os.ReadFile(filepath.Join(dir, "host-1", "certificate.pem")); err != nil || !bytes.Equal(after, before) {
 		t.Errorf("the agent has another certificate (%v)", err)
@@ -88,6 +93,29 @@ func TestAGoneAgentOfDevIsANewOne(t *testing.T) {
 		})
 		usable(t, d)
 	}
+}
+
+// aFrameworkThatTries returns when a framework has tried to reach a master that is not there; works waits until it has done
+// its work.
+func aFrameworkThatTries(t *testing.T, master string) (works func()) {
+	t.Helper()
+	listener, err := net.Listen("tcp", master)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		aFrameworkWorks(t, []string{master}, "")
+	}()
+	conn, err := listener.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(conn.Close(), listener.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return func() { <-done }
 }
 
 // usable does with a cluster what the first five minutes of the README do, without a word about certificates.
