@@ -117,19 +117,27 @@ func (a *Agent) Run(ctx context.Context) error {
 		Admitted: a.admitted, Logger: a.log,
 	})
 	if err != nil {
-		return errors.Join(err, a.closeAll())
+		return errors.Join(unlessStopped(ctx, err), a.closeAll())
 	}
 	for { // a new life for each AgentGone
 		again, err := a.liveOnce(ctx)
 		if err == nil && again {
-			err = a.folder.member.BeginAnew(ctx)
+			err = unlessStopped(ctx, a.folder.member.BeginAnew(ctx))
 		}
-		if err != nil || !again {
+		if err != nil || !again || ctx.Err() != nil {
 			err = errors.Join(err, a.closeAll())
 			a.log.Info().Msg("agent has ended")
 			return err
 		}
 	}
+}
+
+// unlessStopped is the error of who tried to join, unless he was stopped meanwhile: he joins at his next start.
+func unlessStopped(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
 }
 
 // checkUsers says why tasks can't run as they should.

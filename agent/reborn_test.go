@@ -1,7 +1,10 @@
 package agent
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -9,6 +12,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
+	"github.com/tenderhq/tender/internal/trust"
 )
 
 // crowd makes the sandboxes of so many tasks that nobody knows any more: what an agent that
@@ -106,5 +110,27 @@ func TestVolumesOfAGoneAgent(t *testing.T) {
 		if left, err := os.ReadDir(path("volumes")); err != nil || len(left) > 0 {
 			t.Errorf("the new agent begins with %v, %v", left, err)
 		}
+	}
+}
+
+// TestAnAgentThatIsStoppedBeforeItHasJoined ends without an error: nothing is wrong, and it joins at its next start.
+func TestAnAgentThatIsStoppedBeforeItHasJoined(t *testing.T) {
+	token, err := trust.NewKey().FirstToken()
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := testConfig(t, "m1:5060")
+	config.Token = token.String()
+	ctx, stop := context.WithCancel(t.Context())
+	config.Dial = func(context.Context, string) (net.Conn, error) {
+		stop()
+		return nil, errors.New("nobody is there")
+	}
+	agent, err := New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := agent.Run(ctx); err != nil {
+		t.Error(err)
 	}
 }

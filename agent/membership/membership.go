@@ -158,10 +158,13 @@ func (m *Membership) BeginAnew(ctx context.Context) error {
 		return m.gone(errors.New("start it with --join TOKEN to join as a new one"))
 	}
 	pass, err := m.join(ctx, nil)
-	if err != nil {
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return err // it stops, and joins at its next start
+	case err != nil:
 		return m.gone(fmt.Errorf("it can't join as a new one: %w", err))
 	}
-	m.holder = trust.NewHolder(pass)
+	m.holder.Replace(pass)
 	return nil
 }
 

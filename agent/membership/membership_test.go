@@ -91,3 +91,42 @@ func TestAnAgentWhoseCertificateHasEndedStaysWhoItWas(t *testing.T) {
 		}
 	})
 }
+
+// TestAnAgentThatStopsWhileItBeginsAnew has lost nothing: it does not call itself gone, and its folder joins at its next start.
+func TestAnAgentThatStopsWhileItBeginsAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		key := trust.NewKey()
+		authority, err := key.Authority()
+		if err != nil {
+			t.Fatal(err)
+		}
+		pass, err := authority.Issue(trust.Identity{Kind: trust.Agent, Name: "n1"}, time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		token, err := key.FirstToken()
+		if err != nil {
+			t.Fatal(err)
+		}
+		config := membership.Config{
+			Folder: t.TempDir(), Masters: []string{"m1:5060"}, Dial: memnet.New().From("a1").Dial, Token: token.String(),
+			Random: func() string { return "n2" }, Admitted: func() (api.AgentID, error) { return "", nil },
+		}
+		file := filepath.Join(config.Folder, membership.PassFile)
+		if err := trust.WritePass(file, pass); err != nil {
+			t.Fatal(err)
+		}
+		member, err := membership.Prove(t.Context(), config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithTimeout(t.Context(), time.Minute) // no master answers
+		defer stop()
+		if err := member.BeginAnew(ctx); err == nil || api.Is(err, api.Removed) {
+			t.Errorf("it ends with %v", err)
+		}
+		if kept, err := trust.ReadPass(file); err != nil || kept == nil || kept.IsSigned() {
+			t.Errorf("its folder has no key to join by: %v", err)
+		}
+	})
+}
