@@ -23,6 +23,7 @@ import (
 	"github.com/tenderhq/tender/framework/jobs/manager"
 	"github.com/tenderhq/tender/internal/calendar"
 	"github.com/tenderhq/tender/internal/cli/client"
+	"github.com/tenderhq/tender/internal/cli/contexts"
 	"github.com/tenderhq/tender/internal/cli/dev"
 	"github.com/tenderhq/tender/internal/cli/settings"
 	"github.com/tenderhq/tender/internal/joining"
@@ -315,7 +316,11 @@ func (a *App) devReady(c dev.Cluster, f devFlags) {
 	align(&text, rows)
 	program := programName()
 	fmt.Fprintf(&text, "\nNow type in another shell:\n\n")
-	if c.Masters[0].GRPC != client.DefaultMaster {
+	if name, _ := a.Lookup("TENDER_CONTEXT"); name != "" {
+		fmt.Fprintf(&text, "  unset TENDER_CONTEXT\n")
+	}
+	chosen, _ := contexts.Of(a.Lookup).Current() // commands say what is wrong with it
+	if c.Masters[0].GRPC != client.DefaultMaster || chosen != "" {
 		fmt.Fprintf(&text, "  export TENDER_MASTER=%s\n", strings.Join(grpcOf(c), ","))
 	}
 	fmt.Fprintf(&text, "  %s run -- echo hello\n  %s get agents\n\nCtrl-C here ends everything.\n", program, program)

@@ -140,3 +140,13 @@ func usable(t *testing.T, d *devCluster) {
 	}
 	aFrameworkWorks(t, []string{d.Masters[0].GRPC}, "")
 }
+
+// TestDevSaysWhatLeadsElsewhere: commands go to the context of the environment, whatever else is named.
+func TestDevSaysWhatLeadsElsewhere(t *testing.T) {
+	d := start(t, []string{"TENDER_CONTEXT=production"}, "dev", "--free-ports", "--agents", "0", "--jobs=false")
+	d.await("unset TENDER_CONTEXT")
+	d.signal(syscall.SIGINT)
+	if code := d.wait(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+}

@@ -55,6 +55,9 @@ func (f Folder) List() ([]string, error) {
 
 // Current is the name of the one that commands use; "" if none was chosen.
 func (f Folder) Current() (string, error) {
+	if f == "" {
+		return "", nil
+	}
 	text, err := os.ReadFile(f.at(currentFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
