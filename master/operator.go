@@ -175,6 +175,11 @@ func (s operatorService) ListRoles(ctx context.Context, r *apiv1.ListRequest) (*
 	return &apiv1.ListRolesResponse{Items: shown(page.Items, showRole), NextPageToken: page.Next, AppliedIndex: index}, err
 }
 
+// ListChanges is what this master itself was asked, so it does not matter whether it leads.
+func (s operatorService) ListChanges(_ context.Context, r *apiv1.ListChangesRequest) (*apiv1.ListChangesResponse, error) {
+	return s.master.guard.Changes(s.master.config.ID, r)
+}
+
 func (operatorService) CheckConstraint(_ context.Context, r *apiv1.CheckConstraintRequest) (*apiv1.CheckConstraintResponse, error) {
 	if _, err := constraint.Compile(r.GetConstraint()); err != nil {
 		return nil, api.E("constraint.check", api.Invalid, "", err)

@@ -84,6 +84,302 @@ func (AgentAction) EnumDescriptor() ([]byte, []int) {
 	return file_api_v1_operator_proto_rawDescGZIP(), []int{0}
 }
 
+type ListChangesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// At most so many items; 0 or more than 1000 = 1000. A page has at most 512 KiB, and so maybe fewer.
+	Limit int32 `protobuf:"varint,1,opt,name=limit,proto3" json:"limit,omitempty"`
+	// next_page_token of the page before.
+	PageToken string `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	// Only what was asked at this time or later. Absent: all.
+	Since *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=since,proto3" json:"since,omitempty"`
+	// Only what was about this object, KIND/NAME: a kind is agent, framework, job, master, principal, role, secret, task,
+	// token or volume. A name is that of the request. A change whose request was too long to be kept may have been about it,
+	// so it is listed too.
+	On string `protobuf:"bytes,4,opt,name=on,proto3" json:"on,omitempty"`
+	// Only what this one has asked for: a caller, such as "person ann", or the name alone.
+	By string `protobuf:"bytes,5,opt,name=by,proto3" json:"by,omitempty"`
+	// Only what was denied.
+	Denied        bool `protobuf:"varint,6,opt,name=denied,proto3" json:"denied,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListChangesRequest) Reset() {
+	*x = ListChangesRequest{}
+	mi := &file_api_v1_operator_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListChangesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListChangesRequest) ProtoMessage() {}
+
+func (x *ListChangesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_api_v1_operator_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListChangesRequest.ProtoReflect.Descriptor instead.
+func (*ListChangesRequest) Descriptor() ([]byte, []int) {
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *ListChangesRequest) GetLimit() int32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+func (x *ListChangesRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+func (x *ListChangesRequest) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *ListChangesRequest) GetOn() string {
+	if x != nil {
+		return x.On
+	}
+	return ""
+}
+
+func (x *ListChangesRequest) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+func (x *ListChangesRequest) GetDenied() bool {
+	if x != nil {
+		return x.Denied
+	}
+	return false
+}
+
+type ListChangesResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Items         []*ChangeView          `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
+	NextPageToken string                 `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	// Who answers.
+	MasterId string `protobuf:"bytes,3,opt,name=master_id,json=masterId,proto3" json:"master_id,omitempty"`
+	// From when on nothing is missing. Absent: nothing was forgotten.
+	Since         *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=since,proto3" json:"since,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListChangesResponse) Reset() {
+	*x = ListChangesResponse{}
+	mi := &file_api_v1_operator_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListChangesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListChangesResponse) ProtoMessage() {}
+
+func (x *ListChangesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_api_v1_operator_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListChangesResponse.ProtoReflect.Descriptor instead.
+func (*ListChangesResponse) Descriptor() ([]byte, []int) {
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *ListChangesResponse) GetItems() []*ChangeView {
+	if x != nil {
+		return x.Items
+	}
+	return nil
+}
+
+func (x *ListChangesResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+func (x *ListChangesResponse) GetMasterId() string {
+	if x != nil {
+		return x.MasterId
+	}
+	return ""
+}
+
+func (x *ListChangesResponse) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+// ChangeView is a call that was to change something.
+type ChangeView struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	At    *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=at,proto3" json:"at,omitempty"`
+	// "person ann", or "anybody" where nobody is asked who he is.
+	Who  string `protobuf:"bytes,2,opt,name=who,proto3" json:"who,omitempty"`
+	From string `protobuf:"bytes,3,opt,name=from,proto3" json:"from,omitempty"`
+	// /SERVICE/METHOD, or where a route is served and its pattern.
+	Call string `protobuf:"bytes,4,opt,name=call,proto3" json:"call,omitempty"`
+	// What it was about, KIND/NAME each.
+	Objects []string `protobuf:"bytes,5,rep,name=objects,proto3" json:"objects,omitempty"`
+	// The request as JSON, without secrets; empty if it was not read.
+	Request string `protobuf:"bytes,6,opt,name=request,proto3" json:"request,omitempty"`
+	// It was too long to be kept.
+	RequestCut bool `protobuf:"varint,7,opt,name=request_cut,json=requestCut,proto3" json:"request_cut,omitempty"`
+	// "ok", or the kind of the error: "denied".
+	Result string `protobuf:"bytes,8,opt,name=result,proto3" json:"result,omitempty"`
+	// The error.
+	Why string `protobuf:"bytes,9,opt,name=why,proto3" json:"why,omitempty"`
+	// The registry's index at that master when the call was answered.
+	Index uint64 `protobuf:"varint,10,opt,name=index,proto3" json:"index,omitempty"`
+	// Who was asked.
+	MasterId      string `protobuf:"bytes,11,opt,name=master_id,json=masterId,proto3" json:"master_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ChangeView) Reset() {
+	*x = ChangeView{}
+	mi := &file_api_v1_operator_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ChangeView) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ChangeView) ProtoMessage() {}
+
+func (x *ChangeView) ProtoReflect() protoreflect.Message {
+	mi := &file_api_v1_operator_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ChangeView.ProtoReflect.Descriptor instead.
+func (*ChangeView) Descriptor() ([]byte, []int) {
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *ChangeView) GetAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
+func (x *ChangeView) GetWho() string {
+	if x != nil {
+		return x.Who
+	}
+	return ""
+}
+
+func (x *ChangeView) GetFrom() string {
+	if x != nil {
+		return x.From
+	}
+	return ""
+}
+
+func (x *ChangeView) GetCall() string {
+	if x != nil {
+		return x.Call
+	}
+	return ""
+}
+
+func (x *ChangeView) GetObjects() []string {
+	if x != nil {
+		return x.Objects
+	}
+	return nil
+}
+
+func (x *ChangeView) GetRequest() string {
+	if x != nil {
+		return x.Request
+	}
+	return ""
+}
+
+func (x *ChangeView) GetRequestCut() bool {
+	if x != nil {
+		return x.RequestCut
+	}
+	return false
+}
+
+func (x *ChangeView) GetResult() string {
+	if x != nil {
+		return x.Result
+	}
+	return ""
+}
+
+func (x *ChangeView) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
+}
+
+func (x *ChangeView) GetIndex() uint64 {
+	if x != nil {
+		return x.Index
+	}
+	return 0
+}
+
+func (x *ChangeView) GetMasterId() string {
+	if x != nil {
+		return x.MasterId
+	}
+	return ""
+}
+
 type SetSecretRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// ROLE/NAME.
@@ -96,7 +392,7 @@ type SetSecretRequest struct {
 
 func (x *SetSecretRequest) Reset() {
 	*x = SetSecretRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[0]
+	mi := &file_api_v1_operator_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -108,7 +404,7 @@ func (x *SetSecretRequest) String() string {
 func (*SetSecretRequest) ProtoMessage() {}
 
 func (x *SetSecretRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[0]
+	mi := &file_api_v1_operator_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -121,7 +417,7 @@ func (x *SetSecretRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetSecretRequest.ProtoReflect.Descriptor instead.
 func (*SetSecretRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{0}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *SetSecretRequest) GetName() string {
@@ -147,7 +443,7 @@ type RemoveSecretRequest struct {
 
 func (x *RemoveSecretRequest) Reset() {
 	*x = RemoveSecretRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[1]
+	mi := &file_api_v1_operator_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -159,7 +455,7 @@ func (x *RemoveSecretRequest) String() string {
 func (*RemoveSecretRequest) ProtoMessage() {}
 
 func (x *RemoveSecretRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[1]
+	mi := &file_api_v1_operator_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -172,7 +468,7 @@ func (x *RemoveSecretRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveSecretRequest.ProtoReflect.Descriptor instead.
 func (*RemoveSecretRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{1}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *RemoveSecretRequest) GetName() string {
@@ -192,7 +488,7 @@ type ListSecretsResponse struct {
 
 func (x *ListSecretsResponse) Reset() {
 	*x = ListSecretsResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[2]
+	mi := &file_api_v1_operator_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -204,7 +500,7 @@ func (x *ListSecretsResponse) String() string {
 func (*ListSecretsResponse) ProtoMessage() {}
 
 func (x *ListSecretsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[2]
+	mi := &file_api_v1_operator_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -217,7 +513,7 @@ func (x *ListSecretsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSecretsResponse.ProtoReflect.Descriptor instead.
 func (*ListSecretsResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{2}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ListSecretsResponse) GetItems() []*SecretView {
@@ -248,7 +544,7 @@ type SecretView struct {
 
 func (x *SecretView) Reset() {
 	*x = SecretView{}
-	mi := &file_api_v1_operator_proto_msgTypes[3]
+	mi := &file_api_v1_operator_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -260,7 +556,7 @@ func (x *SecretView) String() string {
 func (*SecretView) ProtoMessage() {}
 
 func (x *SecretView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[3]
+	mi := &file_api_v1_operator_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -273,7 +569,7 @@ func (x *SecretView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SecretView.ProtoReflect.Descriptor instead.
 func (*SecretView) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{3}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *SecretView) GetName() string {
@@ -320,7 +616,7 @@ type TicketRequest struct {
 
 func (x *TicketRequest) Reset() {
 	*x = TicketRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[4]
+	mi := &file_api_v1_operator_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -332,7 +628,7 @@ func (x *TicketRequest) String() string {
 func (*TicketRequest) ProtoMessage() {}
 
 func (x *TicketRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[4]
+	mi := &file_api_v1_operator_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -345,7 +641,7 @@ func (x *TicketRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TicketRequest.ProtoReflect.Descriptor instead.
 func (*TicketRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{4}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *TicketRequest) GetFrameworkId() string {
@@ -382,7 +678,7 @@ type Ticket struct {
 
 func (x *Ticket) Reset() {
 	*x = Ticket{}
-	mi := &file_api_v1_operator_proto_msgTypes[5]
+	mi := &file_api_v1_operator_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -394,7 +690,7 @@ func (x *Ticket) String() string {
 func (*Ticket) ProtoMessage() {}
 
 func (x *Ticket) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[5]
+	mi := &file_api_v1_operator_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -407,7 +703,7 @@ func (x *Ticket) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ticket.ProtoReflect.Descriptor instead.
 func (*Ticket) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{5}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Ticket) GetTicket() string {
@@ -432,7 +728,7 @@ type WhoAmIRequest struct {
 
 func (x *WhoAmIRequest) Reset() {
 	*x = WhoAmIRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[6]
+	mi := &file_api_v1_operator_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -444,7 +740,7 @@ func (x *WhoAmIRequest) String() string {
 func (*WhoAmIRequest) ProtoMessage() {}
 
 func (x *WhoAmIRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[6]
+	mi := &file_api_v1_operator_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -457,7 +753,7 @@ func (x *WhoAmIRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhoAmIRequest.ProtoReflect.Descriptor instead.
 func (*WhoAmIRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{6}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{9}
 }
 
 type WhoAmIResponse struct {
@@ -472,7 +768,7 @@ type WhoAmIResponse struct {
 
 func (x *WhoAmIResponse) Reset() {
 	*x = WhoAmIResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[7]
+	mi := &file_api_v1_operator_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -484,7 +780,7 @@ func (x *WhoAmIResponse) String() string {
 func (*WhoAmIResponse) ProtoMessage() {}
 
 func (x *WhoAmIResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[7]
+	mi := &file_api_v1_operator_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -497,7 +793,7 @@ func (x *WhoAmIResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhoAmIResponse.ProtoReflect.Descriptor instead.
 func (*WhoAmIResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{7}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *WhoAmIResponse) GetKind() string {
@@ -540,7 +836,7 @@ type PrincipalGrant struct {
 
 func (x *PrincipalGrant) Reset() {
 	*x = PrincipalGrant{}
-	mi := &file_api_v1_operator_proto_msgTypes[8]
+	mi := &file_api_v1_operator_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -552,7 +848,7 @@ func (x *PrincipalGrant) String() string {
 func (*PrincipalGrant) ProtoMessage() {}
 
 func (x *PrincipalGrant) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[8]
+	mi := &file_api_v1_operator_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -565,7 +861,7 @@ func (x *PrincipalGrant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrincipalGrant.ProtoReflect.Descriptor instead.
 func (*PrincipalGrant) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{8}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *PrincipalGrant) GetVerb() string {
@@ -612,7 +908,7 @@ type CanIRequest struct {
 
 func (x *CanIRequest) Reset() {
 	*x = CanIRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[9]
+	mi := &file_api_v1_operator_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -624,7 +920,7 @@ func (x *CanIRequest) String() string {
 func (*CanIRequest) ProtoMessage() {}
 
 func (x *CanIRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[9]
+	mi := &file_api_v1_operator_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -637,7 +933,7 @@ func (x *CanIRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CanIRequest.ProtoReflect.Descriptor instead.
 func (*CanIRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{9}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *CanIRequest) GetWish() *PrincipalGrant {
@@ -658,7 +954,7 @@ type CanIResponse struct {
 
 func (x *CanIResponse) Reset() {
 	*x = CanIResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[10]
+	mi := &file_api_v1_operator_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -670,7 +966,7 @@ func (x *CanIResponse) String() string {
 func (*CanIResponse) ProtoMessage() {}
 
 func (x *CanIResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[10]
+	mi := &file_api_v1_operator_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -683,7 +979,7 @@ func (x *CanIResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CanIResponse.ProtoReflect.Descriptor instead.
 func (*CanIResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{10}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *CanIResponse) GetAllowed() bool {
@@ -715,7 +1011,7 @@ type PrincipalView struct {
 
 func (x *PrincipalView) Reset() {
 	*x = PrincipalView{}
-	mi := &file_api_v1_operator_proto_msgTypes[11]
+	mi := &file_api_v1_operator_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -727,7 +1023,7 @@ func (x *PrincipalView) String() string {
 func (*PrincipalView) ProtoMessage() {}
 
 func (x *PrincipalView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[11]
+	mi := &file_api_v1_operator_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -740,7 +1036,7 @@ func (x *PrincipalView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrincipalView.ProtoReflect.Descriptor instead.
 func (*PrincipalView) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{11}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *PrincipalView) GetName() string {
@@ -790,7 +1086,7 @@ type ListPrincipalsResponse struct {
 
 func (x *ListPrincipalsResponse) Reset() {
 	*x = ListPrincipalsResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[12]
+	mi := &file_api_v1_operator_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -802,7 +1098,7 @@ func (x *ListPrincipalsResponse) String() string {
 func (*ListPrincipalsResponse) ProtoMessage() {}
 
 func (x *ListPrincipalsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[12]
+	mi := &file_api_v1_operator_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -815,7 +1111,7 @@ func (x *ListPrincipalsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPrincipalsResponse.ProtoReflect.Descriptor instead.
 func (*ListPrincipalsResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{12}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ListPrincipalsResponse) GetItems() []*PrincipalView {
@@ -849,7 +1145,7 @@ type GrantRequest struct {
 
 func (x *GrantRequest) Reset() {
 	*x = GrantRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[13]
+	mi := &file_api_v1_operator_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -861,7 +1157,7 @@ func (x *GrantRequest) String() string {
 func (*GrantRequest) ProtoMessage() {}
 
 func (x *GrantRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[13]
+	mi := &file_api_v1_operator_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -874,7 +1170,7 @@ func (x *GrantRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrantRequest.ProtoReflect.Descriptor instead.
 func (*GrantRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{13}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *GrantRequest) GetPrincipal() string {
@@ -904,7 +1200,7 @@ type RevokeRequest struct {
 
 func (x *RevokeRequest) Reset() {
 	*x = RevokeRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[14]
+	mi := &file_api_v1_operator_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -916,7 +1212,7 @@ func (x *RevokeRequest) String() string {
 func (*RevokeRequest) ProtoMessage() {}
 
 func (x *RevokeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[14]
+	mi := &file_api_v1_operator_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -929,7 +1225,7 @@ func (x *RevokeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeRequest.ProtoReflect.Descriptor instead.
 func (*RevokeRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{14}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *RevokeRequest) GetPrincipal() string {
@@ -962,7 +1258,7 @@ type CheckConstraintRequest struct {
 
 func (x *CheckConstraintRequest) Reset() {
 	*x = CheckConstraintRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[15]
+	mi := &file_api_v1_operator_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -974,7 +1270,7 @@ func (x *CheckConstraintRequest) String() string {
 func (*CheckConstraintRequest) ProtoMessage() {}
 
 func (x *CheckConstraintRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[15]
+	mi := &file_api_v1_operator_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -987,7 +1283,7 @@ func (x *CheckConstraintRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckConstraintRequest.ProtoReflect.Descriptor instead.
 func (*CheckConstraintRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{15}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *CheckConstraintRequest) GetConstraint() string {
@@ -1005,7 +1301,7 @@ type CheckConstraintResponse struct {
 
 func (x *CheckConstraintResponse) Reset() {
 	*x = CheckConstraintResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[16]
+	mi := &file_api_v1_operator_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1017,7 +1313,7 @@ func (x *CheckConstraintResponse) String() string {
 func (*CheckConstraintResponse) ProtoMessage() {}
 
 func (x *CheckConstraintResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[16]
+	mi := &file_api_v1_operator_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1030,7 +1326,7 @@ func (x *CheckConstraintResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckConstraintResponse.ProtoReflect.Descriptor instead.
 func (*CheckConstraintResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{16}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{19}
 }
 
 // ListRequest asks for a page of a list, in the order of the names.
@@ -1058,7 +1354,7 @@ type ListRequest struct {
 
 func (x *ListRequest) Reset() {
 	*x = ListRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[17]
+	mi := &file_api_v1_operator_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1070,7 +1366,7 @@ func (x *ListRequest) String() string {
 func (*ListRequest) ProtoMessage() {}
 
 func (x *ListRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[17]
+	mi := &file_api_v1_operator_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1083,7 +1379,7 @@ func (x *ListRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRequest.ProtoReflect.Descriptor instead.
 func (*ListRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{17}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ListRequest) GetLimit() int32 {
@@ -1168,7 +1464,7 @@ type ListTasksRequest struct {
 
 func (x *ListTasksRequest) Reset() {
 	*x = ListTasksRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[18]
+	mi := &file_api_v1_operator_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1180,7 +1476,7 @@ func (x *ListTasksRequest) String() string {
 func (*ListTasksRequest) ProtoMessage() {}
 
 func (x *ListTasksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[18]
+	mi := &file_api_v1_operator_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1193,7 +1489,7 @@ func (x *ListTasksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTasksRequest.ProtoReflect.Descriptor instead.
 func (*ListTasksRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{18}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ListTasksRequest) GetLimit() int32 {
@@ -1260,7 +1556,7 @@ type GetClusterRequest struct {
 
 func (x *GetClusterRequest) Reset() {
 	*x = GetClusterRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[19]
+	mi := &file_api_v1_operator_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1272,7 +1568,7 @@ func (x *GetClusterRequest) String() string {
 func (*GetClusterRequest) ProtoMessage() {}
 
 func (x *GetClusterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[19]
+	mi := &file_api_v1_operator_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1285,7 +1581,7 @@ func (x *GetClusterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetClusterRequest.ProtoReflect.Descriptor instead.
 func (*GetClusterRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{19}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{22}
 }
 
 type ClusterView struct {
@@ -1305,7 +1601,7 @@ type ClusterView struct {
 
 func (x *ClusterView) Reset() {
 	*x = ClusterView{}
-	mi := &file_api_v1_operator_proto_msgTypes[20]
+	mi := &file_api_v1_operator_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1317,7 +1613,7 @@ func (x *ClusterView) String() string {
 func (*ClusterView) ProtoMessage() {}
 
 func (x *ClusterView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[20]
+	mi := &file_api_v1_operator_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1330,7 +1626,7 @@ func (x *ClusterView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterView.ProtoReflect.Descriptor instead.
 func (*ClusterView) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{20}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ClusterView) GetClusterId() string {
@@ -1409,7 +1705,7 @@ type MasterView struct {
 
 func (x *MasterView) Reset() {
 	*x = MasterView{}
-	mi := &file_api_v1_operator_proto_msgTypes[21]
+	mi := &file_api_v1_operator_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1421,7 +1717,7 @@ func (x *MasterView) String() string {
 func (*MasterView) ProtoMessage() {}
 
 func (x *MasterView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[21]
+	mi := &file_api_v1_operator_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1434,7 +1730,7 @@ func (x *MasterView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MasterView.ProtoReflect.Descriptor instead.
 func (*MasterView) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{21}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *MasterView) GetId() string {
@@ -1519,7 +1815,7 @@ type ListMastersResponse struct {
 
 func (x *ListMastersResponse) Reset() {
 	*x = ListMastersResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[22]
+	mi := &file_api_v1_operator_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1531,7 +1827,7 @@ func (x *ListMastersResponse) String() string {
 func (*ListMastersResponse) ProtoMessage() {}
 
 func (x *ListMastersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[22]
+	mi := &file_api_v1_operator_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1544,7 +1840,7 @@ func (x *ListMastersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListMastersResponse.ProtoReflect.Descriptor instead.
 func (*ListMastersResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{22}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ListMastersResponse) GetItems() []*MasterView {
@@ -1615,7 +1911,7 @@ type AgentView struct {
 
 func (x *AgentView) Reset() {
 	*x = AgentView{}
-	mi := &file_api_v1_operator_proto_msgTypes[23]
+	mi := &file_api_v1_operator_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1627,7 +1923,7 @@ func (x *AgentView) String() string {
 func (*AgentView) ProtoMessage() {}
 
 func (x *AgentView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[23]
+	mi := &file_api_v1_operator_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1640,7 +1936,7 @@ func (x *AgentView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentView.ProtoReflect.Descriptor instead.
 func (*AgentView) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{23}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *AgentView) GetId() string {
@@ -1831,7 +2127,7 @@ type OrphanedVolume struct {
 
 func (x *OrphanedVolume) Reset() {
 	*x = OrphanedVolume{}
-	mi := &file_api_v1_operator_proto_msgTypes[24]
+	mi := &file_api_v1_operator_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1843,7 +2139,7 @@ func (x *OrphanedVolume) String() string {
 func (*OrphanedVolume) ProtoMessage() {}
 
 func (x *OrphanedVolume) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[24]
+	mi := &file_api_v1_operator_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1856,7 +2152,7 @@ func (x *OrphanedVolume) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OrphanedVolume.ProtoReflect.Descriptor instead.
 func (*OrphanedVolume) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{24}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *OrphanedVolume) GetVolume() string {
@@ -1898,7 +2194,7 @@ type ListAgentsResponse struct {
 
 func (x *ListAgentsResponse) Reset() {
 	*x = ListAgentsResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[25]
+	mi := &file_api_v1_operator_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1910,7 +2206,7 @@ func (x *ListAgentsResponse) String() string {
 func (*ListAgentsResponse) ProtoMessage() {}
 
 func (x *ListAgentsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[25]
+	mi := &file_api_v1_operator_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1923,7 +2219,7 @@ func (x *ListAgentsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentsResponse.ProtoReflect.Descriptor instead.
 func (*ListAgentsResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{25}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ListAgentsResponse) GetItems() []*AgentView {
@@ -1957,7 +2253,7 @@ type WatchAgentsRequest struct {
 
 func (x *WatchAgentsRequest) Reset() {
 	*x = WatchAgentsRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[26]
+	mi := &file_api_v1_operator_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1969,7 +2265,7 @@ func (x *WatchAgentsRequest) String() string {
 func (*WatchAgentsRequest) ProtoMessage() {}
 
 func (x *WatchAgentsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[26]
+	mi := &file_api_v1_operator_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1982,7 +2278,7 @@ func (x *WatchAgentsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchAgentsRequest.ProtoReflect.Descriptor instead.
 func (*WatchAgentsRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{26}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *WatchAgentsRequest) GetAgentIds() []string {
@@ -2006,7 +2302,7 @@ type WatchAgentsResponse struct {
 
 func (x *WatchAgentsResponse) Reset() {
 	*x = WatchAgentsResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[27]
+	mi := &file_api_v1_operator_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2018,7 +2314,7 @@ func (x *WatchAgentsResponse) String() string {
 func (*WatchAgentsResponse) ProtoMessage() {}
 
 func (x *WatchAgentsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[27]
+	mi := &file_api_v1_operator_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2031,7 +2327,7 @@ func (x *WatchAgentsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchAgentsResponse.ProtoReflect.Descriptor instead.
 func (*WatchAgentsResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{27}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *WatchAgentsResponse) GetItems() []*AgentView {
@@ -2094,7 +2390,7 @@ type FrameworkView struct {
 
 func (x *FrameworkView) Reset() {
 	*x = FrameworkView{}
-	mi := &file_api_v1_operator_proto_msgTypes[28]
+	mi := &file_api_v1_operator_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2106,7 +2402,7 @@ func (x *FrameworkView) String() string {
 func (*FrameworkView) ProtoMessage() {}
 
 func (x *FrameworkView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[28]
+	mi := &file_api_v1_operator_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2119,7 +2415,7 @@ func (x *FrameworkView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FrameworkView.ProtoReflect.Descriptor instead.
 func (*FrameworkView) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{28}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *FrameworkView) GetId() string {
@@ -2323,7 +2619,7 @@ type LocalityView struct {
 
 func (x *LocalityView) Reset() {
 	*x = LocalityView{}
-	mi := &file_api_v1_operator_proto_msgTypes[29]
+	mi := &file_api_v1_operator_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2335,7 +2631,7 @@ func (x *LocalityView) String() string {
 func (*LocalityView) ProtoMessage() {}
 
 func (x *LocalityView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[29]
+	mi := &file_api_v1_operator_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2348,7 +2644,7 @@ func (x *LocalityView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LocalityView.ProtoReflect.Descriptor instead.
 func (*LocalityView) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{29}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *LocalityView) GetNode() int64 {
@@ -2411,7 +2707,7 @@ type DemandView struct {
 
 func (x *DemandView) Reset() {
 	*x = DemandView{}
-	mi := &file_api_v1_operator_proto_msgTypes[30]
+	mi := &file_api_v1_operator_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2423,7 +2719,7 @@ func (x *DemandView) String() string {
 func (*DemandView) ProtoMessage() {}
 
 func (x *DemandView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[30]
+	mi := &file_api_v1_operator_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2436,7 +2732,7 @@ func (x *DemandView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DemandView.ProtoReflect.Descriptor instead.
 func (*DemandView) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{30}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *DemandView) GetRole() string {
@@ -2506,7 +2802,7 @@ type ListFrameworksResponse struct {
 
 func (x *ListFrameworksResponse) Reset() {
 	*x = ListFrameworksResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[31]
+	mi := &file_api_v1_operator_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2518,7 +2814,7 @@ func (x *ListFrameworksResponse) String() string {
 func (*ListFrameworksResponse) ProtoMessage() {}
 
 func (x *ListFrameworksResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[31]
+	mi := &file_api_v1_operator_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2531,7 +2827,7 @@ func (x *ListFrameworksResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListFrameworksResponse.ProtoReflect.Descriptor instead.
 func (*ListFrameworksResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{31}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ListFrameworksResponse) GetItems() []*FrameworkView {
@@ -2592,7 +2888,7 @@ type TaskView struct {
 
 func (x *TaskView) Reset() {
 	*x = TaskView{}
-	mi := &file_api_v1_operator_proto_msgTypes[32]
+	mi := &file_api_v1_operator_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2604,7 +2900,7 @@ func (x *TaskView) String() string {
 func (*TaskView) ProtoMessage() {}
 
 func (x *TaskView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[32]
+	mi := &file_api_v1_operator_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2617,7 +2913,7 @@ func (x *TaskView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskView.ProtoReflect.Descriptor instead.
 func (*TaskView) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{32}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *TaskView) GetId() string {
@@ -2798,7 +3094,7 @@ type ListTasksResponse struct {
 
 func (x *ListTasksResponse) Reset() {
 	*x = ListTasksResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[33]
+	mi := &file_api_v1_operator_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2810,7 +3106,7 @@ func (x *ListTasksResponse) String() string {
 func (*ListTasksResponse) ProtoMessage() {}
 
 func (x *ListTasksResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[33]
+	mi := &file_api_v1_operator_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2823,7 +3119,7 @@ func (x *ListTasksResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTasksResponse.ProtoReflect.Descriptor instead.
 func (*ListTasksResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{33}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ListTasksResponse) GetItems() []*TaskView {
@@ -2857,7 +3153,7 @@ type OfferView struct {
 
 func (x *OfferView) Reset() {
 	*x = OfferView{}
-	mi := &file_api_v1_operator_proto_msgTypes[34]
+	mi := &file_api_v1_operator_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2869,7 +3165,7 @@ func (x *OfferView) String() string {
 func (*OfferView) ProtoMessage() {}
 
 func (x *OfferView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[34]
+	mi := &file_api_v1_operator_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2882,7 +3178,7 @@ func (x *OfferView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OfferView.ProtoReflect.Descriptor instead.
 func (*OfferView) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{34}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *OfferView) GetId() string {
@@ -2958,7 +3254,7 @@ type ListOffersResponse struct {
 
 func (x *ListOffersResponse) Reset() {
 	*x = ListOffersResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[35]
+	mi := &file_api_v1_operator_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2970,7 +3266,7 @@ func (x *ListOffersResponse) String() string {
 func (*ListOffersResponse) ProtoMessage() {}
 
 func (x *ListOffersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[35]
+	mi := &file_api_v1_operator_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2983,7 +3279,7 @@ func (x *ListOffersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOffersResponse.ProtoReflect.Descriptor instead.
 func (*ListOffersResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{35}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ListOffersResponse) GetItems() []*OfferView {
@@ -3018,7 +3314,7 @@ type RoleView struct {
 
 func (x *RoleView) Reset() {
 	*x = RoleView{}
-	mi := &file_api_v1_operator_proto_msgTypes[36]
+	mi := &file_api_v1_operator_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3030,7 +3326,7 @@ func (x *RoleView) String() string {
 func (*RoleView) ProtoMessage() {}
 
 func (x *RoleView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[36]
+	mi := &file_api_v1_operator_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3043,7 +3339,7 @@ func (x *RoleView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoleView.ProtoReflect.Descriptor instead.
 func (*RoleView) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{36}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *RoleView) GetRole() string {
@@ -3127,7 +3423,7 @@ type ListRolesResponse struct {
 
 func (x *ListRolesResponse) Reset() {
 	*x = ListRolesResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[37]
+	mi := &file_api_v1_operator_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3139,7 +3435,7 @@ func (x *ListRolesResponse) String() string {
 func (*ListRolesResponse) ProtoMessage() {}
 
 func (x *ListRolesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[37]
+	mi := &file_api_v1_operator_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3152,7 +3448,7 @@ func (x *ListRolesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRolesResponse.ProtoReflect.Descriptor instead.
 func (*ListRolesResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{37}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ListRolesResponse) GetItems() []*RoleView {
@@ -3188,7 +3484,7 @@ type ExplainRequest struct {
 
 func (x *ExplainRequest) Reset() {
 	*x = ExplainRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[38]
+	mi := &file_api_v1_operator_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3200,7 +3496,7 @@ func (x *ExplainRequest) String() string {
 func (*ExplainRequest) ProtoMessage() {}
 
 func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[38]
+	mi := &file_api_v1_operator_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3213,7 +3509,7 @@ func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainRequest.ProtoReflect.Descriptor instead.
 func (*ExplainRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{38}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ExplainRequest) GetFrameworkId() string {
@@ -3245,7 +3541,7 @@ type ExplainResponse struct {
 
 func (x *ExplainResponse) Reset() {
 	*x = ExplainResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[39]
+	mi := &file_api_v1_operator_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3257,7 +3553,7 @@ func (x *ExplainResponse) String() string {
 func (*ExplainResponse) ProtoMessage() {}
 
 func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[39]
+	mi := &file_api_v1_operator_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3270,7 +3566,7 @@ func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainResponse.ProtoReflect.Descriptor instead.
 func (*ExplainResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{39}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ExplainResponse) GetFrameworkId() string {
@@ -3326,7 +3622,7 @@ type ExplainedDecision struct {
 
 func (x *ExplainedDecision) Reset() {
 	*x = ExplainedDecision{}
-	mi := &file_api_v1_operator_proto_msgTypes[40]
+	mi := &file_api_v1_operator_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3338,7 +3634,7 @@ func (x *ExplainedDecision) String() string {
 func (*ExplainedDecision) ProtoMessage() {}
 
 func (x *ExplainedDecision) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[40]
+	mi := &file_api_v1_operator_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3351,7 +3647,7 @@ func (x *ExplainedDecision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainedDecision.ProtoReflect.Descriptor instead.
 func (*ExplainedDecision) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{40}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ExplainedDecision) GetAt() *timestamppb.Timestamp {
@@ -3428,7 +3724,7 @@ type ExplainedAgent struct {
 
 func (x *ExplainedAgent) Reset() {
 	*x = ExplainedAgent{}
-	mi := &file_api_v1_operator_proto_msgTypes[41]
+	mi := &file_api_v1_operator_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3440,7 +3736,7 @@ func (x *ExplainedAgent) String() string {
 func (*ExplainedAgent) ProtoMessage() {}
 
 func (x *ExplainedAgent) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[41]
+	mi := &file_api_v1_operator_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3453,7 +3749,7 @@ func (x *ExplainedAgent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainedAgent.ProtoReflect.Descriptor instead.
 func (*ExplainedAgent) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{41}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ExplainedAgent) GetAgentId() string {
@@ -3489,7 +3785,7 @@ type KillTaskRequest struct {
 
 func (x *KillTaskRequest) Reset() {
 	*x = KillTaskRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[42]
+	mi := &file_api_v1_operator_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3501,7 +3797,7 @@ func (x *KillTaskRequest) String() string {
 func (*KillTaskRequest) ProtoMessage() {}
 
 func (x *KillTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[42]
+	mi := &file_api_v1_operator_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3514,7 +3810,7 @@ func (x *KillTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KillTaskRequest.ProtoReflect.Descriptor instead.
 func (*KillTaskRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{42}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *KillTaskRequest) GetTask() string {
@@ -3545,7 +3841,7 @@ type KillTaskResponse struct {
 
 func (x *KillTaskResponse) Reset() {
 	*x = KillTaskResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[43]
+	mi := &file_api_v1_operator_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3557,7 +3853,7 @@ func (x *KillTaskResponse) String() string {
 func (*KillTaskResponse) ProtoMessage() {}
 
 func (x *KillTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[43]
+	mi := &file_api_v1_operator_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3570,7 +3866,7 @@ func (x *KillTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KillTaskResponse.ProtoReflect.Descriptor instead.
 func (*KillTaskResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{43}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *KillTaskResponse) GetFrameworkId() string {
@@ -3613,7 +3909,7 @@ type RemoveFrameworkRequest struct {
 
 func (x *RemoveFrameworkRequest) Reset() {
 	*x = RemoveFrameworkRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[44]
+	mi := &file_api_v1_operator_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3625,7 +3921,7 @@ func (x *RemoveFrameworkRequest) String() string {
 func (*RemoveFrameworkRequest) ProtoMessage() {}
 
 func (x *RemoveFrameworkRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[44]
+	mi := &file_api_v1_operator_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3638,7 +3934,7 @@ func (x *RemoveFrameworkRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveFrameworkRequest.ProtoReflect.Descriptor instead.
 func (*RemoveFrameworkRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{44}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *RemoveFrameworkRequest) GetFrameworkId() string {
@@ -3669,7 +3965,7 @@ type MarkAgentRequest struct {
 
 func (x *MarkAgentRequest) Reset() {
 	*x = MarkAgentRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[45]
+	mi := &file_api_v1_operator_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3681,7 +3977,7 @@ func (x *MarkAgentRequest) String() string {
 func (*MarkAgentRequest) ProtoMessage() {}
 
 func (x *MarkAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[45]
+	mi := &file_api_v1_operator_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3694,7 +3990,7 @@ func (x *MarkAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MarkAgentRequest.ProtoReflect.Descriptor instead.
 func (*MarkAgentRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{45}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *MarkAgentRequest) GetAgentId() string {
@@ -3737,7 +4033,7 @@ type SetMaintenanceRequest struct {
 
 func (x *SetMaintenanceRequest) Reset() {
 	*x = SetMaintenanceRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[46]
+	mi := &file_api_v1_operator_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3749,7 +4045,7 @@ func (x *SetMaintenanceRequest) String() string {
 func (*SetMaintenanceRequest) ProtoMessage() {}
 
 func (x *SetMaintenanceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[46]
+	mi := &file_api_v1_operator_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3762,7 +4058,7 @@ func (x *SetMaintenanceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetMaintenanceRequest.ProtoReflect.Descriptor instead.
 func (*SetMaintenanceRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{46}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *SetMaintenanceRequest) GetAgentIds() []string {
@@ -3789,7 +4085,7 @@ type ActionResponse struct {
 
 func (x *ActionResponse) Reset() {
 	*x = ActionResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[47]
+	mi := &file_api_v1_operator_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3801,7 +4097,7 @@ func (x *ActionResponse) String() string {
 func (*ActionResponse) ProtoMessage() {}
 
 func (x *ActionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[47]
+	mi := &file_api_v1_operator_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3814,7 +4110,7 @@ func (x *ActionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActionResponse.ProtoReflect.Descriptor instead.
 func (*ActionResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{47}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *ActionResponse) GetSubject() string {
@@ -3850,7 +4146,7 @@ type ReserveRequest struct {
 
 func (x *ReserveRequest) Reset() {
 	*x = ReserveRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[48]
+	mi := &file_api_v1_operator_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3862,7 +4158,7 @@ func (x *ReserveRequest) String() string {
 func (*ReserveRequest) ProtoMessage() {}
 
 func (x *ReserveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[48]
+	mi := &file_api_v1_operator_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3875,7 +4171,7 @@ func (x *ReserveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReserveRequest.ProtoReflect.Descriptor instead.
 func (*ReserveRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{48}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *ReserveRequest) GetAgentId() string {
@@ -3936,7 +4232,7 @@ type SetRoleRequest struct {
 
 func (x *SetRoleRequest) Reset() {
 	*x = SetRoleRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[49]
+	mi := &file_api_v1_operator_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3948,7 +4244,7 @@ func (x *SetRoleRequest) String() string {
 func (*SetRoleRequest) ProtoMessage() {}
 
 func (x *SetRoleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[49]
+	mi := &file_api_v1_operator_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3961,7 +4257,7 @@ func (x *SetRoleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetRoleRequest.ProtoReflect.Descriptor instead.
 func (*SetRoleRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{49}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *SetRoleRequest) GetRole() string {
@@ -4014,7 +4310,7 @@ type ListPeersRequest struct {
 
 func (x *ListPeersRequest) Reset() {
 	*x = ListPeersRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[50]
+	mi := &file_api_v1_operator_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4026,7 +4322,7 @@ func (x *ListPeersRequest) String() string {
 func (*ListPeersRequest) ProtoMessage() {}
 
 func (x *ListPeersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[50]
+	mi := &file_api_v1_operator_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4039,7 +4335,7 @@ func (x *ListPeersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPeersRequest.ProtoReflect.Descriptor instead.
 func (*ListPeersRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{50}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{53}
 }
 
 type RaftPeer struct {
@@ -4054,7 +4350,7 @@ type RaftPeer struct {
 
 func (x *RaftPeer) Reset() {
 	*x = RaftPeer{}
-	mi := &file_api_v1_operator_proto_msgTypes[51]
+	mi := &file_api_v1_operator_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4066,7 +4362,7 @@ func (x *RaftPeer) String() string {
 func (*RaftPeer) ProtoMessage() {}
 
 func (x *RaftPeer) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[51]
+	mi := &file_api_v1_operator_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4079,7 +4375,7 @@ func (x *RaftPeer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RaftPeer.ProtoReflect.Descriptor instead.
 func (*RaftPeer) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{51}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *RaftPeer) GetId() string {
@@ -4117,7 +4413,7 @@ type ListPeersResponse struct {
 
 func (x *ListPeersResponse) Reset() {
 	*x = ListPeersResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[52]
+	mi := &file_api_v1_operator_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4129,7 +4425,7 @@ func (x *ListPeersResponse) String() string {
 func (*ListPeersResponse) ProtoMessage() {}
 
 func (x *ListPeersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[52]
+	mi := &file_api_v1_operator_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4142,7 +4438,7 @@ func (x *ListPeersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPeersResponse.ProtoReflect.Descriptor instead.
 func (*ListPeersResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{52}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *ListPeersResponse) GetItems() []*RaftPeer {
@@ -4190,7 +4486,7 @@ type AddPeerRequest struct {
 
 func (x *AddPeerRequest) Reset() {
 	*x = AddPeerRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[53]
+	mi := &file_api_v1_operator_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4202,7 +4498,7 @@ func (x *AddPeerRequest) String() string {
 func (*AddPeerRequest) ProtoMessage() {}
 
 func (x *AddPeerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[53]
+	mi := &file_api_v1_operator_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4215,7 +4511,7 @@ func (x *AddPeerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddPeerRequest.ProtoReflect.Descriptor instead.
 func (*AddPeerRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{53}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *AddPeerRequest) GetId() string {
@@ -4241,7 +4537,7 @@ type RemovePeerRequest struct {
 
 func (x *RemovePeerRequest) Reset() {
 	*x = RemovePeerRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[54]
+	mi := &file_api_v1_operator_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4253,7 +4549,7 @@ func (x *RemovePeerRequest) String() string {
 func (*RemovePeerRequest) ProtoMessage() {}
 
 func (x *RemovePeerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[54]
+	mi := &file_api_v1_operator_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4266,7 +4562,7 @@ func (x *RemovePeerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemovePeerRequest.ProtoReflect.Descriptor instead.
 func (*RemovePeerRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{54}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *RemovePeerRequest) GetId() string {
@@ -4286,7 +4582,7 @@ type TransferLeaderRequest struct {
 
 func (x *TransferLeaderRequest) Reset() {
 	*x = TransferLeaderRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[55]
+	mi := &file_api_v1_operator_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4298,7 +4594,7 @@ func (x *TransferLeaderRequest) String() string {
 func (*TransferLeaderRequest) ProtoMessage() {}
 
 func (x *TransferLeaderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[55]
+	mi := &file_api_v1_operator_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4311,7 +4607,7 @@ func (x *TransferLeaderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferLeaderRequest.ProtoReflect.Descriptor instead.
 func (*TransferLeaderRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{55}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *TransferLeaderRequest) GetId() string {
@@ -4329,7 +4625,7 @@ type SaveSnapshotRequest struct {
 
 func (x *SaveSnapshotRequest) Reset() {
 	*x = SaveSnapshotRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[56]
+	mi := &file_api_v1_operator_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4341,7 +4637,7 @@ func (x *SaveSnapshotRequest) String() string {
 func (*SaveSnapshotRequest) ProtoMessage() {}
 
 func (x *SaveSnapshotRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[56]
+	mi := &file_api_v1_operator_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4354,7 +4650,7 @@ func (x *SaveSnapshotRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SaveSnapshotRequest.ProtoReflect.Descriptor instead.
 func (*SaveSnapshotRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{56}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{59}
 }
 
 type SnapshotChunk struct {
@@ -4366,7 +4662,7 @@ type SnapshotChunk struct {
 
 func (x *SnapshotChunk) Reset() {
 	*x = SnapshotChunk{}
-	mi := &file_api_v1_operator_proto_msgTypes[57]
+	mi := &file_api_v1_operator_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4378,7 +4674,7 @@ func (x *SnapshotChunk) String() string {
 func (*SnapshotChunk) ProtoMessage() {}
 
 func (x *SnapshotChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[57]
+	mi := &file_api_v1_operator_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4391,7 +4687,7 @@ func (x *SnapshotChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotChunk.ProtoReflect.Descriptor instead.
 func (*SnapshotChunk) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{57}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *SnapshotChunk) GetData() []byte {
@@ -4409,7 +4705,7 @@ type StateHashRequest struct {
 
 func (x *StateHashRequest) Reset() {
 	*x = StateHashRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[58]
+	mi := &file_api_v1_operator_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4421,7 +4717,7 @@ func (x *StateHashRequest) String() string {
 func (*StateHashRequest) ProtoMessage() {}
 
 func (x *StateHashRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[58]
+	mi := &file_api_v1_operator_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4434,7 +4730,7 @@ func (x *StateHashRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateHashRequest.ProtoReflect.Descriptor instead.
 func (*StateHashRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{58}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{61}
 }
 
 type StateHashResponse struct {
@@ -4447,7 +4743,7 @@ type StateHashResponse struct {
 
 func (x *StateHashResponse) Reset() {
 	*x = StateHashResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[59]
+	mi := &file_api_v1_operator_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4459,7 +4755,7 @@ func (x *StateHashResponse) String() string {
 func (*StateHashResponse) ProtoMessage() {}
 
 func (x *StateHashResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[59]
+	mi := &file_api_v1_operator_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4472,7 +4768,7 @@ func (x *StateHashResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateHashResponse.ProtoReflect.Descriptor instead.
 func (*StateHashResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{59}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *StateHashResponse) GetAppliedIndex() uint64 {
@@ -4501,7 +4797,7 @@ type StoreSession struct {
 
 func (x *StoreSession) Reset() {
 	*x = StoreSession{}
-	mi := &file_api_v1_operator_proto_msgTypes[60]
+	mi := &file_api_v1_operator_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4513,7 +4809,7 @@ func (x *StoreSession) String() string {
 func (*StoreSession) ProtoMessage() {}
 
 func (x *StoreSession) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[60]
+	mi := &file_api_v1_operator_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4526,7 +4822,7 @@ func (x *StoreSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreSession.ProtoReflect.Descriptor instead.
 func (*StoreSession) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{60}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *StoreSession) GetFrameworkId() string {
@@ -4566,7 +4862,7 @@ type StoreEntry struct {
 
 func (x *StoreEntry) Reset() {
 	*x = StoreEntry{}
-	mi := &file_api_v1_operator_proto_msgTypes[61]
+	mi := &file_api_v1_operator_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4578,7 +4874,7 @@ func (x *StoreEntry) String() string {
 func (*StoreEntry) ProtoMessage() {}
 
 func (x *StoreEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[61]
+	mi := &file_api_v1_operator_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4591,7 +4887,7 @@ func (x *StoreEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreEntry.ProtoReflect.Descriptor instead.
 func (*StoreEntry) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{61}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *StoreEntry) GetKey() string {
@@ -4639,7 +4935,7 @@ type StoreGetRequest struct {
 
 func (x *StoreGetRequest) Reset() {
 	*x = StoreGetRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[62]
+	mi := &file_api_v1_operator_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4651,7 +4947,7 @@ func (x *StoreGetRequest) String() string {
 func (*StoreGetRequest) ProtoMessage() {}
 
 func (x *StoreGetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[62]
+	mi := &file_api_v1_operator_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4664,7 +4960,7 @@ func (x *StoreGetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreGetRequest.ProtoReflect.Descriptor instead.
 func (*StoreGetRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{62}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *StoreGetRequest) GetSession() *StoreSession {
@@ -4698,7 +4994,7 @@ type StorePutRequest struct {
 
 func (x *StorePutRequest) Reset() {
 	*x = StorePutRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[63]
+	mi := &file_api_v1_operator_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4710,7 +5006,7 @@ func (x *StorePutRequest) String() string {
 func (*StorePutRequest) ProtoMessage() {}
 
 func (x *StorePutRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[63]
+	mi := &file_api_v1_operator_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4723,7 +5019,7 @@ func (x *StorePutRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StorePutRequest.ProtoReflect.Descriptor instead.
 func (*StorePutRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{63}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *StorePutRequest) GetSession() *StoreSession {
@@ -4781,7 +5077,7 @@ type StoreDeleteRequest struct {
 
 func (x *StoreDeleteRequest) Reset() {
 	*x = StoreDeleteRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[64]
+	mi := &file_api_v1_operator_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4793,7 +5089,7 @@ func (x *StoreDeleteRequest) String() string {
 func (*StoreDeleteRequest) ProtoMessage() {}
 
 func (x *StoreDeleteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[64]
+	mi := &file_api_v1_operator_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4806,7 +5102,7 @@ func (x *StoreDeleteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreDeleteRequest.ProtoReflect.Descriptor instead.
 func (*StoreDeleteRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{64}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *StoreDeleteRequest) GetSession() *StoreSession {
@@ -4857,7 +5153,7 @@ type StoreListRequest struct {
 
 func (x *StoreListRequest) Reset() {
 	*x = StoreListRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[65]
+	mi := &file_api_v1_operator_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4869,7 +5165,7 @@ func (x *StoreListRequest) String() string {
 func (*StoreListRequest) ProtoMessage() {}
 
 func (x *StoreListRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[65]
+	mi := &file_api_v1_operator_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4882,7 +5178,7 @@ func (x *StoreListRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreListRequest.ProtoReflect.Descriptor instead.
 func (*StoreListRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{65}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *StoreListRequest) GetSession() *StoreSession {
@@ -4923,7 +5219,7 @@ type StoreListResponse struct {
 
 func (x *StoreListResponse) Reset() {
 	*x = StoreListResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[66]
+	mi := &file_api_v1_operator_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4935,7 +5231,7 @@ func (x *StoreListResponse) String() string {
 func (*StoreListResponse) ProtoMessage() {}
 
 func (x *StoreListResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[66]
+	mi := &file_api_v1_operator_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4948,7 +5244,7 @@ func (x *StoreListResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreListResponse.ProtoReflect.Descriptor instead.
 func (*StoreListResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{66}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *StoreListResponse) GetItems() []*StoreEntry {
@@ -4978,7 +5274,7 @@ type StoreWatchRequest struct {
 
 func (x *StoreWatchRequest) Reset() {
 	*x = StoreWatchRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[67]
+	mi := &file_api_v1_operator_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4990,7 +5286,7 @@ func (x *StoreWatchRequest) String() string {
 func (*StoreWatchRequest) ProtoMessage() {}
 
 func (x *StoreWatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[67]
+	mi := &file_api_v1_operator_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5003,7 +5299,7 @@ func (x *StoreWatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreWatchRequest.ProtoReflect.Descriptor instead.
 func (*StoreWatchRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{67}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *StoreWatchRequest) GetSession() *StoreSession {
@@ -5031,7 +5327,35 @@ var File_api_v1_operator_proto protoreflect.FileDescriptor
 
 const file_api_v1_operator_proto_rawDesc = "" +
 	"\n" +
-	"\x15api/v1/operator.proto\x12\ttender.v1\x1a\x13api/v1/common.proto\x1a\x16api/v1/scheduler.proto\x1a\x12api/v1/trust.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"A\n" +
+	"\x15api/v1/operator.proto\x12\ttender.v1\x1a\x13api/v1/common.proto\x1a\x16api/v1/scheduler.proto\x1a\x12api/v1/trust.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb3\x01\n" +
+	"\x12ListChangesRequest\x12\x14\n" +
+	"\x05limit\x18\x01 \x01(\x05R\x05limit\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x02 \x01(\tR\tpageToken\x120\n" +
+	"\x05since\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x0e\n" +
+	"\x02on\x18\x04 \x01(\tR\x02on\x12\x0e\n" +
+	"\x02by\x18\x05 \x01(\tR\x02by\x12\x16\n" +
+	"\x06denied\x18\x06 \x01(\bR\x06denied\"\xb9\x01\n" +
+	"\x13ListChangesResponse\x12+\n" +
+	"\x05items\x18\x01 \x03(\v2\x15.tender.v1.ChangeViewR\x05items\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x1b\n" +
+	"\tmaster_id\x18\x03 \x01(\tR\bmasterId\x120\n" +
+	"\x05since\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\"\xa4\x02\n" +
+	"\n" +
+	"ChangeView\x12*\n" +
+	"\x02at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x10\n" +
+	"\x03who\x18\x02 \x01(\tR\x03who\x12\x12\n" +
+	"\x04from\x18\x03 \x01(\tR\x04from\x12\x12\n" +
+	"\x04call\x18\x04 \x01(\tR\x04call\x12\x18\n" +
+	"\aobjects\x18\x05 \x03(\tR\aobjects\x12\x18\n" +
+	"\arequest\x18\x06 \x01(\tR\arequest\x12\x1f\n" +
+	"\vrequest_cut\x18\a \x01(\bR\n" +
+	"requestCut\x12\x16\n" +
+	"\x06result\x18\b \x01(\tR\x06result\x12\x10\n" +
+	"\x03why\x18\t \x01(\tR\x03why\x12\x14\n" +
+	"\x05index\x18\n" +
+	" \x01(\x04R\x05index\x12\x1b\n" +
+	"\tmaster_id\x18\v \x01(\tR\bmasterId\"A\n" +
 	"\x10SetSecretRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x19\n" +
 	"\x05value\x18\x02 \x01(\fB\x03\x80\x01\x01R\x05value\")\n" +
@@ -5466,7 +5790,7 @@ const file_api_v1_operator_proto_rawDesc = "" +
 	"REACTIVATE\x10\x03\x12\r\n" +
 	"\tMARK_GONE\x10\x04\x12\n" +
 	"\n" +
-	"\x06REMOVE\x10\x052\xa0\x11\n" +
+	"\x06REMOVE\x10\x052\xee\x11\n" +
 	"\x0fOperatorService\x12B\n" +
 	"\n" +
 	"GetCluster\x12\x1c.tender.v1.GetClusterRequest\x1a\x16.tender.v1.ClusterView\x12E\n" +
@@ -5497,7 +5821,8 @@ const file_api_v1_operator_proto_rawDesc = "" +
 	"\x04CanI\x12\x16.tender.v1.CanIRequest\x1a\x17.tender.v1.CanIResponse\x12K\n" +
 	"\x0eListPrincipals\x12\x16.tender.v1.ListRequest\x1a!.tender.v1.ListPrincipalsResponse\x12;\n" +
 	"\x05Grant\x12\x17.tender.v1.GrantRequest\x1a\x19.tender.v1.ActionResponse\x12=\n" +
-	"\x06Revoke\x12\x18.tender.v1.RevokeRequest\x1a\x19.tender.v1.ActionResponse\x12C\n" +
+	"\x06Revoke\x12\x18.tender.v1.RevokeRequest\x1a\x19.tender.v1.ActionResponse\x12L\n" +
+	"\vListChanges\x12\x1d.tender.v1.ListChangesRequest\x1a\x1e.tender.v1.ListChangesResponse\x12C\n" +
 	"\tSetSecret\x12\x1b.tender.v1.SetSecretRequest\x1a\x19.tender.v1.ActionResponse\x12E\n" +
 	"\vListSecrets\x12\x16.tender.v1.ListRequest\x1a\x1e.tender.v1.ListSecretsResponse\x12I\n" +
 	"\fRemoveSecret\x12\x1e.tender.v1.RemoveSecretRequest\x1a\x19.tender.v1.ActionResponse\x12<\n" +
@@ -5531,275 +5856,284 @@ func file_api_v1_operator_proto_rawDescGZIP() []byte {
 }
 
 var file_api_v1_operator_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_api_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 74)
+var file_api_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 77)
 var file_api_v1_operator_proto_goTypes = []any{
 	(AgentAction)(0),                // 0: tender.v1.AgentAction
-	(*SetSecretRequest)(nil),        // 1: tender.v1.SetSecretRequest
-	(*RemoveSecretRequest)(nil),     // 2: tender.v1.RemoveSecretRequest
-	(*ListSecretsResponse)(nil),     // 3: tender.v1.ListSecretsResponse
-	(*SecretView)(nil),              // 4: tender.v1.SecretView
-	(*TicketRequest)(nil),           // 5: tender.v1.TicketRequest
-	(*Ticket)(nil),                  // 6: tender.v1.Ticket
-	(*WhoAmIRequest)(nil),           // 7: tender.v1.WhoAmIRequest
-	(*WhoAmIResponse)(nil),          // 8: tender.v1.WhoAmIResponse
-	(*PrincipalGrant)(nil),          // 9: tender.v1.PrincipalGrant
-	(*CanIRequest)(nil),             // 10: tender.v1.CanIRequest
-	(*CanIResponse)(nil),            // 11: tender.v1.CanIResponse
-	(*PrincipalView)(nil),           // 12: tender.v1.PrincipalView
-	(*ListPrincipalsResponse)(nil),  // 13: tender.v1.ListPrincipalsResponse
-	(*GrantRequest)(nil),            // 14: tender.v1.GrantRequest
-	(*RevokeRequest)(nil),           // 15: tender.v1.RevokeRequest
-	(*CheckConstraintRequest)(nil),  // 16: tender.v1.CheckConstraintRequest
-	(*CheckConstraintResponse)(nil), // 17: tender.v1.CheckConstraintResponse
-	(*ListRequest)(nil),             // 18: tender.v1.ListRequest
-	(*ListTasksRequest)(nil),        // 19: tender.v1.ListTasksRequest
-	(*GetClusterRequest)(nil),       // 20: tender.v1.GetClusterRequest
-	(*ClusterView)(nil),             // 21: tender.v1.ClusterView
-	(*MasterView)(nil),              // 22: tender.v1.MasterView
-	(*ListMastersResponse)(nil),     // 23: tender.v1.ListMastersResponse
-	(*AgentView)(nil),               // 24: tender.v1.AgentView
-	(*OrphanedVolume)(nil),          // 25: tender.v1.OrphanedVolume
-	(*ListAgentsResponse)(nil),      // 26: tender.v1.ListAgentsResponse
-	(*WatchAgentsRequest)(nil),      // 27: tender.v1.WatchAgentsRequest
-	(*WatchAgentsResponse)(nil),     // 28: tender.v1.WatchAgentsResponse
-	(*FrameworkView)(nil),           // 29: tender.v1.FrameworkView
-	(*LocalityView)(nil),            // 30: tender.v1.LocalityView
-	(*DemandView)(nil),              // 31: tender.v1.DemandView
-	(*ListFrameworksResponse)(nil),  // 32: tender.v1.ListFrameworksResponse
-	(*TaskView)(nil),                // 33: tender.v1.TaskView
-	(*ListTasksResponse)(nil),       // 34: tender.v1.ListTasksResponse
-	(*OfferView)(nil),               // 35: tender.v1.OfferView
-	(*ListOffersResponse)(nil),      // 36: tender.v1.ListOffersResponse
-	(*RoleView)(nil),                // 37: tender.v1.RoleView
-	(*ListRolesResponse)(nil),       // 38: tender.v1.ListRolesResponse
-	(*ExplainRequest)(nil),          // 39: tender.v1.ExplainRequest
-	(*ExplainResponse)(nil),         // 40: tender.v1.ExplainResponse
-	(*ExplainedDecision)(nil),       // 41: tender.v1.ExplainedDecision
-	(*ExplainedAgent)(nil),          // 42: tender.v1.ExplainedAgent
-	(*KillTaskRequest)(nil),         // 43: tender.v1.KillTaskRequest
-	(*KillTaskResponse)(nil),        // 44: tender.v1.KillTaskResponse
-	(*RemoveFrameworkRequest)(nil),  // 45: tender.v1.RemoveFrameworkRequest
-	(*MarkAgentRequest)(nil),        // 46: tender.v1.MarkAgentRequest
-	(*SetMaintenanceRequest)(nil),   // 47: tender.v1.SetMaintenanceRequest
-	(*ActionResponse)(nil),          // 48: tender.v1.ActionResponse
-	(*ReserveRequest)(nil),          // 49: tender.v1.ReserveRequest
-	(*SetRoleRequest)(nil),          // 50: tender.v1.SetRoleRequest
-	(*ListPeersRequest)(nil),        // 51: tender.v1.ListPeersRequest
-	(*RaftPeer)(nil),                // 52: tender.v1.RaftPeer
-	(*ListPeersResponse)(nil),       // 53: tender.v1.ListPeersResponse
-	(*AddPeerRequest)(nil),          // 54: tender.v1.AddPeerRequest
-	(*RemovePeerRequest)(nil),       // 55: tender.v1.RemovePeerRequest
-	(*TransferLeaderRequest)(nil),   // 56: tender.v1.TransferLeaderRequest
-	(*SaveSnapshotRequest)(nil),     // 57: tender.v1.SaveSnapshotRequest
-	(*SnapshotChunk)(nil),           // 58: tender.v1.SnapshotChunk
-	(*StateHashRequest)(nil),        // 59: tender.v1.StateHashRequest
-	(*StateHashResponse)(nil),       // 60: tender.v1.StateHashResponse
-	(*StoreSession)(nil),            // 61: tender.v1.StoreSession
-	(*StoreEntry)(nil),              // 62: tender.v1.StoreEntry
-	(*StoreGetRequest)(nil),         // 63: tender.v1.StoreGetRequest
-	(*StorePutRequest)(nil),         // 64: tender.v1.StorePutRequest
-	(*StoreDeleteRequest)(nil),      // 65: tender.v1.StoreDeleteRequest
-	(*StoreListRequest)(nil),        // 66: tender.v1.StoreListRequest
-	(*StoreListResponse)(nil),       // 67: tender.v1.StoreListResponse
-	(*StoreWatchRequest)(nil),       // 68: tender.v1.StoreWatchRequest
-	nil,                             // 69: tender.v1.AgentView.AttributesEntry
-	nil,                             // 70: tender.v1.AgentView.LeavingEntry
-	nil,                             // 71: tender.v1.FrameworkView.LabelsEntry
-	nil,                             // 72: tender.v1.FrameworkView.EndpointsEntry
-	nil,                             // 73: tender.v1.TaskView.LabelsEntry
-	nil,                             // 74: tender.v1.TaskView.PortsEntry
-	(*timestamppb.Timestamp)(nil),   // 75: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),     // 76: google.protobuf.Duration
-	(*Term)(nil),                    // 77: tender.v1.Term
-	(*structpb.Struct)(nil),         // 78: google.protobuf.Struct
-	(*Usage)(nil),                   // 79: tender.v1.Usage
-	(*Window)(nil),                  // 80: tender.v1.Window
-	(*Spread)(nil),                  // 81: tender.v1.Spread
-	(*Command)(nil),                 // 82: tender.v1.Command
-	(*Secret)(nil),                  // 83: tender.v1.Secret
-	(OperationKind)(0),              // 84: tender.v1.OperationKind
-	(*CreateTokenRequest)(nil),      // 85: tender.v1.CreateTokenRequest
-	(*ListTokensRequest)(nil),       // 86: tender.v1.ListTokensRequest
-	(*RevokeTokenRequest)(nil),      // 87: tender.v1.RevokeTokenRequest
-	(*GetAuthorityRequest)(nil),     // 88: tender.v1.GetAuthorityRequest
-	(*RotateAuthorityRequest)(nil),  // 89: tender.v1.RotateAuthorityRequest
-	(*CreateTokenResponse)(nil),     // 90: tender.v1.CreateTokenResponse
-	(*ListTokensResponse)(nil),      // 91: tender.v1.ListTokensResponse
-	(*AuthorityView)(nil),           // 92: tender.v1.AuthorityView
+	(*ListChangesRequest)(nil),      // 1: tender.v1.ListChangesRequest
+	(*ListChangesResponse)(nil),     // 2: tender.v1.ListChangesResponse
+	(*ChangeView)(nil),              // 3: tender.v1.ChangeView
+	(*SetSecretRequest)(nil),        // 4: tender.v1.SetSecretRequest
+	(*RemoveSecretRequest)(nil),     // 5: tender.v1.RemoveSecretRequest
+	(*ListSecretsResponse)(nil),     // 6: tender.v1.ListSecretsResponse
+	(*SecretView)(nil),              // 7: tender.v1.SecretView
+	(*TicketRequest)(nil),           // 8: tender.v1.TicketRequest
+	(*Ticket)(nil),                  // 9: tender.v1.Ticket
+	(*WhoAmIRequest)(nil),           // 10: tender.v1.WhoAmIRequest
+	(*WhoAmIResponse)(nil),          // 11: tender.v1.WhoAmIResponse
+	(*PrincipalGrant)(nil),          // 12: tender.v1.PrincipalGrant
+	(*CanIRequest)(nil),             // 13: tender.v1.CanIRequest
+	(*CanIResponse)(nil),            // 14: tender.v1.CanIResponse
+	(*PrincipalView)(nil),           // 15: tender.v1.PrincipalView
+	(*ListPrincipalsResponse)(nil),  // 16: tender.v1.ListPrincipalsResponse
+	(*GrantRequest)(nil),            // 17: tender.v1.GrantRequest
+	(*RevokeRequest)(nil),           // 18: tender.v1.RevokeRequest
+	(*CheckConstraintRequest)(nil),  // 19: tender.v1.CheckConstraintRequest
+	(*CheckConstraintResponse)(nil), // 20: tender.v1.CheckConstraintResponse
+	(*ListRequest)(nil),             // 21: tender.v1.ListRequest
+	(*ListTasksRequest)(nil),        // 22: tender.v1.ListTasksRequest
+	(*GetClusterRequest)(nil),       // 23: tender.v1.GetClusterRequest
+	(*ClusterView)(nil),             // 24: tender.v1.ClusterView
+	(*MasterView)(nil),              // 25: tender.v1.MasterView
+	(*ListMastersResponse)(nil),     // 26: tender.v1.ListMastersResponse
+	(*AgentView)(nil),               // 27: tender.v1.AgentView
+	(*OrphanedVolume)(nil),          // 28: tender.v1.OrphanedVolume
+	(*ListAgentsResponse)(nil),      // 29: tender.v1.ListAgentsResponse
+	(*WatchAgentsRequest)(nil),      // 30: tender.v1.WatchAgentsRequest
+	(*WatchAgentsResponse)(nil),     // 31: tender.v1.WatchAgentsResponse
+	(*FrameworkView)(nil),           // 32: tender.v1.FrameworkView
+	(*LocalityView)(nil),            // 33: tender.v1.LocalityView
+	(*DemandView)(nil),              // 34: tender.v1.DemandView
+	(*ListFrameworksResponse)(nil),  // 35: tender.v1.ListFrameworksResponse
+	(*TaskView)(nil),                // 36: tender.v1.TaskView
+	(*ListTasksResponse)(nil),       // 37: tender.v1.ListTasksResponse
+	(*OfferView)(nil),               // 38: tender.v1.OfferView
+	(*ListOffersResponse)(nil),      // 39: tender.v1.ListOffersResponse
+	(*RoleView)(nil),                // 40: tender.v1.RoleView
+	(*ListRolesResponse)(nil),       // 41: tender.v1.ListRolesResponse
+	(*ExplainRequest)(nil),          // 42: tender.v1.ExplainRequest
+	(*ExplainResponse)(nil),         // 43: tender.v1.ExplainResponse
+	(*ExplainedDecision)(nil),       // 44: tender.v1.ExplainedDecision
+	(*ExplainedAgent)(nil),          // 45: tender.v1.ExplainedAgent
+	(*KillTaskRequest)(nil),         // 46: tender.v1.KillTaskRequest
+	(*KillTaskResponse)(nil),        // 47: tender.v1.KillTaskResponse
+	(*RemoveFrameworkRequest)(nil),  // 48: tender.v1.RemoveFrameworkRequest
+	(*MarkAgentRequest)(nil),        // 49: tender.v1.MarkAgentRequest
+	(*SetMaintenanceRequest)(nil),   // 50: tender.v1.SetMaintenanceRequest
+	(*ActionResponse)(nil),          // 51: tender.v1.ActionResponse
+	(*ReserveRequest)(nil),          // 52: tender.v1.ReserveRequest
+	(*SetRoleRequest)(nil),          // 53: tender.v1.SetRoleRequest
+	(*ListPeersRequest)(nil),        // 54: tender.v1.ListPeersRequest
+	(*RaftPeer)(nil),                // 55: tender.v1.RaftPeer
+	(*ListPeersResponse)(nil),       // 56: tender.v1.ListPeersResponse
+	(*AddPeerRequest)(nil),          // 57: tender.v1.AddPeerRequest
+	(*RemovePeerRequest)(nil),       // 58: tender.v1.RemovePeerRequest
+	(*TransferLeaderRequest)(nil),   // 59: tender.v1.TransferLeaderRequest
+	(*SaveSnapshotRequest)(nil),     // 60: tender.v1.SaveSnapshotRequest
+	(*SnapshotChunk)(nil),           // 61: tender.v1.SnapshotChunk
+	(*StateHashRequest)(nil),        // 62: tender.v1.StateHashRequest
+	(*StateHashResponse)(nil),       // 63: tender.v1.StateHashResponse
+	(*StoreSession)(nil),            // 64: tender.v1.StoreSession
+	(*StoreEntry)(nil),              // 65: tender.v1.StoreEntry
+	(*StoreGetRequest)(nil),         // 66: tender.v1.StoreGetRequest
+	(*StorePutRequest)(nil),         // 67: tender.v1.StorePutRequest
+	(*StoreDeleteRequest)(nil),      // 68: tender.v1.StoreDeleteRequest
+	(*StoreListRequest)(nil),        // 69: tender.v1.StoreListRequest
+	(*StoreListResponse)(nil),       // 70: tender.v1.StoreListResponse
+	(*StoreWatchRequest)(nil),       // 71: tender.v1.StoreWatchRequest
+	nil,                             // 72: tender.v1.AgentView.AttributesEntry
+	nil,                             // 73: tender.v1.AgentView.LeavingEntry
+	nil,                             // 74: tender.v1.FrameworkView.LabelsEntry
+	nil,                             // 75: tender.v1.FrameworkView.EndpointsEntry
+	nil,                             // 76: tender.v1.TaskView.LabelsEntry
+	nil,                             // 77: tender.v1.TaskView.PortsEntry
+	(*timestamppb.Timestamp)(nil),   // 78: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),     // 79: google.protobuf.Duration
+	(*Term)(nil),                    // 80: tender.v1.Term
+	(*structpb.Struct)(nil),         // 81: google.protobuf.Struct
+	(*Usage)(nil),                   // 82: tender.v1.Usage
+	(*Window)(nil),                  // 83: tender.v1.Window
+	(*Spread)(nil),                  // 84: tender.v1.Spread
+	(*Command)(nil),                 // 85: tender.v1.Command
+	(*Secret)(nil),                  // 86: tender.v1.Secret
+	(OperationKind)(0),              // 87: tender.v1.OperationKind
+	(*CreateTokenRequest)(nil),      // 88: tender.v1.CreateTokenRequest
+	(*ListTokensRequest)(nil),       // 89: tender.v1.ListTokensRequest
+	(*RevokeTokenRequest)(nil),      // 90: tender.v1.RevokeTokenRequest
+	(*GetAuthorityRequest)(nil),     // 91: tender.v1.GetAuthorityRequest
+	(*RotateAuthorityRequest)(nil),  // 92: tender.v1.RotateAuthorityRequest
+	(*CreateTokenResponse)(nil),     // 93: tender.v1.CreateTokenResponse
+	(*ListTokensResponse)(nil),      // 94: tender.v1.ListTokensResponse
+	(*AuthorityView)(nil),           // 95: tender.v1.AuthorityView
 }
 var file_api_v1_operator_proto_depIdxs = []int32{
-	4,   // 0: tender.v1.ListSecretsResponse.items:type_name -> tender.v1.SecretView
-	75,  // 1: tender.v1.SecretView.set:type_name -> google.protobuf.Timestamp
-	76,  // 2: tender.v1.Ticket.ttl:type_name -> google.protobuf.Duration
-	9,   // 3: tender.v1.WhoAmIResponse.grants:type_name -> tender.v1.PrincipalGrant
-	9,   // 4: tender.v1.CanIRequest.wish:type_name -> tender.v1.PrincipalGrant
-	9,   // 5: tender.v1.PrincipalView.grants:type_name -> tender.v1.PrincipalGrant
-	75,  // 6: tender.v1.PrincipalView.created:type_name -> google.protobuf.Timestamp
-	75,  // 7: tender.v1.PrincipalView.revoked:type_name -> google.protobuf.Timestamp
-	12,  // 8: tender.v1.ListPrincipalsResponse.items:type_name -> tender.v1.PrincipalView
-	9,   // 9: tender.v1.GrantRequest.grant:type_name -> tender.v1.PrincipalGrant
-	9,   // 10: tender.v1.RevokeRequest.grant:type_name -> tender.v1.PrincipalGrant
-	77,  // 11: tender.v1.ClusterView.term:type_name -> tender.v1.Term
-	75,  // 12: tender.v1.MasterView.since:type_name -> google.protobuf.Timestamp
-	22,  // 13: tender.v1.ListMastersResponse.items:type_name -> tender.v1.MasterView
-	75,  // 14: tender.v1.AgentView.since:type_name -> google.protobuf.Timestamp
-	78,  // 15: tender.v1.AgentView.total:type_name -> google.protobuf.Struct
-	78,  // 16: tender.v1.AgentView.allocated:type_name -> google.protobuf.Struct
-	78,  // 17: tender.v1.AgentView.offered:type_name -> google.protobuf.Struct
-	78,  // 18: tender.v1.AgentView.free:type_name -> google.protobuf.Struct
-	69,  // 19: tender.v1.AgentView.attributes:type_name -> tender.v1.AgentView.AttributesEntry
-	79,  // 20: tender.v1.AgentView.usage:type_name -> tender.v1.Usage
-	75,  // 21: tender.v1.AgentView.admitted:type_name -> google.protobuf.Timestamp
-	80,  // 22: tender.v1.AgentView.maintenance:type_name -> tender.v1.Window
-	70,  // 23: tender.v1.AgentView.leaving:type_name -> tender.v1.AgentView.LeavingEntry
-	78,  // 24: tender.v1.AgentView.revocable:type_name -> google.protobuf.Struct
-	25,  // 25: tender.v1.AgentView.orphaned:type_name -> tender.v1.OrphanedVolume
-	78,  // 26: tender.v1.AgentView.occupied:type_name -> google.protobuf.Struct
-	24,  // 27: tender.v1.ListAgentsResponse.items:type_name -> tender.v1.AgentView
-	24,  // 28: tender.v1.WatchAgentsResponse.items:type_name -> tender.v1.AgentView
-	75,  // 29: tender.v1.FrameworkView.since:type_name -> google.protobuf.Timestamp
-	78,  // 30: tender.v1.FrameworkView.allocated:type_name -> google.protobuf.Struct
-	78,  // 31: tender.v1.FrameworkView.offered:type_name -> google.protobuf.Struct
-	76,  // 32: tender.v1.FrameworkView.failover_timeout:type_name -> google.protobuf.Duration
-	71,  // 33: tender.v1.FrameworkView.labels:type_name -> tender.v1.FrameworkView.LabelsEntry
-	72,  // 34: tender.v1.FrameworkView.endpoints:type_name -> tender.v1.FrameworkView.EndpointsEntry
-	31,  // 35: tender.v1.FrameworkView.demand:type_name -> tender.v1.DemandView
-	75,  // 36: tender.v1.FrameworkView.admitted:type_name -> google.protobuf.Timestamp
-	30,  // 37: tender.v1.FrameworkView.locality:type_name -> tender.v1.LocalityView
-	78,  // 38: tender.v1.FrameworkView.min_offer:type_name -> google.protobuf.Struct
-	78,  // 39: tender.v1.FrameworkView.max_offer:type_name -> google.protobuf.Struct
-	76,  // 40: tender.v1.LocalityView.waited:type_name -> google.protobuf.Duration
-	76,  // 41: tender.v1.LocalityView.longest:type_name -> google.protobuf.Duration
-	76,  // 42: tender.v1.LocalityView.idle:type_name -> google.protobuf.Duration
-	78,  // 43: tender.v1.DemandView.resources:type_name -> google.protobuf.Struct
-	81,  // 44: tender.v1.DemandView.spread:type_name -> tender.v1.Spread
-	29,  // 45: tender.v1.ListFrameworksResponse.items:type_name -> tender.v1.FrameworkView
-	78,  // 46: tender.v1.TaskView.resources:type_name -> google.protobuf.Struct
-	75,  // 47: tender.v1.TaskView.launched:type_name -> google.protobuf.Timestamp
-	75,  // 48: tender.v1.TaskView.since:type_name -> google.protobuf.Timestamp
-	73,  // 49: tender.v1.TaskView.labels:type_name -> tender.v1.TaskView.LabelsEntry
-	74,  // 50: tender.v1.TaskView.ports:type_name -> tender.v1.TaskView.PortsEntry
-	79,  // 51: tender.v1.TaskView.usage:type_name -> tender.v1.Usage
-	82,  // 52: tender.v1.TaskView.command:type_name -> tender.v1.Command
-	83,  // 53: tender.v1.TaskView.secrets:type_name -> tender.v1.Secret
-	33,  // 54: tender.v1.ListTasksResponse.items:type_name -> tender.v1.TaskView
-	78,  // 55: tender.v1.OfferView.resources:type_name -> google.protobuf.Struct
-	75,  // 56: tender.v1.OfferView.since:type_name -> google.protobuf.Timestamp
-	75,  // 57: tender.v1.OfferView.expires:type_name -> google.protobuf.Timestamp
-	35,  // 58: tender.v1.ListOffersResponse.items:type_name -> tender.v1.OfferView
-	78,  // 59: tender.v1.RoleView.guarantee:type_name -> google.protobuf.Struct
-	78,  // 60: tender.v1.RoleView.limit:type_name -> google.protobuf.Struct
-	78,  // 61: tender.v1.RoleView.allocated:type_name -> google.protobuf.Struct
-	78,  // 62: tender.v1.RoleView.offered:type_name -> google.protobuf.Struct
-	78,  // 63: tender.v1.RoleView.reserved:type_name -> google.protobuf.Struct
-	37,  // 64: tender.v1.ListRolesResponse.items:type_name -> tender.v1.RoleView
-	42,  // 65: tender.v1.ExplainResponse.agents:type_name -> tender.v1.ExplainedAgent
-	41,  // 66: tender.v1.ExplainResponse.decisions:type_name -> tender.v1.ExplainedDecision
-	75,  // 67: tender.v1.ExplainedDecision.at:type_name -> google.protobuf.Timestamp
-	75,  // 68: tender.v1.ExplainedDecision.made:type_name -> google.protobuf.Timestamp
-	78,  // 69: tender.v1.ExplainedDecision.resources:type_name -> google.protobuf.Struct
-	76,  // 70: tender.v1.KillTaskRequest.grace:type_name -> google.protobuf.Duration
-	0,   // 71: tender.v1.MarkAgentRequest.action:type_name -> tender.v1.AgentAction
-	76,  // 72: tender.v1.MarkAgentRequest.grace:type_name -> google.protobuf.Duration
-	80,  // 73: tender.v1.SetMaintenanceRequest.window:type_name -> tender.v1.Window
-	84,  // 74: tender.v1.ReserveRequest.action:type_name -> tender.v1.OperationKind
-	52,  // 75: tender.v1.ListPeersResponse.items:type_name -> tender.v1.RaftPeer
-	77,  // 76: tender.v1.ListPeersResponse.term:type_name -> tender.v1.Term
-	61,  // 77: tender.v1.StoreGetRequest.session:type_name -> tender.v1.StoreSession
-	61,  // 78: tender.v1.StorePutRequest.session:type_name -> tender.v1.StoreSession
-	61,  // 79: tender.v1.StoreDeleteRequest.session:type_name -> tender.v1.StoreSession
-	61,  // 80: tender.v1.StoreListRequest.session:type_name -> tender.v1.StoreSession
-	62,  // 81: tender.v1.StoreListResponse.items:type_name -> tender.v1.StoreEntry
-	61,  // 82: tender.v1.StoreWatchRequest.session:type_name -> tender.v1.StoreSession
-	20,  // 83: tender.v1.OperatorService.GetCluster:input_type -> tender.v1.GetClusterRequest
-	18,  // 84: tender.v1.OperatorService.ListMasters:input_type -> tender.v1.ListRequest
-	18,  // 85: tender.v1.OperatorService.ListAgents:input_type -> tender.v1.ListRequest
-	27,  // 86: tender.v1.OperatorService.WatchAgents:input_type -> tender.v1.WatchAgentsRequest
-	18,  // 87: tender.v1.OperatorService.ListFrameworks:input_type -> tender.v1.ListRequest
-	19,  // 88: tender.v1.OperatorService.ListTasks:input_type -> tender.v1.ListTasksRequest
-	18,  // 89: tender.v1.OperatorService.ListOffers:input_type -> tender.v1.ListRequest
-	18,  // 90: tender.v1.OperatorService.ListRoles:input_type -> tender.v1.ListRequest
-	39,  // 91: tender.v1.OperatorService.Explain:input_type -> tender.v1.ExplainRequest
-	43,  // 92: tender.v1.OperatorService.KillTask:input_type -> tender.v1.KillTaskRequest
-	45,  // 93: tender.v1.OperatorService.RemoveFramework:input_type -> tender.v1.RemoveFrameworkRequest
-	46,  // 94: tender.v1.OperatorService.MarkAgent:input_type -> tender.v1.MarkAgentRequest
-	47,  // 95: tender.v1.OperatorService.SetMaintenance:input_type -> tender.v1.SetMaintenanceRequest
-	49,  // 96: tender.v1.OperatorService.Reserve:input_type -> tender.v1.ReserveRequest
-	50,  // 97: tender.v1.OperatorService.SetRole:input_type -> tender.v1.SetRoleRequest
-	16,  // 98: tender.v1.OperatorService.CheckConstraint:input_type -> tender.v1.CheckConstraintRequest
-	85,  // 99: tender.v1.OperatorService.CreateToken:input_type -> tender.v1.CreateTokenRequest
-	86,  // 100: tender.v1.OperatorService.ListTokens:input_type -> tender.v1.ListTokensRequest
-	87,  // 101: tender.v1.OperatorService.RevokeToken:input_type -> tender.v1.RevokeTokenRequest
-	88,  // 102: tender.v1.OperatorService.GetAuthority:input_type -> tender.v1.GetAuthorityRequest
-	89,  // 103: tender.v1.OperatorService.RotateAuthority:input_type -> tender.v1.RotateAuthorityRequest
-	7,   // 104: tender.v1.OperatorService.WhoAmI:input_type -> tender.v1.WhoAmIRequest
-	10,  // 105: tender.v1.OperatorService.CanI:input_type -> tender.v1.CanIRequest
-	18,  // 106: tender.v1.OperatorService.ListPrincipals:input_type -> tender.v1.ListRequest
-	14,  // 107: tender.v1.OperatorService.Grant:input_type -> tender.v1.GrantRequest
-	15,  // 108: tender.v1.OperatorService.Revoke:input_type -> tender.v1.RevokeRequest
-	1,   // 109: tender.v1.OperatorService.SetSecret:input_type -> tender.v1.SetSecretRequest
-	18,  // 110: tender.v1.OperatorService.ListSecrets:input_type -> tender.v1.ListRequest
-	2,   // 111: tender.v1.OperatorService.RemoveSecret:input_type -> tender.v1.RemoveSecretRequest
-	5,   // 112: tender.v1.OperatorService.GetReadTicket:input_type -> tender.v1.TicketRequest
-	5,   // 113: tender.v1.OperatorService.GetExecTicket:input_type -> tender.v1.TicketRequest
-	51,  // 114: tender.v1.RaftService.ListPeers:input_type -> tender.v1.ListPeersRequest
-	54,  // 115: tender.v1.RaftService.AddPeer:input_type -> tender.v1.AddPeerRequest
-	55,  // 116: tender.v1.RaftService.RemovePeer:input_type -> tender.v1.RemovePeerRequest
-	56,  // 117: tender.v1.RaftService.TransferLeader:input_type -> tender.v1.TransferLeaderRequest
-	57,  // 118: tender.v1.RaftService.SaveSnapshot:input_type -> tender.v1.SaveSnapshotRequest
-	59,  // 119: tender.v1.RaftService.StateHash:input_type -> tender.v1.StateHashRequest
-	63,  // 120: tender.v1.StoreService.Get:input_type -> tender.v1.StoreGetRequest
-	64,  // 121: tender.v1.StoreService.Put:input_type -> tender.v1.StorePutRequest
-	65,  // 122: tender.v1.StoreService.Delete:input_type -> tender.v1.StoreDeleteRequest
-	66,  // 123: tender.v1.StoreService.List:input_type -> tender.v1.StoreListRequest
-	68,  // 124: tender.v1.StoreService.Watch:input_type -> tender.v1.StoreWatchRequest
-	21,  // 125: tender.v1.OperatorService.GetCluster:output_type -> tender.v1.ClusterView
-	23,  // 126: tender.v1.OperatorService.ListMasters:output_type -> tender.v1.ListMastersResponse
-	26,  // 127: tender.v1.OperatorService.ListAgents:output_type -> tender.v1.ListAgentsResponse
-	28,  // 128: tender.v1.OperatorService.WatchAgents:output_type -> tender.v1.WatchAgentsResponse
-	32,  // 129: tender.v1.OperatorService.ListFrameworks:output_type -> tender.v1.ListFrameworksResponse
-	34,  // 130: tender.v1.OperatorService.ListTasks:output_type -> tender.v1.ListTasksResponse
-	36,  // 131: tender.v1.OperatorService.ListOffers:output_type -> tender.v1.ListOffersResponse
-	38,  // 132: tender.v1.OperatorService.ListRoles:output_type -> tender.v1.ListRolesResponse
-	40,  // 133: tender.v1.OperatorService.Explain:output_type -> tender.v1.ExplainResponse
-	44,  // 134: tender.v1.OperatorService.KillTask:output_type -> tender.v1.KillTaskResponse
-	48,  // 135: tender.v1.OperatorService.RemoveFramework:output_type -> tender.v1.ActionResponse
-	48,  // 136: tender.v1.OperatorService.MarkAgent:output_type -> tender.v1.ActionResponse
-	48,  // 137: tender.v1.OperatorService.SetMaintenance:output_type -> tender.v1.ActionResponse
-	48,  // 138: tender.v1.OperatorService.Reserve:output_type -> tender.v1.ActionResponse
-	37,  // 139: tender.v1.OperatorService.SetRole:output_type -> tender.v1.RoleView
-	17,  // 140: tender.v1.OperatorService.CheckConstraint:output_type -> tender.v1.CheckConstraintResponse
-	90,  // 141: tender.v1.OperatorService.CreateToken:output_type -> tender.v1.CreateTokenResponse
-	91,  // 142: tender.v1.OperatorService.ListTokens:output_type -> tender.v1.ListTokensResponse
-	48,  // 143: tender.v1.OperatorService.RevokeToken:output_type -> tender.v1.ActionResponse
-	92,  // 144: tender.v1.OperatorService.GetAuthority:output_type -> tender.v1.AuthorityView
-	92,  // 145: tender.v1.OperatorService.RotateAuthority:output_type -> tender.v1.AuthorityView
-	8,   // 146: tender.v1.OperatorService.WhoAmI:output_type -> tender.v1.WhoAmIResponse
-	11,  // 147: tender.v1.OperatorService.CanI:output_type -> tender.v1.CanIResponse
-	13,  // 148: tender.v1.OperatorService.ListPrincipals:output_type -> tender.v1.ListPrincipalsResponse
-	48,  // 149: tender.v1.OperatorService.Grant:output_type -> tender.v1.ActionResponse
-	48,  // 150: tender.v1.OperatorService.Revoke:output_type -> tender.v1.ActionResponse
-	48,  // 151: tender.v1.OperatorService.SetSecret:output_type -> tender.v1.ActionResponse
-	3,   // 152: tender.v1.OperatorService.ListSecrets:output_type -> tender.v1.ListSecretsResponse
-	48,  // 153: tender.v1.OperatorService.RemoveSecret:output_type -> tender.v1.ActionResponse
-	6,   // 154: tender.v1.OperatorService.GetReadTicket:output_type -> tender.v1.Ticket
-	6,   // 155: tender.v1.OperatorService.GetExecTicket:output_type -> tender.v1.Ticket
-	53,  // 156: tender.v1.RaftService.ListPeers:output_type -> tender.v1.ListPeersResponse
-	48,  // 157: tender.v1.RaftService.AddPeer:output_type -> tender.v1.ActionResponse
-	48,  // 158: tender.v1.RaftService.RemovePeer:output_type -> tender.v1.ActionResponse
-	48,  // 159: tender.v1.RaftService.TransferLeader:output_type -> tender.v1.ActionResponse
-	58,  // 160: tender.v1.RaftService.SaveSnapshot:output_type -> tender.v1.SnapshotChunk
-	60,  // 161: tender.v1.RaftService.StateHash:output_type -> tender.v1.StateHashResponse
-	62,  // 162: tender.v1.StoreService.Get:output_type -> tender.v1.StoreEntry
-	62,  // 163: tender.v1.StoreService.Put:output_type -> tender.v1.StoreEntry
-	62,  // 164: tender.v1.StoreService.Delete:output_type -> tender.v1.StoreEntry
-	67,  // 165: tender.v1.StoreService.List:output_type -> tender.v1.StoreListResponse
-	62,  // 166: tender.v1.StoreService.Watch:output_type -> tender.v1.StoreEntry
-	125, // [125:167] is the sub-list for method output_type
-	83,  // [83:125] is the sub-list for method input_type
-	83,  // [83:83] is the sub-list for extension type_name
-	83,  // [83:83] is the sub-list for extension extendee
-	0,   // [0:83] is the sub-list for field type_name
+	78,  // 0: tender.v1.ListChangesRequest.since:type_name -> google.protobuf.Timestamp
+	3,   // 1: tender.v1.ListChangesResponse.items:type_name -> tender.v1.ChangeView
+	78,  // 2: tender.v1.ListChangesResponse.since:type_name -> google.protobuf.Timestamp
+	78,  // 3: tender.v1.ChangeView.at:type_name -> google.protobuf.Timestamp
+	7,   // 4: tender.v1.ListSecretsResponse.items:type_name -> tender.v1.SecretView
+	78,  // 5: tender.v1.SecretView.set:type_name -> google.protobuf.Timestamp
+	79,  // 6: tender.v1.Ticket.ttl:type_name -> google.protobuf.Duration
+	12,  // 7: tender.v1.WhoAmIResponse.grants:type_name -> tender.v1.PrincipalGrant
+	12,  // 8: tender.v1.CanIRequest.wish:type_name -> tender.v1.PrincipalGrant
+	12,  // 9: tender.v1.PrincipalView.grants:type_name -> tender.v1.PrincipalGrant
+	78,  // 10: tender.v1.PrincipalView.created:type_name -> google.protobuf.Timestamp
+	78,  // 11: tender.v1.PrincipalView.revoked:type_name -> google.protobuf.Timestamp
+	15,  // 12: tender.v1.ListPrincipalsResponse.items:type_name -> tender.v1.PrincipalView
+	12,  // 13: tender.v1.GrantRequest.grant:type_name -> tender.v1.PrincipalGrant
+	12,  // 14: tender.v1.RevokeRequest.grant:type_name -> tender.v1.PrincipalGrant
+	80,  // 15: tender.v1.ClusterView.term:type_name -> tender.v1.Term
+	78,  // 16: tender.v1.MasterView.since:type_name -> google.protobuf.Timestamp
+	25,  // 17: tender.v1.ListMastersResponse.items:type_name -> tender.v1.MasterView
+	78,  // 18: tender.v1.AgentView.since:type_name -> google.protobuf.Timestamp
+	81,  // 19: tender.v1.AgentView.total:type_name -> google.protobuf.Struct
+	81,  // 20: tender.v1.AgentView.allocated:type_name -> google.protobuf.Struct
+	81,  // 21: tender.v1.AgentView.offered:type_name -> google.protobuf.Struct
+	81,  // 22: tender.v1.AgentView.free:type_name -> google.protobuf.Struct
+	72,  // 23: tender.v1.AgentView.attributes:type_name -> tender.v1.AgentView.AttributesEntry
+	82,  // 24: tender.v1.AgentView.usage:type_name -> tender.v1.Usage
+	78,  // 25: tender.v1.AgentView.admitted:type_name -> google.protobuf.Timestamp
+	83,  // 26: tender.v1.AgentView.maintenance:type_name -> tender.v1.Window
+	73,  // 27: tender.v1.AgentView.leaving:type_name -> tender.v1.AgentView.LeavingEntry
+	81,  // 28: tender.v1.AgentView.revocable:type_name -> google.protobuf.Struct
+	28,  // 29: tender.v1.AgentView.orphaned:type_name -> tender.v1.OrphanedVolume
+	81,  // 30: tender.v1.AgentView.occupied:type_name -> google.protobuf.Struct
+	27,  // 31: tender.v1.ListAgentsResponse.items:type_name -> tender.v1.AgentView
+	27,  // 32: tender.v1.WatchAgentsResponse.items:type_name -> tender.v1.AgentView
+	78,  // 33: tender.v1.FrameworkView.since:type_name -> google.protobuf.Timestamp
+	81,  // 34: tender.v1.FrameworkView.allocated:type_name -> google.protobuf.Struct
+	81,  // 35: tender.v1.FrameworkView.offered:type_name -> google.protobuf.Struct
+	79,  // 36: tender.v1.FrameworkView.failover_timeout:type_name -> google.protobuf.Duration
+	74,  // 37: tender.v1.FrameworkView.labels:type_name -> tender.v1.FrameworkView.LabelsEntry
+	75,  // 38: tender.v1.FrameworkView.endpoints:type_name -> tender.v1.FrameworkView.EndpointsEntry
+	34,  // 39: tender.v1.FrameworkView.demand:type_name -> tender.v1.DemandView
+	78,  // 40: tender.v1.FrameworkView.admitted:type_name -> google.protobuf.Timestamp
+	33,  // 41: tender.v1.FrameworkView.locality:type_name -> tender.v1.LocalityView
+	81,  // 42: tender.v1.FrameworkView.min_offer:type_name -> google.protobuf.Struct
+	81,  // 43: tender.v1.FrameworkView.max_offer:type_name -> google.protobuf.Struct
+	79,  // 44: tender.v1.LocalityView.waited:type_name -> google.protobuf.Duration
+	79,  // 45: tender.v1.LocalityView.longest:type_name -> google.protobuf.Duration
+	79,  // 46: tender.v1.LocalityView.idle:type_name -> google.protobuf.Duration
+	81,  // 47: tender.v1.DemandView.resources:type_name -> google.protobuf.Struct
+	84,  // 48: tender.v1.DemandView.spread:type_name -> tender.v1.Spread
+	32,  // 49: tender.v1.ListFrameworksResponse.items:type_name -> tender.v1.FrameworkView
+	81,  // 50: tender.v1.TaskView.resources:type_name -> google.protobuf.Struct
+	78,  // 51: tender.v1.TaskView.launched:type_name -> google.protobuf.Timestamp
+	78,  // 52: tender.v1.TaskView.since:type_name -> google.protobuf.Timestamp
+	76,  // 53: tender.v1.TaskView.labels:type_name -> tender.v1.TaskView.LabelsEntry
+	77,  // 54: tender.v1.TaskView.ports:type_name -> tender.v1.TaskView.PortsEntry
+	82,  // 55: tender.v1.TaskView.usage:type_name -> tender.v1.Usage
+	85,  // 56: tender.v1.TaskView.command:type_name -> tender.v1.Command
+	86,  // 57: tender.v1.TaskView.secrets:type_name -> tender.v1.Secret
+	36,  // 58: tender.v1.ListTasksResponse.items:type_name -> tender.v1.TaskView
+	81,  // 59: tender.v1.OfferView.resources:type_name -> google.protobuf.Struct
+	78,  // 60: tender.v1.OfferView.since:type_name -> google.protobuf.Timestamp
+	78,  // 61: tender.v1.OfferView.expires:type_name -> google.protobuf.Timestamp
+	38,  // 62: tender.v1.ListOffersResponse.items:type_name -> tender.v1.OfferView
+	81,  // 63: tender.v1.RoleView.guarantee:type_name -> google.protobuf.Struct
+	81,  // 64: tender.v1.RoleView.limit:type_name -> google.protobuf.Struct
+	81,  // 65: tender.v1.RoleView.allocated:type_name -> google.protobuf.Struct
+	81,  // 66: tender.v1.RoleView.offered:type_name -> google.protobuf.Struct
+	81,  // 67: tender.v1.RoleView.reserved:type_name -> google.protobuf.Struct
+	40,  // 68: tender.v1.ListRolesResponse.items:type_name -> tender.v1.RoleView
+	45,  // 69: tender.v1.ExplainResponse.agents:type_name -> tender.v1.ExplainedAgent
+	44,  // 70: tender.v1.ExplainResponse.decisions:type_name -> tender.v1.ExplainedDecision
+	78,  // 71: tender.v1.ExplainedDecision.at:type_name -> google.protobuf.Timestamp
+	78,  // 72: tender.v1.ExplainedDecision.made:type_name -> google.protobuf.Timestamp
+	81,  // 73: tender.v1.ExplainedDecision.resources:type_name -> google.protobuf.Struct
+	79,  // 74: tender.v1.KillTaskRequest.grace:type_name -> google.protobuf.Duration
+	0,   // 75: tender.v1.MarkAgentRequest.action:type_name -> tender.v1.AgentAction
+	79,  // 76: tender.v1.MarkAgentRequest.grace:type_name -> google.protobuf.Duration
+	83,  // 77: tender.v1.SetMaintenanceRequest.window:type_name -> tender.v1.Window
+	87,  // 78: tender.v1.ReserveRequest.action:type_name -> tender.v1.OperationKind
+	55,  // 79: tender.v1.ListPeersResponse.items:type_name -> tender.v1.RaftPeer
+	80,  // 80: tender.v1.ListPeersResponse.term:type_name -> tender.v1.Term
+	64,  // 81: tender.v1.StoreGetRequest.session:type_name -> tender.v1.StoreSession
+	64,  // 82: tender.v1.StorePutRequest.session:type_name -> tender.v1.StoreSession
+	64,  // 83: tender.v1.StoreDeleteRequest.session:type_name -> tender.v1.StoreSession
+	64,  // 84: tender.v1.StoreListRequest.session:type_name -> tender.v1.StoreSession
+	65,  // 85: tender.v1.StoreListResponse.items:type_name -> tender.v1.StoreEntry
+	64,  // 86: tender.v1.StoreWatchRequest.session:type_name -> tender.v1.StoreSession
+	23,  // 87: tender.v1.OperatorService.GetCluster:input_type -> tender.v1.GetClusterRequest
+	21,  // 88: tender.v1.OperatorService.ListMasters:input_type -> tender.v1.ListRequest
+	21,  // 89: tender.v1.OperatorService.ListAgents:input_type -> tender.v1.ListRequest
+	30,  // 90: tender.v1.OperatorService.WatchAgents:input_type -> tender.v1.WatchAgentsRequest
+	21,  // 91: tender.v1.OperatorService.ListFrameworks:input_type -> tender.v1.ListRequest
+	22,  // 92: tender.v1.OperatorService.ListTasks:input_type -> tender.v1.ListTasksRequest
+	21,  // 93: tender.v1.OperatorService.ListOffers:input_type -> tender.v1.ListRequest
+	21,  // 94: tender.v1.OperatorService.ListRoles:input_type -> tender.v1.ListRequest
+	42,  // 95: tender.v1.OperatorService.Explain:input_type -> tender.v1.ExplainRequest
+	46,  // 96: tender.v1.OperatorService.KillTask:input_type -> tender.v1.KillTaskRequest
+	48,  // 97: tender.v1.OperatorService.RemoveFramework:input_type -> tender.v1.RemoveFrameworkRequest
+	49,  // 98: tender.v1.OperatorService.MarkAgent:input_type -> tender.v1.MarkAgentRequest
+	50,  // 99: tender.v1.OperatorService.SetMaintenance:input_type -> tender.v1.SetMaintenanceRequest
+	52,  // 100: tender.v1.OperatorService.Reserve:input_type -> tender.v1.ReserveRequest
+	53,  // 101: tender.v1.OperatorService.SetRole:input_type -> tender.v1.SetRoleRequest
+	19,  // 102: tender.v1.OperatorService.CheckConstraint:input_type -> tender.v1.CheckConstraintRequest
+	88,  // 103: tender.v1.OperatorService.CreateToken:input_type -> tender.v1.CreateTokenRequest
+	89,  // 104: tender.v1.OperatorService.ListTokens:input_type -> tender.v1.ListTokensRequest
+	90,  // 105: tender.v1.OperatorService.RevokeToken:input_type -> tender.v1.RevokeTokenRequest
+	91,  // 106: tender.v1.OperatorService.GetAuthority:input_type -> tender.v1.GetAuthorityRequest
+	92,  // 107: tender.v1.OperatorService.RotateAuthority:input_type -> tender.v1.RotateAuthorityRequest
+	10,  // 108: tender.v1.OperatorService.WhoAmI:input_type -> tender.v1.WhoAmIRequest
+	13,  // 109: tender.v1.OperatorService.CanI:input_type -> tender.v1.CanIRequest
+	21,  // 110: tender.v1.OperatorService.ListPrincipals:input_type -> tender.v1.ListRequest
+	17,  // 111: tender.v1.OperatorService.Grant:input_type -> tender.v1.GrantRequest
+	18,  // 112: tender.v1.OperatorService.Revoke:input_type -> tender.v1.RevokeRequest
+	1,   // 113: tender.v1.OperatorService.ListChanges:input_type -> tender.v1.ListChangesRequest
+	4,   // 114: tender.v1.OperatorService.SetSecret:input_type -> tender.v1.SetSecretRequest
+	21,  // 115: tender.v1.OperatorService.ListSecrets:input_type -> tender.v1.ListRequest
+	5,   // 116: tender.v1.OperatorService.RemoveSecret:input_type -> tender.v1.RemoveSecretRequest
+	8,   // 117: tender.v1.OperatorService.GetReadTicket:input_type -> tender.v1.TicketRequest
+	8,   // 118: tender.v1.OperatorService.GetExecTicket:input_type -> tender.v1.TicketRequest
+	54,  // 119: tender.v1.RaftService.ListPeers:input_type -> tender.v1.ListPeersRequest
+	57,  // 120: tender.v1.RaftService.AddPeer:input_type -> tender.v1.AddPeerRequest
+	58,  // 121: tender.v1.RaftService.RemovePeer:input_type -> tender.v1.RemovePeerRequest
+	59,  // 122: tender.v1.RaftService.TransferLeader:input_type -> tender.v1.TransferLeaderRequest
+	60,  // 123: tender.v1.RaftService.SaveSnapshot:input_type -> tender.v1.SaveSnapshotRequest
+	62,  // 124: tender.v1.RaftService.StateHash:input_type -> tender.v1.StateHashRequest
+	66,  // 125: tender.v1.StoreService.Get:input_type -> tender.v1.StoreGetRequest
+	67,  // 126: tender.v1.StoreService.Put:input_type -> tender.v1.StorePutRequest
+	68,  // 127: tender.v1.StoreService.Delete:input_type -> tender.v1.StoreDeleteRequest
+	69,  // 128: tender.v1.StoreService.List:input_type -> tender.v1.StoreListRequest
+	71,  // 129: tender.v1.StoreService.Watch:input_type -> tender.v1.StoreWatchRequest
+	24,  // 130: tender.v1.OperatorService.GetCluster:output_type -> tender.v1.ClusterView
+	26,  // 131: tender.v1.OperatorService.ListMasters:output_type -> tender.v1.ListMastersResponse
+	29,  // 132: tender.v1.OperatorService.ListAgents:output_type -> tender.v1.ListAgentsResponse
+	31,  // 133: tender.v1.OperatorService.WatchAgents:output_type -> tender.v1.WatchAgentsResponse
+	35,  // 134: tender.v1.OperatorService.ListFrameworks:output_type -> tender.v1.ListFrameworksResponse
+	37,  // 135: tender.v1.OperatorService.ListTasks:output_type -> tender.v1.ListTasksResponse
+	39,  // 136: tender.v1.OperatorService.ListOffers:output_type -> tender.v1.ListOffersResponse
+	41,  // 137: tender.v1.OperatorService.ListRoles:output_type -> tender.v1.ListRolesResponse
+	43,  // 138: tender.v1.OperatorService.Explain:output_type -> tender.v1.ExplainResponse
+	47,  // 139: tender.v1.OperatorService.KillTask:output_type -> tender.v1.KillTaskResponse
+	51,  // 140: tender.v1.OperatorService.RemoveFramework:output_type -> tender.v1.ActionResponse
+	51,  // 141: tender.v1.OperatorService.MarkAgent:output_type -> tender.v1.ActionResponse
+	51,  // 142: tender.v1.OperatorService.SetMaintenance:output_type -> tender.v1.ActionResponse
+	51,  // 143: tender.v1.OperatorService.Reserve:output_type -> tender.v1.ActionResponse
+	40,  // 144: tender.v1.OperatorService.SetRole:output_type -> tender.v1.RoleView
+	20,  // 145: tender.v1.OperatorService.CheckConstraint:output_type -> tender.v1.CheckConstraintResponse
+	93,  // 146: tender.v1.OperatorService.CreateToken:output_type -> tender.v1.CreateTokenResponse
+	94,  // 147: tender.v1.OperatorService.ListTokens:output_type -> tender.v1.ListTokensResponse
+	51,  // 148: tender.v1.OperatorService.RevokeToken:output_type -> tender.v1.ActionResponse
+	95,  // 149: tender.v1.OperatorService.GetAuthority:output_type -> tender.v1.AuthorityView
+	95,  // 150: tender.v1.OperatorService.RotateAuthority:output_type -> tender.v1.AuthorityView
+	11,  // 151: tender.v1.OperatorService.WhoAmI:output_type -> tender.v1.WhoAmIResponse
+	14,  // 152: tender.v1.OperatorService.CanI:output_type -> tender.v1.CanIResponse
+	16,  // 153: tender.v1.OperatorService.ListPrincipals:output_type -> tender.v1.ListPrincipalsResponse
+	51,  // 154: tender.v1.OperatorService.Grant:output_type -> tender.v1.ActionResponse
+	51,  // 155: tender.v1.OperatorService.Revoke:output_type -> tender.v1.ActionResponse
+	2,   // 156: tender.v1.OperatorService.ListChanges:output_type -> tender.v1.ListChangesResponse
+	51,  // 157: tender.v1.OperatorService.SetSecret:output_type -> tender.v1.ActionResponse
+	6,   // 158: tender.v1.OperatorService.ListSecrets:output_type -> tender.v1.ListSecretsResponse
+	51,  // 159: tender.v1.OperatorService.RemoveSecret:output_type -> tender.v1.ActionResponse
+	9,   // 160: tender.v1.OperatorService.GetReadTicket:output_type -> tender.v1.Ticket
+	9,   // 161: tender.v1.OperatorService.GetExecTicket:output_type -> tender.v1.Ticket
+	56,  // 162: tender.v1.RaftService.ListPeers:output_type -> tender.v1.ListPeersResponse
+	51,  // 163: tender.v1.RaftService.AddPeer:output_type -> tender.v1.ActionResponse
+	51,  // 164: tender.v1.RaftService.RemovePeer:output_type -> tender.v1.ActionResponse
+	51,  // 165: tender.v1.RaftService.TransferLeader:output_type -> tender.v1.ActionResponse
+	61,  // 166: tender.v1.RaftService.SaveSnapshot:output_type -> tender.v1.SnapshotChunk
+	63,  // 167: tender.v1.RaftService.StateHash:output_type -> tender.v1.StateHashResponse
+	65,  // 168: tender.v1.StoreService.Get:output_type -> tender.v1.StoreEntry
+	65,  // 169: tender.v1.StoreService.Put:output_type -> tender.v1.StoreEntry
+	65,  // 170: tender.v1.StoreService.Delete:output_type -> tender.v1.StoreEntry
+	70,  // 171: tender.v1.StoreService.List:output_type -> tender.v1.StoreListResponse
+	65,  // 172: tender.v1.StoreService.Watch:output_type -> tender.v1.StoreEntry
+	130, // [130:173] is the sub-list for method output_type
+	87,  // [87:130] is the sub-list for method input_type
+	87,  // [87:87] is the sub-list for extension type_name
+	87,  // [87:87] is the sub-list for extension extendee
+	0,   // [0:87] is the sub-list for field type_name
 }
 
 func init() { file_api_v1_operator_proto_init() }
@@ -5810,17 +6144,17 @@ func file_api_v1_operator_proto_init() {
 	file_api_v1_common_proto_init()
 	file_api_v1_scheduler_proto_init()
 	file_api_v1_trust_proto_init()
-	file_api_v1_operator_proto_msgTypes[32].OneofWrappers = []any{}
-	file_api_v1_operator_proto_msgTypes[49].OneofWrappers = []any{}
-	file_api_v1_operator_proto_msgTypes[63].OneofWrappers = []any{}
-	file_api_v1_operator_proto_msgTypes[64].OneofWrappers = []any{}
+	file_api_v1_operator_proto_msgTypes[35].OneofWrappers = []any{}
+	file_api_v1_operator_proto_msgTypes[52].OneofWrappers = []any{}
+	file_api_v1_operator_proto_msgTypes[66].OneofWrappers = []any{}
+	file_api_v1_operator_proto_msgTypes[67].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_v1_operator_proto_rawDesc), len(file_api_v1_operator_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   74,
+			NumMessages:   77,
 			NumExtensions: 0,
 			NumServices:   3,
 		},

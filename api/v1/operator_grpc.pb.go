@@ -45,6 +45,7 @@ const (
 	OperatorService_ListPrincipals_FullMethodName  = "/tender.v1.OperatorService/ListPrincipals"
 	OperatorService_Grant_FullMethodName           = "/tender.v1.OperatorService/Grant"
 	OperatorService_Revoke_FullMethodName          = "/tender.v1.OperatorService/Revoke"
+	OperatorService_ListChanges_FullMethodName     = "/tender.v1.OperatorService/ListChanges"
 	OperatorService_SetSecret_FullMethodName       = "/tender.v1.OperatorService/SetSecret"
 	OperatorService_ListSecrets_FullMethodName     = "/tender.v1.OperatorService/ListSecrets"
 	OperatorService_RemoveSecret_FullMethodName    = "/tender.v1.OperatorService/RemoveSecret"
@@ -132,6 +133,11 @@ type OperatorServiceClient interface {
 	// Revoke takes back one grant, or ends a principal: its certificates count no more, and its streams end. The name of
 	// one that was ended is refused from then on.
 	Revoke(ctx context.Context, in *RevokeRequest, opts ...grpc.CallOption) (*ActionResponse, error)
+	// ListChanges lists what somebody has asked this master to change, the newest first: who, from where, on what, and what
+	// came of it. Each master knows what itself was asked, and every master answers, so who wants all of it asks all. What a
+	// follower has refused because another one leads is the leader's to tell. A master has the newest thousands, also after a
+	// restart; those before are in its audit log.
+	ListChanges(ctx context.Context, in *ListChangesRequest, opts ...grpc.CallOption) (*ListChangesResponse, error)
 	// SetSecret gives a secret a value, which masters keep encrypted; tasks that start from now on get it. A second copy
 	// changes nothing.
 	SetSecret(ctx context.Context, in *SetSecretRequest, opts ...grpc.CallOption) (*ActionResponse, error)
@@ -424,6 +430,16 @@ func (c *operatorServiceClient) Revoke(ctx context.Context, in *RevokeRequest, o
 	return out, nil
 }
 
+func (c *operatorServiceClient) ListChanges(ctx context.Context, in *ListChangesRequest, opts ...grpc.CallOption) (*ListChangesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListChangesResponse)
+	err := c.cc.Invoke(ctx, OperatorService_ListChanges_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *operatorServiceClient) SetSecret(ctx context.Context, in *SetSecretRequest, opts ...grpc.CallOption) (*ActionResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ActionResponse)
@@ -554,6 +570,11 @@ type OperatorServiceServer interface {
 	// Revoke takes back one grant, or ends a principal: its certificates count no more, and its streams end. The name of
 	// one that was ended is refused from then on.
 	Revoke(context.Context, *RevokeRequest) (*ActionResponse, error)
+	// ListChanges lists what somebody has asked this master to change, the newest first: who, from where, on what, and what
+	// came of it. Each master knows what itself was asked, and every master answers, so who wants all of it asks all. What a
+	// follower has refused because another one leads is the leader's to tell. A master has the newest thousands, also after a
+	// restart; those before are in its audit log.
+	ListChanges(context.Context, *ListChangesRequest) (*ListChangesResponse, error)
 	// SetSecret gives a secret a value, which masters keep encrypted; tasks that start from now on get it. A second copy
 	// changes nothing.
 	SetSecret(context.Context, *SetSecretRequest) (*ActionResponse, error)
@@ -654,6 +675,9 @@ func (UnimplementedOperatorServiceServer) Grant(context.Context, *GrantRequest) 
 }
 func (UnimplementedOperatorServiceServer) Revoke(context.Context, *RevokeRequest) (*ActionResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Revoke not implemented")
+}
+func (UnimplementedOperatorServiceServer) ListChanges(context.Context, *ListChangesRequest) (*ListChangesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListChanges not implemented")
 }
 func (UnimplementedOperatorServiceServer) SetSecret(context.Context, *SetSecretRequest) (*ActionResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method SetSecret not implemented")
@@ -1152,6 +1176,24 @@ func _OperatorService_Revoke_Handler(srv interface{}, ctx context.Context, dec f
 	return interceptor(ctx, in, info, handler)
 }
 
+func _OperatorService_ListChanges_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListChangesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OperatorServiceServer).ListChanges(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OperatorService_ListChanges_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OperatorServiceServer).ListChanges(ctx, req.(*ListChangesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _OperatorService_SetSecret_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(SetSecretRequest)
 	if err := dec(in); err != nil {
@@ -1348,6 +1390,10 @@ var OperatorService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Revoke",
 			Handler:    _OperatorService_Revoke_Handler,
+		},
+		{
+			MethodName: "ListChanges",
+			Handler:    _OperatorService_ListChanges_Handler,
 		},
 		{
 			MethodName: "SetSecret",

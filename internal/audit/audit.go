@@ -1,5 +1,5 @@
-// Package audit writes down who has changed what: a line of JSON for each change, in a file that has a bound. What is a
-// secret in a request does not come into it.
+// Package audit writes down who has changed what: a line of JSON for each change, in a file that has a bound. The newest
+// lines are kept in memory as well, for those who ask ([Recent]). What is a secret in a request does not come into either.
 package audit
 
 import (
@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -22,7 +23,15 @@ const (
 	filesMax = 4
 	// onBytesMax bounds what a line says of the request; a longer one is cut off.
 	onBytesMax = 4 << 10
-	fileName   = "audit.log"
+	// whyBytesMax bounds what a line says of a refusal; a longer one is cut off.
+	whyBytesMax = 4 << 10
+	fileName    = "audit.log"
+)
+
+var (
+	// Denied is the result of what its caller was not allowed to do.
+	Denied    = api.Denied.String()
+	notLeader = api.NotLeader.String()
 )
 
 // Log is the file of changes. Nil writes nothing.
@@ -31,6 +40,7 @@ type Log struct {
 	path  string // "": standard output
 	file  io.Writer
 	bytes int64
+	torn  bool // the last line lacks its end
 }
 
 // Open begins or goes on with the file that the setting means: "-" is standard output, "off" none, and "" audit.log in the
@@ -61,6 +71,7 @@ func (a *Log) open() error {
 		return errors.Join(err, file.Close())
 	}
 	a.file, a.bytes = file, info.Size()
+	a.torn = info.Mode().IsRegular() && endsTorn(a.path, a.bytes)
 	return nil
 }
 
@@ -84,6 +95,7 @@ func (a *Log) closeFile() error {
 
 // Line is one change, as it stands in the audit log.
 type Line struct {
+	Number uint64          `json:"n,omitempty"` // in the order in which a master has heard of them; agents do not count
 	At     time.Time       `json:"at"`
 	Who    string          `json:"who"`
 	From   string          `json:"from"`
@@ -101,6 +113,14 @@ func (l *Line) SetOn(text []byte) {
 	if l.Cut = len(text) > onBytesMax || !json.Valid(text); !l.Cut {
 		l.On = text
 	}
+}
+
+// SetWhy says why the change was refused.
+func (l *Line) SetWhy(text string) {
+	if len(text) > whyBytesMax {
+		text = text[:whyBytesMax] + "..."
+	}
+	l.Why = strings.ToValidUTF8(text, "")
 }
 
 // Shown is On for a log.
@@ -128,8 +148,13 @@ func (a *Log) Write(l Line) error {
 			return err
 		}
 	}
+	if a.torn {
+		text = append([]byte("\n"), text...)
+	}
 	n, err := a.file.Write(text)
-	a.bytes += int64(n)
+	if a.bytes += int64(n); n > 0 {
+		a.torn = n < len(text)
+	}
 	return err
 }
 

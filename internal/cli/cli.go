@@ -18,6 +18,7 @@ import (
 	"golang.org/x/term"
 
 	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/cli/auditcmd"
 	"github.com/tenderhq/tender/internal/cli/client"
 	"github.com/tenderhq/tender/internal/cli/contexts"
 	"github.com/tenderhq/tender/internal/cli/dev"
@@ -158,7 +159,7 @@ func (a *App) root() *cobra.Command {
 	add(root, groupStart, jobsEnv(a).ManagerCommand())
 	add(root, groupWork, jobsEnv(a).Command())
 	add(root, groupWork, a.runCommand(), attachCommand(a), a.logsCommand(), filesCommand(a), a.cpCommand(), a.execCommand(), a.killCommand(), a.teardownCommand())
-	add(root, groupLook, a.getCommand(), a.describeCommand(), a.explainCommand(), a.allocatorCommand(), whoamiCommand(a), canICommand(a))
+	add(root, groupLook, a.getCommand(), a.describeCommand(), a.explainCommand(), a.allocatorCommand(), auditCommand(a), whoamiCommand(a), canICommand(a))
 	add(root, groupOperate, a.markCommands()...)
 	add(root, groupOperate, a.maintenanceCommand())
 	add(root, groupOperate, a.roleCommands()...)
@@ -181,6 +182,12 @@ func jobsEnv(a *App) jobcmd.Env {
 			return taskLogs(ctx, a, c, task, follow, stderr)
 		},
 	}
+}
+
+func auditCommand(a *App) *cobra.Command {
+	return auditcmd.Env{
+		Stdout: a.Stdout, Stderr: a.Stderr, Now: a.Now, WithClient: a.withClient, Exactly: exactly, Usage: usage, Empty: saidEmpty, IDs: a.ids,
+	}.Command()
 }
 
 func secretCommand(a *App) *cobra.Command {

@@ -108,6 +108,7 @@ var Table = []Row{
 	{Call: operator + "ListPrincipals", Verb: View, Action: "list-principals", On: OnCluster},
 	{Call: operator + "Grant", Verb: Admin, On: OnPrincipals, Changes: true, Check: "nobody gives more than he has"},
 	{Call: operator + "Revoke", Verb: Admin, On: OnPrincipals, Changes: true, Check: "nobody takes what he could not give, or ends himself"},
+	{Call: operator + "ListChanges", Verb: Admin, Action: "list-changes", On: OnCluster},
 
 	{Call: operator + "SetSecret", Verb: Admin, Action: "set-secret", On: OnRoles, Changes: true},
 	{Call: operator + "ListSecrets", Verb: View, Action: "list-secrets", On: OnRoles, Check: "only those of roles that it may view; nobody is told a value"},

@@ -44,6 +44,14 @@ func (m *master) KillTask(ctx context.Context, _ *apiv1.KillTaskRequest) (*apiv1
 	return &apiv1.KillTaskResponse{TaskId: m.name}, m.called(ctx, "kill "+m.name)
 }
 
+func (m *master) ListMasters(context.Context, *apiv1.ListRequest) (*apiv1.ListMastersResponse, error) {
+	return &apiv1.ListMastersResponse{Items: m.net.members}, nil
+}
+
+func (m *master) ListChanges(ctx context.Context, _ *apiv1.ListChangesRequest) (*apiv1.ListChangesResponse, error) {
+	return &apiv1.ListChangesResponse{MasterId: m.name}, m.called(ctx, "changes "+m.name)
+}
+
 func (m *master) called(ctx context.Context, what string) error {
 	m.net.mu.Lock()
 	m.net.calls = append(m.net.calls, what)
@@ -62,6 +70,7 @@ var errHangs = errors.New("hangs")
 type network struct {
 	listeners map[string]*bufconn.Listener
 	view      *apiv1.ClusterView // what the masters say beside their names; nil: nothing
+	members   []*apiv1.MasterView
 	mu        sync.Mutex
 	calls     []string
 }

@@ -123,7 +123,7 @@ var floors = []floor{
 	// Programs.
 	{"tender", "internal/cli"}, // the door for mains of others
 	{"examples/...", public + "tender examples/... !framework/frameworktest !allocator/allocatortest"},
-	{"internal/cli/...", shell + "internal/leadersearch internal/calendar internal/ticket internal/sandbox internal/logwriter internal/commandexecutor allocator/... !allocator/allocatortest master/... agent/... framework/... !framework/frameworktest internal/cli/..."},
+	{"internal/cli/...", shell + "internal/audit internal/leadersearch internal/calendar internal/ticket internal/sandbox internal/logwriter internal/commandexecutor allocator/... !allocator/allocatortest master/... agent/... framework/... !framework/frameworktest internal/cli/..."},
 	{".", "internal/cli"},
 }
 

@@ -19,7 +19,8 @@ func (g *Guard) writeDown(ctx context.Context, p permit, request any, result err
 	l := audit.Line{At: time.Now().UTC(), Who: p.caller.String(), From: From(ctx), Call: p.row.Call, Result: "ok", Index: g.index()}
 	if result != nil {
 		known := wire.Error(result)
-		l.Result, l.Why = known.Kind.String(), known.Error()
+		l.Result = known.Kind.String()
+		l.SetWhy(known.Error())
 	}
 	if message, is := request.(proto.Message); is {
 		text, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(withoutSecrets(message))
@@ -29,6 +30,7 @@ func (g *Guard) writeDown(ctx context.Context, p permit, request any, result err
 		l.SetOn(text)
 	}
 	g.log.Info().Str("who", l.Who).Str("from", l.From).Str("call", l.Call).RawJSON("on", l.Shown()).Str("result", l.Result).Msg("change asked for")
+	g.recent.Add(&l)
 	if err := g.audit.Write(l); err != nil {
 		g.log.Error().Err(err).Msg("the audit log can't be written")
 	}

@@ -38,6 +38,7 @@ type Guard struct {
 	index      func() uint64 // of the registry
 	denied     *prometheus.CounterVec
 	audit      *audit.Log
+	recent     *audit.Recent // what the audit log has got last
 	shares     *shares
 
 	mu   sync.Mutex
@@ -52,8 +53,12 @@ func New(
 	if err != nil {
 		return nil, err
 	}
+	recent, err := file.Recent(time.Now().UTC())
+	if err != nil {
+		log.Warn().Err(err).Msg("what the audit log has from before can't be read back")
+	}
 	g := &Guard{
-		access: access, log: log.Sample(&zerolog.BurstSampler{Burst: linesPerSecond, Period: time.Second}), principals: principals, index: index, audit: file,
+		access: access, log: log.Sample(&zerolog.BurstSampler{Burst: linesPerSecond, Period: time.Second}), principals: principals, index: index, audit: file, recent: recent,
 		live: make(map[*stream]struct{}), shares: newShares(metrics),
 		denied: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "tender_calls_denied_total", Help: "Calls that were denied, by what was called and what kind of caller it was; the log says who.",

@@ -1,0 +1,124 @@
+package audit
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Object is what a change was about.
+type Object struct{ Kind, Name string }
+
+// String is KIND/NAME.
+func (o Object) String() string { return o.Kind + "/" + o.Name }
+
+// ParseObject reads KIND/NAME; the name may have slashes itself, as a secret's has. "" is no object.
+func ParseObject(text string) (Object, error) {
+	if text == "" {
+		return Object{}, nil
+	}
+	kind, name, _ := strings.Cut(text, "/")
+	if !slices.Contains(ObjectKinds, kind) || name == "" {
+		return Object{}, fmt.Errorf("%q is not KIND/NAME; KIND is one of %s", text, strings.Join(ObjectKinds, ", "))
+	}
+	return Object{kind, name}, nil
+}
+
+// is says whether two names are of the same object: of a task, one may lack its framework.
+func (o Object) is(other Object) bool {
+	if o.Kind != other.Kind || o.Name == other.Name {
+		return o == other
+	}
+	framework, id, whole := strings.Cut(o.Name, "/")
+	otherFramework, otherID, otherWhole := strings.Cut(other.Name, "/")
+	return o.Kind == taskKind && whole != otherWhole && (whole && id == otherFramework || otherWhole && otherID == framework)
+}
+
+const (
+	frameworkKind = "framework"
+	taskKind      = "task"
+)
+
+// ObjectKinds are the kinds of objects.
+var ObjectKinds = []string{"agent", frameworkKind, "job", "master", "principal", "role", "secret", taskKind, "token", "volume"}
+
+// named are the fields of requests that name an object of a kind, in all requests.
+var named = map[string]string{
+	"agent_id": "agent", "agent_ids": "agent", "agent": "agent", "framework_id": frameworkKind, "framework": frameworkKind,
+	"principal": "principal", "role": "role", "roles": "role", "task": taskKind, "volume": "volume",
+}
+
+// namedBy are the fields that name an object of a kind in one request alone, by its method.
+var namedBy = map[string]struct{ field, kind string }{
+	"AddPeer": {"id", "master"}, "RemovePeer": {"id", "master"}, "TransferLeader": {"id", "master"},
+	"SetSecret": {"name", "secret"}, "RemoveSecret": {"name", "secret"}, "RevokeToken": {"id", "token"},
+	"RollbackJob": {"name", "job"}, "StopJob": {"name", "job"}, "DeleteJob": {"name", "job"},
+}
+
+// objectsOf is what a change was about, in the order of the fields' names.
+func objectsOf(l Line) []Object {
+	var request map[string]json.RawMessage
+	if json.Unmarshal(l.On, &request) != nil {
+		return nil // nothing is known of it
+	}
+	objects := objectsIn(request, nil)
+	if by, is := namedBy[l.Call[strings.LastIndexByte(l.Call, '/')+1:]]; is {
+		objects = namedIn(request[by.field], by.kind, objects)
+	}
+	objects = ofTicket(request, objects)
+	for _, part := range []string{"grant", "job"} {
+		var fields map[string]json.RawMessage
+		if json.Unmarshal(request[part], &fields) != nil {
+			continue
+		}
+		if objects = objectsIn(fields, objects); part == "job" {
+			objects = namedIn(fields["name"], "job", objects)
+		}
+	}
+	return objects
+}
+
+func objectsIn(fields map[string]json.RawMessage, objects []Object) []Object {
+	for _, field := range slices.Sorted(maps.Keys(fields)) {
+		if kind := named[field]; kind != "" {
+			objects = namedIn(fields[field], kind, objects)
+		}
+	}
+	return objects
+}
+
+// namedIn adds the objects that a field names: one text, or a list of them.
+func namedIn(value json.RawMessage, kind string, objects []Object) []Object {
+	var one string
+	names := []string{}
+	if json.Unmarshal(value, &one) == nil {
+		names = append(names, one)
+	} else if json.Unmarshal(value, &names) != nil {
+		return objects
+	}
+	for _, name := range names {
+		if framework, _, both := strings.Cut(name, "/"); kind == taskKind && both { // as people write it
+			objects = with(objects, Object{frameworkKind, framework})
+		}
+		objects = with(objects, Object{kind, name})
+	}
+	return objects
+}
+
+// ofTicket adds the task of a request that names it beside its framework.
+func ofTicket(request map[string]json.RawMessage, objects []Object) []Object {
+	var framework, task string
+	if json.Unmarshal(request["framework_id"], &framework) != nil || json.Unmarshal(request["task_id"], &task) != nil || task == "" {
+		return objects
+	}
+	return with(objects, Object{taskKind, framework + "/" + task})
+}
+
+func with(objects []Object, object Object) []Object {
+	if object.Name == "" || slices.Contains(objects, object) {
+		return objects
+	}
+	return append(objects, object)
+}

@@ -1,0 +1,131 @@
+package audit
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	// recentMax bounds the lines that are kept in memory; the oldest goes.
+	recentMax = 8192
+	// recentBytesMax bounds what they take there.
+	recentBytesMax = 4 << 20
+	// entryBytes is what a line takes beside its texts.
+	entryBytes = 256
+	// numberMax bounds the numbers that are believed of a file, so that there are always larger ones.
+	numberMax = 1 << 62
+	// textBytes is what each of several texts takes beside its bytes.
+	textBytes = 16
+)
+
+// Entry is a line that is kept in memory, with what it was about.
+type Entry struct {
+	Line
+	Objects []Object
+	bytes   int
+}
+
+// Recent are the newest lines, in memory. It may be used from any goroutine.
+type Recent struct {
+	mu      sync.Mutex
+	entries []Entry   // the oldest first, each with a larger number than the one before; guarded by mu
+	bytes   int       // of all of them; guarded by mu
+	last    uint64    // the newest number; guarded by mu
+	since   time.Time // see Since; guarded by mu
+	cut     bool      // older ones went, for want of room; guarded by mu
+}
+
+// Add keeps a line, and gives it its number.
+func (r *Recent) Add(l *Line) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.last++
+	l.Number = r.last
+	r.keep(*l)
+}
+
+// again keeps a line that was written down before. Its number stays, if it is larger than those before: calls that end together
+// may be written in another order.
+func (r *Recent) again(l Line) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if l.Number <= r.last || l.Number > numberMax {
+		l.Number = r.last + 1
+	}
+	r.last = l.Number
+	r.keep(l)
+}
+
+// keep adds a line, if it is one to ask for: what a follower has sent on to the leader stands in the leader's log.
+func (r *Recent) keep(l Line) {
+	if l.Result == notLeader {
+		return
+	}
+	e := Entry{Line: l, Objects: objectsOf(l)}
+	e.bytes = entryBytes + len(l.Who) + len(l.From) + len(l.Call) + len(l.On) + len(l.Result) + len(l.Why)
+	for _, object := range e.Objects {
+		e.bytes += 2*textBytes + len(object.Kind) + len(object.Name)
+	}
+	r.entries, r.bytes = append(r.entries, e), r.bytes+e.bytes
+	for len(r.entries) > recentMax || r.bytes > recentBytesMax {
+		r.bytes -= r.entries[0].bytes
+		r.entries[0] = Entry{} // its texts go now, its place when the others are moved
+		r.entries, r.cut = r.entries[1:], true
+	}
+}
+
+// Since says from when on nothing is missing; zero: nothing was ever forgotten.
+func (r *Recent) Since() time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.cut && len(r.entries) > 0 {
+		return r.entries[0].At
+	}
+	return r.since
+}
+
+// Query selects entries: all, but for what its fields say.
+type Query struct {
+	Since  time.Time
+	On     Object // of those whose request was too long to be kept, nobody knows what they were about, so they are selected too
+	By     string // a caller: "person ann", or the name alone
+	Denied bool   // only what was denied
+	Before uint64 // only entries with a smaller number; 0: all
+	// Limit and Bytes bound what is selected, each at least 1; an entry that is larger than Bytes is selected alone.
+	Limit, Bytes int
+}
+
+func (q Query) selects(e *Entry) bool {
+	return (q.Before == 0 || e.Number < q.Before) && !e.At.Before(q.Since) && (!q.Denied || e.Result == Denied) &&
+		(q.By == "" || e.by(q.By)) && (q.On == Object{} || e.Cut || slices.ContainsFunc(e.Objects, q.On.is))
+}
+
+// by says whether somebody has made the call: one word for the kind of caller stands before the name.
+func (e *Entry) by(name string) bool {
+	who := strings.TrimSuffix(e.Who, byBrowser)
+	_, alone, _ := strings.Cut(who, " ")
+	return who == name || alone == name
+}
+
+// byBrowser is what package rights adds to a caller who is known by a cookie.
+const byBrowser = " by a browser"
+
+// Select returns entries, the newest first, and whether older ones are selected as well.
+func (r *Recent) Select(q Query) (selected []Entry, more bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	bytes := 0
+	for i := len(r.entries) - 1; i >= 0; i-- {
+		e := &r.entries[i]
+		if !q.selects(e) {
+			continue
+		}
+		if bytes += e.bytes; len(selected) > 0 && (len(selected) == q.Limit || bytes > q.Bytes) {
+			return selected, true
+		}
+		selected = append(selected, *e)
+	}
+	return selected, false
+}

@@ -1,0 +1,253 @@
+// Package auditcmd is what `tender audit` does: it asks each master what it was asked to change, and puts the answers together
+// by their times. It says which masters have not answered, and from when on one has forgotten something.
+package auditcmd
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/audit"
+	"github.com/tenderhq/tender/internal/cli/client"
+	"github.com/tenderhq/tender/internal/cli/show"
+)
+
+// Env is what the command may touch.
+type Env struct {
+	Stdout, Stderr io.Writer
+	Now            func() time.Time
+	// WithClient runs a command with a client of the cluster.
+	WithClient func(func(ctx context.Context, c *client.Client, args []string) error) func(*cobra.Command, []string) error
+	// Exactly makes the check of a command's arguments from their names; Usage marks an error as a mistake in how the
+	// command was written, and Empty finds flags without a value.
+	Exactly func(names ...string) cobra.PositionalArgs
+	Usage   func(error) error
+	Empty   func(*pflag.FlagSet) error
+	// IDs are those of a kind of list that begin so, for completions.
+	IDs func(ctx context.Context, kind, start string) []string
+}
+
+// shownByDefault is how many changes are shown if nobody says how many.
+const shownByDefault = 100
+
+// wish is what the flags say.
+type wish struct {
+	since  time.Duration
+	on, by string
+	denied bool
+	limit  int
+}
+
+func (w wish) check() error {
+	switch {
+	case w.since < 0:
+		return fmt.Errorf("--since is %v; write how long ago the first one may be, such as 1h", w.since)
+	case w.limit < 0:
+		return fmt.Errorf("--limit is %d; write how many are wanted, or 0 for all", w.limit)
+	}
+	if _, err := audit.ParseObject(w.on); err != nil {
+		return fmt.Errorf("--on: %w", err)
+	}
+	return nil
+}
+
+// Command is the command.
+func (e Env) Command() *cobra.Command {
+	var w wish
+	command := &cobra.Command{
+		Use:   "audit",
+		Short: "Say who has changed what",
+		Long: "Say who has asked for which change, from where, on what, and what came of it; the newest stands last. Each master\n" +
+			"knows what itself was asked, so all of them are asked, with a leader or without; one that does not answer is\n" +
+			"named. They keep the newest thousands in memory; what was before is in the file audit.log of their data folders.\n\n" +
+			"KIND of --on is one of " + strings.Join(audit.ObjectKinds, ", ") + ".",
+		Example: "  tender audit --since 1h\n" +
+			"  tender audit --on agent/a1b2c3 -o wide\n" +
+			"  tender audit --by ann --denied",
+		Args: e.Exactly(),
+	}
+	flags := command.Flags()
+	flags.SortFlags = false
+	flags.DurationVar(&w.since, "since", 0, "only the last so long (default all that masters keep)")
+	flags.StringVar(&w.on, "on", "", "only what was about this one, KIND/NAME, such as agent/ID or role/eng")
+	flags.StringVar(&w.by, "by", "", "only what this principal has asked for")
+	flags.BoolVar(&w.denied, "denied", false, "only what was denied")
+	flags.IntVar(&w.limit, "limit", shownByDefault, "at most so many, the newest (0 = all)")
+	format := show.FormatFlag(flags, show.AsTable, show.AsWide, show.AsJSON)
+	e.complete(command)
+	command.RunE = func(command *cobra.Command, args []string) error {
+		if err := e.Empty(flags); err != nil {
+			return e.Usage(err)
+		}
+		if err := w.check(); err != nil {
+			return e.Usage(err)
+		}
+		return e.WithClient(func(ctx context.Context, c *client.Client, _ []string) error { return e.show(ctx, c, w, format) })(command, args)
+	}
+	return command
+}
+
+// complete suggests what flags may name.
+func (e Env) complete(command *cobra.Command) {
+	for flag, suggest := range map[string]func(ctx context.Context, start string) ([]string, cobra.ShellCompDirective){
+		"by": func(ctx context.Context, start string) ([]string, cobra.ShellCompDirective) {
+			return e.IDs(ctx, "principals", start), cobra.ShellCompDirectiveNoFileComp
+		},
+		"on": e.objects,
+	} {
+		if err := command.RegisterFlagCompletionFunc(flag, func(command *cobra.Command, _ []string, start string) ([]string, cobra.ShellCompDirective) {
+			return suggest(command.Context(), start)
+		}); err != nil {
+			panic(err) // the flag is there: only our own mistake leads here
+		}
+	}
+}
+
+// objects suggests kinds first, and then the IDs of those that lists have.
+func (e Env) objects(ctx context.Context, start string) (found []string, _ cobra.ShellCompDirective) {
+	kind, name, named := strings.Cut(start, "/")
+	if !named {
+		for _, known := range audit.ObjectKinds {
+			if strings.HasPrefix(known, start) {
+				found = append(found, known+"/")
+			}
+		}
+		return found, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+	}
+	for _, id := range e.IDs(ctx, kind+"s", name) {
+		found = append(found, kind+"/"+id)
+	}
+	return found, cobra.ShellCompDirectiveNoFileComp
+}
+
+func (e Env) show(ctx context.Context, c *client.Client, w wish, format *show.Format) error {
+	var since *timestamppb.Timestamp
+	if w.since > 0 {
+		since = timestamppb.New(e.Now().Add(-w.since))
+	}
+	answers, silent, err := client.AskEvery(ctx, c, func(ctx context.Context, master apiv1.OperatorServiceClient) (*apiv1.ListChangesResponse, error) {
+		return ask(ctx, master, w, since)
+	})
+	if err != nil {
+		return err
+	}
+	changes, more := merge(answers, w.limit)
+	if format.Is(show.AsJSON) {
+		err = show.JSON(e.Stdout, &apiv1.ListChangesResponse{Items: changes})
+	} else if len(changes) > 0 {
+		header, rows := table(changes, format.Is(show.AsWide))
+		err = show.Table(e.Stdout, header, rows)
+	}
+	if err != nil {
+		return err
+	}
+	e.tell(len(changes), more, format.Is(show.AsJSON))
+	e.tellMissing(silent)
+	if !more {
+		e.tellForgotten(answers, since)
+	}
+	return nil
+}
+
+// ask is all that one master has, or the newest of it up to the limit.
+func ask(ctx context.Context, master apiv1.OperatorServiceClient, w wish, since *timestamppb.Timestamp) (*apiv1.ListChangesResponse, error) {
+	all := &apiv1.ListChangesResponse{}
+	list := func(ctx context.Context, r *apiv1.ListChangesRequest, options ...grpc.CallOption) (*apiv1.ListChangesResponse, error) {
+		page, err := master.ListChanges(ctx, r, options...)
+		all.MasterId, all.Since = page.GetMasterId(), page.GetSince()
+		all.NextPageToken = page.GetNextPageToken()
+		return page, err
+	}
+	items, _, err := client.All(ctx, list, w.limit, func(token string, limit int32) *apiv1.ListChangesRequest {
+		return &apiv1.ListChangesRequest{Limit: limit, PageToken: token, Since: since, On: w.on, By: w.by, Denied: w.denied}
+	})
+	all.Items = items
+	return all, err
+}
+
+// merge puts together what masters have answered, the newest last and at most so many, and says whether there is more.
+func merge(answers []*apiv1.ListChangesResponse, limit int) (changes []*apiv1.ChangeView, more bool) {
+	for _, answer := range answers {
+		slices.Reverse(answer.GetItems()) // those of one master stay in its order if their times are the same
+		changes = append(changes, answer.GetItems()...)
+		more = more || answer.GetNextPageToken() != ""
+	}
+	slices.SortStableFunc(changes, func(a, b *apiv1.ChangeView) int { return a.GetAt().AsTime().Compare(b.GetAt().AsTime()) })
+	if limit > 0 && len(changes) > limit {
+		return changes[len(changes)-limit:], true
+	}
+	return changes, more
+}
+
+func table(changes []*apiv1.ChangeView, wide bool) (header []string, rows [][]string) {
+	header = []string{"TIME", "WHO", "CALL", "ON", "RESULT"}
+	if wide {
+		header = append(header, "MASTER", "FROM", "INDEX", "REQUEST", "WHY")
+	}
+	for _, change := range changes {
+		on, request := strings.Join(change.GetObjects(), ", "), change.GetRequest()
+		if change.GetRequestCut() {
+			on, request = "?", "(too long to be kept)"
+		}
+		row := []string{change.GetAt().AsTime().Format(time.RFC3339), change.GetWho(), shortCall(change.GetCall()), on, change.GetResult()}
+		if wide {
+			row = append(row, change.GetMasterId(), change.GetFrom(), strconv.FormatUint(change.GetIndex(), 10), request, change.GetWhy())
+		}
+		rows = append(rows, row)
+	}
+	return header, rows
+}
+
+// shortCall leaves out the service of a method, and the listener of a route.
+func shortCall(call string) string {
+	if strings.HasPrefix(call, "/") {
+		return call[strings.LastIndexByte(call, '/')+1:]
+	}
+	return strings.TrimPrefix(call, "master ")
+}
+
+func (e Env) tell(shown int, more, forPrograms bool) {
+	switch {
+	case forPrograms:
+	case shown == 0:
+		fmt.Fprintln(e.Stderr, "no changes")
+	case more:
+		fmt.Fprintln(e.Stderr, "and older ones; --limit cut the list")
+	}
+}
+
+// tellMissing names the masters that have not answered.
+func (e Env) tellMissing(silent []client.Silent) {
+	if len(silent) == 0 {
+		return
+	}
+	names := make([]string, len(silent))
+	for i, master := range silent {
+		names[i] = master.ID + " (" + master.Why + ")"
+	}
+	they := "they were"
+	if len(silent) == 1 {
+		they = "it was"
+	}
+	fmt.Fprintf(e.Stderr, "no answer from %s; what %s asked is missing\n", strings.Join(names, ", "), they)
+}
+
+// tellForgotten says from when on masters know everything, if more was asked for.
+func (e Env) tellForgotten(answers []*apiv1.ListChangesResponse, since *timestamppb.Timestamp) {
+	for _, answer := range answers {
+		if from := answer.GetSince(); from != nil && (since == nil || since.AsTime().Before(from.AsTime())) {
+			fmt.Fprintf(e.Stderr, "%s remembers what it was asked since %s; what was before may be in its audit log\n",
+				answer.GetMasterId(), from.AsTime().Format(time.RFC3339))
+		}
+	}
+}

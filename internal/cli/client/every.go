@@ -1,0 +1,143 @@
+package client
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/tenderhq/tender/api"
+	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/pause"
+	"github.com/tenderhq/tender/internal/protocol"
+)
+
+// FromMaster is what a master answers that says who it is.
+type FromMaster interface{ GetMasterId() string }
+
+// Silent is a master of the quorum that has not answered.
+type Silent struct{ ID, Why string }
+
+// AskEvery asks each master of the quorum by itself, all at once, and returns what they answer, in the order of their IDs, and
+// which of them do not. It is an error if none does. Which masters there are, any of them says, with a leader or without. A
+// master is asked where it says that it is, and where the client was told to look: that may be another address of it.
+func AskEvery[Answer FromMaster](
+	ctx context.Context, c *Client, ask func(context.Context, apiv1.OperatorServiceClient) (Answer, error),
+) (answers []Answer, silent []Silent, err error) {
+	members, err := c.Operator().ListMasters(ctx, &apiv1.ListRequest{Stale: true})
+	if err != nil {
+		return nil, nil, err
+	}
+	var mu sync.Mutex
+	failed := map[string]error{} // by address
+	var asked sync.WaitGroup
+	for _, address := range c.addressesOf(members.GetItems()) {
+		asked.Go(func() {
+			answer, err := ask(ctx, apiv1.NewOperatorServiceClient(&one{c, address}))
+			mu.Lock()
+			defer mu.Unlock()
+			same := func(other Answer) bool { return other.GetMasterId() == answer.GetMasterId() }
+			if err != nil {
+				failed[address] = err
+			} else if !slices.ContainsFunc(answers, same) {
+				answers = append(answers, answer)
+			}
+		})
+	}
+	asked.Wait()
+	slices.SortFunc(answers, func(a, b Answer) int { return cmp.Compare(a.GetMasterId(), b.GetMasterId()) })
+	for _, member := range members.GetItems() {
+		if slices.ContainsFunc(answers, func(a Answer) bool { return a.GetMasterId() == member.GetId() }) {
+			continue
+		}
+		why := "it has said no address yet"
+		if failure := failed[member.GetGrpcAddress()]; failure != nil {
+			why = c.whySilent(member.GetGrpcAddress(), failure)
+			if err == nil || !api.Is(Error(failure), api.NotLeader) { // the leader knows best who may
+				err = failure
+			}
+		}
+		silent = append(silent, Silent{member.GetId(), why})
+	}
+	if len(answers) > 0 {
+		return answers, silent, nil
+	}
+	return nil, silent, nobodyAnswered(silent, err)
+}
+
+// nobodyAnswered is why no master has: what one has said, or else who was tried.
+func nobodyAnswered(silent []Silent, err error) error {
+	if detailOf(err) != nil {
+		return Error(err)
+	}
+	tried := make([]string, len(silent))
+	for i, s := range silent {
+		tried[i] = s.ID + " (" + s.Why + ")"
+	}
+	return &Unreachable{Tried: strings.Join(tried, ", ")}
+}
+
+// addressesOf are those of the masters, and those where the client was told to look.
+func (c *Client) addressesOf(members []*apiv1.MasterView) (all []string) {
+	for _, member := range members {
+		if address := member.GetGrpcAddress(); CheckAddress(address) == nil {
+			all = append(all, address)
+		}
+	}
+	for _, address := range c.Masters() {
+		if !slices.Contains(all, address) {
+			all = append(all, address)
+		}
+	}
+	return all[:min(len(all), mastersMax)]
+}
+
+func (c *Client) whySilent(address string, err error) string {
+	if detail := detailOf(err); detail != nil {
+		if detail.GetKind() == apiv1.ErrorKind_NOT_LEADER { // so it says to those who may not, as far as it knows
+			return "it has not heard yet that you may"
+		}
+		return detail.GetMessage()
+	}
+	switch status.Code(err) {
+	case codes.DeadlineExceeded:
+		return "does not answer"
+	case codes.Unimplemented:
+		return "its version does not know this call"
+	}
+	return c.whyRefused(address, err)
+}
+
+// one is a connection to one master, whether it leads or not.
+type one struct {
+	client  *Client
+	address string
+}
+
+// Invoke calls this master, once more when it says when to come back.
+func (o *one) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
+	call := func() error {
+		return o.client.attempt(ctx, o.address, func(ctx context.Context, conn *grpc.ClientConn) error {
+			ctx, cancel := context.WithTimeout(ctx, longest(method))
+			defer cancel()
+			return conn.Invoke(ctx, method, args, reply, opts...)
+		})
+	}
+	err := call()
+	after := api.RetryAfter(Error(err))
+	if after <= 0 || after > o.client.config.Patience || !pause.For(ctx, protocol.RetryWait(after, 0)) {
+		return err
+	}
+	return call()
+}
+
+// NewStream opens no stream: nothing that is asked of each master is one.
+func (o *one) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.CallOption) (grpc.ClientStream, error) {
+	return nil, errors.ErrUnsupported
+}
