@@ -11,8 +11,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"google.golang.org/grpc"
+
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/joining"
 	"github.com/tenderhq/tender/internal/testing/memnet"
 	"github.com/tenderhq/tender/internal/transport"
 	"github.com/tenderhq/tender/internal/trust"
@@ -38,6 +41,9 @@ func TestNobodyPassesTheDoorsOfAMasterByTheWrongCertificate(t *testing.T) {
 type comer struct {
 	dial trust.Dial
 	as   trust.Kind // by a certificate that counts; Nobody: it has none
+	// A master: by which name, and of which term it says that it leads. Zero: m2, which was never in the quorum, and the first.
+	name string
+	term uint64
 }
 
 // behindDoors runs a test with a leader that has certificates, m1, and with everybody who may come to it.
@@ -58,13 +64,20 @@ func behindDoors(t *testing.T, test func(a *abroad, leader *running, comers map[
 		of := func(key trust.Key, kind trust.Kind, name string) trust.Dial {
 			return a.holderOf(key, trust.Identity{Kind: kind, Name: name}).Dialer(client)
 		}
-		test(a, a.leader(), map[string]comer{
+		leader := a.leader()
+		a.logIn(key, client)
+		a.revoked("revoked")
+		removed := comer{of(key, trust.Master, "m3"), trust.Master, "m3", a.deposed("m3", key)}
+		test(a, leader, map[string]comer{
 			"who speaks no TLS":              {dial: inPlain(client)},
 			"who has no certificate":         {dial: uncertified(client)},
-			"a master":                       {of(key, trust.Master, "m2"), trust.Master},
-			"an agent":                       {of(key, trust.Agent, "m2"), trust.Agent},
-			"a framework":                    {of(key, trust.Framework, "m2"), trust.Framework},
-			"a person":                       {of(key, trust.Person, "m2"), trust.Person},
+			"a master":                       {dial: of(key, trust.Master, "m2"), as: trust.Master},
+			"a master that was removed":      removed,
+			"an agent":                       {dial: of(key, trust.Agent, "m2"), as: trust.Agent},
+			"a framework":                    {dial: of(key, trust.Framework, "m2"), as: trust.Framework},
+			"a person":                       {dial: of(key, trust.Person, "m2"), as: trust.Person},
+			"a framework that was revoked":   {dial: of(key, trust.Framework, "revoked")},
+			"a person who was revoked":       {dial: of(key, trust.Person, "revoked")},
 			"a master of another cluster":    {dial: of(foreign, trust.Master, "m2")},
 			"a person of another cluster":    {dial: of(foreign, trust.Person, "admin")},
 			"a master whose has ended":       {dial: ended(trust.Master, "m2")},
@@ -74,6 +87,75 @@ func behindDoors(t *testing.T, test func(a *abroad, leader *running, comers map[
 			"a joiner who has only a digest": {dial: trust.JoinDialer(client, a.digestOf(key))},
 		})
 	})
+}
+
+// logIn makes the first operator of the cluster, by whom the test may change it.
+func (a *abroad) logIn(key trust.Key, dial trust.Dial) {
+	a.t.Helper()
+	first, err := key.FirstToken()
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	a.admin, _, err = joining.Member(a.t.Context(), joining.Config{Masters: []string{"host1:5060"}, Dial: dial}, first.String(), "a test", trust.Person)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	a.operator = apiv1.NewOperatorServiceClient(a.asAdmin("host1:5060"))
+}
+
+// asAdmin connects to a master as the first operator.
+func (a *abroad) asAdmin(address string) *grpc.ClientConn {
+	a.t.Helper()
+	conn, err := transport.Connect(address, a.admin.Dialer(a.net.From("client").Dial, trust.Master))
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	a.t.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
+
+// revoked makes a principal, and ends it. Certificates of it that were signed are good for long.
+func (a *abroad) revoked(name string) {
+	a.t.Helper()
+	if _, err := a.operator.Grant(a.t.Context(), &apiv1.GrantRequest{Principal: name, Grant: &apiv1.PrincipalGrant{Verb: "admin"}}); err != nil {
+		a.t.Fatal(err)
+	}
+	if _, err := a.operator.Revoke(a.t.Context(), &apiv1.RevokeRequest{Principal: name}); err != nil {
+		a.t.Fatal(err)
+	}
+}
+
+// deposed has a master join the quorum, lead it, hand it back to m1 and be removed. It returns the term in which it has led.
+func (a *abroad) deposed(id api.MasterID, key trust.Key) (term uint64) {
+	a.t.Helper()
+	const host = "host3"
+	other := a.start(master.Config{
+		ID: id, Memory: master.NewMemory(), Peers: []master.Peer{{ID: "m1", Addr: "host1:5070"}}, GRPC: host + ":5060", HTTP: "none", Raft: host + ":5070", Listen: a.net.Listen,
+		Dial: a.net.From(host).Dial, Trust: master.Trust{Key: key}, Version: "test",
+	})
+	here, there := apiv1.NewRaftServiceClient(a.asAdmin("host1:5060")), apiv1.NewRaftServiceClient(a.asAdmin(host+":5060"))
+	if _, err := here.AddPeer(a.t.Context(), &apiv1.AddPeerRequest{Id: string(id), RaftAddress: host + ":5070"}); err != nil {
+		a.t.Fatal(err)
+	}
+	if _, err := here.TransferLeader(a.t.Context(), &apiv1.TransferLeaderRequest{Id: string(id)}); err != nil {
+		a.t.Fatal(err)
+	}
+	if a.leader() != other {
+		a.t.Fatalf("%s does not lead", id)
+	}
+	led, _ := other.Leading()
+	if _, err := there.TransferLeader(a.t.Context(), &apiv1.TransferLeaderRequest{Id: "m1"}); err != nil {
+		a.t.Fatal(err)
+	}
+	a.leader()
+	if _, err := here.RemovePeer(a.t.Context(), &apiv1.RemovePeerRequest{Id: string(id)}); err != nil {
+		a.t.Fatal(err)
+	}
+	if err := <-other.ended; !api.Is(err, api.Removed) {
+		a.t.Errorf("%s was removed, and ended with %v", id, err)
+	}
+	delete(a.masters, id)
+	return led.Number
 }
 
 // inPlain speaks as if there was no TLS.

@@ -1,6 +1,7 @@
 package master_test
 
 import (
+	"cmp"
 	"crypto/tls"
 	"encoding/binary"
 	"encoding/json"
@@ -21,33 +22,40 @@ import (
 // nextTerm is one that would end the leader's, if a master that is no member were given a vote.
 const nextTerm = 1000
 
-// messages are all that Raft says, as a master m2 says it that is not in the quorum. Entries and snapshots are those of a
-// leader of the past: of a later term they would be believed, as a master that is behind may not know its leader yet.
-var messages = map[string]func(to *raft.NetworkTransport) error{
-	"AppendEntries": func(to *raft.NetworkTransport) error {
-		return to.AppendEntries("m1", "host1:5070", &raft.AppendEntriesRequest{RPCHeader: fromM2, Term: 1}, &raft.AppendEntriesResponse{})
+// messages are all that Raft says, as a master says it that is not in the quorum, or not any more. Entries and snapshots are
+// those of a leader of the past: of a later term they would be believed, as a master that is behind may not know its leader yet.
+var messages = map[string]func(from comer, to *raft.NetworkTransport) error{
+	"AppendEntries": func(from comer, to *raft.NetworkTransport) error {
+		request := &raft.AppendEntriesRequest{RPCHeader: from.header(), Term: max(1, from.term)}
+		return to.AppendEntries("m1", "host1:5070", request, &raft.AppendEntriesResponse{})
 	},
-	"InstallSnapshot": func(to *raft.NetworkTransport) error {
-		request := &raft.InstallSnapshotRequest{RPCHeader: fromM2, Term: 1}
+	"InstallSnapshot": func(from comer, to *raft.NetworkTransport) error {
+		request := &raft.InstallSnapshotRequest{RPCHeader: from.header(), Term: max(1, from.term)}
 		return to.InstallSnapshot("m1", "host1:5070", request, &raft.InstallSnapshotResponse{}, strings.NewReader(""))
 	},
-	"RequestPreVote": func(to *raft.NetworkTransport) error {
+	"RequestPreVote": func(from comer, to *raft.NetworkTransport) error {
 		var answer raft.RequestPreVoteResponse
-		err := to.RequestPreVote("m1", "host1:5070", &raft.RequestPreVoteRequest{RPCHeader: fromM2, Term: nextTerm, LastLogIndex: nextTerm}, &answer)
+		err := to.RequestPreVote("m1", "host1:5070", &raft.RequestPreVoteRequest{RPCHeader: from.header(), Term: nextTerm, LastLogIndex: nextTerm}, &answer)
 		return errors.Join(err, ifGranted(answer.Granted))
 	},
-	"RequestVote": func(to *raft.NetworkTransport) error {
+	"RequestVote": func(from comer, to *raft.NetworkTransport) error {
 		var answer raft.RequestVoteResponse
-		request := &raft.RequestVoteRequest{RPCHeader: fromM2, Term: nextTerm, LastLogIndex: nextTerm, LeadershipTransfer: true}
+		request := &raft.RequestVoteRequest{RPCHeader: from.header(), Term: nextTerm, LastLogIndex: nextTerm, LeadershipTransfer: true}
 		err := to.RequestVote("m1", "host1:5070", request, &answer)
 		return errors.Join(err, ifGranted(answer.Granted))
 	},
-	"TimeoutNow": func(to *raft.NetworkTransport) error {
-		return to.TimeoutNow("m1", "host1:5070", &raft.TimeoutNowRequest{RPCHeader: fromM2}, &raft.TimeoutNowResponse{})
+	"TimeoutNow": func(from comer, to *raft.NetworkTransport) error {
+		return to.TimeoutNow("m1", "host1:5070", &raft.TimeoutNowRequest{RPCHeader: from.header()}, &raft.TimeoutNowResponse{})
 	},
 }
 
-var fromM2 = raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, ID: []byte("m2"), Addr: []byte("host2:5070")}
+// master is the name of a master by which it speaks.
+func (c comer) master() string { return cmp.Or(c.name, "m2") }
+
+func (c comer) header() raft.RPCHeader {
+	address := "host" + strings.TrimPrefix(c.master(), "m") + ":5070"
+	return raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, ID: []byte(c.master()), Addr: []byte(address)}
+}
 
 func ifGranted(vote bool) error {
 	if vote {
@@ -57,19 +65,23 @@ func ifGranted(vote bool) error {
 }
 
 // TestTheTableIsWhatRaftIsTold says each message of Raft, and asks as masters ask each other, as everybody. Who may not is
-// heard by nobody; and a master that is not in the quorum asks for votes in vain, as the leader leads on in its term.
+// heard by nobody; and a master that is not in the quorum, or was removed from it, asks for votes in vain, as the leader leads on
+// in its term.
 func TestTheTableIsWhatRaftIsTold(t *testing.T) {
 	behindDoors(t, func(a *abroad, leader *running, comers map[string]comer) {
 		t := a.t
-		before, _ := leader.Leading()
+		before, leads := leader.Leading()
+		if !leads {
+			t.Fatal("m1 does not lead")
+		}
 		for who, comer := range comers {
 			cluster := string(leader.Cluster())
-			_, err := spoken(t, comer.dial, greeting{For: "ask", Cluster: cluster, From: "m2", Version: "test"})
+			_, err := spoken(t, comer.dial, greeting{For: "ask", Cluster: cluster, From: comer.master(), Version: "test"})
 			a.asTheTableSays("raft Ask", who, comer, err)
 			for message, say := range messages {
 				layer := &layer{t: t, comer: comer, cluster: cluster, over: make(chan struct{})}
 				to := raft.NewNetworkTransport(layer, 1, time.Second, io.Discard)
-				a.asTheTableSays("raft "+message, who, comer, say(to))
+				a.asTheTableSays("raft "+message, who, comer, say(comer, to))
 				if err := errors.Join(to.Close(), layer.Close()); err != nil {
 					t.Error(err)
 				}
@@ -111,7 +123,7 @@ func (a *abroad) asTheTableSays(call, who string, comer comer, err error) {
 	if !has {
 		a.t.Fatalf("%s has no row", call)
 	}
-	_, denied := rights.Decide(row, rights.Caller{Kind: rights.Kind(comer.as.String()), Name: "m2"})
+	_, denied := rights.Decide(row, rights.Caller{Kind: rights.Kind(comer.as.String()), Name: comer.master()})
 	if (err == nil) != (denied == nil) {
 		a.t.Errorf("%s by %s: %v; the table says %v", call, who, err, denied)
 	}
@@ -173,7 +185,7 @@ type layer struct {
 }
 
 func (l *layer) Dial(raft.ServerAddress, time.Duration) (net.Conn, error) {
-	return spoken(l.t, l.comer.dial, greeting{For: "raft", Cluster: l.cluster, From: "m2", Version: "test"})
+	return spoken(l.t, l.comer.dial, greeting{For: "raft", Cluster: l.cluster, From: l.comer.master(), Version: "test"})
 }
 
 func (l *layer) Accept() (net.Conn, error) {
