@@ -1,0 +1,110 @@
+package auditcmd
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/cli/client"
+)
+
+var began = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+func after(seconds int) *timestamppb.Timestamp {
+	return timestamppb.New(began.Add(time.Duration(seconds) * time.Second))
+}
+
+// answer is what a master tells: changes at these seconds, the newest first, each by its name.
+func answer(master string, seconds ...int) *apiv1.ListChangesResponse {
+	a := &apiv1.ListChangesResponse{MasterId: master}
+	for i, at := range seconds {
+		a.Items = append(a.Items, &apiv1.ChangeView{At: after(at), MasterId: master, Index: uint64(len(seconds) - i)})
+	}
+	return a
+}
+
+// TestAnswersArePutTogether by time, and those of one moment in the order in which their master has them; the newest are kept.
+func TestAnswersArePutTogether(t *testing.T) {
+	for _, c := range []struct {
+		limit int
+		want  string
+		more  bool
+	}{
+		{0, "m1-1 m2-1 m1-2 m1-3 m2-2", false}, {5, "m1-1 m2-1 m1-2 m1-3 m2-2", false}, {2, "m1-3 m2-2", true},
+	} {
+		changes, more := merge([]*apiv1.ListChangesResponse{answer("m1", 5, 5, 1), answer("m2", 9, 3)}, c.limit)
+		var got []string
+		for _, change := range changes {
+			got = append(got, change.GetMasterId()+"-"+string(rune('0'+change.GetIndex())))
+		}
+		if strings.Join(got, " ") != c.want || more != c.more {
+			t.Errorf("at most %d: %v, and more: %v", c.limit, got, more)
+		}
+	}
+	cut := answer("m1", 1)
+	cut.NextPageToken = "1"
+	if _, more := merge([]*apiv1.ListChangesResponse{cut}, 1); !more {
+		t.Error("a master has more, and it is not said")
+	}
+}
+
+func TestATableOfChanges(t *testing.T) {
+	_, rows := table([]*apiv1.ChangeView{
+		{At: after(0), Who: "person ann", Call: "/tender.v1.OperatorService/Grant", Objects: []string{"principal/bob", "role/eng"}, Result: "ok"},
+		{At: after(1), Who: "anybody", From: "10.0.0.1:7", Call: "master PUT /v1/log-level", Result: "invalid", Why: "no level", Index: 9, MasterId: "m1"},
+		{At: after(2), Who: "anybody", Call: "/tender.v1.OperatorService/SetMaintenance", RequestCut: true, Result: "ok"},
+	}, true)
+	for i, want := range []string{
+		"2026-01-02T03:04:05Z|person ann|Grant|principal/bob, role/eng|ok|||0||",
+		"2026-01-02T03:04:06Z|anybody|PUT /v1/log-level||invalid|m1|10.0.0.1:7|9||no level",
+		"2026-01-02T03:04:07Z|anybody|SetMaintenance|?|ok|||0|(too long to be kept)|",
+	} {
+		if got := strings.Join(rows[i], "|"); got != want {
+			t.Errorf("row %d is %q, want %q", i, got, want)
+		}
+	}
+}
+
+// TestWhatIsMissingIsSaid: who has not answered, and who has forgotten some of what was asked for.
+func TestWhatIsMissingIsSaid(t *testing.T) {
+	forgetful := answer("m1", 5)
+	forgetful.Since = after(3)
+	for _, c := range []struct {
+		since *timestamppb.Timestamp
+		want  bool
+	}{{nil, true}, {after(2), true}, {after(3), false}, {after(4), false}} {
+		var said strings.Builder
+		Env{Stderr: &said}.tellForgotten([]*apiv1.ListChangesResponse{answer("m2", 1), forgetful}, c.since)
+		if got := said.String() == "m1 remembers what it was asked since 2026-01-02T03:04:08Z; what was before may be in its audit log\n"; got != c.want || !c.want && said.Len() > 0 {
+			t.Errorf("since %v it says %q", c.since, said.String())
+		}
+	}
+	for want, silent := range map[string][]client.Silent{
+		"": nil,
+		"no answer from m1 (is down); what it was asked is missing\n":                {{ID: "m1", Why: "is down"}},
+		"no answer from m1 (is down), m2 (hangs); what they were asked is missing\n": {{ID: "m1", Why: "is down"}, {ID: "m2", Why: "hangs"}},
+	} {
+		var said strings.Builder
+		if (Env{Stderr: &said}).tellMissing(silent); said.String() != want {
+			t.Errorf("of %v it says %q", silent, said.String())
+		}
+	}
+}
+
+func TestWrongWishesAreRefused(t *testing.T) {
+	for want, w := range map[string]wish{"--since": {since: -1}, "--limit": {limit: -1}, "--on": {on: "a1"}} {
+		if err := w.check(); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%+v: %v", w, err)
+		}
+	}
+	if err := (wish{since: time.Hour, on: "secret/eng/db", limit: 1}).check(); err != nil {
+		t.Error(err)
+	}
+	if kinds, _ := (Env{}).objects(t.Context(), "t"); !slices.Equal(kinds, []string{"task/", "token/"}) {
+		t.Errorf("what begins with t: %v", kinds)
+	}
+}
