@@ -12,6 +12,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/protobuf/proto"
 
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/testing/memnet"
@@ -192,4 +193,83 @@ func TestWordsInVainAreHeld(t *testing.T) {
 		_ = conn.Close()
 		end()
 	})
+}
+
+// askerOf is a scheduler that has subscribed by its connection, and the events that it is told from now on.
+func askerOf(t *testing.T, conn *grpc.ClientConn) grpc.BidiStreamingClient[apiv1.SchedulerCalls, apiv1.SchedulerEvents] {
+	t.Helper()
+	stream, err := apiv1.NewSchedulerServiceClient(conn).Session(t.Context())
+	if err == nil {
+		err = stream.Send(&apiv1.SchedulerCalls{Calls: []*apiv1.SchedulerCall{
+			{Number: 1, Call: &apiv1.SchedulerCall_Subscribe{Subscribe: &apiv1.Subscribe{
+				Instance: "asker", Framework: &apiv1.Framework{Name: "asker", Roles: []string{"web"}}}}},
+			{Number: 2, Call: &apiv1.SchedulerCall_Unsettled{Unsettled: &apiv1.Unsettled{Last: true}}},
+		}})
+	}
+	if err == nil {
+		_, err = stream.Recv()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return stream
+}
+
+// TestCallsInVainAreHeld (R34): a scheduler that launches thousands of tasks on offers which are not there, or asks of
+// thousands of tasks that nobody knows, is held for half a second and more each time.
+func TestCallsInVainAreHeld(t *testing.T) {
+	const things, times = 4000, 6
+	launch := &apiv1.Operation{Kind: apiv1.OperationKind_LAUNCH}
+	ask := new(apiv1.Reconcile)
+	for i := range things {
+		launch.Tasks = append(launch.Tasks, new(apiv1.Task))
+		ask.Tasks = append(ask.Tasks, &apiv1.UnsettledTask{TaskId: fmt.Sprint("t", i)})
+	}
+	for _, vain := range []struct {
+		what    string
+		call    *apiv1.SchedulerCall
+		answers int
+		is      func(*apiv1.SchedulerEvent) bool
+	}{
+		{"launches", &apiv1.SchedulerCall{Call: &apiv1.SchedulerCall_Accept{Accept: &apiv1.Accept{
+			OfferIds: []string{"offer-1-9999"}, Operations: []*apiv1.Operation{launch}}}}, times,
+			func(event *apiv1.SchedulerEvent) bool { return event.GetRefused() != nil }},
+		{"questions", &apiv1.SchedulerCall{Call: &apiv1.SchedulerCall_Reconcile{Reconcile: ask}}, times * things,
+			func(event *apiv1.SchedulerEvent) bool {
+				return event.GetUpdate().GetState() == apiv1.TaskState_UNKNOWN
+			}},
+	} {
+		t.Run(vain.what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				_, network, end := alone(t)
+				conn := peerOf(t, network, "asker")
+				stream := askerOf(t, conn)
+				held := took(func() {
+					for i := range times {
+						call := proto.CloneOf(vain.call)
+						call.Number = uint64(3 + i)
+						if err := stream.Send(&apiv1.SchedulerCalls{Calls: []*apiv1.SchedulerCall{call}}); err != nil {
+							t.Fatal(err)
+						}
+					}
+					for answers := 0; answers < vain.answers; {
+						events, err := stream.Recv()
+						if err != nil {
+							t.Fatal(err)
+						}
+						for _, event := range events.GetEvents() {
+							if vain.is(event) {
+								answers++
+							}
+						}
+					}
+				})
+				if least := (times - 1) * time.Second / 2; held < least {
+					t.Errorf("%d %s of %d tasks in vain took %v, not %v", times, vain.what, things, held, least)
+				}
+				_ = conn.Close()
+				end()
+			})
+		})
+	}
 }

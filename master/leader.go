@@ -281,14 +281,25 @@ func (l *leader) stepCame(what core.Happening, came time.Time) {
 	l.giveUp()
 }
 
+// chargeFor counts what is refused, and charges for answers about what is not there.
+func (l *leader) chargeFor(stream *schedulerStream, event protocol.SchedulerEvent) {
+	switch event := event.(type) {
+	case protocol.Refused:
+		l.refused++
+	case protocol.Update:
+		if event.Status.State == api.TaskUnknown {
+			stream.by.Charge(intake.CallsExpense, intake.UnknownPrice)
+		}
+	default: // the others are asked for by calls that have a price, or by nobody
+	}
+}
+
 func (l *leader) perform(effects []core.Effect) {
 	for _, effect := range effects {
 		switch effect := effect.(type) {
 		case core.ToScheduler:
 			if stream := l.peers.schedulers[effect.Conn]; stream != nil {
-				if _, is := effect.Event.(protocol.Refused); is {
-					l.refused++
-				}
+				l.chargeFor(stream, effect.Event)
 				l.peers.queued(stream, stream.Put(effect.Event), core.SchedulerClosed{Conn: effect.Conn, Why: tookTooLittle})
 			}
 		case core.CloseScheduler:

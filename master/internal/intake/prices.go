@@ -29,9 +29,13 @@ const (
 	// secretsPrice is that of a task's secrets: they are opened and sent, up to 256 KiB.
 	secretsPrice = 64 << 10
 	// refusedPrice is charged for each call that is refused, and for each word of an agent about what is not its own or
-	// not there; besides, what such calls weigh counts refusedTimes again.
+	// not there; besides, what such calls weigh counts refusedTimes again: a launch of thousands of tasks has been made into
+	// values, some five times what it weighs, before anybody sees that its offer is not there.
 	refusedPrice = 32 << 10
-	refusedTimes = 16
+	refusedTimes = 64
+	// UnknownPrice is charged for each answer that nobody knows a task. Tasks of agents that are yet to come back are not
+	// among these, so an honest scheduler hears it of few.
+	UnknownPrice = refusedPrice
 	// EndedPrice is charged for a message for which a stream is ended.
 	EndedPrice = 32 << 20
 	// LookPrice is that of a call with one answer: people and programs look a few times a second. storePrice is that of
