@@ -17,6 +17,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/internal/testing/hang"
+	"github.com/tenderhq/tender/internal/testing/machine"
 	"github.com/tenderhq/tender/internal/testing/mounts"
 )
 
@@ -28,9 +29,10 @@ func spacesConfig(t *testing.T, master *script) Config {
 	if err := os.MkdirAll(config.DataDir, 0o711); err != nil {
 		t.Fatal(err)
 	}
+	machine.GivesNamespaces(t, spaces.Try(spaces.View{Temporary: t.TempDir()}))
 	cells, err := walls.OpenCells(config.DataDir, config.Walls)
 	if err != nil {
-		t.Skipf("no namespaces here: %v", err)
+		t.Skipf("no walls here: %v", err)
 	}
 	if err := cells.Close(); err != nil {
 		t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 	"github.com/tenderhq/tender/agent/walls/calls"
 	"github.com/tenderhq/tender/agent/walls/entry"
 	"github.com/tenderhq/tender/agent/walls/spaces"
+	"github.com/tenderhq/tender/internal/testing/machine"
 	"github.com/tenderhq/tender/internal/testing/oci"
 )
 
@@ -32,9 +33,7 @@ func TestACommandEntersNamespaces(t *testing.T) {
 		t.Fatal(err)
 	}
 	view := spaces.View{Hidden: []string{filepath.Dir(sandbox)}, Shown: []string{sandbox}, Temporary: sandbox}
-	if err := spaces.Try(spaces.View{Temporary: t.TempDir()}); err != nil {
-		t.Skipf("no namespaces here: %v", err)
-	}
+	machine.GivesNamespaces(t, spaces.Try(spaces.View{Temporary: t.TempDir()}))
 	one := helped(t, sandbox, spaces.Order{
 		View: view, Path: "/bin/sleep", Argv: []string{"sleep", "54321"}, Folder: sandbox, User: spaces.User{UID: 71234, GID: 71234},
 		Env: []string{"PATH=/usr/bin:/bin", "OF_THE_TASK=a b", "TENDER_TASK_SANDBOX=" + sandbox},
@@ -54,11 +53,9 @@ func TestACommandEntersNamespaces(t *testing.T) {
 // A command for a task that is denied system calls is denied them too; a filter that a task has given itself can't be
 // given to a command.
 func TestACommandIsDeniedWhatItsTaskIs(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("only root makes namespaces for tasks")
-	}
-	if err := errors.Join(spaces.Try(spaces.View{Temporary: t.TempDir()}), calls.Try()); err != nil {
-		t.Skipf("no namespaces or no filters here: %v", err)
+	machine.GivesNamespaces(t, spaces.Try(spaces.View{Temporary: t.TempDir()}))
+	if err := calls.Try(); err != nil {
+		t.Skipf("no filters here: %v", err)
 	}
 	sandbox := t.TempDir()
 	order := spaces.Order{

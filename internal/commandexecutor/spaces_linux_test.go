@@ -16,6 +16,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/internal/testing/hang"
+	"github.com/tenderhq/tender/internal/testing/machine"
 	"github.com/tenderhq/tender/internal/testing/mounts"
 )
 
@@ -29,12 +30,7 @@ func spaced(t *testing.T, test func(a *agent, around cell.Cell)) {
 // spacedIn is spaced with an agent of that folder.
 func spacedIn(t *testing.T, hidden string, test func(a *agent, around cell.Cell)) {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("only root makes namespaces for tasks")
-	}
-	if err := spaces.Try(spaces.View{Hidden: []string{hidden}, Shown: []string{hidden}, Temporary: hidden}); err != nil {
-		t.Skipf("no namespaces here: %v", err)
-	}
+	machine.GivesNamespaces(t, spaces.Try(spaces.View{Hidden: []string{hidden}, Shown: []string{hidden}, Temporary: hidden}))
 	tree := cell.Open(cell.Place{Folder: t.TempDir()})
 	around := tree.Executor("framework-1", "command")
 	t.Cleanup(func() {

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+
+	"github.com/tenderhq/tender/internal/testing/machine"
 )
 
 // walled is a task for a test, with a sandbox in a folder.
@@ -30,12 +32,7 @@ func build(t *testing.T, line string) *walled {
 		t.Fatal(err)
 	}
 	w := &walled{t: t, view: View{Hidden: []string{folder}, Shown: []string{sandbox}, Temporary: sandbox}}
-	if os.Geteuid() != 0 {
-		t.Skip("only root makes namespaces for tasks")
-	}
-	if err := Try(w.view); err != nil {
-		t.Skipf("no namespaces here: %v", err)
-	}
+	machine.GivesNamespaces(t, Try(w.view))
 	var err error
 	if w.spawner, err = OpenSpawner(); err != nil {
 		t.Fatal(err)
@@ -226,7 +223,7 @@ func TestManyAtOnce(t *testing.T) {
 	w.await(w.helper)
 }
 
-// Nobody in a task looks into its helper, which has the memory of the spawner, not even root there.
+// Nobody in a task looks into its helper, not even root there.
 func TestNobodyLooksIntoAHelper(t *testing.T) {
 	w := build(t, "exit 0")
 	w.await(w.helper)

@@ -97,6 +97,7 @@ var floors = []floor{
 	{"internal/testing/chaos", "api/v1"},
 	{"internal/testing/hang", ""},
 	{"internal/testing/history", ""},
+	{"internal/testing/machine", ""},
 	{"internal/testing/mounts", ""},
 	{"internal/testing/memnet", ""},
 	{"internal/testing/oci", ""},

@@ -1,0 +1,36 @@
+// Package machine lets a test skip where the kernel does not give what it needs, and nowhere else: a fault of ours looks like
+// that too.
+package machine
+
+import (
+	"os"
+	"syscall"
+	"testing"
+)
+
+// GivesNamespaces skips the test where nobody can have namespaces for tasks. trying is what has come of having walls built with them:
+// it fails the test where the kernel makes the same ones for a plain program.
+func GivesNamespaces(t testing.TB, trying error) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("only root makes namespaces for tasks")
+	}
+	if trying == nil {
+		return
+	}
+	if refused := plain(); refused != nil {
+		t.Skipf("no namespaces here: %v; a plain program: %v", trying, refused)
+	}
+	t.Fatalf("a plain program gets namespaces here, and a task does not: %v", trying)
+}
+
+// plain says why a program can't have the namespaces that tasks have, or nil.
+func plain() error {
+	const spaces = syscall.CLONE_NEWNS | syscall.CLONE_NEWIPC | syscall.CLONE_NEWUTS | syscall.CLONE_NEWPID
+	program, err := os.StartProcess("/bin/true", []string{"true"}, &os.ProcAttr{Sys: &syscall.SysProcAttr{Cloneflags: spaces}})
+	if err != nil {
+		return err
+	}
+	_, err = program.Wait()
+	return err
+}
