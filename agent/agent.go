@@ -134,10 +134,12 @@ func (a *Agent) Run(ctx context.Context) error {
 
 // unlessStopped is the error of who tried to join, unless he was stopped meanwhile: he joins at his next start.
 func unlessStopped(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
+	select {
+	case <-ctx.Done():
 		return nil
+	default:
+		return err
 	}
-	return err
 }
 
 // checkUsers says why tasks can't run as they should.

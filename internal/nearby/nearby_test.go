@@ -130,7 +130,7 @@ func TestWhatIsInThePlaceOfAFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer os.Remove(mine.Name())
-	for kind, put := range map[string]func(old, new string) error{"hard link": os.Link, "symbolic link": os.Symlink} {
+	for kind, put := range map[string]func(file, name string) error{"hard link": os.Link, "symbolic link": os.Symlink} {
 		if err := put(mine.Name(), filepath.Join(folder, address(t))); err != nil {
 			t.Fatal(err)
 		}
