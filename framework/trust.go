@@ -39,7 +39,8 @@ type identity struct {
 // identify finds out by what the framework is known: its own token, else that of the environment. One that has neither, and
 // reaches its masters over this machine's network, looks for a cluster of this user's `tender dev` there.
 func identify(config Config) (*identity, error) {
-	config.Token = cmp.Or(config.Token, os.Getenv(tokenVariable))
+	told, _ := os.LookupEnv(tokenVariable)
+	config.Token = cmp.Or(config.Token, told)
 	looking := config.Token == "" && config.Dialer == nil
 	config, err := config.complete()
 	return &identity{config: config, looking: looking, proved: make(chan struct{})}, err

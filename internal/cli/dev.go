@@ -167,7 +167,7 @@ func (a *App) devConfig(f devFlags) (dev.Config, error) {
 			path, _ := a.Lookup("PATH")
 			return devAgentArgs(d, f, path, taskUser)
 		},
-		Operator: a.devOperator,
+		Operator: devOperator(a.Dial),
 		Insecure: f.insecure,
 		Announce: func(masters []string, token string) (func() error, error) {
 			return nearby.Announce(nearby.UsersOf(a.Lookup), masters, token)
@@ -258,23 +258,23 @@ func devAgentResources(d dev.Agent, f devFlags) api.Resources {
 }
 
 // devOperator connects as who joins by the token, as soon as a master leads; "": as nobody.
-func (a *App) devOperator(
-	ctx context.Context, masters []string, token string, failed func(error),
-) (apiv1.OperatorServiceClient, io.Closer, error) {
-	config := client.Config{Masters: masters, Dial: a.Dial}
-	if token != "" {
-		how := joining.Config{Masters: masters, Dial: transport.DialTCP, Failed: func(_ string, err error) { failed(err) }}
-		holder, _, err := joining.Member(ctx, how, token, "an operator", trust.Person)
+func devOperator(dial trust.Dial) func(context.Context, []string, string, func(error)) (apiv1.OperatorServiceClient, io.Closer, error) {
+	return func(ctx context.Context, masters []string, token string, failed func(error)) (apiv1.OperatorServiceClient, io.Closer, error) {
+		config := client.Config{Masters: masters, Dial: dial}
+		if token != "" {
+			how := joining.Config{Masters: masters, Dial: transport.DialTCP, Failed: func(_ string, err error) { failed(err) }}
+			holder, _, err := joining.Member(ctx, how, token, "an operator", trust.Person)
+			if err != nil {
+				return nil, nil, err
+			}
+			config.Dial = holder.Dialer(transport.DialTCP, trust.Master)
+		}
+		c, err := client.New(config)
 		if err != nil {
 			return nil, nil, err
 		}
-		config.Dial = holder.Dialer(transport.DialTCP, trust.Master)
+		return c.Operator(), c, nil
 	}
-	c, err := client.New(config)
-	if err != nil {
-		return nil, nil, err
-	}
-	return c.Operator(), c, nil
 }
 
 // besideDev has the cluster that this user runs by `tender dev` on this machine make a token, by which a daemon joins that is
@@ -289,7 +289,7 @@ func (a *App) besideDev(
 	if first == "" {
 		return "", nil
 	}
-	operator, closer, err := a.devOperator(ctx, masters, first, func(error) {})
+	operator, closer, err := devOperator(a.Dial)(ctx, masters, first, func(error) {})
 	if err != nil {
 		return "", err
 	}

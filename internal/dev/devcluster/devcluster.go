@@ -149,7 +149,7 @@ func (c *Cluster) MasterAddresses() string {
 // Connect reaches the first master as who may do everything, for less than a day: nothing renews the certificate.
 func (c *Cluster) Connect(ctx context.Context) (*grpc.ClientConn, error) {
 	address := c.Masters[0].GRPC
-	token := nearby.Token(nearby.UsersOf(os.LookupEnv), []string{address})
+	token := nearby.Token(nearby.UsersOf(func(string) (string, bool) { return "", false }), []string{address})
 	how := joining.Config{Masters: []string{address}, Dial: transport.DialTCP}
 	holder, _, err := joining.Member(ctx, how, token, "an operator", trust.Person)
 	if err != nil {

@@ -173,7 +173,7 @@ var process = map[string]string{
 
 // processAllowed are the exceptions, each with its reason.
 var processAllowed = map[string]string{
-	"framework":          "Getenv",           // TENDER_TOKEN: what lets a framework in stands in no program's text
+	"framework":          "LookupEnv",        // TENDER_TOKEN: what lets a framework in stands in no program's text
 	"framework/executor": "Getenv LookupEnv", // the agent speaks to it by TENDER_EXECUTOR_* (R33)
 }
 
