@@ -27,7 +27,7 @@ type Config struct {
 	Masters []string
 	// Token lets the framework join a cluster with certificates: it gets one for as long as Run goes on, which renews it.
 	// Default: the environment's TENDER_TOKEN; else that of the `tender dev` which has one of the Masters, if the same user
-	// runs it on this machine; without any of them nothing is encrypted.
+	// runs it on this machine, also later than the framework; without any of them nothing is encrypted.
 	Token string
 	// Name is for people; with Standby it is the identity.
 	Name string

@@ -73,7 +73,7 @@ func (a *App) devCommand() *cobra.Command {
 		Long: "Start masters and agents in this one process, on loopback, and say what to type next. Ctrl-C ends all of it, with\n" +
 			"the tasks. The first master takes the default ports when they are free; then other commands find it by themselves.\n\n" +
 			"Masters, agents, commands and frameworks talk by TLS, with an authority that is made at the start; nobody types a token:\n" +
-			"commands and frameworks of the same user find it. HTTP on loopback is in plain text.\n\n" +
+			"commands, frameworks and agents of the same user find it. HTTP on loopback is in plain text.\n\n" +
 			"While it runs, the file dev.json in its folder names the masters and agents for programs.",
 		Example: "  tender dev\n" +
 			"  tender dev --masters 3 --agents 4\n" +
