@@ -89,6 +89,21 @@ func startAlone(o options, args []string) (*alone, error) {
 	return a, errors.Join(a.master.Start(), a.agent.Start())
 }
 
+// watch ends what is measured when one of the processes ends, with the last that it has said.
+func (a *alone) watch(ctx context.Context, cancel context.CancelCauseFunc) {
+	over := a.agent
+	select {
+	case <-a.agent.Ended():
+	case <-a.master.Ended():
+		over = a.master
+	case <-ctx.Done():
+		return
+	}
+	said, _ := os.ReadFile(over.Log)
+	lines := strings.Split(strings.TrimSpace(string(said)), "\n")
+	cancel(fmt.Errorf("tender %s has ended: %s", over.Args[0], lines[len(lines)-1]))
+}
+
 func (a *alone) stop() error {
 	return errors.Join(a.agent.Stop(), a.master.Stop(), os.RemoveAll(a.folder))
 }
@@ -99,6 +114,14 @@ func measureWalls(ctx context.Context, o options, name string, args []string, he
 		return err
 	}
 	defer func() { err = errors.Join(err, a.stop()) }()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go a.watch(ctx, cancel)
+	defer func() {
+		if err != nil && ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+	}()
 	task := func(int) api.Task { return api.Task{Command: &api.Command{Argv: []string{"/bin/true"}}} }
 	var rates, ratios, cpus []float64
 	var idle float64

@@ -15,7 +15,9 @@ type Process struct {
 	Args   []string
 	Log    string // file for all that it says
 
-	command *exec.Cmd // nil: it does not run
+	command *exec.Cmd     // nil: it was not started, or was stopped
+	ended   chan struct{} // closed when the command has ended
+	result  error         // of the command; once it has ended
 }
 
 // Start starts the program, once more after Kill.
@@ -31,9 +33,17 @@ func (p *Process) Start() error {
 	if err := command.Start(); err != nil {
 		return err
 	}
-	p.command = command
+	ended := make(chan struct{})
+	p.command, p.ended = command, ended
+	go func() {
+		p.result = command.Wait()
+		close(ended)
+	}()
 	return nil
 }
+
+// Ended is closed when the program that was started last has ended, by itself or not.
+func (p *Process) Ended() <-chan struct{} { return p.ended }
 
 // Kill ends the program without a warning and returns when it is gone.
 func (p *Process) Kill() error {
@@ -43,7 +53,7 @@ func (p *Process) Kill() error {
 	if err := p.command.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
 	}
-	_ = p.command.Wait() // killed, as was wanted
+	<-p.ended
 	p.command = nil
 	return nil
 }
@@ -64,9 +74,9 @@ func (p *Process) Stop() error {
 	if err := p.command.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
 	}
-	err := p.command.Wait()
+	<-p.ended
 	p.command = nil
-	return err
+	return p.result
 }
 
 // FreePorts are below those that the kernel gives to outgoing connections and those that
