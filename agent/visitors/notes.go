@@ -101,14 +101,15 @@ func (v *Visitors) NoteDenied(r *http.Request, err error) {
 // note writes a line, and says the same in the log.
 func (v *Visitors) note(r *http.Request, what string, on any, result, why string) {
 	one, _ := r.Context().Value(askedKey{}).(asked)
-	line := audit.Line{At: time.Now().UTC(), Who: one.caller.String(), From: r.RemoteAddr, Call: one.call, Result: result, Why: why}
+	line := audit.Line{At: time.Now().UTC(), Who: one.caller.String(), From: r.RemoteAddr, Call: one.call, Result: result}
+	line.SetWhy(why)
 	text, err := json.Marshal(on)
 	if err != nil {
 		text = nil
 	}
 	line.SetOn(text)
 	v.notes.log.Info().Str("who", line.Who).Str("from", line.From).Str("call", line.Call).RawJSON("on", line.Shown()).
-		Str("result", result).Str("why", why).Msg(what)
+		Str("result", result).Str("why", line.Why).Msg(what)
 	if err := v.notes.audit.Write(line); err != nil {
 		v.notes.log.Error().Err(err).Msg("the audit log can't be written")
 	}
