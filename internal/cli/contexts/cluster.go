@@ -110,7 +110,7 @@ func (f Folder) meant(wish Wish) (string, error) {
 	if token, ok := wish.Lookup(TokenVariable); ok && token != "" || f == "" {
 		return "", nil
 	}
-	if len(wish.Masters) > 0 && wish.nearby(wish.Masters) != "" {
+	if len(wish.Masters) > 0 && wish.Nearby(wish.Masters) != "" {
 		return "", nil
 	}
 	if len(wish.Masters) > 0 {
@@ -119,8 +119,8 @@ func (f Folder) meant(wish Wish) (string, error) {
 	return f.Current()
 }
 
-// nearby is the token of the cluster with these masters that this user runs by `tender dev`; "" none.
-func (w Wish) nearby(masters []string) string {
+// Nearby is the token of the cluster with these masters that this user runs by `tender dev`; "" none.
+func (w Wish) Nearby(masters []string) string {
 	if w.Dial != nil { // no master is reached over this machine's network
 		return ""
 	}
@@ -135,7 +135,7 @@ func (c *Cluster) joinByToken(ctx context.Context, wish Wish) error {
 	}
 	text, ok := wish.Lookup(TokenVariable)
 	if !ok || text == "" {
-		text = wish.nearby(masters)
+		text = wish.Nearby(masters)
 	}
 	if text == "" {
 		return nil
