@@ -21,6 +21,8 @@ import (
 	"github.com/tenderhq/tender/master/internal/intake"
 	"github.com/tenderhq/tender/master/internal/names"
 	"github.com/tenderhq/tender/master/internal/raftlog"
+	"github.com/tenderhq/tender/master/internal/registrycodec"
+	"github.com/tenderhq/tender/master/internal/statehash"
 	"github.com/tenderhq/tender/master/registry"
 )
 
@@ -41,7 +43,7 @@ type Master struct {
 	intake    *intake.Intake
 	jobs      *forward.Jobs // what the job manager serves
 	under     underWay
-	hash      stateHash
+	hash      *statehash.Hash
 	stuck     atomic.Int32   // loops of leaderships that were abandoned
 	beside    sync.WaitGroup // readers and writers of streams
 	changed   *broadcast     // closed and replaced whenever leadership changes
@@ -139,6 +141,7 @@ func (m *Master) open() (err error) {
 	if err != nil {
 		return err
 	}
+	m.hash = statehash.New(m.index, m.raft.Registry, registrycodec.Hash)
 	m.config.ID = m.raft.ID()
 	m.log = m.log.With().Str("master", string(m.config.ID)).Logger()
 	if m.config.Trust.Insecure {

@@ -3,7 +3,6 @@ package master
 import (
 	"context"
 	"fmt"
-	"sync"
 
 	"google.golang.org/grpc"
 
@@ -11,7 +10,6 @@ import (
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/master/internal/intake"
 	"github.com/tenderhq/tender/master/internal/outbox"
-	"github.com/tenderhq/tender/master/internal/registrycodec"
 	"github.com/tenderhq/tender/master/registry"
 )
 
@@ -112,26 +110,9 @@ func (c *chunks) Write(data []byte) (int, error) {
 	return len(data), nil
 }
 
-func (s raftService) StateHash(ctx context.Context, _ *apiv1.StateHashRequest) (answer *apiv1.StateHashResponse, err error) {
-	by := intake.SenderOf(ctx)
-	if !s.master.intake.Reads.During(ctx, by, intake.ReadWeight, func() { answer = s.master.hash.of(s.master.raft.Registry()) }) {
-		return nil, ctx.Err()
-	}
-	by.Charge(intake.CallsExpense, intake.WholePrice)
-	return answer, nil
+func (s raftService) StateHash(ctx context.Context, _ *apiv1.StateHashRequest) (*apiv1.StateHashResponse, error) {
+	answer, err := s.master.hash.Now(ctx)
+	intake.SenderOf(ctx).Charge(intake.CallsExpense, intake.WholePrice)
+	return answer, err
 }
 
-// stateHash is the hash of the registry, which is made one at a time, and of the same state once.
-type stateHash struct {
-	mu   sync.Mutex
-	last *apiv1.StateHashResponse // guarded by mu
-}
-
-func (h *stateHash) of(state *registry.State) *apiv1.StateHashResponse {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.last == nil || h.last.GetAppliedIndex() != state.Index {
-		h.last = &apiv1.StateHashResponse{AppliedIndex: state.Index, Hash: registrycodec.Hash(state)}
-	}
-	return h.last
-}

@@ -76,6 +76,7 @@ var floors = []floor{
 	{"master/internal/outbox", "api"},
 	{"master/internal/raftlog", shell + "internal/logpb master/internal/logcache master/internal/registrycodec master/quorum master/registry"},
 	{"master/internal/logcache", ""},
+	{"master/internal/statehash", "api/v1 internal/pause master/registry"},
 	{"agent/...", shell + "internal/audit internal/ticket agent/..."},
 	{"agent/walls/cell", "api"}, // files of the kernel, for the agent and the built-in executor
 	{"agent/walls/entry", "api"},

@@ -8,6 +8,7 @@ import (
 	"hash/crc32"
 	"io"
 	"maps"
+	"runtime"
 	"slices"
 	"time"
 
@@ -83,8 +84,13 @@ func countItems(state *registry.State) uint64 {
 	return uint64(n)
 }
 
-// eachItem yields the items of a snapshot, in the order of their kinds and keys.
-func eachItem(state *registry.State, yield func(proto.Message)) {
+// eachItem yields the items of a snapshot, in the order of their kinds and keys. Of a large registry that takes seconds,
+// so it gives way after each item: Go itself would let everybody else wait for 10 ms at a time, also an offer.
+func eachItem(state *registry.State, take func(proto.Message)) {
+	yield := func(m proto.Message) {
+		take(m)
+		runtime.Gosched()
+	}
 	for _, id := range slices.Sorted(maps.Keys(state.Masters)) {
 		yield(&logpb.SnapshotItem{Item: &logpb.SnapshotItem_Master{Master: &logpb.MasterItem{Id: string(id), Master: masterToLog(state.Masters[id])}}})
 	}
