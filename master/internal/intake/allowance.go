@@ -49,11 +49,12 @@ const (
 
 // rates are far above what honest peers need. A framework that launches 5,000 tasks a second and acknowledges all
 // their statuses uses some 20 MiB/s of calls (measured: 3.7 KiB a task), an agent with 1,000 tasks comes back with less
-// than 8 MiB, and a scheduler keeps some hundred KiB a second in its store. A principal may be everybody's: it has what
-// two addresses have, which is more than a leader gets done, and the sessions that begin are its addresses' alone.
+// than 8 MiB, and a scheduler keeps some hundred KiB a second in its store, which three disks write and sync: of who
+// writes more than it has saved up, an hour is still 2 GB. A principal may be everybody's: it has what two addresses
+// have, which is more than a leader gets done, and the sessions that begin are its addresses' alone.
 var rates = [expenses]struct{ connection, address, principal allowance.Rate }{
 	CallsExpense:    {bytesPerSecond(64<<20, 128<<20, 2<<20), bytesPerSecond(128<<20, 128<<20, 128<<20), bytesPerSecond(256<<20, 256<<20, 256<<20)},
-	StoreExpense:    {bytesPerSecond(2<<20, 16<<20, 1<<20), bytesPerSecond(4<<20, 16<<20, 16<<20), bytesPerSecond(8<<20, 32<<20, 32<<20)},
+	StoreExpense:    {bytesPerSecond(512<<10, 16<<20, 1<<20), bytesPerSecond(1<<20, 16<<20, 16<<20), bytesPerSecond(2<<20, 32<<20, 32<<20)},
 	CompileExpense:  {timePerSecond(50, 250, 100), timePerSecond(200, 1000, 1000), timePerSecond(400, 2000, 2000)},
 	SessionsExpense: {address: allowance.Rate{PerSecond: SessionsPerSecond, Most: SessionsAtOnce, First: SessionsAtOnce}},
 }
