@@ -97,6 +97,11 @@ func besideHostiles(ctx context.Context, cluster *devcluster.Cluster, o options)
 	if err := limitHostiles(ctx, leader); err != nil {
 		return err
 	}
+	if o.first {
+		if err := errors.Join(goFirst(leader.PID, 10), goFirst(os.Getpid(), 20)); err != nil {
+			return err
+		}
+	}
 	var all turns
 	for range o.runs {
 		if err := all.turn(ctx, cluster, leader, o); err != nil {

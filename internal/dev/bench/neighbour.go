@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"flag"
@@ -240,6 +241,16 @@ func yieldingTo(argv ...string) []string {
 		command = append(command, "chrt", "--idle", "0")
 	}
 	return append(command, argv...)
+}
+
+// goFirst has all threads of a process get a processor before all others, but those of a higher rank. What it starts is
+// not to inherit that: see yieldingTo.
+func goFirst(pid, rank int) error {
+	said, err := exec.Command("chrt", "--all-tasks", "--rr", "--pid", strconv.Itoa(rank), strconv.Itoa(pid)).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("chrt can't put process %d first, which takes root: %w %s", pid, err, bytes.TrimSpace(said))
+	}
+	return nil
 }
 
 // yielding is this program as a process of its own that does so.
