@@ -63,7 +63,7 @@ func (m *Master) newServer() *grpc.Server {
 		{apiv1.JobService_ServiceDesc, m.jobs},
 		{apiv1.TrustService_ServiceDesc, trustService{master: m}},
 	} {
-		server.RegisterService(m.intake.Requests.Served(one.service, m.unary), one.server)
+		server.RegisterService(m.intake.Requests.Served(one.service, m.streaming, m.unary), one.server)
 	}
 	healthv1.RegisterHealthServer(server, healthService{master: m})
 	reflection.Register(server)

@@ -34,12 +34,14 @@ type Requests struct {
 // NewRequests are read at that desk.
 func NewRequests(d *Desk) *Requests { return &Requests{d, NewBudget(requestBytesMax)} }
 
-// Served is the service with its calls as streams; serve is what every call goes through.
-func (q *Requests) Served(service grpc.ServiceDesc, serve grpc.UnaryServerInterceptor) *grpc.ServiceDesc {
+// Served is the service with its calls as streams. Before its request is read each goes through first, which gRPC asks for
+// streams of several messages alone, and then through serve.
+func (q *Requests) Served(service grpc.ServiceDesc, first grpc.StreamServerInterceptor, serve grpc.UnaryServerInterceptor) *grpc.ServiceDesc {
 	service.Streams = slices.Clone(service.Streams)
 	stores := service.ServiceName == apiv1.StoreService_ServiceDesc.ServiceName
 	for _, call := range service.Methods {
-		service.Streams = append(service.Streams, grpc.StreamDesc{StreamName: call.MethodName, Handler: func(on any, stream grpc.ServerStream) error {
+		info := &grpc.StreamServerInfo{FullMethod: "/" + service.ServiceName + "/" + call.MethodName}
+		handle := func(on any, stream grpc.ServerStream) error {
 			ctx, leave, read := stream.Context(), func() {}, func() {}
 			defer func() { leave() }()
 			answer, err := call.Handler(on, ctx, func(request any) (err error) {
@@ -58,6 +60,9 @@ func (q *Requests) Served(service grpc.ServiceDesc, serve grpc.UnaryServerInterc
 				return err
 			}
 			return sendAnswer(stream, answer, read)
+		}
+		service.Streams = append(service.Streams, grpc.StreamDesc{StreamName: call.MethodName, Handler: func(on any, stream grpc.ServerStream) error {
+			return first(on, stream, info, handle)
 		}})
 	}
 	service.Methods = nil

@@ -2,6 +2,7 @@ package intake
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"sync/atomic"
@@ -66,9 +67,28 @@ func (k *keeper) Put(_ context.Context, r *apiv1.StorePutRequest) (*apiv1.StoreE
 	return &apiv1.StoreEntry{Key: r.GetKey(), Version: uint64(len(r.GetValue()))}, nil
 }
 
+// TestACallIsDecidedAboutBeforeItIsRead: what it goes through first may refuse it, and knows which call it is.
+func TestACallIsDecidedAboutBeforeItIsRead(t *testing.T) {
+	q := NewRequests(NewDesk())
+	service := q.Served(apiv1.StoreService_ServiceDesc, func(_ any, _ grpc.ServerStream, info *grpc.StreamServerInfo, _ grpc.StreamHandler) error {
+		return errors.New(info.FullMethod)
+	}, nil)
+	for _, one := range service.Streams {
+		if one.StreamName != "Put" {
+			continue
+		}
+		var read atomic.Int64
+		if err := one.Handler(nil, call(t.Context(), NewSender(), 1, &read)); err == nil || err.Error() != apiv1.StoreService_Put_FullMethodName || read.Load() != 0 {
+			t.Errorf("%v, after %d messages were read", err, read.Load())
+		}
+	}
+}
+
 // put is the handler of Put as a stream.
 func put(q *Requests, on any, stream grpc.ServerStream) error {
-	service := q.Served(apiv1.StoreService_ServiceDesc, func(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+	service := q.Served(apiv1.StoreService_ServiceDesc, func(on any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
+		return handle(on, stream)
+	}, func(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 		return handle(ctx, request)
 	})
 	for _, one := range service.Streams {
