@@ -1,19 +1,23 @@
 package master
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/wire"
+	"github.com/tenderhq/tender/master/registry"
 )
 
 // operator is the service as somebody has it, and what closes the connection.
@@ -70,7 +74,7 @@ func TestWhatWasChangedIsTold(t *testing.T) {
 			t.Fatal(err)
 		}
 		const (
-			denied  = "person viewer|MarkAgent||denied" // before its request was read
+			denied  = "person viewer|MarkAgent|agent/a1|denied"
 			drained = "person operator|MarkAgent|agent/a1|not found"
 			other   = "person operator|MarkAgent|agent/a2|not found"
 			set     = "person admin|SetRole|role/eng|invalid"
@@ -84,7 +88,7 @@ func TestWhatWasChangedIsTold(t *testing.T) {
 			{&apiv1.ListChangesRequest{Limit: 2}, []string{granted, set, other, drained, denied}},
 			{&apiv1.ListChangesRequest{Since: timestamppb.New(began)}, []string{granted, set, other, drained, denied}},
 			{&apiv1.ListChangesRequest{Since: timestamppb.New(later)}, []string{granted, set, other}},
-			{&apiv1.ListChangesRequest{On: "agent/a1"}, []string{drained}},
+			{&apiv1.ListChangesRequest{On: "agent/a1"}, []string{drained, denied}},
 			{&apiv1.ListChangesRequest{On: "role/eng", Limit: 1}, []string{granted, set}},
 			{&apiv1.ListChangesRequest{By: "operator"}, []string{other, drained}},
 			{&apiv1.ListChangesRequest{Denied: true}, []string{denied}},
@@ -109,6 +113,85 @@ func TestWhatWasChangedIsTold(t *testing.T) {
 		if err := json.Unmarshal([]byte(text), &answer); err != nil || code != http.StatusOK || len(answer.Items) != 1 ||
 			!strings.HasPrefix(answer.Items[0].From, "viewer:") || !strings.Contains(answer.Items[0].Why, "mark agent") {
 			t.Errorf("as JSON: %d, %v, %s", code, err, text)
+		}
+	})
+}
+
+// TestWhatWasMeantIsTold: a call that names its object by another of its names, or is denied by whichever way it comes, is found
+// by the object's ID; of one whose request has not come, it is said that nobody knows.
+func TestWhatWasMeantIsTold(t *testing.T) {
+	behindWalls(t, filepath.Join(t.TempDir(), "audit.log"), func(w *walled) {
+		w.commit(registry.AdmitAgent{Agent: api.Agent{Hostname: "h1"}, Nonce: "n1"})
+		w.commit(registry.AdmitAgent{Agent: api.Agent{Hostname: "h2"}, Nonce: "n2"})
+		synctest.Wait() // the leader's core knows them
+		ids := map[string]string{}
+		for id, known := range w.raft.Registry().Agents {
+			ids[known.Agent.Hostname] = string(id)
+		}
+		for _, c := range []struct{ who, method, body, want string }{
+			{"operator", "MarkAgent", `{"agent_id":"h1","action":"DEACTIVATE"}`, "person operator|MarkAgent|agent/h1 agent/ID|ok"},
+			{"operator", "MarkAgent", `{"agent_id":"ID","action":"REACTIVATE"}`, "person operator|MarkAgent|agent/ID|ok"},
+			{"operator", "SetMaintenance", `{"agent_ids":["h2","h1"]}`, "person operator|SetMaintenance|agent/h2 agent/h1 agent/h2-ID agent/ID|ok"},
+			{"admin", "Reserve", `{"agent_id":"h1","role":"eng"}`, "person admin|Reserve|agent/h1 role/eng agent/ID|unsupported"},
+			{"operator", "MarkAgent", `{"agent_id":"h1","action":"REMOVE"}`, "person operator|MarkAgent|agent/h1 agent/ID|denied"},
+			{"viewer", "MarkAgent", `{"agent_id":"ID"}`, "person viewer|MarkAgent|agent/ID|denied"},
+			{"viewer", "MarkAgent", `{"agent_id":`, "person viewer|MarkAgent||denied"}, // what was sent is no request
+			{"nobody", "MarkAgent", `{"agent_id":"ID"}`, ""},
+		} {
+			named := func(text string) string {
+				return strings.ReplaceAll(strings.ReplaceAll(text, "h2-ID", ids["h2"]), "ID", ids["h1"])
+			}
+			before := w.changes(&apiv1.ListChangesRequest{})
+			_, text := w.fetch(c.who, http.MethodPost, "/v1/"+c.method, named(c.body))
+			got := w.changes(&apiv1.ListChangesRequest{On: "agent/" + ids["h1"]})
+			if all := w.changes(&apiv1.ListChangesRequest{}); c.want == "" && len(all) != len(before) || len(all) > len(before)+1 {
+				t.Errorf("%s %s: there are %d lines after %d", c.who, c.body, len(all), len(before))
+			}
+			if c.want != "" && (len(got) == 0 || got[0] != named(c.want)) {
+				t.Errorf("%s %s: %q, want %q first; the answer was %s", c.who, c.body, got, named(c.want), text)
+			}
+		}
+	})
+}
+
+// TestACallIsDecidedAboutBeforeItsRequestIsRead: whom nobody knows is denied at once. Somebody who is known may say what he wants,
+// so that the audit log has it; if he breaks off, there is a line all the same.
+func TestACallIsDecidedAboutBeforeItsRequestIsRead(t *testing.T) {
+	behindWalls(t, filepath.Join(t.TempDir(), "audit.log"), func(w *walled) {
+		// head sends the head of a call alone.
+		head := func(who string) (stream grpc.ClientStream, end func()) {
+			conn := w.from(who)
+			ctx, cancel := context.WithCancel(w.ctx)
+			stream, err := conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, apiv1.OperatorService_MarkAgent_FullMethodName)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return stream, func() {
+				cancel()
+				<-time.After(time.Second) // in the bubble's time
+				_ = conn.Close()
+			}
+		}
+		stranger, end := head("nobody")
+		if err := stranger.RecvMsg(&apiv1.ActionResponse{}); !denied(err) {
+			t.Errorf("nobody is answered %v", err)
+		}
+		end()
+		_, end = head("viewer")
+		<-time.After(time.Second)
+		end()
+		if got := w.changes(&apiv1.ListChangesRequest{On: "agent/a1"}); !slices.Equal(got, []string{"person viewer|MarkAgent||denied"}) {
+			t.Errorf("it is told as %q", got)
+		}
+		_, text := w.fetch("admin", http.MethodGet, "/metrics", "")
+		for _, line := range []string{
+			`tender_calls_denied_total{by="nobody",call="/tender.v1.OperatorService/MarkAgent"} 1`,
+			`tender_calls_denied_total{by="person",call="/tender.v1.OperatorService/MarkAgent"} 1`,
+			`tender_calls_total{kind="denied",method="/tender.v1.OperatorService/MarkAgent"} 2`,
+		} {
+			if !strings.Contains(text, line) {
+				t.Errorf("the metrics have no %s", line)
+			}
 		}
 	})
 }

@@ -60,7 +60,7 @@ func (h *jsonHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, err := h.master.guard.Admit(r.Context(), method.name)
 	if err != nil {
-		writeError(w, err)
+		h.deny(ctx, method, name, w, r, err)
 		return
 	}
 	decode, err := decoder(name, w, r)
@@ -76,6 +76,20 @@ func (h *jsonHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_, _ = w.Write(body)
+}
+
+// deny refuses a call, and has its request read before where the audit log has a line of it.
+func (h *jsonHandler) deny(ctx context.Context, method jsonMethod, name string, w http.ResponseWriter, r *http.Request, err error) {
+	h.master.tellDenied(ctx, err, func() error {
+		decode, err := decoder(name, w, r)
+		if err != nil {
+			return err
+		}
+		_, read, err := answerTo(ctx, h.master, method, decode, wire.JSON, func(body []byte) int { return len(body) })
+		read()
+		return err
+	})
+	writeError(w, err)
 }
 
 // answerTo is what shape makes of a method's answer, which is counted as unread until read is called.

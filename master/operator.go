@@ -11,6 +11,7 @@ import (
 	"github.com/tenderhq/tender/allocator/constraint"
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/audit"
 	"github.com/tenderhq/tender/internal/rights"
 	"github.com/tenderhq/tender/internal/wire"
 	"github.com/tenderhq/tender/master/core"
@@ -225,6 +226,7 @@ func (s operatorService) KillTask(ctx context.Context, r *apiv1.KillTaskRequest)
 	if !ok {
 		return nil, api.E("operator.kill", api.Internal, r.GetTask(), fmt.Errorf("the core answered %T", answer))
 	}
+	guard.About(ctx, audit.Framework(killed.Task.Framework), audit.Task(killed.Task))
 	response := &apiv1.KillTaskResponse{
 		FrameworkId: string(killed.Task.Framework), TaskId: string(killed.Task.Task), Pending: killed.Pending,
 	}
@@ -235,6 +237,7 @@ func (s operatorService) KillTask(ctx context.Context, r *apiv1.KillTaskRequest)
 }
 
 func (s operatorService) RemoveFramework(ctx context.Context, r *apiv1.RemoveFrameworkRequest) (*apiv1.ActionResponse, error) {
+	s.noteFramework(ctx, r.GetFrameworkId())
 	answer, err := s.master.act(ctx, "operator.remove", core.RemoveFramework{Framework: r.GetFrameworkId(), Force: r.GetForce()})
 	return actionResponse(r.GetFrameworkId(), answer, err)
 }
@@ -248,6 +251,7 @@ func actionResponse(subject string, answer any, err error) (*apiv1.ActionRespons
 
 func (s operatorService) MarkAgent(ctx context.Context, r *apiv1.MarkAgentRequest) (*apiv1.ActionResponse, error) {
 	const op = "operator.mark"
+	s.noteAgents(ctx, r.GetAgentId())
 	grace, err := durationOf(op, "grace", r.GetGrace())
 	if err != nil {
 		return nil, err
@@ -277,6 +281,7 @@ func (s operatorService) SetMaintenance(ctx context.Context, r *apiv1.SetMainten
 	if n := len(action.Agents); n > registry.MaintenanceAgentsMax {
 		return nil, api.E(op, api.Limit, "", fmt.Errorf("%d agents at once; at most %d are allowed", n, registry.MaintenanceAgentsMax))
 	}
+	s.noteAgents(ctx, action.Agents...)
 	if w := r.GetWindow(); w != nil {
 		var err error
 		if action.Window.Duration, err = durationOf(op, "duration", w.GetDuration()); err != nil {
@@ -292,6 +297,7 @@ func (s operatorService) SetMaintenance(ctx context.Context, r *apiv1.SetMainten
 
 func (s operatorService) Reserve(ctx context.Context, r *apiv1.ReserveRequest) (*apiv1.ActionResponse, error) {
 	const op = "agent.reserve"
+	s.noteAgents(ctx, r.GetAgentId())
 	resources, err := api.ParseResources(r.GetResources())
 	if err != nil {
 		return nil, api.E(op, api.Invalid, r.GetAgentId(), err)
@@ -389,4 +395,39 @@ func (s operatorService) RemoveSecret(ctx context.Context, r *apiv1.RemoveSecret
 func (s operatorService) ListSecrets(ctx context.Context, r *apiv1.ListRequest) (*apiv1.ListSecretsResponse, error) {
 	page, err := readPage(ctx, s.master, "secret.list", queryOf(r), view.Cluster.Secrets)
 	return &apiv1.ListSecretsResponse{Items: shown(page.Items, showSecret), NextPageToken: page.Next}, err
+}
+
+// noteAgents says in the audit log which agents a call is about that names some of them by their hostnames.
+func (s operatorService) noteAgents(ctx context.Context, said ...string) {
+	s.noteMeant(ctx, func(c view.Cluster) (meant []audit.Object) {
+		for _, name := range said {
+			if id, err := c.FindAgent("", name, view.Whole); err == nil && string(id) != name {
+				meant = append(meant, audit.Agent(id))
+			}
+		}
+		return meant
+	})
+}
+
+// noteFramework says in the audit log which framework a call is about that may call it by its name.
+func (s operatorService) noteFramework(ctx context.Context, said string) {
+	s.noteMeant(ctx, func(c view.Cluster) []audit.Object {
+		id, err := c.FindFramework("", said, view.Whole)
+		if err != nil || id == api.FrameworkID(said) {
+			return nil
+		}
+		return []audit.Object{audit.Framework(id)}
+	})
+}
+
+// noteMeant notes objects that the leader finds, whoever may see them: the log is not for the caller. Where nobody leads, the
+// call is refused.
+func (s operatorService) noteMeant(ctx context.Context, find func(view.Cluster) []audit.Object) {
+	var meant []audit.Object
+	if s.master.ask(ctx, "audit", func(c view.Cluster, _ time.Time) {
+		c.Sees = rights.All()
+		meant = find(c)
+	}) == nil {
+		guard.About(ctx, meant...)
+	}
 }

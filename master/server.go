@@ -105,15 +105,21 @@ func (m *Master) unary(ctx context.Context, request any, info *grpc.UnaryServerI
 // streaming asks the guard before anything is read, and does for streams what unary does for calls.
 func (m *Master) streaming(server any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) (err error) {
 	ctx, err := m.guard.Admit(stream.Context(), info.FullMethod)
+	call := !info.IsClientStream && !info.IsServerStream // of one request and one answer; see requests
 	if err != nil {
-		err = m.denied(ctx, info.FullMethod, err)
-		m.metrics.called(info.FullMethod, err)
-		return wire.Status(err)
+		return wire.Status(m.denyStream(ctx, info.FullMethod, err, func() error {
+			if !call {
+				return nil // its messages are for those who may send them
+			}
+			intake.SenderOf(ctx).BelongsTo(guard.CallerOf(ctx).Principal())
+			return handle(server, guard.OnStream(ctx, stream)) // unary denies it, and knows the request
+		}))
 	}
 	intake.SenderOf(ctx).BelongsTo(guard.CallerOf(ctx).Principal())
-	if !info.IsClientStream && !info.IsServerStream { // a call of one request and one answer; see requests
+	if call {
 		return wire.Status(handle(server, guard.OnStream(ctx, stream))) // it goes through unary
 	}
+	var first any // of what was asked
 	ctx, left := m.guard.Enter(ctx)
 	defer func() {
 		if evidence := recover(); evidence != nil {
@@ -123,7 +129,7 @@ func (m *Master) streaming(server any, stream grpc.ServerStream, info *grpc.Stre
 			err = ended
 		}
 		m.metrics.called(info.FullMethod, err)
-		m.guard.Done(ctx, nil, err)
+		m.guard.Done(ctx, first, err)
 		err = wire.Status(err)
 	}()
 	end, err := m.guard.Share(ctx, "streams", streamsPerPrincipalMax)
@@ -140,7 +146,45 @@ func (m *Master) streaming(server any, stream grpc.ServerStream, info *grpc.Stre
 	if !info.IsClientStream {
 		stream = intake.Counted(stream)
 	}
+	if guard.WritesDown(ctx) {
+		stream = opened{stream, &first}
+	}
 	return handle(server, stream)
+}
+
+// opened is a stream of which the first message is kept.
+type opened struct {
+	grpc.ServerStream
+	first *any
+}
+
+// RecvMsg is the stream's.
+func (o opened) RecvMsg(into any) error {
+	err := o.ServerStream.RecvMsg(into)
+	if err == nil && *o.first == nil {
+		*o.first = into
+	}
+	return err
+}
+
+// denyStream is what a call that was denied is answered.
+func (m *Master) denyStream(ctx context.Context, method string, denied error, ask func() error) error {
+	alone := m.tellDenied(ctx, denied, ask)
+	denied = m.denied(ctx, method, denied)
+	if alone {
+		m.metrics.called(method, denied)
+	}
+	return denied
+}
+
+// tellDenied tells the guard of a call that was denied. Where the audit log has a line of it, ask goes on with the call, which
+// is denied again as soon as its request is read: so the line says on what it was to be. A caller may break off before. Alone:
+// nobody else has told, or counted the call.
+func (m *Master) tellDenied(ctx context.Context, denied error, ask func() error) (alone bool) {
+	if guard.WritesDown(ctx) {
+		_ = ask() // whatever came of reading it, the call was denied
+	}
+	return m.guard.Done(ctx, nil, denied)
 }
 
 func (m *Master) panicked(method string, evidence any) error {

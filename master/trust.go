@@ -17,6 +17,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/audit"
 	"github.com/tenderhq/tender/internal/lookout"
 	"github.com/tenderhq/tender/internal/pause"
 	"github.com/tenderhq/tender/internal/rights"
@@ -284,7 +285,11 @@ func (s trustService) Sign(ctx context.Context, request *apiv1.SignRequest) (*ap
 }
 
 func (s operatorService) CreateToken(ctx context.Context, request *apiv1.CreateTokenRequest) (*apiv1.CreateTokenResponse, error) {
-	return s.master.listeners.proof.registrar.CreateToken(ctx, request)
+	made, err := s.master.listeners.proof.registrar.CreateToken(ctx, request)
+	if err == nil {
+		guard.About(ctx, audit.Token(made.GetId()))
+	}
+	return made, err
 }
 
 func (s operatorService) ListTokens(ctx context.Context, request *apiv1.ListTokensRequest) (*apiv1.ListTokensResponse, error) {

@@ -101,10 +101,12 @@ type Line struct {
 	From   string          `json:"from"`
 	Call   string          `json:"call"`
 	On     json.RawMessage `json:"on,omitempty"`
-	Cut    bool            `json:"cut,omitempty"` // On was too long, and is left out
-	Result string          `json:"result"`
-	Why    string          `json:"why,omitempty"`
-	Index  uint64          `json:"index,omitempty"` // of the registry when a master has answered
+	Cut    bool            `json:"cut,omitempty"` // On or About was too long, and is left out
+	// About are objects that the request does not name, or not by this name.
+	About  []string `json:"about,omitempty"`
+	Result string   `json:"result"`
+	Why    string   `json:"why,omitempty"`
+	Index  uint64   `json:"index,omitempty"` // of the registry when a master has answered
 }
 
 // SetOn says on what the change was: JSON, of which what may be a secret is hidden.
@@ -114,6 +116,22 @@ func (l *Line) SetOn(text []byte) {
 		l.On = text
 	}
 }
+
+// SetAbout says on what the change was, beside what the request names.
+func (l *Line) SetAbout(objects []Object) {
+	l.About = nil
+	bytes := 0
+	for _, object := range objects {
+		if bytes += len(object.String()); bytes > onBytesMax {
+			l.About, l.Cut = nil, true
+			return
+		}
+		l.About = append(l.About, object.String())
+	}
+}
+
+// unread says that nobody has read the request, so that it may have been about anything.
+func (l *Line) unread() bool { return l.On == nil && l.About == nil }
 
 // SetWhy says why the change was refused.
 func (l *Line) SetWhy(text string) {

@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/tenderhq/tender/api"
 )
 
 // Object is what a change was about.
@@ -37,28 +39,53 @@ func (o Object) is(other Object) bool {
 }
 
 const (
+	agentKind     = "agent"
 	frameworkKind = "framework"
 	taskKind      = "task"
+	tokenKind     = "token"
 )
 
+// Agent is an agent as the object of a change.
+func Agent(id api.AgentID) Object { return Object{agentKind, string(id)} }
+
+// Framework is a framework as the object of a change.
+func Framework(id api.FrameworkID) Object { return Object{frameworkKind, string(id)} }
+
+// Task is a task as the object of a change.
+func Task(ref api.TaskRef) Object { return Object{taskKind, ref.String()} }
+
+// Token is a token as the object of a change, by its ID.
+func Token(id string) Object { return Object{tokenKind, id} }
+
 // ObjectKinds are the kinds of objects.
-var ObjectKinds = []string{"agent", frameworkKind, "job", "master", "principal", "role", "secret", taskKind, "token", "volume"}
+var ObjectKinds = []string{agentKind, frameworkKind, "job", "master", "principal", "role", "secret", taskKind, tokenKind, "volume"}
 
 // named are the fields of requests that name an object of a kind, in all requests.
 var named = map[string]string{
-	"agent_id": "agent", "agent_ids": "agent", "agent": "agent", "framework_id": frameworkKind, "framework": frameworkKind,
+	"agent_id": agentKind, "agent_ids": agentKind, agentKind: agentKind, "framework_id": frameworkKind, "framework": frameworkKind,
 	"principal": "principal", "role": "role", "roles": "role", "task": taskKind, "volume": "volume",
 }
 
 // namedBy are the fields that name an object of a kind in one request alone, by its method.
 var namedBy = map[string]struct{ field, kind string }{
 	"AddPeer": {"id", "master"}, "RemovePeer": {"id", "master"}, "TransferLeader": {"id", "master"},
-	"SetSecret": {"name", "secret"}, "RemoveSecret": {"name", "secret"}, "RevokeToken": {"id", "token"},
+	"SetSecret": {"name", "secret"}, "RemoveSecret": {"name", "secret"}, "RevokeToken": {"id", tokenKind},
 	"RollbackJob": {"name", "job"}, "StopJob": {"name", "job"}, "DeleteJob": {"name", "job"},
 }
 
-// objectsOf is what a change was about, in the order of the fields' names.
+// objectsOf is what a change was about: what its request names, in the order of the fields' names, and what it was about beside.
 func objectsOf(l Line) []Object {
+	objects := requested(l)
+	for _, text := range l.About {
+		if object, err := ParseObject(text); err == nil {
+			objects = with(objects, object)
+		}
+	}
+	return objects
+}
+
+// requested is what the request of a change names.
+func requested(l Line) []Object {
 	var request map[string]json.RawMessage
 	if json.Unmarshal(l.On, &request) != nil {
 		return nil // nothing is known of it

@@ -65,6 +65,9 @@ func (r *Recent) keep(l Line) {
 	}
 	e := Entry{Line: l, Objects: objectsOf(l)}
 	e.bytes = entryBytes + len(l.Who) + len(l.From) + len(l.Call) + len(l.On) + len(l.Result) + len(l.Why)
+	for _, about := range l.About {
+		e.bytes += textBytes + len(about)
+	}
 	for _, object := range e.Objects {
 		e.bytes += 2*textBytes + len(object.Kind) + len(object.Name)
 	}
@@ -89,7 +92,7 @@ func (r *Recent) Since() time.Time {
 // Query selects entries: all, but for what its fields say.
 type Query struct {
 	Since  time.Time
-	On     Object // of those whose request was too long to be kept, nobody knows what they were about, so they are selected too
+	On     Object // of those whose request was too long to be kept or not read, nobody knows what they were about, so they are selected too
 	By     string // a caller: "person ann", or the name alone
 	Denied bool   // only what was denied
 	Before uint64 // only entries with a smaller number; 0: all
@@ -99,7 +102,7 @@ type Query struct {
 
 func (q Query) selects(e *Entry) bool {
 	return (q.Before == 0 || e.Number < q.Before) && !e.At.Before(q.Since) && (!q.Denied || e.Result == Denied) &&
-		(q.By == "" || e.by(q.By)) && (q.On == Object{} || e.Cut || slices.ContainsFunc(e.Objects, q.On.is))
+		(q.By == "" || e.by(q.By)) && (q.On == Object{} || e.Cut || e.unread() || slices.ContainsFunc(e.Objects, q.On.is))
 }
 
 // by says whether somebody has made the call: one word for the kind of caller stands before the name.

@@ -30,6 +30,16 @@ func audited(t *testing.T, env []string, args ...string) (changes []change, stde
 	return answer.Items, stderr
 }
 
+// count is how many of the changes are such calls.
+func count(changes []change, call string) (n int) {
+	for _, c := range changes {
+		if c.Call == call {
+			n++
+		}
+	}
+	return n
+}
+
 // has says whether one of the changes was about an object, at a master, with a result.
 func has(changes []change, master, object, result string) bool {
 	return slices.ContainsFunc(changes, func(c change) bool {
@@ -80,6 +90,24 @@ func TestTheAuditLogIsTold(t *testing.T) {
 	if stdout, stderr, code := tender(t, bob, "audit"); code != 1 || stdout != "" || !strings.Contains(stderr, "tender grant bob list-changes") {
 		t.Errorf("bob, who may view: exit code %d, %q, %s", code, stdout, stderr)
 	}
+
+	c.must("token", "create", "agent")
+	var tokens struct{ Items []struct{ ID, By string } }
+	if err := json.Unmarshal([]byte(c.must("token", "list", "-o", "json")), &tokens); err != nil || len(tokens.Items) == 0 {
+		t.Fatalf("tokens: %+v, %v", tokens, err)
+	}
+	made := 0
+	for _, token := range tokens.Items {
+		found, _ := audited(t, c.env, "--on", "token/"+token.ID)
+		made += len(found)
+	}
+	if asked, _ := audited(t, c.env); made < 1 || made != count(asked, "/tender.v1.OperatorService/CreateToken") {
+		t.Errorf("%d makings of tokens are found by their IDs, of %+v", made, asked)
+	}
+	if tried, _ := audited(t, c.env, "--on", "principal/bob", "--denied"); len(tried) != 1 {
+		t.Errorf("what bob has tried is told as %+v", tried)
+	}
+	all, _ = audited(t, c.env)
 
 	c.procs[2].signal(syscall.SIGKILL)
 	c.procs[2].wait()

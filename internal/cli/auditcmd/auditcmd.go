@@ -196,8 +196,11 @@ func table(changes []*apiv1.ChangeView, wide bool) (header []string, rows [][]st
 	}
 	for _, change := range changes {
 		on, request := strings.Join(change.GetObjects(), ", "), change.GetRequest()
-		if change.GetRequestCut() {
+		switch {
+		case change.GetRequestCut():
 			on, request = "?", "(too long to be kept)"
+		case request == "" && on == "":
+			on, request = "?", "(not read)"
 		}
 		row := []string{change.GetAt().AsTime().Format(time.RFC3339), change.GetWho(), shortCall(change.GetCall()), on, change.GetResult()}
 		if wide {

@@ -55,13 +55,15 @@ func TestAnswersArePutTogether(t *testing.T) {
 func TestATableOfChanges(t *testing.T) {
 	_, rows := table([]*apiv1.ChangeView{
 		{At: after(0), Who: "person ann", Call: "/tender.v1.OperatorService/Grant", Objects: []string{"principal/bob", "role/eng"}, Result: "ok"},
-		{At: after(1), Who: "anybody", From: "10.0.0.1:7", Call: "master PUT /v1/log-level", Result: "invalid", Why: "no level", Index: 9, MasterId: "m1"},
+		{At: after(1), Who: "anybody", From: "10.0.0.1:7", Call: "master PUT /v1/log-level", Request: `"loud"`, Result: "invalid", Why: "no level", Index: 9, MasterId: "m1"},
 		{At: after(2), Who: "anybody", Call: "/tender.v1.OperatorService/SetMaintenance", RequestCut: true, Result: "ok"},
+		{At: after(3), Who: "person vic", Call: "/tender.v1.OperatorService/KillTask", Result: "denied"},
 	}, true)
 	for i, want := range []string{
 		"2026-01-02T03:04:05Z|person ann|Grant|principal/bob, role/eng|ok|||0||",
-		"2026-01-02T03:04:06Z|anybody|PUT /v1/log-level||invalid|m1|10.0.0.1:7|9||no level",
+		`2026-01-02T03:04:06Z|anybody|PUT /v1/log-level||invalid|m1|10.0.0.1:7|9|"loud"|no level`,
 		"2026-01-02T03:04:07Z|anybody|SetMaintenance|?|ok|||0|(too long to be kept)|",
+		"2026-01-02T03:04:08Z|person vic|KillTask|?|denied|||0|(not read)|",
 	} {
 		if got := strings.Join(rows[i], "|"); got != want {
 			t.Errorf("row %d is %q, want %q", i, got, want)

@@ -10,11 +10,36 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 
 	"github.com/tenderhq/tender/internal/audit"
+	"github.com/tenderhq/tender/internal/rights"
 	"github.com/tenderhq/tender/internal/wire"
 )
 
-// writeDown says what came of a call that changes something. Calls of those whom nobody knows are counted alone, so that they
-// fill no disk.
+// note is what is written down of a call beside its request. The goroutine that serves the call owns it.
+type note struct {
+	done  bool // Done has heard of the call
+	about []audit.Object
+}
+
+// writtenDown says whether a call leaves a line. Calls of those whom nobody knows are counted alone, so that they fill no disk.
+func (p permit) writtenDown() bool {
+	return p.row.Changes && p.caller.Kind != rights.Nobody && p.caller.Kind != ""
+}
+
+// WritesDown says whether a call that Admit has decided about leaves a line of the audit log, which its request belongs to.
+func WritesDown(ctx context.Context) bool {
+	p, has := permitOf(ctx)
+	return has && p.writtenDown()
+}
+
+// About says on what a call is, beside what its request names: something that the master has named, or that the request calls
+// by another of its names. For the goroutine that serves the call.
+func About(ctx context.Context, objects ...audit.Object) {
+	if p, has := permitOf(ctx); has {
+		p.note.about = append(p.note.about, objects...)
+	}
+}
+
+// writeDown says what came of a call that changes something.
 func (g *Guard) writeDown(ctx context.Context, p permit, request any, result error) {
 	l := audit.Line{At: time.Now().UTC(), Who: p.caller.String(), From: From(ctx), Call: p.row.Call, Result: "ok", Index: g.index()}
 	if result != nil {
@@ -29,6 +54,7 @@ func (g *Guard) writeDown(ctx context.Context, p permit, request any, result err
 		}
 		l.SetOn(text)
 	}
+	l.SetAbout(p.note.about)
 	g.log.Info().Str("who", l.Who).Str("from", l.From).Str("call", l.Call).RawJSON("on", l.Shown()).Str("result", l.Result).Msg("change asked for")
 	g.recent.Add(&l)
 	if err := g.audit.Write(l); err != nil {

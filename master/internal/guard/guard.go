@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 	"google.golang.org/grpc/peer"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/audit"
@@ -79,6 +80,8 @@ type permit struct {
 	row    rights.Row
 	caller rights.Caller
 	scope  rights.Scope
+	denied error // why the caller may not make it; nil: he may
+	note   *note
 }
 
 type permitKey struct{}
@@ -106,23 +109,24 @@ func RowOf(ctx context.Context) rights.Row {
 	return p.row
 }
 
-// Admit decides about a call and returns its context with what was decided. One that was admitted already is not asked about
-// again.
+// Admit decides about a call and returns its context with what was decided, also where it was denied: whoever asks calls Done.
+// One that was decided about already is not asked about again.
 func (g *Guard) Admit(ctx context.Context, call string) (context.Context, error) {
 	if p, has := permitOf(ctx); has && p.row.Call == call {
-		return ctx, nil
+		return ctx, p.denied
 	}
 	caller := g.caller(ctx)
 	row, known := rights.RowOf(call)
 	if !known {
 		row = rights.Row{Call: call}
 	}
-	scope, err := rights.Decide(row, caller)
-	if err != nil {
-		g.Done(context.WithValue(ctx, permitKey{}, permit{row: row, caller: caller}), nil, err)
-		return ctx, err
+	p := permit{row: row, caller: caller, note: new(note)}
+	if scope, err := rights.Decide(row, caller); err != nil {
+		p.denied = err
+	} else {
+		p.scope = scope
 	}
-	return context.WithValue(ctx, permitKey{}, permit{row, caller, scope}), nil
+	return context.WithValue(ctx, permitKey{}, p), p.denied
 }
 
 // May says why somebody may not do what a call is for, or nil: of whom this master calls itself. It counts a refusal.
@@ -136,19 +140,24 @@ func (g *Guard) May(call string, identity trust.Identity) error {
 	return nil
 }
 
-// Done hears what became of a call that was admitted: what was denied to it after all is counted, and what it has changed
-// is written down. Request is what was asked; nil: it was not read.
-func (g *Guard) Done(ctx context.Context, request any, result error) {
+// Done hears what became of a call: what was denied is counted, and what was to change something is written down. Request is
+// what was asked; nil: it was not read. What it is told first counts; false: it was told before.
+func (g *Guard) Done(ctx context.Context, request any, result error) bool {
 	p, has := permitOf(ctx)
-	if !has {
-		return // Admit has told what became of it
+	if !has || p.note.done {
+		return false
+	}
+	p.note.done = true
+	if p.denied != nil {
+		result = p.denied // whatever its caller is told
 	}
 	if result != nil && wire.Error(result).Kind == api.Denied {
 		g.countDenied(ctx, p, result)
 	}
-	if p.row.Changes && p.caller.Kind != rights.Nobody && p.caller.Kind != "" {
+	if p.writtenDown() {
 		g.writeDown(ctx, p, request, result)
 	}
+	return true
 }
 
 // caller is who makes a call, and what was granted to him.
@@ -212,6 +221,7 @@ func (g *Guard) Route(call string, handler http.Handler, refuse func(http.Respon
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, err := g.Admit(context.WithValue(r.Context(), fromKey{}, r.RemoteAddr), call)
 		if err != nil {
+			g.Done(ctx, structpb.NewStringValue(r.URL.RequestURI()), err)
 			refuse(w, err)
 			return
 		}
