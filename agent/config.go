@@ -19,6 +19,7 @@ import (
 	"github.com/tenderhq/tender/agent/walls"
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/loglevel"
+	"github.com/tenderhq/tender/internal/nearby"
 	"github.com/tenderhq/tender/internal/transport"
 	"github.com/tenderhq/tender/internal/trust"
 )
@@ -136,6 +137,9 @@ type World struct {
 	LogLevel *loglevel.Level
 	// Dial reaches masters. Default: TCP.
 	Dial func(ctx context.Context, address string) (net.Conn, error)
+	// Nearby are the users whose clusters of `tender dev` the agent may have joined: when another one has taken the place of
+	// its own, it ends. Default: none.
+	Nearby nearby.Users
 	// Identify says who is at the other end of a request of HTTP, by its context. Default: by the certificates of the
 	// cluster, if the agent has one itself; else nobody is asked, and anybody may do everything.
 	Identify func(context.Context) trust.Identity

@@ -3,6 +3,8 @@ package agent
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,6 +17,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/lookout"
+	"github.com/tenderhq/tender/internal/nearby"
 	"github.com/tenderhq/tender/internal/pause"
 	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/internal/transport"
@@ -111,6 +114,9 @@ func (a *Agent) seekLeader(ctx context.Context) {
 // isHopeless says whether to give up: before the first session a refusal is a mistake in the configuration that a
 // person should see at once, a clone's after some tries; later it may pass.
 func (a *Agent) isHopeless(s *seeker, err error) bool {
+	if errors.Is(err, nearby.ErrReplaced) {
+		return true // its cluster is no more
+	}
 	if a.leader.registered.Load() {
 		return false
 	}
@@ -132,15 +138,25 @@ func (a *Agent) holdSession(ctx context.Context, s *seeker, address string) (hea
 	if s.LeaderOnly() {
 		dial = a.holder().LeaderDialer(a.config.Dial, func() { refused.Store(true) })
 	}
-	connection, err := a.dialMasterBy(wire.Once(dial), address)
+	var replaced atomic.Pointer[error] // gRPC keeps the words of what the dialer returns, and nothing else
+	connection, err := a.dialMasterBy(wire.Once(func(ctx context.Context, address string) (net.Conn, error) {
+		conn, err := a.config.Nearby.Dialer(dial, a.startAgain())(ctx, address)
+		if errors.Is(err, nearby.ErrReplaced) {
+			replaced.Store(&err)
+		}
+		return conn, err
+	}), address)
 	if err != nil {
 		return false, api.E("agent.connect", api.Invalid, address, err)
 	}
 	opening, opened := context.WithTimeoutCause(ctx, openTimeout, errNoAnswer)
 	defer opened()
 	stream, err := wire.Open(ctx, opening, connection, apiv1.NewAgentServiceClient(connection).Session)
-	if err != nil && refused.Load() {
+	switch why := replaced.Load(); {
+	case err != nil && refused.Load():
 		return false, lookout.ErrNotLeading
+	case err != nil && why != nil:
+		return false, *why
 	}
 	if err != nil {
 		return false, wire.Error(err)
@@ -178,6 +194,12 @@ func (a *Agent) holdSession(ctx context.Context, s *seeker, address string) (hea
 	beside.Wait()
 	a.inbox.postEvent(ctx, core.LeaderClosed{Conn: link.conn, Removed: api.Is(err, api.Removed)})
 	return heard, err
+}
+
+// startAgain is what to do when another cluster has taken the place of the agent's own.
+func (a *Agent) startAgain() string {
+	return fmt.Sprintf("this agent's tasks and identity, in %s, are of the one that has ended; to join the new one start it with another --data-dir, or remove that folder first",
+		a.config.DataDir)
 }
 
 // dialer reaches masters, and nobody else.

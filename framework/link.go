@@ -74,6 +74,9 @@ func unreached(opening context.Context, err error) error {
 	if aborted := context.Cause(opening); aborted != nil {
 		return wire.Error(aborted)
 	}
+	if api.Is(err, api.Removed) {
+		return err // the cluster is no more
+	}
 	return api.E("", api.Unavailable, "", err) // who dials says where
 }
 

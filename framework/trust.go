@@ -28,6 +28,7 @@ const NoToken = "none"
 // identity is who the framework is to masters and agents. It lives as long as Run.
 type identity struct {
 	config  Config
+	near    nearby.Users // whose clusters of `tender dev` it may have joined; none where its masters are reached otherwise
 	token   trust.Token
 	looking bool          // it has no token: before each connection it looks for that of this user's `tender dev`
 	proved  chan struct{} // closed when there is a holder
@@ -41,9 +42,13 @@ type identity struct {
 func identify(config Config) (*identity, error) {
 	told, _ := os.LookupEnv(tokenVariable)
 	config.Token = cmp.Or(config.Token, told)
-	looking := config.Token == "" && config.Dialer == nil
-	config, err := config.complete()
-	return &identity{config: config, looking: looking, proved: make(chan struct{})}, err
+	i := &identity{proved: make(chan struct{})}
+	if config.Dialer == nil {
+		i.near, i.looking = nearby.UsersOf(os.LookupEnv), config.Token == ""
+	}
+	var err error
+	i.config, err = config.complete()
+	return i, err
 }
 
 // prove joins the cluster by the token, if there is one.
@@ -84,7 +89,7 @@ func (i *identity) look(ctx context.Context) error {
 	if i.holder.Load() != nil {
 		return nil
 	}
-	text := nearby.Token(nearby.UsersOf(os.LookupEnv), i.config.Masters)
+	text := nearby.Token(i.near, i.config.Masters)
 	if text == "" {
 		return nil
 	}
@@ -109,12 +114,15 @@ func (i *identity) renew(ctx context.Context) {
 	}
 }
 
+// startAgain is what to do when another cluster has taken the place of the framework's own.
+const startAgain = "its tasks have ended with it; start the framework again, and it joins the new one (one that has a token needs a new token)"
+
 // toMaster reaches masters, and nobody else.
 func (i *identity) toMaster(ctx context.Context, address string) (net.Conn, error) {
 	if err := i.look(ctx); err != nil {
 		return nil, err
 	}
-	return i.holder.Load().Dialer(i.config.Dialer, trust.Master)(ctx, address)
+	return i.near.Dialer(i.holder.Load().Dialer(i.config.Dialer, trust.Master), startAgain)(ctx, address)
 }
 
 // toAgent reaches agents, and nobody else.

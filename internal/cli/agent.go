@@ -21,6 +21,7 @@ import (
 	"github.com/tenderhq/tender/internal/cli/dev"
 	"github.com/tenderhq/tender/internal/cli/settings"
 	"github.com/tenderhq/tender/internal/commandexecutor"
+	"github.com/tenderhq/tender/internal/nearby"
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
@@ -174,8 +175,17 @@ func (f agentFlags) config(ctx context.Context, d *daemon) (agent.Config, error)
 		Keep:     agent.Keep{SandboxAge: f.keep, SandboxesMax: f.keepMax, SandboxBytesMax: keepSize, OutputBytesMax: output},
 		Walls:    f.walls.Config,
 		Users:    agent.Users{TaskUser: taskUser, TaskUsers: f.taskUsers, FetchLocal: f.fetchLocal, Images: f.images},
-		Logger:   log.Logger, World: agent.World{OpenHTTP: d.openHTTP, LogDropped: log.written.Dropped, LogLevel: log.level},
+		Logger:   log.Logger, World: agent.World{OpenHTTP: d.openHTTP, Nearby: d.nearby(), LogDropped: log.written.Dropped, LogLevel: log.level},
 	}, nil
+}
+
+// nearby are the users whose clusters of `tender dev` the agent may have joined; none where masters are not reached over this
+// machine's network.
+func (d *daemon) nearby() nearby.Users {
+	if d.app.Dial != nil {
+		return nil
+	}
+	return nearby.UsersOf(d.app.Lookup)
 }
 
 // agentToken is by what the agent joins, "" if it needs nothing: what --join says, else what the cluster of `tender dev` on this

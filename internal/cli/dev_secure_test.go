@@ -13,6 +13,9 @@ import (
 	"testing"
 
 	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/framework"
 )
 
 // TestDevHasCertificates: gRPC, Raft and what agents say is by TLS, and yet nobody types a token: commands, a framework and
@@ -93,6 +96,75 @@ func TestAGoneAgentOfDevIsANewOne(t *testing.T) {
 		})
 		usable(t, d)
 	}
+}
+
+// TestAnotherDevTakesThePlace: whoever was in the cluster of a dev that has ended, with all that it had, finds another one at its
+// address. It can't go on, and says so in one sentence with what to do; what begins then gets in.
+func TestAnotherDevTakesThePlace(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "dev")
+	args := []string{"dev", "--free-ports", "--data-dir", dir, "--jobs=false", "--agents", "1"}
+	first := start(t, nil, args...)
+	first.await("Ctrl-C")
+	d := described(t, dir)
+	sleeper, ended := idle{make(chan struct{})}, make(chan error, 1)
+	go func() {
+		ended <- framework.Run(t.Context(), framework.Config{Masters: []string{d.Masters[0].GRPC}, Name: "idle"}, sleeper)
+	}()
+	<-sleeper.in
+	joined := func(folder string) *proc {
+		return launch(t, d.env, true, []string{"agent", "--data-dir", folder, "--http-port", "0", "--resources", "cpus:1;mem:256"})
+	}
+	old := filepath.Join(t.TempDir(), "agent")
+	agent, manager, run := joined(old), start(t, d.env, "jobs"), start(t, d.env, "run", "--", "sh", "-c", "echo begun; sleep 1000")
+	agent.await(`"registered"`)
+	manager.await("the jobs of the store are here")
+	run.await("begun")
+	first.signal(syscall.SIGINT)
+	if code := first.wait(); code != 0 {
+		t.Fatalf("dev: exit code %d", code)
+	}
+	left, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, one := range left { // but for its addresses
+		if one.Name() != "dev-addresses.json" {
+			if err := os.RemoveAll(filepath.Join(dir, one.Name())); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	second := start(t, nil, args...)
+	second.await("Ctrl-C")
+	const gone = "the cluster of 'tender dev' that was joined has ended, and another one runs there now: "
+	if err := <-ended; !api.Is(err, api.Removed) || !strings.Contains(err.Error(), gone+"its tasks have ended with it; start the framework again") {
+		t.Errorf("the framework ended with %v", err)
+	}
+	for what, one := range map[string]struct {
+		*proc
+		says string
+	}{
+		"the agent":       {agent, gone + "this agent's tasks and identity, in " + old},
+		"the job manager": {manager, gone + "its jobs have ended with it; start the job manager again"},
+		"tender run":      {run, gone + "give the command again"},
+		"the agent again": {joined(old), gone + "this agent's tasks and identity, in " + old},
+	} {
+		if code := one.wait(); code == 0 || !strings.Contains(one.stderr.String(), one.says) {
+			t.Errorf("%s: exit code %d, %s", what, code, &one.stderr)
+		}
+	}
+	anew := joined(filepath.Join(t.TempDir(), "agent"))
+	anew.await(`"registered"`)
+	anew.signal(syscall.SIGTERM)
+	if code := anew.wait(); code != 0 {
+		t.Errorf("an agent with a folder of its own: exit code %d", code)
+	}
+	usable(t, described(t, dir))
+	second.signal(syscall.SIGINT)
+	if code := second.wait(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	nothingLeft(t, dir)
 }
 
 // aFrameworkThatTries returns when a framework has tried to reach a master that is not there; works waits until it has done

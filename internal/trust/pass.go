@@ -153,6 +153,16 @@ func (p *Pass) verifyAgain(shown []*x509.Certificate, now time.Time) (Identity, 
 	return Identity{}, Digest{}, false
 }
 
+// ForeignError says that somebody is of another cluster.
+type ForeignError struct {
+	Identity Identity
+	Own      string // cluster of whom he was shown to
+}
+
+func (e *ForeignError) Error() string {
+	return fmt.Sprintf("it is of cluster %s, and this is %s", e.Identity.Cluster, e.Own)
+}
+
 // EndedError says that a certificate has counted, and counts no more.
 type EndedError struct {
 	Identity Identity
@@ -232,7 +242,7 @@ func (p *Pass) named(shown []*x509.Certificate) (Identity, error) {
 	}
 	identity, err := FromURI(shown[0].URIs[0])
 	if err == nil && identity.Cluster != p.identity.Cluster {
-		err = api.E(verifyOp, api.Denied, identity.String(), fmt.Errorf("it is of cluster %s, and this is %s", identity.Cluster, p.identity.Cluster))
+		err = api.E(verifyOp, api.Denied, identity.String(), &ForeignError{identity, p.identity.Cluster})
 	}
 	return identity, err
 }

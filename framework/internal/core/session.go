@@ -102,8 +102,17 @@ func (s *session) activate(event protocol.Subscribed, now time.Time) {
 	s.beatAt = now.Add(s.heartbeat)
 }
 
-// noteDialed subscribes at the master that was reached.
+// noteDialed subscribes at the master that was reached. Where the cluster is no more, with all that ran in it, Run ends.
 func (c *Core) noteDialed(err error) {
+	switch {
+	case !api.Is(err, api.Removed):
+	case c.ending.tearing:
+		c.ending.over = true
+		return
+	default:
+		c.endRun(api.E("framework.connect", api.Removed, c.self.framework.ID, err))
+		return
+	}
 	if c.search.dialed(err) {
 		c.session = newSession(c.search.Address(), c.session.begun, c.now)
 		c.sendSubscribe()

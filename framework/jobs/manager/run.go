@@ -16,6 +16,7 @@ import (
 	"github.com/tenderhq/tender/framework"
 	"github.com/tenderhq/tender/framework/jobs"
 	"github.com/tenderhq/tender/internal/joining"
+	"github.com/tenderhq/tender/internal/nearby"
 	"github.com/tenderhq/tender/internal/transport"
 	"github.com/tenderhq/tender/internal/trust"
 )
@@ -25,7 +26,7 @@ const FailoverTimeout = 30 * 24 * time.Hour
 
 // RunConfig says where a manager listens and whom it serves.
 type RunConfig struct {
-	Masters []string
+	Masters []string // default 127.0.0.1:5060
 	// Token by which it joins a cluster with certificates: then masters alone reach its service. "": the cluster has none.
 	Token     string
 	Bind      string // default 127.0.0.1
@@ -33,12 +34,18 @@ type RunConfig struct {
 	Advertise string
 	Log       io.Writer     // nil: nowhere
 	Calendar  jobs.Calendar // reads the schedules of cron jobs; nil: there are none
+	// Lookup reads the environment, which says whose clusters of `tender dev` it may have joined: when another one has taken
+	// the place of its own, it ends. Nil: none.
+	Lookup func(string) (string, bool)
 }
 
 // Run runs a job manager with its service until the context ends.
 func Run(ctx context.Context, config RunConfig) (err error) {
 	if config.Bind == "" {
 		config.Bind = "127.0.0.1"
+	}
+	if len(config.Masters) == 0 {
+		config.Masters = []string{framework.DefaultMaster}
 	}
 	log := slog.New(slog.DiscardHandler)
 	if config.Log != nil {
@@ -82,7 +89,7 @@ func Run(ctx context.Context, config RunConfig) (err error) {
 	}()
 	defer func() { stop(); <-kept }()
 	err = framework.Run(ctx, framework.Config{
-		Token: framework.NoToken, Dialer: holder.Dialer(transport.DialTCP, trust.Master), // one certificate for both of its sides
+		Token: framework.NoToken, Dialer: config.toMasters(holder), // one certificate for both of its sides
 		Name: Endpoint, Standby: true, Masters: config.Masters, FailoverTimeout: FailoverTimeout,
 		Endpoints: map[string]string{Endpoint: address}, Logger: log,
 	}, m)
@@ -90,6 +97,18 @@ func Run(ctx context.Context, config RunConfig) (err error) {
 		log.Info("job manager has ended; jobs and their tasks go on, and another manager takes them over", "why", context.Cause(ctx))
 	}
 	return err
+}
+
+// startAgain is what to do when another cluster has taken the place of the manager's own.
+const startAgain = "its jobs have ended with it; start the job manager again, and it joins the new one (with TENDER_TOKEN it needs a new token)"
+
+// toMasters reaches masters, and nobody else.
+func (c RunConfig) toMasters(holder *trust.Holder) trust.Dial {
+	var near nearby.Users
+	if c.Lookup != nil {
+		near = nearby.UsersOf(c.Lookup)
+	}
+	return near.Dialer(holder.Dialer(transport.DialTCP, trust.Master), startAgain)
 }
 
 // listen opens the port of the service.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"strings"
 
 	"github.com/tenderhq/tender/internal/joining"
 	"github.com/tenderhq/tender/internal/nearby"
@@ -33,6 +34,8 @@ type Cluster struct {
 	Masters []string      // none: the default
 	Holder  *trust.Holder // nil: nobody is asked
 	dial    trust.Dial    // as it is, without proofs
+	near    nearby.Users  // whose clusters of `tender dev` it may be; none where masters are not reached over this machine's network
+	again   string        // what to do when another cluster has its place
 	renewal joining.Config
 	renewed func(*trust.Pass) error
 	// Told keeps for the next command which masters there are; nil where no context was used.
@@ -47,7 +50,9 @@ func (c Cluster) Keep(ctx context.Context) {
 }
 
 // ToMasters reaches masters, and nobody else.
-func (c Cluster) ToMasters() trust.Dial { return c.Holder.Dialer(c.dial, trust.Master) }
+func (c Cluster) ToMasters() trust.Dial {
+	return c.near.Dialer(c.Holder.Dialer(c.dial, trust.Master), c.again)
+}
 
 // ToAgents reaches agents, and nobody else.
 func (c Cluster) ToAgents() trust.Dial { return c.Holder.Dialer(c.dial, trust.Agent) }
@@ -67,9 +72,9 @@ func Of(lookup func(string) (string, bool)) Folder {
 // this machine if it has one of the named masters, else of the context that has one, else of the chosen context. When nothing
 // is named or chosen it is the one of `tender dev` at the default address, if there is one.
 func Find(ctx context.Context, wish Wish) (Cluster, error) {
-	found := Cluster{Masters: wish.Masters, dial: wish.Dial}
+	found := Cluster{Masters: wish.Masters, dial: wish.Dial, again: "give the command again, and it goes to the new one"}
 	if found.dial == nil {
-		found.dial = transport.DialTCP
+		found.dial, found.near = transport.DialTCP, nearby.UsersOf(wish.Lookup)
 	}
 	folder := Of(wish.Lookup)
 	name, err := folder.meant(wish)
@@ -86,6 +91,8 @@ func Find(ctx context.Context, wish Wish) (Cluster, error) {
 	if len(found.Masters) == 0 {
 		found.Masters = chosen.Masters
 	}
+	found.again = fmt.Sprintf("context %s leads to the one that has ended; to go to the new one name it: --master %s without --context and TENDER_CONTEXT",
+		name, strings.Join(found.Masters, ","))
 	pass, err := folder.Pass(ctx, chosen, found.Masters, found.dial)
 	if err != nil {
 		return found, fmt.Errorf("context %s: %w", name, err)

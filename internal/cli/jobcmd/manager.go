@@ -67,7 +67,7 @@ func (e Env) ManagerCommand() *cobra.Command {
 			}
 		}
 		return manager.Run(command.Context(), manager.RunConfig{Masters: masters, Token: token, Bind: f.bind, Port: f.port, Advertise: f.advertise, Log: e.Stderr,
-			Calendar: calendar.Next})
+			Calendar: calendar.Next, Lookup: e.Lookup})
 	}
 	return command
 }
