@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/hashicorp/raft"
 
@@ -19,7 +20,9 @@ import (
 // it begins after an answer that was.
 type carrier struct {
 	*raft.NetworkTransport
-	gate *termGate
+	gate     *termGate
+	stream   *stream
+	patience func() time.Duration // of a follower with a silent leader, and of a candidate with its election
 }
 
 func (c *carrier) Consumer() <-chan raft.RPC { return c.gate.pass(c.NetworkTransport.Consumer()) }
@@ -41,12 +44,17 @@ func meant(id raft.ServerID, addr raft.ServerAddress) raft.ServerAddress {
 	return raft.ServerAddress(id) + "@" + addr
 }
 
-func meantPeer(address raft.ServerAddress) Peer {
+func meantPeer(address raft.ServerAddress) (purpose raft.ServerAddress, peer Peer) {
+	for _, one := range []raft.ServerAddress{anew, ofLength} {
+		if rest, is := strings.CutPrefix(string(address), string(one)); is {
+			purpose, address = one, raft.ServerAddress(rest)
+		}
+	}
 	at := strings.LastIndexByte(string(address), '@')
 	if at < 0 {
-		return Peer{Addr: string(address)}
+		return purpose, Peer{Addr: string(address)}
 	}
-	return Peer{ID: api.MasterID(address[:at]), Addr: string(address[at+1:])}
+	return purpose, Peer{ID: api.MasterID(address[:at]), Addr: string(address[at+1:])}
 }
 
 func (c *carrier) AppendEntriesPipeline(id raft.ServerID, to raft.ServerAddress) (raft.AppendPipeline, error) {
@@ -54,27 +62,31 @@ func (c *carrier) AppendEntriesPipeline(id raft.ServerID, to raft.ServerAddress)
 }
 
 func (c *carrier) AppendEntries(id raft.ServerID, to raft.ServerAddress, args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
-	err := overKept(func() error { return c.NetworkTransport.AppendEntries(id, meant(id, to), args, resp) })
+	bytes := 0
+	for _, entry := range args.Entries {
+		bytes += len(entry.Data)
+	}
+	err := secondTry(c, id, to, bytes, args, resp, c.NetworkTransport.AppendEntries)
 	return c.gate.answered(err, id, resp.Term)
 }
 
 func (c *carrier) RequestVote(id raft.ServerID, to raft.ServerAddress, args *raft.RequestVoteRequest, resp *raft.RequestVoteResponse) error {
-	err := overKept(func() error { return c.NetworkTransport.RequestVote(id, meant(id, to), args, resp) })
+	err := secondTry(c, id, to, 0, args, resp, c.NetworkTransport.RequestVote)
 	return c.gate.answered(err, id, resp.Term)
 }
 
 func (c *carrier) RequestPreVote(id raft.ServerID, to raft.ServerAddress, args *raft.RequestPreVoteRequest, resp *raft.RequestPreVoteResponse) error {
-	err := overKept(func() error { return c.NetworkTransport.RequestPreVote(id, meant(id, to), args, resp) })
+	err := secondTry(c, id, to, 0, args, resp, c.NetworkTransport.RequestPreVote)
 	return c.gate.answered(err, id, resp.Term)
 }
 
 func (c *carrier) InstallSnapshot(id raft.ServerID, to raft.ServerAddress, args *raft.InstallSnapshotRequest, resp *raft.InstallSnapshotResponse, data io.Reader) error {
-	err := c.NetworkTransport.InstallSnapshot(id, meant(id, to), args, resp, data)
+	err := c.NetworkTransport.InstallSnapshot(id, ofLength+meant(id, to), args, resp, data)
 	return c.gate.answered(err, id, resp.Term)
 }
 
 func (c *carrier) TimeoutNow(id raft.ServerID, to raft.ServerAddress, args *raft.TimeoutNowRequest, resp *raft.TimeoutNowResponse) error {
-	return overKept(func() error { return c.NetworkTransport.TimeoutNow(id, meant(id, to), args, resp) })
+	return secondTry(c, id, to, 0, args, resp, c.NetworkTransport.TimeoutNow)
 }
 
 // keptConnectionsMax is how many connections to each master the library keeps for later.
@@ -103,6 +115,95 @@ func isLost(err error) bool {
 		err = coded.Cause()
 	}
 	return true
+}
+
+// A connection can die without a word, as when a firewall between two masters forgets it: what is written to it goes nowhere,
+// and nobody is told. Whoever waits for the answer to a heartbeat, a vote or entries waits for far longer than an election
+// takes. So when half of that is over, the same is said once more over a connection that is dialed for it, and the first answer
+// counts (P19). An answer to the second shows that the other master is well, and that what we had to it is dead. Nothing is cut
+// off for being slow: a disk or a processor may take its time.
+
+// bytesPerPatience is how much more of a request lets its sender wait for as long again.
+const bytesPerPatience = 512 << 10
+
+// secondTry does an exchange whose request has so many bytes of entries. The request is the library's again as soon as one
+// of the two is over, while the other one may still be writing it: both write a copy, whose entries nobody changes.
+func secondTry[Request, Answer any](
+	c *carrier, id raft.ServerID, to raft.ServerAddress, bytes int, request *Request, answer *Answer,
+	exchange func(raft.ServerID, raft.ServerAddress, *Request, *Answer) error,
+) error {
+	said := *request
+	type outcome struct {
+		answer Answer
+		err    error
+	}
+	over := func(address raft.ServerAddress) <-chan outcome {
+		done := make(chan outcome, 1)
+		go func() {
+			var o outcome
+			o.err = overKept(func() error { return exchange(id, address, &said, &o.answer) })
+			done <- o
+		}()
+		return done
+	}
+	first := over(meant(id, to))
+	patience := time.NewTimer(c.patience() / 2 * time.Duration(1+bytes/bytesPerPatience))
+	defer patience.Stop()
+	select {
+	case o := <-first:
+		*answer = o.answer
+		return o.err
+	case <-patience.C:
+	}
+	again := time.Now()
+	second := over(anew + meant(id, to))
+	for second != nil {
+		select {
+		case o := <-first:
+			*answer = o.answer
+			return o.err
+		case o := <-second:
+			if o.err == nil {
+				c.stream.lose(api.MasterID(id), again)
+				*answer = o.answer
+				return nil
+			}
+			second = nil // it is not reached anew either
+		}
+	}
+	o := <-first
+	*answer = o.answer
+	return o.err
+}
+
+// The beginnings of addresses of the library whose connections are kept apart from others; no master's ID has a slash.
+const (
+	anew     raft.ServerAddress = "anew/"     // is used once
+	ofLength raft.ServerAddress = "snapshot/" // carries one, which takes its time
+)
+
+// lose closes the connections to a master that were dialed before; who waits on one, or takes one that was kept, dials anew.
+func (s *stream) lose(to api.MasterID, before time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for conn := range s.dialed { // order: irrelevant because each is judged alone
+		if conn.to == to && conn.at.Before(before) && conn.purpose != ofLength {
+			conn.network.drop(conn.Conn)
+		}
+	}
+}
+
+// keep counts a connection among those that are lost together.
+func (s *stream) keep(conn *dialed) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.dialed[conn] = struct{}{}
+}
+
+func (s *stream) forget(conn *dialed) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.dialed, conn)
 }
 
 // termGate keeps impossible terms of other masters from our Raft, and answers heartbeats that change nothing.

@@ -260,8 +260,9 @@ func (l *Log) runRaft(ctx context.Context) (again bool, err error) {
 		return false, err
 	}
 	config := l.raftConfig()
+	stream := l.network.stream()
 	network := raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
-		Stream:                  l.network.stream(),
+		Stream:                  stream,
 		MaxPool:                 keptConnectionsMax,
 		MaxRPCsInFlight:         onePerPeer,
 		Timeout:                 transportTimeout,
@@ -269,7 +270,7 @@ func (l *Log) runRaft(ctx context.Context) (again bool, err error) {
 		MsgpackUseNewTimeFormat: true,
 	})
 	known, _ := l.folder.stable.GetUint64(currentTerm) // none: 0
-	own := &carrier{network, newTermGate(func() uint64 {
+	own := &carrier{NetworkTransport: network, stream: stream, patience: l.patience, gate: newTermGate(func() uint64 {
 		if r := l.runningRaft(); r != nil {
 			return r.CurrentTerm()
 		}
@@ -301,6 +302,14 @@ func (l *Log) runRaft(ctx context.Context) (again bool, err error) {
 	unwatch()
 	l.setRaft(nil)
 	return again, errors.Join(err, r.end(l.id()))
+}
+
+// patience is for how long silence is borne in this life of Raft.
+func (l *Log) patience() time.Duration {
+	if r := l.runningRaft(); r != nil {
+		return r.ReloadableConfig().ElectionTimeout
+	}
+	return timings[l.config.Profile].election
 }
 
 // newRaft begins a life of the library. It begins by writing its term, and its goroutine ends where that is impossible.

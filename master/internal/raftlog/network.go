@@ -351,13 +351,16 @@ type stream struct {
 	network *network
 	over    chan struct{}
 	once    sync.Once
+
+	mu     sync.Mutex
+	dialed map[*dialed]struct{} // guarded by mu
 }
 
 func (n *network) stream() *stream {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.open = true
-	return &stream{network: n, over: make(chan struct{})}
+	return &stream{network: n, over: make(chan struct{}), dialed: map[*dialed]struct{}{}}
 }
 
 // Accept returns the next connection that has greeted.
@@ -377,11 +380,14 @@ func (s *stream) Dial(address raft.ServerAddress, timeout time.Duration) (net.Co
 		return nil, net.ErrClosed
 	default:
 	}
-	conn, err := s.network.join(meantPeer(address), timeout)
+	purpose, peer := meantPeer(address)
+	conn, err := s.network.join(peer, timeout)
 	if err != nil {
 		return nil, err
 	}
-	return dialed{tracked{conn, s.network, ""}}, nil
+	ours := &dialed{tracked: tracked{conn, s.network, ""}, stream: s, to: peer.ID, purpose: purpose, at: time.Now()}
+	s.keep(ours)
+	return ours, nil
 }
 
 // Close ends the stream with all its connections, not the listener.
@@ -415,19 +421,42 @@ func (t tracked) Close() error {
 }
 
 // dialed is a connection of ours to another master's Raft. Its errors say whether it is lost.
-type dialed struct{ tracked }
+type dialed struct {
+	tracked
+	stream  *stream
+	to      api.MasterID
+	purpose raft.ServerAddress // "": any
+	at      time.Time
+	used    bool // an exchange has begun over it; whoever makes one has it alone
+}
+
+// SetDeadline begins an exchange.
+func (d *dialed) SetDeadline(at time.Time) error {
+	if d.purpose == anew && d.used {
+		d.network.drop(d.Conn)
+		return net.ErrClosed
+	}
+	d.used = true
+	return d.Conn.SetDeadline(at)
+}
+
+// Close ends it.
+func (d *dialed) Close() error {
+	d.stream.forget(d)
+	return d.tracked.Close()
+}
 
 // lost is what a connection ends with that was closed or broke; one that only takes too long is not lost.
 type lost struct{ error }
 
 func (l lost) Unwrap() error { return l.error }
 
-func (d dialed) Read(p []byte) (int, error) {
+func (d *dialed) Read(p []byte) (int, error) {
 	n, err := d.Conn.Read(p)
 	return n, orLost(err)
 }
 
-func (d dialed) Write(p []byte) (int, error) {
+func (d *dialed) Write(p []byte) (int, error) {
 	n, err := d.Conn.Write(p)
 	return n, orLost(err)
 }
