@@ -27,7 +27,7 @@ type Guard struct {
 func (g Guard) Hold(call string, serve http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		caller, identity := g.callerOf(r)
-		r = r.WithContext(With(r.Context(), caller, call))
+		r = r.WithContext(with(r.Context(), caller, call))
 		ctx, leave, err := g.admit(call, r, caller, identity)
 		if err != nil {
 			g.Denied.Add(1)

@@ -42,8 +42,8 @@ type asked struct {
 
 type askedKey struct{}
 
-// With is the context of a request in which the caller asks for something.
-func With(ctx context.Context, caller rights.Caller, call string) context.Context {
+// with is the context of a request in which the caller asks for something.
+func with(ctx context.Context, caller rights.Caller, call string) context.Context {
 	return context.WithValue(ctx, askedKey{}, asked{caller, call})
 }
 

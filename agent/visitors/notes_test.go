@@ -1,41 +1,72 @@
 package visitors_test
 
 import (
-	"errors"
+	"context"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/rs/zerolog"
 
 	"github.com/tenderhq/tender/agent/inside"
 	"github.com/tenderhq/tender/agent/visitors"
 	"github.com/tenderhq/tender/api"
-	"github.com/tenderhq/tender/internal/rights"
+	"github.com/tenderhq/tender/internal/ticket"
+	"github.com/tenderhq/tender/internal/trust"
 )
 
 // A command leaves a line when it begins and one when it has ended, a denial of somebody who is known leaves one; what
 // strangers try leaves none, so that they fill no disk.
 func TestWhatVisitorsDoIsWrittenDown(t *testing.T) {
-	dir := t.TempDir()
-	var v visitors.Visitors
+	const call = "agent POST /v1/exec/{framework}/{task}"
+	dir, h := t.TempDir(), newHouse(t)
+	v := &h.visitors
 	if err := v.OpenAudit("", dir, zerolog.Nop()); err != nil {
 		t.Fatal(err)
 	}
-	by := func(kind rights.Kind, name string) *http.Request {
+	// ask is a request of somebody, with a ticket for whom it names or without one; serve is what comes of it if it is let in.
+	ask := func(identify func(context.Context) trust.Identity, ticketFor string, serve func(r *http.Request)) {
+		t.Helper()
 		r := httptest.NewRequest(http.MethodPost, "/v1/exec/f1/t1", nil)
-		return r.WithContext(visitors.With(r.Context(), rights.Caller{Kind: kind, Name: name}, "agent POST /v1/exec"))
+		r.SetPathValue("framework", "f1")
+		r.SetPathValue("task", "t1")
+		if ticketFor != "" {
+			word, err := ticket.Sign(h.master, h.wanted(ticketFor), time.Now())
+			if err != nil {
+				t.Fatal(err)
+			}
+			trust.ShowTicket(r, word)
+		}
+		served := false
+		guard := visitors.Guard{
+			Visitors: v, Identify: identify, Holder: trust.NewHolder(h.agent), Denied: new(atomic.Uint64),
+			Agent: func(context.Context) (api.AgentID, bool) { return "a1", true },
+		}
+		guard.Hold(call, func(_ http.ResponseWriter, r *http.Request) {
+			served = true
+			serve(r)
+		})(httptest.NewRecorder(), r)
+		if served != (serve != nil) {
+			t.Errorf("served: %v, with a ticket for %q", served, ticketFor)
+		}
 	}
+	person := func(name string) func(context.Context) trust.Identity {
+		return func(context.Context) trust.Identity { return h.wanted(name).For }
+	}
+	nobody := func(context.Context) trust.Identity { return trust.Identity{} }
 	command := visitors.Command{Task: api.TaskRef{Framework: "f1", Task: "t1"}, Argv: []string{"curl", "https://u:secret@host/"}}
-	v.NoteCommand(by(rights.Person, "ann"), command, nil)
-	v.NoteCommand(by(rights.Person, "ann"), command, &inside.End{Code: 7})
-	v.NoteCommand(by(rights.Anybody, ""), command, &inside.End{Code: 1, Why: "the client is gone"})
-	refusal := api.E("ticket", api.Denied, "", errors.New("no ticket"))
-	v.NoteDenied(by(rights.Person, "vic"), refusal)
-	v.NoteDenied(by(rights.Nobody, ""), refusal)
+	ask(person("ann"), "ann", func(r *http.Request) {
+		v.NoteCommand(r, command, nil)
+		v.NoteCommand(r, command, &inside.End{Code: 7})
+	})
+	ask(nil, "", func(r *http.Request) { v.NoteCommand(r, command, &inside.End{Code: 1, Why: "the client is gone"}) })
+	ask(person("vic"), "", nil)
+	ask(nobody, "", nil)
 	if err := v.CloseAudit(); err != nil {
 		t.Fatal(err)
 	}
@@ -45,10 +76,10 @@ func TestWhatVisitorsDoIsWrittenDown(t *testing.T) {
 	}
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
 	wants := [][]string{
-		{`"who":"person ann"`, `"from":"192.0.2.1:1234"`, `"call":"agent POST /v1/exec"`, `"task":"f1/t1"`, `"curl","https://xxxxx@host/"`, `"result":"begun"`},
+		{`"who":"person ann"`, `"from":"192.0.2.1:1234"`, `"call":"` + call + `"`, `"task":"f1/t1"`, `"curl","https://xxxxx@host/"`, `"result":"begun"`},
 		{`"who":"person ann"`, `"exit_code":7`, `"result":"ok"`},
 		{`"who":"anybody"`, `"result":"ended"`, `"why":"the client is gone"`},
-		{`"who":"person vic"`, `"result":"denied"`, `"path":"/v1/exec/f1/t1"`, `"why":"no ticket"`},
+		{`"who":"person vic"`, `"result":"denied"`, `"path":"/v1/exec/f1/t1"`, `"why":"`, `ticket`},
 	}
 	if len(lines) != len(wants) || strings.Contains(string(text), "secret") {
 		t.Fatalf("the audit log is\n%s", text)
