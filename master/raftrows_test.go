@@ -22,15 +22,15 @@ import (
 // nextTerm is one that would end the leader's, if a master that is no member were given a vote.
 const nextTerm = 1000
 
-// messages are all that Raft says, as a master says it that is not in the quorum, or not any more. Entries and snapshots are
-// those of a leader of the past: of a later term they would be believed, as a master that is behind may not know its leader yet.
+// messages are all that Raft says, as a master says it that is not in the quorum, or not any more: of a later term, which would
+// be believed of a member.
 var messages = map[string]func(from comer, to *raft.NetworkTransport) error{
 	"AppendEntries": func(from comer, to *raft.NetworkTransport) error {
-		request := &raft.AppendEntriesRequest{RPCHeader: from.header(), Term: max(1, from.term)}
+		request := &raft.AppendEntriesRequest{RPCHeader: from.header(), Term: max(nextTerm, from.term)}
 		return to.AppendEntries("m1", "host1:5070", request, &raft.AppendEntriesResponse{})
 	},
 	"InstallSnapshot": func(from comer, to *raft.NetworkTransport) error {
-		request := &raft.InstallSnapshotRequest{RPCHeader: from.header(), Term: max(1, from.term)}
+		request := &raft.InstallSnapshotRequest{RPCHeader: from.header(), Term: max(nextTerm, from.term)}
 		return to.InstallSnapshot("m1", "host1:5070", request, &raft.InstallSnapshotResponse{}, strings.NewReader(""))
 	},
 	"RequestPreVote": func(from comer, to *raft.NetworkTransport) error {
@@ -64,9 +64,9 @@ func ifGranted(vote bool) error {
 	return nil
 }
 
-// TestTheTableIsWhatRaftIsTold says each message of Raft, and asks as masters ask each other, as everybody. Who may not is
-// heard by nobody; and a master that is not in the quorum, or was removed from it, asks for votes in vain, as the leader leads on
-// in its term.
+// TestTheTableIsWhatRaftIsTold says each message of Raft, and asks as masters ask each other, as everybody. Who may not speak to
+// Raft is refused at the door; and a master that is not in the quorum, or was removed from it, is heard no further, as there is a
+// leader, which leads on in its term.
 func TestTheTableIsWhatRaftIsTold(t *testing.T) {
 	behindDoors(t, func(a *abroad, leader *running, comers map[string]comer) {
 		t := a.t
@@ -81,7 +81,14 @@ func TestTheTableIsWhatRaftIsTold(t *testing.T) {
 			for message, say := range messages {
 				layer := &layer{t: t, comer: comer, cluster: cluster, over: make(chan struct{})}
 				to := raft.NewNetworkTransport(layer, 1, time.Second, io.Discard)
-				a.asTheTableSays("raft "+message, who, comer, say(comer, to))
+				door, err := spoken(t, comer.dial, greeting{For: "raft", Cluster: cluster, From: comer.master(), Version: "test"})
+				a.asTheTableSays("raft "+message, who, comer, err)
+				if err == nil {
+					_ = door.Close()
+				}
+				if say(comer, to) == nil {
+					t.Errorf("%s by %s, which is not in the quorum, is answered", message, who)
+				}
 				if err := errors.Join(to.Close(), layer.Close()); err != nil {
 					t.Error(err)
 				}

@@ -75,7 +75,7 @@ var (
 const (
 	ownStore   = "the framework is the principal's own"
 	ownTicket  = "the ticket is for whom the certificate names, for this agent and for what is asked for"
-	ownRaft    = "the ID is the certificate's; the cluster and its epoch are ours"
+	ownRaft    = "the ID is the certificate's; the cluster and its epoch are ours; as long as a leader is heard, nobody else is but the members of the quorum"
 	ownVote    = ownRaft + "; who was removed from the quorum, or never was in it, is given no vote"
 	jobManager = "the framework is the job manager, to which masters forward it"
 )

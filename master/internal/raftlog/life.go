@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"reflect"
+	"slices"
 	"sync"
 	"time"
 
@@ -29,6 +30,26 @@ func (r *life) leads() bool { return r.State() == raft.Leader }
 func (r *life) follows(leader raft.ServerID, term uint64) bool {
 	_, id := r.LeaderWithID()
 	return r.State() == raft.Follower && id == leader && r.CurrentTerm() == term
+}
+
+// hears says whether what a master says to our Raft counts. As long as a leader lives that we hear, only it and the members of
+// the quorum have something to say: one that was removed could end the leadership by naming a later term. Where no leader is
+// heard everybody is, for a master that is behind may not know yet who was added since: it is late by the time of an election at
+// most for that. It is no guard against who is a member and lies.
+func (r *life) hears(id api.MasterID) bool {
+	_, leader := r.LeaderWithID()
+	isMeant := func(server raft.Server) bool { return server.ID == raft.ServerID(id) }
+	if leader == raft.ServerID(id) || slices.ContainsFunc(r.GetConfiguration().Configuration().Servers, isMeant) {
+		return true
+	}
+	switch r.State() {
+	case raft.Leader:
+		return false
+	case raft.Follower:
+		return leader == "" || time.Since(r.LastContact()) >= r.ReloadableConfig().ElectionTimeout
+	case raft.Candidate, raft.Shutdown:
+	}
+	return true
 }
 
 // members are the masters of the quorum, as our Raft knows them.

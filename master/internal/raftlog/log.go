@@ -95,6 +95,7 @@ func Open(config Config) (*Log, error) {
 	}
 	l.network = newNetwork(l.config, l.aboutUs, l.hasLeft)
 	l.network.heard = l.heardFrom
+	l.network.hears = l.hears
 	return l, nil
 }
 
@@ -302,6 +303,12 @@ func (l *Log) runRaft(ctx context.Context) (again bool, err error) {
 	unwatch()
 	l.setRaft(nil)
 	return again, errors.Join(err, r.end(l.id()))
+}
+
+// hears says whether what a master says counts; see [life.hears].
+func (l *Log) hears(id api.MasterID) bool {
+	r := l.runningRaft()
+	return r == nil || r.hears(id)
 }
 
 // patience is for how long silence is borne in this life of Raft.

@@ -60,8 +60,9 @@ type greeting struct {
 type network struct {
 	config Config
 	about  func() quorum.About
-	left   func(api.MasterID) // a master's connection to our Raft was closed; must not wait
-	heard  func(Peer)         // a master of our cluster has asked, and says where it is
+	left   func(api.MasterID)      // a master's connection to our Raft was closed; must not wait
+	heard  func(Peer)              // a master of our cluster has asked, and says where it is
+	hears  func(api.MasterID) bool // whether what a master says to our Raft counts
 	moves  moves
 	ready  chan tracked  // greeted connections for Raft
 	over   chan struct{} // closed by close
@@ -80,7 +81,7 @@ type network struct {
 func newNetwork(config Config, about func() quorum.About, left func(api.MasterID)) *network {
 	return &network{
 		config: config, about: about, left: left, ready: make(chan tracked), over: make(chan struct{}), conns: make(map[net.Conn]bool), old: make(map[api.MasterID]uint64),
-		heard: func(Peer) {},
+		heard: func(Peer) {}, hears: func(api.MasterID) bool { return true },
 	}
 }
 
@@ -410,6 +411,17 @@ type tracked struct {
 	net.Conn
 	network *network
 	from    api.MasterID // who opened it; "": we did
+}
+
+// Read ends the connection of a master that is not to be heard (any more), before our Raft has what it says. The master that has
+// opened it is known by its certificate.
+func (t tracked) Read(p []byte) (int, error) {
+	n, err := t.Conn.Read(p)
+	if err == nil && t.from != "" && !t.network.hears(t.from) {
+		t.network.drop(t.Conn)
+		return 0, net.ErrClosed
+	}
+	return n, err
 }
 
 func (t tracked) Close() error {

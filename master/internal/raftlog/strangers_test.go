@@ -1,0 +1,148 @@
+package raftlog
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/master/quorum"
+)
+
+// exile speaks as a master that has left the quorum, and lies.
+type exile struct {
+	*network
+	to   Peer
+	over chan struct{}
+}
+
+func (r exile) Dial(raft.ServerAddress, time.Duration) (net.Conn, error) {
+	return r.join(r.to, time.Second)
+}
+
+func (r exile) Accept() (net.Conn, error) {
+	<-r.over
+	return nil, net.ErrClosed
+}
+
+func (r exile) Close() error {
+	close(r.over)
+	return nil
+}
+
+func (r exile) Addr() net.Addr { return address("host9:5070") }
+
+// lie says all that could end a leadership, as whoever: each message names a later term, or has its hearer stand for election.
+func (r exile) lie(as raft.RPCHeader, term uint64) {
+	to := raft.NewNetworkTransport(r, 1, time.Second, io.Discard)
+	defer to.Close()
+	_ = to.AppendEntries("", "", &raft.AppendEntriesRequest{RPCHeader: as, Term: term}, &raft.AppendEntriesResponse{}) // nothing is to come of any
+	_ = to.RequestPreVote("", "", &raft.RequestPreVoteRequest{RPCHeader: as, Term: term, LastLogIndex: 1 << 30, LastLogTerm: term}, &raft.RequestPreVoteResponse{})
+	_ = to.RequestVote("", "", &raft.RequestVoteRequest{RPCHeader: as, Term: term, LastLogIndex: 1 << 30, LastLogTerm: term, LeadershipTransfer: true}, &raft.RequestVoteResponse{})
+	_ = to.InstallSnapshot("", "", &raft.InstallSnapshotRequest{RPCHeader: as, Term: term}, &raft.InstallSnapshotResponse{}, strings.NewReader(""))
+	_ = to.TimeoutNow("", "", &raft.TimeoutNowRequest{RPCHeader: as}, &raft.TimeoutNowResponse{})
+}
+
+// TestARemovedMasterEndsNoLeadership: whatever it says to whomever, also under the name of a member, and over connections that it
+// has had since it was one.
+func TestARemovedMasterEndsNoLeadership(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQuorum(t, 3)
+		defer q.stopAll()
+		id, lead := q.leader("")
+		leader, gone := q.nodes[id], q.peers[2]
+		if gone.ID == id {
+			gone = q.peers[1]
+		}
+		outside := newNetwork(Config{Dial: q.mesh.dialer("host9:5070")}, func() quorum.About {
+			return quorum.About{ID: gone.ID, Cluster: leader.Cluster(), Epoch: lead.Term.Epoch}
+		}, func(api.MasterID) {})
+		before, err := outside.join(Peer{ID: id, Addr: leader.config.Advertise}, time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := leader.RemovePeer(context.Background(), gone.ID); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-q.nodes[gone.ID].ended; !api.Is(err, api.Removed) {
+			t.Errorf("the removed one ended with %v", err)
+		}
+		delete(q.nodes, gone.ID)
+		advance(5 * time.Second)
+		_ = before.SetDeadline(time.Now().Add(time.Second))
+		_, _ = before.Write([]byte{0}) // a message begins so
+		if _, err := before.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("a connection of before is not closed: %v", err)
+		}
+		for heard, node := range q.nodes {
+			for _, name := range []api.MasterID{gone.ID, id} {
+				as := raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, ID: []byte(name), Addr: []byte("host9:5070")}
+				exile{outside, Peer{ID: heard, Addr: node.config.Advertise}, make(chan struct{})}.lie(as, lead.Term.Number+1)
+			}
+		}
+		advance(5 * time.Second)
+		if now := leader.runningRaft(); lead.ended() || now.CurrentTerm() != lead.Term.Number {
+			t.Errorf("the leadership of term %d has ended: %v, the term is %d", lead.Term.Number, lead.ended(), now.CurrentTerm())
+		}
+	})
+}
+
+// TestWhoIsNewIsHeard: a master that does not know of an addition hears who was added as soon as the leader is silent that it knew,
+// and for as long as it follows it; so nobody is locked out, and a master that was away while the others changed comes back.
+func TestWhoIsNewIsHeard(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQuorum(t, 3)
+		defer q.stopAll()
+		id, _ := q.leader("")
+		behind := other(q, id)
+		follower := q.nodes[behind].runningRaft()
+		advance(time.Second)
+		for _, c := range []struct {
+			who  api.MasterID
+			want bool
+		}{{id, true}, {behind, true}, {"m3", true}, {"m9", false}} {
+			if follower.hears(c.who) != c.want {
+				t.Errorf("while a leader is heard, %s is heard: %v", c.who, !c.want)
+			}
+		}
+		if q.nodes[id].runningRaft().hears("m9") {
+			t.Error("a leader hears one outside the quorum")
+		}
+		q.mesh.isolate(q.nodes[behind].config.Advertise, true)
+		added := Peer{ID: "m4", Addr: "host4:5070"}
+		q.start(added, NewMemory())
+		if err := q.nodes[id].AddPeer(context.Background(), added); err != nil {
+			t.Fatal(err)
+		}
+		advance(2 * time.Second)
+		if !follower.hears(added.ID) {
+			t.Error("without a leader the new one is not heard")
+		}
+		if err := q.nodes[id].TransferLeader(context.Background(), added.ID); err != nil {
+			t.Fatal(err)
+		}
+		if next, _ := q.leader(id); next != added.ID {
+			t.Fatalf("%s leads", next)
+		}
+		if err := q.nodes[added.ID].RemovePeer(context.Background(), id); err != nil { // whom alone the other one knows of those that live
+			t.Fatal(err)
+		}
+		if err := <-q.nodes[id].ended; !api.Is(err, api.Removed) {
+			t.Errorf("the removed one ended with %v", err)
+		}
+		delete(q.nodes, id)
+		q.mesh.isolate(q.nodes[behind].config.Advertise, false)
+		q.agree()
+		if !follower.hears(added.ID) || follower.hears(id) {
+			t.Errorf("at last the new one is heard: %v, and the one that was removed: %v", follower.hears(added.ID), follower.hears(id))
+		}
+	})
+}
