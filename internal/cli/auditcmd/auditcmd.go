@@ -69,7 +69,9 @@ func (e Env) Command() *cobra.Command {
 		Short: "Say who has changed what",
 		Long: "Say who has asked for which change, from where, on what, and what came of it; the newest stands last. Each master\n" +
 			"knows what itself was asked, so all of them are asked, with a leader or without; one that does not answer is\n" +
-			"named. They keep the newest thousands in memory; what was before is in the file audit.log of their data folders.\n\n" +
+			"named. They keep the newest thousands in memory; what was before is in the file audit.log of their data folders.\n" +
+			"Who got a ticket for 'tender exec' stands there (GetExecTicket); what was run by it, and what an agent itself has\n" +
+			"denied, is in the audit.log of that agent's data folder alone.\n\n" +
 			"KIND of --on is one of " + strings.Join(audit.ObjectKinds, ", ") + ".",
 		Example: "  tender audit --since 1h\n" +
 			"  tender audit --on agent/a1b2c3 -o wide\n" +
