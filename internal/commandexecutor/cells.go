@@ -156,7 +156,8 @@ func (c *cells) startInSpaces(its cell.Cell, program program, opened files, orde
 		order.View.Devices = append(order.View.Devices, device.Path)
 	}
 	pid, err = c.spawner.Start(order, opened)
-	if refused := syscall.Errno(0); errors.As(err, &refused) {
+	// Within another error it is what has gone wrong with the walls.
+	if refused, is := err.(syscall.Errno); is { //nolint:errorlint // see above
 		return pid, program.explain(refused)
 	}
 	if err != nil {
