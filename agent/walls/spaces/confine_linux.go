@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"strconv"
 	"syscall"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -29,13 +30,19 @@ func (v View) Confine(user User) error {
 			return err
 		}
 	}
-	return giveUp(user.UID)
+	return giveUp(rights(user.UID))
 }
 
 // take calls the kernel here and now.
 func (s *step) take() error {
-	_, _, err := syscall.Syscall6(s.trap, s.arguments[0], s.arguments[1], s.arguments[2], s.arguments[3], s.arguments[4], 0)
-	runtime.KeepAlive(s.kept)
+	made := s.arguments
+	for i, point := range s.points {
+		if point != nil {
+			made[i] = uintptr(unsafe.Pointer(&point[0]))
+		}
+	}
+	_, _, err := syscall.Syscall6(s.trap, made[0], made[1], made[2], made[3], made[4], 0)
+	runtime.KeepAlive(s)
 	if err == 0 || err == s.forgiven || s.optional {
 		return nil
 	}

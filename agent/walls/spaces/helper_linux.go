@@ -47,20 +47,19 @@ func spawn() (code uintptr) {
 			return 1
 		}
 	}
-	for {
-		files, err := receiveFiles(spawnFD)
-		if errors.Is(err, unix.EINTR) {
-			continue
-		}
-		if err != nil {
-			fmt.Fprintln(os.Stderr, "agents start this; there is nothing to do here:", err)
-			return 2
-		}
-		if files == nil {
-			return 0
-		}
-		go start(files)
+	home, err := openHome()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
 	}
+	s := &spawning{home: home, over: make(chan error, 1)}
+	s.listening.Add(1)
+	go s.serve()
+	if err := <-s.over; err != nil {
+		fmt.Fprintln(os.Stderr, "agents start this; there is nothing to do here:", err)
+		return 2
+	}
+	return 0
 }
 
 // receiveFiles receives what is sent for a helper. Nil: nobody sends any more.
@@ -85,17 +84,20 @@ func receiveFiles(socket int) ([]int, error) {
 	return files, err
 }
 
-// start starts a helper and says how it went. The thread ends with the goroutine: what it becomes a part of, it stays.
-func start(files []int) {
+// start starts a helper and says how it went, and whether the thread has come home.
+func (s *spawning) start(files []int, refused error) (home bool) {
 	in, out := os.NewFile(uintptr(files[orderFile]), "order"), os.NewFile(uintptr(files[answerFile]), "answer")
 	defer out.Close()
 	var order Order
 	var said answer
 	err := json.NewDecoder(in).Decode(&order)
 	_ = in.Close()
+	home = true
 	if err == nil {
-		runtime.LockOSThread()
-		said, err = order.start(files)
+		err = refused
+	}
+	if err == nil {
+		said, home, err = s.fulfil(&order, files)
 	}
 	for i, file := range files {
 		if i != orderFile && i != answerFile {
@@ -106,68 +108,93 @@ func start(files []int) {
 		said.Error = err.Error()
 	}
 	_ = json.NewEncoder(out).Encode(said) // who does not listen any more has ended
+	return home
 }
 
-// start builds the walls, as far as that can be done for another process, and has a helper do the rest.
-func (o *Order) start(files []int) (said answer, err error) {
+// fulfil builds the walls, as far as that can be done for another process, and has a helper do the rest.
+func (s *spawning) fulfil(o *Order, files []int) (said answer, home bool, err error) {
 	var report [2]int
 	if report, err = unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0); err != nil {
-		return said, os.NewSyscallError("socketpair", err)
+		return said, true, os.NewSyscallError("socketpair", err)
 	}
 	defer unix.Close(report[0])
-	l := &life{
-		files: [3]int(files), report: report[1], ends: files[endsFile], stop: syscall.Signal(o.Stop), beside: o.Beside != 0,
-		born: cloneArguments{flags: unix.CLONE_PARENT},
-	}
+	s.memory.open()
+	defer s.memory.shut()
+	p := &plan{}
+	defer p.room.close()
 	opened := []int{report[1]}
+	defer func() {
+		for _, file := range opened {
+			_ = unix.Close(file)
+		}
+	}()
+	if err = p.begun(); err != nil {
+		return said, true, err
+	}
+	p.files, p.report, p.ends = [3]int(files), report[1], files[endsFile]
+	p.stop, p.beside = syscall.Signal(o.Stop), o.Beside != 0
+	p.born.flags = unix.CLONE_PARENT | resetSignals
+	if opened, err = p.openGroups(o, opened); err != nil {
+		return said, true, err
+	}
+	if said.Errno, err = o.layDown(p); err == nil && said.Errno == 0 {
+		if err = p.keepSteps(); err == nil {
+			said.PID, err = p.begin()
+		}
+	}
+	home = o.Beside == 0 && s.home.comeBack() == nil
+	for _, file := range opened {
+		_ = unix.Close(file)
+	}
+	opened = nil
+	if err != nil || said.Errno != 0 {
+		return said, home, err
+	}
+	said.Errno, err = p.hear(report[0], said.PID)
+	return said, home, err
+}
+
+// openGroups opens the control groups that the helper is to be in.
+func (p *plan) openGroups(o *Order, opened []int) ([]int, error) {
+	var joins []int
 	for _, path := range o.Join {
 		file, err := unix.Open(path, unix.O_WRONLY|unix.O_CLOEXEC, 0)
 		if err != nil {
-			return said, astrayed(&os.PathError{Op: "open", Path: path, Err: err})
+			return opened, astrayed(&os.PathError{Op: "open", Path: path, Err: err})
 		}
-		l.joins, opened = append(l.joins, file), append(opened, file)
+		joins, opened = append(joins, file), append(opened, file)
 	}
 	if o.Born != "" {
 		file, err := unix.Open(o.Born, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 		if err != nil {
-			return said, astrayed(&os.PathError{Op: "open", Path: o.Born, Err: err})
+			return opened, astrayed(&os.PathError{Op: "open", Path: o.Born, Err: err})
 		}
-		l.born.flags, l.born.cgroup = l.born.flags|unix.CLONE_INTO_CGROUP, uint64(file)
+		p.born.flags, p.born.cgroup = p.born.flags|unix.CLONE_INTO_CGROUP, uint64(file)
 		opened = append(opened, file)
 	}
-	if said.Errno, err = o.layDown(l); err == nil && said.Errno == 0 {
-		said.PID, err = l.begin()
-	}
-	for _, file := range opened {
-		_ = unix.Close(file)
-	}
-	if err != nil || said.Errno != 0 {
-		return said, err
-	}
-	said.Errno, err = l.hear(report[0], said.PID)
-	return said, err
+	var err error
+	p.joins, err = keep(&p.room, joins)
+	return opened, err
 }
 
 func astrayed(err error) error { return fmt.Errorf("its control group can't be entered: %w", err) }
 
 // layDown enters the walls, and lays down what the helper does in them.
-func (o *Order) layDown(l *life) (refusal syscall.Errno, err error) {
-	if err := o.enter(l); err != nil {
+func (o *Order) layDown(p *plan) (refusal syscall.Errno, err error) {
+	if err := o.enter(p); err != nil {
 		return 0, err
 	}
-	if err := giveUp(o.User.UID); err != nil {
-		return 0, err
-	}
-	l.steps = append(l.steps, fileSteps()...)
+	p.steps = append(p.steps, rightsSteps(o.User.UID)...)
+	p.steps = append(p.steps, fileSteps()...)
 	if o.Score != "" {
-		l.steps = append(l.steps, writeSteps("/proc/self/oom_score_adj", o.Score)...)
+		p.steps = append(p.steps, writeSteps("/proc/self/oom_score_adj", o.Score)...)
 	}
 	if o.Deny { // after all else that the helper has to do
 		one, err := denyStep()
 		if err != nil {
 			return 0, err
 		}
-		l.steps = append(l.steps, one)
+		p.steps = append(p.steps, one)
 	}
 	if o.Path == "" && !o.Find {
 		return 0, nil
@@ -175,35 +202,30 @@ func (o *Order) layDown(l *life) (refusal syscall.Errno, err error) {
 	if refusal := o.find(); refusal != 0 {
 		return refusal, nil
 	}
-	p := &executed{become: os.Geteuid() == 0, uid: uintptr(o.User.UID), gid: uintptr(o.User.GID), groups: o.User.Groups}
-	var wrong [4]error
-	p.path, wrong[0] = unix.BytePtrFromString(o.Path)
-	p.folder, wrong[1] = unix.BytePtrFromString(o.Folder)
-	p.argv, wrong[2] = syscall.SlicePtrFromStrings(o.Argv)
-	p.env, wrong[3] = syscall.SlicePtrFromStrings(o.Env)
-	l.program = p
-	if errors.Join(wrong[:]...) != nil {
-		return syscall.EINVAL, nil // as the kernel says of a word with a zero byte
+	if err := p.keepProgram(o); errors.Is(err, syscall.EINVAL) {
+		return syscall.EINVAL, nil
+	} else if err != nil {
+		return 0, err
 	}
 	return 0, nil
 }
 
 // enter makes this thread a part of the task's walls.
-func (o *Order) enter(l *life) error {
+func (o *Order) enter(p *plan) error {
 	if o.Beside != 0 {
 		return join(o.Beside)
 	}
 	if err := unix.Unshare(unix.CLONE_NEWNS | unix.CLONE_NEWIPC); err != nil {
 		return fmt.Errorf("namespaces can't be made: %w", err)
 	}
-	l.born.flags |= unix.CLONE_NEWPID | unix.CLONE_NEWUTS
-	l.steps = renewProc()
+	p.born.flags |= unix.CLONE_NEWPID | unix.CLONE_NEWUTS
+	p.steps = renewProc()
 	return o.View.build(o.User)
 }
 
 // hear tells a helper how it is called here, and hears how far it has come. refused is the kernel's word when it has
 // refused the program itself.
-func (l *life) hear(report, pid int) (refusal syscall.Errno, err error) {
+func (p *plan) hear(report, pid int) (refusal syscall.Errno, err error) {
 	said := binary.LittleEndian.AppendUint64(nil, uint64(pid))
 	_, _ = unix.Write(report, said) // one that has ended has said why
 	for {
@@ -226,39 +248,10 @@ func (l *life) hear(report, pid int) (refusal syscall.Errno, err error) {
 		return 0, astrayed(number)
 	case what == unborn:
 		return 0, fmt.Errorf("no process can be made for it: %w", number)
-	case int(what) < len(l.steps):
-		return 0, fmt.Errorf("%s: %w", l.steps[what].what, number)
+	case int(what) < len(p.steps):
+		return 0, fmt.Errorf("%s: %w", p.steps[what].what, number)
 	}
 	return 0, errEndedEarly
 }
 
 var errEndedEarly = errors.New("the helper that makes the task's namespaces has ended early")
-
-// rootKeeps are the rights that a task of root has: those over its own files and processes. None of them leads out of
-// its walls, as mounting, devices, or reading files by their numbers would.
-const rootKeeps = 1<<unix.CAP_CHOWN | 1<<unix.CAP_DAC_OVERRIDE | 1<<unix.CAP_FOWNER | 1<<unix.CAP_FSETID | 1<<unix.CAP_KILL |
-	1<<unix.CAP_SETGID | 1<<unix.CAP_SETUID | 1<<unix.CAP_NET_BIND_SERVICE
-
-// giveUp drops all that no program of the task is ever to have.
-func giveUp(uid int) error {
-	keeps := uint64(0)
-	if uid == 0 {
-		keeps = rootKeeps
-	}
-	for capability := range 64 {
-		if keeps&(1<<capability) != 0 {
-			continue
-		}
-		err := unix.Prctl(unix.PR_CAPBSET_DROP, uintptr(capability), 0, 0, 0)
-		if err == unix.EINVAL {
-			break // the kernel has no more of them
-		}
-		if err != nil {
-			return fmt.Errorf("capability %d can't be dropped: %w", capability, err)
-		}
-	}
-	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-		return fmt.Errorf("new rights can't be refused: %w", err)
-	}
-	return nil
-}

@@ -2,25 +2,25 @@ package spaces
 
 import (
 	"fmt"
-	"runtime"
 	"syscall"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
 
-// life is all that a helper does, laid down before it is born. A helper is a fork of the spawner that executes no
+// life is all that a helper does, laid down in a room before it is born. A helper is a fork of the spawner that executes no
 // program: Go's runtime takes milliseconds to start in a new process, a fork of a small one takes a tenth of that. But of
-// all threads only one is forked, so a helper must never enter the runtime. What runs in it calls the kernel and nothing
-// else, allocates nothing, and finds room on the stack as it is (the linker proves that of functions marked nosplit).
-// Package syscall forks in the same way until it executes a program, and gVisor has processes that live so.
+// all threads only one is forked, and of Go's memory little more than the stack that the fork is made on (see lean), so a helper must
+// never enter the runtime. What runs in it calls the kernel and nothing else, allocates nothing, and finds room on the
+// stack as it is (the linker proves that of functions marked nosplit). Package syscall forks in the same way until it
+// executes a program, and gVisor has processes that live so.
 type life struct {
 	born    cloneArguments // how the helper is made
 	joins   []int          // files of control groups, open
 	files   [3]int         // the program's, open
 	report  int            // to the spawner and from it, open
 	ends    int            // where the end of the program is told, open
-	steps   []step
+	calls   []call         // the steps
 	program *executed      // nil: the steps are tried, and that is all
 	stop    syscall.Signal // what the program is sent for SIGTERM
 	beside  bool           // it is ended by any signal, with its group
@@ -66,7 +66,11 @@ const (
 // allSignals is the set of them, as the kernel has it.
 var allSignals = ^uint64(0)
 
-// These have Go's runtime leave the calling thread alone over a fork. It keeps them open to gVisor, and so to us.
+// resetSignals has the kernel forget, in a process that it makes, what Go does at signals (CLONE_CLEAR_SIGHAND).
+const resetSignals = 1 << 32
+
+// These have Go's runtime leave the calling thread alone over a fork, and keep all signals from it. It keeps them open to
+// gVisor, and so to us.
 
 //go:linkname beforeFork syscall.runtime_BeforeFork
 func beforeFork()
@@ -74,20 +78,13 @@ func beforeFork()
 //go:linkname afterFork syscall.runtime_AfterFork
 func afterFork()
 
-//go:linkname afterForkInChild syscall.runtime_AfterForkInChild
-func afterForkInChild()
-
 func vforkCall(trap, a1, a2, a3 uintptr) (r1 uintptr, err syscall.Errno)
 
 // begin makes the helper, and returns its number as the caller sees it. It is a fork of the calling goroutine's thread,
-// which must be its own, with all that the thread is a part of. The thread receives no signals any more.
+// which must be its own, with all that the thread is a part of. All signals wait for the helper until it asks for them.
 func (l *life) begin() (pid int, err error) {
 	copy(l.name[:], Helper)
-	_, _, wrong := syscall.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&allSignals)), 0, 8, 0, 0)
-	if wrong == 0 {
-		pid, wrong = l.fork()
-	}
-	runtime.KeepAlive(l)
+	pid, wrong := l.fork()
 	if wrong != 0 {
 		return 0, fmt.Errorf("namespaces can't be made: %w", wrong)
 	}
@@ -99,12 +96,12 @@ func (l *life) begin() (pid int, err error) {
 //go:nosplit
 func (l *life) fork() (int, syscall.Errno) {
 	beforeFork()
+	takeAlong()
 	pid, _, err := syscall.RawSyscall(unix.SYS_CLONE3, uintptr(unsafe.Pointer(&l.born)), unsafe.Sizeof(l.born), 0)
 	if err != 0 || pid != 0 {
 		afterFork()
 		return int(pid), err
 	}
-	afterForkInChild()
 	l.live()
 	return 0, 0 // never
 }
@@ -174,8 +171,8 @@ func (l *life) settle() {
 //go:nosplit
 func (l *life) takeSteps() {
 	last := uintptr(0)
-	for i := range l.steps {
-		one := &l.steps[i]
+	for i := range l.calls {
+		one := &l.calls[i]
 		if one.chained {
 			one.arguments[0] = last
 		}

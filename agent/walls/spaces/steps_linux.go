@@ -11,25 +11,35 @@ import (
 
 // step is a call of the kernel that a helper makes, as only it can.
 type step struct {
-	what      string // for people, when it fails
+	call
+	what    string            // for people, when it fails
+	points  [arguments][]byte // what arguments point to; nil: the argument is a number
+	filters []unix.SockFilter // what an argument points to that is a unix.SockFprog
+}
+
+// arguments is how many a step has at most.
+const arguments = 5
+
+// call is a step as the kernel sees it.
+type call struct {
 	trap      uintptr
-	arguments [5]uintptr
+	arguments [arguments]uintptr
 	chained   bool       // the first argument is what the step before has returned
 	forgiven  unix.Errno // that is no failure
 	optional  bool       // nothing is a failure
-	kept      []any      // what the arguments point to
 }
 
 // point has an argument point to a text.
-func (s *step) point(argument int, text string) {
-	bytes := append([]byte(text), 0)
-	s.kept = append(s.kept, &bytes[0])
-	s.arguments[argument] = uintptr(unsafe.Pointer(&bytes[0]))
+func (s *step) point(argument int, text string) { s.points[argument] = append([]byte(text), 0) }
+
+// bytesOf are the bytes of a value that has no pointers.
+func bytesOf[T any](value *T) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(value)), unsafe.Sizeof(*value))
 }
 
 // mountStep is mount(2).
 func mountStep(what, source, target, kind string, flags uintptr) step {
-	s := step{what: what, trap: unix.SYS_MOUNT}
+	s := step{what: what, call: call{trap: unix.SYS_MOUNT}}
 	s.point(0, source)
 	s.point(1, target)
 	s.point(2, kind)
@@ -44,19 +54,19 @@ var readOnlyAttribute = unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}
 func readOnlyStep(what, path string) step {
 	const here = unix.AT_FDCWD
 	at := here // a variable: the number is negative
-	s := step{what: what, trap: unix.SYS_MOUNT_SETATTR}
-	s.arguments[0] = uintptr(at)
+	s := step{what: what, call: call{trap: unix.SYS_MOUNT_SETATTR}}
+	s.arguments[0], s.arguments[4] = uintptr(at), unsafe.Sizeof(readOnlyAttribute)
 	s.point(1, path)
-	s.arguments[3], s.arguments[4] = uintptr(unsafe.Pointer(&readOnlyAttribute)), unsafe.Sizeof(readOnlyAttribute)
+	s.points[3] = bytesOf(&readOnlyAttribute)
 	return s
 }
 
 // writeSteps write a text to a file, if that can be done.
 func writeSteps(path, text string) []step {
 	at := unix.AT_FDCWD
-	open := step{trap: unix.SYS_OPENAT, arguments: [5]uintptr{0: uintptr(at), 2: unix.O_WRONLY | unix.O_CLOEXEC}, optional: true}
+	open := step{call: call{trap: unix.SYS_OPENAT, arguments: [arguments]uintptr{0: uintptr(at), 2: unix.O_WRONLY | unix.O_CLOEXEC}, optional: true}}
 	open.point(1, path)
-	write := step{trap: unix.SYS_WRITE, chained: true, arguments: [5]uintptr{2: uintptr(len(text))}, optional: true}
+	write := step{call: call{trap: unix.SYS_WRITE, chained: true, arguments: [arguments]uintptr{2: uintptr(len(text))}, optional: true}}
 	write.point(1, text)
 	return []step{open, write}
 }
@@ -68,8 +78,8 @@ func denyStep() (step, error) {
 		return step{}, err
 	}
 	return step{
-		what: "system calls can't be denied", trap: unix.SYS_PRCTL, kept: []any{filter},
-		arguments: [5]uintptr{unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER, uintptr(unsafe.Pointer(filter))},
+		what: "system calls can't be denied", filters: unsafe.Slice(filter.Filter, filter.Len),
+		call: call{trap: unix.SYS_PRCTL, arguments: [arguments]uintptr{unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER}},
 	}, nil
 }
 
@@ -104,8 +114,8 @@ func fileSteps() []step {
 		return nil
 	}
 	return []step{{
-		what: "the limit of open files can't be given back", trap: unix.SYS_PRLIMIT64, kept: []any{openFiles},
-		arguments: [5]uintptr{1: unix.RLIMIT_NOFILE, 2: uintptr(unsafe.Pointer(openFiles))},
+		what: "the limit of open files can't be given back", points: [arguments][]byte{2: bytesOf(openFiles)},
+		call: call{trap: unix.SYS_PRLIMIT64, arguments: [arguments]uintptr{1: unix.RLIMIT_NOFILE}},
 	}}
 }
 

@@ -18,13 +18,16 @@ import (
 	"github.com/tenderhq/tender/internal/dev/devcluster"
 )
 
-// agentWalls are what agents of a comparison are started with, one after the other. Those that hold no tasks are there to
-// tell what a single wall costs.
-var agentWalls = []struct {
+// walls are what an agent is started with.
+type walls struct {
 	name string
 	args []string
 	held int // tasks that run at once, to see what each takes, and whether their neighbours are looked at; 0: neither
-}{
+}
+
+// agentWalls are what agents of a comparison are started with, one after the other. Those that hold no tasks are there to
+// tell what a single wall costs.
+var agentWalls = []walls{
 	{"bare", []string{"--isolation", "none", "--task-user", devcluster.Me()}, 1000},
 	{"users", []string{"--isolation", "none", "--task-user", "dynamic"}, 0},
 	{"control groups", []string{"--isolation", "auto", "--task-user", devcluster.Me()}, 1000},
@@ -35,14 +38,19 @@ var agentWalls = []struct {
 
 // agentAlone measures one agent without its tasks' neighbours: what commands cost with each kind of walls, what memory it
 // and they take, and what a thousand of them cost while nothing happens. After agent/ stands what is measured alone: the
-// commands, or all of those walls whose names hold the word.
+// commands, or all of the walls that are called so or else have the word in their names, or of these the commands
+// (agent/commands/all walls).
 func agentAlone(ctx context.Context, o options) error {
 	_, part, _ := strings.Cut(o.only, "/")
+	word, commands := strings.CutPrefix(part, "commands")
+	word = strings.TrimPrefix(word, "/")
+	called := slices.ContainsFunc(agentWalls, func(one walls) bool { return one.name == word })
 	for _, walls := range agentWalls {
 		held := walls.held
-		if part == "commands" {
+		if commands {
 			held = 0
-		} else if !strings.Contains(walls.name, part) {
+		}
+		if called && walls.name != word || !strings.Contains(walls.name, word) {
 			continue
 		}
 		if err := measureWalls(ctx, o, walls.name, walls.args, held); err != nil {

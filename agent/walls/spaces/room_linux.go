@@ -1,0 +1,95 @@
+package spaces
+
+import (
+	"os"
+	"strings"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// room is memory beside Go's: that of Go a helper does not have, see lean. What is in it points to nothing of Go's.
+type room struct {
+	chunks [][]byte
+	used   int // of the last one
+}
+
+// chunkBytes is enough for nearly all that is laid down in a room.
+const chunkBytes = 64 << 10
+
+// close gives the memory back. Nothing that was taken of it is used any more.
+func (r *room) close() {
+	for _, chunk := range r.chunks {
+		_ = unix.Munmap(chunk)
+	}
+}
+
+// take takes room for some values, all of them zero.
+func take[T any](r *room, count int) ([]T, error) {
+	const alignment = 8
+	bytes := (count*int(unsafe.Sizeof(*new(T))) + alignment - 1) &^ (alignment - 1)
+	if last := len(r.chunks) - 1; last < 0 || len(r.chunks[last])-r.used < bytes {
+		chunk, err := unix.Mmap(-1, 0, max(bytes, chunkBytes), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+		if err != nil {
+			return nil, os.NewSyscallError("mmap", err)
+		}
+		r.chunks, r.used = append(r.chunks, chunk), 0
+	}
+	free := r.chunks[len(r.chunks)-1][r.used:]
+	r.used += bytes
+	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(free))), count), nil
+}
+
+// keep copies values into the room.
+func keep[T any](r *room, values []T) ([]T, error) {
+	kept, err := take[T](r, len(values))
+	copy(kept, values)
+	return kept, err
+}
+
+// keepText copies a text, as the kernel reads texts: it has no zero byte but that at its end.
+func (r *room) keepText(text string) (*byte, error) {
+	if strings.IndexByte(text, 0) >= 0 {
+		return nil, syscall.EINVAL // as the kernel says of it
+	}
+	kept, err := take[byte](r, len(text)+1)
+	copy(kept, text)
+	return unsafe.SliceData(kept), err
+}
+
+// keepTexts copies several, as the kernel reads lists of them.
+func (r *room) keepTexts(texts []string) ([]*byte, error) {
+	kept, err := take[*byte](r, len(texts)+1)
+	for i := 0; err == nil && i < len(texts); i++ {
+		kept[i], err = r.keepText(texts[i])
+	}
+	return kept, err
+}
+
+// keepCall is the step as a helper takes it.
+func (r *room) keepCall(s *step) (call, error) {
+	made := s.call
+	for i, point := range s.points {
+		if point == nil {
+			continue
+		}
+		kept, err := keep(r, point)
+		if err != nil {
+			return made, err
+		}
+		made.arguments[i] = uintptr(unsafe.Pointer(unsafe.SliceData(kept)))
+	}
+	if s.filters != nil {
+		filters, err := keep(r, s.filters)
+		if err != nil {
+			return made, err
+		}
+		program, err := keep(r, []unix.SockFprog{{Len: uint16(len(filters)), Filter: unsafe.SliceData(filters)}})
+		if err != nil {
+			return made, err
+		}
+		made.arguments[2] = uintptr(unsafe.Pointer(unsafe.SliceData(program)))
+	}
+	return made, nil
+}
