@@ -251,12 +251,7 @@ func (p *process) cellGone() bool {
 			p.limit, _ = p.cell.Reached() // one that can't be read says nothing
 		}
 	}
-	populated, err := p.cell.Populated()
-	if populated || err != nil {
-		_ = p.cell.Kill() // it is looked at again
-		return false
-	}
-	if p.cell.Remove() == nil { // nearly always
+	if p.cell.Remove() == nil { // nearly always; the kernel removes none in which something lives
 		return true
 	}
 	gone, _ := p.cell.TryEnd() // it is looked at again

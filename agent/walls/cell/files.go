@@ -1,8 +1,8 @@
 package cell
 
 import (
-	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -37,10 +37,27 @@ func open(path string, mode int) (int, error) {
 	}
 }
 
-// read reads a file of the kernel.
+// read reads a file of the kernel, below package os as well.
 func read(folder, name string) (string, error) {
-	text, err := os.ReadFile(filepath.Join(folder, name))
-	return strings.TrimSpace(string(text)), err
+	path := filepath.Join(folder, name)
+	descriptor, err := open(path, syscall.O_RDONLY)
+	if err != nil {
+		return "", failed("open", path, err)
+	}
+	defer syscall.Close(descriptor)
+	text := make([]byte, 0, 512)
+	for {
+		n, err := syscall.Read(descriptor, text[len(text):cap(text)])
+		switch {
+		case err == syscall.EINTR:
+		case err != nil:
+			return "", failed("read", path, err)
+		case n == 0:
+			return strings.TrimSpace(string(text)), nil
+		default:
+			text = slices.Grow(text[:len(text)+n], 1)
+		}
+	}
 }
 
 // readNumber reads a file that holds one number; "max" is the largest one.
