@@ -5,8 +5,10 @@
 // in there. What was mounted for it goes with the last of its processes, so nobody cleans up after it.
 //
 // A helper is forked by a spawner, which is this very program started under another name: see init. It executes no
-// program itself: see life. To its parent, who has asked the spawner for it, it stands for the task: its process number, as
-// seen outside, is the one by which the task is killed, found again and looked into.
+// program itself: see life. It has hardly any of the spawner's memory: see lean. The threads of the spawner build walls for
+// it by going into namespaces that they make, and come home when it is born: see spawning. To its parent, who has asked
+// the spawner for it, it stands for the task: its process number, as seen outside, is the one by which the task is killed,
+// found again and looked into.
 //
 // The package decides nothing, and never lets a program start with half of its walls.
 package spaces
