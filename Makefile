@@ -115,7 +115,7 @@ bench: build ## Measure a whole cluster on this machine: ARGS='-only lives' for 
 
 bench-agent: build ## One agent: command tasks with each kind of walls, memory, a thousand tasks; PART=commands ARGS='-spawns 500'
 	CGO_ENABLED=0 go build -trimpath -o bin/bench ./internal/dev/bench
-	bin/bench -binary bin/tender -only agent$(if $(PART),/$(PART)) $(ARGS)
+	bin/bench -binary bin/tender -only 'agent$(if $(PART),/$(PART))' $(ARGS)
 
 bench-allocator: ## The allocators on Mesos's own shapes, beside its figures; QUICK=1: the corners of the grid
 	go test -v -count=1 -timeout 30m -run 'TestTable$$' ./internal/dev/bench/allocator -args -table $(if $(QUICK),-quick,-svg=$(CURDIR)/docs/allocator-growth.svg)
