@@ -81,7 +81,8 @@ func (w *walled) await(helper int) syscall.WaitStatus {
 // What is started beside a task is in its walls, and is ended by a signal to its own helper, with what it has started.
 func TestBeside(t *testing.T) {
 	w := build(t, "echo $$ > /tmp/mark; exec sleep 1000")
-	beside, said := w.start(w.helper, "until test -s /tmp/mark; do sleep 0.01; done; cat /proc/$(cat /tmp/mark)/cmdline; exit 5")
+	beside, said := w.start(w.helper, `until test -s /tmp/mark; do sleep 0.01; done; program=$(cat /tmp/mark)
+		until test "$(head -c 5 /proc/$program/cmdline)" = sleep; do sleep 0.01; done; cat /proc/$program/cmdline; exit 5`)
 	if text, err := io.ReadAll(said); err != nil || !strings.HasPrefix(string(text), "sleep\x00") {
 		t.Errorf("%q, %v", text, err)
 	}
