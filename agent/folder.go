@@ -24,6 +24,7 @@ import (
 	"github.com/tenderhq/tender/agent/membership"
 	"github.com/tenderhq/tender/agent/walls/entry"
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/datafolder"
 )
 
 // The data folder:
@@ -73,6 +74,9 @@ func (f *dataFolder) at(name string) string {
 func (f *dataFolder) lock() (unlock func(), err error) {
 	if f.path == "" {
 		return func() {}, nil
+	}
+	if err := datafolder.Check(f.path, datafolder.Agent); err != nil {
+		return nil, api.E("agent.start", api.Invalid, f.path, err)
 	}
 	err = os.MkdirAll(filepath.Dir(f.path), 0o755)
 	if err == nil {

@@ -3,12 +3,15 @@ package agent
 import (
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/datafolder"
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
@@ -79,6 +82,50 @@ func TestModesOfTheFolder(t *testing.T) {
 	master.say(protocol.KillTask{TaskRef: api.TaskRef{Framework: "f1", Task: "t1"}, Reason: api.ReasonKilledByFramework})
 	master.status("t1", api.TaskKilled)
 	master.shutDown()
+}
+
+// TestAForeignFolderIsLeftAlone: a start in the folder of somebody else, such as /etc, is refused before anything is shut
+// there; what an agent has made itself is no reason, also where it has lost the files that tell.
+func TestAForeignFolderIsLeftAlone(t *testing.T) {
+	config := testConfig(t, newScript(t).address)
+	config.DataDir = t.TempDir()
+	for _, name := range []string{"passwd", "ssl/key"} {
+		path := filepath.Join(config.DataDir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := modesBelow(t, config.DataDir)
+	a, err := New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Run(t.Context()); !api.Is(err, api.Invalid) || !strings.Contains(err.Error(), "the folder holds passwd") {
+		t.Errorf("it says %v", err)
+	}
+	if after := modesBelow(t, config.DataDir); !maps.Equal(after, before) {
+		t.Errorf("the folder has %v, and had %v", after, before)
+	}
+
+	master := newScript(t)
+	own := testConfig(t, master.address)
+	running := run(t, own)
+	await(master, "registration", func(protocol.RegisterAgent) bool { return true })
+	running.end()
+	lost := t.TempDir()
+	for name := range modesBelow(t, own.DataDir) {
+		if filepath.Dir(name) == "." && !slices.Contains(datafolder.Agent.Signs, name) && name != "." {
+			if err := os.WriteFile(filepath.Join(lost, name), nil, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := datafolder.Check(lost, datafolder.Agent); err != nil {
+		t.Error(err)
+	}
 }
 
 // Whatever a task puts in the place of its folder and those around it, readers are shown nothing that is elsewhere, and

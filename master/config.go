@@ -15,6 +15,7 @@ import (
 
 	"github.com/tenderhq/tender/allocator"
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/datafolder"
 	"github.com/tenderhq/tender/internal/loglevel"
 	"github.com/tenderhq/tender/internal/transport"
 	"github.com/tenderhq/tender/internal/trust"
@@ -152,6 +153,17 @@ const (
 	keptFile   = "master.json"
 	keptFormat = 1
 )
+
+// checkFolder refuses a data folder that is somebody else's: it would be shut to all others.
+func (c Config) checkFolder() error {
+	if c.DataDir == "" {
+		return nil
+	}
+	if err := datafolder.Check(c.DataDir, datafolder.Master); err != nil {
+		return api.E("master.config", api.Invalid, c.DataDir, err)
+	}
+	return nil
+}
 
 // withKept fills empty fields from an earlier start in the same folder.
 func (c Config) withKept() (Config, error) {

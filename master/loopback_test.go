@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,6 +15,7 @@ import (
 
 	_ "github.com/tenderhq/tender/allocator/remote"
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/datafolder"
 	"github.com/tenderhq/tender/master"
 )
 
@@ -49,6 +51,48 @@ func TestFolder(t *testing.T) {
 	}
 	if _, err := master.New(config); err == nil || !strings.Contains(err.Error(), "Raft's files are missing") {
 		t.Errorf("a folder without Raft's files: %v", err)
+	}
+}
+
+// TestAForeignFolderIsLeftAlone: a start in the folder of somebody else, such as /etc, is refused before anything is shut or
+// written there; what a master has made itself is no reason, also where it has lost the files that tell.
+func TestAForeignFolderIsLeftAlone(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "passwd"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	config := master.Config{ID: "m1", DataDir: dir, GRPC: "127.0.0.1:0", HTTP: "127.0.0.1:0", Raft: "127.0.0.1:0", Profile: "fast", Trust: open}
+	if _, err := master.New(config); !api.Is(err, api.Invalid) || !strings.Contains(err.Error(), "the folder holds passwd") {
+		t.Errorf("it says %v", err)
+	}
+	for path, want := range map[string]os.FileMode{dir: 0o755, filepath.Join(dir, "passwd"): 0o644} {
+		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != want {
+			t.Errorf("%s has the mode %v, %v", path, info.Mode(), err)
+		}
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
+		t.Errorf("it holds %v, %v", left, err)
+	}
+
+	config.DataDir = t.TempDir()
+	lead(t, config, func(*master.Master) {})
+	made, err := os.ReadDir(config.DataDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lost := t.TempDir()
+	for _, entry := range made {
+		if !slices.Contains(datafolder.Master.Signs, entry.Name()) {
+			if err := os.WriteFile(filepath.Join(lost, entry.Name()), nil, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := datafolder.Check(lost, datafolder.Master); err != nil {
+		t.Error(err)
 	}
 }
 

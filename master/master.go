@@ -63,7 +63,10 @@ type listeners struct {
 // New checks the configuration, locks the folder, reads it and opens the listeners.
 // It starts nothing; Run does.
 func New(config Config) (*Master, error) {
-	config, err := config.withKey()
+	err := config.checkFolder()
+	if err == nil {
+		config, err = config.withKey()
+	}
 	if err == nil {
 		config, err = config.withKept()
 	}

@@ -11,7 +11,7 @@ type floor struct{ pkg, may string }
 const values = "api internal/alarms internal/protocol internal/invariant internal/rights internal/value internal/words "
 
 // shell is what each of master, agent and framework stands on. They never import each other.
-const shell = values + "api/v1 internal/wire internal/lookout internal/version internal/pause internal/watchdog internal/allowance internal/strangers internal/loglevel internal/trust internal/transport internal/joining internal/nearby "
+const shell = values + "api/v1 internal/wire internal/lookout internal/version internal/pause internal/watchdog internal/allowance internal/strangers internal/datafolder internal/loglevel internal/trust internal/transport internal/joining internal/nearby "
 
 // public is what a user of Tender may import.
 const public = "api api/v1 allocator/... framework/... "
@@ -26,6 +26,7 @@ var floors = []floor{
 	{"internal/calendar", ""},
 	{"internal/loglevel", ""},
 	{"internal/logwriter", ""},
+	{"internal/datafolder", ""},
 	{"internal/invariant", ""},
 	{"internal/pause", ""},
 	{"internal/strangers", ""},
