@@ -188,6 +188,9 @@ func (a *Agent) openAll() error {
 	if err := errors.Join(audit, a.openCells(), a.listeners.open(a.config, a.folder, a.welcomes)); err != nil {
 		return err
 	}
+	if a.config.reachedNowhere() {
+		a.log.Warn().Str("address", a.Address()).Msg(howToAdvertise)
+	}
 	if shortcomings != "" {
 		a.log.Warn().Str("why", shortcomings).Msg("this system is for trying Tender out; run agents on Linux")
 	}

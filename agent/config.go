@@ -18,6 +18,7 @@ import (
 	"github.com/tenderhq/tender/agent/usage"
 	"github.com/tenderhq/tender/agent/walls"
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/datafolder"
 	"github.com/tenderhq/tender/internal/loglevel"
 	"github.com/tenderhq/tender/internal/nearby"
 	"github.com/tenderhq/tender/internal/transport"
@@ -206,6 +207,9 @@ func (c Config) withDefaults() (Config, error) {
 	if err := c.Resources.Check(); err != nil {
 		wrong = append(wrong, err)
 	}
+	if err := checkPorts(c.Resources); err != nil {
+		wrong = append(wrong, err)
+	}
 	if revocable := c.Resources.Revocable(); !revocable.IsZero() {
 		wrong = append(wrong, fmt.Errorf("%v can't be given to an agent; what is revocable is measured, from what tasks leave unused", revocable))
 	}
@@ -216,6 +220,18 @@ func (c Config) withDefaults() (Config, error) {
 		wrong = append(wrong, err)
 	}
 	return c, errors.Join(wrong...)
+}
+
+// checkPorts refuses ports that no task could listen on.
+func checkPorts(resources api.Resources) error {
+	for _, item := range resources.Items() {
+		for _, ports := range item.Ranges {
+			if item.Name == "ports" && (ports.Begin < 1 || ports.End > 65535) {
+				return fmt.Errorf("resources %q: there are no ports but 1 to 65535", api.NewResources(item))
+			}
+		}
+	}
+	return nil
 }
 
 // defaultWalls is about what keeps tasks apart.
@@ -245,6 +261,9 @@ func (c *Config) defaultPlace() (wrong []error) {
 		}
 		c.DataDir = absolute
 	}
+	if c.reachedNowhere() && !datafolder.HasBegun(c.DataDir, datafolder.Agent) {
+		wrong = append(wrong, errors.New(howToAdvertise))
+	}
 	if ip := net.ParseIP(c.Bind); c.OpenHTTP && c.Bind != "" && !ip.IsLoopback() {
 		wrong = append(wrong, fmt.Errorf("HTTP without certificates is for this machine alone, and %s can be reached by others", c.Bind))
 	}
@@ -259,6 +278,13 @@ func (c *Config) defaultPlace() (wrong []error) {
 	}
 	return wrong
 }
+
+// reachedNowhere says whether others are told that the agent is at "every address", which leads each of them to itself.
+func (c Config) reachedNowhere() bool {
+	return c.Advertise == "" && c.Port >= 0 && c.Listener == nil && net.ParseIP(c.Bind).IsUnspecified()
+}
+
+const howToAdvertise = "it listens at all addresses of this machine, and at which of them others reach it nobody can tell; say it: --advertise HOST"
 
 // address is what the agent tells others of its HTTP listener.
 func (c Config) address(listener net.Addr) string {

@@ -94,3 +94,46 @@ func TestAddress(t *testing.T) {
 		}
 	}
 }
+
+// TestPortsThatAreNone: what no task could listen on is refused before anybody is offered it.
+func TestPortsThatAreNone(t *testing.T) {
+	for text, right := range map[string]bool{
+		"ports:[1-65535]": true, "cpus:100000": true, "licenses:[0-99999]": true,
+		"ports:[0-10]": false, "cpus:1;ports:[31000-31010,65000-65536]": false, "ports(web):[70000]": false,
+	} {
+		resources, err := api.ParseResources(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = New(Config{DataDir: t.TempDir(), Resources: resources})
+		if right && err != nil || !right && (!api.Is(err, api.Invalid) || !strings.Contains(err.Error(), "no ports but 1 to 65535")) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+// TestEveryAddress: an agent that is bound to all addresses has to say by which of them others reach it. One that has begun
+// without is let go on, for its tasks' sake.
+func TestEveryAddress(t *testing.T) {
+	config := Config{DataDir: t.TempDir(), Bind: "::", Resources: api.Scalars(1, 64)}
+	if _, err := New(config); !api.Is(err, api.Invalid) || !strings.Contains(err.Error(), "--advertise HOST") {
+		t.Errorf("a first start: %v", err)
+	}
+	for name, right := range map[string]func(*Config){
+		"advertised": func(c *Config) { c.Advertise = "node-7" },
+		"no HTTP":    func(c *Config) { c.Port = -1 },
+		"one":        func(c *Config) { c.Bind = "127.0.0.1" },
+		"begun": func(c *Config) {
+			if err := os.WriteFile(filepath.Join(c.DataDir, "identity"), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		told := config
+		told.DataDir = t.TempDir()
+		right(&told)
+		if _, err := New(told); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

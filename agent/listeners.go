@@ -85,6 +85,9 @@ func listenTCP(address string) (net.Listener, error) {
 	case errors.Is(err, syscall.EADDRINUSE):
 		return nil, api.E("agent.listen", api.Exists, address,
 			errors.New("the port is in use, perhaps by another agent on this machine; choose another one"))
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return nil, api.E("agent.listen", api.Invalid, address,
+			errors.New("this is no address of this machine; name one of its own, or 0.0.0.0 for all"))
 	case err != nil:
 		return nil, api.E("agent.listen", api.Invalid, address, err)
 	}

@@ -311,11 +311,7 @@ func (c Config) check() error {
 	if err := c.checkTrust(); err != nil {
 		bad = append(bad, err)
 	}
-	for _, address := range []string{c.GRPC, c.HTTP, c.Raft, cmp.Or(c.DNS, noListener), cmp.Or(c.Browser, noListener)} {
-		if err := c.checkListener(address); err != nil {
-			bad = append(bad, err)
-		}
-	}
+	bad = append(bad, c.checkListeners()...)
 	bad = append(bad, c.checkTimes()...)
 	if n := c.Core.StoreBytesMax; n < 0 || n > registry.StoreBytesMax {
 		wrong("the stores may hold %d bytes together; it must be at most %d", n, registry.StoreBytesMax)
@@ -326,15 +322,44 @@ func (c Config) check() error {
 	return api.E("master.config", api.Invalid, c.ID, errors.Join(bad...))
 }
 
-func (c Config) checkListener(address string) error {
-	if address == noListener {
-		return nil
+// checkListeners refuses addresses that are none, two listeners at one of them, and a first start that would tell others
+// to come to "every address", which leads each of them to itself.
+func (c Config) checkListeners() (bad []error) {
+	at := map[string]string{}
+	for _, listener := range []struct{ name, address string }{
+		{"gRPC", c.GRPC}, {"HTTP", c.HTTP}, {"Raft", c.Raft}, {"DNS", cmp.Or(c.DNS, noListener)}, {"browser", cmp.Or(c.Browser, noListener)},
+	} {
+		name, address := listener.name, listener.address
+		if address == noListener {
+			continue
+		}
+		_, port, err := net.SplitHostPort(address)
+		switch other := at[address]; {
+		case err != nil:
+			bad = append(bad, fmt.Errorf("%s: %q is no HOST:PORT to listen on; write one such as 10.0.0.1:8443", name, address))
+		case other != "" && port != "0":
+			bad = append(bad, fmt.Errorf("%s and %s are both to listen at %s; give each a port of its own", other, name, address))
+		}
+		at[address] = name
 	}
-	if _, _, err := net.SplitHostPort(address); err != nil {
-		return fmt.Errorf("%q is no HOST:PORT to listen on", address)
+	if c.reachedNowhere() && !c.hasRun() {
+		bad = append(bad, errors.New(howToAdvertise))
 	}
-	return nil
+	return bad
 }
+
+// reachedNowhere says whether others are told to come to "every address".
+func (c Config) reachedNowhere() bool {
+	return c.Advertise == "" && (isEveryAddress(c.GRPC) || isEveryAddress(c.Raft) || isEveryAddress(c.HTTP))
+}
+
+// isEveryAddress says whether a listener is bound to all addresses of its machine.
+func isEveryAddress(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	return err == nil && (host == "" || net.ParseIP(host).IsUnspecified())
+}
+
+const howToAdvertise = "it listens at all addresses of this machine, and at which of them others reach it nobody can tell; say it: --advertise HOST"
 
 // isLoopback says whether only this machine reaches a listener; one that is not there nobody does.
 func isLoopback(address string) bool {

@@ -109,6 +109,9 @@ func listenError(what, address string, err error) error {
 	case errors.Is(err, syscall.EADDRINUSE):
 		return api.E("master.listen", api.Exists, address,
 			fmt.Errorf("the %s port is in use; end what listens there, or choose another port", what))
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return api.E("master.listen", api.Invalid, address,
+			fmt.Errorf("the %s listener can't be opened: this is no address of this machine; name one of its own, or 0.0.0.0 for all", what))
 	case errors.Is(err, syscall.EACCES):
 		return api.E("master.listen", api.Denied, address, fmt.Errorf("this user may not open the %s port: %w", what, err))
 	}

@@ -133,6 +133,38 @@ func TestAFolderIsItsMastersAlone(t *testing.T) {
 	}
 }
 
+// TestEveryAddress: a master that is bound to all addresses has to say by which of them others reach it. One that has run
+// without is let go on, and its log says what is wrong.
+func TestEveryAddress(t *testing.T) {
+	config := master.Config{ID: "m1", DataDir: t.TempDir(), GRPC: "0.0.0.0:0", HTTP: "[::]:0", Raft: ":0", Profile: "fast", Trust: open}
+	if _, err := master.New(config); !api.Is(err, api.Invalid) || !strings.Contains(err.Error(), "--advertise HOST") {
+		t.Errorf("a first start: %v", err)
+	}
+	said := config
+	said.DataDir, said.Advertise = t.TempDir(), "127.0.0.1"
+	lead(t, said, func(m *master.Master) {
+		if !strings.HasPrefix(m.GRPCAddr(), "127.0.0.1:") {
+			t.Errorf("others are told %s", m.GRPCAddr())
+		}
+	})
+	kept := filepath.Join(said.DataDir, "master.json")
+	if err := os.WriteFile(kept, []byte(`{"format":1,"grpc":"[::]:0","http":"none","raft":"[::]:0","insecure":true}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var log bytes.Buffer
+	logger := zerolog.New(&log)
+	m, err := master.New(master.Config{DataDir: said.DataDir, Profile: "fast", Logger: &logger})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Close(); err != nil {
+		t.Error(err)
+	}
+	if !strings.Contains(log.String(), "--advertise HOST") {
+		t.Errorf("it says %s", &log)
+	}
+}
+
 // lead runs a master until it leads and do has returned.
 func lead(t *testing.T, config master.Config, do func(*master.Master)) (api.Term, api.ClusterID) {
 	t.Helper()

@@ -147,6 +147,9 @@ func (m *Master) open() (err error) {
 	m.hash = statehash.New(m.index, m.raft.Registry, registrycodec.Hash)
 	m.config.ID = m.raft.ID()
 	m.log = m.log.With().Str("master", string(m.config.ID)).Logger()
+	if m.config.reachedNowhere() {
+		m.log.Warn().Str("grpc", m.GRPCAddr()).Msg(howToAdvertise)
+	}
 	if m.config.Trust.Insecure {
 		m.log.Warn().Msg("--insecure: nothing is encrypted, and nobody is asked who they are: whoever reaches a master runs commands on every agent")
 	}

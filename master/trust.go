@@ -361,7 +361,7 @@ func (m *Master) joinQuorum(ctx context.Context) {
 			return
 		}
 		if seeker.WorthSaying(err) && ctx.Err() == nil {
-			m.log.Info().Str("master", address).AnErr("why", err).Msg("not let into the quorum yet; asking on")
+			m.log.Info().Str("asked", address).AnErr("why", err).Msg("not let into the quorum yet; asking on")
 		}
 		pause.For(ctx, seeker.Failed(err))
 	}

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -116,13 +117,51 @@ func (a *App) agentCommand() *cobra.Command {
 	return command
 }
 
-func (f agentFlags) config(ctx context.Context, d *daemon) (agent.Config, error) {
-	resources, err := settings.ParseResources(f.resources)
-	if err != nil {
-		return agent.Config{}, usagef("--resources: %w", err)
+// check reports all that is wrong with plain numbers and times: what a configuration takes for "the default" or "none"
+// nobody means who writes it.
+func (f *agentFlags) check() error {
+	var wrong []error
+	refuse := func(bad bool, format string, args ...any) {
+		if bad {
+			wrong = append(wrong, fmt.Errorf(format, args...))
+		}
 	}
-	if f.port < 0 || f.port > 65535 {
-		return agent.Config{}, usagef("--http-port is %d; ports are 1 to 65535, and 0 is none", f.port)
+	refuse(f.port < 0 || f.port > 65535, "--http-port is %d; ports are 1 to 65535, and 0 is none", f.port)
+	refuse(f.recovery < 0, "--recovery-timeout is %v; write a time such as 15m, or 0 for not at all", f.recovery)
+	for _, time := range []struct {
+		name string
+		is   time.Duration
+	}{{"executor-timeout", f.executor}, {"executor-idle", f.idle}, {"sandbox-age", f.keep}} {
+		refuse(time.is <= 0, "--%s is %v; write a time above zero, such as 5s", time.name, time.is)
+	}
+	refuse(f.keepMax < 1, "--sandboxes-max is %d; write how many, 1 or more", f.keepMax)
+	refuse(f.execMax < 0, "--exec-max is %d; write how many, or 0 for none", f.execMax)
+	refuse(f.walls.PidsMax < 0, "--task-pids is %d; write how many, or 0 for any number", f.walls.PidsMax)
+	if len(wrong) == 0 {
+		return nil
+	}
+	return usage(errors.Join(wrong...))
+}
+
+// offered reads what the agent offers, zero for what the machine has.
+func offered(flag, text string) (api.Resources, error) {
+	resources, err := settings.ParseResources(text)
+	if err != nil {
+		return resources, fmt.Errorf("--%s: %w", flag, err)
+	}
+	if resources.IsZero() && strings.TrimSpace(text) != "" {
+		return resources, fmt.Errorf("--%s is %q, which is nothing; name some, or leave it out and offer what the machine has", flag, text)
+	}
+	return resources, nil
+}
+
+func (f agentFlags) config(ctx context.Context, d *daemon) (agent.Config, error) {
+	if err := f.check(); err != nil {
+		return agent.Config{}, err
+	}
+	resources, err := offered("resources", f.resources)
+	if err != nil {
+		return agent.Config{}, usage(err)
 	}
 	keepSize, err := megabytes("sandboxes-size", f.keepSize)
 	if err != nil {

@@ -41,7 +41,7 @@ func (d *daemon) flags(flags *pflag.FlagSet, dataDir string) {
 	flags.StringVar(&d.file, "config", "", "TOML file with a key for each flag")
 	flags.StringVar(&d.dataDir, "data-dir", dataDir, "folder that keeps what must be remembered; never share one")
 	flags.StringVar(&d.bind, "bind", "127.0.0.1", "address to listen on")
-	flags.StringVar(&d.advertise, "advertise", "", "host by which others reach it (default: where it is bound)")
+	flags.StringVar(&d.advertise, "advertise", "", "host by which others reach it (default: where it is bound; needed with 0.0.0.0)")
 	flags.StringVar(&d.join, "join", "", "token by which it joins the cluster at its first start, or the file that holds it")
 	flags.BoolVar(&d.insecure, "insecure", false, "run without certificates, on a trusted network: whoever reaches it may do everything")
 }

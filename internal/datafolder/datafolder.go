@@ -64,6 +64,12 @@ func Check(folder string, kind Kind) error {
 	return nil
 }
 
+// HasBegun says whether a process of the kind has begun in the folder before.
+func HasBegun(folder string, kind Kind) bool {
+	entries, err := os.ReadDir(folder)
+	return err == nil && signOf(kind, entries) != ""
+}
+
 // unreadable names what is no folder.
 func unreadable(folder string, err error) error {
 	if info, failed := os.Stat(folder); failed == nil && !info.IsDir() {

@@ -119,6 +119,10 @@ func (c RunConfig) listen(ctx context.Context) (net.Listener, error) {
 		return nil, api.E("jobs.listen", api.Exists, address,
 			errors.New("the port is in use, perhaps by another manager on this machine; choose another one, or 0 for any"))
 	}
+	if errors.Is(err, syscall.EADDRNOTAVAIL) {
+		return nil, api.E("jobs.listen", api.Invalid, address,
+			errors.New("this is no address of this machine; name one of its own, or 0.0.0.0 for all"))
+	}
 	return listener, err
 }
 

@@ -38,7 +38,7 @@ func (e Env) ManagerCommand() *cobra.Command {
 	flags.SortFlags = false
 	flags.StringVar(&f.bind, "bind", "127.0.0.1", "address to listen on")
 	flags.IntVar(&f.port, "port", 0, "port to listen on; 0 = any")
-	flags.StringVar(&f.advertise, "advertise", "", "host by which masters reach it (default: where it is bound)")
+	flags.StringVar(&f.advertise, "advertise", "", "host by which masters reach it (default: where it is bound; needed with 0.0.0.0)")
 	flags.BoolVar(&f.insecure, "insecure", false, "listen beyond this machine without certificates, on a trusted network")
 	command.RunE = func(command *cobra.Command, _ []string) error {
 		if err := settings.Merge(flags, []string{"bind", "port", "advertise", "insecure"}, e.Lookup, nil); err != nil {
@@ -49,6 +49,8 @@ func (e Env) ManagerCommand() *cobra.Command {
 		switch {
 		case ip == nil:
 			return e.Usage(fmt.Errorf("--bind %q is not an address of this machine; write an IP such as 127.0.0.1 or 0.0.0.0", f.bind))
+		case ip.IsUnspecified() && f.advertise == "":
+			return e.Usage(fmt.Errorf("--bind %s is all addresses of this machine, and at which of them masters reach it nobody can tell; say it: --advertise HOST", f.bind))
 		case f.insecure && token != "":
 			return e.Usage(errors.New("--insecure and TENDER_TOKEN exclude each other: who joins a cluster does nothing unencrypted"))
 		case !ip.IsLoopback() && !f.insecure && token == "":
