@@ -114,7 +114,7 @@ func (m *Membership) join(ctx context.Context, pass *trust.Pass) (*trust.Pass, e
 		}
 	}
 	config := m.joining()
-	config.Name = m.config.Random()
+	config.Name, config.Kinds = m.config.Random(), []trust.Kind{trust.Agent}
 	answer, err := joining.Join(ctx, config, token, pass)
 	if err != nil && back && ctx.Err() == nil {
 		return nil, api.E(op, api.KindOf(err), m.config.Folder, fmt.Errorf("the certificate of %s ended at %s, and it can't have another one: %w; if it can't go on as the same agent, %s",
@@ -123,8 +123,8 @@ func (m *Membership) join(ctx context.Context, pass *trust.Pass) (*trust.Pass, e
 	if err != nil {
 		return nil, err
 	}
-	if kind := answer.Pass.Identity().Kind; kind != trust.Agent {
-		return nil, api.E(op, api.Invalid, token.ID, fmt.Errorf("this is the token of a %s; an agent joins by one of: tender token create agent", kind))
+	if err := trust.RefuseKind(token.ID, answer.Pass.Identity().Kind, "an agent", trust.Agent); err != nil {
+		return nil, err
 	}
 	m.config.Logger.Info().Stringer("identity", answer.Pass.Identity()).Time("ends", answer.Pass.Ends()).Msg("joined")
 	return answer.Pass, trust.WritePass(m.file(), answer.Pass)

@@ -36,7 +36,10 @@ type SignRequest struct {
 	Name string `protobuf:"bytes,4,opt,name=name,proto3" json:"name,omitempty"`
 	// Of an agent that comes back by a token as its certificate has ended: that certificate, as DER. The request is for
 	// its key, which proves who asks: it stays the agent that it was.
-	Ended         []byte `protobuf:"bytes,5,opt,name=ended,proto3" json:"ended,omitempty"`
+	Ended []byte `protobuf:"bytes,5,opt,name=ended,proto3" json:"ended,omitempty"`
+	// What who asks can be, of "agent", "master", "framework" and "person". A token of another kind is refused (Invalid)
+	// before a use of it is counted. Empty, as of older versions: whatever the token makes of it.
+	Kinds         []string `protobuf:"bytes,6,rep,name=kinds,proto3" json:"kinds,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -102,6 +105,13 @@ func (x *SignRequest) GetName() string {
 func (x *SignRequest) GetEnded() []byte {
 	if x != nil {
 		return x.Ended
+	}
+	return nil
+}
+
+func (x *SignRequest) GetKinds() []string {
+	if x != nil {
+		return x.Kinds
 	}
 	return nil
 }
@@ -887,13 +897,14 @@ var File_api_v1_trust_proto protoreflect.FileDescriptor
 
 const file_api_v1_trust_proto_rawDesc = "" +
 	"\n" +
-	"\x12api/v1/trust.proto\x12\ttender.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x84\x01\n" +
+	"\x12api/v1/trust.proto\x12\ttender.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x9a\x01\n" +
 	"\vSignRequest\x12\x18\n" +
 	"\arequest\x18\x01 \x01(\fR\arequest\x12\x19\n" +
 	"\btoken_id\x18\x02 \x01(\tR\atokenId\x12\x16\n" +
 	"\x06secret\x18\x03 \x01(\tR\x06secret\x12\x12\n" +
 	"\x04name\x18\x04 \x01(\tR\x04name\x12\x14\n" +
-	"\x05ended\x18\x05 \x01(\fR\x05ended\"\x94\x01\n" +
+	"\x05ended\x18\x05 \x01(\fR\x05ended\x12\x14\n" +
+	"\x05kinds\x18\x06 \x03(\tR\x05kinds\"\x94\x01\n" +
 	"\fSignResponse\x12 \n" +
 	"\vcertificate\x18\x01 \x01(\fR\vcertificate\x12\x14\n" +
 	"\x05roots\x18\x02 \x03(\fR\x05roots\x12\x1f\n" +

@@ -187,12 +187,14 @@ func (d *daemon) joinMaster(ctx context.Context, config *master.Config) error {
 		if id == "" {
 			return trust.Key{}, nil, usagef("how is this master called? Say --id, once: its folder remembers it")
 		}
-		answer, err := joining.Join(ctx, joining.Config{Masters: through, Dial: transport.DialTCP, Name: string(id)}, token, trust.NewPass())
+		answer, err := joining.Join(ctx, joining.Config{
+			Masters: through, Dial: transport.DialTCP, Name: string(id), Kinds: []trust.Kind{trust.Master},
+		}, token, trust.NewPass())
+		if err == nil {
+			err = trust.RefuseKind(token.ID, answer.Pass.Identity().Kind, "a master", trust.Master)
+		}
 		if err != nil {
 			return trust.Key{}, nil, err
-		}
-		if answer.Key.IsZero() {
-			return trust.Key{}, nil, usagef("token %s is that of a %s; a master joins by one of: tender token create master", token.ID, answer.Pass.Identity().Kind)
 		}
 		if !former.IsZero() {
 			if former.Cluster() != answer.Key.Cluster() {

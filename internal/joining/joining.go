@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
-	"slices"
 	"time"
 
 	"github.com/tenderhq/tender/api"
@@ -39,6 +38,8 @@ type Config struct {
 	Masters []string
 	// Dial opens connections. Default: none, it must be set.
 	Dial trust.Dial
+	// Kinds are what a joiner can be: masters refuse a token of another kind before they count a use of it. None: any.
+	Kinds []trust.Kind
 	// Name of a joining agent or master; the others' stands in the token.
 	Name string
 	// Token, if it has an ID, lets who has slept for longer than its certificate was good join anew, by the same name.
@@ -66,6 +67,9 @@ func Join(ctx context.Context, config Config, token trust.Token, pass *trust.Pas
 	}
 	dial := trust.JoinDialer(config.Dial, token.Digest)
 	wish := &apiv1.SignRequest{Request: request, TokenId: token.ID, Secret: token.Secret, Name: config.Name}
+	for _, kind := range config.Kinds {
+		wish.Kinds = append(wish.Kinds, kind.String())
+	}
 	if pass.IsSigned() {
 		wish.Ended = pass.Certificate().Raw
 	}
@@ -79,12 +83,13 @@ func Member(ctx context.Context, config Config, text, use string, kinds ...trust
 	if err != nil {
 		return nil, token, err
 	}
+	config.Kinds = kinds
 	answer, err := Join(ctx, config, token, trust.NewPass())
+	if err == nil { // a master of an older version takes any
+		err = trust.RefuseKind(token.ID, answer.Pass.Identity().Kind, use, kinds...)
+	}
 	if err != nil {
 		return nil, token, err
-	}
-	if kind := answer.Pass.Identity().Kind; !slices.Contains(kinds, kind) {
-		return nil, token, api.E(op, api.Invalid, token.ID, fmt.Errorf("this is the token of a %s; %s joins by one of: tender token create %s", kind, use, kinds[0]))
 	}
 	return trust.NewHolder(answer.Pass), token, nil
 }

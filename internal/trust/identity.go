@@ -36,6 +36,14 @@ func (k Kind) String() string {
 	return fmt.Sprintf("kind %d", uint8(k))
 }
 
+// WithArticle is the kind as it stands in a sentence: "an agent".
+func (k Kind) WithArticle() string {
+	if k == Agent {
+		return "an " + k.String()
+	}
+	return "a " + k.String()
+}
+
 // Identity is who somebody is: what the certificate of a peer says. The zero value is [Nobody].
 type Identity struct {
 	Cluster string // the trust domain: the cluster that issued the certificate
@@ -74,7 +82,7 @@ func (i Identity) Check() error {
 	if err := checkCluster(i.Cluster); err != nil {
 		return err
 	}
-	return api.CheckID("the name of a "+i.Kind.String(), i.Name)
+	return api.CheckID("the name of "+i.Kind.WithArticle(), i.Name)
 }
 
 // checkCluster holds a trust domain to what a URI's host can be without escapes: letters, digits, '-', '_' and '.'.

@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/tenderhq/tender/api"
@@ -79,4 +80,17 @@ func ParseToken(text string) (Token, error) {
 		return refuse("the token was not copied whole")
 	}
 	return t, nil
+}
+
+// RefuseKind is the error of who shows a token by which another kind joins than it can be; nil if it is one of these. who is
+// what it calls itself: "a job manager".
+func RefuseKind(token string, kind Kind, who string, can ...Kind) error {
+	if slices.Contains(can, kind) {
+		return nil
+	}
+	create := can[0].String()
+	if can[0] == Person {
+		create = "operator"
+	}
+	return api.E("trust.join", api.Invalid, token, fmt.Errorf("this is the token of %s; %s joins by one of: tender token create %s", kind.WithArticle(), who, create))
 }

@@ -7,7 +7,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -161,12 +160,13 @@ func Join(
 ) (*trust.Pass, error) {
 	ctx, cancel := context.WithTimeout(ctx, joinMax)
 	defer cancel()
-	answer, err := joining.Join(ctx, joining.Config{Masters: masters, Dial: dial, Failed: failed}, token, trust.NewPass())
+	can := []trust.Kind{trust.Person, trust.Framework}
+	answer, err := joining.Join(ctx, joining.Config{Masters: masters, Dial: dial, Failed: failed, Kinds: can}, token, trust.NewPass())
+	if err == nil {
+		err = trust.RefuseKind(token.ID, answer.Pass.Identity().Kind, "a person", can...)
+	}
 	if err != nil {
 		return nil, err
-	}
-	if kind := answer.Pass.Identity().Kind; kind != trust.Person && kind != trust.Framework {
-		return nil, api.E("context.join", api.Invalid, token.ID, fmt.Errorf("this is the token of a %s; people log in by an operator's", kind))
 	}
 	return answer.Pass, nil
 }

@@ -96,6 +96,9 @@ func (r *Registrar) Sign(ctx context.Context, request *apiv1.SignRequest) (*apiv
 	if err != nil {
 		return nil, err
 	}
+	if err := refuseOther(token, request.GetKinds()); err != nil {
+		return nil, err
+	}
 	identity, err := r.joinerOf(token, request)
 	if err != nil {
 		return nil, err
@@ -127,7 +130,7 @@ func (r *Registrar) Known(token trust.Token) (who trust.Identity, ends time.Time
 	case err != nil:
 		return who, ends, err
 	case known.Kind != registry.OperatorToken:
-		return who, ends, api.E(op, api.Denied, token.ID, fmt.Errorf("the token is that of a %s, and people log in with an operator's: tender token create operator", known.Kind))
+		return who, ends, api.E(op, api.Denied, token.ID, fmt.Errorf("the token is that of %s, and people log in with an operator's: tender token create operator", kindOf(known.Kind).WithArticle()))
 	}
 	authority, now := r.present.Load(), time.Now()
 	if !authority.Anchors().Counts(token.Digest, now) {
@@ -166,6 +169,20 @@ func (r *Registrar) joinerOf(token registry.Token, request *apiv1.SignRequest) (
 		return identity, api.E(op, api.Invalid, "name", err)
 	}
 	return identity, r.refuseTaken(identity)
+}
+
+// refuseOther refuses a token by which who asks would become what it can't be: no use of it is counted.
+func refuseOther(token registry.Token, kinds []string) error {
+	var can []trust.Kind
+	for _, kind := range []trust.Kind{trust.Person, trust.Master, trust.Agent, trust.Framework} {
+		if slices.Contains(kinds, kind.String()) {
+			can = append(can, kind)
+		}
+	}
+	if len(can) == 0 {
+		return nil
+	}
+	return trust.RefuseKind(token.ID, kindOf(token.Kind), can[0].WithArticle(), can...)
 }
 
 // kindOf is what one becomes by a token.

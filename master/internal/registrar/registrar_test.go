@@ -115,6 +115,38 @@ func TestATokenOfLimitedUsesLetsInSoMany(t *testing.T) {
 	d.denied("neither a token nor a certificate", d.renew(trust.Identity{}))
 }
 
+// TestATokenOfAnotherKind is refused with what would be right, before a use of it is counted or a key of the cluster told: it
+// lets in whom it is for afterwards. Who says nothing of kinds, as older versions do, is what the token makes of it.
+func TestATokenOfAnotherKind(t *testing.T) {
+	d := newDesk(t)
+	ask := func(token trust.Token, name string, kinds ...string) (*apiv1.SignResponse, error) {
+		t.Helper()
+		request, err := trust.NewPass().Request()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d.Sign(t.Context(), &apiv1.SignRequest{Request: request, TokenId: token.ID, Secret: token.Secret, Name: name, Kinds: kinds})
+	}
+	for _, test := range []struct {
+		kind, principal, name string // of the token, and of who shows it
+		as                    []string
+		says                  string
+	}{
+		{"master", "", "n1", []string{"agent"}, "this is the token of a master; an agent joins by one of: tender token create agent"},
+		{"agent", "", "", []string{"person", "framework"}, "this is the token of an agent; a person joins by one of: tender token create operator"},
+		{"agent", "", "", []string{"framework"}, "this is the token of an agent; a framework joins by one of: tender token create framework"},
+		{"operator", "ann", "m2", []string{"master"}, "this is the token of a person; a master joins by one of: tender token create master"},
+	} {
+		token := d.token(&apiv1.CreateTokenRequest{Kind: test.kind, Principal: test.principal, Uses: 1})
+		if _, err := ask(token, test.name, test.as...); !api.Is(err, api.Invalid) || !strings.Contains(err.Error(), test.says) {
+			t.Errorf("%v by the token of %s: %v", test.as, test.kind, err)
+		}
+		if _, err := ask(token, "n2"); err != nil {
+			t.Errorf("whom the token of %s is for: %v", test.kind, err)
+		}
+	}
+}
+
 func TestATokenEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t)
