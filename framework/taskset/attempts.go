@@ -15,10 +15,34 @@ import (
 
 // Update implements [framework.Scheduler].
 func (s *Set) Update(ctx context.Context, status api.Status) error {
-	id, number, ours := parse(status.Task)
+	id, _, ours := parse(status.Task)
 	if !ours {
 		return nil
 	}
+	if !s.tookIn(status) {
+		if err := s.takeIn(ctx, id, status); err != nil {
+			return err
+		}
+	}
+	if err := s.endKept(ctx, id); err != nil {
+		return err
+	}
+	delete(s.takenIn, status.Task)
+	if s.config.Updated != nil {
+		s.config.Updated(id, status)
+	}
+	return nil
+}
+
+// tookIn says whether a status that settles its task comes again because the store did not take what followed from it:
+// the set knows it, and a failure counts once.
+func (s *Set) tookIn(status api.Status) bool {
+	_, before := s.takenIn[status.Task]
+	return before && settles(status.State)
+}
+
+// takeIn has the set take in a status, and notes that it has.
+func (s *Set) takeIn(ctx context.Context, id string, status api.Status) error {
 	if s.config.Update != nil {
 		if err := s.config.Update(ctx, id, status); err != nil {
 			return err
@@ -29,12 +53,10 @@ func (s *Set) Update(ctx context.Context, status api.Status) error {
 			return err
 		}
 	}
+	_, number, _ := parse(status.Task)
 	s.do(func(now time.Time) { s.state.hear(id, number, status, now) })
-	if err := s.endKept(ctx, id); err != nil {
-		return err
-	}
-	if s.config.Updated != nil {
-		s.config.Updated(id, status)
+	if settles(status.State) {
+		s.takenIn[status.Task] = struct{}{}
 	}
 	return nil
 }

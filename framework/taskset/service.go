@@ -74,7 +74,8 @@ func (s *Set) Scale(name string, like Item, n int) error {
 	if n <= 0 {
 		scaled.value = nil
 	}
-	return errors.Join(s.make(scaled), err)
+	made := s.make(scaled) // sets err
+	return errors.Join(made, err)
 }
 
 // checkScale refuses what is wrong before it is kept in the store.

@@ -196,6 +196,9 @@ type Set struct {
 	writing sync.Mutex       // with Keep: one change at a time; taken before mu
 	loaded  bool             // what the store has kept is in the set
 	endings []string         // items whose record says that they have ended, the oldest first; only callbacks use it
+	// Tasks whose last status the set has taken in, and not let be acknowledged yet; only callbacks use it.
+	// Holds: no entry outlives the Update that lets it be.
+	takenIn map[api.TaskID]struct{}
 }
 
 // masters is what a set asks of its [framework.Client].
@@ -218,7 +221,7 @@ var _ interface {
 // New makes a set without items.
 func New(config Config) *Set {
 	config = config.withDefaults()
-	return &Set{config: config, state: newState(config)}
+	return &Set{config: config, state: newState(config), takenIn: make(map[api.TaskID]struct{})}
 }
 
 // do works on the set, acts on what has changed, and tells of it.
