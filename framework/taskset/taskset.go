@@ -140,8 +140,9 @@ type Config struct {
 	Loaded func(set *Set) error
 	// Remember keeps in the framework's store, under this prefix, how often each item
 	// has failed and that it has ended: an item that is added again after a restart goes
-	// on from there, and one that was done stays done; only its Timeout begins anew. Each
-	// is a write to the quorum before the task's end is acknowledged. "": nothing is kept.
+	// on from there, and one that was done stays done; only its Timeout begins anew, also
+	// of one that was given up by it. Each is a write to the quorum before the task's end
+	// is acknowledged. "": nothing is kept.
 	Remember string
 	// RememberMost bounds the records of items that have ended, default 10,000: the oldest
 	// are deleted, and an item that is added again after that is done again. The record of
