@@ -16,7 +16,6 @@ import (
 	"github.com/tenderhq/tender/framework/jobs/jobfile"
 	"github.com/tenderhq/tender/internal/cli/client"
 	"github.com/tenderhq/tender/internal/cli/show"
-	"github.com/tenderhq/tender/internal/pause"
 )
 
 // Env is what the commands may touch of the world.
@@ -37,13 +36,11 @@ type Env struct {
 	Logs func(ctx context.Context, c *client.Client, task string, follow, stderr bool) error
 }
 
-// takeoverMax is how long a command waits for a job manager to take over from one that has gone.
-const takeoverMax = 20 * time.Second
-
 // service is the job service at the masters.
 type service struct {
 	apiv1.JobServiceClient
 	client *client.Client
+	stderr io.Writer
 }
 
 // with runs a command with the service.
@@ -58,17 +55,17 @@ func (e Env) with(run func(ctx context.Context, s service, args []string) error)
 				err = failed
 			}
 		}()
-		return run(command.Context(), service{apiv1.NewJobServiceClient(c), c}, args)
+		return run(command.Context(), service{apiv1.NewJobServiceClient(c), c, e.Stderr}, args)
 	}
 }
 
 // call asks the manager, and again while one takes over from another. All calls may be repeated: a second copy of a
 // change answers what the first one did.
-func call[Request, Answer any](ctx context.Context, ask func(context.Context, Request, ...grpc.CallOption) (Answer, error), request Request) (Answer, error) {
-	const every = 250 * time.Millisecond
-	for waited := time.Duration(0); ; waited += every {
+func call[Request, Answer any](ctx context.Context, s service, ask func(context.Context, Request, ...grpc.CallOption) (Answer, error), request Request) (Answer, error) {
+	waiting := newWait(s.stderr)
+	for {
 		answer, err := ask(ctx, request)
-		if err = client.Error(err); !api.Is(err, api.Unavailable) && !api.Is(err, api.Unknown) || waited >= takeoverMax || !pause.For(ctx, every) {
+		if err = client.Error(err); !api.Is(err, api.Unavailable) && !api.Is(err, api.Unknown) || !waiting.goesOn(ctx, err) {
 			return answer, err
 		}
 	}
@@ -121,9 +118,9 @@ func (e Env) changeCommand(verb, short string) *cobra.Command {
 			}
 			var version *apiv1.JobVersion
 			if verb == "submit" {
-				version, err = call(ctx, s.SubmitJob, &apiv1.SubmitJobRequest{Job: object})
+				version, err = call(ctx, s, s.SubmitJob, &apiv1.SubmitJobRequest{Job: object})
 			} else {
-				version, err = call(ctx, s.UpdateJob, &apiv1.UpdateJobRequest{Job: object})
+				version, err = call(ctx, s, s.UpdateJob, &apiv1.UpdateJobRequest{Job: object})
 			}
 			if err != nil {
 				return err
@@ -141,7 +138,7 @@ func (e Env) planCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			plan, err := call(ctx, s.PlanJob, &apiv1.PlanJobRequest{Job: object})
+			plan, err := call(ctx, s, s.PlanJob, &apiv1.PlanJobRequest{Job: object})
 			if err != nil {
 				return err
 			}
@@ -208,9 +205,9 @@ func (e Env) endCommand(verb, short string) *cobra.Command {
 		Use: verb + " NAME", Short: short, Args: e.Between(1, "NAME"),
 		RunE: e.with(func(ctx context.Context, s service, args []string) (err error) {
 			if verb == "stop" {
-				_, err = call(ctx, s.StopJob, &apiv1.StopJobRequest{Name: args[0]})
+				_, err = call(ctx, s, s.StopJob, &apiv1.StopJobRequest{Name: args[0]})
 			} else {
-				_, err = call(ctx, s.DeleteJob, &apiv1.DeleteJobRequest{Name: args[0]})
+				_, err = call(ctx, s, s.DeleteJob, &apiv1.DeleteJobRequest{Name: args[0]})
 			}
 			if err != nil {
 				return err
@@ -238,7 +235,7 @@ func (e Env) rollbackCommand() *cobra.Command {
 				}
 				request.Version = before
 			}
-			version, err := call(ctx, s.RollbackJob, request)
+			version, err := call(ctx, s, s.RollbackJob, request)
 			if err != nil {
 				return err
 			}
@@ -249,7 +246,7 @@ func (e Env) rollbackCommand() *cobra.Command {
 
 // before is the version before the current one; 0: there is none, and the manager says so.
 func (s service) before(ctx context.Context, name string) (version int32, err error) {
-	history, err := call(ctx, s.GetJobHistory, &apiv1.GetJobHistoryRequest{Name: name})
+	history, err := call(ctx, s, s.GetJobHistory, &apiv1.GetJobHistoryRequest{Name: name})
 	if err != nil {
 		return 0, err
 	}
@@ -278,7 +275,7 @@ func (e Env) logsCommand() *cobra.Command {
 	flags.IntVar(&index, "index", 0, "which of its tasks")
 	flags.StringVar(&subJob, "sub-job", "", "of which sub-job (default: the first that has such a task)")
 	command.RunE = e.with(func(ctx context.Context, s service, args []string) error {
-		status, err := call(ctx, s.GetJob, &apiv1.GetJobRequest{Name: args[0]})
+		status, err := call(ctx, s, s.GetJob, &apiv1.GetJobRequest{Name: args[0]})
 		if err != nil {
 			return err
 		}

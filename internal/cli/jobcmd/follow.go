@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"time"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
@@ -15,7 +14,6 @@ import (
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/cli/client"
-	"github.com/tenderhq/tender/internal/pause"
 )
 
 func (e Env) runCommand() *cobra.Command {
@@ -28,9 +26,9 @@ func (e Env) runCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			version, err := call(ctx, s.SubmitJob, &apiv1.SubmitJobRequest{Job: object})
+			version, err := call(ctx, s, s.SubmitJob, &apiv1.SubmitJobRequest{Job: object})
 			if api.Is(err, api.Exists) {
-				version, err = call(ctx, s.UpdateJob, &apiv1.UpdateJobRequest{Job: object})
+				version, err = call(ctx, s, s.UpdateJob, &apiv1.UpdateJobRequest{Job: object})
 			}
 			if err != nil {
 				return err
@@ -51,7 +49,7 @@ func (e Env) runCommand() *cobra.Command {
 
 // follow shows a job whenever it has changed, until see has enough.
 func (s service) follow(ctx context.Context, name string, see func(*apiv1.JobStatus) (over bool, err error)) error {
-	return read(ctx, func(ctx context.Context) (grpc.ServerStreamingClient[apiv1.JobStatus], error) {
+	return read(ctx, s.stderr, func(ctx context.Context) (grpc.ServerStreamingClient[apiv1.JobStatus], error) {
 		return s.WatchJob(ctx, &apiv1.GetJobRequest{Name: name})
 	}, func(_ bool, status *apiv1.JobStatus) (bool, error) { return see(status) })
 }
@@ -59,7 +57,7 @@ func (s service) follow(ctx context.Context, name string, see func(*apiv1.JobSta
 // followAll shows all jobs of a prefix, and what changes of them, until see has enough. anew: what comes now is a picture
 // from its beginning, as another manager or master answers.
 func (s service) followAll(ctx context.Context, prefix string, see func(anew bool, news *apiv1.WatchJobsResponse) (over bool, err error)) error {
-	return read(ctx, func(ctx context.Context) (grpc.ServerStreamingClient[apiv1.WatchJobsResponse], error) {
+	return read(ctx, s.stderr, func(ctx context.Context) (grpc.ServerStreamingClient[apiv1.WatchJobsResponse], error) {
 		return s.WatchJobs(ctx, &apiv1.WatchJobsRequest{Prefix: prefix})
 	}, see)
 }
@@ -67,15 +65,16 @@ func (s service) followAll(ctx context.Context, prefix string, see func(anew boo
 // read opens a stream and shows what comes, over the ends of managers and masters: it opens another one then. anew: it is
 // the first of its stream.
 func read[Answer any](
-	ctx context.Context, open func(context.Context) (grpc.ServerStreamingClient[Answer], error), see func(anew bool, answer *Answer) (over bool, err error),
+	ctx context.Context, stderr io.Writer,
+	open func(context.Context) (grpc.ServerStreamingClient[Answer], error), see func(anew bool, answer *Answer) (over bool, err error),
 ) error {
-	const every = 250 * time.Millisecond
-	for waited := time.Duration(0); ; waited += every {
+	waiting := newWait(stderr)
+	for {
 		answered, over, err := readOne(ctx, open, see)
 		if answered {
-			waited = 0
+			waiting.answered()
 		}
-		if over || !comesBack(err) || waited >= takeoverMax || !pause.For(ctx, every) {
+		if over || !comesBack(err) || !waiting.goesOn(ctx, client.Error(err)) {
 			return client.Error(err)
 		}
 	}

@@ -27,7 +27,7 @@ func (e Env) listCommand() *cobra.Command {
 	format := show.FormatFlag(command.Flags(), show.AsTable, show.AsJSON)
 	command.RunE = e.with(func(ctx context.Context, s service, _ []string) error {
 		list := func(ctx context.Context, r *apiv1.ListJobsRequest, _ ...grpc.CallOption) (*apiv1.ListJobsResponse, error) {
-			return call(ctx, s.ListJobs, r)
+			return call(ctx, s, s.ListJobs, r)
 		}
 		items, _, err := client.All(ctx, list, 0, func(token string, _ int32) *apiv1.ListJobsRequest {
 			return &apiv1.ListJobsRequest{Prefix: prefix, All: all, PageToken: token, Limit: api.PageItemsMax}
@@ -70,7 +70,7 @@ func (e Env) statusCommand() *cobra.Command {
 	}
 	format := show.FormatFlag(command.Flags(), show.AsText, show.AsJSON)
 	command.RunE = e.with(func(ctx context.Context, s service, args []string) error {
-		status, err := call(ctx, s.GetJob, &apiv1.GetJobRequest{Name: args[0]})
+		status, err := call(ctx, s, s.GetJob, &apiv1.GetJobRequest{Name: args[0]})
 		switch {
 		case err != nil:
 			return err
@@ -215,7 +215,7 @@ func (e Env) historyCommand() *cobra.Command {
 	command := &cobra.Command{Use: "history NAME", Short: "List the versions of a job that are kept", Args: e.Between(1, "NAME")}
 	format := show.FormatFlag(command.Flags(), show.AsTable, show.AsJSON)
 	command.RunE = e.with(func(ctx context.Context, s service, args []string) error {
-		history, err := call(ctx, s.GetJobHistory, &apiv1.GetJobHistoryRequest{Name: args[0]})
+		history, err := call(ctx, s, s.GetJobHistory, &apiv1.GetJobHistoryRequest{Name: args[0]})
 		switch {
 		case err != nil:
 			return err

@@ -122,7 +122,7 @@ func TestFollowingOutlivesManagersAndMasters(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			seen, at, began := 0, 0, time.Now()
-			err := read(t.Context(), func(context.Context) (grpc.ServerStreamingClient[apiv1.JobStatus], error) {
+			err := read(t.Context(), io.Discard, func(context.Context) (grpc.ServerStreamingClient[apiv1.JobStatus], error) {
 				at++
 				return test.opened[at-1], nil
 			}, func(bool, *apiv1.JobStatus) (bool, error) { seen++; return false, nil })
