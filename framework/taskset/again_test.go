@@ -21,6 +21,7 @@ func TestAStatusThatComesAgainCountsOnce(t *testing.T) {
 		f.Client()
 		c.Await("the set to be loaded", func() bool { return set.Add(command("once", "sleep infinity")) == nil })
 		mustScale(t, set, command("", "sleep infinity"), 1)
+		f.AwaitCount(2, api.TaskRunning)
 		if err := set.Roll("web", command("", "sleep 3600"), taskset.Rolling{Proof: 2 * time.Hour}); err != nil {
 			t.Fatal(err)
 		}
