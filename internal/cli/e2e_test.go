@@ -34,7 +34,7 @@ var binary = sync.OnceValues(func() (string, error) {
 	}
 	built = dir
 	name := filepath.Join(dir, "tender")
-	out, err := exec.Command("go", "build", "-o", name, "../..").CombinedOutput()
+	out, err := exec.Command("go", slices.Concat([]string{"build"}, strings.Fields(programTags), []string{"-o", name, "../.."})...).CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("%w\n%s", err, out)
 	}

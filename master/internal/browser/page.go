@@ -1,11 +1,10 @@
 package browser
 
 import (
-	"bytes"
 	"context"
-	"embed"
+	_ "embed"
 	"errors"
-	"html/template"
+	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -22,14 +21,6 @@ import (
 
 //go:embed style.css
 var style string
-
-//go:embed login.html cluster.html
-var texts embed.FS
-
-// pages are the texts with the style in them, whose digest the headers name.
-var pages = template.Must(template.New("").Funcs(template.FuncMap{
-	"style": func() template.CSS { return template.CSS(style) }, //nolint:gosec // it is of this package, and not of a caller
-}).ParseFS(texts, "*.html"))
 
 // rowsMax bounds the rows of each table; the JSON has the others.
 const rowsMax = 50
@@ -56,16 +47,16 @@ type table struct {
 	Error         string // why there are no rows
 }
 
+// page is one of the two.
+type page interface{ write(m *markup) }
+
 // render makes a page whole before it sends it.
-func (p *Pages) render(w http.ResponseWriter, code int, name string, page any) {
-	var text bytes.Buffer
-	if err := pages.ExecuteTemplate(&text, name+".html", page); err != nil {
-		p.config.Refuse(w, api.E("browser.page", api.Internal, name, err))
-		return
-	}
+func (p *Pages) render(w http.ResponseWriter, code int, page page) {
+	var m markup
+	page.write(&m)
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(code)
-	_, _ = w.Write(text.Bytes())
+	_, _ = io.WriteString(w, m.page.String())
 }
 
 // refuseLogin shows the page to log in once more, and says why.
@@ -82,7 +73,7 @@ func (p *Pages) refuseLogin(w http.ResponseWriter, err error) {
 		w.Header().Set("Retry-After", strconv.Itoa(int(guard.BusyRetry/time.Second)))
 	default: // nobody leads, or not for long
 	}
-	p.render(w, code, "login", loginPage{Error: sentenceOf(known)})
+	p.render(w, code, loginPage{Error: sentenceOf(known)})
 }
 
 // kindOf is what came of a try, for the metrics.
@@ -101,7 +92,7 @@ func sentenceOf(err error) string {
 func (p *Pages) showCluster(w http.ResponseWriter, r *http.Request) {
 	ctx := r.Context()
 	one, _ := ctx.Value(sessionKey{}).(session)
-	p.render(w, http.StatusOK, "cluster", clusterPage{
+	p.render(w, http.StatusOK, clusterPage{
 		Who:     guard.CallerOf(ctx).Name,
 		Until:   one.ends.UTC().Format("2006-01-02 15:04 MST"),
 		Summary: p.summary(ctx),

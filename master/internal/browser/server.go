@@ -164,7 +164,7 @@ func (p *Pages) sessionOf(r *http.Request) (session, bool) {
 
 // askForToken is the page where one logs in.
 func (p *Pages) askForToken(w http.ResponseWriter, _ *http.Request) {
-	p.render(w, http.StatusOK, "login", loginPage{})
+	p.render(w, http.StatusOK, loginPage{})
 }
 
 // logIn gives a cookie for a token.
