@@ -238,6 +238,7 @@ func (a *Agent) keepWithinBounds(ctx context.Context) {
 			}
 			return place.Open()
 		},
+		Peek: func(folder string) (*os.File, error) { return a.folder.below.At(folder).OpenFolder() },
 		Look: func(ctx context.Context) (sandboxes []core.Sandbox, more bool) {
 			more = a.inbox.ask(ctx, func(c *core.Core) { sandboxes = c.Sandboxes() })
 			return sandboxes, more

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 
 	"github.com/tenderhq/tender/agent/walls/entry"
 )
@@ -26,6 +27,7 @@ type Folder struct {
 	path  string
 	mutex sync.Mutex
 	top   *os.Root // nil until it is used
+	raw   *os.File // the same, for calls that os.Root has not; nil like it
 }
 
 // New names the folder, which need not be there yet.
@@ -40,9 +42,26 @@ func (f *Folder) open() (*os.Root, error) {
 		if err != nil {
 			return nil, err
 		}
-		f.top = top
+		raw, err := top.Open(".")
+		if err != nil {
+			return nil, errors.Join(err, top.Close())
+		}
+		f.top, f.raw = top, raw
 	}
 	return f.top, nil
+}
+
+// handle is the open folder's descriptor, which stays open while it is used.
+func (f *Folder) handle() (syscall.RawConn, error) {
+	if _, err := f.open(); err != nil {
+		return nil, err
+	}
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	if f.raw == nil {
+		return nil, fs.ErrClosed // meanwhile
+	}
+	return f.raw.SyscallConn()
 }
 
 // Close lets go of the folder; it is opened again when it is used again.
@@ -52,9 +71,9 @@ func (f *Folder) Close() error {
 	if f.top == nil {
 		return nil
 	}
-	top := f.top
-	f.top = nil
-	return top.Close()
+	top, raw := f.top, f.raw
+	f.top, f.raw = nil, nil
+	return errors.Join(raw.Close(), top.Close())
 }
 
 // At is the place of a path that lies in the folder. It need not be there.
@@ -82,16 +101,22 @@ func (p Place) IsMissing() bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// steps are the names on the way from the folder to the place.
+// way is the path from the folder to the place.
+func (p Place) way() (string, error) {
+	way, err := filepath.Rel(p.folder.path, p.path)
+	if err != nil || !filepath.IsLocal(way) {
+		return "", &fs.PathError{Op: "open", Path: p.path, Err: errors.New("it is not beneath " + p.folder.path)}
+	}
+	return way, nil
+}
+
+// steps are the names on that way.
 func (p Place) steps() ([]string, error) {
-	rest, err := filepath.Rel(p.folder.path, p.path)
-	if err != nil || !filepath.IsLocal(rest) {
-		return nil, &fs.PathError{Op: "open", Path: p.path, Err: errors.New("it is not beneath " + p.folder.path)}
+	way, err := p.way()
+	if err != nil || way == "." {
+		return nil, err
 	}
-	if rest == "." {
-		return nil, nil
-	}
-	return strings.Split(rest, string(filepath.Separator)), nil
+	return strings.Split(way, string(filepath.Separator)), nil
 }
 
 // Open opens the place, with the rights of this process to what is in it.
@@ -175,7 +200,7 @@ func (p Place) Lstat(name string) (fs.FileInfo, error) {
 
 // List names what is in the place; nothing when it is not there.
 func (p Place) List() []string {
-	folder, err := p.OpenFile(".", os.O_RDONLY, 0)
+	folder, err := p.OpenFolder()
 	if err != nil {
 		return nil
 	}

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"syscall"
 	"testing"
 
@@ -126,7 +127,56 @@ func TestNoWayLeadsThroughALink(t *testing.T) {
 			if names := place.Parent().List(); names != nil {
 				t.Errorf("listed %q", names)
 			}
+			for _, place := range []Place{place, place.Parent()} {
+				if opened, err := place.OpenFolder(); err == nil {
+					t.Errorf("opened %s", opened.Name())
+				}
+				if place.IsMade(entry.Self(), 0o755) {
+					t.Errorf("%s is said to be there", place.Path())
+				}
+			}
 		})
+	}
+}
+
+// What Make has made needs no Make any more, and what it would change does.
+func TestIsMade(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("it can't be seen at one call")
+	}
+	folder, path := ours(t)
+	place := folder.At(filepath.Join(path, "f1/x"))
+	if place.IsMade(entry.Self(), Private) {
+		t.Error("what is not there is said to be made")
+	}
+	if opened, err := place.OpenFolder(); !errors.Is(err, fs.ErrNotExist) {
+		t.Error(opened, err)
+	}
+	root, err := place.Make(entry.Self(), Private)
+	closed(t, root, err)
+	must(t, os.WriteFile(filepath.Join(place.Path(), "stdout"), nil, 0o600))
+	for _, look := range []struct {
+		place Place
+		user  entry.User
+		mode  fs.FileMode
+		made  bool
+	}{
+		{place, entry.Self(), Private, true},
+		{place.Parent(), entry.Self(), Passage, true},
+		{place, entry.Self(), Passage, false},
+		{place, stranger, Private, false},
+		{place.In("stdout"), entry.Self(), 0o600, false},
+		{folder.At(path + "/../" + filepath.Base(path) + "/../x"), entry.Self(), Private, false},
+	} {
+		if made := look.place.IsMade(look.user, look.mode); made != look.made {
+			t.Errorf("%s, of user %d with mode %v: %v", look.place.Path(), look.user.UID, look.mode, made)
+		}
+	}
+	opened, err := place.OpenFolder()
+	must(t, err)
+	defer opened.Close()
+	if names, err := opened.Readdirnames(-1); err != nil || len(names) != 1 || opened.Name() != place.Path() {
+		t.Error(opened.Name(), names, err)
 	}
 }
 

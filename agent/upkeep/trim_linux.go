@@ -18,9 +18,6 @@ func trim(root *os.Root, name string, keep int64) (excess int64, err error) {
 	if err != nil || !info.Mode().IsRegular() {
 		return 0, nil // not there yet, or the task has put something else in its place
 	}
-	if stat, is := info.Sys().(*syscall.Stat_t); !is || !overfull(stat, keep) {
-		return 0, nil
-	}
 	file, err := root.OpenFile(name, os.O_WRONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return 0, nil // as above
@@ -31,7 +28,7 @@ func trim(root *os.Root, name string, keep int64) (excess int64, err error) {
 		return 0, err
 	}
 	// A file that has another name may be anybody's.
-	if stat.Mode&unix.S_IFMT != unix.S_IFREG || stat.Nlink != 1 {
+	if stat.Mode&unix.S_IFMT != unix.S_IFREG || !overfull(&stat, keep) {
 		return 0, nil
 	}
 	head := (stat.Size - keep) / alignBytes * alignBytes
@@ -45,7 +42,16 @@ func trim(root *os.Root, name string, keep int64) (excess int64, err error) {
 	return stat.Blocks*512 - keep, err
 }
 
+// isOverfull looks at an output in an open folder. What else the task may have put in its place is not.
+func isOverfull(folder *os.File, name string, keep int64) bool {
+	var stat unix.Stat_t
+	if unix.Fstatat(int(folder.Fd()), name, &stat, unix.AT_SYMLINK_NOFOLLOW) != nil {
+		return false // not there yet
+	}
+	return stat.Mode&unix.S_IFMT == unix.S_IFREG && overfull(&stat, keep)
+}
+
 // overfull says that a file takes so much more than is kept that giving some back is worth the call.
-func overfull(stat *syscall.Stat_t, keep int64) bool {
+func overfull(stat *unix.Stat_t, keep int64) bool {
 	return stat.Nlink == 1 && stat.Size > keep && stat.Blocks*512 > keep+max(keep/4, 2*alignBytes)
 }

@@ -16,3 +16,6 @@ func trim(root *os.Root, name string, keep int64) (excess int64, err error) {
 	}
 	return 0, fmt.Errorf("%s: %w", name, errors.ErrUnsupported)
 }
+
+// isOverfull leaves it to trim to look.
+func isOverfull(*os.File, string, int64) bool { return true }

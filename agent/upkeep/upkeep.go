@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -27,8 +28,9 @@ type Config struct {
 	Look func(ctx context.Context) ([]core.Sandbox, bool)
 	// Tell takes what the sandboxes of tasks hold, in bytes. False: no more.
 	Tell func(ctx context.Context, measured map[api.TaskRef]int64) bool
-	// Open opens a folder. Default: by its path.
+	// Open opens a folder to work in it, and Peek to look whether there is work, which is less. Defaults: by its path.
 	Open func(folder string) (*os.Root, error)
+	Peek func(folder string) (*os.File, error)
 	Log  zerolog.Logger
 }
 
@@ -52,6 +54,9 @@ type Keeper struct {
 func New(config Config) *Keeper {
 	if config.Open == nil {
 		config.Open = os.OpenRoot
+	}
+	if config.Peek == nil {
+		config.Peek = os.Open
 	}
 	return &Keeper{config: config}
 }
@@ -106,13 +111,30 @@ func (k *Keeper) trimAll(sandboxes []core.Sandbox) (excess int64) {
 	return excess
 }
 
+// outputs are the files that are bounded.
+var outputs = []string{"stdout", "stderr"}
+
+// mayTrim says whether an output in a folder is so large that it is worth opening: seldom, and each folder is looked at
+// every second.
+func (k *Keeper) mayTrim(folder string) bool {
+	look, err := k.config.Peek(folder)
+	if err != nil {
+		return false // it is not there yet, or not any more
+	}
+	defer look.Close()
+	return slices.ContainsFunc(outputs, func(name string) bool { return isOverfull(look, name, k.config.OutputMax) })
+}
+
 func (k *Keeper) trimFolder(folder string) (excess int64, err error) {
+	if !k.mayTrim(folder) {
+		return 0, nil
+	}
 	root, err := k.config.Open(folder)
 	if err != nil {
-		return 0, nil // it is not there yet, or not any more
+		return 0, nil // not any more
 	}
 	defer root.Close()
-	for _, name := range []string{"stdout", "stderr"} {
+	for _, name := range outputs {
 		over, failed := trim(root, name, k.config.OutputMax)
 		excess, err = max(excess, over), errors.Join(err, failed)
 	}

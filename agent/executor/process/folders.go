@@ -2,7 +2,7 @@ package process
 
 import (
 	"context"
-	"os"
+	"io/fs"
 	"path/filepath"
 	"syscall"
 
@@ -16,25 +16,26 @@ import (
 
 // Prepare makes the folders of a place and fetches files into the last of them.
 func (l *Launcher) Prepare(ctx context.Context, place executor.Place, uris []api.URI) error {
-	root, err := l.makePlace(place)
+	made, err := l.makePlace(place)
+	if err != nil || len(uris) == 0 {
+		return err
+	}
+	root, err := made.Open()
 	if err != nil {
 		return err
 	}
 	defer root.Close()
-	if len(uris) == 0 {
-		return nil
-	}
 	if err := l.Fetch.Fetch(ctx, root, uris); err != nil {
 		return &executor.FetchError{Err: err}
 	}
 	return nil
 }
 
-// makePlace makes the executor's folder as its user's, then the task's.
-func (l *Launcher) makePlace(place executor.Place) (*os.Root, error) {
+// makePlace makes the executor's folder as its user's, then the task's, and tells which is the last of them.
+func (l *Launcher) makePlace(place executor.Place) (beneath.Place, error) {
 	user, err := l.userOf(place)
 	if err != nil {
-		return nil, err
+		return beneath.Place{}, err
 	}
 	owner, mode := user, beneath.Private
 	if place.Builtin {
@@ -42,17 +43,25 @@ func (l *Launcher) makePlace(place executor.Place) (*os.Root, error) {
 	}
 	l.making.RLock()
 	defer l.making.RUnlock()
-	root, err := l.at(place.Sandbox).Make(owner, mode)
-	if err != nil || place.Task == "" {
-		return root, err
-	}
-	if err := root.Close(); err != nil {
-		return nil, err
+	if err := ensure(l.at(place.Sandbox), owner, mode); err != nil || place.Task == "" {
+		return l.at(place.Sandbox), err
 	}
 	if err := l.reuse(place.Task); err != nil {
-		return nil, err
+		return beneath.Place{}, err
 	}
-	return l.at(place.Task).Make(user, beneath.Private)
+	return l.at(place.Task), ensure(l.at(place.Task), user, beneath.Private)
+}
+
+// ensure makes a folder as its user's, unless it is so already: mostly the executor's is there, and a task has a spare one.
+func ensure(place beneath.Place, user entry.User, mode fs.FileMode) error {
+	if place.IsMade(user, mode) {
+		return nil
+	}
+	root, err := place.Make(user, mode)
+	if err != nil {
+		return err
+	}
+	return root.Close()
 }
 
 // ShowSecrets puts files into the folder of secrets of a task's, for whose that is to read.

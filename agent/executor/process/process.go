@@ -323,7 +323,7 @@ func (l *Launcher) MoveAway(path string) (string, error) {
 		return "", nil
 	}
 	home, name := filepath.Dir(path), filepath.Base(path)
-	folder, err := l.at(home).OpenFile(".", os.O_RDONLY, 0)
+	folder, err := l.at(home).OpenFolder()
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}

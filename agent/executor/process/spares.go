@@ -102,7 +102,7 @@ func (l *Launcher) reuse(task string) error {
 		l.spares.put(home, spare)
 		return nil
 	}
-	folder, err := l.at(home).OpenFile(".", os.O_RDONLY, 0)
+	folder, err := l.at(home).OpenFolder()
 	if err != nil {
 		return err
 	}

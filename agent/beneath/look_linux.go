@@ -1,0 +1,57 @@
+package beneath
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/tenderhq/tender/agent/walls/entry"
+)
+
+// onlyFolders has the kernel go a whole way at one call, as walk does in steps: through real folders beneath, and no link.
+const onlyFolders = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS
+
+// lookAt opens the place at one call. An error says no more than that it has to be found out step by step what is there, as
+// kernels before 5.6 can't do it; unless it is that nothing is.
+func (p Place) lookAt(flags uint64) (fd int, err error) {
+	way, err := p.way()
+	if err != nil {
+		return -1, err
+	}
+	top, err := p.folder.handle()
+	if err != nil {
+		return -1, err
+	}
+	failed := top.Control(func(top uintptr) {
+		fd, err = unix.Openat2(int(top), way, &unix.OpenHow{Flags: flags | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: onlyFolders})
+	})
+	return fd, errors.Join(failed, err)
+}
+
+// IsMade says whether Make would find the place as it is to be, and change nothing.
+func (p Place) IsMade(user entry.User, mode fs.FileMode) bool {
+	fd, err := p.lookAt(unix.O_PATH)
+	if err != nil {
+		return false
+	}
+	defer unix.Close(fd)
+	var is unix.Stat_t
+	if unix.Fstat(fd, &is) != nil || int(is.Uid) != user.UID {
+		return false
+	}
+	return !user.IsSelf() || is.Mode&0o777 == uint32(mode.Perm())
+}
+
+// OpenFolder opens the place itself, to read what is in it.
+func (p Place) OpenFolder() (*os.File, error) {
+	fd, err := p.lookAt(unix.O_RDONLY)
+	switch {
+	case err == nil:
+		return os.NewFile(uintptr(fd), p.path), nil
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, &fs.PathError{Op: "open", Path: p.path, Err: fs.ErrNotExist}
+	}
+	return p.OpenFile(".", os.O_RDONLY, 0)
+}
