@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/tenderhq/tender/internal/cli/settings"
+	"github.com/tenderhq/tender/internal/giveback"
 	"github.com/tenderhq/tender/internal/loglevel"
 	"github.com/tenderhq/tender/internal/logwriter"
 )
@@ -175,12 +176,21 @@ func (d *daemon) serve(ctx context.Context, run func(context.Context) error) err
 			cancel(errInputEnded)
 		}()
 	}
-	err := run(ctx)
+	err := givingBack(ctx, run)
 	// Who was asked to stop and did so has not failed, whoever asked: service managers go by the exit code.
 	if ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.Cause(ctx))) {
 		return nil
 	}
 	return err
+}
+
+// givingBack does the work of a process that lives long. It gives memory back whenever it is idle, unless the user has chosen
+// with GOGC when garbage is looked for.
+func givingBack(ctx context.Context, work func(context.Context) error) error {
+	if os.Getenv("GOGC") != "" {
+		return work(ctx)
+	}
+	return giveback.During(ctx, work)
 }
 
 // hostPort joins the bind address with a port.

@@ -143,7 +143,9 @@ func measureWalls(ctx context.Context, o options, name string, args []string, he
 			return err
 		}
 		if i == 0 {
-			idle = shareMB(a.agent.PID()) // it has worked, and nothing runs
+			if idle, err = a.idleMB(ctx); err != nil {
+				return err
+			}
 			continue
 		}
 		rates, ratios, cpus = append(rates, rate), append(ratios, rate/plain), append(cpus, cpu)
@@ -163,6 +165,19 @@ func measureWalls(ctx context.Context, o options, name string, args []string, he
 		return nil
 	}
 	return a.measureNeighbour(ctx, o, name)
+}
+
+// restTime is how long an agent that has worked has had nothing to do when it counts as idle.
+const restTime = 15 * time.Second
+
+// idleMB is the memory of the agent that has worked, and on which nothing runs.
+func (a *alone) idleMB(ctx context.Context) (float64, error) {
+	select {
+	case <-time.After(restTime):
+		return shareMB(a.agent.PID()), nil
+	case <-ctx.Done():
+		return 0, context.Cause(ctx)
+	}
 }
 
 // heldTime is how long an agent is watched that holds tasks.

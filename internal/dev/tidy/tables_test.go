@@ -28,6 +28,7 @@ var floors = []floor{
 	{"internal/logwriter", ""},
 	{"internal/datafolder", ""},
 	{"internal/invariant", ""},
+	{"internal/giveback", ""},
 	{"internal/pause", ""},
 	{"internal/strangers", ""},
 	{"internal/value", ""},
@@ -126,7 +127,7 @@ var floors = []floor{
 	// Programs.
 	{"tender", "internal/cli"}, // the door for mains of others
 	{"examples/...", public + "tender examples/... !framework/frameworktest !allocator/allocatortest"},
-	{"internal/cli/...", shell + "internal/audit internal/leadersearch internal/calendar internal/ticket internal/sandbox internal/logwriter internal/commandexecutor allocator/... !allocator/allocatortest master/... agent/... framework/... !framework/frameworktest internal/cli/..."},
+	{"internal/cli/...", shell + "internal/audit internal/leadersearch internal/calendar internal/ticket internal/sandbox internal/logwriter internal/giveback internal/commandexecutor allocator/... !allocator/allocatortest master/... agent/... framework/... !framework/frameworktest internal/cli/..."},
 	{".", "internal/cli"},
 }
 
