@@ -334,7 +334,7 @@ func (a *App) executorCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "executor", Short: "The built-in executor for commands; agents start it", Hidden: true, Args: exactly(),
 		RunE: func(command *cobra.Command, _ []string) error {
-				told, _ := a.Lookup(protocol.ExecutorCellEnv) // without it there are no control groups
+			told, _ := a.Lookup(protocol.ExecutorCellEnv) // without it there are no control groups
 			return givingBack(command.Context(), func(ctx context.Context) error { return commandexecutor.Run(ctx, told) })
 		},
 	}

@@ -37,16 +37,21 @@ type options struct {
 	kills   int
 	agents  int
 	masters string
-	peer    string
-	storm   time.Duration
-	first   bool
 	profile string
 	jobs    int
 	quick   bool
 
+	hostileOptions
 	heartbeat time.Duration
 	key       string // folder
 	anew      bool
+}
+
+// hostileOptions are of what is measured beside hostile peers.
+type hostileOptions struct {
+	peer  string
+	storm time.Duration
+	first bool
 }
 
 func main() {
