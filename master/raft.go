@@ -115,4 +115,3 @@ func (s raftService) StateHash(ctx context.Context, _ *apiv1.StateHashRequest) (
 	intake.SenderOf(ctx).Charge(intake.CallsExpense, intake.WholePrice)
 	return answer, err
 }
-
