@@ -44,7 +44,7 @@ func (r *runner) tellTasks() error {
 		}
 	}
 	framework := r.job.ref("").Framework
-	r.config.Say("%s of %s live on for %v; 'tender attach %s' shows what they print, 'tender teardown %s' ends them",
+	r.config.Say("%s of %s may live on for %v; 'tender attach %s' shows what they print, 'tender teardown %s' ends them",
 		count(len(ids), "task"), framework, r.config.Detach, framework, framework)
 	return nil
 }
