@@ -84,15 +84,15 @@ func receiveFiles(socket int) ([]int, error) {
 	return files, err
 }
 
-// start starts a helper and says how it went, and whether the thread has come home.
-func (s *spawning) start(files []int, refused error) (home bool) {
+// start starts a helper and says how it went. Before anybody hears that, before is told whether the thread has come home.
+func (s *spawning) start(files []int, refused error, before func(home bool)) {
 	in, out := os.NewFile(uintptr(files[orderFile]), "order"), os.NewFile(uintptr(files[answerFile]), "answer")
 	defer out.Close()
 	var order Order
 	var said answer
 	err := json.NewDecoder(in).Decode(&order)
 	_ = in.Close()
-	home = true
+	home := true
 	if err == nil {
 		err = refused
 	}
@@ -107,8 +107,8 @@ func (s *spawning) start(files []int, refused error) (home bool) {
 	if err != nil {
 		said.Error = err.Error()
 	}
+	before(home)
 	_ = json.NewEncoder(out).Encode(said) // who does not listen any more has ended
-	return home
 }
 
 // fulfil builds the walls, as far as that can be done for another process, and has a helper do the rest.

@@ -41,8 +41,11 @@ func (s *spawning) serve() {
 			s.listening.Add(1)
 			go s.serve()
 		}
-		home := s.start(files, refused)
-		if s.listening.Add(1) > listeningMax || !home || refused != nil {
+		stays := false
+		s.start(files, refused, func(home bool) { // who sends the next order finds this thread counted
+			stays = s.listening.Add(1) <= listeningMax && home && refused == nil
+		})
+		if !stays {
 			return
 		}
 	}
