@@ -123,11 +123,13 @@ func (s *spawning) fulfil(o *Order, files []int) (said answer, home bool, err er
 	p := &plan{}
 	defer p.room.close()
 	opened := []int{report[1]}
-	defer func() {
+	shut := func() {
 		for _, file := range opened {
 			_ = unix.Close(file)
 		}
-	}()
+		opened = nil
+	}
+	defer shut()
 	if err = p.begun(); err != nil {
 		return said, true, err
 	}
@@ -143,10 +145,7 @@ func (s *spawning) fulfil(o *Order, files []int) (said answer, home bool, err er
 		}
 	}
 	home = o.Beside == 0 && s.home.comeBack() == nil
-	for _, file := range opened {
-		_ = unix.Close(file)
-	}
-	opened = nil
+	shut() // the helper's end of the report too, so that its end is heard
 	if err != nil || said.Errno != 0 {
 		return said, home, err
 	}

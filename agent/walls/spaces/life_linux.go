@@ -8,12 +8,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// life is all that a helper does, laid down in a room before it is born. A helper is a fork of the spawner that executes no
-// program: Go's runtime takes milliseconds to start in a new process, a fork of a small one takes a tenth of that. But of
-// all threads only one is forked, and of Go's memory little more than the stack that the fork is made on (see lean), so a helper must
-// never enter the runtime. What runs in it calls the kernel and nothing else, allocates nothing, and finds room on the
-// stack as it is (the linker proves that of functions marked nosplit). Package syscall forks in the same way until it
-// executes a program, and gVisor has processes that live so.
+// life is all that a helper does, laid down in a room before it is born. A helper is a fork of the spawner that executes
+// no program: Go's runtime takes milliseconds to start in a new process, a fork of a small one takes a tenth of that. But
+// of all threads only one is forked, and of Go's memory little more than the stack that the fork is made on (see lean), so
+// a helper must never enter the runtime. What runs in it calls the kernel and nothing else, allocates nothing, and finds
+// room on the stack as it is (the linker proves that of functions marked nosplit). Package syscall forks in the same way
+// until it executes a program, and gVisor has processes that live so.
 type life struct {
 	born    cloneArguments // how the helper is made
 	joins   []int          // files of control groups, open
