@@ -38,6 +38,7 @@ import (
 	"github.com/tenderhq/tender/agent/walls/entry"
 	"github.com/tenderhq/tender/agent/walls/paths"
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/transport"
 	"github.com/tenderhq/tender/internal/version"
 	"github.com/tenderhq/tender/internal/watchdog"
 )
@@ -189,7 +190,7 @@ func (a *Agent) openAll() error {
 		return err
 	}
 	if a.config.reachedNowhere() {
-		a.log.Warn().Str("address", a.Address()).Msg(howToAdvertise)
+		a.log.Warn().Str("address", a.Address()).Msg(transport.HowToAdvertise)
 	}
 	if shortcomings != "" {
 		a.log.Warn().Str("why", shortcomings).Msg("this system is for trying Tender out; run agents on Linux")

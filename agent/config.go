@@ -262,7 +262,7 @@ func (c *Config) defaultPlace() (wrong []error) {
 		c.DataDir = absolute
 	}
 	if c.reachedNowhere() && !datafolder.HasBegun(c.DataDir, datafolder.Agent) {
-		wrong = append(wrong, errors.New(howToAdvertise))
+		wrong = append(wrong, errors.New(transport.HowToAdvertise))
 	}
 	if ip := net.ParseIP(c.Bind); c.OpenHTTP && c.Bind != "" && !ip.IsLoopback() {
 		wrong = append(wrong, fmt.Errorf("HTTP without certificates is for this machine alone, and %s can be reached by others", c.Bind))
@@ -283,8 +283,6 @@ func (c *Config) defaultPlace() (wrong []error) {
 func (c Config) reachedNowhere() bool {
 	return c.Advertise == "" && c.Port >= 0 && c.Listener == nil && net.ParseIP(c.Bind).IsUnspecified()
 }
-
-const howToAdvertise = "it listens at all addresses of this machine, and at which of them others reach it nobody can tell; say it: --advertise HOST"
 
 // address is what the agent tells others of its HTTP listener.
 func (c Config) address(listener net.Addr) string {

@@ -343,7 +343,7 @@ func (c Config) checkListeners() (bad []error) {
 		at[address] = name
 	}
 	if c.reachedNowhere() && !c.hasRun() {
-		bad = append(bad, errors.New(howToAdvertise))
+		bad = append(bad, errors.New(transport.HowToAdvertise))
 	}
 	return bad
 }
@@ -358,8 +358,6 @@ func isEveryAddress(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	return err == nil && (host == "" || net.ParseIP(host).IsUnspecified())
 }
-
-const howToAdvertise = "it listens at all addresses of this machine, and at which of them others reach it nobody can tell; say it: --advertise HOST"
 
 // isLoopback says whether only this machine reaches a listener; one that is not there nobody does.
 func isLoopback(address string) bool {

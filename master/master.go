@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/transport"
 	"github.com/tenderhq/tender/internal/trust"
 	"github.com/tenderhq/tender/internal/wire"
 	"github.com/tenderhq/tender/master/internal/browser"
@@ -148,7 +149,7 @@ func (m *Master) open() (err error) {
 	m.config.ID = m.raft.ID()
 	m.log = m.log.With().Str("master", string(m.config.ID)).Logger()
 	if m.config.reachedNowhere() {
-		m.log.Warn().Str("grpc", m.GRPCAddr()).Msg(howToAdvertise)
+		m.log.Warn().Str("grpc", m.GRPCAddr()).Msg(transport.HowToAdvertise)
 	}
 	if m.config.Trust.Insecure {
 		m.log.Warn().Msg("--insecure: nothing is encrypted, and nobody is asked who they are: whoever reaches a master runs commands on every agent")

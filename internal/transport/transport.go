@@ -67,3 +67,7 @@ func CallerOf(ctx context.Context) trust.Identity {
 	}
 	return trust.Of(ctx)
 }
+
+// HowToAdvertise is said of a process that others would be told to reach at "every address", which leads each of them to
+// itself.
+const HowToAdvertise = "it listens at all addresses of this machine, and at which of them others reach it nobody can tell; say it: --advertise HOST"
