@@ -152,7 +152,8 @@ type Status struct {
 	At       time.Time
 	Data     []byte // from the executor
 	ExitCode *int   // of a command that has ended; 128+signal when a signal ended it
-	// Healthy tells whether the task passes all its checks; nil: it has none, or not each has been made.
+	// Healthy tells whether the task passes all its checks; nil: it has none, or none is for readiness and not each has
+	// been made. With one for readiness it is false from the first RUNNING on until all are passed.
 	Healthy *bool
 	// Output is what a command that has ended has written. Nil: not known.
 	Output *OutputSize

@@ -2874,7 +2874,7 @@ type TaskView struct {
 	Ports        map[string]uint32      `protobuf:"bytes,18,rep,name=ports,proto3" json:"ports,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	Usage        *Usage                 `protobuf:"bytes,19,opt,name=usage,proto3" json:"usage,omitempty"`
 	Command      *Command               `protobuf:"bytes,20,opt,name=command,proto3" json:"command,omitempty"`
-	// Whether it passes its checks. Absent: it has none, or not each has been made.
+	// Whether it passes its checks. Absent: it has none, or none is for readiness and not each has been made.
 	Healthy *bool `protobuf:"varint,27,opt,name=healthy,proto3,oneof" json:"healthy,omitempty"`
 	// The reference of the image that it runs in, with the digest as soon as its agent knows that.
 	Image string `protobuf:"bytes,28,opt,name=image,proto3" json:"image,omitempty"`

@@ -3,6 +3,8 @@ package executor
 import (
 	"cmp"
 	"context"
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/tenderhq/tender/api"
@@ -119,10 +121,17 @@ func (l *ledger) fallIll(id api.TaskID, why string) bool {
 }
 
 // diagnose is a report as it is told: with what is known of the task's health, and of one that was ended for that with
-// the reason.
-func (i *illness) diagnose(report Report) Report {
+// the reason. One that has a check for readiness is not well before it has passed it: nobody is to be sent there from the
+// first RUNNING on.
+func (i *illness) diagnose(report Report, checks []api.Check) Report {
 	if report.Healthy != nil {
 		i.healthy = report.Healthy
+	}
+	first := slices.IndexFunc(checks, func(c api.Check) bool { return c.Readiness })
+	if i.healthy == nil && report.State == api.TaskRunning && first >= 0 {
+		no := false
+		i.healthy = &no
+		report.Message = cmp.Or(report.Message, fmt.Sprintf("it has yet to pass its check (%s)", health.Describe(checks[first])))
 	}
 	report.Healthy = i.healthy
 	if i.why == "" || !report.State.Terminal() || report.State == api.TaskFinished {

@@ -60,7 +60,7 @@ func TestReadiness(t *testing.T) {
 		}), probedBy(p.probe))
 		s := m.start().accept()
 		s.send(checked("t", api.Check{Readiness: true}))
-		if got := s.want("t", api.TaskRunning); got.Healthy != nil {
+		if got := s.want("t", api.TaskRunning); got.Healthy == nil || *got.Healthy || got.Message != "it has yet to pass its check (TCP at port p)" {
 			t.Errorf("before its first check it is %+v", got)
 		}
 		if got := s.want("t", api.TaskRunning); got.Healthy == nil || *got.Healthy || !strings.Contains(got.Message, "TCP at port p): warming up") {

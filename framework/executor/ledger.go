@@ -85,7 +85,7 @@ func (l *ledger) report(id api.TaskID, report Report) error {
 	if e == nil || e.state.Terminal() {
 		return errEnded
 	}
-	report = e.illness.diagnose(report)
+	report = e.illness.diagnose(report, e.task.Checks)
 	switch {
 	case !api.MayMove(e.state, report.State, api.MoverExecutor):
 		return fmt.Errorf("a task in %v can't be moved to %v by its executor", e.state, report.State)

@@ -49,6 +49,7 @@ func Example_checks() {
 		c.Advance(5 * time.Second)
 	})
 	// Output:
+	// server RUNNING false it has yet to pass its check (GET /ready at port http)
 	// server RUNNING false it does not pass its check (GET /ready at port http): it is not ready yet
 	// server RUNNING true
 }

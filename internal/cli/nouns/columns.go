@@ -169,7 +169,6 @@ func demandOf(f *apiv1.FrameworkView) string {
 	return strings.Join(parts, ", ")
 }
 
-// whyOf is what a state alone does not say: the code of a command, the reason, the message.
 // healthOf says whether a task passes its checks; "" when that is not known, or nobody asks.
 func healthOf(t *apiv1.TaskView) string {
 	switch {
@@ -181,6 +180,7 @@ func healthOf(t *apiv1.TaskView) string {
 	return "no"
 }
 
+// whyOf is what a state alone does not say: the code of a command, the reason, the message.
 func whyOf(t *apiv1.TaskView) string {
 	var parts []string
 	if t.ExitCode != nil && (t.GetExitCode() != 0 || t.GetState() != "FINISHED") {
