@@ -109,9 +109,9 @@ func (u Users) Lack() string {
 		"and one that is not keeps them from these files with --landlock"
 }
 
-// Find looks a user up by name.
+// Find looks a user up by name; a number is none, as 0 would be root. "" is the user of this process.
 func (u Users) Find(name string) (User, error) {
-	if name == "" || name == strconv.Itoa(os.Geteuid()) {
+	if name == "" {
 		return Self(), nil
 	}
 	found, err := lookup(name)
