@@ -16,7 +16,8 @@ type Grant struct {
 	Role      api.Role // this one and all below it
 	Framework string   // ID or name
 	Agent     string   // ID or hostname
-	// User is as whom tasks may run beside the agent's default; [AnyUser] is anybody. Empty: as nobody else.
+	// User is as whom tasks may run beside the agent's default; [AnyUser] is anybody. Empty: as nobody else, but of an admin
+	// as anybody.
 	User string
 }
 
@@ -80,5 +81,17 @@ func (g Grant) within(above Grant) bool {
 	return (above.Role == "" || g.Role != "" && g.Role.Within(above.Role)) &&
 		(above.Framework == "" || above.Framework == g.Framework) &&
 		(above.Agent == "" || above.Agent == g.Agent) &&
-		(g.User == "" || above.User == "" || above.User == AnyUser || above.User == g.User)
+		(g.runsAs() == "" || above.mayRunAs(g.runsAs()))
 }
+
+// runsAs is as whom tasks may run beside the agent's default: a user, [AnyUser], or nobody (""). An admin whom the grant
+// restricts to no user runs them as anybody.
+func (g Grant) runsAs() string {
+	if g.Verb == Admin && g.User == "" {
+		return AnyUser
+	}
+	return g.User
+}
+
+// mayRunAs says whether tasks may run as the user; [AnyUser]: as all.
+func (g Grant) mayRunAs(user string) bool { return g.runsAs() == AnyUser || g.runsAs() == user }

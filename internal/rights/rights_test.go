@@ -229,6 +229,34 @@ func TestNobodyGivesMoreThanHeHas(t *testing.T) {
 	}
 }
 
+// TestNobodyGivesUsersWhomHeHasNot: who is an admin as one user makes nobody an admin as all, himself neither.
+func TestNobodyGivesUsersWhomHeHasNot(t *testing.T) {
+	for _, test := range []struct {
+		mine, grant rights.Grant
+		may         bool
+	}{
+		{rights.Grant{Verb: rights.Admin, User: "bob"}, rights.Grant{Verb: rights.Admin}, false},
+		{rights.Grant{Verb: rights.Admin, User: "bob"}, rights.Grant{Verb: rights.Admin, User: rights.AnyUser}, false},
+		{rights.Grant{Verb: rights.Admin, User: "bob"}, rights.Grant{Verb: rights.Run, User: "root"}, false},
+		{rights.Grant{Verb: rights.Admin, User: "bob"}, rights.Grant{Verb: rights.Admin, User: "bob"}, true},
+		{rights.Grant{Verb: rights.Admin, User: "bob"}, rights.Grant{Verb: rights.Run, User: "bob"}, true},
+		{rights.Grant{Verb: rights.Admin, User: "bob"}, rights.Grant{Verb: rights.Run}, true}, // as nobody in particular
+		{rights.Grant{Verb: rights.Admin, User: "bob"}, rights.Grant{Verb: rights.View}, true},
+		{rights.Grant{Verb: rights.Admin}, rights.Grant{Verb: rights.Admin, User: rights.AnyUser}, true},
+		{rights.Grant{Verb: rights.Admin, User: rights.AnyUser}, rights.Grant{Verb: rights.Admin}, true},
+	} {
+		if got := (rights.Scope{Who: "ann", Grants: []rights.Grant{test.mine}}).MayGive(test.grant); got != test.may {
+			t.Errorf("who has %q gives %q: %v", test.mine, test.grant, got)
+		}
+		for _, user := range []string{"bob", "root"} { // what is given allows nothing that the giver may not
+			given, had := rights.Scope{Grants: []rights.Grant{test.grant}}, rights.Scope{Grants: []rights.Grant{test.mine}}
+			if test.may && given.MayRunAs(rights.Object{}, user) && !had.MayRunAs(rights.Object{}, user) {
+				t.Errorf("%q lets tasks run as %s, which %q does not", test.grant, user, test.mine)
+			}
+		}
+	}
+}
+
 // TestARefusalSaysWhatIsMissing: which grant, and how it is given.
 func TestARefusalSaysWhatIsMissing(t *testing.T) {
 	kill, _ := rights.RowOf("/tender.v1.OperatorService/KillTask")

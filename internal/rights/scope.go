@@ -72,7 +72,7 @@ func (s Scope) MayRunAs(o Object, user string) bool {
 		return true
 	}
 	return slices.ContainsFunc(s.Grants, func(g Grant) bool {
-		return g.covers(o) && (user == "" || g.User == user || g.User == AnyUser || g.User == "" && g.Verb == Admin)
+		return g.covers(o) && (user == "" || g.mayRunAs(user))
 	})
 }
 
