@@ -285,7 +285,10 @@ func (s trustService) Sign(ctx context.Context, request *apiv1.SignRequest) (*ap
 }
 
 func (s operatorService) CreateToken(ctx context.Context, request *apiv1.CreateTokenRequest) (*apiv1.CreateTokenResponse, error) {
-	made, err := s.master.listeners.proof.registrar.CreateToken(ctx, request)
+	if s.master.leading.Load() == nil { // who follows may yet have to hear of a grant
+		return nil, s.master.notLeader("token.create")
+	}
+	made, err := s.master.listeners.proof.registrar.CreateToken(ctx, request, guard.ScopeOf(ctx))
 	if err == nil {
 		guard.About(ctx, audit.Token(made.GetId()))
 	}
@@ -314,7 +317,7 @@ func (s operatorService) RotateAuthority(ctx context.Context, request *apiv1.Rot
 	if s.master.leading.Load() == nil {
 		return nil, s.master.notLeader("authority.rotate")
 	}
-	return s.master.listeners.proof.registrar.RotateAuthority(ctx, request)
+	return s.master.listeners.proof.registrar.RotateAuthority(ctx, request, guard.ScopeOf(ctx))
 }
 
 // logIn says whom a token lets in with a browser. Its uses the leader counts; who shows a wrong one is refused without it.

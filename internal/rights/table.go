@@ -118,10 +118,11 @@ var Table = []Row{
 		Check: "the task, or all of the framework; for an agent's own state and flags the agent"},
 	{Call: operator + "GetExecTicket", Verb: Operate, Action: "exec", On: OnTasks, Own: true, Changes: true, Check: "the task; for an agent's log level the agent"},
 
-	{Call: operator + "CreateToken", Verb: Admin, Action: "create-token", On: OnCluster, Changes: true},
+	{Call: operator + "CreateToken", Verb: Admin, Action: "create-token", On: OnCluster, Changes: true,
+		Check: "nobody gives more than he has: one for a master, or for a principal that has nothing, needs admin"},
 	{Call: operator + "ListTokens", Verb: Admin, Action: "list-tokens", On: OnCluster},
 	{Call: operator + "GetAuthority", Verb: View, Action: "get-authority", On: OnCluster},
-	{Call: operator + "RotateAuthority", Verb: Admin, Action: "rotate-authority", On: OnCluster, Changes: true},
+	{Call: operator + "RotateAuthority", Verb: Admin, Action: "rotate-authority", On: OnCluster, Changes: true, Check: "one of one's own needs admin"},
 	{Call: operator + "RevokeToken", Verb: Admin, Action: "revoke-token", On: OnCluster, Changes: true},
 
 	{Call: trusting + "Sign", On: OnItself, Kinds: everybody, Check: "a token, or the certificate that is renewed"},

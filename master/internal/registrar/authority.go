@@ -14,6 +14,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/rights"
 	"github.com/tenderhq/tender/internal/trust"
 	"github.com/tenderhq/tender/internal/wire"
 	"github.com/tenderhq/tender/master/registry"
@@ -49,11 +50,15 @@ func (r *Registrar) Key() (trust.Key, error) {
 	return r.config.Key.WithAuthority(present)
 }
 
-// RotateAuthority lets another authority follow.
-func (r *Registrar) RotateAuthority(ctx context.Context, request *apiv1.RotateAuthorityRequest) (*apiv1.AuthorityView, error) {
+// RotateAuthority lets another authority follow. Who brings one of his own has its key, by which he could be anybody: that
+// takes an admin of everything.
+func (r *Registrar) RotateAuthority(ctx context.Context, request *apiv1.RotateAuthorityRequest, by rights.Scope) (*apiv1.AuthorityView, error) {
 	const op = "authority.rotate"
 	if err := r.check(op); err != nil {
 		return nil, err
+	}
+	if len(request.GetCertificate()) > 0 && !by.MayGive(rights.Grant{Verb: rights.Admin}) {
+		return nil, rights.RefuseVerb("bring an authority of one's own", rights.Admin, by.Who, rights.Object{})
 	}
 	if _, err := r.Follow(); err != nil {
 		return nil, err

@@ -11,13 +11,14 @@ import (
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/pause"
+	"github.com/tenderhq/tender/internal/rights"
 	"github.com/tenderhq/tender/internal/trust"
 	"github.com/tenderhq/tender/master/registry"
 )
 
 func (d *desk) rotate(overlap time.Duration) (*apiv1.AuthorityView, error) {
 	d.Helper()
-	return d.RotateAuthority(d.Context(), &apiv1.RotateAuthorityRequest{Overlap: durationpb.New(overlap)})
+	return d.RotateAuthority(d.Context(), &apiv1.RotateAuthorityRequest{Overlap: durationpb.New(overlap)}, rights.All())
 }
 
 // passOf is what a joiner makes of an answer.

@@ -317,8 +317,8 @@ func (r *Registrar) EnsureFirst(ctx context.Context) error {
 // FirstPrincipal is who joins by the first operator's token.
 const FirstPrincipal = "admin"
 
-// CreateToken makes a token, and grants its principal what it is for.
-func (r *Registrar) CreateToken(ctx context.Context, request *apiv1.CreateTokenRequest) (*apiv1.CreateTokenResponse, error) {
+// CreateToken makes a token for whoever has the scope, and grants its principal what it is for.
+func (r *Registrar) CreateToken(ctx context.Context, request *apiv1.CreateTokenRequest, by rights.Scope) (*apiv1.CreateTokenResponse, error) {
 	const op = "token.create"
 	if err := r.check(op); err != nil {
 		return nil, err
@@ -340,17 +340,40 @@ func (r *Registrar) CreateToken(ctx context.Context, request *apiv1.CreateTokenR
 	if len(request.GetRoles()) > 0 && kept.Kind != registry.FrameworkToken {
 		return nil, api.E(op, api.Invalid, "roles", errors.New("only a framework is granted roles"))
 	}
-	has := false // what somebody may is never widened by the way
-	r.config.Read(func(s *registry.State) { has = len(s.Principals[kept.Principal].Grants) > 0 })
+	var has []rights.Grant
+	r.config.Read(func(s *registry.State) { has = s.Principals[kept.Principal].Grants })
+	grants := grantsOf(request, len(has) > 0) // what somebody may is never widened by the way
+	if err := mayGive(op, kept.Kind, slices.Concat(has, grants), by); err != nil {
+		return nil, err
+	}
 	if err := r.config.Commit(ctx, op, registry.CreateToken{Token: kept}); err != nil {
 		return nil, err
 	}
-	for _, grant := range grantsOf(request, has) {
+	for _, grant := range grants {
 		if err := r.config.Commit(ctx, op, registry.Grant{Principal: kept.Principal, Grant: grant}); err != nil {
 			return nil, errors.Join(err, r.config.Commit(ctx, op, registry.RevokeToken{ID: kept.ID}))
 		}
 	}
 	return &apiv1.CreateTokenResponse{Id: token.ID, Token: token.String()}, nil
+}
+
+// mayGive refuses a token by which somebody would get more than its maker could grant: the principal of the token has these
+// grants. Whoever has none may be granted anything later, and a master has the cluster's key, so these take an admin of
+// everything. An agent may nothing that grants are about.
+func mayGive(op string, kind registry.TokenKind, grants []rights.Grant, by rights.Scope) *api.Error {
+	switch {
+	case kind == registry.AgentToken:
+		return nil
+	case kind == registry.MasterToken, len(grants) == 0:
+		grants = []rights.Grant{{Verb: rights.Admin}}
+	}
+	for _, grant := range grants {
+		if !by.MayGive(grant) {
+			return api.E(op, api.Denied, by.Who, fmt.Errorf(
+				"may not make this token: who joins by it gets as much as by '%s', and nobody gives more than he has; ask who may grant that", grant))
+		}
+	}
+	return nil
 }
 
 // grantsOf is what the principal of a token needs, so that the token is of use; has says that it may do something already.

@@ -12,6 +12,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/pause"
+	"github.com/tenderhq/tender/internal/rights"
 	"github.com/tenderhq/tender/internal/trust"
 	"github.com/tenderhq/tender/master/internal/registrar"
 	"github.com/tenderhq/tender/master/registry"
@@ -56,7 +57,7 @@ func (d *desk) with(key trust.Key) *registrar.Registrar {
 // token makes one.
 func (d *desk) token(request *apiv1.CreateTokenRequest) trust.Token {
 	d.Helper()
-	answer, err := d.CreateToken(d.Context(), request)
+	answer, err := d.CreateToken(d.Context(), request, rights.All())
 	if err != nil {
 		d.Fatal(err)
 	}
@@ -208,11 +209,11 @@ func TestATokenGrantsWhatItIsFor(t *testing.T) {
 		{}, {Kind: "king"}, {Kind: "framework"}, {Kind: "agent", Principal: "ann"}, {Kind: "agent", Roles: []string{"eng"}},
 		{Kind: "agent", Uses: registry.TokenUsesMax + 1}, {Kind: "agent", Ttl: durationpb.New(-time.Second)},
 	} {
-		if _, err := d.CreateToken(t.Context(), request); !api.Is(err, api.Invalid) {
+		if _, err := d.CreateToken(t.Context(), request, rights.All()); !api.Is(err, api.Invalid) {
 			t.Errorf("%v: %v, want it invalid", request, err)
 		}
 	}
-	if _, err := d.CreateToken(t.Context(), &apiv1.CreateTokenRequest{Kind: "framework", Principal: "bad", Roles: []string{"/"}}); err == nil {
+	if _, err := d.CreateToken(t.Context(), &apiv1.CreateTokenRequest{Kind: "framework", Principal: "bad", Roles: []string{"/"}}, rights.All()); err == nil {
 		t.Error("an impossible role was granted")
 	}
 	for id, token := range d.state.Tokens {
@@ -283,7 +284,7 @@ func TestAClusterWithoutAKeySignsNothing(t *testing.T) {
 	for what, err := range map[string]error{
 		"sign": func() error { _, err := d.join(trust.Token{ID: "x"}, "n1", trust.NewPass()); return err }(),
 		"create": func() error {
-			_, err := d.CreateToken(t.Context(), &apiv1.CreateTokenRequest{Kind: "agent"})
+			_, err := d.CreateToken(t.Context(), &apiv1.CreateTokenRequest{Kind: "agent"}, rights.All())
 			return err
 		}(),
 	} {
