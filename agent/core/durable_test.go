@@ -54,14 +54,27 @@ func (w *world) durableCall(call protocol.AgentCall, wants func(string, func(Rec
 			wants("kill taken", func(r Record) bool { k, is := r.(TaskKilled); return is && k.Task == call.TaskRef })
 		}
 	case protocol.StatusUpdate:
-		if call.Status.Number > 0 {
-			wants("status", func(r Record) bool {
-				s, is := r.(TaskStatus)
-				return is && s.Status.Ref() == call.Status.Ref() && s.Status.Number == call.Status.Number
-			})
+		durableStatus(call.Status, wants)
+	case protocol.AgentReport:
+		for _, t := range call.Tasks {
+			durableStatus(t.Status, wants)
+			if t.Ended != t.Status.State.Terminal() {
+				w.t.Fatalf("%s is reported as %s, and ended: %v", t.Status.Ref(), t.Status.State, t.Ended)
+			}
 		}
 	default: // the others mean nothing here
 	}
+}
+
+// durableStatus wants a status that the agent has numbered on disk before anybody is told of it.
+func durableStatus(status api.Status, wants func(string, func(Record) bool)) {
+	if status.Number == 0 {
+		return
+	}
+	wants("status", func(r Record) bool {
+		s, is := r.(TaskStatus)
+		return is && s.Status.Ref() == status.Ref() && s.Status.Number == status.Number && s.Status.State == status.State
+	})
 }
 
 // toldInOrder checks that the statuses of a task come in order, from the oldest

@@ -68,7 +68,7 @@ func (c *Core) settleIdentity(w Started, rebooted bool) {
 
 // recoverTask notes that what was read from the disk is on the disk, and puts the task to its executor.
 func (c *Core) recoverTask(t *task) {
-	t.flight.stored = t.latest.Number
+	t.stored(t.latest.Number)
 	if e := c.state.executors[t.executor]; e != nil && !t.ended() {
 		e.tasks[t.ref.Task] = t
 		t.handed = e.started.Process.PID != 0 && !e.launchedAfterOrder(t) // perhaps: the executor will say when it comes

@@ -26,7 +26,8 @@ type reports struct {
 // largest single item (a task of api.TaskBytesMax and its status) still fits a message.
 const pageBytes = api.MessageBytesMax / 2
 
-// sendReport lists what this core has stepped, in pages: the cut of R2.
+// sendReport lists what this core has stepped, in pages: the cut of R2. Launches and executors that are not on disk yet are
+// in it, statuses are not.
 func (r *reports) sendReport() {
 	p := &pager{page: protocol.AgentReport{Session: r.leader.session, Rebooted: r.state.identity.Rebooted}}
 	for _, id := range slices.Sorted(maps.Keys(r.state.frameworks)) {
@@ -42,10 +43,11 @@ func (r *reports) sendReport() {
 		p.page.Executors = append(p.page.Executors, item)
 	}
 	for _, t := range r.state.tasksInOrder() {
-		p.makeRoom(protocol.TaskBytes(&t.launch.Task) + t.launch.Resources.Bytes() + protocol.StatusBytes(t.latest))
+		status := t.reported()
+		p.makeRoom(protocol.TaskBytes(&t.launch.Task) + t.launch.Resources.Bytes() + protocol.StatusBytes(status))
 		p.page.Tasks = append(p.page.Tasks, protocol.ReportedTask{
-			Task: t.launch.Task, Framework: t.ref.Framework, Role: t.launch.Role, Resources: t.launch.Resources, Status: t.reported(),
-			LaunchTerm: t.launch.Term, LaunchNumber: t.launch.Number, Ended: t.ended(), LaunchedAt: t.launch.At,
+			Task: t.launch.Task, Framework: t.ref.Framework, Role: t.launch.Role, Resources: t.launch.Resources, Status: status,
+			LaunchTerm: t.launch.Term, LaunchNumber: t.launch.Number, Ended: status.State.Terminal(), LaunchedAt: t.launch.At,
 			Receipt: t.launch.Receipt,
 		})
 	}

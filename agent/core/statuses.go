@@ -52,7 +52,7 @@ func (st *statuses) statusStored(w tellStatus) {
 	if t == nil {
 		return
 	}
-	t.flight.stored = max(t.flight.stored, w.number)
+	t.stored(w.number)
 	if t.crowded() && w.running && t.flight.conn == st.leader.conn {
 		return // an acknowledgement sends the newest; those that it replaces are not sent
 	}

@@ -40,6 +40,8 @@ type unsettled struct {
 	unacked  []api.Status        // oldest first
 	progress bool                // the latest is a report of progress: the next one may take its place
 	unheard  acknowledgeExecutor // what its executor is not answered while too much waits; conn 0: nothing
+	// durable is the latest status that is on disk while newer ones are on their way there; nil: the latest of all is.
+	durable *api.Status
 }
 
 // readiness is what is there of all that a task needs before its start.
@@ -149,6 +151,9 @@ func (t *task) take(r TaskStatus) {
 		t.group = r.Group
 	}
 	replaces := t.replaces(r)
+	if before := t.latest; t.durable == nil {
+		t.durable = &before
+	}
 	t.latest, t.progress = r.Status, r.Progress
 	if t.launch.Task.MaxCompletionTime > 0 && t.launch.Began.IsZero() && r.Status.State == api.TaskRunning {
 		t.launch.Began = r.Status.At
@@ -174,13 +179,33 @@ func (t *task) statuses(first, last uint64) []api.Status {
 	return list
 }
 
-// reported is the latest status as the report tells it.
-func (t *task) reported() api.Status {
-	latest := t.latest
-	if last := len(t.unacked) - 1; last > 0 {
-		latest.Previous = t.unacked[last-1].Number
+// stored notes that the task's statuses up to that number are on disk.
+func (t *task) stored(number uint64) {
+	t.flight.stored = max(t.flight.stored, number)
+	if t.latest.Number <= t.flight.stored {
+		t.durable = nil
+		return
 	}
-	return latest
+	for _, status := range t.unacked {
+		if status.Number <= t.flight.stored && status.Number > t.durable.Number {
+			t.durable = &status
+		}
+	}
+}
+
+// reported is the latest status that is on disk, as the report tells it. What is on its way there may be lost yet: were it
+// told, the agent's next process could run a task whose end its framework has heard. It is told as soon as it is on disk.
+func (t *task) reported() api.Status {
+	told := t.latest
+	if t.durable != nil {
+		told = *t.durable
+	}
+	for i, status := range t.unacked {
+		if status.Number == told.Number && i > 0 {
+			told.Previous = t.unacked[i-1].Number
+		}
+	}
+	return told
 }
 
 // next is the number of the status to come.

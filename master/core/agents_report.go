@@ -345,8 +345,8 @@ func (r *tasks) taskReported(a *agent, fw *framework, ref api.TaskRef, rt protoc
 	}
 	before := t.status
 	back := before.State == api.TaskUnreachable
-	// An agent that was killed may have reported a status that was not on its disk. What it says when it is back counts
-	// all the same: what follows has the next numbers. An end stays an end.
+	// An agent of an older version that was killed may have reported a status that was not on its disk. What it says when
+	// it is back counts all the same: what follows has the next numbers. An end stays an end.
 	if !t.status.State.Terminal() || rt.Status.State.Terminal() {
 		t.number = rt.Status.Number
 		t.status = withoutPlace(rt.Status)
