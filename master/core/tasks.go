@@ -297,7 +297,8 @@ func (r *tasks) acknowledge(a *agent, ref api.TaskRef, number uint64) {
 }
 
 // acknowledged passes a scheduler's acknowledgement on to the agent. With that of a terminal status the task can be
-// forgotten.
+// forgotten. An agent whose report is not in yet is told nothing: it would forget a task that its report has named, which
+// nobody would ever settle. It tells the status again, and so does the leader.
 func (r *tasks) acknowledged(s *session, items []protocol.Acknowledgement) {
 	for _, item := range items {
 		ref := api.TaskRef{Framework: s.framework.id, Task: item.Task}
@@ -305,7 +306,9 @@ func (r *tasks) acknowledged(s *session, items []protocol.Acknowledgement) {
 		if a == nil {
 			continue
 		}
-		r.acknowledge(a, ref, item.Number)
+		if a.phase.Reported() {
+			r.acknowledge(a, ref, item.Number)
+		}
 		t := a.tasks[ref]
 		if t != nil && item.Number >= t.status.Previous {
 			t.status.Previous = 0
