@@ -19,10 +19,10 @@ func TestUnknownSwallowsNoEnd(t *testing.T) {
 		}
 	}
 	task := b.open["t"]
-	if status, settled := b.handled(task); status.State != api.TaskUnknown || settled {
+	if status, settled := b.handled(task, true); status.State != api.TaskUnknown || settled {
 		t.Errorf("after %s nothing is awaited any more", status.State)
 	}
-	if status, settled := b.handled(task); status.State != api.TaskFinished || !settled {
+	if status, settled := b.handled(task, true); status.State != api.TaskFinished || !settled {
 		t.Errorf("%s does not settle the task", status.State)
 	}
 	if _, verdict := b.take(api.Status{Task: "t", Agent: "agent-1", Number: 2, State: api.TaskFinished}); verdict != acknowledge {
@@ -39,7 +39,7 @@ func TestDroppedIsTheEnd(t *testing.T) {
 	b := newTasks(0)
 	b.launch("t", "agent-1", 1)
 	task, _ := b.take(api.Status{Task: "t", Agent: "agent-1", State: api.TaskDropped})
-	b.handled(task)
+	b.handled(task, true)
 	if _, verdict := b.take(api.Status{Task: "t", Agent: "agent-1", State: api.TaskGone}); verdict != ignore {
 		t.Errorf("GONE after DROPPED: %v", verdict)
 	}
@@ -59,7 +59,7 @@ func TestLateAnswerTellsNothingOfTheNextTry(t *testing.T) {
 		b := newTasks(0)
 		b.launch("t", "agent-1", 1)
 		task, _ := b.take(api.Status{Task: "t", Agent: "agent-1", State: api.TaskDropped})
-		b.handled(task)
+		b.handled(task, true)
 		b.launch("t", second, 2)
 		late := api.Status{Task: "t", Agent: "agent-1", State: api.TaskDropped, Reason: api.ReasonReconciliation}
 		if _, verdict := b.take(late); verdict != ignore {

@@ -67,7 +67,7 @@ func (c *Core) updateReturned(call CallUpdate, result Called) {
 
 // acknowledgeHandled acknowledges the task's first held status and goes on to the next.
 func (c *Core) acknowledgeHandled(t *task) {
-	status, settled := c.tasks.handled(t)
+	status, settled := c.tasks.handled(t, c.session.phase == active)
 	c.count(1, CountStatus{State: status.State, Reason: status.Reason})
 	c.sendAcknowledgement(status)
 	if !settled && len(t.held) > 0 {

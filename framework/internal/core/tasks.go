@@ -42,6 +42,7 @@ type task struct {
 	// questioned: the leader was asked about it since it was launched. Without that an
 	// answer is about an earlier launch of the same ID, which was DROPPED.
 	questioned bool
+	former     *former // that earlier launch, if its agent has dropped it
 }
 
 // taskRef names what is remembered of a task. What was forgotten and begun anew has another record.
@@ -80,14 +81,16 @@ type tasks struct {
 	open    map[api.TaskID]*task
 	strays  map[uint64]*task // by record: they tell of tasks that were refused here, beside those of the same ID
 	endings endings
-	held    int                    // statuses in all tasks
-	records uint64                 // so far
-	retries alarms.Alarms[taskRef] // of the first held statuses of tasks
-	waiting []taskRef              // with held statuses, to be told in the next session
+	held    int    // statuses in all tasks
+	records uint64 // so far
+	// sessions counts those that have begun: what was acknowledged in an earlier one may have been lost with it.
+	sessions uint64
+	retries  alarms.Alarms[taskRef] // of the first held statuses of tasks
+	waiting  []taskRef              // with held statuses, to be told in the next session
 }
 
 func newTasks(records uint64) tasks {
-	return tasks{open: make(map[api.TaskID]*task), strays: make(map[uint64]*task), endings: newEndings(), records: records}
+	return tasks{open: make(map[api.TaskID]*task), strays: make(map[uint64]*task), endings: newEndings(), records: records, sessions: 1}
 }
 
 // verdict says what to do with a status that came.
@@ -126,14 +129,14 @@ func (t *tasks) find(ref taskRef) *task {
 // but for a task that never started (DROPPED).
 func (t *tasks) isUsed(id api.TaskID) bool {
 	one := t.open[id]
-	return one != nil && one.origin != originNone || t.endings.has(id) && t.endings.states[id] != api.TaskDropped
+	return one != nil && one.origin != originNone || t.endings.has(id) && t.endings.states[id].state != api.TaskDropped
 }
 
 // launch notes a task that the numbered call launches.
 func (t *tasks) launch(id api.TaskID, agent api.AgentID, call uint64) {
-	t.endings.remove(id) // it was DROPPED, and is tried again
 	one := t.get(id)
-	one.agent, one.origin, one.questioned = agent, originLaunched, false
+	one.agent, one.origin, one.questioned, one.former = agent, originLaunched, false, t.endings.states[id].former
+	t.endings.remove(id) // it was DROPPED, and is tried again
 	one.state, one.latest = api.TaskStaging, api.TaskStaging
 	one.accept = call
 }
@@ -155,6 +158,9 @@ func (t *tasks) take(status api.Status) (*task, verdict) {
 		}
 		one = t.get(status.Task)
 		one.agent = status.Agent
+	}
+	if one.origin == originLaunched && !one.questioned && one.former.has(status) {
+		return one, one.former.judge(t.sessions)
 	}
 	verdict := one.judge(status, t.held >= heldMax)
 	one.origin, one.accept = max(one.origin, originHeard), 0
@@ -231,10 +237,10 @@ func (t *task) judgeCopy(status api.Status) verdict {
 	return acknowledge
 }
 
-// handled takes the first held status off: the scheduler has handled it. It reports
-// whether the task is settled and forgotten. UNKNOWN settles only what nobody has told
-// of since: the leader may say it a moment before the task's agent is back.
-func (t *tasks) handled(one *task) (status api.Status, settled bool) {
+// handled takes the first held status off: the scheduler has handled it, and it is acknowledged now, if there is a session. It
+// reports whether the task is settled and forgotten. UNKNOWN settles only what nobody has told of since: the leader may say
+// it a moment before the task's agent is back.
+func (t *tasks) handled(one *task, acknowledged bool) (status api.Status, settled bool) {
 	status = one.held[0]
 	one.held = one.held[1:]
 	t.held--
@@ -244,13 +250,17 @@ func (t *tasks) handled(one *task) (status api.Status, settled bool) {
 	if !settles(status.State) || status.State == api.TaskUnknown && len(one.held) > 0 {
 		return status, false
 	}
-	t.forget(one)
+	session := uint64(0)
+	if acknowledged {
+		session = t.sessions
+	}
+	t.forget(one, taskEnd{one.state, formerOf(status, session)})
 	return status, true
 }
 
 // forget settles a task. Its end is remembered, so that nothing that is still on its way
 // tells another one; one that was DROPPED may be tried again under its ID all the same.
-func (t *tasks) forget(one *task) {
+func (t *tasks) forget(one *task, how taskEnd) {
 	if t.isStray(one) {
 		delete(t.strays, one.record)
 		return
@@ -258,7 +268,7 @@ func (t *tasks) forget(one *task) {
 	t.held -= len(one.held)
 	delete(t.open, one.id)
 	if one.state != api.TaskUnknown {
-		t.endings.add(one.id, one.state)
+		t.endings.add(one.id, how)
 	}
 }
 
@@ -266,6 +276,7 @@ func (t *tasks) isStray(one *task) bool { return t.open[one.id] != one }
 
 // again prepares for a session: calls of an earlier one are not refused any more.
 func (t *tasks) again() {
+	t.sessions++
 	for _, one := range t.open { // order: irrelevant because each is changed by itself
 		one.accept = 0
 	}
