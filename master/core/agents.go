@@ -153,6 +153,9 @@ func (r *agents) agentRemoved(id api.AgentID, why string) {
 	r.info("agent removed", field("agent", id), field("why", why))
 	r.endAgent(a, why)
 	r.tasks.stubs -= len(a.stubs)
+	if a.account == life.AccountNone {
+		r.answers.tellLost(id)
+	}
 }
 
 // goneForgotten follows the registry, which has forgotten agents that were marked gone.

@@ -496,6 +496,22 @@ func (r *answers) lostAgents() map[api.AgentID][]api.TaskRef {
 	return lost
 }
 
+// tellLost tells frameworks what has become of their tasks on an agent of which only they knew, and which was given up.
+func (r *answers) tellLost(id api.AgentID) {
+	for _, name := range sortedKeys(r.frameworkByID) {
+		s := r.frameworkByID[name].session
+		if s == nil {
+			continue
+		}
+		for _, task := range sortedKeys(s.lost) {
+			if s.lost[task] == id {
+				delete(s.lost, task)
+				r.owe(s, question{task: task, agent: id, past: true, reason: api.ReasonReconciliation})
+			}
+		}
+	}
+}
+
 // noteLost remembers for people which tasks a framework has on an agent that the registry does not know.
 func (s *session) noteLost(task api.TaskID, agent api.AgentID) {
 	if s.lost == nil {

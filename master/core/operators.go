@@ -106,6 +106,10 @@ type MarkAgent struct {
 
 func (action MarkAgent) request(c *Core, id RequestID, by rights.Scope) {
 	a, err := c.findAgent("agent.mark", action.Agent)
+	if lost := api.AgentID(action.Agent); err != nil && len(c.answers.lostAgents()[lost]) > 0 {
+		action.giveUpLost(c, id, by, lost)
+		return
+	}
 	if err != nil {
 		c.emit(Reply{ID: id, Err: err})
 		return
@@ -135,6 +139,27 @@ func (action MarkAgent) request(c *Core, id RequestID, by rights.Scope) {
 	a.drain.force = action.Force && action.Set.Has(api.MarkDraining)
 	change := registry.MarkAgent{ID: a.id, Set: action.Set, Clear: action.Clear, Grace: action.Grace, Why: "by an operator"}
 	c.proposeFor(id, "agent.mark", string(a.id), change, c.markedSentence(a, action))
+}
+
+// giveUpLost gives up an agent of which only frameworks know, since the registry was restored or recovered. Nothing else can
+// be done with it. The registry admits it, by a name that is no agent's, and removes it: so its ID is one of those that were
+// given out, and an agent that comes back with it is told that it was removed.
+func (action MarkAgent) giveUpLost(c *Core, id RequestID, by rights.Scope, lost api.AgentID) {
+	object := rights.Object{Agent: lost}
+	switch {
+	case !by.Covers(object):
+		c.deny(id, "mark-agent", by, object)
+	case !by.As(rights.Admin).Covers(object):
+		c.emit(Reply{ID: id, Err: rights.RefuseVerb("mark agents gone or remove them", rights.Admin, by.Who, object)})
+	case !action.Set.Has(api.MarkGone) && !(action.Remove && action.Force):
+		c.emit(Reply{ID: id, Err: api.E("agent.mark", api.Unavailable, lost, errors.New(
+			"the agent is not back yet since the registry was restored or recovered; wait until it is, or mark it gone if it never comes back"))})
+	default:
+		admit := registry.AdmitAgent{Agent: api.Agent{ID: lost, Hostname: string(lost)}, Nonce: api.Nonce("lost-" + lost)}
+		c.proposals.propose(admit)
+		c.proposeFor(id, "agent.mark", string(lost), registry.RemoveAgent{ID: lost},
+			fmt.Sprintf("agent %s, which is not back since the registry was restored or recovered, is given up; its tasks are GONE_BY_OPERATOR", lost))
+	}
 }
 
 // tasksOf counts the tasks that an operator would end: those that the leader knows, with ends that nobody has

@@ -145,11 +145,12 @@ func (w *World) removeOrphans() {
 }
 
 // giveUpLost has an operator mark the agents gone that no machine is any more: a snapshot has
-// forgotten that they were.
+// forgotten that they were, or that there ever were such agents.
 func (w *World) giveUpLost() {
 	if l := w.leader(); l != nil {
-		for _, view := range l.core.View().Agents(view.Query{States: []string{"TOMBSTONE"}}).Items {
-			if !view.Marks.Has(api.MarkGone) && w.truth.mayBeAway(view.Agent.ID) {
+		for _, view := range l.core.View().Agents(view.Query{States: []string{"TOMBSTONE", "DISCONNECTED"}}).Items {
+			unknown := view.Agent.Hostname == "" // only frameworks know of it
+			if !view.Marks.Has(api.MarkGone) && (unknown || view.State == api.AgentTombstone) && w.truth.mayBeAway(view.Agent.ID) {
 				w.ask(core.MarkAgent{Agent: string(view.Agent.ID), Set: api.MarkGone, Force: true})
 			}
 		}
