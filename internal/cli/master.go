@@ -31,6 +31,8 @@ import (
 	"github.com/tenderhq/tender/internal/trust"
 	"github.com/tenderhq/tender/master"
 	"github.com/tenderhq/tender/master/core"
+	"github.com/tenderhq/tender/master/core/expiry"
+	"github.com/tenderhq/tender/master/registry"
 )
 
 // masterFlags are what `tender master` is told beside the shared flags.
@@ -320,9 +322,14 @@ func (f *masterFlags) check() (wrong []error) {
 		wrong = append(wrong, fmt.Errorf("--session-timeout is %v, less than %d heartbeats of %v: one that is late would end sessions; write %v or more, or a shorter --heartbeat",
 			session, heartbeatsPerSession, beat, heartbeatsPerSession*beat))
 	}
-	for name, life := range map[string]time.Duration{"certificate-life": f.lives.Others, "agent-certificate-life": f.lives.Agents} {
-		if life < trust.LifeMin {
-			wrong = append(wrong, fmt.Errorf("--%s is %v; a certificate that ends sooner than after %v could end while it is renewed", name, life, trust.LifeMin))
+	for name, life := range map[string]struct{ is, most time.Duration }{
+		"certificate-life": {f.lives.Others, expiry.After}, "agent-certificate-life": {f.lives.Agents, registry.BarredRemembered},
+	} {
+		switch {
+		case life.is < trust.LifeMin:
+			wrong = append(wrong, fmt.Errorf("--%s is %v; a certificate that ends sooner than after %v could end while it is renewed", name, life.is, trust.LifeMin))
+		case life.is > life.most:
+			wrong = append(wrong, fmt.Errorf("--%s is %v; whoever was revoked or removed is remembered for %v, and a certificate that lives longer would count again", name, life.is, life.most))
 		}
 	}
 	if f.storeBytes < 1 || f.storeBytes > 1<<30 {

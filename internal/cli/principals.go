@@ -79,7 +79,8 @@ func (a *App) revokeCommand() *cobra.Command {
 		Use:   "revoke PRINCIPAL [VERB]",
 		Short: "Take back a grant, or end a principal",
 		Long: "Take back a grant, in the words in which it was given; without VERB end the principal: its certificates count no\n" +
-			"more, its streams end at once, and its name is never given again. That can't be undone.",
+			"more, its streams end at once, its tokens let nobody in, and its name is not given again for 14 days. That can't be\n" +
+			"undone.",
 		Example: "  tender revoke etl run --role eng/etl --user etl\n" +
 			"  tender revoke etl --why 'its token leaked'",
 		Args:              between(1, "PRINCIPAL", "VERB"),

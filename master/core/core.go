@@ -254,9 +254,22 @@ func (c *Core) allocate() (again bool) {
 // forgetPast has the registry forget what is long past, if there is anything.
 func (c *Core) forgetPast() {
 	c.deadlines.Set(c.expiryTurn, c.now.Add(expiry.Pause))
+	c.revokeTokens() // before their principals are forgotten
 	if before, is := c.past.Forgettable(c.registry, c.now); is {
 		c.info("the past is forgotten", Field{"before", before.UTC().Format(time.RFC3339)})
 		c.proposals.propose(registry.Expire{Before: before})
+	}
+}
+
+// revokeTokens has the registry revoke the tokens by which somebody would join as a principal that was revoked. Once the
+// principal is forgotten nothing else would keep them out.
+func (c *Core) revokeTokens() {
+	for _, id := range sortedKeys(c.registry.Tokens) {
+		token := c.registry.Tokens[id]
+		if token.Revoked.IsZero() && !c.registry.Principals[token.Principal].Revoked.IsZero() {
+			c.info("token revoked", Field{"token", id}, Field{"why", "its principal " + token.Principal + " was revoked"})
+			c.proposals.propose(registry.RevokeToken{ID: id})
+		}
 	}
 }
 

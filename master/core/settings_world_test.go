@@ -1,11 +1,14 @@
 package core_test
 
 import (
+	"maps"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/tenderhq/tender/internal/testing/transcript"
 	"github.com/tenderhq/tender/master/core"
+	"github.com/tenderhq/tender/master/registry"
 )
 
 // verbOfSettings changes what the next leader is told.
@@ -32,6 +35,16 @@ func (w *world) verbOfSettings(verb string, args transcript.Line) bool {
 		w.config.Principals.Filters, _ = strconv.Atoi(args.Named["filters"])
 		w.term.Number--
 		w.lead()
+	case "token": // token t1 etl: the registrar has made it
+		token := registry.Token{ID: args.Word(0), Kind: registry.FrameworkToken, Principal: args.Word(1), Hash: "hash of " + args.Word(0)}
+		w.proposed = append(w.proposed, registry.Command{At: w.now, Change: registry.CreateToken{Token: token}})
+		w.settle()
+	case "tokens": // that let somebody in
+		for _, id := range slices.Sorted(maps.Keys(w.registry.Tokens)) {
+			if token := w.registry.Tokens[id]; token.Refusal(w.now) == "" {
+				w.say("%s lets in %s", id, token.Principal)
+			}
+		}
 	case "version": // of the next leader
 		w.config.Version = args.Word(0)
 	default:

@@ -372,6 +372,7 @@ func (c *Core) applied(change registry.Change, result registry.Result) {
 		c.agents.endTickets(change.Principal)
 	case registry.RevokePrincipal:
 		c.agents.endTickets(change.Principal)
+		c.revokeTokens()
 	case registry.BeginReceipts:
 		c.receiptsBegun()
 	case registry.OnlyKept: // nothing follows

@@ -74,7 +74,8 @@ func (change TakeGrant) apply(s *State, _ time.Time) Result {
 	return Result{}
 }
 
-// RevokePrincipal ends a principal: its certificates count no more. Its name is remembered until none of them can live.
+// RevokePrincipal ends a principal: its certificates count no more. Its name is remembered until none of them can live; the
+// leader has its tokens revoked.
 type RevokePrincipal struct {
 	Principal string
 	Why       string

@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// after is for how long the past is remembered.
-	after = 14 * 24 * time.Hour
+	// After is for how long the past is remembered.
+	After = 14 * 24 * time.Hour
 	// Pause is how often it is looked through. Rarely is there anything to forget.
 	Pause = time.Hour
 	// quietMax is how long a cluster is believed to have been without any change before a leadership begins, when the
@@ -37,7 +37,7 @@ func (p Past) Forgettable(state *registry.State, now time.Time) (before time.Tim
 	if latest := p.lastHeard.Add(quietMax); !p.lastHeard.IsZero() && latest.Before(from) {
 		from = latest
 	}
-	before = from.Add(now.Sub(p.Began)).Add(-after)
+	before = from.Add(now.Sub(p.Began)).Add(-After)
 	return before, remembersBefore(state, before)
 }
 

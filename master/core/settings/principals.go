@@ -84,5 +84,5 @@ func (s Revoke) Ask(of Leader, by rights.Scope) (Question, *api.Error) {
 		}
 	}
 	change := registry.RevokePrincipal{Principal: s.Principal, Why: cmp.Or(s.Why, "by an operator")}
-	return Question{op, s.Principal, change, fmt.Sprintf("%s is revoked; its streams end, and its name is never given again", s.Principal)}, nil
+	return Question{op, s.Principal, change, fmt.Sprintf("%s is revoked; its streams end, its tokens let nobody in, and its name is not given again for 14 days", s.Principal)}, nil
 }
