@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"syscall"
 	"time"
@@ -69,10 +68,19 @@ func (c *cells) forget() error {
 	return c.spawner.Forget()
 }
 
-// prepareThread makes the calling goroutine's thread its own where starts happen in cells: it goes into each for a moment.
-func (c *cells) prepareThread() {
-	if c.grouped() {
-		runtime.LockOSThread()
+// onThreads does work again and again until it says that it is over. Where starts happen in cells it has a thread for
+// itself, which goes into each of them for a moment; one that has not come home, and so has strayed, ends.
+func (c *cells) onThreads(work func() (over, strayed bool)) {
+	for over := false; !over; {
+		if !c.grouped() {
+			over, _ = work()
+			continue
+		}
+		entry.OnThread(func() (asBefore bool) {
+			var strayed bool
+			over, strayed = work()
+			return !strayed
+		})
 	}
 }
 
@@ -228,17 +236,11 @@ func (c *cells) startBeside(p *process, program program, opened files) (pid int,
 	if p.helped {
 		return c.startInSpaces(*p.cell, program, opened, spaces.Order{Beside: p.pid})
 	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		runtime.LockOSThread()
+	entry.OnThread(func() (asBefore bool) {
 		var strayed bool
 		pid, strayed, err = c.inside(*p.cell, func(attr *syscall.SysProcAttr) (int, error) { return c.fork(program, attr, opened) })
-		if !strayed {
-			runtime.UnlockOSThread() // else the thread ends with this goroutine
-		}
-	}()
-	<-done
+		return !strayed
+	})
 	return pid, err
 }
 

@@ -6,10 +6,13 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/tenderhq/tender/agent/walls/cell"
+	"github.com/tenderhq/tender/agent/walls/entry"
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/internal/testing/hang"
@@ -177,6 +180,63 @@ func TestCellsOfWhatDoesNotStart(t *testing.T) {
 			t.Errorf("%v: %s", err, failed.Message)
 		}
 	})
+}
+
+// A thread that does not come home from a cell ends, and the process's first one, which can't, is never sent there: a cell
+// in which it stays could not be removed as long as the executor lives.
+func TestThreadsThatDoNotComeHome(t *testing.T) {
+	for _, grade := range []cell.Grade{cell.Hybrid, cell.Cgroup1} {
+		t.Run(string(grade), func(t *testing.T) {
+			tree := cell.Open(cell.Place{Folder: t.TempDir(), Best: grade})
+			its := tree.Root.Child("its")
+			t.Cleanup(func() {
+				ctx, cancel := context.WithTimeout(context.Background(), hang.After)
+				defer cancel()
+				if err := tree.Root.End(ctx); err != nil {
+					t.Error(err)
+				}
+			})
+			if tree.Root.Grade != grade {
+				t.Skipf("this machine has %s: %s", tree.Root.Grade, tree.Lacks)
+			}
+			if err := its.Make(); err != nil {
+				t.Fatal(err)
+			}
+			c := &cells{Handout: cell.Handout{Cell: tree.Root}, home: cell.Cell{Grade: grade, CPU: "/no/such/home"}}
+			for range 20 {
+				var all sync.WaitGroup
+				for range 20 {
+					all.Go(func() {
+						p := &process{cell: &its}
+						pid, err := c.startBeside(p, program{path: "/bin/true", argv: []string{"true"}, sandbox: "/", user: entry.Self()}, files{0, 1, 2})
+						if err == nil && !collect(pid, new(syscall.WaitStatus)) {
+							t.Error("it was not waited for")
+						}
+						if err != nil {
+							t.Error(err)
+						}
+					})
+				}
+				for range 3 {
+					all.Go(func() {
+						times := 0
+						c.onThreads(func() (over, strayed bool) {
+							_, strayed, err := c.inside(its, func(*syscall.SysProcAttr) (int, error) { return 0, nil })
+							if times++; !strayed || err != nil {
+								t.Error("it has come home", err)
+							}
+							return times == 5, strayed
+						})
+					})
+				}
+				all.Wait()
+			}
+			first, err := os.ReadFile("/proc/self/task/" + strconv.Itoa(os.Getpid()) + "/cgroup")
+			if err != nil || strings.Contains(string(first), filepath.Base(tree.Root.String())) {
+				t.Errorf("the first thread is in %s, %v", first, err)
+			}
+		})
+	}
 }
 
 func TestWhatIsToldOfCells(t *testing.T) {

@@ -43,7 +43,7 @@ func Serve(ctx context.Context, config executor.Config, told string) error {
 	defer stop()
 	var running sync.WaitGroup
 	for range starters() {
-		running.Go(x.start)
+		running.Go(func() { cells.onThreads(x.start) })
 	}
 	running.Go(x.reap)
 	running.Go(func() { x.sweep(ctx) })
@@ -180,21 +180,19 @@ func (x *commands) close() {
 	x.changed.Broadcast()
 }
 
-// start is a goroutine that starts one task after the other.
-func (x *commands) start() {
-	x.cells.prepareThread()
-	for {
+// start starts one task after the other, until there will be no more, or the thread that it runs on has strayed.
+func (x *commands) start() (over, strayed bool) {
+	for !strayed {
 		p, sequence := x.next()
 		if p == nil {
-			return
+			return true, false
 		}
-		pid, strayed, err := x.cells.spawn(p, x.null)
+		var pid int
+		var err error
+		pid, strayed, err = x.cells.spawn(p, x.null)
 		x.started(p, sequence, pid, err)
-		if strayed {
-			go x.start() // this thread ends with its goroutine
-			return
-		}
 	}
+	return false, true
 }
 
 // next waits for a task to start; nil: no more.

@@ -3,7 +3,6 @@ package entry
 import (
 	"fmt"
 	"os"
-	"runtime"
 
 	"golang.org/x/sys/unix"
 )
@@ -16,24 +15,20 @@ func As(user User, work func() error) error {
 	if os.Geteuid() != 0 || user.UID == 0 {
 		return work()
 	}
-	done := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread() // never unlocked where something goes wrong: the thread ends with the goroutine
-		own, err := unix.Getgroups()
-		if err == nil {
-			err = take(user)
+	var err error
+	OnThread(func() (asBefore bool) {
+		own, wrong := unix.Getgroups()
+		if wrong == nil {
+			wrong = take(user)
 		}
-		if err != nil {
-			done <- fmt.Errorf("files can't be looked at as user %d: %w", user.UID, err)
-			return
+		if wrong != nil {
+			err = fmt.Errorf("files can't be looked at as user %d: %w", user.UID, wrong)
+			return false
 		}
 		err = work()
-		if take(User{UID: 0, GID: os.Getegid(), Groups: own}) == nil {
-			runtime.UnlockOSThread()
-		}
-		done <- err
-	}()
-	return <-done
+		return take(User{UID: 0, GID: os.Getegid(), Groups: own}) == nil
+	})
+	return err
 }
 
 // Ours does something with the rights of this process, in the midst of work that As does for a user.

@@ -10,25 +10,32 @@ import (
 // Start starts a child that never gets more rights than it begins with, whatever programs it runs (no_new_privs), nor
 // do its own children. The kernel keeps that for each thread and never takes it back, so the start has a thread of its
 // own, which ends with it; so may what else start gives up for the child.
-func Start(start func() error) error {
-	return onThreadOfItsOwn(func() error {
+func Start(start func() error) (err error) {
+	OnThread(func() (asBefore bool) {
 		_ = unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) // every kernel since 3.5 can
-		return start()
+		err = start()
+		return false
 	})
+	return err
 }
 
-// onThreadOfItsOwn does work on a thread that ends with it. It is never the first one, which stands for the whole process
-// in /proc and can't end before it.
-func onThreadOfItsOwn(work func() error) error {
-	done := make(chan error, 1)
+// OnThread does work on a thread that the work has for itself. The thread is used again when the work says that it is as
+// it was before; else it ends. It is never the first one, which stands for the whole process in /proc and can't end before
+// it: Go keeps that thread for ever as the work has left it.
+func OnThread(work func() (asBefore bool)) {
+	done := make(chan struct{})
 	go func() {
-		runtime.LockOSThread() // never unlocked
+		defer close(done)
+		runtime.LockOSThread()
+		asBefore := true
 		if unix.Gettid() == os.Getpid() {
-			done <- onThreadOfItsOwn(work) // on another one: this one is taken
-			runtime.UnlockOSThread()
-			return
+			OnThread(work) // on another one: this one is taken
+		} else {
+			asBefore = work()
 		}
-		done <- work()
+		if asBefore {
+			runtime.UnlockOSThread()
+		}
 	}()
-	return <-done
+	<-done
 }

@@ -5,10 +5,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/tenderhq/tender/agent/walls/entry"
 )
 
 // devices that every program may expect are there and work, and none of the machine's; what tasks write into shared memory
@@ -88,17 +89,14 @@ func TestDevBelowARoot(t *testing.T) {
 	if err := os.Symlink(elsewhere, filepath.Join(trap, "dev")); err != nil {
 		t.Fatal(err)
 	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		runtime.LockOSThread() // the thread ends with its mounts
+	entry.OnThread(func() (asBefore bool) { // it ends with its mounts
 		if err := unix.Unshare(unix.CLONE_NEWNS | unix.CLONE_FS); err != nil {
 			t.Error(err)
-			return
+			return false
 		}
 		if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 			t.Error(err)
-			return
+			return false
 		}
 		if err := buildDev(root); err != nil {
 			t.Error(err)
@@ -114,13 +112,13 @@ func TestDevBelowARoot(t *testing.T) {
 		machine, err := unix.Open("/dev", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 		if err != nil {
 			t.Error(err)
-			return
+			return false
 		}
 		defer unix.Close(machine)
 		dev, err := newMount("tmpfs", nil, 0)
 		if err != nil {
 			t.Error(err)
-			return
+			return false
 		}
 		defer unix.Close(dev)
 		below := filepath.Join(root, "trap")
@@ -138,8 +136,8 @@ func TestDevBelowARoot(t *testing.T) {
 		} else if n, err := file.Read(make([]byte, 8)); n != 8 || err != nil || file.Close() != nil {
 			t.Errorf("%d of it, %v", n, err)
 		}
-	}()
-	<-done
+		return false
+	})
 	for _, folder := range []string{filepath.Join(root, "dev"), elsewhere} {
 		if left, err := os.ReadDir(folder); err != nil || len(left) > 0 {
 			t.Errorf("%s holds %v, %v", folder, left, err)
