@@ -1,14 +1,12 @@
 package commandexecutor
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
 	"syscall"
-	"time"
 
 	"github.com/tenderhq/tender/agent/walls/cell"
 	"github.com/tenderhq/tender/agent/walls/entry"
@@ -84,7 +82,8 @@ func (c *cells) onThreads(work func() (over, strayed bool)) {
 	}
 }
 
-// spawn starts a task in a cell of its own. strayed: the thread has not come home, so it must end.
+// spawn starts a task in a cell of its own, which the process has also when that has failed: something may be left in it.
+// strayed: the thread has not come home, so it must end.
 func (c *cells) spawn(p *process, null *os.File) (pid int, strayed bool, err error) {
 	program, opened, err := open(p.task, null)
 	if err != nil {
@@ -113,18 +112,9 @@ func (c *cells) spawn(p *process, null *os.File) (pid int, strayed bool, err err
 		pid, strayed, err = c.inside(its, func(attr *syscall.SysProcAttr) (int, error) { return c.fork(program, attr, opened) })
 		cell.Spare(pid, spared)
 	}
-	if err != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), helperPatience)
-		defer cancel()
-		_ = its.End(ctx) // it goes with the executor's at the latest
-		return 0, strayed, err
-	}
 	p.cell, p.helped = &its, helped
-	return pid, strayed, nil
+	return pid, strayed, err
 }
-
-// helperPatience is how long a helper that has not started its program may take to end.
-const helperPatience = 10 * time.Second
 
 // helps says whether a task is started by a helper, in namespaces of its own.
 func (c *cells) helps(task *api.Task) bool { return c.Spaces || task.Image != "" }

@@ -2,6 +2,7 @@ package commandexecutor
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -237,6 +238,61 @@ func TestThreadsThatDoNotComeHome(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The end of a task whose start has failed is told when its cell is gone, and keeps no other start waiting until then.
+func TestACellThatOutlivesItsStart(t *testing.T) {
+	walled(t, func(a *agent, around cell.Cell) {
+		if around.Grade == cell.Cgroup2 {
+			t.Skip("whoever keeps a cell of version 2 is killed")
+		}
+		home, err := around.Home()
+		if err != nil {
+			t.Fatal(err)
+		}
+		held := make(chan struct{})
+		release := sync.OnceFunc(func() { close(held) })
+		defer release()
+		var kept sync.WaitGroup
+		var late []api.TaskID
+		for i := range starters() {
+			id := api.TaskID("late" + strconv.Itoa(i))
+			its := around.Child(cell.TaskName(string(id))).Brief()
+			if err := its.Make(); err != nil {
+				t.Fatal(err)
+			}
+			in := make(chan struct{})
+			kept.Go(func() {
+				entry.OnThread(func() (asBefore bool) { // one of this process's, which keeps the cell from its end
+					closing, err := its.Start(&syscall.SysProcAttr{})
+					close(in)
+					<-held
+					if err == nil {
+						closing()
+					}
+					if err = errors.Join(err, home.Return()); err != nil {
+						t.Error(err)
+					}
+					return err == nil
+				})
+			})
+			<-in
+			late = append(late, id)
+			a.launch(api.Task{ID: id, Command: &api.Command{Argv: []string{"/no/such/program"}}})
+		}
+		a.shell("other", "exit 0")
+		a.want("other", api.TaskRunning) // what is told of one that is late is not what is awaited here
+		a.want("other", api.TaskFinished)
+		release()
+		kept.Wait()
+		for range late {
+			failed := a.next(late[0])
+			its := around.Child(cell.TaskName(string(failed.Task))).Brief()
+			if failed.State != api.TaskFailed || failed.Reason != api.ReasonLaunchFailed || !strings.Contains(failed.Message, "no such file") || its.Exists() {
+				t.Errorf("%v %v: %s; its cell exists: %v", failed.State, failed.Reason, failed.Message, its.Exists())
+			}
+		}
+	})
 }
 
 func TestWhatIsToldOfCells(t *testing.T) {

@@ -70,13 +70,13 @@ type commands struct {
 	mu       sync.Mutex
 	changed  sync.Cond // something is in starts, or a child exists, or closing
 	tasks    map[api.TaskID]*process
-	leaders  map[int]*process // started, its first process not reaped
-	leftover map[int]*process // its first process is reaped, others of the task are not gone
-	checks   map[int]*check   // their first process is not reaped
-	starts   []*process       // wait for a starter; bounded by the agent's tasks
-	inFlight int              // starts whose pid is not known yet
-	sequence uint64           // of starts
-	early    map[int]early    // reaped before their pid was known
+	leaders  map[int]*process  // started, its first process not reaped
+	leftover map[*process]bool // its first process is reaped, or was never started; others of the task are not gone
+	checks   map[int]*check    // their first process is not reaped
+	starts   []*process        // wait for a starter; bounded by the agent's tasks
+	inFlight int               // starts whose pid is not known yet
+	sequence uint64            // of starts
+	early    map[int]early     // reaped before their pid was known
 	closing  bool
 	sweeping chan struct{} // capacity 1: leftover is not empty
 }
@@ -84,7 +84,8 @@ type commands struct {
 // process is a task.
 type process struct {
 	task     *executor.Task
-	pid      int // and process group; 0: not started
+	pid      int   // and process group; 0: not started
+	refused  error // why its first process was not started
 	status   syscall.WaitStatus
 	killed   bool         // the agent asked
 	strays   map[int]bool // killed because they had left the group, and not reaped
@@ -111,7 +112,7 @@ func newCommands(null *os.File, cells *cells) *commands {
 		null:     null,
 		tasks:    make(map[api.TaskID]*process),
 		leaders:  make(map[int]*process),
-		leftover: make(map[int]*process),
+		leftover: make(map[*process]bool),
 		checks:   make(map[int]*check),
 		early:    make(map[int]early),
 		sweeping: make(chan struct{}, 1),
@@ -228,7 +229,8 @@ func (x *commands) started(p *process, sequence uint64, pid int, err error) {
 	defer x.mu.Unlock()
 	ended, found := x.landed(pid)
 	if err != nil {
-		x.end(p, executor.Report{State: api.TaskFailed, Reason: api.ReasonLaunchFailed, Message: err.Error()})
+		p.refused = err
+		x.leaderGone(p)
 		return
 	}
 	p.pid = pid
@@ -268,6 +270,9 @@ func (x *commands) end(p *process, report executor.Report) {
 
 // outcome says how a task has ended.
 func (p *process) outcome() executor.Report {
+	if p.refused != nil {
+		return executor.Report{State: api.TaskFailed, Reason: api.ReasonLaunchFailed, Message: p.refused.Error()}
+	}
 	code := p.status.ExitStatus()
 	message := fmt.Sprintf("exited with %d", code)
 	if p.status.Signaled() {

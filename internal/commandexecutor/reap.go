@@ -54,7 +54,7 @@ func (x *commands) childEnded(pid int) {
 	case x.inFlight > 0:
 		x.early[pid] = early{status, x.sequence}
 	}
-	for _, p := range x.leftover { // order: irrelevant, at most one has it
+	for p := range x.leftover { // order: irrelevant, at most one has it
 		delete(p.strays, pid)
 	}
 	if len(x.leftover) > 0 {
@@ -81,7 +81,7 @@ func (x *commands) leaderGone(p *process) {
 		x.end(p, p.outcome())
 		return
 	}
-	x.leftover[p.pid] = p
+	x.leftover[p] = true
 	select {
 	case x.sweeping <- struct{}{}:
 	default:
@@ -93,16 +93,16 @@ func (x *commands) leaderGone(p *process) {
 // their parents are dead; whose they are, their environment tells. One that was killed counts until it is reaped: before
 // that its own children may not be ours yet. (R11.) Under mu, so that no number is given to another meanwhile.
 func (x *commands) restGone(p *process) bool {
-	left := groupLeft(p.pid) || p.fading != 0 && groupLeft(p.fading)
-	if c := p.check; c != nil {
-		left = true
-		if c.pid != 0 {
-			_ = syscall.Kill(-c.pid, syscall.SIGKILL)
-		}
+	if c := p.check; c != nil && c.pid != 0 {
+		_ = syscall.Kill(-c.pid, syscall.SIGKILL)
 	}
-	if p.cell != nil {
+	switch {
+	case p.cell != nil:
 		return p.cellGone() && p.check == nil
+	case p.pid == 0: // it was never started
+		return true
 	}
+	left := p.check != nil || groupLeft(p.pid) || p.fading != 0 && groupLeft(p.fading)
 	for _, pid := range orphans() {
 		if x.leaders[pid] != nil || x.checks[pid] != nil {
 			continue
@@ -142,9 +142,9 @@ func (x *commands) endOrphans() {
 
 // sweepOnce ends the tasks of which the rest has gone meanwhile. Under mu.
 func (x *commands) sweepOnce() {
-	for pid, p := range x.leftover { // order: irrelevant because tasks do not depend on each other
+	for p := range x.leftover { // order: irrelevant because tasks do not depend on each other
 		if x.restGone(p) {
-			delete(x.leftover, pid)
+			delete(x.leftover, p)
 			x.end(p, p.outcome())
 		}
 	}
