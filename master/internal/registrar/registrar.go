@@ -212,6 +212,11 @@ func (r *Registrar) admit(request *apiv1.SignRequest) (registry.Token, error) {
 	if !known || !trust.SecretFits(request.GetSecret(), token.Hash) {
 		return token, api.E(op, api.Denied, "", errors.New("no such token lets anybody in; ask an operator for a new one: tender token create"))
 	}
+	if token.Kind.OfPrincipal() { // its tokens are revoked with it, and it ends for who hears that
+		if err := r.refuseRevoked(trust.Identity{Kind: kindOf(token.Kind), Name: token.Principal}); err != nil {
+			return token, err
+		}
+	}
 	if why := token.Refusal(time.Now()); why != "" {
 		return token, api.E(op, api.Denied, token.ID, fmt.Errorf("the token lets nobody in any more: %s", why))
 	}

@@ -2,6 +2,7 @@ package registrar_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -12,6 +13,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/pause"
+	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/internal/rights"
 	"github.com/tenderhq/tender/internal/trust"
 	"github.com/tenderhq/tender/master/internal/registrar"
@@ -247,8 +249,14 @@ func TestWhoCountsNoMoreGetsNoCertificate(t *testing.T) {
 	d.denied("an agent that is gone", d.renew(agent))
 	d.state.Apply(registry.Command{At: time.Now(), Change: registry.RemoveAgent{ID: admitted.Agent}})
 	d.denied("an agent that is forgotten", d.renew(agent))
-	_, err = d.join(token, "", trust.NewPass())
-	d.denied("a revoked principal by its token", err)
+	for range 2 {
+		_, err = d.join(token, "", trust.NewPass())
+		d.denied("a revoked principal by its token", err)
+		if revoked := protocol.Revoked(""); !errors.As(err, &revoked) {
+			t.Errorf("it is not told that it was revoked: %v", err)
+		}
+		d.state.Apply(registry.Command{At: time.Now(), Change: registry.RevokeToken{ID: token.ID}}) // as the leader does then
+	}
 }
 
 func TestTheFirstTokenIsMadeOnce(t *testing.T) {
