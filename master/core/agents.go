@@ -48,20 +48,26 @@ type agent struct {
 	agentStanding
 	agentUsage
 	agentQuestions
+	agentTasks
 
-	tasks      map[api.TaskRef]*task // all that it may run or still owes an end for
-	executors  map[api.ExecutorRef]*executor
-	offers     map[api.OfferID]*offer
-	accepts    []*acceptance // answers with reservations that wait for the registry, one after the other (R26)
-	reserving  bool          // an operator changes what is reserved; the registry has not answered yet
-	orphans    map[api.VolumeID]*reserving.Orphan
-	stubs      []protocol.TaskStub
-	apart      []protocol.TaskStub  // tasks of its report that no leader has launched: neither counted nor killed (R40)
-	killsAhead map[api.TaskRef]kill // kills by operators of tasks that only frameworks know of, for when the agent is back
+	executors map[api.ExecutorRef]*executor
+	offers    map[api.OfferID]*offer
+	accepts   []*acceptance // answers with reservations that wait for the registry, one after the other (R26)
+	reserving bool          // an operator changes what is reserved; the registry has not answered yet
+	orphans   map[api.VolumeID]*reserving.Orphan
+	stubs     []protocol.TaskStub
+	apart     []protocol.TaskStub // tasks of its report that no leader has launched: neither counted nor killed (R40)
 
 	marked api.Mark // as last seen in the registry
 	drain  drain
 	window maintenanceWindow
+}
+
+// agentTasks are the tasks of an agent, and what is to be known when it has another one of the same ID.
+type agentTasks struct {
+	tasks      map[api.TaskRef]*task        // all that it may run or still owes an end for
+	former     map[api.TaskRef]formerLaunch // that it has DROPPED
+	killsAhead map[api.TaskRef]kill         // kills by operators of tasks that only frameworks know of, for when the agent is back
 }
 
 // agentLife is how an agent's life stands, and why.

@@ -314,6 +314,10 @@ func (r *tasks) takeTasks(a *agent, got *report) {
 			r.info("reported task dropped", field("task", ref.String()), field("agent", a.id))
 			continue
 		}
+		if t := a.tasks[ref]; t != nil && rt.Status.State == api.TaskDropped && (launchID{rt.LaunchTerm, rt.LaunchNumber}).before(t.launch) {
+			r.acknowledge(a, ref, rt.Status.Number) // its end is settled, and what was launched since never came there
+			continue
+		}
 		reported[ref] = true
 		if fw == nil {
 			fw = r.frameworks.tombstoneOf(rt.Framework)

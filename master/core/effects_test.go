@@ -232,6 +232,7 @@ func (w *world) toAgent(effect core.ToAgent) {
 		w.say("%s <- kill %s (%s)%s", a.name, event.TaskRef, event.Reason, graceWords(event))
 	case protocol.AcknowledgeStatus:
 		if t := a.tasks[event.TaskRef]; t != nil && t.Ended && event.Number >= t.Status.Number {
+			a.settled[event.TaskRef] = t
 			delete(a.tasks, event.TaskRef)
 		}
 		w.say("%s <- acknowledged %s #%d", a.name, event.TaskRef, event.Number)

@@ -26,10 +26,10 @@ type inventory struct {
 // newAgent makes the picture of an admitted agent that has not been heard of.
 func (r *inventory) newAgent(id api.AgentID) *agent {
 	a := &agent{
-		id:        id,
-		tasks:     make(map[api.TaskRef]*task),
-		executors: make(map[api.ExecutorRef]*executor),
-		offers:    make(map[api.OfferID]*offer),
+		id:         id,
+		agentTasks: agentTasks{tasks: make(map[api.TaskRef]*task)},
+		executors:  make(map[api.ExecutorRef]*executor),
+		offers:     make(map[api.OfferID]*offer),
 	}
 	a.state, a.since, a.policyStale = api.AgentDisconnected, r.now, true
 	a.meter = meter.New()

@@ -49,6 +49,7 @@ func (r *operations) bookLaunch(x *acceptance, wish api.Task, plan launching.Pla
 		launched:  r.now,
 		held:      true,
 		proven:    true,
+		former:    x.agent.takeFormer(api.TaskRef{Framework: fw.id, Task: wish.ID}),
 	}
 	t.status = api.Status{Framework: fw.id, Task: wish.ID, Agent: x.agent.id, Executor: wish.ExecutorID(),
 		State: api.TaskStaging, Source: api.MoverMaster, At: r.now}

@@ -40,6 +40,40 @@ func (l launchID) before(m launchID) bool {
 	return cmp.Or(l.term.Compare(m.term), cmp.Compare(l.number, m.number)) < 0
 }
 
+// formerLaunch is one that its agent has DROPPED and whose end is settled: its ID may be launched there again. What the
+// agent has told of it before it heard that comes with the same numbers as what it tells of the next launch.
+type formerLaunch struct {
+	number uint64    // of its last status
+	at     time.Time // when the agent made that
+}
+
+// formerLaunchesMax bounds those that are remembered of an agent; beyond it all are forgotten.
+const formerLaunchesMax = 1000
+
+// has says whether the status was told of this launch, and not of the next.
+func (f formerLaunch) has(status api.Status) bool {
+	return status.Number <= f.number && !status.At.After(f.at)
+}
+
+// rememberFormer notes a launch whose ID may be used again.
+func (t *task) rememberFormer() {
+	a := t.agent
+	if t.duplicate || t.number == 0 || t.status.State != api.TaskDropped {
+		return
+	}
+	if a.former == nil || len(a.former) >= formerLaunchesMax {
+		a.former = make(map[api.TaskRef]formerLaunch)
+	}
+	a.former[t.ref] = formerLaunch{t.number, t.status.At}
+}
+
+// takeFormer is the launch before this one of the same ID, the zero value if there is none.
+func (a *agent) takeFormer(ref api.TaskRef) formerLaunch {
+	former := a.former[ref]
+	delete(a.former, ref)
+	return former
+}
+
 // task is a task that runs, may run, or whose end is not acknowledged yet.
 type task struct {
 	ref       api.TaskRef
@@ -60,6 +94,7 @@ type task struct {
 	duplicate bool
 	// proven: its secrets are those that a leader has launched it with.
 	proven bool
+	former formerLaunch // of the same ID on the same agent
 
 	kill    *kill       // its end, if that was asked for
 	waiters []RequestID // operators who wait for the agent to take the kill
@@ -114,6 +149,7 @@ func (r *tasks) forgetTask(t *task) {
 		return // forgotten before
 	}
 	delete(t.agent.tasks, t.ref)
+	t.rememberFormer()
 	if t.duplicate {
 		t.framework.unlisted--
 	}
@@ -199,6 +235,8 @@ func (r *tasks) statusUpdate(a *agent, status api.Status) {
 		return
 	case status.Number == 0:
 		r.endUnmadeLaunch(t, status)
+		return
+	case t.former.has(status): // its acknowledgement is on its way, before the launch
 		return
 	}
 	if status.Number > t.number && !r.step(t, status) {

@@ -189,6 +189,7 @@ func (w *world) newAgent(args transcript.Line) {
 		nonce:     api.Nonce("nonce-" + args.Word(0)),
 		boot:      "boot-1",
 		tasks:     make(map[api.TaskRef]*fakeTask),
+		settled:   make(map[api.TaskRef]*fakeTask),
 		executors: make(map[api.ExecutorRef]protocol.ReportedExecutor),
 		copies:    make(map[api.FrameworkID]api.Framework),
 	}

@@ -54,6 +54,18 @@ func (w *world) verbOfVoices(verb string, args transcript.Line) bool {
 	case "invent": // the agent says a status of a task that it does not have
 		ref := w.ref(args.Word(1))
 		w.agentSays(a, protocol.StatusUpdate{Status: api.Status{Framework: ref.Framework, Task: ref.Task, Number: 1, State: api.TaskFinished, Source: api.MoverAgent}})
+	case "again": // again a1 f1/t1 2: the agent has sent that status of the task once more, before it was told anything since
+		number, _ := strconv.ParseUint(args.Word(2), 10, 64)
+		for _, status := range a.said {
+			if status.Ref() == w.ref(args.Word(1)) && status.Number == number {
+				w.agentSays(a, protocol.StatusUpdate{Status: status})
+				break
+			}
+		}
+	case "missed": // the agent has missed that the task's end was acknowledged, and what came behind that
+		if t := a.settled[w.ref(args.Word(1))]; t != nil {
+			a.tasks[w.ref(args.Word(1))] = t
+		}
 	case "speak": // the agent carries a message of an executor
 		ref := api.ExecutorRef{Framework: w.frameworks[args.Word(1)].info.ID, Executor: api.ExecutorID(args.Word(2))}
 		w.agentSays(a, protocol.MessageFromExecutor{ExecutorRef: ref, Data: []byte("hello")})

@@ -53,6 +53,8 @@ type fakeAgent struct {
 	info      api.Agent
 	nonce     api.Nonce
 	keepsNone bool // of receipts, and knows no groups: it is of an older version
+	said      []api.Status
+	settled   map[api.TaskRef]*fakeTask // whose end was acknowledged, of each ID the last
 	boot      string
 	version   string
 	conn      core.Conn // 0: away
@@ -319,6 +321,7 @@ func (w *world) status(a *fakeAgent, ref api.TaskRef, state api.TaskState, reaso
 		t.Status.Source = api.MoverAgent
 	}
 	t.Ended = state.Terminal()
+	a.said = append(a.said, t.Status)
 	if a.conn != 0 {
 		w.agentSays(a, protocol.StatusUpdate{Status: t.Status})
 	}
