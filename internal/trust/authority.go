@@ -190,17 +190,9 @@ func (a *Authority) EndOf(kind Kind, now time.Time) time.Time {
 // Whatever the request says of names counts for nothing.
 func (a *Authority) SignRequest(der []byte, identity Identity, now time.Time) (*x509.Certificate, error) {
 	const op = "trust.sign"
-	request, err := x509.ParseCertificateRequest(der)
-	if err == nil {
-		err = request.CheckSignature()
-	}
-	if err == nil {
-		if public, is := request.PublicKey.(*ecdsa.PublicKey); !is || public.Curve != elliptic.P256() {
-			err = fmt.Errorf("the key is of a kind that is not used here; ECDSA P-256 is")
-		}
-	}
+	request, err := readRequest(der)
 	if err != nil {
-		return nil, api.E(op, api.Invalid, identity.Name, fmt.Errorf("the request for a certificate can't be read: %w", err))
+		return nil, api.E(op, api.Invalid, identity.Name, err)
 	}
 	return a.Sign(request.PublicKey, identity, now)
 }
@@ -231,11 +223,27 @@ func (a *Authority) Recognise(ended, request []byte, now time.Time) (Identity, e
 	return identity, nil
 }
 
-// RequestKey names the key that a request is for, so that a request which is sent again is known.
-func RequestKey(der []byte) (string, error) {
+// readRequest reads the request for a certificate of somebody who holds the private key, of a kind that is signed here.
+func readRequest(der []byte) (*x509.CertificateRequest, error) {
 	request, err := x509.ParseCertificateRequest(der)
+	if err == nil {
+		err = request.CheckSignature()
+	}
 	if err != nil {
-		return "", api.E("trust.sign", api.Invalid, "", fmt.Errorf("the request for a certificate can't be read: %w", err))
+		return nil, fmt.Errorf("the request for a certificate can't be read: %w", err)
+	}
+	if public, is := request.PublicKey.(*ecdsa.PublicKey); !is || public.Curve != elliptic.P256() {
+		return nil, errors.New("the request for a certificate is for a key of a kind that is not used here; ECDSA P-256 is")
+	}
+	return request, nil
+}
+
+// RequestKey names the key that a request is for, so that a request which is sent again is known. What would not be signed
+// has none.
+func RequestKey(der []byte) (string, error) {
+	request, err := readRequest(der)
+	if err != nil {
+		return "", api.E("trust.sign", api.Invalid, "", err)
 	}
 	sum := sha256.Sum256(request.RawSubjectPublicKeyInfo)
 	return hex.EncodeToString(sum[:16]), nil

@@ -2,6 +2,10 @@ package registrar_test
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
 	"errors"
 	"strings"
 	"testing"
@@ -116,6 +120,33 @@ func TestATokenOfLimitedUsesLetsInSoMany(t *testing.T) {
 	_, err = d.join(trust.Token{ID: "none", Secret: token.Secret}, "n1", pass)
 	d.denied("a token that nobody made", err)
 	d.denied("neither a token nor a certificate", d.renew(trust.Identity{}))
+}
+
+// TestARequestThatIsNotSignedUsesNoToken: a token of one use lets somebody in behind one whose request can't be signed.
+func TestARequestThatIsNotSignedUsesNoToken(t *testing.T) {
+	d := newDesk(t)
+	token := d.token(&apiv1.CreateTokenRequest{Kind: "agent", Uses: 1})
+	key, err := ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	forged, err := trust.NewPass().Request()
+	if err != nil {
+		t.Fatal(err)
+	}
+	forged[len(forged)-1] ^= 1
+	for what, request := range map[string][]byte{"for a key of another kind": other, "that its key has not signed": forged, "that is none": []byte("none")} {
+		if _, err := d.Sign(t.Context(), &apiv1.SignRequest{Request: request, TokenId: token.ID, Secret: token.Secret, Name: "n1"}); !api.Is(err, api.Invalid) {
+			t.Errorf("a request %s: %v", what, err)
+		}
+	}
+	if _, err := d.join(token, "n1", trust.NewPass()); err != nil {
+		t.Errorf("the token lets nobody in behind them: %v", err)
+	}
 }
 
 // TestATokenOfAnotherKind is refused with what would be right, before a use of it is counted or a key of the cluster told: it
