@@ -236,7 +236,7 @@ func (r *tasks) statusUpdate(a *agent, status api.Status) {
 	case status.Number == 0:
 		r.endUnmadeLaunch(t, status)
 		return
-	case t.former.has(status): // its acknowledgement is on its way, before the launch
+	case t.number == 0 && t.former.has(status): // its acknowledgement is on its way, before the launch
 		return
 	}
 	if status.Number > t.number && !r.step(t, status) {
