@@ -174,7 +174,7 @@ func givenIsReached(t *testing.T, master *script, config Config) {
 	launchOf(master, "f1", other)
 	master.status("other", api.TaskFailed)
 	launchGroup(master,
-		command("g1", "until test -e $TENDER_TASK_SHARED/word; do sleep 0.01; done; mv $TENDER_TASK_SHARED/word heard"),
+		command("g1", "until test -s $TENDER_TASK_SHARED/word; do sleep 0.01; done; mv $TENDER_TASK_SHARED/word heard"),
 		command("g2", "echo hello > word; mv word $TENDER_TASK_SHARED/word"))
 	master.status("g1", api.TaskFinished)
 	master.status("g2", api.TaskFinished)
