@@ -50,8 +50,5 @@ func stat(p *unix.KinfoProc) Stat {
 	}
 }
 
-// Environ is not known here.
-func Environ(int) []byte { return nil }
-
-// Changing is not known here.
-func Changing(int) bool { return false }
+// Environ is not known here, and nobody need wait until it is.
+func Environ(int) (environment []byte, known bool) { return nil, true }

@@ -83,35 +83,3 @@ func All() ([]Stat, error) {
 	}
 	return all, nil
 }
-
-// Environ is the environment with which a process was started: NAME=value, each ended by a zero byte. Empty for a
-// process that has ended, or that is another user's.
-func Environ(pid int) []byte {
-	environment, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
-	if err != nil {
-		return nil
-	}
-	return environment
-}
-
-// Changing tells whether a process is between two programs (execve): it lives, and has no environment for a moment.
-// Threads of the kernel never have one.
-func Changing(pid int) bool {
-	environment, err := os.Open("/proc/" + strconv.Itoa(pid) + "/environ")
-	if err != nil {
-		return false // it is another user's, of whom nothing is told
-	}
-	_ = environment.Close() // nothing was read
-	line, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	end := bytes.LastIndexByte(line, ')')
-	if err != nil || end < 0 {
-		return false
-	}
-	const kernelThread, flagsAt, environmentEndAt = 0x200000, 9, 51 // as in proc(5)
-	fields := bytes.Fields(line[end+1:])
-	if len(fields) <= environmentEndAt-3 || fields[0][0] == 'Z' || fields[0][0] == 'X' {
-		return false
-	}
-	flags, err := strconv.ParseUint(string(fields[flagsAt-3]), 10, 64)
-	return err == nil && flags&kernelThread == 0 && string(fields[environmentEndAt-3]) == "0"
-}

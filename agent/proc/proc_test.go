@@ -1,10 +1,13 @@
 package proc
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"os/exec"
+	"runtime"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -51,10 +54,26 @@ func TestTheDeadAreDead(t *testing.T) {
 	}
 }
 
-// Who runs a program has an environment, if only an empty one; who is gone or of the kernel has none and changes nothing.
-func TestNobodyChangesHere(t *testing.T) {
+// Who runs a program has an environment, if only an empty one, and it is read whole; who is gone or of the kernel has none.
+func TestEnvironments(t *testing.T) {
 	bare := exec.Command("cat")
 	bare.Env = []string{}
+	long := exec.Command("cat")
+	long.Env = []string{"LONG=" + strings.Repeat("x", 100_000), "LAST=1"}
+	inLong, err := long.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := long.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = inLong.Close() // it ends with that
+		_ = long.Wait()
+	}()
+	if got, known := Environ(long.Process.Pid); runtime.GOOS == "linux" && (!known || !bytes.HasSuffix(got, []byte("x\x00LAST=1\x00"))) {
+		t.Errorf("%d bytes, known: %v", len(got), known)
+	}
 	in, err1 := bare.StdinPipe()
 	out, err2 := bare.StdoutPipe()
 	if err := errors.Join(err1, err2, bare.Start()); err != nil {
@@ -71,8 +90,8 @@ func TestNobodyChangesHere(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, pid := range []int{os.Getpid(), bare.Process.Pid, 2, 1 << 30} {
-		if Changing(pid) {
-			t.Errorf("process %d changes its program", pid)
+		if got, known := Environ(pid); !known || len(got) > 0 && pid != os.Getpid() {
+			t.Errorf("process %d has %q, known: %v", pid, got, known)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package commandexecutor
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -16,6 +17,7 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/internal/testing/hang"
 	"github.com/tenderhq/tender/internal/testing/processor"
+	testprogram "github.com/tenderhq/tender/internal/testing/program"
 )
 
 func TestOutcomes(t *testing.T) {
@@ -326,4 +328,23 @@ func BenchmarkSpawn(b *testing.B) {
 			}
 		}
 	})
+}
+
+// A daemon that executes one program after the other is found in the midst of that, and gone when its task's end is told.
+func TestTheRestlessEndWithTheirTask(t *testing.T) {
+	a, restless := start(t), testprogram.Restless(t)
+	for i := range 50 {
+		id := api.TaskID(fmt.Sprint("t", i))
+		a.shell(id, `trap "" TERM HUP; setsid sh -c 'echo $$ > daemon; exec `+restless+`' & until grep -qs restless /proc/$(cat daemon 2> /dev/null)/comm; do :; done`)
+		a.want(id, api.TaskRunning)
+		a.want(id, api.TaskFinished)
+		pid, err := strconv.Atoi(a.read(id, "daemon"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
+			t.Errorf("daemon %d of %s is left: %v", pid, id, err)
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	}
 }

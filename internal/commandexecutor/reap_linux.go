@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/tenderhq/tender/agent/proc"
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
@@ -58,10 +59,9 @@ func orphans() []int {
 // kinOf tells whether the process was started with the sandbox as TENDER_TASK_SANDBOX. One that is ending has no
 // environment any more; nor memory, unlike one that was started without an environment.
 func kinOf(pid int, sandbox string) kinship {
-	folder := "/proc/" + strconv.Itoa(pid)
-	environment, err := os.ReadFile(folder + "/environ")
-	if err != nil {
-		return stranger
+	environment, known := proc.Environ(pid)
+	if !known {
+		return dying
 	}
 	mark := []byte(protocol.TaskSandboxEnv + "=" + sandbox)
 	for variable := range bytes.SplitSeq(environment, []byte{0}) {
@@ -72,7 +72,7 @@ func kinOf(pid int, sandbox string) kinship {
 	if len(environment) > 0 {
 		return stranger
 	}
-	if memory, err := os.ReadFile(folder + "/statm"); err != nil || !bytes.HasPrefix(memory, []byte("0 ")) {
+	if memory, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/statm"); err != nil || !bytes.HasPrefix(memory, []byte("0 ")) {
 		return stranger
 	}
 	return dying

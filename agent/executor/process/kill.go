@@ -33,7 +33,9 @@ func (l *Launcher) KillAll(ctx context.Context, owner executor.Owner) (walls.End
 
 // killListed finds what is the owner's in the table of processes, as often as it takes.
 func killListed(ctx context.Context, owner executor.Owner) error {
-	const pauseMax, looksMax = 50 * time.Millisecond, 100 // a change of programs takes a moment, not these five seconds
+	// A change of programs takes a moment, and who does it again and again is found: for five seconds without an environment is
+	// only who is held up in the midst of it, by a disk that does not answer, and that may be anybody's.
+	const pauseMax, looksMax = 50 * time.Millisecond, 100
 	looks, known := 0, map[core.Process]bool{}
 	for pause := time.Millisecond; ; pause = min(2*pause, pauseMax) {
 		left, unknown, err := living(owner, known)
@@ -126,13 +128,7 @@ func startedFor(p proc.Stat, owner executor.Owner) (ours, known bool) {
 	if owner.Sandbox == "" || p.Start < owner.Leader.Start {
 		return false, true
 	}
-	environment := proc.Environ(p.PID)
-	if len(environment) == 0 {
-		if proc.Changing(p.PID) {
-			return false, false
-		}
-		environment = proc.Environ(p.PID) // it may have changed it between the two looks
-	}
+	environment, known := proc.Environ(p.PID)
 	for variable := range bytes.SplitSeq(environment, []byte{0}) {
 		name, value, _ := strings.Cut(string(variable), "=")
 		if name != protocol.ExecutorSandboxEnv && name != protocol.TaskSandboxEnv {
@@ -142,7 +138,7 @@ func startedFor(p proc.Stat, owner executor.Owner) (ours, known bool) {
 			return true, true
 		}
 	}
-	return false, true
+	return false, known
 }
 
 // Find returns the process of an earlier agent.

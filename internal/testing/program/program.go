@@ -1,4 +1,5 @@
-// Package program copies the program of a test, for tests that run it from elsewhere or as somebody else.
+// Package program copies the program of a test, for tests that run it from elsewhere or as somebody else, and writes one that
+// is hard to catch.
 package program
 
 import (
