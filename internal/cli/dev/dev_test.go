@@ -16,6 +16,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/cli/dev"
 	"github.com/tenderhq/tender/internal/trust"
@@ -34,6 +35,8 @@ type theatre struct {
 
 	announced []string // to programs on this machine
 	deaf      error    // why they can't be told
+
+	refusals []api.Kind // of tokens, before the first is made
 }
 
 func (th *theatre) note(format string, args ...any) {
@@ -82,6 +85,11 @@ func (th *theatre) part(ctx context.Context, name string) error {
 }
 
 func (th *theatre) CreateToken(_ context.Context, r *apiv1.CreateTokenRequest, _ ...grpc.CallOption) (*apiv1.CreateTokenResponse, error) {
+	if len(th.refusals) > 0 {
+		kind := th.refusals[0]
+		th.refusals = th.refusals[1:]
+		return nil, api.E("raft.propose", kind, "m1", errors.New("leadership lost while committing log"))
+	}
 	return &apiv1.CreateTokenResponse{Token: fmt.Sprintf("a token for %d of kind %s", r.GetUses(), r.GetKind())}, nil
 }
 
@@ -288,6 +296,31 @@ func TestAClusterHasCertificatesUnlessItIsToldToDoWithout(t *testing.T) {
 	}
 	if th, err = run(false); err != nil || len(th.said) > 0 || len(th.announced) != 2 || th.events[0] != "programs are told" {
 		t.Errorf("killed before its masters had a key: %v, said %q, told %q, %q", err, th.said, th.announced, th.events)
+	}
+}
+
+// TestATokenWhileTheLeadershipChanges: a cluster comes up although its first leader is deposed while it makes a token.
+func TestATokenWhileTheLeadershipChanges(t *testing.T) {
+	run := func(refusals ...api.Kind) error {
+		th := &theatre{refusals: refusals}
+		config := th.config(3, 1, filepath.Join(t.TempDir(), "data"))
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		done := make(chan error, 1)
+		go func() { done <- dev.Run(ctx, config) }()
+		select {
+		case <-th.ready:
+			stop()
+			return <-done
+		case err := <-done:
+			return err
+		}
+	}
+	if err := run(api.Unknown, api.NotLeader, api.Unavailable, api.Unknown); err != nil {
+		t.Error(err)
+	}
+	if err := run(api.Denied); !api.Is(err, api.Denied) {
+		t.Errorf("denied a token it ends with %v", err)
 	}
 }
 

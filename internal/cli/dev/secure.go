@@ -15,6 +15,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
+	"github.com/tenderhq/tender/internal/pause"
 	"github.com/tenderhq/tender/internal/trust"
 )
 
@@ -117,7 +118,7 @@ func (h *house) makeTokens(ctx context.Context, operator apiv1.OperatorServiceCl
 		return "", nil
 	}
 	if len(h.cluster.Agents) > 0 {
-		token, err := AgentsToken(ctx, operator)
+		token, err := h.insist(ctx, operator, AgentsToken)
 		if err != nil {
 			return "", err
 		}
@@ -132,7 +133,23 @@ func (h *house) makeTokens(ctx context.Context, operator apiv1.OperatorServiceCl
 	if h.config.RunJobs == nil {
 		return "", nil
 	}
-	return JobsToken(ctx, operator)
+	return h.insist(ctx, operator, JobsToken)
+}
+
+// insist makes a token, also when the leadership changes meanwhile: one that was made before and never heard of does no harm.
+func (h *house) insist(
+	ctx context.Context, operator apiv1.OperatorServiceClient, makeToken func(context.Context, apiv1.OperatorServiceClient) (string, error),
+) (string, error) {
+	for told := h.start; ; {
+		token, err := makeToken(ctx, operator)
+		if !api.Is(err, api.Unknown) && !api.Is(err, api.NotLeader) && !api.Is(err, api.Unavailable) || !pause.For(ctx, readyPoll) {
+			return token, err
+		}
+		if time.Since(told) > slowAfter {
+			told = time.Now()
+			h.config.Say("still starting: a token could not be made (%v)", err)
+		}
+	}
 }
 
 // AgentsToken makes the token by which agents join, any number of them and each any number of times: one that was marked gone
