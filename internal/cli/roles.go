@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -63,7 +64,8 @@ func setWeight(request *apiv1.SetRoleRequest, text string) error {
 func setPriority(request *apiv1.SetRoleRequest, text string) error {
 	number, err := strconv.ParseInt(text, 10, 32)
 	if err != nil {
-		return fmt.Errorf("priority %q is wrong; write a whole number, such as 10; the higher one is served first", text)
+		return fmt.Errorf("priority %q is wrong; write a whole number from %d to %d, such as 10; the higher one is served first",
+			text, math.MinInt32, math.MaxInt32)
 	}
 	rank := int32(number)
 	request.Priority = &rank

@@ -252,7 +252,10 @@ func (f *runFlags) task(args []string, lookup func(string) (string, bool)) (api.
 		task.Ports = ports
 		task.Resources = task.Resources.Plus(settings.PortResources(ports))
 	}
-	return task, errors.Join(err, err2, api.Role(f.role).Check(), f.check(args))
+	if err = errors.Join(err, err2, api.Role(f.role).Check(), f.check(args)); err == nil {
+		err = settings.JudgeTask(task)
+	}
+	return task, err
 }
 
 // saidEmpty refuses texts that are said and empty, as of a variable that is not set: left out they mean something else.

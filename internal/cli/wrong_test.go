@@ -85,6 +85,15 @@ func TestWrongInputIsToldInOneSentence(t *testing.T) {
 		{args: "run --image= -- true", want: []string{"--image is empty", "leave it out"}},
 		{args: "run --user= -- true", want: []string{"--user is empty"}},
 		{args: "get tasks --agent=", want: []string{"--agent is empty"}},
+		{args: "run --gpus 0.5 -- true", want: []string{"0.5 GPUs", "whole number"}},
+		{args: "run --check http:web/ -- true", want: []string{"--check", `port "web"`, "--port web"}},
+		{args: "run --port http --check tcp:web -- true", want: []string{"--check", `port "web"`, "--port web"}},
+		{args: "run --check interval=0s,shell:true -- true", want: []string{"--check", "interval is 0s", "leave it out"}},
+		{args: "run --check failures=0,shell:true -- true", want: []string{"--check", "failures is 0"}},
+		{args: "run --check interval=1ms,shell:true -- true", want: []string{"interval is 1ms", "100ms or more"}},
+		{args: "run --mem 64 --limit mem=32 -- true", want: []string{"limit of memory is 32 MB", "64 MB"}},
+		{args: "run --limit pids=-1 -- true", want: []string{"limit of processes is -1"}},
+		{args: "priority eng 99999999999", want: []string{`priority "99999999999"`, "from -2147483648 to 2147483647"}},
 		{args: "run --timeout -1s -- true", want: []string{"--timeout is -1s", "write a time such as 10m"}},
 	} {
 		t.Run(test.args, func(t *testing.T) {

@@ -67,6 +67,11 @@ func checkOption(check *api.Check, option string) (err error) {
 	if err != nil {
 		return fmt.Errorf("%s is %q; write a time such as 5s, and failures as a number", name, value)
 	}
+	// In a check that is nothing stands for the default, which nobody means by it.
+	if name == "interval" && check.Interval == 0 || name == "timeout" && check.Timeout == 0 || name == "grace" && check.Grace == 0 ||
+		name == "failures" && check.Failures == 0 {
+		return fmt.Errorf("%s is %s; write more than that, or leave it out", name, value)
+	}
 	return nil
 }
 

@@ -65,6 +65,25 @@ func ParsePorts(texts []string) (map[string]uint16, error) {
 	return ports, nil
 }
 
+// JudgeTask says why a task can never be started, as it was described by flags: nil when it can. What comes with an offer is not
+// judged, the numbers of its ports.
+func JudgeTask(task api.Task) error {
+	task.ID = "task"
+	number := uint16(1)
+	numbered := make(map[string]uint16, len(task.Ports))
+	for name := range task.Ports { // order: irrelevant because any numbers do
+		numbered[name] = number
+		number++
+	}
+	task.Ports, task.Resources = numbered, task.Resources.Plus(PortResources(numbered))
+	for i := range task.Checks {
+		if port := task.Checks[i].PortName(); port != "" && numbered[port] == 0 {
+			return fmt.Errorf("--check: port %q is none of the task's; write --port %s too", port, port)
+		}
+	}
+	return task.Check()
+}
+
 // PortResources are the ports of the task that have a number, as resources.
 func PortResources(ports map[string]uint16) api.Resources {
 	var ranges []api.Range
