@@ -201,7 +201,7 @@ func secretCommand(a *App) *cobra.Command {
 	ask := func(ctx context.Context, c *client.Client) (*apiv1.ListSecretsResponse, error) {
 		return secretcmd.List(ctx, c, role)
 	}
-	list := listCommand(a, "list", "List the secrets, without their values", ask, secretcmd.Header, secretcmd.Rows)
+	list := listCommand(a, "list", "secrets", "List the secrets, without their values", ask, secretcmd.Header, secretcmd.Rows)
 	list.Flags().StringVar(&role, "role", "", "only those of this role and of all below it")
 	add(command, "", list)
 	return command

@@ -47,6 +47,15 @@ func TestFilesAreCopied(t *testing.T) {
 	if _, stderr, code := tender(t, d.env, "files", "writer", "result.bin"); code != 2 || !strings.Contains(stderr, "this is a file; 'tender cp' copies it") {
 		t.Errorf("files of a file: exit code %d, %s", code, stderr)
 	}
+	if _, stderr, code := tender(t, d.env, "files", "writer:parts"); code != 2 || !strings.Contains(stderr, "write 'tender files writer parts'") {
+		t.Errorf("files of what cp takes: exit code %d, %s", code, stderr)
+	}
+	missing := filepath.Join(folder, "missing", "file")
+	for _, args := range [][]string{{"cp", "writer:result.bin", missing}, {"raft", "snapshot", "save", missing}} {
+		if _, stderr, code := tender(t, d.env, args...); code != 1 || !strings.Contains(stderr, missing+" can't be written: no such file") {
+			t.Errorf("%v: exit code %d, %s", args, code, stderr)
+		}
+	}
 	for word, want := range map[string]string{
 		"writer:parts":         "this is a folder; it has 1",
 		"writer:nothing":       "has no such file in its folder",

@@ -14,9 +14,9 @@ import (
 	"github.com/tenderhq/tender/internal/cli/show"
 )
 
-// listCommand makes the command that shows what one call answers, as a table or as JSON.
+// listCommand makes the command that shows what one call answers, things of one kind, as a table or as JSON.
 func listCommand[Answer proto.Message](
-	a *App, use, short string, call func(context.Context, *client.Client) (Answer, error), header []string, rows func(Answer) [][]string,
+	a *App, use, kind, short string, call func(context.Context, *client.Client) (Answer, error), header []string, rows func(Answer) [][]string,
 ) *cobra.Command {
 	command := &cobra.Command{Use: use, Short: short, Args: exactly()}
 	format := show.FormatFlag(command.Flags(), show.AsTable, show.AsJSON)
@@ -28,9 +28,18 @@ func listCommand[Answer proto.Message](
 		case format.Is(show.AsJSON):
 			return show.JSON(a.Stdout, answer)
 		}
-		return show.Table(a.Stdout, header, rows(answer))
+		return tableOf(a, kind, header, rows(answer))
 	})
 	return command
+}
+
+// tableOf prints a table, and says so when there is nothing in it.
+func tableOf(a *App, kind string, header []string, rows [][]string) error {
+	err := show.Table(a.Stdout, header, rows)
+	if err == nil && len(rows) == 0 {
+		_, err = fmt.Fprintf(a.Stderr, "no %s\n", kind)
+	}
+	return err
 }
 
 func (a *App) getCommand() *cobra.Command {

@@ -14,7 +14,6 @@ import (
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/cli/client"
 	"github.com/tenderhq/tender/internal/cli/nouns"
-	"github.com/tenderhq/tender/internal/cli/show"
 )
 
 // maintenanceCommand plans drains.
@@ -108,7 +107,7 @@ func (a *App) listMaintenance(ctx context.Context, c *client.Client, _ []string)
 			rows = append(rows, maintenanceRow(agent))
 		}
 	}
-	return show.Table(a.Stdout, []string{"AGENT", "HOST", "START", "DURATION", "MARKS", "TASKS", "FRAMEWORKS"}, rows)
+	return tableOf(a, "maintenance windows", []string{"AGENT", "HOST", "START", "DURATION", "MARKS", "TASKS", "FRAMEWORKS"}, rows)
 }
 
 func maintenanceRow(agent *apiv1.AgentView) []string {

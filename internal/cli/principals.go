@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -102,6 +103,11 @@ func (a *App) revokeCommand() *cobra.Command {
 					return usagef("--%s belongs to a grant; name its VERB too, or leave the flag out to end %s", name, args[0])
 				}
 			}
+			if !force { // else the leader says whether it is there
+				if err := known(ctx, c, args[0]); err != nil {
+					return err
+				}
+			}
 			if err := a.sure(ctx, force, "end "+args[0]+" for ever"); err != nil {
 				return err
 			}
@@ -113,6 +119,15 @@ func (a *App) revokeCommand() *cobra.Command {
 		return a.said(answer)
 	})
 	return command
+}
+
+// known refuses the name of a principal that is not there, as far as who asks may know.
+func known(ctx context.Context, c *client.Client, name string) error {
+	l, err := nouns.Principals.List(ctx, c, &nouns.Query{Prefix: name, All: true})
+	if err != nil || slices.ContainsFunc(l.Items, func(item nouns.Item) bool { return item.ID == name }) {
+		return nil //nolint:nilerr // the cluster decides
+	}
+	return nouns.Principals.Nobody(nouns.Query{Prefix: name})
 }
 
 func whoamiCommand(a *App) *cobra.Command {

@@ -7,7 +7,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -28,7 +27,7 @@ func (a *App) peersCommand() *cobra.Command {
 	ask := func(ctx context.Context, c *client.Client) (*apiv1.ListPeersResponse, error) {
 		return c.Raft().ListPeers(ctx, &apiv1.ListPeersRequest{})
 	}
-	return listCommand(a, "peers", "List the members of the quorum", ask, []string{"MASTER", "ROLE", "RAFT"},
+	return listCommand(a, "peers", "members", "List the members of the quorum", ask, []string{"MASTER", "ROLE", "RAFT"},
 		func(answer *apiv1.ListPeersResponse) (rows [][]string) {
 			for _, peer := range answer.GetItems() {
 				rows = append(rows, []string{peer.GetId(), peer.GetRole(), peer.GetRaftAddress()})
@@ -103,32 +102,17 @@ func (a *App) snapshotSaveCommand() *cobra.Command {
 			if _, err := os.Lstat(args[0]); !errors.Is(err, fs.ErrNotExist) {
 				return fmt.Errorf("%s exists already; name a new file", args[0])
 			}
-			bytes, err := saveSnapshot(ctx, c, args[0])
-			if err != nil {
+			var bytes int64
+			if err := whole(args[0], func(w io.Writer) (err error) {
+				bytes, err = receiveSnapshot(ctx, c, w)
+				return err
+			}); err != nil {
 				return err
 			}
-			_, err = fmt.Fprintln(a.Stdout, args[0]+": "+strconv.FormatInt(bytes, 10)+" bytes")
+			_, err := fmt.Fprintln(a.Stdout, args[0]+": "+strconv.FormatInt(bytes, 10)+" bytes")
 			return err
 		}),
 	}
-}
-
-// saveSnapshot writes beside the file first: half a snapshot must not look like a whole one.
-func saveSnapshot(ctx context.Context, c *client.Client, name string) (bytes int64, err error) {
-	file, err := os.CreateTemp(filepath.Dir(name), ".snapshot-*")
-	if err != nil {
-		return 0, err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.Remove(file.Name()))
-		}
-	}()
-	bytes, err = receiveSnapshot(ctx, c, file)
-	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
-		return 0, err
-	}
-	return bytes, os.Rename(file.Name(), name)
 }
 
 func receiveSnapshot(ctx context.Context, c *client.Client, w io.Writer) (bytes int64, err error) {

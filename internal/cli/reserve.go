@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -12,7 +13,6 @@ import (
 	"github.com/tenderhq/tender/internal/cli/client"
 	"github.com/tenderhq/tender/internal/cli/nouns"
 	"github.com/tenderhq/tender/internal/cli/settings"
-	"github.com/tenderhq/tender/internal/cli/show"
 )
 
 // reserveCommands set aside resources of agents for roles.
@@ -48,11 +48,8 @@ func roleFlag(command *cobra.Command, role *string) {
 }
 
 func (a *App) reserve(ctx context.Context, c *client.Client, agent string, request *apiv1.ReserveRequest) error {
-	if request.GetRole() == "" {
-		return usagef("whose is it to be, or was it? Write --role ROLE")
-	}
-	if err := api.Role(request.GetRole()).Check(); err != nil {
-		return usage(err)
+	if err := roleOf(request.GetRole()); err != nil {
+		return err
 	}
 	if request.GetAction() == apiv1.OperationKind_CREATE_VOLUME && request.GetSizeMb() <= 0 {
 		return usagef("a volume of %d MB can't be made; write --size MB, such as --size 1024", request.GetSizeMb())
@@ -63,6 +60,37 @@ func (a *App) reserve(ctx context.Context, c *client.Client, agent string, reque
 		return nouns.Agents.WhereListed(err)
 	}
 	return a.said(answer)
+}
+
+// roleOf refuses what can't be the role of a reservation.
+func roleOf(role string) error {
+	if role == "" {
+		return usagef("whose is it to be, or was it? Write --role ROLE")
+	}
+	if err := api.Role(role).Check(); err != nil {
+		return usage(err)
+	}
+	return nil
+}
+
+// volumeIsThere refuses the name of a volume that no agent has.
+func volumeIsThere(ctx context.Context, c *client.Client, name string) error {
+	agents, err := nouns.Agents.List(ctx, c, &nouns.Query{})
+	if err != nil {
+		return err
+	}
+	for _, item := range agents.Items {
+		agent := item.Message.(*apiv1.AgentView)
+		volumes, err := nouns.VolumesOf(agent)
+		if err != nil {
+			return err
+		}
+		if slices.ContainsFunc(volumes, func(v nouns.Volume) bool { return string(v.Resource.Volume) == name }) ||
+			slices.ContainsFunc(agent.GetOrphaned(), func(o *apiv1.OrphanedVolume) bool { return o.GetVolume() == name }) {
+			return nil
+		}
+	}
+	return nouns.NoVolume(name)
 }
 
 func (a *App) volumeCommand() *cobra.Command {
@@ -87,6 +115,14 @@ func (a *App) volumeCommand() *cobra.Command {
 			"This can't be undone.",
 		Args: exactly("AGENT", "VOLUME"), ValidArgsFunction: a.completeIDs("agents"),
 		RunE: a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+			if err := roleOf(role); err != nil {
+				return err
+			}
+			if !force { // else the leader says whether it is there
+				if err := volumeIsThere(ctx, c, args[1]); err != nil {
+					return err
+				}
+			}
 			if err := a.sure(ctx, force, fmt.Sprintf("destroy volume %s of agent %s with all its data", args[1], args[0])); err != nil {
 				return err
 			}
@@ -125,7 +161,7 @@ func (a *App) listVolumes(ctx context.Context, c *client.Client, _ []string) err
 			})
 		}
 	}
-	return show.Table(a.Stdout, []string{"VOLUME", "AGENT", "ROLE", "MB", "IN USE", "WHY"}, rows)
+	return tableOf(a, "volumes", []string{"VOLUME", "AGENT", "ROLE", "MB", "IN USE", "WHY"}, rows)
 }
 
 func yesNo(yes bool) string {

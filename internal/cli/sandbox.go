@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"os"
 	"path"
@@ -87,6 +88,9 @@ func filesCommand(a *App) *cobra.Command {
 		if len(args) == 2 {
 			name = args[1]
 		}
+		if task, folder, is := strings.Cut(args[0], ":"); is {
+			return usagef("%q is no task; write 'tender files %s %s'", args[0], task, folder)
+		}
 		file, err := fileOf(ctx, c, args[0], name, executor)
 		if err != nil {
 			return err
@@ -145,24 +149,43 @@ func printFiles(to io.Writer, format *show.Format, items []sandbox.Item) error {
 	return show.Table(to, []string{"NAME", "KIND", "BYTES", "MODIFIED"}, rows)
 }
 
-// copyTo has a file written, in a folder under its own name. It is there when it is whole.
+// copyTo has a file written, in a folder under its own name.
 func copyTo(to, name string, write func(w io.Writer) error) error {
 	if info, err := os.Stat(to); err == nil && info.IsDir() {
 		to = filepath.Join(to, name)
 	}
-	part, err := os.CreateTemp(filepath.Dir(to), "."+filepath.Base(to)+".*")
+	return whole(to, write)
+}
+
+// whole has a file written that is there only when it is complete: half of one must not look like a whole one. Its errors tell
+// of this file, not of the one beside it that is written first.
+func whole(name string, write func(w io.Writer) error) error {
+	part, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
 	if err != nil {
-		return err
+		return unwritten(name, err)
 	}
 	defer os.Remove(part.Name()) // it is gone when all went well
 	if err := write(part); err != nil {
 		_ = part.Close() // err says more
-		return err
+		return unwritten(name, err)
 	}
-	if err := part.Close(); err != nil {
-		return err
+	if err := errors.Join(part.Sync(), part.Close()); err != nil {
+		return unwritten(name, err)
 	}
-	return os.Rename(part.Name(), to)
+	return unwritten(name, os.Rename(part.Name(), name))
+}
+
+// unwritten is the error of a file that was to be written, in terms of its own name.
+func unwritten(name string, err error) error {
+	var file *fs.PathError
+	var move *os.LinkError
+	switch {
+	case errors.As(err, &file):
+		return fmt.Errorf("%s can't be written: %w", name, file.Err)
+	case errors.As(err, &move):
+		return fmt.Errorf("%s can't be written: %w", name, move.Err)
+	}
+	return err
 }
 
 // execFlags are what `tender exec` is told.

@@ -1,9 +1,26 @@
 package cli_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
+
+	apiv1 "github.com/tenderhq/tender/api/v1"
 )
+
+func destroys(request string) bool { return strings.HasPrefix(request, "DESTROY_VOLUME") }
+
+// Nobody is asked about what is not there.
+func TestAVolumeThatIsNotThere(t *testing.T) {
+	c := small()
+	stdout, stderr, code := serving(t, c).run(t, "volume", "destroy", "agent-2", "data", "--role", "ops")
+	if code != 1 || stdout != "" || !strings.Contains(stderr, `there is no volume "data"`) || strings.Contains(stderr, "--force") {
+		t.Errorf("exit code %d: %s", code, stderr)
+	}
+	if stdout, stderr, code = serving(t, c).run(t, "volume", "list"); code != 0 || stderr != "no volumes\n" || !strings.HasPrefix(stdout, "VOLUME") {
+		t.Errorf("an empty list has exit code %d: %s%s", code, stdout, stderr)
+	}
+}
 
 func TestDestroyingAVolumeIsAsked(t *testing.T) {
 	for _, test := range []struct {
@@ -22,6 +39,7 @@ func TestDestroyingAVolumeIsAsked(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c := small()
+			c.agents[2].Orphaned = []*apiv1.OrphanedVolume{{Volume: "data", Role: "ops"}}
 			s := serving(t, c)
 			s.asks, s.stdin = test.asks, test.typed
 			args := []string{"volume", "destroy", "agent-2", "data", "--role", "ops"}
@@ -29,7 +47,7 @@ func TestDestroyingAVolumeIsAsked(t *testing.T) {
 				args = append(args, "--force")
 			}
 			_, stderr, code := s.run(t, args...)
-			if code != test.code || len(c.requests) > 0 != test.asked {
+			if code != test.code || slices.ContainsFunc(c.requests, destroys) != test.asked {
 				t.Errorf("exit code %d, asked %v: %s", code, c.requests, stderr)
 			}
 			if !test.force && !strings.Contains(stderr, "destroy volume data of agent agent-2 with all its data") {

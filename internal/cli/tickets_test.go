@@ -184,6 +184,9 @@ func TestWhoIsRevokedOrGoneIsOut(t *testing.T) {
 	output.await("awake")
 	command := start(t, vic, "exec", "host", "--", "sh", "-c", "echo inside; exec sleep 1000")
 	command.await("inside")
+	if _, stderr, code := tender(t, c.env, "revoke", "nope"); code != 1 || !strings.Contains(stderr, `no principal is called "nope"`) || strings.Contains(stderr, "--force") {
+		t.Errorf("one that is not there can't be revoked: exit code %d: %s", code, stderr)
+	}
 	c.must("revoke", "vic", "--why", "he left", "--force")
 	for name, one := range map[string]*proc{"logs": output, "exec": command} {
 		if code := one.wait(); code == 0 || !strings.Contains(one.stderr.String(), "revoked") {

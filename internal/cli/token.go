@@ -99,7 +99,7 @@ func listTokensCommand(a *App) *cobra.Command {
 	ask := func(ctx context.Context, c *client.Client) (*apiv1.ListTokensResponse, error) {
 		return c.Operator().ListTokens(ctx, &apiv1.ListTokensRequest{})
 	}
-	return listCommand(a, "list", "List the tokens, without their secrets", ask,
+	return listCommand(a, "list", "tokens", "List the tokens, without their secrets", ask,
 		[]string{"TOKEN", "KIND", "PRINCIPAL", "STATE", "USES", "EXPIRES", "BY"},
 		func(answer *apiv1.ListTokensResponse) (rows [][]string) {
 			for _, token := range answer.GetItems() {

@@ -94,6 +94,7 @@ func TestWrongInputIsToldInOneSentence(t *testing.T) {
 		{args: "run --mem 64 --limit mem=32 -- true", want: []string{"limit of memory is 32 MB", "64 MB"}},
 		{args: "run --limit pids=-1 -- true", want: []string{"limit of processes is -1"}},
 		{args: "priority eng 99999999999", want: []string{`priority "99999999999"`, "from -2147483648 to 2147483647"}},
+		{args: "volume destroy agent-1 v1", want: []string{"--role ROLE"}},
 		{args: "run --timeout -1s -- true", want: []string{"--timeout is -1s", "write a time such as 10m"}},
 	} {
 		t.Run(test.args, func(t *testing.T) {

@@ -30,9 +30,14 @@ func VolumeNamed(all []Volume, name string) (found Volume, err error) {
 		}
 	}
 	if found.Agent == "" {
-		return Volume{}, fmt.Errorf("there is no volume %q; 'tender volume list' shows those there are", name)
+		return Volume{}, NoVolume(name)
 	}
 	return found, nil
+}
+
+// NoVolume says that there is none of that name.
+func NoVolume(name string) error {
+	return fmt.Errorf("there is no volume %q; 'tender volume list' shows those there are", name)
 }
 
 // Volumes are those of all agents.
