@@ -1,6 +1,7 @@
 package core_test
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -54,9 +55,11 @@ func (w *world) verbOfVoices(verb string, args transcript.Line) bool {
 	case "invent": // the agent says a status of a task that it does not have
 		ref := w.ref(args.Word(1))
 		w.agentSays(a, protocol.StatusUpdate{Status: api.Status{Framework: ref.Framework, Task: ref.Task, Number: 1, State: api.TaskFinished, Source: api.MoverAgent}})
+	case "set-back": // the agent's clock
+		a.behind, _ = time.ParseDuration(args.Word(1))
 	case "again": // again a1 f1/t1 2: the agent has sent that status of the task once more, before it was told anything since
 		number, _ := strconv.ParseUint(args.Word(2), 10, 64)
-		for _, status := range a.said {
+		for _, status := range slices.Backward(a.said) {
 			if status.Ref() == w.ref(args.Word(1)) && status.Number == number {
 				w.agentSays(a, protocol.StatusUpdate{Status: status})
 				break

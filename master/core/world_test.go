@@ -54,6 +54,7 @@ type fakeAgent struct {
 	nonce     api.Nonce
 	keepsNone bool // of receipts, and knows no groups: it is of an older version
 	said      []api.Status
+	behind    time.Duration             // its clock
 	settled   map[api.TaskRef]*fakeTask // whose end was acknowledged, of each ID the last
 	boot      string
 	version   string
@@ -316,7 +317,7 @@ func (a *fakeAgent) executorRefs() []api.ExecutorRef {
 func (w *world) status(a *fakeAgent, ref api.TaskRef, state api.TaskState, reason api.Reason) {
 	t := a.tasks[ref]
 	t.Status.Number++
-	t.Status.State, t.Status.Reason, t.Status.Source, t.Status.At = state, reason, api.MoverExecutor, w.now
+	t.Status.State, t.Status.Reason, t.Status.Source, t.Status.At = state, reason, api.MoverExecutor, w.now.Add(-a.behind)
 	if reason != api.ReasonNone {
 		t.Status.Source = api.MoverAgent
 	}
