@@ -49,24 +49,25 @@ func readAtOnce(path string) ([]byte, error) {
 }
 
 // hasNone tells whether a process has no environment, and will have none before it starts another program: it has ended,
-// or is a thread of the kernel, or was started without. What is being told of is of the program that runs.
+// or is a thread of the kernel, or was started without. The kernel says where a program's code begins when all else of it is
+// in place: before that its environment may only seem empty.
 func hasNone(folder string) bool {
 	line, err := os.ReadFile(folder + "/stat")
 	end := bytes.LastIndexByte(line, ')')
 	if err != nil || end < 0 {
 		return true
 	}
-	const stateAt, flagsAt, fromAt, toAt, kernelThread = 3, 9, 50, 51, 0x200000 // as in proc(5)
+	const stateAt, flagsAt, codeAt, fromAt, toAt, kernelThread = 3, 9, 26, 50, 51, 0x200000 // as in proc(5)
 	fields := bytes.Fields(line[end+1:])
 	if len(fields) <= toAt-stateAt {
 		return true
 	}
-	state, from, to := fields[0][0], fields[fromAt-stateAt], fields[toAt-stateAt]
+	state, code, from, to := fields[0][0], fields[codeAt-stateAt], fields[fromAt-stateAt], fields[toAt-stateAt]
 	flags, err := strconv.ParseUint(string(fields[flagsAt-stateAt]), 10, 64)
 	switch {
 	case err != nil, state == 'Z', state == 'X', flags&kernelThread != 0:
 		return true
-	case string(to) == "0":
+	case string(code) == "0":
 		return false // it is between two programs, or ends
 	}
 	return bytes.Equal(from, to)
