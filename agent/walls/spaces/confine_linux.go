@@ -20,7 +20,7 @@ func (v View) Confine(user User) error {
 	if err := unix.Unshare(unix.CLONE_NEWNS | unix.CLONE_NEWIPC); err != nil {
 		return fmt.Errorf("namespaces can't be made: %w", err)
 	}
-	if err := v.build(user); err != nil {
+	if err := v.build(user, -1); err != nil {
 		return err
 	}
 	steps := renewProc()

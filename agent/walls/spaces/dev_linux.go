@@ -3,6 +3,7 @@ package spaces
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -54,7 +55,7 @@ func buildDev(root string, named ...string) error {
 
 // fillDev is buildDev for a /dev of the machine that is open.
 func fillDev(root string, machine int, named []string) error {
-	dev, err := newMount("tmpfs", [][2]string{{"mode", "0755"}, {"size", "1m"}}, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC)
+	dev, err := newDev()
 	if err != nil {
 		return err
 	}
@@ -62,14 +63,27 @@ func fillDev(root string, machine int, named []string) error {
 	if err := coverDev(root, dev); err != nil {
 		return err
 	}
-	for _, one := range devices {
-		if err := one.make(dev, machine); err != nil {
-			return fmt.Errorf("%s: %w", one.name, err)
-		}
+	if err := makeDevices(dev, machine); err != nil {
+		return err
 	}
 	for _, path := range named {
 		if err := copyDevice(dev, machine, path); err != nil {
 			return fmt.Errorf("%s: %w", path, err)
+		}
+	}
+	return mountInDev(dev)
+}
+
+// newDev makes the file system for a /dev.
+func newDev() (int, error) {
+	return newMount("tmpfs", [][2]string{{"mode", "0755"}, {"size", "1m"}}, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC)
+}
+
+// makeDevices makes in it what every program may expect.
+func makeDevices(dev, machine int) error {
+	for _, one := range devices {
+		if err := one.make(dev, machine); err != nil {
+			return fmt.Errorf("%s: %w", one.name, err)
 		}
 	}
 	for _, link := range deviceLinks {
@@ -78,13 +92,66 @@ func fillDev(root string, machine int, named []string) error {
 		}
 	}
 	for _, one := range deviceMounts {
-		err := makeFolder(dev, one.name, 0o755)
-		if err == nil {
-			err = mountAt(dev, one.name, one.kind, one.options, one.flags)
-		}
-		if err != nil {
+		if err := makeFolder(dev, one.name, 0o755); err != nil {
 			return fmt.Errorf("%s: %w", one.name, err)
 		}
+	}
+	return nil
+}
+
+// mountInDev mounts in it what is the task's alone.
+func mountInDev(dev int) error {
+	for _, one := range deviceMounts {
+		if err := mountAt(dev, one.name, one.kind, one.options, one.flags); err != nil {
+			return fmt.Errorf("%s: %w", one.name, err)
+		}
+	}
+	return nil
+}
+
+// sharedDev is a /dev, but for what is mounted in it, that nobody changes: each task of a user who could not do so anyway
+// sees a copy of its mount, which costs a fraction of a new one. They have no more of each other by it than by any other
+// file of the machine. -1: there is none.
+type sharedDev int
+
+// openSharedDev makes one, in the calling thread's namespace of mounts. There is none where devices can't be made, nor
+// where the kernel copies no mount that is mounted nowhere: Linux 6.15 does.
+func openSharedDev() sharedDev {
+	dev, err := newDev()
+	if err != nil {
+		return -1
+	}
+	if makeDevices(dev, -1) == nil && unix.MountSetattr(dev, "", unix.AT_EMPTY_PATH, &readOnlyAttribute) == nil {
+		if one, err := copyTree(dev, ""); err == nil {
+			_ = unix.Close(one)
+			return sharedDev(dev)
+		}
+	}
+	_ = unix.Close(dev)
+	return -1
+}
+
+// copyFor is a copy of it for a task that may share one, to be made before the thread leaves the namespace of mounts; else -1.
+func (d sharedDev) copyFor(v View, user User) int {
+	inDev := func(path string) bool { return baseOf(path, []string{"/dev"}) != "" }
+	if d < 0 || user.UID == 0 || v.Root != nil || len(v.Devices) > 0 || slices.ContainsFunc(v.Shown, inDev) {
+		return -1
+	}
+	one, err := copyTree(int(d), "")
+	if err != nil {
+		return -1
+	}
+	return one
+}
+
+// useDev makes a copy of a shared one the task's /dev.
+func useDev(dev int) error {
+	err := coverDev("/", dev)
+	if err == nil {
+		err = mountInDev(dev)
+	}
+	if err != nil {
+		return fmt.Errorf("/dev can't be built: %w", err)
 	}
 	return nil
 }

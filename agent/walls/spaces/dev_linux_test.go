@@ -5,6 +5,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -141,6 +143,59 @@ func TestDevBelowARoot(t *testing.T) {
 	for _, folder := range []string{filepath.Join(root, "dev"), elsewhere} {
 		if left, err := os.ReadDir(folder); err != nil || len(left) > 0 {
 			t.Errorf("%s holds %v, %v", folder, left, err)
+		}
+	}
+}
+
+// What tasks share of /dev none of them can change, not even the times of a device; what is in shared memory, of terminals
+// and of messages is their own. Whoever could change it has one of its own.
+func TestASharedDev(t *testing.T) {
+	w := build(t, "exit 0")
+	w.await(w.helper)
+	look := func(user User, line string) string {
+		w.user = user
+		if err := os.RemoveAll(filepath.Join(w.view.Temporary, ".tmp")); err != nil { // it was another user's
+			t.Fatal(err)
+		}
+		helper, said := w.start(0, line)
+		text, err := io.ReadAll(said)
+		if status := w.await(helper); err != nil || status != 0 {
+			t.Errorf("%v: %v, %v", user, status, err)
+		}
+		return string(text)
+	}
+	somebody := User{UID: 71234, GID: 71234}
+	const line = `ls /dev | tr '\n' ' '; stat -c %d /dev /dev/shm /dev/pts; echo lost > /dev/null; head -c 1 /dev/zero | wc -c
+		test -e /dev/shm/mark || echo mark > /dev/shm/mark && cat /dev/shm/mark; touch /dev/null /dev/new 2> /dev/shm/wrong; wc -l < /dev/shm/wrong; exit 0`
+	first := strings.Split(look(somebody, line), "\n")
+	second := strings.Split(look(User{UID: 71235, GID: 71235}, line), "\n")
+	if len(first) != len(second) || len(first) != 7 {
+		t.Fatalf("%q, %q", first, second)
+	}
+	const content = "fd full mqueue null ptmx pts random shm stderr stdin stdout tty urandom zero "
+	if !strings.HasPrefix(first[0], content) || !slices.Equal(first[3:], []string{"1", "mark", "2", ""}) {
+		t.Errorf("%q", first)
+	}
+	if !slices.Equal(first[3:], second[3:]) {
+		t.Errorf("%q, and then %q", first, second)
+	}
+	shared := openSharedDev()
+	if shared < 0 {
+		t.Skip("this kernel copies no mounts that are mounted nowhere; then each task has a /dev of its own")
+	}
+	defer unix.Close(int(shared))
+	if first[0] != second[0] {
+		t.Errorf("two tasks have %q and %q", first[0], second[0])
+	}
+	root := strings.Split(look(User{}, "ls /dev | tr '\\n' ' '; stat -c %d /dev; touch /dev/new"), "\n")
+	if root[0] == first[0] {
+		t.Errorf("a task of root has the shared one, too: %q", root)
+	}
+	own := View{Shown: []string{"/var/lib", "/dev/shm/sandbox"}, Temporary: "/dev/shm/sandbox"}
+	for _, view := range []View{own, {Devices: []string{"/dev/null"}}, {Root: &Root{}}} {
+		if dev := shared.copyFor(view, somebody); dev >= 0 {
+			t.Errorf("%+v shares it", view)
+			_ = unix.Close(dev)
 		}
 	}
 }

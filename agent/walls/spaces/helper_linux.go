@@ -139,7 +139,7 @@ func (s *spawning) fulfil(o *Order, files []int) (said answer, home bool, err er
 	if opened, err = p.openGroups(o, opened); err != nil {
 		return said, true, err
 	}
-	if said.Errno, err = o.layDown(p); err == nil && said.Errno == 0 {
+	if said.Errno, err = o.layDown(p, s.home.dev); err == nil && said.Errno == 0 {
 		if err = p.keepSteps(); err == nil {
 			said.PID, err = p.begin()
 		}
@@ -179,8 +179,8 @@ func (p *plan) openGroups(o *Order, opened []int) ([]int, error) {
 func astrayed(err error) error { return fmt.Errorf("its control group can't be entered: %w", err) }
 
 // layDown enters the walls, and lays down what the helper does in them.
-func (o *Order) layDown(p *plan) (refusal syscall.Errno, err error) {
-	if err := o.enter(p); err != nil {
+func (o *Order) layDown(p *plan, dev sharedDev) (refusal syscall.Errno, err error) {
+	if err := o.enter(p, dev); err != nil {
 		return 0, err
 	}
 	p.steps = append(p.steps, rightsSteps(o.User.UID)...)
@@ -210,16 +210,20 @@ func (o *Order) layDown(p *plan) (refusal syscall.Errno, err error) {
 }
 
 // enter makes this thread a part of the task's walls.
-func (o *Order) enter(p *plan) error {
+func (o *Order) enter(p *plan, shared sharedDev) error {
 	if o.Beside != 0 {
 		return join(o.Beside)
+	}
+	dev := shared.copyFor(o.View, o.User)
+	if dev >= 0 {
+		defer unix.Close(dev)
 	}
 	if err := unix.Unshare(unix.CLONE_NEWNS | unix.CLONE_NEWIPC); err != nil {
 		return fmt.Errorf("namespaces can't be made: %w", err)
 	}
 	p.born.flags |= unix.CLONE_NEWPID | unix.CLONE_NEWUTS
 	p.steps = renewProc()
-	return o.View.build(o.User)
+	return o.View.build(o.User, dev)
 }
 
 // hear tells a helper how it is called here, and hears how far it has come. refused is the kernel's word when it has

@@ -63,6 +63,7 @@ func (s *spawning) tell(err error) {
 type home struct {
 	root   int    // a folder
 	spaces [2]int // of mounts, and of what processes share
+	dev    sharedDev
 }
 
 // openHome opens the calling thread's.
@@ -77,6 +78,7 @@ func openHome() (h home, err error) {
 			return h, &os.PathError{Op: "open", Path: path, Err: err}
 		}
 	}
+	h.dev = openSharedDev()
 	return h, nil
 }
 

@@ -15,8 +15,9 @@ import (
 var temporaries = []string{"/tmp", "/var/tmp"}
 
 // build makes the machine look as the view says, to the mount namespace that this process has for itself. Folders that
-// the task's user can change are only ever gone through by descriptors, and never by a link.
-func (v View) build(user User) error {
+// the task's user can change are only ever gone through by descriptors, and never by a link. dev is a copy of a shared
+// /dev; -1: the task has one of its own.
+func (v View) build(user User, dev int) error {
 	// What is unmounted outside goes here as well, and what is mounted here is seen nowhere else.
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
 		return fmt.Errorf("mounts can't be made the task's own: %w", err)
@@ -46,7 +47,12 @@ func (v View) build(user User) error {
 			return err
 		}
 	}
-	if err := buildDev("/", v.Devices...); err != nil {
+	if dev >= 0 {
+		err = useDev(dev)
+	} else {
+		err = buildDev("/", v.Devices...)
+	}
+	if err != nil {
 		return err
 	}
 	if err := v.hide(shown); err != nil {
