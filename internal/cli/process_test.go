@@ -3,6 +3,7 @@ package cli_test
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tenderhq/tender/agent/walls/cell"
 	"github.com/tenderhq/tender/internal/dev/devcluster"
 	"github.com/tenderhq/tender/internal/testing/hang"
 )
@@ -113,11 +115,24 @@ func launchProgram(t *testing.T, program string, env []string, mayEnd bool, args
 			_ = p.cmd.Process.Kill() // it may just have ended
 		}
 		<-p.ended
+		if folder := slices.Index(args, "--data-dir") + 1; args[0] == "agent" && folder > 0 {
+			endExecutors(t, args[folder])
+		}
 		if t.Failed() {
 			t.Logf("%s\nstdout:\n%sstderr:\n%s", strings.Join(args, " "), &p.stdout, &p.stderr)
 		}
 	})
 	return p
+}
+
+// endExecutors ends the executors and tasks of an agent that runs no more. They would outlive their test: an agent leaves
+// them to the next one with its data folder, and executors wait for it until their recovery timeout.
+func endExecutors(t *testing.T, dataDir string) {
+	t.Helper()
+	tree := cell.Open(cell.Place{Folder: dataDir, Best: cell.Groups}) // finds the agent's control groups, and makes none
+	if err := errors.Join(tree.Sweep(context.Background(), nil), tree.Close()); err != nil {
+		t.Errorf("the executors of %s: %v", dataDir, err)
+	}
 }
 
 type pipe struct {
