@@ -264,6 +264,9 @@ func (c *Config) defaultPlace() (wrong []error) {
 	if c.reachedNowhere() && !datafolder.HasBegun(c.DataDir, datafolder.Agent) {
 		wrong = append(wrong, errors.New(transport.HowToAdvertise))
 	}
+	if err := c.checkAdvertised(); err != nil {
+		wrong = append(wrong, err)
+	}
 	if ip := net.ParseIP(c.Bind); c.OpenHTTP && c.Bind != "" && !ip.IsLoopback() {
 		wrong = append(wrong, fmt.Errorf("HTTP without certificates is for this machine alone, and %s can be reached by others", c.Bind))
 	}
@@ -282,6 +285,28 @@ func (c *Config) defaultPlace() (wrong []error) {
 // reachedNowhere says whether others are told that the agent is at "every address", which leads each of them to itself.
 func (c Config) reachedNowhere() bool {
 	return c.Advertise == "" && c.Port >= 0 && c.Listener == nil && net.ParseIP(c.Bind).IsUnspecified()
+}
+
+// checkAdvertised refuses an address that nobody can reach.
+func (c Config) checkAdvertised() error {
+	if c.Advertise == "" {
+		return nil
+	}
+	host, port, err := net.SplitHostPort(c.Advertise)
+	if err != nil {
+		return advertising(transport.CheckAdvertised(c.Advertise))
+	}
+	if number, err := strconv.ParseUint(port, 10, 16); err != nil || number == 0 {
+		return advertising(fmt.Errorf("%q is neither HOST nor HOST:PORT with a port from 1 to 65535; write one such as node7.example", c.Advertise))
+	}
+	return advertising(transport.CheckAdvertised(host))
+}
+
+func advertising(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("advertised address: %w", err)
 }
 
 // address is what the agent tells others of its HTTP listener.

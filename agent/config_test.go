@@ -95,6 +95,21 @@ func TestAddress(t *testing.T) {
 	}
 }
 
+// TestAdvertisedNowhere: an address that nobody can reach is refused at the start, not found out by who wants a task's logs.
+func TestAdvertisedNowhere(t *testing.T) {
+	for advertise, want := range map[string]string{
+		"node-7": "", "node7.example": "", "10.0.0.7:5051": "", "::1": "", "[fe80::1%eth0]:5051": "",
+		"http://node7": "neither HOST nor HOST:PORT", "node7/x": "neither the name of a host nor an address",
+		"node7:99999": "with a port from 1 to 65535", "node7:0": "with a port from 1 to 65535", "node7:http": "with a port from 1 to 65535",
+		"0.0.0.0": "nobody reaches a machine at 0.0.0.0", "[::]:5051": "nobody reaches a machine at ::", ":5051": `"" is neither`,
+	} {
+		_, err := New(Config{DataDir: t.TempDir(), Resources: api.Scalars(1, 64), Advertise: advertise})
+		if want == "" && err != nil || want != "" && (!api.Is(err, api.Invalid) || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%q: %v, wanted %q", advertise, err, want)
+		}
+	}
+}
+
 // TestPortsThatAreNone: what no task could listen on is refused before anybody is offered it.
 func TestPortsThatAreNone(t *testing.T) {
 	for text, right := range map[string]bool{

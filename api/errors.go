@@ -90,23 +90,38 @@ func (e *Error) RetryIn(wait time.Duration) *Error {
 }
 
 // Error reads "offer.accept: offer-7-42: stale: the agent went away".
-func (e *Error) Error() string {
+func (e *Error) Error() string { return strings.Join(e.parts(&Error{}), ": ") }
+
+// parts are what Error joins, without the operation and the subject that the error has in common with the one around it,
+// whose direct cause it is.
+func (e *Error) parts(around *Error) []string {
 	parts := make([]string, 0, 4)
 	add := func(part string) {
 		if part != "" {
 			parts = append(parts, part)
 		}
 	}
-	add(e.Op)
-	add(e.Subject)
+	if e.Op != around.Op {
+		add(e.Op)
+	}
+	if e.Subject != around.Subject {
+		add(e.Subject)
+	}
 	var inner *Error
 	if !errors.As(e.Err, &inner) || inner.Kind != e.Kind {
 		add(e.Kind.String())
 	}
-	if e.Err != nil {
-		add(e.Err.Error())
+	cause := e.Err
+	if h, heals := cause.(healing); heals {
+		cause = h.error
 	}
-	return strings.Join(parts, ": ")
+	if direct, is := cause.(*Error); is {
+		return append(parts, direct.parts(e)...)
+	}
+	if cause != nil {
+		add(cause.Error())
+	}
+	return parts
 }
 
 func (e *Error) Unwrap() error { return e.Err }

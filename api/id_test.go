@@ -111,6 +111,9 @@ func TestErrors(t *testing.T) {
 		{api.E("task.kill", api.Stale, "t1", stale), "task.kill: t1: offer.accept: offer-7-42: stale: the agent went away"},
 		{api.E("task.kill", api.Limit, "t1", stale), "task.kill: t1: limit: offer.accept: offer-7-42: stale: the agent went away"},
 		{api.E("op", 99, "", nil), "op: internal"},
+		{api.E("offer.accept", api.Stale, "offer-7-42", stale), "offer.accept: offer-7-42: stale: the agent went away"},
+		{api.E("offer.accept", api.Denied, "call-1", stale).RetryIn(time.Second), "offer.accept: call-1: denied: offer-7-42: stale: the agent went away"},
+		{api.E("task.kill", api.Stale, "offer-7-42", stale.RetryIn(time.Second)), "task.kill: offer-7-42: offer.accept: stale: the agent went away"},
 	} {
 		if got := test.err.Error(); got != test.want {
 			t.Errorf("got %q, want %q", got, test.want)

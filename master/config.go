@@ -342,6 +342,11 @@ func (c Config) checkListeners() (bad []error) {
 		}
 		at[address] = name
 	}
+	if c.Advertise != "" {
+		if err := transport.CheckAdvertised(c.Advertise); err != nil {
+			bad = append(bad, fmt.Errorf("advertised host: %w", err))
+		}
+	}
 	if c.reachedNowhere() && !c.hasRun() {
 		bad = append(bad, errors.New(transport.HowToAdvertise))
 	}

@@ -133,6 +133,20 @@ func TestAFolderIsItsMastersAlone(t *testing.T) {
 	}
 }
 
+// TestAdvertisedNowhere: a host that nobody can reach is refused at the start. Ports are those of the listeners.
+func TestAdvertisedNowhere(t *testing.T) {
+	for advertise, want := range map[string]string{
+		"http://m1": `"http://m1" is neither the name of a host nor an address`, "m1:5060": `"m1:5060" is neither`, "0.0.0.0": "nobody reaches a machine at 0.0.0.0",
+	} {
+		config := master.Config{
+			ID: "m1", DataDir: t.TempDir(), GRPC: "127.0.0.1:0", HTTP: "127.0.0.1:0", Raft: "127.0.0.1:0", Profile: "fast", Trust: open, Advertise: advertise,
+		}
+		if _, err := master.New(config); !api.Is(err, api.Invalid) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v", advertise, err)
+		}
+	}
+}
+
 // TestEveryAddress: a master that is bound to all addresses has to say by which of them others reach it. One that has run
 // without is let go on, and its log says what is wrong.
 func TestEveryAddress(t *testing.T) {

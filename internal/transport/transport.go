@@ -3,7 +3,10 @@ package transport
 
 import (
 	"context"
+	"fmt"
 	"net"
+	"net/netip"
+	"regexp"
 	"syscall"
 	"time"
 
@@ -71,3 +74,19 @@ func CallerOf(ctx context.Context) trust.Identity {
 // HowToAdvertise is said of a process that others would be told to reach at "every address", which leads each of them to
 // itself.
 const HowToAdvertise = "it listens at all addresses of this machine, and at which of them others reach it nobody can tell; say it: --advertise HOST"
+
+// CheckAdvertised says what is wrong with the host that others are told to come to. Nobody reaches an address with a scheme,
+// a path or a port that does not exist, and only others would find that out.
+func CheckAdvertised(host string) error {
+	address, err := netip.ParseAddr(host)
+	switch {
+	case err == nil && address.IsUnspecified():
+		return fmt.Errorf("nobody reaches a machine at %s; write one of its names or addresses, such as 10.0.0.7", host)
+	case err == nil, hostName.MatchString(host):
+		return nil
+	}
+	return fmt.Errorf("%q is neither the name of a host nor an address; write one such as node7.example or 10.0.0.7", host)
+}
+
+// hostName is what names of hosts look like. Underscores are not allowed in them and used all the same.
+var hostName = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9_.-]{0,251}[A-Za-z0-9_.])?$`)
