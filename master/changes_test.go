@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -192,6 +193,28 @@ func TestACallIsDecidedAboutBeforeItsRequestIsRead(t *testing.T) {
 			if !strings.Contains(text, line) {
 				t.Errorf("the metrics have no %s", line)
 			}
+		}
+	})
+}
+
+// TestAChangeThatCantBeWrittenDown is made: it may be what frees the disk. It is counted, and told from memory.
+func TestAChangeThatCantBeWrittenDown(t *testing.T) {
+	const full = "/dev/full"
+	if _, err := os.Stat(full); err != nil {
+		t.Skip(err)
+	}
+	behindWalls(t, full, func(w *walled) {
+		admin, end := w.operator("admin")
+		defer end()
+		if _, err := admin.Grant(w.ctx, &apiv1.GrantRequest{Principal: "new", Grant: &apiv1.PrincipalGrant{Verb: "view", Role: "eng"}}); err != nil {
+			t.Error(err)
+		}
+		told, err := admin.ListChanges(w.ctx, &apiv1.ListChangesRequest{On: "principal/new"})
+		if err != nil || len(told.GetItems()) != 1 || told.GetItems()[0].GetWho() != "person admin" {
+			t.Errorf("it is told as %v, %v", told, err)
+		}
+		if _, text := w.fetch("admin", http.MethodGet, "/metrics", ""); !strings.Contains(text, "\ntender_audit_unwritten_total 1\n") {
+			t.Error("it is not counted")
 		}
 	})
 }

@@ -286,9 +286,21 @@ func (p *process) outcome() executor.Report {
 		report.State = api.TaskKilled
 	case code == 0:
 		report.State, report.Message = api.TaskFinished, ""
+	case isDiskFull(p.task.Sandbox): // programs can't say so themselves: their stderr is on that disk
+		report.Message += "; the disk of its sandbox is full"
 	}
 	p.explainLimit(&report)
 	return report
+}
+
+// isDiskFull tells whether hardly anything can be written to the disk that holds a folder.
+func isDiskFull(folder string) bool {
+	const fullBytes = 64 << 10
+	var disk syscall.Statfs_t
+	if err := syscall.Statfs(folder, &disk); err != nil {
+		return false
+	}
+	return disk.Bavail*uint64(disk.Bsize) < fullBytes || disk.Files > 0 && disk.Ffree == 0
 }
 
 // outputSize tells how much a task has written; nil when it has put something else in

@@ -58,7 +58,8 @@ func (g *Guard) writeDown(ctx context.Context, p permit, request any, result err
 	g.log.Info().Str("who", l.Who).Str("from", l.From).Str("call", l.Call).RawJSON("on", l.Shown()).Str("result", l.Result).Msg("change asked for")
 	g.recent.Add(&l)
 	if err := g.audit.Write(l); err != nil {
-		g.log.Error().Err(err).Msg("the audit log can't be written")
+		g.unwritten.Inc()
+		g.log.Error().Err(err).Str("who", l.Who).Str("call", l.Call).Msg("the audit log can't be written; the change goes on without its line")
 	}
 }
 

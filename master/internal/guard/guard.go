@@ -38,6 +38,7 @@ type Guard struct {
 	principals func() map[string]registry.Principal
 	index      func() uint64 // of the registry
 	denied     *prometheus.CounterVec
+	unwritten  prometheus.Counter
 	audit      *audit.Log
 	recent     *audit.Recent // what the audit log has got last
 	shares     *shares
@@ -64,8 +65,11 @@ func New(
 		denied: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "tender_calls_denied_total", Help: "Calls that were denied, by what was called and what kind of caller it was; the log says who.",
 		}, []string{"call", "by"}),
+		unwritten: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "tender_audit_unwritten_total", Help: "Changes and denials whose line could not be written to the audit log, as on a full disk.",
+		}),
 	}
-	metrics.MustRegister(g.denied)
+	metrics.MustRegister(g.denied, g.unwritten)
 	return g, nil
 }
 
