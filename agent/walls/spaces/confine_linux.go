@@ -33,7 +33,7 @@ func (v View) Confine(user User) error {
 	return giveUp(rights(user.UID))
 }
 
-// take calls the kernel here and now.
+// take makes the system call of the step in this process.
 func (s *step) take() error {
 	made := s.arguments
 	for i, point := range s.points {
@@ -77,7 +77,7 @@ func Reveal(pid int, hidden string, paths []string) error {
 	return nil
 }
 
-// reveal mounts the folder where it is elsewhere, if it is not there already.
+// reveal mounts the folder at the same path in another view, unless it is there already.
 func (t tree) reveal(hidden string) error {
 	var its, there unix.Stat_t
 	if err := unix.Fstat(t.descriptor, &its); err != nil {
@@ -158,7 +158,7 @@ func openView(pid int) (int, error) {
 	return unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 }
 
-// enterView makes it this thread's.
+// enterView moves the calling thread into the mount namespace.
 func enterView(view int) error {
 	err := unix.Unshare(unix.CLONE_FS) // a thread of several joins no mounts otherwise
 	if err == nil {

@@ -74,12 +74,12 @@ func fillDev(root string, machine int, named []string) error {
 	return mountInDev(dev)
 }
 
-// newDev makes the file system for a /dev.
+// newDev makes an empty file system for a /dev, mounted nowhere yet.
 func newDev() (int, error) {
 	return newMount("tmpfs", [][2]string{{"mode", "0755"}, {"size", "1m"}}, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC)
 }
 
-// makeDevices makes in it what every program may expect.
+// makeDevices makes the device files and links that every program may expect in the new /dev.
 func makeDevices(dev, machine int) error {
 	for _, one := range devices {
 		if err := one.make(dev, machine); err != nil {
@@ -99,7 +99,7 @@ func makeDevices(dev, machine int) error {
 	return nil
 }
 
-// mountInDev mounts in it what is the task's alone.
+// mountInDev mounts the task's own terminals, shared memory and message queues in the new /dev.
 func mountInDev(dev int) error {
 	for _, one := range deviceMounts {
 		if err := mountAt(dev, one.name, one.kind, one.options, one.flags); err != nil {
@@ -109,13 +109,13 @@ func mountInDev(dev int) error {
 	return nil
 }
 
-// sharedDev is a /dev, but for what is mounted in it, that nobody changes: each task of a user who could not do so anyway
-// sees a copy of its mount, which costs a fraction of a new one. They have no more of each other by it than by any other
-// file of the machine. -1: there is none.
+// sharedDev is a read-only /dev that tasks share, without what is mounted in it. A copy of its mount costs a fraction of a new
+// /dev. Only tasks whose users could not change a /dev of their own get one, so they can do no more to each other by it
+// than by any other file of the machine. -1: there is none.
 type sharedDev int
 
-// openSharedDev makes one, in the calling thread's namespace of mounts. There is none where devices can't be made, nor
-// where the kernel copies no mount that is mounted nowhere: Linux 6.15 does.
+// openSharedDev makes the shared /dev in the mount namespace of the calling thread. It returns -1 where device files can't be
+// made, and where the kernel does not copy a mount that is mounted nowhere (Linux does since 6.15).
 func openSharedDev() sharedDev {
 	dev, err := newDev()
 	if err != nil {
@@ -131,7 +131,8 @@ func openSharedDev() sharedDev {
 	return -1
 }
 
-// copyFor is a copy of it for a task that may share one, to be made before the thread leaves the namespace of mounts; else -1.
+// copyFor returns a copy of the shared /dev for a task that may have one, else -1. It must be called before the thread leaves
+// the mount namespace in which the shared /dev was made.
 func (d sharedDev) copyFor(v View, user User) int {
 	inDev := func(path string) bool { return baseOf(path, []string{"/dev"}) != "" }
 	if d < 0 || user.UID == 0 || v.Root != nil || len(v.Devices) > 0 || slices.ContainsFunc(v.Shown, inDev) {
@@ -144,7 +145,7 @@ func (d sharedDev) copyFor(v View, user User) int {
 	return one
 }
 
-// useDev makes a copy of a shared one the task's /dev.
+// useDev mounts a copy of the shared /dev as the task's.
 func useDev(dev int) error {
 	err := coverDev("/", dev)
 	if err == nil {

@@ -62,7 +62,7 @@ func spawn() (code uintptr) {
 	return 0
 }
 
-// receiveFiles receives what is sent for a helper. Nil: nobody sends any more.
+// receiveFiles receives the files that are sent with an order. It returns nil when the parent has closed the socket.
 func receiveFiles(socket int) ([]int, error) {
 	var word [1]byte
 	control := make([]byte, unix.CmsgSpace(4*filesSent))
@@ -84,7 +84,8 @@ func receiveFiles(socket int) ([]int, error) {
 	return files, err
 }
 
-// start starts a helper and says how it went. Before anybody hears that, before is told whether the thread has come home.
+// start reads an order, starts its helper, and answers how that went. Just before the answer it calls before, with whether
+// the thread has returned to the spawner's own namespaces.
 func (s *spawning) start(files []int, refused error, before func(home bool)) {
 	in, out := os.NewFile(uintptr(files[orderFile]), "order"), os.NewFile(uintptr(files[answerFile]), "answer")
 	defer out.Close()
@@ -111,7 +112,8 @@ func (s *spawning) start(files []int, refused error, before func(home bool)) {
 	_ = json.NewEncoder(out).Encode(said) // who does not listen any more has ended
 }
 
-// fulfil builds the walls, as far as that can be done for another process, and has a helper do the rest.
+// fulfil builds those of the walls that can be built for another process, and starts a helper that does the rest. home says
+// whether the thread has returned to the spawner's own namespaces.
 func (s *spawning) fulfil(o *Order, files []int) (said answer, home bool, err error) {
 	var report [2]int
 	if report, err = unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0); err != nil {
@@ -130,7 +132,7 @@ func (s *spawning) fulfil(o *Order, files []int) (said answer, home bool, err er
 		opened = nil
 	}
 	defer shut()
-	if err = p.begun(); err != nil {
+	if err = p.allocate(); err != nil {
 		return said, true, err
 	}
 	p.files, p.report, p.ends = [3]int(files), report[1], files[endsFile]
@@ -145,7 +147,7 @@ func (s *spawning) fulfil(o *Order, files []int) (said answer, home bool, err er
 		}
 	}
 	home = o.Beside == 0 && s.home.comeBack() == nil
-	shut() // the helper's end of the report too, so that its end is heard
+	shut() // also our copy of the helper's end of the report: reading ours then ends when the helper does
 	if err != nil || said.Errno != 0 {
 		return said, home, err
 	}
@@ -178,7 +180,7 @@ func (p *plan) openGroups(o *Order, opened []int) ([]int, error) {
 
 func astrayed(err error) error { return fmt.Errorf("its control group can't be entered: %w", err) }
 
-// layDown enters the walls, and lays down what the helper does in them.
+// layDown enters the walls, and writes down the steps that the helper takes in them.
 func (o *Order) layDown(p *plan, dev sharedDev) (refusal syscall.Errno, err error) {
 	if err := o.enter(p, dev); err != nil {
 		return 0, err
@@ -209,7 +211,8 @@ func (o *Order) layDown(p *plan, dev sharedDev) (refusal syscall.Errno, err erro
 	return 0, nil
 }
 
-// enter makes this thread a part of the task's walls.
+// enter moves this thread into the namespaces of the task, which it makes unless the order is to start something beside a
+// task that runs.
 func (o *Order) enter(p *plan, shared sharedDev) error {
 	if o.Beside != 0 {
 		return join(o.Beside)
@@ -226,11 +229,11 @@ func (o *Order) enter(p *plan, shared sharedDev) error {
 	return o.View.build(o.User, dev)
 }
 
-// hear tells a helper how it is called here, and hears how far it has come. refused is the kernel's word when it has
-// refused the program itself.
+// hear tells the helper its process number, which is another one in its own PID namespace, and waits until the helper says
+// how far it has come. refusal is the kernel's error when it has refused to execute the program.
 func (p *plan) hear(report, pid int) (refusal syscall.Errno, err error) {
 	said := binary.LittleEndian.AppendUint64(nil, uint64(pid))
-	_, _ = unix.Write(report, said) // one that has ended has said why
+	_, _ = unix.Write(report, said) // when this fails the helper has ended, and has said why
 	for {
 		n, err := unix.Read(report, said)
 		if err == unix.EINTR {

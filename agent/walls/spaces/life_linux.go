@@ -8,27 +8,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// life is all that a helper does, laid down in a room before it is born. A helper is a fork of the spawner that executes
-// no program: Go's runtime takes milliseconds to start in a new process, a fork of a small one takes a tenth of that. But
-// of all threads only one is forked, and of Go's memory little more than the stack that the fork is made on (see lean), so
-// a helper must never enter the runtime. What runs in it calls the kernel and nothing else, allocates nothing, and finds
-// room on the stack as it is (the linker proves that of functions marked nosplit). Package syscall forks in the same way
-// until it executes a program, and gVisor has processes that live so.
+// life is all that a helper does, written down before the helper is forked. A helper is a fork of the spawner that executes
+// no program: starting Go's runtime in a new process takes milliseconds, forking a small process a tenth of that. But a fork
+// has only the thread that made it, and a helper has little more of Go's memory than the stack of that thread (see lean).
+// So a helper must never enter the runtime: its functions make system calls and nothing else, allocate nothing, and need no
+// larger stack (of functions marked nosplit the linker proves that). Package syscall runs such code between fork and exec,
+// and some of gVisor's processes run nothing else.
 type life struct {
 	born    cloneArguments // how the helper is made
 	joins   []int          // files of control groups, open
 	files   [3]int         // the program's, open
 	report  int            // to the spawner and from it, open
-	ends    int            // where the end of the program is told, open
+	ends    int            // the pipe on which it tells how the program has ended, open
 	calls   []call         // the steps
-	program *executed      // nil: the steps are tried, and that is all
-	stop    syscall.Signal // what the program is sent for SIGTERM
-	beside  bool           // it is ended by any signal, with its group
+	program *executed      // nil: only the steps are to be tried
+	stop    syscall.Signal // what the program is sent instead of SIGTERM, unless zero
+	beside  bool           // started beside a task that runs: any signal kills its program, with the process group
 
 	name   [16]byte
-	said   [2]uint32 // to the spawner: what was done last, and the kernel's word
-	group  int       // of the program
-	status uint32    // as the kernel has it
+	said   [2]uint32 // to the spawner: the step that was taken last, and the kernel's error
+	group  int       // process group of the program
+	status uint32    // wait status of the program
 	signal [128]byte // siginfo_t
 	record [recordBytes]byte
 }
@@ -55,7 +55,7 @@ const (
 	openedFD  = 16
 )
 
-// What a helper says in the place of a step.
+// What a helper may say instead of the number of a step that has failed.
 const (
 	begun   = 1<<32 - 1 - iota // the program was executed
 	refused                    // the kernel does not execute the program
@@ -69,8 +69,8 @@ var allSignals = ^uint64(0)
 // resetSignals has the kernel forget, in a process that it makes, what Go does at signals (CLONE_CLEAR_SIGHAND).
 const resetSignals = 1 << 32
 
-// These have Go's runtime leave the calling thread alone over a fork, and keep all signals from it. It keeps them open to
-// gVisor, and so to us.
+// beforeFork and afterFork have Go's runtime block all signals of the calling thread around a fork, and not preempt it. The
+// runtime keeps these names for gVisor, so they stay.
 
 //go:linkname beforeFork syscall.runtime_BeforeFork
 func beforeFork()
@@ -80,8 +80,9 @@ func afterFork()
 
 func vforkCall(trap, a1, a2, a3 uintptr) (r1 uintptr, err syscall.Errno)
 
-// begin makes the helper, and returns its number as the caller sees it. It is a fork of the calling goroutine's thread,
-// which must be its own, with all that the thread is a part of. All signals wait for the helper until it asks for them.
+// begin forks the helper from the calling thread, and returns the helper's process number as the caller sees it. The
+// goroutine must be locked to its thread, as the helper is in the namespaces that this thread is in. All signals of the
+// helper are blocked, and wait until it asks for them.
 func (l *life) begin() (pid int, err error) {
 	copy(l.name[:], Helper)
 	pid, wrong := l.fork()
@@ -106,7 +107,7 @@ func (l *life) fork() (int, syscall.Errno) {
 	return 0, 0 // never
 }
 
-// live is a helper from its birth to its end.
+// live is what the helper does, from the fork to its end.
 //
 //go:noinline
 //go:norace
@@ -139,7 +140,8 @@ func (l *life) live() {
 	l.end()
 }
 
-// settle takes the helper where it belongs, with the files that are its own and no others.
+// settle moves the helper into its control groups, arranges its file descriptors and closes all others, and reads its process
+// number from the spawner.
 //
 //go:noinline
 //go:norace
@@ -164,7 +166,7 @@ func (l *life) settle() {
 	_, _, _ = syscall.RawSyscall(unix.SYS_READ, reportFD, uintptr(unsafe.Pointer(&l.record)), 8) // its number, which only the spawner knows
 }
 
-// takeSteps calls the kernel as it was laid down.
+// takeSteps makes the system calls of the steps, in order.
 //
 //go:noinline
 //go:norace
@@ -185,7 +187,8 @@ func (l *life) takeSteps() {
 	}
 }
 
-// execute becomes the program. It returns the kernel's word when that is refused.
+// execute becomes the program's user and executes the program. It returns only when the kernel refuses one of these, with
+// the kernel's error.
 //
 //go:noinline
 //go:norace
@@ -216,7 +219,8 @@ func (p *executed) execute() syscall.Errno {
 	return err
 }
 
-// pass passes a signal on. What is beside a task is only ever to be ended.
+// pass sends the program a signal that the helper has got. A program beside a task is killed instead: its helper gets a signal
+// only when it is to end.
 //
 //go:noinline
 //go:norace
@@ -236,7 +240,8 @@ func (l *life) pass(number syscall.Signal) {
 	_, _, _ = syscall.RawSyscall(unix.SYS_KILL, uintptr(-l.group), uintptr(number), 0)
 }
 
-// collect waits for what has ended: the program, which it returns, and all that it has orphaned so far.
+// collect reaps children that have ended: the program, and orphans of the program that became the helper's children. It
+// tells whether the program was among them.
 //
 //go:noinline
 //go:norace
@@ -257,7 +262,8 @@ func (l *life) collect() (ended bool) {
 	}
 }
 
-// end tells how the program has ended. What it has left beside a task is killed; in walls of its own the kernel does it.
+// end tells the executor how the program has ended, and ends the helper. The kernel then kills all that is left in the
+// task's PID namespace; what a program beside a task has left in its process group is killed here.
 //
 //go:noinline
 //go:norace
@@ -281,7 +287,7 @@ func (l *life) end() {
 	exit(code)
 }
 
-// say tells the spawner how far the helper came.
+// say tells the spawner how far the helper has come.
 //
 //go:noinline
 //go:norace

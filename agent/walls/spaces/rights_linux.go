@@ -14,7 +14,8 @@ var rootKeeps = []uintptr{
 	unix.CAP_NET_BIND_SERVICE,
 }
 
-// giveUp has no program of this thread ever have any right but some, nor any that it was not started with.
+// giveUp takes from the calling thread, and so from all programs that it starts, every capability but those in keeps for good,
+// and lets none of them gain rights by what it executes (no_new_privs).
 func giveUp(keeps []uintptr) error {
 	for capability := range uintptr(64) {
 		if slices.Contains(keeps, capability) {
@@ -34,7 +35,7 @@ func giveUp(keeps []uintptr) error {
 	return nil
 }
 
-// rights are those that a task of this user keeps.
+// rights returns the capabilities that a task of the user keeps.
 func rights(uid int) []uintptr {
 	if uid == 0 {
 		return rootKeeps
@@ -42,7 +43,8 @@ func rights(uid int) []uintptr {
 	return nil
 }
 
-// rightsSteps give up what root keeps, unless the task is root's. The rest the spawner's threads have given up already.
+// rightsSteps give up the capabilities that only tasks of root keep, unless the task is one. All others were given up by the
+// thread that forks the helper.
 func rightsSteps(uid int) (steps []step) {
 	if uid == 0 {
 		return nil

@@ -9,16 +9,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// room is memory beside Go's: that of Go a helper does not have, see lean. What is in it points to nothing of Go's.
+// room is memory outside Go's heap, which a helper does not have (see lean). Nothing in it may point into Go's memory.
 type room struct {
 	chunks [][]byte
 	used   int // of the last one
 }
 
-// chunkBytes is enough for nearly all that is laid down in a room.
+// chunkBytes is enough for nearly every life with its steps and its program.
 const chunkBytes = 64 << 10
 
-// close gives the memory back. Nothing that was taken of it is used any more.
+// close gives the memory back. Nothing that take returned may be used any more.
 func (r *room) close() {
 	for _, chunk := range r.chunks {
 		_ = unix.Munmap(chunk)
@@ -67,7 +67,7 @@ func (r *room) keepTexts(texts []string) ([]*byte, error) {
 	return kept, err
 }
 
-// keepCall is the step as a helper takes it.
+// keepCall copies a step into the room, in the form in which the helper makes the system call.
 func (r *room) keepCall(s *step) (call, error) {
 	made := s.call
 	for i, point := range s.points {

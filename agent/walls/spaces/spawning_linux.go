@@ -10,20 +10,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// spawning is the spawner's work. Its threads listen to the same socket, so that each order wakes one of them; what a
-// start waits for keeps no other one waiting.
+// spawning is the spawner's work: it starts a helper for each order. Several threads read orders from the same socket, so
+// that each order wakes one of them, and a start that has to wait for the kernel does not hold up the next one.
 type spawning struct {
 	home      home
 	memory    lean
-	listening atomic.Int32 // threads that listen, or are about to
-	over      chan error   // with why: nil, when nobody sends any more
+	listening atomic.Int32 // threads that wait for an order, or are about to
+	over      chan error   // why the process is to end; nil when its parent has closed the socket
 }
 
-// listeningMax is how many threads wait for orders; one more that has done its own ends.
+// listeningMax is how many threads wait for orders at most. A thread that has carried out its order and finds so many of
+// them ends.
 const listeningMax = 4
 
-// serve starts helpers, one after the other. The thread becomes a part of each one's walls, and comes home. One that does
-// not ends with its goroutine.
+// serve reads orders and starts a helper for each of them. To build the namespaces of a task its thread enters them, and
+// returns to those of the spawner afterwards. A thread that can't return ends with its goroutine, so that nothing else is
+// ever done inside the walls of a task.
 func (s *spawning) serve() {
 	runtime.LockOSThread()
 	defer s.listening.Add(-1)
@@ -42,7 +44,7 @@ func (s *spawning) serve() {
 			go s.serve()
 		}
 		stays := false
-		s.start(files, refused, func(home bool) { // who sends the next order finds this thread counted
+		s.start(files, refused, func(home bool) { // counted before the answer: whoever reads it may send the next order at once
 			stays = s.listening.Add(1) <= listeningMax && home && refused == nil
 		})
 		if !stays {
@@ -51,7 +53,7 @@ func (s *spawning) serve() {
 	}
 }
 
-// tell ends the process, if that was not done already.
+// tell lets the process end, with the error if there is one. Only the first call counts.
 func (s *spawning) tell(err error) {
 	select {
 	case s.over <- err:
@@ -59,14 +61,14 @@ func (s *spawning) tell(err error) {
 	}
 }
 
-// home is where the spawner's threads belong.
+// home is the root folder and the namespaces of the spawner itself, to which its threads return after each start.
 type home struct {
 	root   int    // a folder
-	spaces [2]int // of mounts, and of what processes share
+	spaces [2]int // the namespaces of mounts and of IPC
 	dev    sharedDev
 }
 
-// openHome opens the calling thread's.
+// openHome opens the root folder and the namespaces that the calling thread is in.
 func openHome() (h home, err error) {
 	const how = unix.O_RDONLY | unix.O_CLOEXEC
 	if h.root, err = unix.Open("/", how|unix.O_DIRECTORY, 0); err != nil {
@@ -82,7 +84,7 @@ func openHome() (h home, err error) {
 	return h, nil
 }
 
-// comeBack brings the calling thread back from a task's walls.
+// comeBack returns the calling thread from the namespaces of a task to those of the spawner.
 func (h home) comeBack() error {
 	for _, one := range h.spaces {
 		if err := unix.Setns(one, 0); err != nil {
@@ -95,21 +97,21 @@ func (h home) comeBack() error {
 	return unix.Chroot(".")
 }
 
-// plan is a life that is being laid down.
+// plan prepares the life of a helper: it writes down, outside Go's memory, all that the helper will need.
 type plan struct {
 	*life
 	room  room
 	steps []step
 }
 
-// begun makes room for the life.
-func (p *plan) begun() error {
+// allocate makes room for the life itself.
+func (p *plan) allocate() error {
 	one, err := take[life](&p.room, 1)
 	p.life = unsafe.SliceData(one)
 	return err
 }
 
-// keepSteps lays the steps down.
+// keepSteps copies the steps into the room.
 func (p *plan) keepSteps() (err error) {
 	calls, err := take[call](&p.room, len(p.steps))
 	for i := 0; err == nil && i < len(p.steps); i++ {
@@ -119,7 +121,7 @@ func (p *plan) keepSteps() (err error) {
 	return err
 }
 
-// keepProgram lays down what the program is.
+// keepProgram copies into the room what the helper needs to execute the program.
 func (p *plan) keepProgram(o *Order) error {
 	one, err := take[executed](&p.room, 1)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/tenderhq/tender/agent/walls/calls"
 )
 
-// step is a call of the kernel that a helper makes, as only it can.
+// step is a system call that the helper has to make itself, as it concerns the process that makes it.
 type step struct {
 	call
 	what    string            // for people, when it fails
@@ -83,11 +83,11 @@ func denyStep() (step, error) {
 	}, nil
 }
 
-// openFiles is the limit of open files that the spawner was started with. Go raises it for a process of its own, and
-// package syscall gives it back to what it starts, which a helper does by itself. Nil: nobody knows.
+// openFiles is the limit of open files that the spawner was started with. Go's runtime raises that limit for its own process,
+// and package syscall restores it for programs that it starts; a helper has to do so itself. Nil: it could not be found out.
 var openFiles *unix.Rlimit
 
-// findOpenFiles finds it out from a program that package syscall starts.
+// findOpenFiles finds that limit out: it starts a program by package syscall and asks the kernel for the program's limit.
 func findOpenFiles() *unix.Rlimit {
 	var gate [2]int
 	if err := unix.Pipe2(gate[:], unix.O_CLOEXEC); err != nil {
@@ -108,7 +108,7 @@ func findOpenFiles() *unix.Rlimit {
 	return &limit
 }
 
-// fileSteps give the program that limit.
+// fileSteps restore the limit of open files for the program.
 func fileSteps() []step {
 	if openFiles == nil {
 		return nil

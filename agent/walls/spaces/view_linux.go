@@ -86,7 +86,7 @@ func (t tree) moveTo(at int, path string) error {
 	return unix.Close(t.descriptor)
 }
 
-// copyTemporary copies a folder of the sandbox for each of those for what is temporary, in whose place it is to be.
+// copyTemporary makes a mount of the sandbox's folder for temporary files for each of /tmp and /var/tmp, which it is to cover.
 func (v View) copyTemporary(user User) (copies []tree, err error) {
 	own, err := v.openTemporary(user)
 	if err != nil {
@@ -106,7 +106,8 @@ func (v View) copyTemporary(user User) (copies []tree, err error) {
 	return copies, nil
 }
 
-// openTemporary opens that folder, and makes it. The sandbox is the user's, who may have put anything there.
+// openTemporary opens the sandbox's folder for temporary files, which it makes if it is not there. The sandbox belongs to the
+// task's user, who may have put anything in its place.
 func (v View) openTemporary(user User) (int, error) {
 	sandbox, err := unix.Open(v.Temporary, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -229,7 +230,7 @@ func protectKernel() error {
 	return nil
 }
 
-// join takes this thread into the walls of a task whose helper is named.
+// join moves the calling thread into the namespaces of a task; helper is the process number of its helper.
 func join(helper int) error {
 	var spaces []int
 	names := []string{"ipc", "uts", "pid", "mnt"} // the mounts last: what names the others is seen through them

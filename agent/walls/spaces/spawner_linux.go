@@ -12,8 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Spawner starts helpers, which are children of this process; whoever waits for children waits for them. It has a
-// process of its own for that, which is started when it is needed first, and again when it has ended: a child as well.
+// Spawner starts helpers. They are children of this process, so whoever waits for its children waits for helpers too. They
+// are forked by a process of the spawner's own, another child, which is started with the first helper, and again should it
+// have ended.
 type Spawner struct {
 	ends    *ends
 	mutex   sync.Mutex
@@ -31,7 +32,7 @@ func OpenSpawner() (*Spawner, error) {
 	return &Spawner{ends: ends, socket: -1}, nil
 }
 
-// Close lets the spawner's process end. Helpers live on. How programs end is told after it as well, until Forget.
+// Close lets the spawner's process end. Helpers live on, and Ended tells how their programs end until Forget is called.
 func (s *Spawner) Close() {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -39,7 +40,7 @@ func (s *Spawner) Close() {
 	s.closed = true
 }
 
-// Forget lets go of all that is left, when nobody asks Ended any more.
+// Forget closes what Ended needs, and the spawner if that was not done. Nobody may call Ended any more.
 func (s *Spawner) Forget() error {
 	s.Close()
 	return s.ends.close()
@@ -114,7 +115,7 @@ func (s *Spawner) send(files []int) error {
 	}
 }
 
-// begin starts that process.
+// begin starts the spawner's process.
 func (s *Spawner) begin() error {
 	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -133,20 +134,20 @@ func (s *Spawner) begin() error {
 	return nil
 }
 
-// Ended is how the program of a helper has ended that has itself ended like this and was waited for. One that was killed
-// has told nothing, and its program was killed with it.
+// Ended returns how the program of a helper has ended, once the helper itself was waited for. own is the helper's wait
+// status: that of a helper that was killed before it could tell, whose program was killed with it.
 func (s *Spawner) Ended(helper int, own syscall.WaitStatus) syscall.WaitStatus {
 	return s.ends.of(helper, own)
 }
 
-// ends is where helpers tell how their programs have ended.
+// ends is the pipe on which helpers tell how their programs have ended.
 type ends struct {
 	read, write int
 	mutex       sync.Mutex
 	told        map[int]syscall.WaitStatus
 }
 
-// openEnds opens it.
+// openEnds makes the pipe.
 func openEnds() (*ends, error) {
 	var pipe [2]int
 	if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC); err != nil {
@@ -158,10 +159,10 @@ func openEnds() (*ends, error) {
 	return &ends{read: pipe[0], write: pipe[1], told: map[int]syscall.WaitStatus{}}, nil
 }
 
-// close closes it.
+// close closes the pipe.
 func (e *ends) close() error { return errors.Join(unix.Close(e.read), unix.Close(e.write)) }
 
-// of is what is told of a helper that has itself ended like this; without a word its own end counts.
+// of returns what a helper has told of its program, and forgets it; own when it has told nothing.
 func (e *ends) of(helper int, own syscall.WaitStatus) syscall.WaitStatus {
 	e.mutex.Lock()
 	defer e.mutex.Unlock()
@@ -211,7 +212,7 @@ func await(pid int) error {
 	return nil
 }
 
-// ProgramOf is the task's own first process, when the process is a helper; else the process itself.
+// ProgramOf returns the first process of the task when pid is a helper, else pid itself.
 func ProgramOf(pid int) int {
 	name, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 	if err != nil || string(name) != Helper+"\x00" {
