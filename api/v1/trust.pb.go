@@ -737,7 +737,8 @@ type AuthorityView struct {
 	// The one before, as long as it counts; else empty.
 	FormerDigest string                 `protobuf:"bytes,5,opt,name=former_digest,json=formerDigest,proto3" json:"former_digest,omitempty"`
 	FormerEnds   *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=former_ends,json=formerEnds,proto3" json:"former_ends,omitempty"`
-	// By identity: of whom the leader has seen a certificate since it leads, up to 20000, but for those that have ended.
+	// By identity: of whom the leader has seen a certificate since it leads, up to 20000, but for those that have ended; and the
+	// masters and agents of which it has seen none.
 	Items         []*CertificateView `protobuf:"bytes,7,rep,name=items,proto3" json:"items,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -826,7 +827,7 @@ func (x *AuthorityView) GetItems() []*CertificateView {
 type CertificateView struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	Identity string                 `protobuf:"bytes,1,opt,name=identity,proto3" json:"identity,omitempty"`
-	// The authority that has signed it.
+	// The authority that has signed it. Empty, as is all that follows: the leader has seen no certificate of this master or agent.
 	Authority string                 `protobuf:"bytes,2,opt,name=authority,proto3" json:"authority,omitempty"`
 	Ends      *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=ends,proto3" json:"ends,omitempty"`
 	// When it was shown last. Absent: the leader has signed it, and nobody has come with it yet.

@@ -439,11 +439,15 @@ func tellAuthority(a *App, view *apiv1.AuthorityView, own *trust.Pass) error {
 	}
 	var rows [][]string
 	for _, item := range view.GetItems() {
-		authority := "present"
-		if item.GetAuthority() != view.GetDigest() {
+		authority, ends := "present", item.GetEnds().AsTime().Format(time.RFC3339)
+		switch item.GetAuthority() {
+		case view.GetDigest():
+		case "":
+			authority, ends = "not seen", ""
+		default:
 			authority = "former"
 		}
-		rows = append(rows, []string{item.GetIdentity(), authority, item.GetEnds().AsTime().Format(time.RFC3339), show.Age(a.Now(), item.GetShown())})
+		rows = append(rows, []string{item.GetIdentity(), authority, ends, show.Age(a.Now(), item.GetShown())})
 	}
 	if len(rows) == 0 {
 		return nil

@@ -103,7 +103,8 @@ func (r *Registrar) newAuthority(request *apiv1.RotateAuthorityRequest, now time
 	}
 }
 
-// GetAuthority shows the present authority, and what those have shown who came here.
+// GetAuthority shows the present authority, what those have shown who came here, and who of the masters and agents has not
+// come: whether an authority may end depends on them too.
 func (r *Registrar) GetAuthority(context.Context, *apiv1.GetAuthorityRequest) (*apiv1.AuthorityView, error) {
 	if err := r.check("authority.get"); err != nil {
 		return nil, err
@@ -113,9 +114,13 @@ func (r *Registrar) GetAuthority(context.Context, *apiv1.GetAuthorityRequest) (*
 	}
 	present, now := r.present.Load(), time.Now()
 	var known registry.Authority
-	r.config.Read(func(s *registry.State) { known = s.Authority })
+	members := r.masters(present.Cluster())
+	r.config.Read(func(s *registry.State) {
+		known = s.Authority
+		members = append(members, agentsOf(s, present.Cluster())...)
+	})
 	view := &apiv1.AuthorityView{
-		Cluster: present.Cluster(), Digest: present.Digest().String(), Began: wire.TimeToProto(known.Began), Items: r.met.show(now),
+		Cluster: present.Cluster(), Digest: present.Digest().String(), Began: wire.TimeToProto(known.Began), Items: r.met.show(now, members),
 	}
 	anchors := present.Anchors()
 	if anchors.Root.NotAfter.Before(now.AddDate(100, 0, 0)) {
@@ -125,6 +130,24 @@ func (r *Registrar) GetAuthority(context.Context, *apiv1.GetAuthorityRequest) (*
 		view.FormerDigest, view.FormerEnds = trust.DigestOf(anchors.Former).String(), timestamppb.New(anchors.FormerEnds())
 	}
 	return view, nil
+}
+
+// masters are those of the quorum.
+func (r *Registrar) masters(cluster string) (members []trust.Identity) {
+	for id := range r.config.Peers() { // order: sorted by met.show
+		members = append(members, trust.Identity{Cluster: cluster, Kind: trust.Master, Name: string(id)})
+	}
+	return members
+}
+
+// agentsOf are the agents that may come, whether they are there or away.
+func agentsOf(s *registry.State, cluster string) (members []trust.Identity) {
+	for _, agent := range s.Agents { // order: sorted by met.show
+		if agent.Gone.IsZero() {
+			members = append(members, trust.Identity{Cluster: cluster, Kind: trust.Agent, Name: string(agent.Nonce)})
+		}
+	}
+	return members
 }
 
 // Met notes what somebody has shown who came to this master.
@@ -162,7 +185,8 @@ func (m *met) forgetEnded(now time.Time) {
 	maps.DeleteFunc(m.shown, func(_ trust.Identity, s seen) bool { return !now.Before(s.Ends) })
 }
 
-func (m *met) show(now time.Time) []*apiv1.CertificateView {
+// show returns what was shown by each, and nothing but the names of those members who have shown nothing here.
+func (m *met) show(now time.Time, members []trust.Identity) []*apiv1.CertificateView {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.forgetEnded(now)
@@ -173,6 +197,11 @@ func (m *met) show(now time.Time) []*apiv1.CertificateView {
 			view.Shown = timestamppb.New(s.at)
 		}
 		views = append(views, view)
+	}
+	for _, member := range members {
+		if _, known := m.shown[member]; !known {
+			views = append(views, &apiv1.CertificateView{Identity: member.String()})
+		}
 	}
 	slices.SortFunc(views, func(a, b *apiv1.CertificateView) int { return strings.Compare(a.Identity, b.Identity) })
 	return views

@@ -2,6 +2,9 @@ package registrar_test
 
 import (
 	"crypto/x509"
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -119,14 +122,32 @@ func TestWhoHasWhichCertificate(t *testing.T) {
 			}
 			return names
 		}
-		if got := names(); len(got) != 2 || got[0] != "a1" || got[1] != "a2" {
+		if got := names(); !slices.Equal(got, []string{"a1", "a2", "m1"}) {
 			t.Errorf("at first they are %v", got)
 		}
 		pause.For(t.Context(), 2*time.Hour)
-		if got := names(); len(got) != 1 || got[0] != "a1" {
+		if got := names(); !slices.Equal(got, []string{"a1", "m1"}) {
 			t.Errorf("two hours later they are %v", got)
 		}
 	})
+}
+
+// TestWhoHasShownNothing is named all the same: the masters of the quorum, and the agents but those that are gone.
+func TestWhoHasShownNothing(t *testing.T) {
+	d := newDesk(t)
+	d.state.Agents = map[api.AgentID]registry.Agent{"agent-1": {Nonce: "away"}, "agent-2": {Nonce: "here"}, "agent-3": {Nonce: "gone", Gone: time.Now()}}
+	d.Met(trust.Shown{Identity: trust.Identity{Cluster: d.key.Cluster(), Kind: trust.Agent, Name: "here"}, Ends: time.Now().Add(time.Hour)})
+	view, err := d.GetAuthority(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var told []string
+	for _, item := range view.GetItems() {
+		told = append(told, fmt.Sprint(strings.TrimPrefix(item.GetIdentity(), "spiffe://"+d.key.Cluster()), " ", item.GetEnds() != nil))
+	}
+	if want := []string{"/agent/away false", "/agent/here true", "/master/m1 false"}; !slices.Equal(told, want) {
+		t.Errorf("got %q, want %q", told, want)
+	}
 }
 
 // TestWhatWasOnlySignedIsNotShown: the answer with it may have been lost.
@@ -139,7 +160,7 @@ func TestWhatWasOnlySignedIsNotShown(t *testing.T) {
 		}
 		latest := func() *apiv1.CertificateView {
 			view, err := d.GetAuthority(t.Context(), nil)
-			if err != nil || len(view.GetItems()) != 1 {
+			if err != nil || len(view.GetItems()) != 2 { // it, and the master
 				t.Fatalf("the authority is shown as %v, %v", view, err)
 			}
 			return view.GetItems()[0]
