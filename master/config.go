@@ -384,9 +384,10 @@ func (c Config) checkTrust() error {
 		return errors.New("plain is for masters in memory; say insecure, or neither")
 	case c.Trust.Insecure || !c.Trust.Key.IsZero() || c.Trust.Obtain != nil || c.Memory != nil || c.DataDir == "":
 		return nil
-	case c.hasRun():
-		return fmt.Errorf("%s holds no cluster's key (%s): if this master has run without, say --insecure to go on so, and whoever reaches "+
-			"it may do everything; if its cluster has one, copy the file from another master's folder", c.DataDir, trust.KeyFile)
+	case datafolder.HasBegun(c.DataDir, datafolder.Master):
+		return fmt.Errorf("%s is the folder of a cluster, and holds no key of it (%s), which no snapshot holds either: if the cluster has one, copy "+
+			"the file from another master's folder or from a backup; if it runs without, say --insecure to go on so, and whoever reaches "+
+			"this master may do everything", c.DataDir, trust.KeyFile)
 	}
 	return fmt.Errorf("%s holds no cluster's key, so whoever reaches this master could do everything: make one (tender init --data-dir %s), join a "+
 		"cluster that has one (--join TOKEN), or say --insecure if the network is trusted", c.DataDir, c.DataDir)

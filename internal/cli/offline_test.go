@@ -52,6 +52,8 @@ func TestSnapshotsOffline(t *testing.T) {
 	}
 	refused("empty or does not exist", restore...)
 	refused("--data-dir FOLDER", "raft", "snapshot", "restore", file)
+	// Not to make a key: no agent would know the cluster by another one.
+	refused("(cluster.key), which no snapshot holds either: if the cluster has one, copy the file", "master", "--data-dir", home, "--id", "m9")
 	refused("no master's data folder", "raft", "recover", "--data-dir", filepath.Join(dir, "nowhere"))
 	refused("nothing was changed", "raft", "recover", "--data-dir", home, "--confirm", "cluster-of-others")
 
