@@ -111,17 +111,22 @@ func (e *Error) parts(around *Error) []string {
 	if !errors.As(e.Err, &inner) || inner.Kind != e.Kind {
 		add(e.Kind.String())
 	}
-	cause := e.Err
-	if h, heals := cause.(healing); heals {
-		cause = h.error
-	}
-	if direct, is := cause.(*Error); is {
+	if direct := directly(e.Err); direct != nil {
 		return append(parts, direct.parts(e)...)
 	}
-	if cause != nil {
-		add(cause.Error())
+	if e.Err != nil {
+		add(e.Err.Error())
 	}
 	return parts
+}
+
+// directly returns err as an *Error, or nil when it is another error or wraps one: then it has words of its own.
+func directly(err error) *Error {
+	if h, heals := err.(healing); heals { //nolint:errorlint // only what was made by RetryIn, which has no words
+		err = h.error
+	}
+	e, _ := err.(*Error) //nolint:errorlint // only the direct cause
+	return e
 }
 
 func (e *Error) Unwrap() error { return e.Err }
