@@ -188,6 +188,11 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Path == "" {
 		c.Path = DefaultPath
 	}
+	for _, folder := range filepath.SplitList(c.Path) {
+		if !filepath.IsAbs(folder) {
+			wrong = append(wrong, fmt.Errorf("path %q: programs can't be looked for in %q, which is another folder for each task; write all of them from / on", c.Path, folder))
+		}
+	}
 	if c.OutputBytesMax == 0 {
 		c.OutputBytesMax = DefaultOutputBytesMax
 	}

@@ -110,6 +110,17 @@ func TestAdvertisedNowhere(t *testing.T) {
 	}
 }
 
+// TestPathsThatLeadNowhere: a relative one would be another folder for each task, of files that the task has made.
+func TestPathsThatLeadNowhere(t *testing.T) {
+	for _, path := range []string{"bin", "/usr/bin:bin", "/usr/bin::/bin", "."} {
+		config := Config{DataDir: t.TempDir(), Resources: api.Scalars(1, 64)}
+		config.Path = path
+		if _, err := New(config); !api.Is(err, api.Invalid) || !strings.Contains(err.Error(), "from / on") {
+			t.Errorf("%q: %v", path, err)
+		}
+	}
+}
+
 // TestPortsThatAreNone: what no task could listen on is refused before anybody is offered it.
 func TestPortsThatAreNone(t *testing.T) {
 	for text, right := range map[string]bool{

@@ -82,6 +82,9 @@ func Open(config Config) (*Store, error) {
 	if config.Timeout <= 0 {
 		config.Timeout = time.Hour
 	}
+	if err := config.check(); err != nil {
+		return nil, err
+	}
 	s := &Store{
 		config: config, layers: map[string]*layer{}, users: map[api.TaskRef][]*layer{}, work: map[string]chan struct{}{},
 		now: time.Now, remove: os.RemoveAll,
@@ -95,6 +98,20 @@ func Open(config Config) (*Store, error) {
 		}
 	}
 	return s, s.find()
+}
+
+// check refuses what else the first task would meet whose image can't be pulled.
+func (c Config) check() error {
+	for _, registry := range c.InsecureRegistries {
+		if _, err := name.NewRegistry(registry); err != nil || registry == "" {
+			return fmt.Errorf("insecure registry %q is no HOST or HOST:PORT; write it as references to its images begin, such as registry.example:5000", registry)
+		}
+	}
+	if c.Credentials == "" {
+		return nil
+	}
+	_, err := c.readCredentials()
+	return err
 }
 
 func (s *Store) at(elements ...string) string {

@@ -231,6 +231,15 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(request *http.Request) (*http.Response, error) { return f(request) }
 
+// What is no registry is refused at the start, as it would make no other one insecure.
+func TestInsecureRegistriesThatAreNone(t *testing.T) {
+	for _, registry := range []string{"http://plain.example", "plain.example/app", "plain example", ""} {
+		if _, err := Open(Config{Folder: t.TempDir(), InsecureRegistries: []string{registry}}); err == nil || !strings.Contains(err.Error(), "no HOST or HOST:PORT") {
+			t.Errorf("%q: %v", registry, err)
+		}
+	}
+}
+
 // A registry that wants to know who asks is told by the operator's file, and no error shows what stands there.
 func TestCredentials(t *testing.T) {
 	registry := oci.Serve(t)
@@ -253,6 +262,10 @@ func TestCredentials(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	if _, err := Open(Config{Folder: t.TempDir(), Credentials: file}); err == nil || !strings.Contains(err.Error(), file) {
+		t.Errorf("a file that is not there: %v", err)
+	}
+	write("{}")
 	s := opened(t, Config{Credentials: file})
 	login := base64.StdEncoding.EncodeToString([]byte("me:hush"))
 	for _, text := range []string{"{" + login, `{"auths":{"x":{"auth":"` + login + `%"}}}`} {

@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	"github.com/docker/cli/cli/config"
+	"github.com/docker/cli/cli/config/configfile"
 	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -153,13 +154,9 @@ func (s *Store) credentials(registry name.Registry) (authn.Authenticator, error)
 	if s.config.Credentials == "" {
 		return authn.Anonymous, nil
 	}
-	text, err := os.ReadFile(s.config.Credentials)
+	file, err := s.config.readCredentials()
 	if err != nil {
-		return nil, fmt.Errorf("the credentials for registries can't be read: %w", err)
-	}
-	file, err := config.LoadFromReader(bytes.NewReader(text))
-	if err != nil { // what is wrong may be a part of a secret
-		return nil, fmt.Errorf("the credentials for registries in %s can't be read: the file is no configuration of Docker", s.config.Credentials)
+		return nil, err
 	}
 	key := registry.RegistryStr()
 	if key == name.DefaultRegistry {
@@ -172,6 +169,19 @@ func (s *Store) credentials(registry name.Registry) (authn.Authenticator, error)
 	return authn.FromConfig(authn.AuthConfig{
 		Username: found.Username, Password: found.Password, Auth: found.Auth, IdentityToken: found.IdentityToken, RegistryToken: found.RegistryToken,
 	}), nil
+}
+
+// readCredentials reads the operator's file.
+func (c Config) readCredentials() (*configfile.ConfigFile, error) {
+	text, err := os.ReadFile(c.Credentials)
+	if err != nil {
+		return nil, fmt.Errorf("the credentials for registries can't be read: %w", err)
+	}
+	file, err := config.LoadFromReader(bytes.NewReader(text))
+	if err != nil { // what is wrong may be a part of a secret
+		return nil, fmt.Errorf("the credentials for registries in %s can't be read: the file is no configuration of Docker", c.Credentials)
+	}
+	return file, nil
 }
 
 // guard is the way to a registry. Only registries that may be are asked without encryption; where these send the agent
