@@ -115,7 +115,7 @@ func launchProgram(t *testing.T, program string, env []string, mayEnd bool, args
 			_ = p.cmd.Process.Kill() // it may just have ended
 		}
 		<-p.ended
-		if folder := slices.Index(args, "--data-dir") + 1; args[0] == "agent" && folder > 0 {
+		if folder := slices.Index(args, "--data-dir") + 1; folder > 0 && args[0] == "agent" {
 			endExecutors(t, args[folder])
 		}
 		if t.Failed() {
