@@ -737,8 +737,8 @@ type AuthorityView struct {
 	// The one before, as long as it counts; else empty.
 	FormerDigest string                 `protobuf:"bytes,5,opt,name=former_digest,json=formerDigest,proto3" json:"former_digest,omitempty"`
 	FormerEnds   *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=former_ends,json=formerEnds,proto3" json:"former_ends,omitempty"`
-	// By identity: of whom the leader has seen a certificate since it leads, up to 20000, but for those that have ended; and the
-	// masters and agents of which it has seen none.
+	// By identity: of whom the leader has seen a certificate since it leads, but for those that have ended; and the masters and
+	// agents of which it has seen none. Up to 20000 in all; where there is no room for all, agents are left out.
 	Items         []*CertificateView `protobuf:"bytes,7,rep,name=items,proto3" json:"items,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -20,7 +20,7 @@ import (
 	"github.com/tenderhq/tender/master/registry"
 )
 
-// metMax bounds the identities whose certificates are remembered.
+// metMax bounds the identities whose certificates are remembered, and those in an answer.
 const metMax = 20_000
 
 // Follow takes the authority that the registry knows; true if it is another one than before.
@@ -185,7 +185,7 @@ func (m *met) forgetEnded(now time.Time) {
 	maps.DeleteFunc(m.shown, func(_ trust.Identity, s seen) bool { return !now.Before(s.Ends) })
 }
 
-// show returns what was shown by each, and nothing but the names of those members who have shown nothing here.
+// show returns what was shown by each, and as many of the members who have shown nothing here as fit an answer: their names.
 func (m *met) show(now time.Time, members []trust.Identity) []*apiv1.CertificateView {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -199,7 +199,7 @@ func (m *met) show(now time.Time, members []trust.Identity) []*apiv1.Certificate
 		views = append(views, view)
 	}
 	for _, member := range members {
-		if _, known := m.shown[member]; !known {
+		if _, known := m.shown[member]; !known && len(views) < metMax {
 			views = append(views, &apiv1.CertificateView{Identity: member.String()})
 		}
 	}
