@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"sync"
 
 	"github.com/tenderhq/tender/agent/walls/calls"
@@ -110,12 +111,21 @@ func trySpaces(folder string, readOnly bool) error {
 	if os.Geteuid() != 0 {
 		return fmt.Errorf("only an agent of root makes them; this one runs as user %d", os.Geteuid())
 	}
-	sandbox, err := os.MkdirTemp(folder, "try-")
+	sandbox, err := makeTrial(folder)
 	if err != nil {
 		return err
 	}
 	err = spaces.Try(spaces.View{Hidden: []string{folder}, Shown: []string{sandbox}, Temporary: sandbox, ReadOnly: readOnly})
 	return errors.Join(err, os.RemoveAll(sandbox))
+}
+
+// makeTrial makes the folder in which walls are tried. An agent that was killed meanwhile has left one.
+func makeTrial(folder string) (string, error) {
+	trial := filepath.Join(folder, "trial")
+	if err := os.RemoveAll(trial); err != nil {
+		return "", err
+	}
+	return trial, os.Mkdir(trial, 0o700)
 }
 
 // Close removes what nobody needs any more. Cells with executors stay for the next agent.

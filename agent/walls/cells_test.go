@@ -196,6 +196,23 @@ func TestAnExecutorOutOfMemory(t *testing.T) {
 }
 
 // What was asked for and is not there is an error; what is not asked for is not used.
+// TestATrialThatWasLeft: an agent that was killed while it tried its walls has left the folder of the trial.
+func TestATrialThatWasLeft(t *testing.T) {
+	folder := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(folder, "trial", "work", "work"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		trial, err := makeTrial(folder)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if left, err := os.ReadDir(trial); err != nil || len(left) > 0 {
+			t.Errorf("it holds %v, %v", left, err)
+		}
+	}
+}
+
 func TestWhatIsAskedFor(t *testing.T) {
 	cells, err := OpenCells(t.TempDir(), Config{Isolation: Without})
 	if err != nil {

@@ -39,7 +39,7 @@ func tryImages(folder string, config Config, tree cell.Tree) images {
 
 // tryImage says why a task can't have a root of its own, laid over the layers of an image or a copy of it.
 func tryImage(folder string, laid bool) (err error) {
-	own, err := os.MkdirTemp(folder, "try-")
+	own, err := makeTrial(folder)
 	if err != nil {
 		return err
 	}

@@ -33,7 +33,7 @@ var (
 		Signs: []string{"identity", "identity.spare", "checkpoint.log"},
 		Names: []string{
 			"lock", "certificate.pem", "socket", "sockets", "executors.sock", "cells",
-			"sandboxes", "volumes", "volumes-of", "cache", "images", "trash",
+			"sandboxes", "volumes", "volumes-of", "cache", "images", "trash", "trial",
 		},
 	}
 )

@@ -20,6 +20,7 @@ func TestCheck(t *testing.T) {
 		{name: "new file system", kind: datafolder.Agent, holds: []string{"lost+found/"}},
 		{name: "token", kind: datafolder.Agent, holds: []string{"agent.token 0600"}},
 		{name: "start that failed early", kind: datafolder.Agent, holds: []string{"lock", "audit.log", "audit.log.1", "sockets/", "images/"}},
+		{name: "start that was killed early", kind: datafolder.Agent, holds: []string{"lock", "cells", "cells.new 0600", "trial/"}},
 		{name: "agent that has begun", kind: datafolder.Agent, holds: []string{"identity", "notes.txt", "mine/"}},
 		{name: "agent that lost its identity", kind: datafolder.Agent, holds: []string{"checkpoint.log", "mine/"}},
 		{name: "folder of a person", kind: datafolder.Agent, holds: []string{"work/"}, wanted: "holds work"},

@@ -382,7 +382,21 @@ func (f *folder) checkSnapshot() (uint64, error) {
 	return list[0].Index, nil
 }
 
-// hasState says whether Raft's files hold anything.
+// hasState says whether Raft's files hold anything. The library's bootstrap writes a term first and the configuration then, and
+// refuses a folder that has a term: a master that was killed between the two would never get a configuration. Raft has run
+// only in a folder that has voted, so in another one a term without anything else is the rest of such a bootstrap, and is
+// taken back.
 func (f *folder) hasState() (bool, error) {
-	return raft.HasExistingState(f.logs, f.stable, f.snapshots)
+	exists, err := raft.HasExistingState(f.logs, f.stable, f.snapshots)
+	if err != nil || !exists || f.settings.Voted {
+		return exists, err
+	}
+	last, err := f.logs.LastIndex()
+	if err != nil || last > 0 {
+		return true, err
+	}
+	if snapshots, err := f.snapshots.List(); err != nil || len(snapshots) > 0 {
+		return true, err
+	}
+	return false, f.stable.SetUint64(currentTerm, 0)
 }
