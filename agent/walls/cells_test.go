@@ -195,7 +195,6 @@ func TestAnExecutorOutOfMemory(t *testing.T) {
 	}
 }
 
-// What was asked for and is not there is an error; what is not asked for is not used.
 // TestATrialThatWasLeft: an agent that was killed while it tried its walls has left the folder of the trial.
 func TestATrialThatWasLeft(t *testing.T) {
 	folder := t.TempDir()
@@ -213,6 +212,7 @@ func TestATrialThatWasLeft(t *testing.T) {
 	}
 }
 
+// What was asked for and is not there is an error; what is not asked for is not used.
 func TestWhatIsAskedFor(t *testing.T) {
 	cells, err := OpenCells(t.TempDir(), Config{Isolation: Without})
 	if err != nil {

@@ -265,15 +265,16 @@ func (d *daemon) foundCluster(config *master.Config) error {
 	return nil
 }
 
-// isFresh says whether no master has run in the folder yet: nothing is in it but what a new file system, tender init or a
-// start that found a port taken has left there.
+// isFresh says whether no master has run in the folder yet: nothing is in it but what a new file system, tender init, or a
+// start that found a port taken or was killed has left there.
 func isFresh(dataDir string) bool {
 	entries, err := os.ReadDir(dataDir)
 	if err != nil {
 		return os.IsNotExist(err)
 	}
 	return !slices.ContainsFunc(entries, func(e os.DirEntry) bool {
-		return !slices.Contains([]string{trust.KeyFile, trust.FirstTokenFile, master.LockFile, "lost+found"}, e.Name())
+		return !slices.Contains([]string{trust.KeyFile, trust.FirstTokenFile, master.LockFile, "lost+found"}, e.Name()) &&
+			!trust.IsUnfinished(e.Name(), trust.KeyFile) && !trust.IsUnfinished(e.Name(), trust.FirstTokenFile)
 	})
 }
 

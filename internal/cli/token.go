@@ -190,6 +190,9 @@ func makeKey(dir, master string, key trust.Key, out io.Writer) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
+	if err := trust.RemoveUnfinished(dir, trust.KeyFile, trust.FirstTokenFile); err != nil {
+		return err
+	}
 	token, err := key.FirstToken()
 	if err != nil {
 		return err

@@ -440,6 +440,23 @@ func atokenIsUsedUp(t *testing.T, c *trusted, token string) {
 	}
 }
 
+// TestKilledWhileTheKeyWasWritten: what that has left does not make the folder somebody's, and none of it stays.
+func TestKilledWhileTheKeyWasWritten(t *testing.T) {
+	dir := t.TempDir()
+	killed := filepath.Join(dir, "."+trust.KeyFile+"-1")
+	for _, name := range []string{killed, filepath.Join(dir, trust.FirstTokenFile)} {
+		if err := os.WriteFile(name, []byte("of a key that was never there"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, stderr, code := (&shell{}).run(t, "init", "--data-dir", dir); code != 0 {
+		t.Fatalf("init: %d, %s", code, stderr)
+	}
+	if _, err := os.Stat(killed); !os.IsNotExist(err) {
+		t.Errorf("%s is there: %v", killed, err)
+	}
+}
+
 // TestInsecureAndJoiningExcludeEachOther also of a folder that has joined before.
 func TestInsecureAndJoiningExcludeEachOther(t *testing.T) {
 	dir := t.TempDir()

@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/tenderhq/tender/api"
 )
@@ -43,6 +45,24 @@ func WriteSecret(name string, text []byte) error {
 		return errors.Join(err, os.Remove(file.Name()))
 	}
 	return syncFolder(filepath.Dir(name))
+}
+
+// IsUnfinished says whether an entry of a folder is what an interrupted WriteSecret of the file has left.
+func IsUnfinished(entry, file string) bool { return strings.HasPrefix(entry, "."+file+"-") }
+
+// RemoveUnfinished removes from a folder what interrupted writes of its secret files have left. Nobody may be writing one.
+func RemoveUnfinished(dir string, files ...string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	var failures []error
+	for _, entry := range entries {
+		if slices.ContainsFunc(files, func(file string) bool { return IsUnfinished(entry.Name(), file) }) {
+			failures = append(failures, os.Remove(filepath.Join(dir, entry.Name())))
+		}
+	}
+	return errors.Join(failures...)
 }
 
 func syncFolder(name string) error {
