@@ -3,10 +3,10 @@ package agent
 import (
 	"path/filepath"
 	"runtime"
-	"syscall"
 
 	"github.com/tenderhq/tender/agent/walls/cell"
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/diskroom"
 )
 
 const megabyte = 1 << 20
@@ -45,16 +45,15 @@ func megabytes(name string, total, reserveMin uint64) api.Resource {
 }
 
 func diskBytes(folder string) uint64 {
-	var s syscall.Statfs_t
 	if folder == "" {
 		return 0
 	}
-	for syscall.Statfs(folder, &s) != nil { // it may not be there yet
+	for { // it may not be there yet
+		room, err := diskroom.Of(folder)
 		parent := filepath.Dir(folder)
-		if parent == folder {
-			return 0
+		if err == nil || parent == folder {
+			return room.Free
 		}
 		folder = parent
 	}
-	return s.Bavail * uint64(s.Bsize)
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/tenderhq/tender/agent/walls/entry"
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/datafolder"
+	"github.com/tenderhq/tender/internal/diskroom"
 )
 
 // The data folder:
@@ -341,9 +342,9 @@ func (f *dataFolder) diskRoom() (free, all uint64) {
 	if f.path == "" {
 		return 0, 0
 	}
-	var s syscall.Statfs_t
-	if syscall.Statfs(f.path, &s) != nil {
+	room, err := diskroom.Of(f.path)
+	if err != nil {
 		return 0, 0
 	}
-	return s.Bavail * uint64(s.Bsize), s.Blocks * uint64(s.Bsize)
+	return room.Free, room.All
 }

@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"syscall"
+
+	"github.com/tenderhq/tender/internal/diskroom"
 )
 
 // ErrNoRoom says that the disk has no room for what was to be written, and that nothing of
@@ -111,11 +113,8 @@ func (d *Disk) makeReserve() error {
 }
 
 func freeBytes(folder string) (int64, error) {
-	var s syscall.Statfs_t
-	if err := syscall.Statfs(folder, &s); err != nil {
-		return 0, err
-	}
-	return int64(s.Bavail * uint64(s.Bsize)), nil
+	room, err := diskroom.Of(folder)
+	return int64(room.Free), err
 }
 
 // clearLeftovers removes what older versions, or a crash, have left: files that nobody reads.

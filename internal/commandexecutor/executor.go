@@ -14,6 +14,7 @@ import (
 	"github.com/tenderhq/tender/agent/walls/cell"
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/framework/executor"
+	"github.com/tenderhq/tender/internal/diskroom"
 )
 
 // Run serves the agent that started this process; see [executor.Run].
@@ -296,11 +297,8 @@ func (p *process) outcome() executor.Report {
 // isDiskFull tells whether hardly anything can be written to the disk that holds a folder.
 func isDiskFull(folder string) bool {
 	const fullBytes = 64 << 10
-	var disk syscall.Statfs_t
-	if err := syscall.Statfs(folder, &disk); err != nil {
-		return false
-	}
-	return disk.Bavail*uint64(disk.Bsize) < fullBytes || disk.Files > 0 && disk.Ffree == 0
+	room, err := diskroom.Of(folder)
+	return err == nil && (room.Free < fullBytes || room.NoInodes)
 }
 
 // outputSize tells how much a task has written; nil when it has put something else in

@@ -11,7 +11,7 @@ type floor struct{ pkg, may string }
 const values = "api internal/alarms internal/protocol internal/invariant internal/rights internal/value internal/words "
 
 // shell is what each of master, agent and framework stands on. They never import each other.
-const shell = values + "api/v1 internal/wire internal/lookout internal/version internal/pause internal/watchdog internal/allowance internal/strangers internal/datafolder internal/loglevel internal/trust internal/transport internal/joining internal/nearby "
+const shell = values + "api/v1 internal/wire internal/lookout internal/version internal/pause internal/watchdog internal/allowance internal/strangers internal/datafolder internal/diskroom internal/loglevel internal/trust internal/transport internal/joining internal/nearby "
 
 // public is what a user of Tender may import.
 const public = "api api/v1 allocator/... framework/... "
@@ -27,6 +27,7 @@ var floors = []floor{
 	{"internal/loglevel", ""},
 	{"internal/logwriter", ""},
 	{"internal/datafolder", ""},
+	{"internal/diskroom", ""},
 	{"internal/invariant", ""},
 	{"internal/giveback", ""},
 	{"internal/pause", ""},
@@ -91,7 +92,7 @@ var floors = []floor{
 	{"framework/...", shell + "internal/sandbox internal/health framework/... !framework/frameworktest"},
 
 	// The built-in executor: a user of the executors' SDK.
-	{"internal/commandexecutor", values + "framework/executor agent/images/setup agent/proc agent/walls/cell agent/walls/entry agent/walls/paths agent/walls/spaces"},
+	{"internal/commandexecutor", values + "internal/diskroom framework/executor agent/images/setup agent/proc agent/walls/cell agent/walls/entry agent/walls/paths agent/walls/spaces"},
 
 	// Whole clusters in memory.
 	{"framework/frameworktest", shell + "internal/testing/chaos internal/testing/memnet allocator/... master/... agent/... framework/..."},

@@ -1,0 +1,20 @@
+// Package diskroom asks the system how much room there is on the disk that holds a folder. It changes nothing.
+package diskroom
+
+import "syscall"
+
+// Room is how much there is, in bytes.
+type Room struct {
+	Free, All uint64 // Free is without what the file system keeps for root
+	NoInodes  bool   // it holds as many files as it can
+}
+
+// Of asks for the disk that holds the folder. The error is the system's.
+func Of(folder string) (Room, error) {
+	var s syscall.Statfs_t
+	if err := syscall.Statfs(folder, &s); err != nil {
+		return Room{}, err
+	}
+	block := uint64(s.Bsize)
+	return Room{Free: s.Bavail * block, All: s.Blocks * block, NoInodes: s.Files > 0 && s.Ffree == 0}, nil
+}
