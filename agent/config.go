@@ -188,10 +188,8 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Path == "" {
 		c.Path = DefaultPath
 	}
-	for _, folder := range filepath.SplitList(c.Path) {
-		if !filepath.IsAbs(folder) {
-			wrong = append(wrong, fmt.Errorf("path %q: programs can't be looked for in %q, which is another folder for each task; write all of them from / on", c.Path, folder))
-		}
+	if err := checkPath(c.Path); err != nil {
+		wrong = append(wrong, err)
 	}
 	if c.OutputBytesMax == 0 {
 		c.OutputBytesMax = DefaultOutputBytesMax
@@ -239,6 +237,16 @@ func checkPorts(resources api.Resources) error {
 	return nil
 }
 
+// checkPath refuses folders that are not the same ones for each task.
+func checkPath(path string) error {
+	for _, folder := range filepath.SplitList(path) {
+		if !filepath.IsAbs(folder) {
+			return fmt.Errorf("path %q: programs can't be looked for in %q, which is another folder for each task; write all of them from / on", path, folder)
+		}
+	}
+	return nil
+}
+
 // defaultWalls is about what keeps tasks apart.
 func (c *Config) defaultWalls() (wrong []error) {
 	var err error
@@ -270,7 +278,7 @@ func (c *Config) defaultPlace() (wrong []error) {
 		wrong = append(wrong, errors.New(transport.HowToAdvertise))
 	}
 	if err := c.checkAdvertised(); err != nil {
-		wrong = append(wrong, err)
+		wrong = append(wrong, fmt.Errorf("advertised address: %w", err))
 	}
 	if ip := net.ParseIP(c.Bind); c.OpenHTTP && c.Bind != "" && !ip.IsLoopback() {
 		wrong = append(wrong, fmt.Errorf("HTTP without certificates is for this machine alone, and %s can be reached by others", c.Bind))
@@ -299,19 +307,12 @@ func (c Config) checkAdvertised() error {
 	}
 	host, port, err := net.SplitHostPort(c.Advertise)
 	if err != nil {
-		return advertising(transport.CheckAdvertised(c.Advertise))
+		return transport.CheckAdvertised(c.Advertise)
 	}
 	if number, err := strconv.ParseUint(port, 10, 16); err != nil || number == 0 {
-		return advertising(fmt.Errorf("%q is neither HOST nor HOST:PORT with a port from 1 to 65535; write one such as node7.example", c.Advertise))
+		return fmt.Errorf("%q is neither HOST nor HOST:PORT with a port from 1 to 65535; write one such as node7.example", c.Advertise)
 	}
-	return advertising(transport.CheckAdvertised(host))
-}
-
-func advertising(err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("advertised address: %w", err)
+	return transport.CheckAdvertised(host)
 }
 
 // address is what the agent tells others of its HTTP listener.

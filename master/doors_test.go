@@ -155,8 +155,8 @@ func (a *abroad) deposed(id api.MasterID, key trust.Key) (term uint64) {
 	return led.Number
 }
 
-// leads waits until a master leads to which leadership was handed over, and returns the term: who handed it over may take itself
-// for the leader for a moment more.
+// leads awaits that a master leads to which leadership was handed over, and returns the term: who handed it over may take
+// itself for the leader for a moment more.
 func (a *abroad) leads(r *running) api.Term {
 	a.t.Helper()
 	for {
@@ -164,7 +164,11 @@ func (a *abroad) leads(r *running) api.Term {
 		if term, leads := r.Leading(); leads {
 			return term
 		}
-		<-changed
+		select {
+		case <-changed:
+		case <-time.After(time.Minute): // in the bubble's time
+			a.t.Fatalf("%s does not lead", r.ID())
+		}
 	}
 }
 

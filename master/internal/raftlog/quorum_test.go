@@ -401,22 +401,19 @@ func TestFoundingOnce(t *testing.T) {
 // TestKilledWithinTheBootstrap: the library writes a term first and the configuration then. Who was killed between the two begins
 // again, alone or with others.
 func TestKilledWithinTheBootstrap(t *testing.T) {
-	for name, torn := range map[string][]bool{"one": {true}, "one of three": {true, false, false}, "three": {true, true, true}} {
+	for name, test := range map[string]struct {
+		masters int
+		killed  []api.MasterID
+	}{"one": {1, []api.MasterID{"m1"}}, "one of three": {3, []api.MasterID{"m1"}}, "three": {3, []api.MasterID{"m1", "m2", "m3"}}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				q := &cluster{t: t, mesh: newMesh(), nodes: map[api.MasterID]*node{}}
-				for i := range torn {
-					q.peers = append(q.peers, Peer{ID: api.MasterID(fmt.Sprint("m", i+1)), Addr: fmt.Sprint("host", i+1, ":5070")})
-				}
-				for i, peer := range q.peers {
-					memory := NewMemory()
-					if torn[i] {
-						if err := memory.logs.SetUint64(currentTerm, 1); err != nil {
+				q := builtQuorum(t, test.masters, func(config *Config) {
+					if slices.Contains(test.killed, config.ID) {
+						if err := config.Memory.logs.SetUint64(currentTerm, 1); err != nil {
 							t.Fatal(err)
 						}
 					}
-					q.start(peer, memory)
-				}
+				})
 				q.leader("")
 				q.stopAll()
 			})
