@@ -8,7 +8,6 @@ import (
 	"maps"
 	"net"
 	"os"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -26,6 +25,7 @@ import (
 	"github.com/tenderhq/tender/internal/cli/client"
 	"github.com/tenderhq/tender/internal/cli/dev"
 	"github.com/tenderhq/tender/internal/cli/settings"
+	"github.com/tenderhq/tender/internal/heapfloor"
 	"github.com/tenderhq/tender/internal/joining"
 	"github.com/tenderhq/tender/internal/transport"
 	"github.com/tenderhq/tender/internal/trust"
@@ -346,27 +346,20 @@ func (f *masterFlags) check() (wrong []error) {
 	return wrong
 }
 
-// collectPercent is how much a master's memory may grow before the unused part of it is looked for. Go's own is 100: a
-// master that is told much needs little of it for long, and had twice as much as with 50.
-const collectPercent = 50
+// masterHeapBytes is the heap that a master lets grow before it collects garbage. While it collects, offers wait, and a
+// master of a small cluster has some 5 MiB in use: by Go's own rule it would collect tens of times a second whenever it is
+// told much.
+const masterHeapBytes = 48 << 20
 
-// untouchedBytes counts as memory that is in use, for what collectPercent is a share of. A master of a small cluster has
-// few megabytes in use, and looked for garbage tens of times a second when it was told much; while it looks, offers wait.
-// Now it makes half of this anew between two looks, 16 MiB.
-const untouchedBytes = 32 << 20
-
-// collectSeldom holds unless the user has chosen with GOGC. The memory that it asks for is never touched, so the machine gives
-// no page for it. (Known as a ballast: Ross Engers, "Go memory ballast", 2019.)
-var collectSeldom = sync.OnceValue(func() []byte {
-	if os.Getenv("GOGC") != "" {
-		return nil
+// holdMasterHeap holds unless the user has chosen with GOGC.
+var holdMasterHeap = sync.OnceFunc(func() {
+	if os.Getenv("GOGC") == "" {
+		heapfloor.Hold(masterHeapBytes)
 	}
-	debug.SetGCPercent(collectPercent)
-	return make([]byte, untouchedBytes)
 })
 
 func runMaster(ctx context.Context, config master.Config) error {
-	collectSeldom()
+	holdMasterHeap()
 	m, err := master.New(config)
 	if err != nil {
 		return err

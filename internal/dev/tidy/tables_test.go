@@ -30,6 +30,7 @@ var floors = []floor{
 	{"internal/diskroom", ""},
 	{"internal/invariant", ""},
 	{"internal/giveback", ""},
+	{"internal/heapfloor", ""},
 	{"internal/pause", ""},
 	{"internal/strangers", ""},
 	{"internal/value", ""},
@@ -128,7 +129,7 @@ var floors = []floor{
 	// Programs.
 	{"tender", "internal/cli"}, // the door for mains of others
 	{"examples/...", public + "tender examples/... !framework/frameworktest !allocator/allocatortest"},
-	{"internal/cli/...", shell + "internal/audit internal/leadersearch internal/calendar internal/ticket internal/sandbox internal/logwriter internal/giveback internal/commandexecutor allocator/... !allocator/allocatortest master/... agent/... framework/... !framework/frameworktest internal/cli/..."},
+	{"internal/cli/...", shell + "internal/audit internal/leadersearch internal/calendar internal/ticket internal/sandbox internal/logwriter internal/giveback internal/heapfloor internal/commandexecutor allocator/... !allocator/allocatortest master/... agent/... framework/... !framework/frameworktest internal/cli/..."},
 	{".", "internal/cli"},
 }
 
