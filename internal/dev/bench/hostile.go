@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -102,6 +101,9 @@ func besideHostiles(ctx context.Context, cluster *devcluster.Cluster, o options)
 			return err
 		}
 	}
+	if err := collectAlone(ctx, cluster, leader); err != nil {
+		return err
+	}
 	var all turns
 	for range o.runs {
 		if err := all.turn(ctx, cluster, leader, o); err != nil {
@@ -115,9 +117,40 @@ func besideHostiles(ctx context.Context, cluster *devcluster.Cluster, o options)
 	return nil
 }
 
+// collectAlone has the honest framework wish until the leader has collected garbage twice: as much memory as a master
+// takes before it collects is its own, whoever is beside it.
+func collectAlone(ctx context.Context, cluster *devcluster.Cluster, leader devcluster.Node) error {
+	before, err := collections(ctx, leader)
+	if err != nil {
+		return err
+	}
+	for now := before; now < before+2; {
+		if _, err := offerTimes(ctx, cluster, wishes{number: 1000}); err != nil {
+			return err
+		}
+		if now, err = collections(ctx, leader); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// collections is how often a master has collected garbage.
+func collections(ctx context.Context, master devcluster.Node) (n float64, err error) {
+	found := false
+	err = metrics(ctx, master, "go_gc_duration_seconds_count", func(_ string, value float64) error {
+		n, found = value, true
+		return nil
+	})
+	if err == nil && !found {
+		err = errors.New("the leader does not say how often it has collected garbage")
+	}
+	return n, err
+}
+
 // turn takes the honest framework's times alone, then beside the hostile peers, then beside busy processes.
 func (all *turns) turn(ctx context.Context, cluster *devcluster.Cluster, leader devcluster.Node, o options) error {
-	if _, err := offerTimes(ctx, cluster, hostileOffers/4, 0); err != nil { // warms up
+	if _, err := offerTimes(ctx, cluster, wishes{number: hostileOffers / 4, pause: wishPause}); err != nil { // warms up
 		return err
 	}
 	if err := all.alone.measure(ctx, cluster, leader, o.storm, nil); err != nil {
@@ -139,7 +172,7 @@ func (all *turns) turn(ctx context.Context, cluster *devcluster.Cluster, leader 
 	if err = errors.Join(err, <-profiled); err != nil {
 		return fmt.Errorf("beside the hostile peers: %w", err)
 	}
-	if _, err := offerTimes(ctx, cluster, hostileOffers/4, 0); err != nil { // what they have left behind is over
+	if _, err := offerTimes(ctx, cluster, wishes{number: hostileOffers / 4, pause: wishPause}); err != nil { // what they have left behind is over
 		return err
 	}
 	return all.besideBusy(ctx, cluster, leader, o, seen)
@@ -181,7 +214,7 @@ func (s *section) measure(ctx context.Context, cluster *devcluster.Cluster, lead
 	}
 	memory, ofLeader, ofHonest := watchMemory(leader.PID), watchProcessors(leader.PID), watchProcessors(os.Getpid())
 	defer memory.end()
-	times, err := offerTimes(ctx, cluster, hostileOffers, least)
+	times, err := offerTimes(ctx, cluster, wishes{number: hostileOffers, least: least, pause: wishPause})
 	if err != nil {
 		return err
 	}
@@ -497,67 +530,3 @@ func (m *memory) end() float64 {
 	<-m.over
 	return m.worst()
 }
-
-// offerTimes takes the time from a demand to its offer so many times, and for so long at
-// least.
-func offerTimes(ctx context.Context, cluster *devcluster.Cluster, n int, least time.Duration) ([]time.Duration, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	w := &wisher{wanted: n, until: time.Now().Add(least)}
-	w.finish = cancel
-	config := framework.Config{Name: "honest", Masters: strings.Split(cluster.MasterAddresses(), ","), TeardownAtEnd: true}
-	if err := framework.Run(ctx, config, w); err != nil {
-		return nil, err
-	}
-	return slices.Clone(w.times), w.failure
-}
-
-// wisher is a scheduler that wants one offer after the other and declines it.
-type wisher struct {
-	client *framework.Client
-	ending
-	wanted int
-	until  time.Time
-	wished time.Time
-	times  []time.Duration
-}
-
-func (w *wisher) Subscribed(_ context.Context, client *framework.Client) error {
-	w.client = client
-	return w.wish()
-}
-
-// wish states the demand for one offer: from here the time counts.
-func (w *wisher) wish() error {
-	w.wished = time.Now()
-	return w.client.Demand(api.Demand{Shapes: []api.Shape{{Resources: api.Scalars(8, 1024), Count: 1}}})
-}
-
-func (w *wisher) Offers(_ context.Context, offers []api.Offer) []api.Answer {
-	if !w.wished.IsZero() {
-		w.times = append(w.times, time.Since(w.wished))
-		w.wished = time.Time{}
-	}
-	var answers []api.Answer
-	for _, offer := range offers {
-		answers = append(answers, api.Answer{Offers: []api.OfferID{offer.ID}, Filter: api.NoFilter})
-	}
-	if len(w.times) >= w.wanted && time.Now().After(w.until) {
-		w.finish()
-		return answers
-	}
-	if err := w.client.Demand(api.Demand{}); err != nil {
-		w.fail(err)
-	}
-	w.client.After(wishPause, func() {
-		if err := w.wish(); err != nil {
-			w.fail(err)
-		}
-	})
-	return answers
-}
-
-// wishPause is between an answer and the next wish, so that neither waits for the other.
-const wishPause = 20 * time.Millisecond
-
-func (w *wisher) Update(context.Context, api.Status) error { return nil }

@@ -184,32 +184,42 @@ type buckets map[float64]float64
 func histogram(ctx context.Context, cluster *devcluster.Cluster, name string) (buckets, error) {
 	sum := buckets{}
 	for _, master := range cluster.Masters {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+master.HTTP+"/metrics", nil)
+		err := metrics(ctx, master, name+`_bucket{le="`, func(bound string, count float64) error {
+			at, err := strconv.ParseFloat(strings.TrimSuffix(bound, `"}`), 64)
+			sum[at] += count
+			return err
+		})
 		if err != nil {
-			return nil, err
-		}
-		response, err := http.DefaultClient.Do(request)
-		if err != nil {
-			return nil, err
-		}
-		lines := bufio.NewScanner(response.Body)
-		for lines.Scan() {
-			bound, count, found := strings.Cut(strings.TrimPrefix(lines.Text(), name+`_bucket{le="`), `"} `)
-			if !found || !strings.HasPrefix(lines.Text(), name) {
-				continue
-			}
-			at, errBound := strconv.ParseFloat(bound, 64)
-			n, errCount := strconv.ParseFloat(count, 64)
-			if err := errors.Join(errBound, errCount); err != nil {
-				return nil, err
-			}
-			sum[at] += n
-		}
-		if err := errors.Join(lines.Err(), response.Body.Close()); err != nil {
 			return nil, err
 		}
 	}
 	return sum, nil
+}
+
+// metrics calls take with the rest of the name and the value of each metric of a master that begins so.
+func metrics(ctx context.Context, master devcluster.Node, beginning string, take func(rest string, value float64) error) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+master.HTTP+"/metrics", nil)
+	if err != nil {
+		return err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	lines := bufio.NewScanner(response.Body)
+	for lines.Scan() {
+		name, text, _ := strings.Cut(lines.Text(), " ")
+		rest, found := strings.CutPrefix(name, beginning)
+		if !found {
+			continue
+		}
+		value, err := strconv.ParseFloat(text, 64)
+		if err := errors.Join(err, take(rest, value)); err != nil {
+			return err
+		}
+	}
+	return lines.Err()
 }
 
 func (b buckets) less(before buckets) buckets {
