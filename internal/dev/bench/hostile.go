@@ -96,9 +96,10 @@ func besideHostiles(ctx context.Context, cluster *devcluster.Cluster, o options)
 	if err := limitHostiles(ctx, leader); err != nil {
 		return err
 	}
-	if o.first {
+	if !o.shared {
 		if err := errors.Join(goFirst(leader.PID, 10), goFirst(os.Getpid(), 20)); err != nil {
-			return err
+			fmt.Println("\nThe leader and the honest framework share the processors with all others, as with -shared:", err)
+			o.shared = true
 		}
 	}
 	if err := collectAlone(ctx, cluster, leader); err != nil {
@@ -234,8 +235,8 @@ func (s *section) measure(ctx context.Context, cluster *devcluster.Cluster, lead
 }
 
 func (all *turns) print(o options) {
-	fmt.Printf("\n%d offers alone, %d beside busy processes, %d beside hostile peers that sent %s messages; %d turns; %d agents that are only sessions; %s\n\n",
-		len(all.alone.times), len(all.busy.times), len(all.beside.times), strings.Join(all.sent, ", "), o.runs, o.agents, loadNow())
+	fmt.Printf("\n%d offers alone, %d beside busy processes, %d beside hostile peers that sent %s messages; %d turns; %d agents that are only sessions; %s; %s\n\n",
+		len(all.alone.times), len(all.busy.times), len(all.beside.times), strings.Join(all.sent, ", "), o.runs, o.agents, loadNow(), processors(o))
 	fmt.Println("| what | alone | beside busy processes | beside hostile peers | hostile / alone | hostile / busy | aim |")
 	fmt.Println("|---|---|---|---|---|---|---|")
 	line := func(what, unit, aim string, of func(*section) float64) {
@@ -258,6 +259,14 @@ func (all *turns) print(o options) {
 	line("threads of the leader that wait for one", "", "", each(func(s *section) float64 { return s.leader.waiting }))
 	line("of the honest framework", "", "", each(func(s *section) float64 { return s.honest.waiting }))
 	fmt.Println("\nThe leader's memory beside busy processes is what the hostile peers of the same turn have left.")
+}
+
+// processors tells whose they are.
+func processors(o options) string {
+	if o.shared {
+		return "the leader and the honest framework share the processors with all others"
+	}
+	return "the leader and the honest framework have a processor before all others"
 }
 
 // times is how many times as much a is as b; nothing of nothing.
@@ -409,7 +418,10 @@ func flood(ctx context.Context, master string) error {
 			return own.DialContext(ctx, "tcp", address)
 		},
 	}
-	return framework.Run(ctx, config, &flooder{self: self})
+	if err := framework.Run(ctx, config, &flooder{self: self}); ctx.Err() == nil {
+		return err
+	}
+	return nil // its removal may come too late, as it has said too much
 }
 
 // flooder runs two executors: one on the SDK that sends as much as it may, and one that keeps to no rule. To the

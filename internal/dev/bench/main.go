@@ -49,9 +49,9 @@ type options struct {
 
 // hostileOptions are of what is measured beside hostile peers.
 type hostileOptions struct {
-	peer  string
-	storm time.Duration
-	first bool
+	peer   string
+	storm  time.Duration
+	shared bool
 }
 
 func main() {
@@ -89,7 +89,7 @@ func parse() options {
 	flag.DurationVar(&o.heartbeat, "heartbeat", 0, "`time` between two heartbeats of a herd's agents, or of those of -only trust; 0 = the masters' default, and for more than 2,000 with -only trust as rarely as keeps them at 2,000 a second")
 	flag.StringVar(&o.masters, "masters", "", "`addresses` of the masters of -only flock and -only hostiles, processes that others of these start")
 	flag.StringVar(&o.peer, "peer", "", "only the hostile peers whose `name` holds this word; -only hostile prints all names. Empty: all of them")
-	flag.BoolVar(&o.first, "first", false, "in -only hostile the leader and the honest framework have a processor before all others, as on machines of their own (root; Linux)")
+	flag.BoolVar(&o.shared, "shared", false, "in -only hostile the leader and the honest framework share the processors with all others. Otherwise they have one before all others, as on machines of their own, where that can be had (root; Linux)")
 	flag.DurationVar(&o.storm, "storm", 10*time.Second, "how `long` each section of a turn of -only hostile takes: alone, beside hostile peers, beside busy processes")
 	flag.StringVar(&o.profile, "profile", "", "`folder` for profiles of the leader's processor and memory beside hostile peers")
 	flag.IntVar(&o.jobs, "jobs", 10_000, "`number` of jobs that a manager has")
