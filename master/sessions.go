@@ -23,9 +23,9 @@ import (
 	"github.com/tenderhq/tender/master/registry"
 )
 
-// A stream has one reader, one writer and gRPC's goroutine for the call, which ends the
-// stream when it returns. The reader brings calls into the loop and says at the end that
-// the stream is closed; the writer sends what the loop queues, in as few messages as fit.
+// A stream has one reader, gRPC's goroutine for the call, which ends the stream when it returns, and a writer while there
+// is something to send. The reader brings calls into the loop and says at the end that the stream is closed; the writer
+// sends what the loop queues, in as few messages as fit.
 
 type schedulerStream struct {
 	*outbox.Queue[protocol.SchedulerEvent]

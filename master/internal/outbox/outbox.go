@@ -66,18 +66,6 @@ func (q *Queue[E]) first() []E {
 	return first
 }
 
-// waitFirst waits until there is something to send, or for the end: a stream that has said nothing needs no writer.
-func (q *Queue[E]) waitFirst(ctx context.Context, over <-chan struct{}) {
-	select {
-	case <-q.wake:
-		q.Flush() // for the writer
-	case <-q.ended:
-	case <-q.overflow:
-	case <-over:
-	case <-ctx.Done():
-	}
-}
-
 // Putting is what became of an event.
 type Putting int
 
@@ -147,25 +135,16 @@ func (q *Queue[E]) Close(err *api.Error) {
 	q.Flush()
 }
 
-// take waits for events and returns the first of them, at most takeEventsMax or about takeBytesMax. At the end it
-// returns what is left in the same way, and with the last of it done and the reason.
-func (q *Queue[E]) take(ctx context.Context) (events []E, done bool, err error) {
-	for {
-		q.mu.Lock()
-		events = q.first()
-		if done = q.closed && len(q.events) == 0; done {
-			err = q.err
-		}
-		q.mu.Unlock()
-		if len(events) > 0 || done {
-			return events, done, err
-		}
-		select {
-		case <-q.wake:
-		case <-ctx.Done():
-			return nil, true, ctx.Err()
-		}
+// take returns the first of the events, at most takeEventsMax or about takeBytesMax; none when nothing waits. At the end
+// it returns what is left in the same way, and with the last of it done and the reason.
+func (q *Queue[E]) take() (events []E, done bool, err error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	events = q.first()
+	if done = q.closed && len(q.events) == 0; done {
+		err = q.err
 	}
+	return events, done, err
 }
 
 // A Send to a peer that does not read waits for ever, and nothing beside it can interrupt
@@ -210,27 +189,66 @@ type Serving struct {
 // WriteAll sends what is queued until the stream is closed, and returns why. It does not
 // wait for a peer whose queue has run over.
 func WriteAll[E any](ctx context.Context, s Serving, q *Queue[E], send func(*Patience, []E) error) error {
-	q.waitFirst(ctx, s.Over)
-	slow, sent := newPatience(), make(chan error, 1)
-	s.Beside(func() { sent <- sendQueued(ctx, q, func(events []E) error { return send(slow, events) }) })
-	select {
-	case err := <-sent:
-		return err
-	case <-slow.over:
-		q.Close(tooSlow("session"))
-		return q.Why()
-	case <-q.overflow:
-		return q.Why()
-	case <-q.ended:
-	case <-s.Over:
+	slow, sent := newPatience(), make(chan written, 1)
+	write := func() { sent <- sendQueued(q, func(events []E) error { return send(slow, events) }) }
+	why := func() error {
+		if err := q.Why(); err != nil {
+			return err
+		}
+		return s.Ended("session")
 	}
-	if ended, err := slow.last(sent); ended {
-		return err
+	var last <-chan time.Time // the stream is over, and what is left has until then
+	wake, ended, over := q.wake, q.ended, s.Over
+	for {
+		select {
+		case <-wake:
+			wake = nil
+			s.Beside(write)
+		case w := <-sent:
+			if w.done {
+				return w.err
+			}
+			wake = q.wake
+		case <-ended:
+			ended, last = nil, time.After(lastSendTimeMax)
+		case <-over:
+			over, last = nil, time.After(lastSendTimeMax)
+		case <-slow.over:
+			q.Close(tooSlow("session"))
+			return why()
+		case <-q.overflow:
+			return why()
+		case <-last:
+			return why()
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
-	if err := q.Why(); err != nil {
-		return err
+}
+
+// written is how a writer has ended.
+type written struct {
+	done bool // nothing is to be sent any more
+	err  error
+}
+
+// sendQueued sends until nothing is queued.
+func sendQueued[E any](q *Queue[E], send func([]E) error) written {
+	for {
+		select {
+		case <-q.wake: // for what is taken now
+		default:
+		}
+		events, done, err := q.take()
+		if len(events) > 0 {
+			if err := send(events); err != nil {
+				return written{done: true, err: err}
+			}
+		}
+		if done || len(events) == 0 {
+			return written{done, err}
+		}
 	}
-	return s.Ended("session")
 }
 
 // last gives the last messages of a stream their time; false when they take longer.
@@ -244,21 +262,6 @@ func (p *Patience) last(sent <-chan error) (ended bool, err error) {
 	case <-timer.C:
 	}
 	return false, nil
-}
-
-// sendQueued sends until the queue is closed, and returns why.
-func sendQueued[E any](ctx context.Context, q *Queue[E], send func([]E) error) error {
-	for {
-		events, done, err := q.take(ctx)
-		if len(events) > 0 {
-			if sendErr := send(events); sendErr != nil {
-				return sendErr
-			}
-		}
-		if done {
-			return err
-		}
-	}
 }
 
 // SendUntil runs what sends on a stream until it ends, a message waits for too long, or
