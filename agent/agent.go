@@ -1,12 +1,11 @@
-// Package agent is the daemon of one node: it reports the node's resources to the
-// leading master, starts executors and hands them tasks, keeps what runs alive through
-// its own restarts, and tells what became of it until that is acknowledged.
+// Package agent is the daemon of one node. It reports the node's resources to the leading master, starts executors and
+// hands them tasks, keeps running tasks alive through its own restarts, and reports what became of them until that is
+// acknowledged.
 //
-// The decisions are package core's; this package owns the world around it: streams,
-// disk, processes, clock. It has one inbox, one loop and one core.
+// Package core makes the decisions. This package owns the I/O: streams, disk, processes, clock. It has one inbox, one
+// loop and one core.
 //
-// What executors get in their environment (R33): PATH as configured, what their command
-// asks for, and
+// The environment of executors (R33) is PATH as configured, what their command asks for, and
 //
 //	TENDER_EXECUTOR_SOCKET            the unix socket of the agent
 //	TENDER_EXECUTOR_FRAMEWORK_ID      whose executor it is

@@ -1,9 +1,8 @@
-// Package allocator decides which framework is offered which resources of which
-// agent. It holds the interface that every policy fills, the registry of names by
-// which a master finds one, and the bookkeeping that policies share.
+// Package allocator decides which framework is offered which resources of which agent. It has the interface that every
+// policy implements, the registry of names by which a master finds a policy, and the bookkeeping that policies share.
 //
-// It is pure: no clock, lock, goroutine or randomness of its own. The same calls
-// give the same offers, byte for byte. One goroutine calls it.
+// It is pure: no clock, lock, goroutine or randomness of its own. The same calls give the same offers, byte for byte.
+// One goroutine calls it.
 package allocator
 
 import (

@@ -1,7 +1,7 @@
 // Package framework is the SDK for schedulers. A framework's author implements
-// [Scheduler], two methods, and calls [Run]; sessions, acknowledgements, reconciliation,
-// fencing and failover are the package's business. A whole framework that runs one
-// command on the first resources it is offered:
+// [Scheduler], two methods, and calls [Run]; the package handles sessions,
+// acknowledgements, reconciliation, fencing and failover. This is a whole framework that
+// runs one command on the first resources it is offered:
 //
 //	package main
 //
@@ -48,7 +48,7 @@
 //		}
 //	}
 //
-// # What needs no thought
+// # What Run does by itself
 //
 // Run finds the leader, follows it over failovers and tells each new one of the tasks
 // whose end it has not seen; it asks for their state at the start of each session and
@@ -57,7 +57,7 @@
 // kept ones are returned before they expire. A second instance of the same framework
 // fences the first.
 //
-// # More than that
+// # Optional interfaces, and the Client
 //
 // A Scheduler may implement the optional interfaces: [Subscriber], [Settler], [Rescinder],
 // [InverseOfferee], [Messenger], [ExecutorWatcher], [AgentWatcher], [OperationWatcher],
@@ -67,9 +67,9 @@
 // and timers to the goroutine of the callbacks. [Config.Standby] makes copies of a scheduler wait for each
 // other; [Config.Metrics] counts what happens.
 //
-// Executors of one's own are written with package executor below this one; packages
-// taskset, pack and locality hold what most schedulers need, and frameworktest runs all
-// of it in a test, hours in milliseconds.
+// Write your own executors with package executor below this one. Packages taskset, pack
+// and locality have what most schedulers need, and frameworktest runs all of it in a
+// test, hours in milliseconds.
 package framework
 
 import (

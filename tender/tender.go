@@ -1,6 +1,5 @@
-// Package tender is the door for a program of your own that is Tender with something
-// added: it registers what it brings, such as an allocator, and calls Main. It has
-// nothing else; what such a program may add has its own package.
+// Package tender is for a program of your own that is Tender with something added: it registers its addition, such as
+// an allocator, and calls Main. The package has nothing else; each kind of addition has its own package.
 //
 //	func main() {
 //		allocator.Register("mine", newMine)

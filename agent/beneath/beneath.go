@@ -1,6 +1,6 @@
-// Package beneath opens what lies below a folder of ours of which tasks own parts. No way leads through a link, whoever
-// has put it there and when: each step is a real folder. What belongs to another user is opened and made with that
-// user's rights, so that a name which the user has given to somebody else's file opens nothing.
+// Package beneath opens paths below a folder of the agent's of which tasks own parts. No link is ever followed, whoever
+// has put it there and when: each step must be a real folder. What belongs to another user is opened and made with that
+// user's rights, so that a link which the user has made to somebody else's file opens nothing.
 package beneath
 
 import (

@@ -1,5 +1,5 @@
-// Package containers says what the executors and tasks of an agent live in, and what they use there now. It measures when
-// it is asked, and changes nothing.
+// Package containers lists where the executors and tasks of an agent run, and what they use at the moment. It measures
+// when it is asked, and changes nothing.
 package containers
 
 import (

@@ -1,14 +1,11 @@
-// Package core makes an agent's decisions: what is launched, killed, reported and
-// remembered. It owns the lives of tasks and executors from the launch to the
-// acknowledgement of their end; the agent's shell owns the world and the disk.
+// Package core makes an agent's decisions: what is launched, killed, reported and remembered. It owns the lives of
+// tasks and executors from the launch to the acknowledgement of their end. The agent's shell owns the I/O and the disk.
 //
-// Durable before visible: what others may act on is an effect only after
-// Checkpointed says that its record is on disk. All that is durable is made by
-// records alone, so a core that is made from the records of another one goes on
-// where that one stood.
+// Durable before visible: an effect that others may act on is emitted only after Checkpointed says that its record is
+// on disk. All durable state is made from records alone, so a core that is made from the records of another core
+// continues where that one stood.
 //
-// It is pure: no clock, goroutine, lock, I/O or randomness; the same events give the
-// same effects, byte for byte.
+// It is pure: no clock, goroutine, lock, I/O or randomness; the same events give the same effects, byte for byte.
 package core
 
 import (

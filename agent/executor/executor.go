@@ -1,6 +1,5 @@
-// Package executor starts executors and clears away what they leave: the interface, and
-// what all its kinds share. Package process does it with real processes, package fake
-// with functions, for clusters in memory.
+// Package executor starts executors and removes what they leave behind: the interface, and what its implementations
+// share. Package process implements it with real processes, package fake with functions, for clusters in memory.
 package executor
 
 import (

@@ -1,9 +1,9 @@
-// Package images brings OCI images to an agent: it asks their registry which digest a tag is, checks all that comes by
-// the digests in it, unpacks each layer once into a folder of the agent's own, and keeps these folders for the tasks that
-// follow, as many as its bound allows. Those that were used longest ago go first, and never one that a task uses.
+// Package images brings OCI images to an agent. It asks the registry for the digest of a tag, checks everything that
+// comes by the digests in it, unpacks each layer once into a folder of the agent's own, and keeps these folders for
+// later tasks, as many as its bound allows. The least recently used are deleted first, and never one that a task uses.
 //
-// Nothing that an image says is followed outside of its own folder. What is too large, or has too many files, is refused
-// (Limit) before it takes more than the cache may have. The package starts nothing and mounts nothing.
+// No path in an image is followed out of the image's folder. An image that is too large, or has too many files, is
+// refused (Limit) before it takes more than the cache may have. The package starts nothing and mounts nothing.
 package images
 
 import (

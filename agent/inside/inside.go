@@ -1,12 +1,12 @@
 // Package inside runs commands beside the processes of a task, for people who look into it: in the task's sandbox, with
-// its environment and as its user, in its control groups and namespaces, under its limits, and with no right that it does
-// not have. What a task's walls are is not written down anywhere: the package asks the running process. So whoever
-// changes how tasks are started need not tell it.
+// its environment and as its user, in its control groups and namespaces, under its limits, and with no right that it
+// does not have. How a task is isolated is recorded nowhere: the package asks the running process. So code that changes
+// how tasks are started need not tell this package.
 //
 // A command lives as long as its connection, and no longer than its task. It ends with all that it has started in its
 // session.
 //
-// A system call filter of the task can't be read and is not taken on; a task that has one admits no command.
+// A system call filter of the task can't be read and is not adopted; a task that has one admits no command.
 package inside
 
 import (

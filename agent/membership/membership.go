@@ -1,5 +1,6 @@
-// Package membership is what makes an agent known to its cluster: the certificate in its folder, how it is got by a token,
-// and how it is kept from ending. Without one the agent shows nothing and asks nobody who they are.
+// Package membership manages the agent's certificate, which identifies it to its cluster: how it is obtained with a
+// token, kept in the agent's folder, and renewed in time. Without a certificate the agent shows none and checks
+// nobody's.
 package membership
 
 import (

@@ -1,5 +1,5 @@
-// Package proc reads the kernel's table of processes: who is alive, in which group and
-// session, and what it has used. It changes nothing and starts nothing.
+// Package proc reads the kernel's table of processes: which are alive, in which group and session, and what they have
+// used. It changes nothing and starts nothing.
 package proc
 
 // Stat is one process at one moment.

@@ -1,5 +1,5 @@
-// Package secrets holds what tasks are given of the masters' secrets, on its way from the leader to the task: in memory,
-// and as files of a folder that is in memory. It writes nothing to a disk and to no log.
+// Package secrets holds the values of secrets on their way from the leader to a task: in memory, and as files of a
+// folder that is in memory. It writes them to no disk and to no log.
 package secrets
 
 import (

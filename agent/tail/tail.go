@@ -1,9 +1,9 @@
-// Package tail reads files while others still write to them. All that it follows shares one watch of the kernel, and
-// holds no descriptor while nothing changes. It opens nothing outside of the folder it is given and changes nothing.
+// Package tail reads files while others still write to them. All files that it follows share one watch of the kernel,
+// and hold no descriptor while nothing changes. It opens nothing outside of the folder it is given and changes nothing.
 //
-// A file whose head was given back to the disk, as package upkeep does with long outputs, is read from where its
-// content begins: offsets count from the first byte that was ever written, and nobody is sent the zeros that a hole
-// reads as.
+// If the head of a file was given back to the disk, as package upkeep does with long outputs, the file is read from
+// where its content begins. Offsets count from the first byte that was ever written, and no reader is sent the zeros
+// that a hole reads as.
 package tail
 
 import (

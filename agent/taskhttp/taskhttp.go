@@ -1,5 +1,5 @@
-// Package taskhttp serves over HTTP what the tasks of one agent have written, and lets people run commands inside them. It
-// asks nobody for rights: who may come in is decided before, by package visitors.
+// Package taskhttp serves over HTTP what the tasks of one agent have written, and lets people run commands inside them.
+// It checks no rights: package visitors decides before who may come in.
 package taskhttp
 
 import (

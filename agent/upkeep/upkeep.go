@@ -1,6 +1,6 @@
-// Package upkeep keeps what tasks and executors write on an agent's disk within bounds. Of an output that grows for ever
-// the disk holds the newest part: the head of the file is given back while its writer goes on, so that nothing is copied,
-// no pipe stands between, no byte of the newest part is lost and offsets stay what they were. And it measures sandboxes,
+// Package upkeep keeps what tasks and executors write on an agent's disk within bounds. Of a growing output the disk
+// holds the newest part: the head of the file is given back while its writer continues. So nothing is copied, no pipe
+// is needed, no byte of the newest part is lost and offsets stay what they were. The package also measures sandboxes,
 // for the agent's core to judge.
 //
 // It decides nothing about tasks, follows no link, and touches no file that has another name elsewhere.

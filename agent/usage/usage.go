@@ -1,10 +1,8 @@
-// Package usage measures what executors and tasks really use: processors and memory. It
-// measures and changes nothing.
+// Package usage measures what executors and tasks really use: processors and memory. It measures and changes nothing.
 //
-// What has walls is measured by them: all that is in an executor's control group, or in a
-// task's, and memory without what is only cached of files. What has none is looked for in
-// the table of processes: a task is its process group, an executor its session with all its
-// tasks, and their memory is what is resident. The total is the sum of all executors.
+// With control groups, an executor or a task is measured by its group: all that is in it, and memory without what is
+// only cached of files. Without them, the table of processes is searched: a task is its process group, an executor its
+// session with all its tasks, and their memory is what is resident. The total is the sum of all executors.
 package usage
 
 import (

@@ -1,9 +1,10 @@
-// Package visitors knows who asks an agent for something over HTTP. Its Guard holds each route to its row of the table of
-// rights. Into tasks people look by tickets of the leader: it lets in whose ticket opens what he asks for, and shows him out
-// when the leader says that his tickets are over, because he was revoked or something was taken from him.
+// Package visitors decides who may ask an agent for something over HTTP. Its Guard checks each route against its row of
+// the table of rights. People get into tasks by tickets of the leader: the Guard lets a caller in whose ticket opens
+// what the request is for. It ends what is open when the leader says that the caller's tickets are over, because the
+// principal was revoked or something was taken from it.
 //
-// It remembers no more than that: what somebody may is in his ticket, and it forgets the end of tickets that are too old to
-// open anything.
+// It remembers little: a caller's rights are in the ticket, and the end of tickets is forgotten once they are too old
+// to open anything.
 package visitors
 
 import (

@@ -1,8 +1,9 @@
-// Package walls says what keeps the tasks of an agent apart on its machine: a list of named abilities, found once when
-// the agent starts. It is told in one line of the log, shown with the agent, and is the attribute "isolation", so that a
+// Package walls says what isolates the tasks of an agent on its machine: a list of named abilities, found once when the
+// agent starts. The list is one line of the log, is shown with the agent, and is the attribute "isolation", so that a
 // framework can ask for agents that have what it needs. Package cell has the control groups themselves.
 //
-// It only names what others have found. It never tries anything, and never decides what becomes of a task.
+// It only names what other packages have found. It never tests anything itself, and never decides what becomes of a
+// task.
 package walls
 
 import (

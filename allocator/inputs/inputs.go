@@ -1,9 +1,7 @@
-// Package inputs holds what an allocator is told as values: each call of
-// allocator.Allocator is one Input that can be sent, stored and applied again. A
-// Mirror knows what has to be told to whoever comes late.
+// Package inputs holds what an allocator is told as values: each call of allocator.Allocator is one Input that can be
+// sent, stored and applied again. A Mirror knows what a late receiver has to be told.
 //
-// It is pure: the same inputs make the same mirror, and applied to the same policy the
-// same offers.
+// It is pure: the same inputs make the same mirror, and applied to the same policy the same offers.
 package inputs
 
 import (

@@ -1,10 +1,9 @@
-// Package journal writes down what an allocator was told and what it proposed, and
-// replays it: to show that a policy still decides the same, or what another policy
-// would have made of the same work. It encodes and decodes; files are its user's.
+// Package journal records what an allocator was told and what it proposed, and replays it: to show that a policy still
+// decides the same, or what another policy would have done with the same work. It encodes and decodes; the caller
+// handles files.
 //
-// The format: the line "tender allocator journal 2", then records, each its length and
-// CRC-32C (4 bytes each, little-endian) and an internal/logpb AllocatorRecord. What a
-// crash has torn at the end is left out.
+// The format: the line "tender allocator journal 2", then records, each its length and CRC-32C (4 bytes each,
+// little-endian) and an internal/logpb AllocatorRecord. A record that a crash has torn at the end is left out.
 package journal
 
 import (

@@ -1,10 +1,10 @@
-// Package priority is the policy of strict priority: what is free goes to the role with
-// the highest priority that wants it; equals share by weighted dominant resource
-// fairness, as in package fairshare. A role without a priority has its parent's.
+// Package priority is the policy of strict priority: free resources go to the role with the highest priority that wants
+// them. Roles of equal priority share by weighted dominant resource fairness, as in package fairshare. A role without a
+// priority has its parent's.
 //
-// When stated demand can't be met from what is free, it asks the cheapest set of tasks of
-// lower priority back: of the lowest priority, then the youngest, then the fewest. It
-// never asks for demand that would not fit anyway, and nothing of equal priority.
+// When stated demand can't be met from what is free, it asks the cheapest set of tasks of lower priority back: of the
+// lowest priority, then the youngest, then the fewest. It never asks for demand that would not fit anyway, and never
+// for tasks of equal priority.
 package priority
 
 import (

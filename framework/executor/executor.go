@@ -4,8 +4,8 @@
 //	executor.Run(ctx, func(ctx context.Context, task *executor.Task) error { … })
 //
 // An executor that keeps state between tasks, or runs them in its own way, implements
-// [Handler] and calls [Serve]. Sessions with the agent, repeats until acknowledged, the
-// agent's restarts and the order to end are the package's business.
+// [Handler] and calls [Serve]. The package handles sessions with the agent, repeats until
+// acknowledged, the agent's restarts and the order to end.
 package executor
 
 import (

@@ -1,7 +1,7 @@
-// Package alarms keeps what is due at moments of time. The earliest comes first, and of those at equal moments the one
-// that was set first.
+// Package alarms keeps events that are due at certain times. The earliest comes first, and of those at equal times the
+// one that was set first.
 //
-// It has no clock: whoever asks what is due says what time it is. Alarms are plain data, as far as what they are about is.
+// It has no clock: the caller says what time it is. Alarms are plain data, if what they are about is.
 package alarms
 
 import (

@@ -1,5 +1,5 @@
-// Package allowance is so much a second of what peers can make us do. It has no clock and waits for nothing: it says
-// how long somebody is to be held.
+// Package allowance limits how much work per second a peer may cause. It has no clock and waits for nothing: it says
+// how long a peer is to be held.
 package allowance
 
 import "time"

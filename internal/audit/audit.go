@@ -1,5 +1,5 @@
-// Package audit writes down who has changed what: a line of JSON for each change, in a file that has a bound. The newest
-// lines are kept in memory as well, for those who ask ([Recent]). What is a secret in a request does not come into either.
+// Package audit records who has changed what: a line of JSON for each change, in a file of bounded size. The newest
+// lines are kept in memory as well, for queries ([Recent]). Secrets in a request are written to neither.
 package audit
 
 import (

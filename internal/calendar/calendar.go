@@ -1,5 +1,5 @@
 // Package calendar reads the schedules of cron jobs and knows the time zones: it says when a schedule is due next. It
-// has no clock. It never begins anything; that is the job manager's.
+// has no clock and never begins a run; the job manager does.
 package calendar
 
 import (

@@ -1,5 +1,5 @@
-// Package cli is the command line: the one place that reads flags, the environment and signals and ends the process.
-// It starts what a command names and says in sentences what came of it; it decides nothing about clusters.
+// Package cli is the command line: the one place that reads flags, the environment and signals and ends the process. It
+// starts what a command names and reports the result in sentences; it decides nothing about clusters.
 package cli
 
 import (

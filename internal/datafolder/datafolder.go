@@ -1,5 +1,5 @@
-// Package datafolder judges a folder before a master or an agent begins in it: whoever does shuts it to the other users of
-// the machine, with all that lies in it, and /etc or somebody's home would be of no use any more. It changes nothing.
+// Package datafolder checks a folder before a master or an agent begins in it. Both close their folder, with everything
+// in it, to the other users of the machine, and /etc or somebody's home would then be useless. It changes nothing.
 package datafolder
 
 import (

@@ -1,6 +1,6 @@
-// Package giveback gives memory back to the machine that a process has needed for its start or for a burst of work and does
-// not need while it is idle. Go's own collector looks for garbage when as much is there as was in use before, which an idle
-// process takes minutes for, and what it finds it keeps mostly for itself.
+// Package giveback returns memory to the machine that a process needed for its start or for a burst of work and does
+// not need while it is idle. Go's own collector runs when there is as much garbage as was in use before, which takes an
+// idle process minutes, and it keeps most of what it finds for itself.
 //
 // It changes nothing while a process is busy.
 package giveback

@@ -1,8 +1,9 @@
-// Package health makes the checks of a task: when which one is due, what its result makes of the task, and the probes
+// Package health makes the checks of a task: when which one is due, what its result means for the task, and the probes
 // over HTTP, TCP and gRPC themselves.
 //
-// A Watch is a plain value without a clock: it is told the time. It makes no check, and ends no task: who has the task
-// in hand does. Commands are not its business either, for only who started the task can start them inside its walls.
+// A Watch is a plain value without a clock: it is told the time. It makes no check, and ends no task; the caller that
+// runs the task does. Checks by command are not made here either, because only the process that started the task can
+// start commands inside its isolation.
 package health
 
 import (

@@ -1,5 +1,5 @@
-// Package joining gets a certificate from the masters: for who joins, by a token; for who has one, before it ends. It asks
-// whoever leads, for as long as its caller waits, and keeps nothing: where a pass is written down is its callers' business.
+// Package joining gets a certificate from the masters: for a newcomer, with a token; for the holder of a certificate,
+// before it expires. It asks the leader, for as long as its caller waits, and keeps nothing: callers store the pass.
 package joining
 
 import (

@@ -1,6 +1,6 @@
-// Package leadersearch is the one rule by which a client goes from master to master until it finds the one that leads:
-// schedulers, agents, machines that join, and the command line. It asks nobody and waits for nothing itself: it has no
-// clock, and no randomness but what is passed in.
+// Package leadersearch is the one rule by which every client looks for the leading master: schedulers, agents, machines
+// that join, and the command line. It asks nobody and waits for nothing itself: it has no clock, and no randomness
+// except what is passed in.
 package leadersearch
 
 import (

@@ -1,5 +1,5 @@
-// Package loglevel is the level from which on a process logs, which can be read and changed by HTTP while it runs. It
-// judges nobody: who may do so is decided before.
+// Package loglevel is the lowest level that a process logs, which can be read and changed by HTTP while it runs. It
+// checks no rights: that is done before.
 package loglevel
 
 import (

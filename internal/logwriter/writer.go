@@ -1,6 +1,5 @@
-// Package logwriter writes a log beside the program that makes it. Who logs never waits:
-// what does not fit, because what takes the log is slow, full or stopped, is dropped,
-// counted, and said once lines flow again.
+// Package logwriter writes a log beside the program that makes it. The caller never waits: lines that do not fit,
+// because the reader of the log is slow, full or stopped, are dropped, counted, and reported once lines flow again.
 //
 // It never changes the order of lines, and keeps room for warnings and errors.
 package logwriter

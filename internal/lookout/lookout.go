@@ -1,9 +1,8 @@
-// Package lookout finds leaders. A Seeker goes from master to master until one leads; a
-// Lookout hears of a new leader while one's own master says nothing. A leader
-// that is stopped or cut off closes no connection, so its clients would find out by
-// their session timeout; the other masters know earlier. It asks one of them as soon as
-// a heartbeat is late, and is answered at the moment when a leader of a newer term is
-// known: a master that is merely slow is never left.
+// Package lookout finds leaders. A Seeker goes from master to master until one leads. A Lookout learns of a new leader
+// while the current master is silent. A leader that is stopped or cut off closes no connection, so its clients would
+// find out by their session timeout; the other masters know earlier. The Lookout asks one of them as soon as a
+// heartbeat is late, and is answered when a leader of a newer term is known: a master that is merely slow is never
+// left.
 package lookout
 
 import (

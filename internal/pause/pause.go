@@ -1,4 +1,4 @@
-// Package pause lets time pass, for as long as a context lives. It is for loops that ask again.
+// Package pause waits for some time, or until a context ends. It is for loops that retry.
 package pause
 
 import (

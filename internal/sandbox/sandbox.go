@@ -1,5 +1,5 @@
 // Package sandbox reads files of tasks from their agents, also after a task's end, for as long as the agent keeps its
-// folder. It knows nothing of masters, and writes nothing but to who asked.
+// folder. It knows nothing of masters, and writes only to its caller.
 package sandbox
 
 import (

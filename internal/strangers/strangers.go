@@ -1,5 +1,5 @@
-// Package strangers bounds those who have come and have not said whose they are. Of one more than there may be, the one
-// that has been silent for longest has to go, so that nobody who says nothing keeps anybody out. (Protocol rule R34.)
+// Package strangers bounds peers that have connected and have not yet said whose they are. When there is one too many,
+// the one that has been silent for longest has to go, so that no silent peer keeps others out. (Protocol rule R34.)
 package strangers
 
 import (

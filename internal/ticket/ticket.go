@@ -1,11 +1,13 @@
-// Package ticket makes and reads the words by which the leader says to an agent: whoever shows this, as whom it is made
-// for, may look into that task here, for the next minutes. So agents need no list of people, and masters carry no output.
+// Package ticket makes and reads tickets: by a ticket the leader tells an agent that the principal for whom it is made
+// may look into a certain task there for the next minutes. So agents need no list of people, and masters carry no
+// output.
 //
-// A ticket is a JSON web token that a master signs with the key of its own certificate, which goes with it: an agent knows
-// it by the roots by which it knows masters on connections. So there is no other key to hand out, to keep or to change: a
-// master's lives for a day, in memory. A ticket is of use only to whom it names, on a connection that proves that (R47).
+// A ticket is a JSON web token that a master signs with the key of its own certificate, which is part of the ticket.
+// Agents verify it by the same roots as masters on connections. So there is no other key to distribute, to keep or to
+// change: a master's lives for a day, in memory. A ticket is only valid for the principal that it names, on a
+// connection that proves that identity (R47).
 //
-// The package knows nothing of grants: whoever signs has looked at them.
+// The package knows nothing of grants: the signer has checked them.
 package ticket
 
 import (

@@ -1,4 +1,4 @@
-// Package transport opens connections of gRPC and lets them in, and says who is at their other end.
+// Package transport opens and accepts gRPC connections, and says who is at their other end.
 package transport
 
 import (

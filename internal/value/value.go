@@ -1,6 +1,6 @@
-// Package value clones and prints values of any type, with all their unexported fields: it is how a core, whose state
-// is plain data, is copied and read whole. What is no data is refused by a panic that names the place: functions,
-// channels and unsafe pointers can be neither copied nor compared, so nothing that holds one is a value.
+// Package value clones and prints values of any type, with all their unexported fields. It is used to copy and print
+// whole cores, whose state is plain data. Functions, channels and unsafe pointers can be neither copied nor compared,
+// so they are refused by a panic that names the place: nothing that holds one is a value.
 //
 // It never calls a method of what it clones. Equality needs no function here: reflect.DeepEqual says of two values
 // whether they are the same, and of a clone and its original that they are, as long as no map is keyed by pointers.

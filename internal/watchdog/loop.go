@@ -1,5 +1,5 @@
-// Package watchdog notices a loop that is stuck: one whose round does not end. It ends
-// nothing itself, and never holds up the loop.
+// Package watchdog detects a stuck loop: one whose round does not end. It ends nothing itself, and never delays the
+// loop.
 package watchdog
 
 import (

@@ -1,10 +1,8 @@
-// Package core makes the leader's decisions: who is offered what, which answers
-// stand, what becomes of tasks, agents and frameworks. The master's shell owns the
-// world; the core is a value that turns events into effects.
+// Package core makes the leader's decisions: who is offered what, which answers are valid, what becomes of tasks,
+// agents and frameworks. The master's shell does the I/O; the core is a value that turns events into effects.
 //
-// It is pure: no clock, goroutine, lock, I/O or randomness; the same events give the
-// same effects, byte for byte. A broken invariant panics with invariant.Broken, which
-// ends this leadership (R18).
+// It is pure: no clock, goroutine, lock, I/O or randomness; the same events give the same effects, byte for byte. A
+// broken invariant panics with invariant.Broken, which ends this leadership (R18).
 package core
 
 import (

@@ -1,9 +1,9 @@
-// Package registry is what the quorum replicates: the small, durable truth that is
-// left after any failover. State is a plain value; Apply changes it by one command.
+// Package registry is what the quorum replicates: the small, durable truth that survives any failover. State is a plain
+// value; Apply changes it by one command.
 //
-// It is pure and deterministic: the same commands make the same state on every
-// master, at every index. Apply never panics and never fails: a command that can't
-// be done is answered by a typed refusal (R18). Encoding lives in registrycodec.
+// It is pure and deterministic: the same commands make the same state on every master, at every index. Apply never
+// panics and never fails: a command that can't be done is answered by a typed refusal (R18). Encoding is in
+// registrycodec.
 package registry
 
 import (

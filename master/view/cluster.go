@@ -1,7 +1,7 @@
-// Package view reads: lists, what is known of one agent, framework, task, offer or role, who is meant by a name, why a
-// framework is not offered more, and the figures for metrics. It decides nothing and changes nothing.
+// Package view has the reads: lists, what is known of one agent, framework, task, offer or role, which object a name
+// means, why a framework is not offered more, and the figures for metrics. It decides nothing and changes nothing.
 //
-// Every master reads by the same code. The leader reads what its core knows; a follower has the registry alone, so what
+// Every master reads by the same code. The leader reads what its core knows. A follower has only the registry, so what
 // only the leader knows stays empty in its pages, and they say so.
 package view
 

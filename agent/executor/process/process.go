@@ -1,8 +1,7 @@
-// Package process runs executors as processes: each in a session of its own, behind a
-// gate that opens when its agent has written down who it is, with a folder, two files
-// for its output, and no environment but its own. It kills whole sessions and process
-// groups and knows when nothing of them is left. It never touches a process that it
-// can't prove to be of its agent.
+// Package process runs executors as processes: each in a session of its own, with a folder, two files for its output,
+// and no environment but its own. Each waits behind a gate that opens when its agent has recorded its identity. The
+// package kills whole sessions and process groups and knows when nothing of them is left. It never touches a process
+// unless it can prove that the process belongs to its agent.
 package process
 
 import (

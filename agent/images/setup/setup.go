@@ -1,7 +1,8 @@
-// Package setup is how an agent tells its built-in executor what a task's image says: a note in a folder of the task's
-// sandbox that is the agent's own. The executor may be of another life of the agent, and finds it all the same.
+// Package setup carries what a task's image says from an agent to its built-in executor: as a file in a folder of the
+// task's sandbox that belongs to the agent. The executor may have been started by an earlier process of the agent, and
+// finds the file all the same.
 //
-// What the task's own user has put there instead is never believed.
+// If the task's own user has put something else there, it is never believed.
 package setup
 
 import (

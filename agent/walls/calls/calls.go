@@ -1,9 +1,10 @@
-// Package calls denies programs those calls of the kernel that change the machine, look into others, or that nearly no
-// program needs and through which kernels were broken before: a filter of seccomp. Whatever is not on the list stays as it
-// is, and a denied call fails with EPERM, as for somebody without the right to it. Once on, a filter is never taken off,
-// and all that is started has it too.
+// Package calls denies programs certain system calls with a seccomp filter: those that change the machine, that look
+// into other processes, or that nearly no program needs and through which kernels were broken before. All other calls
+// are allowed, and a denied call fails with EPERM, as for somebody without the right to it. A filter is never removed,
+// and applies to all that the program starts.
 //
-// It is a second wall: who has no right to a call can't make it anyway. The package never decides who has the filter.
+// It is a second line of defence: a program without the right to a call can't make it anyway. The package never decides
+// who has the filter.
 package calls
 
 import "strings"

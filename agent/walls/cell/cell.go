@@ -1,14 +1,14 @@
-// Package cell holds processes together in control groups of the kernel. A cell is one group: what is put into it stays
-// in it with all that it starts, may use so much and no more, dies whole by one write, and tells when nothing of it is
-// left. Cells stand in cells: an agent has one, each of its executors has one below it, and each task of the built-in
-// executor one below that. What a cell is called follows from IDs alone, so an agent that comes back finds it whatever
+// Package cell holds processes together in control groups of the kernel. A cell is one group: a process that is put
+// into it stays in it with all that it starts. A cell has limits, is killed whole by one write, and tells when it is
+// empty. Cells are nested: an agent has one, each of its executors has one below it, and each task of the built-in
+// executor has one below that. The name of a cell follows from IDs alone, so an agent that comes back finds it whatever
 // became of process numbers.
 //
-// The package decides nothing: which limits a task has, and what its end is called, others say. It never leaves a
-// process of a cell alive and says that the cell is empty (R41).
+// The package does not decide which limits a task has, nor what its end is called. It never leaves a process of a cell
+// alive and says that the cell is empty (R41).
 //
-// There are libraries for these files (containerd/cgroups, opencontainers/cgroups). Neither serves here: where version 1
-// has the controllers, as on many machines, we limit by version 1 and kill by version 2, which they do not; and they
+// There are libraries for these files (containerd/cgroups, opencontainers/cgroups). Neither serves here: where version
+// 1 has the controllers, as on many machines, we limit by version 1 and kill by version 2, which they do not; and they
 // bring dbus, eBPF and a log of their own into a process that starts a thousand tasks a second.
 package cell
 

@@ -1,5 +1,5 @@
-// Package entry is what lies between a fork and a task's first instruction, control groups aside: as whom a task runs,
-// with which rights and limits. It starts nothing itself.
+// Package entry prepares what happens between a fork and a task's first instruction, control groups aside: as which
+// user a task runs, with which rights and limits. It starts nothing itself.
 package entry
 
 import (

@@ -1,12 +1,12 @@
-// Package paths keeps programs to the files that are theirs, by rules of the kernel for which nobody needs to be root
-// (Landlock). Who takes rules on gives them to all that it starts, and never loses them.
+// Package paths restricts programs to certain files, by rules of the kernel that need no root (Landlock). A process
+// that adopts rules passes them on to all that it starts, and never loses them.
 //
-// A rule allows something beneath a path, and none forbids what another one allows. So the agent's folder is kept from a
-// program by allowing what lies beside it, and beside each folder on the way to it. Those folders themselves can't be
-// listed, and what is made in them after a program's start is out of its reach.
+// A rule allows something beneath a path, and no rule can forbid what another one allows. So the agent's folder is kept
+// from a program by allowing everything beside it, and beside each folder on the way to it. Those folders themselves
+// can't be listed, and what is made in them after a program's start is out of its reach.
 //
-// The kernel asks only where a file is opened, run, made, moved or deleted. Modes, owners and times of files can be seen
-// and changed as without rules. The package never decides who has rules.
+// The kernel checks only when a file is opened, run, made, moved or deleted. Modes, owners and times of files can be
+// seen and changed as without rules. The package never decides who has rules.
 //
 // The library for this, go-landlock, restricts all threads of a process at once, and where there is cgo takes over how
 // threads are made. Here one thread restricts itself for the child that it starts, and ends; that takes three calls.

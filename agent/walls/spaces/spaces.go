@@ -1,16 +1,16 @@
-// Package spaces gives a task a machine of its own to look at, by namespaces of the kernel: its own processes, its own
-// /tmp, /proc, /dev and shared memory, and of the agent's folder nothing but what is the task's. The first process in
-// there is a helper of ours. It builds the walls, starts the task's program as its user with no right to more, passes
-// signals on to it, waits for what is orphaned, and ends when the program has ended; then the kernel ends all that is left
-// in there. What was mounted for it goes with the last of its processes, so nobody cleans up after it.
+// Package spaces isolates a task by namespaces of the kernel: the task has its own processes, its own /tmp, /proc, /dev
+// and shared memory, and of the agent's folder it sees only what belongs to it. The first process in there is a helper
+// of ours. It sets up the isolation, starts the task's program as its user with no right to more, passes signals on to
+// it, waits for orphaned processes, and ends when the program has ended. Then the kernel ends all that is left in
+// there. Mounts go with the last of its processes, so nobody has to clean up.
 //
-// A helper is forked by a spawner, which is this very program started under another name: see init. It executes no
-// program itself: see life. It has hardly any of the spawner's memory: see lean. The threads of the spawner build walls for
-// it by going into namespaces that they make, and come home when it is born: see spawning. To its parent, who has asked
-// the spawner for it, it stands for the task: its process number, as seen outside, is the one by which the task is killed,
-// found again and looked into.
+// A helper is forked by a spawner, which is this very program started under another name: see init. The helper executes
+// no program itself: see life. It has hardly any of the spawner's memory: see lean. The threads of the spawner prepare
+// the isolation by going into namespaces that they make, and return when the helper is born: see spawning. To its
+// parent, which has asked the spawner for it, the helper stands for the task: its process number, as seen outside, is
+// the one by which the task is killed, found again and looked into.
 //
-// The package decides nothing, and never lets a program start with half of its walls.
+// The package decides nothing, and never lets a program start with only a part of its isolation.
 package spaces
 
 import "syscall"

@@ -1,5 +1,5 @@
-// Package verdict says what the end of a task means for the work for which it ran, for everything here that tries again:
-// task sets and jobs.
+// Package verdict says what the end of a task means for the work that the task ran for. Everything here that retries
+// uses it: task sets and jobs.
 package verdict
 
 import "github.com/tenderhq/tender/api"

@@ -5,15 +5,15 @@
 //	go framework.Run(ctx, framework.Config{Name: "jobs", Standby: true, FailoverTimeout: 24 * time.Hour}, m)
 //	version, err := m.SubmitJob(ctx, job)
 //
-// Each job has a JobMaster, a pure core that decides. The manager hands it what happens, and does what it wants: it
+// Each job has a JobMaster, a pure core that decides. The manager gives it the events and performs its effects: it
 // looks for room in offers, writes the store, launches, kills and acknowledges.
 //
 // # What holds
 //
-// What a method that changes something has returned nil for is in the store, on a majority of the masters. A task is
-// launched when its assignment is in the store, and an end is acknowledged when what it has changed is: so whoever
-// takes over has all jobs, starts nothing twice and loses nothing. An instance that stands by, or was taken over, says
-// so (kind Unavailable) and does nothing.
+// When a method that changes something has returned nil, the change is in the store, on a majority of the masters. A
+// task is launched when its assignment is in the store, and an end is acknowledged when what it has changed is. So the
+// instance that takes over has all jobs, starts nothing twice and loses nothing. An instance that stands by, or was
+// taken over, says so (kind Unavailable) and does nothing.
 //
 // # Limits
 //

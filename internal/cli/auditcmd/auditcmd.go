@@ -1,5 +1,5 @@
-// Package auditcmd is what `tender audit` does: it asks each master what it was asked to change, and puts the answers together
-// by their times. It says which masters have not answered, and from when on one has forgotten something.
+// Package auditcmd implements `tender audit`: it asks each master which changes it was asked for, and merges the
+// answers by time. It says which masters have not answered, and from when on one has forgotten something.
 package auditcmd
 
 import (

@@ -1,5 +1,5 @@
 // Package client finds the leading master among those that it was told of, and calls it: one connection that follows
-// the leadership silently. It gives up after its patience, with one sentence that says which masters were tried and
+// the leadership silently. When its time is over it gives up, with one sentence that says which masters were tried and
 // why each failed. It reads no flags and prints nothing.
 package client
 

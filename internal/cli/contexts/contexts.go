@@ -1,6 +1,6 @@
-// Package contexts keeps, in a folder of a person's own, the clusters that the person has joined: where their masters are,
-// and the pass for each. A pass that ends is got anew by the token that is kept beside it. It knows no flags and prints
-// nothing.
+// Package contexts keeps, in a folder of a person's own, the clusters that the person has joined: where their masters
+// are, and the pass for each. An expired pass is replaced with the token that is kept beside it. It knows no flags and
+// prints nothing.
 package contexts
 
 import (

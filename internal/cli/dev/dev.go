@@ -1,6 +1,6 @@
-// Package dev is a whole cluster on this machine for as long as one command runs: masters and agents in one process
-// (or in processes of their own), on loopback, with data in one folder. It leaves nothing behind but a
-// folder that was asked for. How a master or an agent is run, its caller says.
+// Package dev is a whole cluster on this machine for as long as one command runs: masters and agents in one process (or
+// in processes of their own), on loopback, with data in one folder. It leaves nothing behind but a folder that was
+// asked for. Its caller says how a master or an agent is run.
 package dev
 
 import (

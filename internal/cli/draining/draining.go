@@ -1,6 +1,6 @@
 // Package draining drains several agents, at most so many at a time, and waits until they are empty. It keeps nothing:
-// the marks are the quorum's, so whoever runs it again goes on where the last one was stopped. It reads no flags and
-// prints nothing itself.
+// the quorum keeps the marks, so running it again continues where it was stopped. It reads no flags and prints nothing
+// itself.
 package draining
 
 import (

@@ -1,3 +1,3 @@
-// Package jobcmd is what people type about jobs: 'tender job ...' and 'tender jobs', which runs the job manager. It
+// Package jobcmd implements the commands about jobs: 'tender job ...' and 'tender jobs', which runs the job manager. It
 // reads job files, and shows what the job service answers.
 package jobcmd

@@ -1,5 +1,6 @@
-// Package nouns knows what a cluster has for people: masters, agents, frameworks, tasks, offers, roles and principals. It lists them by pages, finds the one that a word
-// means, and says in columns and in lines what is known of each. It reads no flags and changes nothing.
+// Package nouns shows the objects of a cluster to people: masters, agents, frameworks, tasks, offers, roles and
+// principals. It lists them by pages, finds the one that a word means, and prints in columns and in lines what is known
+// of each. It reads no flags and changes nothing.
 package nouns
 
 import (

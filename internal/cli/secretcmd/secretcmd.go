@@ -1,5 +1,5 @@
-// Package secretcmd is what `tender secret` does: it sets, lists and removes what tasks are given in confidence. A value
-// comes from a file or from standard input, and is printed nowhere.
+// Package secretcmd implements `tender secret`: it sets, lists and removes secrets of tasks. A value comes from a file
+// or from standard input, and is printed nowhere.
 package secretcmd
 
 import (

@@ -1,6 +1,6 @@
 // Package settings merges what flags, the environment and a file say about a daemon. The flags are the one table: each
-// has a variable TENDER_NAME and a key name in the file, and a flag overrules the environment, which overrules the
-// file, which overrules the default. It reads no file and no environment itself.
+// has a variable TENDER_NAME and a key name in the file. A flag overrules the environment, which overrules the file,
+// which overrules the default. It reads no file and no environment itself.
 package settings
 
 import (

@@ -1,4 +1,4 @@
-// Package show turns what masters answer into what people read: plain aligned tables, ages, amounts. The same input
+// Package show turns the masters' answers into text for people: plain aligned tables, ages, amounts. The same input
 // gives the same text; the clock is an argument.
 package show
 

@@ -1,4 +1,4 @@
-// Package terminal is this end of a command that runs inside a task: it passes on what is typed, the size of the
+// Package terminal is the local end of a command that runs inside a task: it passes on what is typed, the size of the
 // terminal and signals, writes what comes back, and returns the exit code. It knows nothing of masters.
 package terminal
 

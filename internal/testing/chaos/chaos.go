@@ -1,5 +1,6 @@
-// Package chaos breaks a cluster by plan, mends it, and judges what was seen: the names of faults, the plan that a seed
-// draws, how it is played, and what is wrong with a task. It never breaks anything itself: a stage does. See DESIGN.md.
+// Package chaos breaks a cluster by plan, repairs it, and judges what was seen. It has the names of faults, the plan
+// that a seed draws, how the plan is played, and the check of each task. It never breaks anything itself: a stage does.
+// See DESIGN.md.
 package chaos
 
 import (

@@ -1,5 +1,5 @@
-// Package clerks has those who read and write a framework's store, several at once, and say
-// what they asked and were answered, for package history to judge. Only tests use it.
+// Package clerks has concurrent clients that read and write a framework's store, and record what they asked and were
+// answered, for package history to judge. Only tests use it.
 package clerks
 
 import (

@@ -1,5 +1,5 @@
-// Package hang ends waits of tests that would have no end, and tells what was waited for and how things stood. It is for
-// tests that await real processes on a real clock; it makes no test shorter that passes.
+// Package hang ends waits of tests that would have no end, and reports what was waited for and the state of things. It
+// is for tests that await real processes on a real clock; it makes no passing test shorter.
 package hang
 
 import (

@@ -1,6 +1,6 @@
-// Package history judges what clients asked of a framework's store and were answered: a
-// history is linearizable when a store that is a single copy, and does one thing after the
-// other, could have answered so (Herlihy and Wing, 1990). Only tests use it.
+// Package history judges what clients asked of a framework's store and were answered: a history is linearizable when a
+// store that is a single copy, and does one thing after the other, could have given these answers (Herlihy and Wing,
+// 1990). Only tests use it.
 package history
 
 import (

@@ -1,5 +1,4 @@
-// Package machine lets a test skip where the kernel does not give what it needs, and nowhere else: a fault of ours looks like
-// that too.
+// Package machine lets a test skip only where the kernel lacks what it needs, because a fault of ours looks the same.
 package machine
 
 import (

@@ -1,4 +1,4 @@
-// Package mounts lets a test see that it has left nothing mounted on the machine, while others beside it mount what they
+// Package mounts lets a test check that it has left nothing mounted on the machine, while other tests mount what they
 // need.
 package mounts
 

@@ -1,5 +1,5 @@
-// Package processor tells tests how much processor time was used, which a busy machine changes less than the time on the
-// wall, and which is real where a test's clock is not.
+// Package processor tells tests how much processor time was used. A busy machine changes it less than the time on the
+// wall, and it is real where a test's clock is not.
 package processor
 
 import (

@@ -1,6 +1,6 @@
-// Package admission judges what those who come say of themselves, before the registry is asked: schedulers, agents, in
-// which order sessions ask, and who stands by for a name. What it needs to know are the registry and which leader
-// judges.
+// Package admission checks what schedulers and agents say of themselves when they come, before the registry is asked.
+// It also decides in which order sessions ask the registry, and who stands by for a name. It needs to know only the
+// registry and which leader judges.
 package admission
 
 import (

@@ -1,5 +1,5 @@
 // Package expiry says what a registry may forget: what it remembers of proposers, of removed frameworks and of agents
-// marked gone, when it heard nothing of them for a fortnight.
+// marked gone, once it has not heard of them for a fortnight.
 package expiry
 
 import (

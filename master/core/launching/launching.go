@@ -1,5 +1,5 @@
-// Package launching judges whether a task can be started with what is left of the offers that name it, and what it takes
-// of them. It knows neither the agent nor what else stands against a launch.
+// Package launching checks whether a task can be started with what is left of the offers that name it, and what it
+// takes of them. It knows neither the agent nor other reasons against a launch.
 package launching
 
 import (

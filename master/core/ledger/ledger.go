@@ -1,5 +1,5 @@
 // Package ledger keeps accounts: of one agent, in which nothing is promised twice, and of one framework, for people. It
-// books what it is told and decides nothing. Its fields are there to be read; only its methods change them.
+// books what it is told and decides nothing. Its fields may be read by anybody; only its methods change them.
 package ledger
 
 import (

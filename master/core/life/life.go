@@ -1,5 +1,5 @@
-// Package life is the table of an agent's life: in which phase it may stand, as the leader knows it, and which phase may
-// follow. It knows no agent, and no time.
+// Package life is the table of an agent's phases, as the leader knows them: which phase may follow which. It knows no
+// agent, and no time.
 package life
 
 import "slices"

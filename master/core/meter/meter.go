@@ -1,6 +1,6 @@
-// Package meter compares what the tasks of an agent use with what they asked for. By its samples, smoothed, a Meter knows
-// what is used beyond the requests, and the gap that they leave, which may be offered as revocable. (Protocol rule R28.)
-// It knows tasks by their names and touches none.
+// Package meter compares what the tasks of an agent use with what they asked for. From smoothed samples a Meter
+// computes what is used beyond the requests, and the gap: the unused part, which may be offered as revocable. (Protocol
+// rule R28.) It knows tasks by their names and changes none.
 package meter
 
 import (

@@ -1,5 +1,5 @@
-// Package overdue says which agent is given up next, of those that are away for too long. It goes with care: a switch
-// or a power line that fails takes many machines away at once, which come back with their tasks. (Protocol rule R16.)
+// Package overdue says which agent is marked gone next, of those that are away for too long. It is careful: a switch or
+// a power line that fails takes many machines away at once, which come back with their tasks. (Protocol rule R16.)
 package overdue
 
 import (

@@ -1,6 +1,7 @@
-// Package principals counts what the frameworks of each principal have together, and says when one more would be too much:
-// whatever one principal does, there is room for the others (R34). It knows no frameworks; whoever does tells it what they
-// gain and lose. The frameworks of nobody, where nobody is asked who he is, are not counted and have no bound.
+// Package principals counts what the frameworks of each principal have together, and says when one more would be too
+// much: whatever one principal does, there is room for the others (R34). It knows no frameworks; its caller tells it
+// what they gain and lose. Frameworks without a principal, in clusters that check no identities, are not counted and
+// have no bound.
 package principals
 
 import (

@@ -1,5 +1,5 @@
-// Package quota judges what operators guarantee to roles and limit them to: in the tree of roles, and beside what the
-// agents have. It counts in one way for all who ask; who holds a role to its limit stands elsewhere. (Protocol rule R29.)
+// Package quota checks the guarantees and limits that operators set for roles: against the tree of roles, and against
+// what the agents have. It counts in one way for all callers. Limits are enforced elsewhere. (Protocol rule R29.)
 package quota
 
 import (

@@ -1,7 +1,8 @@
-// Package receipts tells launches that a leader has made from all others (R40).
+// Package receipts distinguishes launches that a leader has made from all others (R40).
 //
-// A receipt says: a leader who has the cluster's key has launched this task on this agent. Agents keep it with the task
-// and show it when they report. It says nothing of what became of the task, and is no secret of anybody's but the key.
+// A receipt says: a leader that has the cluster's key has launched this task on this agent. Agents keep it with the
+// task and show it when they report. It says nothing of what became of the task, and need not be kept secret; only the
+// key must be.
 package receipts
 
 import (

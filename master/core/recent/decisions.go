@@ -1,5 +1,5 @@
-// Package recent is what a leader remembers of a framework for a while: how its latest offers ended, for people, and what
-// became of its operations, for the framework itself. Of each there is at most so much; the oldest is forgotten.
+// Package recent is what a leader remembers of a framework for a while: how its latest offers ended, for people, and
+// what became of its operations, for the framework itself. Both are bounded; the oldest is forgotten.
 package recent
 
 import (

@@ -1,5 +1,5 @@
-// Package reserving is what operations make of resources: they move between what is plain, what is reserved for a role and
-// what is a volume, in the offers that are answered and on their agent alike. (Protocol rule R26.)
+// Package reserving computes the effect of operations on resources: they move between plain, reserved for a role, and
+// volume, in the answered offers and on their agent alike. (Protocol rule R26.)
 package reserving
 
 import (

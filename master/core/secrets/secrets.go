@@ -1,5 +1,5 @@
-// Package secrets says which secrets of the registry a task may be given (R48). It never sees a value: those are sealed
-// there.
+// Package secrets says which secrets of the registry a task may be given (R48). It never sees a value: in the registry
+// values are sealed.
 package secrets
 
 import (

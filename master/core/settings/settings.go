@@ -1,5 +1,6 @@
-// Package settings are what operators set in the registry alone: roles, what principals may, and secrets. Each says
-// whether who asks may set it and whether it fits what is there; of the leader it knows nothing but its registry.
+// Package settings has the actions by which operators change only the registry: roles, what principals may, and
+// secrets. Each says whether the caller may set it and whether it fits what is there. It knows nothing of the leader
+// but its registry.
 package settings
 
 import (

@@ -1,5 +1,5 @@
-// Package wallclock tells what the wall clock says from the time that has passed. A clock that somebody sets neither
-// begins what is planned too soon nor has anything forgotten. (Protocol rule R23.)
+// Package wallclock derives the wall clock's time from the time that has passed. So when somebody sets the clock,
+// nothing planned begins too soon and nothing is forgotten too soon. (Protocol rule R23.)
 package wallclock
 
 import "time"

@@ -1,5 +1,5 @@
-// Package wants keeps what a framework wants, by role, and in which roles it wants nothing now. What is kept is what
-// people are shown and what the policy works with; whoever changes it tells the policy. (Protocol rule R38.)
+// Package wants keeps what a framework wants, by role, and in which roles it wants nothing now. People are shown this
+// state and the policy works with it; code that changes it tells the policy. (Protocol rule R38.)
 package wants
 
 import (

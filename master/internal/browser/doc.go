@@ -1,7 +1,8 @@
 // Package browser lets people look at a cluster with a browser, which has no certificate to show.
 //
-// Who logs in shows the token of an operator once. What comes back is a cookie that names the principal and ends by itself:
-// it is signed by a key that follows from the cluster's, so every master knows it, and none remembers any. The package owns the
-// cookie, the two pages and the headers of every answer. It decides about no right: who shows a cookie is its principal for the
-// guard, which lets it look and change nothing. (docs/security.md, With a browser.)
+// To log in, a person enters an operator's token once. The answer is a cookie that names the principal and expires by
+// itself. It is signed by a key that is derived from the cluster's, so every master recognises it, and none has to
+// remember it. The package owns the cookie, the two pages and the headers of every answer. It decides about no right:
+// for the guard, the sender of a cookie is its principal, who may look and change nothing. (docs/security.md, With a
+// browser.)
 package browser

@@ -1,5 +1,5 @@
-// Package forward hands the calls of a service on to the framework that serves it, so that people need the masters'
-// address alone. It decides nothing: what the framework answers is the answer.
+// Package forward forwards the calls of a service to the framework that serves it, so that people need only the
+// masters' address. It decides nothing: the framework's answer is the answer.
 package forward
 
 import (

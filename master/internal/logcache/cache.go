@@ -1,4 +1,4 @@
-// Package logcache keeps the newest entries of Raft's log in memory, as far as they are small.
+// Package logcache keeps the newest entries of Raft's log in memory, as long as they are small.
 package logcache
 
 import (

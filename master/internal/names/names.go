@@ -1,15 +1,16 @@
-// Package names answers questions of DNS: where the tasks are reached that have ports and are ready.
+// Package names answers DNS questions about where tasks are reached that have ports and are ready.
 //
 //	NAME.FRAMEWORK.tender.               A and AAAA: their agents' addresses; SRV: all their ports
 //	_PORT._tcp.NAME.FRAMEWORK.tender.    SRV: the port of that name
 //	FRAMEWORK.tender.                    the same of all tasks of the framework
 //	AGENT.agents.tender.                 A or AAAA: the agent, which is what SRV names
 //
-// It owns two sockets, of UDP and of TCP, and what it has read of the master for a moment. It knows no other domain, asks
-// nobody else, and changes nothing. Nobody is asked who they are: it tells what it tells to whoever reaches it.
+// It owns two sockets, of UDP and of TCP, and a short-lived copy of what it has read from the master. It knows no other
+// domain, asks no other server, and changes nothing. It checks nobody's identity: everybody who reaches it gets the
+// same answers.
 //
-// What a packet costs is bounded: so many are answered at a time and the others dropped, the leader is asked for a
-// framework's tasks once in five seconds at most, and for a name that is nobody's not at all.
+// The cost of a packet is bounded: so many are answered at a time and the others dropped; the leader is asked for a
+// framework's tasks once in five seconds at most, and not at all for a name that no framework has.
 package names
 
 import (

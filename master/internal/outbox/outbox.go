@@ -1,6 +1,6 @@
-// Package outbox is between the loop of a master and the streams of its peers: what waits to be sent, and how long
-// somebody may take to read it. The loop never waits for a peer; who takes too little loses its stream. (Protocol rule
-// R34.)
+// Package outbox is between the loop of a master and the streams of its peers: what waits to be sent, and how long a
+// peer may take to read it. The loop never waits for a peer; a peer that reads too slowly loses its stream. (Protocol
+// rule R34.)
 package outbox
 
 import (

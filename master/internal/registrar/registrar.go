@@ -1,7 +1,7 @@
-// Package registrar signs the certificates of who joins and who renews, and looks after the tokens by which one joins.
+// Package registrar signs the certificates of peers that join or renew, and manages the tokens by which they join.
 //
-// It decides by the registry as its master knows it, and counts uses there. What it is asked with a wrong secret costs it
-// one comparison. It knows nothing of connections: who asks, the context says.
+// It decides by the registry as its master knows it, and counts uses there. A request with a wrong secret costs it one
+// comparison. It knows nothing of connections: the context says who asks.
 package registrar
 
 import (

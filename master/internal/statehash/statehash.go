@@ -1,4 +1,4 @@
-// Package statehash has the hash of the registry for those who ask for it.
+// Package statehash computes the hash of the registry for callers that ask for it.
 package statehash
 
 import (

@@ -1,5 +1,5 @@
-// Package vault seals the values of secrets before a master's loop sees them, and opens them behind it: what is proposed,
-// journaled, dumped and snapshotted holds none (R48).
+// Package vault seals the values of secrets before a master's loop sees them, and opens them behind it: what is
+// proposed, journaled, dumped and snapshotted contains none in the clear (R48).
 package vault
 
 import (

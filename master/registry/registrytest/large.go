@@ -1,4 +1,4 @@
-// Package registrytest makes registries for the tests of those who use one.
+// Package registrytest makes registries for the tests of packages that use one.
 package registrytest
 
 import (

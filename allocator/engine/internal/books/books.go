@@ -1,6 +1,6 @@
-// Package books holds what the allocator's engine knows: agents, frameworks and roles, who holds what, what is wanted
-// and refused, and what of it has changed since the last round. They decide nothing, have no order and know no policy.
-// The floors of the engine read them, and write what follows of their decisions.
+// Package books holds the state of the allocator's engine: agents, frameworks and roles, who holds what, what is wanted
+// and refused, and what of it has changed since the last round. It decides nothing, has no order and knows no policy.
+// The layers of the engine read it, and write the results of their decisions to it.
 package books
 
 import (

@@ -1,6 +1,5 @@
-// Package hostile is peers of a master that send the worst of each kind: it shows what
-// they do to those beside them. They never end by themselves and give no account of
-// what they were answered.
+// Package hostile has peers of a master that send the worst of each kind: it shows what they do to those beside them.
+// They never end by themselves and do not report what they were answered.
 package hostile
 
 import (
