@@ -9,7 +9,8 @@
 // nobody else, and changes nothing. Nobody is asked who they are: it tells what it tells to whoever reaches it.
 //
 // What a packet costs is bounded: so many are answered at a time and the others dropped, the leader is asked for a
-// framework's tasks once in five seconds at most, and for a name that is nobody's not at all.
+// framework's tasks once in five seconds at most, and for a name that is nobody's not at all. In a flood the kernel drops
+// what its queue has no room for, so a question right behind one may be lost: resolvers ask again.
 package names
 
 import (
