@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -142,6 +143,37 @@ func TestBackBeforeItWasMissed(t *testing.T) {
 		var err error
 		a.once.Do(func() { err = <-a.done })
 		if took := time.Since(began); !api.Is(err, api.Exists) || took < 5*time.Second || took > 10*time.Second {
+			t.Errorf("after %v: %v", took, err)
+		}
+	})
+}
+
+// TestAnotherClusterTakesThePlace: an agent that had a session goes on for a while where a master of another cluster has the
+// place of its own, as where nobody is. Where that stays so it ends, and says of both clusters and of what to do.
+func TestAnotherClusterTakesThePlace(t *testing.T) {
+	refused := api.E("agent.register", api.Denied, "agent-1", protocol.BelongsElsewhere("c2", "agent", "c1", "a wrong master address or data folder"))
+	joined := func(t *testing.T) (*memory, *running) {
+		m := newMemory(t)
+		a := m.run()
+		await(m.master, "heartbeat", func(protocol.AgentHeartbeat) bool { return true })
+		m.master.refuse = refused
+		return m, a
+	}
+	synctest.Test(t, func(t *testing.T) {
+		m, _ := joined(t)
+		m.master.until = time.Now().Add(8 * time.Second)
+		m.master.drop()
+		await(m.master, "reregistration", func(protocol.ReregisterAgent) bool { return true })
+	})
+	synctest.Test(t, func(t *testing.T) {
+		m, a := joined(t)
+		began := time.Now()
+		m.master.drop()
+		var err error
+		a.once.Do(func() { err = <-a.done })
+		says := "this is cluster c2, the agent belongs to c1: a wrong master address or data folder; if its own cluster has ended: "
+		if took := time.Since(began); !api.Is(err, api.Denied) || took < 10*time.Second || took > 15*time.Second ||
+			!strings.Contains(err.Error(), says) || !strings.HasSuffix(err.Error(), "start it with another --data-dir, or remove that folder first") {
 			t.Errorf("after %v: %v", took, err)
 		}
 	})

@@ -78,11 +78,33 @@ type seeker struct {
 	// cloned is when a master first refused this agent because another one with its ID
 	// seems to be alive.
 	cloned time.Time
+	// elsewhere is since when only masters of another cluster have answered; zero: others did.
+	elsewhere time.Time
 }
 
 // clonedPatience is how long that is no mistake: the machine may have been booted again so
 // fast that the leader has not missed the old agent yet, for one session timeout (R7).
 const clonedPatience = 5 * time.Second
+
+// elsewherePatience is how long an agent that had a session goes on where only masters of another cluster answer: they may
+// have its masters' addresses for a moment. Meanwhile each master that it knows was asked.
+const elsewherePatience = 10 * time.Second
+
+// onlyElsewhere says whether, for that long, nobody but masters of another cluster has answered. One of them may say which of
+// them leads. A master that can't be reached, or knows of no leader, may be of the agent's own.
+func (s *seeker) onlyElsewhere(err error) bool {
+	other := protocol.OtherCluster("")
+	switch {
+	case errors.As(err, &other) && s.elsewhere.IsZero():
+		s.elsewhere = time.Now()
+	case errors.As(err, &other):
+		return time.Since(s.elsewhere) >= elsewherePatience
+	case errors.Is(err, lookout.ErrNotLeading) || wire.LeaderOf(err) != "":
+	default:
+		s.elsewhere = time.Time{}
+	}
+	return false
+}
 
 // seekLeader holds one session after another, with whoever leads.
 func (a *Agent) seekLeader(ctx context.Context) {
@@ -100,7 +122,7 @@ func (a *Agent) seekLeader(ctx context.Context) {
 			s.Found()
 		}
 		if a.isHopeless(s, err) {
-			a.inbox.fail(api.E("agent.register", api.KindOf(err), address, err))
+			a.inbox.fail(api.E("agent.register", api.KindOf(err), address, a.withRemedy(err)))
 			return
 		}
 		wait := s.Failed(err)
@@ -114,7 +136,7 @@ func (a *Agent) seekLeader(ctx context.Context) {
 // isHopeless says whether to give up: before the first session a refusal is a mistake in the configuration that a
 // person should see at once, a clone's after some tries; later it may pass.
 func (a *Agent) isHopeless(s *seeker, err error) bool {
-	if errors.Is(err, nearby.ErrReplaced) {
+	if elsewhere := s.onlyElsewhere(err); elsewhere || errors.Is(err, nearby.ErrReplaced) {
 		return true // its cluster is no more
 	}
 	if a.leader.registered.Load() {
@@ -194,6 +216,14 @@ func (a *Agent) holdSession(ctx context.Context, s *seeker, address string) (hea
 	beside.Wait()
 	a.inbox.postEvent(ctx, core.LeaderClosed{Conn: link.conn, Removed: api.Is(err, api.Removed)})
 	return heard, err
+}
+
+// withRemedy adds what to do to a refusal that names another cluster.
+func (a *Agent) withRemedy(err error) error {
+	if other := protocol.OtherCluster(""); errors.As(err, &other) {
+		return fmt.Errorf("%w; if its own cluster has ended: %s", other, a.startAgain())
+	}
+	return err
 }
 
 // startAgain is what to do when another cluster has taken the place of the agent's own.

@@ -56,6 +56,7 @@ func New(config Config, records []Record) *Core {
 	}
 	c.launches = &launches{
 		base: b, leader: c.leader, reports: c.reports, pressure: c.pressure, statuses: c.statuses, executors: c.executors,
+		sandboxes: c.sandboxes,
 	}
 	c.kills = &kills{base: b, leader: c.leader, statuses: c.statuses, executors: c.executors}
 	return c

@@ -19,6 +19,7 @@ type launches struct {
 	pressure  *pressure
 	statuses  *statuses
 	executors *executors
+	sandboxes *sandboxes
 }
 
 // launchTask takes a task on: its record, then its executor, then the handing over.
@@ -43,18 +44,24 @@ func (la *launches) recordOf(e protocol.LaunchTask) TaskLaunched {
 	}
 }
 
-// takeOn makes the task of a launch that nothing speaks against.
+// takeOn makes the task of a launch that nothing speaks against. What is left of a task of this ID that was DROPPED goes
+// before that, so that the two are never taken for each other.
 func (la *launches) takeOn(record TaskLaunched, framework api.Framework) {
+	ref := api.TaskRef{Framework: record.Framework, Task: record.Task.ID}
+	former, was := la.sandboxes.makeWay(ref)
 	la.keepFramework(framework)
 	record.GPUs = la.chooseGPUs(int(record.Resources.Scalar(api.GPUs) / 1000))
 	number := la.writeRecord(record)
-	t := la.state.tasks[api.TaskRef{Framework: record.Framework, Task: record.Task.ID}]
+	t := la.state.tasks[ref]
 	if t.revocable() {
 		la.pressure.watchPressure()
 	}
 	t.launchRecord = number
 	la.follow(number, handOverTask{t.launchID()})
 	la.executors.placeTask(t)
+	if was {
+		la.sandboxes.sweepFolder(former)
+	}
 }
 
 // verdict is the state in which a launch ends that is not accepted, and the reason. Without a reason it is accepted.
@@ -99,8 +106,7 @@ func (la *launches) dropUnnamed(t *task) bool {
 // The refusal has no number: the ID's own statuses go on.
 func (la *launches) refuseKnown(t *task) bool {
 	old := la.state.tasks[t.ref]
-	_, stubbed := la.state.stubbed[t.ref]
-	if old == nil && !stubbed {
+	if old == nil && !la.state.usedUp(t.ref) {
 		return false
 	}
 	if old != nil && old.launch.Term == t.launch.Term && old.launch.Number == t.launch.Number {

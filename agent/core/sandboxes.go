@@ -60,6 +60,13 @@ func (sb *sandboxes) dropOldestStub() bool {
 		return false
 	}
 	stub := sb.state.stubs[at]
+	sb.dropStub(stub)
+	sb.sweepFolder(executorOf(stub))
+	return true
+}
+
+// dropStub lets a stub go, with its sandbox. Its executor's folder may be needed no more.
+func (sb *sandboxes) dropStub(stub protocol.TaskStub) {
 	ref := executorOf(stub)
 	sb.writeRecord(StubForgotten{stub.TaskRef})
 	delete(sb.kept, stub.TaskRef)
@@ -68,9 +75,19 @@ func (sb *sandboxes) dropOldestStub() bool {
 	sb.emit(RemoveFolder{sb.taskFolder(ref, stub.Task)})
 	if sb.stubsOf[ref]--; sb.stubsOf[ref] <= 0 {
 		delete(sb.stubsOf, ref)
-		sb.sweepFolder(ref)
 	}
-	return true
+}
+
+// makeWay lets the stub go of a task that was DROPPED and whose ID is launched again, if there is one. It returns the
+// executor whose folder may not be needed any more, once the launch is taken on.
+func (sb *sandboxes) makeWay(task api.TaskRef) (api.ExecutorRef, bool) {
+	if _, known := sb.state.stubbed[task]; !known {
+		return api.ExecutorRef{}, false
+	}
+	at := slices.IndexFunc(sb.state.stubs, func(stub protocol.TaskStub) bool { return stub.TaskRef == task })
+	stub := sb.state.stubs[at]
+	sb.dropStub(stub)
+	return executorOf(stub), true
 }
 
 // sweepFolder removes an executor's folder with the last that it was kept for.

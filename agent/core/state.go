@@ -16,10 +16,10 @@ type state struct {
 	frameworks map[api.FrameworkID]*framework
 	tasks      map[api.TaskRef]*task
 	executors  map[api.ExecutorRef]*executor
-	stubs      []protocol.TaskStub // oldest end first; at most Config.StubsMax
-	stubbed    map[api.TaskRef]struct{}
-	groups     map[api.TaskGroupID][]*task // of tasks that were launched together, those that are there
-	sharers    map[api.TaskRef]struct{}    // whose sandbox the folder of such a group is in
+	stubs      []protocol.TaskStub           // oldest end first; at most Config.StubsMax
+	stubbed    map[api.TaskRef]api.TaskState // how each of them has ended
+	groups     map[api.TaskGroupID][]*task   // of tasks that were launched together, those that are there
+	sharers    map[api.TaskRef]struct{}      // whose sandbox the folder of such a group is in
 	volumes    map[api.VolumeID]api.Resource
 	gpus       map[uint32]api.TaskRef // of tasks that have not ended, by index
 	runs       uint64                 // the highest number of a run
@@ -37,7 +37,7 @@ func newState() *state {
 		tasks:      map[api.TaskRef]*task{},
 		groups:     map[api.TaskGroupID][]*task{},
 		sharers:    map[api.TaskRef]struct{}{},
-		stubbed:    map[api.TaskRef]struct{}{},
+		stubbed:    map[api.TaskRef]api.TaskState{},
 		volumes:    map[api.VolumeID]api.Resource{},
 		gpus:       map[uint32]api.TaskRef{},
 		forgotten:  map[api.ExecutorRef]uint64{},
@@ -181,8 +181,16 @@ func (s *state) addStub(stub protocol.TaskStub) {
 	if _, known := s.stubbed[stub.TaskRef]; known {
 		return
 	}
-	s.stubbed[stub.TaskRef] = struct{}{}
+	s.stubbed[stub.TaskRef] = stub.Status.State
 	s.stubs = append(s.stubs, stub)
+}
+
+// usedUp says whether the ID is that of a task that has ended and may have run. One that was DROPPED never did, so its ID
+// may be launched again, unless tasks that live still need its sandbox. (Protocol rule R9.)
+func (s *state) usedUp(ref api.TaskRef) bool {
+	state, known := s.stubbed[ref]
+	_, shares := s.sharers[ref]
+	return known && (state != api.TaskDropped || shares)
 }
 
 func (s *state) dropStub(ref api.TaskRef) {

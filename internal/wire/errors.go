@@ -110,6 +110,8 @@ func ErrorFromProto(m *apiv1.Error) *api.Error {
 		e.Err = leader(m.Leader)
 	case e.Kind == api.Denied && m.Revoked:
 		e.Err = protocol.Revoked(m.Message)
+	case e.Kind == api.Denied && protocol.SaysOtherCluster(m.Message):
+		e.Err = protocol.OtherCluster(m.Message)
 	case m.Message != "":
 		e.Err = errors.New(m.Message)
 	}

@@ -276,11 +276,14 @@ func (r reader) Apart() iter.Seq2[api.AgentID, *protocol.TaskStub] {
 
 func (r reader) Ended() iter.Seq2[api.AgentID, *protocol.TaskStub] {
 	return func(yield func(api.AgentID, *protocol.TaskStub) bool) {
-		for _, id := range sortedKeys(r.core.agentByID) {
-			stubs := r.core.agentByID[id].stubs
-			for i := range stubs {
-				if !yield(id, &stubs[i]) {
-					return
+		agents := sortedKeys(r.core.agentByID)
+		for _, dropped := range []bool{false, true} {
+			for _, id := range agents {
+				stubs := r.core.agentByID[id].stubs
+				for i := range stubs {
+					if (stubs[i].Status.State == api.TaskDropped) == dropped && !yield(id, &stubs[i]) {
+						return
+					}
 				}
 			}
 		}

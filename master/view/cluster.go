@@ -109,7 +109,8 @@ type Tasks interface {
 	Untold() iter.Seq2[api.AgentID, api.TaskRef]
 	// Apart are the tasks that agents report and no leader has launched there, in the same order (R40).
 	Apart() iter.Seq2[api.AgentID, *protocol.TaskStub]
-	// Ended are the tasks that have ended and are remembered, agent by agent in the order of their IDs.
+	// Ended are the tasks that have ended and are remembered, agent by agent in the order of their IDs. Those that were
+	// DROPPED come behind all others, as their IDs may have been launched again: the first of an ID says how it has ended.
 	Ended() iter.Seq2[api.AgentID, *protocol.TaskStub]
 }
 

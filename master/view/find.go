@@ -153,8 +153,11 @@ func (c Cluster) FindTask(op, said string) (FoundTask, *api.Error) {
 	}
 	if len(tasks) == 0 {
 		for agent, stub := range c.Leader.Ended() {
-			if names(stub.TaskRef, stub.Name, said) == namesFull {
-				tasks[stub.TaskRef.String()] = FoundTask{Ref: stub.TaskRef, Agent: agent, Ended: stub}
+			if names(stub.TaskRef, stub.Name, said) != namesFull {
+				continue
+			}
+			if ref := stub.TaskRef.String(); tasks[ref].Ended == nil {
+				tasks[ref] = FoundTask{Ref: stub.TaskRef, Agent: agent, Ended: stub}
 			}
 		}
 	}

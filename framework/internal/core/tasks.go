@@ -79,7 +79,8 @@ type killing struct {
 // tasks holds the tasks that are not settled.
 type tasks struct {
 	open    map[api.TaskID]*task
-	strays  map[uint64]*task // by record: they tell of tasks that were refused here, beside those of the same ID
+	strays  map[uint64]*task   // by record: they tell of tasks that were refused here, beside those of the same ID
+	refused map[api.TaskID]int // how many strays there are of an ID; no entry is 0
 	endings endings
 	held    int    // statuses in all tasks
 	records uint64 // so far
@@ -90,7 +91,10 @@ type tasks struct {
 }
 
 func newTasks(records uint64) tasks {
-	return tasks{open: make(map[api.TaskID]*task), strays: make(map[uint64]*task), endings: newEndings(), records: records, sessions: 1}
+	return tasks{
+		open: make(map[api.TaskID]*task), strays: make(map[uint64]*task), refused: make(map[api.TaskID]int),
+		endings: newEndings(), records: records, sessions: 1,
+	}
 }
 
 // verdict says what to do with a status that came.
@@ -125,11 +129,13 @@ func (t *tasks) find(ref taskRef) *task {
 	return t.strays[ref.record]
 }
 
-// isUsed reports whether the ID is taken. An ID is never used twice,
-// but for a task that never started (DROPPED).
+// isUsed reports whether the ID is taken. An ID is never used twice, but for a task that never started (DROPPED). It stays
+// taken until the scheduler was told that a launch of it was refused here, as that would be taken for the end of a later
+// launch.
 func (t *tasks) isUsed(id api.TaskID) bool {
 	one := t.open[id]
-	return one != nil && one.origin != originNone || t.endings.has(id) && t.endings.states[id].state != api.TaskDropped
+	return one != nil && one.origin != originNone || t.refused[id] > 0 ||
+		t.endings.has(id) && t.endings.states[id].state != api.TaskDropped
 }
 
 // launch notes a task that the numbered call launches.
@@ -145,8 +151,17 @@ func (t *tasks) launch(id api.TaskID, agent api.AgentID, call uint64) {
 func (t *tasks) stray(status api.Status) *task {
 	one := t.newRecord(status.Task)
 	t.strays[one.record] = one
+	t.refused[one.id]++
 	t.hold(one, status)
 	return one
+}
+
+// forgetStray forgets a refusal that was told.
+func (t *tasks) forgetStray(one *task) {
+	delete(t.strays, one.record)
+	if t.refused[one.id]--; t.refused[one.id] == 0 {
+		delete(t.refused, one.id)
+	}
 }
 
 // take judges a status and puts it into its task's held when it is to be delivered.
@@ -262,7 +277,7 @@ func (t *tasks) handled(one *task, acknowledged bool) (status api.Status, settle
 // tells another one; one that was DROPPED may be tried again under its ID all the same.
 func (t *tasks) forget(one *task, how taskEnd) {
 	if t.isStray(one) {
-		delete(t.strays, one.record)
+		t.forgetStray(one)
 		return
 	}
 	t.held -= len(one.held)

@@ -33,7 +33,7 @@ type peer struct {
 func (j Judge) seen(who peer, cluster api.ClusterID, term api.Term) (api.Kind, error) {
 	switch {
 	case cluster != "" && cluster != j.Registry.Cluster:
-		return api.Denied, fmt.Errorf("this is cluster %s, the %s belongs to %s: %s", j.Registry.Cluster, who.name, cluster, who.wrong)
+		return api.Denied, protocol.BelongsElsewhere(j.Registry.Cluster, who.name, cluster, who.wrong)
 	case protocol.FarAhead(j.Term, term):
 		return api.Unavailable, fmt.Errorf("the %s has seen term %s, impossibly far ahead of %s, in which this master leads: a wrong master has told it; %s",
 			who.name, term, j.Term, who.cure)

@@ -10,7 +10,8 @@
 // same answers.
 //
 // The cost of a packet is bounded: so many are answered at a time and the others dropped; the leader is asked for a
-// framework's tasks once in five seconds at most, and not at all for a name that no framework has.
+// framework's tasks once in five seconds at most, and not at all for a name that no framework has. In a
+// flood the kernel drops what its queue has no room for, so a question right behind one may be lost: resolvers ask again.
 package names
 
 import (

@@ -327,6 +327,52 @@ func TestTooManyAtATime(t *testing.T) {
 	}
 }
 
+// TestAFloodIsOver: behind more questions than are read in time, beside connections that say nothing, whoever asks again is
+// answered, and no place stays taken. A single question may be lost with those for which the kernel's queue has no room.
+func TestAFloodIsOver(t *testing.T) {
+	a := serve(t, play())
+	for range 2 * connectionsMax {
+		silent, err := net.Dial("tcp", a.Address())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer silent.Close()
+	}
+	flood, err := net.Dial("udp", a.Address())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer flood.Close()
+	question := new(dns.Msg).SetQuestion("web.web-app.tender.", dns.TypeA)
+	packet, err := question.Pack()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 20 * answersMax {
+		if _, err := flood.Write(packet); err != nil {
+			t.Fatal(err)
+		}
+	}
+	resolver := dns.Client{Timeout: 100 * time.Millisecond}
+	for end := time.Now().Add(hang.After); ; {
+		reply, _, err := resolver.Exchange(question, a.Address())
+		if err == nil && len(reply.Answer) == 1 {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%v: %v", err, reply)
+		}
+	}
+	free := make(chan struct{})
+	go func() {
+		defer close(free)
+		for range answersMax {
+			a.places <- struct{}{}
+		}
+	}()
+	hang.Receive(t, "all places to be given back", func() string { return fmt.Sprint(len(a.places), " are taken") }, free)
+}
+
 // pass lets time pass in the bubble.
 func pass(long time.Duration) { <-time.After(long) }
 

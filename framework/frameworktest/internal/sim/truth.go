@@ -166,8 +166,9 @@ func (t *truth) trueEnd(l *launch, status api.Status) {
 
 // toldAgain: a scheduler that was restarted, or another instance, may hear an end again, but no other one: save for GONE
 // after a reboot (R13), and for DROPPED of an earlier launch of the ID, whose agent has not heard that the end is known.
+// Where it took that DROPPED for the end of a launch that was refused, it hears the refusal behind it (R9).
 func (t *truth) toldAgain(s *scheduler, status api.Status) {
-	if !status.State.Terminal() {
+	if !status.State.Terminal() || status.State == api.TaskError && status.Reason == api.ReasonTaskDuplicate {
 		return
 	}
 	var last *launch
