@@ -2187,7 +2187,9 @@ type Error struct {
 	// With a refusal that heals with time, such as LIMIT or UNAVAILABLE: whoever asks again waits at least so long, and up
 	// to half of it more, so that many who were refused together do not come together. Absent: nothing is known of that.
 	// More than a minute counts as a minute.
-	RetryAfter    *durationpb.Duration `protobuf:"bytes,7,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`
+	RetryAfter *durationpb.Duration `protobuf:"bytes,7,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`
+	// With DENIED: the caller belongs to another cluster than this master; the message names both.
+	OtherCluster  bool `protobuf:"varint,8,opt,name=other_cluster,json=otherCluster,proto3" json:"other_cluster,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2269,6 +2271,13 @@ func (x *Error) GetRetryAfter() *durationpb.Duration {
 		return x.RetryAfter
 	}
 	return nil
+}
+
+func (x *Error) GetOtherCluster() bool {
+	if x != nil {
+		return x.OtherCluster
+	}
+	return false
 }
 
 var File_api_v1_common_proto protoreflect.FileDescriptor
@@ -2457,7 +2466,7 @@ const file_api_v1_common_proto_rawDesc = "" +
 	"\tcpu_milli\x18\x02 \x01(\x03R\bcpuMilli\x124\n" +
 	"\bcpu_time\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\acpuTime\x12\x1b\n" +
 	"\tmem_milli\x18\x04 \x01(\x03R\bmemMilli\x12\x1c\n" +
-	"\tprocesses\x18\x05 \x01(\x05R\tprocesses\"\xe3\x01\n" +
+	"\tprocesses\x18\x05 \x01(\x05R\tprocesses\"\x88\x02\n" +
 	"\x05Error\x12(\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x14.tender.v1.ErrorKindR\x04kind\x12\x0e\n" +
 	"\x02op\x18\x02 \x01(\tR\x02op\x12\x18\n" +
@@ -2466,7 +2475,8 @@ const file_api_v1_common_proto_rawDesc = "" +
 	"\x06leader\x18\x05 \x01(\tR\x06leader\x12\x18\n" +
 	"\arevoked\x18\x06 \x01(\bR\arevoked\x12:\n" +
 	"\vretry_after\x18\a \x01(\v2\x19.google.protobuf.DurationR\n" +
-	"retryAfter*\xd8\x01\n" +
+	"retryAfter\x12#\n" +
+	"\rother_cluster\x18\b \x01(\bR\fotherCluster*\xd8\x01\n" +
 	"\tTaskState\x12\x1a\n" +
 	"\x16TASK_STATE_UNSPECIFIED\x10\x00\x12\v\n" +
 	"\aSTAGING\x10\x01\x12\f\n" +

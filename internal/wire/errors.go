@@ -63,19 +63,21 @@ func ErrorToProto(err *api.Error) *apiv1.Error {
 		return nil
 	}
 	return &apiv1.Error{
-		Kind:       apiv1.ErrorKind(err.Kind),
-		Op:         cut(clean(err.Op), errorBytesMax),
-		Subject:    cut(clean(err.Subject), errorBytesMax),
-		Message:    cut(clean(causeText(err)), errorBytesMax),
-		Leader:     clean(LeaderOf(err)),
-		Revoked:    isRevoked(err),
-		RetryAfter: DurationToProto(api.RetryAfter(err)),
+		Kind:         apiv1.ErrorKind(err.Kind),
+		Op:           cut(clean(err.Op), errorBytesMax),
+		Subject:      cut(clean(err.Subject), errorBytesMax),
+		Message:      cut(clean(causeText(err)), errorBytesMax),
+		Leader:       clean(LeaderOf(err)),
+		Revoked:      isDeniedBy[protocol.Revoked](err),
+		RetryAfter:   DurationToProto(api.RetryAfter(err)),
+		OtherCluster: isDeniedBy[protocol.OtherCluster](err),
 	}
 }
 
-func isRevoked(err *api.Error) bool {
-	var revoked protocol.Revoked
-	return err.Kind == api.Denied && errors.As(err.Err, &revoked)
+// isDeniedBy says whether the error is of kind Denied and has a cause of this type.
+func isDeniedBy[Cause error](err *api.Error) bool {
+	var cause Cause
+	return err.Kind == api.Denied && errors.As(err.Err, &cause)
 }
 
 // causeText is the text of the cause; one of the same kind does not say so again.
@@ -110,7 +112,7 @@ func ErrorFromProto(m *apiv1.Error) *api.Error {
 		e.Err = leader(m.Leader)
 	case e.Kind == api.Denied && m.Revoked:
 		e.Err = protocol.Revoked(m.Message)
-	case e.Kind == api.Denied && protocol.SaysOtherCluster(m.Message):
+	case e.Kind == api.Denied && m.OtherCluster:
 		e.Err = protocol.OtherCluster(m.Message)
 	case m.Message != "":
 		e.Err = errors.New(m.Message)

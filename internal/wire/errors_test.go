@@ -62,16 +62,23 @@ func TestTheLeaderTravels(t *testing.T) {
 	}
 }
 
-// TestWhoIsRevokedIsToldSo: by an error that is denied like others, and has a cause of its own.
-func TestWhoIsRevokedIsToldSo(t *testing.T) {
-	for want, err := range map[bool]*api.Error{
-		true:  api.E("rights", api.Denied, "etl", protocol.Revoked("it leaked")),
-		false: api.E("rights", api.Denied, "etl", errors.New("it leaked")),
+// TestCausesOfADenialTravel: an error by which a caller is told that it was revoked, or that it belongs to another cluster,
+// is denied like others, and its cause arrives.
+func TestCausesOfADenialTravel(t *testing.T) {
+	for _, test := range []struct {
+		cause            error
+		revoked, another bool
+	}{
+		{protocol.Revoked("it leaked"), true, false},
+		{protocol.BelongsElsewhere("c2", "agent", "c1", "a wrong address"), false, true},
+		{errors.New("this is cluster c2"), false, false},
 	} {
+		err := api.E("rights", api.Denied, "etl", test.cause)
 		got := wire.Error(wire.Status(err))
 		var revoked protocol.Revoked
-		if is := errors.As(got, &revoked); is != want || got.Kind != api.Denied || got.Error() != err.Error() {
-			t.Errorf("%v arrives as %v, revoked: %v", err, got, is)
+		var another protocol.OtherCluster
+		if errors.As(got, &revoked) != test.revoked || errors.As(got, &another) != test.another || got.Kind != api.Denied || got.Error() != err.Error() {
+			t.Errorf("%v arrives as %v, revoked: %v, of another cluster: %v", err, got, revoked, another)
 		}
 	}
 }
