@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -117,6 +118,68 @@ func TestCellsOutliveTheAgent(t *testing.T) {
 	master.say(protocol.KillTask{TaskRef: api.TaskRef{Framework: "f1", Task: "t1"}, Reason: api.ReasonKilledByFramework})
 	master.status("t1", api.TaskKilled)
 	killExecutors(t, second)
+	second.end()
+	if root.Exists() {
+		t.Errorf("the agent has left %v", root.Children())
+	}
+}
+
+// withSpare has the command executor of a new agent keep the cell of a task that has ended, beside t2 that runs, and returns
+// the agent's cell and the executor's. The test is skipped where no cells are kept.
+func withSpare(t *testing.T, a *running, master *script) (root, around cell.Cell) {
+	t.Helper()
+	root = cellsOf(t, a)
+	around = root.Child(cell.ExecutorName("f1", string(api.CommandExecutor)))
+	if !around.Brief().CanSpare() {
+		t.Skip("this kernel's cells are not used again")
+	}
+	await(master, "registration", func(protocol.RegisterAgent) bool { return true })
+	master.launch(command("t2", "exec sleep 1000"))
+	master.status("t2", api.TaskRunning)
+	master.launch(command("t1", "exit 0"))
+	master.status("t1", api.TaskFinished)
+	if names := around.Children(); !slices.ContainsFunc(names, func(name string) bool { return strings.HasPrefix(name, "spare@") }) {
+		t.Fatalf("no cell is kept: %v", names)
+	}
+	return root, around
+}
+
+// An executor is killed: the cells that it has kept for next tasks go with its own.
+func TestSparesGoWithTheirExecutor(t *testing.T) {
+	master := newScript(t)
+	config := testConfig(t, master.address)
+	a := run(t, config)
+	_, around := withSpare(t, a, master)
+	killExecutors(t, a)
+	master.status("t2", api.TaskFailed)
+	if around.Exists() {
+		t.Errorf("%v are left", around.Children())
+	}
+	a.end()
+}
+
+// An executor is killed while there is no agent: the next one removes what it has kept.
+func TestTheNextAgentRemovesSpares(t *testing.T) {
+	master := newScript(t)
+	config := testConfig(t, master.address)
+	config.RecoveryTimeout = 0 // 15 minutes
+	first := run(t, config)
+	root, around := withSpare(t, first, master)
+	executor := first.runs.all()[0].process
+	first.end()
+	if err := syscall.Kill(executor.ID().PID, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if !around.Exists() {
+		t.Error("the cells of an executor that was killed are gone by themselves")
+	}
+	config.RecoveryTimeout = -1
+	master.forget()
+	second := run(t, config)
+	master.status("t2", api.TaskFailed)
+	if around.Exists() {
+		t.Errorf("after the next agent has come %v are left", around.Children())
+	}
 	second.end()
 	if root.Exists() {
 		t.Errorf("the agent has left %v", root.Children())

@@ -22,6 +22,7 @@ type cells struct {
 	cell.Handout
 	home    cell.Cell       // of this process, where there are control groups
 	spawner *spaces.Spawner // of tasks with namespaces; nil: they have none
+	spares  spares
 }
 
 // newCells reads what the agent says of its control groups; "" is nothing.
@@ -97,7 +98,7 @@ func (c *cells) spawn(p *process, null *os.File) (pid int, strayed bool, err err
 		pid, err = c.fork(program, &syscall.SysProcAttr{Setpgid: true}, opened)
 		return pid, false, err
 	}
-	its, err := c.makeCell(p.task)
+	its, limits, err := c.makeCell(p.task)
 	if err != nil {
 		return 0, false, err
 	}
@@ -112,18 +113,21 @@ func (c *cells) spawn(p *process, null *os.File) (pid int, strayed bool, err err
 		pid, strayed, err = c.inside(its, func(attr *syscall.SysProcAttr) (int, error) { return c.fork(program, attr, opened) })
 		cell.Spare(pid, spared)
 	}
-	p.cell, p.helped = &its, helped
+	p.cell, p.limits, p.helped = &its, limits, helped
 	return pid, strayed, err
 }
 
 // helps says whether a task is started by a helper, in namespaces of its own.
 func (c *cells) helps(task *api.Task) bool { return c.Spaces || task.Image != "" }
 
-// makeCell makes the cell of a task.
-func (c *cells) makeCell(task *executor.Task) (cell.Cell, error) {
+// makeCell makes the cell of a task, of a spare if there is one, and tells its limits.
+func (c *cells) makeCell(task *executor.Task) (cell.Cell, cell.Limits, error) {
 	its, limits := c.Cell.Child(cell.TaskName(string(task.ID))).Brief(), c.Rules.Limits(&task.Task)
 	if c.helps(&task.Task) && limits.Pids != 0 {
 		limits.Pids += spaces.HelperPids
+	}
+	if c.reuse(its, limits) {
+		return its, limits, nil
 	}
 	err := its.Make()
 	if err == nil {
@@ -131,9 +135,9 @@ func (c *cells) makeCell(task *executor.Task) (cell.Cell, error) {
 	}
 	if err != nil {
 		_ = its.Remove() // it goes with the executor's at the latest
-		return its, fmt.Errorf("its control group can't be made: %w", err)
+		return its, limits, fmt.Errorf("its control group can't be made: %w", err)
 	}
-	return its, nil
+	return its, limits, nil
 }
 
 // startInSpaces starts a program with a helper, which gives it namespaces of its own, or takes it into those of a task.
@@ -235,19 +239,35 @@ func (c *cells) startBeside(p *process, program program, opened files) (pid int,
 }
 
 // cellGone kills what is left of a task in its cell, and tells whether nothing is. What the cell knows of the end is
-// read first: where version 2 is missing, whoever is killed may start nothing more.
-func (p *process) cellGone() bool {
+// read first: where version 2 is missing, whoever is killed may start nothing more. Under mu.
+func (x *commands) cellGone(p *process) bool {
 	if !p.judged {
 		p.judged = true
 		if p.status != 0 { // who ends well has reached no limit that it could not live with
 			p.limit, _ = p.cell.Reached() // one that can't be read says nothing
 		}
 	}
-	if p.cell.Remove() == nil { // nearly always; the kernel removes none in which something lives
+	if p.rest == nil {
+		rest, kept := *p.cell, false
+		if x.mayKeepCell(p) {
+			rest, kept = x.cells.keep(rest, p.limits)
+		}
+		if kept {
+			return true
+		}
+		p.rest = &rest
+	}
+	if p.rest.Remove() == nil { // nearly always; the kernel removes none in which something lives
 		return true
 	}
-	gone, _ := p.cell.TryEnd() // it is looked at again
+	gone, _ := p.rest.TryEnd() // it is looked at again
 	return gone
+}
+
+// mayKeepCell tells whether the cell of a task whose first process has ended may serve another task: not when the task was
+// never started, or has reached a limit, or when a check may be entering the cell, or no task comes any more. Under mu.
+func (x *commands) mayKeepCell(p *process) bool {
+	return p.refused == nil && p.limit == cell.Reached{} && p.check == nil && !x.closing
 }
 
 // explainLimit has a task that has failed tell which limit it has reached.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -25,13 +26,7 @@ func walled(t *testing.T, test func(a *agent, around cell.Cell)) {
 		t.Run(string(grade), func(t *testing.T) {
 			tree := cell.Open(cell.Place{Folder: t.TempDir(), Best: grade})
 			around := tree.Executor("framework-1", "command")
-			t.Cleanup(func() {
-				ctx, cancel := context.WithTimeout(context.Background(), hang.After)
-				defer cancel()
-				if err := tree.Root.End(ctx); err != nil {
-					t.Error(err)
-				}
-			})
+			endAfterExecutor(t, tree, around)
 			if tree.Root.Grade != grade {
 				t.Skipf("this machine has %s: %s", tree.Root.Grade, tree.Lacks)
 			}
@@ -39,12 +34,33 @@ func walled(t *testing.T, test func(a *agent, around cell.Cell)) {
 				t.Fatal(err)
 			}
 			test(startTold(t, cell.Handout{Cell: around, Rules: cell.Rules{PidsMax: 100}}.String()), around)
-			if left := around.Children(); len(left) > 0 {
+			if left := tasksIn(around); len(left) > 0 {
 				t.Errorf("cells are left: %v", left)
 			}
 		})
 	}
 }
+
+// endAfterExecutor ends a tree of cells at the end of the test, when its executor has ended, which has left none behind.
+func endAfterExecutor(t *testing.T, tree cell.Tree, around cell.Cell) {
+	t.Cleanup(func() {
+		if left := around.Children(); len(left) > 0 {
+			t.Errorf("the executor has left cells: %v", left)
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), hang.After)
+		defer cancel()
+		if err := tree.Root.End(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// tasksIn names the cells of tasks in that of an executor.
+func tasksIn(around cell.Cell) []string {
+	return slices.DeleteFunc(around.Children(), isSpare)
+}
+
+func isSpare(name string) bool { return strings.HasPrefix(name, "spare@") }
 
 // sized is a task with a limit of memory.
 func sized(id api.TaskID, shell string) api.Task {

@@ -11,7 +11,8 @@
 //
 // Where the agent has told of control groups, each task is in one of its own (package agent/walls/cell) from its first
 // instruction on: it may use what it has asked for, ends with all that it has started, and its end is told when nothing
-// of it is left (R41). MEMORY_LIMIT and PIDS_LIMIT say that it has failed for a limit.
+// of it is left (R41). MEMORY_LIMIT and PIDS_LIMIT say that it has failed for a limit. Groups in which nothing is left, and
+// of which nothing is known that a new one would not show, serve next tasks with the same limits.
 //
 // Where the agent says so, each of them also has namespaces of its own (package agent/walls/spaces). Then the process that
 // stands for it here and for the agent is the first one in there, a helper of ours, and how the program has ended is what

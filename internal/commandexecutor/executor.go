@@ -56,7 +56,7 @@ func Serve(ctx context.Context, config executor.Config, told string) error {
 	stop()
 	x.close()
 	running.Wait()
-	return errors.Join(err, cells.forget())
+	return errors.Join(err, cells.forget(), cells.removeSpares())
 }
 
 // starters is how many tasks are started at once. A start mostly waits for the kernel.
@@ -95,6 +95,8 @@ type process struct {
 	deadline *time.Timer
 	killBy   time.Time    // when deadline rings
 	cell     *cell.Cell   // nil: it has none
+	limits   cell.Limits  // of its cell
+	rest     *cell.Cell   // what is left of that after it was tried to keep it for a next task; nil: that was not tried
 	helped   bool         // its first process is a helper, which gives it namespaces
 	limit    cell.Reached // read when its first process had ended
 	judged   bool         // that was read

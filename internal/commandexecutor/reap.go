@@ -98,7 +98,7 @@ func (x *commands) restGone(p *process) bool {
 	}
 	switch {
 	case p.cell != nil:
-		return p.cellGone() && p.check == nil
+		return x.cellGone(p) && p.check == nil
 	case p.pid == 0: // it was never started
 		return true
 	}

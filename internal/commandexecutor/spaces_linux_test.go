@@ -15,7 +15,6 @@ import (
 	"github.com/tenderhq/tender/agent/walls/spaces"
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
-	"github.com/tenderhq/tender/internal/testing/hang"
 	"github.com/tenderhq/tender/internal/testing/machine"
 	"github.com/tenderhq/tender/internal/testing/mounts"
 )
@@ -33,13 +32,7 @@ func spacedIn(t *testing.T, hidden string, test func(a *agent, around cell.Cell)
 	machine.GivesNamespaces(t, spaces.Try(spaces.View{Hidden: []string{hidden}, Shown: []string{hidden}, Temporary: hidden}))
 	tree := cell.Open(cell.Place{Folder: t.TempDir()})
 	around := tree.Executor("framework-1", "command")
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), hang.After)
-		defer cancel()
-		if err := tree.Root.End(ctx); err != nil {
-			t.Error(err)
-		}
-	})
+	endAfterExecutor(t, tree, around)
 	if !tree.Makes {
 		t.Skip(tree.Lacks)
 	}
@@ -52,7 +45,7 @@ func spacedIn(t *testing.T, hidden string, test func(a *agent, around cell.Cell)
 	}.String())
 	a.folder = hidden
 	test(a, around)
-	if left := around.Children(); len(left) > 0 {
+	if left := tasksIn(around); len(left) > 0 {
 		t.Errorf("cells are left: %v", left)
 	}
 	mounts.Check(t, hidden, mounted)
@@ -213,7 +206,7 @@ func TestHostileTasksInNamespaces(t *testing.T) {
 			if ended := a.want(id, one.state); ended.Reason != one.reason {
 				t.Errorf("%s: %v %s", one.id, ended.Reason, ended.Message)
 			}
-			if left := around.Children(); len(left) != 1 || left[0] != cell.TaskName("neighbour") {
+			if left := tasksIn(around); len(left) != 1 || left[0] != cell.TaskName("neighbour") {
 				t.Errorf("after the end of %s there are %v", one.id, left)
 			}
 		}

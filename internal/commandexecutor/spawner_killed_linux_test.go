@@ -44,7 +44,7 @@ func TestTheSpawnerIsKilled(t *testing.T) {
 			failed += aRoundOfTasks(a, r, round)
 			close(over)
 			kills += <-killed
-			if left := around.Children(); len(left) > 0 {
+			if left := tasksIn(around); len(left) > 0 {
 				t.Fatalf("round %d: cells are left: %v", round, left)
 			}
 		}

@@ -63,7 +63,7 @@ func (c Cell) limitCPU1(l Limits) error {
 	if c.CPU == "" {
 		return nil
 	}
-	err := write(c.CPU, "cpu.shares", strconv.FormatInt(min(max(l.CPUs*1024/1000, 2), 1<<18), 10))
+	err := write(c.CPU, "cpu.shares", strconv.FormatInt(shares(l), 10))
 	if l.Quota == 0 || err != nil {
 		return err
 	}
@@ -71,6 +71,9 @@ func (c Cell) limitCPU1(l Limits) error {
 		write(c.CPU, "cpu.cfs_period_us", strconv.Itoa(periodMicroseconds)),
 		write(c.CPU, "cpu.cfs_quota_us", strconv.FormatInt(quota(l), 10)))
 }
+
+// shares is 1024, what the kernel gives to all, for one core.
+func shares(l Limits) int64 { return min(max(l.CPUs*1024/1000, 2), 1<<18) }
 
 func (c Cell) limitCPU2(l Limits) error {
 	if c.CPU == "" {
