@@ -37,7 +37,7 @@ func TestAFrameworkComesBackByItsToken(t *testing.T) {
 	first.await("active as framework-1 with 0 tasks")
 	first.await("copy-0-1 RUNNING")
 	first.await("copy-1-1 RUNNING")
-	before := processesNamed(t, &devCluster{dir: c.dir}, "sleep 100000")
+	before := processesNamed(t, &devCluster{dir: c.dir}, "sleep 100000", 2)
 	if len(before) != 2 {
 		t.Fatalf("%d copies run, want 2", len(before))
 	}
@@ -62,7 +62,7 @@ func TestAFrameworkComesBackByItsToken(t *testing.T) {
 	second.await("active as framework-1 with 2 tasks")
 	c.must("kill", "copy-1-1")
 	second.await("copy-1-2 RUNNING")
-	after, same := processesNamed(t, &devCluster{dir: c.dir}, "sleep 100000"), 0
+	after, same := processesNamed(t, &devCluster{dir: c.dir}, "sleep 100000", 2), 0
 	for pid := range before {
 		if after[pid] {
 			same++

@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"fmt"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -24,7 +25,7 @@ func TestStandbyExample(t *testing.T) {
 	first.await("active as framework-1 with 0 tasks")
 	first.await("copy-0-1 RUNNING")
 	first.await("copy-1-1 RUNNING")
-	before := processesNamed(t, d, "sleep 100000")
+	before := processesNamed(t, d, "sleep 100000", 2)
 	waiting := map[*proc]bool{instance(): true, instance(): true}
 	for p := range waiting {
 		p.await("waiting for our turn")
@@ -55,7 +56,7 @@ func TestStandbyExample(t *testing.T) {
 	active.wait()
 	takeOver()
 	active.await("copy-1-2 RUNNING")
-	after := processesNamed(t, d, "sleep 100000")
+	after := processesNamed(t, d, "sleep 100000", 2)
 	if len(before) != 2 || len(after) != 2 {
 		t.Errorf("%d copies ran before, %d after, want 2", len(before), len(after))
 	}
@@ -70,14 +71,19 @@ func TestStandbyExample(t *testing.T) {
 	}
 }
 
-// processesNamed lists the processes of the cluster with that command line.
-func processesNamed(t *testing.T, d *devCluster, command string) map[int]bool {
+// processesNamed lists the processes of the cluster with that command line, once there are so many. A process that runs may
+// not show its command line yet: the kernel lays that out after it has told whoever forked the process of the new program.
+func processesNamed(t *testing.T, d *devCluster, command string, least int) map[int]bool {
 	t.Helper()
 	found := make(map[int]bool)
-	for _, p := range processesOf(d.dir) {
-		if strings.TrimSpace(p.command) == command {
-			found[p.pid] = true
+	until(t, fmt.Sprintf("%d processes %q", least, command), func() bool {
+		clear(found)
+		for _, p := range processesOf(d.dir) {
+			if strings.TrimSpace(p.command) == command {
+				found[p.pid] = true
+			}
 		}
-	}
+		return len(found) >= least
+	})
 	return found
 }
