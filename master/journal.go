@@ -2,6 +2,7 @@ package master
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"sync/atomic"
 	"time"
@@ -128,6 +129,19 @@ func (r *recorder) writeAll() (err error) {
 		}
 	}
 	return nil
+}
+
+// checkJournal says at the start that the journal can't be written: later only the log would say so.
+func (c Config) checkJournal() error {
+	if c.AllocatorJournal == "" {
+		return nil
+	}
+	file, err := os.OpenFile(c.AllocatorJournal, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600)
+	if err != nil {
+		return api.E("master.journal", api.Unavailable, c.AllocatorJournal,
+			fmt.Errorf("the allocator's journal can't be opened; name another file with --allocator-journal, or leave it out: %w", err))
+	}
+	return file.Close()
 }
 
 // openJournal appends to a journal, or begins one.

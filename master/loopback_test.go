@@ -147,6 +147,17 @@ func TestAdvertisedNowhere(t *testing.T) {
 	}
 }
 
+// TestJournalThatCantBeWritten: who asks for a journal is told at the start that there can be none.
+func TestJournalThatCantBeWritten(t *testing.T) {
+	config := master.Config{
+		ID: "m1", DataDir: t.TempDir(), GRPC: "127.0.0.1:0", HTTP: "127.0.0.1:0", Raft: "127.0.0.1:0", Profile: "fast", Trust: open,
+		AllocatorJournal: filepath.Join(t.TempDir(), "nosuch", "journal"),
+	}
+	if _, err := master.New(config); !api.Is(err, api.Unavailable) || !strings.Contains(err.Error(), "the allocator's journal can't be opened; name another file") {
+		t.Error(err)
+	}
+}
+
 // TestEveryAddress: a master that is bound to all addresses has to say by which of them others reach it. One that has run
 // without is let go on, and its log says what is wrong.
 func TestEveryAddress(t *testing.T) {

@@ -99,6 +99,9 @@ func (m *Master) open() (err error) {
 		}
 		m.shutFolder()
 	}
+	if err := m.config.checkJournal(); err != nil {
+		return err
+	}
 	if m.listeners.grpc, err = m.listen("gRPC", m.config.GRPC, grpcConnectionsMax); err != nil {
 		return err
 	}

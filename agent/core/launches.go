@@ -113,11 +113,24 @@ func (la *launches) refuseKnown(t *task) bool {
 		return true
 	}
 	status := t.latest
-	status.State, status.Reason, status.Source, status.At = api.TaskDropped, api.ReasonTaskDuplicate, api.MoverAgent, la.now
-	status.Message = "the agent knows a task of this ID already; IDs are never used twice"
+	status.State, status.Message = la.state.refusalOfKnown(t.ref)
+	status.Reason, status.Source, status.At = api.ReasonTaskDuplicate, api.MoverAgent, la.now
 	la.leader.tell(protocol.StatusUpdate{Status: status})
 	la.log("launch refused", field("task", t.ref.String()), field("why", status.Reason.String()))
 	return true
+}
+
+// refusalOfKnown is how a launch ends whose ID the agent knows: it would be refused again, unless the task that has the ID
+// was DROPPED, so that trying again is fine a moment later.
+func (s *state) refusalOfKnown(ref api.TaskRef) (api.TaskState, string) {
+	known := s.stubbed[ref]
+	if t := s.tasks[ref]; t != nil {
+		known = t.latest.State
+	}
+	if known == api.TaskDropped {
+		return known, "what was dropped of this ID before is not settled yet"
+	}
+	return api.TaskError, "the agent knows a task of this ID already; IDs are never used twice"
 }
 
 // refuseUser says why the task may not run as whom it asks for; "" when it may.

@@ -2212,10 +2212,10 @@ func (*Reported) Descriptor() ([]byte, []int) {
 }
 
 // LaunchTask starts a task. An ID that the agent knows is refused with
-// DROPPED (TASK_DUPLICATE) unless the launch is the very same, or the task that had the ID was
-// DROPPED and that is acknowledged (R9). A refused launch, for whatever reason, makes no task at
-// the agent: its status has number 0, needs no acknowledgement and comes once. If it is lost, the
-// next report shows that there is no task.
+// ERROR (TASK_DUPLICATE) unless the launch is the very same, or the task that had the ID was
+// DROPPED (R9): then it is DROPPED as well as long as that is not acknowledged. A refused launch,
+// for whatever reason, makes no task at the agent: its status has number 0, needs no
+// acknowledgement and comes once. If it is lost, the next report shows that there is no task.
 type LaunchTask struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
 	Task        *Task                  `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`

@@ -63,7 +63,7 @@ func (a *App) getCommand() *cobra.Command {
 	flags.StringVar(&q.Agent, "agent", "", "only on this agent: its ID, its hostname or the start of its ID")
 	flags.StringVar(&q.Framework, "framework", "", "only of this framework: its ID, its name or the start of its ID")
 	flags.StringVar(&q.Role, "role", "", "only of this role")
-	flags.BoolVarP(&q.All, "all", "a", false, "also tasks that have ended, frameworks that were removed")
+	flags.BoolVarP(&q.All, "all", "a", false, "also tasks that have ended, frameworks that were removed, principals that were revoked")
 	flags.BoolVar(&q.Stale, "stale", false, "from any master that answers, as its registry has it: works without a leader")
 	flags.IntVar(&q.Limit, "limit", 0, "at most so many (0 = all)")
 	a.completeFlags(command)

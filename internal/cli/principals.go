@@ -33,7 +33,30 @@ func verbsHelp() string {
 		"  run      subscribe as a framework, launch tasks, look at what is one's own and end it\n" +
 		"  operate  view, and what ends or moves work: kill, remove a framework, drain, maintenance\n" +
 		"  admin    everything, also to grant\n" +
-		"or a single action: " + strings.Join(rights.Actions(), ", ") + "."
+		wrapped("or a single action: "+strings.Join(rights.Actions(), ", ")+".")
+}
+
+// helpColumnsMax is how wide a line of help is.
+const helpColumnsMax = 120
+
+// wrapped is the text in lines that fit.
+func wrapped(text string) string {
+	var out strings.Builder
+	column := 0
+	for word := range strings.FieldsSeq(text) {
+		switch {
+		case column == 0:
+		case column+1+len(word) > helpColumnsMax:
+			out.WriteByte('\n')
+			column = 0
+		default:
+			out.WriteByte(' ')
+			column++
+		}
+		out.WriteString(word)
+		column += len(word)
+	}
+	return out.String()
 }
 
 // checkGrant refuses what no master would take.

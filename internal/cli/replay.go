@@ -26,9 +26,9 @@ func (a *App) allocatorCommand() *cobra.Command {
 	replay := &cobra.Command{
 		Use:   "replay FILE",
 		Short: "Run another policy over what a master's allocator was told",
-		Long: "Run another policy over what a master's allocator was told, as 'tender master --allocator-journal FILE' (or 'tender dev') wrote it down.\n" +
-			"Tasks ask for the same at the same moments and run as long as they did; they start when the policy lets them.\n" +
-			"The column 'recorded' is what happened. The longest leadership in the file is replayed.",
+		Long: "Run another policy over what a master's allocator was told, as 'tender master --allocator-journal FILE' (or\n" +
+			"'tender dev') wrote it down. Tasks ask for the same at the same moments and run as long as they did; they start\n" +
+			"when the policy lets them. The column 'recorded' is what happened. The longest leadership in the file is replayed.",
 		Example: "  tender allocator replay --policy priority /var/lib/tender/allocator.journal",
 		Args:    exactly("FILE"),
 		RunE: func(command *cobra.Command, args []string) error {

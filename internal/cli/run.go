@@ -368,10 +368,12 @@ func (f *runFlags) usable(found, first nouns.Volume) error {
 func (f *runFlags) allResources() (api.Resources, error) {
 	var all api.Resources
 	var errs []error
-	for _, flag := range []struct{ name, text string }{{"cpus", f.cpus}, {"mem", f.mem}, {"disk", f.disk}, {"gpus", f.gpus}} {
+	for _, flag := range []struct{ name, text, unit string }{
+		{"cpus", f.cpus, ""}, {"mem", f.mem, ": MB, without a unit"}, {"disk", f.disk, ": MB, without a unit"}, {"gpus", f.gpus, ""},
+	} {
 		amount, err := api.ParseMilli(flag.text)
 		if err != nil {
-			errs = append(errs, fmt.Errorf("--%s: %w", flag.name, err))
+			errs = append(errs, fmt.Errorf("--%s: %w%s", flag.name, err, flag.unit))
 		}
 		all = all.Plus(api.NewResources(api.Resource{Label: api.Label{Name: flag.name}, Scalar: amount}))
 	}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -127,6 +128,9 @@ func (c *Client) DialAgent(ctx context.Context, address string) (net.Conn, error
 // CheckAddress reports why text can't be the address of a master, or nil.
 func CheckAddress(text string) error {
 	host, port, err := net.SplitHostPort(text)
+	if number, wrong := strconv.Atoi(port); wrong == nil && (number < 1 || number > 65535) {
+		return fmt.Errorf("%q is not the address of a master; ports are 1 to 65535", text)
+	}
 	if err != nil || host == "" || port == "" || strings.ContainsAny(text, " /") {
 		return fmt.Errorf("%q is not the address of a master; write HOST:PORT, such as %s", text, DefaultMaster)
 	}

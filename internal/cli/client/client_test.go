@@ -300,6 +300,7 @@ func TestTheCallersContextEndsTheSearch(t *testing.T) {
 func TestAddressesAreChecked(t *testing.T) {
 	for address, right := range map[string]bool{
 		"127.0.0.1:5060": true, "[::1]:5060": true, "m1:5060": true,
+		"m1:65535": true, "m1:65536": false, "m1:0": false, "m1:-1": false,
 		"m1": false, ":5060": false, "m1:": false, "http://m1:5060": false, "m1 :5060": false, "": false,
 	} {
 		if err := client.CheckAddress(address); (err == nil) != right {

@@ -110,7 +110,7 @@ func (e Env) read(name string) (*structpb.Struct, jobs.Job, error) {
 func (e Env) changeCommand(verb, short string) *cobra.Command {
 	return &cobra.Command{
 		Use: verb + " FILE", Short: short, Args: e.Between(1, "FILE"),
-		Long: short + ". It returns once that is kept by a majority of the masters. The same file again changes nothing.",
+		Long: short + ". It returns once that is kept by a majority of the masters.\nThe same file again changes nothing.",
 		RunE: e.with(func(ctx context.Context, s service, args []string) error {
 			object, _, err := e.read(args[0])
 			if err != nil {

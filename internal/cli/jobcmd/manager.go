@@ -11,6 +11,7 @@ import (
 	"github.com/tenderhq/tender/framework/jobs/manager"
 	"github.com/tenderhq/tender/internal/calendar"
 	"github.com/tenderhq/tender/internal/cli/settings"
+	"github.com/tenderhq/tender/internal/transport"
 )
 
 // managerFlags are what 'tender jobs' is told.
@@ -58,6 +59,11 @@ func (e Env) ManagerCommand() *cobra.Command {
 				"framework --principal NAME), or say --insecure if their network is trusted", f.bind))
 		case f.port < 0 || f.port > 65535:
 			return e.Usage(fmt.Errorf("--port is %d; write 1 to 65535, or 0 for any", f.port))
+		}
+		if f.advertise != "" {
+			if err := transport.CheckAdvertised(f.advertise); err != nil {
+				return e.Usage(fmt.Errorf("--advertise: %w", err))
+			}
 		}
 		masters, err := e.Masters()
 		if err != nil {

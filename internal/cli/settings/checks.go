@@ -62,7 +62,8 @@ func checkOption(check *api.Check, option string) (err error) {
 	case "failures":
 		check.Failures, err = strconv.Atoi(value)
 	default:
-		return Unknown("option", name, []string{"ready", "interval", "timeout", "grace", "failures"})
+		return fmt.Errorf("%w; behind the options stands what is checked: http:PORT/PATH, tcp:PORT, grpc:PORT or shell:LINE",
+			Unknown("option", name, []string{"ready", "interval", "timeout", "grace", "failures"}))
 	}
 	if err != nil {
 		return fmt.Errorf("%s is %q; write a time such as 5s, and failures as a number", name, value)
