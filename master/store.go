@@ -84,8 +84,8 @@ func (s storeService) Get(ctx context.Context, r *apiv1.StoreGetRequest) (*apiv1
 const listBytesMax = api.MessageBytesMax / 2
 
 // List returns a page of a list. The page token names the term of the leadership that made the page before. If that
-// leadership still leads, as far as it knows, this page is not older than the one before, so no majority needs to confirm
-// it again.
+// leadership still leads, as far as it knows, this page is not older than the one before. Then no majority needs to
+// confirm it again.
 func (s storeService) List(ctx context.Context, r *apiv1.StoreListRequest) (*apiv1.StoreListResponse, error) {
 	answer := &apiv1.StoreListResponse{}
 	before, after := splitToken(r.GetPageToken())
