@@ -14,9 +14,9 @@ import (
 
 // since names the format that introduced a change or a field of what is on disk. Those that are not named have existed
 // since format 1.
-// || While not all masters know a format, the registry must not hold what the format introduces. So such a field is
-// left out of the log, and of the hash by which masters compare their registries, and such a change may not be
-// proposed.
+//
+// While not all masters know a format, the registry must not hold what the format introduces. So such a field is left
+// out of the log, and of the hash by which masters compare their registries, and such a change may not be proposed.
 var since = map[protoreflect.FullName]uint64{
 	"tender.log.v1.Command.raise_format":         registry.FormatMaintenance,
 	"tender.log.v1.Command.set_maintenance":      registry.FormatMaintenance,
