@@ -194,7 +194,8 @@ func (r *agents) launchedHere(a *agent, rt protocol.ReportedTask) bool {
 		return true
 	case own != nil && own.launch == launch:
 		return true
-	case !all.Since.Before(launch.term) && !known.Admitted.After(all.Began): // an agent admitted later has no older tasks
+	// An agent that was admitted later has no tasks from before.
+	case !all.Since.Before(launch.term) && !known.Admitted.After(all.Began):
 		return true
 	case rt.Receipt == "" && !known.ReceiptsAfter.Before(launch.term):
 		return true

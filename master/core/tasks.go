@@ -41,8 +41,8 @@ func (l launchID) before(m launchID) bool {
 }
 
 // formerLaunch is a launch that its agent has DROPPED and whose end is acknowledged, so that its ID may be launched
-// there again. The agent may repeat the statuses of this launch until it has got the acknowledgement. They have the same
-// numbers as the statuses of the next launch.
+// there again. The agent may repeat the statuses of this launch until it has got the acknowledgement. They have the
+// same numbers as the statuses of the next launch.
 type formerLaunch struct {
 	number uint64    // the number of its last status
 	at     time.Time // when the agent made that status

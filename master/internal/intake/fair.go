@@ -19,7 +19,7 @@ type Sender struct {
 	shut       sync.Once                     // calls end, when its peer does not read
 	peers      *Peers                        // the accounts of all peers
 	address    *account                      // its address's account; nil: it is not from outside, and has no limits
-	principal  *account                      // its principal's account; nil: none, or not known yet; guarded by address.mu
+	principal  *account                      // its principal's account; nil: none or not known; guarded by address.mu
 	gone       bool                          // the connection is closed; guarded by address.mu
 	called     func()                        // ends the silence of the connection; nil: it was not counted as silent
 	once       sync.Once                     // calls called

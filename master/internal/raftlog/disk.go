@@ -16,7 +16,8 @@ import (
 type watched struct {
 	store
 	failed *atomic.Pointer[string] // why the last write failed; nil: it did not fail
-	ends   func(error)             // called when the term can't be written, so that Raft must end; nil: nobody runs Raft
+	// ends is called when the term can't be written, so that Raft must end; nil: nobody runs Raft.
+	ends func(error)
 }
 
 func (w watched) tell(err error) error {

@@ -58,12 +58,13 @@ type greeting struct {
 type network struct {
 	config Config
 	about  func() quorum.About
-	left   func(api.MasterID)      // called when a master's connection to our Raft was closed; must not wait
-	heard  func(Peer)              // called when a master of our cluster has asked, with the address that it says it has
-	hears  func(api.MasterID) bool // reports whether a master's messages count for our Raft
-	moves  moves
-	ready  chan tracked  // greeted connections for Raft
-	over   chan struct{} // closed by close
+	left   func(api.MasterID) // called when a master's connection to our Raft was closed; must not wait
+	// heard is called when a master of our cluster has asked, with the address that it says it has.
+	heard func(Peer)
+	hears func(api.MasterID) bool // reports whether a master's messages count for our Raft
+	moves moves
+	ready chan tracked  // greeted connections for Raft
+	over  chan struct{} // closed by close
 	// newer is set when a master of a newer epoch has answered that does not count us as a member.
 	newer atomic.Bool
 
