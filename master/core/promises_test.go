@@ -35,8 +35,8 @@ func (x *chaos) watchOffers(event protocol.SchedulerEvent) {
 	}
 }
 
-// nothingLies holds promise 9 after every move: what is free is offered, unless nobody wants it. Who has
-// stated a demand, has a limit or may have a filter is not asked.
+// nothingLies checks promise 9 after every move: what is free is offered, unless no framework wants it. A framework
+// that has stated a demand, is under a limit or may have a filter is not checked.
 func (x *chaos) nothingLies() {
 	limited := make(map[api.Role]bool)
 	for _, v := range x.core.View().Roles(view.Query{}).Items {

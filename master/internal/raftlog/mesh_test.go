@@ -110,8 +110,8 @@ func (m *mesh) cutLink(a, b string) {
 	}
 }
 
-// crash closes a master's listener and every connection of it, as the end of its
-// process does; what goes on running there reaches nobody.
+// crash closes a master's listener and all its connections, as the end of its process does. What continues to run there
+// reaches nobody.
 func (m *mesh) crash(addr string) {
 	m.mu.Lock()
 	l := m.listeners[addr]

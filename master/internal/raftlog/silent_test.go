@@ -55,7 +55,8 @@ func TestSilentStrangersKeepNoMasterOut(t *testing.T) {
 	})
 }
 
-// TestAMasterThatStopsWaitsForNoGreeting: whoever comes for our Raft just when that has gone does not hold up our end.
+// TestAMasterThatStopsWaitsForNoGreeting: a peer that connects to our Raft just when Raft has ended does not delay our
+// end.
 func TestAMasterThatStopsWaitsForNoGreeting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mesh := newMesh()
