@@ -81,7 +81,8 @@ type Config struct {
 	// AllocatorJournal is a file to which what the policy is told and proposes is written while this master leads, for
 	// `tender allocator replay`. Default: none.
 	AllocatorJournal string
-	// Core configures the leader's core: times and limits. Its fields Master and Client are set by this package.
+	// Core configures the leader's core: times and limits. Its fields Master, Client, Version and Compile are set by
+	// this package, and so is ReceiptKey where the cluster has a key.
 	Core core.Config
 
 	// Listen opens a listener. Default: TCP.

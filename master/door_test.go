@@ -47,7 +47,7 @@ func newDoor(t *testing.T) *door {
 
 // knock is how the masters answer an agent that wants only the leader.
 type knock struct {
-	in      api.MasterID // who has let it in; "": nobody
+	in      api.MasterID // the master that has let it in; "": none has
 	refused int
 	longest time.Duration
 }

@@ -39,7 +39,7 @@ const (
 	backlogMax = 64
 )
 
-// leader is this master while it leads. It has one inbox of several lanes, one loop and one core.
+// leader is this master while it leads. It has one inbox of two lanes, one loop and one core.
 type leader struct {
 	master *Master
 	log    zerolog.Logger

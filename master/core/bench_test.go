@@ -52,7 +52,7 @@ func (m *mill) take(effects []core.Effect) {
 			if offers, ok := effect.Event.(protocol.Offers); ok {
 				m.offers = append(m.offers, offers.Offers...)
 			}
-		default: // nobody here looks at it
+		default: // other effects do not matter here
 		}
 	}
 }

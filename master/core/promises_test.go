@@ -69,7 +69,7 @@ func (x *chaos) takesAll(fw api.Framework, role api.Role) {
 			continue
 		}
 		left := a.Free.UsableBy(role)
-		open := left.Firm().Plain().Without(x.core.UsedBeyond(a.Agent.ID)) // nobody is offered what is in use (R28)
+		open := left.Firm().Plain().Without(x.core.UsedBeyond(a.Agent.ID)) // resources in use are not offered (R28)
 		if fw.Revocable {
 			open = open.Plus(left.Revocable().Plain())
 		}

@@ -17,9 +17,9 @@ import (
 // its use shows what it needs. (R28)
 const Smoothing = 10 * time.Second
 
-// Changes are told in steps, which are these fractions of an agent's total. The allocator is told only of changes of a
-// whole step, because each one makes it decide again. Use beyond the requests has finer steps than the gap, because an
-// open offer of the gap is rescinded whenever the gap shrinks.
+// An agent's total is divided into this many steps. The allocator is told only of changes of a whole step, because each
+// one makes it decide again. Use beyond the requests has finer steps than the gap, because an open offer of the gap is
+// rescinded whenever the gap shrinks.
 const (
 	useSteps = 40
 	gapSteps = 20

@@ -90,7 +90,7 @@ func TestPrincipalsAreHeld(t *testing.T) {
 			for _, share := range []float64{rate.connection.First, rate.principal.First/4 - rate.connection.First} {
 				s.use(CallsExpense, share, endless)
 			}
-			s.BelongsTo("somebody else") // its certificate says whose it is, once
+			s.BelongsTo("somebody else") // only the first principal counts
 		}
 		told = nil
 		greedy := of("10.0.1.1", "greedy")

@@ -15,7 +15,7 @@ type mesh struct {
 	listeners map[string]*meshListener
 	cut       map[[2]string]bool
 	conns     map[[2]string][]net.Conn
-	crashed   map[string]bool // dials nobody
+	crashed   map[string]bool // addresses from which nothing can be dialed
 }
 
 func newMesh() *mesh {

@@ -134,7 +134,8 @@ func TestWhoIsNewIsHeard(t *testing.T) {
 		if next, _ := q.leader(id); next != added.ID {
 			t.Fatalf("%s leads", next)
 		}
-		if err := q.nodes[added.ID].RemovePeer(context.Background(), id); err != nil { // whom alone the other one knows of those that live
+		// The one that is removed is the only living master that the other one knows.
+		if err := q.nodes[added.ID].RemovePeer(context.Background(), id); err != nil {
 			t.Fatal(err)
 		}
 		if err := <-q.nodes[id].ended; !api.Is(err, api.Removed) {

@@ -19,7 +19,7 @@ import (
 // unheard is a master whose requests for votes can be kept from everybody.
 type unheard struct {
 	*carrier
-	unheard *atomic.Pointer[api.MasterID] // who is
+	unheard *atomic.Pointer[api.MasterID] // the master whose requests are not heard
 	self    api.MasterID
 }
 

@@ -164,7 +164,7 @@ func TestATokenOfAnotherKind(t *testing.T) {
 		return d.Sign(t.Context(), &apiv1.SignRequest{Request: request, TokenId: token.ID, Secret: token.Secret, Name: name, Kinds: kinds})
 	}
 	for _, test := range []struct {
-		kind, principal, name string // of the token, and of who shows it
+		kind, principal, name string // kind and principal of the token, name of the peer that shows it
 		as                    []string
 		says                  string
 	}{
