@@ -94,7 +94,7 @@ type fakeFramework struct {
 	tasks    map[api.TaskID]protocol.UnsettledTask
 	offers   map[api.OfferID]api.Offer
 	runs     []api.Role                 // in which its principal may run; none: in all
-	runsAs   string // the user as which its tasks may run, beside the agents' default
+	runsAs   string                     // the user as which its tasks may run, beside the agents' default
 	accepts  map[uint64][]api.Operation // by the call's number; what is refused whole was never started (R3)
 }
 
