@@ -274,7 +274,7 @@ func readItems(in *frameReader, state *registry.State) (count uint64, err error)
 	state.Tokens = make(map[string]registry.Token)
 	state.Secrets = make(map[api.SecretID]registry.Secret)
 	state.Barred = make(map[api.Nonce]time.Time)
-	var owner api.FrameworkID // of the store items that follow
+	var owner api.FrameworkID // the framework of the store items that follow
 	for ; ; count++ {
 		m := &logpb.SnapshotItem{}
 		more, err := in.frame(m)
