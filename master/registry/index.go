@@ -5,7 +5,7 @@ import "github.com/tenderhq/tender/api"
 // indexes hold what could also be found by walking the maps, to make Apply fast. They are no part of the state: they
 // are neither written to disk nor hashed.
 type indexes struct {
-	agentOf    map[api.Nonce]api.AgentID // by the nonce of the first contact
+	agentOf    map[api.Nonce]api.AgentID     // by the nonce of the first contact
 	instanceOf map[api.Nonce]api.FrameworkID // by the active or last instance, including tombstones
 	standby    map[string]api.FrameworkID    // frameworks with Standby that are not removed, by name
 	tombstones int

@@ -53,7 +53,7 @@ var since = map[protoreflect.FullName]uint64{
 	"tender.log.v1.Command.remove_secret":        registry.FormatTrust,
 	"tender.log.v1.SnapshotItem.secret":          registry.FormatTrust,
 	"tender.log.v1.SnapshotItem.barred":          registry.FormatTrust,
-	"tender.log.v1.SnapshotHead.meta_sum":        registry.FormatHashed, // masters of older formats ignore it, as it is no content of the registry
+	"tender.log.v1.SnapshotHead.meta_sum":        registry.FormatHashed, // ignored in older formats: no content of the registry
 }
 
 func sinceFormat(field protoreflect.FieldDescriptor) uint64 {
