@@ -16,15 +16,16 @@ import (
 )
 
 const (
-	// agentWatchersMax bounds those who watch agents: for each of them the loop looks at all that it watches. One more
-	// is refused (Limit).
+	// agentWatchersMax bounds the calls that watch agents, because for each of them the loop looks at all agents that
+	// it watches. One more is refused (Limit).
 	agentWatchersMax = 32
-	// agentWatchRest is between two looks for one watcher: changes that follow each other are sent as one.
+	// agentWatchRest is the least time between two looks for one watcher, so that changes that follow each other are
+	// sent together.
 	agentWatchRest = 250 * time.Millisecond
 )
 
-// agentNews wakes those who watch agents after each round of the loop that may have changed one. While nobody watches,
-// it costs nothing.
+// agentNews wakes the watchers of agents after each round of the loop, because it may have changed an agent. Without
+// watchers it costs nothing.
 type agentNews struct {
 	watchers atomic.Int64
 	rounds   *broadcast
@@ -37,7 +38,7 @@ func (n *agentNews) tell() {
 	}
 }
 
-// WatchAgents sends what is watched, then every change of it.
+// WatchAgents sends the watched agents, then every change of them.
 func (s operatorService) WatchAgents(r *apiv1.WatchAgentsRequest, stream grpc.ServerStreamingServer[apiv1.WatchAgentsResponse]) error {
 	const op = "operator.watch"
 	l := s.master.leading.Load()
@@ -62,7 +63,7 @@ func (s operatorService) watchAgents(
 	ctx := stream.Context()
 	watch := view.WatchAgents(agentIDs(r.GetAgentIds()))
 	for complete := false; ; {
-		round := l.watch.rounds.wait() // before we look
+		round := l.watch.rounds.wait() // before looking, so that no change is missed
 		var news view.AgentNews
 		if err := s.master.ask(ctx, op, func(c view.Cluster, _ time.Time) { news = watch.News(c) }); err != nil {
 			return err
@@ -88,7 +89,7 @@ func (s operatorService) watchAgents(
 	}
 }
 
-// agentIDs are those that a request names.
+// agentIDs converts the IDs that a request names.
 func agentIDs(names []string) []api.AgentID {
 	ids := make([]api.AgentID, len(names))
 	for i, name := range names {
@@ -97,7 +98,7 @@ func agentIDs(names []string) []api.AgentID {
 	return ids
 }
 
-// await waits for a signal, unless the call or this leadership ends before.
+// await waits for a signal. It returns an error when the call or this leadership ends first.
 func await[T any](ctx context.Context, l *leader, op string, signal <-chan T) error {
 	select {
 	case <-signal:

@@ -11,8 +11,8 @@ import (
 	"github.com/tenderhq/tender/internal/wire"
 )
 
-// TestAgentsAreWatched: who watches agents gets them as they are, and then what changes of them: a task, a mark, the
-// state, the end. A follower names the leader, and so does a leader that leads no more.
+// TestAgentsAreWatched: a watcher of agents gets them as they are, and then their changes: a task, a mark, the state,
+// the end. A follower names the leader, and so does a leader that no longer leads.
 func TestAgentsAreWatched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, 3)

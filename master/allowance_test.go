@@ -114,8 +114,8 @@ func TestAdmissionsAreHeld(t *testing.T) {
 	})
 }
 
-// TestWholeAnswersAreHeld (R34): whoever asks again and again for an answer that is made of everything there is waits
-// before the next one; nobody else does, and neither does who asks once.
+// TestWholeAnswersAreHeld (R34): a caller that keeps asking for an answer that covers everything waits before the next
+// one. Other callers do not wait, nor does one that asks once.
 func TestWholeAnswersAreHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, network, end := aloneAt(t, "host:5050")
@@ -161,7 +161,8 @@ func TestWholeAnswersAreHeld(t *testing.T) {
 	})
 }
 
-// TestWordsInVainAreHeld (R34): an agent that goes on to speak of what is not there is held after each part of it.
+// TestWordsInVainAreHeld (R34): an agent that keeps speaking of things that do not exist is held after each part of a
+// message.
 func TestWordsInVainAreHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, network, end := alone(t)
@@ -215,8 +216,8 @@ func askerOf(t *testing.T, conn *grpc.ClientConn) grpc.BidiStreamingClient[apiv1
 	return stream
 }
 
-// TestCallsInVainAreHeld (R34): a scheduler that launches thousands of tasks on offers which are not there, or asks of
-// thousands of tasks that nobody knows, is held for half a second and more each time.
+// TestCallsInVainAreHeld (R34): a scheduler that launches thousands of tasks on offers that do not exist, or asks about
+// thousands of unknown tasks, is held for at least half a second each time.
 func TestCallsInVainAreHeld(t *testing.T) {
 	const things, times = 4000, 6
 	launch := &apiv1.Operation{Kind: apiv1.OperationKind_LAUNCH}

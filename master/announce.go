@@ -19,14 +19,14 @@ import (
 )
 
 const (
-	// announceEvery is how often a master looks whether the registry is right about it.
+	// announceEvery is how often a master checks whether the registry has its addresses right.
 	announceEvery = time.Second
 	// announceTimeout bounds one announcement.
 	announceTimeout = 5 * time.Second
 )
 
-// announce keeps what the registry says about the addresses of this master right: a leader looks at its own entry when
-// it begins, a follower asks the leader to change it.
+// announce keeps the registry's entry about this master right. A leader checks its own entry when its leadership begins
+// (introduce); a follower asks the leader to change it.
 func (m *Master) announce(ctx context.Context) {
 	ticker := time.NewTicker(announceEvery)
 	defer ticker.Stop()
@@ -62,7 +62,7 @@ func (m *Master) announceTo(ctx context.Context, address string) error {
 	})
 }
 
-// callMaster makes a call at another master, on a connection for that alone.
+// callMaster makes a call to another master, on a connection of its own, within the given time.
 func (m *Master) callMaster(ctx context.Context, address string, most time.Duration, call func(context.Context, *grpc.ClientConn) error) error {
 	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
@@ -79,7 +79,7 @@ type masterService struct {
 	master *Master
 }
 
-// Announce records where a member of the quorum is reached.
+// Announce records the addresses of a member of the quorum.
 func (s masterService) Announce(ctx context.Context, request *apiv1.AnnounceRequest) (*apiv1.AnnounceResponse, error) {
 	const op = "master.announce"
 	m := s.master
@@ -107,10 +107,10 @@ func (s masterService) Announce(ctx context.Context, request *apiv1.AnnounceRequ
 	return &apiv1.AnnounceResponse{}, nil
 }
 
-// leaderWaitMax bounds how long a client may wait for news of a leader.
+// leaderWaitMax bounds how long a client may wait to hear of a new leader.
 const leaderWaitMax = 5 * time.Second
 
-// Leader waits until there is a leader of a newer term than the client knows.
+// Leader waits until there is a leader of a newer term than the one that the client names.
 func (s masterService) Leader(ctx context.Context, request *apiv1.LeaderRequest) (*apiv1.LeaderResponse, error) {
 	m, after := s.master, wire.TermFromProto(request.GetAfter())
 	timer := time.NewTimer(leaderWaitMax)
@@ -130,7 +130,7 @@ func (s masterService) Leader(ctx context.Context, request *apiv1.LeaderRequest)
 	}
 }
 
-// leaderInTerm is what Leader answers, and the term of that leader.
+// leaderInTerm returns the leader, its gRPC address and its term, as far as this master knows.
 func (m *Master) leaderInTerm() (id api.MasterID, address string, term api.Term) {
 	if l := m.leading.Load(); l != nil {
 		return m.config.ID, m.GRPCAddr(), l.lead.Term
@@ -143,7 +143,7 @@ func (m *Master) leaderInTerm() (id api.MasterID, address string, term api.Term)
 	return id, state.Masters[id].GRPC, api.Term{Epoch: state.Epoch, Number: number}
 }
 
-// commit proposes a change that does no harm when it is made twice, and waits for the outcome.
+// commit proposes a change that does no harm when it is applied twice, and waits for the outcome.
 func (l *leader) commit(ctx context.Context, op string, change registry.Change) error {
 	done := make(chan error, 1)
 	taken := l.lead.Propose(raftlog.Proposal{

@@ -16,7 +16,7 @@ import (
 	"github.com/tenderhq/tender/master"
 )
 
-// fuse breaks the core of the master whose policy hears of a role next.
+// fuse breaks the core of the next master whose policy is told of a role.
 var fuse atomic.Bool
 
 type fragile struct{ allocator.Allocator }
@@ -33,8 +33,8 @@ func init() {
 	})
 }
 
-// TestABrokenCoreEndsItsLeadership: R18. Not its process, nor the next leader, which hears
-// the same of the registry; what was committed stands, and the log has the evidence.
+// TestABrokenCoreEndsItsLeadership: R18. It does not end its process or the next leader, which gets the same from the
+// registry. What was committed stays, and the log has the evidence.
 func TestABrokenCoreEndsItsLeadership(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		said := new(notebook)

@@ -37,7 +37,7 @@ type lobby struct {
 	operator apiv1.OperatorServiceClient // of the first operator
 }
 
-// inLobby runs a test with so many masters, host1 and so on, of which one leads.
+// inLobby runs a test with n masters, host1 and so on, one of which leads.
 func inLobby(t *testing.T, n int, lives trust.Lives, test func(*testing.T, *lobby)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -118,7 +118,7 @@ type shown struct {
 	cookies []*http.Cookie
 }
 
-// isStyled says whether a browser takes the page's style, and nothing else: the header names its digest.
+// isStyled reports whether a browser accepts the page's style and nothing else: the header names the style's digest.
 func (s shown) isStyled() bool {
 	_, rest, begins := strings.Cut(s.text, "<style>")
 	style, _, ends := strings.Cut(rest, "</style>")
@@ -435,7 +435,7 @@ func (l *lobby) foreignCookie() string {
 	}
 }
 
-// TestAnotherSiteHasNoUseOfACookie: neither by a form of its own, nor by a name that it makes point here.
+// TestAnotherSiteHasNoUseOfACookie: neither with a form of its own, nor with a host name that it makes point here.
 func TestAnotherSiteHasNoUseOfACookie(t *testing.T) {
 	inLobby(t, 1, trust.Lives{}, func(t *testing.T, l *lobby) {
 		token := l.token("ann", 0, 0)
@@ -467,8 +467,8 @@ func TestAnotherSiteHasNoUseOfACookie(t *testing.T) {
 	})
 }
 
-// TestTheTableIsWhatABrowserIsTold tries every route and every method by the cookies of people who may more or less: they are
-// who they are by gRPC too, and may change nothing.
+// TestTheTableIsWhatABrowserIsTold tries every route and every method with the cookies of people with more or fewer
+// rights. They have the same identity as by gRPC, and may change nothing.
 func TestTheTableIsWhatABrowserIsTold(t *testing.T) {
 	inLobby(t, 1, trust.Lives{}, func(t *testing.T, l *lobby) {
 		people := map[string][]rights.Grant{
@@ -544,7 +544,8 @@ func TestACookieCountsAtEveryMaster(t *testing.T) {
 	})
 }
 
-// TestTriesToLogInArePaced: who guesses from one address gets so many at once, and so many a second after that; they are counted.
+// TestTriesToLogInArePaced: somebody who guesses tokens from one address gets a number of tries at once, and a number
+// per second after that. The tries are counted.
 func TestTriesToLogInArePaced(t *testing.T) {
 	inLobby(t, 1, trust.Lives{}, func(t *testing.T, l *lobby) {
 		foreign, err := trust.NewKey().FirstToken()

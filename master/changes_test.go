@@ -27,7 +27,7 @@ func (w *walled) operator(who string) (apiv1.OperatorServiceClient, func()) {
 	return apiv1.NewOperatorServiceClient(conn), func() { _ = conn.Close() }
 }
 
-// changes are those that an admin is told of: who has asked for what with which result, the newest first.
+// changes returns the changes that an admin is told of: who asked for what with which result, the newest first.
 func (w *walled) changes(r *apiv1.ListChangesRequest) (all []string) {
 	w.t.Helper()
 	admin, end := w.operator("admin")
@@ -50,7 +50,7 @@ func (w *walled) changes(r *apiv1.ListChangesRequest) (all []string) {
 	}
 }
 
-// TestWhatWasChangedIsTold: who has asked for what, selected by all that can be said, page by page, by gRPC and as JSON.
+// TestWhatWasChangedIsTold: who asked for what, selected in every possible way, page by page, by gRPC and as JSON.
 func TestWhatWasChangedIsTold(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "audit.log")
 	behindWalls(t, file, func(w *walled) {
@@ -118,8 +118,8 @@ func TestWhatWasChangedIsTold(t *testing.T) {
 	})
 }
 
-// TestWhatWasMeantIsTold: a call that names its object by another of its names, or is denied by whichever way it comes, is found
-// by the object's ID; of one whose request has not come, it is said that nobody knows.
+// TestWhatWasMeantIsTold: a call that names its object by another of its names, or that is denied in any way, is found
+// by the object's ID. If its request has not arrived, the answer says that the object is not known.
 func TestWhatWasMeantIsTold(t *testing.T) {
 	behindWalls(t, filepath.Join(t.TempDir(), "audit.log"), func(w *walled) {
 		w.commit(registry.AdmitAgent{Agent: api.Agent{Hostname: "h1"}, Nonce: "n1"})
@@ -155,8 +155,8 @@ func TestWhatWasMeantIsTold(t *testing.T) {
 	})
 }
 
-// TestACallIsDecidedAboutBeforeItsRequestIsRead: whom nobody knows is denied at once. Somebody who is known may say what he wants,
-// so that the audit log has it; if he breaks off, there is a line all the same.
+// TestACallIsDecidedAboutBeforeItsRequestIsRead: an unknown caller is denied at once. The request of a known caller is
+// still read, so that the audit log has it; if the caller breaks off, there is a line nevertheless.
 func TestACallIsDecidedAboutBeforeItsRequestIsRead(t *testing.T) {
 	behindWalls(t, filepath.Join(t.TempDir(), "audit.log"), func(w *walled) {
 		// head sends the head of a call alone.
@@ -197,7 +197,8 @@ func TestACallIsDecidedAboutBeforeItsRequestIsRead(t *testing.T) {
 	})
 }
 
-// TestAChangeThatCantBeWrittenDown is made: it may be what frees the disk. It is counted, and told from memory.
+// TestAChangeThatCantBeWrittenDown is made nevertheless, because it may be what frees the disk. It is counted, and
+// listed from memory.
 func TestAChangeThatCantBeWrittenDown(t *testing.T) {
 	const full = "/dev/full"
 	if _, err := os.Stat(full); err != nil {
@@ -219,7 +220,7 @@ func TestAChangeThatCantBeWrittenDown(t *testing.T) {
 	})
 }
 
-// TestWhoMayBeToldOfChanges: admins, and who was granted that alone, for all there is.
+// TestWhoMayBeToldOfChanges: admins, and callers that were granted only that, for everything.
 func TestWhoMayBeToldOfChanges(t *testing.T) {
 	behindWalls(t, "off", func(w *walled) {
 		ask := func(who string) error {

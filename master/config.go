@@ -26,92 +26,90 @@ import (
 	"github.com/tenderhq/tender/master/registry"
 )
 
-// Peer is a founder of the quorum: its ID and where its Raft listener is reached.
+// Peer is a founder of the quorum: its ID and the address of its Raft listener.
 type Peer = raftlog.Peer
 
-// ParsePeer reads ID=HOST:PORT.
+// ParsePeer parses ID=HOST:PORT.
 func ParsePeer(text string) (Peer, error) { return raftlog.ParsePeer(text) }
 
-// Memory takes the place of a data folder for clusters in memory.
+// Memory replaces the data folder for clusters that run in memory.
 type Memory = raftlog.Memory
 
-// NewMemory returns an empty one.
+// NewMemory returns an empty Memory.
 func NewMemory() *Memory { return raftlog.NewMemory() }
 
-// Access is how a master knows who calls, and where it writes down what they change.
+// Access says how a master learns who calls, and where it records what callers change.
 type Access = guard.Access
 
-// Config is what a master is made from. Zero fields mean the documented defaults; what
-// is said to be kept is written to the data folder, where a later start finds it.
+// Config is what a master is made from. Zero fields mean the documented defaults. A field whose comment says "Kept" is
+// written to the data folder, where a later start finds it.
 type Config struct {
 	// ID names the master in its quorum. Kept. Required for a new folder.
 	ID api.MasterID
-	// DataDir is the master's folder. Two masters never share one. Required, unless
-	// Memory is given.
+	// DataDir is the master's folder. Two masters never share one. Required, unless Memory is given.
 	DataDir string
-	// Memory keeps in memory what DataDir would: it survives Run, not the process.
+	// Memory holds what the data folder would. It outlives Run, but not the process.
 	Memory *Memory
-	// Peers are all founders of the quorum, this one included; or some masters of a
-	// quorum that this one shall join. Used once, by a new folder. None: a quorum of one.
+	// Peers are all founders of the quorum, including this master; or some masters of a quorum that this one is to
+	// join. Used once, by a new folder. None: a quorum of one.
 	Peers []Peer
 
-	// GRPC, HTTP and Raft are where the listeners are bound, HOST:PORT; port 0 is any
-	// free one. Kept. Default 127.0.0.1:5060, :5050, :5070. HTTP "none" serves none.
+	// GRPC, HTTP and Raft are the addresses of the listeners, HOST:PORT. Port 0 means any free port. Kept. Default
+	// 127.0.0.1:5060, :5050, :5070. HTTP "none" opens no HTTP listener.
 	GRPC, HTTP, Raft string
-	// DNS is where names of tasks are answered, HOST:PORT, to whoever reaches it; see package names. Not kept. Default:
-	// nowhere.
+	// DNS is the address, HOST:PORT, at which names of tasks are answered to everyone who reaches it; see package
+	// names. Not kept. Default: none.
 	DNS string
-	// Browser is where people who have no certificate log in with a browser, HOST:PORT, by HTTPS. Refused of a master that
-	// shows no certificate. Not kept. Default: nowhere.
+	// Browser is the address, HOST:PORT, at which people without a certificate log in with a browser, over HTTPS. A
+	// master that has no certificate to show refuses it. Not kept. Default: none.
 	Browser string
-	// Advertise is the host by which others reach the listeners. Kept. Default: where
-	// they are bound.
+	// Advertise is the host under which others reach the listeners. Kept. Default: the host to which they are bound.
 	Advertise string
-	// Trust is how this master and those whom it meets prove who they are.
+	// Trust says how this master and its peers prove who they are.
 	Trust Trust
 
-	// Access is how this master knows who calls. Default: nobody is asked, and anybody may do everything.
+	// Access says how this master learns who calls. Default: nobody is asked, and everybody may do everything.
 	Access Access
 
-	// Profile of Raft's times: lan, fast or wan. Kept; the same on all masters. Default lan.
+	// Profile selects Raft's timeouts: lan, fast or wan. Kept. It must be the same on all masters. Default lan.
 	Profile string
-	// Allocator is the name of the policy; see package allocator. The same on all
-	// masters. Default fairshare.
+	// Allocator is the name of the policy; see package allocator. It must be the same on all masters. Default
+	// fairshare.
 	Allocator string
 	// AllocatorConfig is what the policy is made from.
 	AllocatorConfig allocator.Config
-	// AllocatorJournal is a file that takes what the policy is told and proposes while
-	// this master leads, for `tender allocator replay`. Default: none.
+	// AllocatorJournal is a file to which what the policy is told and proposes is written while this master leads, for
+	// `tender allocator replay`. Default: none.
 	AllocatorJournal string
-	// Times and more that the leader's core is made from. Its fields Master and Client
-	// are set here.
+	// Core configures the leader's core: times and limits. Its fields Master, Client, Version and Compile are set by
+	// this package, and so is ReceiptKey where the cluster has a key.
 	Core core.Config
 
 	// Listen opens a listener. Default: TCP.
 	Listen func(address string) (net.Listener, error)
 	// Dial connects to another master. Default: TCP.
 	Dial func(ctx context.Context, address string) (net.Conn, error)
-	// Format is the newest format of the registry that this master uses. Default: all
-	// that it knows; a test can be an older version.
+	// Format is the newest format of the registry that this master uses. Default: the newest that it knows. With it a
+	// test can act as an older version.
 	Format uint64
-	// Logger is told each decision. Default: nothing is logged.
+	// Logger logs each decision. Default: nothing is logged.
 	Logger *zerolog.Logger
-	// Log is what is known of Logger.
+	// Log says what is known of Logger.
 	Log Log
 	// Version is shown to people. Default: the build's.
 	Version string
 }
 
-// Log is what a master knows of its logger.
+// Log describes a master's logger.
 type Log struct {
-	// Dropped counts the lines that it has dropped, for the metrics. Default: none.
+	// Dropped returns how many lines the logger has dropped, for the metrics. Default: not known.
 	Dropped func() uint64
-	// Level is from which on it writes. Default: it is not known, and can't be changed.
+	// Level is the level from which on the logger writes. Default: not known, and it can't be changed.
 	Level *loglevel.Level
 }
 
-// shows tells whether the logger writes lines of a level: by Level where it is known, as that may change; else by the
-// logger itself.
+// shows reports whether the logger writes lines of a level. It asks Level where that is known, because it may change;
+// otherwise the logger itself.
 func (l Log) shows(level zerolog.Level, logger zerolog.Logger) bool {
 	if l.Level != nil {
 		return l.Level.Shows(level)
@@ -128,9 +126,9 @@ const (
 	noListener       = "none"
 )
 
-// kept is what the folder remembers of a Config.
+// kept is the part of a Config that is stored in the folder.
 type kept struct {
-	// Format is keptFormat; 0, which the first versions wrote, is the same.
+	// Format is keptFormat; 0, which the first versions wrote, means the same.
 	Format    int    `json:"format"`
 	GRPC      string `json:"grpc"`
 	HTTP      string `json:"http"`
@@ -138,11 +136,11 @@ type kept struct {
 	Advertise string `json:"advertise"`
 	Insecure  bool   `json:"insecure"`
 	Profile   string `json:"profile"`
-	// Sum is the checksum of all the others; "": of a version that wrote none.
+	// Sum is the checksum of all other fields; "" if a version without checksums wrote it.
 	Sum string `json:"sum,omitempty"`
 }
 
-// summed returns the same with its checksum.
+// summed returns the same with its checksum set.
 func (k kept) summed() kept {
 	k.Sum = ""
 	k.Sum = raftlog.SumOf(k)
@@ -154,7 +152,8 @@ const (
 	keptFormat = 1
 )
 
-// checkFolder refuses a data folder that is somebody else's: it would be shut to all others.
+// checkFolder refuses a data folder that belongs to somebody else, because this master would deny all others access to
+// it.
 func (c Config) checkFolder() error {
 	if c.DataDir == "" {
 		return nil
@@ -165,7 +164,7 @@ func (c Config) checkFolder() error {
 	return nil
 }
 
-// withKept fills empty fields from an earlier start in the same folder.
+// withKept fills empty fields with those that an earlier start stored in the folder.
 func (c Config) withKept() (Config, error) {
 	if c.DataDir == "" {
 		return c, nil
@@ -195,7 +194,8 @@ func (c Config) withKept() (Config, error) {
 	return c, nil
 }
 
-// withID finds whose the data folder is: a master that comes back need not say it, and must not say another.
+// withID takes the master's ID from the data folder. A master that starts again need not name its ID, and must not name
+// another one.
 func (c Config) withID() (Config, error) {
 	if c.DataDir == "" {
 		return c, nil
@@ -205,7 +205,7 @@ func (c Config) withID() (Config, error) {
 	return c, err
 }
 
-// withKey finds the cluster's key in the data folder.
+// withKey takes the cluster's key from the data folder, unless it is given.
 func (c Config) withKey() (Config, error) {
 	if c.DataDir == "" || !c.Trust.Key.IsZero() {
 		return c, nil
@@ -215,7 +215,7 @@ func (c Config) withKey() (Config, error) {
 	return c, err
 }
 
-// withObtained gets the key that the folder has not, or not any more.
+// withObtained obtains the key if the folder has none, or one that is no longer valid.
 func (c Config) withObtained() (Config, error) {
 	if c.Trust.Obtain == nil {
 		return c, nil
@@ -228,7 +228,7 @@ func (c Config) withObtained() (Config, error) {
 	return c, err
 }
 
-// read refuses a newer format, whose fields may be of other kinds.
+// read parses the file. It refuses a newer format, in which fields may have other types.
 func (k *kept) read(data []byte) error {
 	var format struct {
 		Format int `json:"format"`
@@ -287,7 +287,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// check reports all that is wrong at once.
+// check reports everything that is wrong together.
 func (c Config) check() error {
 	var bad []error
 	wrong := func(format string, args ...any) { bad = append(bad, fmt.Errorf(format, args...)) }
@@ -322,8 +322,8 @@ func (c Config) check() error {
 	return api.E("master.config", api.Invalid, c.ID, errors.Join(bad...))
 }
 
-// checkListeners refuses addresses that are none, two listeners at one of them, and a first start that would tell others
-// to come to "every address", which leads each of them to itself.
+// checkListeners refuses invalid addresses and two listeners at the same address. It also refuses a first start that
+// would tell others to connect to "every address" (0.0.0.0), which leads each of them to itself.
 func (c Config) checkListeners() (bad []error) {
 	at := map[string]string{}
 	for _, listener := range []struct{ name, address string }{
@@ -353,25 +353,25 @@ func (c Config) checkListeners() (bad []error) {
 	return bad
 }
 
-// reachedNowhere says whether others are told to come to "every address".
+// reachedNowhere reports whether others would be told to connect to "every address".
 func (c Config) reachedNowhere() bool {
 	return c.Advertise == "" && (isEveryAddress(c.GRPC) || isEveryAddress(c.Raft) || isEveryAddress(c.HTTP))
 }
 
-// isEveryAddress says whether a listener is bound to all addresses of its machine.
+// isEveryAddress reports whether a listener is bound to all addresses of its machine.
 func isEveryAddress(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	return err == nil && (host == "" || net.ParseIP(host).IsUnspecified())
 }
 
-// isLoopback says whether only this machine reaches a listener; one that is not there nobody does.
+// isLoopback reports whether only this machine can reach a listener. It is true for a listener that is not opened.
 func isLoopback(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	return address == noListener || err == nil && (host == "localhost" || net.ParseIP(host).IsLoopback())
 }
 
-// checkTrust refuses a master that would serve whoever reaches it, and was not told that this is right. One in memory is
-// reached by nobody but its own process.
+// checkTrust refuses a master that would serve everyone who reaches it, unless it was told to. A master in memory can
+// be reached only by its own process.
 func (c Config) checkTrust() error {
 	switch {
 	case c.Browser != "" && (c.Trust.Insecure || c.Trust.Plain || c.Memory != nil && c.Trust.Key.IsZero()):
@@ -393,7 +393,7 @@ func (c Config) checkTrust() error {
 		"cluster that has one (--join TOKEN), or say --insecure if the network is trusted", c.DataDir, c.DataDir)
 }
 
-// hasRun says whether a master has run in the data folder before.
+// hasRun reports whether a master has run in the data folder before.
 func (c Config) hasRun() bool {
 	_, err := os.Stat(filepath.Join(c.DataDir, keptFile))
 	return err == nil
@@ -419,7 +419,7 @@ func (c Config) checkTimes() (bad []error) {
 	return bad
 }
 
-// advertised is how others reach a listener that is bound to an address.
+// advertised returns the address under which others reach a listener that is bound to the given address.
 func (c Config) advertised(bound string) string {
 	if c.Advertise == "" {
 		return bound

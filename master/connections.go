@@ -18,43 +18,42 @@ import (
 )
 
 const (
-	// grpcConnectionsMax and httpConnectionsMax bound what is open at a listener; one more
-	// connection is closed at once, and counted.
+	// grpcConnectionsMax and httpConnectionsMax bound the connections that are open at a listener. One more is closed
+	// at once, and counted.
 	grpcConnectionsMax = 65_536
 	httpConnectionsMax = 4_096
-	// browserConnectionsMax is the same for people with a browser, and whoever else comes there.
+	// browserConnectionsMax is the same for the browser listener.
 	browserConnectionsMax = 4_096
-	// handshakeMax is how long a connection may take to speak HTTP/2.
+	// handshakeMax is how long a connection may take until it speaks HTTP/2.
 	handshakeMax = 10 * time.Second
-	// idleConnectionMax is how long a connection without a call may stay open: whoever comes
-	// back dials again.
+	// idleConnectionMax is how long a connection without a call stays open. A client that calls again dials again.
 	idleConnectionMax = 5 * time.Minute
-	// firstCallMax is how long a stream may take to say who it is. Longer: it is closed.
+	// firstCallMax is how long a stream may take until its first call says who it is. After that it is closed.
 	firstCallMax = 10 * time.Second
-	// streamsMax and callsMax bound the streams and the other calls that are under way at
-	// this master; one more is refused (Limit).
+	// streamsMax and callsMax bound the streams and the other calls that this master serves at a time. One more is
+	// refused (Limit).
 	streamsMax = 131_072
 	callsMax   = 16_384
-	// streamsPerPrincipalMax and callsPerPrincipalMax are half of that: whatever the frameworks and
-	// people of one principal do, others get in. It may have 50,000 frameworks, each with a session.
+	// streamsPerPrincipalMax and callsPerPrincipalMax are half of that, so that others are served whatever the
+	// frameworks and people of one principal do. A principal may have 50,000 frameworks with a session each.
 	streamsPerPrincipalMax = 65_536
 	callsPerPrincipalMax   = 8_192
-	// snapshotsMax bounds the snapshots that are being saved; one more is refused (Limit).
+	// snapshotsMax bounds the snapshots that are saved at a time. One more is refused (Limit).
 	snapshotsMax = 2
-	// slowRetry is when to come back to what takes some seconds and is done for few at a time.
+	// slowRetry is when to retry a call that takes some seconds and is served for few callers at a time.
 	slowRetry = 5 * time.Second
 )
 
-// underWay is what is being served at this moment.
+// underWay counts what is being served now.
 type underWay struct {
 	calls, streams atomic.Int64
-	leaving        atomic.Bool   // this master ends: who waits for a leader waits no longer
-	snapshots      chan struct{} // holds one for each that is being saved
+	leaving        atomic.Bool   // this master is ending: callers that wait for a leader must not wait any longer
+	snapshots      chan struct{} // holds one entry for each snapshot that is being saved
 }
 
 func newUnderWay() underWay { return underWay{snapshots: make(chan struct{}, snapshotsMax)} }
 
-// admit counts what is under way; leave ends it.
+// admit counts a call or stream that begins, or refuses it; the returned function ends it.
 func admit(under *atomic.Int64, limit int64, what, method string) (leave func(), err error) {
 	if under.Add(1) > limit {
 		under.Add(-1)
@@ -64,8 +63,9 @@ func admit(under *atomic.Int64, limit int64, what, method string) (leave func(),
 	return func() { under.Add(-1) }, nil
 }
 
-// firstCall closes a stream whose first call does not come in time, or that has been silent for longest of too many of its
-// address. The caller calls heard when it has come, and at the end.
+// firstCall closes a stream whose first call does not come in time. When too many streams of one address are silent, it
+// also closes the one that has been silent for longest. The caller calls heard when the first call has come, and at the
+// end of the stream.
 func firstCall(op string, by *intake.Sender, end func(*api.Error)) (heard func()) {
 	late := time.AfterFunc(firstCallMax, func() {
 		end(api.E(op, api.Unavailable, "", errors.New("no call within "+firstCallMax.String())))
@@ -80,7 +80,7 @@ func firstCall(op string, by *intake.Sender, end func(*api.Error)) (heard func()
 	}
 }
 
-// oneAtATime refuses a request while another one is under way: each keeps a processor busy.
+// oneAtATime refuses a request while another one is being served, because each keeps a processor busy.
 func oneAtATime(handle http.HandlerFunc) http.HandlerFunc {
 	busy := make(chan struct{}, 1)
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -95,13 +95,13 @@ func oneAtATime(handle http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// listen opens a listener, or says what is wrong with its address.
+// listen opens a listener; its error says what is wrong with the address.
 func (c Config) listen(what, address string) (net.Listener, error) {
 	listener, err := c.Listen(address)
 	return listener, listenError(what, address, err)
 }
 
-// listenError says why a port can't be opened; nil without an error.
+// listenError explains why a listener can't be opened; nil without an error.
 func listenError(what, address string, err error) error {
 	switch {
 	case err == nil:
@@ -118,10 +118,11 @@ func listenError(what, address string, err error) error {
 	return api.E("master.listen", api.Unavailable, address, fmt.Errorf("the %s listener can't be opened: %w", what, err))
 }
 
-// LockFile is the file of a master's folder that its process holds. A start that finds a port taken leaves it behind.
+// LockFile is the file in a master's folder that its process locks. It stays behind when a start fails because a port
+// is taken.
 const LockFile = "LOCK"
 
-// lockFolder makes the folder and holds it until the file is closed.
+// lockFolder makes the folder if needed and locks it until the file is closed.
 func lockFolder(dir string) (*os.File, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, api.E("master.open", api.Unavailable, dir, fmt.Errorf("the data folder can't be made: %w", err))
@@ -138,8 +139,9 @@ func lockFolder(dir string) (*os.File, error) {
 	return file, nil
 }
 
-// shutFolder takes from other users of the machine what they may do with the data folder and with what lies in it: one that
-// was made by somebody else, or copied from a backup, may be open. Who can't mend it is told.
+// shutFolder removes the rights of the machine's other users to the data folder and to what is in it. A folder that
+// somebody else made, or that was copied from a backup, may be open to them. If the rights can't be removed, a warning
+// says so.
 func (m *Master) shutFolder() {
 	dir := m.config.DataDir
 	m.shut(dir)
@@ -168,5 +170,5 @@ func (m *Master) shut(path string) {
 	said.Stringer("now", now).Msg("other users of this machine could see or change what is the master's alone; mended")
 }
 
-// othersMay are the rights of others than the owner.
+// othersMay are the rights of everyone but the owner.
 const othersMay fs.FileMode = 0o077

@@ -128,8 +128,8 @@ func onSockets(t *testing.T) (m *Master, end func()) {
 	}
 }
 
-// TestDeafCallersHoldFewAnswers (R34): many calls on one connection of which no answer is read hold one large answer
-// together. The others are refused, and say when to come back; who reads is answered meanwhile.
+// TestDeafCallersHoldFewAnswers (R34): many calls on one connection that reads no answer hold one large answer
+// together. The others are refused, and told when to retry. A caller that reads is answered meanwhile.
 func TestDeafCallersHoldFewAnswers(t *testing.T) {
 	m, end := onSockets(t)
 	defer end()
@@ -181,8 +181,8 @@ func TestDeafCallersHoldFewAnswers(t *testing.T) {
 	}
 }
 
-// TestDeafCallersOfHTTP (R34): each connection of HTTP has one answer at a time, so the bound is that of an address: a
-// crowd of connections that read nothing is refused, and who does not read for long is closed.
+// TestDeafCallersOfHTTP (R34): an HTTP connection has one answer at a time, so the bound is that of its address. Of
+// many connections that read nothing the excess is refused, and one that does not read for long is closed.
 func TestDeafCallersOfHTTP(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, network, end := aloneAt(t, "host:5050")

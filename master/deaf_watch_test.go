@@ -17,7 +17,7 @@ import (
 	"github.com/tenderhq/tender/internal/testing/memnet"
 )
 
-// storeOf subscribes a framework, of which the stream stays open, and returns what its calls to the store name.
+// storeOf subscribes a framework, whose stream stays open, and returns what its calls to the store must name.
 func storeOf(t *testing.T, conn *grpc.ClientConn) *apiv1.StoreSession {
 	t.Helper()
 	return subscribed(t, conn, "i", nil)
@@ -60,7 +60,7 @@ func inUse() int {
 	return int(memory.HeapAlloc)
 }
 
-// deafWatcher is a connection of one whose streams take little before it reads.
+// deafWatcher returns a connection whose streams take little before they are read.
 func deafWatcher(t *testing.T, network *memnet.Net) *grpc.ClientConn {
 	t.Helper()
 	deaf, err := grpc.NewClient("passthrough:///host:5060", grpc.WithTransportCredentials(insecure.NewCredentials()),
@@ -71,8 +71,8 @@ func deafWatcher(t *testing.T, network *memnet.Net) *grpc.ClientConn {
 	return deaf
 }
 
-// TestDeafWatchersHoldFewValues (R34): many watches on one connection of which nothing is read hold two values together,
-// however often these are replaced; one who reads is told of each key all the same.
+// TestDeafWatchersHoldFewValues (R34): many watches on one connection that reads nothing hold two values together,
+// however often these are replaced. A watcher that reads is told of each key nevertheless.
 func TestDeafWatchersHoldFewValues(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, network, end := alone(t)

@@ -13,7 +13,7 @@ import (
 	"github.com/tenderhq/tender/master"
 )
 
-// door is three masters with certificates, and an agent that wants only whoever leads.
+// door has three masters with certificates, and an agent that wants only the leader.
 type door struct {
 	*house
 	agent *trust.Holder
@@ -45,9 +45,9 @@ func newDoor(t *testing.T) *door {
 	return d
 }
 
-// knock is how masters answer an agent that wants only whoever leads.
+// knock is how the masters answer an agent that wants only the leader.
 type knock struct {
-	in      api.MasterID // who has let it in; "": nobody
+	in      api.MasterID // the master that has let it in; "": none has
 	refused int
 	longest time.Duration
 }
@@ -84,8 +84,8 @@ func (d *door) knock(masters map[api.MasterID]*running) knock {
 	return result
 }
 
-// TestTheDoorIsTheLeaders: who wants the leader alone is let in by it and refused by the others, before either side has proved
-// anything; while nobody leads it waits at the door, and is let in by whoever leads then.
+// TestTheDoorIsTheLeaders: a peer that wants only the leader is let in by the leader and refused by the others, before
+// either side has proved anything. While nobody leads it waits in its handshake, and is let in by the next leader.
 func TestTheDoorIsTheLeaders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDoor(t)
@@ -112,7 +112,7 @@ func TestTheDoorIsTheLeaders(t *testing.T) {
 	})
 }
 
-// TestWhoWaitsAtTheDoorHoldsUpNoEnd: a master that can't know who leads ends at once, whoever waits for that.
+// TestWhoWaitsAtTheDoorHoldsUpNoEnd: a master that can't know the leader ends at once, even if peers wait for that.
 func TestWhoWaitsAtTheDoorHoldsUpNoEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDoor(t)

@@ -37,16 +37,17 @@ func TestNobodyPassesTheDoorsOfAMasterByTheWrongCertificate(t *testing.T) {
 	})
 }
 
-// comer is somebody who connects to a master.
+// comer is a peer that connects to a master.
 type comer struct {
 	dial trust.Dial
 	as   trust.Kind // by a certificate that counts; Nobody: it has none
-	// A master: by which name, and of which term it says that it leads. Zero: m2, which was never in the quorum, and the first.
+	// Of a master: its name, and the term in which it says that it leads. Zero: m2, which was never in the quorum, and
+	// the first term.
 	name string
 	term uint64
 }
 
-// behindDoors runs a test with a leader that has certificates, m1, and with everybody who may come to it.
+// behindDoors runs a test with a leader that has certificates, m1, and with all kinds of peers that may connect to it.
 func behindDoors(t *testing.T, test func(a *abroad, leader *running, comers map[string]comer)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -89,7 +90,7 @@ func behindDoors(t *testing.T, test func(a *abroad, leader *running, comers map[
 	})
 }
 
-// logIn makes the first operator of the cluster, by whom the test may change it.
+// logIn makes the first operator of the cluster, so that the test may change it.
 func (a *abroad) logIn(key trust.Key, dial trust.Dial) {
 	a.t.Helper()
 	first, err := key.FirstToken()
@@ -155,8 +156,8 @@ func (a *abroad) deposed(id api.MasterID, key trust.Key) (term uint64) {
 	return led.Number
 }
 
-// leads awaits that a master leads to which leadership was handed over, and returns the term: who handed it over may take
-// itself for the leader for a moment more.
+// leads waits until a master leads to which leadership was handed over, and returns the term. The master that handed it
+// over may take itself for the leader for a moment longer.
 func (a *abroad) leads(r *running) api.Term {
 	a.t.Helper()
 	for {

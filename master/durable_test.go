@@ -49,8 +49,8 @@ func TestKeptGolden(t *testing.T) {
 	}
 }
 
-// TestKeptFlips breaks each bit of what is kept of a master's flags, and cuts it everywhere: it is found, with what to do,
-// or what is read is what was written.
+// TestKeptFlips flips each bit of the file with a master's flags, and cuts it everywhere. Either the damage is found,
+// with what to do, or what is read is what was written.
 func TestKeptFlips(t *testing.T) {
 	data, err := os.ReadFile("testdata/master-1-sum.json")
 	if err != nil {

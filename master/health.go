@@ -11,8 +11,8 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// healthService answers gRPC's health checks about the master as a whole, whose service is named "", with what /readyz
-// says.
+// healthService answers gRPC's health checks for the master as a whole, under the service name "". It answers what
+// /readyz answers.
 type healthService struct {
 	healthv1.UnimplementedHealthServer
 	master *Master
@@ -20,7 +20,7 @@ type healthService struct {
 
 var errOneService = errors.New("a master is healthy as a whole; ask for the service whose name is empty")
 
-// healthEvery is how often a watcher's answer is looked at when there is no news.
+// healthEvery is how often a watcher's answer is computed again when there is no news.
 const healthEvery = time.Second
 
 func (s healthService) status() healthv1.HealthCheckResponse_ServingStatus {
@@ -30,7 +30,7 @@ func (s healthService) status() healthv1.HealthCheckResponse_ServingStatus {
 	return healthv1.HealthCheckResponse_NOT_SERVING
 }
 
-// Check answers what holds now.
+// Check answers with the current status.
 func (s healthService) Check(_ context.Context, r *healthv1.HealthCheckRequest) (*healthv1.HealthCheckResponse, error) {
 	if r.GetService() != "" {
 		return nil, api.E("health.check", api.NotFound, r.GetService(), errOneService)
@@ -38,12 +38,12 @@ func (s healthService) Check(_ context.Context, r *healthv1.HealthCheckRequest) 
 	return &healthv1.HealthCheckResponse{Status: s.status()}, nil
 }
 
-// List names the one service.
+// List names the only service.
 func (s healthService) List(context.Context, *healthv1.HealthListRequest) (*healthv1.HealthListResponse, error) {
 	return &healthv1.HealthListResponse{Statuses: map[string]*healthv1.HealthCheckResponse{"": {Status: s.status()}}}, nil
 }
 
-// Watch sends what holds now, and then each change.
+// Watch sends the current status, and then each change of it.
 func (s healthService) Watch(r *healthv1.HealthCheckRequest, stream grpc.ServerStreamingServer[healthv1.HealthCheckResponse]) error {
 	look := time.NewTicker(healthEvery)
 	defer look.Stop()

@@ -27,7 +27,7 @@ type httpServer struct {
 
 const (
 	headerTimeout  = 10 * time.Second
-	requestTimeout = time.Minute // also for a profile, which is recorded as long as it takes
+	requestTimeout = time.Minute // also for a profile, whose recording takes as long
 	idleTimeout    = 2 * time.Minute
 	headerBytesMax = 64 << 10
 )
@@ -37,12 +37,12 @@ func newHTTPServer(m *Master) *httpServer {
 	for pattern, handler := range m.routes() {
 		mux.Handle(pattern, m.guard.Route("master "+pattern, handler, writeError))
 	}
-	// A page of another site must not act with its visitor's reach.
+	// A page of another site must not use the rights of its visitor.
 	origins := http.NewCrossOriginProtection()
 	return serverOf(m.paid(m.known(origins.Handler(mux))), headerBytesMax)
 }
 
-// serverOf bounds what a handler is asked.
+// serverOf returns a server for the handler, with limits on the time and size of requests.
 func serverOf(handler http.Handler, headBytes int) *httpServer {
 	return &httpServer{server: &http.Server{
 		Handler:           handler,
@@ -57,7 +57,7 @@ func serverOf(handler http.Handler, headBytes int) *httpServer {
 	}}
 }
 
-// routes are all that is served, by the patterns under which the table of rights has them.
+// routes returns all that is served over HTTP, by the patterns that the table of rights names.
 func (m *Master) routes() map[string]http.Handler {
 	return map[string]http.Handler{
 		"/v1/":                 newJSONHandler(m),
@@ -73,7 +73,7 @@ func (m *Master) routes() map[string]http.Handler {
 	}
 }
 
-// newPages are what a browser is shown that has no certificate.
+// newPages returns the pages for browsers, which have no certificate.
 func newPages(m *Master) *browser.Pages {
 	lists := newJSONHandler(m)
 	return browser.New(browser.Config{
@@ -96,10 +96,10 @@ func (m *Master) serveLogLevel(w http.ResponseWriter, _ *http.Request) {
 		writeError(w, api.E("master.log-level", api.Unsupported, m.config.ID, errNoLogLevel))
 		return
 	}
-	_ = m.config.Log.Level.Show(w) // else nobody waits for it
+	_ = m.config.Log.Level.Show(w) // an error only means that the client has gone
 }
 
-// setLogLevel changes from which level on this process logs, until it ends, and has it written down who did.
+// setLogLevel changes the level from which on this process logs, until the process ends, and records who did so.
 func (m *Master) setLogLevel(w http.ResponseWriter, r *http.Request) {
 	err := errNoLogLevel
 	wanted, kind := r.URL.Query().Get("level"), api.Unsupported
@@ -132,7 +132,7 @@ func (s *httpServer) stop(grace time.Duration) {
 	}
 }
 
-// paid serves requests only as fast as their connection may make them.
+// paid serves a request only once its sender's allowance has room for it.
 func (m *Master) paid(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if intake.SenderOf(r.Context()).Pay(r.Context(), intake.CallsExpense, intake.LookPrice) {
@@ -141,14 +141,15 @@ func (m *Master) paid(handler http.Handler) http.Handler {
 	})
 }
 
-// serveMetrics makes the page in its turn, and then sends it: who reads it slowly keeps nobody waiting.
+// serveMetrics makes the page when it is this request's turn, and sends it afterwards, so that a slow reader delays
+// nobody else.
 func (m *Master) serveMetrics(text http.Handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		by := intake.SenderOf(r.Context())
 		later, read, err := intake.Answer(r.Context(), by, true, (*unsent).len, func() (*unsent, error) {
 			later := &unsent{ResponseWriter: w, code: http.StatusOK}
 			if !by.Pay(r.Context(), intake.CallsExpense, intake.LookPrice) || !m.intake.Reads.During(r.Context(), by, intake.ReadWeight, func() { text.ServeHTTP(later, r) }) {
-				return nil, r.Context().Err() // nobody waits for it
+				return nil, r.Context().Err() // the client has gone
 			}
 			by.Charge(intake.CallsExpense, intake.WholePrice)
 			return later, nil
@@ -163,7 +164,7 @@ func (m *Master) serveMetrics(text http.Handler) http.HandlerFunc {
 	}
 }
 
-// unsent holds an answer until it is sent.
+// unsent holds a response until it is sent.
 type unsent struct {
 	http.ResponseWriter
 	code int
@@ -177,10 +178,10 @@ func (p *unsent) len() int {
 	return p.body.Len()
 }
 
-// WriteHeader keeps the code.
+// WriteHeader stores the status code.
 func (p *unsent) WriteHeader(code int) { p.code = code }
 
-// Write keeps the text.
+// Write stores the text.
 func (p *unsent) Write(text []byte) (int, error) { return p.body.Write(text) }
 
 func sentence(w http.ResponseWriter, code int, text string) {
@@ -201,7 +202,7 @@ func (m *Master) readyz(w http.ResponseWriter, r *http.Request) {
 	sentence(w, http.StatusOK, "ok: "+why)
 }
 
-// ready says whether this master can send anybody to a leader.
+// ready reports whether this master knows a leader to which it can send clients.
 func (m *Master) ready() (ready bool, why string) {
 	switch id, address := m.Leader(); {
 	case m.raft.Cluster() == "":

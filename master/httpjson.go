@@ -24,8 +24,8 @@ import (
 	"github.com/tenderhq/tender/master/internal/intake"
 )
 
-// jsonHandler serves every unary method of the operator's services: POST /v1/METHOD
-// with a JSON body, or, for methods that only read, GET /v1/METHOD?field=value.
+// jsonHandler serves every unary method of the operator's services: as POST /v1/METHOD with a JSON body, or, for
+// methods that only read, as GET /v1/METHOD?field=value.
 type jsonHandler struct {
 	master  *Master
 	methods map[string]jsonMethod
@@ -34,7 +34,7 @@ type jsonHandler struct {
 type jsonMethod struct {
 	server any
 	desc   grpc.MethodDesc
-	name   string // of gRPC
+	name   string // the full method name in gRPC
 }
 
 func newJSONHandler(m *Master) *jsonHandler {
@@ -78,7 +78,8 @@ func (h *jsonHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(body)
 }
 
-// deny refuses a call, and has its request read before where the audit log has a line of it.
+// deny refuses a call. If the audit log has a line for such calls, the request is read first, so that the line can name
+// it.
 func (h *jsonHandler) deny(ctx context.Context, method jsonMethod, name string, w http.ResponseWriter, r *http.Request, err error) {
 	h.master.tellDenied(ctx, err, func() error {
 		decode, err := decoder(name, w, r)
@@ -92,7 +93,7 @@ func (h *jsonHandler) deny(ctx context.Context, method jsonMethod, name string, 
 	writeError(w, err)
 }
 
-// answerTo is what shape makes of a method's answer, which is counted as unread until read is called.
+// answerTo calls a method and converts its answer with shape. The answer counts as unread until read is called.
 func answerTo[A any](
 	ctx context.Context, m *Master, method jsonMethod, decode func(any) error, shape func(proto.Message) (A, error), size func(A) int,
 ) (shaped A, read func(), err error) {
@@ -117,8 +118,8 @@ func answerTo[A any](
 	return shaped, read, err
 }
 
-// ask makes a call for the pages of a browser, which have their requests as messages. The page that shows the answer is
-// bounded, so the answer counts no longer.
+// ask makes a call for the pages of a browser, whose requests are messages already. The page that shows the answer is
+// bounded, so the answer no longer counts as unread.
 func (h *jsonHandler) ask(ctx context.Context, name string, request proto.Message) (proto.Message, error) {
 	decode := func(into any) error {
 		if message, is := into.(proto.Message); is {
@@ -132,7 +133,7 @@ func (h *jsonHandler) ask(ctx context.Context, name string, request proto.Messag
 	return answer, err
 }
 
-// decoder returns what fills the method's request.
+// decoder returns a function that fills the method's request from the HTTP request.
 func decoder(name string, w http.ResponseWriter, r *http.Request) (func(any) error, error) {
 	switch {
 	case r.Method == http.MethodGet && intake.OnlyLooks(name):
@@ -142,7 +143,7 @@ func decoder(name string, w http.ResponseWriter, r *http.Request) (func(any) err
 	case r.Method != http.MethodPost:
 		return nil, api.E("http", api.Invalid, name, fmt.Errorf("use GET or POST, not %s", r.Method))
 	}
-	// Browsers send no such type to another site without asking first.
+	// A page of another site can't send this type without asking first (CORS).
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
 		return nil, api.E("http", api.Invalid, name, errors.New("send Content-Type: application/json"))
 	}
@@ -199,7 +200,7 @@ func fromQuery(query url.Values, request any) error {
 	return wire.FromJSON(body, message)
 }
 
-// fromText is the JSON of a value in a query: numbers may stand in quotes, booleans not.
+// fromText converts a value of a query to JSON. Numbers may be strings there; booleans may not.
 func fromText(field protoreflect.FieldDescriptor, value string) any {
 	if field.Kind() == protoreflect.BoolKind {
 		switch value {
@@ -220,7 +221,7 @@ func fieldNames(fields protoreflect.FieldDescriptors) string {
 	return strings.Join(names, ", ")
 }
 
-// httpCodes maps kinds; what is missing is a 500.
+// httpCodes maps kinds of errors to status codes. All other kinds are a 500.
 var httpCodes = map[api.Kind]int{
 	api.Invalid:     http.StatusBadRequest,
 	api.NotFound:    http.StatusNotFound,
@@ -236,11 +237,11 @@ var httpCodes = map[api.Kind]int{
 	api.Unsupported: http.StatusNotImplemented,
 }
 
-// seconds is a time as the header Retry-After has it.
+// seconds returns a duration in the form that the header Retry-After has.
 func seconds(d time.Duration) string { return strconv.Itoa(int(math.Ceil(d.Seconds()))) }
 
-// writeError answers {"error":{"kind":…,"message":…,"subject":…}}; NotLeader names
-// the leader's gRPC address too, and what heals with time says in the header when to come back.
+// writeError answers {"error":{"kind":…,"message":…,"subject":…}}. A NotLeader error also names the leader's gRPC
+// address. If the error says when to retry, the header Retry-After says so too.
 func writeError(w http.ResponseWriter, err error) {
 	type body struct {
 		Kind    string `json:"kind"`
@@ -254,7 +255,7 @@ func writeError(w http.ResponseWriter, err error) {
 		code = http.StatusInternalServerError
 	}
 	if errors.Is(err, context.Canceled) {
-		code = 499 // the client has gone; nobody reads this
+		code = 499 // the client has gone, so nobody reads this
 	}
 	if after := api.RetryAfter(e); after > 0 {
 		w.Header().Set("Retry-After", seconds(after))

@@ -36,7 +36,7 @@ func (h *house) metricsOf(m *running) string {
 	return string(body)
 }
 
-// TestIllMastersAreCounted: the leader looks at the others by itself, and counts who is ill.
+// TestIllMastersAreCounted: the leader checks the other masters by itself, and counts those that have trouble.
 func TestIllMastersAreCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, 3)

@@ -16,30 +16,30 @@ import (
 )
 
 const (
-	// journalQueueMax bounds the batches that wait for the disk. Full: what follows is
-	// left out, and the journal begins anew with all that is known.
+	// journalQueueMax bounds the batches that wait to be written. When it is full, what follows is left out, and the
+	// journal begins anew with everything that is known.
 	journalQueueMax = 1024
-	// journalBytesMax is when a file is put aside as FILE.1, which replaces the one before.
+	// journalBytesMax is the size at which a file is renamed to FILE.1, which replaces the one before.
 	journalBytesMax = 256 << 20
 )
 
-// recorder writes down what the policy is told and proposes, while this master leads.
-// It never holds the leader's loop up.
+// recorder writes down what the policy is told and proposes while this master leads. It never makes the leader's loop
+// wait.
 type recorder struct {
 	path  string
 	log   zerolog.Logger
 	queue chan []byte
-	full  atomic.Bool // the file is; the writer says so, the loop begins anew
+	full  atomic.Bool // set by the writer when the file is full; the loop then begins anew
 
-	// The loop's goroutine only:
+	// The fields below belong to the loop's goroutine.
 	encoder journal.Encoder
 	mirror  *inputs.Mirror
 	batch   []byte
 	gap     bool
 }
 
-// record puts a recorder before the policy. A policy that does something on its own has no journal, as its decisions
-// depend on more than its inputs.
+// record puts a recorder in front of the policy. A policy that does something on its own gets no journal, because its
+// decisions depend on more than its inputs.
 func (m *Master) record(policy allocator.Allocator) (allocator.Allocator, *recorder) {
 	if _, lives := policy.(living); lives || m.config.AllocatorJournal == "" {
 		return policy, nil
@@ -83,25 +83,25 @@ func (r *recorder) proposed(allocation allocator.Allocation) {
 	}
 }
 
-// anew begins the journal with all that is known.
+// anew begins the journal again with everything that is known.
 func (r *recorder) anew() {
 	r.gap = false
 	r.batch = r.encoder.Head(r.batch[:0], r.mirror, false)
 }
 
-// write is the goroutine that writes to the disk. It returns when the queue is closed and all of it is written.
+// write runs in a goroutine and writes to the disk. It returns when the queue is closed and everything is written.
 func (r *recorder) write() {
 	err := r.writeAll()
 	if err != nil {
 		r.log.Warn().Err(err).Str("file", r.path).Msg("the allocator's journal is not written any more")
 	}
-	for range r.queue { // nobody waits for us
+	for range r.queue { // discard the rest, so that the queue never fills up
 	}
 }
 
 func (r *recorder) writeAll() (err error) {
 	file, size, err := openJournal(r.path)
-	if errors.Is(err, journal.ErrFormat) { // this master was another version before
+	if errors.Is(err, journal.ErrFormat) { // another version of this master wrote it
 		r.log.Info().AnErr("why", err).Str("file", r.path+".1").Msg("the allocator's journal is put aside, a new one begins")
 		if err = os.Rename(r.path, r.path+".1"); err == nil {
 			file, size, err = openJournal(r.path)
@@ -144,7 +144,7 @@ func (c Config) checkJournal() error {
 	return file.Close()
 }
 
-// openJournal appends to a journal, or begins one.
+// openJournal opens a journal for appending, or begins a new one.
 func openJournal(path string) (*os.File, int64, error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600)
 	if err != nil {
@@ -156,7 +156,7 @@ func openJournal(path string) (*os.File, int64, error) {
 	}
 	if info.Size() > 0 {
 		whole, err := journal.Whole(file)
-		if err == nil && whole < info.Size() { // the last process was killed while it wrote
+		if err == nil && whole < info.Size() { // the last process was killed while it was writing
 			err = file.Truncate(whole)
 		}
 		if err != nil {
@@ -171,7 +171,7 @@ func openJournal(path string) (*os.File, int64, error) {
 	return file, int64(n), nil
 }
 
-// recording writes until the returned function is called, which waits for the rest.
+// recording starts writing. The returned function stops it and waits until everything is written.
 func (r *recorder) recording() (stop func()) {
 	if r == nil {
 		return func() {}

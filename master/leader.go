@@ -28,52 +28,52 @@ import (
 )
 
 const (
-	// readsMax bounds operators' reads that wait. Full: they wait.
+	// readsMax bounds the operators' reads that are queued. When it is full, further reads wait.
 	readsMax = 256
-	// batchMax bounds how many events one allocation follows.
+	// batchMax bounds the events that are handled before one allocation.
 	batchMax = 4096
-	// batchTimeMax bounds how long: what the first of a batch caused is sent after it.
+	// batchTimeMax bounds the time of a batch, because its effects are sent only after it.
 	batchTimeMax = 10 * time.Millisecond
-	// backlogMax: proposals that the quorum has no room for; beyond it the loop takes
-	// nothing from outside.
+	// backlogMax bounds the proposals for which the quorum has no room. When there are more, the loop takes in nothing
+	// new from outside.
 	backlogMax = 64
 )
 
-// leader is this master while it leads: one inbox of two lanes, one loop, one core.
+// leader is this master while it leads. It has one inbox of two lanes, one loop and one core.
 type leader struct {
 	master *Master
 	log    zerolog.Logger
 	lead   *raftlog.Leadership
 	inbox  *intake.Lanes[arrival]
-	writes *intake.Budget // bytes of writes to stores that are under way
+	writes *intake.Budget // bounds the bytes of store writes that are under way
 	reads  chan func(*core.Core, time.Time)
-	over   chan struct{} // closed when this leadership serves nobody any more
+	over   chan struct{} // closed when this leadership stops serving
 	round  watchdog.Loop
 	shut   sync.Once // closes over
 	stores *storeNews
 	watch  agentNews
 	policy *policyRun
-	ids    atomic.Uint64 // connections and requests
+	ids    atomic.Uint64 // counts connections and requests
 
-	// The loop's goroutine only:
+	// The fields below belong to the loop's goroutine.
 	core    *core.Core
 	peers   peers
-	backlog []registry.Command // proposed, in order, and not yet taken
-	refused int                // calls of schedulers in this step
-	served  []time.Time        // since when what is offered in this round was free
+	backlog []registry.Command // proposals that the quorum has not taken yet, in order
+	refused int                // calls of schedulers that were refused in this step
+	served  []time.Time        // since when the resources were free that are offered in this round
 	seen    time.Time          // when the loop was last at work
-	wakeAt  time.Time          // what the timer is set to; zero: nothing
+	wakeAt  time.Time          // the time for which the timer is set; zero: it is not set
 }
 
-// arrival is something from outside, and where answers go.
+// arrival is an event from outside, and where its answers go.
 type arrival struct {
 	what      core.Happening
 	at        time.Time
 	scheduler *schedulerStream
 	agent     *agentStream
 	reply     chan<- core.Reply
-	bytes     int    // that it takes in memory, about
-	taken     func() // called when the loop has stepped it; nil: nobody wants to know
+	bytes     int    // approximate size in memory
+	taken     func() // called when the loop has handled it; may be nil
 }
 
 func newLeader(m *Master, lead *raftlog.Leadership, policy allocator.Allocator) *leader {
@@ -104,7 +104,7 @@ func newLeader(m *Master, lead *raftlog.Leadership, policy allocator.Allocator) 
 	}
 }
 
-// run leads until the leadership or ctx ends, or the core breaks.
+// run leads until the leadership or ctx ends, or the core breaks a rule of its own.
 func (l *leader) run(ctx context.Context) {
 	defer l.close()
 	defer l.broken()
@@ -113,7 +113,7 @@ func (l *leader) run(ctx context.Context) {
 	timer := time.NewTimer(pause.Soonest)
 	defer timer.Stop()
 	for {
-		// The quorum has no room: who brings work has to wait.
+		// When the quorum has no room, nothing new is taken in from outside.
 		var arrivals <-chan struct{}
 		if len(l.backlog) <= backlogMax {
 			arrivals = l.inbox.Wake
@@ -154,7 +154,7 @@ func (l *leader) run(ctx context.Context) {
 	}
 }
 
-// introduce has the registry say where this master is reached.
+// introduce updates the registry's entry about this master, if it is out of date.
 func (l *leader) introduce() {
 	self := l.master.self()
 	if l.lead.State.Masters[l.master.config.ID] != self {
@@ -164,8 +164,8 @@ func (l *leader) introduce() {
 	}
 }
 
-// awake notices when the loop itself was away: stopped, or starved (R23). Waiting for
-// the next event is not being away; waiting longer than the timer was set is.
+// awake notices when the loop did not run, because the process was stopped or had no processor time (R23). Waiting for
+// the next event does not count; waking later than the timer was set does.
 func (l *leader) awake() {
 	l.round.Begin()
 	now := time.Now()
@@ -180,7 +180,7 @@ func (l *leader) awake() {
 	l.away(now.Sub(from))
 }
 
-// busy notices when one round took so long that what came meanwhile had to wait.
+// busy notices when a round took so long that events had to wait.
 func (l *leader) busy() {
 	now := time.Now()
 	took := now.Sub(l.seen)
@@ -203,7 +203,7 @@ func (l *leader) heartbeat() time.Duration {
 	return time.Second
 }
 
-// drain takes what else is waiting, so that a burst is allocated once.
+// drain handles what else is waiting, so that there is one allocation after a burst.
 func (l *leader) drain() {
 	for range batchMax {
 		select {
@@ -223,7 +223,7 @@ func (l *leader) drain() {
 	}
 }
 
-// drainReads answers what waits, as long as others need not wait for it.
+// drainReads answers reads that are waiting, as long as others need not wait for that.
 func (l *leader) drainReads() {
 	for time.Since(l.seen) < batchTimeMax {
 		select {
@@ -235,7 +235,7 @@ func (l *leader) drainReads() {
 	}
 }
 
-// take registers a new stream before the core hears its first event, and forgets a closed one after the last.
+// take registers a new stream before the core gets its first event, and forgets a stream after its last event.
 func (l *leader) take(arrived arrival) {
 	switch what := arrived.what.(type) {
 	case core.SchedulerOpened:
@@ -281,7 +281,7 @@ func (l *leader) stepCame(what core.Happening, came time.Time) {
 	l.giveUp()
 }
 
-// chargeFor counts what is refused, and charges for answers about what is not there.
+// chargeFor counts refused calls, and charges the sender for answers about tasks that do not exist.
 func (l *leader) chargeFor(stream *schedulerStream, event protocol.SchedulerEvent) {
 	switch event := event.(type) {
 	case protocol.Refused:
@@ -290,7 +290,7 @@ func (l *leader) chargeFor(stream *schedulerStream, event protocol.SchedulerEven
 		if event.Status.State == api.TaskUnknown {
 			stream.by.Charge(intake.CallsExpense, intake.UnknownPrice)
 		}
-	default: // the others are asked for by calls that have a price, or by nobody
+	default: // other events answer calls that have a price, or come unasked
 	}
 }
 
@@ -337,8 +337,8 @@ func (l *leader) perform(effects []core.Effect) {
 // tookTooLittle is the reason that the core is given when a stream is closed because its queue was full.
 const tookTooLittle = "it took its events too slowly"
 
-// giveUp tells the core which streams are closed because their queues were full, before anything else that waits: their
-// readers see the end of the streams as well, but do not know why.
+// giveUp tells the core which streams were closed because their queues were full. It does so before the core handles
+// anything else, because their readers also see the end of the streams but do not know the reason.
 func (l *leader) giveUp() {
 	for len(l.peers.slow) > 0 {
 		closed := l.peers.slow[0]
@@ -347,7 +347,7 @@ func (l *leader) giveUp() {
 	}
 }
 
-// allocate lets the core offer what is free, also what comes back by closing streams whose queues are full.
+// allocate lets the core offer what is free, including what is freed by closing streams whose queues are full.
 func (l *leader) allocate() {
 	for {
 		l.perform(l.core.Allocate(time.Now()))
@@ -380,8 +380,8 @@ func (l *leader) report(effect core.Log) {
 	event.Msg(effect.Message)
 }
 
-// propose hands commands to the quorum in order. What it has no room for stays first
-// in line: a later command never overtakes an earlier one.
+// propose hands commands to the quorum in order. A command for which the quorum has no room stays first in the backlog,
+// so that a later command never overtakes it.
 func (l *leader) propose() {
 	for len(l.backlog) > 0 {
 		command := l.backlog[0]
@@ -402,9 +402,8 @@ func (l *leader) propose() {
 	l.backlog = nil
 }
 
-// unwritable lets the core tell whoever caused a command that can't be written; nobody else
-// hears of it (R34). The core learns of all else by commits, in the order of the log; a
-// leadership that lost one has ended.
+// unwritable tells the core that a command can't be written, because nobody else will (R34). The core learns all other
+// results from commits, in the order of the log. If a command is lost, its leadership has ended.
 func (l *leader) unwritable(command registry.Command, err *api.Error) {
 	l.log.Warn().Err(err).Str("change", fmt.Sprintf("%T", command.Change)).Msg("a command can't be written")
 	l.step(core.ProposalRefused{Client: command.Client, Counter: command.Counter, Err: err})
@@ -423,8 +422,8 @@ func (l *leader) setTimer(timer *time.Timer) {
 	timer.Reset(max(time.Until(wake), pause.Soonest))
 }
 
-// broken ends a leadership whose core has broken a rule of its own, with the evidence
-// in the log; the process and the other masters go on (R18).
+// broken ends a leadership whose core has broken a rule of its own, and logs the evidence. The process and the other
+// masters continue (R18).
 func (l *leader) broken() {
 	evidence := recover()
 	if evidence == nil {
@@ -439,14 +438,14 @@ func (l *leader) broken() {
 	l.lead.End(fmt.Sprintf("the core is broken: %v", evidence))
 }
 
-// stopServing sends new callers to the next leader, and ends what waits for this one.
+// stopServing sends new callers to the next leader, and ends the calls that wait for this one.
 func (l *leader) stopServing() {
 	l.master.leading.CompareAndSwap(l, nil)
 	l.shut.Do(func() { close(l.over) })
 }
 
-// abandon gives this leadership up though its loop is stuck: Raft would go on with its
-// heartbeats, and nobody else would be elected (R36).
+// abandon gives up this leadership although its loop is stuck. Otherwise Raft would continue its heartbeats, and no
+// other leader would be elected (R36).
 func (l *leader) abandon(evidence string) {
 	l.log.Error().Stringer("longest", l.longestRound()).Str("stack", evidence).Msg("the leader's loop is stuck")
 	l.master.metrics.stuck.Inc()
@@ -463,21 +462,20 @@ func (l *leader) longestRound() time.Duration {
 	return 3 * timeout
 }
 
-// close ends every stream and answers whoever waits.
+// close ends every stream and answers all requests that wait.
 func (l *leader) close() {
 	l.stopServing()
 	err := l.master.notLeader("session")
 	l.peers.close(err, api.E("master.request", api.Unknown, l.master.config.ID, errors.New("the leadership ended before the outcome was known")))
 }
 
-// send brings something into the loop by an inlet; false when the leadership or ctx is
-// over.
+// send puts an arrival into the loop through an inlet. It returns false when the leadership or ctx has ended.
 func (l *leader) send(ctx context.Context, by *intake.Inlet[arrival], arrived arrival) bool {
 	arrived.at = time.Now()
 	return by.Put(ctx, l.over, arrived, arrived.bytes)
 }
 
-// read runs in the loop, between two batches.
+// read runs a function in the loop, between two batches.
 func (l *leader) read(ctx context.Context, op string, read func(view.Cluster, time.Time)) error {
 	done := make(chan struct{})
 	select {
@@ -495,7 +493,7 @@ func (l *leader) read(ctx context.Context, op string, read func(view.Cluster, ti
 	}
 }
 
-// request brings an operator's action into the loop and waits for its reply.
+// request puts an operator's action into the loop and waits for the reply.
 func (l *leader) request(ctx context.Context, op string, action core.Action) (any, error) {
 	reply := make(chan core.Reply, 1)
 	if !l.send(ctx, l.inbox.Operators, l.requested(ctx, action, reply)) {
@@ -511,7 +509,7 @@ func (l *leader) requested(ctx context.Context, action core.Action, reply chan<-
 	return arrival{what: core.Requested{ID: core.RequestID(l.ids.Add(1)), Action: action, By: guard.ScopeOf(ctx)}, reply: reply}
 }
 
-// notSent is why a request did not come into the loop.
+// notSent returns the reason why a request did not get into the loop.
 func (l *leader) notSent(ctx context.Context, op string) error {
 	if ctx.Err() != nil {
 		return wire.Error(ctx.Err())
@@ -519,7 +517,7 @@ func (l *leader) notSent(ctx context.Context, op string) error {
 	return l.master.notLeader(op)
 }
 
-// replied waits for the answer of a request; false when ctx or the leadership is over first.
+// replied waits for the reply to a request; false when ctx or the leadership ends first.
 func (l *leader) replied(ctx context.Context, reply <-chan core.Reply) (core.Reply, bool) {
 	select {
 	case r := <-reply:
@@ -527,7 +525,7 @@ func (l *leader) replied(ctx context.Context, reply <-chan core.Reply) (core.Rep
 	case <-ctx.Done():
 		return core.Reply{}, false
 	case <-l.over:
-		select { // it may have come at the same moment
+		select { // the reply may have come at the same moment
 		case r := <-reply:
 			return r, true
 		default:
@@ -536,7 +534,7 @@ func (l *leader) replied(ctx context.Context, reply <-chan core.Reply) (core.Rep
 	}
 }
 
-// noReply is the error of a request that was sent and never answered: nobody knows what became of it.
+// noReply returns the error of a request that was sent and not answered: its outcome is unknown.
 func (l *leader) noReply(ctx context.Context, op string) error {
 	if ctx.Err() != nil {
 		return api.E(op, api.Unknown, "", errors.New("given up before the outcome was known"))
@@ -544,7 +542,7 @@ func (l *leader) noReply(ctx context.Context, op string) error {
 	return api.E(op, api.Unknown, "", errors.New("the leadership ended before the outcome was known"))
 }
 
-// asError is nil for none.
+// asError converts the error to the interface type, so that a nil pointer becomes a nil error.
 func asError(err *api.Error) error {
 	if err == nil {
 		return nil

@@ -15,11 +15,11 @@ import (
 	"github.com/tenderhq/tender/master/internal/raftlog"
 )
 
-// stuckMax bounds the loops that are stuck and were abandoned: with so many of them this
-// master leads no more until one has come round.
+// stuckMax bounds the loops that were abandoned and are still stuck. With so many of them this master refuses to lead
+// until one of them has ended.
 const stuckMax = 2
 
-// lead runs one leader after the other.
+// lead serves one leadership after the other.
 func (m *Master) lead(ctx context.Context) error {
 	for lead := range m.raft.Leaderships() {
 		if m.stuck.Load() >= stuckMax {
@@ -37,7 +37,7 @@ func (m *Master) lead(ctx context.Context) error {
 	return nil
 }
 
-// leadOnce leads until the leadership is over. It does not wait for a loop that is stuck.
+// leadOnce serves until the leadership is over. It does not wait for a loop that is stuck.
 func (m *Master) leadOnce(ctx context.Context, lead *raftlog.Leadership, policy allocator.Allocator) {
 	policy, recorder := m.record(policy)
 	l := newLeader(m, lead, policy)
@@ -72,39 +72,40 @@ func (m *Master) leadOnce(ctx context.Context, lead *raftlog.Leadership, policy 
 	<-looked
 	m.changed.fire()
 	level := zerolog.WarnLevel
-	if ctx.Err() != nil { // we end, and everybody knows
+	if ctx.Err() != nil { // this master ends, and everybody knows
 		level = zerolog.DebugLevel
 	}
 	m.log.WithLevel(level).Stringer("term", l.lead.Term).Str("why", lead.Why()).Msg("leadership is over")
 }
 
-// policyRun runs the policy of a leadership, if that does something on its own.
+// policyRun runs the policy of a leadership, if the policy does something on its own.
 type policyRun struct {
 	living living        // nil: the policy does nothing on its own
-	nudges chan struct{} // it has something to propose
+	nudges chan struct{} // signals that the policy has something to propose
 
 	mu       sync.Mutex
-	conn     net.Conn       // the last one to a policy in another process
-	identity trust.Identity // that was shown on it
+	conn     net.Conn       // the last connection to a policy in another process
+	identity trust.Identity // the identity that the other end has shown on it
 }
 
-// living is a policy that does something on its own, as one in another process does: it runs while this master leads.
+// living is a policy that does something on its own, such as one in another process. It runs while this master leads.
 type living interface {
 	allocator.Allocator
-	// Run returns when ctx ends. It calls ready when Allocate has something to do, and
-	// say when something is worth a line in the log: trouble, or that it is over.
+	// Run returns when ctx ends. It calls ready when Allocate has something to do, and say when something should be
+	// logged: that there is trouble, or that it is over.
 	Run(ctx context.Context, ready func(), say func(trouble bool, message, why string))
-	// Answered waits until what Explain was asked can be answered, or ctx ends.
+	// Answered waits until the policy can answer what Explain asked, or until ctx ends.
 	Answered(ctx context.Context)
 }
 
-// distant is a policy that is reached by a connection.
+// distant is a policy that is reached over a connection.
 type distant interface {
-	// DialBy says how connections are opened, before Run.
+	// DialBy sets how connections are opened. It is called before Run.
 	DialBy(dial func(ctx context.Context, address string) (net.Conn, error))
 }
 
-// newPolicyRun gets a policy ready to run. One that is reached by a connection is held to what its principal was granted.
+// newPolicyRun prepares a policy to run. A policy that is reached over a connection may do only what its principal was
+// granted.
 func newPolicyRun(m *Master, policy allocator.Allocator) *policyRun {
 	run := &policyRun{nudges: make(chan struct{}, 1)}
 	run.living, _ = policy.(living)
@@ -114,7 +115,8 @@ func newPolicyRun(m *Master, policy allocator.Allocator) *policyRun {
 	return run
 }
 
-// dial reaches a policy in another process. In a cluster with certificates it shows one, of a principal that may allocate.
+// dial connects to a policy in another process. In a cluster with certificates, the policy must show the certificate of
+// a principal that may allocate.
 func (p *policyRun) dial(ctx context.Context, m *Master, address string) (net.Conn, error) {
 	holder := m.listeners.proof.holder
 	conn, err := holder.Dialer(m.config.Dial, trust.Framework)(ctx, address)
@@ -130,20 +132,21 @@ func (p *policyRun) dial(ctx context.Context, m *Master, address string) (net.Co
 	return conn, nil
 }
 
-// check ends the connection, if there is one, when its principal may not allocate (any more), and says why.
+// check closes the connection, if there is one and its principal may not allocate (any more), and returns the reason.
 func (p *policyRun) check(m *Master) error {
 	if p.conn == nil {
 		return nil
 	}
 	err := m.guard.May(apiv1.AllocatorService_Session_FullMethodName, p.identity)
 	if err != nil {
-		_ = p.conn.Close() // what it has still to say counts for nothing
+		_ = p.conn.Close() // nothing that it still says counts
 		p.conn = nil
 	}
 	return err
 }
 
-// watchRights ends the connection to a policy in another process when its principal may allocate no more, until ctx ends.
+// watchRights closes the connection to a policy in another process when its principal may no longer allocate. It
+// returns when ctx ends.
 func (p *policyRun) watchRights(ctx context.Context, m *Master) {
 	for ctx.Err() == nil {
 		news := m.rights.wait()
@@ -160,7 +163,7 @@ func (p *policyRun) watchRights(ctx context.Context, m *Master) {
 	}
 }
 
-// runPolicy runs a policy that does something on its own. The returned function ends it, and waits for its end.
+// runPolicy runs a policy that does something on its own. The returned function stops it and waits for its end.
 func (l *leader) runPolicy(ctx context.Context) (stop func()) {
 	if l.policy.living == nil {
 		return func() {}
@@ -170,7 +173,7 @@ func (l *leader) runPolicy(ctx context.Context) (stop func()) {
 	ready := func() {
 		select {
 		case l.policy.nudges <- struct{}{}:
-		default: // the loop is going to look anyway
+		default: // the loop is going to look at the policy anyway
 		}
 	}
 	say := func(trouble bool, message, why string) {
@@ -185,11 +188,11 @@ func (l *leader) runPolicy(ctx context.Context) (stop func()) {
 	return func() { cancel(); running.Wait() }
 }
 
-// answerMax is how long an explanation waits for an allocator in another process.
+// answerMax is how long an explanation waits for a policy in another process.
 const answerMax = 2 * time.Second
 
-// settled waits until a policy in another process has answered what it was asked, and reports
-// whether asking again is worth while.
+// settled waits until a policy in another process has answered what it was asked. It reports whether it is worth asking
+// again.
 func (m *Master) settled(ctx context.Context) bool {
 	l := m.leading.Load()
 	if l == nil || l.policy.living == nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/tenderhq/tender/master"
 )
 
-// open is said of masters that ask nobody who they are.
+// open is the Trust of masters that identify nobody.
 var open = master.Trust{Insecure: true}
 
 // TestFolder: on real files and sockets, a master comes back with what it had, needs
@@ -54,8 +54,9 @@ func TestFolder(t *testing.T) {
 	}
 }
 
-// TestAForeignFolderIsLeftAlone: a start in the folder of somebody else, such as /etc, is refused before anything is shut or
-// written there; what a master has made itself is no reason, also where it has lost the files that tell.
+// TestAForeignFolderIsLeftAlone: a start in somebody else's folder, such as /etc, is refused before any rights are
+// changed or anything is written there. What a master has made itself is no reason to refuse, even if the files that
+// show this are lost.
 func TestAForeignFolderIsLeftAlone(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Chmod(dir, 0o755); err != nil {
@@ -158,8 +159,8 @@ func TestJournalThatCantBeWritten(t *testing.T) {
 	}
 }
 
-// TestEveryAddress: a master that is bound to all addresses has to say by which of them others reach it. One that has run
-// without is let go on, and its log says what is wrong.
+// TestEveryAddress: a master that is bound to all addresses must say by which of them others reach it. One that has run
+// without that may continue, and its log says what is wrong.
 func TestEveryAddress(t *testing.T) {
 	config := master.Config{ID: "m1", DataDir: t.TempDir(), GRPC: "0.0.0.0:0", HTTP: "[::]:0", Raft: ":0", Profile: "fast", Trust: open}
 	if _, err := master.New(config); !api.Is(err, api.Invalid) || !strings.Contains(err.Error(), "--advertise HOST") {
@@ -240,7 +241,8 @@ func TestNobodyIsServedUnasked(t *testing.T) {
 	}
 }
 
-// TestNoJournalOfAnotherProcess: it is refused with a sentence, not left out in silence.
+// TestNoJournalOfAnotherProcess: a journal of a policy in another process is refused with a sentence, not silently left
+// out.
 func TestNoJournalOfAnotherProcess(t *testing.T) {
 	_, err := master.New(master.Config{DataDir: t.TempDir(), Trust: open, Allocator: "remote:127.0.0.1:1", AllocatorJournal: "journal"})
 	if api.KindOf(err) != api.Invalid || !strings.Contains(err.Error(), "no journal can be kept of allocator remote:127.0.0.1:1") {

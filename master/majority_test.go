@@ -37,8 +37,8 @@ func refusals(ctx context.Context, conn *grpc.ClientConn) map[string]error {
 	return refused
 }
 
-// TestLossOfMajority: what is left of three masters answers stale reads with their
-// index, tells everybody else who is missing, and goes on by itself when one is back.
+// TestLossOfMajority: what is left of three masters answers stale reads with their index, tells all others which
+// masters are missing, and continues by itself when one is back.
 func TestLossOfMajority(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, 3)

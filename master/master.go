@@ -27,11 +27,11 @@ import (
 	"github.com/tenderhq/tender/master/registry"
 )
 
-// Master is one master. New, then Run once; or Close.
+// Master is one master. Call New, then Run once; or Close.
 type Master struct {
 	config  Config
 	log     zerolog.Logger
-	lock    *os.File // of the data folder; nil in memory
+	lock    *os.File // locks the data folder; nil in memory
 	raft    *raftlog.Log
 	server  *grpc.Server
 	http    *httpServer // nil: none
@@ -42,27 +42,26 @@ type Master struct {
 	leading   atomic.Pointer[leader]              // nil: this master does not lead
 	standings atomic.Pointer[map[string]standing] // of the other masters, while this one leads
 	intake    *intake.Intake
-	jobs      *forward.Jobs // what the job manager serves
+	jobs      *forward.Jobs // forwards calls to the job manager
 	under     underWay
 	hash      *statehash.Hash
-	stuck     atomic.Int32   // loops of leaderships that were abandoned
-	beside    sync.WaitGroup // readers and writers of streams
-	changed   *broadcast     // closed and replaced whenever leadership changes
-	news      *broadcast     // the same for whoever leads, as far as this master hears
-	rights    *broadcast     // the same for what anybody may do
+	stuck     atomic.Int32   // how many abandoned loops are still stuck
+	beside    sync.WaitGroup // goroutines that read and write streams
+	changed   *broadcast     // fired whenever this master begins or ends to lead
+	news      *broadcast     // fired when this master hears of a new leader
+	rights    *broadcast     // fired when the rights of a principal may have changed
 }
 
-// listeners are where this master can be reached, and by what it is known there.
+// listeners holds the listeners of this master, and the proof of its identity.
 type listeners struct {
-	grpc, raft, http net.Listener  // http is nil: there is none
+	grpc, raft, http net.Listener  // http is nil if there is none
 	browser          net.Listener  // nil: there is none
-	pages            *httpServer   // what it serves
+	pages            *httpServer   // serves browser
 	names            *names.Server // nil: there is none
 	proof            proof
 }
 
-// New checks the configuration, locks the folder, reads it and opens the listeners.
-// It starts nothing; Run does.
+// New checks the configuration, locks the folder, reads it and opens the listeners. It starts nothing; Run does that.
 func New(config Config) (*Master, error) {
 	err := config.checkFolder()
 	if err == nil {
@@ -174,7 +173,7 @@ func (m *Master) open() (err error) {
 	return m.keep()
 }
 
-// listen opens a listener for so many connections at a time.
+// listen opens a listener for at most limit connections at a time.
 func (m *Master) listen(what, address string, limit int64) (net.Listener, error) {
 	listener, err := m.config.listen(what, address)
 	if err != nil {
@@ -183,7 +182,7 @@ func (m *Master) listen(what, address string, limit int64) (net.Listener, error)
 	return m.intake.Bound(listener, limit), nil
 }
 
-// openNames opens the sockets for DNS, if that is wanted.
+// openNames opens the sockets for DNS, if they are configured.
 func (m *Master) openNames() (err error) {
 	if m.config.DNS == "" {
 		return nil
@@ -204,7 +203,7 @@ func (m *Master) openNames() (err error) {
 	return listenError("DNS", m.config.DNS, err)
 }
 
-// tellHeld counts how long peers are held, and says in the log who is.
+// tellHeld counts for how long peers are held, and logs which peers are.
 func (m *Master) tellHeld(held intake.Held) {
 	m.metrics.held.WithLabelValues(held.Of.String(), m.metrics.named.Of(held.Principal)).Add(held.Wait.Seconds())
 	if !held.News {
@@ -226,7 +225,7 @@ func (m *Master) tellHeld(held intake.Held) {
 	line.Str("address", held.Address).Msg("a peer is held: it sends more than its allowance")
 }
 
-// keep writes down where the listeners are, so that a restart finds the same ports.
+// keep writes the addresses of the listeners down, so that a restart uses the same ports.
 func (m *Master) keep() error {
 	config := m.config
 	config.GRPC = m.listeners.grpc.Addr().String()
@@ -243,7 +242,7 @@ func (m *Master) dialRaft(address string, timeout time.Duration) (net.Conn, erro
 	return m.listeners.proof.holder.Dialer(m.config.Dial, trust.Master)(ctx, address)
 }
 
-// Close releases what New has opened, when Run is not called.
+// Close releases what New has opened. It is for a master whose Run is not called.
 func (m *Master) Close() error {
 	errs := []error{m.jobs.Close()}
 	for _, listener := range []net.Listener{m.listeners.grpc, m.listeners.http, m.listeners.browser, m.listeners.raft} {
@@ -273,16 +272,16 @@ func ignoreClosed(err error) error {
 	return err
 }
 
-// ID is this master's.
+// ID returns this master's ID.
 func (m *Master) ID() api.MasterID { return m.config.ID }
 
-// Cluster is this master's; "" until it is founded or joined.
+// Cluster returns the ID of this master's cluster; "" until it is founded or joined.
 func (m *Master) Cluster() api.ClusterID { return m.raft.Cluster() }
 
-// GRPCAddr is where others reach the gRPC listener.
+// GRPCAddr returns the address under which others reach the gRPC listener.
 func (m *Master) GRPCAddr() string { return m.config.advertised(m.listeners.grpc.Addr().String()) }
 
-// HTTPAddr is where others reach the HTTP listener; "" when there is none.
+// HTTPAddr returns the address under which others reach the HTTP listener; "" when there is none.
 func (m *Master) HTTPAddr() string {
 	if m.listeners.http == nil {
 		return ""
@@ -290,7 +289,7 @@ func (m *Master) HTTPAddr() string {
 	return m.config.advertised(m.listeners.http.Addr().String())
 }
 
-// RaftAddr is where others reach the Raft listener.
+// RaftAddr returns the address under which others reach the Raft listener.
 func (m *Master) RaftAddr() string { return m.config.advertised(m.listeners.raft.Addr().String()) }
 
 // Leading reports whether this master leads, and in which term.
@@ -301,24 +300,23 @@ func (m *Master) Leading() (api.Term, bool) {
 	return api.Term{}, false
 }
 
-// LeadershipChanged returns a channel that is closed when this master begins or ends
-// to lead. Take it first, then ask Leading.
+// LeadershipChanged returns a channel that is closed when this master begins or ends to lead. Get the channel first,
+// then call Leading.
 func (m *Master) LeadershipChanged() <-chan struct{} { return m.changed.wait() }
 
-// Leader is who leads as far as this master knows, and its gRPC address; "" when it
-// does not know.
+// Leader returns the leader and its gRPC address, as far as this master knows; "" when it does not know.
 func (m *Master) Leader() (api.MasterID, string) {
 	if m.leading.Load() != nil {
 		return m.config.ID, m.GRPCAddr()
 	}
 	id, _ := m.raft.Leader()
 	if id == m.config.ID {
-		return "", "" // elected, and the gate is not open yet
+		return "", "" // elected, but the gate is not open yet
 	}
 	return id, m.raft.Outline().Masters[id].GRPC
 }
 
-// notLeader is what every call is answered that only a leader can serve.
+// notLeader returns the error for calls that only a leader can serve.
 func (m *Master) notLeader(op string) *api.Error {
 	_, address := m.Leader()
 	if missing := m.raft.Missing(); address == "" && missing != "" {
@@ -327,18 +325,17 @@ func (m *Master) notLeader(op string) *api.Error {
 	return wire.NotLeader(op, address)
 }
 
-// index is that of the last entry of the log which this master's registry has.
+// index returns the index of the last log entry that this master's registry includes.
 func (m *Master) index() uint64 { return m.raft.Outline().Index }
 
-// self is what the registry shall say of this master.
+// self returns what the registry should say about this master.
 func (m *Master) self() registry.Master {
 	return registry.Master{
 		GRPC: m.GRPCAddr(), HTTP: m.HTTPAddr(), Raft: m.RaftAddr(), Version: m.config.Version, Allocator: m.config.Allocator,
 	}
 }
 
-// Run serves until ctx ends or this master can't go on. All it started has ended when
-// it returns.
+// Run serves until ctx ends or this master can't continue. Everything that it has started has ended when it returns.
 func (m *Master) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -399,7 +396,7 @@ func (m *Master) Run(ctx context.Context) error {
 	return err
 }
 
-// tellLeaving says why the master leaves, and what becomes of what it does.
+// tellLeaving logs why the master ends, and what that means for the cluster.
 func (m *Master) tellLeaving(why error) {
 	others := len(m.raft.Outline().Masters) - 1
 	line := m.log.Info().AnErr("why", why)
@@ -410,12 +407,12 @@ func (m *Master) tellLeaving(why error) {
 	line.Int("others", others).Msg("master leaves; the others go on, and so do tasks")
 }
 
-// graceToServe is how long calls may go on after the end has begun.
+// graceToServe is how long calls may continue after the master has begun to end.
 const graceToServe = time.Second
 
 func (m *Master) stopServing() {
 	m.under.leaving.Store(true)
-	m.news.fire() // who waits at the door for a leader waits no longer
+	m.news.fire() // wakes connections that wait for a leader in their handshake
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -443,7 +440,7 @@ func serveError(err error) error {
 	return err
 }
 
-// broadcast wakes everybody who waits.
+// broadcast wakes everybody who waits for it.
 type broadcast struct {
 	mu sync.Mutex
 	ch chan struct{} // guarded by mu

@@ -110,7 +110,7 @@ func (h *house) connect(address string) *grpc.ClientConn {
 	return conn
 }
 
-// notebook keeps what masters log; it can be read while they go on.
+// notebook keeps what masters log; it can be read while they run.
 type notebook struct {
 	mu   sync.Mutex
 	text strings.Builder

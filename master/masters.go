@@ -21,8 +21,8 @@ import (
 	"github.com/tenderhq/tender/master/view"
 )
 
-// listMasters joins what Raft and the registry know of the masters. Every master lists the same, except who is silent,
-// which only the leader sees.
+// listMasters combines what Raft and the registry know of the masters. Every master gives the same list, except for the
+// members that do not answer, which only the leader knows.
 func (m *Master) listMasters(r *apiv1.ListRequest) *apiv1.ListMastersResponse {
 	status, state := m.raft.Status(), m.raft.Outline()
 	views := map[api.MasterID]*apiv1.MasterView{}
@@ -58,7 +58,8 @@ func (m *Master) listMasters(r *apiv1.ListRequest) *apiv1.ListMastersResponse {
 	return answer
 }
 
-// addresses are where people reach the masters of the quorum that have said so, ordered by their IDs.
+// addresses returns the gRPC addresses of the masters in the quorum, as far as the registry has them, ordered by master
+// ID.
 func (m *Master) addresses() (all []string) {
 	status, state := m.raft.Status(), m.raft.Outline()
 	for _, member := range slices.SortedFunc(slices.Values(status.Members), func(a, b raftlog.Member) int { return cmp.Compare(a.ID, b.ID) }) {
@@ -70,18 +71,18 @@ func (m *Master) addresses() (all []string) {
 }
 
 const (
-	// lagMax is how many entries a follower may be behind before the list says so.
+	// lagMax is how many entries a follower may be behind without the list saying so.
 	lagMax = 10_000
-	// askIndexTimeout bounds the questions to all followers for one list.
+	// askIndexTimeout bounds the time for asking all followers for one list.
 	askIndexTimeout = time.Second
 )
 
-// dial makes a connection to another master.
+// dial prepares a connection to another master.
 func (m *Master) dial(address string) (*grpc.ClientConn, error) {
 	return transport.Connect(address, m.listeners.proof.holder.Dialer(m.config.Dial, trust.Master))
 }
 
-// askIndexes asks the other masters up to which entry they have applied the log. One that does not answer has no index
+// askIndexes asks the other masters which log entry they have applied last. A master that does not answer has no index
 // in the list.
 func (m *Master) askIndexes(ctx context.Context, views []*apiv1.MasterView) {
 	ctx, cancel := context.WithTimeout(ctx, askIndexTimeout)
@@ -119,7 +120,7 @@ func (m *Master) askIndex(ctx context.Context, view *apiv1.MasterView, reached u
 	}
 }
 
-// sick is what is wrong with this master itself; "" when nothing is known.
+// sick says what is wrong with this master itself; "" when nothing is known to be wrong.
 func (m *Master) sick() string {
 	if why := m.raft.Disk(); why != "" {
 		return "its disk takes no writes, so it neither votes nor follows: " + why
@@ -127,16 +128,16 @@ func (m *Master) sick() string {
 	return ""
 }
 
-// lookEvery is how often a leader looks at the other masters, for its log and its metrics.
+// lookEvery is how often a leader checks the other masters, for its log and its metrics.
 const lookEvery = 10 * time.Second
 
-// standing is how the leader has found another master.
+// standing is the result of the leader's last check of another master.
 type standing struct {
 	lag uint64 // entries that it is behind
 	why string // what is wrong with it; "" = nothing
 }
 
-// lookAfter looks at the other masters until ctx ends, and warns of those that are ill.
+// lookAfter checks the other masters until ctx ends, and logs which of them have trouble.
 func (m *Master) lookAfter(ctx context.Context) {
 	defer m.standings.Store(nil)
 	before := map[string]standing{}
@@ -169,15 +170,16 @@ func (m *Master) lookAfter(ctx context.Context) {
 	}
 }
 
-// refusedFor is how long the list tells of somebody whose version was refused.
+// refusedFor is for how long the list shows that somebody's version was refused.
 const refusedFor = 10 * time.Minute
 
-// tellRefused adds to the leader whose version was refused lately: who was never admitted has no row of its own.
+// tellRefused adds to the leader's row whose version was refused lately, because whoever was never admitted has no row
+// of its own.
 func (m *Master) tellRefused(ctx context.Context, views []*apiv1.MasterView) {
 	var refused view.RefusedVersions
 	var now time.Time
 	if m.ask(ctx, "operator.masters", func(c view.Cluster, at time.Time) { refused, now = c.Leader.Figures().Versions, at }) != nil {
-		return // it leads no more
+		return // it no longer leads
 	}
 	if refused.Count == 0 || now.Sub(refused.At) > refusedFor {
 		return
@@ -189,7 +191,7 @@ func (m *Master) tellRefused(ctx context.Context, views []*apiv1.MasterView) {
 	}
 }
 
-// lagging is what the list says of a follower that has applied the log so far; "" when it is far enough.
+// lagging says that a follower which has applied the log up to this entry lags behind; "" when it is close enough.
 func lagging(applied, reached uint64) string {
 	if applied+lagMax >= reached {
 		return ""

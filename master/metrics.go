@@ -19,7 +19,7 @@ import (
 	"github.com/tenderhq/tender/master/view"
 )
 
-// metrics are this master's own: nothing global, so that many masters fit one process.
+// metrics has a registry of its own and uses nothing global, so that many masters fit in one process.
 type metrics struct {
 	registry *prometheus.Registry
 	commits  prometheus.Histogram
@@ -31,7 +31,7 @@ type metrics struct {
 	returns  prometheus.Histogram
 	rounds   prometheus.Histogram
 	held     *prometheus.CounterVec
-	named    guard.Names // the principals that metrics name
+	named    guard.Names // the principals that metrics may name
 }
 
 func newMetrics() *metrics {
@@ -81,7 +81,7 @@ func (m *metrics) committed(commands int, took time.Duration) {
 	m.batch.Observe(float64(commands))
 }
 
-// returned notes, for the offers that are sent now, since when their resources were free.
+// returned observes, for offers that are being sent now, how long their resources were free.
 func (m *metrics) returned(since []time.Time) {
 	now := time.Now()
 	for _, at := range since {
@@ -93,7 +93,7 @@ func (m *metrics) called(method string, err error) {
 	m.calls.WithLabelValues(method, outcome(err)).Inc()
 }
 
-// holdings sums what those principals have together that metrics do not name.
+// holdings adds up what principals have that metrics do not name individually.
 func (m *metrics) holdings(all map[string]view.Tally) map[string]view.Tally {
 	named := make(map[string]view.Tally)
 	for _, principal := range slices.Sorted(maps.Keys(all)) {
@@ -103,7 +103,8 @@ func (m *metrics) holdings(all map[string]view.Tally) map[string]view.Tally {
 	return named
 }
 
-// outcome is the kind of error by which a call has ended. What its caller has given up is nobody's mistake.
+// outcome returns the kind of error with which a call ended. A call that its caller has canceled is "canceled", not an
+// error.
 func outcome(err error) string {
 	switch {
 	case err == nil:
@@ -114,7 +115,7 @@ func outcome(err error) string {
 	return wire.Error(wire.Status(err)).Kind.String()
 }
 
-// watch adds what is read from the master when somebody asks.
+// watch adds the metrics that are read from the master when somebody asks for them.
 func (m *metrics) watch(master *Master) { m.registry.MustRegister(collector{master}) }
 
 type collector struct{ master *Master }
@@ -164,13 +165,13 @@ func oneIf(yes bool) float64 {
 	return 0
 }
 
-// Describe names no metrics in advance, as it depends on who leads which there are.
+// Describe names no metrics in advance, because they depend on whether this master leads.
 func (c collector) Describe(chan<- *prometheus.Desc) {}
 
-// scrapeTimeout bounds the wait for the leader's loop.
+// scrapeTimeout bounds how long a scrape waits for the leader's loop.
 const scrapeTimeout = 2 * time.Second
 
-// Collect reads everything once.
+// Collect reads all values for one scrape.
 func (c collector) Collect(out chan<- prometheus.Metric) {
 	put := func(desc *prometheus.Desc, value float64, labels ...string) {
 		out <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, labels...)

@@ -12,23 +12,22 @@ import (
 	"github.com/tenderhq/tender/master/registry"
 )
 
-// What an operator does to snapshots and data folders while no master uses them.
+// This file holds what an operator does to snapshots and data folders that no running master uses.
 
-// Snapshot says what a saved registry holds.
+// Snapshot describes a saved registry.
 type Snapshot struct {
 	Cluster     api.ClusterID
 	Epoch       uint64
-	Term, Index uint64 // of the last change in it
-	Hash        string // of the state: equal on masters at the same index
+	Term, Index uint64 // of the last change that it contains
+	Hash        string // hash of the state: equal on all masters at the same index
 
 	Masters, Agents, Frameworks, Roles int
-	// Tombstones are frameworks that were removed.
+	// Tombstones counts the frameworks that were removed.
 	Tombstones int
 	StoreBytes int64
 }
 
-// InspectSnapshot reads a whole snapshot, and believes it only if its checksum and its
-// hash are right.
+// InspectSnapshot reads a whole snapshot. It returns an error unless the snapshot's checksum and hash are right.
 func InspectSnapshot(source io.Reader) (Snapshot, error) {
 	state, head, err := registrycodec.ReadSnapshot(source)
 	if err != nil {
@@ -54,9 +53,9 @@ func snapshotOf(state *registry.State) Snapshot {
 	return found
 }
 
-// RestoreSnapshot makes an empty folder that of a new quorum, whose one master is self
-// and whose registry is the snapshot's, in a higher epoch: agents and frameworks that
-// have met it obey no master of the old quorum any more.
+// RestoreSnapshot makes an empty folder the folder of a new quorum. Its only master is self, and its registry is the
+// snapshot's, in a higher epoch. So agents and frameworks that have met the new quorum no longer obey a master of the
+// old one.
 func RestoreSnapshot(dir string, self Peer, source io.Reader) (Snapshot, error) {
 	if _, err := ParsePeer(string(self.ID) + "=" + self.Addr); err != nil {
 		return Snapshot{}, api.E("raft.restore", api.Invalid, self.ID, err)
@@ -77,7 +76,7 @@ func RestoreSnapshot(dir string, self Peer, source io.Reader) (Snapshot, error) 
 	return snapshotOf(state), nil
 }
 
-// Survivor is what Recover makes of a folder.
+// Survivor describes the folder that Recover works on.
 type Survivor = raftlog.Survivor
 
 // Survey says what Recover would find in a folder. It changes nothing.
@@ -85,9 +84,8 @@ func Survey(dir string) (Survivor, error) {
 	return withFolder(dir, func() (Survivor, error) { return raftlog.Survey(dir) })
 }
 
-// Recover makes the folder's master the only one of its quorum after most of the others
-// are lost for ever, in a higher epoch. raftAddr is where the masters that follow will
-// reach it; "" is where they did.
+// Recover makes the folder's master the only one of its quorum, in a higher epoch, when a majority of the masters is
+// lost for good. raftAddr is the Raft address under which masters that join later reach it; "" keeps the old one.
 func Recover(dir, raftAddr string) (Survivor, error) {
 	if raftAddr != "" {
 		if _, err := ParsePeer("m=" + raftAddr); err != nil {
@@ -97,7 +95,7 @@ func Recover(dir, raftAddr string) (Survivor, error) {
 	return withFolder(dir, func() (Survivor, error) { return raftlog.Recover(dir, raftAddr) })
 }
 
-// withFolder holds the lock of a folder that exists.
+// withFolder locks an existing folder while do runs.
 func withFolder(dir string, do func() (Survivor, error)) (Survivor, error) {
 	if _, err := os.Stat(dir); err != nil {
 		return Survivor{}, api.E("raft.recover", api.NotFound, dir, fmt.Errorf("this is no master's data folder: %w", err))

@@ -24,13 +24,13 @@ import (
 	"github.com/tenderhq/tender/master/view"
 )
 
-// operatorService serves people and programs. Interceptors make statuses of its errors.
+// operatorService serves people and programs. Interceptors turn its errors into gRPC statuses.
 type operatorService struct {
 	apiv1.UnimplementedOperatorServiceServer
 	master *Master
 }
 
-// ask reads what the leader knows, inside its loop.
+// ask runs a read of the leader's state, inside the leader's loop.
 func (m *Master) ask(ctx context.Context, op string, read func(view.Cluster, time.Time)) error {
 	l := m.leading.Load()
 	if l == nil {
@@ -47,14 +47,14 @@ func (m *Master) ask(ctx context.Context, op string, read func(view.Cluster, tim
 	return err
 }
 
-// readPage reads a page of what the leader knows.
+// readPage reads a page of a list from the leader's state.
 func readPage[V any](ctx context.Context, m *Master, op string, query view.Query, list func(view.Cluster, view.Query) view.Page[V]) (page view.Page[V], err error) {
 	err = m.ask(ctx, op, func(c view.Cluster, _ time.Time) { page = list(c, query) })
 	return page, err
 }
 
-// readList reads a page of what the leader knows or, when the request takes a stale one and this master follows, of what
-// the registry has, with the index of that.
+// readList reads a page of a list from the leader's state. If the request accepts a stale list and this master follows,
+// it reads the page from this master's registry, and returns the index of that.
 func readList[V any](
 	ctx context.Context, m *Master, op string, r *apiv1.ListRequest, list func(view.Cluster, view.Query) view.Page[V],
 ) (page view.Page[V], index uint64, err error) {
@@ -95,7 +95,8 @@ func queryOf(r listing) view.Query {
 
 var errJobsAway = errors.New("the job manager is away; its jobs go on when one takes over ('tender jobs' runs one)")
 
-// findJobs is where the active job manager serves: the endpoint of the framework of that name. "": there is none.
+// findJobs returns the address of the active job manager: the endpoint of the framework with that name. It returns ""
+// when there is none.
 func (m *Master) findJobs(ctx context.Context) (address string, err error) {
 	const op = "jobs.forward"
 	var of api.FrameworkID
@@ -109,7 +110,7 @@ func (m *Master) findJobs(ctx context.Context) (address string, err error) {
 	return address, err
 }
 
-// shown turns a page's values into messages, outside the loop.
+// shown converts the values of a page to messages, outside the loop.
 func shown[V, M any](items []V, show func(V) M) []M {
 	messages := make([]M, len(items))
 	for i, item := range items {
@@ -156,7 +157,7 @@ func (s operatorService) ListTasks(ctx context.Context, r *apiv1.ListTasksReques
 	return &apiv1.ListTasksResponse{Items: shown(page.Items, showTask), NextPageToken: page.Next}, err
 }
 
-// listRunning is ListTasks for this master itself, while it leads.
+// listRunning is ListTasks for this master's own use, while it leads.
 func (m *Master) listRunning(ctx context.Context, r *apiv1.ListTasksRequest) (*apiv1.ListTasksResponse, error) {
 	var page view.Page[view.Task]
 	err := m.ask(ctx, "master.dns", func(c view.Cluster, _ time.Time) {
@@ -176,7 +177,7 @@ func (s operatorService) ListRoles(ctx context.Context, r *apiv1.ListRequest) (*
 	return &apiv1.ListRolesResponse{Items: shown(page.Items, showRole), NextPageToken: page.Next, AppliedIndex: index}, err
 }
 
-// ListChanges is what this master itself was asked, so it does not matter whether it leads.
+// ListChanges lists the changes that this master itself was asked to make, so any master can answer it.
 func (s operatorService) ListChanges(_ context.Context, r *apiv1.ListChangesRequest) (*apiv1.ListChangesResponse, error) {
 	return s.master.guard.Changes(s.master.config.ID, r)
 }
@@ -342,13 +343,13 @@ func (s operatorService) SetRole(ctx context.Context, r *apiv1.SetRoleRequest) (
 		return nil, err
 	}
 	page, err := readPage(ctx, s.master, op, view.Query{Role: role}, view.Cluster.Roles)
-	if err != nil || len(page.Items) == 0 { // there is nothing to say of it
+	if err != nil || len(page.Items) == 0 { // the role has no row of its own
 		return &apiv1.RoleView{Role: string(role), Weight: 1}, err
 	}
 	return showRole(page.Items[0]), nil
 }
 
-// quotaOf reads resources in the notation of flags; "none" takes a quota away.
+// quotaOf parses resources in the notation of the flags; "none" removes a quota.
 func quotaOf(op, what string, text *string) (*api.Resources, error) {
 	if text == nil {
 		return nil, nil
@@ -363,7 +364,7 @@ func quotaOf(op, what string, text *string) (*api.Resources, error) {
 	return &resources, nil
 }
 
-// graceMax bounds the grace of a kill; nobody waits longer than that.
+// graceMax bounds the grace of a kill. Nobody needs more.
 const graceMax = 365 * 24 * time.Hour
 
 func durationOf(op, what string, d *durationpb.Duration) (time.Duration, error) {
@@ -397,7 +398,7 @@ func (s operatorService) ListSecrets(ctx context.Context, r *apiv1.ListRequest) 
 	return &apiv1.ListSecretsResponse{Items: shown(page.Items, showSecret), NextPageToken: page.Next}, err
 }
 
-// noteAgents says in the audit log which agents a call is about that names some of them by their hostnames.
+// noteAgents records in the audit log the IDs of agents that a call names by their hostnames.
 func (s operatorService) noteAgents(ctx context.Context, said ...string) {
 	s.noteMeant(ctx, func(c view.Cluster) (meant []audit.Object) {
 		for _, name := range said {
@@ -409,7 +410,7 @@ func (s operatorService) noteAgents(ctx context.Context, said ...string) {
 	})
 }
 
-// noteFramework says in the audit log which framework a call is about that may call it by its name.
+// noteFramework records in the audit log the ID of a framework that a call names by its name.
 func (s operatorService) noteFramework(ctx context.Context, said string) {
 	s.noteMeant(ctx, func(c view.Cluster) []audit.Object {
 		id, err := c.FindFramework("", said, view.Whole)
@@ -420,8 +421,8 @@ func (s operatorService) noteFramework(ctx context.Context, said string) {
 	})
 }
 
-// noteMeant notes objects that the leader finds, whoever may see them: the log is not for the caller. Where nobody leads, the
-// call is refused.
+// noteMeant records objects that the leader finds, even if the caller may not see them, because the audit log is not
+// for the caller. When this master does not lead, nothing is recorded, and the call itself will be refused.
 func (s operatorService) noteMeant(ctx context.Context, find func(view.Cluster) []audit.Object) {
 	var meant []audit.Object
 	if s.master.ask(ctx, "audit", func(c view.Cluster, _ time.Time) {

@@ -8,13 +8,13 @@ import (
 	"github.com/tenderhq/tender/master/internal/outbox"
 )
 
-// peers are the streams and requests that a leader's loop serves: where the core's events for them go.
+// peers holds the streams and requests that a leader's loop serves. The effects of the core go to them.
 type peers struct {
 	schedulers map[core.Conn]*schedulerStream
 	agents     map[core.Conn]*agentStream
 	requests   map[core.RequestID]chan<- core.Reply
 	touched    []flusher        // streams with something new in their queue
-	slow       []core.Happening // streams whose queue ran over, and that the core has not heard of
+	slow       []core.Happening // streams whose queue ran over; the core has not been told yet
 	dropped    prometheus.Counter
 }
 
@@ -30,8 +30,8 @@ func newPeers(dropped prometheus.Counter) peers {
 	}
 }
 
-// queued remembers whose writer is to be woken, and whose stream is to be closed as its queue is full: its reader may
-// take long to notice that.
+// queued remembers streams whose writer must be woken, and streams that are closed because their queue is full. The
+// core must be told of the latter, because their reader may take long to notice.
 func (p *peers) queued(stream flusher, how outbox.Putting, closed core.Happening) {
 	switch how {
 	case outbox.PutFirst:
@@ -53,7 +53,7 @@ func (p *peers) flush() {
 	p.touched = p.touched[:0]
 }
 
-// close ends every stream, and answers whoever waits with what is unknown.
+// close ends every stream, and answers every waiting request with the error unknown.
 func (p *peers) close(err, unknown *api.Error) {
 	for _, stream := range p.schedulers {
 		stream.Close(err)

@@ -26,7 +26,7 @@ import (
 
 const policyAddress = "policy:7070"
 
-// abroad is a master with certificates whose policy is elsewhere, inside a synctest bubble.
+// abroad is a master with certificates whose policy runs elsewhere, inside a synctest bubble.
 type abroad struct {
 	*house
 	log      notebook
@@ -91,7 +91,7 @@ func (a *abroad) ask(dial trust.Dial) error {
 	return err
 }
 
-// holderOf holds the certificate of somebody whom the cluster's authority has signed.
+// holderOf returns a holder with a certificate for the identity, signed by the cluster's authority.
 func (a *abroad) holderOf(key trust.Key, identity trust.Identity) *trust.Holder {
 	a.t.Helper()
 	authority, err := key.Authority()

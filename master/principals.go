@@ -17,7 +17,7 @@ import (
 	"github.com/tenderhq/tender/master/registry"
 )
 
-// What people ask of principals: who somebody is, what he may, and to change that.
+// This file serves what people ask about principals: who they are, what they may do, and changes of that.
 
 func grantOf(m *apiv1.PrincipalGrant) rights.Grant {
 	return rights.Grant{

@@ -13,7 +13,7 @@ import (
 	"github.com/tenderhq/tender/master/registry"
 )
 
-// raftService changes the quorum. Reading is answered by every master.
+// raftService changes the quorum. Every master answers its reads.
 type raftService struct {
 	apiv1.UnimplementedRaftServiceServer
 	master *Master
@@ -33,7 +33,7 @@ func (s raftService) ListPeers(context.Context, *apiv1.ListPeersRequest) (*apiv1
 	return answer, nil
 }
 
-// onLeader runs a change of the quorum if this master leads.
+// onLeader makes a change of the quorum if this master leads.
 func (s raftService) onLeader(op string, change func(*leader) error) error {
 	l := s.master.leading.Load()
 	if l == nil {
@@ -59,7 +59,7 @@ func (s raftService) AddPeer(ctx context.Context, r *apiv1.AddPeerRequest) (*api
 func (s raftService) RemovePeer(ctx context.Context, r *apiv1.RemovePeerRequest) (*apiv1.ActionResponse, error) {
 	id := api.MasterID(r.GetId())
 	err := s.onLeader("raft.remove", func(l *leader) error {
-		// First the registry: a leader that removes itself can't write to it any more.
+		// The registry comes first, because a leader that has removed itself can't write to it any more.
 		if err := l.commit(ctx, "raft.remove", registry.RemoveMaster{ID: id}); err != nil && !api.Is(err, api.NotFound) {
 			return err
 		}
@@ -74,7 +74,7 @@ func (s raftService) TransferLeader(ctx context.Context, r *apiv1.TransferLeader
 	return actionResponse(r.GetId(), "leadership was handed over", err)
 }
 
-// snapshotChunkBytes keeps each message well below the limit.
+// snapshotChunkBytes keeps each message well below the size limit.
 const snapshotChunkBytes = 256 << 10
 
 func (s raftService) SaveSnapshot(_ *apiv1.SaveSnapshotRequest, stream grpc.ServerStreamingServer[apiv1.SnapshotChunk]) error {
@@ -93,7 +93,7 @@ func (s raftService) SaveSnapshot(_ *apiv1.SaveSnapshotRequest, stream grpc.Serv
 	return outbox.SendUntil(l.serving(), op, func(slow *outbox.Patience) error { return s.master.raft.Snapshot(&chunks{stream, slow}) })
 }
 
-// chunks sends what is written to it.
+// chunks sends what is written to it on a stream, in pieces.
 type chunks struct {
 	stream grpc.ServerStreamingServer[apiv1.SnapshotChunk]
 	slow   *outbox.Patience

@@ -22,8 +22,8 @@ import (
 // nextTerm is one that would end the leader's, if a master that is no member were given a vote.
 const nextTerm = 1000
 
-// messages are all that Raft says, as a master says it that is not in the quorum, or not any more: of a later term, which would
-// be believed of a member.
+// messages are all messages of Raft, as a master sends them that is not, or no longer, in the quorum. They name a later
+// term, which would be believed if a member named it.
 var messages = map[string]func(from comer, to *raft.NetworkTransport) error{
 	"AppendEntries": func(from comer, to *raft.NetworkTransport) error {
 		request := &raft.AppendEntriesRequest{RPCHeader: from.header(), Term: max(nextTerm, from.term)}
@@ -144,7 +144,7 @@ type greeting struct {
 	Version string `json:"version"`
 }
 
-// spoken connects and greets, and is for whoever was answered that it may go on.
+// spoken connects and greets, for a caller that was answered that it may continue.
 func spoken(t *testing.T, dial trust.Dial, hello greeting) (net.Conn, error) {
 	t.Helper()
 	conn, err := dial(t.Context(), "host1:5070")

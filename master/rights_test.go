@@ -30,7 +30,7 @@ import (
 	"github.com/tenderhq/tender/master/registry"
 )
 
-// identities are those who call from a host of that name.
+// identities returns the identity of the caller from each host.
 func identities() map[string]trust.Identity {
 	person := func(name string) trust.Identity {
 		return trust.Identity{Cluster: "ours", Kind: trust.Person, Name: name}
@@ -69,7 +69,7 @@ type walled struct {
 	ctx context.Context
 }
 
-// behindWalls runs a test with a leader that asks who calls.
+// behindWalls runs a test with a leader that identifies its callers.
 func behindWalls(t *testing.T, audit string, test func(*walled)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -260,8 +260,8 @@ func (w *walled) tryRoutes(who string, tried map[string]bool) {
 	}
 }
 
-// TestAViewShowsWhatOneMaySee: a framework sees its own tasks alone, and whoever is neither its owner nor an admin no
-// environments.
+// TestAViewShowsWhatOneMaySee: a framework sees only its own tasks, and a caller that is neither the owner nor an admin
+// sees no environments.
 func TestAViewShowsWhatOneMaySee(t *testing.T) {
 	behindWalls(t, "off", func(w *walled) {
 		own := w.subscribe("runner", "eng/web")
@@ -429,7 +429,7 @@ func TestARevokedFrameworkIsOut(t *testing.T) {
 	})
 }
 
-// TestAForgottenAgentStaysOut: who was removed comes back by no certificate that was signed before.
+// TestAForgottenAgentStaysOut: an agent that was removed does not come back with a certificate that was signed before.
 func TestAForgottenAgentStaysOut(t *testing.T) {
 	behindWalls(t, "off", func(w *walled) {
 		w.commit(registry.AdmitAgent{Agent: api.Agent{Hostname: "h1"}, Nonce: "n1"})
@@ -488,7 +488,7 @@ func TestAnAgentSpeaksForItself(t *testing.T) {
 	})
 }
 
-// TestChangesAreWrittenDown: who, what, on what, from where, what came of it; reading leaves nothing.
+// TestChangesAreWrittenDown: who asked, for what, on what, from where, with which result. Reading leaves no line.
 func TestChangesAreWrittenDown(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "audit.log")
 	behindWalls(t, file, func(w *walled) {
@@ -528,7 +528,7 @@ func TestChangesAreWrittenDown(t *testing.T) {
 	}
 }
 
-// TestNobodyGrantsMoreThanHeHas: and nobody ends himself.
+// TestNobodyGrantsMoreThanHeHas: and nobody revokes himself.
 func TestNobodyGrantsMoreThanHeHas(t *testing.T) {
 	behindWalls(t, "off", func(w *walled) {
 		w.commit(registry.Grant{Principal: "new", Grant: rights.Grant{Verb: rights.Admin, Role: "eng"}})

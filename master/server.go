@@ -20,17 +20,16 @@ import (
 )
 
 const (
-	// receiveBytesMax leaves room for the frame of a store's largest value.
+	// receiveBytesMax leaves room for the message around a store's largest value.
 	receiveBytesMax = api.MessageBytesMax + 64<<10
-	// streamsPerConnMax bounds calls and streams of one connection. More wait. It is the least that HTTP/2 advises: each has
-	// a goroutine and a window of bytes that are not read yet.
+	// streamsPerConnMax bounds the calls and streams of one connection; further ones wait. It is the least that HTTP/2
+	// recommends, because each has a goroutine and a window of bytes that are not read yet.
 	streamsPerConnMax = 100
-	// streamWindowBytes is what may come in on a stream before it is read; while a larger message is
-	// read, the rest of it may come too. What all streams of a connection have there is the same for each
-	// of them, so it is the least that gRPC knows.
+	// streamWindowBytes is how much may arrive on a stream before it is read. While a larger message is being read, the
+	// rest of it may arrive too. All streams have the same window, so it is the least that gRPC allows.
 	streamWindowBytes = 64 << 10
-	// readBufferBytes is what each connection has for reading, also when it says nothing: gRPC's own is 32 KiB,
-	// of which ten thousand agents would have 320 MB. What is larger is read without it.
+	// readBufferBytes is the size of each connection's read buffer, which it has even when it is idle. With gRPC's
+	// default of 32 KiB ten thousand agents would have 320 MB. Larger reads bypass the buffer.
 	readBufferBytes = 4 << 10
 )
 
@@ -44,7 +43,7 @@ func (m *Master) newServer() *grpc.Server {
 		grpc.MaxConcurrentStreams(streamsPerConnMax),
 		grpc.ReadBufferSize(readBufferBytes),
 		grpc.ConnectionTimeout(handshakeMax),
-		// Finds peers that vanished without a word; heartbeats find those that hang.
+		// Keepalive finds peers that vanished without a word; heartbeats find those that hang.
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: m.keepaliveTime(), Timeout: 5 * time.Second, MaxConnectionIdle: idleConnectionMax}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: time.Second, PermitWithoutStream: true}),
 		grpc.ChainUnaryInterceptor(m.unary),
@@ -70,13 +69,13 @@ func (m *Master) newServer() *grpc.Server {
 	return server
 }
 
-// keepaliveTime is how long a peer may be silent before it is asked; not one whose heartbeats say
-// as much.
+// keepaliveTime is how long a peer may be silent before a keepalive probe. It is so long that a peer that sends
+// heartbeats is never probed.
 func (m *Master) keepaliveTime() time.Duration {
 	return max(10*time.Second, 2*m.config.Core.SessionTimeout)
 }
 
-// unary makes a gRPC status of every error, and an error of every panic: no request ends a master.
+// unary turns every error into a gRPC status, and every panic into an error, so that no request ends a master.
 func (m *Master) unary(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (answer any, err error) {
 	defer func() {
 		if evidence := recover(); evidence != nil {
@@ -105,21 +104,21 @@ func (m *Master) unary(ctx context.Context, request any, info *grpc.UnaryServerI
 // streaming asks the guard before anything is read, and does for streams what unary does for calls.
 func (m *Master) streaming(server any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) (err error) {
 	ctx, err := m.guard.Admit(stream.Context(), info.FullMethod)
-	call := !info.IsClientStream && !info.IsServerStream // of one request and one answer; see requests
+	call := !info.IsClientStream && !info.IsServerStream // a call with one request and one answer; see intake.Requests
 	if err != nil {
 		return wire.Status(m.denyStream(ctx, info.FullMethod, err, func() error {
 			if !call {
-				return nil // its messages are for those who may send them
+				return nil // its messages are read only from callers who may send them
 			}
 			intake.SenderOf(ctx).BelongsTo(guard.CallerOf(ctx).Principal())
-			return handle(server, guard.OnStream(ctx, stream)) // unary denies it, and knows the request
+			return handle(server, guard.OnStream(ctx, stream)) // unary denies the call, and knows the request
 		}))
 	}
 	intake.SenderOf(ctx).BelongsTo(guard.CallerOf(ctx).Principal())
 	if call {
-		return wire.Status(handle(server, guard.OnStream(ctx, stream))) // it goes through unary
+		return wire.Status(handle(server, guard.OnStream(ctx, stream))) // its handler goes through unary
 	}
-	var first any // of what was asked
+	var first any // the first message of the request
 	ctx, left := m.guard.Enter(ctx)
 	defer func() {
 		if evidence := recover(); evidence != nil {
@@ -152,13 +151,13 @@ func (m *Master) streaming(server any, stream grpc.ServerStream, info *grpc.Stre
 	return handle(server, stream)
 }
 
-// opened is a stream of which the first message is kept.
+// opened is a stream that keeps its first message.
 type opened struct {
 	grpc.ServerStream
 	first *any
 }
 
-// RecvMsg is the stream's.
+// RecvMsg receives a message from the stream, and keeps the first one.
 func (o opened) RecvMsg(into any) error {
 	err := o.ServerStream.RecvMsg(into)
 	if err == nil && *o.first == nil {
@@ -167,7 +166,7 @@ func (o opened) RecvMsg(into any) error {
 	return err
 }
 
-// denyStream is what a call that was denied is answered.
+// denyStream records that a call was denied, and returns the error for its caller.
 func (m *Master) denyStream(ctx context.Context, method string, denied error, ask func() error) error {
 	alone := m.tellDenied(ctx, denied, ask)
 	denied = m.denied(ctx, method, denied)
@@ -177,12 +176,13 @@ func (m *Master) denyStream(ctx context.Context, method string, denied error, as
 	return denied
 }
 
-// tellDenied tells the guard of a call that was denied. Where the audit log has a line of it, ask goes on with the call, which
-// is denied again as soon as its request is read: so the line says on what it was to be. A caller may break off before. Alone:
-// nobody else has told, or counted the call.
+// tellDenied tells the guard that a call was denied. If the audit log has a line for such calls, ask continues with the
+// call, which is denied again as soon as its request has been read; so the line can name what the call was about. The
+// caller may break off before that. It returns true when this was the only report, so that the call has not been
+// counted yet.
 func (m *Master) tellDenied(ctx context.Context, denied error, ask func() error) (alone bool) {
 	if guard.WritesDown(ctx) {
-		_ = ask() // whatever came of reading it, the call was denied
+		_ = ask() // whatever reading it returned, the call was denied
 	}
 	return m.guard.Done(ctx, nil, denied)
 }

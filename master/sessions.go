@@ -23,9 +23,9 @@ import (
 	"github.com/tenderhq/tender/master/registry"
 )
 
-// A stream has one reader, gRPC's goroutine for the call, which ends the stream when it returns, and a writer while there
-// is something to send. The reader brings calls into the loop and says at the end that the stream is closed; the writer
-// sends what the loop queues, in as few messages as fit.
+// The handler of a stream runs in gRPC's goroutine; when it returns, the stream ends. Two goroutines run beside it: a
+// reader, and a writer while there is something to send. The reader brings calls into the loop and says at the end that
+// the stream is closed. The writer sends what the loop queues, in as few messages as fit.
 
 type schedulerStream struct {
 	*outbox.Queue[protocol.SchedulerEvent]
@@ -37,13 +37,13 @@ type agentStream struct {
 	by *intake.Sender
 }
 
-// agentEvent is an event and the session that it belongs to.
+// agentEvent is an event with the session that it belongs to.
 type agentEvent struct {
 	session uint64
 	event   protocol.AgentEvent
 }
 
-// messageToScheduler and messageToAgent are the events that travel at most once.
+// messageToScheduler and messageToAgent report whether an event is a message, which is delivered at most once.
 func messageToScheduler(event protocol.SchedulerEvent) bool {
 	_, is := event.(protocol.MessageFramework)
 	return is
@@ -54,7 +54,7 @@ func messageToAgent(event agentEvent) bool {
 	return is
 }
 
-// schedulerService and agentService tell the two Sessions apart.
+// schedulerService and agentService are two types because both have a method Session.
 type (
 	schedulerService struct {
 		apiv1.UnimplementedSchedulerServiceServer
@@ -86,9 +86,9 @@ func (s schedulerService) Session(stream grpc.BidiStreamingServer[apiv1.Schedule
 	}))
 }
 
-// leadAgent is the leadership of this master. While there is none an agent waits here for a while, since a thousand
-// that come again every moment would disturb an election. As soon as another master leads, agents are sent there one
-// after the other.
+// leadAgent returns the leadership of this master. While nobody leads, an agent waits here for a while, because
+// thousands of agents that retry all the time would disturb an election. As soon as another master leads, agents are
+// sent there one after the other.
 func (m *Master) leadAgent(ctx context.Context) (*leader, error) {
 	const op = "agent.session"
 	ctx, cancel := context.WithTimeout(ctx, intake.HeldMax)
@@ -108,7 +108,7 @@ func (m *Master) leadAgent(ctx context.Context) (*leader, error) {
 			if _, address := m.Leader(); address != "" && m.leading.Load() == nil {
 				return nil, m.notLeader(op)
 			}
-			continue // something has changed: look again
+			continue // something has changed, so look again
 		}
 		select {
 		case <-news:
@@ -118,9 +118,10 @@ func (m *Master) leadAgent(ctx context.Context) (*leader, error) {
 	}
 }
 
-// leads says whether this master lets in somebody who wants the leader alone. While nobody leads, who asks waits at the door
-// for a while, as agents do behind it; but there it has not proved yet who it is, and costs little more than its connection.
-// As soon as another master leads, those who wait are refused one after the other, so that they do not reach it all at once.
+// leads reports whether this master should accept a connection from a peer that wants only the leader. While nobody
+// leads, the peer waits for a while in its handshake, as agents wait in leadAgent. But here it has not proved its
+// identity yet, and it costs little more than its connection. As soon as another master leads, waiting peers are
+// refused one after the other, so that they do not all reach it at once.
 func (m *Master) leads(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, intake.HeldMax)
 	defer cancel()
@@ -174,12 +175,12 @@ func (s agentService) Session(stream grpc.BidiStreamingServer[apiv1.AgentCalls, 
 	}))
 }
 
-// serving is what the streams of this leadership are sent for.
+// serving describes this leadership to the functions that send on its streams.
 func (l *leader) serving() outbox.Serving {
 	return outbox.Serving{Beside: l.beside, Over: l.over, Ended: l.master.notLeader}
 }
 
-// cutOff is the reason that the core is given when a stream ends because its peer took too little; empty when it ends
+// cutOff returns the reason that the core is given when a stream ends because its peer read too slowly; "" when it ends
 // for another reason.
 func cutOff(why error) string {
 	if api.Is(why, api.Limit) {
@@ -188,14 +189,14 @@ func cutOff(why error) string {
 	return ""
 }
 
-// beside runs a goroutine that belongs to a stream, beside its handler.
+// beside runs a goroutine that belongs to a stream, in addition to the stream's handler.
 func (l *leader) beside(run func()) {
 	l.master.beside.Go(run)
 }
 
-// sendAll sends the batches. packErr says that some event fitted into no message; that event alone is missing then, for
-// nobody's stream ends because somebody else has made something too large. The core lets no such event through.
-// (Protocol rule R34.)
+// sendAll sends the batches. packErr says that an event did not fit in a message. Then only that event is left out,
+// because a stream must not end because of something too large that another peer has made. The core lets no such event
+// through. (Protocol rule R34.)
 func (l *leader) sendAll(slow *outbox.Patience, batches int, send func(i int) error, packErr error) error {
 	if packErr != nil {
 		l.log.Warn().Err(packErr).Msg("an event fits no message and is dropped")
@@ -208,7 +209,7 @@ func (l *leader) sendAll(slow *outbox.Patience, batches int, send func(i int) er
 	return nil
 }
 
-// sameSession cuts off the first events that belong to one session.
+// sameSession splits off the first events that belong to the same session.
 func sameSession(events []agentEvent) (one []protocol.AgentEvent, rest []agentEvent) {
 	for i, e := range events {
 		if e.session != events[0].session {
@@ -219,8 +220,8 @@ func sameSession(events []agentEvent) (one []protocol.AgentEvent, rest []agentEv
 	return one, nil
 }
 
-// readScheduler brings a scheduler's calls into the loop until the stream ends. The
-// error is what the writer shall tell the scheduler.
+// readScheduler brings a scheduler's calls into the loop until the stream ends. It returns the error that the writer
+// should send to the scheduler.
 func (l *leader) readScheduler(conn core.Conn, out *schedulerStream, stream grpc.BidiStreamingServer[apiv1.SchedulerCalls, apiv1.SchedulerEvents]) *api.Error {
 	ctx, opened, from := stream.Context(), false, out.by
 	by := l.inbox.Front.Inlet(from)
@@ -233,7 +234,7 @@ func (l *leader) readScheduler(conn core.Conn, out *schedulerStream, stream grpc
 	}()
 	take := func(calls []protocol.NumberedCall, bytes int) *api.Error {
 		if !from.Pay(ctx, intake.CallsExpense, float64(bytes+intake.SchedulerPrice(calls))) {
-			return nil // the stream is gone
+			return nil // the stream has ended
 		}
 		l.master.intake.Programs.Prepare(ctx, from, calls)
 		if !opened && len(calls) > 0 {
@@ -257,12 +258,12 @@ func (l *leader) readScheduler(conn core.Conn, out *schedulerStream, stream grpc
 		return nil
 	}
 	for {
-		if !from.Pay(ctx, intake.CallsExpense, 0) { // what it owes; nothing of the next message is in memory meanwhile
+		if !from.Pay(ctx, intake.CallsExpense, 0) { // its debts, while nothing of the next message is in memory
 			return nil
 		}
 		frame := new(wire.Frame)
 		if err := stream.RecvMsg(frame); err != nil {
-			return nil // the stream is gone or going
+			return nil // the stream has ended or is ending
 		}
 		if err := intake.ReadParts(ctx, l.master.intake.Desk, from, frame, (*wire.Frame).SchedulerParts, intake.SchedulerCalls, take); err != nil {
 			from.Charge(intake.CallsExpense, intake.EndedPrice)
@@ -271,8 +272,8 @@ func (l *leader) readScheduler(conn core.Conn, out *schedulerStream, stream grpc
 	}
 }
 
-// readAgent is the same for an agent's. From its first call to the end of its report it
-// holds one of the gate's places.
+// readAgent does the same for an agent. From its first call until the end of its report, the agent holds one of the
+// gate's places.
 func (l *leader) readAgent(conn core.Conn, out *agentStream, stream grpc.BidiStreamingServer[apiv1.AgentCalls, apiv1.AgentEvents]) *api.Error {
 	ctx, opened, from := stream.Context(), false, out.by
 	by := l.inbox.Agents.Inlet(from)
@@ -286,7 +287,7 @@ func (l *leader) readAgent(conn core.Conn, out *agentStream, stream grpc.BidiStr
 	}()
 	take := func(calls []protocol.AgentCall, bytes int) *api.Error {
 		if !from.Pay(ctx, intake.CallsExpense, float64(bytes+intake.AgentPrice(calls))) {
-			return nil // the stream is gone
+			return nil // the stream has ended
 		}
 		if !opened && len(calls) > 0 {
 			if !opensAgent(calls[0]) {
@@ -326,7 +327,7 @@ func (l *leader) readAgent(conn core.Conn, out *agentStream, stream grpc.BidiStr
 		return nil
 	}
 	for {
-		if !from.Pay(ctx, intake.CallsExpense, 0) { // what it owes; nothing of the next message is in memory meanwhile
+		if !from.Pay(ctx, intake.CallsExpense, 0) { // its debts, while nothing of the next message is in memory
 			return nil
 		}
 		frame := new(wire.Frame)
@@ -345,10 +346,10 @@ func tooManySessions(op string, wait time.Duration) *api.Error {
 	return api.E(op, api.Unavailable, "", fmt.Errorf("very many sessions begin from this address; come back in %v", wait)).RetryIn(wait)
 }
 
-// eventWeight is what the message of one event takes in memory, about.
+// eventWeight is roughly how many bytes the message of one event takes in memory.
 const eventWeight = 256
 
-// comeLater is the error for an agent for which there was no place in time: it comes again.
+// comeLater returns the error for an agent that got no place in time and should retry.
 func (l *leader) comeLater() *api.Error {
 	select {
 	case <-l.over:
@@ -358,13 +359,13 @@ func (l *leader) comeLater() *api.Error {
 	}
 }
 
-// manyAgents is for an agent that has waited already: a place comes free soon.
+// manyAgents returns the error for an agent that has waited already; a place becomes free soon.
 func manyAgents(why string, master api.MasterID) *api.Error {
 	err := fmt.Errorf("%s; come back in %v", why, intake.ReturnRetry)
 	return api.E("agent.session", api.Unavailable, master, err).RetryIn(intake.ReturnRetry)
 }
 
-// endsReport: the agent has told all that it has.
+// endsReport reports whether the calls contain the last page of the agent's report.
 func endsReport(calls []protocol.AgentCall) bool {
 	return slices.ContainsFunc(calls, func(call protocol.AgentCall) bool {
 		page, is := call.(protocol.AgentReport)
@@ -372,11 +373,13 @@ func endsReport(calls []protocol.AgentCall) bool {
 	})
 }
 
-// newAgentMax is how long after it has joined an agent may come for the first time: it does so at once.
+// newAgentMax is how long after it has got its certificate an agent may register for the first time. It does so at
+// once.
 const newAgentMax = 24 * time.Hour
 
-// admitsAgent keeps out an agent that nobody knows and whose certificate was signed long ago: one that was removed, or
-// marked gone so long ago that it is forgotten, comes back by no certificate of before (R47). Signed is zero where nobody has any.
+// admitsAgent refuses an agent that the registry does not know and whose certificate was signed long ago. So an agent
+// that was removed, or marked gone so long ago that it is forgotten, does not come back with an old certificate (R47).
+// Signed is zero in a cluster without certificates.
 func (m *Master) admitsAgent(signed time.Time, first protocol.AgentCall) *api.Error {
 	var nonce api.Nonce
 	var id api.AgentID
@@ -385,7 +388,7 @@ func (m *Master) admitsAgent(signed time.Time, first protocol.AgentCall) *api.Er
 		nonce = first.Nonce
 	case protocol.ReregisterAgent:
 		nonce, id = first.Nonce, first.Agent.ID
-	default: // nothing else opens a session
+	default: // no other call opens a session
 	}
 	if signed.IsZero() || time.Since(signed) < newAgentMax {
 		return nil
@@ -399,10 +402,10 @@ func (m *Master) admitsAgent(signed time.Time, first protocol.AgentCall) *api.Er
 		"its certificate is of %s, and no such agent is known: it was removed; start it with an empty data folder and --join TOKEN, as a new one", signed.UTC().Format(time.RFC3339)))
 }
 
-// ownNonce wants an agent to be the one of its certificate, which names it by its first contact (R7).
+// ownNonce refuses an agent whose nonce is not the one in its certificate (R7).
 func ownNonce(caller rights.Caller, first protocol.AgentCall) *api.Error {
 	if caller.Kind != rights.Agent {
-		return nil // whoever is not asked who he is
+		return nil // a caller whose identity is not checked
 	}
 	nonce := api.Nonce("")
 	switch first := first.(type) {
@@ -410,7 +413,7 @@ func ownNonce(caller rights.Caller, first protocol.AgentCall) *api.Error {
 		nonce = first.Nonce
 	case protocol.ReregisterAgent:
 		nonce = first.Nonce
-	default: // nothing else opens a session
+	default: // no other call opens a session
 	}
 	if string(nonce) != caller.Name {
 		return api.E("agent.session", api.Denied, caller.Name, fmt.Errorf("its certificate is not that of the agent that says %q", nonce))
@@ -422,7 +425,7 @@ func opensAgent(call protocol.AgentCall) bool {
 	switch call.(type) {
 	case protocol.RegisterAgent, protocol.ReregisterAgent:
 		return true
-	default: // the others mean nothing here
+	default: // no other call opens a session
 	}
 	return false
 }

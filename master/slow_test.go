@@ -18,8 +18,8 @@ import (
 	"github.com/tenderhq/tender/master/core"
 )
 
-// onSockets runs what is tested against a master on real sockets. Nobody's session ends for
-// its silence: who is looked at need not say that it lives.
+// onSockets runs a test against a master on real sockets. No session ends because of its silence, so the peer under
+// test need not send heartbeats.
 func onSockets(t *testing.T, test func(*master.Master)) {
 	t.Helper()
 	lead(t, master.Config{
@@ -39,10 +39,9 @@ func dial(t *testing.T, m *master.Master) *grpc.ClientConn {
 	return conn
 }
 
-// flood says the same again and again, as somebody who reads nothing and whose every
-// message is answered, until done; never more than would fill all that lies between. Who
-// sends may wait for ever once its stream is over, for it does not read that it is: so who
-// looks on is another, and stop ends the stream.
+// flood sends the same again and again, like a peer that reads nothing and whose every message is answered, until done,
+// but never more than would fill everything in between. The sender may wait forever once its stream is over, because it
+// does not read that. So another goroutine watches, and stop ends the stream.
 func flood(t *testing.T, send func() error, stop func(), done func() bool) {
 	t.Helper()
 	const messages = 400
@@ -70,9 +69,9 @@ func flood(t *testing.T, send func() error, stop func(), done func() bool) {
 	t.Errorf("after %d messages nobody has noticed that nothing is read", messages)
 }
 
-// TestASchedulerThatReadsNothingIsCutOff: it goes on with its heartbeats, each of which is
-// answered. Its queue runs over while the writer waits in Send; the framework is
-// disconnected at that moment, and what it was offered goes to others.
+// TestASchedulerThatReadsNothingIsCutOff: it continues to send heartbeats, each of which is answered. Its queue runs
+// over while the writer waits in Send. At that moment the framework is disconnected, and what it was offered goes to
+// others.
 func TestASchedulerThatReadsNothingIsCutOff(t *testing.T) {
 	onSockets(t, func(m *master.Master) {
 		honest := dial(t, m)
@@ -120,8 +119,7 @@ func TestAnAgentThatReadsNothingIsCutOff(t *testing.T) {
 	})
 }
 
-// TestWatchesOfAStoreAreFew: one more than are allowed is refused with a sentence, and who
-// leaves makes room.
+// TestWatchesOfAStoreAreFew: one more than allowed is refused with a sentence, and a watcher that leaves makes room.
 func TestWatchesOfAStoreAreFew(t *testing.T) {
 	const most = 16
 	onSockets(t, func(m *master.Master) {

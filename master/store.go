@@ -21,15 +21,15 @@ import (
 	"github.com/tenderhq/tender/master/view"
 )
 
-// storeService keeps small values for frameworks. Reads come from the leader's copy
-// after a majority has confirmed that it still leads, so they see every write that
-// was answered before.
+// storeService stores small values for frameworks. A read uses the leader's copy after a majority has confirmed that it
+// still leads, so it sees every write that was answered before.
 type storeService struct {
 	apiv1.UnimplementedStoreServiceServer
 	master *Master
 }
 
-// owner is the framework whose store a call is about, if the call's session is the current one. (Protocol rule R5.)
+// owner returns the framework whose store a call is about, if the call's session is the current one. (Protocol rule
+// R5.)
 func owner(ctx context.Context, state *registry.State, op string, session *apiv1.StoreSession) (registry.Framework, error) {
 	id := api.FrameworkID(session.GetFrameworkId())
 	framework, known := state.Frameworks[id]
@@ -47,8 +47,8 @@ func owner(ctx context.Context, state *registry.State, op string, session *apiv1
 	return framework, nil
 }
 
-// read looks into a framework's store in the leader's loop. sure says of which leaderships it is known that they led
-// when the call came.
+// read reads a framework's store in the leader's loop. The function sure says whether it is already known that the
+// leadership of a term led when the call came; if not, a majority must confirm it.
 func (s storeService) read(ctx context.Context, op string, session *apiv1.StoreSession, sure func(api.Term) bool, look func(registry.Framework, api.Term)) error {
 	l := s.master.leading.Load()
 	if l == nil {
@@ -80,12 +80,12 @@ func (s storeService) Get(ctx context.Context, r *apiv1.StoreGetRequest) (*apiv1
 	return answer, err
 }
 
-// listBytesMax keeps a page below the limit of a message. The one item that is larger
-// alone comes alone.
+// listBytesMax keeps a page below the size limit of a message. An item that alone is larger than that comes alone.
 const listBytesMax = api.MessageBytesMax / 2
 
-// List is a page of a list. Whoever made the page before this one led while the list was read; if it still does, as far
-// as it knows, this page is of a later time than that, and no majority has to confirm it once more.
+// List returns a page of a list. The page token names the term of the leadership that made the page before. If that
+// leadership still leads, as far as it knows, this page is not older than the one before. Then no majority needs to
+// confirm it again.
 func (s storeService) List(ctx context.Context, r *apiv1.StoreListRequest) (*apiv1.StoreListResponse, error) {
 	answer := &apiv1.StoreListResponse{}
 	before, after := splitToken(r.GetPageToken())
@@ -98,13 +98,13 @@ func (s storeService) List(ctx context.Context, r *apiv1.StoreListRequest) (*api
 	return answer, err
 }
 
-// tokenMark begins a page's token, and ends the term in it. Tokens of older masters are the key alone.
+// tokenMark begins a page's token, and ends the term in it. A token of an older master is only the key.
 const tokenMark = "\x00"
 
-// tokenOf names the last key of a page, and the term of the leadership that has made it.
+// tokenOf returns a token with the last key of a page and the term of the leadership that made it.
 func tokenOf(term api.Term, key string) string { return tokenMark + term.String() + tokenMark + key }
 
-// splitToken reads a token; term "": it is the key alone.
+// splitToken parses a token; the term is "" when the token is only a key.
 func splitToken(token string) (term, key string) {
 	rest, marked := strings.CutPrefix(token, tokenMark)
 	term, key, whole := strings.Cut(rest, tokenMark)
@@ -114,7 +114,7 @@ func splitToken(token string) (term, key string) {
 	return term, key
 }
 
-// listStore is a page of the keys behind one; its token is its last key.
+// listStore returns a page of the keys after the given one. The page's token is its last key.
 func listStore(f registry.Framework, r *apiv1.StoreListRequest, after string) *apiv1.StoreListResponse {
 	limit := int(r.GetLimit())
 	if limit <= 0 || limit > api.PageItemsMax {
@@ -122,7 +122,7 @@ func listStore(f registry.Framework, r *apiv1.StoreListRequest, after string) *a
 	}
 	answer := &apiv1.StoreListResponse{}
 	bytes := 0
-	for _, key := range keysBehind(f, r.GetPrefix(), after, limit+1) { // one more shows that there is a next page
+	for _, key := range keysBehind(f, r.GetPrefix(), after, limit+1) { // one more shows whether there is a next page
 		entry := f.Store[key]
 		bytes += len(key) + len(entry.Value)
 		if n := len(answer.Items); n == limit || n > 0 && bytes > listBytesMax {
@@ -134,11 +134,12 @@ func listStore(f registry.Framework, r *apiv1.StoreListRequest, after string) *a
 	return answer
 }
 
-// keysBehind are the first keys under the prefix that come after another, in order and at most so many. It looks at all
-// keys of the store and sorts few: who reads a large store asks for many pages, all in the leader's loop.
+// keysBehind returns the first keys under the prefix that come after the given one, in order, at most so many. It looks
+// at all keys of the store but sorts only few, because reading a large store takes many pages, all in the leader's
+// loop.
 func keysBehind(f registry.Framework, prefix, after string, most int) []string {
 	var keys []string
-	last := ""                 // no key behind this one is among the first; "": not known yet
+	last := ""                 // no key after this one can be among the first; "" = not known yet
 	for key := range f.Store { // order: irrelevant because the first are the same
 		if key <= after || last != "" && key > last || !strings.HasPrefix(key, prefix) {
 			continue
@@ -187,7 +188,7 @@ func (s storeService) Delete(ctx context.Context, r *apiv1.StoreDeleteRequest) (
 	return &apiv1.StoreEntry{Key: r.GetKey(), Version: result.Version, Deleted: result.Version != 0}, nil
 }
 
-// numbered is a request to write.
+// numbered is a request to write, which has a number.
 type numbered interface {
 	proto.Message
 	GetSession() *apiv1.StoreSession
@@ -195,8 +196,7 @@ type numbered interface {
 	GetLane() uint32
 }
 
-// write commits a change under the scheduler's own identity, so that a repeat is
-// applied once (R17).
+// write commits a change under the scheduler's own identity, so that a repeated request is applied once (R17).
 func (s storeService) write(ctx context.Context, op string, r numbered, change registry.Change) (registry.Result, error) {
 	if err := api.CheckID("instance", r.GetSession().GetInstance()); err != nil {
 		return registry.Result{}, api.E(op, api.Invalid, r.GetSession().GetFrameworkId(), err)
@@ -222,8 +222,8 @@ func (s storeService) write(ctx context.Context, op string, r numbered, change r
 	return result, nil
 }
 
-// Watch sends what is under the prefix, then every change of it. A key that changes
-// again before its watcher has looked is sent as it is then.
+// Watch sends the entries under the prefix, then every change of them. When a key changes again before the watcher has
+// looked, only its latest value is sent.
 func (s storeService) Watch(r *apiv1.StoreWatchRequest, stream grpc.ServerStreamingServer[apiv1.StoreEntry]) error {
 	const op = "store.watch"
 	l := s.master.leading.Load()
@@ -249,7 +249,7 @@ func (s storeService) watch(l *leader, slow *outbox.Patience, r *apiv1.StoreWatc
 			return err
 		}
 		version = next
-		left := len(changed) // to send; what has changed again stays left, and news come of it
+		left := len(changed) // to send; a key that has changed again stays in left, and news of that change will come
 		for len(changed) > 0 {
 			var entries []*apiv1.StoreEntry
 			if entries, changed, err = s.sendFirst(ctx, l, slow, r, stream, changed); err != nil {
@@ -279,15 +279,16 @@ func (s storeService) watch(l *leader, slow *outbox.Patience, r *apiv1.StoreWatc
 	}
 }
 
-// sendFirst sends the first of what has changed when it is this watch's turn, which lasts until gRPC has let go of it: of
-// all that watch by one connection and do not read, few hold values that the store itself may have no more.
+// sendFirst sends the first changed entries when it is this watch's turn. The turn lasts until gRPC has let go of the
+// values. So when the watchers of one connection do not read, only few of them hold values that the store itself may
+// not have any more.
 func (s storeService) sendFirst(ctx context.Context, l *leader, slow *outbox.Patience, r *apiv1.StoreWatchRequest,
 	stream grpc.ServerStreamingServer[apiv1.StoreEntry], changed []*apiv1.StoreEntry) (entries, rest []*apiv1.StoreEntry, err error) {
 	leave, ok := intake.SenderOf(ctx).SendValues(ctx, l.over)
 	if !ok {
 		return nil, nil, l.notSent(ctx, "store.watch")
 	}
-	all := newLending(leave) // also of one who is cut off: what gRPC has of it stays until its connection ends
+	all := newLending(leave) // also for a stream that is cut off: gRPC keeps its data until the connection ends
 	defer all.lent()
 	if entries, rest, err = s.values(ctx, l, r, changed); err != nil {
 		return nil, nil, err
@@ -311,12 +312,12 @@ func (s storeService) sendFirst(ctx context.Context, l *leader, slow *outbox.Pat
 	})
 }
 
-// watchBytesMax is how much of what has changed a watcher holds while it sends it, or one value: values that are
-// replaced meanwhile are kept for nobody else.
+// watchBytesMax bounds the bytes of changed values that a watcher holds while it sends them; a single value may be
+// larger. Values that were replaced meanwhile are held only for this watcher.
 const watchBytesMax = 64 << 10
 
-// changes compares the store with what was sent, unless its version says that nothing has changed. It returns the
-// keys and versions of what has, in the order in which it did.
+// changes compares the store with what was sent, unless the store's version shows that nothing has changed. It returns
+// the keys and versions of the changed entries, in the order in which they changed.
 func (s storeService) changes(ctx context.Context, l *leader, r *apiv1.StoreWatchRequest, sent map[string]uint64, version uint64, first bool) (
 	changed []*apiv1.StoreEntry, next uint64, err error) {
 	err = s.look(ctx, l, r, func(f registry.Framework) {
@@ -339,14 +340,14 @@ func (s storeService) changes(ctx context.Context, l *leader, r *apiv1.StoreWatc
 	return changed, next, err
 }
 
-// values are those of the first that have changed.
+// values reads the values of the first changed entries.
 func (s storeService) values(ctx context.Context, l *leader, r *apiv1.StoreWatchRequest, changed []*apiv1.StoreEntry) (entries, rest []*apiv1.StoreEntry, err error) {
 	err = s.look(ctx, l, r, func(f registry.Framework) { entries, rest = firstValues(f, changed) })
 	return entries, rest, err
 }
 
-// firstValues are about watchBytesMax. What has changed again meanwhile is left out: the next look at the store
-// finds it.
+// firstValues returns about watchBytesMax bytes of values, and the remaining changes. It leaves out entries that have
+// changed again meanwhile, because the next look at the store finds them.
 func firstValues(f registry.Framework, changed []*apiv1.StoreEntry) (entries, rest []*apiv1.StoreEntry) {
 	bytes := 0
 	for i, one := range changed {
@@ -379,16 +380,16 @@ func (s storeService) look(ctx context.Context, l *leader, r *apiv1.StoreWatchRe
 	return errors.Join(err, refused)
 }
 
-// storeWriteBytesMax bounds the writes to stores that are on their way to the quorum, so
-// that they fill neither its queue nor the time between two commits of others; more wait.
-// A small one counts as storeWriteBytesMin.
+// storeWriteBytesMax bounds the bytes of store writes that are on their way to the quorum. Further writes wait. So
+// these writes fill neither the queue to the quorum nor the time between two commits of other changes. A small write
+// counts as storeWriteBytesMin.
 const (
 	storeWriteBytesMax = 4 << 20
 	storeWriteBytesMin = 32 << 10
 )
 
-// writeStore is request, for a write of so many bytes. These count as under way until the quorum has answered, also
-// when the caller does not wait any more.
+// writeStore is request for a store write of that many bytes. The bytes count as under way until the quorum has
+// answered, even if the caller no longer waits.
 func (l *leader) writeStore(ctx context.Context, op string, action core.StoreWrite, bytes int) (any, error) {
 	weight := min(max(bytes, storeWriteBytesMin), storeWriteBytesMax)
 	if !l.writes.Take(ctx, l.over, intake.SenderOf(ctx), weight) {

@@ -18,8 +18,8 @@ import (
 	"github.com/tenderhq/tender/internal/wire"
 )
 
-// storeClient is one writer of a framework's store; it repeats a write under its number
-// at whoever leads until the outcome is known (R17).
+// storeClient is one writer of a framework's store. It repeats a write under its number, at whichever master leads,
+// until the outcome is known (R17).
 type storeClient struct {
 	stubs   []apiv1.StoreServiceClient
 	session *apiv1.StoreSession

@@ -12,27 +12,26 @@ import (
 	"github.com/tenderhq/tender/master/registry"
 )
 
-// watchersMax bounds those who watch one framework's store, as each change is looked up in
-// the loop for each of them, and up to two values wait for each to be read. One more is
-// refused (Limit).
+// watchersMax bounds the watchers of one framework's store. The loop looks up each change for each watcher, and up to
+// two values wait for each of them to be read. One more is refused (Limit).
 const watchersMax = 16
 
-// storeNews wakes the watchers of a framework's store when a commit may have changed
-// it, or whose store it is. Frameworks that nobody watches cost nothing.
+// storeNews wakes the watchers of a framework's store when a commit may have changed the store, or the session that it
+// belongs to. Frameworks without watchers cost nothing.
 type storeNews struct {
 	mu      sync.Mutex
 	watched map[api.FrameworkID]*watched // guarded by mu
 }
 
-// watched is a framework's store that somebody watches.
+// watched is a framework's store that has watchers.
 type watched struct {
 	watchers int
-	news     chan struct{} // closed and replaced at the next news
+	news     chan struct{} // closed and replaced when there is news
 }
 
 func newStoreNews() *storeNews { return &storeNews{watched: make(map[api.FrameworkID]*watched)} }
 
-// join begins a watch; leave ends it.
+// join begins a watch, or refuses it; leave ends it.
 func (n *storeNews) join(id api.FrameworkID) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -57,14 +56,14 @@ func (n *storeNews) leave(id api.FrameworkID) {
 	}
 }
 
-// wait returns a channel that is closed at the next news of a framework that is watched.
+// wait returns a channel that is closed at the next news of a watched framework.
 func (n *storeNews) wait(id api.FrameworkID) <-chan struct{} {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.watched[id].news
 }
 
-// tell wakes the watchers of the store that a commit concerns, once the core knows of it.
+// tell wakes the watchers of stores that a commit concerns. It is called when the core has applied the commit.
 func (n *storeNews) tell(commit raftlog.Commit) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -79,9 +78,9 @@ func (n *storeNews) tell(commit raftlog.Commit) {
 			n.wake(change.Framework)
 		case registry.RemoveFramework:
 			n.wake(change.ID)
-		case registry.Subscribe: // a newer session fences the watchers of the older
+		case registry.Subscribe: // a newer session fences the watchers of the older one
 			n.wake(commit.Results[i].Framework)
-		default: // changes no store
+		default: // other changes concern no store
 		}
 	}
 }
@@ -93,12 +92,12 @@ func (n *storeNews) wake(id api.FrameworkID) {
 	}
 }
 
-// lending is some values on their way to a watcher.
+// lending tracks the values that are on their way to a watcher.
 type lending struct {
-	out  atomic.Int64  // those that are not back, and one until all were lent
-	done sync.Once     // all were lent
+	out  atomic.Int64  // values that are not back yet, plus one until all are lent
+	done sync.Once     // counts out that plus one
 	back chan struct{} // closed when all are back
-	all  func()        // called then
+	all  func()        // called when all are back
 }
 
 func newLending(all func()) *lending {
@@ -107,13 +106,13 @@ func newLending(all func()) *lending {
 	return l
 }
 
-// lend is one more. Back may be called twice: by gRPC, and by who could not send it.
+// lend wraps one more value. Its Back may be called twice: by gRPC, and by the sender if it could not send it.
 func (l *lending) lend(entry *apiv1.StoreEntry) *wire.Lent {
 	l.out.Add(1)
 	return &wire.Lent{Message: entry, Back: sync.OnceFunc(l.returned)}
 }
 
-// lent says that there are no more, and returns what is closed when all are back.
+// lent says that no more values follow, and returns a channel that is closed when all are back.
 func (l *lending) lent() <-chan struct{} {
 	l.done.Do(l.returned)
 	return l.back

@@ -86,8 +86,8 @@ func TestPagesOfAStore(t *testing.T) {
 	}
 }
 
-// TestTokensOfPages: a token says where the next page begins and who has made the one before; those of older masters say
-// where alone, and so does what is no token of ours.
+// TestTokensOfPages: a token says where the next page begins and which leadership made the page before. Tokens of older
+// masters say only where, and so does a text that is no token of ours.
 func TestTokensOfPages(t *testing.T) {
 	for token, want := range map[string][2]string{
 		"": {"", ""}, "jobs/a": {"", "jobs/a"}, "\x00": {"", "\x00"}, "\x007": {"", "\x007"},

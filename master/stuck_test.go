@@ -18,7 +18,7 @@ import (
 	"github.com/tenderhq/tender/master"
 )
 
-// tar holds up the loop of the master whose policy hears of a role next, until it is closed.
+// tar blocks the loop of the next master whose policy is told of a role, until it is closed.
 var tar atomic.Pointer[chan struct{}]
 
 type sticky struct{ allocator.Allocator }
@@ -45,8 +45,8 @@ func threePeers() (peers []master.Peer) {
 	return peers
 }
 
-// TestAStuckLoopEndsItsLeadership (R36): Raft does not go on for it, another master leads, and
-// the log says where the loop is. The process lives on, and ends well.
+// TestAStuckLoopEndsItsLeadership (R36): Raft does not continue for it, another master leads, and the log says where
+// the loop is stuck. The process lives on, and ends well.
 func TestAStuckLoopEndsItsLeadership(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		said := new(notebook)

@@ -9,8 +9,8 @@ import (
 	"github.com/tenderhq/tender/internal/wire"
 )
 
-// TestNobodyGivesMoreByATokenThanHeHas: who was granted to make tokens, or to rotate the authority, and nothing else becomes
-// neither an admin nor a master by that, nor somebody to whom more was granted.
+// TestNobodyGivesMoreByATokenThanHeHas: somebody who was granted only to make tokens, or to rotate the authority,
+// becomes neither an admin nor a master by that, nor anybody with more grants.
 func TestNobodyGivesMoreByATokenThanHeHas(t *testing.T) {
 	inLobby(t, 1, trust.Lives{}, func(t *testing.T, l *lobby) {
 		l.restrict("ann", &apiv1.PrincipalGrant{Verb: "create-token"}, &apiv1.PrincipalGrant{Verb: "rotate-authority"}, &apiv1.PrincipalGrant{Verb: "admin", Role: "eng"})

@@ -31,34 +31,34 @@ import (
 	"github.com/tenderhq/tender/master/view"
 )
 
-// Trust says how a master and those whom it meets prove who they are.
+// Trust says how a master and its peers prove who they are.
 type Trust struct {
-	// Key of the cluster, the same on all masters. Default: what the data folder holds. A master with a folder has one, or
-	// is Insecure.
+	// Key is the cluster's key, the same on all masters. Default: the one in the data folder. A master with a folder
+	// has a key or is Insecure.
 	Key trust.Key
-	// Insecure lets a master run without a key: nothing is encrypted, and nobody is asked who they are. Kept. Refused with
-	// a key.
+	// Insecure lets a master run without a key: nothing is encrypted, and nobody's identity is checked. Kept. Refused
+	// together with a key.
 	Insecure bool
-	// Plain lets a master in memory that has a key show no certificate, and ask for none: whoever reaches it is of its own
-	// process. What is sealed and signed by the key is so all the same.
+	// Plain lets a master in memory that has a key show no certificate and ask for none, because only its own process
+	// can reach it. The key still seals and signs everything that it does otherwise.
 	Plain bool
-	// OpenHTTP serves HTTP in plain text on loopback, in a cluster with certificates too: whoever comes there is the first
-	// operator. It is for a cluster that one person runs on one machine.
+	// OpenHTTP serves HTTP unencrypted on loopback, even in a cluster with certificates. Everyone who connects there
+	// acts as the first operator. It is for a cluster that one person runs on one machine.
 	OpenHTTP bool
-	// Through are gRPC addresses of masters that are asked to let this one into the quorum, once, when it has never been
-	// in one. Default: an operator does it, with `tender raft add`.
+	// Through lists gRPC addresses of masters that this one asks to add it to the quorum, if it has never been in one.
+	// Default: an operator does it with `tender raft add`.
 	Through []string
-	// Obtain makes the key of a new cluster, or asks another master for it and learns who the Peers are, for a folder that
-	// has none, or one that counts no more, and writes it there. It is called once the folder and all ports are this
-	// master's own, so that a start that finds one taken leaves no key behind; id is the master's as the folder knows it, or
-	// as it was told. Default: the folder must hold the key.
+	// Obtain gets the key for a folder that has none, or one that is no longer valid, and writes it there. It makes the
+	// key of a new cluster, or asks another master for it, and then also returns the Peers. It is called only when this
+	// master holds the folder and all ports, so that a start that finds a port taken leaves no key behind. The argument
+	// id is the master's ID from the folder, or as configured. Default: the folder must hold the key.
 	Obtain func(id api.MasterID) (trust.Key, []Peer, error)
-	// Lives says how long the certificates are good that this master signs: the same on all masters. Default: an agent's for 30
-	// days, all others for 24 hours.
+	// Lives says how long the certificates are valid that this master signs. It must be the same on all masters.
+	// Default: 30 days for an agent, 24 hours for all others.
 	Lives trust.Lives
 }
 
-// proof is what this master has of it.
+// proof holds what this master needs to prove its identity and to sign certificates.
 type proof struct {
 	holder    *trust.Holder // nil: the cluster runs without certificates
 	registrar *registrar.Registrar
@@ -88,7 +88,7 @@ func (m *Master) newProof() (proof, error) {
 	return proof{holder: trust.NewHolder(nil), registrar: r}, nil
 }
 
-// renewOwn gives this master another pass, which it signs itself.
+// renewOwn gives this master a new certificate, which it signs itself.
 func (m *Master) renewOwn() error {
 	if m.listeners.proof.holder == nil {
 		return nil
@@ -106,8 +106,8 @@ func (m *Master) renewOwn() error {
 	return nil
 }
 
-// keepIdentity renews this master's pass in time, and when the registry knows of another authority, which the folder knows
-// before others see it.
+// keepIdentity renews this master's certificate in time, and also when the registry names a new certificate authority.
+// Then the new key is in the folder before others see the new certificate.
 func (m *Master) keepIdentity(ctx context.Context) error {
 	if m.listeners.proof.holder == nil {
 		return nil
@@ -131,7 +131,7 @@ func (m *Master) keepIdentity(ctx context.Context) error {
 	return nil
 }
 
-// followAuthority shows a certificate of the authority that the registry knows, if that is another one than before.
+// followAuthority switches to the certificate authority that the registry names, if that is a new one.
 func (m *Master) followAuthority() error {
 	proof := m.listeners.proof
 	if _, err := proof.registrar.Follow(); err != nil {
@@ -155,7 +155,7 @@ func (m *Master) followAuthority() error {
 	return m.renewOwn()
 }
 
-// credentials let in who has a certificate, and who has a token.
+// credentials returns the options by which gRPC accepts callers that have a certificate, or a token to get one.
 func (m *Master) credentials() []grpc.ServerOption {
 	if m.listeners.proof.holder == nil {
 		return nil
@@ -165,13 +165,15 @@ func (m *Master) credentials() []grpc.ServerOption {
 }
 
 const (
-	// endedSaidEvery is how often the log says of somebody that its certificate has ended: who has one tries again and again.
+	// endedSaidEvery is how often the log names the same caller whose certificate is no longer valid, because such a
+	// caller tries again and again.
 	endedSaidEvery = time.Hour
-	// endedSaidMax bounds of how many that is remembered; beyond it all are said anew.
+	// endedSaidMax bounds the callers that are remembered for that. When there are more, all are forgotten and logged
+	// anew.
 	endedSaidMax = 10_000
 )
 
-// sayEnded says who came with a certificate that has ended, and what brings it back.
+// sayEnded returns a function that logs who came with a certificate that is no longer valid, and what remedies that.
 func (m *Master) sayEnded() func(*trust.EndedError) {
 	var mu sync.Mutex
 	said := map[trust.Identity]time.Time{} // guarded by mu
@@ -195,7 +197,8 @@ func (m *Master) sayEnded() func(*trust.EndedError) {
 	}
 }
 
-// onlyMembers lets who has shown no certificate ask for one, and nothing else, before anything is read of a call.
+// onlyMembers lets a caller without a certificate ask for one and nothing else. It decides before anything of the call
+// is read.
 func onlyMembers(ctx context.Context, call *tap.Info) (context.Context, error) {
 	if _, known := peer.FromContext(ctx); !known || call.FullMethodName == apiv1.TrustService_Sign_FullMethodName ||
 		transport.CallerOf(ctx).Kind != trust.Nobody {
@@ -204,7 +207,7 @@ func onlyMembers(ctx context.Context, call *tap.Info) (context.Context, error) {
 	return nil, status.Error(codes.Unauthenticated, "who has only a token may ask for a certificate and nothing else")
 }
 
-// known serves HTTP requests that name this master as their host, and tells the handlers who asks.
+// known serves HTTP requests that name this master as their host, and tells the handlers who the caller is.
 func (m *Master) known(handler http.Handler) http.Handler {
 	told := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		handler.ServeHTTP(w, r.WithContext(m.whoAsks(r.Context())))
@@ -212,7 +215,7 @@ func (m *Master) known(handler http.Handler) http.Handler {
 	return trust.KnownHosts(told, m.config.Advertise, hostOf(m.config.GRPC), hostOf(m.config.HTTP))
 }
 
-// whoAsks is the context of a request of HTTP with who has sent it.
+// whoAsks returns the context of an HTTP request with the identity of its caller.
 func (m *Master) whoAsks(ctx context.Context) context.Context {
 	if m.config.Trust.OpenHTTP && m.listeners.proof.holder != nil {
 		return trust.With(ctx, trust.Identity{Cluster: m.config.Trust.Key.Cluster(), Kind: trust.Person, Name: registrar.FirstPrincipal})
@@ -220,7 +223,7 @@ func (m *Master) whoAsks(ctx context.Context) context.Context {
 	return trust.FromConn(ctx)
 }
 
-// httpListener is that of HTTP, by certificates unless that is open.
+// httpListener returns the HTTP listener. It asks for certificates unless HTTP is open (OpenHTTP).
 func (m *Master) httpListener() net.Listener {
 	if m.config.Trust.OpenHTTP {
 		return m.listeners.http
@@ -228,7 +231,7 @@ func (m *Master) httpListener() net.Listener {
 	return m.listeners.proof.holder.Listener(m.listeners.http, trust.Door{Strangers: true})
 }
 
-// access is how the guard learns who calls: by certificates, unless the config says otherwise.
+// access returns how the guard learns who calls: by certificates, unless the config says otherwise.
 func (m *Master) access() Access {
 	access := m.config.Access
 	if m.listeners.proof.holder != nil && access.Identify == nil {
@@ -245,20 +248,20 @@ func hostOf(address string) string {
 	return host
 }
 
-// denied is what a principal is told that may not make a call as far as this master knows: one that follows may yet have to
-// hear of a grant, so it sends the principal to the leader.
+// denied returns the error for a principal that may not make a call, as far as this master knows. A follower may not
+// know the latest grants, so it sends the principal to the leader.
 func (m *Master) denied(ctx context.Context, call string, err error) error {
 	switch transport.CallerOf(ctx).Kind {
 	case trust.Framework, trust.Person:
 		if api.Is(err, api.Denied) && m.leading.Load() == nil {
 			return m.notLeader(call)
 		}
-	case trust.Nobody, trust.Master, trust.Agent: // nothing is granted to them
+	case trust.Nobody, trust.Master, trust.Agent: // nothing is granted to these
 	}
 	return err
 }
 
-// commit makes a change of the registry if this master leads.
+// commit makes a change of the registry, if this master leads.
 func (m *Master) commit(ctx context.Context, op string, change registry.Change) error {
 	l := m.leading.Load()
 	if l == nil {
@@ -271,7 +274,7 @@ func (m *Master) commit(ctx context.Context, op string, change registry.Change) 
 	return err
 }
 
-// trustService is the registrar, as long as this master leads.
+// trustService offers the registrar's services, while this master leads.
 type trustService struct {
 	apiv1.UnimplementedTrustServiceServer
 	master *Master
@@ -285,7 +288,7 @@ func (s trustService) Sign(ctx context.Context, request *apiv1.SignRequest) (*ap
 }
 
 func (s operatorService) CreateToken(ctx context.Context, request *apiv1.CreateTokenRequest) (*apiv1.CreateTokenResponse, error) {
-	if s.master.leading.Load() == nil { // who follows may yet have to hear of a grant
+	if s.master.leading.Load() == nil { // a follower may not know the latest grants
 		return nil, s.master.notLeader("token.create")
 	}
 	made, err := s.master.listeners.proof.registrar.CreateToken(ctx, request, guard.ScopeOf(ctx))
@@ -320,7 +323,8 @@ func (s operatorService) RotateAuthority(ctx context.Context, request *apiv1.Rot
 	return s.master.listeners.proof.registrar.RotateAuthority(ctx, request, guard.ScopeOf(ctx))
 }
 
-// logIn says whom a token lets in with a browser. Its uses the leader counts; who shows a wrong one is refused without it.
+// logIn returns the identity of whoever logs in with a browser and this token. The leader counts the token's uses; a
+// wrong token is refused without asking the leader.
 func (m *Master) logIn(ctx context.Context, token trust.Token) (who trust.Identity, ends time.Time, err error) {
 	registrar := m.listeners.proof.registrar
 	if m.leading.Load() != nil {
@@ -332,7 +336,8 @@ func (m *Master) logIn(ctx context.Context, token trust.Token) (who trust.Identi
 	return who, ends, m.useAtLeader(ctx, token)
 }
 
-// useAtLeader has the leader look at a token and count a use of it, as it does for who joins by it: for a key that nobody keeps.
+// useAtLeader has the leader check a token and count a use of it, in the same way as for a peer that joins. The
+// certificate that this gives is for a key that nobody keeps.
 func (m *Master) useAtLeader(ctx context.Context, token trust.Token) error {
 	_, address := m.Leader()
 	if address == "" {
@@ -350,7 +355,7 @@ func (m *Master) useAtLeader(ctx context.Context, token trust.Token) error {
 	})
 }
 
-// joinQuorum asks to be let in, if this master has never been in a quorum.
+// joinQuorum asks masters of the quorum to add this one, if it has never been in a quorum.
 func (m *Master) joinQuorum(ctx context.Context) {
 	through := m.config.Trust.Through
 	if len(through) == 0 || len(m.raft.Status().Members) > 0 {
@@ -370,7 +375,7 @@ func (m *Master) joinQuorum(ctx context.Context) {
 	}
 }
 
-// isMember says whether this master is a member of the quorum, as far as it knows.
+// isMember reports whether this master is a voting member of the quorum, as far as it knows.
 func (m *Master) isMember() bool {
 	for _, member := range m.raft.Status().Members {
 		if member.ID == m.config.ID && member.Role != "non-voter" {
@@ -380,7 +385,7 @@ func (m *Master) isMember() bool {
 	return false
 }
 
-// addedMax bounds one question to be let in: whoever leads answers when this master has caught up.
+// addedMax bounds one such request. The leader answers it when this master has caught up.
 const addedMax = 30 * time.Second
 
 func (m *Master) askToBeAdded(ctx context.Context, address string) error {
@@ -395,7 +400,7 @@ func (m *Master) askToBeAdded(ctx context.Context, address string) error {
 	})
 }
 
-// Tickets let whoever was granted it look into tasks at their agents, which know no grants.
+// Tickets let whoever was granted it look into tasks at their agents, which do not know the grants.
 
 func (s operatorService) GetReadTicket(ctx context.Context, r *apiv1.TicketRequest) (*apiv1.Ticket, error) {
 	return s.master.signTicket(ctx, rights.TicketToRead, r)
@@ -408,7 +413,7 @@ func (s operatorService) GetExecTicket(ctx context.Context, r *apiv1.TicketReque
 	return s.master.signTicket(ctx, rights.TicketToExec, r)
 }
 
-// signTicket gives the caller a ticket if he may have it.
+// signTicket gives the caller a ticket, if the caller may have it.
 func (m *Master) signTicket(ctx context.Context, opens rights.Ticket, r *apiv1.TicketRequest) (*apiv1.Ticket, error) {
 	op := "ticket." + string(opens)
 	t := ticket.Ticket{
@@ -441,7 +446,7 @@ func (m *Master) signTicket(ctx context.Context, opens rights.Ticket, r *apiv1.T
 	return &apiv1.Ticket{Ticket: word, Ttl: durationpb.New(ticket.Life)}, err
 }
 
-// checkTicketRequest says what a request lacks.
+// checkTicketRequest says what is missing in a request.
 func checkTicketRequest(op string, t ticket.Ticket) error {
 	switch {
 	case t.Task.Framework == "" && t.Task.Task != "":

@@ -9,9 +9,9 @@ import (
 	"github.com/tenderhq/tender/master/view"
 )
 
-// What people see of each noun.
+// This file converts what people see of each noun to messages.
 
-// apartShownMax bounds the tasks of an agent that are set apart and named with it; a list has all of them.
+// apartShownMax bounds the tasks set apart that are named with their agent; the list of tasks has all of them.
 const apartShownMax = 100
 
 func showAgent(v view.Agent) *apiv1.AgentView {

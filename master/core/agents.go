@@ -14,7 +14,7 @@ import (
 	"github.com/tenderhq/tender/master/core/reserving"
 )
 
-// agents is the life of each agent: its streams, its report, its silence, its marks and its end.
+// agents keeps the life of each agent: its streams, its report, its silence, its marks and its end.
 type agents struct {
 	*base
 	proposals   *proposals
@@ -32,13 +32,13 @@ type agents struct {
 	hold        *hold
 
 	overdue  overdue.Queue
-	goneTurn *deadline      // when the next of these may be marked gone
+	goneTurn *deadline      // when the next overdue agent may be marked gone
 	links    map[Conn]*link // agents' streams
-	opened   uint64         // sessions of this term
+	opened   uint64         // counts the sessions of agents in this term
 }
 
-// agent is an admitted agent as the leader sees it. What stands in a struct of its own belongs to the room in whose file
-// that is.
+// agent is an admitted agent as the leader sees it. Each embedded struct belongs to the room in whose file it is
+// declared.
 type agent struct {
 	id   api.AgentID
 	info api.Agent
@@ -52,32 +52,34 @@ type agent struct {
 
 	executors map[api.ExecutorRef]*executor
 	offers    map[api.OfferID]*offer
-	accepts   []*acceptance // answers with reservations that wait for the registry, one after the other (R26)
-	reserving bool          // an operator changes what is reserved; the registry has not answered yet
+	accepts   []*acceptance // accepts with reservations; each waits for the registry after the one before it (R26)
+	reserving bool          // an operator is changing what is reserved; the registry has not answered yet
 	orphans   map[api.VolumeID]*reserving.Orphan
 	stubs     []protocol.TaskStub
-	apart     []protocol.TaskStub // tasks of its report that no leader has launched: neither counted nor killed (R40)
+	apart     []protocol.TaskStub // reported tasks that no leader has launched; neither counted nor killed (R40)
 
 	marked api.Mark // as last seen in the registry
 	drain  drain
 	window maintenanceWindow
 }
 
-// agentTasks are the tasks of an agent, and what is to be known when it has another one of the same ID.
+// agentTasks holds the tasks of an agent, and what must be known when a task of the same ID comes.
 type agentTasks struct {
-	tasks      map[api.TaskRef]*task        // all that it may run or still owes an end for
-	former     map[api.TaskRef]formerLaunch // that it has DROPPED
-	killsAhead map[api.TaskRef]kill         // kills by operators of tasks that only frameworks know of, for when the agent is back
+	tasks  map[api.TaskRef]*task        // all tasks that it may run, or whose end is not acknowledged yet
+	former map[api.TaskRef]formerLaunch // launches that it has DROPPED
+	// killsAhead holds the kills that operators asked for while only frameworks knew of the tasks. They are carried out
+	// when the agent is back.
+	killsAhead map[api.TaskRef]kill
 }
 
-// agentLife is how an agent's life stands, and why.
+// agentLife is the state of an agent's life, and the reasons for it.
 type agentLife struct {
 	phase   life.Phase
 	account life.Account
-	clock   *deadline // session timeout, then TOMBSTONE, then gone
-	gone    string    // why the stream is missing
-	leftAt  time.Time // when its last stream of this term ended; zero: it had none
-	refused string    // why its version is not accepted; "": it is
+	clock   *deadline // for the session timeout, then for TOMBSTONE, then for gone
+	gone    string    // why it has no stream
+	leftAt  time.Time // when its last stream of this term ended; zero: it has had none
+	refused string    // why its version is not accepted; "" = it is accepted
 	unable  string    // why it can start nothing, as it said in this session; "" = it can
 }
 
@@ -87,7 +89,7 @@ func (a *agent) enter(next life.Phase) {
 	a.phase = next
 }
 
-// recoverAgents takes the admitted agents from the registry: none is back yet.
+// recoverAgents takes the admitted agents from the registry. None of them is connected yet.
 func (r *agents) recoverAgents() {
 	for _, id := range slices.Sorted(maps.Keys(r.registry.Agents)) {
 		a := r.inventory.newAgent(id)
@@ -107,7 +109,7 @@ func (r *agents) recoverAgents() {
 
 func (b *base) marks(a *agent) api.Mark { return b.registry.Agents[a.id].Marks }
 
-// agentAdmitted begins the picture of an agent that the registry has taken.
+// agentAdmitted adds an agent that the registry has admitted.
 func (r *agents) agentAdmitted(id api.AgentID) {
 	if r.agentByID[id] == nil {
 		a := r.inventory.newAgent(id)
@@ -118,7 +120,7 @@ func (r *agents) agentAdmitted(id api.AgentID) {
 	r.inventory.agentChanged(id)
 }
 
-// agentMarked follows the registry: offers go, the agent is told.
+// agentMarked follows a change of an agent's marks in the registry: its offers are rescinded and the agent is told.
 func (r *agents) agentMarked(id api.AgentID) {
 	a := r.agentByID[id]
 	if a == nil {
@@ -164,7 +166,7 @@ func (r *agents) agentRemoved(id api.AgentID, why string) {
 	}
 }
 
-// goneForgotten follows the registry, which has forgotten agents that were marked gone.
+// goneForgotten removes the agents that were marked gone and that the registry has forgotten.
 func (r *agents) goneForgotten() {
 	if len(r.agentByID) <= len(r.registry.Agents) {
 		return
@@ -176,22 +178,23 @@ func (r *agents) goneForgotten() {
 	}
 }
 
-// sortedTasks are the agent's tasks in the order of their names.
+// sortedTasks returns the agent's tasks, sorted by task reference.
 func (a *agent) sortedTasks() []*task {
 	return slices.SortedFunc(maps.Values(a.tasks), func(x, y *task) int { return x.ref.Compare(y.ref) })
 }
 
 const (
-	// spreadFromAgents is from how many agents on they spread their return after a failover.
+	// spreadFromAgents is the number of agents from which on they are told to spread their return after a failover.
 	spreadFromAgents = 500
-	// spreadPerAgent is the time that the return of one agent takes the next leader: a connection, a report, its check.
+	// spreadPerAgent is how long it takes the next leader to handle the return of one agent: connect, report, check.
 	spreadPerAgent = time.Millisecond
-	// spreadStep is what the spread is rounded to, so that not every agent that joins changes what all others are told.
+	// spreadStep is the unit to which the spread is rounded down. Without it each agent that joins would change what
+	// all others are told.
 	spreadStep = 100 * time.Millisecond
 )
 
-// spreadOfReturns is over how long all agents should spread their return to the next leader, so that those that come
-// first are useful while others are on their way. All of them are back well before they are taken for dead.
+// spreadOfReturns returns over how long all agents should spread their return to the next leader, so that the first to
+// return are useful while others are still on their way. It ends well before agents are taken for dead.
 func (r *agents) spreadOfReturns() time.Duration {
 	if len(r.agentByID) < spreadFromAgents {
 		return 0
@@ -201,8 +204,8 @@ func (r *agents) spreadOfReturns() time.Duration {
 }
 
 // spreadIfChanged returns over how long agents should spread their return after a failover, when that differs from what
-// this agent was told before; otherwise zero. It is never taken back when the cluster becomes small. (Protocol rule
-// R4.)
+// this agent was told before; otherwise zero. When the cluster becomes small, an agent keeps what it was told.
+// (Protocol rule R4.)
 func (r *agents) spreadIfChanged(a *agent) time.Duration {
 	within := r.spreadOfReturns()
 	if within == a.within || within == 0 {

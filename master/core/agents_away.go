@@ -12,10 +12,10 @@ import (
 	"github.com/tenderhq/tender/master/registry"
 )
 
-// Agents that are away: first the leader waits for them, then they are a TOMBSTONE, then overdue, then gone. After a
-// failover all are away, and that holds roles back.
+// This file is about agents that are away. The leader first waits for them, then they are a TOMBSTONE, then overdue,
+// then gone. After a failover all agents are away, and roles under a limit wait for them (see hold).
 
-// declareDead makes a silent agent a TOMBSTONE. Its tasks are UNREACHABLE: they may come back with it.
+// declareDead makes a silent agent a TOMBSTONE. Its tasks become UNREACHABLE; they may come back with the agent.
 func (r *agents) declareDead(a *agent) {
 	a.enter(life.Tombstone)
 	a.gone = "silent for " + r.config.TombstoneAfter.String() + ": " + a.gone
@@ -37,7 +37,7 @@ func (r *agents) unreachable(a *agent, t *task) {
 	switch {
 	case t.duplicate, t.framework.removed:
 		r.tasks.forgetTask(t)
-	case t.status.State.Terminal(): // its end is known, only unacknowledged
+	case t.status.State.Terminal(): // its end is known, and only waits to be acknowledged
 	default:
 		r.tasks.moveTask(t, api.Status{State: api.TaskUnreachable, Reason: api.ReasonAgentDisconnected,
 			Message: "agent " + string(a.id) + " is " + a.gone})
@@ -53,7 +53,7 @@ func (r *agents) endAgent(a *agent, why string) {
 		r.emit(CloseAgent{Conn: l.conn, Err: api.E("agent.session", api.Removed, a.id, errors.New(why))})
 	}
 	r.deadlines.Clear(a.clock)
-	r.admitSuccessor(a) // to be told the same
+	r.admitSuccessor(a) // the waiting stream is told the same
 	a.enter(life.Tombstone)
 	a.gone = why
 	for _, t := range a.sortedTasks() {
@@ -70,7 +70,7 @@ func (r *agents) endAgent(a *agent, why string) {
 func (r *agents) goneByOperator(a *agent, t *task, why string) {
 	r.tasks.releaseTask(t)
 	if !t.duplicate {
-		if !t.status.State.Terminal() { // an end that is known stands; it may be owed still
+		if !t.status.State.Terminal() { // an end that is known stays; the framework may not have been told of it
 			r.tasks.moveTask(t, api.Status{State: api.TaskGoneByOperator, Reason: api.ReasonAgentGone, Message: "agent " + string(a.id) + ": " + why})
 		}
 		r.tasks.tellStatus(t.framework, t.status)
@@ -78,15 +78,15 @@ func (r *agents) goneByOperator(a *agent, t *task, why string) {
 	r.tasks.forgetTask(t)
 }
 
-// markAcceptsLost marks the accepts that wait for the registry: the policy is about to forget the agent, with what they
-// hold of it.
+// markAcceptsLost marks the agent's accepts that wait for the registry. The policy is about to forget the agent, and
+// with it what these accepts hold.
 func (r *agents) markAcceptsLost(a *agent) {
 	for _, x := range a.accepts {
 		x.lost = true
 	}
 }
 
-// lost tells the frameworks that have something on the agent.
+// lost tells the frameworks that have tasks or executors on the agent.
 func (r *agents) lost(a *agent, why string) {
 	concerned := make(map[api.FrameworkID]*framework)
 	for _, t := range a.tasks { // order: irrelevant because it fills a map
@@ -100,7 +100,7 @@ func (r *agents) lost(a *agent, why string) {
 	}
 }
 
-// goneAfter is for how long an agent may be TOMBSTONE; negative = for ever.
+// goneAfter returns for how long the agent may be a TOMBSTONE before it is marked gone; negative = forever.
 func (r *agents) goneAfter(a *agent) time.Duration {
 	for _, class := range r.config.GoneAfterOf {
 		if a.info.Has(class.Attribute, class.Value) {
@@ -110,7 +110,7 @@ func (r *agents) goneAfter(a *agent) time.Duration {
 	return r.config.GoneAfter
 }
 
-// awaitReturn starts the time after which a TOMBSTONE is given up, if it ever is.
+// awaitReturn starts the time after which a TOMBSTONE is marked gone, or stops it if that is never to happen.
 func (r *agents) awaitReturn(a *agent) {
 	if after := r.goneAfter(a); after > 0 {
 		r.deadlines.Set(a.clock, r.now.Add(after))
@@ -119,7 +119,7 @@ func (r *agents) awaitReturn(a *agent) {
 	}
 }
 
-// giveUp lets an agent wait for its turn to be marked gone.
+// giveUp puts an agent into the queue of those that wait to be marked gone.
 func (r *agents) giveUp(a *agent) {
 	if a.phase != life.Overdue {
 		a.enter(life.Overdue)
@@ -128,7 +128,7 @@ func (r *agents) giveUp(a *agent) {
 	r.markOverdue()
 }
 
-// markOverdue marks the agent gone whose turn has come.
+// markOverdue marks the next agent of that queue gone, when it is time.
 func (r *agents) markOverdue() {
 	turn := r.overdue.Next(r.now, r.isOverdue, r.countAway)
 	if turn.Warn != "" {
@@ -147,14 +147,14 @@ func (r *agents) markOverdue() {
 	}
 }
 
-// isOverdue says that the agent waits to be marked gone.
+// isOverdue reports whether the agent waits to be marked gone.
 func (r *agents) isOverdue(id api.AgentID) bool {
 	a := r.agentByID[id]
 	return a != nil && a.phase == life.Overdue
 }
 
-// countAway counts the agents that are not marked gone. Those that were drained and left did so on purpose, and are not
-// away.
+// countAway counts the agents that are away, and all agents; neither count includes those that are marked gone. An
+// agent that was drained and then left did so on purpose, so it does not count as away.
 func (r *agents) countAway() (away, all int) {
 	for _, a := range r.agentByID { // order: irrelevant because it counts
 		marks := r.marks(a)
@@ -169,14 +169,14 @@ func (r *agents) countAway() (away, all int) {
 	return away, all
 }
 
-// hold keeps roles under a limit waiting after a failover, until the agents have told what runs (R20).
+// hold makes roles under a limit wait after a failover, until the agents have reported what runs (R20).
 type hold struct {
 	*base
 	awaited  map[api.AgentID]bool // agents that have not reported
 	deadline *deadline
 }
 
-// beginHold keeps roles under a limit waiting until the agents have told what runs (R20).
+// beginHold begins the hold, if any agent has not reported yet.
 func (r *hold) beginHold() {
 	if len(r.awaited) == 0 {
 		return
@@ -185,12 +185,12 @@ func (r *hold) beginHold() {
 	r.deadlines.Set(r.deadline, r.now.Add(r.config.RecoveryHold))
 }
 
-// holdDue ends the hold though some agents are not back.
+// holdDue ends the hold when its time is over, although some agents are not back.
 func (r *hold) holdDue() {
 	r.endHold(fmt.Sprintf("after %v the leader still missed %s", r.config.RecoveryHold, words.Count(len(r.awaited), "agent")))
 }
 
-// settleHold notes that the hold need not wait for this agent any more.
+// settleHold notes that the hold need no longer wait for this agent.
 func (r *hold) settleHold(a *agent) {
 	if !r.awaited[a.id] {
 		return
@@ -208,5 +208,5 @@ func (r *hold) endHold(why string) {
 	r.info("recovery hold ended", Field{"why", why})
 }
 
-// holding says that the hold is on.
+// holding reports whether the hold is in force.
 func (r *hold) holding() bool { return r.deadline.IsSet() }

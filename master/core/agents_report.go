@@ -20,17 +20,17 @@ const (
 	reportTasksMax      = 100_000
 	reportExecutorsMax  = 100_000
 	reportFrameworksMax = 100_000
-	// readmitMax bounds the frameworks that are readmitted from one report (R21); those beyond
-	// it are counted as removed ones until the agent reports again.
+	// readmitMax bounds the frameworks that are readmitted from one report (R21). Further ones are treated as removed
+	// until the agent reports again.
 	readmitMax = 4096
-	// stubsPerAgentMax bounds the ended tasks that are remembered of one agent (R15); the
-	// oldest are forgotten.
+	// stubsPerAgentMax bounds the ended tasks that are remembered of one agent (R15). When there are more, the oldest
+	// are forgotten.
 	stubsPerAgentMax = 1000
-	// stubsMax bounds those of all agents; from then on an agent's new ones replace its old.
+	// stubsMax bounds the stubs of all agents together. From then on an agent's new stubs replace its old ones.
 	stubsMax = 200_000
 )
 
-// report gathers the pages in which an agent lists what it has (R2).
+// report gathers the pages in which an agent reports what it has (R2).
 type report struct {
 	tasks      []protocol.ReportedTask
 	executors  []protocol.ReportedExecutor
@@ -40,12 +40,13 @@ type report struct {
 	rebooted   bool
 }
 
-// reportPage takes a page; pages of another session are of no use any more.
+// reportPage takes in a page of a report. Pages of another session are ignored.
 func (r *agents) reportPage(a *agent, page protocol.AgentReport) {
 	switch {
 	case page.Session != 0 && page.Session != a.session:
 		return
-	case a.report == nil: // all is in; at its first contact an agent has nothing but volumes of an earlier life
+	// The report is complete. At its first contact an agent can have nothing to report but volumes of an earlier life.
+	case a.report == nil:
 		if a.phase.Reported() && len(a.orphans) == 0 {
 			r.inventory.checkVolumes(a, &report{volumes: page.Volumes})
 		}
@@ -70,8 +71,7 @@ func (r *agents) reportPage(a *agent, page protocol.AgentReport) {
 	}
 }
 
-// tooMuch says what of a report is beyond its bounds, nil if nothing is. Of stubs the latest
-// count.
+// tooMuch says which bound the report exceeds; nil if it exceeds none. Of too many stubs it keeps only the latest.
 func (r *report) tooMuch() error {
 	r.stubs = r.stubs[max(len(r.stubs)-2*stubsPerAgentMax, 0):]
 	if len(r.tasks) > reportTasksMax || len(r.executors) > reportExecutorsMax || len(r.frameworks) > reportFrameworksMax {
@@ -86,13 +86,14 @@ func (r *agents) expelAgent(a *agent, err error) {
 	r.disconnectAgent(a, err.Error())
 }
 
-// reportDone makes the leader's picture of the agent what the agent says (promise 7).
-// From here on it is offered, or from its first heartbeat on, if it is new.
+// reportDone makes the leader's picture of the agent agree with what the agent has reported (promise 7). From now on
+// its resources are offered; those of a new agent are offered from its first heartbeat on.
 func (r *agents) reportDone(a *agent, next life.Phase) {
 	got := a.report
 	a.report, a.account = nil, max(a.account, got.account())
-	a.enter(life.Reporting) // from now on it does not count as dead
-	a.policyStale = true    // the policy may have forgotten it, and must know it before resources on it are taken
+	a.enter(life.Reporting) // from now on it no longer counts as dead
+	// The policy may have forgotten the agent. It must know the agent before resources on it are taken.
+	a.policyStale = true
 	r.standing.restate(a)
 	a.enter(next)
 	r.setApart(a, got)
@@ -101,12 +102,12 @@ func (r *agents) reportDone(a *agent, next life.Phase) {
 	r.tasks.takeTasks(a, got)
 	r.tasks.takeStubs(a, got)
 	r.inventory.checkVolumes(a, got)
-	a.killsAhead = nil // what is left of these concerns tasks that it does not have
+	a.killsAhead = nil // what is left concerns tasks that the agent does not have
 	r.tellAgent(a, protocol.Reported{})
 	r.kills.resendKills(a)
 	r.maintenance.resendDrain(a)
 	r.hold.settleHold(a)
-	if next == life.Up { // else it is its first contact, and there is nothing to report
+	if next == life.Up { // otherwise it is its first contact, and there was nothing to report
 		r.info("agent reported", field("agent", a.id), field("tasks", fmt.Sprint(len(got.tasks))))
 	}
 	if a.Over {
@@ -118,15 +119,15 @@ func (r *agents) reportDone(a *agent, next life.Phase) {
 	r.inverses.askToLeave(a)
 }
 
-// receiptState is how far this leader has come with the receipts by which launches are known as a leader's. (Protocol
+// receiptState says how far this leader has come with receipts, which prove that a leader has made a launch. (Protocol
 // rule R40.)
 type receiptState struct {
-	mark  []byte // of its key; empty: it has none
-	asked bool   // the registry has been asked to remember that
+	mark  []byte // the fingerprint of its key; empty: it has no key
+	asked bool   // the registry has been asked to remember mark
 }
 
-// beginReceipts has the registry remember by which key launches are signed from now on, or that they are not signed. It
-// asks once, as soon as all masters know the format for it.
+// beginReceipts has the registry remember the fingerprint of the key that signs launches from now on, or that they are
+// not signed. It asks once, as soon as all masters know the registry's format for it.
 func (c *Core) beginReceipts() {
 	if c.receipts.asked || bytes.Equal(c.receipts.mark, c.registry.Receipts.Mark) || !c.registry.Knows(registry.FormatTrust) {
 		return
@@ -135,7 +136,7 @@ func (c *Core) beginReceipts() {
 	c.proposals.propose(registry.BeginReceipts{Mark: c.receipts.mark, Since: c.term})
 }
 
-// receiptsBegun tells people since when launches can be known as a leader's.
+// receiptsBegun logs since when launches carry receipts, or that they no longer do.
 func (c *Core) receiptsBegun() {
 	if since := c.registry.Receipts; len(since.Mark) > 0 {
 		c.info("launches carry receipts", field("since", since.Since.String()))
@@ -144,12 +145,12 @@ func (c *Core) receiptsBegun() {
 	c.warn("launches carry no receipts any more", field("why", "the leader has no key of the cluster"))
 }
 
-// signs says whether launches carry receipts: this leader has the key that the registry names.
+// signs reports whether launches carry receipts: this leader has the key whose fingerprint the registry holds.
 func (b *base) signs() bool {
 	return len(b.receipts.mark) > 0 && bytes.Equal(b.receipts.mark, b.registry.Receipts.Mark)
 }
 
-// receiptOf is the receipt of a launch, "" where there is none.
+// receiptOf returns the receipt of a launch, or "" when launches carry no receipts.
 func (b *base) receiptOf(ref api.TaskRef, agent api.AgentID, launch launchID, secrets []api.Secret) string {
 	if !b.signs() {
 		return ""
@@ -161,7 +162,7 @@ func launchOf(ref api.TaskRef, agent api.AgentID, launch launchID, secrets []api
 	return receipts.Launch{Framework: ref.Framework, Task: ref.Task, Agent: agent, Term: launch.term, Number: launch.number, Secrets: secrets}
 }
 
-// keepsSecrets says why this cluster keeps none, or secrets.Kept.
+// keepsSecrets says why this cluster stores no secrets; it returns secrets.Kept when it does.
 func (b *base) keepsSecrets() secrets.Unkept {
 	switch {
 	case b.signs():
@@ -172,8 +173,8 @@ func (b *base) keepsSecrets() secrets.Unkept {
 	return secrets.NotYetAll
 }
 
-// isProven says whether a reported task surely names the secrets that a leader has launched it with: its receipt is of
-// them as well. It is asked only of tasks that name some.
+// isProven reports whether a reported task certainly names the secrets with which a leader has launched it. Its receipt
+// covers them. The result is false for a task that names none.
 func (b *base) isProven(agent api.AgentID, rt protocol.ReportedTask) bool {
 	if len(rt.Task.Secrets) == 0 || !b.signs() {
 		return false
@@ -182,9 +183,9 @@ func (b *base) isProven(agent api.AgentID, rt protocol.ReportedTask) bool {
 	return receipts.True(b.config.ReceiptKey, launchOf(ref, agent, launch, rt.Task.Secrets), rt.Receipt)
 }
 
-// launchedHere says whether a leader has launched a reported task on the agent. This leader's own launches it knows. What was
-// launched before there were receipts, or before the agent kept them, is believed: by its term. So is all that an agent
-// reports which has never said that it keeps them, as one of an older version.
+// launchedHere reports whether a leader has launched a reported task on the agent. This leader knows its own launches.
+// A launch from before there were receipts, or from before the agent stored them, is believed because of its term.
+// Everything is believed of an agent that has never said that it stores receipts, such as one of an older version.
 func (r *agents) launchedHere(a *agent, rt protocol.ReportedTask) bool {
 	ref, launch := api.TaskRef{Framework: rt.Framework, Task: rt.Task.ID}, launchID{rt.LaunchTerm, rt.LaunchNumber}
 	all, known, own := r.registry.Receipts, r.registry.Agents[a.id], a.tasks[ref]
@@ -193,7 +194,8 @@ func (r *agents) launchedHere(a *agent, rt protocol.ReportedTask) bool {
 		return true
 	case own != nil && own.launch == launch:
 		return true
-	case !all.Since.Before(launch.term) && !known.Admitted.After(all.Began): // an agent that came later has nothing of before
+	// An agent that was admitted later has no tasks from before.
+	case !all.Since.Before(launch.term) && !known.Admitted.After(all.Began):
 		return true
 	case rt.Receipt == "" && !known.ReceiptsAfter.Before(launch.term):
 		return true
@@ -201,8 +203,8 @@ func (r *agents) launchedHere(a *agent, rt protocol.ReportedTask) bool {
 	return receipts.True(r.config.ReceiptKey, launchOf(ref, a.id, launch, rt.Task.Secrets), rt.Receipt)
 }
 
-// setApart takes out of a report the tasks that no leader has launched: they are shown, and neither counted, told nor killed
-// (R40).
+// setApart takes the tasks that no leader has launched on the agent out of its report. They are shown to people; they
+// are not counted or killed, and no framework is told of them (R40).
 func (r *agents) setApart(a *agent, got *report) {
 	a.apart = nil
 	apart := 0
@@ -226,7 +228,7 @@ func (r *agents) setApart(a *agent, got *report) {
 	}
 }
 
-// account is what the agent has told with this report.
+// account returns how much the agent has told with this report.
 func (r *report) account() life.Account {
 	if r.rebooted {
 		return life.AccountRebooted
@@ -234,8 +236,8 @@ func (r *report) account() life.Account {
 	return life.AccountGiven
 }
 
-// readmitReported takes frameworks that the registry does not know from the agent's
-// copy (R21), and tells the agent of those that were removed.
+// readmitReported readmits frameworks that the registry does not know, as the agent describes them (R21). It tells the
+// agent which of its frameworks were removed.
 func (r *agents) readmitReported(a *agent, got *report) {
 	copies, something := make(map[api.FrameworkID]api.Framework), make(map[api.FrameworkID]bool)
 	for _, t := range got.tasks {
@@ -249,7 +251,7 @@ func (r *agents) readmitReported(a *agent, got *report) {
 			r.refuseVoice(a, "framework "+string(info.ID))
 			continue
 		}
-		if info.CheckSize() != nil { // of an older version: what it is called by is enough
+		if info.CheckSize() != nil { // its description is from an older version, so only its identity is taken
 			info = api.Framework{ID: info.ID, Name: info.Name, Principal: info.Principal, Standby: info.Standby}
 		}
 		copies[info.ID] = info
@@ -279,11 +281,11 @@ func (r *agents) readmitReported(a *agent, got *report) {
 	}
 }
 
-// readmit asks the registry to take a framework back. Until it answers the framework is
-// held as disconnected, so that what it uses is counted.
+// readmit asks the registry to take a framework back. Until the registry answers, the framework counts as a
+// disconnected one, so that what it uses is counted.
 func (r *agents) readmit(a *agent, info api.Framework) {
 	if fw := r.frameworkByID[info.ID]; fw != nil {
-		return // asked already, for another agent
+		return // already asked, because of another agent
 	}
 	fw := r.frameworks.newFramework(info.ID)
 	fw.info = info
@@ -293,18 +295,18 @@ func (r *agents) readmit(a *agent, info api.Framework) {
 	r.proposals.propose(registry.Readmit{Framework: info}, readmitFramework{fw})
 }
 
-// readmitAnswered goes on when the registry has answered.
+// readmitAnswered continues when the registry has answered.
 func (r *sessions) readmitAnswered(fw *framework, result registry.Result) {
 	switch {
 	case result.Err == nil:
-	case result.Err.Kind == api.Limit: // no room for it; what it runs is counted and goes on
+	case result.Err.Kind == api.Limit: // no room for it; its tasks are counted and continue
 		r.info("framework not readmitted", field("framework", fw.id), field("why", result.Err.Error()))
 	default:
 		r.keepUntilEmpty(fw, result.Err.Error())
 	}
 }
 
-// takeTasks compares the reported tasks with those that are known, one by one.
+// takeTasks compares the reported tasks with the known ones, one by one.
 func (r *tasks) takeTasks(a *agent, got *report) {
 	reported := make(map[api.TaskRef]bool, len(got.tasks))
 	for _, rt := range got.tasks {
@@ -315,7 +317,8 @@ func (r *tasks) takeTasks(a *agent, got *report) {
 			continue
 		}
 		if t := a.tasks[ref]; t != nil && rt.Status.State == api.TaskDropped && (launchID{rt.LaunchTerm, rt.LaunchNumber}).before(t.launch) {
-			r.acknowledge(a, ref, rt.Status.Number) // its end is settled, and what was launched since never came there
+			// That end was settled, and the agent never got the launch that came after it.
+			r.acknowledge(a, ref, rt.Status.Number)
 			continue
 		}
 		reported[ref] = true
@@ -341,7 +344,7 @@ func checkReported(rt protocol.ReportedTask) error {
 	return rt.Resources.Check()
 }
 
-// taskReported takes one task into the books.
+// taskReported brings what the leader knows of one task in line with the agent's report.
 func (r *tasks) taskReported(a *agent, fw *framework, ref api.TaskRef, rt protocol.ReportedTask) {
 	t := a.tasks[ref]
 	if t == nil {
@@ -349,8 +352,8 @@ func (r *tasks) taskReported(a *agent, fw *framework, ref api.TaskRef, rt protoc
 	}
 	before := t.status
 	back := before.State == api.TaskUnreachable
-	// An agent of an older version that was killed may have reported a status that was not on its disk. What it says when
-	// it is back counts all the same: what follows has the next numbers. An end stays an end.
+	// An agent of an older version that was killed may have reported a status that was not on its disk. What it says
+	// when it is back counts nevertheless, because its next statuses continue from there. An end stays an end.
 	if !t.status.State.Terminal() || rt.Status.State.Terminal() {
 		t.number = rt.Status.Number
 		t.status = withoutPlace(rt.Status)
@@ -376,9 +379,9 @@ func (r *tasks) taskReported(a *agent, fw *framework, ref api.TaskRef, rt protoc
 	}
 }
 
-// adoptTask makes a task of this term of what an agent reports. If another agent has one of the same ID, the later
-// launch of the two is a duplicate and killed; but one that was DROPPED never ran, and makes way for the other. (Protocol
-// rule R9.)
+// adoptTask makes a task from an agent's report. If another agent has a task of the same ID, the later launch of the
+// two is a duplicate and is killed. But a launch that was DROPPED never ran, so it makes way for the other one.
+// (Protocol rule R9.)
 func (r *tasks) adoptTask(a *agent, fw *framework, ref api.TaskRef, rt protocol.ReportedTask) *task {
 	t := &task{
 		ref:       ref,
@@ -418,14 +421,14 @@ func (r *tasks) adoptTask(a *agent, fw *framework, ref api.TaskRef, rt protocol.
 	return t
 }
 
-// launchedBefore says that an earlier leader may have made a launch. This leader knows its own launches, and no launch
-// is without a term: an agent that reports one without a term speaks of a task that is another's, and must not have
-// that one killed. (Protocol rule R40.)
+// launchedBefore reports whether an earlier leader may have made the launch. This leader knows its own launches, and
+// every launch has a term. An agent that reports a launch without a term speaks of another agent's task, and must not
+// cause that task to be killed. (Protocol rule R40.)
 func (r *tasks) launchedBefore(launch launchID) bool {
 	return launch.number > 0 && launch.term != (api.Term{}) && launch.term.Before(r.term)
 }
 
-// holdReported books what a reported task uses.
+// holdReported books the resources that a reported task uses.
 func (r *tasks) holdReported(t *task) {
 	t.held = true
 	t.agent.meter.Add(t.metered())
@@ -451,7 +454,7 @@ func (r *tasks) taskMissing(a *agent, t *task, rebooted bool) {
 	r.endTask(t, end)
 }
 
-// takeStubs replaces what was remembered of the agent's ended tasks (R15).
+// takeStubs replaces what the leader remembers of the agent's ended tasks (R15).
 func (r *tasks) takeStubs(a *agent, got *report) {
 	r.stubs -= len(a.stubs)
 	a.stubs = nil

@@ -16,22 +16,23 @@ import (
 type link struct {
 	conn  Conn
 	agent *agent // nil until the session is open
-	waits *agent // the agent whose older stream is asked for a sign of life before this one is let in; nil: none
+	// waits is the agent whose older stream must show whether it is alive before this stream is admitted; nil: none.
+	waits *agent
 }
 
 // agentStream is an agent's session with this leader.
 type agentStream struct {
 	link      *link      // its stream; nil while it has none
-	session   uint64     // of that stream (R2)
-	successor *successor // from another boot or host; nil: none
+	session   uint64     // the number of that session (R2)
+	successor *successor // a stream from another boot or host that waits; nil: none
 	can       admission.Abilities
-	boot      string // boot ID and host of that stream (R7)
+	boot      string // the boot ID and host that the stream named (R7)
 	host      string
-	seen      time.Time     // its last sign of life
-	asked     *deadline     // until when the older stream may answer, while a successor waits
-	masters   uint64        // the change of masters that it was told last
-	within    time.Duration // over how long to spread its return after a failover, as it was told last
-	report    *report       // pages that have come so far; nil when none is awaited
+	seen      time.Time     // when it was last heard from
+	asked     *deadline     // until when the older stream may answer while a successor waits
+	masters   uint64        // the version of the masters' addresses that it was last told (base.mastersAt)
+	within    time.Duration // over how long to spread its return after a failover, as last told
+	report    *report       // the pages that have arrived; nil when no report is awaited
 }
 
 func (r *agents) agentOpened(event AgentOpened) {
@@ -52,7 +53,7 @@ func (r *agents) agentOpened(event AgentOpened) {
 	r.greet(l, g)
 }
 
-// agentVersionRefused is shown with the agent, if it is one that is known.
+// agentVersionRefused records that an agent was refused for its version, also on the agent itself if it is a known one.
 func (r *agents) agentVersionRefused(g admission.Greeting, err error) {
 	who := "agent " + string(g.Agent.ID)
 	if g.Agent.ID == "" {
@@ -64,17 +65,17 @@ func (r *agents) agentVersionRefused(g admission.Greeting, err error) {
 	}
 }
 
-// keepsReceipts says whether the registry is to insist from now on that this agent names the receipts of its tasks: the
-// agent keeps them, and launches carry them.
+// keepsReceipts reports whether the registry should require from now on that this agent shows receipts of its tasks:
+// the agent stores them, and launches carry them.
 func (r *agents) keepsReceipts(g admission.Greeting) bool { return g.Can.Receipts && r.signs() }
 
-// greet opens the session, after the registry's word where that is new.
+// greet opens the session. Where the registry must admit or update the agent, it asks the registry first.
 func (r *agents) greet(l *link, g admission.Greeting) {
 	known, admitted := r.registry.Agents[g.Agent.ID]
 	switch {
 	case g.First, !admitted:
 		change := registry.AdmitAgent{Agent: g.Agent, Nonce: g.Nonce, BootID: g.Boot, Receipts: r.keepsReceipts(g)}
-		if !g.First { // it may have what was launched before
+		if !g.First { // it may have tasks that were launched before it stored receipts
 			change.ReceiptsAfter = r.term
 		}
 		r.proposals.propose(change, greetAgent{l, g})
@@ -92,10 +93,10 @@ func (r *agents) greet(l *link, g admission.Greeting) {
 	}
 }
 
-// greeted goes on when the registry has answered.
+// greeted continues greet when the registry has answered.
 func (r *agents) greeted(l *link, g admission.Greeting, result registry.Result) {
 	switch {
-	case r.links[l.conn] != l: // closed meanwhile
+	case r.links[l.conn] != l: // the stream was closed meanwhile
 	case result.Err != nil && result.Err.Kind == api.Removed:
 		r.refuseGone(l, g.Agent.ID, result.Err.Error())
 	case result.Err != nil:
@@ -107,22 +108,20 @@ func (r *agents) greeted(l *link, g admission.Greeting, result registry.Result) 
 	}
 }
 
-// refuseAgent ends a stream that never became a session.
+// refuseAgent closes a stream that never became a session.
 func (r *agents) refuseAgent(l *link, id api.AgentID, kind api.Kind, err error) {
 	delete(r.links, l.conn)
 	r.info("agent refused", field("agent", id), field("why", err.Error()))
 	r.emit(CloseAgent{Conn: l.conn, Err: api.E("agent.register", kind, id, err)})
 }
 
-// refuseGone tells an agent that it was given up: it kills everything and registers as
-// a new one (R16).
+// refuseGone tells an agent that it was marked gone. The agent then kills everything and registers as a new one (R16).
 func (r *agents) refuseGone(l *link, id api.AgentID, why string) {
 	r.emit(ToAgent{Conn: l.conn, Event: protocol.AgentGone{Why: why}})
 	r.refuseAgent(l, id, api.Removed, errors.New(why))
 }
 
-// openAgent begins a session. An older stream of the same agent is closed: its end was
-// not noticed yet.
+// openAgent begins a session. An older stream of the same agent, whose end was not noticed, is closed.
 func (r *agents) openAgent(l *link, a *agent, g admission.Greeting) {
 	if old := a.link; old != nil {
 		r.dropLink(a, "replaced by a newer stream")
@@ -144,7 +143,7 @@ func (r *agents) openAgent(l *link, a *agent, g admission.Greeting) {
 	})
 	r.repeatRevoked(a)
 	r.info("agent registered", field("agent", a.id), field("host", a.info.Hostname))
-	if g.First { // it never had an ID, so it can't have tasks
+	if g.First { // it never had an ID, so it can't have any tasks
 		r.inventory.warnOfOthers(a)
 		r.reportDone(a, life.Initing)
 		return
@@ -152,7 +151,7 @@ func (r *agents) openAgent(l *link, a *agent, g admission.Greeting) {
 	r.standing.restate(a)
 }
 
-// masters are the addresses that agents and schedulers are told.
+// masters returns the addresses of the masters that agents and schedulers are told.
 func (b *base) masters() []string {
 	if len(b.config.Masters) > 0 {
 		return b.config.Masters
@@ -166,8 +165,8 @@ func (b *base) masters() []string {
 	return addresses
 }
 
-// mastersIfChanged are the addresses of the masters, if they have changed since this session was told of them;
-// otherwise none.
+// mastersIfChanged returns the addresses of the masters if they have changed since this session was told of them,
+// otherwise nil.
 func (b *base) mastersIfChanged(told *uint64) []string {
 	if *told == b.mastersAt {
 		return nil
@@ -176,7 +175,7 @@ func (b *base) mastersIfChanged(told *uint64) []string {
 	return b.masters()
 }
 
-// tellAgent queues an event to an agent that has a stream.
+// tellAgent queues an event for the agent, if it has a stream.
 func (b *base) tellAgent(a *agent, event protocol.AgentEvent) {
 	if a.link != nil {
 		b.emit(ToAgent{Conn: a.link.conn, Session: a.session, Event: event})
@@ -187,7 +186,7 @@ func (r *agents) agentCalled(event AgentCalled) {
 	for _, call := range event.Calls {
 		l := r.links[event.Conn]
 		if l == nil || l.agent == nil {
-			return // refused or replaced, or too early: nothing is owed
+			return // refused, replaced or too early; such calls are ignored
 		}
 		l.agent.seen = r.now
 		r.predecessorSpoke(l.agent)
@@ -213,7 +212,7 @@ func (r *agents) agentCall(a *agent, call protocol.AgentCall) {
 		r.inventory.volumeDone(a, call)
 	case protocol.NeedSecrets:
 		r.tasks.secretsNeeded(a, call)
-	case protocol.RegisterAgent, protocol.ReregisterAgent: // begin a session: taken before
+	case protocol.RegisterAgent, protocol.ReregisterAgent: // these begin a session and were handled before
 	}
 }
 
@@ -230,8 +229,8 @@ func (r *agents) agentBeats(a *agent, beat protocol.AgentHeartbeat) {
 	}
 }
 
-// nowUnable takes what an agent says of itself: while it can start nothing it is offered to nobody, and open offers of
-// it are rescinded. (Protocol rule R14.)
+// nowUnable takes in whether an agent says that it can start tasks. While it can't, it is not offered and its open
+// offers are rescinded. (Protocol rule R14.)
 func (r *agents) nowUnable(a *agent, why string) {
 	if a.unable == why {
 		return
@@ -245,7 +244,7 @@ func (r *agents) nowUnable(a *agent, why string) {
 	r.offers.rescindAll(a.offers, "the agent can start nothing: "+why)
 }
 
-// nothingNew handles heartbeats that say nothing new, which nearly all are.
+// nothingNew answers a heartbeat when there is nothing to tell, which is nearly always.
 var nothingNew protocol.AgentEvent = protocol.AgentPong{}
 
 func (r *agents) pong(a *agent) protocol.AgentEvent {
@@ -268,8 +267,8 @@ func (r *agents) agentClosed(event AgentClosed) {
 	}
 }
 
-// disconnectAgent starts the TOMBSTONE clock (R30). One that is a TOMBSTONE and was heard of
-// without coming back is given up as late as any other.
+// disconnectAgent starts the TOMBSTONE clock (R30). If the agent was a TOMBSTONE already and its stream ended before
+// its report was complete, the time until it is marked gone begins anew.
 func (r *agents) disconnectAgent(a *agent, why string) {
 	r.dropLink(a, why)
 	if a.phase.Dead() {
@@ -281,7 +280,7 @@ func (r *agents) disconnectAgent(a *agent, why string) {
 	r.admitSuccessor(a)
 }
 
-// dropLink ends the session: its offers are rescinded, its kills are pending.
+// dropLink ends the session. The agent's offers are rescinded, and the kills of its tasks are pending again.
 func (r *agents) dropLink(a *agent, why string) {
 	delete(r.links, a.link.conn)
 	a.link.agent, a.link, a.report = nil, nil, nil
@@ -295,8 +294,8 @@ func (r *agents) dropLink(a *agent, why string) {
 	}
 }
 
-// agentDue judges a silent agent at each of its deadlines: first its stream is broken, then it is taken for dead, then
-// it is marked gone.
+// agentDue handles a silent agent at each of its deadlines: first its stream is closed, then it is taken for dead, then
+// it is queued to be marked gone.
 func (r *agents) agentDue(a *agent) {
 	switch {
 	case a.link != nil:
@@ -314,19 +313,20 @@ func (r *agents) agentDue(a *agent) {
 	}
 }
 
-// endTickets tells the agents that what was signed for a principal so far opens nothing any more, and ends what it has
-// opened: something was taken from the principal, or all. Who still may comes back with another ticket. (R47)
+// endTickets tells all agents that tickets which were signed for the principal until now are void, and that what was
+// opened with them must end. It is called when the principal has lost a grant or was revoked. Whoever still has the
+// right comes back with a new ticket. (R47)
 func (r *agents) endTickets(principal string) {
 	for _, id := range sortedKeys(r.agentByID) {
 		r.tellAgent(r.agentByID[id], protocol.EndTickets{Principal: principal, Until: r.now})
 	}
 }
 
-// revokedToldFor is how long agents that come back are told of one that was revoked: certificates of frameworks and
-// people end in a day.
+// revokedToldFor is for how long agents that come back are told that a principal was revoked. Certificates of
+// frameworks and people are valid for a day at most.
 const revokedToldFor = 25 * time.Hour
 
-// repeatRevoked tells an agent that is back which principals were revoked while it may have been away.
+// repeatRevoked tells an agent that has come back which principals were revoked while it may have been away.
 func (r *agents) repeatRevoked(a *agent) {
 	for _, name := range sortedKeys(r.registry.Principals) {
 		if revoked := r.registry.Principals[name].Revoked; !revoked.IsZero() && r.now.Sub(revoked) < revokedToldFor {
@@ -335,20 +335,20 @@ func (r *agents) repeatRevoked(a *agent) {
 	}
 }
 
-// successor is a stream of an agent from another boot or host than its stream that looks
-// alive. It waits until the older one has been asked (R7): a host that was booted again within
-// a session timeout says nothing more there; only of a cloned data folder do both go on.
+// successor is a new stream of an agent, from another boot or host than its current stream, which still looks alive.
+// The new one waits while the current one is asked (R7). A host that was booted again within a session timeout sends
+// nothing more on its old stream; both streams send only when a data folder was cloned.
 type successor struct {
 	link     *link
 	greeting admission.Greeting
 	asked    time.Time
 }
 
-// successorHeartbeats is how long the older stream has to say something: one heartbeat, and as
-// long again for its way.
+// successorHeartbeats is how many heartbeat intervals the older stream has to answer: one for a heartbeat, and one for
+// its way.
 const successorHeartbeats = 2
 
-// contested: the agent has a stream from another boot or host that looks alive.
+// contested reports whether the agent has a stream from another boot or host that still looks alive.
 func (r *agents) contested(id api.AgentID, g admission.Greeting) bool {
 	a := r.agentByID[id]
 	if a == nil || a.link == nil || r.now.Sub(a.seen) >= r.config.SessionTimeout {
@@ -357,8 +357,8 @@ func (r *agents) contested(id api.AgentID, g admission.Greeting) bool {
 	return a.boot != g.Boot || a.host != g.Agent.Hostname
 }
 
-// askPredecessor lets the new stream wait for the older one's answer. What is sent to a host
-// that was booted again breaks that stream at once, as nobody there knows it.
+// askPredecessor lets the new stream wait and sends an event to the older one. If the host was booted again, that event
+// breaks the older stream at once, because nothing there knows it.
 func (r *agents) askPredecessor(l *link, a *agent, g admission.Greeting) {
 	if former := a.successor; former != nil {
 		r.refuseAgent(former.link, a.id, api.Stale, errors.New("a newer stream of the same agent has come"))
@@ -369,8 +369,8 @@ func (r *agents) askPredecessor(l *link, a *agent, g admission.Greeting) {
 	r.tellAgent(a, protocol.AgentPong{})
 }
 
-// predecessorSpoke refuses the successor: both are alive. What came before the question is no
-// answer to it.
+// predecessorSpoke refuses the successor, because both streams are alive. A call that came before the question does not
+// count as an answer.
 func (r *agents) predecessorSpoke(a *agent) {
 	if s := a.successor; s != nil && r.came.After(s.asked) {
 		r.forgetSuccessor(a)
@@ -378,7 +378,7 @@ func (r *agents) predecessorSpoke(a *agent) {
 	}
 }
 
-// endPredecessor ends the older stream, which said nothing, and lets the successor in.
+// endPredecessor closes the older stream, which has not answered, and lets the successor in.
 func (r *agents) endPredecessor(a *agent) {
 	if a.successor == nil || a.link == nil {
 		return
@@ -388,7 +388,7 @@ func (r *agents) endPredecessor(a *agent) {
 	r.disconnectAgent(a, why)
 }
 
-// admitSuccessor goes on with the stream that waited, as the older one has ended.
+// admitSuccessor admits the stream that waited, when the older one has ended.
 func (r *agents) admitSuccessor(a *agent) {
 	if s := a.successor; s != nil {
 		r.forgetSuccessor(a)

@@ -13,70 +13,72 @@ import (
 	"github.com/tenderhq/tender/master/core/life"
 )
 
-// answers are what sessions still have to be told: each question waits for its turn, or for the return of the agent
+// answers keeps what sessions still have to be told. Each question waits for its turn, or for the return of the agent
 // that knows the answer. (Protocol rule R8.)
 type answers struct {
 	*base
-	owing     []*session    // to whom something is still to be told
-	returning []api.AgentID // agents that may know tasks of earlier terms; those at the front that are back are skipped (R8)
-	dropped   uint64        // counts sessions that have ended
+	owing []*session // sessions that are still owed something
+	// returning lists the agents that may know tasks of earlier terms. Those at its front that are back are skipped.
+	// (R8)
+	returning []api.AgentID
+	dropped   uint64 // how many sessions have ended
 }
 
-// What a session is owed is told in turns, so that no queue is flooded (R4).
+// What a session is owed is told in turns, so that its queue is not flooded (R4).
 const (
 	owedPerTurn = 256
 	owedPause   = 2 * time.Millisecond
-	// askedMax bounds the questions of a session that wait for their turn, beside those of
-	// its Unsettled pages. A call that asks more is refused (Limit) and may come again (R34).
+	// askedMax bounds the questions of a session that wait for their turn, without those of its Unsettled pages. A call
+	// that asks more is refused (Limit); it may be repeated later (R34).
 	askedMax = 65_536
-	// owedRetry is how long it takes to answer so many.
+	// owedRetry is how long it takes to answer askedMax questions.
 	owedRetry = askedMax / owedPerTurn * owedPause
 )
 
-// question is a task whose state, or an operation whose result, a session is to be told.
-// It is answered by what is known when its turn comes.
+// question asks for the state of a task or the result of an operation. The answer is what is known when the question's
+// turn comes.
 type question struct {
-	all walk // not walkNone: it asks about all tasks or operations
+	all walk // unless walkNone, it asks about all tasks or all operations
 
-	operation api.OperationID // "": it is about a task
+	operation api.OperationID // "" = it is about a task
 
 	task   api.TaskID
 	agent  api.AgentID
-	past   bool       // the scheduler has seen it past STAGING
-	known  bool       // tell it only if the leader knows the task: nobody has asked
-	reason api.Reason // of the answer
+	past   bool       // the scheduler has seen the task past STAGING
+	known  bool       // answer only if the leader knows the task, because nobody asked for it
+	reason api.Reason // the reason that the answer carries
 }
 
-// sessionAnswers is what a session is owed, and has asked.
+// sessionAnswers is what a session has asked and is owed.
 type sessionAnswers struct {
 	owed    questions
 	walks   [walks]cursor
-	owes    bool // it is in the list owing
+	owes    bool // it is in answers.owing
 	turn    time.Time
-	budget  int                        // how many events this turn may still send
-	asked   int                        // unsettled tasks so far
-	absent  map[api.TaskID]api.AgentID // unsettled, and their agent ("" = any) is not back
-	lost    map[api.TaskID]api.AgentID // unsettled, and the registry does not know their agent (R37)
-	allIn   bool                       // all unsettled tasks are here
-	settled bool                       // and it was told so
+	budget  int                        // how many events may still be sent in this turn
+	asked   int                        // how many unsettled tasks it has listed
+	absent  map[api.TaskID]api.AgentID // unsettled tasks whose agent ("" = any) is not back
+	lost    map[api.TaskID]api.AgentID // unsettled tasks whose agent the registry does not know (R37)
+	allIn   bool                       // all unsettled tasks have arrived
+	settled bool                       // it was told that all of them are answered
 }
 
-// walk names what a session may be told all of. It waits as one question however many
-// there are, and is walked by a cursor when its turn has come (R4).
+// walk names a kind of answer that covers all tasks or all operations. It waits in the queue as one question, however
+// many answers it has. A cursor goes through them when its turn has come (R4).
 type walk uint8
 
 const (
 	walkNone       walk = iota
-	walkStart           // all tasks, as their states are told at the start of a session
+	walkStart           // all tasks, as told at the start of a session
 	walkTasks           // all tasks, as the answer to Reconcile
-	walkOperations      // all operations that are known
+	walkOperations      // all operations whose result is remembered
 	walks
 )
 
-// cursor is how far a walk has come. A second request for the same walk joins the one that is under way: what changes
-// meanwhile is told anyway, without being asked.
+// cursor says how far a walk has come. A second request for the same walk joins the one that is under way, because
+// changes meanwhile are told anyway.
 type cursor struct {
-	asked      bool // waits, or is under way
+	asked      bool // it waits in the queue, or is under way
 	begun      bool
 	tasks      []api.TaskID      // still to be told
 	operations []api.OperationID // still to be told
@@ -88,11 +90,11 @@ type asked struct {
 	question
 }
 
-// questions is a queue of them. It is kept in pieces: one long list would be copied whole as it grows, while all
-// others wait for the loop.
+// questions is a queue of questions. It is stored in pieces, because a single long slice would be copied whole while it
+// grows, and everything else would wait for that.
 type questions struct {
-	pieces [][]question // none is empty, but perhaps the first one
-	next   int          // of the first piece
+	pieces [][]question // only the first one may be empty
+	next   int          // index of the next question in the first piece
 	count  int
 }
 
@@ -107,10 +109,10 @@ func (q *questions) push(one question) {
 	q.count++
 }
 
-// first is the next one; there is one.
+// first returns the next question. The queue must not be empty.
 func (q *questions) first() question { return q.pieces[0][q.next] }
 
-// drop forgets the first one.
+// drop removes the next question.
 func (q *questions) drop() {
 	q.count--
 	if q.next++; q.next == len(q.pieces[0]) {
@@ -118,13 +120,13 @@ func (q *questions) drop() {
 	}
 }
 
-// owe queues an answer.
+// owe queues a question to be answered in a later turn.
 func (r *answers) owe(s *session, q question) {
 	s.owed.push(q)
 	r.owes(s)
 }
 
-// oweAll queues a walk, unless it waits already.
+// oweAll queues a walk, unless it is queued or under way already.
 func (r *answers) oweAll(s *session, all walk) {
 	if s.walks[all].asked {
 		return
@@ -133,14 +135,14 @@ func (r *answers) oweAll(s *session, all walk) {
 	r.owe(s, question{all: all})
 }
 
-// oweStart queues what a session is told at its start: the states of all tasks that are known.
+// oweStart queues what a session is told at its start: the states of all known tasks.
 func (r *answers) oweStart(s *session) {
 	if len(s.framework.tasks) > 0 {
 		r.oweAll(s, walkStart)
 	}
 }
 
-// mayAsk says whether so many questions more have room; if not, the call is refused.
+// mayAsk reports whether there is room for that many more questions. If there is not, it refuses the call.
 func (r *answers) mayAsk(s *session, number uint64, op string, more int) bool {
 	if waiting := s.owed.count; waiting+more > askedMax {
 		r.refuse(s, number, api.E(op, api.Limit, s.framework.id,
@@ -157,7 +159,7 @@ func (r *answers) owes(s *session) {
 	}
 }
 
-// payOwed sends answers, as many as this turn allows.
+// payOwed answers what sessions are owed, as far as this turn allows.
 func (r *answers) payOwed() {
 	if len(r.owing) == 0 {
 		return
@@ -203,7 +205,7 @@ func (r *answers) pay(s *session) {
 	}
 }
 
-// walkOn is the next question of a walk; false at its end.
+// walkOn returns the next question of a walk; false when there is none left.
 func (r *answers) walkOn(s *session, all walk) (question, bool) {
 	at := &s.walks[all]
 	if !at.begun {
@@ -232,7 +234,7 @@ func (r *answers) walkOn(s *session, all walk) (question, bool) {
 	return question{}, false
 }
 
-// nextPay is when the next turn is for sessions that are still owed something.
+// nextPay returns when the next turn is due for sessions that are still owed something.
 func (r *answers) nextPay() time.Time {
 	var first time.Time
 	for _, s := range r.owing {
@@ -241,18 +243,18 @@ func (r *answers) nextPay() time.Time {
 	return first
 }
 
-// agentQuestions are those of frameworks about tasks of an agent that is away, answered once it is back (R8).
+// agentQuestions holds questions about tasks of an agent that is away. They are answered when it is back (R8).
 type agentQuestions struct {
 	questions   []asked
-	questionsAt uint64 // how many sessions had ended when theirs were last dropped from the questions
+	questionsAt uint64 // answers.dropped when questions of ended sessions were last removed
 }
 
-// questionsPerAgentMax bounds the questions that wait for one agent; beyond it they are
-// dropped, and the SDK's periodic reconciliation asks again.
+// questionsPerAgentMax bounds the questions that wait for one agent. Further ones are dropped; the SDK's periodic
+// reconciliation asks them again.
 const questionsPerAgentMax = 100_000
 
-// unsettled takes a page of the tasks that the scheduler has not seen end (R8). Those
-// that are known are told without asking.
+// unsettled takes a page of the tasks whose end the scheduler has not seen (R8). Tasks that the leader knows are told
+// anyway, so only the others are queued as questions.
 func (r *sessions) unsettled(s *session, page protocol.Unsettled) {
 	s.asked += len(page.Tasks)
 	if s.asked > unsettledTasksMax {
@@ -275,12 +277,12 @@ func (r *sessions) unsettled(s *session, page protocol.Unsettled) {
 	}
 }
 
-// seenPast says that the scheduler knows the task to have gone beyond STAGING.
+// seenPast reports whether the scheduler has seen the task past STAGING.
 func seenPast(u protocol.UnsettledTask) bool {
 	return u.Number > 0 || u.State != api.TaskUnspecified && u.State != api.TaskStaging
 }
 
-// reconcile answers for the named tasks, or for all that are known.
+// reconcile queues the answers for the named tasks, or for all known tasks if none is named.
 func (r *answers) reconcile(s *session, number uint64, call protocol.Reconcile) {
 	if len(call.Tasks) == 0 {
 		r.oweAll(s, walkTasks)
@@ -294,7 +296,7 @@ func (r *answers) reconcile(s *session, number uint64, call protocol.Reconcile) 
 	}
 }
 
-// answer tells what is asked; false when there is nothing to tell, now or at all.
+// answer sends the answer to a question; it returns false when there is nothing to send, now or at all.
 func (r *answers) answer(s *session, q question) bool {
 	if q.operation != "" {
 		return r.answerOperation(s, q.operation)
@@ -303,7 +305,7 @@ func (r *answers) answer(s *session, q question) bool {
 		r.tell(s.framework, protocol.Update{Status: t.placed(toldStatus(t, q.reason))})
 		return true
 	}
-	if q.known || s.waits[q.task] != nil { // its accept waits for the registry, and tells what comes of it
+	if q.known || s.waits[q.task] != nil { // its accept waits for the registry, and will tell the result
 		return false
 	}
 	state, message := r.absent(s.framework.id, q)
@@ -315,8 +317,8 @@ func (r *answers) answer(s *session, q question) bool {
 		if r.agentByID[q.agent] == nil {
 			s.noteLost(q.task, q.agent)
 		}
-		if a := r.agentByID[q.agent]; a != nil { // of another one the SDK asks again
-			r.askLater(s, a, q) // its agent may come back without it
+		if a := r.agentByID[q.agent]; a != nil { // if the leader does not know the agent, the SDK asks again
+			r.askLater(s, a, q) // the agent may come back without the task
 		}
 	}
 	r.tell(s.framework, protocol.Update{Status: api.Status{
@@ -326,12 +328,12 @@ func (r *answers) answer(s *session, q question) bool {
 	return true
 }
 
-// askLater keeps the question for the agent's return. Until then its ID is in use.
+// askLater keeps the question until the agent returns. Until then the task's ID counts as in use.
 func (r *answers) askLater(s *session, a *agent, q question) {
 	if _, waits := s.absent[q.task]; waits || len(s.absent) >= unsettledTasksMax {
 		return
 	}
-	if len(a.questions) >= questionsPerAgentMax && a.questionsAt != r.dropped { // some may be of sessions that have ended
+	if len(a.questions) >= questionsPerAgentMax && a.questionsAt != r.dropped { // some sessions may have ended
 		a.questionsAt = r.dropped
 		a.questions = slices.DeleteFunc(a.questions, func(q asked) bool { return r.sessionByConn[q.session.conn] != q.session })
 	}
@@ -341,9 +343,8 @@ func (r *answers) askLater(s *session, a *agent, q question) {
 	}
 }
 
-// whoMayKnow is the agent whose return brings the answer nearer: the named one, or the
-// first that has not reported in this term; nil when nobody is left to ask. An agent
-// that is taken for dead is not waited for.
+// whoMayKnow returns the agent whose return may bring the answer: the named one, or else the first one that has not
+// reported in this term. It returns nil when there is no such agent. An agent that is taken for dead is not waited for.
 func (r *answers) whoMayKnow(q question) *agent {
 	if q.agent != "" {
 		return r.agentByID[q.agent]
@@ -357,8 +358,8 @@ func (r *answers) whoMayKnow(q question) *agent {
 	return nil
 }
 
-// absent is what has become of a task that the leader does not know (R8); unspecified
-// while its agent, or any that may have it, is not back.
+// absent returns the state of a task that the leader does not know (R8). It is unspecified while the task's agent, or
+// any agent that may have the task, is not back.
 func (r *answers) absent(framework api.FrameworkID, q question) (api.TaskState, string) {
 	a := r.agentByID[q.agent]
 	switch {
@@ -388,8 +389,8 @@ func (r *answers) absent(framework api.FrameworkID, q question) (api.TaskState, 
 	return api.TaskDropped, "agent " + string(q.agent) + " never got it"
 }
 
-// stubOf is what the agent remembers of a task that has ended and whose end was settled; nil
-// if it remembers nothing.
+// stubOf returns what the agent remembers of a task that has ended and whose end was acknowledged; nil if it remembers
+// nothing.
 func (a *agent) stubOf(ref api.TaskRef) *protocol.TaskStub {
 	for i := range slices.Backward(a.stubs) {
 		if a.stubs[i].TaskRef == ref {
@@ -399,32 +400,32 @@ func (a *agent) stubOf(ref api.TaskRef) *protocol.TaskStub {
 	return nil
 }
 
-// wasAgent says that the registry gave out this ID once.
+// wasAgent reports whether the registry has once given out this ID.
 func (b *base) wasAgent(id api.AgentID) bool {
 	digits, minted := strings.CutPrefix(string(id), "agent-")
 	n, err := strconv.ParseUint(digits, 10, 48)
 	return minted && err == nil && n > 0 && n < b.registry.NextAgent
 }
 
-// answerQuestions answers what frameworks asked while the agent was away.
+// answerQuestions answers the questions that frameworks asked while the agent was away.
 func (r *answers) answerQuestions(a *agent) {
 	questions := a.questions
 	a.questions = nil
 	for _, q := range questions {
 		if r.sessionByConn[q.session.conn] != q.session {
 			if a.account == life.AccountNone && q.session.framework.latest == q.session && !r.marks(a).Has(api.MarkGone) {
-				a.questions = append(a.questions, q) // shown to people until either is back
+				a.questions = append(a.questions, q) // shown to people until the agent or the framework is back
 			}
 			continue
 		}
 		delete(q.session.absent, q.task)
-		if q.session.framework.tasks[q.task] == nil { // else it was told when it was reported
+		if q.session.framework.tasks[q.task] == nil { // otherwise it was told when the agent reported it
 			r.owe(q.session, q.question)
 		}
 	}
 }
 
-// reconcileOperations owes the results of the named operations, or of all that are known.
+// reconcileOperations queues the results of the named operations, or of all known operations if none is named.
 func (r *answers) reconcileOperations(s *session, number uint64, call protocol.ReconcileOperations) {
 	if len(call.Operations) == 0 {
 		r.oweAll(s, walkOperations)
@@ -441,8 +442,8 @@ func (r *answers) reconcileOperations(s *session, number uint64, call protocol.R
 var errNoOperation = errors.New("no operation of this ID is known: it has changed nothing, or more than 1,000 were done since; " +
 	"what a launch came to is its tasks' to say")
 
-// answerOperation tells what became of the operation; false while it waits for the
-// registry, for then it is told when that has answered.
+// answerOperation sends the result of the operation. While the operation waits for the registry it sends nothing and
+// returns false, because the result is sent when the registry has answered.
 func (r *answers) answerOperation(s *session, id api.OperationID) bool {
 	if s.framework.results.Waits(id) {
 		return false
@@ -455,11 +456,12 @@ func (r *answers) answerOperation(s *session, id api.OperationID) bool {
 	return true
 }
 
-// What is known of agents that are not back after a failover, a restored snapshot or a recovered majority: only what
-// their frameworks say. It is shown and counted until the agent tells what it has. (Protocol rule R8.)
+// The following functions are about tasks of agents that are not back after a failover, a restored snapshot or a
+// recovered majority. Only their frameworks have named these tasks. They are shown and counted until the agent has
+// reported. (Protocol rule R8.)
 
-// untold are the tasks of an agent that is not back, as their frameworks have named them: frameworks that are
-// connected, and those that have left meanwhile and may come back.
+// untold returns the tasks of an agent that is not back, as frameworks have named them. That includes frameworks that
+// have disconnected since and may come back.
 func (r *answers) untold(a *agent) []api.TaskRef {
 	var refs []api.TaskRef
 	for _, q := range a.questions {
@@ -471,13 +473,13 @@ func (r *answers) untold(a *agent) []api.TaskRef {
 	return refs
 }
 
-// maybeMore says that the agent may have tasks of which nobody has spoken.
+// maybeMore reports whether the agent may have tasks that nobody has named.
 func (r *answers) maybeMore(a *agent) bool {
 	return a.account == life.AccountNone && !r.marks(a).Has(api.MarkGone)
 }
 
-// lostAgents are agents on which frameworks have tasks, and which the registry does not know since it was restored or
-// recovered; with these tasks.
+// lostAgents returns the agents that the registry does not know since it was restored or recovered, with the tasks that
+// frameworks have there.
 func (r *answers) lostAgents() map[api.AgentID][]api.TaskRef {
 	lost := make(map[api.AgentID][]api.TaskRef)
 	for _, fw := range r.frameworkByID { // order: irrelevant because the lists are sorted
@@ -496,7 +498,7 @@ func (r *answers) lostAgents() map[api.AgentID][]api.TaskRef {
 	return lost
 }
 
-// tellLost tells frameworks what has become of their tasks on an agent of which only they knew, and which was given up.
+// tellLost answers frameworks about their tasks on an agent that only they knew, when that agent is removed.
 func (r *answers) tellLost(id api.AgentID) {
 	for _, name := range sortedKeys(r.frameworkByID) {
 		s := r.frameworkByID[name].session
@@ -512,7 +514,7 @@ func (r *answers) tellLost(id api.AgentID) {
 	}
 }
 
-// noteLost remembers for people which tasks a framework has on an agent that the registry does not know.
+// noteLost remembers that a framework has a task on an agent that the registry does not know. It is shown to people.
 func (s *session) noteLost(task api.TaskID, agent api.AgentID) {
 	if s.lost == nil {
 		s.lost = make(map[api.TaskID]api.AgentID)

@@ -7,8 +7,8 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// TestQuestionsAreKeptInPieces: they come out as they went in, and no piece grows with their number, as a round of
-// the loop would then take as long as it takes to copy all of them.
+// TestQuestionsAreKeptInPieces: questions come out in order, and no piece grows with their number. Otherwise a round of
+// the loop would take as long as copying all of them.
 func TestQuestionsAreKeptInPieces(t *testing.T) {
 	var q questions
 	put, got := 0, 0

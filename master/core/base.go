@@ -14,55 +14,57 @@ import (
 	"github.com/tenderhq/tender/master/view"
 )
 
-// base is what all rooms of the core share: the event at hand, the settings, the leader's copy of the registry, the
+// base is what all rooms of the core share: the current event, the settings, the leader's copy of the registry, the
 // policy, the deadlines, and all agents, frameworks and sessions by their IDs. It decides nothing.
 type base struct {
 	config    Config
 	term      api.Term
-	registry  *registry.State // its own copy, up to the last commit that it was told of
+	registry  *registry.State // the core's own copy, up to the last commit that it was told of
 	policy    allocator.Allocator
 	deadlines alarms.Alarms[due]
 	calendar  wallclock.Calendar
 
-	now  time.Time // of the event at hand
-	came time.Time // when it came to this master
-	out  []Effect  // of the event at hand
+	now  time.Time // the time of the current event
+	came time.Time // when the current event came to this master
+	out  []Effect  // the effects of the current event
 
-	agentByID     map[api.AgentID]*agent         // the admitted ones
-	frameworkByID map[api.FrameworkID]*framework // until removed and nothing of them runs
+	agentByID     map[api.AgentID]*agent         // admitted agents
+	frameworkByID map[api.FrameworkID]*framework // until removed and nothing of them runs any more
 	sessionByConn map[Conn]*session              // schedulers' streams
-	shares        principals.Shares              // of what frameworks have, by principal
+	shares        principals.Shares              // what frameworks have, by principal
 
 	mastersAt uint64 // counts changes of the masters' addresses
-	voices    uint64 // how often agents spoke of tasks, executors or frameworks that are not theirs, in this term
-	strays    uint64 // statuses of agents of frameworks that are not there
-	versions  view.RefusedVersions
-	receipts  receiptState
+	// voices counts how often agents spoke of tasks, executors or frameworks that are not theirs, in this term.
+	voices   uint64
+	strays   uint64 // counts statuses from agents for frameworks that do not exist
+	versions view.RefusedVersions
+	receipts receiptState
 }
 
-// emit adds an effect to those of the event at hand.
+// emit adds an effect to those of the current event.
 func (b *base) emit(effect Effect) { b.out = append(b.out, effect) }
 
-// field makes one field of a log line. An identifier of any type will do.
+// field makes one field of a log line. The value may be an identifier of any type.
 func field[S ~string](name string, value S) Field { return Field{name, string(value)} }
 
-// info reports a decision.
+// info logs a decision.
 func (b *base) info(message string, fields ...Field) {
 	b.emit(Log{Message: message, Fields: fields})
 }
 
-// warn reports what an operator should look at.
+// warn logs something that an operator should look at.
 func (b *base) warn(message string, fields ...Field) {
 	b.emit(Log{Message: message, Fields: fields, Warn: true})
 }
 
-// debug reports a decision of every day. Callers ask for Config.Debug first: the
-// fields cost more than the decision.
+// debug logs a routine decision. Callers check Config.Debug first, because making the fields costs more than the
+// decision.
 func (b *base) debug(message string, fields ...Field) {
 	b.emit(Log{Message: message, Fields: fields, Debug: true})
 }
 
-// checkConstraint returns why an expression can't be used, nil if it can. "" is no constraint, and fine.
+// checkConstraint returns why an expression can't be used as a constraint; nil if it can. The empty expression means no
+// constraint.
 func (b *base) checkConstraint(expression string) error {
 	if expression == "" {
 		return nil
@@ -71,7 +73,7 @@ func (b *base) checkConstraint(expression string) error {
 	return err
 }
 
-// judge is this leader, as far as those who come are concerned.
+// judge returns the judge of agents and schedulers that come to this leader.
 func (b *base) judge() admission.Judge {
 	return admission.Judge{Registry: b.registry, Term: b.term, Version: b.config.Version}
 }
@@ -79,7 +81,7 @@ func (b *base) judge() admission.Judge {
 // programs are constraints that must all be true of an agent.
 type programs []*constraint.Program
 
-// compileAll compiles what is not empty; the expressions were checked when they came.
+// compileAll compiles the expressions that are not empty. They were checked when they arrived.
 func (b *base) compileAll(expressions ...string) programs {
 	var all programs
 	for _, expression := range expressions {
@@ -104,8 +106,8 @@ func (p programs) hold(role api.Role, a *agent) bool {
 	return true
 }
 
-// refuseVoice counts what an agent says of somebody else's task, executor or framework: it is
-// told to nobody (R40).
+// refuseVoice counts that an agent spoke of a task, executor or framework that is not its own. Nobody is told what it
+// said (R40).
 func (b *base) refuseVoice(a *agent, what string) {
 	b.voices++
 	if b.config.Debug {
@@ -113,6 +115,6 @@ func (b *base) refuseVoice(a *agent, what string) {
 	}
 }
 
-// WordsInVain is how often agents have spoken of what is not theirs, or of a framework that is not there any more. An
-// honest agent does so at most once for each of its tasks.
+// WordsInVain returns how often agents have spoken of something that is not theirs, or of a framework that no longer
+// exists. An honest agent does so at most once for each of its tasks.
 func (c *Core) WordsInVain() uint64 { return c.voices + c.strays }

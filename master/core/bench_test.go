@@ -52,7 +52,7 @@ func (m *mill) take(effects []core.Effect) {
 			if offers, ok := effect.Event.(protocol.Offers); ok {
 				m.offers = append(m.offers, offers.Offers...)
 			}
-		default: // nobody here looks at it
+		default: // other effects do not matter here
 		}
 	}
 }
@@ -68,7 +68,7 @@ func (m *mill) settle() {
 
 func newMill(agents int) *mill { return newMillOf(agents, rights.All()) }
 
-// newMillOf is the same, whose framework is a principal's.
+// newMillOf is newMill with a framework that belongs to a principal.
 func newMillOf(agents int, by rights.Scope) *mill {
 	state := registry.New()
 	state.Apply(registry.Command{Change: registry.Bootstrap{Cluster: "tender"}})
@@ -200,8 +200,8 @@ func reportOf(id api.AgentID, agent, tasks int) protocol.AgentReport {
 	return page
 }
 
-// BenchmarkHeartbeatOfTasks measures the sign of life of agents that run a hundred tasks
-// each and tell what every one uses, while nobody takes what is revocable.
+// BenchmarkHeartbeatOfTasks measures heartbeats of agents that run a hundred tasks each and tell the use of every one,
+// while no framework takes revocable resources.
 func BenchmarkHeartbeatOfTasks(b *testing.B) {
 	const agents, tasks = 1000, 100
 	state := registry.New()

@@ -95,8 +95,8 @@ func TestReconcileAgainAndAgainIsOne(t *testing.T) {
 	}
 }
 
-// TestQuestionsAreBounded (R34): what names tasks or operations that nobody knows is answered, as
-// long as not too many answers are still to come; then the call is refused.
+// TestQuestionsAreBounded (R34): a call that names unknown tasks or operations is answered as long as not too many
+// answers are still to come; then it is refused.
 func TestQuestionsAreBounded(t *testing.T) {
 	page := make([]protocol.UnsettledTask, 1000)
 	ids := make([]api.OperationID, 1000)
@@ -164,8 +164,8 @@ func TestConstraintsOfADemandAreBounded(t *testing.T) {
 	}
 }
 
-// TestADeadSessionLeavesNoQuestions: who asks an absent agent's questions again and again in
-// new sessions does not keep others from asking.
+// TestADeadSessionLeavesNoQuestions: a framework that keeps asking an absent agent's questions in new sessions does not
+// keep others from asking.
 func TestADeadSessionLeavesNoQuestions(t *testing.T) {
 	w, _, h := withTasks(1)
 	w.agents["a1"].silent = true

@@ -6,9 +6,9 @@ import (
 	"unsafe"
 )
 
-// clockAt is a time as time.Now gives one: of the wall clock, and so much later than the start of the process by the
-// clock that nobody sets. Package time makes none of two that are given, so this knows how it lays them out;
-// TestClockAt holds it against what times say of themselves.
+// clockAt returns a time like time.Now: with a wall clock, and with the monotonic time that has passed since the start
+// of the process. Package time can't make one from two given clocks, so this function knows how it lays them out;
+// TestClockAt compares the result with what times say about themselves.
 func clockAt(wall time.Time, passed time.Duration) time.Time {
 	const hasMonotonic = 1 << 63
 	t := time.Unix(0, 0).UTC()
@@ -21,7 +21,7 @@ func clockAt(wall time.Time, passed time.Duration) time.Time {
 	return t
 }
 
-// setClock sets the wall clock; the time that passes goes on.
+// setClock sets the wall clock; the monotonic time continues.
 func (w *world) setClock(by time.Duration) {
 	passed := w.now.Sub(clockAt(w.now.Round(0), 0))
 	w.now = clockAt(w.now.Round(0).Add(by), passed)

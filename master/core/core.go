@@ -20,48 +20,49 @@ import (
 	"github.com/tenderhq/tender/master/registry"
 )
 
-// Config is what the core is made from. Zero fields mean the documented defaults.
+// Config is what a core is made from. Zero fields mean the documented defaults.
 type Config struct {
-	Master  api.MasterID
-	Version string   // of this master; who is too far from it is refused (R24). Default: it fits every version
+	Master api.MasterID
+	// Version is this master's. A peer whose version is too far from it is refused (R24). Default: every version is
+	// accepted.
+	Version string
 	Masters []string // gRPC addresses that agents and schedulers are told; from the registry when empty
 	Client  string   // identity of this leadership's proposals (R17): master and term
 
-	HeartbeatInterval time.Duration // of agents and schedulers. Default 1 s
-	SessionTimeout    time.Duration // without a sign of life the session is over. Default 5 s
-	TombstoneAfter    time.Duration // an agent that was silent for so long is taken for dead. Default 30 s
-	GoneAfter         time.Duration // an agent that was a TOMBSTONE for so long is marked gone. Default 7 days; negative = never
-	// GoneAfterOf are classes of agents that have another GoneAfter. For an agent the first class counts that it
-	// belongs to.
+	HeartbeatInterval time.Duration // between heartbeats of agents and schedulers. Default 1 s
+	SessionTimeout    time.Duration // a session that is silent for so long is over. Default 5 s
+	TombstoneAfter    time.Duration // an agent that is silent for so long is taken for dead. Default 30 s
+	// GoneAfter is how long an agent may be a TOMBSTONE before it is marked gone. Default 7 days; negative = never.
+	GoneAfter time.Duration
+	// GoneAfterOf lists classes of agents that have another GoneAfter. The first class to which an agent belongs
+	// counts.
 	GoneAfterOf     []GoneAfter
-	OfferTimeout    time.Duration // an offer may be held. Default 30 s
-	RecoveryHold    time.Duration // roles under a limit wait so long for agents after a failover (R20). Default 10 s
-	FailoverTimeout time.Duration // of frameworks that say none. Default 10 min
+	OfferTimeout    time.Duration // how long an offer may be held. Default 30 s
+	RecoveryHold    time.Duration // how long roles under a limit wait for agents after a failover (R20). Default 10 s
+	FailoverTimeout time.Duration // for frameworks that name none. Default 10 min
 	PreemptionGrace time.Duration // between an inverse offer and the kill. Default 10 s
-	StoreBytesMax   int64         // of all frameworks' stores together. Default and most 1 GiB
-	// Principals is how much the frameworks of one principal may have together. (Protocol rule R34.)
+	StoreBytesMax   int64         // of all frameworks' stores together. Default and maximum 1 GiB
+	// Principals bounds what the frameworks of one principal may have together. (Protocol rule R34.)
 	Principals principals.Limits
-	// RevocableMargin is the part of what tasks asked for, in percent, that is never offered as
-	// revocable, however little they use (R28). Default 10. Small uses more of the cluster and
-	// revokes more often; 100 offers nothing.
+	// RevocableMargin is the percentage of what tasks asked for that is never offered as revocable, however little they
+	// use (R28). Default 10. A small value uses more of the cluster and revokes more often; 100 offers nothing.
 	RevocableMargin int
 
-	// ReceiptKey is the cluster's, by which launches are signed (R40). Empty: the cluster asks nobody who he is, and launches
-	// carry no receipts.
+	// ReceiptKey is the cluster's key that signs launches (R40). If it is empty, the cluster does not check identities
+	// and launches carry no receipts.
 	ReceiptKey []byte
 
-	// Compile makes a program of a constraint; the same text always the same. Default
-	// constraint.Compile.
+	// Compile compiles a constraint. It must return the same result for the same text. Default constraint.Compile.
 	Compile func(expr string) (*constraint.Program, error)
 
-	// Debug asks for the decisions of every day too: offers, launches, statuses. At
-	// thousands of tasks a second they cost more than the decisions. Default: not.
+	// Debug asks for log lines about routine decisions too: offers, launches, statuses. At thousands of tasks a second
+	// the lines cost more than the decisions. Default false.
 	Debug bool
 }
 
-// GoneAfter is for how long agents of a class may be TOMBSTONE before they are marked gone.
+// GoneAfter says for how long agents of a class may be a TOMBSTONE before they are marked gone.
 type GoneAfter struct {
-	Attribute, Value string // that agents of the class have (api.Agent.Has)
+	Attribute, Value string // agents of the class have this attribute (api.Agent.Has)
 	After            time.Duration
 }
 
@@ -91,9 +92,10 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Core is all that a leader knows in one term, in rooms that own their state. Only Core knows all rooms, and hands each
-// event to the room that it concerns. A room knows the rooms that it stands on and calls only these, so that calls
-// between rooms run one way. Not safe for concurrent use: the shell's loop owns it.
+// Core is everything that a leader knows in one term. Its state is divided into rooms that own their parts of it. Only
+// Core knows all rooms, and it hands each event to the room that it concerns. A room knows only the rooms that it
+// builds on, so calls between rooms run in one direction. Core is not safe for concurrent use: the shell's loop owns
+// it.
 type Core struct {
 	*base
 
@@ -110,11 +112,11 @@ type Core struct {
 	sessions    *sessions
 
 	past       expiry.Past
-	expiryTurn *deadline // when the registry is looked through for what it may forget
+	expiryTurn *deadline // when the registry is next searched for what it may forget
 }
 
-// New makes the core of a leader whose registry is as given (the core keeps its own
-// copy) and who leads in this term. Nothing is known yet but what the registry says.
+// New makes the core of a leader with this registry and term. The core clones the registry. At first it knows nothing
+// but what the registry says.
 func New(config Config, state *registry.State, term api.Term, policy allocator.Allocator, now time.Time) *Core {
 	c := newRooms(&base{
 		config:        config.withDefaults(),
@@ -141,7 +143,7 @@ func New(config Config, state *registry.State, term api.Term, policy allocator.A
 	return c
 }
 
-// newRooms builds the rooms, each with those that it calls.
+// newRooms builds the rooms, and gives each room those that it calls.
 func newRooms(b *base) *Core {
 	proposals := &proposals{base: b, pending: make(map[proposalKey]proposal)}
 	standing := &standing{base: b, takers: make(map[api.FrameworkID]bool)}
@@ -182,7 +184,7 @@ func newRooms(b *base) *Core {
 	}
 }
 
-// Step takes one event. The effects are performed before the next Allocate's.
+// Step handles one event. Its effects must be performed before those of the next Allocate.
 func (c *Core) Step(event Event) []Effect {
 	c.now, c.came, c.out = event.At, event.Came, nil
 	if c.came.IsZero() {
@@ -227,17 +229,17 @@ func (c *Core) happen(what Happening) {
 	}
 }
 
-// Allocate lets the policy run once after a batch of events, and returns the offers.
+// Allocate runs the policy after a batch of events, and returns its offers and other decisions as effects.
 func (c *Core) Allocate(now time.Time) []Effect {
 	c.now, c.out = now, nil
-	if c.allocate() { // who waits for it is offered it at once
+	if c.allocate() { // a second run offers what the first one made available
 		c.allocate()
 	}
 	return c.out
 }
 
-// allocate runs the policy once and reports whether something may be offered that it could not offer: kept offers were
-// taken back, or a principal is offered more, or nothing more, from now on.
+// allocate runs the policy once. It reports whether another run could offer more, because kept offers were taken back,
+// or because a principal is offered something again, or nothing more, from now on.
 func (c *Core) allocate() (again bool) {
 	c.sessions.frameworks.weighPrincipals()
 	allocation := c.policy.Allocate(c.now)
@@ -249,18 +251,18 @@ func (c *Core) allocate() (again bool) {
 	return c.sessions.frameworks.weighPrincipals() || tookBack
 }
 
-// forgetPast has the registry forget what is long past, if there is anything.
+// forgetPast has the registry forget what ended long ago, if there is anything.
 func (c *Core) forgetPast() {
 	c.deadlines.Set(c.expiryTurn, c.now.Add(expiry.Pause))
-	c.revokeTokens() // before their principals are forgotten
+	c.revokeTokens() // before the tokens' principals are forgotten
 	if before, is := c.past.Forgettable(c.registry, c.now); is {
 		c.info("the past is forgotten", Field{"before", before.UTC().Format(time.RFC3339)})
 		c.proposals.propose(registry.Expire{Before: before})
 	}
 }
 
-// revokeTokens has the registry revoke the tokens by which somebody would join as a principal that was revoked. Once the
-// principal is forgotten nothing else would keep them out.
+// revokeTokens has the registry revoke the tokens with which somebody could join as a principal that was revoked. Once
+// the registry has forgotten the principal, nothing else would keep them out.
 func (c *Core) revokeTokens() {
 	for _, id := range sortedKeys(c.registry.Tokens) {
 		token := c.registry.Tokens[id]
@@ -271,13 +273,13 @@ func (c *Core) revokeTokens() {
 	}
 }
 
-// Wake is when the core wants to be woken, zero for never. Asked after every batch.
+// Wake returns when the core wants to be woken; zero means never. The shell asks after every batch of events.
 func (c *Core) Wake() time.Time {
 	return soonest(c.deadlines.Next(), c.offers.nextExpiry(), c.answers.nextPay(), c.policy.Wake())
 }
 
-// Clone is a core that stands where this one stands and shares nothing with it: told the same, both have the same
-// effects. The policy is the clone's own, and must have been told what this core's was.
+// Clone returns a core in the same state that shares nothing with this one. Given the same events, both return the same
+// effects. The clone uses the given policy, which must have been told everything that this core's policy was told.
 func (c *Core) Clone(policy allocator.Allocator) *Core {
 	var clone *Core
 	c.asData(func() { clone = value.Clone(c) })
@@ -285,15 +287,14 @@ func (c *Core) Clone(policy allocator.Allocator) *Core {
 	return clone
 }
 
-// Dump is all that the core holds, for people. Its policy has books of its own, which are not shown.
+// Dump returns everything that the core holds, as text for people. The policy's own state is not included.
 func (c *Core) Dump() string {
 	var text string
 	c.asData(func() { text = value.Text(c) })
 	return text
 }
 
-// asData calls do while the two fields are empty that are not data of the core: the policy and the compiler of
-// constraints.
+// asData calls do while the two fields that are not data, the policy and the compiler of constraints, are empty.
 func (c *Core) asData(do func()) {
 	policy, compile := c.policy, c.config.Compile
 	c.policy, c.config.Compile = nil, nil

@@ -9,46 +9,45 @@ import (
 	"github.com/tenderhq/tender/master/registry"
 )
 
-// Effect is what the shell is to do; one of the types below. The shell performs
-// them in order. What goes to one stream leaves in that order.
+// Effect is something that the shell must do; it is one of the types below. The shell performs effects in order. What
+// goes to one stream leaves in that order.
 //
 //sumtype:decl
 type Effect interface{ effect() }
 
 // The effects.
 type (
-	// ToScheduler queues an event to a scheduler's stream. A stream whose queue is
-	// full is closed; SchedulerClosed follows.
+	// ToScheduler queues an event for a scheduler's stream. A stream whose queue is full is closed, and SchedulerClosed
+	// follows.
 	ToScheduler struct {
 		Conn  Conn
 		Event protocol.SchedulerEvent
 	}
-	// CloseScheduler ends a stream after what is queued; Err is its status (nil: well).
+	// CloseScheduler closes a stream after what is queued has been sent. Err is the stream's status; nil means success.
 	CloseScheduler struct {
 		Conn Conn
 		Err  *api.Error
 	}
-	// ToAgent queues an event to an agent's stream, under the leader's term and the
-	// session.
+	// ToAgent queues an event for an agent's stream. The message carries the leader's term and this session.
 	ToAgent struct {
 		Conn    Conn
 		Session uint64
 		Event   protocol.AgentEvent
 	}
-	// SendSecrets queues TaskSecrets to an agent's stream, with the values of these secrets, which the shell opens. One
-	// that can't be opened is said there.
+	// SendSecrets queues TaskSecrets for an agent's stream. The shell unseals the values of these secrets. If one can't
+	// be unsealed, the message says so.
 	SendSecrets struct {
 		Conn    Conn
 		Session uint64
 		Task    api.TaskRef
 		Secrets []secrets.Sealed
 	}
-	// CloseAgent ends a stream after what is queued.
+	// CloseAgent closes a stream after what is queued has been sent.
 	CloseAgent struct {
 		Conn Conn
 		Err  *api.Error
 	}
-	// Propose asks the quorum to commit a command. Committed or ProposalLost follows.
+	// Propose asks the quorum to commit a command. Committed, ProposalLost or ProposalRefused follows.
 	Propose struct{ Command registry.Command }
 	// Reply answers an operator's request, once.
 	Reply struct {
@@ -56,11 +55,10 @@ type (
 		Answer any // KillTaskAnswer, registry.Result or a sentence, by the action
 		Err    *api.Error
 	}
-	// Served says when the resources that are offered now had become free: when the events came that freed them.
+	// Served tells, for resources that are offered now, when the events came that had made them free.
 	Served struct{ Since []time.Time }
-	// Log reports one decision: identifiers as fields, the words of the transcripts.
-	// Debug marks those of every day, which come only with Config.Debug; Warn those that an
-	// operator should look at.
+	// Log reports one decision: identifiers are fields, and the words are those of the transcripts. Debug marks routine
+	// decisions, which are logged only with Config.Debug. Warn marks those that an operator should look at.
 	Log struct {
 		Message string
 		Fields  []Field
@@ -75,8 +73,8 @@ type Field struct{ Name, Value string }
 // KillTaskAnswer answers KillTask.
 type KillTaskAnswer struct {
 	Task    api.TaskRef
-	Pending bool          // the agent is away
-	Already api.TaskState // it had ended before, so
+	Pending bool          // the agent is away, so the kill waits for it
+	Already api.TaskState // the state in which the task had already ended; else unspecified
 }
 
 func (ToScheduler) effect()    {}

@@ -269,7 +269,7 @@ func graceWords(event protocol.KillTask) string {
 	return " within " + event.Grace.String()
 }
 
-// taken is what an agent does with a launch: it has it on disk from now on.
+// taken is what an agent does with a launch: from now on it has it on disk.
 func (w *world) taken(a *fakeAgent, launch protocol.LaunchTask) {
 	ref := api.TaskRef{Framework: launch.Framework.ID, Task: launch.Task.ID}
 	w.say("%s <- launch %s with %v%s", a.name, ref, launch.Resources, executorWords(launch))

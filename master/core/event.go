@@ -9,16 +9,16 @@ import (
 	"github.com/tenderhq/tender/master/registry"
 )
 
-// Conn names one stream of a scheduler or an agent; the shell counts them. 0 is none.
+// Conn is the number of a stream of a scheduler or an agent, given by the shell. 0 means none.
 type Conn uint64
 
-// RequestID names an operator's request that waits for its Reply; the shell counts them.
+// RequestID is the number of an operator's request that waits for its Reply, given by the shell.
 type RequestID uint64
 
-// Event is what the core steps: something that happened, and when.
+// Event is something that happened, and when. Core.Step handles it.
 type Event struct {
-	At   time.Time // monotonic (R23)
-	Came time.Time // when it came to this master, to wait for its turn; zero = At
+	At   time.Time // with a monotonic part (R23)
+	Came time.Time // when it came to this master and began to wait for its turn; zero = At
 	What Happening
 }
 
@@ -29,74 +29,71 @@ type Happening interface{ happening() }
 
 // What can happen to the leader.
 type (
-	// SchedulerOpened brings a new scheduler stream with its first call. By is who the
-	// transport says it is, and in which roles it may run what.
+	// SchedulerOpened brings a new stream of a scheduler with its first call. By is who the transport says the caller
+	// is, and the roles in which it may run frameworks.
 	SchedulerOpened struct {
 		Conn      Conn
 		By        rights.Scope
 		Subscribe protocol.Subscribe
 	}
-	// SchedulerCalled brings the calls that follow.
+	// SchedulerCalled brings further calls of a stream.
 	SchedulerCalled struct {
 		Conn  Conn
 		Calls []protocol.NumberedCall
 	}
-	// SchedulerClosed says that the stream is gone, by whoever's doing. Why is for people;
-	// empty: it is broken.
+	// SchedulerClosed says that the stream has ended, whichever side ended it. Why is for people; empty means that it
+	// broke.
 	SchedulerClosed struct {
 		Conn Conn
 		Why  string
 	}
 
-	// AgentOpened brings a new agent stream with its first call: RegisterAgent or
-	// ReregisterAgent.
+	// AgentOpened brings a new stream of an agent with its first call: RegisterAgent or ReregisterAgent.
 	AgentOpened struct {
 		Conn  Conn
 		First protocol.AgentCall
 	}
-	// AgentCalled brings the calls that follow.
+	// AgentCalled brings further calls of a stream.
 	AgentCalled struct {
 		Conn  Conn
 		Calls []protocol.AgentCall
 	}
-	// AgentClosed says that the stream is gone, by whoever's doing. Why is for people;
-	// empty: it is broken.
+	// AgentClosed says that the stream has ended, whichever side ended it. Why is for people; empty means that it
+	// broke.
 	AgentClosed struct {
 		Conn Conn
 		Why  string
 	}
 
-	// Committed brings commands that the quorum has committed, in the order of the
-	// log, whoever proposed them. The core applies them to its own copy of the registry.
+	// Committed brings commands that the quorum has committed, in the order of the log, whoever proposed them. The core
+	// applies them to its own copy of the registry.
 	Committed struct {
 		Index    uint64
 		Commands []registry.Command
 	}
-	// ProposalLost says that nobody knows yet what became of a command. The core asks
-	// again under the same identity, or lets the next leader find out (R17). Client is
-	// the command's; "" is the core's own.
+	// ProposalLost says that the outcome of a command is unknown. The core proposes it again under the same identity,
+	// or leaves it to the next leader to find out (R17). Client is the command's client; "" means the core's own.
 	ProposalLost struct {
 		Client  string
 		Counter uint64
 	}
 
-	// ProposalRefused says that a command was not proposed, and never will be: it can't be
-	// written, as it is too large.
+	// ProposalRefused says that a command was not proposed and never will be, because it is too large to be written.
 	ProposalRefused struct {
 		Client  string
 		Counter uint64
 		Err     *api.Error
 	}
 
-	// Requested brings an operator's action. By says on what whoever asks may do it.
+	// Requested brings an operator's action. By says on what the caller may do it.
 	Requested struct {
 		ID     RequestID
 		Action Action
 		By     rights.Scope
 	}
-	// Woken comes at the moment that Wake asked for.
+	// Woken comes at the time that Wake returned.
 	Woken struct{}
-	// Away says that the loop itself did not run for Gap: deadlines of liveness move (R23).
+	// Away says that the loop did not run for Gap. Deadlines that judge whether peers are alive move by it (R23).
 	Away struct{ Gap time.Duration }
 )
 
@@ -113,10 +110,11 @@ func (Requested) happening()       {}
 func (Woken) happening()           {}
 func (Away) happening()            {}
 
-// Action is what an operator asks for. Each type stands in the file of its noun, with how it is carried out.
+// Action is what an operator asks for. Each type is declared, with the code that carries it out, in the file of its
+// noun.
 //
 //sumtype:decl
 type Action interface {
-	// request answers with a Reply, at once or when the registry has. What the scope does not cover is denied.
+	// request answers with a Reply, at once or when the registry has answered. What the scope does not cover is denied.
 	request(c *Core, id RequestID, by rights.Scope)
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
-// executors are those that run on agents, and those that a launch is to start. This room holds their resources, and
-// carries messages between them and their schedulers.
+// executors keeps the executors that run on agents, and those that a launch will start. It books their resources, and
+// passes messages between them and their schedulers.
 type executors struct {
 	*base
 	standing   *standing
@@ -21,8 +21,8 @@ type executors struct {
 	frameworks *frameworks
 }
 
-// executor is one that runs, or is to be started by a launch, on an agent. It holds
-// its resources from its first launch until the agent says that it has ended.
+// executor runs on an agent, or will be started there by a launch. It holds its resources from its first launch until
+// the agent says that it has ended.
 type executor struct {
 	ref       api.ExecutorRef
 	info      api.Executor
@@ -38,14 +38,14 @@ func (x *executor) claim() allocator.Claim {
 		Executor: x.ref.Executor}
 }
 
-// addExecutor puts an executor into the picture; its resources are booked by the caller.
+// addExecutor adds an executor. The caller books its resources on the agent.
 func (r *executors) addExecutor(x *executor) {
 	x.agent.executors[x.ref] = x
 	x.framework.executors[executorKey{x.agent.id, x.ref.Executor}] = x
 	x.framework.hold(x.role, x.resources)
 }
 
-// dropExecutor forgets an executor and gives its resources back.
+// dropExecutor removes an executor and gives its resources back.
 func (r *executors) dropExecutor(x *executor) {
 	delete(x.agent.executors, x.ref)
 	delete(x.framework.executors, executorKey{x.agent.id, x.ref.Executor})
@@ -57,8 +57,8 @@ func (r *executors) dropExecutor(x *executor) {
 	r.frameworks.forgetRemoved(x.framework)
 }
 
-// executorEnded forgets an executor whose processes are gone; its tasks' statuses come by themselves. An executor that
-// is started again stays, and so does one that a launch will start again that is still on its way to the agent.
+// executorEnded removes an executor whose processes have ended. The statuses of its tasks come separately. The executor
+// stays if the agent starts it again, or if a launch that is on its way to the agent will start it again.
 func (r *executors) executorEnded(a *agent, ended protocol.ExecutorEnded) {
 	x := a.executors[ended.ExecutorRef]
 	if x == nil || !a.phase.Reported() {
@@ -81,9 +81,9 @@ func (r *executors) executorLost(x *executor, message string) {
 	r.tell(x.framework, protocol.ExecutorLost{Agent: x.agent.id, Executor: x.ref.Executor, Message: message})
 }
 
-// neverStarted follows when the agent refused the launch that was to start an executor. Launches behind that one took
-// the executor for running. Where the executor asks for resources they are refused as well; otherwise it is started by
-// the next of them that the agent takes.
+// neverStarted is called when the agent has refused the launch that was to start an executor. Later launches assumed
+// that the executor runs. If the executor asks for resources, the agent refuses those launches too; otherwise the next
+// launch that the agent accepts starts it.
 func (r *executors) neverStarted(t *task) {
 	x := t.agent.executors[api.ExecutorRef{Framework: t.ref.Framework, Executor: t.task.ExecutorID()}]
 	if x == nil || x.starter != t {
@@ -94,8 +94,9 @@ func (r *executors) neverStarted(t *task) {
 	}
 }
 
-// starterOf is the first launch of this term, from the numbered one on, that starts the executor; nil if there is none.
-// An executor that asks for resources is started only by the launch that brings them. (0: nobody knows from which one on.)
+// starterOf returns the first launch of this term, from number from on, that will start the executor; nil if there is
+// none. An executor that asks for resources is started only by the launch that brings them. If from is 0 the number is
+// unknown, and the result is nil.
 func (r *executors) starterOf(x *executor, from uint64) *task {
 	if from == 0 || !x.resources.IsZero() {
 		return nil
@@ -112,7 +113,7 @@ func (r *executors) starterOf(x *executor, from uint64) *task {
 	return first
 }
 
-// clearExecutors forgets the executors of an agent that is taken for dead.
+// clearExecutors removes all executors of an agent that is taken for dead, marked gone or removed.
 func (r *executors) clearExecutors(a *agent) {
 	for _, x := range sortedExecutors(a) {
 		r.dropExecutor(x)
@@ -125,7 +126,7 @@ func sortedExecutors(a *agent) []*executor {
 	})
 }
 
-// takeExecutors replaces what is known of the agent's executors by what the agent reports.
+// takeExecutors brings the known executors of the agent in line with its report.
 func (r *executors) takeExecutors(a *agent, got *report) {
 	reported := make(map[api.ExecutorRef]bool, len(got.executors))
 	for _, rx := range got.executors {
@@ -162,11 +163,11 @@ func (r *executors) adoptExecutor(a *agent, ref api.ExecutorRef, rx protocol.Rep
 	}
 }
 
-// messageDataMax bounds the bytes of a message between a scheduler and an executor, so that
-// with its addresses it fits a message of either side (R4).
+// messageDataMax bounds the bytes of a message between a scheduler and an executor. With its addresses the message must
+// fit in a protocol message of either side (R4).
 const messageDataMax = api.MessageBytesMax - 4096
 
-// messageFromExecutor carries bytes up, at most once.
+// messageFromExecutor passes a message of an executor to its scheduler, at most once.
 func (r *executors) messageFromExecutor(a *agent, message protocol.MessageFromExecutor) {
 	if a.executors[message.ExecutorRef] == nil {
 		r.refuseVoice(a, "a message of executor "+message.ExecutorRef.String())
@@ -177,7 +178,7 @@ func (r *executors) messageFromExecutor(a *agent, message protocol.MessageFromEx
 	}
 }
 
-// messageExecutor carries bytes down, at most once.
+// messageExecutor passes a message of a scheduler to an executor, at most once.
 func (r *executors) messageExecutor(s *session, number uint64, message protocol.MessageExecutor) {
 	const op = "executor.message"
 	if size := len(message.Data); size > messageDataMax {
@@ -190,7 +191,7 @@ func (r *executors) messageExecutor(s *session, number uint64, message protocol.
 	}
 }
 
-// shutdownExecutor ends an executor, and its tasks with it.
+// shutdownExecutor tells the agent to end an executor and its tasks.
 func (r *executors) shutdownExecutor(s *session, number uint64, call protocol.ShutdownExecutor) {
 	x := r.executorOf(s, number, "executor.shutdown", call.Agent, call.Executor)
 	if x != nil {
@@ -199,7 +200,7 @@ func (r *executors) shutdownExecutor(s *session, number uint64, call protocol.Sh
 	}
 }
 
-// executorOf finds a running executor that can be reached, or refuses the call.
+// executorOf finds an executor on an agent that is alive; otherwise it refuses the call.
 func (r *executors) executorOf(s *session, number uint64, op string, agentID api.AgentID, id api.ExecutorID) *executor {
 	x := s.framework.executors[executorKey{agentID, id}]
 	switch {

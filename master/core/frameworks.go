@@ -17,33 +17,34 @@ import (
 	"github.com/tenderhq/tender/master/view"
 )
 
-// frameworks is the picture of each framework, apart from its scheduler: what the policy is told of it, and how long it
-// is kept.
+// frameworks keeps the state of each framework, apart from its scheduler's session: what the policy is told of it, and
+// how long it is kept.
 type frameworks struct {
 	*base
 	usage *usage
 }
 
-// executorKey finds an executor of a framework.
+// executorKey identifies an executor within its framework.
 type executorKey struct {
 	agent    api.AgentID
 	executor api.ExecutorID
 }
 
-// framework is one that may hold tasks, or one that was removed and whose last
-// processes have not ended yet.
+// framework is one that may hold tasks, or a removed one whose last processes have not ended yet.
 type framework struct {
 	id    api.FrameworkID
 	info  api.Framework
-	share *principals.Share // of its principal, in which it is counted; nil: in none
+	share *principals.Share // where it counts, with its principal's other frameworks; nil: nowhere
 
 	session *session // of its active scheduler; nil while it is disconnected
-	latest  *session // its last session of this term: what that has said of tasks is shown while there is no other
+	// latest is its last session of this term. What that session has said of tasks is shown until there is another
+	// session.
+	latest  *session
 	since   time.Time
 	why     string
-	refused string // why the version of its scheduler is not accepted; "": it is
+	refused string // why the version of its scheduler is not accepted; "" = it is accepted
 	standbyPlace
-	failover *deadline // until when it may come back to its tasks, while disconnected
+	failover *deadline // until when its scheduler may come back to its tasks, while disconnected
 	removed  bool
 
 	tasks     map[api.TaskID]*task
@@ -54,13 +55,14 @@ type framework struct {
 	placed    view.Placements
 	results   recent.Results
 	decisions recent.Decisions
-	unlisted  int // what holds resources for it beside those: second runs of tasks (R9), and accepts that wait (R26)
+	// unlisted counts what else holds resources for it: second runs of tasks (R9), and accepts that wait (R26).
+	unlisted int
 }
 
-// books sum what a framework has in one role, for people.
+// books adds up what a framework has in one role, to be shown to people.
 type books struct{ used, offered ledger.Tally }
 
-// newFramework makes the picture of a framework that is not subscribed.
+// newFramework adds a framework that is not subscribed.
 func (r *frameworks) newFramework(id api.FrameworkID) *framework {
 	fw := &framework{
 		id:        id,
@@ -77,8 +79,8 @@ func (r *frameworks) newFramework(id api.FrameworkID) *framework {
 	return fw
 }
 
-// recoverFrameworks takes the living frameworks from the registry, all disconnected.
-// Their failover time starts anew with the term (R21).
+// recoverFrameworks adds the registry's frameworks that are not removed, all of them disconnected. Their failover time
+// starts anew with the term (R21).
 func (r *sessions) recoverFrameworks() {
 	for _, id := range sortedKeys(r.registry.Frameworks) {
 		known := r.registry.Frameworks[id]
@@ -90,7 +92,7 @@ func (r *sessions) recoverFrameworks() {
 	}
 }
 
-// frameworkAdmitted follows what the registry says of a framework.
+// frameworkAdmitted takes over the registry's description of a framework.
 func (r *sessions) frameworkAdmitted(id api.FrameworkID) {
 	known := r.registry.Frameworks[id]
 	fw := r.frameworkByID[id]
@@ -114,12 +116,12 @@ func (r *sessions) frameworkAdmitted(id api.FrameworkID) {
 	r.frameworks.describeToPolicy(fw)
 }
 
-// has is what is counted of the framework.
+// has returns what the framework counts for in its principal's share.
 func (fw *framework) has() view.Tally {
 	return view.Tally{Frameworks: 1, Tasks: len(fw.tasks), Shapes: fw.wants.Shapes(), Offers: len(fw.offers)}
 }
 
-// countIn counts the framework in another share: its principal is known now, or it has another one.
+// countIn moves the framework to this share, when its principal becomes known or changes.
 func (fw *framework) countIn(share *principals.Share) {
 	if share != fw.share {
 		fw.share.Take(fw.has())
@@ -128,8 +130,8 @@ func (fw *framework) countIn(share *principals.Share) {
 	}
 }
 
-// leaveRoles takes back what the framework holds and wants in roles that it has left.
-// Tasks that it runs there go on, and count there.
+// leaveRoles takes back what the framework holds and wants in roles that it has left. Tasks that it runs there
+// continue, and still count in that role.
 func (r *sessions) leaveRoles(fw *framework, before []api.Role) {
 	left := make(map[api.OfferID]*offer)
 	for id, o := range fw.offers { // order: irrelevant because it fills a map
@@ -148,8 +150,8 @@ func (r *sessions) leaveRoles(fw *framework, before []api.Role) {
 	}
 }
 
-// rescindRuledOut takes back offers of agents that the framework's constraint, a new one,
-// rules out: it does not want them, and others may.
+// rescindRuledOut rescinds offers of agents that the framework's new constraint excludes. The framework does not want
+// them, and others may.
 func (r *offers) rescindRuledOut(fw *framework) {
 	if len(fw.offers) == 0 {
 		return
@@ -164,7 +166,7 @@ func (r *offers) rescindRuledOut(fw *framework) {
 	r.rescindAll(out, "the framework's new constraint rules the agent out")
 }
 
-// describeToPolicy tells the allocator what it needs to know.
+// describeToPolicy tells the policy what it needs to know of the framework.
 func (r *frameworks) describeToPolicy(fw *framework) {
 	r.usage.takesRevocable(fw, fw.info.Revocable && !fw.removed)
 	told := allocator.Framework{Framework: fw.info, Active: fw.session != nil, Withheld: fw.share.Withheld()}
@@ -172,8 +174,9 @@ func (r *frameworks) describeToPolicy(fw *framework) {
 	r.policy.SetFramework(told)
 }
 
-// weighPrincipals tells the policy whose frameworks are offered nothing more, as they hold or filter so much together,
-// and whose are again. It reports whether there was anything to tell. (Protocol rule R34.)
+// weighPrincipals tells the policy which frameworks are offered nothing more, because those of their principal together
+// have too many offers or filters, and which are offered something again. It reports whether anything has changed.
+// (Protocol rule R34.)
 func (r *frameworks) weighPrincipals() bool {
 	changed := r.shares.Weigh(r.filtersOf)
 	for _, share := range changed {
@@ -194,7 +197,7 @@ func (r *frameworks) weighPrincipals() bool {
 	return true
 }
 
-// goAway starts the failover time of a framework without a scheduler.
+// goAway starts the failover time of a framework that has no scheduler.
 func (r *frameworks) goAway(fw *framework, why string) {
 	fw.since, fw.why = r.now, why
 	timeout := fw.info.FailoverTimeout
@@ -207,8 +210,8 @@ func (r *frameworks) goAway(fw *framework, why string) {
 	r.deadlines.Set(fw.failover, r.now.Add(timeout))
 }
 
-// failoverDue removes a framework whose scheduler stayed away; the quorum refuses if
-// one has subscribed since (R5).
+// failoverDue asks the quorum to remove a framework whose scheduler stayed away too long. The quorum refuses if a
+// scheduler has subscribed since (R5).
 func (r *sessions) failoverDue(fw *framework) {
 	if fw.session != nil || fw.removed {
 		return
@@ -218,22 +221,22 @@ func (r *sessions) failoverDue(fw *framework) {
 	r.proposals.propose(change, endFailover{fw})
 }
 
-// failoverAnswered goes on when the registry has answered.
+// failoverAnswered continues when the registry has answered.
 func (r *sessions) failoverAnswered(fw *framework, result registry.Result) {
-	if result.Err != nil && fw.session == nil && !fw.removed { // a scheduler had subscribed just before, and has left again
+	if result.Err != nil && fw.session == nil && !fw.removed { // a scheduler had subscribed, and has left since
 		r.frameworks.goAway(fw, fw.why)
 	}
 }
 
-// frameworkRemoved follows the registry: whatever is left of it is killed.
+// frameworkRemoved follows the removal of a framework in the registry: whatever is left of it is killed.
 func (r *sessions) frameworkRemoved(id api.FrameworkID) {
 	if fw := r.frameworkByID[id]; fw != nil && !fw.removed {
 		r.keepUntilEmpty(fw, r.registry.Frameworks[id].Why)
 	}
 }
 
-// keepUntilEmpty makes a framework one that only waits for its last processes to end. Their resources stay booked until
-// then (promise 1).
+// keepUntilEmpty marks a framework as removed. It then only waits for its last processes to end; their resources stay
+// booked until then (promise 1).
 func (r *sessions) keepUntilEmpty(fw *framework, why string) {
 	r.offers.rescindAll(fw.offers, "the framework was removed")
 	if s := fw.session; s != nil {
@@ -251,7 +254,7 @@ func (r *sessions) keepUntilEmpty(fw *framework, why string) {
 	r.nextStandby(fw.info.Name)
 }
 
-// removeFromAgents tells every agent that has something of it.
+// removeFromAgents tells every agent that has tasks or executors of the framework that it was removed.
 func (r *sessions) removeFromAgents(fw *framework) {
 	concerned := make(map[api.AgentID]*agent)
 	for _, t := range fw.tasks { // order: irrelevant because it fills a map
@@ -279,7 +282,7 @@ func (r *frameworks) forgetRemoved(fw *framework) {
 	}
 }
 
-// tombstoneOf returns what is remembered of a removed framework of which an agent still has something.
+// tombstoneOf adds a removed framework again, because an agent still has something of it.
 func (r *frameworks) tombstoneOf(id api.FrameworkID) *framework {
 	fw := r.newFramework(id)
 	fw.info = r.registry.Frameworks[id].Framework
@@ -289,7 +292,7 @@ func (r *frameworks) tombstoneOf(id api.FrameworkID) *framework {
 	return fw
 }
 
-// hold books what a task or executor uses, for people.
+// hold adds what a task or executor uses to the role's sums.
 func (fw *framework) hold(role api.Role, resources api.Resources) { fw.book(role).used.Add(resources) }
 
 func (fw *framework) release(role api.Role, resources api.Resources) {
@@ -309,18 +312,18 @@ func (fw *framework) sortedTasks() []*task {
 	return slices.SortedFunc(maps.Values(fw.tasks), func(x, y *task) int { return x.ref.Compare(y.ref) })
 }
 
-// tell queues an event to the framework's scheduler, if it has one.
+// tell queues an event for the framework's scheduler, if it has one.
 func (b *base) tell(fw *framework, event protocol.SchedulerEvent) {
 	if fw.session != nil {
 		b.emit(ToScheduler{Conn: fw.session.conn, Event: event})
 	}
 }
 
-// demands are what frameworks want, and the roles in which they want nothing now: the policy is told of every change.
-// (Protocol rule R38.)
+// demands keeps what frameworks want, and the roles in which they want nothing now. It tells the policy of every
+// change. (Protocol rule R38.)
 type demands struct{ *base }
 
-// suppress stops offers for the roles; none named = all.
+// suppress stops offers in the roles; no roles means all.
 func (r *demands) suppress(s *session, number uint64, roles []api.Role) {
 	fw := s.framework
 	if r.haveRoles(s, number, "framework.suppress", roles) {
@@ -329,7 +332,7 @@ func (r *demands) suppress(s *session, number uint64, roles []api.Role) {
 	}
 }
 
-// revive brings offers back and forgets filters.
+// revive resumes offers in the roles and forgets their filters; no roles means all.
 func (r *demands) revive(s *session, number uint64, roles []api.Role) {
 	fw := s.framework
 	if r.haveRoles(s, number, "framework.revive", roles) {
@@ -345,7 +348,7 @@ func orAll(roles []api.Role, fw *framework) []api.Role {
 	return roles
 }
 
-// haveRoles refuses a call that names a role which is not the framework's.
+// haveRoles reports whether all roles are the framework's; otherwise it refuses the call.
 func (r *demands) haveRoles(s *session, number uint64, op string, roles []api.Role) bool {
 	for _, role := range roles {
 		if !slices.Contains(s.framework.info.Roles, role) {
@@ -356,7 +359,7 @@ func (r *demands) haveRoles(s *session, number uint64, op string, roles []api.Ro
 	return true
 }
 
-// startSuppressed begins a session with exactly these roles suppressed.
+// startSuppressed begins a session in which exactly these roles are suppressed.
 func (r *demands) startSuppressed(fw *framework, roles []api.Role) {
 	fw.wants.SuppressOnly(roles)
 	r.policy.Revive(fw.id, nil)
@@ -365,7 +368,7 @@ func (r *demands) startSuppressed(fw *framework, roles []api.Role) {
 	}
 }
 
-// resetDemand forgets what another instance of the framework wanted: this one will state it itself.
+// resetDemand forgets what another instance of the framework wanted. The new instance will state its own demand.
 func (r *demands) resetDemand(fw *framework, instance api.Nonce) {
 	if !fw.wants.FromAnother(instance) {
 		return
@@ -375,7 +378,7 @@ func (r *demands) resetDemand(fw *framework, instance api.Nonce) {
 	}
 }
 
-// setDemand replaces what the framework wants in the role.
+// setDemand handles a call that replaces the demand in a role.
 func (r *demands) setDemand(s *session, number uint64, call protocol.SetDemand) {
 	fw := s.framework
 	role := call.Role
@@ -393,27 +396,28 @@ func (r *demands) setDemand(s *session, number uint64, call protocol.SetDemand) 
 		r.unstate(fw, role)
 		return
 	}
-	shapes := append([]api.Shape{}, call.Shapes...) // never nil, which would mean that none was stated
-	if !fw.wants.IsStated(role, shapes) {           // else it is what is left of the demand by our own count
+	shapes := append([]api.Shape{}, call.Shapes...) // never nil, which would mean that no demand was stated
+	if !fw.wants.IsStated(role, shapes) {           // a repeated demand is what is left of it by our own count
 		r.state(fw, role, shapes)
 	}
 }
 
-// state makes this the demand: here, where it is shown, and in the policy. Nobody else changes either. (R38)
+// state sets the demand, both in fw.wants, which people are shown, and in the policy. Only state and unstate change
+// either of them. (R38)
 func (r *demands) state(fw *framework, role api.Role, shapes []api.Shape) {
 	fw.share.Add(view.Tally{Shapes: fw.wants.State(role, shapes)})
 	r.policy.SetDemand(fw.id, role, shapes)
 }
 
-// unstate forgets that a demand was stated in the role.
+// unstate forgets that a demand was stated in the role, in both places.
 func (r *demands) unstate(fw *framework, role api.Role) {
 	fw.share.Take(view.Tally{Shapes: fw.wants.Unstate(role)})
 	r.policy.SetDemand(fw.id, role, nil)
 }
 
-// countDown takes all tasks that an accept names off what its framework still wants, once, when the accept comes:
-// also those that will be refused, for the status of each says what became of it, and who wants it still says so
-// anew. What is left counts for the policy from here on. (R38)
+// countDown subtracts all tasks that an accept names from what its framework wants, once, when the accept arrives.
+// Tasks that will be refused are subtracted too: their statuses tell the scheduler, which states its demand again if it
+// still wants them. From here on the policy works with what is left. (R38)
 func (r *demands) countDown(x *acceptance) {
 	fw := x.session.framework
 	suits := func(shape *api.Shape) bool { return r.suits(shape, x) }
@@ -422,7 +426,7 @@ func (r *demands) countDown(x *acceptance) {
 	}
 }
 
-// suits reports whether the agent of the accept may serve the shape, whether or not there is room.
+// suits reports whether the agent of the accept suits the shape, whether or not it has room.
 func (r *demands) suits(shape *api.Shape, x *acceptance) bool {
 	return (!shape.OnlyPreferred || slices.Contains(shape.Preferred, x.agent.id)) && r.compileAll(shape.Constraint).hold(x.role, x.agent)
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/tenderhq/tender/master/core"
 )
 
-// holdings are what the policy takes for held, added up of what it was told and has proposed. The core keeps the same in
-// its ledgers, and the two must not differ: else the policy proposes for ever what the core takes back.
+// holdings are what the policy takes for held, computed from what it was told and has proposed. The core keeps the same
+// in its ledgers, and the two must not differ. Otherwise the policy would propose for ever what the core takes back.
 type holdings map[api.AgentID]map[api.FrameworkID]api.Resources
 
 // listen has a leader's policy heard from its beginning.

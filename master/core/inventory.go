@@ -12,9 +12,9 @@ import (
 	"github.com/tenderhq/tender/master/view"
 )
 
-// inventory is what agents have and say of themselves, as the registry knows it, and under which hosts they are found.
-// Volumes are compared with what agents report: those that the registry does not know are kept until somebody destroys
-// them by name (R22).
+// inventory keeps what agents have and say about themselves, as the registry knows it, and which agents are on which
+// host. It compares volumes with what agents report. Volumes that the registry does not know are kept until somebody
+// destroys them by name (R22).
 type inventory struct {
 	*base
 	standing *standing
@@ -23,7 +23,7 @@ type inventory struct {
 	hosts map[string]map[api.AgentID]bool // agents by hostname
 }
 
-// newAgent makes the picture of an admitted agent that has not been heard of.
+// newAgent adds an admitted agent that has not connected yet.
 func (r *inventory) newAgent(id api.AgentID) *agent {
 	a := &agent{
 		id:         id,
@@ -41,7 +41,7 @@ func (r *inventory) newAgent(id api.AgentID) *agent {
 	return a
 }
 
-// describeAgent takes over what the registry says of the agent.
+// describeAgent takes over the registry's description of the agent.
 func (r *inventory) describeAgent(a *agent) {
 	known, host := r.registry.Agents[a.id], a.info.Hostname
 	a.info = known.Agent
@@ -49,7 +49,7 @@ func (r *inventory) describeAgent(a *agent) {
 	a.Resize(known.Total())
 }
 
-// agentChanged follows a change of what an agent has or says of itself.
+// agentChanged follows a change of the agent's description in the registry.
 func (r *inventory) agentChanged(id api.AgentID) {
 	a := r.agentByID[id]
 	if a == nil {
@@ -65,7 +65,7 @@ func (r *inventory) agentChanged(id api.AgentID) {
 	r.standing.restate(a)
 }
 
-// moveHost notes under which hostname an agent is found.
+// moveHost records the agent's new hostname in hosts.
 func (r *inventory) moveHost(a *agent, from string) {
 	if from != a.info.Hostname {
 		r.leaveHost(a, from)
@@ -79,7 +79,7 @@ func (r *inventory) moveHost(a *agent, from string) {
 	r.hosts[a.info.Hostname][a.id] = true
 }
 
-// leaveHost forgets that an agent is found under a hostname.
+// leaveHost removes the agent from a hostname in hosts.
 func (r *inventory) leaveHost(a *agent, host string) {
 	of := r.hosts[host]
 	if delete(of, a.id); len(of) == 0 {
@@ -87,9 +87,9 @@ func (r *inventory) leaveHost(a *agent, host string) {
 	}
 }
 
-// backAs is the agent that an absent one has become: one of the same host that lives and was admitted when this one had
-// left, or that is served at its very address. "" when there is none. Several agents may share a host, so the name alone
-// tells nothing.
+// backAs returns the agent that an absent agent has become; "" when there is none. It is a connected agent on the same
+// host that has a later ID, and that was either admitted after this one had left or has the same address. The hostname
+// alone proves nothing, because several agents may share a host.
 func (r *inventory) backAs(a *agent) api.AgentID {
 	known := r.registry.Agents[a.id]
 	if a.link != nil || known.Marks.Has(api.MarkGone) || known.Marks.Has(api.MarkDrained) {
@@ -108,7 +108,7 @@ func (r *inventory) backAs(a *agent) api.AgentID {
 	return ""
 }
 
-// warnOfOthers logs which absent agents of its host a new agent may have been.
+// warnOfOthers logs which absent agents of the same host the new agent may have been.
 func (r *inventory) warnOfOthers(a *agent) {
 	for _, id := range sortedKeys(r.hosts[a.info.Hostname]) {
 		if old := r.agentByID[id]; old != nil && old != a && r.backAs(old) == a.id {
@@ -117,9 +117,9 @@ func (r *inventory) warnOfOthers(a *agent) {
 	}
 }
 
-// checkVolumes compares what the agent reports with what the registry knows. What only
-// the agent has is kept, for only a Destroy that names it may delete it (R22); what only
-// the registry has was made while the agent could not hear of it.
+// checkVolumes compares the volumes that the agent reports with those in the registry. A volume that only the agent has
+// is kept, because only a Destroy that names it may delete it (R22). A volume that only the registry has was made while
+// the agent was not connected, so the agent is told to create it.
 func (r *inventory) checkVolumes(a *agent, got *report) {
 	before := a.orphans
 	a.orphans = nil
@@ -145,7 +145,7 @@ func (r *inventory) checkVolumes(a *agent, got *report) {
 	}
 }
 
-// volumesOf are the agent's volumes as the registry has them.
+// volumesOf returns the agent's volumes as the registry has them.
 func (r *inventory) volumesOf(a *agent) map[api.VolumeID]api.Resource {
 	known := make(map[api.VolumeID]api.Resource)
 	for _, item := range r.registry.Agents[a.id].Reserved.Items() {
@@ -165,14 +165,14 @@ func (a *agent) orphaned(volume api.Resource, why string) *reserving.Orphan {
 	return o
 }
 
-// destroyVolume has the agent delete what the registry does not have any more.
+// destroyVolume tells the agent to delete a volume that the registry no longer has.
 func (r *inventory) destroyVolume(a *agent, volume api.Resource) {
 	a.orphaned(volume, "it is being destroyed").Destroying = true
 	r.tellAgent(a, protocol.DestroyVolume{Volume: volume.Volume})
 }
 
-// volumeDone answers DestroyVolume. What could not be deleted stays an orphan, which may
-// be destroyed again.
+// volumeDone handles the answer to DestroyVolume. A volume that could not be deleted stays an orphan, which may be
+// destroyed again.
 func (r *inventory) volumeDone(a *agent, done protocol.VolumeDone) {
 	r.info("volume destroyed", field("agent", a.id), field("volume", done.Volume), Field{Name: "error", Value: done.Err})
 	o := a.orphans[done.Volume]
@@ -185,8 +185,8 @@ func (r *inventory) volumeDone(a *agent, done protocol.VolumeDone) {
 	}
 }
 
-// orphanRequested answers an operator who asks about an orphan: it may be destroyed, and no other volume may be made in
-// its place.
+// orphanRequested handles an operator's action about an orphaned volume: it may be destroyed, and no other volume of
+// its ID may be made. It returns an empty answer when the action is not about an orphan.
 func (r *inventory) orphanRequested(a *agent, action ReserveOn) (answer string, err error) {
 	o := a.orphans[action.Operation.Volume]
 	switch {
@@ -206,7 +206,7 @@ func (r *inventory) orphanRequested(a *agent, action ReserveOn) (answer string, 
 	return fmt.Sprintf("agent %s: the orphaned volume %s is being destroyed", a.id, o.Volume.Volume), nil
 }
 
-// userOf names a task that has the volume, or whose executor has it; "": none does.
+// userOf names a task that uses the volume, itself or through its executor; "" when there is none.
 func (a *agent) userOf(volume api.VolumeID) string {
 	for _, t := range a.sortedTasks() {
 		if t.held && hasVolume(t.resources, volume) {
@@ -224,7 +224,7 @@ func hasVolume(resources api.Resources, volume api.VolumeID) bool {
 	return slices.ContainsFunc(resources.Items(), func(item api.Resource) bool { return item.Volume == volume })
 }
 
-// showOrphans lists them by ID.
+// showOrphans lists the orphaned volumes by ID.
 func (a *agent) showOrphans() []view.OrphanedVolume {
 	var shown []view.OrphanedVolume
 	for _, id := range sortedKeys(a.orphans) {

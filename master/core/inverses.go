@@ -12,8 +12,8 @@ import (
 	"github.com/tenderhq/tender/master/view"
 )
 
-// inverses are the open inverse offers: what frameworks were asked to give back, for somebody of higher priority or
-// before maintenance (R27).
+// inverses keeps the open inverse offers: what frameworks were asked to give back, for a framework of higher priority
+// or before maintenance (R27).
 type inverses struct {
 	*base
 	offers *offers
@@ -22,21 +22,21 @@ type inverses struct {
 	open map[api.OfferID]*inverse
 }
 
-// inverse is an open inverse offer: resources that are taken at its deadline (R27).
+// inverse is an open inverse offer. What is not given back by its deadline is taken (R27).
 type inverse struct {
 	id        api.OfferID
 	framework *framework
 	agent     *agent
 	tasks     []*task
 	made      time.Time
-	role      api.Role      // of the first task
-	resources api.Resources // asked for at first
+	role      api.Role      // the role of the first task
+	resources api.Resources // what was asked for at first
 	deadline  *deadline
 	reason    api.Reason
-	answer    string // of the framework: "", accepted or declined
+	answer    string // the framework's answer: "", "accepted" or "declined"
 }
 
-// askBack sends what the policy wants back, by framework.
+// askBack makes inverse offers, one for each framework that holds what the policy wants back.
 func (r *inverses) askBack(wanted []allocator.Inverse) {
 	for _, want := range wanted {
 		r.askOne(want)
@@ -50,13 +50,13 @@ func (r *inverses) askOne(want allocator.Inverse) {
 	}
 	victims := make(map[api.FrameworkID][]*task)
 	for _, claim := range want.Victims {
-		if claim.Task == "" { // it is about kept offers, see takeBackKept
+		if claim.Task == "" { // a claim without a task is about kept offers; see takeBackKept
 			continue
 		}
 		t := a.tasks[api.TaskRef{Framework: claim.Framework, Task: claim.Task}]
 		switch {
 		case t == nil || !t.held || t.kill != nil: // it is ending already
-		case !a.phase.Alive(): // R27: agents that do not listen hold no victims
+		case !a.phase.Alive(): // R27: agents that are not alive hold no victims
 			r.spare(t)
 		default:
 			victims[claim.Framework] = append(victims[claim.Framework], t)
@@ -87,7 +87,7 @@ func (r *inverses) sendInverse(x *inverse, until time.Time, whatFor string) {
 	r.tell(x.framework, protocol.InverseOffers{Offers: []api.InverseOffer{shown}})
 }
 
-// asked remembers a step in the life of an inverse offer.
+// asked records a step in the life of an inverse offer in the framework's decisions.
 func (r *inverses) asked(x *inverse, how view.Outcome, why string) {
 	x.framework.decisions.Add(view.Decision{
 		At: r.now, Made: x.made, Offer: x.id, Agent: x.agent.id, Role: x.role, Resources: x.resources,
@@ -107,7 +107,7 @@ func (r *inverses) shownInverse(x *inverse) api.InverseOffer {
 		shown.Tasks = append(shown.Tasks, t.ref.Task)
 		shown.Resources = shown.Resources.Plus(t.resources)
 	}
-	if x.reason != api.ReasonPreempted { // executors have to end as well
+	if x.reason != api.ReasonPreempted { // before maintenance the executors must end as well
 		for _, e := range sortedExecutors(x.agent) {
 			if e.framework == x.framework {
 				shown.Resources = shown.Resources.Plus(e.resources)
@@ -117,8 +117,8 @@ func (r *inverses) shownInverse(x *inverse) api.InverseOffer {
 	return shown
 }
 
-// collect kills what the framework agrees to give back or has not given back in time. A
-// task that has ended by itself keeps that end.
+// collect kills the tasks of an inverse offer that the framework accepted or whose deadline has come. A task that has
+// ended by itself keeps that end.
 func (r *inverses) collect(x *inverse, how view.Outcome, when string) {
 	r.closeInverse(x)
 	killed := 0
@@ -132,7 +132,7 @@ func (r *inverses) collect(x *inverse, how view.Outcome, when string) {
 	r.asked(x, how, when+", killing "+words.Count(killed, "task"))
 }
 
-// inverseDue ends an inverse offer that nobody answered in time. Where maintenance begins, the drain does the rest.
+// inverseDue ends an inverse offer at its deadline. Before maintenance nothing is killed here; the drain does that.
 func (r *inverses) inverseDue(x *inverse) {
 	if x.reason == api.ReasonPreempted {
 		r.collect(x, view.TookBack, "at its deadline")
@@ -146,8 +146,8 @@ func (r *inverses) closeInverse(x *inverse) {
 	r.deadlines.Clear(x.deadline)
 }
 
-// answerInverse notes what the framework says: when it agrees its tasks are killed at once, otherwise it has until the
-// deadline.
+// answerInverse handles the framework's answer. If it accepts, its tasks are killed at once; otherwise they run until
+// the deadline.
 func (r *inverses) answerInverse(s *session, call protocol.AnswerInverse) {
 	for _, id := range call.Offers {
 		x := r.open[id]
@@ -164,9 +164,8 @@ func (r *inverses) answerInverse(s *session, call protocol.AnswerInverse) {
 	}
 }
 
-// withdrawInverses takes back what was asked of tasks on an agent that does not listen
-// any more. Those of a framework that goes away stand: its tasks still hold what others
-// need.
+// withdrawInverses withdraws the inverse offers for tasks on an agent that is no longer connected. When a framework
+// disconnects, its inverse offers stay open, because its tasks still hold what others need.
 func (r *inverses) withdrawInverses(a *agent, why string) {
 	if len(r.open) == 0 {
 		return
@@ -185,8 +184,8 @@ func (r *inverses) withdrawInverses(a *agent, why string) {
 	}
 }
 
-// spared ends the inverse offers of tasks that need not end any more. One that also asks for other tasks stays, and
-// asks for less.
+// spared handles tasks that no longer need to end. An inverse offer for which no running task is left is withdrawn; one
+// that also asks for other tasks stays open for these.
 func (r *inverses) spared(claims []allocator.Claim) {
 	for _, claim := range claims {
 		ref := api.TaskRef{Framework: claim.Framework, Task: claim.Task}
@@ -205,12 +204,12 @@ func (r *inverses) spared(claims []allocator.Claim) {
 	}
 }
 
-// stillAsked reports whether some task of the inverse offer has not ended.
+// stillAsked reports whether any task of the inverse offer has not ended.
 func (r *inverses) stillAsked(x *inverse) bool {
 	return slices.ContainsFunc(x.tasks, func(t *task) bool { return t.held && !t.status.State.Terminal() })
 }
 
-// spare tells the policy that a task need not end any more, so that it counts as any other task again.
+// spare tells the policy that a task need not end after all, so that it counts like any other task again.
 func (r *inverses) spare(t *task) {
 	if t.held {
 		r.policy.Return(t.claim())
@@ -218,7 +217,7 @@ func (r *inverses) spare(t *task) {
 	}
 }
 
-// askToLeave asks all frameworks that have something on the agent.
+// askToLeave asks all frameworks that have tasks or executors on the agent to leave it before its maintenance.
 func (r *inverses) askToLeave(a *agent) {
 	if a.window.planned.Start.IsZero() || a.window.begun || !a.phase.Reported() {
 		return
@@ -237,7 +236,8 @@ func (r *inverses) askToLeave(a *agent) {
 	}
 }
 
-// askFrameworkToLeave asks a framework that is back: it may have missed the first request.
+// askFrameworkToLeave asks a framework that has connected again to leave agents before their maintenance. It may have
+// missed the first request.
 func (r *inverses) askFrameworkToLeave(fw *framework) {
 	asked := make(map[api.AgentID]*agent)
 	for _, t := range fw.tasks { // order: irrelevant because it fills a map
@@ -282,8 +282,8 @@ func (r *inverses) closeLeaving(fw *framework, a *agent) {
 	}
 }
 
-// answerLeaving remembers, for people, what the framework answered. Whatever that is, its tasks may stay until the
-// window begins.
+// answerLeaving records the framework's answer, to be shown to people. Whatever the answer is, the tasks may stay until
+// the window begins.
 func (r *inverses) answerLeaving(x *inverse, accepted bool) {
 	before, how := x.answer, view.Declined
 	x.answer = "declined"
@@ -296,7 +296,7 @@ func (r *inverses) answerLeaving(x *inverse, accepted bool) {
 	r.info("inverse offer answered", field("offer", x.id), field("framework", x.framework.id), field("answer", x.answer))
 }
 
-// withdrawLeaving takes back all requests to leave an agent.
+// withdrawLeaving withdraws all requests to leave the agent.
 func (r *inverses) withdrawLeaving(a *agent, why string) {
 	for _, id := range sortedKeys(r.open) {
 		if x := r.open[id]; x.agent == a && x.reason == api.ReasonAgentDraining {
@@ -307,7 +307,7 @@ func (r *inverses) withdrawLeaving(a *agent, why string) {
 	}
 }
 
-// leaving lists who was asked to leave the agent, and what they have answered.
+// leaving returns the frameworks that were asked to leave the agent, with their answers.
 func (r *inverses) leaving(a *agent) map[api.FrameworkID]string {
 	if a.window.planned.Start.IsZero() || a.window.begun {
 		return nil

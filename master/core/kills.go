@@ -10,22 +10,23 @@ import (
 	"github.com/tenderhq/tender/master/view"
 )
 
-// kills are what schedulers and operators want ended. A kill is kept with its task, sent to the agent until the task
-// ends, and answered to operators who wait for that.
+// kills carries out what schedulers and operators want killed. A kill is kept with its task, is sent to the agent until
+// the task ends, and is answered to the operators who wait for it.
 type kills struct{ *base }
 
-// kill is the wish that a task ends. It is sent again to an agent that comes back.
+// kill says that a task is to end. It is sent again when the agent comes back.
 type kill struct {
 	graces protocol.KillGraces
 	reason api.Reason
 }
 
-// killCalled is a scheduler's wish. The SDK repeats it in every session until the task
-// is terminal or unknown (R12).
+// killCalled handles a scheduler's kill. The SDK repeats the kill in every session until the task is terminal or
+// unknown (R12).
 func (r *tasks) killCalled(s *session, number uint64, call protocol.Kill) {
 	const op = "framework.kill"
 	t := s.framework.tasks[call.Task]
-	if x := s.waits[call.Task]; t == nil && x != nil { // it waits for the registry, and may yet be launched
+	// The accept that launches the task waits for the registry, so the task may yet be launched.
+	if x := s.waits[call.Task]; t == nil && x != nil {
 		graces := x.kills[call.Task]
 		graces.Ask(call.Grace)
 		x.kills[call.Task] = graces
@@ -48,8 +49,8 @@ func (r *tasks) killCalled(s *session, number uint64, call protocol.Kill) {
 	r.kills.wishKill(t, call.Grace, api.ReasonKilledByFramework)
 }
 
-// wishKill records the wish and sends it if the agent listens. A second one may shorten the grace; the first one's
-// reason stays.
+// wishKill records a kill and sends it if the agent has reported. A further kill may shorten the grace; the reason of
+// the first one stays.
 func (r *kills) wishKill(t *task, grace time.Duration, reason api.Reason) {
 	if t.kill == nil {
 		t.kill = &kill{reason: reason}
@@ -67,7 +68,7 @@ func (r *kills) sendKill(t *task, graces ...time.Duration) {
 	}
 }
 
-// resendKills repeats what was asked while the agent was away.
+// resendKills sends the kills again that were asked for while the agent was away.
 func (r *kills) resendKills(a *agent) {
 	for _, t := range a.sortedTasks() {
 		if t.kill != nil && !t.status.State.Terminal() {
@@ -76,7 +77,7 @@ func (r *kills) resendKills(a *agent) {
 	}
 }
 
-// killAhead keeps an operator's wish for a task that only its framework knows of, until its agent is back.
+// killAhead keeps an operator's kill of a task that only its framework has named, until the agent is back.
 func (r *kills) killAhead(a *agent, ref api.TaskRef, grace time.Duration) {
 	if a.killsAhead == nil {
 		a.killsAhead = make(map[api.TaskRef]kill)
@@ -88,7 +89,7 @@ func (r *kills) killAhead(a *agent, ref api.TaskRef, grace time.Duration) {
 	r.info("task kill", field("task", ref.String()), field("agent", a.id), field("reason", api.ReasonKilledByOperator.String()))
 }
 
-// killTaken tells operators that the agent has the kill.
+// killTaken tells the operators who wait that the agent has the kill.
 func (r *kills) killTaken(a *agent, taken protocol.KillTaken) {
 	t := a.tasks[taken.TaskRef]
 	if t == nil || t.kill == nil {
@@ -97,12 +98,12 @@ func (r *kills) killTaken(a *agent, taken protocol.KillTaken) {
 	r.replyKill(t, KillTaskAnswer{Task: t.ref})
 }
 
-// killPending tells operators that the agent is away, and that it will be told when it is back.
+// killPending tells the operators who wait that the agent is away and gets the kill when it is back.
 func (r *kills) killPending(t *task) {
 	r.replyKill(t, KillTaskAnswer{Task: t.ref, Pending: true})
 }
 
-// killOver tells operators that the task has ended, by the kill or before it.
+// killOver tells the operators who wait that the task has ended, by the kill or before it.
 func (r *kills) killOver(t *task) {
 	t.kill = nil
 	r.replyKill(t, KillTaskAnswer{Task: t.ref, Already: t.status.State})
@@ -115,7 +116,8 @@ func (r *kills) replyKill(t *task, answer KillTaskAnswer) {
 	t.waiters = nil
 }
 
-// taskObject is a task as grants name it. For a task of which only its framework knows, the role is not known.
+// taskObject returns the task as the object of a grant. If only its framework has named the task, its role is not known
+// and stays empty.
 func (c *Core) taskObject(found view.FoundTask) rights.Object {
 	role := api.Role("")
 	if found.Ended != nil {
@@ -129,16 +131,16 @@ func (c *Core) taskObject(found view.FoundTask) rights.Object {
 	return object
 }
 
-// waitersPerTaskMax bounds the operators who wait for one kill; more are refused (Limit).
+// waitersPerTaskMax bounds the operators who wait for one kill. One more is refused (Limit).
 const waitersPerTaskMax = 1000
 
-// KillTask kills the one task that Task names: FRAMEWORK/TASK, TASK or its whole name.
+// KillTask kills the task that Task names: FRAMEWORK/TASK, TASK or the task's whole display name.
 type KillTask struct {
 	Task  string
 	Grace time.Duration
 }
 
-// request is an operator's wish.
+// request handles an operator's kill.
 func (action KillTask) request(c *Core, id RequestID, by rights.Scope) {
 	found, err := c.View().FindTask("task.kill", action.Task)
 	switch {

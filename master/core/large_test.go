@@ -10,8 +10,7 @@ import (
 	"github.com/tenderhq/tender/master/view"
 )
 
-// BenchmarkLargeFailover: a leader begins with 50,000 agents and 1,000 frameworks of
-// which none comes back.
+// BenchmarkLargeFailover: a leader begins with 50,000 agents and 1,000 frameworks, none of which comes back.
 func BenchmarkLargeFailover(b *testing.B) {
 	state := registrytest.Large(50_000, 1_000)
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)

@@ -13,7 +13,7 @@ import (
 	"github.com/tenderhq/tender/master/registry"
 )
 
-// maintenance drains agents: now, when they are marked, or when the window of their maintenance begins (R31).
+// maintenance drains agents, either at once, when they are marked, or when their maintenance window begins (R31).
 type maintenance struct {
 	*base
 	proposals *proposals
@@ -22,25 +22,25 @@ type maintenance struct {
 	inverses  *inverses
 }
 
-// Maintenance is a drain with an appointment. Until its window begins, offers of the
-// agent carry it and frameworks that have something there are asked to leave; then the
-// agent is drained like any other; when the window ends, it is offered again. The
-// registry keeps the window and whether it has begun, so each leader goes on alike.
+// Maintenance is a drain that is planned for later. Until the window begins, offers of the agent carry it, and
+// frameworks that have something on the agent are asked to leave. Then the agent is drained like any other. When the
+// window ends, the agent is offered again. The registry keeps the window and whether it has begun, so a new leader
+// continues in the same way.
 
-// maintenanceWindow is an agent's maintenance, if there is one.
+// maintenanceWindow is an agent's planned maintenance, if there is one.
 type maintenanceWindow struct {
 	planned api.Window // as last seen in the registry
 	begun   bool
-	turn    *deadline // when it begins, then when it ends
+	turn    *deadline // when the window begins, then when it ends
 }
 
-// SetMaintenance gives agents a window; one without a start takes it away.
+// SetMaintenance plans a window for agents; a window without a start cancels it.
 type SetMaintenance struct {
 	Agents []string // each a whole ID or a whole hostname
 	Window api.Window
 }
 
-// request plans for all of the agents or for none.
+// request plans the window for all of the agents or for none.
 func (action SetMaintenance) request(c *Core, id RequestID, by rights.Scope) {
 	const op = "maintenance.set"
 	change := registry.SetMaintenance{Window: action.Window}
@@ -89,8 +89,8 @@ func windowText(window api.Window) string {
 	return "from " + start + " for " + window.Duration.String()
 }
 
-// maintenanceChanged follows the registry: what was offered or asked for under the old
-// window is taken back, and the drain begins or ends.
+// maintenanceChanged follows a change of the window in the registry. What was offered or asked for under the old window
+// is taken back, and the drain begins or ends.
 func (r *agents) maintenanceChanged(id api.AgentID) {
 	a := r.agentByID[id]
 	if a == nil {
@@ -107,7 +107,7 @@ func (r *agents) maintenanceChanged(id api.AgentID) {
 	r.inverses.askToLeave(a)
 }
 
-// planMaintenance sets the clock by what the registry says.
+// planMaintenance takes the window from the registry, and sets the deadline for its beginning or end.
 func (r *maintenance) planMaintenance(a *agent) {
 	known := r.registry.Agents[a.id]
 	if known.Maintenance != a.window.planned {
@@ -123,7 +123,7 @@ func (r *maintenance) planMaintenance(a *agent) {
 	switch {
 	case start.IsZero():
 		a.window.begun = false
-	case !known.Maintained: // what has begun goes on while nobody knows whether the clock is right
+	case !known.Maintained: // one that has begun continues even while the wall clock is in doubt
 		a.window.begun = !r.moment(start).After(r.now)
 	default:
 		a.window.begun = true
@@ -142,12 +142,12 @@ func (r *maintenance) planMaintenance(a *agent) {
 	}
 }
 
-// beganTooSoon says that the maintenance has begun by a clock that was wrong.
+// beganTooSoon reports whether the maintenance began too soon, because the wall clock was wrong then.
 func (r *maintenance) beganTooSoon(a *agent) bool {
 	return r.registry.Agents[a.id].Maintained && wallclock.Until(r.now, a.window.planned.Start) > wallclock.Doubt
 }
 
-// planAll plans anew what is planned for moments of the calendar: the wall clock was set.
+// planAll plans all windows anew, because somebody has set the wall clock.
 func (r *maintenance) planAll() {
 	for _, id := range sortedKeys(r.agentByID) {
 		if a := r.agentByID[id]; !a.window.planned.Start.IsZero() {
@@ -161,7 +161,7 @@ func (r *maintenance) planAll() {
 	}
 }
 
-// maintenanceDue begins the window, or ends it; one that began by a wrong clock is planned again.
+// maintenanceDue begins the window or ends it. A window that began by a wrong clock is put off.
 func (r *maintenance) maintenanceDue(a *agent) {
 	if r.beganTooSoon(a) {
 		r.info("maintenance began by a wrong clock and is put off", field("agent", a.id), field("window", windowText(a.window.planned)))
@@ -183,7 +183,7 @@ func (r *maintenance) maintenanceDue(a *agent) {
 	r.proposals.propose(registry.BeginMaintenance{ID: a.id, Window: a.window.planned})
 }
 
-// unavailable is what offers of the agent carry.
+// unavailable returns the window that offers of the agent carry; nil when none is planned.
 func (a *agent) unavailable() *api.Window {
 	if a.window.planned.Start.IsZero() {
 		return nil
@@ -192,14 +192,14 @@ func (a *agent) unavailable() *api.Window {
 	return &window
 }
 
-// drain is how far the leader has come with draining an agent.
+// drain says how far the leader has come with draining an agent.
 type drain struct {
-	force    bool // without the acknowledgements of frameworks that are away (R31)
-	told     bool // the agent was told of it in this session
-	proposed bool // the registry was asked to mark it drained
+	force    bool // do not wait for acknowledgements of frameworks that are away (R31)
+	told     bool // the agent was told to drain in this session
+	proposed bool // the registry was asked to mark the agent drained
 }
 
-// tellDrain tells the agent to kill its tasks and refuse new ones, or to stop that.
+// tellDrain tells the agent to kill its tasks and refuse new ones, or that the drain is over.
 func (r *maintenance) tellDrain(a *agent) {
 	if !a.phase.Reported() {
 		return // told when it is back
@@ -211,14 +211,14 @@ func (r *maintenance) tellDrain(a *agent) {
 	}
 }
 
-// resendDrain tells an agent that is back; it may have missed either word.
+// resendDrain tells an agent that is back whether it is to drain. It may have missed that this has changed.
 func (r *maintenance) resendDrain(a *agent) {
 	a.drain.told = r.marks(a).Has(api.MarkDraining)
 	r.tellAgent(a, protocol.Drain{On: a.drain.told, Grace: r.registry.Agents[a.id].Grace})
 }
 
-// checkDrained marks a draining agent drained once it has reported and nothing of it
-// runs or waits for an acknowledgement (R31).
+// checkDrained marks a draining agent drained once it has reported, nothing runs on it, and no end waits for an
+// acknowledgement (R31).
 func (r *maintenance) checkDrained(a *agent) {
 	marks := r.marks(a)
 	if !marks.Has(api.MarkDraining) || marks.Has(api.MarkDrained) || !a.phase.Reported() || a.drain.proposed || !r.emptied(a) {

@@ -16,21 +16,21 @@ import (
 	"github.com/tenderhq/tender/master/view"
 )
 
-// offers are the open ones. This room makes them of what the policy proposes (R25), ends them, and returns to the policy
-// what nobody has used. Whoever takes an offer for tasks closes it here first. It also holds roles to their limits where
-// the policy alone can't: when a limit becomes lower, and for accepts that had to wait for the registry.
+// offers keeps the open offers. It makes them from the policy's proposals (R25), ends them, and returns to the policy
+// what nobody has used. An accept first closes its offers here. It also enforces limits of roles where the policy alone
+// can't: when a limit is lowered, and for accepts that had to wait for the registry.
 type offers struct {
 	*base
 	open     map[api.OfferID]*offer
-	expiring []*offer // by deadline; answered ones are skipped
-	freed    freed    // since the policy was last asked
-	minted   uint64   // offers and inverse offers of this term
+	expiring []*offer // in order of their deadlines; offers that are no longer open are skipped
+	freed    freed    // what became free since the policy was last asked
+	minted   uint64   // how many offers and inverse offers were made in this term
 }
 
-// offersPerEvent bounds one message, so that it stays far below its limit (R4).
+// offersPerEvent bounds the offers in one message, so that it stays far below its size limit (R4).
 const offersPerEvent = 100
 
-// offer is resources of one agent that a framework may answer until it expires.
+// offer holds resources of one agent for a framework until it is answered, is rescinded or expires.
 type offer struct {
 	id        api.OfferID
 	number    uint64
@@ -42,7 +42,7 @@ type offer struct {
 	expires   time.Time
 	open      bool
 
-	// Of an answer that comes in several calls: the number of the last one, and what they have done so far.
+	// For an answer that comes in several calls: the number of the last call, and what the calls have done so far.
 	part uint64
 	did  view.Decision
 }
@@ -51,12 +51,12 @@ func (o *offer) claim() allocator.Claim {
 	return allocator.Claim{Framework: o.framework.id, Role: o.role, Agent: o.agent.id, Resources: o.resources}
 }
 
-// makeOffers checks what the policy proposes (R25) and sends it.
+// makeOffers checks the policy's proposals (R25) and sends them as offers.
 func (r *offers) makeOffers(claims []allocator.Claim) {
 	made := make(map[api.FrameworkID][]api.Offer)
 	var order []*framework
 	for _, claim := range claims {
-		if r.isFull(claim.Framework) { // which is said once, of its principal
+		if r.isFull(claim.Framework) { // its principal is told once, elsewhere
 			r.policy.Return(claim)
 			continue
 		}
@@ -78,7 +78,7 @@ func (r *offers) makeOffers(claims []allocator.Claim) {
 	}
 }
 
-// makeOffer opens one offer, or says what is wrong with the proposal.
+// makeOffer opens one offer, or says why the proposal is wrong.
 func (r *offers) makeOffer(claim allocator.Claim) (*offer, error) {
 	fw, a := r.frameworkByID[claim.Framework], r.agentByID[claim.Agent]
 	switch {
@@ -116,7 +116,7 @@ func (r *offers) makeOffer(claim allocator.Claim) (*offer, error) {
 	return o, nil
 }
 
-// openOffer notes an offer of what is booked as offered on its agent.
+// openOffer records an open offer. Its resources are booked as offered on its agent already.
 func (r *offers) openOffer(o *offer) {
 	o.open = true
 	r.open[o.id], o.framework.offers[o.id], o.agent.offers[o.id] = o, o, o
@@ -125,20 +125,20 @@ func (r *offers) openOffer(o *offer) {
 	r.crowd(o.framework.share)
 }
 
-// crowd notes a principal that holds as many offers or filters as it may have.
+// crowd notes a principal that has reached its limit of offers or filters.
 func (r *offers) crowd(share *principals.Share) {
 	if share.RoomForOffer() != nil || share.RoomForFilter(r.filtersOf(share.Principal())) != nil {
 		r.shares.Crowd(share)
 	}
 }
 
-// isFull reports whether the framework's principal holds as many offers as it may.
+// isFull reports whether the framework's principal has reached its limit of open offers.
 func (r *offers) isFull(id api.FrameworkID) bool {
 	fw := r.frameworkByID[id]
 	return fw != nil && fw.share.RoomForOffer() != nil
 }
 
-// filtersOf is how many filters the frameworks of a principal have, as the policy counts them.
+// filtersOf returns how many filters a principal's frameworks have, as the policy counts them; 0 if it does not count.
 func (b *base) filtersOf(principal string) int {
 	if policy, counts := b.policy.(allocator.FilterCounter); counts {
 		return policy.Filters(principal)
@@ -146,7 +146,7 @@ func (b *base) filtersOf(principal string) int {
 	return 0
 }
 
-// holdings are what each principal has, for people.
+// holdings returns what each principal has, to be shown to people.
 func (b *base) holdings() map[string]view.Tally {
 	all := b.shares.All()
 	for principal, has := range all { // order: irrelevant because each is changed by itself
@@ -156,7 +156,7 @@ func (b *base) holdings() map[string]view.Tally {
 	return all
 }
 
-// shownOffer is the offer as the scheduler sees it.
+// shownOffer returns the offer as the scheduler sees it.
 func (r *offers) shownOffer(o *offer) api.Offer {
 	var executors []api.ExecutorID
 	if len(o.framework.executors) > 0 {
@@ -183,8 +183,8 @@ func (r *offers) shownOffer(o *offer) api.Offer {
 	}
 }
 
-// closeOffer ends an offer. What it held is still the framework's in the policy's books:
-// the caller gives it back or turns it into tasks.
+// closeOffer ends an offer. In the policy's books the framework still holds its resources, so the caller must give them
+// back or turn them into tasks.
 func (r *offers) closeOffer(o *offer) {
 	o.open = false
 	delete(r.open, o.id)
@@ -195,7 +195,7 @@ func (r *offers) closeOffer(o *offer) {
 	o.agent.Unoffer(o.agent.id, o.resources)
 }
 
-// rescind takes an offer back.
+// rescind ends an offer and gives its resources back. The caller tells the framework.
 func (r *offers) rescind(o *offer, why string) {
 	r.closeOffer(o)
 	r.giveBack(o.claim())
@@ -205,7 +205,7 @@ func (r *offers) rescind(o *offer, why string) {
 	}
 }
 
-// rescindAll takes offers back and tells those who hold them, each once.
+// rescindAll rescinds offers, and tells each framework that holds any of them once.
 func (r *offers) rescindAll(offers map[api.OfferID]*offer, why string) {
 	if len(offers) == 0 {
 		return
@@ -224,8 +224,9 @@ func sortedOffers(offers map[api.OfferID]*offer) []*offer {
 	return slices.SortedFunc(maps.Values(offers), func(a, b *offer) int { return cmp.Compare(a.number, b.number) })
 }
 
-// decline gives offers back with the filter; those that are gone are no error. Where there is no room for a filter the
-// offers stay open, and nothing more is offered: else the same would come again at once.
+// decline gives offers back with the filter. An offer that is gone is not an error. If the principal has no room for
+// another filter, the call is refused and its offers stay open; otherwise the same resources would be offered again at
+// once.
 func (r *offers) decline(s *session, number uint64, call protocol.Decline) {
 	share := s.framework.share
 	if err := share.RoomForFilter(r.filtersOf(share.Principal())); err != nil && call.Filter.For() > 0 {
@@ -244,7 +245,7 @@ func (r *offers) decline(s *session, number uint64, call protocol.Decline) {
 	}
 }
 
-// refused gives back what an answer left, and lets the policy remember the filter.
+// refused gives back what an answer has left, and tells the policy the filter.
 func (r *offers) refused(claim allocator.Claim, filter api.Filter) {
 	r.giveBack(claim)
 	r.filter(claim, filter)
@@ -259,7 +260,7 @@ func (r *offers) filter(claim allocator.Claim, filter api.Filter) {
 	r.crowd(r.frameworkByID[claim.Framework].share)
 }
 
-// expireOffers ends those that were held too long, as if declined.
+// expireOffers ends the offers that were held for too long, as if they had been declined.
 func (r *offers) expireOffers() {
 	for len(r.expiring) > 0 && (!r.expiring[0].open || !r.expiring[0].expires.After(r.now)) {
 		o := r.expiring[0]
@@ -276,7 +277,7 @@ func (r *offers) expireOffers() {
 	}
 }
 
-// nextExpiry is when the oldest open offer ends.
+// nextExpiry returns when the oldest open offer expires; zero when no offer is open.
 func (r *offers) nextExpiry() time.Time {
 	for len(r.expiring) > 0 && !r.expiring[0].open {
 		r.expiring[0] = nil
@@ -288,14 +289,13 @@ func (r *offers) nextExpiry() time.Time {
 	return r.expiring[0].expires
 }
 
-// delayedPolicy is a policy that answers some time after it was asked, as one in another process does.
+// delayedPolicy is a policy that answers some time after it was asked, such as one in another process.
 type delayedPolicy interface {
 	// Behind reports whether the policy was told something to which it has not reacted yet.
 	Behind() bool
 }
 
-// giveBack returns resources to the policy, and remembers since when they wait for the
-// next offer.
+// giveBack returns resources to the policy, and remembers since when the agent waits for its next offer.
 func (r *offers) giveBack(claim allocator.Claim) {
 	if _, waits := r.freed[claim.Agent]; !waits {
 		r.freed[claim.Agent] = r.came
@@ -304,7 +304,7 @@ func (r *offers) giveBack(claim allocator.Claim) {
 }
 
 // served tells the shell since when resources that are offered now were free. Resources that the policy knows of and
-// offers to nobody are not waited for: nobody wants them.
+// does not offer are wanted by nobody, so they are not waited for.
 func (r *offers) served(claims []allocator.Claim) {
 	if len(r.freed) == 0 {
 		return
@@ -324,10 +324,10 @@ func (r *offers) served(claims []allocator.Claim) {
 	}
 }
 
-// freed says since when resources of agents wait for their next offer.
+// freed says for each agent since when some of its resources wait for their next offer.
 type freed map[api.AgentID]time.Time
 
-// ended remembers how an offer ended that no accept has used.
+// ended records the end of an offer that no accept has used in the framework's decisions.
 func (r *offers) ended(o *offer, how view.Outcome, why string, filter time.Duration) {
 	o.framework.decisions.Add(view.Decision{
 		At: r.now, Made: o.made, Offer: o.id, Agent: o.agent.id, Role: o.role, Resources: o.resources,
@@ -335,8 +335,8 @@ func (r *offers) ended(o *offer, how view.Outcome, why string, filter time.Durat
 	})
 }
 
-// takeBackKept rescinds the kept offers that the policy asks back for others, and reports whether there were any.
-// (Protocol rule R42.)
+// takeBackKept rescinds the kept offers that the policy asks back for other frameworks. It reports whether there were
+// any. (Protocol rule R42.)
 func (r *offers) takeBackKept(wanted []allocator.Inverse) bool {
 	before := len(r.open)
 	for _, want := range wanted {
@@ -349,8 +349,8 @@ func (r *offers) takeBackKept(wanted []allocator.Inverse) bool {
 	return len(r.open) < before
 }
 
-// takeBackFrom rescinds the offers of the agent that the framework keeps in the role. One that has not stood for
-// its time stays, whatever the policy says.
+// takeBackFrom rescinds the offers of the agent that the framework keeps in the role. An offer younger than
+// allocator.OfferStands stays, whatever the policy says.
 func (r *offers) takeBackFrom(claim allocator.Claim, whom api.FrameworkID) {
 	a := r.agentByID[claim.Agent]
 	if a == nil || r.frameworkByID[claim.Framework] == nil {
@@ -367,9 +367,9 @@ func (r *offers) takeBackFrom(claim allocator.Claim, whom api.FrameworkID) {
 	r.rescindAll(kept, fmt.Sprintf("kept unanswered for %s, it was asked back for %s", words.Span(longest), whom))
 }
 
-// holdLimit takes offers back, the youngest first, that are above a limit which has just become lower. Who has an
-// offer is told that it is gone, so no accept takes the role further above; tasks that are above it run on. (Protocol
-// rule R29.)
+// holdLimit rescinds offers, the youngest first, until the role is within a limit that was just lowered, or no offer is
+// left to rescind. So no accept takes the role further above the limit. Tasks that are above the limit continue.
+// (Protocol rule R29.)
 func (r *offers) holdLimit(role api.Role) {
 	limit := r.registry.Roles[role].Limit
 	if limit.IsZero() || len(r.open) == 0 {
@@ -394,8 +394,8 @@ func (r *offers) holdLimit(role api.Role) {
 	r.rescindAll(out, fmt.Sprintf("the limit of role %s is %v now", role, limit))
 }
 
-// limitAbove names the limit, of the role or one above it, that what is used and offered in it with these resources
-// passes; "" when there is none.
+// limitAbove names the limit, of the role or of a role above it, that would be exceeded by what is used and offered
+// together with these resources; "" when there is none.
 func (r *offers) limitAbove(role api.Role, more api.Resources) string {
 	why := ""
 	for up := role; up != ""; up = up.Parent() {
@@ -406,8 +406,8 @@ func (r *offers) limitAbove(role api.Role, more api.Resources) string {
 	return why
 }
 
-// aboveLimit is by how much what the role and those below it use, are offered and have reserved, with these resources,
-// is above its limit; empty when it is not.
+// aboveLimit returns, by kind, how far the role is above its limit: what it and the roles below it use, are offered and
+// have reserved, plus these resources. It is empty when the role is within its limit.
 func (r *offers) aboveLimit(role api.Role, more api.Resources) map[string]api.Milli {
 	sums := make(map[string]api.Milli)
 	count := func(resources api.Resources) {
@@ -453,14 +453,14 @@ func holdsOf(resources api.Resources, kinds map[string]api.Milli, role api.Role)
 	return slices.ContainsFunc(quota.Counting(resources, role), func(item api.Resource) bool { return kinds[item.Name] > 0 })
 }
 
-// recoverRoles tells the policy what operators have said.
+// recoverRoles tells the policy what operators have set for roles.
 func (r *offers) recoverRoles() {
 	for _, role := range sortedKeys(r.registry.Roles) {
 		r.roleChanged(role)
 	}
 }
 
-// roleChanged follows the registry.
+// roleChanged follows a change of a role in the registry.
 func (r *offers) roleChanged(role api.Role) {
 	set := r.registry.Roles[role]
 	r.policy.SetRole(allocator.Role{Role: role, Weight: set.Weight, Priority: set.Priority, Guarantee: set.Guarantee, Limit: set.Limit})

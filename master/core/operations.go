@@ -15,8 +15,8 @@ import (
 	"github.com/tenderhq/tender/master/view"
 )
 
-// operations are what accepts do with offers: reserve and make volumes, which the quorum has to agree to first (R26), and
-// launch tasks.
+// operations carries out what accepts do with offers. They reserve resources and make volumes, to which the quorum must
+// agree first (R26), and launch tasks.
 type operations struct {
 	*base
 	proposals  *proposals
@@ -29,19 +29,19 @@ type operations struct {
 	demands    *demands
 	inventory  *inventory
 
-	launched uint64 // tasks of this term
+	launched uint64 // how many tasks were launched in this term
 }
 
-// sessionAccepts are a session's accepts that wait for the registry (R26).
+// sessionAccepts holds a session's accepts that wait for the registry (R26).
 type sessionAccepts struct {
-	waits  map[api.TaskID]*acceptance // by their tasks
-	asking int                        // the registry was asked about
-	line   []*acceptance              // wait for that
+	waits  map[api.TaskID]*acceptance // by the tasks that they launch
+	asking int                        // how many accepts the registry was asked about
+	line   []*acceptance              // accepts whose turn to ask the registry has not come
 }
 
-// waitForRegistry lets an accept with reservations or volumes wait until the quorum has agreed to them; only then its
-// tasks are launched (R26). Accepts of one agent go one after the other, as each change names what it has seen. What
-// the accept takes stays booked as offered meanwhile.
+// waitForRegistry makes an accept with reservations or volumes wait until the quorum has agreed to them. Its tasks are
+// launched only then (R26). The accepts of one agent are handled one after the other, because each change names the
+// state that it has seen. What the accept takes stays booked as offered meanwhile.
 func (r *operations) waitForRegistry(x *acceptance) {
 	a := x.agent
 	x.held, x.kills = x.left, make(map[api.TaskID]protocol.KillGraces)
@@ -59,11 +59,12 @@ func (r *operations) waitForRegistry(x *acceptance) {
 	}
 }
 
-// acceptsAskedMax is about how many accepts of one session may ask the registry at the same time; the others wait for
-// their turn. So somebody who reserves on thousands of agents leaves room in the queue to the quorum for all others.
+// acceptsAskedMax bounds, approximately, how many accepts of one session ask the registry at the same time. The others
+// wait for their turn. So a scheduler that reserves on thousands of agents leaves room in the queue to the quorum for
+// others.
 const acceptsAskedMax = 64
 
-// reserveLined goes on with the accepts of a session whose turn has come.
+// reserveLined continues with the accepts of a session that waited for their turn.
 func (r *operations) reserveLined(s *session) {
 	for len(s.line) > 0 && s.asking < acceptsAskedMax {
 		x := s.line[0]
@@ -72,7 +73,7 @@ func (r *operations) reserveLined(s *session) {
 	}
 }
 
-// reserve turns the operations into one change of what is reserved.
+// reserve asks the registry for the operations of an accept, as one change of what is reserved.
 func (r *operations) reserve(x *acceptance) {
 	s := x.session
 	if s.asking >= acceptsAskedMax {
@@ -103,15 +104,15 @@ func (r *operations) reserve(x *acceptance) {
 	r.proposals.propose(change, reserveForAccept{x})
 }
 
-// reserveAnswered goes on when the registry has answered, and lets the session's next accept ask.
+// reserveAnswered continues when the registry has answered, and lets the session's next accept ask.
 func (r *operations) reserveAnswered(x *acceptance, result registry.Result) {
 	x.session.asking--
 	r.reserved(x, result)
 	r.reserveLined(x.session)
 }
 
-// feasible are the operations whose results must outlive this leader: those that have an ID and are done once the
-// registry agrees.
+// feasible returns the operations whose results the registry must keep: those that have an ID, can be done, and are no
+// launches.
 func (x *acceptance) feasible() []api.OperationID {
 	var done []api.OperationID
 	for i, operation := range x.operations {
@@ -122,9 +123,8 @@ func (x *acceptance) feasible() []api.OperationID {
 	return done
 }
 
-// reservationApplied changes the labels of what the accept holds with those of the
-// agent's total. The policy's books are between two labels until the operations have
-// run, which they do before it is asked again.
+// reservationApplied relabels the resources that the accept holds, together with those in the agent's total. The
+// policy's books are inconsistent until the operations have run, which happens before the policy is asked again.
 func (r *operations) reservationApplied(id api.AgentID) {
 	a := r.agentByID[id]
 	if a == nil || len(a.accepts) == 0 || a.accepts[0].after.IsZero() {
@@ -143,7 +143,7 @@ func (r *operations) reservationApplied(id api.AgentID) {
 	a.Recheck()
 }
 
-// reserved goes on when the registry has answered.
+// reserved runs the operations of an accept when the registry has answered.
 func (r *operations) reserved(x *acceptance, result registry.Result) {
 	a := x.agent
 	a.accepts = a.accepts[1:]
@@ -176,9 +176,9 @@ func (r *operations) reserved(x *acceptance, result registry.Result) {
 	}
 }
 
-// reservedForNobody ends an accept that has nobody to go on for. Either its session has left, and the framework hears
-// of its tasks when it asks (R8); or the agent was taken for dead, and the framework hears now that they are dropped.
-// What was committed holds all the same.
+// reservedForNobody ends an accept whose session or agent is gone. If the session has ended, the framework learns about
+// the tasks when it asks (R8). If the agent was taken for dead, the framework is told now that the tasks are dropped.
+// What was committed stays in force.
 func (r *operations) reservedForNobody(x *acceptance) {
 	did := view.Decision{Why: "the framework or the agent was lost before the quorum agreed"}
 	for i, operation := range x.operations {
@@ -202,7 +202,7 @@ func (r *operations) reservedForNobody(x *acceptance) {
 	}
 }
 
-// launchedOnNothing ends the tasks of an accept whose agent was lost while it waited.
+// launchedOnNothing drops the tasks of an accept whose agent was lost while the accept waited.
 func (r *operations) launchedOnNothing(x *acceptance, operation api.Operation) {
 	if x.session.framework.session != x.session {
 		return
@@ -214,7 +214,7 @@ func (r *operations) launchedOnNothing(x *acceptance, operation api.Operation) {
 	r.operationDone(x, operation, nil)
 }
 
-// volumeEvent tells the agent of a volume that the registry has or has no more.
+// volumeEvent tells the agent about a volume that the registry has added or removed.
 func (r *operations) volumeEvent(x *acceptance, operation api.Operation) {
 	switch operation.Kind {
 	case api.OpCreate:
@@ -231,43 +231,46 @@ func (x *acceptance) label(name string, volume api.VolumeID) api.Label {
 	return api.Label{Name: name, Reserved: x.role, Dynamic: true, Volume: volume}
 }
 
-// acceptance is an accept at work: what is left of the offers as its operations run.
+// acceptance is an accept that is being carried out. Its operations run one after the other, each on what is left of
+// the offers.
 type acceptance struct {
 	session    *session
 	agent      *agent
 	role       api.Role
-	offers     []*offer // that it answers; closed
+	offers     []*offer // the offers that it answers; closed
 	operations []api.Operation
 	filter     api.Filter
 	left       api.Resources
 
-	// Of an answer that comes in several calls: the number of this call if another one follows, and what the calls
-	// before have done.
+	// For an answer that comes in several calls: the number of this call if another one follows, and what the earlier
+	// calls have done.
 	part uint64
 	did  view.Decision
 
-	refused      int // tasks
+	refused      int // how many tasks were refused
 	firstRefused api.TaskID
 	firstFault   *launching.Fault
 
-	// aboveLimit: a limit has become lower while it waited for the registry, so that it launches nothing.
+	// aboveLimit says which limit was lowered while the accept waited for the registry, so that it may launch nothing.
 	aboveLimit string
 
 	// While it waits for the registry (R26):
 	held      api.Resources                      // booked as offered
-	after     api.Resources                      // what is left when the registry agrees
-	faults    []*api.Error                       // of operations that can't be done, by their place
-	kills     map[api.TaskID]protocol.KillGraces // of its tasks, asked for meanwhile
-	destroyed map[api.VolumeID]api.Resource      // volumes, when the registry agrees
-	lost      bool                               // the agent was taken for dead meanwhile: the policy forgot it
-	loose     bool                               // the labels have changed, so the policy has no offer of them any more
+	after     api.Resources                      // what is left once the registry agrees
+	faults    []*api.Error                       // one for each operation: why it can't be done
+	kills     map[api.TaskID]protocol.KillGraces // kills of its tasks that were asked for meanwhile
+	destroyed map[api.VolumeID]api.Resource      // volumes that are destroyed once the registry agrees
+	// lost is set when the agent was taken for dead meanwhile, so that the policy has forgotten it.
+	lost bool
+	// loose is set when the labels have changed, so that the policy holds no offer of these resources any more.
+	loose bool
 }
 
 func (x *acceptance) claim(resources api.Resources) allocator.Claim {
 	return allocator.Claim{Framework: x.session.framework.id, Role: x.role, Agent: x.agent.id, Resources: resources}
 }
 
-// accept answers offers with operations. If one of the offers is gone, all of it is refused. (Protocol rule R3.)
+// accept answers offers with operations. If any of the offers is gone, all of it is refused. (Protocol rule R3.)
 func (r *operations) accept(s *session, number uint64, call protocol.Accept) {
 	offers, err := r.offersOf(s, call.Offers, call.After)
 	reserves := slices.ContainsFunc(call.Operations, func(operation api.Operation) bool { return !operation.Kind.Launches() })
@@ -293,12 +296,13 @@ func (r *operations) accept(s *session, number uint64, call protocol.Accept) {
 		return
 	}
 	r.runOperations(x)
-	r.demands.countDown(x) // after the launches, so that the policy never sees a moment in which more could be offered
+	// Only after the launches, so that the policy never sees a moment in which more could be offered.
+	r.demands.countDown(x)
 	r.standing.restate(x.agent)
 }
 
-// offersOf finds the named offers: open, the framework's, of one agent and one role, and
-// answered by the numbered part before this one, if there was one.
+// offersOf finds the named offers. They must be open, the framework's, of one agent and one role, and last answered by
+// the call with the number after, or by none if after is 0.
 func (r *operations) offersOf(s *session, ids []api.OfferID, after uint64) ([]*offer, *api.Error) {
 	const op = "offer.accept"
 	switch {
@@ -328,7 +332,7 @@ func (r *operations) offersOf(s *session, ids []api.OfferID, after uint64) ([]*o
 	return offers, nil
 }
 
-// strangePart says what is wrong with an answer that claims to follow that call; 0 is no call.
+// strangePart says why an answer that claims to follow the call with the number after is wrong; 0 means no call.
 func (o *offer) strangePart(after uint64) error {
 	if o.part == 0 {
 		return fmt.Errorf("the part before this one, call %d, was refused", after)
@@ -336,8 +340,8 @@ func (o *offer) strangePart(after uint64) error {
 	return fmt.Errorf("it is answered in parts and waits for the one that follows call %d", o.part)
 }
 
-// runOperations does what is asked for, in order, each against what the ones before
-// have left; then the rest goes back.
+// runOperations carries out the operations in order, each on what the ones before it have left. Then it gives back the
+// rest.
 func (r *operations) runOperations(x *acceptance) {
 	did := x.did
 	for i, operation := range x.operations {
@@ -384,8 +388,8 @@ func (r *operations) launchAll(x *acceptance, operation api.Operation) {
 	}
 }
 
-// keepOpen leaves what a part of an answer has not used in the first of its offers, for the
-// next part; false when nothing is left, or not free any more.
+// keepOpen leaves what a part of an answer has not used in the first of its offers, for the next part. It returns false
+// when nothing is left, or when that is not free any more.
 func (r *operations) keepOpen(x *acceptance, did view.Decision) bool {
 	if x.left.IsZero() || !x.agent.Offer(x.left) {
 		return false
@@ -397,7 +401,7 @@ func (r *operations) keepOpen(x *acceptance, did view.Decision) bool {
 	return true
 }
 
-// book tells the policy what the accept uses.
+// book tells the policy that the accept uses these resources.
 func (r *operations) book(x *acceptance, claim allocator.Claim) {
 	switch {
 	case claim.Resources.IsZero():
@@ -408,15 +412,15 @@ func (r *operations) book(x *acceptance, claim allocator.Claim) {
 	}
 }
 
-// answered remembers how an accept ended: its offers as one.
+// answered records how an accept ended, all its offers as one decision.
 func (r *operations) answered(x *acceptance, one view.Decision) {
 	one = x.summary(one)
 	one.At = r.now
 	x.session.framework.decisions.Add(one)
 }
 
-// summary adds to what was done with which offers: those of the first part, of an answer in
-// parts, because they hold all that it could use.
+// summary adds the offers to a decision about an accept. For an answer in parts these are the offers of the first part,
+// because they hold everything that the answer could use.
 func (x *acceptance) summary(one view.Decision) view.Decision {
 	if one.Offers > 0 {
 		return one
@@ -430,9 +434,9 @@ func (x *acceptance) summary(one view.Decision) view.Decision {
 	return one
 }
 
-// operationDone tells the result of an operation to whatever session the framework has now; if it has none, the next
-// one asks. An operation without an ID is answered only when it can't be done. That does not refuse the accept, whose
-// tasks may have been launched.
+// operationDone tells the framework the result of an operation, in whatever session it has now. If it has none, it asks
+// in its next one. An operation without an ID is answered only when it can't be done. That does not refuse the accept,
+// whose tasks may have been launched.
 func (r *operations) operationDone(x *acceptance, operation api.Operation, err *api.Error) {
 	fw := x.session.framework
 	switch {

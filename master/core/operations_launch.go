@@ -12,7 +12,7 @@ import (
 	"github.com/tenderhq/tender/master/view"
 )
 
-// launch starts one task of an accept, or ends it with a reason; the others go on.
+// launch starts one task of an accept, or refuses it with a reason. The other tasks are not affected.
 func (r *operations) launch(x *acceptance, wish api.Task) {
 	plan, fault := r.planLaunch(x, wish, nil)
 	if fault != nil {
@@ -31,7 +31,7 @@ func (r *operations) logLaunch(x *acceptance, launch protocol.LaunchTask) {
 	}
 }
 
-// bookLaunch makes the task of a launch that nothing speaks against, and returns what its agent is to be told.
+// bookLaunch adds the task of a launch that has passed all checks, and returns the message for its agent.
 func (r *operations) bookLaunch(x *acceptance, wish api.Task, plan launching.Plan) protocol.LaunchTask {
 	fw := x.session.framework
 	fw.placed.Count(wish.Placement)
@@ -94,8 +94,7 @@ func (r *operations) startExecutor(x *acceptance, t *task, resources api.Resourc
 	r.book(x, started.claim())
 }
 
-// reportRefused says in one line how many tasks of an accept were refused, and what was
-// wrong with the first.
+// reportRefused logs in one line how many tasks of an accept were refused, and why the first one was.
 func (r *operations) reportRefused(x *acceptance) {
 	if x.refused == 0 {
 		return
@@ -109,7 +108,7 @@ func (r *operations) reportRefused(x *acceptance) {
 	x.refused = 0
 }
 
-// refuseTask ends a task that was never started.
+// refuseTask tells the framework that a task was refused and why.
 func (r *operations) refuseTask(x *acceptance, wish api.Task, fault *launching.Fault) {
 	fw := x.session.framework
 	if x.refused++; x.refused == 1 {
@@ -119,8 +118,8 @@ func (r *operations) refuseTask(x *acceptance, wish api.Task, fault *launching.F
 		State: fault.State, Reason: fault.Reason, Message: fault.Message, Source: api.MoverMaster, At: r.now})
 }
 
-// launchGroup starts the tasks of an operation as one group, or none of them (R46). Each is judged against what those
-// before it have left; nothing is booked before all have passed.
+// launchGroup starts the tasks of an operation as one group, or none of them (R46). Each is checked against what those
+// before it leave; nothing is booked before all have passed.
 func (r *operations) launchGroup(x *acceptance, tasks []api.Task) {
 	offered := x.left
 	plans, culprit, fault := r.planGroup(x, tasks)
@@ -139,16 +138,16 @@ func (r *operations) launchGroup(x *acceptance, tasks []api.Task) {
 	}
 }
 
-// wholeGroup stands for the position of a task where the fault is that of the whole group.
+// wholeGroup stands in for the index of a task when the fault concerns the whole group.
 const wholeGroup = -1
 
-// planGroup judges the tasks one after the other, and says which of them can't be started, and why.
+// planGroup checks the tasks one after the other. If one can't be started it returns its index and the reason.
 func (r *operations) planGroup(x *acceptance, tasks []api.Task) (plans []launching.Plan, culprit int, _ *launching.Fault) {
 	if x.agent.phase.Alive() && !x.agent.can.Groups {
 		why := fmt.Sprintf("agent %s is of a version that starts no groups of tasks; upgrade it", x.agent.id)
 		return nil, wholeGroup, launching.Dropped(api.ReasonTaskGroupFailed, why)
 	}
-	if err := api.CheckTaskGroup(tasks); err != nil { // as the agent judges it, by the same function
+	if err := api.CheckTaskGroup(tasks); err != nil { // the agent checks it with the same function
 		return nil, wholeGroup, launching.Invalid("%v", err)
 	}
 	var first *api.Task
@@ -165,7 +164,8 @@ func (r *operations) planGroup(x *acceptance, tasks []api.Task) (plans []launchi
 	return plans, 0, nil
 }
 
-// refuseGroup ends the tasks of a group of which one can't be started: that one for its fault, the others for it.
+// refuseGroup refuses the tasks of a group of which one can't be started: that one for its own fault, the others
+// because of it.
 func (r *operations) refuseGroup(x *acceptance, tasks []api.Task, culprit int, f *launching.Fault) {
 	if culprit == wholeGroup {
 		for _, task := range tasks {
@@ -174,7 +174,7 @@ func (r *operations) refuseGroup(x *acceptance, tasks []api.Task, culprit int, f
 		return
 	}
 	why := fmt.Sprintf("task %s of its group was refused: %s", tasks[culprit].ID, f.Message)
-	r.refuseTask(x, tasks[culprit], f) // first, as it is the one that the log names
+	r.refuseTask(x, tasks[culprit], f) // first, because the log names the first refused task
 	for i, task := range tasks {
 		if i != culprit {
 			r.refuseTask(x, task, launching.Dropped(api.ReasonTaskGroupFailed, why))
@@ -182,8 +182,8 @@ func (r *operations) refuseGroup(x *acceptance, tasks []api.Task, culprit int, f
 	}
 }
 
-// planLaunch judges a task against what is left of the offers. First is the first task of its group, if that stands
-// before it: nil for others.
+// planLaunch checks whether a task can be launched with what is left of the offers. The argument first is the first
+// task of its group; nil if it is that one, or in no group.
 func (r *operations) planLaunch(x *acceptance, wish api.Task, first *api.Task) (launching.Plan, *launching.Fault) {
 	if f := r.agentFault(x.agent); f != nil {
 		return launching.Plan{}, f
@@ -194,7 +194,7 @@ func (r *operations) planLaunch(x *acceptance, wish api.Task, first *api.Task) (
 	if err := x.session.framework.share.RoomForTask(); err != nil {
 		return launching.Plan{}, launching.Dropped(api.ReasonInvalidOffers, err.Error())
 	}
-	if err := wish.Check(); err != nil { // as the agent judges it, by the same function
+	if err := wish.Check(); err != nil { // the agent checks it with the same function
 		return launching.Plan{}, launching.Invalid("%v", err)
 	}
 	if f := x.userFault(wish); f != nil {
@@ -221,7 +221,7 @@ func (r *operations) planLaunch(x *acceptance, wish api.Task, first *api.Task) (
 	return situation.Carve(wish)
 }
 
-// userFault: the scheduler's principal may not run tasks as the users that the task asks for.
+// userFault returns a fault when the scheduler's principal may not run tasks as the users that the task names.
 func (x *acceptance) userFault(wish api.Task) *launching.Fault {
 	by, info := x.session.by, x.session.framework.info
 	object := rights.Object{Framework: info.ID, Name: info.Name, Principal: info.Principal, Role: x.role, Agent: x.agent.id, Hostname: x.agent.info.Hostname}
@@ -239,7 +239,7 @@ func (x *acceptance) userFault(wish api.Task) *launching.Fault {
 	return nil
 }
 
-// secretsFault: the task names secrets that it may not have, or that are not there (R48).
+// secretsFault returns a fault when the task names secrets that it may not have or that do not exist (R48).
 func (r *operations) secretsFault(x *acceptance, wish api.Task) *launching.Fault {
 	if len(wish.Secrets) == 0 {
 		return nil
@@ -257,7 +257,7 @@ func (r *operations) secretsFault(x *acceptance, wish api.Task) *launching.Fault
 	return nil
 }
 
-// agentFault: the agent can't take launches just now.
+// agentFault returns a fault when the agent can't take launches now.
 func (r *operations) agentFault(a *agent) *launching.Fault {
 	switch marks := r.marks(a); {
 	case r.agentByID[a.id] != a:

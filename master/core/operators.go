@@ -16,12 +16,12 @@ import (
 	"github.com/tenderhq/tender/master/view"
 )
 
-// proposeFor asks the registry for an operator and replies with a sentence.
+// proposeFor proposes a change for an operator, who is answered with a sentence.
 func (c *Core) proposeFor(id RequestID, op, subject string, change registry.Change, done string) {
 	c.proposals.propose(change, answerOperator{id, op, subject, done})
 }
 
-// operatorAnswered goes on when the registry has answered.
+// operatorAnswered answers the operator when the registry has answered.
 func (c *Core) operatorAnswered(r answerOperator, result registry.Result) {
 	if result.Err != nil {
 		c.emit(Reply{ID: r.request, Err: api.E(r.op, result.Err.Kind, r.subject, result.Err.Err)})
@@ -35,24 +35,24 @@ func (c *Core) deny(id RequestID, action string, by rights.Scope, object rights.
 	c.emit(Reply{ID: id, Err: rights.RefuseAction(action, by.Who, object)})
 }
 
-// objectOf is a framework as grants know it, in one of its roles.
+// objectOf returns a framework, in one of its roles, as the object of a grant.
 func (c *Core) objectOf(id api.FrameworkID, role api.Role) rights.Object {
 	known := c.registry.Frameworks[id].Framework
 	return rights.Object{Framework: id, Name: known.Name, Principal: known.Principal, Role: role}
 }
 
-// covers says whether the scope covers the framework, in whichever of its roles.
+// covers reports whether the scope covers the framework in any of its roles.
 func (c *Core) covers(by rights.Scope, id api.FrameworkID) bool {
 	return by.CoversAny(c.objectOf(id, ""), c.registry.Frameworks[id].Framework.Roles)
 }
 
-// agentObject is an agent as grants know it.
+// agentObject returns an agent as the object of a grant.
 func agentObject(a *agent) rights.Object {
 	return rights.Object{Agent: a.id, Hostname: a.info.Hostname}
 }
 
-// RemoveFramework removes a framework named by its whole ID or unique name; one
-// with a scheduler only by force.
+// RemoveFramework removes the framework with this whole ID or unique name. If its scheduler is connected, that needs
+// Force.
 type RemoveFramework struct {
 	Framework string
 	Force     bool
@@ -88,7 +88,7 @@ func removedBefore(id api.FrameworkID, why string) string {
 	return fmt.Sprintf("framework %s was removed before: %s", id, why)
 }
 
-// findAgent finds the agent that an operator means by its whole ID or hostname.
+// findAgent finds the agent that an operator names by its whole ID or hostname.
 func (c *Core) findAgent(op, said string) (*agent, *api.Error) {
 	id, err := c.View().FindAgent(op, said, view.Whole)
 	return c.agentByID[id], err
@@ -141,9 +141,9 @@ func (action MarkAgent) request(c *Core, id RequestID, by rights.Scope) {
 	c.proposeFor(id, "agent.mark", string(a.id), change, c.markedSentence(a, action))
 }
 
-// giveUpLost gives up an agent of which only frameworks know, since the registry was restored or recovered. Nothing else can
-// be done with it. The registry admits it, by a name that is no agent's, and removes it: so its ID is one of those that were
-// given out, and an agent that comes back with it is told that it was removed.
+// giveUpLost gives up an agent that only frameworks know, because the registry was restored or recovered. Nothing else
+// can be done with such an agent. The registry admits it under a nonce that no real agent has, and then removes it. So
+// its ID counts as given out, and an agent that comes back with it is told that it was removed.
 func (action MarkAgent) giveUpLost(c *Core, id RequestID, by rights.Scope, lost api.AgentID) {
 	object := rights.Object{Agent: lost}
 	switch {
@@ -162,11 +162,11 @@ func (action MarkAgent) giveUpLost(c *Core, id RequestID, by rights.Scope, lost 
 	}
 }
 
-// tasksOf counts the tasks that an operator would end: those that the leader knows, with ends that nobody has
-// acknowledged, and those of which only frameworks know.
+// tasksOf counts the tasks that an operator's action would end. They include tasks whose end is not acknowledged, and
+// tasks that only frameworks have named.
 func (c *Core) tasksOf(a *agent) int { return len(a.tasks) + len(c.answers.untold(a)) }
 
-// tasksWords counts them for people.
+// tasksWords returns the count of these tasks, for people.
 func (c *Core) tasksWords(a *agent) string {
 	tasks := words.Count(c.tasksOf(a), "task")
 	if c.answers.maybeMore(a) {
@@ -187,7 +187,7 @@ func (c *Core) markedSentence(a *agent, action MarkAgent) string {
 	return fmt.Sprintf("agent %s is offered again", a.id)
 }
 
-// removeAgentRequested forgets an agent that surely runs nothing any more.
+// removeAgentRequested removes an agent that is taken for dead or drained; with force, any agent.
 func (c *Core) removeAgentRequested(id RequestID, a *agent, force bool) {
 	marks := c.marks(a)
 	if !force && !a.phase.Dead() && !marks.Has(api.MarkDrained) {
@@ -198,7 +198,7 @@ func (c *Core) removeAgentRequested(id RequestID, a *agent, force bool) {
 	c.proposeFor(id, "agent.remove", string(a.id), registry.RemoveAgent{ID: a.id}, fmt.Sprintf("agent %s is removed", a.id))
 }
 
-// Set is what an operator sets in the registry alone.
+// Set carries out a setting, which changes nothing but the registry.
 type Set struct{ Setting settings.Setting }
 
 func (action Set) request(c *Core, id RequestID, by rights.Scope) {
@@ -210,8 +210,8 @@ func (action Set) request(c *Core, id RequestID, by rights.Scope) {
 	c.proposeFor(id, ask.Op, ask.Subject, ask.Change, ask.Done)
 }
 
-// StoreWrite writes or deletes a key of a framework's store, for the scheduler's instance
-// that holds the session; it numbers its writes in each lane (R17).
+// StoreWrite writes or deletes a key of a framework's store. It comes from the instance of the scheduler that holds the
+// session. The instance numbers its writes in each lane (R17).
 type StoreWrite struct {
 	Change   registry.Change // PutEntry or DeleteEntry
 	Instance api.Nonce
@@ -219,7 +219,7 @@ type StoreWrite struct {
 	Counter  uint64
 }
 
-// request carries a framework's store write to the quorum (R5, R17).
+// request proposes a framework's store write to the quorum (R5, R17).
 func (action StoreWrite) request(c *Core, id RequestID, by rights.Scope) {
 	switch change := action.Change.(type) {
 	case registry.PutEntry:
@@ -238,7 +238,7 @@ func (action StoreWrite) request(c *Core, id RequestID, by rights.Scope) {
 		return
 	}
 	client := registry.StoreClient(action.Instance, action.Lane)
-	if last, known := c.registry.Clients[client]; !known || action.Counter > last.Counter { // no repeat
+	if last, known := c.registry.Clients[client]; !known || action.Counter > last.Counter { // not a repeated write
 		if err := c.checkWriter(action); err != nil {
 			c.emit(Reply{ID: id, Err: err})
 			return
@@ -247,7 +247,7 @@ func (action StoreWrite) request(c *Core, id RequestID, by rights.Scope) {
 	c.proposals.proposeAs(client, action.Counter, action.Change, answerWriter{id})
 }
 
-// about is whose store is written, and under which session.
+// about returns the name of the operation, the framework whose store is written, and the writer's session.
 func (action StoreWrite) about() (op string, id api.FrameworkID, session uint64) {
 	switch change := action.Change.(type) {
 	case registry.PutEntry:
@@ -259,7 +259,7 @@ func (action StoreWrite) about() (op string, id api.FrameworkID, session uint64)
 	}
 }
 
-// checkStore wants the principal whose framework it is.
+// checkStore refuses a writer who is not the framework's principal.
 func (c *Core) checkStore(action StoreWrite, by rights.Scope) *api.Error {
 	op, id, _ := action.about()
 	if known, there := c.registry.Frameworks[id]; there && !by.Holds(known.Framework.Principal) {
@@ -268,8 +268,8 @@ func (c *Core) checkStore(action StoreWrite, by rights.Scope) *api.Error {
 	return nil
 }
 
-// checkWriter wants a living session of the writer's instance, so that nobody else makes the
-// registry remember anything (R34). Apply looks at the session again.
+// checkWriter refuses a write that does not come from the framework's current session and instance, so that nobody else
+// can make the registry remember anything (R34). Apply checks the session again.
 func (c *Core) checkWriter(action StoreWrite) *api.Error {
 	op, id, session := action.about()
 	framework, known := c.registry.Frameworks[id]
@@ -295,17 +295,16 @@ func marksText(marks api.Mark) string {
 	return strings.Join(marks.Strings(), ", ")
 }
 
-// ReserveOn has an operator reserve resources of an agent for a role, make a volume, or
-// undo either: what frameworks do by accepts (R26).
+// ReserveOn reserves resources of an agent for a role, makes a volume, or undoes either, for an operator. Frameworks do
+// the same with accepts (R26).
 type ReserveOn struct {
 	Agent     string // whole ID or whole hostname
 	Role      api.Role
-	Operation api.Operation // any kind but OpLaunch
+	Operation api.Operation // any kind that is not a launch
 }
 
-// request converts what is free on the agent once its offers are rescinded.
-// Until the registry has answered the agent is not offered, so that nobody takes
-// resources whose label is about to change.
+// request changes what is reserved of what is free on the agent once its offers are rescinded. Until the registry has
+// answered, the agent is not offered, so that nobody takes resources whose label is about to change.
 func (action ReserveOn) request(c *Core, id RequestID, by rights.Scope) {
 	const op = "agent.reserve"
 	a, err := c.findAgent(op, action.Agent)
@@ -349,7 +348,7 @@ func (action ReserveOn) request(c *Core, id RequestID, by rights.Scope) {
 	c.proposals.propose(change, reserveForOperator{id, a.id, action, after.Destroyed})
 }
 
-// reservedByOperator goes on when the registry has answered.
+// reservedByOperator continues when the registry has answered.
 func (c *Core) reservedByOperator(r reserveForOperator, result registry.Result) {
 	if a := c.agentByID[r.agent]; a != nil {
 		if result.Err == nil {
@@ -375,7 +374,7 @@ func operationText(operation api.Operation) string {
 	return fmt.Sprintf("%s %v", operation.Kind, operation.Resources)
 }
 
-// volumeByOperator tells the agent, as an accept would.
+// volumeByOperator tells the agent about the volume, as an accept would.
 func (c *Core) volumeByOperator(a *agent, action ReserveOn, destroyed map[api.VolumeID]api.Resource) {
 	operation := action.Operation
 	switch operation.Kind {

@@ -35,8 +35,8 @@ func (x *chaos) watchOffers(event protocol.SchedulerEvent) {
 	}
 }
 
-// nothingLies holds promise 9 after every move: what is free is offered, unless nobody wants it. Who has
-// stated a demand, has a limit or may have a filter is not asked.
+// nothingLies checks promise 9 after every move: what is free is offered, unless no framework wants it. A framework
+// that has stated a demand, is under a limit or may have a filter is not checked.
 func (x *chaos) nothingLies() {
 	limited := make(map[api.Role]bool)
 	for _, v := range x.core.View().Roles(view.Query{}).Items {
@@ -69,7 +69,7 @@ func (x *chaos) takesAll(fw api.Framework, role api.Role) {
 			continue
 		}
 		left := a.Free.UsableBy(role)
-		open := left.Firm().Plain().Without(x.core.UsedBeyond(a.Agent.ID)) // nobody is offered what is in use (R28)
+		open := left.Firm().Plain().Without(x.core.UsedBeyond(a.Agent.ID)) // resources in use are not offered (R28)
 		if fw.Revocable {
 			open = open.Plus(left.Revocable().Plain())
 		}

@@ -382,7 +382,7 @@ func (x *chaos) markSome(pick int) {
 	}
 }
 
-// setRole changes who goes first, and now and then puts a limit on one.
+// setRole changes which role goes first, and sometimes puts a limit on one.
 func (x *chaos) setRole(pick int) {
 	roles := []api.Role{"web", "batch"}
 	setting := settings.Role{Role: roles[pick%2], Priority: new(int)}
@@ -510,7 +510,7 @@ func TestChaos(t *testing.T) {
 	})
 }
 
-// about is what the story says of a task, with the moves.
+// about returns what the story says of a task, with the moves.
 func (x *chaos) about(id string) string {
 	var lines []string
 	for line := range strings.Lines(x.out.String()) {

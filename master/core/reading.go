@@ -12,12 +12,13 @@ import (
 	"github.com/tenderhq/tender/master/view"
 )
 
-// View is what can be read of the core, as it is now. Reads change nothing; they belong to the shell's loop like Step.
+// View returns what can be read of the core, as it is now. Reading changes nothing. Only the shell's loop may read, as
+// for Step.
 func (c *Core) View() view.Cluster {
 	return view.Cluster{Registry: c.registry, Leader: reader{c}, Sees: rights.All()}
 }
 
-// reader hands out what the core knows, for lists and explanations. It decides nothing.
+// reader gives the view what the core knows, for lists and explanations. It decides nothing.
 type reader struct{ core *Core }
 
 func (r reader) Agents() iter.Seq[view.AgentBrief] {
@@ -46,7 +47,7 @@ func (r reader) Agent(id api.AgentID) view.Agent {
 	switch {
 	case a.phase.Dead():
 		free = api.Resources{}
-	case c.agents.standing.whyWithheld(a) != "": // what its tasks leave unused is nobody's
+	case c.agents.standing.whyWithheld(a) != "": // then no revocable resources are offered
 		free = free.Firm()
 	}
 	return view.Agent{
@@ -73,8 +74,8 @@ func (r reader) Standing(id api.AgentID) view.AgentStanding {
 	return view.AgentStanding{State: a.state, Tasks: r.core.livingTasks(a)}
 }
 
-// livingTasks counts the tasks that have not ended, also those that are UNREACHABLE or that only
-// their frameworks know of.
+// livingTasks counts the tasks that have not ended, including UNREACHABLE ones and those that only frameworks have
+// named.
 func (c *Core) livingTasks(a *agent) int {
 	count := len(c.answers.untold(a))
 	for _, t := range a.tasks { // order: irrelevant because it counts
@@ -126,7 +127,7 @@ func (r reader) Frameworks() iter.Seq[view.FrameworkBrief] {
 	}
 }
 
-// state is the word for it that a list shows.
+// state returns the framework's state as lists show it.
 func (fw *framework) state() string {
 	switch {
 	case fw.removed:
@@ -168,8 +169,8 @@ func (r reader) TasksOf(id api.FrameworkID) int {
 	return count
 }
 
-// sums are what it has in all roles; scalars only, for ranges of many agents can't be
-// added up.
+// sums returns what the framework has in all roles together. They are scalars only, because ranges of many agents can't
+// be added up.
 func (fw *framework) sums() (used, offered api.Resources) {
 	for _, b := range fw.books { // order: irrelevant because it sums
 		used = used.Plus(b.used.Resources())
@@ -208,7 +209,7 @@ func (r reader) Tasks(of api.FrameworkID) iter.Seq[view.TaskBrief] {
 	}
 }
 
-// visitTasks goes on while yield says so. There may be no such framework.
+// visitTasks calls yield for each task until it returns false. The framework may be nil.
 func (fw *framework) visitTasks(yield func(view.TaskBrief) bool) bool {
 	if fw == nil {
 		return true
@@ -339,7 +340,7 @@ func (r reader) Figures() view.Figures {
 	}
 }
 
-// health is what an operator should look at, of an agent beside its state.
+// health returns what an operator should look at on the agent, beside its state.
 func (c *Core) health(a *agent) view.Health {
 	health := view.Health{IsOver: a.Over, BackAs: c.inventory.backAs(a), Refused: a.refused, Unable: a.unable, Overdue: a.phase == life.Overdue}
 	if a.Over {
@@ -351,7 +352,7 @@ func (c *Core) health(a *agent) view.Health {
 	return health
 }
 
-// versionRefused notes that somebody came with a version that this leader does not take.
+// versionRefused records that somebody was refused because of its version.
 func (b *base) versionRefused(who, why string) {
 	b.versions.Count++
 	b.versions.At, b.versions.Last = b.now, who+": "+why

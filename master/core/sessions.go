@@ -13,7 +13,7 @@ import (
 	"github.com/tenderhq/tender/master/registry"
 )
 
-// sessions are the schedulers' streams: which of them is admitted, which waits as a standby, and what becomes of a
+// sessions keeps the schedulers' streams: which of them is admitted, which waits as a standby, and what becomes of a
 // framework when its scheduler comes, calls, leaves or stays away.
 type sessions struct {
 	*base
@@ -28,16 +28,15 @@ type sessions struct {
 	demands     *demands
 	operations  *operations
 
-	places admission.Places[*session] // of frameworks whose name is their identity (R6)
-	lines  admission.Lines[*session]  // of those that ask the registry to admit them
+	places admission.Places[*session] // for frameworks whose name is their identity (R6)
+	lines  admission.Lines[*session]  // for sessions that ask the registry for admission
 }
 
 const (
-	// earlyCallsMax bounds the calls that wait for the session to open: a scheduler that
-	// sends more before it is answered loses its stream (Limit).
+	// earlyCallsMax bounds the calls that wait until the session is open. A scheduler that sends more before that loses
+	// its stream (Limit).
 	earlyCallsMax = 4096
-	// unsettledTasksMax bounds the tasks that one session asks for; beyond it the stream
-	// is closed (Limit).
+	// unsettledTasksMax bounds the unsettled tasks of one session. When there are more, the stream is closed (Limit).
 	unsettledTasksMax = 1_000_000
 )
 
@@ -47,18 +46,18 @@ type session struct {
 	by        rights.Scope // who the scheduler is, and in which roles it may run what
 	subscribe protocol.Subscribe
 	framework *framework
-	number    uint64 // in the registry (R5)
+	number    uint64 // the session's number in the registry (R5)
 	last      uint64 // number of the last call (R3)
 	seen      time.Time
 	clock     *deadline
 	early     []protocol.NumberedCall
-	waiting   bool   // it was told that it stands by (R6)
-	masters   uint64 // the change of masters that it was told last
+	waiting   bool   // it was told that it is a standby (R6)
+	masters   uint64 // the version of the masters' addresses that it was last told (base.mastersAt)
 
-	refusedAt time.Time // when the second began in which refusals are counted
+	refusedAt time.Time // when the second began in which refusals are being counted
 	refusals  int       // refused calls since then
 
-	changes int // changes of its framework that are on their way to the quorum
+	changes int // how many changes of its framework are on their way to the quorum
 
 	sessionAnswers
 	sessionAccepts
@@ -81,7 +80,7 @@ func (r *sessions) schedulerOpened(event SchedulerOpened) {
 	r.seekSession(s)
 }
 
-// checkSubscribe judges what a scheduler says of itself, and fills in what it left out.
+// checkSubscribe checks what a scheduler says about itself, and fills in defaults for what it left out.
 func (r *sessions) checkSubscribe(subscribe *protocol.Subscribe, by rights.Scope) (api.Kind, error) {
 	if kind, err := r.judge().Scheduler(subscribe, by); err != nil {
 		return kind, err
@@ -89,7 +88,8 @@ func (r *sessions) checkSubscribe(subscribe *protocol.Subscribe, by rights.Scope
 	return api.Invalid, r.checkConstraint(subscribe.Framework.Constraint)
 }
 
-// frameworkVersionRefused is shown with the framework, if it is one that is known.
+// frameworkVersionRefused records that a scheduler was refused for its version, also on the framework if it is a known
+// one.
 func (r *sessions) frameworkVersionRefused(s *session, err error) {
 	r.versionRefused("framework "+nameForPeople(s.subscribe.Framework), err.Error())
 	if fw := r.frameworkByID[s.subscribe.Framework.ID]; fw != nil && fw.session == nil {
@@ -97,7 +97,7 @@ func (r *sessions) frameworkVersionRefused(s *session, err error) {
 	}
 }
 
-// nameForPeople is a framework's ID, or its name while it has none.
+// nameForPeople returns a framework's ID, or its name if it has no ID yet.
 func nameForPeople(info api.Framework) string {
 	if info.ID != "" {
 		return string(info.ID)
@@ -105,7 +105,7 @@ func nameForPeople(info api.Framework) string {
 	return info.Name
 }
 
-// subscribed goes on when the registry has answered.
+// subscribed continues when the registry has answered a Subscribe.
 func (r *sessions) subscribed(s *session, result registry.Result) {
 	r.places.SeekDone(s.subscribe.Framework.Name, s)
 	open := r.sessionByConn[s.conn] == s
@@ -120,7 +120,7 @@ func (r *sessions) subscribed(s *session, result registry.Result) {
 	if old := fw.session; old != nil {
 		r.fence(fw, old)
 	}
-	if !open { // taken over by someone who has left again
+	if !open { // taken over by a scheduler whose stream has ended since
 		r.frameworks.goAway(fw, "its stream broke while it subscribed")
 		r.frameworks.describeToPolicy(fw)
 		r.keepPlace(fw, s.seen)
@@ -129,14 +129,14 @@ func (r *sessions) subscribed(s *session, result registry.Result) {
 	r.activate(fw, s, result.Session)
 }
 
-// fence closes the stream of the instance that was active.
+// fence closes the stream of the instance that was active, because another one has taken over.
 func (r *sessions) fence(fw *framework, old *session) {
 	r.offers.rescindAll(fw.offers, "another instance has taken over")
 	r.endSession(old, api.E("framework.session", api.Fenced, fw.id, errors.New("another instance of the framework has subscribed")))
 	fw.session = nil
 }
 
-// activate makes the session its framework's active one, which is sent offers and statuses.
+// activate makes the session its framework's active one. From now on it is sent offers and statuses.
 func (r *sessions) activate(fw *framework, s *session, number uint64) {
 	s.framework, s.number = fw, number
 	fw.session, fw.latest, fw.since, fw.why, fw.refused = s, s, r.now, "", ""
@@ -168,7 +168,7 @@ func (r *sessions) activate(fw *framework, s *session, number uint64) {
 func (r *sessions) schedulerCalled(event SchedulerCalled) {
 	s := r.sessionByConn[event.Conn]
 	if s == nil {
-		return // closed: whatever it still says is too late
+		return // the stream is closed, so its calls come too late
 	}
 	s.seen = r.now
 	if s.framework != nil {
@@ -188,7 +188,7 @@ func (r *sessions) schedulerCalled(event SchedulerCalled) {
 	}
 }
 
-// calls steps the calls of an active session; a repeated number is ignored (R3).
+// calls handles the calls of an active session. A call with a repeated number is ignored (R3).
 func (r *sessions) calls(s *session, calls []protocol.NumberedCall) {
 	for _, call := range calls {
 		if r.sessionByConn[s.conn] != s {
@@ -243,8 +243,8 @@ func (r *sessions) call(s *session, number uint64, call protocol.SchedulerCall) 
 	}
 }
 
-// refusalsSaidMax is how many refused calls of a session are worth a line of the log in a
-// second; the others are counted by the next line.
+// refusalsSaidMax is how many refused calls of a session are logged in a second. Further ones are only counted; the
+// next line gives their number.
 const refusalsSaidMax = 8
 
 func (b *base) reportRefusal(s *session, err *api.Error) {
@@ -276,7 +276,7 @@ func (r *sessions) schedulerClosed(event SchedulerClosed) {
 	}
 }
 
-// orBroken is the reason why a stream has ended, when it gave none itself.
+// orBroken returns the reason why a stream has ended, also for a stream that gave none.
 func orBroken(why string) string {
 	if why == "" {
 		return "its stream is broken"
@@ -284,7 +284,7 @@ func orBroken(why string) string {
 	return why
 }
 
-// sessionDue looks at a scheduler that was silent for so long that its stream counts as broken.
+// sessionDue ends a session whose scheduler was silent for the session timeout.
 func (r *sessions) sessionDue(s *session) {
 	if until := s.seen.Add(r.config.SessionTimeout); until.After(r.now) {
 		r.deadlines.Set(s.clock, until)
@@ -295,7 +295,7 @@ func (r *sessions) sessionDue(s *session) {
 	r.leave(s, why)
 }
 
-// leave ends a session whose stream is gone: the framework is disconnected.
+// leave ends a session whose stream has ended. Its framework is disconnected from now on.
 func (r *sessions) leave(s *session, why string) {
 	r.dropSession(s)
 	fw := s.framework
@@ -309,19 +309,19 @@ func (r *sessions) leave(s *session, why string) {
 	r.keepPlace(fw, s.seen)
 	r.info("framework disconnected", field("framework", fw.id), field("why", why))
 	for _, t := range fw.sortedTasks() {
-		if t.agent.drain.force { // its acknowledgements are not awaited any more (R31)
+		if t.agent.drain.force { // its acknowledgements are no longer waited for (R31)
 			r.maintenance.checkDrained(t.agent)
 		}
 	}
 }
 
-// endSession closes a stream from our side.
+// endSession ends a session and closes its stream.
 func (r *sessions) endSession(s *session, err *api.Error) {
 	r.dropSession(s)
 	r.emit(CloseScheduler{Conn: s.conn, Err: err})
 }
 
-// refuseSession ends a stream that never became active.
+// refuseSession closes a stream that never became active.
 func (r *sessions) refuseSession(s *session, err *api.Error) {
 	r.info("framework refused", field("framework", nameForPeople(s.subscribe.Framework)), field("why", err.Error()))
 	r.endSession(s, err)
@@ -336,8 +336,8 @@ func (r *sessions) dropSession(s *session) {
 	r.leaveLine(s)
 }
 
-// removalError is what a scheduler hears when its framework is removed: nothing when
-// it asked for that itself.
+// removalError returns the error that a scheduler gets when its framework is removed; nil when the scheduler itself
+// asked for that.
 func removalError(id api.FrameworkID, s *session, why string) *api.Error {
 	if why == tornDown {
 		return nil
@@ -345,7 +345,7 @@ func removalError(id api.FrameworkID, s *session, why string) *api.Error {
 	return api.E("framework.session", api.Removed, id, errors.New(why))
 }
 
-// tornDown is why a framework was removed that has asked for it itself.
+// tornDown is the reason for the removal of a framework whose scheduler asked for it.
 const tornDown = "torn down by its scheduler"
 
 func (r *sessions) teardown(s *session, number uint64) {
@@ -357,7 +357,7 @@ func (r *sessions) teardown(s *session, number uint64) {
 	r.proposals.propose(change, tearDown{s, number})
 }
 
-// teardownAnswered goes on when the registry has answered.
+// teardownAnswered continues when the registry has answered.
 func (r *sessions) teardownAnswered(s *session, number uint64, result registry.Result) {
 	s.changes--
 	if fw := s.framework; result.Err != nil && fw.session == s {
@@ -365,11 +365,11 @@ func (r *sessions) teardownAnswered(s *session, number uint64, result registry.R
 	}
 }
 
-// changesMax is how many changes of its framework a session has on their way to the quorum; one
-// more is refused (Limit).
+// changesMax bounds the changes of its framework that a session has on their way to the quorum. One more is refused
+// (Limit).
 const changesMax = 16
 
-// tooMany counts a change of the session's framework, or refuses it.
+// tooMany refuses a change of the session's framework if there are too many; otherwise it counts the change.
 func (r *sessions) tooMany(s *session, number uint64, op string) bool {
 	if s.changes >= changesMax {
 		r.refuse(s, number, api.E(op, api.Limit, s.framework.id,
@@ -380,7 +380,7 @@ func (r *sessions) tooMany(s *session, number uint64, op string) bool {
 	return false
 }
 
-// updateFramework replaces all that Subscribe said of the framework, except who it is.
+// updateFramework replaces everything that Subscribe said about the framework, except its identity.
 func (r *sessions) updateFramework(s *session, number uint64, call protocol.UpdateFramework) {
 	fw := s.framework
 	wish := protocol.Subscribe{Framework: call.Framework}
@@ -396,7 +396,7 @@ func (r *sessions) updateFramework(s *session, number uint64, call protocol.Upda
 	r.proposals.propose(registry.UpdateFramework{Framework: wish.Framework, Session: s.number}, updateFramework{s, number})
 }
 
-// updateAnswered goes on when the registry has answered.
+// updateAnswered continues when the registry has answered.
 func (r *sessions) updateAnswered(s *session, number uint64, result registry.Result) {
 	s.changes--
 	switch fw := s.framework; {
@@ -409,14 +409,14 @@ func (r *sessions) updateAnswered(s *session, number uint64, result registry.Res
 	}
 }
 
-// standbyPlace is the place of a framework whose name is its identity. Until then the last active instance may come back
-// to it before others take it (R6).
+// standbyPlace keeps the place of the last active instance, for a framework whose name is its identity. Until the time
+// place that instance may come back before a standby takes over (R6).
 type standbyPlace struct {
 	place time.Time
-	turn  *deadline // when it is given up
+	turn  *deadline // when the place becomes free
 }
 
-// seekSession opens the session at once, or lets a standby wait for its turn (R6).
+// seekSession asks the registry to open the session, or makes a standby wait for its turn (R6).
 func (r *sessions) seekSession(s *session) {
 	fw := r.standbyOf(s)
 	if fw != nil && !r.registry.MayTakeOver(fw.info.Principal, s.by.Who) {
@@ -433,8 +433,8 @@ func (r *sessions) seekSession(s *session) {
 	}
 }
 
-// standbyOf is the framework whose place the session wants, if names are its identity. The
-// name goes before the ID, as in the registry.
+// standbyOf returns the framework whose place the session wants, if the framework's name is its identity; otherwise
+// nil. The name takes precedence over the ID, as in the registry.
 func (r *sessions) standbyOf(s *session) *framework {
 	wish := s.subscribe.Framework
 	id := wish.ID
@@ -447,7 +447,8 @@ func (r *sessions) standbyOf(s *session) *framework {
 	return nil
 }
 
-// ahead is the instance that is active, or that may still come back to its place; "": the place is free.
+// ahead returns the instance that is active, that is becoming active, or that may still come back to its place; "" when
+// the place is free.
 func (r *sessions) ahead(s *session, fw *framework) api.Nonce {
 	if other, is := r.places.Seeker(s.subscribe.Framework.Name); is && other != s && s.subscribe.Framework.Standby {
 		return other.subscribe.Instance
@@ -465,7 +466,7 @@ func (r *sessions) ahead(s *session, fw *framework) api.Nonce {
 	return ""
 }
 
-// wait queues a standby; it is told once.
+// wait makes the session a standby. It is told so once.
 func (r *sessions) wait(s *session, active api.Nonce) {
 	r.places.Wait(s.subscribe.Framework.Name, s)
 	if !s.waiting {
@@ -475,7 +476,7 @@ func (r *sessions) wait(s *session, active api.Nonce) {
 	}
 }
 
-// keepPlace keeps the place of an instance that was seen last at that time.
+// keepPlace keeps the place of the instance that was last heard from at the time seen.
 func (r *sessions) keepPlace(fw *framework, seen time.Time) {
 	if !fw.info.Standby || fw.removed {
 		return
@@ -484,14 +485,14 @@ func (r *sessions) keepPlace(fw *framework, seen time.Time) {
 	r.deadlines.Set(fw.turn, fw.place)
 }
 
-// nextStandby gives a free place to the one that waits longest.
+// nextStandby lets the session that has waited longest for the name try to take the place.
 func (r *sessions) nextStandby(name string) {
 	if s, is := r.places.Next(name); is {
 		r.seekSession(s)
 	}
 }
 
-// identity is the same for all sessions that want to be one framework.
+// identity returns the same text for all sessions that want to be the same framework.
 func (s *session) identity() string {
 	if id := s.subscribe.Framework.ID; id != "" {
 		return "framework " + string(id)
@@ -499,8 +500,8 @@ func (s *session) identity() string {
 	return "instance " + string(s.subscribe.Instance)
 }
 
-// openSession asks the registry, when it is the session's turn, to admit the framework or to take
-// it over (R5); false when the session was refused.
+// openSession asks the registry, when it is the session's turn, to admit the framework or to let the session take it
+// over (R5). It returns false when the session was refused.
 func (r *sessions) openSession(s *session) bool {
 	if !r.lines.Wait(s.identity(), s) {
 		r.refuseSession(s, api.E("framework.subscribe", api.Limit, nameForPeople(s.subscribe.Framework),
@@ -518,15 +519,15 @@ func (r *sessions) askForSessions() {
 	}
 }
 
-// subscribeAnswered goes on when the registry has answered.
+// subscribeAnswered continues when the registry has answered, and lets the next sessions ask.
 func (r *sessions) subscribeAnswered(o openSession, result registry.Result) {
 	r.lines.Answered(o.identity)
 	r.subscribed(o.session, result)
 	r.askForSessions()
 }
 
-// leaveLine takes out a session that has ended. If it was a standby that had never asked the registry, the next one in
-// its line may ask.
+// leaveLine removes a session that has ended from its line. If it was a standby that had not asked the registry yet,
+// the next standby may try.
 func (r *sessions) leaveLine(s *session) {
 	if r.lines.Leave(s.identity(), s) {
 		r.places.SeekDone(s.subscribe.Framework.Name, s)

@@ -9,25 +9,25 @@ import (
 	"github.com/tenderhq/tender/master/core/life"
 )
 
-// standing is the state of agents as people see it, and whether the policy may offer them. Whoever changes an agent
-// calls restate, which tells the policy what has changed for it, and nothing else.
+// standing keeps the state of agents as people see it, and whether the policy may offer them. Code that changes an
+// agent calls restate, which also tells the policy what has changed for it.
 type standing struct {
 	*base
-	takers map[api.FrameworkID]bool // frameworks that take revocable resources
+	takers map[api.FrameworkID]bool // frameworks that accept revocable resources
 }
 
-// agentStanding is how an agent stands, as people and the policy were told last.
+// agentStanding is an agent's state as people see it, and what the policy was last told about the agent.
 type agentStanding struct {
 	state    api.AgentState
 	since    time.Time
 	why      string
 	withheld string // why the policy may not offer it; "" = it may
-	// policyStale: the policy is to be told of it again, though that is the same.
+	// policyStale is set when the policy must be told about the agent even if withheld has not changed.
 	policyStale bool
-	gapTold     api.Resources // to the policy
+	gapTold     api.Resources // the gap that the policy was last told
 }
 
-// condition is the state that a list shows, and why.
+// condition returns the state that lists show, and the reason for it.
 func (r *standing) condition(a *agent) (api.AgentState, string) {
 	switch a.phase {
 	case life.Tombstone, life.Overdue, life.Returning:
@@ -49,12 +49,12 @@ func (r *standing) condition(a *agent) (api.AgentState, string) {
 	return api.AgentRunning, ""
 }
 
-// exhausted says that less is left than is ever worth an offer.
+// exhausted reports whether less is left than is worth an offer.
 func (a *agent) exhausted() bool {
 	return a.Left("cpus") < api.MilliOf(0.01) && a.Left("mem") < api.MilliOf(32)
 }
 
-// restate shows the agent as it now is, and tells the policy whether to offer it.
+// restate updates the state that people see, and tells the policy whether it may offer the agent.
 func (r *standing) restate(a *agent) {
 	state, why := r.condition(a)
 	if state != a.state || why != a.why {
@@ -69,7 +69,7 @@ func (r *standing) restate(a *agent) {
 
 func (r *standing) logState(a *agent, state api.AgentState, why string) {
 	both := state == api.AgentBusy && a.state == api.AgentRunning || state == api.AgentRunning && a.state == api.AgentBusy
-	if both { // a change between RUNNING and BUSY comes with every task, and is not logged
+	if both { // a change between RUNNING and BUSY comes with every task, so it is not logged
 		return
 	}
 	fields := []Field{field("agent", a.id), field("state", state.String())}
@@ -79,7 +79,7 @@ func (r *standing) logState(a *agent, state api.AgentState, why string) {
 	r.info("agent state", fields...)
 }
 
-// whyWithheld says why the agent is not to be offered, "" when it is.
+// whyWithheld says why the agent may not be offered; "" when it may.
 func (r *standing) whyWithheld(a *agent) string {
 	marks := r.marks(a)
 	switch {
@@ -97,19 +97,19 @@ func (r *standing) whyWithheld(a *agent) string {
 		return "draining"
 	case marks.Has(api.MarkDeactivated):
 		return "deactivated"
-	case a.Over: // its account does not balance, so nothing of it can be booked
+	case a.Over: // its account does not balance, so nothing more can be booked
 		return "its tasks hold more than it has"
 	}
 	return ""
 }
 
-// settlesLostAccepts says that accepts from before the agent was a TOMBSTONE still wait for the registry. The policy has
-// forgotten what they hold, so it would take that for free.
+// settlesLostAccepts reports whether accepts from before the agent was a TOMBSTONE still wait for the registry. The
+// policy has forgotten what they hold, so it would take that as free.
 func (a *agent) settlesLostAccepts() bool {
 	return slices.ContainsFunc(a.accepts, func(x *acceptance) bool { return x.lost })
 }
 
-// offerAgent tells the policy when what it knows of the agent is no longer so.
+// offerAgent tells the policy about the agent, if what it was told is out of date.
 func (r *standing) offerAgent(a *agent) {
 	why := r.whyWithheld(a)
 	if why == a.withheld && !a.policyStale {
@@ -133,7 +133,7 @@ func (r *standing) offerAgent(a *agent) {
 	})
 }
 
-// gapToTell is what the policy hears of: nothing while no framework takes it.
+// gapToTell returns the gap that the policy is told. It is zero while no framework accepts revocable resources.
 func (r *standing) gapToTell(a *agent) api.Resources {
 	if len(r.takers) == 0 {
 		return api.Resources{}

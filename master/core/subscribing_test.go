@@ -41,8 +41,8 @@ func onTheirWay[C registry.Change](w *world) int {
 	return count
 }
 
-// TestChangesOfASessionAreBounded: while the quorum is slow a session has few changes of its
-// framework under way; the others are refused, and it can go on when there are answers.
+// TestChangesOfASessionAreBounded: while the quorum is slow a session may have only a few changes of its framework
+// under way. Further ones are refused, and it can continue when there are answers.
 func TestChangesOfASessionAreBounded(t *testing.T) {
 	w, f, h := crowd(0)
 	w.stopped = true
@@ -65,8 +65,8 @@ func TestChangesOfASessionAreBounded(t *testing.T) {
 	}
 }
 
-// TestOneSessionOfAFrameworkAsks: whoever opens streams again and again, while the quorum is slow,
-// has one change under way; when it answers, the last stream has the session.
+// TestOneSessionOfAFrameworkAsks: a scheduler that keeps opening streams while the quorum is slow has one change under
+// way. When the quorum answers, the last stream gets the session.
 func TestOneSessionOfAFrameworkAsks(t *testing.T) {
 	w, f, _ := crowd(0)
 	w.stopped = true

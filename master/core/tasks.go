@@ -14,8 +14,8 @@ import (
 	"github.com/tenderhq/tender/master/view"
 )
 
-// tasks is what becomes of tasks from their launch to the acknowledgement of their end: statuses, reports, kills and
-// what is remembered of those that are over.
+// tasks follows tasks from their launch until their end is acknowledged: statuses, reports, kills, and what is
+// remembered of tasks that have ended.
 type tasks struct {
 	*base
 	standing    *standing
@@ -27,10 +27,10 @@ type tasks struct {
 	frameworks  *frameworks
 	executors   *executors
 
-	stubs int // of all agents
+	stubs int // how many stubs all agents have together
 }
 
-// launchID orders launches over all terms (R9).
+// launchID identifies a launch. It orders launches over all terms (R9).
 type launchID struct {
 	term   api.Term
 	number uint64
@@ -40,22 +40,23 @@ func (l launchID) before(m launchID) bool {
 	return cmp.Or(l.term.Compare(m.term), cmp.Compare(l.number, m.number)) < 0
 }
 
-// formerLaunch is one that its agent has DROPPED and whose end is settled: its ID may be launched there again. What the
-// agent has told of it before it heard that comes with the same numbers as what it tells of the next launch.
+// formerLaunch is a launch that its agent has DROPPED and whose end is acknowledged, so that its ID may be launched
+// there again. The agent may repeat the statuses of this launch until it has got the acknowledgement. They have the
+// same numbers as the statuses of the next launch.
 type formerLaunch struct {
-	number uint64    // of its last status
-	at     time.Time // when the agent made that
+	number uint64    // the number of its last status
+	at     time.Time // when the agent made that status
 }
 
-// formerLaunchesMax bounds those that are remembered of an agent; beyond it all are forgotten.
+// formerLaunchesMax bounds the former launches that are remembered of an agent. When there are more, all are forgotten.
 const formerLaunchesMax = 1000
 
-// has says whether the status was told of this launch, and not of the next.
+// has reports whether the status belongs to this launch and not to the next one of the same ID.
 func (f formerLaunch) has(status api.Status) bool {
 	return status.Number <= f.number && !status.At.After(f.at)
 }
 
-// rememberFormer notes a launch whose ID may be used again.
+// rememberFormer remembers a launch whose ID may be used again.
 func (t *task) rememberFormer() {
 	a := t.agent
 	if t.duplicate || t.number == 0 || t.status.State != api.TaskDropped {
@@ -67,7 +68,7 @@ func (t *task) rememberFormer() {
 	a.former[t.ref] = formerLaunch{t.number, t.status.At}
 }
 
-// takeFormer is the launch before this one of the same ID, the zero value if there is none.
+// takeFormer removes and returns the launch before this one of the same ID; the zero value if there is none.
 func (a *agent) takeFormer(ref api.TaskRef) formerLaunch {
 	former := a.former[ref]
 	delete(a.former, ref)
@@ -81,32 +82,32 @@ type task struct {
 	framework *framework
 	agent     *agent
 	role      api.Role
-	resources api.Resources // as carved, with labels
+	resources api.Resources // as carved out of the offers, with labels
 	launch    launchID
 	launched  time.Time
 
 	status api.Status // the latest
-	number uint64     // of the latest that its agent has made
-	held   bool       // its resources are in the books
-	runs   time.Time  // when a sample first came with it RUNNING; zero before
-	// duplicate: another agent has the first launch of this ID. This one is killed and
-	// its statuses concern nobody (R9).
+	number uint64     // the number of the latest status that its agent has made
+	held   bool       // its resources are booked
+	runs   time.Time  // when the first sample arrived while it was RUNNING; zero before
+	// duplicate: another agent has the first launch of this ID. This launch is killed, and nobody is told its statuses
+	// (R9).
 	duplicate bool
-	// proven: its secrets are those that a leader has launched it with.
+	// proven: its secrets are certainly those with which a leader has launched it.
 	proven bool
-	former formerLaunch // of the same ID on the same agent
+	former formerLaunch // the former launch of the same ID on the same agent
 
-	kill    *kill       // its end, if that was asked for
-	waiters []RequestID // operators who wait for the agent to take the kill
+	kill    *kill       // the kill that was asked for; nil if there is none
+	waiters []RequestID // operators who wait until the agent has the kill
 }
 
-// claim is the task as the policy counts it.
+// claim returns the task as the policy counts it.
 func (t *task) claim() allocator.Claim {
 	return allocator.Claim{Framework: t.ref.Framework, Role: t.role, Agent: t.agent.id, Resources: t.resources, Task: t.ref.Task, Since: t.launched,
 		Group: t.task.Group}
 }
 
-// releaseTask gives the task's resources back, once.
+// releaseTask gives the task's resources back, unless that has happened before.
 func (r *tasks) releaseTask(t *task) {
 	if !t.held {
 		return
@@ -121,7 +122,7 @@ func (r *tasks) releaseTask(t *task) {
 	}
 }
 
-// moveTask records a step that the leader itself makes.
+// moveTask records a status that the leader itself makes.
 func (r *tasks) moveTask(t *task, status api.Status) {
 	status.Framework, status.Task, status.Agent = t.ref.Framework, t.ref.Task, t.agent.id
 	status.Executor, status.Source, status.At = t.task.ExecutorID(), api.MoverMaster, r.now
@@ -133,7 +134,7 @@ func (r *tasks) moveTask(t *task, status api.Status) {
 		field("reason", status.Reason.String()), field("why", status.Message))
 }
 
-// endTask ends a task by the leader's own word: its framework is told once, and the task is forgotten.
+// endTask ends a task by a decision of the leader. Its framework is told once, and the task is forgotten.
 func (r *tasks) endTask(t *task, status api.Status) {
 	r.releaseTask(t)
 	r.moveTask(t, status)
@@ -141,12 +142,12 @@ func (r *tasks) endTask(t *task, status api.Status) {
 	r.forgetTask(t)
 }
 
-// forgetTask drops a task when all whom its end concerns know of it.
+// forgetTask removes a task whose end needs to be told to nobody any more.
 func (r *tasks) forgetTask(t *task) {
 	r.releaseTask(t)
 	r.kills.killOver(t)
 	if t.agent.tasks[t.ref] != t {
-		return // forgotten before
+		return // it was forgotten before
 	}
 	delete(t.agent.tasks, t.ref)
 	t.rememberFormer()
@@ -162,7 +163,7 @@ func (r *tasks) forgetTask(t *task) {
 	r.maintenance.checkDrained(t.agent)
 }
 
-// remember keeps a task's end for those who ask for it (R15).
+// remember keeps the end of a task as a stub for those who ask for it (R15).
 func (r *tasks) remember(a *agent, stub protocol.TaskStub) {
 	if len(a.stubs) >= stubsPerAgentMax || r.stubs >= stubsMax {
 		if len(a.stubs) == 0 {
@@ -176,24 +177,24 @@ func (r *tasks) remember(a *agent, stub protocol.TaskStub) {
 	r.stubs++
 }
 
-// standAside makes way for another launch of the same ID: nobody is told of this one any more.
+// standAside makes way for another launch of the same ID. From now on nobody is told about this launch.
 func (t *task) standAside() {
 	t.duplicate = true
 	t.framework.unlisted++
 }
 
-// duplicate kills the later of two launches of one ID (R9).
+// duplicate kills the later of two launches of the same ID (R9).
 func (r *tasks) duplicate(t *task) {
 	t.standAside()
 	r.info("task killed", field("task", t.ref.String()), field("agent", t.agent.id), field("why", "another agent has the first launch of this ID"))
 	r.kills.wishKill(t, 0, api.ReasonTaskDuplicate)
 }
 
-// sortedKeys lists the keys of a map in order.
+// sortedKeys returns the keys of a map in order.
 func sortedKeys[K ~string, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
 
-// secretsNeeded answers an agent that is about to start a task which names secrets. The shell opens those that it is
-// sent: this core holds no value. (R48)
+// secretsNeeded answers an agent that is about to start a task which names secrets. The shell unseals the values, so
+// the core never holds one. (R48)
 func (r *tasks) secretsNeeded(a *agent, call protocol.NeedSecrets) {
 	t := a.tasks[call.TaskRef]
 	why := "the leader knows of no such task there that has these secrets and is still to start"
@@ -213,15 +214,16 @@ func (r *tasks) secretsNeeded(a *agent, call protocol.NeedSecrets) {
 	r.tellAgent(a, protocol.TaskSecrets{TaskRef: call.TaskRef, Why: why})
 }
 
-// startsWithSecrets says whether a leader has launched the task with secrets and it has not run yet, as far as is known.
+// startsWithSecrets reports whether a leader has launched the task with secrets and, as far as is known, it has not run
+// yet.
 func (t *task) startsWithSecrets() bool {
 	return t.proven && !t.duplicate && len(t.task.Secrets) > 0 && t.status.State <= api.TaskStarting
 }
 
-// statusUpdate takes a status from an agent: it comes again until it is acknowledged.
+// statusUpdate handles a status from an agent. The agent repeats it until it is acknowledged.
 func (r *tasks) statusUpdate(a *agent, status api.Status) {
 	if !a.phase.Reported() {
-		return // comes again
+		return // the agent sends it again
 	}
 	status = withoutPlace(status)
 	status.Agent = a.id
@@ -231,16 +233,17 @@ func (r *tasks) statusUpdate(a *agent, status api.Status) {
 	case t == nil && status.Number > 0:
 		r.strayStatus(a, status)
 		return
-	case t == nil: // it refuses a launch that is over; nobody waits for that
+	case t == nil: // the agent refuses a launch that is over; nobody waits for that
 		return
 	case status.Number == 0:
 		r.endUnmadeLaunch(t, status)
 		return
-	case t.number == 0 && t.former.has(status): // its acknowledgement is on its way, before the launch
+	// The status belongs to the former launch. Its acknowledgement is on the way to the agent, ahead of the launch.
+	case t.number == 0 && t.former.has(status):
 		return
 	}
 	if status.Number > t.number && !r.step(t, status) {
-		r.acknowledge(a, ref, status.Number) // it can never be handled, so it need not come again
+		r.acknowledge(a, ref, status.Number) // it can never be handled, so it must not come again
 		return
 	}
 	switch {
@@ -254,7 +257,7 @@ func (r *tasks) statusUpdate(a *agent, status api.Status) {
 	}
 }
 
-// placed adds to a status where the task is and how it is reached. For an end nobody needs that.
+// placed adds to a status where the task runs and how it can be reached. The end of a task does not need that.
 func (t *task) placed(status api.Status) api.Status {
 	if status.State.Terminal() {
 		return status
@@ -266,14 +269,14 @@ func (t *task) placed(status api.Status) api.Status {
 	return status
 }
 
-// withoutPlace is the status without what the leader knows itself and need not keep twice.
+// withoutPlace removes from a status what the leader knows itself.
 func withoutPlace(status api.Status) api.Status {
 	status.Whereabouts = api.Whereabouts{}
 	return status
 }
 
-// endUnmadeLaunch ends a launch that the agent has refused before it had a task (R9). Such a refusal has no number, is
-// not acknowledged and never comes again: the agent's next status of this ID is about another launch.
+// endUnmadeLaunch ends a launch that the agent has refused without making a task (R9). Such a refusal has no number, is
+// not acknowledged and is never repeated. The agent's next status of this ID is about another launch.
 func (r *tasks) endUnmadeLaunch(t *task, status api.Status) {
 	if t.number > 0 || !status.State.Terminal() || !r.step(t, status) {
 		return
@@ -284,7 +287,7 @@ func (r *tasks) endUnmadeLaunch(t *task, status api.Status) {
 	r.forgetTask(t)
 }
 
-// step moves the task along the table; false when the table says no.
+// step moves the task along the table of legal moves; it returns false when the move is not legal.
 func (r *tasks) step(t *task, status api.Status) bool {
 	by := status.Source
 	if by != api.MoverExecutor {
@@ -303,18 +306,18 @@ func (r *tasks) step(t *task, status api.Status) bool {
 	if r.config.Debug {
 		r.debug("task status", field("task", t.ref.String()), field("agent", t.agent.id), field("state", status.State.String()))
 	}
-	if status.Reason == api.ReasonRevoked { // what was offered was too much
+	if status.Reason == api.ReasonRevoked { // more was offered as revocable than was really unused
 		r.usage.closeGap(t.agent, "its tasks need what was offered as revocable")
 	}
-	if status.State.Terminal() { // R27: free at the end, not at its acknowledgement
+	if status.State.Terminal() { // R27: resources are free at the end, not at its acknowledgement
 		r.releaseTask(t)
 		r.kills.killOver(t)
 	}
 	return true
 }
 
-// strayStatus handles a status of a task that the leader does not know: its end was
-// acknowledged but the agent has not heard so, or its framework is no more.
+// strayStatus handles a status of a task that the agent does not have, as far as the leader knows. Either the task's
+// end was acknowledged and the agent does not know it yet, or the framework is gone.
 func (r *tasks) strayStatus(a *agent, status api.Status) {
 	fw := r.frameworkByID[status.Framework]
 	if fw == nil || fw.removed {
@@ -322,8 +325,8 @@ func (r *tasks) strayStatus(a *agent, status api.Status) {
 		r.acknowledge(a, status.Ref(), status.Number)
 		return
 	}
-	// R9: it never overwrites the first one's. R40: nor is it told of a task that this agent
-	// does not have; its report named all that it has.
+	// R9: the status never overwrites that of the first launch. R40: and nobody is told the status of a task that this
+	// agent does not have, because its report has named all that it has.
 	r.refuseVoice(a, "a status of task "+status.Ref().String())
 	r.acknowledge(a, status.Ref(), status.Number)
 }
@@ -334,9 +337,9 @@ func (r *tasks) acknowledge(a *agent, ref api.TaskRef, number uint64) {
 	}
 }
 
-// acknowledged passes a scheduler's acknowledgement on to the agent. With that of a terminal status the task can be
-// forgotten. An agent whose report is not in yet is told nothing: it would forget a task that its report has named, which
-// nobody would ever settle. It tells the status again, and so does the leader.
+// acknowledged passes a scheduler's acknowledgements on to the agents. When a terminal status is acknowledged, the task
+// is forgotten. An agent whose report is not complete is told nothing: it would forget a task that its report has
+// named, and nobody would ever settle that task. The agent sends the status again, and the leader tells it again.
 func (r *tasks) acknowledged(s *session, items []protocol.Acknowledgement) {
 	for _, item := range items {
 		ref := api.TaskRef{Framework: s.framework.id, Task: item.Task}
@@ -357,14 +360,14 @@ func (r *tasks) acknowledged(s *session, items []protocol.Acknowledgement) {
 	}
 }
 
-// tellStatus sends a status to the framework, if it listens. If not, it comes again
-// from the agent, or is told when the framework is back (R8).
+// tellStatus sends a status to the framework, if it is connected. Otherwise the agent sends the status again, or the
+// framework is told when it is back (R8).
 func (r *tasks) tellStatus(fw *framework, status api.Status) {
 	r.tell(fw, protocol.Update{Status: status})
 }
 
-// tellTask has the framework told the task's state, as it will be when its turn comes. The reason replaces the status's
-// own, which the agent tells itself.
+// tellTask queues the task's state to be told to its framework, as it is when its turn comes. The reason replaces that
+// of the status, which the agent tells itself.
 func (r *answers) tellTask(t *task, reason api.Reason) {
 	if t.framework.session == nil || t.duplicate {
 		return
@@ -372,16 +375,17 @@ func (r *answers) tellTask(t *task, reason api.Reason) {
 	r.owe(t.framework.session, question{task: t.ref.Task, agent: t.agent.id, known: true, reason: reason})
 }
 
-// sendAgain has the agent send at once what the task's framework has not acknowledged, if that is more than what the
-// leader tells: the session that begins hears all of it, in order.
+// sendAgain has the agent repeat at once what the task's framework has not acknowledged, if that is more than the
+// latest status. So a session that begins hears all of it, in order.
 func (r *answers) sendAgain(t *task) {
 	if t != nil && t.status.Previous > 0 {
 		r.tellAgent(t.agent, protocol.SendAgain{TaskRef: t.ref})
 	}
 }
 
-// toldStatus is how a known task is told without being a step in its life. An end that
-// is not acknowledged is told as it is: it can be acknowledged at once, by who knows what came before it.
+// toldStatus returns the status with which a known task is told when no step in its life has happened. An end that is
+// not acknowledged is told as the agent reported it, so that a scheduler that knows what came before can acknowledge it
+// at once.
 func toldStatus(t *task, reason api.Reason) api.Status {
 	status := t.status
 	if status.State == api.TaskUnreachable && reason != api.ReasonReconciliation {

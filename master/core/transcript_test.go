@@ -328,7 +328,7 @@ func (w *world) verbOfFrameworks(verb string, args transcript.Line) bool {
 		w.call(f, protocol.Kill{Task: id, Agent: f.tasks[id].Agent, Grace: spanOf(args, "grace")})
 	case "reconcile":
 		w.reconcileLine(f, args)
-	case "settle": // whoever is told the states later is told now
+	case "settle": // a scheduler that asked to be told later is told the states of its tasks now
 		w.call(f, protocol.Unsettled{Last: true})
 	case "operations": // asks for the results of those named, or of all
 		var ids []api.OperationID

@@ -9,46 +9,47 @@ import (
 	"github.com/tenderhq/tender/master/registry"
 )
 
-// What is under way: what is due at a time, and what follows an answer of the registry. Both are closed sets of values
-// that name what they are about, and each has one switch.
+// This file holds what is under way: what is due at a time, and what continues when the registry answers. Both are
+// closed sets of values that name what they are about, and each is handled by one switch.
 
-// deadline is one moment at which there is something to decide. It lives in its owner; setting it again moves it.
+// deadline is a time at which something is to be decided. Its owner keeps it; setting it again moves it.
 //
-// Deadlines are moments of the time that passes: with their monotonic part, so that they stay where they are in order
-// when somebody sets the wall clock. What is planned for a moment of the calendar, such as maintenance, is converted when
-// its deadline is set, and anew when the clock was set. (Protocol rule R23.)
+// Deadlines are monotonic times, so that their order does not change when somebody sets the wall clock. What is planned
+// for a time of the wall clock, such as maintenance, is converted when its deadline is set, and again when the clock
+// was set. (Protocol rule R23.)
 type deadline = alarms.Alarm[due]
 
 func newDeadline(what due) *deadline { return alarms.Of(what) }
 
-// due says what is to be decided at a deadline, and about whom.
+// due says what is to be decided at a deadline, and about what.
 //
 //sumtype:decl
 type due interface{ due() }
 
 // What can be due.
 type (
-	// agentSilent: nothing was heard of an agent for long enough to judge its stream, then its life, then its place.
+	// agentSilent: an agent was silent for the time after which its stream is closed, it is taken for dead, or it is to
+	// be marked gone.
 	agentSilent struct{ agent *agent }
-	// predecessorSilent: an agent's older stream had time enough to answer while its successor waits.
+	// predecessorSilent: an agent's older stream has not answered in time while its successor waits.
 	predecessorSilent struct{ agent *agent }
-	// usageOutdated: an agent's last sample of what its tasks use says nothing any more.
+	// usageOutdated: an agent's last usage sample is too old to count.
 	usageOutdated struct{ agent *agent }
 	// maintenanceTurn: an agent's maintenance begins, or ends.
 	maintenanceTurn struct{ agent *agent }
-	// goneTurn: the agent that is away for longest may be marked gone.
+	// goneTurn: the agent that has waited longest for it may be marked gone.
 	goneTurn struct{}
-	// sessionSilent: nothing was heard of a scheduler for long enough to judge its stream.
+	// sessionSilent: a scheduler may have been silent for the session timeout.
 	sessionSilent struct{ session *session }
-	// failoverOver: a framework without a scheduler has waited for one long enough.
+	// failoverOver: the failover time of a framework without a scheduler is over.
 	failoverOver struct{ framework *framework }
 	// placeFree: the last active instance of a standby framework may no longer come back to its place.
 	placeFree struct{ framework *framework }
-	// inverseOver: an inverse offer was open for as long as it may be.
+	// inverseOver: the deadline of an inverse offer has come.
 	inverseOver struct{ inverse *inverse }
-	// holdOver: the recovery hold has lasted for as long as it may.
+	// holdOver: the longest time of the recovery hold is over.
 	holdOver struct{}
-	// expiryTurn: what the registry remembers of the past is looked at.
+	// expiryTurn: the registry is searched for what it may forget.
 	expiryTurn struct{}
 )
 
@@ -64,8 +65,8 @@ func (inverseOver) due()       {}
 func (holdOver) due()          {}
 func (expiryTurn) due()        {}
 
-// judgesLife says whether a deadline is about somebody being alive. Such deadlines move when the loop was away, for it
-// heard nobody meanwhile. (Protocol rule R23.)
+// judgesLife reports whether a deadline decides about somebody who was silent. Such deadlines are moved when the loop
+// did not run, because it could hear nobody in that time. (Protocol rule R23.)
 func judgesLife(what due) bool {
 	switch what.(type) {
 	case agentSilent, predecessorSilent, usageOutdated, goneTurn, sessionSilent, failoverOver, placeFree:
@@ -76,7 +77,7 @@ func judgesLife(what due) bool {
 	return false
 }
 
-// decideDue does what was to be done at a deadline.
+// decideDue does what is to be done at a deadline.
 func (c *Core) decideDue(what due) {
 	switch what := what.(type) {
 	case agentSilent:
@@ -104,10 +105,10 @@ func (c *Core) decideDue(what due) {
 	}
 }
 
-// moment is when a moment of the calendar comes.
+// moment converts a time of the wall clock to the time at which it will come.
 func (b *base) moment(at time.Time) time.Time { return b.calendar.Moment(b.now, at) }
 
-// soonest is the earliest of the moments; those that are zero do not count.
+// soonest returns the earliest of the times; zero times do not count.
 func soonest(moments ...time.Time) time.Time {
 	var first time.Time
 	for _, at := range moments {
@@ -118,8 +119,8 @@ func soonest(moments ...time.Time) time.Time {
 	return first
 }
 
-// woken decides all that is due. What it sets again for the same moment waits for the
-// next time, so that one step always ends.
+// woken decides everything that is due. A deadline that is set again for the same time waits for the next call, so that
+// a step always ends.
 func (c *Core) woken() {
 	for range c.deadlines.Len() {
 		what, is := c.deadlines.Due(c.now)
@@ -131,8 +132,8 @@ func (c *Core) woken() {
 	c.offers.expireOffers()
 }
 
-// away moves the deadlines that are about others being alive: the loop did not listen, so their silence means nothing.
-// (Protocol rule R23.)
+// away moves the deadlines that judge silence by the time that the loop did not run. The loop heard nobody in that
+// time, so their silence means nothing. (Protocol rule R23.)
 func (c *Core) away(gap time.Duration) {
 	c.deadlines.Shift(gap, judgesLife)
 	for _, a := range c.agentByID { // order: irrelevant because each is moved alone
@@ -147,12 +148,12 @@ func (c *Core) away(gap time.Duration) {
 	c.info("loop was away", field("gap", gap.String()))
 }
 
-// proposals are the commands on their way to the quorum, and what follows when they are answered. This room numbers
-// them (R17); what follows is done by the core.
+// proposals keeps the commands that are on their way to the quorum, and what continues when they are answered. It
+// numbers them (R17); the core does the continuing.
 type proposals struct {
 	*base
-	pending map[proposalKey]proposal // outcome not known yet
-	count   uint64                   // of this term
+	pending map[proposalKey]proposal // commands whose outcome is not known yet
+	count   uint64                   // how many were proposed in this term
 }
 
 // proposalKey is the identity of a command (R17).
@@ -161,42 +162,42 @@ type proposalKey struct {
 	counter uint64
 }
 
-// proposal is a command on its way, and what is to be done with its result: once for each
-// who has asked for it under this identity.
+// proposal is a command on its way to the quorum, and what continues with its result: one entry for each party that has
+// asked for the command under this identity.
 type proposal struct {
 	command registry.Command
 	follows []follows
 }
 
-// follows is what is to be done when the registry has answered a proposal, and for whom.
+// follows says what continues when the registry has answered a proposal, and for whom.
 //
 //sumtype:decl
 type follows interface{ follows() }
 
-// What can follow an answer of the registry.
+// What can continue.
 type (
-	// greetAgent: an agent's stream waits for its admission, or for a change of what it says of itself.
+	// greetAgent: an agent's stream waits until the agent is admitted or its description is updated.
 	greetAgent struct {
 		link     *link
 		greeting admission.Greeting
 	}
-	// markDrained: a draining agent is empty.
+	// markDrained: a draining agent has become empty.
 	markDrained struct{ agent *agent }
-	// readmitFramework: an agent has brought a framework that the registry does not know.
+	// readmitFramework: an agent has reported a framework that the registry does not know.
 	readmitFramework struct{ framework *framework }
-	// openSession: a scheduler's stream waits for its framework's admission. The identity is that by which it stood in line.
+	// openSession: a scheduler's stream waits for admission. The identity is the one under which it stood in line.
 	openSession struct {
 		session  *session
 		identity string
 	}
-	// endFailover: a framework's scheduler stayed away, so it is to be removed.
+	// endFailover: a framework's scheduler stayed away for too long, so the framework is to be removed.
 	endFailover struct{ framework *framework }
-	// tearDown: a scheduler's call wishes that its framework is removed.
+	// tearDown: a scheduler has asked for the removal of its framework.
 	tearDown struct {
 		session *session
 		call    uint64
 	}
-	// updateFramework: a scheduler's call changes what its framework says of itself.
+	// updateFramework: a scheduler has asked to change the description of its framework.
 	updateFramework struct {
 		session *session
 		call    uint64
@@ -210,13 +211,13 @@ type (
 		action    ReserveOn
 		destroyed map[api.VolumeID]api.Resource
 	}
-	// answerOperator: an operator waits for the word done, or for why not.
+	// answerOperator: an operator waits for the sentence in done, or for an error.
 	answerOperator struct {
 		request     RequestID
-		op, subject string // of the error
+		op, subject string // used in the error
 		done        string
 	}
-	// answerWriter: a scheduler waits for the result of its store's write.
+	// answerWriter: a scheduler waits for the result of a write to its store.
 	answerWriter struct{ request RequestID }
 )
 
@@ -232,7 +233,7 @@ func (reserveForOperator) follows() {}
 func (answerOperator) follows()     {}
 func (answerWriter) follows()       {}
 
-// goOn does what follows when the registry has answered.
+// goOn continues with what waited for the registry's answer.
 func (c *Core) goOn(what follows, result registry.Result) {
 	switch what := what.(type) {
 	case greetAgent:
@@ -266,8 +267,8 @@ func (r *proposals) propose(change registry.Change, then ...follows) {
 	r.proposeAs(r.config.Client, r.count, change, then...)
 }
 
-// proposeAs asks under someone's identity. The same one again joins the first; the
-// outcome is told to both.
+// proposeAs proposes a change under a client's identity. A second proposal of the same identity joins the first, and
+// both get the result.
 func (r *proposals) proposeAs(client string, counter uint64, change registry.Change, then ...follows) {
 	key := proposalKey{client, counter}
 	if first, ok := r.pending[key]; ok {
@@ -280,10 +281,10 @@ func (r *proposals) proposeAs(client string, counter uint64, change registry.Cha
 	r.emit(Propose{Command: command})
 }
 
-// committed applies what the quorum has committed, whoever asked for it.
+// committed applies the commands that the quorum has committed, whoever proposed them.
 func (c *Core) committed(event Committed) {
 	if event.Index != 0 && event.Index <= c.registry.Index {
-		return // the registry that New was given knew it
+		return // the registry that New was given includes it
 	}
 	for _, command := range event.Commands {
 		c.applyCommand(command)
@@ -309,15 +310,14 @@ func (c *Core) applyCommand(command registry.Command) {
 	}
 }
 
-// overtaken says that a command of ours was lost once, proposed again, and a later one
-// came to the log first. All masters refuse it for that; it has never happened, so it
-// may be asked for under a new number.
+// overtaken reports whether a command of this leader was lost, proposed again, and came to the log after a later one.
+// All masters refuse it because of its number. It has never taken effect, so it may be proposed under a new number.
 func (r *proposals) overtaken(command registry.Command) bool {
 	last, known := r.registry.Clients[command.Client]
 	return command.Client == r.config.Client && known && command.Counter < last.Counter
 }
 
-// proposalLost asks again: only the same identity settles an unknown outcome.
+// proposalLost proposes the command again, because only the same identity settles an unknown outcome.
 func (r *proposals) proposalLost(event ProposalLost) {
 	client := event.Client
 	if client == "" {
@@ -328,7 +328,7 @@ func (r *proposals) proposalLost(event ProposalLost) {
 	}
 }
 
-// proposalRefused tells whoever waits for a command that it never came to the quorum.
+// proposalRefused tells whoever waits for a command that it was never proposed.
 func (c *Core) proposalRefused(event ProposalRefused) {
 	key := proposalKey{event.Client, event.Counter}
 	if refused, ok := c.proposals.pending[key]; ok {
@@ -339,7 +339,7 @@ func (c *Core) proposalRefused(event ProposalRefused) {
 	}
 }
 
-// applied brings the picture in line with a change that the registry has taken.
+// applied brings the rooms in line with a change that the registry has accepted.
 func (c *Core) applied(change registry.Change, result registry.Result) {
 	switch change := change.(type) {
 	case registry.AdmitAgent:
@@ -375,6 +375,6 @@ func (c *Core) applied(change registry.Change, result registry.Result) {
 		c.revokeTokens()
 	case registry.BeginReceipts:
 		c.receiptsBegun()
-	case registry.OnlyKept: // nothing follows
+	case registry.OnlyKept: // nothing else changes
 	}
 }

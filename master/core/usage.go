@@ -9,8 +9,8 @@ import (
 	"github.com/tenderhq/tender/master/core/meter"
 )
 
-// usage is what follows of what agents' tasks use: the policy hears of what is used beyond the requests, and the gap is
-// offered as revocable (R28). It never touches a task.
+// usage acts on what agents' tasks use. The policy is told of use beyond the requests, and the gap is offered as
+// revocable (R28). It never touches a task.
 type usage struct {
 	*base
 	standing *standing
@@ -20,10 +20,10 @@ type usage struct {
 // agentUsage is what an agent's tasks use.
 type agentUsage struct {
 	meter      meter.Meter
-	meterStale *deadline // when its last sample says nothing any more (R28)
+	meterStale *deadline // when its last sample is too old to count (R28)
 }
 
-// used takes a sample. One that was taken before says nothing new.
+// used takes in a sample. It ignores a sample that has the same time as the one before.
 func (r *usage) used(a *agent, sample protocol.UsageReport) {
 	if !a.meter.Take(sample, a, a.Total, r.config.RevocableMargin, r.now) {
 		return
@@ -37,14 +37,14 @@ func (r *usage) used(a *agent, sample protocol.UsageReport) {
 	}
 }
 
-// tellUse tells the policy what is used beyond the requests, if that has changed.
+// tellUse tells the policy the use beyond the requests, if that has changed.
 func (r *usage) tellUse(a *agent) {
 	if used, changed := a.meter.Tell(a.Total); changed {
 		r.policy.Use(a.id, used)
 	}
 }
 
-// endUse takes a task that ends out of what is used.
+// endUse takes a task that ends out of what is used, and out of the meter.
 func (r *usage) endUse(t *task) {
 	if t.agent.meter.End(t.metered(), t.agent) {
 		r.tellUse(t.agent)
@@ -52,7 +52,7 @@ func (r *usage) endUse(t *task) {
 	t.agent.meter.Drop(t.metered())
 }
 
-// forgetUse ends the samples with their session. The policy forgets them too.
+// forgetUse drops the samples of a session that ends. The policy forgets them too.
 func (r *usage) forgetUse(a *agent) {
 	if a.meter.Forget() {
 		r.policy.Use(a.id, api.Resources{})
@@ -61,7 +61,7 @@ func (r *usage) forgetUse(a *agent) {
 	r.setGap(a, api.Resources{})
 }
 
-// metered is the task as its agent's meter knows it.
+// metered returns the task as its agent's meter knows it.
 func (t *task) metered() meter.Task {
 	return meter.Task{
 		Ref:       t.ref,
@@ -70,7 +70,7 @@ func (t *task) metered() meter.Task {
 	}
 }
 
-// Settled says that the task has run for so long that what it uses tells what it needs.
+// Settled reports whether the task has run for so long that its use shows what it needs.
 func (a *agent) Settled(ref api.TaskRef, now time.Time) bool {
 	t := a.tasks[ref]
 	running := t.status.State == api.TaskRunning || t.status.State == api.TaskKilling
@@ -80,7 +80,7 @@ func (a *agent) Settled(ref api.TaskRef, now time.Time) bool {
 	return running && now.Sub(t.runs) >= meter.Smoothing
 }
 
-// ExecutorHolds is what the executor has asked for beside its tasks.
+// ExecutorHolds returns what the executor has asked for itself, without its tasks.
 func (a *agent) ExecutorHolds(ref api.ExecutorRef) api.Resources {
 	if x := a.executors[ref]; x != nil {
 		return x.resources
@@ -88,8 +88,8 @@ func (a *agent) ExecutorHolds(ref api.ExecutorRef) api.Resources {
 	return api.Resources{}
 }
 
-// setGap changes how much of the agent is revocable. Open offers of more are rescinded,
-// the youngest first; tasks that hold more stay until their agent needs the room.
+// setGap changes how much of the agent may be offered as revocable. When open offers hold more than that, they are
+// rescinded, the youngest first. Tasks that hold more stay until their agent needs the room.
 func (r *usage) setGap(a *agent, gap api.Resources) {
 	a.SetGap(gap)
 	if excess := a.OverGap(); !excess.IsZero() {
@@ -101,7 +101,7 @@ func (r *usage) setGap(a *agent, gap api.Resources) {
 	}
 }
 
-// beyondGap are the youngest offers that together hold what is too much.
+// beyondGap returns the youngest offers that together hold the excess.
 func beyondGap(offers map[api.OfferID]*offer, excess api.Resources) map[api.OfferID]*offer {
 	some := make(map[api.OfferID]*offer)
 	for _, o := range slices.Backward(sortedOffers(offers)) {
@@ -113,7 +113,7 @@ func beyondGap(offers map[api.OfferID]*offer, excess api.Resources) map[api.Offe
 	return some
 }
 
-// closeGap takes back what is offered as revocable, until enough new samples show again that there is some.
+// closeGap sets the gap to zero, which rescinds its open offers, until enough new samples show again that there is one.
 func (r *usage) closeGap(a *agent, why string) {
 	if !a.Gap.IsZero() {
 		r.info("gap closed", field("agent", a.id), field("why", why))
@@ -122,7 +122,7 @@ func (r *usage) closeGap(a *agent, why string) {
 	r.setGap(a, api.Resources{})
 }
 
-// rescindRevocable takes back the framework's offers that hold revocable resources.
+// rescindRevocable rescinds the framework's offers that hold revocable resources.
 func (r *offers) rescindRevocable(fw *framework, why string) {
 	some := make(map[api.OfferID]*offer)
 	for id, o := range fw.offers { // order: irrelevant because rescindAll sorts
@@ -133,8 +133,8 @@ func (r *offers) rescindRevocable(fw *framework, why string) {
 	r.rescindAll(some, why)
 }
 
-// takesRevocable notes whether the framework takes revocable resources. With the first
-// one the policy hears of what there is, with the last one it forgets it.
+// takesRevocable records whether the framework accepts revocable resources. The policy is told the gaps of all agents
+// as soon as any framework does, and that there are none when the last one stops.
 func (r *usage) takesRevocable(fw *framework, takes bool) {
 	before := len(r.standing.takers)
 	if takes {

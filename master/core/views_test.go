@@ -26,7 +26,7 @@ func (w *world) verbOfViews(verb string, args transcript.Line) bool {
 		query.States = strings.Split(state, ",")
 	}
 	cluster := w.core.View()
-	if args.Word(0) == "follower" { // who has the registry alone
+	if args.Word(0) == "follower" { // which has only the registry
 		cluster.Leader = nil
 	}
 	next := ""

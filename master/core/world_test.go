@@ -32,7 +32,7 @@ type world struct {
 	proposed []registry.Command // on their way
 	conns    core.Conn
 	requests core.RequestID
-	by       rights.Scope // of those who ask as operators
+	by       rights.Scope // of operators who ask from now on
 
 	agents     map[string]*fakeAgent
 	frameworks map[string]*fakeFramework
@@ -40,10 +40,10 @@ type world struct {
 	quiet      bool
 	out        strings.Builder
 	onEffect   func(core.Effect)
-	other      api.ClusterID // that the next who comes belongs to
+	other      api.ClusterID // to which the next peer that comes belongs
 	late       uint64        // how many sessions ago an agent's report was meant for
 	twins      *twins        // clones of the core; nil: none is made
-	held       holdings      // by the policy's word; nil: nobody asks
+	held       holdings      // as the policy was told; nil: not checked
 	watch      *view.AgentWatch
 }
 
@@ -52,10 +52,10 @@ type fakeAgent struct {
 	name      string
 	info      api.Agent
 	nonce     api.Nonce
-	keepsNone bool // of receipts, and knows no groups: it is of an older version
+	keepsNone bool // keeps no receipts and knows no groups, as an older version
 	said      []api.Status
 	behind    time.Duration             // its clock
-	settled   map[api.TaskRef]*fakeTask // whose end was acknowledged, of each ID the last
+	settled   map[api.TaskRef]*fakeTask // tasks whose end was acknowledged, the last of each ID
 	boot      string
 	version   string
 	conn      core.Conn // 0: away
@@ -94,7 +94,7 @@ type fakeFramework struct {
 	tasks    map[api.TaskID]protocol.UnsettledTask
 	offers   map[api.OfferID]api.Offer
 	runs     []api.Role                 // in which its principal may run; none: in all
-	runsAs   string                     // as whom beside the agents' default
+	runsAs   string                     // the user as which its tasks may run, beside the agents' default
 	accepts  map[uint64][]api.Operation // by the call's number; what is refused whole was never started (R3)
 }
 

@@ -8,8 +8,8 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
-// CheckNew says why a master may not be added that answers where it is to be. self is what we say of ourselves, and format
-// what the quorum writes.
+// CheckNew says why the master that answers at a new peer's address may not be added. self is what we say about
+// ourselves, and format is the registry's format that the quorum writes.
 func CheckNew(peer Peer, answer, self About, format uint64) error {
 	switch {
 	case answer.ID != peer.ID:
@@ -29,8 +29,8 @@ func CheckNew(peer Peer, answer, self About, format uint64) error {
 	return nil
 }
 
-// CheckListed says why a peer can't be added beside the members; known: an earlier call has added it and did not come to
-// its end.
+// CheckListed says why a peer can't be added to the members. It returns known when an earlier call has added the peer
+// as a non-voter and was not completed.
 func CheckListed(peer Peer, members []Member) (known bool, err error) {
 	for _, m := range members {
 		role := "voter"

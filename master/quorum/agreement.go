@@ -10,7 +10,8 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
-// Missing says which voters do not answer, and how many are needed; "": enough do. We count ourselves.
+// Missing says which voters do not answer, and how many are needed; "" when enough do. This master counts as one that
+// answers.
 func Missing(members []Member, answers Answers, self api.MasterID) string {
 	voters, here, silent := 0, 0, []string{}
 	for _, m := range members {
@@ -31,7 +32,8 @@ func Missing(members []Member, answers Answers, self api.MasterID) string {
 	return fmt.Sprintf("%d of %d masters answer and %d are needed; silent: %s", here, voters, needed, strings.Join(silent, ", "))
 }
 
-// AgreedFormat is the newest format that all members read; 1 while one of them is silent. self is what we say of ourselves.
+// AgreedFormat returns the newest format that all members can read. It is 1 while any of them is silent. self is what
+// we say about ourselves.
 func AgreedFormat(members []Member, answers Answers, self About) uint64 {
 	format := self.Format
 	for _, m := range members {
@@ -47,7 +49,8 @@ func AgreedFormat(members []Member, answers Answers, self About) uint64 {
 	return format
 }
 
-// MajorityHash is the hash that more than half of all voters have at the index of ours; "" if there is none.
+// MajorityHash returns the hash that more than half of all voters have at the index of our own hash; "" if there is
+// none.
 func MajorityHash(members []Member, answers Answers, self About) string {
 	voters, having := 0, make(map[string]int)
 	for _, m := range members {
@@ -70,26 +73,26 @@ func MajorityHash(members []Member, answers Answers, self About) string {
 	return ""
 }
 
-// A recovered or restored quorum and the masters that it was made without are of one cluster, know each other's
-// addresses, and speak the same Raft: a majority of the lost ones that is started again would elect a leader, and that
-// leader would overwrite the log of the recovered one. The epoch tells them apart. (Protocol rule R1.)
+// A recovered or restored quorum and the masters that it was made without belong to one cluster, know each other's
+// addresses, and speak the same Raft. If a majority of the lost masters were started again, they would elect a leader,
+// and that leader would overwrite the log of the recovered quorum. The epoch distinguishes them. (Protocol rule R1.)
 //
-// An epoch alone does not make a master old: one that joins has not heard of the epoch yet. So only who is no member is
-// refused. And a follower that lags does not know all members: so who is told of a newer epoch asks everybody before it
-// ends.
+// A lower epoch alone does not make a master one of the past, because a master that joins has not heard of the epoch
+// yet. So only masters that are no members are refused. And a follower that lags does not know all members. So a master
+// that is told of a newer epoch asks all others before it ends.
 
-// IsOfThePast says that the quorum of our epoch was made without a master of this one.
+// IsOfThePast reports whether the quorum of our epoch was made without the master that names this epoch.
 func IsOfThePast(from api.MasterID, epoch uint64, self About) bool {
 	return epoch < self.Epoch && len(self.Members) > 0 && !IsMember(self.Members, from)
 }
 
-// Supersedes says that a master is of a newer epoch of our cluster, and that we are no member there.
+// Supersedes reports whether a master has a newer epoch of our cluster in which we are no member.
 func (a About) Supersedes(self About) bool {
 	return a.Cluster == self.Cluster && self.Cluster != "" && a.Epoch > self.Epoch && len(a.Members) > 0 && !IsMember(a.Members, self.ID)
 }
 
-// Superseding is the master of the newest epoch in which we are no member; false: there is none, or somebody still counts
-// us as a member there: it only lags, or we do.
+// Superseding returns the master with the newest epoch in which we are no member. It returns false when there is none,
+// and also when any master of a newer epoch still counts us as a member, because then somebody only lags.
 func Superseding(self About, answers Answers) (newest About, found bool) {
 	for _, id := range slices.Sorted(maps.Keys(answers)) {
 		answer := answers[id]
@@ -104,9 +107,9 @@ func Superseding(self About, answers Answers) (newest About, found bool) {
 	return newest, found
 }
 
-// IsRemoved says that the quorum goes on without us. The library stops a leader that was removed, and leaves a follower to
-// itself, which may not even have heard of it (P6). Our own log does not tell: while it is replayed to a master that
-// joins, it holds quorums of the past. Another master that has applied all that we have does.
+// IsRemoved reports whether the quorum continues without us. The library stops a leader that was removed, but it does
+// nothing about a follower, which may not even have learned of it (P6). Our own log can't tell: while it is replayed to
+// a master that joins, it holds quorums of the past. Another master that has applied everything that we have can tell.
 func IsRemoved(self About, answers Answers) bool {
 	for _, answer := range answers { // order: irrelevant because one is enough
 		if answer.Cluster == self.Cluster && answer.Applied >= self.Last && len(answer.Members) > 0 && !IsMember(answer.Members, self.ID) {
@@ -116,9 +119,9 @@ func IsRemoved(self About, answers Answers) bool {
 	return false
 }
 
-// FarAhead says what is wrong with another master's term; nil when it may be true. Who knows none
-// takes any. Whoever named a term near the end of the numbers once, by a damaged folder or by
-// intent, would take all masters along, and no agent follows them there (R1).
+// FarAhead says why another master's term can't be true; nil when it may be. A master that knows no term accepts any.
+// If a term near the largest number were accepted once, from a damaged folder or by intent, it would take all masters
+// along, and no agent follows them there (R1).
 func FarAhead(known, term uint64, who string) error {
 	if known == 0 || term <= known || term-known <= protocol.TermsMax {
 		return nil

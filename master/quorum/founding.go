@@ -10,30 +10,31 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// Founding is how an empty folder becomes part of a quorum (R19).
+// Founding decides how an empty folder becomes part of a quorum (R19).
 //
-// A founder (its own ID is among its peers) asks all of them until every one answers. If all are new, the cluster's ID is
-// made from all their incarnations, so that each founder comes to the same one without another word. If some have founded
-// already, it is a founder only if they did it with its incarnation: a folder that was emptied since has another one, and
-// must not vote again.
+// A founder is a master whose own ID is among its peers. It asks all of them until every one answers. If all are new,
+// the cluster's ID is computed from all their incarnations, so that each founder computes the same one without further
+// messages. If some have founded the cluster already, this master is a founder only if they did so with its
+// incarnation. A folder that was emptied since then has another incarnation, and must not vote again.
 //
-// A joiner (not among its peers) asks until one answers that has a cluster, and waits there to be added.
+// A joiner is a master that is not among its peers. It asks until one answers that has a cluster, and waits to be added
+// there.
 type Founding struct {
 	Self  Founder
 	Peers []Peer
 
-	founders []Founder // that have answered in this round
-	missing  []string  // who has not
-	asked    int       // of the peers
+	founders []Founder // founders that have answered in this round
+	missing  []string  // peers that have not answered
+	asked    int       // how many of the peers were asked
 }
 
-// FoundingStep is what to do next: exactly one of its fields is set.
+// FoundingStep says what to do next: exactly one of Ask, Wait, Found and Join is set.
 type FoundingStep struct {
-	Ask     *Peer         // then tell Answered
-	Wait    []string      // who is missing; then Begin again
-	Found   []Founder     // the cluster is theirs, under ClusterOf
-	Join    api.ClusterID // wait there to be added
-	Through api.MasterID  // who has told of it
+	Ask     *Peer         // ask this peer, then call Answered
+	Wait    []string      // who is missing; wait, then call Begin again
+	Found   []Founder     // these have founded the cluster, whose ID is ClusterOf
+	Join    api.ClusterID // wait to be added to this cluster
+	Through api.MasterID  // with Join: the master that has told of the cluster
 }
 
 // Begin begins a round of questions.
@@ -49,7 +50,7 @@ func (f *Founding) isAlone() bool {
 	return len(f.Peers) == 0 || len(f.Peers) == 1 && f.founds()
 }
 
-// founds says whether we are among our own peers.
+// founds reports whether this master is among its own peers.
 func (f *Founding) founds() bool {
 	return slices.ContainsFunc(f.Peers, func(p Peer) bool { return p.ID == f.Self.ID })
 }
@@ -71,7 +72,7 @@ func (f *Founding) next() FoundingStep {
 	return FoundingStep{Found: f.founders}
 }
 
-// Answered takes what the peer that was asked says of itself; err: that it says nothing.
+// Answered takes in what the peer that was asked says about itself; err means that it has not answered.
 func (f *Founding) Answered(answer About, err error) (FoundingStep, error) {
 	const op = "master.found"
 	peer := f.Peers[f.asked]
@@ -92,7 +93,7 @@ func (f *Founding) Answered(answer About, err error) (FoundingStep, error) {
 	return f.next(), nil
 }
 
-// meetCluster decides what an empty folder is to a cluster that exists.
+// meetCluster decides what an empty folder is to an existing cluster.
 func (f *Founding) meetCluster(answer About) (FoundingStep, error) {
 	self := f.Self
 	if slices.ContainsFunc(answer.Founders, func(one Founder) bool { return one.ID == self.ID && one.Incarnation == self.Incarnation }) {
@@ -107,7 +108,7 @@ func (f *Founding) meetCluster(answer About) (FoundingStep, error) {
 	return FoundingStep{Join: answer.Cluster, Through: answer.ID}, nil
 }
 
-// ClusterOf names the cluster that these have founded, and brings them into the order in which it does.
+// ClusterOf returns the ID of the cluster that these masters have founded. It sorts them by ID.
 func ClusterOf(founders []Founder) api.ClusterID {
 	slices.SortFunc(founders, func(a, b Founder) int { return strings.Compare(string(a.ID), string(b.ID)) })
 	sum := sha256.New()

@@ -7,21 +7,21 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// Moves are the masters that are elsewhere than the membership says.
+// Moves knows which masters have other addresses than the membership says.
 //
-// A master that was started at another address is reached by nobody, and asks the others again and again, as every master
-// without a leader does. It says where it is. Who is asked convinces itself that it is there and not at the old address as
-// well, and from then on dials it there, so that votes can be asked for even when most of the masters have moved. Then the
-// membership is corrected.
+// Nobody reaches a master that was started at another address. Like every master without a leader, it keeps asking the
+// others, and it tells them its address. A master that is asked checks that it is there, and not at the old address as
+// well. From then on it dials it at the new address, so that votes can be asked for even when most of the masters have
+// moved. Then the membership is corrected.
 type Moves struct {
-	now    map[Peer]string // by what the membership says; no other keys
-	handed map[Peer]int    // how often leadership was to go to it for this address
+	now    map[Peer]string // present address by listed peer; no other keys
+	handed map[Peer]int    // how often leadership was handed to it because of this address
 }
 
-// handedMax is how often leadership is handed over because of one move: a failure disturbs.
+// handedMax bounds how often leadership is handed over because of one move, because a failed transfer disturbs.
 const handedMax = 3
 
-// Where a master of the membership is.
+// Where returns the present address of a master of the membership.
 func (m *Moves) Where(peer Peer) string {
 	if now, moved := m.now[peer]; moved {
 		return now
@@ -29,7 +29,8 @@ func (m *Moves) Where(peer Peer) string {
 	return peer.Addr
 }
 
-// Keep forgets what the membership does not say any more, as somebody else may get the address, and what it says by now.
+// Keep forgets moves of peers that the membership no longer lists, because another master may get the address, and
+// handovers for addresses that it lists by now.
 func (m *Moves) Keep(members []Member) {
 	listed := func(peer Peer) bool {
 		return slices.ContainsFunc(members, func(m Member) bool { return m.Peer == peer })
@@ -38,14 +39,14 @@ func (m *Moves) Keep(members []Member) {
 	maps.DeleteFunc(m.handed, func(now Peer, _ int) bool { return listed(now) })
 }
 
-// Doubt is a master that says it is elsewhere than we dial it.
+// Doubt is a master that says that it is at another address than the one where we dial it.
 type Doubt struct {
 	Says   Peer
-	Listed Peer // by the membership
+	Listed Peer // as the membership lists it
 	Dialed Peer // where we dial it now
 }
 
-// Heard says whether a master that says where it is has to be looked for.
+// Heard reports whether a master that says where it is must be looked for there.
 func (m *Moves) Heard(says Peer, members []Member) (Doubt, bool) {
 	at := slices.IndexFunc(members, func(m Member) bool { return m.ID == says.ID })
 	if at < 0 || says.Addr == "" {
@@ -57,7 +58,7 @@ func (m *Moves) Heard(says Peer, members []Member) (Doubt, bool) {
 	return Doubt{says, listed, Peer{says.ID, dialed}}, dialed != says.Addr
 }
 
-// Moved says that a master is where it says, and nowhere else.
+// Moved records that a master is at the address that it says, and not at the old one.
 func (m *Moves) Moved(doubt Doubt) {
 	if doubt.Listed.Addr == doubt.Says.Addr {
 		delete(m.now, doubt.Listed)
@@ -69,10 +70,10 @@ func (m *Moves) Moved(doubt Doubt) {
 	m.now[doubt.Listed] = doubt.Says.Addr
 }
 
-// Unlisted are the voters whose address in the membership is to be corrected, as they are now: each writes its own when it
-// leads, so leadership is to go to one of them. An address that is still another's has to wait, as no two may be the same:
-// masters that have exchanged theirs are found by what each one knows of moves. Those to whom leadership went in vain too
-// often are not among them.
+// Unlisted returns the voters whose address in the membership must be corrected, with their present addresses. Each
+// master writes its own address when it leads, so leadership should go to one of these. If the address still belongs to
+// another master in the membership, it must wait, because no two may be the same. Masters that have exchanged addresses
+// are still found through Moves. Masters to which leadership was handed in vain too often are left out.
 func (m *Moves) Unlisted(members []Member) (voters []Peer) {
 	for _, member := range members {
 		now := Peer{member.ID, m.Where(member.Peer)}
@@ -83,7 +84,7 @@ func (m *Moves) Unlisted(members []Member) (voters []Peer) {
 	return voters
 }
 
-// Handed counts that leadership goes to a master so that it tells its address.
+// Handed counts that leadership is handed to a master so that it writes its address.
 func (m *Moves) Handed(now Peer) {
 	if m.handed == nil {
 		m.handed = map[Peer]int{}
@@ -91,7 +92,7 @@ func (m *Moves) Handed(now Peer) {
 	m.handed[now]++
 }
 
-// Owner is whose an address is by the membership; "": nobody's.
+// Owner returns the master that has an address in the membership; "" when none has.
 func Owner(members []Member, addr string) api.MasterID {
 	for _, m := range members {
 		if m.Addr == addr {
@@ -101,8 +102,8 @@ func Owner(members []Member, addr string) api.MasterID {
 	return ""
 }
 
-// Elsewhere are addresses at which other masters may be, beside those of the membership: what the operator names, and what
-// others say.
+// Elsewhere returns further addresses at which members may be: those that the operator has named, and those that others
+// say.
 func Elsewhere(members []Member, named []Peer, cluster api.ClusterID, answers Answers) (more []Member) {
 	consider := func(peer Peer, voter bool) {
 		if IsMember(members, peer.ID) && !slices.ContainsFunc(slices.Concat(members, more), func(m Member) bool { return m.Peer == peer }) {

@@ -7,7 +7,7 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// Peer is a master of the quorum: its ID and where its Raft listener is reached.
+// Peer is a master of the quorum: its ID and the address of its Raft listener.
 type Peer struct {
 	ID   api.MasterID `json:"id"`
 	Addr string       `json:"addr"`
@@ -21,19 +21,20 @@ type Member struct {
 	Voter bool `json:"voter"`
 }
 
-// Founder is a master with what was minted with its folder: an emptied folder has another incarnation (R19).
+// Founder is a master with the incarnation that was made with its folder. A folder that was emptied gets another
+// incarnation (R19).
 type Founder struct {
 	Peer
 	Incarnation string `json:"incarnation"`
 }
 
-// Mark is the hash of a registry behind one entry of the log.
+// Mark is the hash of a registry after one entry of the log.
 type Mark struct {
 	Index uint64 `json:"index,omitempty"`
 	Hash  string `json:"hash,omitempty"`
 }
 
-// About is what a master says of itself.
+// About is what a master says about itself.
 type About struct {
 	Refused     string        `json:"refused,omitempty"`
 	ID          api.MasterID  `json:"id"`
@@ -43,18 +44,19 @@ type About struct {
 	Founders    []Founder     `json:"founders,omitempty"`
 	Members     []Member      `json:"members,omitempty"`
 	Version     string        `json:"version,omitempty"`
-	Format      uint64        `json:"format,omitempty"` // newest that it reads; 0 is 1
+	Format      uint64        `json:"format,omitempty"` // newest format that it reads; 0 means 1
 	Epoch       uint64        `json:"epoch,omitempty"`
 	Applied     uint64        `json:"applied"`
-	Last        uint64        `json:"last"`               // in its log
-	Mark        Mark          `json:"mark"`               // the latest hash of its registry that it has taken
-	Standing    bool          `json:"standing,omitempty"` // for election: until that is over it can't be handed the leadership
+	Last        uint64        `json:"last"` // index of the last entry of its log
+	Mark        Mark          `json:"mark"` // the latest hash of its registry that it has taken
+	// Standing is set while the master stands for election. Until that is over, leadership can't be handed to it.
+	Standing bool `json:"standing,omitempty"`
 }
 
-// Answers are what other masters say of themselves; who is silent is not among them.
+// Answers holds what other masters say about themselves. Masters that are silent are not in it.
 type Answers map[api.MasterID]About
 
-// IsMember says whether a master is in a list.
+// IsMember reports whether a master is in a list.
 func IsMember(list []Member, id api.MasterID) bool {
 	return slices.ContainsFunc(list, func(m Member) bool { return m.ID == id })
 }

@@ -6,18 +6,18 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// Succession is how a follower follows a leader that is dead, without waiting for silence to become suspicious. A process
-// that has died is known at once: its connections are closed, and its machine refuses new ones. So the heartbeat timeout
-// can be long enough for machines that are short of processors. An election that begins for this reason is as safe as any
-// other.
+// Succession makes a follower take over from a dead leader without waiting until its silence becomes suspicious. A
+// process that has died can be recognized at once: its connections are closed, and its machine refuses new ones. So the
+// heartbeat timeout can be long enough for machines that are short of processors. An election that begins for this
+// reason is as safe as any other.
 //
-// The other followers do the same at the same time: who hears of a longer log than its own does not stand, as it would
-// only spoil the election of that one; the others stand one after the other, by ID.
+// The other followers do the same at the same time. A follower that knows of a longer log than its own does not stand,
+// because it would only spoil the election of the one with that log. The others stand one after the other, by ID.
 type Succession struct {
 	phase  phase
 	dead   api.MasterID
-	tries  int    // to reach it
-	term   uint64 // in which it was found dead
+	tries  int    // tries to reach the dead leader
+	term   uint64 // the term in which it was found dead
 	others []Member
 }
 
@@ -25,37 +25,38 @@ type phase int
 
 const (
 	resting   phase = iota
-	reaching        // for the leader whose connection was closed
-	comparing       // logs
-	queueing        // until it is our turn
-	giving          // a faster one time to win
-	meeting         // those with whom the cluster has just been founded
+	reaching        // trying to reach the leader whose connection was closed
+	comparing       // asking the others for the ends of their logs
+	queueing        // waiting until it is our turn
+	giving          // giving a faster follower time to win
+	meeting         // waiting for those with whom the cluster has just been founded
 )
 
 const (
-	// refusalTriesMax and refusalPause: a dying process closes its connections a little before its listener, so the first
-	// attempts to connect may not be refused yet.
+	// refusalTriesMax and refusalPause are needed because a dying process closes its connections a little before its
+	// listener, so that the first attempts to connect may not be refused yet.
 	refusalTriesMax = 10
 	refusalPause    = 20 * time.Millisecond
-	// RankPause is between two followers' attempts to follow the leader, so that they do not split the votes.
+	// RankPause is the time between the attempts of two followers, so that they do not split the votes.
 	RankPause = 300 * time.Millisecond
-	// electionPause is what an election may take before the next follower tries.
+	// electionPause is how long an election may take before the next follower tries.
 	electionPause = 400 * time.Millisecond
 )
 
-// View is what our own Raft says at the moment.
+// View is what our own Raft says at present.
 type View struct {
 	Self     api.MasterID
-	Leader   Peer // that we know; ID "" when we know none
-	Follower bool // that is what we are
+	Leader   Peer // the leader that we know; its ID is "" when we know none
+	Follower bool // we are a follower
 	Term     uint64
-	Last     uint64 // in our log
+	Last     uint64 // index of the last entry of our log
 	Members  []Member
 }
 
 func (v View) follows(id api.MasterID) bool { return v.Follower && v.Leader.ID == id }
 
-// SuccessionStep is what to do next; nothing is set when there is nothing to do. Each but Stand is answered by an event.
+// SuccessionStep says what to do next. No field is set when there is nothing to do. Each step except Stand is answered
+// by an event.
 type SuccessionStep struct {
 	Reach   *Peer         // answered by Reached
 	Wait    time.Duration // answered by Waited
@@ -64,24 +65,24 @@ type SuccessionStep struct {
 	Stand   bool          // begin an election in which we are the candidate
 }
 
-// Succession's events.
+// The events of a Succession.
 type (
 	// Left says that the connection of a master was closed.
 	Left struct{ Master api.MasterID }
-	// Begun says that Raft has just begun; Founded that its cluster has, in this run of the process.
+	// Begun says that Raft has just started. Founded says that this run of the process has founded the cluster.
 	Begun struct{ Founded bool }
-	// Reached says what came of a connection to the leader. Only a refused one is an answer: whatever else goes wrong may
-	// be the network's fault, or ours.
+	// Reached is the result of an attempt to connect to the leader. Only a refused connection proves that it is dead;
+	// any other failure may be the fault of the network, or ours.
 	Reached struct{ Answered, Refused bool }
-	// Waited says that the time is over.
+	// Waited says that the time to wait is over.
 	Waited struct{}
-	// Compared says where the logs of others end; of who does not answer it says nothing.
+	// Compared says where the logs of others end. A master that has not answered is not in it.
 	Compared struct{ Last map[api.MasterID]uint64 }
-	// Met says whether all take part.
+	// Met says whether all of them take part.
 	Met struct{ All bool }
 )
 
-// Step takes an event, and what our own Raft says meanwhile.
+// Step handles an event, together with what our own Raft says now.
 func (s *Succession) Step(view View, event any) SuccessionStep {
 	switch e := event.(type) {
 	case Left:
@@ -127,7 +128,7 @@ func (s *Succession) reached(view View, answer Reached) SuccessionStep {
 	return SuccessionStep{Compare: s.others}
 }
 
-// compared is where our place among the voters that are left is known.
+// compared continues when our rank among the remaining voters is known.
 func (s *Succession) compared(view View, last map[api.MasterID]uint64) SuccessionStep {
 	turn := rank(view, s.others, last)
 	if turn < 0 {
@@ -148,27 +149,27 @@ func (s *Succession) waited(view View) SuccessionStep {
 		}
 		return SuccessionStep{Reach: &view.Leader}
 	case queueing:
-		if view.Term != s.term { // somebody was faster: time to win
+		if view.Term != s.term { // another follower was faster, so it gets time to win
 			s.phase = giving
 			return SuccessionStep{Wait: electionPause}
 		}
 		return s.stand(view)
 	case giving:
 		return s.stand(view)
-	case resting, comparing, meeting: // nobody waits then
+	case resting, comparing, meeting: // none of these waits
 	}
 	return s.rest()
 }
 
-// stand begins an election unless somebody else leads by now.
+// stand begins an election, unless another master leads by now.
 func (s *Succession) stand(view View) SuccessionStep {
 	free := view.Follower && (view.Leader.ID == "" || view.Leader.ID == s.dead)
 	s.rest()
 	return SuccessionStep{Stand: free}
 }
 
-// begun does not wait for the silence of a leader that there can't be: when we are the only voter, or the first of those
-// that have just founded the cluster, once all are there.
+// begun avoids waiting for the silence of a leader that can't exist: when we are the only voter, or the first of those
+// that have just founded the cluster, once all of them are there.
 func (s *Succession) begun(view View, founded bool) SuccessionStep {
 	others := otherVoters(view, "")
 	switch {
@@ -182,7 +183,7 @@ func (s *Succession) begun(view View, founded bool) SuccessionStep {
 }
 
 func (s *Succession) met(view View, all bool) SuccessionStep {
-	if !all { // who comes later is waited for as usual
+	if !all { // whoever comes later is waited for as usual
 		return s.rest()
 	}
 	return s.stand(view)
@@ -197,8 +198,8 @@ func otherVoters(view View, dead api.MasterID) (others []Member) {
 	return others
 }
 
-// rank is our place among the voters that are left, by ID; -1: we do not stand, because we have no vote, or because
-// another one's log is longer: it may not vote for us. Of whom nothing is known the log ends where ours does.
+// rank returns our place among the remaining voters, by ID. It returns -1 when we do not stand: we have no vote, or
+// another log is longer, so that its master might not vote for us. A log whose end is not known counts as long as ours.
 func rank(view View, others []Member, last map[api.MasterID]uint64) int {
 	turn := 0
 	for _, m := range others {

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// TakeOver is to which of these voters a leader hands over: to the one with the longest log of those that answer and do
-// not stand for election; the error says what keeps each of them from it. The library asks nobody. It takes whoever has
-// followed furthest, also one that is dead, and lets a master that stands for election already go on with that. Meanwhile
-// nobody writes, and in the same term there is no second try (P3).
+// TakeOver returns the voter to which a leader should hand over: the one with the longest log among those that answer
+// and do not stand for election. The error says for each of them why it can't take over. The library does not ask
+// anybody. It picks the voter that has followed furthest, even if it is dead, and a master that stands for election
+// already just continues with that. Meanwhile nobody writes, and there is no second try in the same term (P3).
 func TakeOver(voters []Member, answers Answers) (Peer, error) {
 	var next Peer
 	var last uint64

@@ -8,18 +8,18 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// AdmitAgent gives an agent its ID; a known nonce gets the ID it has (R7).
+// AdmitAgent gives an agent its ID. A known nonce gets the ID that it has already (R7).
 type AdmitAgent struct {
 	Agent  api.Agent
 	Nonce  api.Nonce
 	BootID string
-	// Receipts says that it keeps those of launches, of those after the term. Since FormatTrust.
+	// Receipts says that the agent stores receipts of launches, for terms after ReceiptsAfter. Since FormatTrust.
 	Receipts      bool
 	ReceiptsAfter api.Term
 }
 
-// apply gives an ID to an agent that has none. One that names an ID which this
-// registry never gave out (it was restored from an older snapshot) keeps it.
+// apply gives an ID to an agent that has none. An agent that names an ID which this registry never gave out, because it
+// was restored from an older snapshot, keeps that ID.
 func (change AdmitAgent) apply(s *State, at time.Time) Result {
 	const op = "agent.admit"
 	id := change.Agent.ID
@@ -53,9 +53,9 @@ func (change AdmitAgent) apply(s *State, at time.Time) Result {
 	return Result{Agent: change.Agent.ID}
 }
 
-// IsNew says whether an agent that comes by the nonce, and says that it has the ID, would be admitted as one that was never
-// here: nobody has come by the nonce that is remembered, and the ID was never given out. A registry that was restored has
-// forgotten some that were (R37), so of those it says no.
+// IsNew reports whether an agent with this nonce and ID would be admitted as one that was never here: no remembered
+// agent has the nonce, and the ID was never given out. A registry that was restored has forgotten IDs that were given
+// out (R37), so for an agent with an ID it answers no.
 func (s *State) IsNew(nonce api.Nonce, id api.AgentID) bool {
 	if _, known := s.AgentOf(nonce); known {
 		return false
@@ -80,7 +80,7 @@ func (s *State) takeAgentNumber(id api.AgentID) *Result {
 	return nil
 }
 
-// admitAgain answers a first contact whose answer was lost (R7).
+// admitAgain handles a repeated first contact, whose answer was lost (R7).
 func (s *State) admitAgain(old Agent, change AdmitAgent) Result {
 	const op = "agent.admit"
 	id := old.Agent.ID
@@ -101,18 +101,18 @@ func (s *State) admitAgain(old Agent, change AdmitAgent) Result {
 	return Result{Agent: id}
 }
 
-// keepReceipts holds an agent to its receipts from when it first keeps them.
+// keepReceipts records that an agent stores receipts. From then on they are required of it.
 func (a *Agent) keepReceipts(keeps bool, after api.Term) {
 	if keeps && !a.Receipts {
 		a.Receipts, a.ReceiptsAfter = true, after
 	}
 }
 
-// UpdateAgent replaces what an admitted agent says of itself.
+// UpdateAgent replaces what an admitted agent says about itself.
 type UpdateAgent struct {
 	Agent  api.Agent
 	BootID string
-	// Receipts says that it keeps those of launches, of those after the term; one that has kept them once is held to it.
+	// Receipts says that the agent stores receipts of launches, for terms after ReceiptsAfter. Once set, it stays set.
 	// Since FormatTrust.
 	Receipts      bool
 	ReceiptsAfter api.Term
@@ -138,7 +138,7 @@ func (change UpdateAgent) apply(s *State, _ time.Time) Result {
 
 const allMarks = api.MarkDraining | api.MarkDrained | api.MarkDeactivated | api.MarkGone
 
-// MarkAgent sets and clears marks.
+// MarkAgent sets and clears marks of an agent.
 type MarkAgent struct {
 	ID    api.AgentID
 	Set   api.Mark
@@ -171,7 +171,7 @@ func (change MarkAgent) apply(s *State, at time.Time) Result {
 	if old.Marks == 0 {
 		old.Grace, old.Why = 0, ""
 	}
-	// Who takes the drain of a maintenance back has ended the maintenance.
+	// Whoever takes back the drain of a maintenance also ends the maintenance.
 	if old.Maintained && !old.Marks.Has(api.MarkDraining) {
 		old.Maintenance, old.Maintained = api.Window{}, false
 	}
@@ -180,7 +180,7 @@ func (change MarkAgent) apply(s *State, at time.Time) Result {
 	return Result{Agent: change.ID}
 }
 
-// RemoveAgent forgets an agent.
+// RemoveAgent removes an agent.
 type RemoveAgent struct{ ID api.AgentID }
 
 func (change RemoveAgent) apply(s *State, at time.Time) Result {
@@ -193,9 +193,10 @@ func (change RemoveAgent) apply(s *State, at time.Time) Result {
 	return Result{Agent: change.ID}
 }
 
-// bar keeps out whoever comes by the name of an agent that was removed: a copy of its certificate may be in other hands.
-// The name is kept until no certificate of it can live, or until there are too many: then the oldest tenth is forgotten,
-// and a certificate that was signed more than a day before admits nobody anyway.
+// bar keeps out agents with the nonce of an agent that was removed, because a copy of its certificate may be in other
+// hands. The nonce is remembered until no certificate with it can be valid, or until there are too many; then the
+// oldest tenth is forgotten. An agent whose certificate was signed more than a day ago is not admitted as a new one
+// anyway.
 func (s *State) bar(nonce api.Nonce, at time.Time) {
 	if !s.Knows(FormatTrust) {
 		return
@@ -213,7 +214,7 @@ func (s *State) bar(nonce api.Nonce, at time.Time) {
 	s.Barred[nonce] = at
 }
 
-// countedAgents are those that AgentsMax bounds.
+// countedAgents returns the number of agents that AgentsMax bounds.
 func (s *State) countedAgents() int {
 	if s.Knows(FormatBounded) {
 		return len(s.Agents) - s.index().gone
@@ -229,8 +230,8 @@ func (s *State) noRoomForAgent(op string, now Agent) *Result {
 	return s.noRoom(op, now.Agent.Hostname, "agents", s.index().agentBytes, more, AgentsBytesMax)
 }
 
-// SetReserved replaces an agent's dynamic reservations and volumes, if it still
-// has what the proposer saw. Done are the framework's operations that come to this.
+// SetReserved replaces an agent's dynamic reservations and volumes, if it still has what the proposer saw. Done lists
+// the framework's operations that this change carries out.
 type SetReserved struct {
 	ID        api.AgentID
 	Saw       api.Resources
@@ -256,15 +257,15 @@ func (change SetReserved) apply(s *State, _ time.Time) Result {
 	return Result{Agent: change.ID}
 }
 
-// operationsDone remembers what was done, so that it can be asked for (R26). A framework
-// that was removed meanwhile asks no more.
+// operationsDone remembers which operations were done, so that the framework can ask (R26). A framework that was
+// removed meanwhile does not ask.
 func (s *State) operationsDone(change SetReserved) {
 	framework, known := s.Frameworks[change.Framework]
 	if !known || !framework.Removed.IsZero() || len(change.Done) == 0 {
 		return
 	}
 	before := slices.DeleteFunc(slices.Clone(framework.Operations), func(o Operation) bool {
-		return slices.Contains(change.Done, o.ID) // an ID that is used again means the latest
+		return slices.Contains(change.Done, o.ID) // of an ID that is used again only the latest is kept
 	})
 	for _, id := range change.Done {
 		before = append(before, Operation{id, change.ID})
@@ -286,7 +287,7 @@ func (s *State) agent(op string, id api.AgentID) (Agent, *Result) {
 	return agent, nil
 }
 
-// Total is what the agent has: its own, of which some has become dynamically reserved.
+// Total returns the agent's resources, with those labels that dynamic reservations have changed.
 func (a Agent) Total() api.Resources {
 	total := a.Agent.Resources
 	for _, item := range a.Reserved.Items() {

@@ -9,12 +9,12 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// Apply changes the state by one command and returns its result. It never panics. A
-// command that its client proposed before gets the result it had (R17).
+// Apply changes the state by one command and returns its result. It never panics. A command that its client has
+// proposed before gets the same result again (R17).
 func (s *State) Apply(command Command) Result {
 	last, known := s.Clients[command.Client]
 	switch {
-	case command.Client == "": // nobody will ask again
+	case command.Client == "": // nobody will ask for the result again
 		return s.change(command.Change, command.At.Round(0).UTC())
 	case known && command.Counter == last.Counter:
 		return last.Result
@@ -47,12 +47,12 @@ func (s *State) change(change Change, at time.Time) Result {
 	return change.apply(s, at)
 }
 
-// refuse makes the result of a command that can't be done.
+// refuse returns the result of a command that is refused.
 func refuse[S ~string](op string, kind api.Kind, subject S, format string, args ...any) Result {
 	return Result{Err: api.E(op, kind, subject, fmt.Errorf(format, args...))}
 }
 
-// refuseID makes the result of a command with an impossible identifier; nil if it is good.
+// refuseID returns the refusal of a command with an invalid identifier; nil if it is valid.
 func refuseID(op, noun, id string) *Result {
 	if err := api.CheckID(noun, id); err != nil {
 		return &Result{Err: api.E(op, api.Invalid, id, err)}
@@ -60,7 +60,7 @@ func refuseID(op, noun, id string) *Result {
 	return nil
 }
 
-// oldest returns the tenth of the keys whose time lies furthest back, at least one.
+// oldest returns the tenth of the keys with the earliest times, at least one.
 func oldest[K ~string](times map[K]time.Time) []K {
 	keys := make([]K, 0, len(times))
 	for key := range times { // order: irrelevant because they are sorted below

@@ -7,16 +7,16 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// Authority is what the quorum knows of the authority that signs certificates, after the first one was followed by another:
-// until then it is the one that the cluster's key holds. Since FormatTrust.
+// Authority is the authority that signs certificates, once the first one was replaced. Until then it is the one in the
+// cluster's key. Since FormatTrust.
 type Authority struct {
-	Digest     string    // of its public key, SHA-256 in hex; "": it was never another one
-	Sealed     []byte    // all of it, as only who has the cluster's key reads it; never edited
-	Began      time.Time // when it followed
-	FormerEnds time.Time // until when the one before counts as well
+	Digest     string    // SHA-256 of its public key, in hex; "": it was never replaced
+	Sealed     []byte    // the whole authority, encrypted with the cluster's key; never edited
+	Began      time.Time // when it took over
+	FormerEnds time.Time // until when the one before is valid as well
 }
 
-// RotateAuthority lets another authority follow. The same one again changes nothing.
+// RotateAuthority replaces the authority. The same one again changes nothing.
 type RotateAuthority struct {
 	Digest     string
 	Sealed     []byte

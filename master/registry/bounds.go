@@ -8,11 +8,11 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// Bounds in bytes hold from FormatBounded on: the entry that raises the format stands at one
-// place of the log, so every master judges each command alike, and so does one that replays a
-// log in years to come. What an older registry holds beyond them stays until it is replaced.
+// Bounds in bytes apply from FormatBounded on. The entry that raises the format has one place in the log, so every
+// master judges each command in the same way, even one that replays the log years later. What an older registry holds
+// beyond the bounds stays until it is replaced.
 
-// tooLarge refuses a change whose nouns are larger than masters keep them (R34); nil if none is.
+// tooLarge refuses a change whose nouns are larger than masters store them (R34); nil if none is too large.
 func (s *State) tooLarge(change Change) *Result {
 	if !s.Knows(FormatBounded) {
 		return nil
@@ -44,7 +44,7 @@ func (s *State) tooLarge(change Change) *Result {
 		err = errors.Join(change.Set.Guarantee.CheckSize("the guarantee"), change.Set.Limit.CheckSize("the limit"))
 	case RevokePrincipal:
 		op, subject, err = "principal.revoke", change.Principal, api.CheckText("the reason", change.Why)
-	default: // leaves nothing of any size, or has a bound of its own
+	default: // these leave nothing of any size, or have bounds of their own
 	}
 	if err != nil {
 		return &Result{Err: api.E(op, api.Limit, subject, err)}
@@ -52,11 +52,11 @@ func (s *State) tooLarge(change Change) *Result {
 	return nil
 }
 
-// isBounded says whether a principal may only have its share of what all frameworks keep. Where nobody is asked who he is,
-// all of them are nobody's.
+// isBounded reports whether a principal may only take its share of what all frameworks store. In a cluster that
+// identifies nobody, all frameworks have the empty principal, which has no bound of its own.
 func (s *State) isBounded(principal string) bool { return principal != "" && s.Knows(FormatTrust) }
 
-// principalsShare is how much of a bound for all one principal may take: three quarters, so that there is room for others.
+// principalsShare returns how much of a bound for all one principal may take: three quarters, so that others have room.
 func principalsShare(most int64) int64 { return most / 4 * 3 }
 
 func (m Master) checkSize() error {
@@ -64,8 +64,8 @@ func (m Master) checkSize() error {
 		api.CheckText("the version", m.Version), api.CheckText("the allocator", m.Allocator))
 }
 
-// noRoom refuses what would make all nouns of a kind together larger than their bound, by so
-// many bytes more; nil if there is room.
+// noRoom refuses a change by which all nouns of a kind together would grow by so many bytes that they exceed their
+// bound; nil if there is room.
 func (s *State) noRoom(op, subject, nouns string, have, more, most int64) *Result {
 	if !s.Knows(FormatBounded) || more <= 0 || have+more <= most {
 		return nil
@@ -93,7 +93,7 @@ func operationsBytes(operations []Operation) int64 {
 
 func (r Role) bytes() int64 { return int64(64 + r.Guarantee.Bytes() + r.Limit.Bytes()) }
 
-// kept is a result in the size in which it is remembered.
+// kept returns a result in the size in which it is remembered.
 func (s *State) kept(result Result) Result {
 	if !s.Knows(FormatBounded) || result.Err == nil {
 		return result
@@ -116,8 +116,9 @@ func cut(text string, most int) string {
 	return strings.ToValidUTF8(text[:most], "")
 }
 
-// leavesNothing says that a refusal is not to be remembered for its client: it did nothing,
-// may be asked again, and must cost nothing to whoever names a framework that is none (R34).
+// leavesNothing reports whether the result of a refused change need not be remembered for its client. The change did
+// nothing, may be proposed again, and must leave nothing behind for somebody who names a framework that does not exist
+// (R34).
 func (s *State) leavesNothing(change Change, result Result) bool {
 	if isKind(result, api.Fenced) {
 		return true
@@ -130,8 +131,8 @@ func (s *State) leavesNothing(change Change, result Result) bool {
 	}
 }
 
-// forgetInstance forgets the results of a scheduler whose place another one has taken: what
-// it may still ask is refused as fenced.
+// forgetInstance forgets the results of a scheduler that was replaced by another one. Whatever it still asks is refused
+// as fenced.
 func (s *State) forgetInstance(instance api.Nonce) {
 	if !s.Knows(FormatBounded) || instance == "" {
 		return
@@ -144,7 +145,7 @@ func (s *State) forgetInstance(instance api.Nonce) {
 	}
 }
 
-// forgetGone holds GoneAgentsMax.
+// forgetGone enforces GoneAgentsMax.
 func (s *State) forgetGone(at time.Time) {
 	if !s.Knows(FormatBounded) || s.index().gone <= GoneAgentsMax {
 		return

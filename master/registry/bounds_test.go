@@ -23,8 +23,8 @@ func manyPorts(ranges int) api.Resources {
 	return api.NewResources(items...)
 }
 
-// TestNounsHaveBounds: R34. What is larger than masters keep is refused with Limit and changes
-// nothing; a registry whose masters are not all of the format takes it as it did (R24).
+// TestNounsHaveBounds: R34. What is larger than masters store is refused with Limit and changes nothing. A registry
+// whose masters do not all know the format accepts it as before (R24).
 func TestNounsHaveBounds(t *testing.T) {
 	huge := manyPorts(12_000)
 	large := []Change{
@@ -82,8 +82,8 @@ func TestKindsHaveBounds(t *testing.T) {
 	done(t, s, Subscribe{Framework: api.Framework{Name: "f", Principal: "another"}, Instance: "more"})
 }
 
-// TestWritersOfNothingLeaveNothing: R34. A write that names no living session is not kept for
-// its client, nor is what an instance wrote whose place another one has taken.
+// TestWritersOfNothingLeaveNothing: R34. A write that names no living session is not kept for its client. What an
+// instance wrote is not kept either once another instance has replaced it.
 func TestWritersOfNothingLeaveNothing(t *testing.T) {
 	s := counted(t, 0, 2)
 	write := func(client string, counter uint64, change Change) Result {

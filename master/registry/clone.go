@@ -6,18 +6,17 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// shared says which maps a clone sees as well.
+// shared says which maps a clone uses as well.
 type shared struct{ masters, agents, frameworks, roles, clients, tokens bool }
 
-// owner is compared by its address; it must not be of size zero.
+// owner is compared by its address, so its size must not be zero.
 type owner struct{ _ byte }
 
 // New returns the empty registry.
 func New() *State { return &State{NextAgent: 1, NextFramework: 1} }
 
-// Clone returns a copy that later commands do not change. It costs nothing now; each
-// of the two copies a map when it first writes to it. Whoever may call Apply on a
-// state may call Clone; the clone then belongs to whoever gets it.
+// Clone returns a copy that later commands do not change. It copies nothing at first: each of the two copies a map when
+// it first writes to it. Whoever may call Apply on a state may call Clone; the clone then belongs to the caller.
 func (s *State) Clone() *State {
 	s.shared = shared{true, true, true, true, true, true}
 	s.owner = nil
@@ -26,7 +25,7 @@ func (s *State) Clone() *State {
 	return &clone
 }
 
-// writable returns a map that no clone sees.
+// writable returns the map for writing. It copies a map that a clone uses.
 func writable[K comparable, V any](m *map[K]V, shared *bool) map[K]V {
 	switch {
 	case *m == nil:
@@ -61,8 +60,7 @@ func (s *State) setFramework(framework Framework) {
 	writable(&s.Frameworks, &s.shared.frameworks)[framework.Framework.ID] = framework
 }
 
-// store returns the framework's store for writing, copied if a clone sees it. The
-// caller puts the framework back.
+// store returns the framework's store for writing, copied if a clone uses it. The caller must put the framework back.
 func (s *State) store(framework *Framework) map[string]Entry {
 	if s.owner == nil {
 		s.owner = new(owner)

@@ -6,9 +6,8 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// Command is one change with its identity: the same (Client, Counter) proposed again
-// is not applied again but answered with the same result (R17). At is the leader's
-// clock when it was proposed; Apply has no other.
+// Command is one change with its identity. The same (Client, Counter) is not applied twice; the repeated command gets
+// the same result (R17). At is the leader's clock when the command was proposed; Apply has no other clock.
 type Command struct {
 	Client  string
 	Counter uint64
@@ -16,7 +15,7 @@ type Command struct {
 	Change  Change
 }
 
-// Change is one of the types that have apply: each stands with its noun.
+// Change is implemented by the types that have apply. Each is declared with its noun.
 //
 //sumtype:decl
 type Change interface {
@@ -24,7 +23,7 @@ type Change interface {
 	apply(state *State, at time.Time) Result
 }
 
-// OnlyKept is a change of which nothing follows for the leader but that the registry keeps it.
+// OnlyKept is a change that the registry stores, and after which the leader's core has nothing to do.
 //
 //sumtype:decl
 type OnlyKept interface {
@@ -32,7 +31,7 @@ type OnlyKept interface {
 	onlyKept()
 }
 
-// Result is what a command came to: a refusal, or what it minted.
+// Result is the result of a command: a refusal, or the numbers that it has given out.
 type Result struct {
 	Err       *api.Error // nil: done
 	Agent     api.AgentID

@@ -8,9 +8,8 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// Subscribe admits a framework or takes it over: it raises the session (R5).
-// Without an ID, a known instance gets the ID it has (R7); with Standby, so does
-// a known name of the same principal (R6).
+// Subscribe admits a framework or takes it over; either raises the session (R5). Without an ID, a known instance gets
+// the ID that it has (R7). With Standby, a known name of the same principal gets the ID that it has (R6).
 type Subscribe struct {
 	Framework api.Framework
 	Instance  api.Nonce
@@ -26,7 +25,7 @@ func (change Subscribe) apply(s *State, at time.Time) Result {
 	if bad != nil {
 		return *bad
 	}
-	// Holds: an instance is of one framework, so that the index of instances has one meaning.
+	// Holds: an instance belongs to one framework, so that the index of instances is unambiguous.
 	if other, known := s.index().instanceOf[change.Instance]; known && other != id {
 		return refuse(op, api.Exists, other, "this instance is its scheduler already; each framework needs an instance of its own")
 	}
@@ -57,8 +56,8 @@ func (change Subscribe) apply(s *State, at time.Time) Result {
 	return Result{Framework: id, Session: old.Session}
 }
 
-// identify says which framework a subscription means: the one it names, the one its
-// instance got before (R7), or with Standby the one of its name (R6); "" is a new one.
+// identify returns which framework a subscription means: the one that it names, the one that its instance got before
+// (R7), or with Standby the one with its name (R6). "" means a new one.
 func (s *State) identify(wish api.Framework, instance api.Nonce) (api.FrameworkID, *Result) {
 	named := s.index().standby[wish.Name]
 	if !wish.Standby {
@@ -70,7 +69,7 @@ func (s *State) identify(wish api.Framework, instance api.Nonce) (api.FrameworkI
 		case !ok:
 			return named, s.takeFrameworkNumber(wish.ID)
 		case named != "" && known.Removed.IsZero():
-			return named, nil // in a registry that was restored the name may have become another's
+			return named, nil // in a restored registry the name may belong to another framework by now
 		}
 		return wish.ID, nil
 	}
@@ -80,8 +79,8 @@ func (s *State) identify(wish api.Framework, instance api.Nonce) (api.FrameworkI
 	return named, nil
 }
 
-// takeFrameworkNumber lets a framework keep an ID which this registry never gave out
-// (it was restored from an older snapshot).
+// takeFrameworkNumber lets a framework keep an ID that this registry never gave out, because it was restored from an
+// older snapshot.
 func (s *State) takeFrameworkNumber(id api.FrameworkID) *Result {
 	n, err := number(string(id), "framework")
 	if err != nil {
@@ -119,19 +118,18 @@ func (s *State) admitFramework(wish api.Framework, instance api.Nonce, at time.T
 	} else if len(s.LostFrameworks) >= LostNumbersMax {
 		return refuse(op, api.Limit, wish.ID, "%d ranges of lost numbers are remembered", LostNumbersMax)
 	} else {
-		s.takeNumber(&s.NextFramework, &s.LostFrameworks, n) // one that was forgotten is taken back (R21)
+		s.takeNumber(&s.NextFramework, &s.LostFrameworks, n) // a forgotten framework is taken back (R21)
 		before = s.sessionsBefore()
 	}
 	s.replace(Framework{Framework: wish, Instance: instance, Session: before + 1, Admitted: at, StoreVersion: before})
 	return Result{Framework: wish.ID, Session: before + 1}
 }
 
-// Readmit takes a framework from an agent's copy (R21).
+// Readmit admits a framework as an agent describes it (R21).
 type Readmit struct{ Framework api.Framework }
 
-// apply takes a framework from an agent's copy, as disconnected; one that is known
-// stays as it is. If its name has become another's, it is readmitted without it, so that its
-// tasks live on for its failover time (R21).
+// apply admits the framework. A known one stays as it is. If its name belongs to another framework by now, it is
+// readmitted without Standby, so that its tasks continue for its failover time (R21).
 func (change Readmit) apply(s *State, at time.Time) Result {
 	id := change.Framework.ID
 	old, known := s.Frameworks[id]
@@ -150,7 +148,7 @@ func (change Readmit) apply(s *State, at time.Time) Result {
 	return Result{Framework: id, Session: old.Session}
 }
 
-// UpdateFramework replaces what Subscribe said but identity, if the session is current.
+// UpdateFramework replaces what Subscribe said, except the identity, if the session is current.
 type UpdateFramework struct {
 	Framework api.Framework
 	Session   uint64
@@ -186,27 +184,27 @@ func (s *State) noRoomForFramework(op string, now Framework) *Result {
 	return nil
 }
 
-// MayTakeOver says whether a principal's scheduler may take over a framework of another: only its own, but for those who
-// have none, see FormatTrust.
+// MayTakeOver reports whether a scheduler of a principal may take over a framework of an owner: only its own
+// principal's, except that either of the two may be empty (see FormatTrust).
 func (s *State) MayTakeOver(owner, principal string) bool {
 	return owner == principal || s.Knows(FormatTrust) && (owner == "" || principal == "")
 }
 
-// keepIdentity returns what the framework says now as who it was.
+// keepIdentity returns the framework's new description with its old identity.
 func keepIdentity(now, was api.Framework) api.Framework {
 	now.ID, now.Name, now.Principal, now.Standby = was.ID, was.Name, was.Principal, was.Standby
 	return now
 }
 
-// RemoveFramework turns a framework into a tombstone, if the session is still the
-// one the proposer saw (0 = whichever: an operator's or the framework's own wish).
+// RemoveFramework turns a framework into a tombstone, if its session is still the one that the proposer saw. Session 0
+// means any session, for an operator.
 type RemoveFramework struct {
 	ID      api.FrameworkID
 	Session uint64
 	Why     string
 }
 
-// apply leaves a tombstone: enough to refuse the identity and to say why.
+// apply leaves a tombstone, which is enough to refuse the identity and to say why.
 func (change RemoveFramework) apply(s *State, at time.Time) Result {
 	const op = "framework.remove"
 	old, known := s.Frameworks[change.ID]
@@ -243,7 +241,7 @@ func rolesBytes(roles []api.Role) int {
 	return size
 }
 
-// framework returns a living framework if the session is its current one.
+// framework returns a framework that is not removed, if the session is its current one.
 func (s *State) framework(op string, id api.FrameworkID, session uint64) (Framework, *Result) {
 	old, known := s.Frameworks[id]
 	var bad Result
@@ -262,7 +260,7 @@ func (s *State) framework(op string, id api.FrameworkID, session uint64) (Framew
 	return old, &bad
 }
 
-// forgetTombstones holds TombstonesMax.
+// forgetTombstones enforces TombstonesMax.
 func (s *State) forgetTombstones() {
 	if s.index().tombstones <= TombstonesMax {
 		return
@@ -284,10 +282,10 @@ func (s *State) forget(ids []api.FrameworkID) {
 	}
 }
 
-// Expire forgets clients and tombstones not seen since Before.
+// Expire forgets what has not been seen since Before.
 type Expire struct{ Before time.Time }
 
-// apply forgets clients, tombstones and gone agents that have not been seen since.
+// apply forgets clients, tombstones, gone agents and revoked principals from before that time.
 func (change Expire) apply(s *State, _ time.Time) Result {
 	var ids []api.FrameworkID
 	for id, framework := range s.Frameworks {
@@ -303,8 +301,8 @@ func (change Expire) apply(s *State, _ time.Time) Result {
 	return Result{}
 }
 
-// expireGone forgets agents that were marked gone long ago. One that comes back after all is
-// refused by its number, as one that was removed (R16).
+// expireGone forgets agents that were marked gone long ago. If one comes back after all, it is refused because of its
+// number, like one that was removed (R16).
 func (s *State) expireGone(change Expire) {
 	if !s.Knows(FormatBounded) {
 		return
@@ -325,7 +323,7 @@ func (s *State) expireClients(change Expire) {
 	}
 }
 
-// forgetClients holds ClientsMax.
+// forgetClients enforces ClientsMax.
 func (s *State) forgetClients() {
 	if len(s.Clients) <= ClientsMax {
 		return

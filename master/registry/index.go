@@ -2,15 +2,15 @@ package registry
 
 import "github.com/tenderhq/tender/api"
 
-// indexes hold what can also be found by walking the maps, for Apply's speed. They
-// are no part of the state: neither written to disk nor hashed.
+// indexes hold what could also be found by walking the maps, to make Apply fast. They are no part of the state: they
+// are neither written to disk nor hashed.
 type indexes struct {
-	agentOf    map[api.Nonce]api.AgentID     // by first contact
-	instanceOf map[api.Nonce]api.FrameworkID // by the active or last instance, tombstones too
-	standby    map[string]api.FrameworkID    // living ones with Standby, by name
+	agentOf    map[api.Nonce]api.AgentID     // by the nonce of the first contact
+	instanceOf map[api.Nonce]api.FrameworkID // by the active or last instance, including tombstones
+	standby    map[string]api.FrameworkID    // frameworks with Standby that are not removed, by name
 	tombstones int
-	storeSize  int64              // of all frameworks
-	gone       int                // agents that are marked so
+	storeSize  int64              // of all frameworks, in bytes
+	gone       int                // how many agents are marked gone
 	living     map[string]holding // what each principal has; no entry: no frameworks that are not removed
 
 	agentBytes, frameworkBytes, roleBytes int64
@@ -19,11 +19,11 @@ type indexes struct {
 // holding is what all frameworks of a principal that are not removed have together.
 type holding struct {
 	frameworks int
-	bytes      int64 // what they say of themselves
+	bytes      int64 // what they say about themselves
 	storeSize  int64
 }
 
-// count adds a living framework, or takes it away.
+// count adds a framework that is not removed, or with sign -1 takes it off.
 func (i *indexes) count(framework Framework, sign int) {
 	principal := framework.Framework.Principal
 	has := i.living[principal]
@@ -35,13 +35,13 @@ func (i *indexes) count(framework Framework, sign int) {
 	}
 }
 
-// AgentOf is the agent that was admitted by the nonce of a first contact (R7).
+// AgentOf returns the agent that was admitted with the nonce of a first contact (R7).
 func (s *State) AgentOf(nonce api.Nonce) (api.AgentID, bool) {
 	id, known := s.index().agentOf[nonce]
 	return id, known
 }
 
-// index returns the indexes, made anew for a state that came from disk or a clone.
+// index returns the indexes. They are made anew for a state that came from disk, and for a clone.
 func (s *State) index() *indexes {
 	if s.memory != nil {
 		return s.memory

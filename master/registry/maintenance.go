@@ -7,16 +7,15 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// SetMaintenance gives agents a window, or none; all of them or, if one is unknown
-// or gone, nobody. With Saw only those change that have this window.
+// SetMaintenance gives agents a window, or none. It changes all of them, or nobody if one is unknown or gone. With Saw
+// it changes only those that have this window now.
 type SetMaintenance struct {
 	Agents []api.AgentID
 	Window api.Window
 	Saw    api.Window
 }
 
-// apply plans the time in which agents are away. A window that had begun for
-// an agent ends with its drain.
+// apply plans the windows. When a window that had begun for an agent is replaced, its drain ends too.
 func (change SetMaintenance) apply(s *State, _ time.Time) Result {
 	const op = "maintenance.set"
 	if bad := s.checkMaintenance(op, change); bad != nil {
@@ -75,7 +74,7 @@ func checkWindow(window api.Window) error {
 	return nil
 }
 
-// plainWindow has its start in the one form that all masters compare and write.
+// plainWindow returns the window with its start in the only form that masters compare and write.
 func plainWindow(window api.Window) api.Window {
 	if window.Start.IsZero() {
 		return api.Window{}
@@ -83,14 +82,13 @@ func plainWindow(window api.Window) api.Window {
 	return api.Window{Start: window.Start.Round(0).UTC(), Duration: window.Duration}
 }
 
-// BeginMaintenance drains an agent if this is its window.
+// BeginMaintenance drains an agent, if this is still its window.
 type BeginMaintenance struct {
 	ID     api.AgentID
 	Window api.Window
 }
 
-// apply drains the agent, unless somebody drains it already: then that
-// drain outlives the window.
+// apply drains the agent, unless it is draining already. In that case, that drain outlives the window.
 func (change BeginMaintenance) apply(s *State, _ time.Time) Result {
 	const op = "maintenance.begin"
 	old, bad := s.agent(op, change.ID)

@@ -122,7 +122,7 @@ func TestAPrincipalHasItsShare(t *testing.T) {
 		{"framework-2", 1000, false},
 		{"framework-1", 1999, false},
 		{"framework-3", 500, false}, // web
-		{"framework-4", 400, false}, // nobody's
+		{"framework-4", 400, false}, // without a principal
 	} {
 		if err := put(step.framework, step.size); (err != nil) != step.limited || step.limited && !api.Is(err, api.Limit) {
 			t.Errorf("%d bytes for %s: %v", step.size, step.framework, err)

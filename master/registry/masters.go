@@ -37,7 +37,7 @@ func (change RaiseEpoch) apply(s *State, _ time.Time) Result {
 
 func (RaiseEpoch) onlyKept() {}
 
-// RaiseFormat lets the registry say what a newer format can: all masters read it.
+// RaiseFormat allows what a newer format introduces, because all masters can read it.
 type RaiseFormat struct{ Format uint64 }
 
 func (change RaiseFormat) apply(s *State, at time.Time) Result {
@@ -56,8 +56,8 @@ func (change RaiseFormat) apply(s *State, at time.Time) Result {
 
 func (RaiseFormat) onlyKept() {}
 
-// dateGone gives a date to agents that were marked gone before the registry kept one: from then on the time runs after
-// which they are forgotten.
+// dateGone gives a time to agents that were marked gone before the registry stored one. From then on the time runs
+// after which they are forgotten.
 func (s *State) dateGone(at time.Time) {
 	for _, id := range slices.Sorted(maps.Keys(s.Agents)) {
 		if agent := s.Agents[id]; agent.Marks.Has(api.MarkGone) {
@@ -69,7 +69,7 @@ func (s *State) dateGone(at time.Time) {
 
 func (s *State) format() uint64 { return max(s.Format, 1) }
 
-// Knows says whether all masters know a format, so that what it brings may be used.
+// Knows reports whether all masters know a format, so that what it introduces may be used.
 func (s *State) Knows(format uint64) bool { return s.format() >= format }
 
 // SetMaster records a master's addresses and allocator.
@@ -100,8 +100,8 @@ func (change RemoveMaster) apply(s *State, _ time.Time) Result {
 	return Result{}
 }
 
-// CheckHash says which hash the majority's registries had behind an entry of the log. It
-// changes nothing; a master that had another one stops.
+// CheckHash says which hash the registries of the majority had after an entry of the log. It changes nothing. A master
+// that had another hash stops.
 type CheckHash struct {
 	Index uint64
 	Hash  string

@@ -10,17 +10,16 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// Numbers are some that follow each other: from First up to Next, which is none of them.
+// Numbers is a range of numbers: from First up to, but not including, Next.
 type Numbers struct{ First, Next uint64 }
 
-// anewStep is by how much a registry that begins anew leaps ahead of what it has counted.
+// anewStep is by how much a registry that begins anew moves ahead of what it has counted.
 const anewStep = 1 << 20
 
-// BeginAnew makes this the registry of a cluster that may have counted on without it: it was
-// restored from a snapshot, or what a lost majority had is missing. Nothing that was counted
-// then is counted again (R37). What is counted goes on at the tenths of a second since 1970, so
-// that a second restore of the same snapshot begins elsewhere. The numbers of agents and
-// frameworks in between may belong to some that come back, and stay theirs.
+// BeginAnew makes this the registry of a cluster that may have counted on without it: it was restored from a snapshot,
+// or what a lost majority had is missing. No number that may have been given out then is given out again (R37).
+// Counting continues at the tenths of a second since 1970, so that a second restore of the same snapshot begins
+// elsewhere. The numbers of agents and frameworks in between may belong to some that come back, and they keep them.
 func (s *State) BeginAnew(at time.Time) {
 	s.Format = max(s.Format, FormatBounded)
 	fresh := uint64(max(at.UnixMilli()/100, 0))
@@ -40,14 +39,14 @@ func beginAnew(next *uint64, lost []Numbers, fresh uint64) []Numbers {
 	return append(slices.Clone(lost), Numbers{first, *next})
 }
 
-// LostAgent says that an agent of this ID may have been admitted by a change that was lost.
+// LostAgent reports whether an agent with this ID may have been admitted by a change that was lost.
 func (s *State) LostAgent(id api.AgentID) bool {
 	n, err := number(string(id), "agent")
 	return err == nil && holds(s.LostAgents, n)
 }
 
-// sessionsBefore is how many sessions a framework may have had of which this registry does
-// not know: it comes back with an ID that was given out by a change which is lost.
+// sessionsBefore returns how many sessions a framework may have had that this registry does not know, because its ID
+// was given out by a change that was lost.
 func (s *State) sessionsBefore() uint64 {
 	if !s.Knows(FormatBounded) {
 		return 0
@@ -55,8 +54,8 @@ func (s *State) sessionsBefore() uint64 {
 	return s.Epoch * anewStep
 }
 
-// takeNumber is called for an ID that somebody brings along. It returns whether that was given out to somebody who is
-// no more.
+// takeNumber is called for the number of an ID that somebody brings along. It returns whether that number was given out
+// to somebody who was removed.
 func (s *State) takeNumber(next *uint64, lost *[]Numbers, n uint64) (taken bool) {
 	switch {
 	case n >= *next:
@@ -93,7 +92,7 @@ func without(list []Numbers, n uint64) []Numbers {
 	return rest
 }
 
-// number reads N of an identifier PREFIX-N that masters have minted.
+// number parses N in an identifier PREFIX-N that masters have given out.
 func number(id, prefix string) (uint64, error) {
 	digits, ok := strings.CutPrefix(id, prefix+"-")
 	n, err := strconv.ParseUint(digits, 10, 48)
@@ -103,7 +102,7 @@ func number(id, prefix string) (uint64, error) {
 	return n, nil
 }
 
-// mint gives out the next number.
+// mint returns the next number.
 func mint(next *uint64) string {
 	n := max(*next, 1)
 	*next = n + 1

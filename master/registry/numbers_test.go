@@ -40,8 +40,8 @@ func refused(t *testing.T, s *State, kind api.Kind, change Change) {
 	}
 }
 
-// TestNothingIsCountedTwice: R37. What was counted behind a snapshot is not counted again by
-// the registry that was restored from it, nor by the next one that is.
+// TestNothingIsCountedTwice: R37. Numbers that were given out after a snapshot are not given out again by a registry
+// that was restored from it, nor by the next one that is.
 func TestNothingIsCountedTwice(t *testing.T) {
 	lost := counted(t, 2, 2)
 	snapshot := lost.Clone()
@@ -80,8 +80,8 @@ func TestNothingIsCountedTwice(t *testing.T) {
 	}
 }
 
-// TestTheLostComeBack: R37. Who got an ID behind the snapshot keeps it, in whatever order
-// they come; who was removed since does not, and a second nonce never has it.
+// TestTheLostComeBack: R37. Whoever got an ID after the snapshot keeps it, in whatever order they come back. Whoever
+// was removed since does not, and a second nonce never gets the ID.
 func TestTheLostComeBack(t *testing.T) {
 	s := counted(t, 2, 2)
 	s.BeginAnew(epoch)
@@ -105,8 +105,8 @@ func TestTheLostComeBack(t *testing.T) {
 	done(t, s, AdmitAgent{Agent: api.Agent{ID: "agent-6"}, Nonce: "late-6"})
 }
 
-// TestFirstOfAFormerRestore: an agent of a number that no master knows, because an earlier
-// version restored a snapshot, shuts nobody out who comes behind it with a lower one.
+// TestFirstOfAFormerRestore: when an earlier version has restored a snapshot, an agent with a number that no master
+// knows does not lock out one that comes later with a lower number.
 func TestFirstOfAFormerRestore(t *testing.T) {
 	s := counted(t, 2, 0)
 	done(t, s, AdmitAgent{Agent: api.Agent{ID: "agent-9"}, Nonce: "late-9"})

@@ -9,16 +9,16 @@ import (
 	"github.com/tenderhq/tender/internal/rights"
 )
 
-// Principal is somebody to whom things were granted: a person, or those who run a framework. Its name is what the
-// transport tells of a caller.
+// Principal is somebody who was granted something: a person, or those who run a framework. Its name is what the
+// transport says about a caller.
 type Principal struct {
 	Grants  []rights.Grant // replaced, never edited; no two are the same
 	Created time.Time
-	Revoked time.Time // zero: it counts
-	Why     string    // of the revocation
+	Revoked time.Time // zero: it is not revoked
+	Why     string    // why it was revoked
 }
 
-// Grant gives a principal something that it may; one that nobody knows begins with it.
+// Grant gives a principal a grant. An unknown principal is created.
 type Grant struct {
 	Principal string
 	Grant     rights.Grant
@@ -53,7 +53,7 @@ func (change Grant) apply(s *State, at time.Time) Result {
 
 func (Grant) onlyKept() {}
 
-// TakeGrant takes back what was granted.
+// TakeGrant takes a grant back.
 type TakeGrant struct {
 	Principal string
 	Grant     rights.Grant
@@ -74,8 +74,8 @@ func (change TakeGrant) apply(s *State, _ time.Time) Result {
 	return Result{}
 }
 
-// RevokePrincipal ends a principal: its certificates count no more. Its name is remembered until none of them can live; the
-// leader has its tokens revoked.
+// RevokePrincipal revokes a principal, so that its certificates are no longer accepted. Its name is remembered until
+// none of them can be valid any more. The leader has its tokens revoked.
 type RevokePrincipal struct {
 	Principal string
 	Why       string
@@ -88,7 +88,7 @@ func (change RevokePrincipal) apply(s *State, at time.Time) Result {
 	}
 	was, known := s.Principals[change.Principal]
 	switch {
-	case !known: // one that has nothing but a certificate
+	case !known: // one that was never granted anything, but may have a certificate
 		return refuse(op, api.NotFound, change.Principal, "no such principal")
 	case !was.Revoked.IsZero():
 		return refuse(op, api.Removed, change.Principal, "it was revoked at %s: %s", was.Revoked.Format(time.RFC3339), was.Why)
@@ -98,8 +98,8 @@ func (change RevokePrincipal) apply(s *State, at time.Time) Result {
 	return Result{}
 }
 
-// ChangesRights says whether a change may give or take what somebody may do, or concerns the certificates by which
-// somebody is known.
+// ChangesRights reports whether a change may give or take rights, or concerns the certificates by which somebody is
+// known.
 func ChangesRights(change Change) bool {
 	switch change.(type) {
 	case Grant, TakeGrant, RevokePrincipal, Expire, RotateAuthority:
@@ -109,7 +109,8 @@ func ChangesRights(change Change) bool {
 	}
 }
 
-// setPrincipal replaces one. Changes are rare and the map is small, so it is copied each time and clones share it.
+// setPrincipal replaces a principal. Changes are rare and the map is small, so it is copied each time and clones share
+// it.
 func (s *State) setPrincipal(name string, principal Principal) {
 	s.Principals = maps.Clone(s.Principals)
 	if s.Principals == nil {
@@ -118,7 +119,7 @@ func (s *State) setPrincipal(name string, principal Principal) {
 	s.Principals[name] = principal
 }
 
-// expirePrincipals forgets those that were revoked before: their certificates have ended.
+// expirePrincipals forgets principals that were revoked before that time. Their certificates have expired.
 func (s *State) expirePrincipals(change Expire) {
 	old := func(_ string, p Principal) bool { return !p.Revoked.IsZero() && p.Revoked.Before(change.Before) }
 	for _, name := range slices.Sorted(maps.Keys(s.Principals)) {

@@ -67,8 +67,8 @@ func TestPrincipalsHaveBounds(t *testing.T) {
 	done(t, s, Grant{"p1", rights.Grant{Verb: rights.View}})
 }
 
-// TestAFrameworkIsItsPrincipals (R6): nobody else takes it over; one from before identities is its first comer's; and a
-// cluster that asks nobody any more goes on with all of them.
+// TestAFrameworkIsItsPrincipals (R6): no other principal takes it over. One from before identities belongs to the first
+// that comes. A cluster that no longer identifies anybody continues with all of them.
 func TestAFrameworkIsItsPrincipals(t *testing.T) {
 	subscribe := func(principal, instance string) Subscribe {
 		return Subscribe{Framework: api.Framework{ID: "framework-1", Name: "f", Principal: principal, Roles: []api.Role{"r"}}, Instance: api.Nonce(instance)}

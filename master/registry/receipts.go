@@ -7,16 +7,18 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// Receipts are what makes a launch known as a leader's (R40). The key by which leaders sign is that of the cluster, which
-// the registry does not hold.
+// Receipts says which launches carry receipts, which prove that a leader made them (R40). Leaders sign with the
+// cluster's key, which the registry does not hold.
 type Receipts struct {
-	Mark  []byte    // by which the key is known again; empty: launches carry none yet; never edited
-	Since api.Term  // launches of earlier terms carry none, and of this one those before the key was committed
-	Began time.Time // agents that were admitted later have no launches of before
+	Mark []byte // fingerprint of the key; empty: launches carry no receipts yet; never edited
+	// Since is the first term with receipts. Launches of this term carry none if they were made before the key was
+	// committed.
+	Since api.Term
+	Began time.Time // agents that were admitted later have no launches from before
 }
 
-// BeginReceipts says from which term on launches carry receipts by a key, or with no mark that they carry none any more: the
-// leader has another key than the one before, or none.
+// BeginReceipts says from which term on launches carry receipts signed with a key. Without a mark it says that they
+// carry none any more. The leader proposes it when it has another key than the one before, or none.
 type BeginReceipts struct {
 	Mark  []byte
 	Since api.Term

@@ -372,8 +372,8 @@ func TestStore(t *testing.T) {
 	}
 }
 
-// TestFencedWritesMayComeAgain: the scheduler whose write met a session change asks
-// again under the new session with the same number.
+// TestFencedWritesMayComeAgain: a scheduler whose write met a session change asks again with the same number under the
+// new session.
 func TestFencedWritesMayComeAgain(t *testing.T) {
 	s := New()
 	s.Apply(Command{Change: Subscribe{Instance: "i1"}})

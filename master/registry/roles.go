@@ -9,13 +9,13 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// SetRole replaces what is said of a role.
+// SetRole replaces an operator's settings of a role.
 type SetRole struct {
 	Role api.Role
 	Set  Role
 }
 
-// apply replaces what is said of a role; nothing at all forgets it.
+// apply replaces the settings of a role. Empty settings remove the role.
 func (change SetRole) apply(s *State, _ time.Time) Result {
 	const op = "role.set"
 	if err := change.check(); err != nil {
@@ -43,7 +43,7 @@ func (change SetRole) apply(s *State, _ time.Time) Result {
 	return Result{}
 }
 
-// countRole keeps the index of how many bytes roles take; only those count of which an operator has said something.
+// countRole updates the index of how many bytes roles take. Roles without any settings do not count.
 func (s *State) countRole(role api.Role, set Role) {
 	index := s.index()
 	if was, known := s.Roles[role]; known {

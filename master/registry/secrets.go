@@ -7,14 +7,14 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// Secret is what tasks may be given, encrypted by a key that follows from the cluster's. Since FormatTrust.
+// Secret is a secret that tasks may be given, encrypted with a key derived from the cluster's. Since FormatTrust.
 type Secret struct {
 	Sealed []byte
-	By     string // who has set it; "" where nobody is asked
+	By     string // who has set it; "" in a cluster that identifies nobody
 	Set    time.Time
 }
 
-// SetSecret gives a secret a value; one that nobody knows begins with it.
+// SetSecret sets the value of a secret. An unknown secret is created.
 type SetSecret struct {
 	ID     api.SecretID
 	Sealed []byte
@@ -60,7 +60,7 @@ func (change RemoveSecret) apply(s *State, _ time.Time) Result {
 
 func (RemoveSecret) onlyKept() {}
 
-// setSecret replaces one. Changes are rare and the map is small, so it is copied each time and clones share it.
+// setSecret replaces a secret. Changes are rare and the map is small, so it is copied each time and clones share it.
 func (s *State) setSecret(id api.SecretID, secret Secret) {
 	s.Secrets = maps.Clone(s.Secrets)
 	if s.Secrets == nil {
@@ -69,7 +69,7 @@ func (s *State) setSecret(id api.SecretID, secret Secret) {
 	s.Secrets[id] = secret
 }
 
-// secretsOf counts the secrets of a role, not those of roles below it.
+// secretsOf counts the secrets of a role, without those of the roles below it.
 func (s *State) secretsOf(role api.Role) int {
 	count := 0
 	for id := range s.Secrets { // order: irrelevant because it counts
@@ -88,7 +88,7 @@ func (s *State) secretBytes() int {
 	return bytes
 }
 
-// secretBytes is what one takes, with its name; nothing if there is none.
+// secretBytes returns the bytes of a secret and its name; 0 if there is none.
 func secretBytes(id api.SecretID, secret Secret) int {
 	if len(secret.Sealed) == 0 {
 		return 0

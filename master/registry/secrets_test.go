@@ -8,7 +8,7 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// TestSecretsAreSetReplacedAndRemoved, each with who has done it and when.
+// TestSecretsAreSetReplacedAndRemoved, each with who did it and when.
 func TestSecretsAreSetReplacedAndRemoved(t *testing.T) {
 	x := newTokens(t)
 	x.wants(allowed, SetSecret{"eng/etl/db", []byte("one"), "ann"})

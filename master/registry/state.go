@@ -12,79 +12,78 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// Format is the newest version of what is written to disk that this program reads; a
-// newer one is refused at start. The registry has a format of its own, at first 1: it is
-// raised when all masters know a newer one, and only then is used what that one can
-// say (R24).
+// Format is the newest version of what is written to disk that this program reads; a newer one is refused at start. The
+// registry has a format of its own, which is 1 at first. It is raised when all masters know a newer one, and only then
+// what that one introduces is used (R24).
 const Format = 6
 
-// FormatMaintenance has maintenance windows, and writes to stores that carry the limit
-// of all stores.
+// FormatMaintenance introduces maintenance windows, and store writes that carry the limit of all stores.
 const FormatMaintenance = 2
 
-// FormatOperations has the operations that frameworks have done, so that a leader can
-// say of them what an earlier one did (R26).
+// FormatOperations introduces the operations that frameworks have done, so that a leader can answer for what an earlier
+// one did (R26).
 const FormatOperations = 3
 
-// FormatBounded bounds what each noun may hold in bytes, forgets agents long after they were
-// marked gone, remembers numbers that a lost future may have given out (R34, R37), and lets
-// masters compare the hash of what they hold.
+// FormatBounded bounds what each noun may hold in bytes, forgets agents long after they were marked gone, remembers
+// numbers that may have been given out by changes that were lost (R34, R37), and lets masters compare the hashes of
+// their registries.
 const FormatBounded = 4
 
-// FormatHashed takes the hash by which masters compare what they hold from the messages of a
-// snapshot, so that a new field is in it.
+// FormatHashed computes the hash by which masters compare their registries from the messages of a snapshot, so that it
+// covers new fields.
 const FormatHashed = 5
 
-// FormatTrust has principals with what they were granted, and launches that carry receipts. From it on
-// a framework of no principal is the first one's that takes it over, and whoever has no principal, as the cluster asks
-// nobody, may take over any (R6). It also has the tokens by which somebody joins, and bounds what one principal keeps.
+// FormatTrust introduces principals with their grants, and launches that carry receipts. From then on, a framework
+// without a principal belongs to the first principal that takes it over, and a caller without a principal, in a cluster
+// that identifies nobody, may take over any framework (R6). It also introduces the tokens with which somebody joins,
+// and bounds what one principal may store.
 const FormatTrust = 6
 
-// State is the registry. Values in its maps are replaced, never edited, so that
-// Clone is shallow and a snapshot does not stop Apply.
+// State is the registry. Values in its maps are replaced, never edited, so Clone is shallow and a snapshot does not
+// stop Apply.
 type State struct {
 	Cluster api.ClusterID // "" until Bootstrap
-	Epoch   uint64        // first part of every term
-	Format  uint64        // that all masters know; 0 is read as 1
-	Index   uint64        // of the last log entry applied
+	Epoch   uint64        // the first part of every term
+	Format  uint64        // the format that all masters know; 0 is read as 1
+	Index   uint64        // index of the last log entry that was applied
 
 	Masters    map[api.MasterID]Master
 	Agents     map[api.AgentID]Agent
 	Frameworks map[api.FrameworkID]Framework
 	Roles      map[api.Role]Role
-	Clients    map[string]Client // last result of each proposer (R17)
-	// Principals are those who were granted something, by their names. Replaced, never edited. Since FormatTrust.
+	Clients    map[string]Client // the last result of each proposer (R17)
+	// Principals holds the principals, by name. Replaced, never edited. Since FormatTrust.
 	Principals map[string]Principal
-	// Receipts say since when launches are known to be a leader's. Since FormatTrust.
+	// Receipts says since when launches carry receipts. Since FormatTrust.
 	Receipts Receipts
 
-	NextAgent     uint64 // numbers that were never given out; 0 is read as 1
+	NextAgent     uint64 // the next number to give out; 0 is read as 1
 	NextFramework uint64
-	// LostAgents and LostFrameworks are numbers that changes may have given out which a
-	// restore or a recovery has lost: who comes back with one keeps it (R37). Replaced,
-	// never edited. Since FormatBounded.
+	// LostAgents and LostFrameworks are numbers that may have been given out by changes that a restore or a recovery
+	// has lost. An agent or framework that comes back with one keeps it (R37). Replaced, never edited. Since
+	// FormatBounded.
 	LostAgents     []Numbers
 	LostFrameworks []Numbers
 
 	Guarded
 
-	shared shared   // maps that a clone sees too: copied before the next write
-	owner  *owner   // marks the stores that no clone sees
-	memory *indexes // what can be found faster than by walking; made again when nil
+	shared shared   // maps that a clone uses too; copied before the next write
+	owner  *owner   // marks the stores that no clone uses
+	memory *indexes // indexes of the maps; made again when nil
 }
 
-// Guarded is what decides who gets into the cluster, and what is not for everybody in it. Since FormatTrust.
+// Guarded holds what decides who gets into the cluster, and what not everybody in it may see. Since FormatTrust.
 type Guarded struct {
-	Tokens    map[string]Token // by which somebody joins
-	Authority Authority        // that signs certificates, if it is not the first one
-	// Secrets are what tasks may be given. Replaced, never edited.
+	Tokens    map[string]Token // with which somebody can join
+	Authority Authority        // the authority that signs certificates, if it is not the first one
+	// Secrets are the secrets that tasks may be given. Replaced, never edited.
 	Secrets map[api.SecretID]Secret
-	// Barred are the names of agents that were removed, as their certificates say them, and since when: nobody is admitted
-	// by one. Replaced, never edited.
+	// Barred holds the nonces of agents that were removed, as their certificates have them, and since when. No agent is
+	// admitted with one of them. Replaced, never edited.
 	Barred map[api.Nonce]time.Time
 }
 
-// Master is what a master says of itself when it leads or joins.
+// Master is what a master says about itself when it leads or joins.
 type Master struct {
 	GRPC      string // advertised addresses, host:port
 	HTTP      string
@@ -96,23 +95,23 @@ type Master struct {
 // Agent is an admitted agent.
 type Agent struct {
 	Agent    api.Agent // with its ID
-	Nonce    api.Nonce // of its first contact (R7)
+	Nonce    api.Nonce // the nonce of its first contact (R7)
 	BootID   string
 	Marks    api.Mark
-	Grace    time.Duration // of the drain
-	Why      string        // of the marks
+	Grace    time.Duration // the grace of its drain
+	Why      string        // why it has its marks
 	Admitted time.Time
-	// Dynamic reservations and volumes, labels included; what they are made of is
-	// missing from the unreserved total.
+	// Reserved are the dynamic reservations and volumes, with their labels. The unreserved total lacks the resources
+	// that they are made of.
 	Reserved api.Resources
-	// Maintenance is when the agent will be away; a window without a start is none.
+	// Maintenance is when the agent will be away. A window without a start means none.
 	Maintenance api.Window
-	// Maintained says that the window has begun, and that this is why it drains.
+	// Maintained says that the window has begun, and that the agent drains because of it.
 	Maintained bool
-	// Gone is when it was marked gone. Since FormatBounded.
+	// Gone is when the agent was marked gone. Since FormatBounded.
 	Gone time.Time
-	// Receipts says that it has kept those of launches, and is held to it from then on: for launches of terms after
-	// ReceiptsAfter, up to which it kept none. Since FormatTrust.
+	// Receipts says that the agent stores receipts of launches. From then on they are required of it, for launches of
+	// terms after ReceiptsAfter. Since FormatTrust.
 	Receipts      bool
 	ReceiptsAfter api.Term
 }
@@ -120,25 +119,25 @@ type Agent struct {
 // Framework is a framework that may hold tasks, or a tombstone of one that was removed.
 type Framework struct {
 	Framework api.Framework // with its ID and principal
-	Instance  api.Nonce     // the active scheduler, or the last
+	Instance  api.Nonce     // the instance of the active scheduler, or the last one
 	Session   uint64        // raised by each takeover (R5)
 	Admitted  time.Time
-	Removed   time.Time // zero: alive
-	Why       string    // of the removal
+	Removed   time.Time // zero: it is not removed
+	Why       string    // why it was removed
 	Store     map[string]Entry
 	StoreSize int64 // bytes of keys and values
-	// StoreVersion is the version of the last change of any key, so that a key that
-	// is deleted and made again never has an old version.
+	// StoreVersion is the version of the last change of any key. A key that is deleted and made again gets a newer
+	// version, never an old one.
 	StoreVersion uint64
 
-	// Operations are those with an ID that have changed what is reserved, the latest
-	// last; at most OperationsMax. Replaced, never edited.
+	// Operations are the operations with an ID that have changed what is reserved, the latest last; at most
+	// OperationsMax. Replaced, never edited.
 	Operations []Operation
 
-	storeOwner *owner // who may edit Store in place; nobody else sees it
+	storeOwner *owner // the owner that may edit Store in place, because nobody else uses it
 }
 
-// Operation is one that a framework has done on an agent.
+// Operation is an operation that a framework has done on an agent.
 type Operation struct {
 	ID    api.OperationID
 	Agent api.AgentID
@@ -150,7 +149,7 @@ type Entry struct {
 	Version uint64 // grows with each change
 }
 
-// Role is what operators say of a role.
+// Role holds an operator's settings of a role.
 type Role struct {
 	Weight    float64
 	Priority  int
@@ -158,7 +157,7 @@ type Role struct {
 	Limit     api.Resources
 }
 
-// Client is the last command of a proposer, to answer a repeat with the same result.
+// Client is the last command of a proposer, kept so that a repeated command gets the same result.
 type Client struct {
 	Counter uint64
 	Result  Result

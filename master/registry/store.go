@@ -10,8 +10,8 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// StoreClient is the name under which an instance's store writes are remembered (R17); lane
-// is one of its api.StoreLanesMax.
+// StoreClient returns the name under which an instance's store writes are remembered (R17). The lane is below
+// api.StoreLanesMax.
 func StoreClient(instance api.Nonce, lane uint32) string {
 	name := "instance/" + string(instance)
 	if lane > 0 {
@@ -20,15 +20,15 @@ func StoreClient(instance api.Nonce, lane uint32) string {
 	return name
 }
 
-// PutEntry writes a key of a framework's store. IfVersion nil = whatever it has.
+// PutEntry writes a key of a framework's store. IfVersion nil means whatever version the key has.
 type PutEntry struct {
 	Framework api.FrameworkID
 	Session   uint64
 	Key       string
 	Value     []byte
 	IfVersion *uint64
-	// AllMax is how many bytes all stores may hold together, as the proposer was
-	// told: every master decides by the same. 0 = StoreBytesMax.
+	// AllMax is how many bytes all stores may hold together, as the proposer was configured. It is part of the change
+	// so that every master decides in the same way. 0 means StoreBytesMax.
 	AllMax uint64
 }
 
@@ -61,7 +61,7 @@ func (change PutEntry) apply(s *State, _ time.Time) Result {
 
 func (PutEntry) onlyKept() {}
 
-// DeleteEntry deletes one.
+// DeleteEntry deletes a key of a framework's store.
 type DeleteEntry struct {
 	Framework api.FrameworkID
 	Session   uint64
@@ -69,7 +69,7 @@ type DeleteEntry struct {
 	IfVersion *uint64
 }
 
-// apply deletes a key. One that does not exist is no error: version 0.
+// apply deletes a key. A key that does not exist is not an error; then the version is 0.
 func (change DeleteEntry) apply(s *State, _ time.Time) Result {
 	const op = "store.delete"
 	framework, bad := s.framework(op, change.Framework, change.Session)
@@ -106,7 +106,7 @@ func checkEntry(key string, value []byte) error {
 	return nil
 }
 
-// checkVersion refuses a write that expected another version; it tells the one there is.
+// checkVersion refuses a write that expected another version. The result tells the present one.
 func checkVersion(op, key string, want *uint64, old Entry) *Result {
 	if want == nil || *want == old.Version {
 		return nil
@@ -136,5 +136,5 @@ func (s *State) checkStore(framework Framework, exists bool, growth int64, allMa
 	return nil
 }
 
-// StoreBytes returns the bytes that all stores hold.
+// StoreBytes returns how many bytes all stores hold.
 func (s *State) StoreBytes() int64 { return s.index().storeSize }

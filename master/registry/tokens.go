@@ -7,10 +7,11 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// TokenKind is what somebody becomes who joins by a token.
+// TokenKind says what somebody becomes who joins with a token.
 type TokenKind string
 
-// The kinds of tokens. Who joins as an agent or a master says its own name; the others have that of a principal.
+// The kinds of tokens. An agent or a master that joins says its own name; the others get the name of the token's
+// principal.
 const (
 	AgentToken     TokenKind = "agent"
 	MasterToken    TokenKind = "master"
@@ -18,31 +19,31 @@ const (
 	OperatorToken  TokenKind = "operator"
 )
 
-// TokenKinds are all kinds.
+// TokenKinds returns all kinds.
 func TokenKinds() []TokenKind {
 	return []TokenKind{AgentToken, MasterToken, FrameworkToken, OperatorToken}
 }
 
-// OfPrincipal says whether who joins has the name that the token says.
+// OfPrincipal reports whether whoever joins gets the name of the token's principal.
 func (k TokenKind) OfPrincipal() bool { return k == FrameworkToken || k == OperatorToken }
 
-// Token lets somebody join the cluster. The secret itself is not kept. Since FormatTrust.
+// Token lets somebody join the cluster. Only the hash of its secret is stored. Since FormatTrust.
 type Token struct {
 	ID        string
 	Kind      TokenKind
-	Principal string // whose framework or person it is; "" of the other kinds
-	Hash      string // of the secret
+	Principal string // the principal of the framework or person; "" for the other kinds
+	Hash      string // hash of the secret
 	By        string // who made it
 	Created   time.Time
 	Expires   time.Time // zero: never
-	UsesMax   uint64    // 0: as many as one likes, and Used stays empty
-	// Used are the keys that have joined by it, of a token of limited uses: one that asks again is the same use.
-	// Replaced, never edited.
+	UsesMax   uint64    // 0: any number of uses, and Used stays empty
+	// Used holds the keys with which somebody has joined, for a token of limited uses. The same key again is the same
+	// use. Replaced, never edited.
 	Used    []string
-	Revoked time.Time // zero: it is not
+	Revoked time.Time // zero: it is not revoked
 }
 
-// Refusal says why the token lets nobody in at a time, or "".
+// Refusal says why nobody can join with the token at a given time; "" if somebody can.
 func (t Token) Refusal(at time.Time) string {
 	switch {
 	case !t.Revoked.IsZero():
@@ -53,10 +54,10 @@ func (t Token) Refusal(at time.Time) string {
 	return ""
 }
 
-// isUsedUp says whether nobody new can join by it.
+// isUsedUp reports whether nobody new can join with the token.
 func (t Token) isUsedUp() bool { return t.UsesMax > 0 && uint64(len(t.Used)) >= t.UsesMax }
 
-// ended is since when the token lets nobody in; the zero time if it still does, or nobody knows.
+// ended returns since when nobody can join with the token; the zero time if somebody can, or if that is not known.
 func (t Token) ended(at time.Time) time.Time {
 	switch {
 	case !t.Revoked.IsZero():
@@ -67,7 +68,7 @@ func (t Token) ended(at time.Time) time.Time {
 	return time.Time{}
 }
 
-// CreateToken remembers a token; the same one again changes nothing.
+// CreateToken stores a token. The same one again changes nothing.
 type CreateToken struct {
 	Token Token
 }
@@ -123,10 +124,10 @@ func (t Token) check(op string, at time.Time) *Result {
 	return nil
 }
 
-// UseToken counts somebody who joins by a token of limited uses.
+// UseToken counts a use of a token of limited uses.
 type UseToken struct {
 	ID  string
-	Key string // of who joins: the same key again is the same use
+	Key string // key of whoever joins; the same key again is the same use
 }
 
 func (change UseToken) apply(s *State, at time.Time) Result {
@@ -151,7 +152,7 @@ func (change UseToken) apply(s *State, at time.Time) Result {
 
 func (UseToken) onlyKept() {}
 
-// RevokeToken lets nobody in by a token any more. Who has joined by it stays.
+// RevokeToken revokes a token, so that nobody can join with it any more. Whoever has joined with it stays.
 type RevokeToken struct {
 	ID string
 }
@@ -174,8 +175,8 @@ func (s *State) setToken(token Token) {
 	writable(&s.Tokens, &s.shared.tokens)[token.ID] = token
 }
 
-// forgetTokens makes room: tokens are forgotten long after they have ended. The first one is remembered for ever, as it
-// would come back.
+// forgetTokens makes room by forgetting tokens that ended long ago. The first operator's token is remembered forever,
+// because it would be made again.
 func (s *State) forgetTokens(at time.Time) {
 	if len(s.Tokens) < TokensMax {
 		return

@@ -9,33 +9,35 @@ import (
 	"github.com/tenderhq/tender/internal/rights"
 )
 
-// Agent is an agent as people see it. The registry's part of it is known to every master.
+// Agent is an agent as people see it. Every master knows the part that is from the registry.
 type Agent struct {
-	// Of the registry. Its resources are with what has become reserved.
+	// From the registry. Agent.Resources is the total, with dynamic reservations.
 	Agent       api.Agent
 	Marks       api.Mark
 	Admitted    time.Time
-	Maintenance api.Window // without a start there is none
+	Maintenance api.Window // no window if it has no start
 
-	State     api.AgentState // unspecified: only the leader knows it
+	State     api.AgentState // unspecified on a follower, because only the leader knows it
 	Since     time.Time
 	Why       string
-	Missing   string        // why its stream is gone
-	Allocated api.Resources // by tasks and executors
+	Missing   string        // why it has no stream
+	Allocated api.Resources // what tasks and executors use
 	Offered   api.Resources
 	Free      api.Resources
 	Revocable api.Resources // what its tasks leave unused (R28)
-	Occupied  api.Resources // asked for or used, whichever is more, over all executors (R28)
+	Occupied  api.Resources // the larger of asked for and used, summed over all executors (R28)
 	Orphans   []OrphanedVolume
 	Apart     []protocol.TaskStub // tasks that no leader has launched there (R40)
 	Tasks     int
-	MaybeMore bool // it has not told this master what it has, so Tasks are only those of which others know
+	// MaybeMore says that the agent has not reported to this master yet, so that Tasks are only those that others know
+	// of.
+	MaybeMore bool
 	Usage     protocol.UsageReport
-	// Leaving is what frameworks have answered to the request to leave before its maintenance.
+	// Leaving holds what frameworks have answered to the request to leave before its maintenance.
 	Leaving map[api.FrameworkID]string
 }
 
-// StateWord is the agent's state for people.
+// StateWord returns the agent's state as a word for people.
 func (a Agent) StateWord() string {
 	if a.State == api.AgentUnspecified {
 		return unknownState
@@ -43,39 +45,39 @@ func (a Agent) StateWord() string {
 	return a.State.String()
 }
 
-// AgentBrief is what agents are selected by.
+// AgentBrief has the fields by which agents are selected.
 type AgentBrief struct {
 	ID       api.AgentID
 	Hostname string
 	State    api.AgentState
 }
 
-// AgentSize is what agents are summed up by.
+// AgentSize has the fields by which agents are summed up.
 type AgentSize struct {
 	ID        api.AgentID
 	State     api.AgentState
-	Total     api.Resources // with what has become reserved
-	Used      api.Resources // by tasks and executors
+	Total     api.Resources // with dynamic reservations
+	Used      api.Resources // used by tasks and executors
 	Revocable api.Resources // what its tasks leave unused (R28)
 }
 
-// OrphanedVolume is one that an agent holds and the registry does not know: kept until somebody destroys it by its
-// name (R22).
+// OrphanedVolume is a volume that an agent holds and the registry does not know. It is kept until somebody destroys it
+// by its name (R22).
 type OrphanedVolume struct {
 	Volume api.Resource
 	Why    string
 }
 
-// lostWhy says why nothing is known of an agent that the registry does not have.
+// lostWhy is the reason why nothing is known of an agent that the registry does not have.
 const lostWhy = "not back yet since the registry was restored or recovered; only frameworks know of it"
 
-// agentRow is an agent of the registry, or one that only frameworks know of.
+// agentRow is an agent of the registry, or one that only frameworks have named.
 type agentRow struct {
 	id   api.AgentID
 	lost bool
 }
 
-// Agents returns a page of the admitted agents, and of those that only frameworks know of.
+// Agents returns a page of the admitted agents, and of those that only frameworks have named.
 func (c Cluster) Agents(query Query) Page[Agent] {
 	list := newRows[agentRow](query)
 	for a := range c.agents() {
@@ -102,13 +104,13 @@ func (q *Query) wantsAgent(a *AgentBrief) bool {
 		(a.State == api.AgentUnspecified || q.wantsState(a.State.String()))
 }
 
-// mayRun says whether the agent has something of the framework, as far as this master knows. When no framework is
-// named, every agent counts.
+// mayRun reports whether the agent has something of the framework, as far as this master knows. Without a framework it
+// is true for every agent.
 func (c Cluster) mayRun(agent api.AgentID, framework api.FrameworkID) bool {
 	return framework == "" || c.Leader == nil || c.Leader.Runs(agent, framework)
 }
 
-// agents are the admitted ones, in no order.
+// agents returns the admitted agents, in no order.
 func (c Cluster) agents() iter.Seq[AgentBrief] {
 	if c.Leader != nil {
 		return c.Leader.Agents()
@@ -122,7 +124,7 @@ func (c Cluster) agents() iter.Seq[AgentBrief] {
 	}
 }
 
-// sizes are those of the admitted agents, in no order.
+// sizes returns the sizes of the admitted agents, in no order.
 func (c Cluster) sizes() iter.Seq[AgentSize] {
 	if c.Leader != nil {
 		return c.Leader.Sizes()
@@ -143,7 +145,7 @@ func (c Cluster) lostAgents() (map[api.AgentID][]api.TaskRef, time.Time) {
 	return c.Leader.LostAgents()
 }
 
-// agent is all that is known of an admitted agent.
+// agent returns everything that is known of an admitted agent.
 func (c Cluster) agent(id api.AgentID) Agent {
 	a := Agent{Why: unknownWhy, MaybeMore: true}
 	if c.Leader != nil {

@@ -16,42 +16,42 @@ import (
 	"github.com/tenderhq/tender/master/registry"
 )
 
-// Cluster is what can be read. It costs nothing to make, and is as fresh as what it is made of: whoever reads the
-// leader's does so in the leader's loop.
+// Cluster is what can be read. It costs nothing to make, and is as fresh as what it is made of. The leader's is read in
+// the leader's loop.
 type Cluster struct {
 	Registry *registry.State
-	Leader   Leader // what the leader knows beside the registry; nil: this master follows
-	// Sees is what whoever reads may see of frameworks, their tasks and offers, and of agents. What it does not cover is
-	// not there for him; of agents he sees all but where they are reached.
+	Leader   Leader // what the leader knows beyond the registry; nil: this master follows
+	// Sees is what the caller may see of frameworks, their tasks and offers, and of agents. Other frameworks, tasks and
+	// offers do not exist for the caller. Of other agents the caller sees everything except their addresses.
 	Sees rights.Scope
 }
 
-// seesFramework says whether whoever reads sees the framework.
+// seesFramework reports whether the caller may see the framework.
 func (c Cluster) seesFramework(id api.FrameworkID) bool {
 	known := c.Registry.Frameworks[id].Framework
 	return c.Sees.CoversAny(c.object(id, ""), known.Roles)
 }
 
-// object is something of a framework, in a role, as grants name it.
+// object returns something of a framework, in a role, as the object of a grant.
 func (c Cluster) object(id api.FrameworkID, role api.Role) rights.Object {
 	known := c.Registry.Frameworks[id].Framework
 	return rights.Object{Framework: id, Name: known.Name, Principal: known.Principal, Role: role}
 }
 
-// on is the object on an agent.
+// on returns the object with the agent that it is on.
 func (c Cluster) on(agent api.AgentID, object rights.Object) rights.Object {
 	object.Agent, object.Hostname = agent, c.Registry.Agents[agent].Agent.Hostname
 	return object
 }
 
-// What a follower says of states, and why.
+// The state that a follower shows where only the leader knows it, and the reason.
 const (
 	unknownState = "unknown"
 	unknownWhy   = "as the registry has it; only the leader knows more"
 )
 
-// Leader is what the leader knows beside the registry. What it hands out is not to be changed. A sequence has no order
-// unless it says so, and gives only what a list selects by; the rest is asked for those rows that are shown.
+// Leader is what the leader knows beyond the registry. What it returns must not be changed. A sequence has no order
+// unless its comment says so. It gives only what a list selects by; the rest is read only for the rows that are shown.
 type Leader interface {
 	Agents
 	Frameworks
@@ -61,78 +61,81 @@ type Leader interface {
 	Figures() Figures
 }
 
-// Agents is what the leader knows of agents.
+// Agents is what the leader knows about agents.
 type Agents interface {
 	Agents() iter.Seq[AgentBrief]
 	Sizes() iter.Seq[AgentSize]
-	// Agent adds to an admitted agent all that the registry does not have.
+	// Agent returns everything about an admitted agent that the registry does not have.
 	Agent(api.AgentID) Agent
 	Health(api.AgentID) Health
-	// Standing is what watchers are told of the agent, except its marks.
+	// Standing returns what watchers are told about the agent, except its marks.
 	Standing(api.AgentID) AgentStanding
-	// LostAgents are those that the registry does not know, as it was restored or recovered, with the tasks that
-	// frameworks have there, in order; and since when that is so.
+	// LostAgents returns the agents that the registry does not know because it was restored or recovered, with the
+	// tasks that frameworks have there, in order. It also returns since when they are missing.
 	LostAgents() (map[api.AgentID][]api.TaskRef, time.Time)
-	// Runs says whether the agent has something of the framework.
+	// Runs reports whether the agent has something of the framework.
 	Runs(api.AgentID, api.FrameworkID) bool
-	// Withheld is why the policy may not offer the agent, "" when it may.
+	// Withheld says why the policy may not offer the agent; "" when it may.
 	Withheld(api.AgentID) string
-	// Allowed says of agents whether constraints let tasks of the role run there. Empty ones let everything.
+	// Allowed returns a function that reports whether constraints allow tasks of the role on an agent. Empty
+	// constraints allow every agent.
 	Allowed(role api.Role, constraints ...string) func(api.AgentID) bool
 }
 
-// Frameworks is what the leader knows of frameworks: those of the registry that are not removed, and those that were
-// removed and of which something still runs.
+// Frameworks is what the leader knows about frameworks: those of the registry that are not removed, and removed ones of
+// which something still runs.
 type Frameworks interface {
 	Frameworks() iter.Seq[FrameworkBrief]
-	// Framework tells of one all but what the registry has and how many tasks it has; false when the leader has none of
-	// that ID.
+	// Framework returns everything about a framework except what the registry has and its number of tasks. It returns
+	// false when the leader has no framework with that ID.
 	Framework(api.FrameworkID) (Framework, bool)
 	// TasksOf counts the framework's tasks that hold resources.
 	TasksOf(api.FrameworkID) int
-	// Holdings are what frameworks use and are offered, each in each of its roles.
+	// Holdings returns what frameworks use and are offered, one for each framework and role.
 	Holdings() iter.Seq[Holding]
-	// Decisions are the latest about the framework, the newest last.
+	// Decisions returns the latest decisions about the framework, the newest last.
 	Decisions(api.FrameworkID) []Decision
 }
 
-// Tasks is what the leader knows of tasks.
+// Tasks is what the leader knows about tasks.
 type Tasks interface {
-	// Tasks are those of the framework, or of all; one for each ID.
+	// Tasks returns the tasks of the framework, or of all frameworks; one for each ID.
 	Tasks(of api.FrameworkID) iter.Seq[TaskBrief]
 	Task(api.TaskRef) Task
-	// FindTask is the task of that ID, unless it has ended and is settled.
+	// FindTask returns the task with that ID, unless its end is acknowledged.
 	FindTask(api.TaskRef) (TaskBrief, bool)
-	// TaskStates are those of all tasks on agents, also of the later launch of an ID that was launched twice.
+	// TaskStates returns the states of all tasks on agents, including the later launch of an ID that was launched
+	// twice.
 	TaskStates() iter.Seq[api.TaskState]
-	// Untold are the tasks that only their frameworks know of, as their agents are not back.
+	// Untold returns the tasks that only their frameworks have named, because their agents are not back.
 	Untold() iter.Seq2[api.AgentID, api.TaskRef]
-	// Apart are the tasks that agents report and no leader has launched there, in the same order (R40).
+	// Apart returns the tasks that agents report and no leader has launched there, in the same order (R40).
 	Apart() iter.Seq2[api.AgentID, *protocol.TaskStub]
-	// Ended are the tasks that have ended and are remembered, agent by agent in the order of their IDs. Those that were
-	// DROPPED come behind all others, as their IDs may have been launched again: the first of an ID says how it has ended.
+	// Ended returns the tasks that have ended and are remembered, agent by agent in the order of their IDs. Those that
+	// were DROPPED come behind all others, because their IDs may have been launched again: the first task of an ID says
+	// how it has ended.
 	Ended() iter.Seq2[api.AgentID, *protocol.TaskStub]
 }
 
-// Offers is what the leader knows of offers.
+// Offers is what the leader knows about offers.
 type Offers interface {
 	Offers() iter.Seq[OfferBrief]
 	Offer(api.OfferID) Offer
-	// OffersOf are the open offers of the agent, the oldest first.
+	// OffersOf returns the open offers of the agent, the oldest first.
 	OffersOf(api.AgentID) []Offer
 }
 
 // Policy is what the allocator says.
 type Policy interface {
 	Shares() allocator.Shares
-	// Reasons say why the framework is not offered the agent or, without one, more at all.
+	// Reasons says why the framework is not offered the agent or, without an agent, why it is offered nothing more.
 	Reasons(api.FrameworkID, api.AgentID, time.Time) []string
-	// Hold is the wait of roles under a limit after a failover; false when it is over.
+	// Hold returns the wait of roles under a limit after a failover; false when there is none.
 	Hold() (Hold, bool)
 }
 
 // Hold says for what roles under a limit wait after a failover.
 type Hold struct {
-	Agents int // that are not back
+	Agents int // agents that are not back
 	Until  time.Time
 }

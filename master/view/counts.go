@@ -6,60 +6,60 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// Figures are what the leader counts as it goes.
+// Figures are what the leader counts all the time.
 type Figures struct {
 	Offers     int
-	Schedulers int    // streams
+	Schedulers int    // streams of schedulers
 	Links      int    // streams of agents
 	Voices     uint64 // how often agents spoke of what is not theirs, in this term
 	Given      uint64 // agents that were marked gone in this term because they were away for too long
 	Versions   RefusedVersions
-	Principals map[string]Tally // by name; not those of nobody
+	Principals map[string]Tally // by name; the empty principal is not counted
 }
 
-// Tally is how much a framework has, or all frameworks of a principal have together.
+// Tally is how much a framework has, or all frameworks of a principal together.
 type Tally struct {
 	Frameworks int
 	Tasks      int
 	Shapes     int // of demands
-	Offers     int // that are open
-	Filters    int // as the policy counts them, by principal alone
+	Offers     int // open ones
+	Filters    int // as the policy counts them; only for principals
 }
 
-// Plus is what both have together.
+// Plus returns what both have together.
 func (t Tally) Plus(u Tally) Tally {
 	return Tally{t.Frameworks + u.Frameworks, t.Tasks + u.Tasks, t.Shapes + u.Shapes, t.Offers + u.Offers, t.Filters + u.Filters}
 }
 
-// Less is what t has beyond u.
+// Less returns t minus u.
 func (t Tally) Less(u Tally) Tally {
 	return Tally{t.Frameworks - u.Frameworks, t.Tasks - u.Tasks, t.Shapes - u.Shapes, t.Offers - u.Offers, t.Filters - u.Filters}
 }
 
-// RefusedVersions are the agents and schedulers that came with a version which this leader does not take.
+// RefusedVersions tells of the agents and schedulers whose version this leader has refused.
 type RefusedVersions struct {
 	Count uint64 // in this term
 	At    time.Time
 	Last  string // who it was, and why
 }
 
-// Counts is how many there are, for metrics.
+// Counts are the figures for metrics.
 type Counts struct {
 	Figures
 	Agents     map[api.AgentState]int
-	Frameworks int // subscribed or awaited
-	Active     int // subscribed
+	Frameworks int // that are not removed
+	Active     int // that have a scheduler
 	Tasks      map[api.TaskState]int
 	Ill        map[Illness]int
 	Apart      int // tasks that no leader has launched
 	Overdue    int // agents that wait to be marked gone
-	// Revocable is what all agents' tasks leave unused, and RevocableUsed what tasks hold of it.
+	// Revocable is what all agents' tasks leave unused. RevocableUsed is what revocable tasks hold.
 	Revocable, RevocableUsed api.Resources
-	// Placed are the sums of those frameworks that say how their tasks came to agents.
+	// Placed holds the sums of the frameworks that say how their tasks were placed.
 	Placed map[api.FrameworkID]Placements
 }
 
-// Counts walks everything once. Only the leader can.
+// Counts walks everything once. Only the leader can do it.
 func (c Cluster) Counts() Counts {
 	counts := Counts{
 		Figures: c.Leader.Figures(),

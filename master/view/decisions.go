@@ -9,7 +9,7 @@ import (
 	"github.com/tenderhq/tender/internal/words"
 )
 
-// Outcome says what became of an offer or an inverse offer, in a word for people.
+// Outcome says what became of an offer or an inverse offer, as a word for people.
 type Outcome string
 
 // The outcomes.
@@ -24,30 +24,29 @@ const (
 	Withdrawn Outcome = "withdrawn"
 )
 
-// Decision is what was decided about a framework, in figures: sentences are made when
-// somebody asks.
+// Decision is a decision about a framework, in figures. Sentences are made when somebody asks.
 type Decision struct {
 	At        time.Time
-	Made      time.Time   // the offer
-	Offer     api.OfferID // or inverse offer; of an accept the first
+	Made      time.Time   // when the offer was made
+	Offer     api.OfferID // the offer or inverse offer; of an accept the first offer
 	Agent     api.AgentID
 	Role      api.Role
 	Resources api.Resources
 	Outcome   Outcome
-	Why       string // what else there is to say
+	Why       string // further words
 
-	// Of an accept:
-	Offers   int // that it named
+	// Only for an accept:
+	Offers   int // how many offers it named
 	Launched int // tasks
 	Refused  int // tasks
 	Done     int // other operations
 	Failed   int // other operations
 
-	Left   api.Resources // given back by an accept
-	Filter time.Duration // that an answer left behind; 0 = none
+	Left   api.Resources // what the accept gave back
+	Filter time.Duration // the filter that the answer has set; 0 = none
 }
 
-// Words are the rest of the sentence that the outcome begins.
+// Words returns the rest of the sentence that begins with the outcome.
 func (d *Decision) Words() string {
 	switch {
 	case d.Outcome == Accepted:

@@ -11,14 +11,14 @@ import (
 	"github.com/tenderhq/tender/internal/words"
 )
 
-// explainedAgentsMax bounds an explanation of all agents.
+// explainedAgentsMax bounds the agents in an explanation.
 const explainedAgentsMax = 100
 
-// Explanation is for people.
+// Explanation answers why a framework is not offered more, for people.
 type Explanation struct {
 	Framework api.FrameworkID
 	Reasons   []string
-	Agents    []ExplainedAgent // the 100 first, or the one that was asked for
+	Agents    []ExplainedAgent // the first 100, or the one that was asked about
 	Decisions []Decision       // the latest, newest last
 }
 
@@ -29,9 +29,8 @@ type ExplainedAgent struct {
 	Why      string
 }
 
-// Explain says why a framework (ID, unique prefix or name) is not offered more, and what
-// became of its latest offers; with an agent (ID, unique prefix or hostname) only about
-// that one. Only the leader can.
+// Explain says why a framework (ID, unique prefix or name) is not offered more, and what became of its latest offers.
+// With an agent (ID, unique prefix or hostname) it is only about that one. Only the leader can do it.
 func (c Cluster) Explain(framework, agent string, now time.Time) (Explanation, error) {
 	id, err := c.FindFramework("framework.explain", framework, OrItsStart)
 	if err != nil {
@@ -58,7 +57,7 @@ func (c Cluster) Explain(framework, agent string, now time.Time) (Explanation, e
 	return explained, nil
 }
 
-// firstAgents are those that an explanation of all names.
+// firstAgents returns the agents that an explanation of all names.
 func (c Cluster) firstAgents() []api.AgentID {
 	list := newRows[api.AgentID](Query{Limit: explainedAgentsMax})
 	for a := range c.agents() {
@@ -67,8 +66,7 @@ func (c Cluster) firstAgents() []api.AgentID {
 	return pageOf(list, func(id api.AgentID) api.AgentID { return id }).Items
 }
 
-// explainFramework is about the framework as a whole: what the leader knows, then what
-// the policy says.
+// explainFramework is about the framework as a whole: first what the leader knows, then what the policy says.
 func (c Cluster) explainFramework(f Framework, now time.Time) []string {
 	id := f.Framework.ID
 	var reasons []string
@@ -92,7 +90,7 @@ func (c Cluster) explainFramework(f Framework, now time.Time) []string {
 	return reasons
 }
 
-// limited says whether one of the roles, or one above it, is under a limit.
+// limited reports whether one of the roles, or a role above it, is under a limit.
 func (c Cluster) limited(roles []api.Role) bool {
 	for _, role := range roles {
 		for ; role != ""; role = role.Parent() {
@@ -104,8 +102,7 @@ func (c Cluster) limited(roles []api.Role) bool {
 	return false
 }
 
-// tooLarge names the demands that no agent could meet if it were empty: waiting for
-// them is in vain.
+// tooLarge names the demands that no agent could meet even if it were empty, so that waiting for them is in vain.
 func (c Cluster) tooLarge(f Framework) []string {
 	var reasons []string
 	for _, demand := range f.Demand {
@@ -133,7 +130,7 @@ func (c Cluster) tooLargeShape(f Framework, role api.Role, shape api.Shape) stri
 		}
 		usable := a.Total.UsableBy(role)
 		if _, _, fits := usable.Plus(usable.AsRevocable()).Carve(shape.Resources); fits {
-			return "" // up to all of it may become available as revocable
+			return "" // all of it may become available as revocable
 		}
 		if largest.ID == "" || larger(a, largest, role, shape.Resources) {
 			largest = a
@@ -152,7 +149,7 @@ func (c Cluster) tooLargeShape(f Framework, role api.Role, shape api.Shape) stri
 	return fmt.Sprintf("no agent is large enough for %v: the largest is %s with %v", shape.Resources, largest.ID, largest.Total.UsableBy(role))
 }
 
-// bothConstraints joins what must hold of an agent.
+// bothConstraints returns both constraints as one expression.
 func bothConstraints(framework, shape string) string {
 	switch {
 	case framework == "":
@@ -163,7 +160,7 @@ func bothConstraints(framework, shape string) string {
 	return "(" + framework + ") && (" + shape + ")"
 }
 
-// someOf lists the first few.
+// someOf lists the first few IDs.
 func someOf(ids []api.AgentID) string {
 	const most = 5
 	var names []string
@@ -176,7 +173,8 @@ func someOf(ids []api.AgentID) string {
 	return strings.Join(names, ", ")
 }
 
-// larger compares agents by how much of the wanted shape fits, kind by kind; of equal ones the first by its ID counts.
+// larger compares agents by how much of the wanted shape fits, kind by kind. If they are equal, the one with the lower
+// ID counts as larger.
 func larger(a, b AgentSize, role api.Role, wanted api.Resources) bool {
 	ours, theirs := a.Total.UsableBy(role), b.Total.UsableBy(role)
 	for _, item := range wanted.Items() {
@@ -212,7 +210,7 @@ func (c Cluster) explainAgent(f Framework, agent api.AgentID, now time.Time) Exp
 // keptNamedMax bounds the kept offers of an agent that an explanation names.
 const keptNamedMax = 3
 
-// keptWords say which open offers of an agent others keep. (Protocol rule R42.)
+// keptWords names the open offers of an agent that other frameworks keep. (Protocol rule R42.)
 func keptWords(f Framework, open []Offer, now time.Time) string {
 	text, named := "", 0
 	for _, o := range open {

@@ -14,28 +14,28 @@ import (
 	"github.com/tenderhq/tender/internal/words"
 )
 
-// matchesShown bounds the list of matches in an error.
+// matchesShown bounds the matches that an error lists.
 const matchesShown = 10
 
-// Extent is how much of an ID people must write to mean it.
+// Extent says how much of an ID people must write.
 type Extent int
 
 const (
-	// OrItsStart is enough to read: the start of an ID is taken when it begins only one.
+	// OrItsStart is enough for reading: the start of an ID, if only one ID begins with it.
 	OrItsStart Extent = iota
-	// Whole is needed to change something: who misspells one of two agents must not drain
-	// the other.
+	// Whole is needed to change something, so that somebody who mistypes the ID of one agent does not drain another
+	// one.
 	Whole
 )
 
-// matches are the IDs that people may mean by what they said.
+// matches are the IDs that people may mean by what they wrote.
 type matches[K ~string] struct {
 	op, noun, said string
-	named          []K // in full: by a hostname or a name, as a whole ID is sole
-	begun          []K // by the start of their ID
+	named          []K // named in full, by hostname or name (a whole ID is found before)
+	begun          []K // named by the start of their ID
 }
 
-// choose picks the one ID that people mean.
+// choose returns the one ID that people mean, or an error.
 func (m matches[K]) choose(needed Extent) (K, *api.Error) {
 	kind := api.Invalid
 	var why string
@@ -57,7 +57,7 @@ func (m matches[K]) choose(needed Extent) (K, *api.Error) {
 	return "", api.E(m.op, kind, m.said, errors.New(why))
 }
 
-// listed are the first of the IDs, in natural order.
+// listed returns the first of the IDs as text, in natural order.
 func listed[K ~string](ids []K) string {
 	ids = slices.Clone(ids)
 	slices.SortFunc(ids, func(a, b K) int { return words.CompareNatural(string(a), string(b)) })
@@ -72,8 +72,8 @@ func listed[K ~string](ids []K) string {
 	return text
 }
 
-// FindAgent finds the agent that people mean: ID or hostname, or a unique prefix of the
-// ID where that is enough.
+// FindAgent finds the agent that people mean by its ID or hostname, or by a unique prefix of the ID where that is
+// enough.
 func (c Cluster) FindAgent(op, said string, needed Extent) (api.AgentID, *api.Error) {
 	if _, known := c.Registry.Agents[api.AgentID(said)]; known {
 		return api.AgentID(said), nil
@@ -91,8 +91,8 @@ func (c Cluster) FindAgent(op, said string, needed Extent) (api.AgentID, *api.Er
 	return found.choose(needed)
 }
 
-// FindFramework finds the framework that people mean: ID or unique name, or a unique
-// prefix of the ID where that is enough. One that was removed is found by its ID while something of it runs.
+// FindFramework finds the framework that people mean by its ID or unique name, or by a unique prefix of the ID where
+// that is enough. A removed framework is found by its ID while something of it runs.
 func (c Cluster) FindFramework(op, said string, needed Extent) (api.FrameworkID, *api.Error) {
 	found := matches[api.FrameworkID]{op: op, noun: "framework", said: said}
 	for f := range c.frameworks() {
@@ -109,8 +109,8 @@ func (c Cluster) FindFramework(op, said string, needed Extent) (api.FrameworkID,
 	return found.choose(needed)
 }
 
-// FindTombstone finds a framework that was removed and of which nothing runs: by its ID,
-// or its name if no other one was called so.
+// FindTombstone finds a removed framework of which nothing runs, by its ID, or by its name if no other removed one had
+// that name.
 func (c Cluster) FindTombstone(said string) (found api.FrameworkID, known bool) {
 	if old, ok := c.Registry.Frameworks[api.FrameworkID(said)]; ok && !old.Removed.IsZero() {
 		return api.FrameworkID(said), true
@@ -124,16 +124,16 @@ func (c Cluster) FindTombstone(said string) (found api.FrameworkID, known bool) 
 	return found, matches == 1
 }
 
-// FoundTask is a task that people mean: one that lives unless it is said otherwise.
+// FoundTask is a task that people mean. It has not ended unless Ended is set.
 type FoundTask struct {
 	Ref    api.TaskRef
 	Agent  api.AgentID
-	Ended  *protocol.TaskStub // what remains of it
-	Untold bool               // only its framework knows of it, as its agent is not back
+	Ended  *protocol.TaskStub // what is remembered of a task that has ended; nil: it has not
+	Untold bool               // only its framework has named it, because its agent is not back
 }
 
-// FindTask finds the task that people mean by FRAMEWORK/TASK, TASK or the task's name, in full: one that lives, else one
-// that has ended.
+// FindTask finds the task that people mean by FRAMEWORK/TASK, TASK or the task's name, in full. It prefers tasks that
+// have not ended.
 func (c Cluster) FindTask(op, said string) (FoundTask, *api.Error) {
 	found := matches[string]{op: op, noun: "task", said: said}
 	tasks := make(map[string]FoundTask)
@@ -166,7 +166,7 @@ func (c Cluster) FindTask(op, said string) (FoundTask, *api.Error) {
 	return tasks[ref], err
 }
 
-// How well said names a task.
+// How well the text that people wrote names a task.
 const (
 	namesNot = iota
 	namesBegin
@@ -186,8 +186,9 @@ func names(ref api.TaskRef, name, said string) int {
 	return namesNot
 }
 
-// Inside is what somebody looks into at an agent, as grants know it: a task, also one that has ended; without a task ID all of
-// a framework on the agent; and without both the agent itself. No agent: that of the task.
+// Inside returns what somebody wants to look into at an agent, as the object of a grant: a task, even one that has
+// ended; without a task ID, everything of a framework on the agent; and without a framework, the agent itself. Without
+// an agent it is the agent of the task. It returns false when that is not known.
 func (c Cluster) Inside(ref api.TaskRef, agent api.AgentID) (rights.Object, bool) {
 	if ref.Task == "" {
 		_, known := c.Registry.Agents[agent]
@@ -197,8 +198,8 @@ func (c Cluster) Inside(ref api.TaskRef, agent api.AgentID) (rights.Object, bool
 	return c.on(where, c.object(ref.Framework, role)), known
 }
 
-// whereIs is on which agent a task is, or was, and in which role; of one that was on several the agent is named. What role
-// one has that only its framework knows of is not known.
+// whereIs returns the agent and the role of a task, even of one that has ended. A task that was on several agents is
+// found on the one that is named. The role of a task that only its framework has named is not known.
 func (c Cluster) whereIs(ref api.TaskRef, named api.AgentID) (api.AgentID, api.Role, bool) {
 	if t, lives := c.Leader.FindTask(ref); lives && (named == "" || named == t.Agent) {
 		return t.Agent, t.Role, true

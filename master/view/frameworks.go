@@ -9,16 +9,16 @@ import (
 	"github.com/tenderhq/tender/master/registry"
 )
 
-// The states of a framework. A follower knows only of the removed ones which it is.
+// The states of a framework. A follower only knows which frameworks are removed.
 const (
 	Active       = "active"
 	Disconnected = "disconnected"
 	Removed      = "removed"
 )
 
-// Framework is a framework as people see it. The registry's part of it is known to every master.
+// Framework is a framework as people see it. Every master knows the part that is from the registry.
 type Framework struct {
-	// Of the registry.
+	// From the registry.
 	Framework api.Framework
 	Instance  api.Nonce
 	Session   uint64
@@ -27,7 +27,7 @@ type Framework struct {
 	State         string
 	Since         time.Time
 	Why           string
-	Refused       string // why a version of its scheduler is
+	Refused       string // why the version of its scheduler is refused
 	FailoverEnds  time.Time
 	Suppressed    []api.Role
 	Allocated     api.Resources
@@ -39,12 +39,12 @@ type Framework struct {
 	Placed        Placements
 }
 
-// FrameworkBrief is what frameworks are selected and counted by.
+// FrameworkBrief has the fields by which frameworks are selected and counted.
 type FrameworkBrief struct {
 	ID     api.FrameworkID
 	Name   string
 	Roles  []api.Role
-	State  string // unknownState: it is not removed
+	State  string // unknownState on a follower: it is not removed
 	Placed Placements
 }
 
@@ -54,8 +54,8 @@ type Holding struct {
 	Used, Offered api.Resources
 }
 
-// Frameworks returns a page of the frameworks; removed ones of which nothing runs only when the query asks for all or
-// for that state.
+// Frameworks returns a page of the frameworks. Removed ones of which nothing runs are included only when the query asks
+// for all, or for that state.
 func (c Cluster) Frameworks(query Query) Page[Framework] {
 	list := newRows[api.FrameworkID](query)
 	removed := query.All || len(query.States) > 0 && query.wantsState(Removed)
@@ -93,7 +93,7 @@ func (c Cluster) wantsFramework(query *Query, f *FrameworkBrief) bool {
 		(query.Agent == "" || c.mayRun(query.Agent, f.ID))
 }
 
-// frameworks are those that are not removed, and at the leader also removed ones of which something runs.
+// frameworks returns those that are not removed, and at the leader also removed ones of which something runs.
 func (c Cluster) frameworks() iter.Seq[FrameworkBrief] {
 	if c.Leader != nil {
 		return c.Leader.Frameworks()
@@ -111,8 +111,9 @@ func briefOf(known registry.Framework, state string) FrameworkBrief {
 	return FrameworkBrief{ID: known.Framework.ID, Name: known.Framework.Name, Roles: known.Framework.Roles, State: state}
 }
 
-// Endpoint is where frameworks of a name serve something, by the endpoint that they name: an active one, else one that is
-// not; of several the first by its ID. "": none does. It looks at no tasks, so it may be asked for each call.
+// Endpoint returns the address of an endpoint of the framework with that name. If several have it, an active one comes
+// first, then the lowest ID. It returns "" when none has it. It looks at no tasks, so it may be called for every
+// forwarded call.
 func (c Cluster) Endpoint(name, endpoint string) (address string, of api.FrameworkID, active bool) {
 	for f := range c.frameworks() {
 		at := c.Registry.Frameworks[f.ID].Framework.Endpoints[endpoint]
@@ -127,7 +128,7 @@ func (c Cluster) Endpoint(name, endpoint string) (address string, of api.Framewo
 	return address, of, active
 }
 
-// framework is all that is known of one.
+// framework returns everything that is known of a framework.
 func (c Cluster) framework(id api.FrameworkID) Framework {
 	known := c.Registry.Frameworks[id]
 	f, leads := c.known(id)
@@ -146,7 +147,8 @@ func (c Cluster) framework(id api.FrameworkID) Framework {
 	return f
 }
 
-// known is what the leader knows of a framework; false when this is not the leader, or it has none of that ID.
+// known returns what the leader knows of a framework; false when this master follows, or when there is no framework
+// with that ID.
 func (c Cluster) known(id api.FrameworkID) (Framework, bool) {
 	if c.Leader == nil {
 		return Framework{}, false

@@ -7,38 +7,39 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// Illness is what an operator should look at, of an agent beside its state; the names are labels of a metric.
+// Illness is something about an agent, besides its state, that an operator should look at. The names are labels of a
+// metric.
 type Illness string
 
 // The illnesses.
 const (
-	// IllOvercommitted: its tasks hold more than it has, so it is not offered. It came back with less.
+	// IllOvercommitted: its tasks hold more than it has, so it is not offered. It came back with less than before.
 	IllOvercommitted Illness = "overcommitted"
 	// IllAnotherID: it is away, and an agent of the same host has registered as a new one since.
 	IllAnotherID Illness = "another_id"
-	// IllVersion: it comes with a version that this leader does not take.
+	// IllVersion: this leader has refused its version.
 	IllVersion Illness = "version"
-	// IllUnable: it can start nothing, as its disk is full or broken. Its state's WHY says so.
+	// IllUnable: it can start nothing, because its disk is full or broken. The reason for its state says so.
 	IllUnable Illness = "unable"
-	// IllNotMarkedGone: it is away for too long, and so are too many.
+	// IllNotMarkedGone: it has been away for too long, and it is not marked gone because too many are away.
 	IllNotMarkedGone Illness = "not_marked_gone"
 )
 
-// Illnesses in the order in which they are told.
+// Illnesses lists them in the order in which they are told.
 var Illnesses = []Illness{IllOvercommitted, IllAnotherID, IllVersion, IllUnable, IllNotMarkedGone}
 
-// Health is what the leader has found of an agent. Zero fields are well.
+// Health is what the leader has found out about an agent. Zero fields mean that it is well.
 type Health struct {
-	Over      api.Resources // what its tasks hold beyond what it has; counts only while IsOver
+	Over      api.Resources // what its tasks hold beyond what it has; only valid with IsOver
 	IsOver    bool
-	BackAs    api.AgentID // which other agent its host has become
-	Refused   string      // why its version is
+	BackAs    api.AgentID // the agent that its host has come back as
+	Refused   string      // why its version is refused
 	Unable    string      // why it can start nothing
-	Overdue   bool        // it is away for too long, and waits to be marked gone
-	NotMarked string      // why it is not marked gone all the same
+	Overdue   bool        // it has been away for too long, and waits to be marked gone
+	NotMarked string      // why it is not marked gone yet
 }
 
-// has says whether the agent has the illness.
+// has reports whether the agent has the illness.
 func (h Health) has(illness Illness) bool {
 	switch illness {
 	case IllOvercommitted:
@@ -55,7 +56,7 @@ func (h Health) has(illness Illness) bool {
 	return false
 }
 
-// words say how the agent is ill.
+// words says in what way the agent is ill.
 func (h Health) words(illness Illness) string {
 	switch illness {
 	case IllOvercommitted:
@@ -72,14 +73,14 @@ func (h Health) words(illness Illness) string {
 	return ""
 }
 
-// why is why the agent is in its state, and what else of it an operator should look at.
+// why returns the reason for the agent's state, and what else an operator should look at.
 func (h Health) why(state string) string {
 	var all []string
 	if state != "" {
 		all = append(all, state)
 	}
 	for _, illness := range Illnesses {
-		if h.has(illness) && illness != IllUnable { // the state says that already
+		if h.has(illness) && illness != IllUnable { // the reason for the state says that already
 			all = append(all, h.words(illness))
 		}
 	}

@@ -15,7 +15,7 @@ type Offer struct {
 	Expires       time.Time
 }
 
-// OfferBrief is what offers are selected by.
+// OfferBrief has the fields by which offers are selected.
 type OfferBrief struct {
 	ID        api.OfferID
 	Agent     api.AgentID

@@ -6,23 +6,22 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// Placements are how the tasks of a framework came to their agents since this leader
-// began: what waiting for locality has brought and cost.
+// Placements sums up how the tasks of a framework were placed since this leader began: what waiting for locality has
+// brought and cost.
 type Placements struct {
 	Node, Near, Any int
 	Waited          time.Duration // summed over launches
 	Longest         time.Duration
-	Idle            time.Duration // of room that was let pass, summed over the tasks that it would have held
+	Idle            time.Duration // time for which room was let pass, summed over the tasks that it would have held
 }
 
-// placementWaitMax bounds what one launch adds, so that no sum overflows: more counts as
-// this much.
+// placementWaitMax bounds what one launch adds, so that no sum overflows. Longer times count as this.
 const placementWaitMax = 24 * time.Hour
 
-// Tasks is how many said where they are.
+// Tasks returns how many tasks have said how they were placed.
 func (p Placements) Tasks() int { return p.Node + p.Near + p.Any }
 
-// Count adds what one launch says.
+// Count adds what one launch says about its placement.
 func (p *Placements) Count(placement api.Placement) {
 	switch placement.Level {
 	case api.PlacedNode:

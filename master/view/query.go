@@ -9,12 +9,12 @@ import (
 	"github.com/tenderhq/tender/internal/words"
 )
 
-// Query selects a page of a list, in the natural order of the IDs. Zero fields select all. What a follower does not
-// know of a row leaves nothing out.
+// Query selects a page of a list, in the natural order of the IDs. Zero fields select everything. A row is not left out
+// because of something that a follower does not know about it.
 type Query struct {
 	Limit     int    // 0 or too large = api.PageItemsMax
-	After     string // continue behind this ID
-	Prefix    string // of the ID; for tasks of FRAMEWORK/TASK or TASK; or the whole name
+	After     string // continue after this ID
+	Prefix    string // start of the ID (of tasks: FRAMEWORK/TASK or TASK), or the whole name
 	Agent     api.AgentID
 	Framework api.FrameworkID
 	Role      api.Role
@@ -22,30 +22,30 @@ type Query struct {
 	All       bool     // tasks: also those that have ended; frameworks: also those that were removed
 }
 
-// wantsState says whether the query selects the state.
+// wantsState reports whether the query selects the state.
 func (q *Query) wantsState(state string) bool {
 	return len(q.States) == 0 || slices.ContainsFunc(q.States, func(wanted string) bool { return strings.EqualFold(wanted, state) })
 }
 
-// wantsName says whether the query selects an ID, by its start, or by the whole name.
+// wantsName reports whether the query selects an ID by its start, or by the whole name.
 func (q *Query) wantsName(id, name string) bool {
 	return q.Prefix == "" || strings.HasPrefix(id, q.Prefix) || name == q.Prefix
 }
 
-// Page is part of a list; Next is the After of the page that follows, "" at the end.
+// Page is a part of a list. Next is the After of the following page; "" at the end.
 type Page[T any] struct {
 	Items []T
 	Next  string
 }
 
-// rows are the first ones of a list, in the natural order of their names: a page of them, and one more that tells
-// whether another page follows. However many are added, little more than that is kept and sorted, as the loop that
-// reads a page must not stand still for a list of 50,000.
+// rows keeps the first rows of a list, in the natural order of their names: those of one page, and one more that shows
+// whether another page follows. However many rows are added, little more than that is kept and sorted, so that the loop
+// that reads a page does not stall for a list of 50,000.
 type rows[R any] struct {
 	after string
 	most  int
 	kept  []row[R]
-	full  bool // kept[most-1] is behind all that count
+	full  bool // nothing after kept[most-1] belongs to the page
 }
 
 type row[R any] struct {
@@ -61,7 +61,7 @@ func newRows[R any](query Query) *rows[R] {
 	return &rows[R]{after: query.After, most: limit + 1}
 }
 
-// add takes a row that the query wants.
+// add adds a row that the query selects.
 func (r *rows[R]) add(name string, of R) {
 	if r.after != "" && words.CompareNatural(name, r.after) <= 0 || r.full && words.CompareNatural(name, r.kept[r.most-1].name) > 0 {
 		return
@@ -72,13 +72,13 @@ func (r *rows[R]) add(name string, of R) {
 	}
 }
 
-// sort leaves the first ones, in order.
+// sort sorts the rows and keeps the first ones.
 func (r *rows[R]) sort() {
 	slices.SortFunc(r.kept, func(a, b row[R]) int { return words.CompareNatural(a.name, b.name) })
 	r.kept = r.kept[:min(r.most, len(r.kept))]
 }
 
-// pageOf shows the rows of one page.
+// pageOf returns the rows of one page, converted by show.
 func pageOf[R, V any](r *rows[R], show func(R) V) Page[V] {
 	r.sort()
 	var page Page[V]
@@ -92,7 +92,7 @@ func pageOf[R, V any](r *rows[R], show func(R) V) Page[V] {
 	return page
 }
 
-// List makes a page of what somebody else knows, by its ID and state.
+// List returns a page of items that are kept elsewhere, selected by their ID and state.
 func List[V any](query Query, all iter.Seq[V], id, state func(V) string) Page[V] {
 	list := newRows[V](query)
 	for one := range all {

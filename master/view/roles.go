@@ -20,8 +20,8 @@ type Role struct {
 	Frameworks    int
 }
 
-// Roles returns a page of the roles that anybody has set, subscribed to or uses, and of
-// those above them. What is used below a role counts in it.
+// Roles returns a page of the roles that anybody has set, subscribed to or uses, and of those above them. What is used
+// in a role also counts in those above it.
 func (c Cluster) Roles(query Query) Page[Role] {
 	list := newRows[*Role](query)
 	for role, sums := range c.roles() { // order: irrelevant because rows are sorted
@@ -39,10 +39,10 @@ func (c Cluster) Roles(query Query) Page[Role] {
 	})
 }
 
-// roleSums are roles as they are summed up.
+// roleSums holds roles with their sums so far.
 type roleSums map[api.Role]*Role
 
-// roles are all that anybody has set, subscribed to or uses, and those above them.
+// roles returns all roles that anybody has set, subscribed to or uses, and those above them.
 func (c Cluster) roles() roleSums {
 	all := make(roleSums)
 	for role := range c.Registry.Roles { // order: irrelevant because it fills a map
@@ -71,7 +71,7 @@ func (c Cluster) roles() roleSums {
 	return all
 }
 
-// upwards visits the role and all above it.
+// upwards calls visit for the role and for all roles above it.
 func (c Cluster) upwards(all roleSums, role api.Role, visit func(*Role)) {
 	for ; role != ""; role = role.Parent() {
 		r := all[role]

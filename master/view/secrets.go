@@ -15,7 +15,8 @@ type Secret struct {
 	Set time.Time
 }
 
-// Secrets returns a page of the secrets of roles that the caller may view; with a role those of it and of all below it.
+// Secrets returns a page of the secrets of roles that the caller may view. With a role in the query they are those of
+// the role and of the roles below it.
 func (c Cluster) Secrets(query Query) Page[Secret] {
 	list := newRows[Secret](query)
 	for id, secret := range c.Registry.Secrets { // order: irrelevant because rows are sorted

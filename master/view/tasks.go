@@ -16,7 +16,7 @@ type Task struct {
 	Framework     api.FrameworkID
 	FrameworkName string
 	Role          api.Role
-	Resources     api.Resources // as carved
+	Resources     api.Resources // as carved out of the offers
 	Status        api.Status    // the latest
 	Agent         api.AgentID
 	Hostname      string
@@ -25,7 +25,7 @@ type Task struct {
 	Usage         api.Usage
 }
 
-// TaskBrief is what tasks are selected by.
+// TaskBrief has the fields by which tasks are selected.
 type TaskBrief struct {
 	Ref   api.TaskRef
 	Name  string
@@ -34,7 +34,7 @@ type TaskBrief struct {
 	State api.TaskState
 }
 
-// taskRow is a task that lives, what remains of one, or one that only its framework knows of, as its agent is not back.
+// taskRow is a task that has not ended, what is remembered of one that has, or one that only its framework has named.
 type taskRow struct {
 	ref    api.TaskRef
 	agent  api.AgentID
@@ -42,8 +42,8 @@ type taskRow struct {
 	untold bool
 }
 
-// Tasks returns a page of the tasks, by FRAMEWORK/TASK; with All also of those that have
-// ended and are remembered. Only the leader knows any.
+// Tasks returns a page of the tasks, by FRAMEWORK/TASK. With All it includes those that have ended and are remembered.
+// Only the leader knows any.
 func (c Cluster) Tasks(query Query) Page[Task] {
 	if c.Leader == nil {
 		return Page[Task]{}
@@ -73,15 +73,15 @@ func (c Cluster) Tasks(query Query) Page[Task] {
 	return pageOf(list.rows, c.task)
 }
 
-// taskRows are the rows of tasks that a query wants.
+// taskRows holds the rows of tasks that a query selects.
 type taskRows struct {
 	*rows[taskRow]
 	query   *Query
 	cluster Cluster
-	listed  map[api.TaskRef]bool // nil when no ended ones follow
+	listed  map[api.TaskRef]bool // tasks that are listed already; nil when no ended ones follow
 }
 
-// wants says whether the query selects the task, and notes that it is listed.
+// wants reports whether the query selects the task, and notes that it is listed.
 func (l *taskRows) wants(t *TaskBrief) bool {
 	if !l.query.wantsTask(t) || !l.cluster.seesTask(t) {
 		return false
@@ -92,15 +92,15 @@ func (l *taskRows) wants(t *TaskBrief) bool {
 	return true
 }
 
-// addUntold adds a task that only its framework knows of. What role it has is not known.
+// addUntold adds a task that only its framework has named. Its role is not known.
 func (l *taskRows) addUntold(agent api.AgentID, ref api.TaskRef) {
 	if l.wants(&TaskBrief{Ref: ref, Agent: agent, State: api.TaskUnreachable}) {
 		l.add(ref.String(), taskRow{ref: ref, agent: agent, untold: true})
 	}
 }
 
-// addStubs adds tasks that have ended, or that were set apart. One whose ID lives, or whose end is not yet acknowledged, is
-// shown once.
+// addStubs adds tasks that have ended, or that were set apart. If a task with the same ID is listed already, it is not
+// listed again.
 func (l *taskRows) addStubs(stubs iter.Seq2[api.AgentID, *protocol.TaskStub]) {
 	for agent, stub := range stubs {
 		brief := TaskBrief{Ref: stub.TaskRef, Name: stub.Name, Agent: agent, Role: stub.Role, State: stub.Status.State}
@@ -110,15 +110,15 @@ func (l *taskRows) addStubs(stubs iter.Seq2[api.AgentID, *protocol.TaskStub]) {
 	}
 }
 
-// seesTask says whether whoever reads sees the task.
+// seesTask reports whether the caller may see the task.
 func (c Cluster) seesTask(t *TaskBrief) bool {
 	return c.Sees.Covers(c.on(t.Agent, c.object(t.Ref.Framework, t.Role)))
 }
 
-// hidden stands for what only the owner of a task and admins see.
+// hidden replaces what only the owner of a task and admins may see.
 const hidden = "(hidden)"
 
-// withoutEnvironment is a command with the names of its variables alone.
+// withoutEnvironment returns the command with the names of its variables but without their values.
 func withoutEnvironment(command *api.Command) *api.Command {
 	if command == nil || len(command.Env) == 0 {
 		return command
@@ -131,7 +131,7 @@ func withoutEnvironment(command *api.Command) *api.Command {
 	return &shown
 }
 
-// withoutSecrets is a command with addresses as they may be shown.
+// withoutSecrets returns the command with its URIs in the form in which they may be shown.
 func withoutSecrets(command *api.Command) *api.Command {
 	if command == nil || len(command.URIs) == 0 {
 		return command
@@ -150,7 +150,7 @@ func (q *Query) wantsTask(t *TaskBrief) bool {
 		(q.wantsName(string(t.Ref.Task), t.Name) || strings.HasPrefix(t.Ref.String(), q.Prefix))
 }
 
-// task is all that is known of one.
+// task returns everything that is known of a task.
 func (c Cluster) task(row taskRow) Task {
 	var t Task
 	switch {
@@ -171,7 +171,7 @@ func (c Cluster) task(row taskRow) Task {
 	return t
 }
 
-// untold is a task of which only its framework knows.
+// untold returns a task that only its framework has named.
 func (c Cluster) untold(row taskRow) Task {
 	since, why := c.away(row.agent)
 	return Task{Task: api.Task{ID: row.ref.Task}, Status: api.Status{

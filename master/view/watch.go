@@ -6,27 +6,27 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// watchedAgentsMax bounds how many agents are told of at once, as the leader's loop waits meanwhile.
+// watchedAgentsMax bounds how many agents a watcher is told of at once, because the leader's loop waits meanwhile.
 const watchedAgentsMax = 256
 
-// AgentWatch is somebody who watches agents: what was told of each, so that only changes are told from then on.
+// AgentWatch is a watch of agents. It remembers what its watcher was told of each, so that only changes are told.
 type AgentWatch struct {
-	only []api.AgentID // none: all
+	only []api.AgentID // empty: all agents
 	told map[api.AgentID]AgentStanding
 }
 
-// AgentStanding is what a watcher hears of an agent for. A change of anything else is no news.
+// AgentStanding holds what a watcher is told about an agent. A change of anything else is not told.
 type AgentStanding struct {
 	State api.AgentState
 	Marks api.Mark
-	Tasks int // that have not ended
+	Tasks int // tasks that have not ended
 }
 
-// AgentNews is what has changed since a watcher was told last.
+// AgentNews is what has changed since a watcher was last told.
 type AgentNews struct {
 	Changed []Agent       // in natural order
-	Removed []api.AgentID // that were watched by name or told of, and are no more
-	More    bool          // there is more than is told at once
+	Removed []api.AgentID // agents that were watched by name or told of, and no longer exist
+	More    bool          // more has changed than is told at once
 }
 
 // WatchAgents begins a watch of these agents, or of all when none is named.
@@ -35,10 +35,10 @@ func WatchAgents(only []api.AgentID) *AgentWatch {
 	return &AgentWatch{only: only, told: make(map[api.AgentID]AgentStanding)}
 }
 
-// removedStanding stands for an agent that is no more, which is told once.
+// removedStanding stands for an agent that no longer exists, which is told once.
 var removedStanding = AgentStanding{Tasks: -1}
 
-// News is what has changed since it was asked for last. Only of the leader's cluster is there any.
+// News returns what has changed since the last call. It needs the leader's cluster.
 func (w *AgentWatch) News(c Cluster) AgentNews {
 	news := newRows[api.AgentID](Query{Limit: watchedAgentsMax})
 	now := make(map[api.AgentID]AgentStanding)
@@ -69,7 +69,7 @@ func (w *AgentWatch) News(c Cluster) AgentNews {
 	return w.tell(c, news, now)
 }
 
-// tell notes what is told of a page of those that have changed.
+// tell returns the first page of the changed agents, and remembers what was told.
 func (w *AgentWatch) tell(c Cluster, news *rows[api.AgentID], now map[api.AgentID]AgentStanding) (told AgentNews) {
 	page := pageOf(news, func(id api.AgentID) api.AgentID { return id })
 	told.More = page.Next != ""

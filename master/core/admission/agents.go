@@ -9,26 +9,26 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
-// Greeting is what an agent's stream says first, whichever of the two calls it is.
+// Greeting is the first call of an agent's stream, RegisterAgent or ReregisterAgent, in one form.
 type Greeting struct {
 	Cluster api.ClusterID
 	Term    api.Term
 	Agent   api.Agent
 	Nonce   api.Nonce
 	Boot    string
-	First   bool // RegisterAgent: an agent without an ID
+	First   bool // the call is RegisterAgent: the agent has no ID yet
 	Version string
 	Can     Abilities
 }
 
-// Abilities are what an agent can do that older ones can't.
+// Abilities says which features of newer versions an agent supports.
 type Abilities struct {
-	Receipts bool // it keeps those of launches (R40)
-	Groups   bool // it understands launches of groups (R46)
-	Secrets  bool // it gives tasks their secrets (R48)
+	Receipts bool // it stores the receipts of launches (R40)
+	Groups   bool // it understands launches of task groups (R46)
+	Secrets  bool // it passes secrets to tasks (R48)
 }
 
-// GreetingOf reads the first call of a stream; false when it is another one.
+// GreetingOf converts the first call of a stream; it returns false when that is neither of the two calls.
 func GreetingOf(call protocol.AgentCall) (Greeting, bool) {
 	switch c := call.(type) {
 	case protocol.RegisterAgent:
@@ -40,7 +40,7 @@ func GreetingOf(call protocol.AgentCall) (Greeting, bool) {
 	}
 }
 
-// Agent judges what an agent says of itself.
+// Agent checks what an agent says about itself. It returns the kind of the refusal and its reason, or 0 and nil.
 func (j Judge) Agent(g Greeting) (api.Kind, error) {
 	if err := protocol.Neighbours(j.Version, g.Version); err != nil {
 		return api.Unsupported, err
@@ -64,7 +64,7 @@ func (j Judge) Agent(g Greeting) (api.Kind, error) {
 	return 0, nil
 }
 
-// SameAgent says that an agent says of itself what it said before.
+// SameAgent reports whether two descriptions of an agent are equal.
 func SameAgent(a, b api.Agent) bool {
 	return a.ID == b.ID && a.Hostname == b.Hostname && a.Resources.Equal(b.Resources) && maps.Equal(a.Attributes, b.Attributes) &&
 		a.Region == b.Region && a.Zone == b.Zone && a.Address == b.Address && a.Version == b.Version

@@ -9,7 +9,7 @@ import (
 	"github.com/tenderhq/tender/master/registry"
 )
 
-// TestAgents: who comes from elsewhere, or with a wrong first call, is told of which kind that is.
+// TestAgents: an agent from another cluster, or with a wrong first call, gets an error of the right kind.
 func TestAgents(t *testing.T) {
 	state := registry.New()
 	state.Cluster = "cluster-1"

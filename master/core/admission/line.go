@@ -6,31 +6,31 @@ import (
 )
 
 const (
-	// subscribesMax is how many sessions ask the registry to admit them at once; the others wait
-	// for their turn. The queue to the quorum keeps room for everybody else.
+	// subscribesMax is how many sessions may ask the registry for admission at once. Further sessions wait for their
+	// turn, so that the queue to the quorum keeps room for other changes.
 	subscribesMax = 1024
-	// LineMax is how many sessions of one framework wait. One more is refused (Limit).
+	// LineMax is how many sessions of one framework may wait. One more is refused (Limit).
 	LineMax = 16
-	// LineRetry is when a session that had no place in it is to come back.
+	// LineRetry is after what time a session that was refused a place in the line should come back.
 	LineRetry = time.Second
 )
 
-// Lines are the sessions that ask the registry to admit them, and those that wait for that.
-// Of one framework one asks at a time: whoever opens streams again and again, while the quorum is
-// slow, has one change under way. Sessions that want to be one framework have the same identity.
-// Holds: a framework that is not asking and has somebody in its line is among the turns.
+// Lines holds the sessions that ask the registry for admission, and those that wait for their turn to ask. Only one
+// session of each framework asks at a time. So a scheduler that opens streams again and again while the quorum is slow
+// has only one change under way. Sessions of the same framework have the same identity, which is the key here. Holds: a
+// framework that is not asking and has a session in its line is in turns.
 type Lines[Session comparable] struct {
 	asking map[string]bool
-	lines  map[string][]Session // by identity, first come first
-	turns  []string             // frameworks whose first in line may ask
+	lines  map[string][]Session // by identity, in order of arrival
+	turns  []string             // identities whose first session in line may ask next
 }
 
-// NewLines are lines in which nobody waits.
+// NewLines returns lines in which nobody waits.
 func NewLines[Session comparable]() Lines[Session] {
 	return Lines[Session]{asking: make(map[string]bool), lines: make(map[string][]Session)}
 }
 
-// Wait puts a session at the end of its framework's line; false when too many stand there already.
+// Wait puts a session at the end of its framework's line; it returns false when that line is full (LineMax).
 func (l *Lines[Session]) Wait(who string, s Session) bool {
 	if len(l.lines[who]) >= LineMax {
 		return false
@@ -42,7 +42,8 @@ func (l *Lines[Session]) Wait(who string, s Session) bool {
 	return true
 }
 
-// Next is the session whose turn it is; false when there is none, or as many ask as may.
+// Next takes the session whose turn it is out of its line and notes that it asks. It returns false when no session
+// waits, or when subscribesMax sessions are asking.
 func (l *Lines[Session]) Next() (next Session, is bool) {
 	for len(l.turns) > 0 && len(l.asking) < subscribesMax {
 		who := l.turns[0]
@@ -57,7 +58,7 @@ func (l *Lines[Session]) Next() (next Session, is bool) {
 	return next, false
 }
 
-// Leave takes a session out of its line; false when it is in none.
+// Leave takes a session out of its line; it returns false when the session is not in it.
 func (l *Lines[Session]) Leave(who string, s Session) bool {
 	at := slices.Index(l.lines[who], s)
 	if at < 0 {
@@ -69,7 +70,7 @@ func (l *Lines[Session]) Leave(who string, s Session) bool {
 	return true
 }
 
-// Answered notes that the registry has answered a session of this identity.
+// Answered notes that the registry has answered the session that asked for this identity.
 func (l *Lines[Session]) Answered(who string) {
 	delete(l.asking, who)
 	if len(l.lines[who]) > 0 {

@@ -6,8 +6,8 @@ import (
 	"github.com/tenderhq/tender/master/core/admission"
 )
 
-// TestPlacesInOrder: of those that stand by for a name the first that came is next, whoever waits for other names; one
-// that has waited twice or has gone has no second turn.
+// TestPlacesInOrder: of the sessions that stand by for a name the first one that came is next, whoever waits for other
+// names. One that has waited twice, or has left, gets no second turn.
 func TestPlacesInOrder(t *testing.T) {
 	places := admission.NewPlaces[int]()
 	for _, s := range []int{1, 2, 3} {
@@ -26,7 +26,8 @@ func TestPlacesInOrder(t *testing.T) {
 	}
 }
 
-// TestPlaceHasOneSeeker: only who asks for a place has it answered, and only the framework that has a name gives it up.
+// TestPlaceHasOneSeeker: only the session that asks for a place ends the asking, and only the framework that has a name
+// gives it up.
 func TestPlaceHasOneSeeker(t *testing.T) {
 	places := admission.NewPlaces[int]()
 	places.Seek("f", 1)

@@ -15,21 +15,22 @@ import (
 	"github.com/tenderhq/tender/master/registry"
 )
 
-// Judge is the leader, as far as those who come are concerned.
+// Judge checks those who come, on behalf of the leader.
 type Judge struct {
 	Registry *registry.State
 	Term     api.Term
-	Version  string // of this master; who is too far from it is refused (R24)
+	Version  string // of this master; a peer whose version is too far from it is refused (R24)
 }
 
-// peer is how a refusal speaks of whoever is refused.
+// peer holds the words with which a refusal describes the peer that is refused.
 type peer struct {
 	name  string
-	wrong string // what is wrong when it belongs to another cluster
-	cure  string // what people do when a wrong master has told it of a term
+	wrong string // the likely mistake when it belongs to another cluster
+	cure  string // what people should do when a wrong master has told it a wrong term
 }
 
-// seen judges the cluster to which a peer says that it belongs ("": none yet), and the latest term that it has seen.
+// seen checks the cluster that a peer says it belongs to ("" when it belongs to none yet), and the highest term that it
+// has seen.
 func (j Judge) seen(who peer, cluster api.ClusterID, term api.Term) (api.Kind, error) {
 	switch {
 	case cluster != "" && cluster != j.Registry.Cluster:
@@ -43,8 +44,8 @@ func (j Judge) seen(who peer, cluster api.ClusterID, term api.Term) (api.Kind, e
 	return 0, nil
 }
 
-// Scheduler judges what a scheduler says of itself, and fills in what it left out. Whether its constraint can be
-// compiled is not judged here.
+// Scheduler checks what a scheduler says about itself, and fills in the default for roles that it left out. It does not
+// check whether the scheduler's constraint compiles.
 func (j Judge) Scheduler(subscribe *protocol.Subscribe, by rights.Scope) (api.Kind, error) {
 	info := &subscribe.Framework
 	if err := protocol.Neighbours(j.Version, subscribe.Version); err != nil {
@@ -84,7 +85,7 @@ func (j Judge) Scheduler(subscribe *protocol.Subscribe, by rights.Scope) (api.Ki
 	return 0, nil
 }
 
-// checkRunsIn wants a grant for each role of the framework (R6).
+// checkRunsIn refuses a framework whose principal has no grant to run frameworks in one of its roles (R6).
 func checkRunsIn(info api.Framework, by rights.Scope) error {
 	for _, role := range info.Roles {
 		if !by.Covers(rights.Object{Framework: info.ID, Name: info.Name, Role: role}) {

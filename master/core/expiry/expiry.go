@@ -9,29 +9,30 @@ import (
 )
 
 const (
-	// After is for how long the past is remembered.
+	// After is for how long the registry remembers what has ended.
 	After = 14 * 24 * time.Hour
-	// Pause is how often it is looked through. Rarely is there anything to forget.
+	// Pause is the time between two searches for what may be forgotten. There is rarely anything.
 	Pause = time.Hour
-	// quietMax is how long a cluster is believed to have been without any change before a leadership begins, when the
-	// clock says that it was longer.
+	// quietMax is the longest time without any change that is believed to have passed before a leadership began. If the
+	// wall clock says that it was longer, it is not believed.
 	quietMax = 24 * time.Hour
 )
 
-// Past is the time before this moment of a leadership, as far as it is believed. A wall clock that jumps makes nothing
-// forgotten: within the leadership monotonic time counts, and of the time before it at most one day since the last
-// change of the registry. (Protocol rule R23.)
+// Past estimates how long ago things happened before this leadership. A wall clock that jumps forward must not make the
+// registry forget anything. So time within the leadership is monotonic, and at most one day is believed to have passed
+// between the registry's last change and the beginning of the leadership. (Protocol rule R23.)
 type Past struct {
-	Began     time.Time // the leadership
-	lastHeard time.Time // the latest moment that the registry knew then
+	Began     time.Time // when the leadership began
+	lastHeard time.Time // the latest time that the registry held when the leadership began
 }
 
-// Of is the past of a leadership that begins now.
+// Of returns the past of a leadership that begins now.
 func Of(state *registry.State, now time.Time) Past {
 	return Past{Began: now, lastHeard: latestSign(state)}
 }
 
-// Forgettable is the moment before which all may be forgotten; false when the registry remembers nothing from before.
+// Forgettable returns the time before which everything may be forgotten. It returns false when the registry holds
+// nothing that old.
 func (p Past) Forgettable(state *registry.State, now time.Time) (before time.Time, is bool) {
 	from := p.Began.Round(0)
 	if latest := p.lastHeard.Add(quietMax); !p.lastHeard.IsZero() && latest.Before(from) {
@@ -41,7 +42,7 @@ func (p Past) Forgettable(state *registry.State, now time.Time) (before time.Tim
 	return before, remembersBefore(state, before)
 }
 
-// latestSign is the latest moment that the registry knows.
+// latestSign returns the latest time that the registry holds.
 func latestSign(state *registry.State) time.Time {
 	latest := time.Time{}
 	see := func(at time.Time) {
@@ -63,7 +64,7 @@ func latestSign(state *registry.State) time.Time {
 	return latest
 }
 
-// remembersBefore says whether there is anything to forget.
+// remembersBefore reports whether the registry holds anything from before that time that could be forgotten.
 func remembersBefore(state *registry.State, before time.Time) bool {
 	for _, client := range state.Clients { // order: irrelevant because one is enough
 		if client.Seen.Before(before) {

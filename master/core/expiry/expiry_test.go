@@ -10,7 +10,7 @@ import (
 
 const day = 24 * time.Hour
 
-// TestForgettable: a proposer of whom nobody heard for a fortnight is forgotten, and none that was heard since.
+// TestForgettable: a proposer that was silent for a fortnight is forgotten, and none that was heard since.
 func TestForgettable(t *testing.T) {
 	now := time.Unix(1_000_000_000, 0)
 	state := &registry.State{Clients: map[string]registry.Client{"old": {Seen: now.Add(-13 * day)}, "new": {Seen: now.Add(-day)}}}

@@ -11,43 +11,43 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// Fault is why a task can't be started.
+// Fault says why a task can't be started.
 type Fault struct {
 	State   api.TaskState
 	Reason  api.Reason
 	Message string
 }
 
-// Dropped is a fault for which the task is not to blame: it may be launched again.
+// Dropped returns a fault that is not the task's own: the same task may be launched again.
 func Dropped(reason api.Reason, why string) *Fault { return &Fault{api.TaskDropped, reason, why} }
 
-// Refused is a fault of the task, for which it would be refused again.
+// Refused returns a fault of the task itself, for which it would be refused again.
 func Refused(reason api.Reason, why string) *Fault { return &Fault{api.TaskError, reason, why} }
 
-// Invalid is a fault in how the task is described.
+// Invalid returns a fault in the description of the task.
 func Invalid(format string, args ...any) *Fault {
 	return Refused(api.ReasonTaskInvalid, fmt.Sprintf(format, args...))
 }
 
-// Plan is what a launch takes of the offers.
+// Plan says what a launch takes from the offers.
 type Plan struct {
-	Task     api.Resources // as carved, with labels
-	Executor api.Resources // zero when it runs already
-	Starts   bool          // the executor
+	Task     api.Resources // as carved out of the offers, with their labels
+	Executor api.Resources // zero when the executor runs already
+	Starts   bool          // the launch starts the executor
 	Left     api.Resources
 }
 
-// Situation is what a task is judged against.
+// Situation is what a task is checked against.
 type Situation struct {
 	Framework api.Framework
 	Agent     api.AgentID
-	Left      api.Resources // of the offers
-	Running   *api.Executor // by which the task would run; nil while it does not run there
-	First     *api.Task     // of the task's group, if that stands before it
+	Left      api.Resources // what is left of the offers
+	Running   *api.Executor // the executor that would run the task; nil when it does not run on the agent yet
+	First     *api.Task     // the first task of the same group; nil when the task is that one, or in no group
 }
 
-// Carve takes the task's resources, and its executor's when that one is not there yet: the first task of a group brings
-// it along for the others.
+// Carve takes the task's resources out of the offers. It also takes those of the task's executor, unless that runs
+// already or an earlier task of the same group has brought it along.
 func (s Situation) Carve(wish api.Task) (Plan, *Fault) {
 	plan := Plan{Starts: true}
 	var executor api.Resources
@@ -79,11 +79,11 @@ func (s Situation) Carve(wish api.Task) (Plan, *Fault) {
 	return plan, nil
 }
 
-// MessageFault says that the launch fits no message (R4, R34): it carries the whole description of the framework, and
-// an older master may have accepted a longer one than is accepted today. Only these tasks end because of it; bytes is
-// what they take at most.
+// MessageFault returns a fault when the launch does not fit in a message (R4, R34), otherwise nil. A launch carries the
+// whole description of the framework, and an older master may have accepted a longer one than is accepted today. The
+// fault concerns only the tasks of this launch. The argument tasks is the most bytes that their descriptions take.
 func MessageFault(info api.Framework, tasks int, plans ...Plan) *Fault {
-	const beside, each = 4096, 1024 // beside: the term. each: numbers, the role, the receipt
+	const beside, each = 4096, 1024 // beside: for the term; each: for numbers, role and receipt
 	bytes := tasks + info.Bytes() + beside
 	for i := range plans {
 		bytes += plans[i].Task.Bytes() + plans[i].Executor.Bytes() + each
@@ -95,7 +95,7 @@ func MessageFault(info api.Framework, tasks int, plans ...Plan) *Fault {
 		"the launch fits no message: the framework says %d bytes of itself, with labels and endpoints; give it fewer", info.Bytes()))
 }
 
-// counts reports whether an ask for any free ports was met by ports that it does not name.
+// counts reports whether the task asked for a number of ports without naming them. Only a demand may do so.
 func counts(ask, taken api.Resources) bool {
 	for _, item := range taken.Items() {
 		if len(item.Ranges) > 0 && len(ask.RangesOf(item.Name)) == 0 {
@@ -105,7 +105,7 @@ func counts(ask, taken api.Resources) bool {
 	return false
 }
 
-// SameExecutor says that two descriptions of one ID are alike.
+// SameExecutor reports whether two descriptions of an executor are equal.
 func SameExecutor(a, b api.Executor) bool {
 	return a.ID == b.ID && sameCommand(a.Command, b.Command) && a.Resources.Equal(b.Resources) && bytes.Equal(a.Data, b.Data) &&
 		a.ShutdownGrace == b.ShutdownGrace && maps.Equal(a.Labels, b.Labels)
@@ -115,8 +115,8 @@ func sameCommand(a, b api.Command) bool {
 	return slices.Equal(a.Argv, b.Argv) && a.Shell == b.Shell && maps.Equal(a.Env, b.Env) && slices.EqualFunc(a.URIs, b.URIs, sameURI)
 }
 
-// sameURI compares files: one with a checksum is the same file wherever it comes from. A scheduler that was restarted
-// serves its executor at another address.
+// sameURI compares two files. Files with the same checksum are the same wherever they come from, because a scheduler
+// that was restarted serves its executor at another address.
 func sameURI(a, b api.URI) bool {
 	if a.SHA256 != "" {
 		a.Source = b.Source

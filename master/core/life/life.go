@@ -4,24 +4,24 @@ package life
 
 import "slices"
 
-// Phase is where an agent stands in its life, as the leader knows it. What a list shows is more than that: an agent
-// that is up may be BUSY, or unable to start anything.
+// Phase is where an agent stands in its life, as the leader knows it. Lists show more than the phase: an agent that is
+// Up may be shown as BUSY, or as unable to start anything.
 type Phase uint8
 
 const (
-	// Away has no stream, and may come back any moment.
+	// Away: the agent has no stream, and may come back at any moment.
 	Away Phase = iota
-	// Reporting has a stream, and has not told yet what it has.
+	// Reporting: the agent has a stream, and has not finished its report yet.
 	Reporting
-	// Initing is a new one, which has nothing to tell; its first heartbeat is not here yet.
+	// Initing: the agent is new and has nothing to report; its first heartbeat has not arrived yet.
 	Initing
-	// Up has reported and is heard of. It does what it is told.
+	// Up: the agent has reported and is heard from. It does what it is told.
 	Up
-	// Tombstone is taken for dead, or was marked gone. The policy does not know it.
+	// Tombstone: the agent is taken for dead, or was marked gone. The allocator does not know it.
 	Tombstone
-	// Overdue has been a TOMBSTONE for so long that it waits to be marked gone.
+	// Overdue: the agent has been a TOMBSTONE for so long that it waits to be marked gone.
 	Overdue
-	// Returning is a TOMBSTONE that has a stream again. Until its report is in it counts as dead.
+	// Returning: an agent that was a TOMBSTONE has a stream again. It counts as dead until its report is complete.
 	Returning
 )
 
@@ -29,7 +29,7 @@ var names = [...]string{"away", "reporting", "initing", "up", "tombstone", "over
 
 func (p Phase) String() string { return names[p] }
 
-// moves are the moves that a life may make. A stream that replaces another one ends that one first.
+// moves lists the legal moves. Before a new stream replaces an old one, the end of the old one is a move of its own.
 var moves = [...][]Phase{
 	Away:      {Reporting, Tombstone},
 	Reporting: {Away, Initing, Up},
@@ -40,10 +40,10 @@ var moves = [...][]Phase{
 	Returning: {Tombstone, Reporting},
 }
 
-// May says that an agent in this phase may come to the next one. Where it stands already it may stay.
+// May reports whether an agent in this phase may move to the next one. Staying in the same phase is always legal.
 func (p Phase) May(next Phase) bool { return next == p || slices.Contains(moves[p], next) }
 
-// Opened is the phase that a new session leads to.
+// Opened returns the phase to which a new session leads.
 func (p Phase) Opened() Phase {
 	if p.Dead() {
 		return Returning
@@ -51,8 +51,8 @@ func (p Phase) Opened() Phase {
 	return Reporting
 }
 
-// Closed is the phase that the end of a session leads to. An agent that was taken for dead, and has not reported since,
-// stays so.
+// Closed returns the phase to which the end of a session leads. An agent that was taken for dead and has not reported
+// since still counts as dead.
 func (p Phase) Closed() Phase {
 	if p.Dead() {
 		return Tombstone
@@ -60,23 +60,23 @@ func (p Phase) Closed() Phase {
 	return Away
 }
 
-// Dead says that the agent is taken for dead: what ran there has been given up, and the policy does not know it.
+// Dead reports whether the agent is taken for dead: its tasks have been given up, and the allocator does not know it.
 func (p Phase) Dead() bool { return p == Tombstone || p == Overdue || p == Returning }
 
-// Reported says that the agent's whole report of this session is in.
+// Reported reports whether the agent's report of this session is complete.
 func (p Phase) Reported() bool { return p == Initing || p == Up }
 
-// Alive says that the agent is RUNNING or BUSY: it does what it is told.
+// Alive reports whether the agent is RUNNING or BUSY: it does what it is told.
 func (p Phase) Alive() bool { return p == Up }
 
-// Account is how much an agent has told in this term, in any of its sessions. It only grows.
+// Account is how much an agent has reported in this term, over all its sessions. It only grows.
 type Account uint8
 
 const (
-	// AccountNone is nothing yet: the agent may have tasks of earlier terms.
+	// AccountNone: nothing yet. The agent may have tasks of earlier terms.
 	AccountNone Account = iota
-	// AccountGiven has named its tasks of earlier terms.
+	// AccountGiven: the agent has named its tasks of earlier terms.
 	AccountGiven
-	// AccountRebooted has said as well that it was rebooted: what ran before is surely dead. (R8)
+	// AccountRebooted: the agent has also said that it was rebooted, so what ran before is surely dead. (R8)
 	AccountRebooted
 )

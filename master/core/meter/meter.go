@@ -13,69 +13,71 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
-// Smoothing is how long a change of use takes to count in full, and for how long a task runs before its use tells what
-// it needs. (R28)
+// Smoothing is how long it takes until a change of use counts in full. It is also how long a task must have run before
+// its use shows what it needs. (R28)
 const Smoothing = 10 * time.Second
 
-// An agent's total is divided into steps. The policy hears of a change that is as large
-// as one, as it is asked to think each time; what is used beyond the requests is told more
-// finely than the gap, of which an open offer is rescinded whenever it shrinks.
+// An agent's total is divided into this many steps. The allocator is told only of changes of a whole step, because each
+// one makes it decide again. Use beyond the requests has finer steps than the gap, because an open offer of the gap is
+// rescinded whenever the gap shrinks.
 const (
 	useSteps = 40
 	gapSteps = 20
 )
 
-// Agent is what a meter asks about its agent.
+// Agent answers a meter's questions about its agent.
 type Agent interface {
-	// Settled says that the task has run for so long that what it uses tells what it needs.
+	// Settled reports whether the task has run for so long that its use shows what it needs.
 	Settled(task api.TaskRef, now time.Time) bool
-	// ExecutorHolds is what the executor has asked for beside its tasks.
+	// ExecutorHolds returns what the executor has asked for itself, without its tasks.
 	ExecutorHolds(executor api.ExecutorRef) api.Resources
 }
 
-// Task is what a meter knows of a task that holds its resources.
+// Task describes a task that holds its resources.
 type Task struct {
 	Ref       api.TaskRef
 	Executor  api.ExecutorRef
 	Resources api.Resources
 }
 
-// Meter is what an agent's tasks use. Its units are kept as tasks come and go, so that a sample costs what there are
-// executors, however many tasks they run. Holds: what stands in them is of tasks that are held.
+// Meter measures what an agent's tasks use. Its units are updated as tasks come and go, so that the cost of a sample
+// depends on the number of executors and not on the number of tasks. Holds: units, revocable and fresh count only tasks
+// that hold their resources.
 type Meter struct {
 	last protocol.UsageReport
 
-	at     time.Time // of the last sample
-	since  time.Time // when the first one came from which the gap may be computed
-	stamp  time.Time // the last one's time by the agent's clock, which is compared only with itself
-	beyond pair      // used beyond what was asked for
-	unused pair      // asked for and not used, less the margin
+	at    time.Time // when the last sample was taken in, by the leader's clock
+	since time.Time // when the first sample came that may count for the gap
+	// stamp is the time of the last sample by the agent's clock. It is compared only with other times of that clock.
+	stamp  time.Time
+	beyond pair // used beyond what was asked for, smoothed
+	unused pair // asked for and not used, less the margin, smoothed
 	told   api.Resources
 
 	units     map[api.ExecutorRef]*unit
 	revocable map[api.TaskRef]request
-	fresh     map[api.TaskRef]request // firm ones that no sample could judge yet
+	fresh     map[api.TaskRef]request // firm tasks that have not run for long enough to be judged
 }
 
-// request is what a task has asked for.
+// request holds what a task has asked for.
 type request struct {
 	executor    api.ExecutorRef
 	asked, firm pair
 }
 
-// unit is one executor with its tasks, but for the revocable ones: what it asked for can
-// be compared with what it uses, however it divides that among its tasks.
+// unit is an executor with its firm tasks. What they asked for together can be compared with what the executor uses,
+// however the executor divides that among them. Revocable tasks are counted separately.
 type unit struct {
-	tasks int  // that are held, of both kinds
-	asked pair // by the firm ones
+	tasks int  // tasks that hold resources, firm and revocable
+	asked pair // by the firm tasks
 
-	// By the last sample.
-	fresh pair // the part of asked that is of tasks which had not run for long enough to be judged
+	// The fields below belong to the last sample.
+	fresh pair // the part of asked that belongs to tasks that had not run for long enough to be judged
 	aside pair // used by revocable tasks
-	ended pair // what firm tasks used that have ended since
+	ended pair // used by firm tasks that have ended since the sample
 }
 
-// New is the meter of an agent without tasks.
+// New returns the meter of an agent without tasks.
 func New() Meter {
 	return Meter{
 		units:     make(map[api.ExecutorRef]*unit),
@@ -84,13 +86,13 @@ func New() Meter {
 	}
 }
 
-// Last is the last sample.
+// Last returns the last sample.
 func (m *Meter) Last() protocol.UsageReport { return m.last }
 
-// Told is what was told last to be used beyond the requests.
+// Told returns the use beyond the requests that was last told to the allocator.
 func (m *Meter) Told() api.Resources { return m.told }
 
-// Add takes in a task that holds its resources from now on.
+// Add adds a task that holds its resources from now on.
 func (m *Meter) Add(t Task) {
 	u := m.units[t.Executor]
 	if u == nil {
@@ -108,7 +110,7 @@ func (m *Meter) Add(t Task) {
 	m.fresh[t.Ref] = wish
 }
 
-// Drop takes out a task that gives its resources back.
+// Drop removes a task that gives its resources back.
 func (m *Meter) Drop(t Task) {
 	u := m.units[t.Executor]
 	if u.tasks--; u.tasks == 0 {
@@ -121,7 +123,8 @@ func (m *Meter) Drop(t Task) {
 	}
 }
 
-// Check says what is wrong with the units, when these are the tasks that are held. It is for tests: it walks all tasks.
+// Check compares the units with the tasks that hold resources, and returns the first difference. It is for tests,
+// because it walks all tasks.
 func (m *Meter) Check(held []Task) error {
 	of := New()
 	for _, t := range held {
@@ -143,8 +146,8 @@ func (m *Meter) Check(held []Task) error {
 	return nil
 }
 
-// Take takes a sample, and returns whether it says anything new: one that was taken before does not. Of what was asked
-// for, the margin, in percent, is never called unused.
+// Take takes in a sample and returns whether it is a new one; a sample with the same time as the one before is not. The
+// margin is the percentage of what was asked for that never counts as unused.
 func (m *Meter) Take(sample protocol.UsageReport, a Agent, total api.Resources, margin int, now time.Time) bool {
 	m.last = sample
 	if stamp := sample.Total.At; !stamp.IsZero() && stamp.Equal(m.stamp) {
@@ -164,8 +167,8 @@ func (m *Meter) Take(sample protocol.UsageReport, a Agent, total api.Resources, 
 	return true
 }
 
-// Tell returns what is used beyond the requests, in steps of the total, and whether that has changed since it was told
-// last.
+// Tell returns the use beyond the requests, rounded to steps of the total, and whether that has changed since the last
+// call.
 func (m *Meter) Tell(total api.Resources) (used api.Resources, changed bool) {
 	used = m.beyond.inSteps(pairOf(total))
 	if used.Equal(m.told) {
@@ -175,8 +178,8 @@ func (m *Meter) Tell(total api.Resources) (used api.Resources, changed bool) {
 	return used, true
 }
 
-// Forget ends the samples with their session: those of the next one are compared with nothing. It reports whether
-// anything had been told.
+// Forget drops what the samples of a session have shown, when the session ends: samples of the next session are not
+// compared with them. It reports whether Tell had returned any use beyond the requests.
 func (m *Meter) Forget() bool {
 	told := !m.told.IsZero()
 	m.at, m.since, m.stamp = time.Time{}, time.Time{}, time.Time{}
@@ -184,10 +187,10 @@ func (m *Meter) Forget() bool {
 	return told
 }
 
-// Distrust lets no gap be until enough new samples show again that there is one.
+// Distrust makes the gap zero until samples of another Smoothing have shown that there is one.
 func (m *Meter) Distrust(now time.Time) { m.since = now }
 
-// Gap is what the tasks leave unused, in whole steps of the total; before is what it was.
+// Gap returns what the tasks leave unused, in whole steps of the total. The argument before is the gap so far.
 func (m *Meter) Gap(total, before api.Resources, now time.Time) api.Resources {
 	if now.Sub(m.since) < Smoothing {
 		return api.Resources{}
@@ -196,8 +199,8 @@ func (m *Meter) Gap(total, before api.Resources, now time.Time) api.Resources {
 	return revocableOf(pair{settled(was.cpu, m.unused.cpu, all.cpu), settled(was.mem, m.unused.mem, all.mem)})
 }
 
-// settled is the amount in whole steps. It shrinks at once, but grows only by more than a step and a half, so that it
-// does not go to and fro between two steps.
+// settled rounds the amount down to whole steps. The result shrinks at once but grows only by more than a step and a
+// half, so that it does not alternate between two steps.
 func settled(before, amount, total float64) float64 {
 	step := max(1, total/gapSteps)
 	if amount >= before && amount < before+1.5*step {
@@ -213,8 +216,8 @@ func revocableOf(p pair) api.Resources {
 	)
 }
 
-// weigh compares what the agent's executors asked for with what they use. Each counts by
-// itself, so that what one leaves unused hides nothing of what another takes too much.
+// weigh compares what the agent's executors asked for with what they use. Each executor is compared by itself, so that
+// what one leaves unused does not hide what another one uses beyond its request.
 func (m *Meter) weigh(a Agent, total pair, kept float64) (beyond, unused pair) {
 	if len(m.last.Executors) == 0 {
 		return pair{}, pair{}
@@ -235,8 +238,8 @@ func (m *Meter) weigh(a Agent, total pair, kept float64) (beyond, unused pair) {
 	return beyond, unused.least(total.times(kept).less(firm).less(all))
 }
 
-// judge adds up, for each unit, what the sample says nothing about yet, and what revocable tasks used. It returns what
-// is firm of the latter.
+// judge computes two sums for each unit: what was asked for by tasks that have not run for long enough to be judged,
+// and what revocable tasks used. It returns the firm part of what revocable tasks asked for.
 func (m *Meter) judge(a Agent) (firm pair) {
 	for _, u := range m.units { // order: irrelevant because each is reset by itself
 		u.fresh, u.aside, u.ended = pair{}, pair{}, pair{}
@@ -257,7 +260,7 @@ func (m *Meter) judge(a Agent) (firm pair) {
 	return firm
 }
 
-// usedBy is what a task uses; of one that has no processes of its own, what it asked for.
+// usedBy returns what a task uses. For a task without processes of its own it returns what the task asked for.
 func (m *Meter) usedBy(task api.TaskRef, asked pair) pair {
 	if use, known := m.last.Tasks[task]; known {
 		return pair{float64(use.CPU), float64(use.Mem)}
@@ -265,8 +268,9 @@ func (m *Meter) usedBy(task api.TaskRef, asked pair) pair {
 	return asked
 }
 
-// End takes a task that ends out of what is used beyond the requests: else that part
-// of what it frees would be offered only when later samples have outweighed it. It reports whether that was told.
+// End subtracts the part of a task that ends from the use beyond the requests. Otherwise that part of what it frees
+// would be offered only after later samples have outweighed it. It reports whether any use beyond the requests had been
+// told.
 func (m *Meter) End(t Task, a Agent) bool {
 	if t.Resources.HasRevocable() {
 		return false
@@ -284,7 +288,7 @@ func (m *Meter) End(t Task, a Agent) bool {
 	return told
 }
 
-// pair is an amount of cpus and one of mem, in thousandths. These two are what samples measure.
+// pair is an amount of cpus and one of mem, in thousandths. Samples measure only these two.
 type pair struct{ cpu, mem float64 }
 
 func pairOf(resources api.Resources) pair {
@@ -293,19 +297,19 @@ func pairOf(resources api.Resources) pair {
 
 func (p pair) plus(q pair) pair { return pair{p.cpu + q.cpu, p.mem + q.mem} }
 
-// less is p without q, and never below nothing.
+// less returns p minus q, but never less than zero.
 func (p pair) less(q pair) pair { return pair{max(0, p.cpu-q.cpu), max(0, p.mem-q.mem)} }
 
 func (p pair) least(q pair) pair { return pair{min(p.cpu, q.cpu), min(p.mem, q.mem)} }
 
 func (p pair) times(x float64) pair { return pair{p.cpu * x, p.mem * x} }
 
-// towards moves p by a share of its distance to q.
+// towards returns p moved towards q by a share (0 to 1) of their distance.
 func (p pair) towards(q pair, share float64) pair {
 	return pair{p.cpu + share*(q.cpu-p.cpu), p.mem + share*(q.mem-p.mem)}
 }
 
-// inSteps rounds to whole steps of what the agent has.
+// inSteps rounds to whole steps of the agent's total.
 func (p pair) inSteps(total pair) api.Resources {
 	return api.NewResources(
 		api.Resource{Label: api.Label{Name: "cpus"}, Scalar: inSteps(p.cpu, total.cpu)},

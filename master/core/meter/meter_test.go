@@ -9,7 +9,7 @@ import (
 	"github.com/tenderhq/tender/master/core/meter"
 )
 
-// twoTasks is an agent of which each task has run for long enough.
+// twoTasks is an agent whose two tasks have both run for long enough, or have not.
 type twoTasks struct{ settled bool }
 
 func (a twoTasks) Settled(api.TaskRef, time.Time) bool              { return a.settled }
@@ -38,7 +38,8 @@ func metered(a meter.Agent, cpus float64) meter.Meter {
 	return m
 }
 
-// TestGap: what settled tasks leave unused is the gap, less the margin; of tasks that have just begun nobody knows.
+// TestGap: the gap is what settled tasks leave unused, less the margin. About tasks that have just begun nothing is
+// known.
 func TestGap(t *testing.T) {
 	now := start.Add(20 * time.Second)
 	m := metered(twoTasks{settled: true}, 1)

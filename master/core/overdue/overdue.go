@@ -11,42 +11,42 @@ import (
 )
 
 const (
-	// every is the least time between two agents that are given up.
+	// every is the least time between two agents that are marked gone.
 	every = 20 * time.Second
-	// shareMax: while more than one agent, and more than one of so many, are away, nobody is given up.
+	// shareMax: nobody is marked gone while more than one agent, and more than one in shareMax, are away.
 	shareMax = 4
-	// lookAgain is when the share is looked at again.
+	// lookAgain is after what time the share of agents that are away is computed again.
 	lookAgain = time.Minute
 )
 
-// Queue are the agents that wait to be given up, the longest first. The zero value has none.
-// Holds: whoever is in it and comes back, or is given up otherwise, is skipped.
+// Queue holds the agents that wait to be marked gone, the longest waiting first. The zero value is empty. Holds: an
+// agent that comes back, or is marked gone in another way, is skipped when its turn comes.
 type Queue struct {
 	waiting []api.AgentID
-	last    time.Time // when one was given up
-	held    string    // why nobody is; "" = nothing is in the way
-	given   uint64    // so far
+	last    time.Time // when an agent was last marked gone
+	held    string    // why no agent is marked gone now; "" = nothing prevents it
+	given   uint64    // how many were marked gone so far
 }
 
-// Add lets an agent wait for its turn.
+// Add puts an agent at the end of the queue.
 func (q *Queue) Add(id api.AgentID) { q.waiting = append(q.waiting, id) }
 
-// Held says why nobody is given up just now, "" when nothing is in the way.
+// Held says why no agent is marked gone now; "" when nothing prevents it.
 func (q *Queue) Held() string { return q.held }
 
-// Given is how many were given up so far.
+// Given returns how many agents were marked gone so far.
 func (q *Queue) Given() uint64 { return q.given }
 
-// Turn is what is to be done now.
+// Turn says what to do now.
 type Turn struct {
-	GiveUp api.AgentID // "": nobody
-	Warn   string      // why nobody is given up, when that is new; it concerns First
+	GiveUp api.AgentID // the agent to mark gone; "": none
+	Warn   string      // why no agent is marked gone, when that is new; the warning is about First
 	First  api.AgentID
-	Again  time.Time // when to ask again; zero: nobody waits
+	Again  time.Time // when to call Next again; zero: nobody waits
 }
 
-// Next is the turn of who waits for longest. It is told who waits still, and how many agents of all are away, but for
-// those that left on purpose.
+// Next decides about the agent that has waited longest. The function waits reports whether an agent still waits; counts
+// returns how many agents are away, without those that left on purpose, and how many there are in all.
 func (q *Queue) Next(now time.Time, waits func(api.AgentID) bool, counts func() (away, all int)) Turn {
 	q.waiting = slices.DeleteFunc(q.waiting, func(id api.AgentID) bool { return !waits(id) })
 	if len(q.waiting) == 0 {
@@ -69,7 +69,7 @@ func (q *Queue) Next(now time.Time, waits func(api.AgentID) bool, counts func() 
 	return Turn{GiveUp: first, Again: now.Add(every)}
 }
 
-// manyAway says that too many are away at once for each of them to be dead, "" when that is not so.
+// manyAway returns a reason when too many agents are away at once for each of them to be dead, otherwise "".
 func manyAway(away, all int) string {
 	if away <= 1 || away*shareMax <= all {
 		return ""

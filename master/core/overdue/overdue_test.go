@@ -13,7 +13,7 @@ func always(api.AgentID) bool { return true }
 // few agents of all are away.
 func few() (away, all int) { return 1, 100 }
 
-// TestOneAfterTheOther: who waits for longest is given up first, and the next one some time later.
+// TestOneAfterTheOther: the agent that has waited longest is given up first, and the next one some time later.
 func TestOneAfterTheOther(t *testing.T) {
 	var q overdue.Queue
 	now := time.Unix(1000, 0)
@@ -36,7 +36,7 @@ func TestOneAfterTheOther(t *testing.T) {
 	}
 }
 
-// TestManyAway: while many are away at once nobody is given up. That is said once, until it is over.
+// TestManyAway: while many agents are away at once none is given up. There is one warning until that is over.
 func TestManyAway(t *testing.T) {
 	var q overdue.Queue
 	now := time.Unix(1000, 0)

@@ -21,18 +21,19 @@ const (
 	filtersMax = 1_000_000
 )
 
-// FiltersRetry is how long who has too many filters waits before it declines again: the default one has ended by then.
+// FiltersRetry is how long a principal with too many filters waits before it declines again: by then the default filter
+// has ended.
 const FiltersRetry = api.DefaultRefuse
 
-// Limits are how much the frameworks of one principal may have together. Zero fields mean the defaults.
+// Limits says how much the frameworks of one principal may have together. Zero fields mean the defaults.
 type Limits struct {
-	Tasks  int // that are not forgotten. Default 500,000
-	Shapes int // of demands. Default 250,000
-	// Offers is how many may be open; who holds so many is offered nothing more until an eighth of them is answered.
-	// Default 250,000.
+	Tasks  int // tasks that are not forgotten. Default 500,000
+	Shapes int // shapes of demands. Default 250,000
+	// Offers is how many offers may be open. A principal that holds so many is offered nothing more until an eighth of
+	// them is answered. Default 250,000.
 	Offers int
-	// Filters is how many may be in force; who has left so many is offered nothing more until an eighth of them has
-	// ended. Default 1,000,000.
+	// Filters is how many filters may be in force. A principal that has so many is offered nothing more until an eighth
+	// of them has ended. Default 1,000,000.
 	Filters int
 }
 
@@ -52,27 +53,29 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// Shares are what each principal has, by its name.
+// Shares holds what each principal has, by its name.
 type Shares struct {
-	limits  Limits
-	of      map[string]*Share
-	crowded map[string]bool // those that may have reached a limit of offers or filters, or are offered nothing more
+	limits Limits
+	of     map[string]*Share
+	// crowded names the principals that may have reached a limit of offers or filters, or that are offered nothing
+	// more.
+	crowded map[string]bool
 }
 
-// New has counted nothing yet.
+// New returns shares in which nothing is counted yet.
 func New(limits Limits) Shares {
 	return Shares{limits.withDefaults(), make(map[string]*Share), make(map[string]bool)}
 }
 
-// Share is what the frameworks of one principal have together. A nil one is nobody's.
+// Share is what the frameworks of one principal have together. A nil share stands for no principal and has no bound.
 type Share struct {
 	principal string
 	limits    Limits
 	has       view.Tally
-	withheld  string // why they are offered nothing more; "": they are
+	withheld  string // why the frameworks are offered nothing more; "": they are offered more
 }
 
-// Of is the share of a principal; nil for nobody's.
+// Of returns the share of a principal; nil for the empty name.
 func (s Shares) Of(principal string) *Share {
 	if principal == "" {
 		return nil
@@ -83,7 +86,7 @@ func (s Shares) Of(principal string) *Share {
 	return s.of[principal]
 }
 
-// All is what each principal has of which something was counted.
+// All returns what each principal has, for principals of which something was counted.
 func (s Shares) All() map[string]view.Tally {
 	all := make(map[string]view.Tally, len(s.of))
 	for principal, share := range s.of { // order: irrelevant because it fills a map
@@ -92,21 +95,21 @@ func (s Shares) All() map[string]view.Tally {
 	return all
 }
 
-// Add counts what a framework has more.
+// Add counts what a framework has gained.
 func (s *Share) Add(more view.Tally) {
 	if s != nil {
 		s.has = s.has.Plus(more)
 	}
 }
 
-// Take counts what it has less.
+// Take counts what a framework has lost.
 func (s *Share) Take(less view.Tally) {
 	if s != nil {
 		s.has = s.has.Less(less)
 	}
 }
 
-// RoomForTask says why there is no room for one more task; nil: there is.
+// RoomForTask says why there is no room for one more task; nil when there is room.
 func (s *Share) RoomForTask() error {
 	if s == nil || s.has.Tasks < s.limits.Tasks {
 		return nil
@@ -115,7 +118,7 @@ func (s *Share) RoomForTask() error {
 		s.principal, s.has.Tasks, s.limits.Tasks)
 }
 
-// RoomForShapes says why there is no room for so many more shapes of demands; nil: there is.
+// RoomForShapes says why there is no room for that many more shapes of demands; nil when there is room.
 func (s *Share) RoomForShapes(more int) error {
 	if s == nil || more <= 0 || s.has.Shapes+more <= s.limits.Shapes {
 		return nil
@@ -124,7 +127,7 @@ func (s *Share) RoomForShapes(more int) error {
 		"%d more are too many: want less, or the same by fewer shapes with higher counts", s.principal, s.has.Shapes, s.limits.Shapes, more)
 }
 
-// RoomForOffer says why there is no room for one more open offer; nil: there is.
+// RoomForOffer says why there is no room for one more open offer; nil when there is room.
 func (s *Share) RoomForOffer() error {
 	if s == nil || s.has.Offers < s.limits.Offers {
 		return nil
@@ -133,7 +136,8 @@ func (s *Share) RoomForOffer() error {
 		"they are offered more when they hold fewer than %d", s.principal, s.has.Offers, s.limits.Offers, again(s.limits.Offers))
 }
 
-// RoomForFilter says why there is no room for one more filter beside so many; nil: there is.
+// RoomForFilter says why there is no room for one more filter beside those that the principal has; nil when there is
+// room.
 func (s *Share) RoomForFilter(filters int) error {
 	if s == nil || filters < s.limits.Filters {
 		return nil
@@ -143,11 +147,11 @@ func (s *Share) RoomForFilter(filters int) error {
 		s.principal, filters, s.limits.Filters, again(s.limits.Filters))
 }
 
-// again is below how many of a limit the principal is offered something again. It is told to all its frameworks: that is
-// not worth it for each offer that is answered.
+// again returns the number of offers or filters below which a principal that had reached the limit is offered something
+// again. All its frameworks are told of that change, which would be too much work for each offer that is answered.
 func again(limit int) int { return limit - limit/8 }
 
-// Principal is whose share it is; "" nobody's.
+// Principal returns the name of the principal whose share it is; "" when it is nobody's.
 func (s *Share) Principal() string {
 	if s == nil {
 		return ""
@@ -155,7 +159,7 @@ func (s *Share) Principal() string {
 	return s.principal
 }
 
-// Withheld says why the principal's frameworks are offered nothing more; "": they are.
+// Withheld says why the principal's frameworks are offered nothing more; "" when they are offered more.
 func (s *Share) Withheld() string {
 	if s == nil {
 		return ""
@@ -163,11 +167,12 @@ func (s *Share) Withheld() string {
 	return s.withheld
 }
 
-// Crowd notes that the principal may have reached a limit of offers or filters: it is weighed with the next round.
+// Crowd notes that the principal may have reached a limit of offers or filters. The next Weigh looks at it.
 func (s Shares) Crowd(share *Share) { s.crowded[share.principal] = true }
 
-// Weigh looks at those that were noted, and at those that are offered nothing more; filters is how many a principal has.
-// It returns the shares of which it has changed whether they are offered more, in order.
+// Weigh looks at the principals that were noted by Crowd and at those that are offered nothing more. The function
+// filters returns how many filters a principal has. Weigh returns, in order, the shares of the principals that are now
+// withheld from and were not, or the other way round.
 func (s Shares) Weigh(filters func(principal string) int) []*Share {
 	var changed []*Share
 	for _, principal := range slices.Sorted(maps.Keys(s.crowded)) {

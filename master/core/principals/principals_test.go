@@ -7,7 +7,7 @@ import (
 	"github.com/tenderhq/tender/master/view"
 )
 
-// TestSharesAreBounded: what the frameworks of one principal have counts together, and for nobody else.
+// TestSharesAreBounded: what the frameworks of one principal have counts together, and does not count for others.
 func TestSharesAreBounded(t *testing.T) {
 	shares := New(Limits{Tasks: 3, Shapes: 5})
 	etl, web, nobody := shares.Of("etl"), shares.Of("web"), shares.Of("")

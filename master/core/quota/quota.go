@@ -11,9 +11,9 @@ import (
 	"github.com/tenderhq/tender/master/registry"
 )
 
-// CheckNested says why a role's new guarantee or limit would not hold in the tree: what is
-// guaranteed below a role fits in its own guarantee, where it has one, and in its limit.
-// Only the role and those above it are judged, for nothing else changes.
+// CheckNested says why a role's new guarantee or limit would not fit in the tree of roles. The guarantees below a role
+// must fit in its own guarantee, where it has one, and in its limit. Only the role and those above it are checked,
+// because nothing else changes.
 func CheckNested(roles map[api.Role]registry.Role, changed api.Role, set registry.Role) error {
 	roles = maps.Clone(roles)
 	if roles == nil {
@@ -34,10 +34,9 @@ func CheckNested(roles map[api.Role]registry.Role, changed api.Role, set registr
 	return nil
 }
 
-// CheckCapacity says why a role's new guarantee could not be met now: with it, more is
-// guaranteed than all agents have together, those included that are away. What can't be met
-// is held back from everybody else all the same. Kinds of which the role is guaranteed no
-// more than before are not judged: less may always be said.
+// CheckCapacity says why a role's new guarantee could not be met now: more would be guaranteed than all agents have
+// together, including those that are away. A guarantee that can't be met would still be held back from all others.
+// Kinds of which the role is guaranteed no more than before are not checked, so a guarantee may always be lowered.
 func CheckCapacity(state *registry.State, changed api.Role, set registry.Role) error {
 	roles := maps.Clone(state.Roles)
 	if roles == nil {
@@ -60,7 +59,7 @@ func CheckCapacity(state *registry.State, changed api.Role, set registry.Role) e
 	return nil
 }
 
-// capacity is what the agents of the registry have of a kind, reserved or not.
+// capacity returns what the agents of the registry have of a kind, reserved or not. Agents that are gone don't count.
 func capacity(state *registry.State, name string) api.Milli {
 	var sum api.Milli
 	for _, a := range state.Agents { // order: irrelevant because it is a sum
@@ -76,7 +75,7 @@ func capacity(state *registry.State, name string) api.Milli {
 	return sum
 }
 
-// Amount is how much of its kind an item is: it counts numbers and words as one each.
+// Amount returns how much of its kind an item is. Each port of a range and each word of a set counts as one.
 func Amount(item api.Resource) api.Milli {
 	if item.Scalar != 0 {
 		return item.Scalar
@@ -84,8 +83,8 @@ func Amount(item api.Resource) api.Milli {
 	return 1000 * api.Milli(min(item.Ranges.Len(), uint64(api.MilliMax)/1000)+uint64(len(item.Set)))
 }
 
-// guaranteedBelow adds up, for each kind, the guarantees nearest below a role: one further
-// down is part of the one above it.
+// guaranteedBelow adds up, for each kind, the guarantees that stand nearest below a role. A guarantee further down is a
+// part of the one above it, so it is not counted again.
 func guaranteedBelow(roles map[api.Role]registry.Role, above api.Role) api.Resources {
 	var sum api.Resources
 	for _, role := range slices.Sorted(maps.Keys(roles)) {
@@ -104,12 +103,12 @@ func guaranteedBelow(roles map[api.Role]registry.Role, above api.Role) api.Resou
 	return sum
 }
 
-// Named is the part of the resources whose kinds are named.
+// Named returns the part of the resources whose kinds occur in names.
 func Named(names, resources api.Resources) api.Resources {
 	return resources.Filter(func(l api.Label) bool { _, named := names.Find(l); return named })
 }
 
-// Counting is what of the resources counts in the role's limit beside what is reserved for it.
+// Counting returns the part of the resources that counts towards the role's limit beside what is reserved for the role.
 func Counting(resources api.Resources, role api.Role) []api.Resource {
 	return slices.DeleteFunc(slices.Clone(resources.Items()), func(item api.Resource) bool {
 		return item.Revocable || item.Reserved != "" && item.Reserved.Within(role)

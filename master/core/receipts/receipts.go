@@ -13,17 +13,17 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// Bytes is the size of a receipt.
+// Bytes is the size of a receipt, in bytes.
 const Bytes = 16
 
-// Launch is what a receipt is of.
+// Launch holds what a receipt is computed from.
 type Launch struct {
 	Framework api.FrameworkID
 	Task      api.TaskID
 	Agent     api.AgentID
 	Term      api.Term
-	Number    uint64 // of the launch within the term
-	// Secrets are those that the task names: an agent can't show the receipt for others.
+	Number    uint64 // the number of the launch within the term
+	// Secrets are the secrets that the task names. They are signed, so that an agent can't use the receipt for others.
 	Secrets []api.Secret
 }
 
@@ -41,7 +41,7 @@ func Sign(key []byte, launch Launch) string {
 	return string(mac.Sum(nil)[:Bytes])
 }
 
-// appendNames writes names so that no two lists of them are one text.
+// appendNames encodes names so that two different lists of names never give the same bytes.
 func appendNames(text []byte, names ...string) []byte {
 	for _, name := range names {
 		text = binary.AppendUvarint(text, uint64(len(name)))
@@ -50,12 +50,13 @@ func appendNames(text []byte, names ...string) []byte {
 	return text
 }
 
-// True says whether the receipt is that of the launch.
+// True reports whether the receipt is that of the launch.
 func True(key []byte, launch Launch, receipt string) bool {
 	return hmac.Equal([]byte(receipt), []byte(Sign(key, launch)))
 }
 
-// Mark is what a registry may remember of a key, to know it again: it tells nothing of the key.
+// Mark returns a fingerprint of a key, which a registry may store to recognize the key. It reveals nothing about the
+// key.
 func Mark(key []byte) []byte {
 	mac := hmac.New(sha256.New, key)
 	mac.Write([]byte("tender: the key of receipts"))

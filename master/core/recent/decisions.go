@@ -8,17 +8,17 @@ import (
 	"github.com/tenderhq/tender/master/view"
 )
 
-// decisionsMax bounds what is remembered of one framework; the oldest is forgotten.
+// decisionsMax bounds what is remembered of one framework; when it is reached, the oldest is forgotten.
 const decisionsMax = 20
 
-// Decisions are the latest of one framework since this leader leads. Frameworks that are
-// offered nothing have none.
+// Decisions holds the latest decisions about one framework since this leader began to lead. It is empty for a framework
+// that has been offered nothing.
 type Decisions struct {
 	latest []view.Decision
-	oldest int // once there are decisionsMax
+	oldest int // index of the oldest, once there are decisionsMax
 }
 
-// Add remembers one more.
+// Add adds a decision; if there are decisionsMax, it replaces the oldest.
 func (d *Decisions) Add(one view.Decision) {
 	if len(d.latest) < decisionsMax {
 		d.latest = append(d.latest, one)
@@ -28,7 +28,7 @@ func (d *Decisions) Add(one view.Decision) {
 	d.oldest = (d.oldest + 1) % decisionsMax
 }
 
-// InOrder lists them, the newest last.
+// InOrder returns them in order, the newest last.
 func (d *Decisions) InOrder() []view.Decision {
 	return slices.Concat(d.latest[d.oldest:], d.latest[:d.oldest])
 }

@@ -8,17 +8,17 @@ import (
 	"github.com/tenderhq/tender/master/registry"
 )
 
-// Results is what a leader can say of a framework's operations when it is asked again
-// (R26). What changed reservations is in the registry too, so every later leader knows
-// it; what did not, only the leader that said so.
+// Results holds what a leader can answer when a framework asks again about its operations (R26). Operations that
+// changed reservations are also in the registry, so every later leader knows them. Others are known only to the leader
+// that answered them.
 type Results struct {
 	done  remembered
-	other remembered              // refused, or launches
-	waits map[api.OperationID]int // for the registry: answered when it has
+	other remembered              // refused operations, and launches
+	waits map[api.OperationID]int // operations that wait for the registry; they are answered once it has answered
 }
 
-// remembered are the latest registry.OperationsMax of their kind; the oldest is
-// forgotten, and who asks for it is told so.
+// remembered holds the latest registry.OperationsMax results of one kind. The oldest is forgotten, and a framework that
+// asks for it is told that it is not known.
 type remembered struct {
 	byID  map[api.OperationID]protocol.OperationResult
 	order []api.OperationID
@@ -49,7 +49,7 @@ func (r *remembered) forget(id api.OperationID) {
 	}
 }
 
-// Note remembers the result. An ID that is used again means the latest.
+// Note remembers the result. When an ID is used again, only the latest result is kept.
 func (r *Results) Note(kind api.OperationKind, result protocol.OperationResult) {
 	r.done.forget(result.ID)
 	r.other.forget(result.ID)
@@ -60,7 +60,7 @@ func (r *Results) Note(kind api.OperationKind, result protocol.OperationResult) 
 	r.other.add(result)
 }
 
-// Find returns what became of an operation, if that is remembered.
+// Find returns the result of an operation, if it is remembered.
 func (r *Results) Find(id api.OperationID) (protocol.OperationResult, bool) {
 	if result, known := r.done.byID[id]; known {
 		return result, true
@@ -69,19 +69,19 @@ func (r *Results) Find(id api.OperationID) (protocol.OperationResult, bool) {
 	return result, known
 }
 
-// Known lists all that can be told.
+// Known lists the IDs of all operations whose result is remembered.
 func (r *Results) Known() []api.OperationID {
 	return append(slices.Clone(r.done.order), r.other.order...)
 }
 
-// Recall takes what earlier leaders have done.
+// Recall adds the operations that earlier leaders have done, as the registry lists them.
 func (r *Results) Recall(operations []registry.Operation) {
 	for _, operation := range operations {
 		r.done.add(protocol.OperationResult{ID: operation.ID, Agent: operation.Agent})
 	}
 }
 
-// Wait notes the operations of an accept that waits for the registry; StopWait undoes it.
+// Wait notes the operations of an accept that waits for the registry. StopWait undoes it.
 func (r *Results) Wait(operations []api.Operation) {
 	if r.waits == nil {
 		r.waits = make(map[api.OperationID]int)
@@ -93,7 +93,7 @@ func (r *Results) Wait(operations []api.Operation) {
 	}
 }
 
-// StopWait notes that the registry has answered.
+// StopWait notes that the registry has answered an accept with these operations.
 func (r *Results) StopWait(operations []api.Operation) {
 	for _, operation := range operations {
 		if operation.ID == "" {
@@ -105,5 +105,5 @@ func (r *Results) StopWait(operations []api.Operation) {
 	}
 }
 
-// Waits says whether the operation is one of an accept that waits.
+// Waits reports whether the operation belongs to an accept that waits for the registry.
 func (r *Results) Waits(id api.OperationID) bool { return r.waits[id] > 0 }

@@ -10,18 +10,17 @@ import (
 	"github.com/tenderhq/tender/master/view"
 )
 
-// Conversion is what is left of the offers and what is reserved on the agent, as
-// operations change both.
+// Conversion holds what is left of the offers and what is reserved on the agent. Each operation changes both.
 type Conversion struct {
 	role     api.Role
-	Left     api.Resources // of the offers
-	Reserved api.Resources // on the agent
+	Left     api.Resources // what is left of the offers
+	Reserved api.Resources // what is reserved on the agent
 
-	orphans   map[api.VolumeID]*Orphan      // of the agent: not to be changed
-	Destroyed map[api.VolumeID]api.Resource // volumes
+	orphans   map[api.VolumeID]*Orphan      // the agent's orphans; read only
+	Destroyed map[api.VolumeID]api.Resource // volumes that were destroyed by these operations
 }
 
-// New begins with what is left of offers in the role, and reserved on their agent. Its orphans are only looked at.
+// New begins with what is left of offers in the role and what is reserved on their agent. The orphans are only read.
 func New(role api.Role, left, reserved api.Resources, orphans map[api.VolumeID]*Orphan) *Conversion {
 	return &Conversion{role: role, Left: left, Reserved: reserved, orphans: orphans, Destroyed: make(map[api.VolumeID]api.Resource)}
 }
@@ -30,7 +29,7 @@ func (v *Conversion) label(name string, volume api.VolumeID) api.Label {
 	return api.Label{Name: name, Reserved: v.role, Dynamic: true, Volume: volume}
 }
 
-// Apply does one operation, or says why it can't be done and changes nothing.
+// Apply does one operation. If that is not possible it returns the reason and changes nothing.
 func (v *Conversion) Apply(operation api.Operation) error {
 	switch operation.Kind {
 	case api.OpReserve:
@@ -45,7 +44,7 @@ func (v *Conversion) Apply(operation api.Operation) error {
 	return fmt.Errorf("there is no operation %v", operation.Kind)
 }
 
-// reserve moves plain resources under the role's label, or back.
+// reserve reserves plain resources for the role; with back, it makes reserved resources plain again.
 func (v *Conversion) reserve(wanted api.Resources, back bool) error {
 	if err := wanted.Check(); err != nil {
 		return err
@@ -68,7 +67,7 @@ func (v *Conversion) reserve(wanted api.Resources, back bool) error {
 	return v.exchange(free, ours, api.Resources{}, ours)
 }
 
-// notFree says why what is reserved can't be let go.
+// notFree says why reserved resources can't be unreserved.
 func (v *Conversion) notFree(wanted api.Resources) error {
 	for _, item := range wanted.Without(v.Left).Items() {
 		static := api.Label{Name: item.Name, Reserved: v.role}
@@ -83,7 +82,7 @@ func (v *Conversion) notFree(wanted api.Resources) error {
 	return fmt.Errorf("of what is reserved for role %s only %v is free; what tasks use or volumes hold stays reserved", v.role, free)
 }
 
-// create makes a volume of disk that is reserved for the role.
+// create turns disk that is reserved for the role into a volume.
 func (v *Conversion) create(id api.VolumeID, size api.Milli) error {
 	if err := api.CheckID("volume", string(id)); err != nil {
 		return err
@@ -110,7 +109,7 @@ func (v *Conversion) create(id api.VolumeID, size api.Milli) error {
 	return v.exchange(disk, volume, disk, volume)
 }
 
-// destroy makes reserved disk of a volume again.
+// destroy turns a volume back into reserved disk.
 func (v *Conversion) destroy(id api.VolumeID) error {
 	item, found := v.Left.Find(v.label("disk", id))
 	if !found || id == "" {
@@ -122,7 +121,7 @@ func (v *Conversion) destroy(id api.VolumeID) error {
 	return v.exchange(volume, disk, volume, disk)
 }
 
-// exchange swaps one kind of resources for another, in the offers and in what is reserved; all of it or nothing.
+// exchange replaces give by get in the offers, and unreserve by reserve on the agent. It does both or neither.
 func (v *Conversion) exchange(give, get, unreserve, reserve api.Resources) error {
 	left, ok := v.Left.Minus(give)
 	if !ok {
@@ -136,14 +135,14 @@ func (v *Conversion) exchange(give, get, unreserve, reserve api.Resources) error
 	return nil
 }
 
-// Orphan is a volume that the agent holds and the registry does not know. Until the agent says that its data is gone no other volume of
-// the same ID may be made there: it would begin with that data.
+// Orphan is a volume that the agent holds and the registry does not know. Until the agent says that its data is gone,
+// no other volume of the same ID may be made there, because it would begin with that data.
 type Orphan struct {
 	view.OrphanedVolume
-	Destroying bool // a Destroy has named it
+	Destroying bool // a Destroy operation has named it
 }
 
-// InTheWay says why no other volume of its ID can be made.
+// InTheWay returns the reason why no other volume of the same ID can be made.
 func (o *Orphan) InTheWay() error {
 	if o.Destroying {
 		return fmt.Errorf("the data of an earlier volume %s is still being deleted; try again, or take another ID", o.Volume.Volume)

@@ -9,18 +9,18 @@ import (
 	"github.com/tenderhq/tender/master/registry"
 )
 
-// Unkept is why a cluster keeps no secrets.
+// Unkept is the reason why a cluster stores no secrets.
 type Unkept string
 
-// The reasons. Kept is none.
+// The reasons. Kept means that the cluster stores secrets.
 const (
 	Kept      Unkept = ""
 	NoKey     Unkept = "it runs without certificates (--insecure), so there is no key to seal them with, and nobody can be told from another"
 	NotYetAll Unkept = "not all of its masters know them yet; bring them all to one version"
 )
 
-// Forbidden says why a task of the framework may not be given one of those that it names, or "": the framework is in the
-// secret's role, or in one above it. It does not tell whether there is such a secret.
+// Forbidden says why a task of the framework may not be given one of the secrets that it names, or "". A framework must
+// be in the secret's role or in a role above it. The answer does not reveal whether the secret exists.
 func Forbidden(info api.Framework, named []api.Secret) string {
 	for _, secret := range named {
 		if !mayUse(info, secret.ID) {
@@ -40,7 +40,7 @@ func mayUse(info api.Framework, id api.SecretID) bool {
 	return false
 }
 
-// Missing says why a task can't be given all that it names, or "".
+// Missing says why a task can't be given all secrets that it names, or "".
 func Missing(state *registry.State, why Unkept, named []api.Secret) string {
 	if why != Kept {
 		return "it names secrets, and this cluster keeps none: " + string(why)
@@ -62,7 +62,7 @@ func Missing(state *registry.State, why Unkept, named []api.Secret) string {
 	return ""
 }
 
-// Withheld says why a task that was launched, and is to start, is not given its secrets any more, or "".
+// Withheld says why a task that was launched and is about to start may no longer be given its secrets, or "".
 func Withheld(state *registry.State, why Unkept, info api.Framework, named []api.Secret) string {
 	if !state.Principals[info.Principal].Revoked.IsZero() {
 		return fmt.Sprintf("principal %s, whose framework it is of, was revoked", info.Principal)
@@ -73,13 +73,13 @@ func Withheld(state *registry.State, why Unkept, info api.Framework, named []api
 	return Missing(state, why, named)
 }
 
-// Sealed is a secret as the registry keeps it.
+// Sealed is a secret as the registry stores it, encrypted.
 type Sealed struct {
 	ID   api.SecretID
 	Text []byte
 }
 
-// Take are those that a task names, each once; none is missing.
+// Take returns the secrets that a task names, each once. The caller has checked that none is missing.
 func Take(state *registry.State, named []api.Secret) []Sealed {
 	var all []Sealed
 	taken := make(map[api.SecretID]bool, len(named))

@@ -10,13 +10,13 @@ import (
 	"github.com/tenderhq/tender/master/registry"
 )
 
-// Grant gives a principal something that it may.
+// Grant gives a grant to a principal.
 type Grant struct {
 	Principal string
 	Grant     rights.Grant
 }
 
-// Ask gives nothing that who asks could not do himself.
+// Ask refuses a grant that the caller could not give: nobody gives more than he has.
 func (s Grant) Ask(of Leader, by rights.Scope) (Question, *api.Error) {
 	const op = "principal.grant"
 	if err := mayGive(of.Registry, op, s.Principal, s.Grant, by); err != nil {
@@ -26,7 +26,7 @@ func (s Grant) Ask(of Leader, by rights.Scope) (Question, *api.Error) {
 	return Question{op, s.Principal, change, fmt.Sprintf("%s may %s", s.Principal, s.Grant)}, nil
 }
 
-// mayGive says why whoever asks may not give the grant, or take it back.
+// mayGive says why the caller may not give the grant, or take it back.
 func mayGive(state *registry.State, op, principal string, grant rights.Grant, by rights.Scope) *api.Error {
 	switch {
 	case !state.Knows(registry.FormatTrust):
@@ -38,13 +38,13 @@ func mayGive(state *registry.State, op, principal string, grant rights.Grant, by
 	return nil
 }
 
-// Take takes back what was granted to a principal.
+// Take takes a grant back from a principal.
 type Take struct {
 	Principal string
 	Grant     rights.Grant
 }
 
-// Ask takes nothing that who asks could not give back.
+// Ask refuses to take a grant that the caller could not give back.
 func (s Take) Ask(of Leader, by rights.Scope) (Question, *api.Error) {
 	const op = "principal.take"
 	if err := cmp.Or(mayGive(of.Registry, op, s.Principal, s.Grant, by), notHimself(op, s.Principal, by)); err != nil {
@@ -54,7 +54,7 @@ func (s Take) Ask(of Leader, by rights.Scope) (Question, *api.Error) {
 	return Question{op, s.Principal, change, fmt.Sprintf("%s may %s no more", s.Principal, s.Grant)}, nil
 }
 
-// notHimself refuses that somebody takes from himself what he then could not give back.
+// notHimself refuses that a caller takes from himself what only others could give back.
 func notHimself(op, principal string, by rights.Scope) *api.Error {
 	if by.Who == "" || by.Who != principal {
 		return nil
@@ -62,13 +62,14 @@ func notHimself(op, principal string, by rights.Scope) *api.Error {
 	return api.E(op, api.Invalid, principal, errors.New("nobody ends himself or takes from himself what only others could give back; ask another admin"))
 }
 
-// Revoke ends a principal.
+// Revoke revokes a principal.
 type Revoke struct {
 	Principal string
-	Why       string // "": by an operator
+	Why       string // "" = by an operator
 }
 
-// Ask wants who may give all that the principal has. Only who may do everything decides about one that has nothing.
+// Ask allows it to a caller who could give everything that the principal was granted. If it was granted nothing, only
+// an admin may revoke it.
 func (s Revoke) Ask(of Leader, by rights.Scope) (Question, *api.Error) {
 	const op = "principal.revoke"
 	if err := notHimself(op, s.Principal, by); err != nil {

@@ -9,17 +9,17 @@ import (
 	"github.com/tenderhq/tender/master/registry"
 )
 
-// Role changes weight, priority or quota; nil fields stay.
+// Role changes a role's weight, priority or quota. Nil fields stay as they are.
 type Role struct {
 	Role      api.Role
 	Weight    *float64
 	Priority  *int
 	Guarantee *api.Resources
 	Limit     *api.Resources
-	Force     bool // guarantee more than the agents have
+	Force     bool // allows a guarantee of more than the agents have
 }
 
-// Ask changes what is said of the role; what is not named stays.
+// Ask checks the new settings of the role. What the caller does not name stays as it is.
 func (s Role) Ask(of Leader, by rights.Scope) (Question, *api.Error) {
 	const op = "role.set"
 	if object := (rights.Object{Role: s.Role}); !by.Covers(object) {
@@ -46,7 +46,7 @@ func (s Role) Ask(of Leader, by rights.Scope) (Question, *api.Error) {
 	return Question{op, string(s.Role), registry.SetRole{Role: s.Role, Set: set}, fmt.Sprintf("role %s is set", s.Role)}, nil
 }
 
-// onto is what is said of the role once it is set.
+// onto returns the role's settings after the change.
 func (s Role) onto(set registry.Role) registry.Role {
 	if s.Weight != nil {
 		set.Weight = *s.Weight

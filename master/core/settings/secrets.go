@@ -9,13 +9,13 @@ import (
 	"github.com/tenderhq/tender/master/registry"
 )
 
-// Secret gives a secret a value, which is sealed already.
+// Secret sets the value of a secret. The value is sealed already.
 type Secret struct {
 	ID     api.SecretID
 	Sealed []byte
 }
 
-// Ask wants a cluster that keeps secrets.
+// Ask refuses it in a cluster that stores no secrets.
 func (s Secret) Ask(of Leader, by rights.Scope) (Question, *api.Error) {
 	const op = "secret.set"
 	if err := maySet(op, "set-secret", s.ID, by); err != nil {
@@ -31,7 +31,7 @@ func (s Secret) Ask(of Leader, by rights.Scope) (Question, *api.Error) {
 // NoSecret removes a secret.
 type NoSecret struct{ ID api.SecretID }
 
-// Ask needs no cluster that keeps secrets: what is there may always go.
+// Ask does not require that the cluster can store secrets: one that exists may always be removed.
 func (s NoSecret) Ask(_ Leader, by rights.Scope) (Question, *api.Error) {
 	const op = "secret.rm"
 	if err := maySet(op, "remove-secret", s.ID, by); err != nil {
@@ -40,7 +40,7 @@ func (s NoSecret) Ask(_ Leader, by rights.Scope) (Question, *api.Error) {
 	return Question{op, string(s.ID), registry.RemoveSecret{ID: s.ID}, fmt.Sprintf("secret %s is removed; tasks that have it keep it", s.ID)}, nil
 }
 
-// maySet says why whoever asks may not do the action to the secret.
+// maySet says why the caller may not do the action to the secret.
 func maySet(op, action string, id api.SecretID, by rights.Scope) *api.Error {
 	object := rights.Object{Role: id.Role()}
 	switch err := id.Check(); {

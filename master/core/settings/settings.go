@@ -10,21 +10,21 @@ import (
 	"github.com/tenderhq/tender/master/registry"
 )
 
-// Setting is one of the types of this package.
+// Setting is implemented by the action types of this package.
 type Setting interface {
-	// Ask is what the registry is to be asked for whoever has this scope, or why it is not.
+	// Ask returns the change to ask the registry for, on behalf of a caller with this scope, or why it is refused.
 	Ask(of Leader, by rights.Scope) (Question, *api.Error)
 }
 
-// Leader is what a setting is judged by.
+// Leader is what a setting is checked against.
 type Leader struct {
 	Registry *registry.State
-	Unkept   secrets.Unkept // why the cluster keeps no secrets
+	Unkept   secrets.Unkept // why the cluster stores no secrets
 }
 
-// Question is what the registry is to be asked.
+// Question is a change to ask the registry for.
 type Question struct {
-	Op, Subject string // of an error
+	Op, Subject string // used in errors
 	Change      registry.Change
-	Done        string // a sentence for who asks, when it is done
+	Done        string // a sentence for the caller, when the change is done
 }

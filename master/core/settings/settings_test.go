@@ -16,7 +16,7 @@ func cpus(n float64) *api.Resources {
 	return &some
 }
 
-// TestAsk: what is asked of the registry, or why it is not, is judged by the registry and by who asks.
+// TestAsk: whether a change is asked of the registry depends on the registry and on the caller.
 func TestAsk(t *testing.T) {
 	weight := 0.0
 	state := &registry.State{

@@ -5,24 +5,25 @@ package wallclock
 import "time"
 
 const (
-	// setMin is the least difference that counts as a clock that was set. A clock that is moved little by little moves
-	// the monotonic time with it.
+	// setMin is the least difference between the two clocks that counts as setting the clock. A clock that is slewed
+	// moves the monotonic time with it, so it shows no difference.
 	setMin = time.Second
-	// Doubt is for how long a clock that was set must show a time before something begins for it: it may be set back.
+	// Doubt is for how long a clock that was set must have shown a time before anything begins because of it. The clock
+	// may be set back meanwhile.
 	Doubt = time.Minute
 )
 
-// Calendar converts moments of the calendar to moments of the time that passes, for one leadership.
+// Calendar converts times of the wall clock to times of one leadership's monotonic clock.
 type Calendar struct {
-	began time.Time     // the leadership, with its monotonic part
+	began time.Time     // when the leadership began, with its monotonic part
 	set   time.Duration // how far the wall clock was set since then, forward or back
-	doubt time.Time     // until then nothing begins by the clock
+	doubt time.Time     // nothing begins by the wall clock before this time
 }
 
-// Began is the calendar of a leadership that begins now.
+// Began returns the calendar of a leadership that begins now.
 func Began(now time.Time) Calendar { return Calendar{began: now} }
 
-// Look compares the wall clock with the time that has passed, and returns how far it was set since the last look.
+// Look compares the wall clock with the monotonic time, and returns how far the clock was set since the last call.
 func (c *Calendar) Look(now time.Time) time.Duration {
 	set := now.Round(0).Sub(c.began.Round(0)) - now.Sub(c.began)
 	by := set - c.set
@@ -33,10 +34,10 @@ func (c *Calendar) Look(now time.Time) time.Duration {
 	return by
 }
 
-// Moment is when a moment of the calendar comes; no sooner than a clock that was set is believed.
+// Moment returns when a time of the wall clock comes, but no sooner than a clock that was set is trusted.
 func (c *Calendar) Moment(now, at time.Time) time.Time {
 	return now.Add(max(Until(now, at), c.doubt.Sub(now)))
 }
 
-// Until is how long it is to a moment of the calendar, by the wall clock.
+// Until returns how long it is until a time of the wall clock, by the wall clock.
 func Until(now, at time.Time) time.Duration { return at.Sub(now.Round(0)) }

@@ -7,8 +7,8 @@ import (
 	"github.com/tenderhq/tender/master/core/wallclock"
 )
 
-// TestMoment: while nobody sets the clock, a moment of the calendar is as far away as it says, and one that is past is
-// now or before. What follows when somebody sets it stands in the transcripts of the core, whose world has such a clock.
+// TestMoment: while nobody sets the clock, a time of the wall clock is as far away as the clock says, and a past one
+// has come. What follows when somebody sets the clock is in the transcripts of the core, whose world has such a clock.
 func TestMoment(t *testing.T) {
 	began := time.Now()
 	calendar := wallclock.Began(began)

@@ -11,42 +11,42 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
-// Wants are those of one framework. Make them with New.
+// Wants is what one framework wants. Make it with New.
 type Wants struct {
 	suppressed map[api.Role]bool
 	demand     map[api.Role][]api.Shape // a list without shapes is a demand for nothing
-	from       api.Nonce                // the instance that stated it
+	from       api.Nonce                // the instance of the scheduler that stated the demand
 }
 
-// New is what a framework wants that has said nothing.
+// New returns the wants of a framework that has said nothing yet.
 func New() Wants {
 	return Wants{suppressed: make(map[api.Role]bool), demand: make(map[api.Role][]api.Shape)}
 }
 
-// Suppress notes that it wants nothing in these roles.
+// Suppress notes that the framework wants no offers in these roles.
 func (w *Wants) Suppress(roles []api.Role) {
 	for _, role := range roles {
 		w.suppressed[role] = true
 	}
 }
 
-// Revive notes that it wants offers in these roles again.
+// Revive notes that the framework wants offers in these roles again.
 func (w *Wants) Revive(roles []api.Role) {
 	for _, role := range roles {
 		delete(w.suppressed, role)
 	}
 }
 
-// SuppressOnly notes that it wants nothing in exactly these roles.
+// SuppressOnly notes that the framework wants no offers in exactly these roles.
 func (w *Wants) SuppressOnly(roles []api.Role) {
 	clear(w.suppressed)
 	w.Suppress(roles)
 }
 
-// Suppressed lists the roles in which it wants nothing.
+// Suppressed lists the roles in which the framework wants no offers.
 func (w *Wants) Suppressed() []api.Role { return slices.Sorted(maps.Keys(w.suppressed)) }
 
-// Demand lists what it has stated.
+// Demand lists the demands that the framework has stated, by role.
 func (w *Wants) Demand() []api.Demand {
 	var all []api.Demand
 	for _, role := range w.Stated() {
@@ -55,13 +55,13 @@ func (w *Wants) Demand() []api.Demand {
 	return all
 }
 
-// Stated lists the roles in which it has stated a demand.
+// Stated lists the roles in which the framework has stated a demand.
 func (w *Wants) Stated() []api.Role { return slices.Sorted(maps.Keys(w.demand)) }
 
-// In is its demand in the role.
+// In returns the framework's demand in the role.
 func (w *Wants) In(role api.Role) []api.Shape { return w.demand[role] }
 
-// Shapes counts those of all its demands.
+// Shapes returns the number of shapes in all demands of the framework.
 func (w *Wants) Shapes() int {
 	count := 0
 	for _, shapes := range w.demand { // order: irrelevant because it sums
@@ -70,28 +70,29 @@ func (w *Wants) Shapes() int {
 	return count
 }
 
-// FromAnother says whether the demand was stated by another instance than this one, which will state its own.
+// FromAnother reports whether the demand was stated by another instance than this one. It also notes this instance,
+// which will state its own demand.
 func (w *Wants) FromAnother(instance api.Nonce) bool {
 	before := w.from
 	w.from = instance
 	return before != instance
 }
 
-// State makes this its demand in the role, and returns how many shapes more that are.
+// State replaces the demand in the role, and returns by how many shapes it grew.
 func (w *Wants) State(role api.Role, shapes []api.Shape) (more int) {
 	more = len(shapes) - len(w.demand[role])
 	w.demand[role] = shapes
 	return more
 }
 
-// Unstate forgets that a demand was stated in the role, and returns how many shapes less that are.
+// Unstate forgets the demand in the role, and returns how many shapes it had.
 func (w *Wants) Unstate(role api.Role) (less int) {
 	less = len(w.demand[role])
 	delete(w.demand, role)
 	return less
 }
 
-// IsStated says whether these shapes are its demand in the role already.
+// IsStated reports whether these shapes are the framework's demand in the role already.
 func (w *Wants) IsStated(role api.Role, shapes []api.Shape) bool {
 	before, stated := w.demand[role]
 	return stated && slices.EqualFunc(before, shapes, sameShape)
@@ -102,8 +103,9 @@ func sameShape(a, b api.Shape) bool {
 		a.Resources.Equal(b.Resources) && slices.Equal(a.Preferred, b.Preferred) && slices.Equal(a.Spread, b.Spread) && a.Group == b.Group
 }
 
-// CountDown takes tasks that are launched off its demand in the role, and returns what it still wants there; false when
-// none of them was wanted. The function says which shapes the agent suits on which they are launched.
+// CountDown subtracts launched tasks from the demand in the role, and returns what the framework still wants there. It
+// returns false when no launched task was part of the demand. The function suits reports whether the agent of the
+// launch suits a shape.
 func (w *Wants) CountDown(role api.Role, operations []api.Operation, suits func(*api.Shape) bool) (left []api.Shape, counted bool) {
 	shapes := slices.Clone(w.demand[role])
 	for i := range operations {
@@ -118,8 +120,8 @@ func (w *Wants) CountDown(role api.Role, operations []api.Operation, suits func(
 	return protocol.Wanted(shapes), true
 }
 
-// Check says why these shapes can't be its demand in the role, nil: they can. The functions say whether there is room
-// for so many shapes more, and whether a constraint can be used.
+// Check says why these shapes can't be the framework's demand in the role; nil when they can. The function room says
+// whether there is room for that many more shapes; usable says whether a constraint can be used.
 func (w *Wants) Check(role api.Role, shapes []api.Shape, room func(more int) error, usable func(constraint string) error) (api.Kind, error) {
 	if len(shapes) > api.DemandsPerRoleMax {
 		return api.Limit, fmt.Errorf("%d shapes, at most %d are allowed", len(shapes), api.DemandsPerRoleMax)
@@ -141,11 +143,12 @@ func (w *Wants) Check(role api.Role, shapes []api.Shape, room func(more int) err
 	return 0, nil
 }
 
-// constraintsMax bounds the different constraints in a framework's demand: each is kept as a
-// program, and judged for each kind of agent. A demand with more is refused (Limit).
+// constraintsMax bounds the different constraints in a framework's demand. Each is kept as a compiled program, and
+// evaluated for each kind of agent. A demand with more is refused (Limit).
 const constraintsMax = 256
 
-// constraints counts the different ones of all its demand, once the role's is made of these shapes.
+// constraints counts the different constraints in all demands of the framework, if the role's demand consisted of these
+// shapes.
 func (w *Wants) constraints(role api.Role, shapes []api.Shape) int {
 	different := make(map[string]bool)
 	note := func(shapes []api.Shape) {

@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// secureFor is for how long a browser that was here speaks to the host only encrypted: as long as a cookie may live. A host may
-// serve others without, so it is not longer.
+// secureFor is for how long a browser that was here connects to this host only by HTTPS. It is as long as a cookie may
+// live, and no longer, because the host may serve others without HTTPS.
 const secureFor = sessionMax
 
-// headers are those of every answer: nothing runs, nothing is loaded but the style of the pages, nothing is kept, framed or
-// told to other sites.
+// headers returns the headers of every response: no script runs, nothing is loaded except the style of the pages, and
+// nothing is cached, framed or told to other sites.
 func headers() map[string]string {
 	sum := sha256.Sum256([]byte(style))
 	return map[string]string{
@@ -29,7 +29,7 @@ func headers() map[string]string {
 	}
 }
 
-// withHeaders puts them on every answer.
+// withHeaders sets these headers on every response.
 func withHeaders(handler http.Handler) http.Handler {
 	all := headers()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

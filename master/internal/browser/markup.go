@@ -6,28 +6,28 @@ import (
 	"strings"
 )
 
-// markup is a page that is being written. It is written by hand because html/template calls methods by names that it reads
-// from texts: with it in the program, the linker must keep every method of every type, which makes the program, and what each
-// process has of it in memory, a seventh larger.
+// markup is a page that is being written. It is written by hand because html/template calls methods by names in its
+// templates. With it in the program, the linker would have to keep every method of every type, which makes the program,
+// and what each process keeps of it in memory, a seventh larger.
 type markup struct{ page strings.Builder }
 
-// ours is markup of this package. A constant becomes one by itself and a value of type string does not, so what others have
-// said gets into a page by text alone.
+// ours is markup that this package has written. An untyped constant converts to it by itself, and a value of type
+// string does not. So text of others gets into a page only through text, which escapes it.
 type ours string
 
 func (m *markup) add(part ours) { m.page.WriteString(string(part)) }
 
-// text escapes what it adds, for the inside of elements.
+// text escapes the text and adds it, for the inside of elements.
 func (m *markup) text(text string) { m.page.WriteString(html.EscapeString(text)) }
 
-// within adds a text between two parts.
+// within adds a text, escaped, between two parts of markup.
 func (m *markup) within(before ours, text string, after ours) {
 	m.add(before)
 	m.text(text)
 	m.add(after)
 }
 
-// document adds a page of that title, with the style whose digest the headers name.
+// document adds a page with the title, and with the style whose digest the headers name.
 func (m *markup) document(title string, body func()) {
 	m.within(`<!DOCTYPE html>
 <html lang="en">
@@ -84,7 +84,7 @@ func (p clusterPage) write(m *markup) {
 	})
 }
 
-// link leads to the JSON of a method; the names of methods need no escaping in an address.
+// link adds a link to the JSON of a method. Names of methods need no escaping in an address.
 func (m *markup) link(method, text string) {
 	m.within(`<a href="/v1/`, method, `">`)
 	m.within("", text, "</a>")

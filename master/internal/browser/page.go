@@ -22,23 +22,23 @@ import (
 //go:embed style.css
 var style string
 
-// rowsMax bounds the rows of each table; the JSON has the others.
+// rowsMax bounds the rows of each table; the JSON has all of them.
 const rowsMax = 50
 
-// loginPage is what the page to log in says.
+// loginPage is the content of the login page. Error says why the last try failed.
 type loginPage struct{ Error string }
 
-// clusterPage is what the first page says.
+// clusterPage is the content of the first page.
 type clusterPage struct {
 	Who, Until string
 	Summary    []field
 	Tables     []table
-	Links      []string // methods
+	Links      []string // names of methods
 }
 
 type field struct{ Name, Value string }
 
-// table is a list as the method of that name has it.
+// table is a list as the method named Method returns it.
 type table struct {
 	Title, Method string
 	Columns       []string
@@ -47,10 +47,10 @@ type table struct {
 	Error         string // why there are no rows
 }
 
-// page is one of the two.
+// page is the login page or the cluster page.
 type page interface{ write(m *markup) }
 
-// render makes a page whole before it sends it.
+// render writes the whole page before it sends it.
 func (p *Pages) render(w http.ResponseWriter, code int, page page) {
 	var m markup
 	page.write(&m)
@@ -59,7 +59,7 @@ func (p *Pages) render(w http.ResponseWriter, code int, page page) {
 	_, _ = io.WriteString(w, m.page.String())
 }
 
-// refuseLogin shows the page to log in once more, and says why.
+// refuseLogin shows the login page again, with the reason.
 func (p *Pages) refuseLogin(w http.ResponseWriter, err error) {
 	known := wire.Error(err)
 	code := http.StatusServiceUnavailable
@@ -71,15 +71,15 @@ func (p *Pages) refuseLogin(w http.ResponseWriter, err error) {
 	case api.Limit:
 		code = http.StatusTooManyRequests
 		w.Header().Set("Retry-After", strconv.Itoa(int(guard.BusyRetry/time.Second)))
-	default: // nobody leads, or not for long
+	default: // nobody leads, or the leader has just changed
 	}
 	p.render(w, code, loginPage{Error: sentenceOf(known)})
 }
 
-// kindOf is what came of a try, for the metrics.
+// kindOf returns the result of a login for the metrics.
 func kindOf(err error) string { return wire.Error(err).Kind.String() }
 
-// sentenceOf is what is wrong, for people.
+// sentenceOf returns what is wrong as a sentence for people.
 func sentenceOf(err error) string {
 	known := wire.Error(err)
 	if known.Err == nil {
@@ -88,7 +88,7 @@ func sentenceOf(err error) string {
 	return known.Err.Error()
 }
 
-// showCluster is the first page: the same lists that the JSON has, in short.
+// showCluster shows the first page: a short form of the lists that the JSON has.
 func (p *Pages) showCluster(w http.ResponseWriter, r *http.Request) {
 	ctx := r.Context()
 	one, _ := ctx.Value(sessionKey{}).(session)
@@ -101,7 +101,7 @@ func (p *Pages) showCluster(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// ask makes a call whose answer is of a type. Each is paid for, as one that programs make is.
+// ask makes a call whose answer has the type M. It is charged like a call that a program makes.
 func ask[M proto.Message](ctx context.Context, p *Pages, method string, request proto.Message) (answer M, err error) {
 	if !intake.SenderOf(ctx).Pay(ctx, intake.CallsExpense, intake.LookPrice) {
 		return answer, ctx.Err()
@@ -132,7 +132,7 @@ func (p *Pages) summary(ctx context.Context) []field {
 	}
 }
 
-// rows fills a table with a page of a list.
+// rows fills a table with one page of a list.
 func rows[V any](t table, items []V, more string, err error, row func(V) []string) table {
 	if err != nil {
 		t.Error = sentenceOf(err)

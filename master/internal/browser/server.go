@@ -18,43 +18,44 @@ import (
 	"github.com/tenderhq/tender/master/registry"
 )
 
-// Config is what the pages stand on.
+// Config is what the pages need.
 type Config struct {
 	Key    trust.Key
-	Holder *trust.Holder // whose certificate is shown
+	Holder *trust.Holder // has the certificate that is shown
 	Guard  *guard.Guard
-	// LogIn says whom a token lets in, and until when a certificate would be good, and counts a use of the token.
+	// LogIn counts a use of the token. It returns who logs in with it, and until when a certificate for them would be
+	// valid.
 	LogIn func(ctx context.Context, token trust.Token) (trust.Identity, time.Time, error)
-	// Principals are those of the registry as this master knows it.
+	// Principals returns the registry's principals as this master knows them.
 	Principals func() map[string]registry.Principal
-	// Ask makes a call of the operator's services as the caller of the context.
+	// Ask makes a call of the operator's services for the caller in the context.
 	Ask func(ctx context.Context, method string, request proto.Message) (proto.Message, error)
-	// Read are the routes that the master has for programs too, by their patterns: they only read.
+	// Read holds the read-only routes that the master has for programs too, by their patterns.
 	Read map[string]http.Handler
-	// Refuse writes an error.
+	// Refuse writes an error as the response.
 	Refuse  func(http.ResponseWriter, error)
 	Master  api.MasterID
 	Metrics prometheus.Registerer
 	Log     zerolog.Logger
 }
 
-// Pages are what a browser is shown.
+// Pages serves the pages for browsers.
 type Pages struct {
 	config Config
 	signer signer
-	logins chan struct{} // holds one for each that is under way
+	logins chan struct{} // holds one entry for each login that is under way
 	tried  *prometheus.CounterVec
 	log    zerolog.Logger
 }
 
 const (
-	// loginsMax bounds the logins that are under way at a master; one more is refused (Limit).
+	// loginsMax bounds the logins that are under way at a master. One more is refused (Limit).
 	loginsMax = 16
-	// loginBytesMax bounds what is read of a login.
+	// loginBytesMax bounds how many bytes of a login request are read.
 	loginBytesMax = 4 << 10
-	// HeaderBytesMax bounds the head of a request.
+	// HeaderBytesMax bounds the header of a request.
 	HeaderBytesMax = 16 << 10
-	// linesPerSecond bounds what the log says of logins; all of them are counted.
+	// linesPerSecond bounds the log lines about logins. All logins are counted.
 	linesPerSecond = 16
 )
 
@@ -71,7 +72,7 @@ func New(config Config) *Pages {
 	return p
 }
 
-// Routes are all that is served, by the patterns under which the table of rights has them.
+// Routes returns everything that is served, by the patterns that the table of rights names.
 func (p *Pages) Routes() map[string]http.Handler {
 	routes := map[string]http.Handler{
 		"GET /login":   http.HandlerFunc(p.askForToken),
@@ -85,7 +86,7 @@ func (p *Pages) Routes() map[string]http.Handler {
 	return routes
 }
 
-// Handler serves them, each held to its row of the table.
+// Handler serves the routes and checks each against its row of the table.
 func (p *Pages) Handler() http.Handler {
 	mux := http.NewServeMux()
 	for pattern, handler := range p.Routes() {
@@ -105,7 +106,8 @@ var (
 	errNoPage = errors.New("there is no such page")
 )
 
-// refuse tells who has not logged in where one does, and takes who wants the first page there.
+// refuse writes a refusal. A caller who has not logged in is told where to do so, or is redirected there from the first
+// page.
 func (p *Pages) refuse(r *http.Request) func(http.ResponseWriter, error) {
 	stranger := trust.Of(r.Context()).Kind == trust.Nobody
 	return func(w http.ResponseWriter, err error) {
@@ -120,7 +122,7 @@ func (p *Pages) refuse(r *http.Request) func(http.ResponseWriter, error) {
 	}
 }
 
-// nothing is what there is elsewhere. Who has not logged in is not told that there is nothing.
+// nothing answers all other paths. A caller who has not logged in is not told whether a path exists.
 func (p *Pages) nothing(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case trust.Of(r.Context()).Kind == trust.Nobody:
@@ -132,7 +134,7 @@ func (p *Pages) nothing(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// known tells the handlers who asks, by the cookie.
+// known tells the handlers who the caller is, according to the cookie.
 func (p *Pages) known(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if one, known := p.sessionOf(r); known {
@@ -145,11 +147,11 @@ func (p *Pages) known(handler http.Handler) http.Handler {
 	})
 }
 
-// sessionKey is where the context of a request has its session.
+// sessionKey is the key under which the context of a request holds its session.
 type sessionKey struct{}
 
-// sessionOf is the session whose cookie is shown, if it counts: signed by a master of the cluster, not ended, and of a principal
-// that has not begun anew. Whether that was revoked the guard says.
+// sessionOf returns the session of the request's cookie, if the cookie is valid: signed by a master of the cluster, not
+// expired, and for a principal that was not created anew since. The guard checks whether the principal was revoked.
 func (p *Pages) sessionOf(r *http.Request) (session, bool) {
 	cookie, err := r.Cookie(p.signer.cookieName())
 	if err != nil {
@@ -162,12 +164,12 @@ func (p *Pages) sessionOf(r *http.Request) (session, bool) {
 	return one, true
 }
 
-// askForToken is the page where one logs in.
+// askForToken shows the login page.
 func (p *Pages) askForToken(w http.ResponseWriter, _ *http.Request) {
 	p.render(w, http.StatusOK, loginPage{})
 }
 
-// logIn gives a cookie for a token.
+// logIn exchanges a token for a cookie.
 func (p *Pages) logIn(w http.ResponseWriter, r *http.Request) {
 	who, ends, err := p.admit(w, r)
 	result := "ok"
@@ -194,8 +196,8 @@ func (p *Pages) logIn(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, "/", http.StatusSeeOther)
 }
 
-// admit says whom the token lets in that a request has. It is read whole before it takes a place, so that nobody keeps one who
-// sends it slowly.
+// admit returns who logs in with the token in the request. The request is read whole before it takes one of the places
+// for logins, so that a slow sender keeps no place.
 func (p *Pages) admit(w http.ResponseWriter, r *http.Request) (who trust.Identity, ends time.Time, err error) {
 	token, err := readToken(w, r)
 	if err != nil {
@@ -231,7 +233,7 @@ func readToken(w http.ResponseWriter, r *http.Request) (trust.Token, error) {
 	return trust.ParseToken(text)
 }
 
-// logOut takes the cookie away.
+// logOut deletes the cookie.
 func (p *Pages) logOut(w http.ResponseWriter, r *http.Request) {
 	http.SetCookie(w, p.signer.cookie("", 0))
 	http.Redirect(w, r, "/login", http.StatusSeeOther)

@@ -12,43 +12,43 @@ import (
 )
 
 const (
-	// sessionMax is for how long a cookie counts at most, and for how long the same key signs.
+	// sessionMax is for how long a cookie is valid at most, and for how long the same key signs cookies.
 	sessionMax = 12 * time.Hour
 	// clocksApart is how far the clocks of two masters may differ.
 	clocksApart = time.Minute
-	// cookiePrefix has browsers take the cookie only over HTTPS, for one host and for all its paths. The cluster's name follows:
-	// a host may have masters of several.
+	// cookiePrefix makes browsers accept the cookie only over HTTPS, for one host and for all its paths. The cluster's
+	// name follows, because a host may have masters of several clusters.
 	cookiePrefix = "__Host-tender-"
-	// cookieBytesMax bounds what is read of a cookie; one has some 400 bytes.
+	// cookieBytesMax bounds the size of a cookie that is looked at. A real one has about 400 bytes.
 	cookieBytesMax = 2 << 10
 )
 
 // session is what a cookie says.
 type session struct {
 	principal string
-	// since is when the principal began: one of the same name that has begun anew is another one.
+	// since is when the principal was created. A principal that is created anew under the same name is another one.
 	since time.Time
 	ends  time.Time
 }
 
-// claims are a session in a JSON web token.
+// claims is a session in the form of a JSON web token.
 type claims struct {
 	jwt.RegisteredClaims
-	Since int64 `json:"since"` // in nanoseconds since 1970; 0: nothing is known of the principal
+	Since int64 `json:"since"` // in nanoseconds since 1970; 0: the registry knew no such principal
 }
 
-// signer makes and reads cookies for one cluster.
+// signer makes and checks the cookies of one cluster.
 type signer struct{ key trust.Key }
 
-// cookieName is by what browsers keep it.
+// cookieName returns the name of the cookie.
 func (s signer) cookieName() string { return cookiePrefix + s.key.Cluster() }
 
-// keyOf is what signs at a moment: another one every twelve hours, alike at all masters.
+// keyOf returns the key that signs at a given time. It changes every twelve hours, and is the same at all masters.
 func (s signer) keyOf(at time.Time) []byte {
 	return s.key.Derive(fmt.Sprint("browser sessions ", at.Unix()/int64(sessionMax/time.Second)))
 }
 
-// word is the cookie's value.
+// word returns the cookie's value for a session.
 func (s signer) word(one session, now time.Time) (string, error) {
 	said := claims{RegisteredClaims: jwt.RegisteredClaims{
 		Subject: one.principal, IssuedAt: jwt.NewNumericDate(now), ExpiresAt: jwt.NewNumericDate(one.ends),
@@ -59,8 +59,8 @@ func (s signer) word(one session, now time.Time) (string, error) {
 	return jwt.NewWithClaims(jwt.SigningMethodHS256, said).SignedString(s.keyOf(now))
 }
 
-// read says what a word says that a master has signed, if its time has not passed. When it was signed also says by which key:
-// what was signed longer ago than a cookie may live is not looked at.
+// read checks the value of a cookie and returns its session. The time at which it was signed also says which key signed
+// it. A cookie that was signed longer ago than a cookie may live is refused.
 func (s signer) read(word string, now time.Time) (session, error) {
 	if len(word) > cookieBytesMax {
 		return session{}, fmt.Errorf("the cookie has %d bytes, and none has more than %d", len(word), cookieBytesMax)
@@ -82,7 +82,7 @@ func (s signer) read(word string, now time.Time) (session, error) {
 	return one, nil
 }
 
-// cookie carries a word until it ends; without one it takes the cookie away.
+// cookie returns the cookie with a value and its lifetime; without a value it deletes the cookie.
 func (s signer) cookie(word string, life time.Duration) *http.Cookie {
 	seconds := int(life / time.Second)
 	if word == "" || seconds <= 0 {

@@ -45,7 +45,7 @@ func TestACookieSaysWhoLoggedIn(t *testing.T) {
 	}
 }
 
-// forge signs claims as somebody might who has not the key of the hour.
+// forge signs claims as somebody might who does not have the present key.
 func forge(t *testing.T, method jwt.SigningMethod, key any, edit func(*claims)) string {
 	t.Helper()
 	said := claims{Since: began.UnixNano(), RegisteredClaims: jwt.RegisteredClaims{
@@ -61,7 +61,7 @@ func forge(t *testing.T, method jwt.SigningMethod, key any, edit func(*claims)) 
 	return word
 }
 
-// TestWhatNoMasterHasSignedIsNoCookie, nor is what one has signed before or will sign.
+// TestWhatNoMasterHasSignedIsNoCookie, and neither is what a master signed too long ago or will sign.
 func TestWhatNoMasterHasSignedIsNoCookie(t *testing.T) {
 	key := trust.NewKey()
 	s := signer{key}

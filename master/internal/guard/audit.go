@@ -14,32 +14,34 @@ import (
 	"github.com/tenderhq/tender/internal/wire"
 )
 
-// note is what is written down of a call beside its request. The goroutine that serves the call owns it.
+// note is what the audit log says of a call beside its request. The goroutine that serves the call owns it.
 type note struct {
-	done  bool // Done has heard of the call
+	done  bool // Done was called for this call
 	about []audit.Object
 }
 
-// writtenDown says whether a call leaves a line. Calls of those whom nobody knows are counted alone, so that they fill no disk.
+// writtenDown reports whether the call gets a line in the audit log. Calls of unknown callers do not, so that they
+// can't fill the disk; they are only counted.
 func (p permit) writtenDown() bool {
 	return p.row.Changes && p.caller.Kind != rights.Nobody && p.caller.Kind != ""
 }
 
-// WritesDown says whether a call that Admit has decided about leaves a line of the audit log, which its request belongs to.
+// WritesDown reports whether a call that Admit has decided about gets a line in the audit log, which includes its
+// request.
 func WritesDown(ctx context.Context) bool {
 	p, has := permitOf(ctx)
 	return has && p.writtenDown()
 }
 
-// About says on what a call is, beside what its request names: something that the master has named, or that the request calls
-// by another of its names. For the goroutine that serves the call.
+// About adds objects that the call is about, beside those that its request names: something that the master has named,
+// or whose ID the request does not say. Only the goroutine that serves the call may call it.
 func About(ctx context.Context, objects ...audit.Object) {
 	if p, has := permitOf(ctx); has {
 		p.note.about = append(p.note.about, objects...)
 	}
 }
 
-// writeDown says what came of a call that changes something.
+// writeDown writes the line for a call that was to change something.
 func (g *Guard) writeDown(ctx context.Context, p permit, request any, result error) {
 	l := audit.Line{At: time.Now().UTC(), Who: p.caller.String(), From: From(ctx), Call: p.row.Call, Result: "ok", Index: g.index()}
 	if result != nil {
@@ -63,7 +65,7 @@ func (g *Guard) writeDown(ctx context.Context, p permit, request any, result err
 	}
 }
 
-// withoutSecrets is the request without what the protocol marks as secret (debug_redact).
+// withoutSecrets returns the request without the fields that the protocol marks as secret (debug_redact).
 func withoutSecrets(request proto.Message) proto.Message {
 	var secret []protoreflect.FieldDescriptor
 	request.ProtoReflect().Range(func(field protoreflect.FieldDescriptor, _ protoreflect.Value) bool {

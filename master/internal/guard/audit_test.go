@@ -13,7 +13,7 @@ import (
 	apiv1 "github.com/tenderhq/tender/api/v1"
 )
 
-// TestNoSecretIsWrittenDown: what the protocol marks as one is left out of a line, and out of nothing else.
+// TestNoSecretIsWrittenDown: what the protocol marks as secret is left out of a line, and nothing else is.
 func TestNoSecretIsWrittenDown(t *testing.T) {
 	request := &apiv1.RotateAuthorityRequest{Certificate: []byte("seen"), PrivateKey: []byte("hidden")}
 	written, is := withoutSecrets(request).(*apiv1.RotateAuthorityRequest)
@@ -44,8 +44,8 @@ func newGuard(t *testing.T, dir string) *Guard {
 	return g
 }
 
-// TestChangesOfAClusterThatAsksNobody: who it was is "anybody", and all else is known; also after a restart. A page of the
-// longest is no larger than a message may be.
+// TestChangesOfAClusterThatAsksNobody: the caller is "anybody", and everything else is known, also after a restart. A
+// page of the longest lines is no larger than a message may be.
 func TestChangesOfAClusterThatAsksNobody(t *testing.T) {
 	const call = "/tender.v1.OperatorService/SetMaintenance"
 	dir := t.TempDir()

@@ -10,10 +10,11 @@ import (
 	"github.com/tenderhq/tender/internal/wire"
 )
 
-// changesBytesMax bounds a page of changes: few are long, and a page of the longest would be more than a message may be.
+// changesBytesMax bounds a page of changes. Most changes are short, but a page of the longest would exceed the size
+// limit of a message.
 const changesBytesMax = 512 << 10
 
-// Changes is a page of what this master was asked to change, the newest first.
+// Changes returns a page of the changes that this master was asked to make, the newest first.
 func (g *Guard) Changes(master api.MasterID, r *apiv1.ListChangesRequest) (*apiv1.ListChangesResponse, error) {
 	query, err := queryOf(r)
 	if err != nil {
@@ -30,7 +31,7 @@ func (g *Guard) Changes(master api.MasterID, r *apiv1.ListChangesRequest) (*apiv
 	return answer, nil
 }
 
-// queryOf reads the request for a page.
+// queryOf converts the request for a page to a query.
 func queryOf(r *apiv1.ListChangesRequest) (q audit.Query, err error) {
 	const op = "changes.list"
 	q = audit.Query{By: r.GetBy(), Denied: r.GetDenied(), Limit: int(r.GetLimit()), Bytes: changesBytesMax}

@@ -20,34 +20,36 @@ import (
 	"github.com/tenderhq/tender/master/registry"
 )
 
-// Access is how a master knows who calls, and where it writes down what they change. The zero value asks nobody.
+// Access says how a master learns who calls, and where it records what callers change. The zero value identifies
+// nobody.
 type Access struct {
-	// Identify says who is at the other end of a call, by its context. Nil: nobody is asked, and anybody may do everything.
+	// Identify returns who makes a call, by the call's context. Nil: callers are not identified, and anybody may do
+	// everything.
 	Identify func(context.Context) trust.Identity
-	// Domain is the cluster whose certificates count. Empty: whichever Identify lets through.
+	// Domain is the cluster whose certificates are accepted. Empty: all that Identify accepts.
 	Domain string
-	// AuditLog is the file that takes a line of JSON for each change that somebody asks for; "-" is standard output, "off"
-	// none. Default: audit.log in the data folder; without a folder none.
+	// AuditLog is the file that gets a line of JSON for each change that somebody asks for; "-" means standard output,
+	// "off" none. Default: audit.log in the data folder, or none without a folder.
 	AuditLog string
 }
 
-// Guard admits calls. New, then Watch for as long as it serves.
+// Guard admits calls. Call New, then Watch for as long as it serves.
 type Guard struct {
 	access     Access
 	log        zerolog.Logger
 	principals func() map[string]registry.Principal
-	index      func() uint64 // of the registry
+	index      func() uint64 // returns the index of the registry
 	denied     *prometheus.CounterVec
 	unwritten  prometheus.Counter
 	audit      *audit.Log
-	recent     *audit.Recent // what the audit log has got last
+	recent     *audit.Recent // the newest lines of the audit log
 	shares     *shares
 
 	mu   sync.Mutex
 	live map[*stream]struct{} // guarded by mu
 }
 
-// New makes a guard. Principals are those of the registry as this master knows it.
+// New makes a guard. The function principals returns the registry's principals as this master knows them.
 func New(
 	access Access, dir string, log zerolog.Logger, principals func() map[string]registry.Principal, index func() uint64, metrics prometheus.Registerer,
 ) (*Guard, error) {
@@ -73,18 +75,19 @@ func New(
 	return g, nil
 }
 
-// linesPerSecond bounds what the log says of denied calls and changes; all of them are counted, and all changes audited.
+// linesPerSecond bounds the log lines about denied calls and changes. All of them are counted, and all changes are
+// audited.
 const linesPerSecond = 16
 
-// Close ends the audit log.
+// Close closes the audit log.
 func (g *Guard) Close() error { return g.audit.Close() }
 
-// permit is what was decided of a call.
+// permit is what was decided about a call.
 type permit struct {
 	row    rights.Row
 	caller rights.Caller
 	scope  rights.Scope
-	denied error // why the caller may not make it; nil: he may
+	denied error // why the caller may not make the call; nil: the caller may
 	note   *note
 }
 
@@ -95,26 +98,27 @@ func permitOf(ctx context.Context) (permit, bool) {
 	return p, has
 }
 
-// ScopeOf says on which objects the caller may do what he calls. A call that nobody has admitted covers nothing.
+// ScopeOf returns on which objects the caller may do what the call does. The scope of a call that was not admitted is
+// empty.
 func ScopeOf(ctx context.Context) rights.Scope {
 	p, _ := permitOf(ctx)
 	return p.scope
 }
 
-// CallerOf is who makes an admitted call.
+// CallerOf returns who makes an admitted call.
 func CallerOf(ctx context.Context) rights.Caller {
 	p, _ := permitOf(ctx)
 	return p.caller
 }
 
-// RowOf is the row of the table that an admitted call was held to.
+// RowOf returns the row of the table of rights against which an admitted call was checked.
 func RowOf(ctx context.Context) rights.Row {
 	p, _ := permitOf(ctx)
 	return p.row
 }
 
-// Admit decides about a call and returns its context with what was decided, also where it was denied: whoever asks calls Done.
-// One that was decided about already is not asked about again.
+// Admit decides about a call. It returns the call's context with the decision, even if the call is denied, because the
+// caller of Admit must call Done. A call that was decided about already is not decided about again.
 func (g *Guard) Admit(ctx context.Context, call string) (context.Context, error) {
 	if p, has := permitOf(ctx); has && p.row.Call == call {
 		return ctx, p.denied
@@ -133,7 +137,8 @@ func (g *Guard) Admit(ctx context.Context, call string) (context.Context, error)
 	return context.WithValue(ctx, permitKey{}, p), p.denied
 }
 
-// May says why somebody may not do what a call is for, or nil: of whom this master calls itself. It counts a refusal.
+// May says why the peer with this identity may not do what a call is for; nil if it may. It is for connections that
+// this master itself opens. It counts a refusal.
 func (g *Guard) May(call string, identity trust.Identity) error {
 	row, _ := rights.RowOf(call)
 	caller := g.known(identity)
@@ -144,8 +149,9 @@ func (g *Guard) May(call string, identity trust.Identity) error {
 	return nil
 }
 
-// Done hears what became of a call: what was denied is counted, and what was to change something is written down. Request is
-// what was asked; nil: it was not read. What it is told first counts; false: it was told before.
+// Done records the result of a call. A denied call is counted, and a call that was to change something is written to
+// the audit log. The request is nil if it was not read. Only the first call of Done counts; it returns false for
+// further ones.
 func (g *Guard) Done(ctx context.Context, request any, result error) bool {
 	p, has := permitOf(ctx)
 	if !has || p.note.done {
@@ -153,7 +159,7 @@ func (g *Guard) Done(ctx context.Context, request any, result error) bool {
 	}
 	p.note.done = true
 	if p.denied != nil {
-		result = p.denied // whatever its caller is told
+		result = p.denied // whatever the caller was told
 	}
 	if result != nil && wire.Error(result).Kind == api.Denied {
 		g.countDenied(ctx, p, result)
@@ -164,7 +170,7 @@ func (g *Guard) Done(ctx context.Context, request any, result error) bool {
 	return true
 }
 
-// caller is who makes a call, and what was granted to him.
+// caller returns who makes a call, and what was granted to that caller.
 func (g *Guard) caller(ctx context.Context) rights.Caller {
 	if g.access.Identify == nil {
 		return rights.Caller{Kind: rights.Anybody}
@@ -174,15 +180,15 @@ func (g *Guard) caller(ctx context.Context) rights.Caller {
 	return caller
 }
 
-// browserKey is where the context of a request says that a cookie was shown.
+// browserKey is the key under which the context of a request says that it came with a cookie.
 type browserKey struct{}
 
-// OfBrowser is ctx for a request of somebody who is known by a cookie.
+// OfBrowser returns ctx for a request whose caller is known by a cookie.
 func OfBrowser(ctx context.Context) context.Context {
 	return context.WithValue(ctx, browserKey{}, true)
 }
 
-// known is an identity with what the registry says of it.
+// known returns the caller with this identity, and what the registry says about it.
 func (g *Guard) known(identity trust.Identity) rights.Caller {
 	c := rights.Caller{Kind: rights.Kind(identity.Kind.String()), Name: identity.Name}
 	if c.Kind != rights.Nobody && g.access.Domain != "" && identity.Cluster != g.access.Domain {
@@ -200,16 +206,16 @@ func (g *Guard) known(identity trust.Identity) rights.Caller {
 	return c
 }
 
-// countDenied counts a call that was denied, and says in the log whose.
+// countDenied counts a call that was denied, and logs who made it.
 func (g *Guard) countDenied(ctx context.Context, p permit, err error) {
 	g.denied.WithLabelValues(p.row.Call, string(p.caller.Kind)).Inc()
 	g.log.Warn().Str("call", p.row.Call).Stringer("who", p.caller).Str("from", From(ctx)).Err(err).Msg("call denied")
 }
 
-// fromKey is where the context of a request of HTTP has its address.
+// fromKey is the key under which the context of an HTTP request holds its address.
 type fromKey struct{}
 
-// From is where a call comes from.
+// From returns the address from which a call comes.
 func From(ctx context.Context) string {
 	if from, http := ctx.Value(fromKey{}).(string); http {
 		return from
@@ -220,7 +226,7 @@ func From(ctx context.Context) string {
 	return ""
 }
 
-// Route holds a route of HTTP to its row. Refuse writes the refusal.
+// Route checks the requests of an HTTP route against its row. The function refuse writes a refusal.
 func (g *Guard) Route(call string, handler http.Handler, refuse func(http.ResponseWriter, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, err := g.Admit(context.WithValue(r.Context(), fromKey{}, r.RemoteAddr), call)

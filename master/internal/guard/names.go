@@ -5,16 +5,17 @@ import "sync"
 // namesMax bounds the principals that one metric names.
 const namesMax = 100
 
-// others stands for the principals beyond that; it is the name of none.
+// others stands for all further principals. It can't be a principal's name.
 const others = "(others)"
 
-// Names are the principals that a metric names: the first that there was something to tell of. The zero value is ready.
+// Names decides which principals a metric names: the first ones for which there was something to report. The zero value
+// is ready to use.
 type Names struct {
 	mu    sync.Mutex
 	known map[string]struct{} // guarded by mu
 }
 
-// Of is the name under which a principal is counted; "" stays.
+// Of returns the name under which a principal is counted; "" stays "".
 func (n *Names) Of(principal string) string {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestNamesAreBounded: whoever there is, a metric has so many lines and one for the rest.
+// TestNamesAreBounded: however many principals there are, a metric has a bounded number of lines, and one for the rest.
 func TestNamesAreBounded(t *testing.T) {
 	var names Names
 	seen := make(map[string]bool)

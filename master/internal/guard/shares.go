@@ -11,13 +11,13 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// shares counts what each principal has under way of what all callers have together.
+// shares counts for each principal the calls and streams that it has under way.
 type shares struct {
 	refused *prometheus.CounterVec
-	names   Names // of those who were refused
+	names   Names // the principals of refused calls that the metric names
 
 	mu   sync.Mutex
-	held map[share]int // guarded by mu; none is zero
+	held map[share]int // guarded by mu; no value is zero
 }
 
 type share struct{ principal, of string }
@@ -33,11 +33,12 @@ func newShares(metrics prometheus.Registerer) *shares {
 	return s
 }
 
-// BusyRetry is when to come back to what has too much under way.
+// BusyRetry is when to retry a call that was refused because too much was under way.
 const BusyRetry = time.Second
 
-// Share takes one of what a principal may have under way at this master: it leaves the others to other principals. Call leave
-// when the call has ended. Masters and agents are no principals, and nothing is theirs alone where nobody is asked who they are.
+// Share takes one of the calls or streams that a principal may have under way at this master, so that the rest is left
+// to others. Call leave when the call has ended. There is no bound for masters and agents, nor in a cluster that
+// identifies nobody.
 func (g *Guard) Share(ctx context.Context, of string, most int) (leave func(), err error) {
 	caller := CallerOf(ctx)
 	which := share{caller.Principal(), of}

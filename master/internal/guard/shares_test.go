@@ -13,7 +13,8 @@ import (
 	"github.com/tenderhq/tender/internal/rights"
 )
 
-// TestSharesOfAPrincipal: one that has all that it may have is refused until something of it has ended, and is in nobody's way.
+// TestSharesOfAPrincipal: a principal that has everything that it may have is refused until some of it has ended, and
+// does not hinder others.
 func TestSharesOfAPrincipal(t *testing.T) {
 	metrics := prometheus.NewRegistry()
 	g, err := New(Access{AuditLog: "off"}, "", zerolog.Nop(), nil, nil, metrics)

@@ -11,7 +11,7 @@ import (
 	"github.com/tenderhq/tender/internal/trust"
 )
 
-// stream is one that lives, and what it was admitted with.
+// stream is an admitted stream that is open, with the decision about it.
 type stream struct {
 	identity trust.Identity
 	row      rights.Row
@@ -19,9 +19,9 @@ type stream struct {
 	end      context.CancelCauseFunc
 }
 
-// Enter is for an admitted call that lives long: its context ends when the caller may not have it any more, or when what he
-// may has changed, so that he comes back and gets what he may now. Call leave when the stream has ended; it returns why the
-// guard ended it, or nil.
+// Enter is for an admitted call that lasts long. Its context ends when the caller may no longer make the call, and also
+// when the caller's rights have changed, so that the caller calls again and gets the new rights. Call leave when the
+// stream has ended; it returns why the guard ended it, or nil.
 func (g *Guard) Enter(ctx context.Context) (context.Context, func() error) {
 	p, has := permitOf(ctx)
 	if !has || g.access.Identify == nil {
@@ -32,7 +32,7 @@ func (g *Guard) Enter(ctx context.Context) (context.Context, func() error) {
 	g.mu.Lock()
 	g.live[s] = struct{}{}
 	g.mu.Unlock()
-	g.judge(s) // something may have changed since it was admitted
+	g.judge(s) // the caller's rights may have changed since the call was admitted
 	return ctx, func() error {
 		g.mu.Lock()
 		delete(g.live, s)
@@ -58,11 +58,11 @@ func (g *Guard) judge(s *stream) {
 	}
 }
 
-// Watch ends streams as rights change, until ctx ends. Changed returns a channel that is closed when what somebody may do may
-// have changed: a principal or a certificate.
+// Watch ends streams whose callers' rights change, until ctx ends. The function changed returns a channel that is
+// closed when anybody's rights may have changed, because of a principal or a certificate.
 func (g *Guard) Watch(ctx context.Context, changed func() <-chan struct{}) {
 	for {
-		news := changed() // before we look
+		news := changed() // before looking, so that no change is missed
 		for _, s := range g.streams() {
 			g.judge(s)
 		}
@@ -84,7 +84,7 @@ func (g *Guard) streams() []*stream {
 	return list
 }
 
-// OnStream is a stream with the context that its call was admitted with.
+// OnStream returns the stream with the context of its admitted call.
 func OnStream(ctx context.Context, s grpc.ServerStream) grpc.ServerStream { return admitted{s, ctx} }
 
 type admitted struct {
@@ -92,5 +92,5 @@ type admitted struct {
 	ctx context.Context
 }
 
-// Context is the admitted call's.
+// Context returns the context of the admitted call.
 func (a admitted) Context() context.Context { return a.ctx }

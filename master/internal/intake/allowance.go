@@ -13,45 +13,47 @@ import (
 	"github.com/tenderhq/tender/internal/pause"
 )
 
-// Whatever a peer says costs the leader something, also what it refuses. So each connection has so much a second of
-// what is dear, and all connections of an address have some times as much together, and so have all of a principal,
-// wherever they come from. Who has used it up is not read on until it has grown again: the windows of HTTP/2 fill, and the
-// peer itself has to wait. (Protocol rule R34.)
+// Everything that a peer says costs the leader something, even if it is refused. So each connection has an allowance
+// per second of what is expensive. All connections of an address together have some times as much, and so have all
+// connections of a principal, wherever they come from. When an allowance is used up, nothing more is read from the
+// connection until the allowance has grown again. Then the windows of HTTP/2 fill up, and the peer itself has to wait.
+// (Protocol rule R34.)
 
-// Expense is something of which there is so much a second.
+// Expense is a kind of cost that has an allowance.
 type Expense int
 
 const (
-	// CallsExpense is the reading and stepping of calls, in bytes: what a message takes in memory, and a price
-	// for each call by its kind (prices.go).
+	// CallsExpense is for reading and handling calls, in bytes: what a message takes in memory, plus a price for each
+	// call by its kind (prices.go).
 	CallsExpense Expense = iota
-	// StoreExpense is bytes of values that are written to stores, which three disks and two links carry.
+	// StoreExpense is for bytes of values that are written to stores. Three disks and two links carry each of them.
 	StoreExpense
-	// CompileExpense is processor time for constraints that nobody has stated before.
+	// CompileExpense is for processor time that compiles constraints that nobody has stated before.
 	CompileExpense
-	// SessionsExpense is first calls of sessions: each may ask the quorum for something.
+	// SessionsExpense is for first calls of sessions, because each may ask the quorum for something.
 	SessionsExpense
-	// AnswersExpense is answers that are not read, which have a bound and no rate; see [Answer].
+	// AnswersExpense is for answers that are not read. They have a bound and no rate; see [Answer].
 	AnswersExpense
 	expenses
 )
 
-// String is the word for it in metrics and in the log.
+// String returns the word for it in metrics and in the log.
 func (e Expense) String() string {
 	return [...]string{"calls", "store", "constraints", "sessions", "answers"}[e]
 }
 
-// SessionsPerSecond is how many sessions of an address may begin each second, and SessionsAtOnce how many of them at a time.
+// SessionsPerSecond is how many sessions of an address may begin each second on average, SessionsAtOnce how many at the
+// same time.
 const (
 	SessionsPerSecond = 64
 	SessionsAtOnce    = 256
 )
 
-// rates are far above what honest peers need. A framework that launches 5,000 tasks a second and acknowledges all
-// their statuses uses some 20 MiB/s of calls (measured: 3.7 KiB a task), an agent with 1,000 tasks comes back with less
-// than 8 MiB, and a scheduler keeps some hundred KiB a second in its store, which three disks write and sync: of who
-// writes more than it has saved up, an hour is still 2 GB. A principal may be everybody's: it has what two addresses
-// have, which is more than a leader gets done, and the sessions that begin are its addresses' alone.
+// rates are far above what honest peers need. A framework that launches 5,000 tasks a second and acknowledges all their
+// statuses uses about 20 MiB/s of calls (measured: 3.7 KiB a task). An agent with 1,000 tasks comes back with less than
+// 8 MiB. A scheduler writes some hundred KiB a second to its store, which three disks write and sync; a scheduler that
+// writes more than it has saved up still writes 2 GB an hour. Everybody may be the same principal, so a principal has
+// as much as two addresses, which is more than a leader can handle. The rate of new sessions is bound only by address.
 var rates = [expenses]struct{ connection, address, principal allowance.Rate }{
 	CallsExpense:    {bytesPerSecond(64<<20, 128<<20, 2<<20), bytesPerSecond(128<<20, 128<<20, 128<<20), bytesPerSecond(256<<20, 256<<20, 256<<20)},
 	StoreExpense:    {bytesPerSecond(512<<10, 16<<20, 1<<20), bytesPerSecond(1<<20, 16<<20, 16<<20), bytesPerSecond(2<<20, 32<<20, 32<<20)},
@@ -63,40 +65,40 @@ func bytesPerSecond(grows, most, first float64) allowance.Rate {
 	return allowance.Rate{PerSecond: grows, Most: most, First: first}
 }
 
-// timePerSecond is of milliseconds.
+// timePerSecond takes its arguments in milliseconds.
 func timePerSecond(grows, most, first float64) allowance.Rate {
 	const one = float64(time.Millisecond)
 	return allowance.Rate{PerSecond: grows * one, Most: most * one, First: first * one}
 }
 
-// account is what all connections of an address, or of a principal, may use together.
+// account holds what all connections of an address, or of a principal, may use together.
 type account struct {
 	name    string
 	silence silence
 
 	mu         sync.Mutex
 	allowances [expenses]allowance.Allowance // guarded by mu
-	told       [expenses]time.Time           // when the log told that it is held; guarded by mu
-	open       int                           // connections; guarded by its accounts' mu
-	unread     *Budget                       // of bytes of answers that are not read
-	answers    []*unreadAnswer               // the oldest first; guarded by mu
+	told       [expenses]time.Time           // when the log last said that it is held; guarded by mu
+	open       int                           // open connections; guarded by its accounts' mu
+	unread     *Budget                       // for bytes of answers that are not read
+	answers    []*unreadAnswer               // answers that are not read, the oldest first; guarded by mu
 }
 
-// accounts are of all that have connections, or had them a moment ago.
+// accounts holds the accounts of all addresses, or all principals, that have connections or had them recently.
 type accounts struct {
-	rate   func(Expense) allowance.Rate // of each of them
-	unread int                          // bytes of answers that each of them may leave unread
+	rate   func(Expense) allowance.Rate // the rate of each account
+	unread int                          // how many bytes of answers each account may leave unread
 
 	mu    sync.Mutex
 	known map[string]*account // guarded by mu
-	many  int                 // of which it is worth looking through them; guarded by mu
+	many  int                 // at how many accounts to look for those to forget; guarded by mu
 }
 
 func newAccounts(unread int, rate func(Expense) allowance.Rate) *accounts {
 	return &accounts{rate: rate, unread: unread, known: make(map[string]*account)}
 }
 
-// enter counts one more connection to an account; leave takes it back.
+// enter counts one more connection to an account; leave takes that back.
 func (as *accounts) enter(name string, now time.Time) *account {
 	as.mu.Lock()
 	defer as.mu.Unlock()
@@ -121,7 +123,7 @@ func (as *accounts) leave(a *account) {
 	a.open--
 }
 
-// forget drops those without a connection of whom nothing has to be remembered. Callers hold mu.
+// forget removes accounts that have no connection and whose allowances are full. Callers hold mu.
 func (as *accounts) forget(now time.Time) {
 	for name, a := range as.known { // order: irrelevant because each is looked at by itself
 		if a.open == 0 && a.full(now) {
@@ -142,7 +144,7 @@ func (a *account) full(now time.Time) bool {
 	return true
 }
 
-// isNews says whether the log is to tell that somebody is held for it.
+// isNews reports whether the log should say that the account is held for this expense.
 func (a *account) isNews(what Expense, now time.Time) bool {
 	if now.Sub(a.told[what]) < tellHeldEvery {
 		return false
@@ -151,24 +153,24 @@ func (a *account) isNews(what Expense, now time.Time) bool {
 	return true
 }
 
-// Held is that a peer was held, or refused.
+// Held describes that a peer was held, or refused.
 type Held struct {
 	Of Expense
-	// Address or Principal is who has used up what it may: that of both which has to wait for longer.
+	// Address or Principal names the account that is used up. If both are, it is the one that must wait longer.
 	Address, Principal string
 	Wait               time.Duration
-	Closed             bool // its connection was closed, as it has not read an answer
-	News               bool // worth a line in the log
+	Closed             bool // the connection was closed because its peer did not read an answer
+	News               bool // the log should say it
 }
 
-// Peers are those who have connections, by where they come from and whose they are.
+// Peers keeps the accounts of all peers that have connections, by address and by principal.
 type Peers struct {
-	held                  func(Held) // told of every wait
+	held                  func(Held) // called for every wait
 	Unread                Unread
 	addresses, principals *accounts
 }
 
-// NewPeers tells held of every wait.
+// NewPeers makes the accounts. It calls held for every wait.
 func NewPeers(held func(Held)) *Peers {
 	return &Peers{
 		held:       held,
@@ -177,7 +179,8 @@ func NewPeers(held func(Held)) *Peers {
 	}
 }
 
-// addressName is the host of an address; of the sixth version the network, as a host has all of it.
+// addressName returns the host of an address. For IPv6 it is the /64 network, because a host usually has all of its
+// addresses.
 func addressName(from net.Addr) string {
 	host, _, err := net.SplitHostPort(from.String())
 	if err != nil {
@@ -190,7 +193,7 @@ func addressName(from net.Addr) string {
 	return host
 }
 
-// connected is a new connection; left ends it.
+// connected adds a new connection; left removes it.
 func (ps *Peers) connected(from net.Addr) *Sender {
 	now := time.Now()
 	s := NewSender()
@@ -213,7 +216,8 @@ func (ps *Peers) left(s *Sender) {
 	}
 }
 
-// BelongsTo says whose a connection is, as its certificate says. It is asked at each call and answered once; "": nobody's.
+// BelongsTo says to which principal a connection belongs, according to its certificate. It is called for each call, and
+// only the first principal counts; "" means none.
 func (s *Sender) BelongsTo(principal string) {
 	if s.address == nil || principal == "" {
 		return
@@ -228,11 +232,11 @@ func (s *Sender) BelongsTo(principal string) {
 // callWaitMax is how long a call with one answer is held at most.
 const callWaitMax = 3 * time.Second
 
-// tellHeldEvery is how often the log tells that somebody is held for the same.
+// tellHeldEvery is how often the log says that the same peer is held for the same expense.
 const tellHeldEvery = time.Minute
 
-// use takes from what the sender's connection, its address and its principal have left, and returns how long it is to be
-// held for it. Longer than patience: nothing is taken, and it is not served.
+// use takes an amount from the allowances of the sender's connection, address and principal, and returns for how long
+// the sender is to be held. If that is longer than patience, nothing is taken and the sender is not to be served.
 func (s *Sender) use(what Expense, amount float64, patience time.Duration) (wait time.Duration, ok bool) {
 	if s.address == nil {
 		return 0, true
@@ -244,7 +248,7 @@ func (s *Sender) use(what Expense, amount float64, patience time.Duration) (wait
 	return wait, wait <= patience
 }
 
-// tell says who is held.
+// tell reports which account is held.
 func (s *Sender) tell(held Held, who *account) {
 	if held.Address = who.name; who != s.address {
 		held.Address, held.Principal = "", who.name
@@ -252,7 +256,7 @@ func (s *Sender) tell(held Held, who *account) {
 	s.peers.held(held)
 }
 
-// take is use without telling anybody: who has used up what it may, and whether that is news.
+// take is use without reporting. It also returns which account is used up, and whether the log should say so.
 func (s *Sender) take(now time.Time, what Expense, amount float64, patience time.Duration) (wait time.Duration, who *account, news bool) {
 	s.address.mu.Lock()
 	defer s.address.mu.Unlock()
@@ -275,24 +279,24 @@ func (s *Sender) take(now time.Time, what Expense, amount float64, patience time
 	return wait, who, wait > 0 && who.isNews(what, now)
 }
 
-// Pay uses up an amount and waits until nothing is owed; false when ctx ends first.
+// Pay takes an amount and waits until nothing is owed; it returns false when ctx ends first.
 func (s *Sender) Pay(ctx context.Context, what Expense, amount float64) bool {
 	wait, _ := s.use(what, amount, endless)
 	return wait == 0 || pause.For(ctx, wait)
 }
 
-// owe uses up an amount and waits for nothing: Pay does, before there is more.
+// owe takes an amount without waiting. The next Pay waits for it.
 func (s *Sender) owe(what Expense, amount float64) {
 	if s.address == nil {
 		return
 	}
 	if _, who, news := s.take(time.Now(), what, amount, endless); news {
-		s.tell(Held{Of: what, News: true}, who) // it is held from now on
+		s.tell(Held{Of: what, News: true}, who) // the sender is held from now on
 	}
 }
 
-// payForCall is Pay for a call with one answer: whoever makes it waits for that. It is refused when it would be long until it
-// may be made.
+// payForCall is Pay for a call with one answer, whose caller is waiting. It refuses the call if it would have to wait
+// for more than callWaitMax.
 func (s *Sender) payForCall(ctx context.Context, amount float64) error {
 	wait, soon := s.use(CallsExpense, amount, callWaitMax)
 	switch {
@@ -309,7 +313,8 @@ func (s *Sender) payForCall(ctx context.Context, amount float64) error {
 // endless is longer than anybody can owe.
 const endless = time.Duration(1<<63 - 1)
 
-// Charge takes for what has been done already: who sends more of it is held then, also by another connection.
+// Charge takes an amount for what has already been done. The sender is held before its next call, also on another
+// connection.
 func (s *Sender) Charge(what Expense, amount float64) {
 	if s.address == nil || amount == 0 {
 		return
@@ -326,8 +331,9 @@ func (s *Sender) Charge(what Expense, amount float64) {
 	}
 }
 
-// PayForSession lets sessions of an address begin as fast as they may: each may ask the quorum for something, as for the
-// admission of an agent that nobody knows. Otherwise it says how long it would be until this one may.
+// PayForSession lets sessions of an address begin at the allowed rate, because each may ask the quorum for something,
+// such as the admission of an unknown agent. When the wait would be too long it returns false, and how long it would
+// be.
 func (s *Sender) PayForSession(ctx context.Context, sessions float64) (wait time.Duration, ok bool) {
 	wait, soon := s.use(SessionsExpense, sessions, returningWaitMax)
 	return wait, soon && (wait == 0 || pause.For(ctx, wait))

@@ -31,8 +31,8 @@ func took(do func()) time.Duration {
 	return time.Since(began)
 }
 
-// TestPeersAreHeld (R34): who has used up what its connection may say is held until it has grown again; so is who says
-// it over many connections of one address. Nobody else is.
+// TestPeersAreHeld (R34): a peer that has used up its connection's allowance is held until the allowance has grown
+// again, and so is one that uses many connections of one address. No other peer is held.
 func TestPeersAreHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var h heldTimes
@@ -73,9 +73,9 @@ func TestPeersAreHeld(t *testing.T) {
 	})
 }
 
-// TestPrincipalsAreHeld (R34): who says too much over connections of many addresses is held by all of them together, and
-// named; a call that would have to wait for long is refused, and says when to come back. Another principal, and who has
-// none, are not.
+// TestPrincipalsAreHeld (R34): a principal that sends too much over connections of many addresses is held on all of
+// them together, and named. A call that would have to wait for long is refused, and told when to retry. Another
+// principal, and a peer without one, are not held.
 func TestPrincipalsAreHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var told []Held
@@ -90,7 +90,7 @@ func TestPrincipalsAreHeld(t *testing.T) {
 			for _, share := range []float64{rate.connection.First, rate.principal.First/4 - rate.connection.First} {
 				s.use(CallsExpense, share, endless)
 			}
-			s.BelongsTo("somebody else") // its certificate says whose it is, once
+			s.BelongsTo("somebody else") // only the first principal counts
 		}
 		told = nil
 		greedy := of("10.0.1.1", "greedy")
@@ -116,7 +116,8 @@ func TestPrincipalsAreHeld(t *testing.T) {
 	})
 }
 
-// TestPrincipalsAreForgotten (R34): when all their connections have ended, also one that ends while it is asked whose it is.
+// TestPrincipalsAreForgotten (R34): when all their connections have ended, including one that ends while its principal
+// is being looked up.
 func TestPrincipalsAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := NewPeers(new(heldTimes).held)
@@ -134,8 +135,8 @@ func TestPrincipalsAreForgotten(t *testing.T) {
 	})
 }
 
-// TestAddressesAreForgotten (R34): who comes from ever new addresses leaves nothing behind; a host of the sixth version
-// has one address, though it has all of a network.
+// TestAddressesAreForgotten (R34): a peer that comes from ever new addresses leaves nothing behind. A host with IPv6
+// counts as one address, although it has a whole network of them.
 func TestAddressesAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := NewPeers(new(heldTimes).held)
@@ -188,8 +189,8 @@ func TestStoreWritesAreHeld(t *testing.T) {
 	})
 }
 
-// TestNewConstraintsAreHeld (R34): who has used up its processor time for constraints is held; meanwhile another's are
-// compiled.
+// TestNewConstraintsAreHeld (R34): a peer that has used up its processor time for constraints is held; meanwhile those
+// of others are compiled.
 func TestNewConstraintsAreHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, all := NewPrograms(), NewPeers(new(heldTimes).held)

@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// Budget is an amount that many share. Who finds too little of it waits, and they have their turns by what
-// each sender has taken.
+// Budget is an amount that many senders share. A sender that finds too little left waits. Waiting senders take turns by
+// how much each has taken.
 type Budget struct {
 	mu      sync.Mutex
 	left    int
@@ -15,20 +15,20 @@ type Budget struct {
 
 type waiter struct {
 	amount int
-	ready  chan struct{} // closed when it has its amount
-	gone   bool          // it waits no more; guarded by Budget.mu
+	ready  chan struct{} // closed when it has got its amount
+	gone   bool          // it no longer waits; guarded by Budget.mu
 }
 
-// NewBudget has so much.
+// NewBudget makes a budget of the amount.
 func NewBudget(amount int) *Budget { return &Budget{left: amount} }
 
-// Take waits for the amount, which is also its weight for the Sender's turns; false when ctx ends or over is closed
-// first.
+// Take waits for the amount, which is also its weight for the sender's turns. It returns false when ctx ends or over is
+// closed first.
 func (b *Budget) Take(ctx context.Context, over <-chan struct{}, by *Sender, amount int) bool {
 	return b.takeByWeight(ctx, over, by, amount, amount)
 }
 
-// Try takes the amount if it is there and nobody waits.
+// Try takes the amount if it is left and nobody waits.
 func (b *Budget) Try(amount int) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -39,7 +39,7 @@ func (b *Budget) Try(amount int) bool {
 	return true
 }
 
-// takeByWeight is the same for an amount that weighs more or less.
+// takeByWeight is Take for an amount whose weight differs from it.
 func (b *Budget) takeByWeight(ctx context.Context, over <-chan struct{}, by *Sender, amount, weight int) bool {
 	b.mu.Lock()
 	if _, waits := b.first(); !waits && b.left >= amount {
@@ -60,7 +60,7 @@ func (b *Budget) takeByWeight(ctx context.Context, over <-chan struct{}, by *Sen
 	return false
 }
 
-// leave gives up waiting, or gives back what has come at the same moment.
+// leave stops waiting. If the amount was given at the same moment, it gives it back.
 func (b *Budget) leave(w *waiter) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -70,10 +70,10 @@ func (b *Budget) leave(w *waiter) {
 	default:
 		w.gone = true
 	}
-	b.serve() // those behind may need less
+	b.serve() // those behind it may need less
 }
 
-// Give returns an amount.
+// Give gives an amount back.
 func (b *Budget) Give(amount int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -81,7 +81,7 @@ func (b *Budget) Give(amount int) {
 	b.serve()
 }
 
-// serve lets in whose turn it is, as long as there is enough. Callers hold mu.
+// serve gives waiters their amounts in turn, as long as enough is left. Callers hold mu.
 func (b *Budget) serve() {
 	for {
 		w, waits := b.first()
@@ -94,7 +94,7 @@ func (b *Budget) serve() {
 	}
 }
 
-// first is whose turn it is, of those who still wait. Callers hold mu.
+// first returns the waiter whose turn it is, without those that no longer wait. Callers hold mu.
 func (b *Budget) first() (*waiter, bool) {
 	for {
 		w, waits := b.waiters.first()

@@ -14,21 +14,21 @@ import (
 	"github.com/tenderhq/tender/internal/wire"
 )
 
-// lightWeight is the weight of what is read and written without a place: a heartbeat, an answer, a launch
-// of a few tasks.
+// lightWeight is the largest weight that is read or written without a place at the desk: a heartbeat, an answer, a
+// launch of a few tasks.
 const lightWeight = 8 << 10
 
-// ReadWeight is that of every read of the leader's core: each goes through the desk.
+// ReadWeight is the weight of every read of the leader's core. It is large enough that each read goes through the desk.
 const ReadWeight = 2 * lightWeight
 
-// Desk has places for the reading and writing of large messages, for half of the processors: the other half
-// is there for the loop and for whoever says little. Senders have their turns by the weight of what they
-// have sent, so the message of one who sends much is read piece by piece between those of others.
+// Desk has places for reading and writing large messages. There are places for half of the processors; the other half
+// is for the loop and for senders of small messages. Senders take turns by the weight of what they have sent, so that a
+// large message is read piece by piece between the messages of others.
 //
-// A place rests after its work, so that also the rest of a processor is left to others, when all are busy: how
-// long is a multiple of how long the work took.
+// A place rests after its work, so that some time of its processor is left to others even when all places are busy. The
+// rest lasts a multiple of the time that the work took.
 type Desk struct {
-	rest int // times as long as the work; 0: none
+	rest int // how many times as long as the work; 0: no rest
 
 	places *Budget
 
@@ -37,25 +37,25 @@ type Desk struct {
 }
 
 const (
-	// messagesRest and readsRest are how long the reading of large messages rests, and the answers
-	// to people and programs that look.
+	// messagesRest is the rest after reading large messages, readsRest the rest after answers to people and programs
+	// that read.
 	messagesRest = 1
 	readsRest    = 3
 	// restMin is the shortest rest that is taken; shorter ones add up.
 	restMin = time.Millisecond
-	// restMax is the longest: work that took so long was itself kept waiting.
+	// restMax is the longest rest. Work that took longer was itself kept waiting.
 	restMax = 20 * time.Millisecond
 )
 
-// NewDesk is one for messages.
+// NewDesk makes a desk for messages.
 func NewDesk() *Desk {
 	return &Desk{rest: messagesRest, places: NewBudget(max(1, runtime.GOMAXPROCS(0)/2))}
 }
 
-// NewReads is a desk with one place for those who look.
+// NewReads makes a desk with one place, for reads of the leader's core.
 func NewReads() *Desk { return &Desk{rest: readsRest, places: NewBudget(1)} }
 
-// During runs work that has such a weight, in its turn; false when ctx ends first.
+// During runs work of the given weight when it is the sender's turn; it returns false when ctx ends first.
 func (d *Desk) During(ctx context.Context, by *Sender, weight int, work func()) bool {
 	if weight <= lightWeight {
 		work()
@@ -70,7 +70,7 @@ func (d *Desk) During(ctx context.Context, by *Sender, weight int, work func()) 
 	return true
 }
 
-// leave gives the place up after its rest.
+// leave gives the place back after its rest.
 func (d *Desk) leave(worked time.Duration) {
 	if rest := d.restAfter(worked); rest > 0 {
 		time.AfterFunc(rest, func() { d.places.Give(1) })
@@ -79,7 +79,7 @@ func (d *Desk) leave(worked time.Duration) {
 	d.places.Give(1)
 }
 
-// restAfter is the rest that is due now; what is too short is owed.
+// restAfter returns the rest that is due now. A rest that is too short is added to the next one.
 func (d *Desk) restAfter(worked time.Duration) time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -91,8 +91,8 @@ func (d *Desk) restAfter(worked time.Duration) time.Duration {
 	return due
 }
 
-// ReadParts reads a message part by part: each is read at the desk, and taken before the next one is read, so
-// that only one of them is in memory. The frame is given back.
+// ReadParts reads a message part by part. Each part is read at the desk and taken before the next one is read, so that
+// only one of them is in memory. The frame is freed.
 func ReadParts[C any](
 	ctx context.Context, d *Desk, by *Sender, frame *wire.Frame, cut func(*wire.Frame) ([]wire.Part, error),
 	read func(before int, part []byte) ([]C, error), take func(calls []C, weight int) *api.Error,
@@ -106,7 +106,7 @@ func ReadParts[C any](
 	for _, part := range parts {
 		var calls []C
 		if !d.During(ctx, by, part.Weight, func() { calls, err = read(before, part.Bytes) }) {
-			return nil // the stream is gone
+			return nil // the stream has ended
 		}
 		before += part.Calls
 		if refused := take(calls, part.Weight); refused != nil {
@@ -119,7 +119,7 @@ func ReadParts[C any](
 	return nil
 }
 
-// SchedulerCalls reads a part of a scheduler's message.
+// SchedulerCalls decodes a part of a scheduler's message.
 func SchedulerCalls(_ int, part []byte) ([]protocol.NumberedCall, error) {
 	m := new(apiv1.SchedulerCalls)
 	if err := proto.Unmarshal(part, m); err != nil {
@@ -128,7 +128,7 @@ func SchedulerCalls(_ int, part []byte) ([]protocol.NumberedCall, error) {
 	return wire.SchedulerCallsFromProto(m)
 }
 
-// AgentCalls reads a part of an agent's message.
+// AgentCalls decodes a part of an agent's message.
 func AgentCalls(before int, part []byte) ([]protocol.AgentCall, error) {
 	m := new(apiv1.AgentCalls)
 	if err := proto.Unmarshal(part, m); err != nil {

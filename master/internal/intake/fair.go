@@ -8,25 +8,25 @@ import (
 	"github.com/tenderhq/tender/internal/allowance"
 )
 
-// Sender is who is served by weight: all streams of one connection together, so that nobody gains
-// turns by opening more of them.
+// Sender is the peer of one connection, with everything that bounds it. All streams of a connection are one sender, so
+// that nobody gets more turns by opening more streams.
 type Sender struct {
-	reading    chan struct{}                 // holds one for each of its requests that is being read
-	values     *Budget                       // of bytes of its values that are on their way to the log
-	sending    chan struct{}                 // holds one for each of its watches that has values to send
-	unread     *Budget                       // of bytes of answers that it has not read
+	reading    chan struct{}                 // holds one entry for each of its requests that is being read
+	values     *Budget                       // for bytes of its values that are on their way to the log
+	sending    chan struct{}                 // holds one entry for each of its watches that has values to send
+	unread     *Budget                       // for bytes of answers that it has not read
 	end        func()                        // closes the connection
-	shut       sync.Once                     // calls end, as its peer does not read
-	peers      *Peers                        // that it is one of
-	address    *account                      // where it comes from; nil: it is not from outside, and may use as much as it likes
-	principal  *account                      // whose it is; nil: nobody's, or not known yet; guarded by address.mu
+	shut       sync.Once                     // calls end, when its peer does not read
+	peers      *Peers                        // the accounts of all peers
+	address    *account                      // its address's account; nil: it is not from outside, and has no limits
+	principal  *account                      // its principal's account; nil: none or not known; guarded by address.mu
 	gone       bool                          // the connection is closed; guarded by address.mu
-	called     func()                        // ends the connection's silence; nil: it has none
+	called     func()                        // ends the silence of the connection; nil: it was not counted as silent
 	once       sync.Once                     // calls called
 	allowances [expenses]allowance.Allowance // guarded by address.mu
 }
 
-// NewSender is one that is not from outside.
+// NewSender makes a sender that is not from outside.
 func NewSender() *Sender {
 	return &Sender{
 		reading: make(chan struct{}, requestsReadMax), values: NewBudget(valuesBytesMax), sending: make(chan struct{}, valuesSentMax),
@@ -34,12 +34,12 @@ func NewSender() *Sender {
 	}
 }
 
-// valuesSentMax is how many watches of one connection have values in memory that its peer has not read yet. The others
-// look at the store when it is their turn, and have nothing of it until then.
+// valuesSentMax is how many watches of one connection may have values in memory that the peer has not read yet. The
+// others read the store when it is their turn, and hold nothing until then.
 const valuesSentMax = 2
 
-// SendValues waits for the turn of a watch; false when ctx ends or over is closed first. Call sent when gRPC has let go of all
-// that was sent.
+// SendValues waits for the turn of a watch; it returns false when ctx ends or over is closed first. Call sent when gRPC
+// has let go of everything that was sent.
 func (s *Sender) SendValues(ctx context.Context, over <-chan struct{}) (sent func(), ok bool) {
 	select {
 	case s.sending <- struct{}{}:
@@ -50,25 +50,25 @@ func (s *Sender) SendValues(ctx context.Context, over <-chan struct{}) (sent fun
 	return nil, false
 }
 
-// fair is a queue in which each sender has its share of the turns by the weight of what it was given, however
-// much of it waits: who has had little goes before who has had much. It is start-time fair queueing (Goyal,
-// Vin and Cheng 1996): each item is tagged with when its sender has had all that it put before, and the least tag goes
-// first.
+// fair is a queue in which senders take turns by weight, however much of theirs waits: a sender that has been given
+// little goes before one that has been given much. It is start-time fair queueing (Goyal, Vin and Cheng 1996). The tag
+// of an item is the virtual time at which everything has been taken that its sender put before. The item with the
+// lowest tag goes first.
 type fair[T any] struct {
 	items  tagged[T]
-	now    uint64             // advances with what is taken
-	had    map[*Sender]uint64 // the tag at which it has had all that it put; no entry: it has
-	known  int                // how many of these it is worth looking through
-	number uint64             // of items, so that those with equal tags stay in order
+	now    uint64             // the virtual time, which advances with what is taken
+	had    map[*Sender]uint64 // the tag at which all that a sender has put is taken; no entry: it is taken
+	known  int                // at how many of these to look for those to forget
+	number uint64             // counts items, so that items with equal tags stay in order
 }
 
-// lightest is what an item counts at least.
+// lightest is the least weight with which an item counts.
 const lightest = 512
 
-// knownMin is how many senders are remembered before those are looked for that need not be.
+// knownMin is how many senders are remembered before the queue looks for those that can be forgotten.
 const knownMin = 64
 
-// push puts an item of such a weight.
+// push puts an item of the given weight into the queue.
 func (f *fair[T]) push(by *Sender, weight int, item T) {
 	if f.had == nil {
 		f.had = make(map[*Sender]uint64)
@@ -82,7 +82,7 @@ func (f *fair[T]) push(by *Sender, weight int, item T) {
 	}
 }
 
-// forget drops those who have had all that they put.
+// forget removes the senders from which everything has been taken.
 func (f *fair[T]) forget() {
 	for by, tag := range f.had {
 		if tag <= f.now {
@@ -99,14 +99,14 @@ func (f *fair[T]) pop() (item T, waits bool) {
 	}
 	next, _ := heap.Pop(&f.items).(taggedItem[T])
 	f.now = max(next.tag, f.now+next.cost/uint64(len(f.items)+1))
-	if len(f.items) == 0 { // all begin anew
+	if len(f.items) == 0 { // the virtual time begins again
 		f.now = 0
 		clear(f.had)
 	}
 	return next.item, true
 }
 
-// first is what pop would take; false when there is none.
+// first returns the item that pop would take; false when there is none.
 func (f *fair[T]) first() (item T, waits bool) {
 	if len(f.items) == 0 {
 		return item, false
@@ -119,7 +119,7 @@ type taggedItem[T any] struct {
 	item              T
 }
 
-// tagged is a heap.
+// tagged is a heap of items, ordered by tag and number.
 type tagged[T any] []taggedItem[T]
 
 func (t tagged[T]) Len() int      { return len(t) }
@@ -128,13 +128,13 @@ func (t tagged[T]) Less(i, j int) bool {
 	return t[i].tag < t[j].tag || t[i].tag == t[j].tag && t[i].number < t[j].number
 }
 
-// Push is heap's; see push.
+// Push implements heap.Interface; use fair.push.
 func (t *tagged[T]) Push(x any) {
 	item, _ := x.(taggedItem[T])
 	*t = append(*t, item)
 }
 
-// Pop is heap's; see pop.
+// Pop implements heap.Interface; use fair.pop.
 func (t *tagged[T]) Pop() any {
 	last := len(*t) - 1
 	item := (*t)[last]

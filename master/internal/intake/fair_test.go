@@ -16,8 +16,8 @@ import (
 	"github.com/tenderhq/tender/internal/wire"
 )
 
-// TestFairServesByWeight (R34): of two who always have something, each gets half by weight, and who has had
-// nothing yet goes before those who have much waiting, in however many streams.
+// TestFairServesByWeight (R34): two senders that always have something waiting get half each by weight. A sender that
+// has had nothing yet goes before those that have much waiting, in however many streams.
 func TestFairServesByWeight(t *testing.T) {
 	var f fair[string]
 	heavy, light, late := NewSender(), NewSender(), NewSender()
@@ -87,8 +87,8 @@ func TestLanesServeByWeight(t *testing.T) {
 	}
 }
 
-// TestDeskHasFewPlaces (R34): large messages are read so many at once, by the turns of their senders; small ones
-// need no place; who gives up leaves none taken.
+// TestDeskHasFewPlaces (R34): only a few large messages are read at a time, in turns of their senders. Small ones need
+// no place. A sender that gives up leaves no place taken.
 func TestDeskHasFewPlaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &Desk{places: NewBudget(1)}

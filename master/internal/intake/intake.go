@@ -5,19 +5,19 @@ import (
 	"sync/atomic"
 )
 
-// Intake is what one master has for all its peers.
+// Intake holds what a master needs to take in what its peers send.
 type Intake struct {
-	Desk      *Desk         // where messages are read and written
-	Reads     *Desk         // where those are served who look at the leader's core
+	Desk      *Desk         // messages are read and written here
+	Reads     *Desk         // reads of the leader's core are served here
 	Requests  *Requests     // calls that are under way
-	Peers     *Peers        // who has connections
-	Programs  *Programs     // of constraints
-	Redirects Pace          // of agents
-	Refusals  Pace          // of those who want the leader alone
-	Refused   atomic.Uint64 // connections beyond the limit of their listener
+	Peers     *Peers        // the accounts of peers with connections
+	Programs  *Programs     // compiles constraints
+	Redirects Pace          // paces the agents that are sent on to the leader
+	Refusals  Pace          // paces the refusals of peers that want only the leader
+	Refused   atomic.Uint64 // counts connections beyond the limit of their listener
 }
 
-// New tells held of every wait.
+// New makes an intake. It calls held for every wait of a peer.
 func New(held func(Held)) *Intake {
 	desk := NewDesk()
 	return &Intake{
@@ -25,7 +25,7 @@ func New(held func(Held)) *Intake {
 	}
 }
 
-// Bound lets so many connections of a listener be open at a time, and gives each its account.
+// Bound limits how many connections of a listener may be open, and gives each its account.
 func (i *Intake) Bound(listener net.Listener, limit int64) net.Listener {
 	return NewListener(listener, limit, &i.Refused, i.Peers)
 }

@@ -8,35 +8,35 @@ import (
 )
 
 const (
-	// inletMax and inletBytesMax bound what waits of one stream. Full: its reader waits, and
-	// with it, through gRPC's flow control, whoever sends.
+	// inletMax and inletBytesMax bound what waits from one stream. When it is full, the stream's reader waits, and so
+	// does the sender, through gRPC's flow control.
 	inletMax      = 16
 	inletBytesMax = api.MessageBytesMax
-	// requestsMax bounds the same way the actions of all operators, and the writes of all
-	// stores: more wait.
+	// requestsMax bounds in the same way the actions of all operators together, and the writes to all stores together.
+	// Further ones wait.
 	requestsMax = 256
-	// laneBytesMax bounds what waits in a lane, by what it takes in memory, about.
+	// laneBytesMax bounds what waits in a lane, by its approximate size in memory.
 	laneBytesMax = 16 << 20
-	// frontRunMax is how much of the front lane is taken while agents wait: one of
-	// theirs follows, so that no crowd of schedulers keeps an agent out.
+	// frontRunMax is how many arrivals of the front lane are taken in a row while agents wait. Then one of an agent
+	// follows, so that many schedulers can't keep an agent out.
 	frontRunMax = 64
 )
 
-// Lanes are the ways into the loop. Schedulers and operators are few and somebody waits
-// for them; agents are many, and after a failover all of them have much to tell. So the
-// front lane goes first. Each stream uses one lane, so what it says stays in order.
+// Lanes are the queues into the loop. There are few schedulers and operators, and somebody waits for them; there are
+// many agents, and after a failover all of them have much to report. So the front lane goes first. Each stream uses one
+// lane, so its calls stay in order.
 type Lanes[A any] struct {
-	Front  *Lane[A] // schedulers' and operators'
+	Front  *Lane[A] // for schedulers and operators
 	Agents *Lane[A]
-	Wake   chan struct{} // holds one when something may wait
-	run    int           // taken from the front in a row; the loop's goroutine only
+	Wake   chan struct{} // holds one value when something may be waiting
+	run    int           // how many were taken from the front in a row; the loop's goroutine only
 
-	Gate      Gate      // for agents that come back
-	Operators *Inlet[A] // of all of them together
-	Stores    *Inlet[A] // of all that write to stores
+	Gate      Gate      // bounds the agents that come back at once
+	Operators *Inlet[A] // one inlet for all of them together
+	Stores    *Inlet[A] // one inlet for all writes to stores
 }
 
-// NewLanes are empty ones.
+// NewLanes makes empty lanes.
 func NewLanes[A any]() *Lanes[A] {
 	n := &Lanes[A]{Wake: make(chan struct{}, 1), Gate: NewGate()}
 	n.Front, n.Agents = newLane[A](n.Rouse), newLane[A](n.Rouse)
@@ -44,7 +44,7 @@ func NewLanes[A any]() *Lanes[A] {
 	return n
 }
 
-// Rouse lets the loop look.
+// Rouse wakes the loop, so that it looks at the lanes.
 func (n *Lanes[A]) Rouse() {
 	select {
 	case n.Wake <- struct{}{}:
@@ -52,7 +52,7 @@ func (n *Lanes[A]) Rouse() {
 	}
 }
 
-// Next is what the loop takes now; false when nothing waits.
+// Next takes what the loop should handle next; false when nothing waits.
 func (n *Lanes[A]) Next() (A, bool) {
 	if n.run < frontRunMax {
 		if arrived, ok := n.Front.take(); ok {
@@ -71,43 +71,43 @@ func (n *Lanes[A]) Next() (A, bool) {
 	return arrived, ok
 }
 
-// Waiting counts what waits.
+// Waiting returns how many arrivals wait.
 func (n *Lanes[A]) Waiting() int { return n.Front.waiting() + n.Agents.waiting() }
 
-// Lane takes from its inlets in turns, each sender's by the weight of what it has said: whoever says much, or
-// opens many streams, delays others by no more than one arrival.
+// Lane takes from its inlets in turns, by the weight of what each sender has sent. So a sender that sends much, or
+// opens many streams, delays others by one arrival at most.
 type Lane[A any] struct {
 	rouse func()
-	room  *Budget // bytes
+	room  *Budget // for bytes
 
 	mu    sync.Mutex
-	turns fair[*Inlet[A]] // that hold something; guarded by mu
-	count int             // of arrivals; guarded by mu
+	turns fair[*Inlet[A]] // the inlets that hold something; guarded by mu
+	count int             // how many arrivals wait; guarded by mu
 }
 
 func newLane[A any](rouse func()) *Lane[A] {
 	return &Lane[A]{rouse: rouse, room: NewBudget(laneBytesMax)}
 }
 
-// Inlet is one stream's way into its lane.
+// Inlet is the place of one stream in its lane.
 type Inlet[A any] struct {
 	lane *Lane[A]
 	by   *Sender
-	room *Budget // places
+	room *Budget // for places
 
 	arrivals []arrival[A] // guarded by lane.mu
 }
 
-// arrival is what waits, and what it has taken of its lane's bytes and of its inlet's places.
+// arrival is what waits, with what it takes from its lane's bytes and its inlet's places.
 type arrival[A any] struct {
 	what           A
 	weight, places int
 }
 
-// Inlet is one for a stream of the sender.
+// Inlet makes an inlet for a stream of the sender.
 func (n *Lane[A]) Inlet(by *Sender) *Inlet[A] { return n.inlet(by, inletMax) }
 
-// inlet has so many places; large messages take several.
+// inlet makes one with the given number of places. Large messages take several.
 func (n *Lane[A]) inlet(by *Sender, places int) *Inlet[A] {
 	return &Inlet[A]{lane: n, by: by, room: NewBudget(places)}
 }
@@ -115,12 +115,12 @@ func (n *Lane[A]) inlet(by *Sender, places int) *Inlet[A] {
 const (
 	// placeBytes is the size of a message that takes one place of its inlet.
 	placeBytes = inletBytesMax / inletMax
-	// arrivalBytes is what an arrival takes beside its message.
+	// arrivalBytes is what an arrival takes in memory beside its message.
 	arrivalBytes = 512
 )
 
-// Put waits for room for what takes so many bytes in memory, then queues it; false when ctx ends or over is closed
-// first.
+// Put waits until there is room for an arrival of that many bytes, then queues it. It returns false when ctx ends or
+// over is closed first.
 func (i *Inlet[A]) Put(ctx context.Context, over <-chan struct{}, what A, bytes int) bool {
 	places, weight := min(1+bytes/placeBytes, inletMax), min(bytes+arrivalBytes, laneBytesMax)
 	if !i.room.Take(ctx, over, i.by, places) {
@@ -134,7 +134,8 @@ func (i *Inlet[A]) Put(ctx context.Context, over <-chan struct{}, what A, bytes 
 	return true
 }
 
-// PutLast queues what says that the stream is closed. It needs no room: it comes once, and somebody must hear it.
+// PutLast queues the arrival that says that the stream is closed. It needs no room, because it comes once and must be
+// handled.
 func (i *Inlet[A]) PutLast(what A) { i.queue(arrival[A]{what: what}) }
 
 func (i *Inlet[A]) queue(arrived arrival[A]) {
@@ -152,7 +153,7 @@ func (i *Inlet[A]) queue(arrived arrival[A]) {
 	}
 }
 
-// take is the next arrival of the inlet whose turn it is.
+// take returns the next arrival of the inlet whose turn it is; false when nothing waits.
 func (n *Lane[A]) take() (what A, waits bool) {
 	n.mu.Lock()
 	i, waits := n.turns.pop()

@@ -47,8 +47,8 @@ func TestFrontLaneGoesFirst(t *testing.T) {
 	}
 }
 
-// TestLanesTakeTurns (R34): who has said much waits with the rest of it for those who have
-// said little, however many came before them.
+// TestLanesTakeTurns (R34): the rest of what a sender of much has sent waits for senders of little, however many came
+// before them.
 func TestLanesTakeTurns(t *testing.T) {
 	n, ctx := NewLanes[int](), t.Context()
 	var greedy []*Inlet[int]
@@ -74,8 +74,8 @@ func TestLanesTakeTurns(t *testing.T) {
 	t.Errorf("%d calls of others came first", 2*len(greedy))
 }
 
-// TestLanesAreBounded: by the places of each stream, of which a large message takes
-// several, and by the bytes of all. Who gives up leaves no place taken.
+// TestLanesAreBounded: by the places of each stream, several of which a large message takes, and by the bytes of all
+// streams. A sender that gives up leaves no place taken.
 func TestLanesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := NewLanes[int]()
@@ -127,8 +127,8 @@ func TestLanesAreBounded(t *testing.T) {
 	})
 }
 
-// TestGate: so many agents are on their way in; each that comes back frees a place once,
-// one that hangs frees its own soon, and who has waited for too long is told so.
+// TestGate: only so many agents are on their way in. Each that comes back frees a place once, one that hangs loses its
+// place soon, and one that has waited for too long is told so.
 func TestGate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, over := make(Gate, 2), make(chan struct{})
@@ -168,8 +168,8 @@ func TestGate(t *testing.T) {
 	})
 }
 
-// TestRedirectsArePaced: the first is sent on at once, ten thousand within five seconds,
-// and nobody waits for longer than it may.
+// TestRedirectsArePaced: the first agent is sent on at once, ten thousand within five seconds, and none waits for
+// longer than it may.
 func TestRedirectsArePaced(t *testing.T) {
 	p, now := NewPace(), time.Unix(1000, 0)
 	for i := range redirectsPerSecond {

@@ -18,7 +18,8 @@ type Listener struct {
 	peers   *Peers
 }
 
-// NewListener counts in refused the connections beyond the limit; peers keep the accounts of the others.
+// NewListener makes a listener with a limit. It counts the connections beyond the limit in refused; peers keeps the
+// accounts of the others.
 func NewListener(inner net.Listener, limit int64, refused *atomic.Uint64, peers *Peers) *Listener {
 	return &Listener{Listener: inner, limit: limit, refused: refused, peers: peers}
 }
@@ -35,18 +36,19 @@ func (l *Listener) Accept() (net.Conn, error) {
 		}
 		l.open.Add(-1)
 		l.refused.Add(1)
-		_ = conn.Close() // nobody has read from it
+		_ = conn.Close() // nothing was read from it
 	}
 }
 
-// bounded is a connection with its account. It is closed when it has been silent for longest of too many of its address.
+// bounded returns a connection with its account. The connection is closed when it has been silent for longest of too
+// many silent ones of its address.
 func (l *Listener) bounded(conn net.Conn) net.Conn {
 	sender := l.peers.connected(conn.RemoteAddr())
 	one := &boundedConn{Conn: conn, listener: l, remote: remote{conn.RemoteAddr(), sender}}
-	sender.end = func() { _ = one.Close() } // whoever reads from it ends
+	sender.end = func() { _ = one.Close() } // whoever reads from it gets an error
 	sender.begin(func() {
 		l.refused.Add(1)
-		_ = one.Close() // whoever reads from it ends
+		_ = one.Close() // whoever reads from it gets an error
 	})
 	return one
 }
@@ -58,19 +60,19 @@ type boundedConn struct {
 	remote   remote
 }
 
-// remote is the other end of a connection, with its account.
+// remote is the address of the other end of a connection, with its sender.
 type remote struct {
 	net.Addr
 	sender *Sender
 }
 
-// RemoteAddr is also what gRPC tells each stream.
+// RemoteAddr returns the address with the sender. gRPC gives it to each stream.
 func (c *boundedConn) RemoteAddr() net.Addr { return c.remote }
 
-// senderKey is where the context of a request of HTTP has its sender.
+// senderKey is the key under which the context of an HTTP request holds its sender.
 type senderKey struct{}
 
-// WithSender keeps the account of a connection of HTTP for its requests.
+// WithSender stores the sender of an HTTP connection for the connection's requests.
 func WithSender(ctx context.Context, conn net.Conn) context.Context {
 	if remote, ours := conn.RemoteAddr().(remote); ours {
 		return context.WithValue(ctx, senderKey{}, remote.sender)
@@ -78,7 +80,7 @@ func WithSender(ctx context.Context, conn net.Conn) context.Context {
 	return ctx
 }
 
-// SenderOf is the account of the connection that a call came by.
+// SenderOf returns the sender of the connection on which a call came.
 func SenderOf(ctx context.Context) *Sender {
 	if s, http := ctx.Value(senderKey{}).(*Sender); http {
 		s.calls()
@@ -93,11 +95,11 @@ func SenderOf(ctx context.Context) *Sender {
 	return NewSender()
 }
 
-// Close gives the place back, once.
+// Close closes the connection and gives its place back, once.
 func (c *boundedConn) Close() error {
 	c.once.Do(func() {
 		c.listener.open.Add(-1)
-		c.remote.sender.calls() // no more
+		c.remote.sender.calls() // it no longer counts as silent
 		c.listener.peers.left(c.remote.sender)
 	})
 	return c.Conn.Close()

@@ -9,8 +9,8 @@ import (
 	"github.com/tenderhq/tender/internal/testing/memnet"
 )
 
-// TestConnectionsAreBounded (R34): one more than are allowed is closed at once, and who leaves
-// makes room, once.
+// TestConnectionsAreBounded (R34): one connection more than allowed is closed at once. A connection that ends makes
+// room, once.
 func TestConnectionsAreBounded(t *testing.T) {
 	var refused atomic.Uint64
 	dial, accepted := listen(t, 2, &refused, NewPeers(nil))

@@ -2,52 +2,55 @@ package intake
 
 import "github.com/tenderhq/tender/internal/protocol"
 
-// Prices of calls, beside the memory that they take: bytes of CallsExpense, of which a connection has 64 MiB a second. A
-// price is some ten times what the call costs the leader beside a launch, as an honest peer says few of these, and many
-// of them would keep its loop busy for nothing. Launches, acknowledgements and statuses have none: they are the work.
+// The prices of calls, in bytes of CallsExpense, come on top of the memory that the calls take. A connection has 64 MiB
+// a second of that. A price is about ten times what such a call costs the leader compared to a launch, because an
+// honest peer makes few of these calls, and many of them would keep the loop busy for nothing. Launches,
+// acknowledgements and statuses of schedulers have no price, because they are the real work.
 const (
-	// heartbeatPrice: an honest peer says one a second, and each is answered.
+	// heartbeatPrice: an honest peer sends one a second, and each is answered.
 	heartbeatPrice = 32 << 10
-	// askedPrice is that of each task or operation that is asked for: an answer is made of it.
+	// askedPrice is for each task or operation that is asked about, because each gets an answer.
 	askedPrice = 4 << 10
-	// allPrice is that of asking for all of something.
+	// allPrice is for asking about all tasks or operations.
 	allPrice = 512 << 10
-	// killPrice: of a task that nobody knows an agent is asked.
+	// killPrice: a kill of an unknown task makes the leader ask an agent.
 	killPrice = 8 << 10
-	// demandPrice: what is asked for is compared with all that is free.
+	// demandPrice: a demand is compared with everything that is free.
 	demandPrice = 8 << 10
-	// messagePrice is that of a message, and messageBytePrice of each of its bytes, which cross two links for one word:
-	// a connection may send some 4 MiB of them a second.
+	// messagePrice is for a message, and messageBytePrice for each of its bytes, which cross two links. So a connection
+	// may send about 4 MiB of messages a second.
 	messagePrice     = 8 << 10
 	messageBytePrice = 16
-	// changePrice is that of what may change the registry.
+	// changePrice is for a call that may change the registry.
 	changePrice = 128 << 10
-	// statusPrice is that of a status of a task: it is answered.
+	// statusPrice is for a status of a task from an agent, because it is answered.
 	statusPrice = 1 << 10
-	// SubscribedSessions is for how many sessions of agents a subscription counts: it always asks the quorum.
+	// SubscribedSessions is for how many sessions of agents a subscription counts, because it always asks the quorum.
 	SubscribedSessions = 4
-	// secretsPrice is that of a task's secrets: they are opened and sent, up to 256 KiB.
+	// secretsPrice is for a request for a task's secrets, because they are unsealed and sent, up to 256 KiB.
 	secretsPrice = 64 << 10
-	// refusedPrice is charged for each call that is refused, and for each word of an agent about what is not its own or
-	// not there; besides, what such calls weigh counts refusedTimes again: a launch of thousands of tasks has been made into
-	// values, some five times what it weighs, before anybody sees that its offer is not there.
+	// refusedPrice is charged for each call that is refused, and each time that an agent speaks of something that is
+	// not its own or does not exist. In addition, the weight of such calls is charged refusedTimes. A launch of
+	// thousands of tasks has been decoded into values, about five times as large as its message, before it turns out
+	// that its offer is gone.
 	refusedPrice = 32 << 10
 	refusedTimes = 64
-	// UnknownPrice is charged for each answer that nobody knows a task. Tasks of agents that are yet to come back are not
-	// among these, so an honest scheduler hears it of few.
+	// UnknownPrice is charged for each answer that a task is unknown. Tasks of agents that are not back yet do not
+	// count as unknown, so an honest scheduler gets few such answers.
 	UnknownPrice = refusedPrice
-	// EndedPrice is charged for a message for which a stream is ended.
+	// EndedPrice is charged for a message because of which a stream is ended.
 	EndedPrice = 32 << 20
-	// LookPrice is that of a call with one answer: people and programs look a few times a second. storePrice is that of
-	// a call to a store, beside its bytes.
+	// LookPrice is for a call with one answer; people and programs make a few of them a second. storePrice is for a
+	// call to a store, beside its bytes.
 	LookPrice  = 512 << 10
 	storePrice = 4 << 10
-	// WholePrice is charged beside LookPrice after an answer that was made of everything there is: the page of metrics, the
-	// hash of the registry. Nobody asks for these several times a second, and who does waits before the next answer.
+	// WholePrice is charged in addition to LookPrice after an answer that covers everything: the page of metrics, the
+	// hash of the registry. Nobody needs these several times a second, and whoever asks more often waits before the
+	// next answer.
 	WholePrice = 16 << 20
 )
 
-// RefusalPrice is charged when so many of the calls of a part that weighs so much were refused.
+// RefusalPrice returns the price when refused of the calls in a part of this weight were refused.
 func RefusalPrice(refused, calls, weight int) float64 {
 	if refused == 0 {
 		return 0
@@ -55,7 +58,7 @@ func RefusalPrice(refused, calls, weight int) float64 {
 	return float64(refused*refusedPrice) + float64(refusedTimes*weight)*float64(refused)/float64(max(calls, refused))
 }
 
-// SchedulerPrice is that of some calls.
+// SchedulerPrice returns the price of a scheduler's calls.
 func SchedulerPrice(calls []protocol.NumberedCall) int {
 	price := 0
 	for _, call := range calls {
@@ -82,12 +85,12 @@ func schedulerCallPrice(call protocol.SchedulerCall) int {
 		return messagePrice + messageBytePrice*len(call.Data)
 	case protocol.ShutdownExecutor, protocol.UpdateFramework, protocol.Suppress, protocol.Revive, protocol.Teardown:
 		return changePrice
-	default: // has no price of its own
+	default: // all others have no price of their own
 	}
 	return 0
 }
 
-// askedOrAll is the price of a question about so many, or about all when none is named.
+// askedOrAll returns the price of asking about that many tasks or operations, or about all when none is named.
 func askedOrAll(named int) int {
 	if named == 0 {
 		return allPrice
@@ -95,7 +98,7 @@ func askedOrAll(named int) int {
 	return askedPrice * named
 }
 
-// AgentPrice is that of some calls.
+// AgentPrice returns the price of an agent's calls.
 func AgentPrice(calls []protocol.AgentCall) int {
 	price := 0
 	for _, call := range calls {
@@ -108,7 +111,7 @@ func AgentPrice(calls []protocol.AgentCall) int {
 			price += messagePrice + messageBytePrice*len(call.Data)
 		case protocol.NeedSecrets:
 			price += secretsPrice
-		default: // has no price of its own
+		default: // all others have no price of their own
 		}
 	}
 	return price

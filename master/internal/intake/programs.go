@@ -12,17 +12,19 @@ import (
 )
 
 const (
-	// programsMax and programBytesMax bound the constraints that are kept with their
-	// programs, in number and in bytes of text; the oldest is forgotten.
+	// programsMax and programBytesMax bound the constraints that are kept with their programs, in number and in bytes
+	// of text. When there are more, the oldest is forgotten.
 	programsMax     = 4096
 	programBytesMax = 512 << 10
 )
 
-// Programs compile constraints, each once while it is kept. The readers of streams do so
-// before the loop asks for them: one constraint takes up to some 50 ms, and whoever states new ones again and again
-// is held for that.
+// Programs compiles constraints, each only once while it is kept. The readers of streams compile them before the loop
+// needs them, because one constraint takes up to about 50 ms. A sender that keeps stating new constraints is held for
+// that.
 type Programs struct {
-	compiling *Budget // one place: one reader at a time, so that no crowd of them takes all CPUs; in turns of their connections
+	// compiling has one place: one reader compiles at a time, so that many readers can't take all processors.
+	// Connections take turns.
+	compiling *Budget
 
 	mu    sync.Mutex
 	texts map[string]compiled // guarded by mu
@@ -35,12 +37,12 @@ type compiled struct {
 	err     error
 }
 
-// NewPrograms are none yet.
+// NewPrograms returns one without any constraints.
 func NewPrograms() *Programs {
 	return &Programs{compiling: NewBudget(1), texts: make(map[string]compiled)}
 }
 
-// Compile is constraint.Compile that remembers.
+// Compile is constraint.Compile with a memory.
 func (p *Programs) Compile(text string) (*constraint.Program, error) {
 	if len(text) > constraint.BytesMax {
 		return constraint.Compile(text) // refuses it
@@ -75,7 +77,7 @@ func (p *Programs) keep(text string, one compiled) {
 	}
 }
 
-// Prepare compiles what the loop will ask for.
+// Prepare compiles the constraints that the loop will need for these calls.
 func (p *Programs) Prepare(ctx context.Context, by *Sender, calls []protocol.NumberedCall) {
 	for _, call := range calls {
 		switch call := call.Call.(type) {
@@ -87,7 +89,7 @@ func (p *Programs) Prepare(ctx context.Context, by *Sender, calls []protocol.Num
 			for _, shape := range call.Shapes[:min(len(call.Shapes), api.DemandsPerRoleMax)] {
 				p.prepareOne(ctx, by, shape.Constraint)
 			}
-		default: // the others mean nothing here
+		default: // other calls have no constraints
 		}
 	}
 }

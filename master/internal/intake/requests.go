@@ -11,31 +11,33 @@ import (
 )
 
 const (
-	// requestBytesMax bounds the requests of all calls that are under way, from when they are read to
-	// their answer. More wait, by the turns of their connections; a small one does not.
+	// requestBytesMax bounds the requests of all calls that are under way, from when they are read until they are
+	// answered. Further requests wait, and their connections take turns; a small request does not wait.
 	requestBytesMax   = 16 << 20
 	requestBytesSmall = 16 << 10
-	// requestsReadMax is how many requests of one connection are read at once: whoever sends the
-	// bytes of one slowly is in the way of nobody else.
+	// requestsReadMax is how many requests of one connection are read at the same time, so that one whose bytes arrive
+	// slowly is in nobody else's way.
 	requestsReadMax = 4
-	// valuesBytesMax bounds the larger values of one connection that are on their way to the log, or one of them: on that
-	// way there are six times as many bytes in memory. It is enough for all that a connection may write, also where the
-	// quorum takes a tenth of a second. Those behind wait as they came, and what is not read yet in its windows.
+	// valuesBytesMax bounds the bytes of larger values of one connection that are on their way to the log; a single
+	// value may be larger. On that way they take six times as many bytes in memory. It is enough for everything that a
+	// connection may write, even if the quorum takes a tenth of a second. Further values wait undecoded, and what is
+	// not read yet waits in the connection's windows.
 	valuesBytesMax = 256 << 10
 )
 
-// Requests are the calls of which each has one request and one answer. gRPC reads the request of such a call, however
-// many of them there are, before it asks anybody. So they are served as streams, which are read when we say so.
+// Requests serves the calls that have one request and one answer. gRPC would read the requests of all such calls,
+// however many there are, before it asks anybody. So these calls are served as streams, which are read only when there
+// is room.
 type Requests struct {
 	desk *Desk
-	room *Budget // bytes
+	room *Budget // for bytes
 }
 
-// NewRequests are read at that desk.
+// NewRequests makes one whose requests are read at the desk.
 func NewRequests(d *Desk) *Requests { return &Requests{d, NewBudget(requestBytesMax)} }
 
-// Served is the service with its calls as streams. Before its request is read each goes through first, which gRPC asks for
-// streams of several messages alone, and then through serve.
+// Served returns the service with its calls as streams. Before its request is read each call goes through first, as
+// gRPC does it only for streams of several messages, and then through serve.
 func (q *Requests) Served(service grpc.ServiceDesc, first grpc.StreamServerInterceptor, serve grpc.UnaryServerInterceptor) *grpc.ServiceDesc {
 	service.Streams = slices.Clone(service.Streams)
 	stores := service.ServiceName == apiv1.StoreService_ServiceDesc.ServiceName
@@ -69,7 +71,7 @@ func (q *Requests) Served(service grpc.ServiceDesc, first grpc.StreamServerInter
 	return &service
 }
 
-// receive reads a request when there is room for it; its room is kept until leave is called.
+// receive reads a request when there is room for it. The room is kept until leave is called.
 func (q *Requests) receive(ctx context.Context, stream grpc.ServerStream, request any, stores bool) (leave func(), err error) {
 	leave = func() {}
 	from := SenderOf(ctx)
@@ -102,8 +104,8 @@ func (q *Requests) receive(ctx context.Context, stream grpc.ServerStream, reques
 	return leave, err
 }
 
-// enter waits until there is room for a request that is not small: for a value first in what its connection may have on its
-// way to the log, then in what all may have under way.
+// enter waits until there is room for a request that is not small. For a value it waits first for room in what its
+// connection may have on its way to the log, then for room in what all calls may have under way.
 func (q *Requests) enter(ctx context.Context, from *Sender, bytes int, stores bool) (leave func(), err error) {
 	leaveLog := func() {}
 	if stores {
@@ -122,8 +124,8 @@ func (q *Requests) enter(ctx context.Context, from *Sender, bytes int, stores bo
 	}, nil
 }
 
-// payDebts holds a connection until it has paid for what it has sent before. It keeps its place among those that are
-// read, so what it sends beside it waits in its windows.
+// payDebts holds a connection until it has paid for what it has sent before. The request keeps its place among those
+// that are read (requestsReadMax), so what else the connection sends waits in its windows.
 func payDebts(ctx context.Context, from *Sender, stores bool) error {
 	if err := from.payForCall(ctx, 0); err != nil {
 		return err
@@ -134,8 +136,8 @@ func payDebts(ctx context.Context, from *Sender, stores bool) error {
 	return nil
 }
 
-// payForRequest takes what a request costs. A value for a store is in memory by now, and is not held there: whoever
-// sends the next one waits for what this one has cost.
+// payForRequest takes what a request costs. A value for a store is in memory by now, so it is not held here; the next
+// value of the sender waits for what this one has cost.
 func payForRequest(ctx context.Context, from *Sender, bytes int, stores bool) error {
 	if !stores {
 		return from.payForCall(ctx, float64(LookPrice+bytes))

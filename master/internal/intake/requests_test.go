@@ -99,8 +99,8 @@ func put(q *Requests, on any, stream grpc.ServerStream) error {
 	return fmt.Errorf("there is no Put among %d streams", len(service.Streams))
 }
 
-// TestRequestsHaveRoom (R34): the requests of all calls that are under way have a bound in bytes, whoever and however
-// many send them; a small one does not wait; what is not read waits in its stream.
+// TestRequestsHaveRoom (R34): the requests of all calls that are under way have a bound in bytes, however many senders
+// there are. A small request does not wait. What is not read waits in its stream.
 func TestRequestsHaveRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q, on := NewRequests(NewDesk()), &keeper{let: make(chan struct{})}
@@ -141,8 +141,8 @@ func TestRequestsHaveRoom(t *testing.T) {
 	})
 }
 
-// TestValuesAreNotHeldInMemory (R34): a value that was read goes on at once, also when it is more than its connection may
-// write; the next one is not read before that was paid for.
+// TestValuesAreNotHeldInMemory (R34): a value that was read continues at once, even if it is more than its connection
+// may write. The next one is not read until it is paid for.
 func TestValuesAreNotHeldInMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var h heldTimes
@@ -178,7 +178,8 @@ func TestValuesAreNotHeldInMemory(t *testing.T) {
 	})
 }
 
-// TestSlowRequestsAreInNobodysWay (R34): who sends the bytes of its requests slowly keeps its own connection busy.
+// TestSlowRequestsAreInNobodysWay (R34): a peer that sends the bytes of its requests slowly keeps only its own
+// connection busy.
 func TestSlowRequestsAreInNobodysWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q, on := NewRequests(NewDesk()), &keeper{let: make(chan struct{})}
@@ -208,8 +209,9 @@ func TestSlowRequestsAreInNobodysWay(t *testing.T) {
 	})
 }
 
-// TestLargeValuesOfAConnectionAreFew (R34): of the large values that a connection writes, a quarter of a megabyte or one is
-// on its way to the log; some more are read meanwhile, and the rest is not. Those of others go on, and so do small ones.
+// TestLargeValuesOfAConnectionAreFew (R34): of the large values that a connection writes, a quarter of a megabyte, or
+// one value, is on its way to the log. Some more are read meanwhile, and the rest is not. Values of other connections
+// continue, and so do small ones.
 func TestLargeValuesOfAConnectionAreFew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q, on := NewRequests(NewDesk()), &keeper{let: make(chan struct{})}

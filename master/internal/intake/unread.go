@@ -17,51 +17,53 @@ import (
 	"github.com/tenderhq/tender/internal/wire"
 )
 
-// An answer waits in memory until its peer reads: gRPC takes the whole of it at once, ends the call, and writes what
-// the peer's windows have room for. So what a connection has been answered and not read has a bound, and so has what
-// all connections of an address, and of a principal, have not read together. Beyond it an answer is thrown away as soon
-// as its size is known, and made again when there is room for it: who waits holds nothing. (Protocol rule R34.)
+// An answer waits in memory until its peer reads it: gRPC takes the whole answer at once, ends the call, and writes
+// what the peer's windows have room for. So there is a bound on the answers that a connection has not read, and on
+// those that all connections of an address, and of a principal, have not read together. Beyond the bound an answer is
+// thrown away as soon as its size is known, and made again when there is room for it, so that a peer which waits holds
+// no memory. (Protocol rule R34.)
 
 const (
-	// unreadConnectionMax bounds the bytes of answers that a connection has not read, or one answer;
-	// unreadAddressMax and unreadPrincipalMax those of all connections of an address and of a principal.
+	// unreadConnectionMax bounds the bytes of answers that a connection has not read; a single answer may be larger.
+	// unreadAddressMax and unreadPrincipalMax bound those of all connections of an address and of a principal.
 	unreadConnectionMax = 1 << 20
 	unreadAddressMax    = 8 << 20
 	unreadPrincipalMax  = 16 << 20
-	// unreadSmall is the largest answer that is not counted: its stream takes as much.
+	// unreadSmall is the largest answer that is not counted, because its stream takes as much memory anyway.
 	unreadSmall = 4 << 10
-	// unreadTimeMax is how long an answer may wait for its peer to read. Longer: the connection is closed, for
-	// nothing less makes gRPC let go of an answer.
+	// unreadTimeMax is how long an answer may wait for its peer to read it. After that the connection is closed,
+	// because nothing less makes gRPC let go of the answer.
 	unreadTimeMax = 30 * time.Second
-	// unreadTurnMax is how long an answer is left unread while another one of its address or its principal waits for
-	// room: then the connection that has not read for longest makes room.
+	// unreadTurnMax is how long an answer may stay unread while another one of the same address or principal waits for
+	// room. After that the connection that has not read for longest is closed to make room.
 	unreadTurnMax = time.Second
 )
 
-// Unread is what all peers have been answered and have not read.
+// Unread counts what all peers together have not read of their answers.
 type Unread struct {
 	Bytes  atomic.Int64
-	Closed atomic.Uint64 // connections, as they did not read
+	Closed atomic.Uint64 // connections that were closed because their peer did not read
 }
 
-// unreadAnswer is one that is counted.
+// unreadAnswer is an answer that is counted until it is read.
 type unreadAnswer struct {
 	by        *Sender
 	bytes     int
-	principal *account // that it counts for as well; nil: nobody
+	principal *account // the account of its principal, for which it counts too; nil: none
 	since     time.Time
 	late      *time.Timer // closes the connection
 	once      sync.Once   // gives its room back
 }
 
-// room is a budget for what is not read, and how much of it the answer takes: all there is when it is larger.
+// room is a budget for unread answers, and how much of it an answer takes. An answer that is larger than the budget
+// takes all of it.
 type room struct {
 	of     *Budget
 	amount int
-	whose  *account // nil: the connection's own
+	whose  *account // the account that has the budget; nil: it is the connection's own
 }
 
-// rooms are those that an answer of such a size needs, always in this order.
+// rooms returns the room that an answer of that size needs in each budget, always in this order.
 func (s *Sender) rooms(bytes int, principal *account) []room {
 	all := []room{{s.unread, min(bytes, unreadConnectionMax), nil}}
 	if s.address != nil {
@@ -73,7 +75,7 @@ func (s *Sender) rooms(bytes int, principal *account) []room {
 	return all
 }
 
-// whose is the sender's principal; nil when it has none, or is not known yet.
+// whose returns the sender's principal; nil when it has none, or when it is not known yet.
 func (s *Sender) whose() *account {
 	if s.address == nil {
 		return nil
@@ -83,7 +85,7 @@ func (s *Sender) whose() *account {
 	return s.principal
 }
 
-// countUnread takes room for an answer that is there; nil when there is too little of it.
+// countUnread takes room for an answer; nil when there is too little.
 func (s *Sender) countUnread(bytes int) *unreadAnswer {
 	principal := s.whose()
 	rooms := s.rooms(bytes, principal)
@@ -96,7 +98,7 @@ func (s *Sender) countUnread(bytes int) *unreadAnswer {
 	return s.countedAs(bytes, principal)
 }
 
-// awaitUnread takes room for an answer when there is some; nil when ctx ends before.
+// awaitUnread waits for room for an answer; nil when ctx ends first.
 func (s *Sender) awaitUnread(ctx context.Context, bytes int) *unreadAnswer {
 	principal := s.whose()
 	rooms := s.rooms(bytes, principal)
@@ -117,7 +119,7 @@ func giveRooms(rooms []room) {
 	}
 }
 
-// countedAs is an answer whose room was taken; nil when its connection was closed meanwhile.
+// countedAs returns the answer for which room was taken; nil when its connection was closed meanwhile.
 func (s *Sender) countedAs(bytes int, principal *account) *unreadAnswer {
 	one := &unreadAnswer{by: s, bytes: bytes, principal: principal, since: time.Now()}
 	if s.address == nil {
@@ -135,7 +137,7 @@ func (s *Sender) countedAs(bytes int, principal *account) *unreadAnswer {
 	return one
 }
 
-// note remembers an answer; false when its connection is closed already.
+// note remembers an answer; it returns false when its connection is closed already.
 func (a *account) note(one *unreadAnswer) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -154,10 +156,10 @@ func (a *account) forgetAnswer(one *unreadAnswer) {
 	}
 }
 
-// makeRoom closes the connection that has not read an answer for longest, if that is long.
+// makeRoom closes the connection that has not read an answer for longest, if that is longer than unreadTurnMax.
 func (a *account) makeRoom() {
 	if a == nil {
-		return // a connection's own answers make room for each other as it reads
+		return // a connection's own answers make room as it reads
 	}
 	a.mu.Lock()
 	var oldest *unreadAnswer
@@ -170,7 +172,7 @@ func (a *account) makeRoom() {
 	}
 }
 
-// close ends the connection that has not read the answer.
+// close closes the connection that has not read the answer.
 func (u *unreadAnswer) close() { u.by.shut.Do(u.by.endUnread) }
 
 func (s *Sender) endUnread() {
@@ -197,7 +199,8 @@ func (u *unreadAnswer) give() {
 	})
 }
 
-// giveAnswers gives the room of all that a closed connection has not read: gRPC may never tell of it.
+// giveAnswers gives back the room of all answers that a closed connection has not read, because gRPC may never report
+// them.
 func (s *Sender) giveAnswers() {
 	s.address.mu.Lock()
 	var its []*unreadAnswer
@@ -212,9 +215,9 @@ func (s *Sender) giveAnswers() {
 	}
 }
 
-// Answer makes an answer and takes room for it until read is called, which is when it was written to its connection.
-// One for which there is no room is thrown away, and made again in its connection's turn, unless making it changes
-// something: then it is little, and waits for nothing.
+// Answer makes an answer and takes room for it until read is called, when the answer was written to its connection. If
+// there is no room, the answer is thrown away and made again when it is the connection's turn. If making it changes
+// something (looks is false), it is small, and waits for nothing.
 func Answer[A any](ctx context.Context, by *Sender, looks bool, size func(A) int, answerNow func() (A, error)) (answer A, read func(), err error) {
 	var none A
 	var taken *unreadAnswer
@@ -240,7 +243,7 @@ func Answer[A any](ctx context.Context, by *Sender, looks bool, size func(A) int
 		default: // it has grown
 			taken.give()
 		}
-		// What was made is needed no more: it is in nobody's memory while its connection waits.
+		// What was made is not needed any more: it is not in memory while the connection waits.
 		if taken = by.awaitUnread(waiting, bytes); taken == nil {
 			by.tellUnread(time.Since(began))
 			if ctx.Err() != nil {
@@ -251,7 +254,7 @@ func Answer[A any](ctx context.Context, by *Sender, looks bool, size func(A) int
 	}
 }
 
-// makeWithin makes an answer in the room that was taken for it, which is given back if there is none.
+// makeWithin makes an answer in the room that was taken for it. The room is given back if no answer is made.
 func makeWithin[A any](taken *unreadAnswer, answerNow func() (A, error)) (answer A, err error) {
 	made := false
 	defer func() {
@@ -269,7 +272,7 @@ func tooMuchUnread(op string) *api.Error {
 		"this connection, its address or its principal has not read what it was answered before; read it, and come back in %v", callWaitMax)).RetryIn(callWaitMax)
 }
 
-// tellUnread says that an answer has waited for room.
+// tellUnread reports that an answer has waited for room.
 func (s *Sender) tellUnread(waited time.Duration) {
 	if s.address == nil {
 		return
@@ -280,7 +283,7 @@ func (s *Sender) tellUnread(waited time.Duration) {
 	s.tell(Held{Of: AnswersExpense, Wait: waited, News: news}, s.address)
 }
 
-// OnlyLooks says whether a method changes nothing, by its name.
+// OnlyLooks reports whether a method only reads, by its name.
 func OnlyLooks(method string) bool {
 	name := method[strings.LastIndexByte(method, '/')+1:]
 	return slices.ContainsFunc([]string{"Get", "List", "Explain", "StateHash", "WhoAmI", "CanI"}, func(prefix string) bool {
@@ -288,13 +291,13 @@ func OnlyLooks(method string) bool {
 	})
 }
 
-// messageBytes is how large an answer of gRPC is.
+// messageBytes returns the size of an answer in gRPC.
 func messageBytes(answer any) int {
 	message, _ := answer.(proto.Message)
 	return proto.Size(message)
 }
 
-// sendAnswer sends the answer of a call, and calls read when it was written or never will be.
+// sendAnswer sends the answer of a call. It calls read when the answer was written or never will be.
 func sendAnswer(stream grpc.ServerStream, answer any, read func()) error {
 	message, is := answer.(proto.Message)
 	if !is || proto.Size(message) <= unreadSmall {
@@ -308,8 +311,8 @@ func sendAnswer(stream grpc.ServerStream, answer any, read func()) error {
 	return err
 }
 
-// Counted is a stream of many answers to one request, of which each waits for room as that of a call does: for as long as
-// a peer may take to read.
+// Counted returns a stream of many answers to one request. Each answer waits for room like that of a call, for as long
+// as a peer may take to read.
 func Counted(stream grpc.ServerStream) grpc.ServerStream {
 	return countedStream{stream, SenderOf(stream.Context())}
 }
@@ -321,7 +324,7 @@ type countedStream struct {
 
 var errReadNothing = errors.New("nothing was read for " + unreadTimeMax.String() + "; come back")
 
-// SendMsg waits for room. What is lent is bounded by who lends it.
+// SendMsg waits for room, then sends. A lent message is bounded by its lender.
 func (c countedStream) SendMsg(m any) error {
 	message, is := m.(proto.Message)
 	if !is {

@@ -25,7 +25,7 @@ func answered(ctx context.Context, by *Sender, bytes int) (read func(), err erro
 	return read, err
 }
 
-// connect is a connection whose end is told by the channel.
+// connect makes a connection; the channel tells that it was ended.
 func connect(all *Peers, ip string) (*Sender, chan struct{}) {
 	s, closed := all.connected(from(ip)), make(chan struct{})
 	s.end = func() {
@@ -45,8 +45,8 @@ func isClosed(closed chan struct{}) bool {
 	}
 }
 
-// TestUnreadAnswersOfAConnection (R34): what a connection has not read leaves room for so much; who reads goes on at once.
-// Small answers, and those of what changes something, wait for nothing.
+// TestUnreadAnswersOfAConnection (R34): what a connection has not read leaves room for only so much; a peer that reads
+// continues at once. Small answers, and those of calls that change something, do not wait.
 func TestUnreadAnswersOfAConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var h heldTimes
@@ -92,8 +92,8 @@ func TestUnreadAnswersOfAConnection(t *testing.T) {
 	})
 }
 
-// TestUnreadAnswersEndTheConnection (R34): who has not read an answer for long loses its connection, and all that it has
-// not read counts no more.
+// TestUnreadAnswersEndTheConnection (R34): a peer that has not read an answer for long loses its connection, and what
+// it has not read no longer counts.
 func TestUnreadAnswersEndTheConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var h heldTimes
@@ -118,8 +118,8 @@ func TestUnreadAnswersEndTheConnection(t *testing.T) {
 	})
 }
 
-// TestUnreadAnswersMakeRoom (R34): when all connections of an address, or of a principal, have left as much unread as they
-// may, the one that has not read for longest makes room for who waits. Others do not notice.
+// TestUnreadAnswersMakeRoom (R34): when all connections of an address, or of a principal, have left as much unread as
+// they may, the one that has not read for longest makes room for the next. Others do not notice.
 func TestUnreadAnswersMakeRoom(t *testing.T) {
 	for name, most := range map[string]int{"": unreadAddressMax, "greedy": unreadPrincipalMax} { // order: irrelevant because each is by itself
 		synctest.Test(t, func(t *testing.T) {

@@ -10,25 +10,26 @@ import (
 const (
 	// entriesMax is how many of the newest entries are kept in memory at most.
 	entriesMax = 16
-	// bytesMax is how many bytes these have at most: some of the largest that one client causes, for a follower asks for
-	// an entry while the next is being written, and what is not here is read and made anew for each follower. One entry is
-	// kept whatever its size: the one that all are about to ask for. An entry may have 4 MiB (registrycodec.EntryBytesMax),
-	// and they stay until others take their places: without this bound whoever writes large values holds sixteen times as
-	// much of the leader's memory.
+	// bytesMax bounds the bytes of these entries. It holds some of the largest entries that one client causes, because
+	// a follower asks for an entry while the next one is being written, and an entry that is not here is read and
+	// decoded again for each follower. The newest entry is kept whatever its size, because all followers are about to
+	// ask for it. An entry may have 4 MiB (registrycodec.EntryBytesMax), and entries stay until others take their
+	// places. Without this bound, a client that writes large values would hold sixteen times as much of the leader's
+	// memory.
 	bytesMax = 1 << 20
 )
 
-// Cache is a log of which the newest entries are in memory too, since followers that keep up ask for these and no
-// others. Older ones are read from the log.
+// Cache is a log whose newest entries are also in memory, because followers that keep up ask only for these. Older
+// entries are read from the log.
 type Cache struct {
 	raft.LogStore
 
 	mu     sync.Mutex
 	newest []*raft.Log // in the order of their indexes; guarded by mu
-	bytes  int         // of their data; guarded by mu
+	bytes  int         // the size of their data; guarded by mu
 }
 
-// New keeps the newest entries of that log.
+// New makes a cache for the log.
 func New(log raft.LogStore) *Cache {
 	return &Cache{LogStore: log, newest: make([]*raft.Log, 0, entriesMax+1)}
 }
@@ -53,10 +54,10 @@ func (c *Cache) cached(index uint64) *raft.Log {
 	return nil
 }
 
-// StoreLog is StoreLogs of one.
+// StoreLog stores one entry.
 func (c *Cache) StoreLog(entry *raft.Log) error { return c.StoreLogs([]*raft.Log{entry}) }
 
-// StoreLogs keeps what has come to the disk, and nothing else.
+// StoreLogs writes entries to the log and keeps those that were written.
 func (c *Cache) StoreLogs(entries []*raft.Log) error {
 	if err := c.LogStore.StoreLogs(entries); err != nil {
 		return err
@@ -69,7 +70,7 @@ func (c *Cache) StoreLogs(entries []*raft.Log) error {
 	return nil
 }
 
-// keep adds an entry and lets go of the oldest ones that are too many or too large. Callers hold mu.
+// keep adds an entry and drops the oldest ones that are too many or too large. Callers hold mu.
 func (c *Cache) keep(entry *raft.Log) {
 	c.newest, c.bytes = append(c.newest, entry), c.bytes+len(entry.Data)
 	old := 0
@@ -78,11 +79,12 @@ func (c *Cache) keep(entry *raft.Log) {
 		old++
 	}
 	kept := copy(c.newest, c.newest[old:])
-	clear(c.newest[kept:]) // the array holds on to none of them
+	clear(c.newest[kept:]) // so that the array does not keep them in memory
 	c.newest = c.newest[:kept]
 }
 
-// DeleteRange forgets all: a follower whose log differs from its leader's has other entries at these indexes from now on.
+// DeleteRange forgets all entries, because a follower whose log differs from its leader's will get other entries at
+// these indexes.
 func (c *Cache) DeleteRange(first, last uint64) error {
 	c.mu.Lock()
 	clear(c.newest)

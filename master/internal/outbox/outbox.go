@@ -13,42 +13,44 @@ import (
 )
 
 const (
-	// queueEventsMax and queueBytesMax bound what waits for one stream. Full: the stream
-	// is cut off, whatever its owner still says; it comes back and hears how things stand.
+	// queueEventsMax and queueBytesMax bound what waits for one stream. When it is full, the stream is cut off,
+	// whatever else its owner sends; the owner connects again and is told the current state.
 	queueEventsMax = 16384
 	queueBytesMax  = 64 << 20
-	// messagesBytesMax bounds the messages between executors and frameworks among them, or one of these. They travel at
-	// most once: what is more is dropped and counted, and nobody's stream ends for what others send him.
+	// messagesBytesMax bounds the messages between executors and frameworks in a queue; a single message may be larger.
+	// They are delivered at most once. Further messages are dropped and counted, so that a stream does not end because
+	// of what others send to it.
 	messagesBytesMax = 4 << 20
-	// takeEventsMax and takeBytesMax are how much of it a writer makes into messages at once,
-	// so that only so much of it is in memory twice.
+	// takeEventsMax and takeBytesMax bound how much of a queue a writer makes into messages at once, because that much
+	// of it is in memory twice.
 	takeEventsMax = 1024
 	takeBytesMax  = 256 << 10
 )
 
-// Queue is between the loop, which puts, and a stream's writer, which takes all there
-// is. The loop never waits for a stream.
+// Queue is between the loop, which puts events, and a stream's writer, which takes them. The loop never waits for a
+// stream.
 type Queue[E any] struct {
 	size     func(E) int  // estimates the bytes of an event
-	once     func(E) bool // it travels at most once, and may be dropped
+	once     func(E) bool // reports whether an event is delivered at most once, so that it may be dropped
 	wake     chan struct{}
-	ended    chan struct{} // closed: nothing comes after what is queued
-	overflow chan struct{} // closed: too much waited, and nothing of it is sent any more
+	ended    chan struct{} // closed when nothing comes after what is queued
+	overflow chan struct{} // closed when too much waited; then nothing of it is sent any more
 
 	mu     sync.Mutex
 	events []E   // guarded by mu
 	bytes  int   // guarded by mu
-	loose  int   // bytes of those that may be dropped; guarded by mu
-	closed bool  // no more comes; guarded by mu
-	err    error // why; guarded by mu
+	loose  int   // bytes of the events that may be dropped; guarded by mu
+	closed bool  // nothing more is queued; guarded by mu
+	err    error // the reason; guarded by mu
 }
 
-// New estimates the bytes of each event by size; once says which ones travel at most once.
+// New makes a queue. The function size estimates the bytes of an event; once reports whether an event is delivered at
+// most once.
 func New[E any](size func(E) int, once func(E) bool) *Queue[E] {
 	return &Queue[E]{size: size, once: once, wake: make(chan struct{}, 1), ended: make(chan struct{}), overflow: make(chan struct{})}
 }
 
-// first cuts off what is taken at once. Callers hold mu.
+// first removes the events that a writer takes at once. Callers hold mu.
 func (q *Queue[E]) first() []E {
 	n, bytes := 0, 0
 	for n < min(len(q.events), takeEventsMax) && bytes < takeBytesMax {
@@ -66,15 +68,15 @@ func (q *Queue[E]) first() []E {
 	return first
 }
 
-// Putting is what became of an event.
+// Putting is the result of Put.
 type Putting int
 
-// What Put reports.
+// The results of Put.
 const (
-	PutBehind  Putting = iota // others; or the queue is closed
-	PutFirst                  // the writer must be woken by Flush
-	PutTooMuch                // the queue has just run over: its stream is to be given up
-	PutDropped                // nothing: too much waits of what travels at most once
+	PutBehind  Putting = iota // queued behind other events; or the queue is closed
+	PutFirst                  // queued first: the writer must be woken by Flush
+	PutTooMuch                // the queue has just run over, so its stream must be given up
+	PutDropped                // dropped: too much waits that is delivered at most once
 )
 
 // Put queues an event.
@@ -106,7 +108,7 @@ func (q *Queue[E]) Put(event E) Putting {
 	return PutBehind
 }
 
-// Why is the reason of the end: of kind Limit when the peer took too little.
+// Why returns why the stream ends. The error has kind Limit when the peer read too slowly.
 func (q *Queue[E]) Why() error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -117,7 +119,7 @@ func (q *Queue[E]) Why() error {
 func (q *Queue[E]) Flush() {
 	select {
 	case q.wake <- struct{}{}:
-	default: // the writer is on its way
+	default: // the writer is going to look anyway
 	}
 }
 
@@ -135,8 +137,8 @@ func (q *Queue[E]) Close(err *api.Error) {
 	q.Flush()
 }
 
-// take returns the first of the events, at most takeEventsMax or about takeBytesMax; none when nothing waits. At the end
-// it returns what is left in the same way, and with the last of it done and the reason.
+// take returns the first events, at most takeEventsMax or about takeBytesMax; none when nothing waits. After Close it
+// returns what is left in the same way; with the last events it returns done and the reason.
 func (q *Queue[E]) take() (events []E, done bool, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -147,28 +149,27 @@ func (q *Queue[E]) take() (events []E, done bool, err error) {
 	return events, done, err
 }
 
-// A Send to a peer that does not read waits for ever, and nothing beside it can interrupt
-// it: it ends when the handler of its stream returns. So a goroutine of its own sends, and
-// the handler waits for that one's end, or for a reason to wait no longer.
+// A Send to a peer that does not read waits forever. It ends only when the handler of its stream returns; nothing else
+// can interrupt it. So another goroutine sends, and the handler waits for the end of that goroutine, or for a reason
+// not to wait any longer.
 
 const (
-	// sendTimeMax is how long one message may wait for its peer to read. Longer: the peer
-	// loses its stream.
+	// sendTimeMax is how long one message may wait for its peer to read it. After that the peer loses its stream.
 	sendTimeMax = 30 * time.Second
-	// lastSendTimeMax is how long the last messages of a stream that is over may take
-	// together. Longer: the peer does not get them.
+	// lastSendTimeMax is how long the last messages of an ended stream may take together. After that the peer does not
+	// get them.
 	lastSendTimeMax = 5 * time.Second
 )
 
 // Patience ends when one message has waited for too long.
 type Patience struct {
-	over chan struct{} // closed at the end
+	over chan struct{} // closed when it ends
 	once sync.Once
 }
 
 func newPatience() *Patience { return &Patience{over: make(chan struct{})} }
 
-// During gives what sends one message its time.
+// During runs send, which sends one message, and ends the patience if that takes longer than sendTimeMax.
 func (p *Patience) During(send func() error) error {
 	timer := time.AfterFunc(sendTimeMax, func() { p.once.Do(func() { close(p.over) }) })
 	defer timer.Stop()
@@ -179,15 +180,15 @@ func tooSlow(op string) *api.Error {
 	return api.E(op, api.Limit, "", errors.New("nothing was read for "+sendTimeMax.String()+"; come back"))
 }
 
-// Serving is what streams are sent for: a leadership.
+// Serving describes the leadership for which streams are sent.
 type Serving struct {
-	Beside func(run func())           // runs what belongs to a stream beside its handler
-	Over   <-chan struct{}            // closed when it serves nobody any more
-	Ended  func(op string) *api.Error // what is said to a stream then
+	Beside func(run func())           // runs a goroutine of a stream beside its handler
+	Over   <-chan struct{}            // closed when the leadership has ended
+	Ended  func(op string) *api.Error // the error for a stream after that
 }
 
-// WriteAll sends what is queued until the stream is closed, and returns why. It does not
-// wait for a peer whose queue has run over.
+// WriteAll sends what is queued until the stream is closed, and returns why it was. It does not wait for a peer whose
+// queue has run over.
 func WriteAll[E any](ctx context.Context, s Serving, q *Queue[E], send func(*Patience, []E) error) error {
 	slow, sent := newPatience(), make(chan written, 1)
 	write := func() { sent <- sendQueued(q, func(events []E) error { return send(slow, events) }) }
@@ -197,7 +198,7 @@ func WriteAll[E any](ctx context.Context, s Serving, q *Queue[E], send func(*Pat
 		}
 		return s.Ended("session")
 	}
-	var last <-chan time.Time // the stream is over, and what is left has until then
+	var last <-chan time.Time // when the stream is over, what is left may take until then
 	wake, ended, over := q.wake, q.ended, s.Over
 	for {
 		select {
@@ -226,9 +227,9 @@ func WriteAll[E any](ctx context.Context, s Serving, q *Queue[E], send func(*Pat
 	}
 }
 
-// written is how a writer has ended.
+// written says how a writer has ended.
 type written struct {
-	done bool // nothing is to be sent any more
+	done bool // nothing more is to be sent
 	err  error
 }
 
@@ -236,7 +237,7 @@ type written struct {
 func sendQueued[E any](q *Queue[E], send func([]E) error) written {
 	for {
 		select {
-		case <-q.wake: // for what is taken now
+		case <-q.wake: // the wake-up was for what is taken now
 		default:
 		}
 		events, done, err := q.take()
@@ -251,7 +252,7 @@ func sendQueued[E any](q *Queue[E], send func([]E) error) written {
 	}
 }
 
-// last gives the last messages of a stream their time; false when they take longer.
+// last waits for the last messages of a stream; false when they take too long.
 func (p *Patience) last(sent <-chan error) (ended bool, err error) {
 	timer := time.NewTimer(lastSendTimeMax)
 	defer timer.Stop()
@@ -264,8 +265,8 @@ func (p *Patience) last(sent <-chan error) (ended bool, err error) {
 	return false, nil
 }
 
-// SendUntil runs what sends on a stream until it ends, a message waits for too long, or
-// the leadership is over; then the last messages have their time.
+// SendUntil calls run, which sends on a stream, until run returns, a message waits for too long, or the leadership
+// ends. In the last case the last messages get lastSendTimeMax.
 func SendUntil(s Serving, op string, run func(*Patience) error) error {
 	slow, sent := newPatience(), make(chan error, 1)
 	s.Beside(func() { sent <- run(slow) })

@@ -12,8 +12,8 @@ import (
 
 func never(int) bool { return false }
 
-// TestMessagesAreDropped (R34): of what travels at most once little waits for a stream, and the rest is dropped; nothing else
-// is, and nobody loses a stream for what others send him.
+// TestMessagesAreDropped (R34): of what is delivered at most once only little waits for a stream, and the rest is
+// dropped. Nothing else is dropped, and no stream ends because of what others send to it.
 func TestMessagesAreDropped(t *testing.T) {
 	const message = 64 << 10
 	q := New(func(e int) int { return e }, func(e int) bool { return e == message })

@@ -8,10 +8,12 @@ import (
 	"github.com/tenderhq/tender/master/registry"
 )
 
-// What the leader asks the other masters each time it looks at its quorum. It does so beside everything else.
+// This file holds the questions that the leader asks the other masters each time it looks at its quorum. They run in
+// goroutines of their own.
 
-// raiseFormat has a newer format used once every member of the quorum has said that it reads it (R24). From then on the
-// registry says so, and a master that does not know the format can't join: it refuses to read the log.
+// raiseFormat begins to use a newer format once every member of the quorum has said that it can read it (R24). From
+// then on the registry requires the format. A master that does not know it can't join, because it refuses to read the
+// log.
 func (l *Log) raiseFormat(ctx context.Context, r *life) {
 	if !r.leads() || l.currentLeadership() == nil || max(l.machine.format(), 1) >= l.config.Format {
 		return
@@ -19,7 +21,7 @@ func (l *Log) raiseFormat(ctx context.Context, r *life) {
 	select {
 	case l.raising <- struct{}{}:
 	default:
-		return // it is being asked
+		return // the question is being asked already
 	}
 	l.asking.Go(func() { // ends with its questions, each of which has a timeout, or with Raft
 		defer func() { <-l.raising }()
@@ -34,7 +36,8 @@ func (l *Log) raiseFormat(ctx context.Context, r *life) {
 	})
 }
 
-// agreeOnHash asks the others for the hashes of their registries, one question at a time and beside everything else.
+// agreeOnHash asks the other masters for the hashes of their registries, one question at a time, in a goroutine of its
+// own.
 func (l *Log) agreeOnHash(ctx context.Context, r *life) {
 	own, agreed := l.machine.mark()
 	if !r.leads() || l.currentLeadership() == nil || own.Index <= agreed {
@@ -43,14 +46,15 @@ func (l *Log) agreeOnHash(ctx context.Context, r *life) {
 	select {
 	case l.comparing <- struct{}{}:
 	default:
-		return // somebody asks
+		return // the question is being asked already
 	}
 	l.asking.Go(func() { // ends with its questions, each of which has a timeout, or with Raft
 		defer func() { <-l.comparing }()
 		self := quorum.About{ID: l.ID(), Cluster: l.Cluster(), Mark: own}
 		hash := quorum.MajorityHash(r.members(), l.askAll(r.members()), self)
 		switch {
-		case hash == "" || ctx.Err() != nil: // not all have come so far, or not all answer: it asks again at the next look
+		// Not all masters have applied this entry, or not all answer. The question is asked again at the next look.
+		case hash == "" || ctx.Err() != nil:
 		case hash != own.Hash:
 			l.failRun(differs(own, hash))
 		default:

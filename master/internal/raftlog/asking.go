@@ -10,8 +10,8 @@ import (
 	"github.com/tenderhq/tender/master/quorum"
 )
 
-// Missing says, while nobody leads, which masters answer and how many are needed; ""
-// while somebody leads, and when enough of them answer or nobody has looked yet.
+// Missing says, while nobody leads, which masters answer and how many are needed. It is "" while somebody leads, when
+// enough masters answer, or when this master has not looked yet.
 func (l *Log) Missing() string {
 	if r := l.runningRaft(); r != nil {
 		if addr, _ := r.LeaderWithID(); addr != "" {
@@ -32,7 +32,7 @@ func (l *Log) noteMissing(what string) {
 	l.missing = what
 }
 
-// askAll asks all other members at once who they are.
+// askAll asks all other members at the same time what they say about themselves.
 func (l *Log) askAll(all []quorum.Member) quorum.Answers { return l.askEach(all, l.network.askMember) }
 
 func (l *Log) askEach(all []quorum.Member, ask func(peer Peer, timeout time.Duration) (quorum.About, error)) quorum.Answers {
@@ -55,7 +55,7 @@ func (l *Log) askEach(all []quorum.Member, ask func(peer Peer, timeout time.Dura
 	return answers
 }
 
-// checkPlace finds out whether the quorum has gone on without this master.
+// checkPlace finds out whether the quorum has continued without this master.
 func (l *Log) checkPlace(r *life) error {
 	if err := l.checkEpoch(r); err != nil {
 		return err
@@ -93,7 +93,8 @@ func removed(id api.MasterID) error {
 	return api.E("raft.run", api.Removed, string(id), fmt.Errorf("this master was removed from the quorum; %s", howToComeBack))
 }
 
-// keepEpoch writes down the epoch that the registry has come to, so that it is known at the next start.
+// keepEpoch writes down the registry's epoch when it is higher than the one in the settings, so that it is known at the
+// next start.
 func (l *Log) keepEpoch() error {
 	if epoch := l.machine.epoch(); epoch > l.folder.settings.Epoch {
 		l.folder.settings.Epoch = epoch
@@ -102,8 +103,8 @@ func (l *Log) keepEpoch() error {
 	return nil
 }
 
-// checkEpoch finds out whether the cluster has gone on without this master, once another master has named a newer
-// epoch.
+// checkEpoch finds out whether the cluster was recovered or restored without this master. It asks once another master
+// has named a newer epoch.
 func (l *Log) checkEpoch(r *life) error {
 	if !l.network.newer.Swap(false) {
 		return nil

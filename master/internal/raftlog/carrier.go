@@ -14,22 +14,24 @@ import (
 	"github.com/tenderhq/tender/master/quorum"
 )
 
-// carrier is the library's transport. That dials addresses, and keeps connections by address. Here both also name the
-// master that is meant: addresses change hands when masters move, and the vote of whoever answers must never be counted
-// as another's. A message with an impossible term never comes to our Raft; in a pipeline that need not be checked, as
-// it begins after an answer that was.
+// carrier is the transport that Raft's library uses. The library dials addresses and keeps connections by address. Here
+// the address also names the master that is meant, because addresses change hands when masters move, and a vote must
+// never be counted as that of another master. A message with an impossible term never reaches our Raft. Answers in a
+// pipeline are not checked, because a pipeline begins after an answer that was.
 type carrier struct {
 	*raft.NetworkTransport
-	gate     *termGate
-	stream   *stream
-	patience func() time.Duration // of a follower with a silent leader, and of a candidate with its election
+	gate   *termGate
+	stream *stream
+	// patience returns how long a follower bears a silent leader, which is also how long a candidate's election may
+	// take.
+	patience func() time.Duration
 }
 
 func (c *carrier) Consumer() <-chan raft.RPC { return c.gate.pass(c.NetworkTransport.Consumer()) }
 
-// SetHeartbeatHandler handles heartbeats in another way than the library, which would do so beside its main loop: it
-// looks at its term there, and sets the term a moment later. A master that had become a candidate meanwhile, by a
-// transfer, fell back to the earlier term and led in it, beside that term's leader (P17).
+// SetHeartbeatHandler installs our own handler for heartbeats. The library's would handle them beside its main loop: it
+// checks its term and sets it a moment later. If the master had become a candidate meanwhile, because of a transfer, it
+// would fall back to the earlier term and lead in it, beside that term's leader (P17).
 func (c *carrier) SetHeartbeatHandler(func(raft.RPC)) {
 	c.NetworkTransport.SetHeartbeatHandler(c.gate.beat)
 }
@@ -39,7 +41,7 @@ func (c *carrier) Close() error {
 	return c.NetworkTransport.Close()
 }
 
-// meant is an address together with the master that has to answer there.
+// meant returns an address together with the master that must answer there.
 func meant(id raft.ServerID, addr raft.ServerAddress) raft.ServerAddress {
 	return raft.ServerAddress(id) + "@" + addr
 }
@@ -89,13 +91,14 @@ func (c *carrier) TimeoutNow(id raft.ServerID, to raft.ServerAddress, args *raft
 	return secondTry(c, id, to, 0, args, resp, c.NetworkTransport.TimeoutNow)
 }
 
-// keptConnectionsMax is how many connections to each master the library keeps for later.
+// keptConnectionsMax is how many idle connections to each master the library keeps.
 const keptConnectionsMax = 3
 
-// overKept does an exchange again when its connection turns out to be lost, until all that the library kept have been
-// tried: it also keeps those that have been closed meanwhile, and finds out only when it uses them. A follower uses its own
-// for nothing but the votes that it asks for, and each that was lost with its connection cost an election, as many in a row
-// as were kept (P18). All that Raft says may be said twice; a snapshot is not said again by us.
+// overKept repeats an exchange when its connection turns out to be lost, until all connections that the library kept
+// have been tried. The library also keeps connections that have been closed meanwhile, and notices that only when it
+// uses them. A follower uses its connections only for the votes that it asks for. Each lost connection cost it an
+// election, as many in a row as were kept (P18). Every message of Raft may be sent twice; a snapshot is not repeated
+// here.
 func overKept(exchange func() error) error {
 	err := exchange()
 	for tries := 0; tries < keptConnectionsMax && isLost(err); tries++ {
@@ -104,7 +107,7 @@ func overKept(exchange func() error) error {
 	return err
 }
 
-// isLost says whether an exchange failed because its connection was closed or broke.
+// isLost reports whether an exchange failed because its connection was closed or broke.
 func isLost(err error) bool {
 	var broke lost
 	for !errors.As(err, &broke) {
@@ -117,17 +120,18 @@ func isLost(err error) bool {
 	return true
 }
 
-// A connection can die without a word, as when a firewall between two masters forgets it: what is written to it goes nowhere,
-// and nobody is told. Whoever waits for the answer to a heartbeat, a vote or entries waits for far longer than an election
-// takes. So when half of that is over, the same is said once more over a connection that is dialed for it, and the first answer
-// counts (P19). An answer to the second shows that the other master is well, and that what we had to it is dead. Nothing is cut
-// off for being slow: a disk or a processor may take its time.
+// A connection can die silently, for example when a firewall between two masters forgets it. Then what is written to it
+// is lost and nobody is told, and whoever waits for the answer to a heartbeat, a vote or entries waits for far longer
+// than an election takes. So after half of that time the same message is sent again over a new connection, and the
+// first answer counts (P19). An answer on the new connection shows that the other master is well and that our older
+// connections to it are dead. No connection is cut for being slow: a disk or a processor may take its time.
 
-// bytesPerPatience is how much more of a request lets its sender wait for as long again.
+// bytesPerPatience is how many more bytes of a request let its sender wait for the same time once more.
 const bytesPerPatience = 512 << 10
 
-// secondTry does an exchange whose request has so many bytes of entries. The request is the library's again as soon as one
-// of the two is over, while the other one may still be writing it: both write a copy, whose entries nobody changes.
+// secondTry does an exchange whose request has that many bytes of entries. As soon as one of the two tries has ended,
+// the library may change the request, while the other try may still be writing it. So both write a copy, whose entries
+// nobody changes.
 func secondTry[Request, Answer any](
 	c *carrier, id raft.ServerID, to raft.ServerAddress, bytes int, request *Request, answer *Answer,
 	exchange func(raft.ServerID, raft.ServerAddress, *Request, *Answer) error,
@@ -168,7 +172,7 @@ func secondTry[Request, Answer any](
 				*answer = o.answer
 				return nil
 			}
-			second = nil // it is not reached anew either
+			second = nil // the master is not reached on a new connection either
 		}
 	}
 	o := <-first
@@ -176,13 +180,15 @@ func secondTry[Request, Answer any](
 	return o.err
 }
 
-// The beginnings of addresses of the library whose connections are kept apart from others; no master's ID has a slash.
+// These prefixes of the library's addresses keep connections of a kind apart from others. They can't be part of a
+// master's ID, which has no slash.
 const (
-	anew     raft.ServerAddress = "anew/"     // is used once
-	ofLength raft.ServerAddress = "snapshot/" // carries one, which takes its time
+	anew     raft.ServerAddress = "anew/"     // a new connection that is used once
+	ofLength raft.ServerAddress = "snapshot/" // carries a snapshot, which takes its time
 )
 
-// lose closes the connections to a master that were dialed before; who waits on one, or takes one that was kept, dials anew.
+// lose closes the connections to a master that were dialed before the given time. Whoever waits on one of them, or
+// takes a kept one, dials a new one.
 func (s *stream) lose(to api.MasterID, before time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -193,7 +199,7 @@ func (s *stream) lose(to api.MasterID, before time.Time) {
 	}
 }
 
-// keep counts a connection among those that are lost together.
+// keep adds a connection to those that lose can close.
 func (s *stream) keep(conn *dialed) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -206,24 +212,26 @@ func (s *stream) forget(conn *dialed) {
 	delete(s.dialed, conn)
 }
 
-// termGate keeps impossible terms of other masters from our Raft, and answers heartbeats that change nothing.
+// termGate keeps impossible terms of other masters away from our Raft, and answers heartbeats that change nothing.
 type termGate struct {
-	known   func() uint64                                // our own term
-	follows func(leader raft.ServerID, term uint64) bool // whether we follow this leader in this term
-	state   func() raft.RaftState                        // our own
+	known   func() uint64                                // returns our own term
+	follows func(leader raft.ServerID, term uint64) bool // reports whether we follow this leader in this term
+	state   func() raft.RaftState                        // returns our own state
 	once    sync.Once
 	rpcs    chan raft.RPC
-	beats   chan raft.RPC // the newest heartbeat that was answered: it tells Raft that its leader lives
-	over    chan struct{}
-	close   sync.Once
+	// beats holds the newest heartbeat that was answered. It is passed to Raft, which learns from it that its leader
+	// lives.
+	beats chan raft.RPC
+	over  chan struct{}
+	close sync.Once
 }
 
 func newTermGate(known func() uint64, follows func(raft.ServerID, uint64) bool, state func() raft.RaftState) *termGate {
 	return &termGate{known: known, follows: follows, state: state, rpcs: make(chan raft.RPC), beats: make(chan raft.RPC, 1), over: make(chan struct{})}
 }
 
-// beat answers a heartbeat that changes nothing, at once: the main loop may be busy with a slow disk, while its leader
-// waits to hear that we follow. All others go to the main loop.
+// beat answers a heartbeat that changes nothing at once, because Raft's main loop may be busy with a slow disk while
+// its leader waits to hear that we follow. All other heartbeats go to the main loop.
 func (g *termGate) beat(rpc raft.RPC) {
 	if !g.takes(rpc) {
 		return
@@ -237,11 +245,11 @@ func (g *termGate) beat(rpc raft.RPC) {
 	rpc.RespChan = make(chan raft.RPCResponse, 1) // nobody waits for a second answer
 	select {
 	case g.beats <- rpc:
-	default: // one waits already
+	default: // another one is waiting already
 	}
 }
 
-// hand gives a request to Raft's main loop, unless the gate is closed meanwhile.
+// hand gives a request to Raft's main loop, unless the gate is closed first.
 func (g *termGate) hand(rpc raft.RPC) {
 	select {
 	case g.rpcs <- rpc:
@@ -249,7 +257,7 @@ func (g *termGate) hand(rpc raft.RPC) {
 	}
 }
 
-// answered returns the error of an exchange, also when the answer names an impossible term.
+// answered returns the error of an exchange. An answer with an impossible term is an error too.
 func (g *termGate) answered(err error, id raft.ServerID, term uint64) error {
 	if err != nil {
 		return err
@@ -257,7 +265,8 @@ func (g *termGate) answered(err error, id raft.ServerID, term uint64) error {
 	return quorum.FarAhead(g.known(), term, "master "+string(id))
 }
 
-// takes answers a request that names an impossible term, or that comes too late to stand for election, and returns false.
+// takes reports whether a request may go to Raft. It answers a request itself that names an impossible term, or that
+// asks to stand for election too late, and returns false.
 func (g *termGate) takes(rpc raft.RPC) bool {
 	var term uint64
 	switch request := rpc.Command.(type) {
@@ -283,9 +292,10 @@ func (g *termGate) takes(rpc raft.RPC) bool {
 	return err == nil
 }
 
-// mayStand answers a request to stand for election of whom leads or stands already. The library would begin a leader's
-// election anew for it. A candidate's it would answer, and forget: who hands over would wait for as long as an election
-// takes, and refuse all writes meanwhile.
+// mayStand reports whether this master may stand for election on request. It answers the request itself if this master
+// leads or is a candidate already. The library would restart the election of a leader. It would answer a candidate's
+// request and forget it; then the master that hands over would wait for the time of an election and refuse all writes
+// meanwhile.
 func (g *termGate) mayStand(rpc raft.RPC) bool {
 	switch g.state() {
 	case raft.Leader:
@@ -299,7 +309,7 @@ func (g *termGate) mayStand(rpc raft.RPC) bool {
 	return true
 }
 
-// pass hands requests on to Raft, except those that can't be true, until the gate is closed.
+// pass hands requests on to Raft, except those that takes refuses, until the gate is closed.
 func (g *termGate) pass(from <-chan raft.RPC) <-chan raft.RPC {
 	g.once.Do(func() {
 		go func() {
@@ -322,7 +332,7 @@ func (g *termGate) pass(from <-chan raft.RPC) <-chan raft.RPC {
 
 func (g *termGate) end() { g.close.Do(func() { close(g.over) }) }
 
-// checkOwnTerm refuses a folder whose term no election can have led to.
+// checkOwnTerm refuses a folder whose term is higher than any election can have made it.
 func (f *folder) checkOwnTerm() error {
 	term, err := f.stable.GetUint64(currentTerm)
 	if err != nil {
@@ -339,7 +349,7 @@ func (f *folder) checkOwnTerm() error {
 		"it is damaged: remove this master and add it again with a fresh folder", term, known))
 }
 
-// lastTerm is that of the last entry, or of the snapshot in its place; 0: there is neither.
+// lastTerm returns the term of the last entry, or of the snapshot if there is no entry; 0 when there is neither.
 func (f *folder) lastTerm() (uint64, error) {
 	last, err := f.logs.LastIndex()
 	if err != nil {

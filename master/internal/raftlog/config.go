@@ -17,7 +17,7 @@ import (
 // Peer is a master of the quorum.
 type Peer = quorum.Peer
 
-// ParsePeer reads ID=HOST:PORT.
+// ParsePeer parses ID=HOST:PORT.
 func ParsePeer(text string) (Peer, error) {
 	id, addr, ok := strings.Cut(text, "=")
 	if !ok {
@@ -32,18 +32,17 @@ func ParsePeer(text string) (Peer, error) {
 	return Peer{ID: api.MasterID(id), Addr: addr}, nil
 }
 
-// Profile is a set of Raft's times.
+// Profile is a set of Raft's timeouts.
 type Profile string
 
-// The profiles. All masters of a quorum use the same.
+// The profiles. All masters of a quorum must use the same one.
 const (
-	// ProfileLAN is for masters of one site, the default. A leader whose process has
-	// died is replaced in some 100 ms, one that is only silent in 0.8 to 2.4 s.
-	// DESIGN.md tells what was measured.
+	// ProfileLAN is for masters in one site; it is the default. A leader whose process has died is replaced in about
+	// 100 ms, one that is only silent in 0.8 to 2.4 s. DESIGN.md has the measurements.
 	ProfileLAN Profile = "lan"
-	// ProfileFast is for tests and for machines that are never short of processors.
+	// ProfileFast is for tests, and for machines that are never short of processors.
 	ProfileFast Profile = "fast"
-	// ProfileWAN has the library's times, for masters that are far from each other.
+	// ProfileWAN has the library's timeouts, for masters that are far from each other.
 	ProfileWAN Profile = "wan"
 )
 
@@ -57,7 +56,7 @@ var timings = map[Profile]timing{
 	ProfileWAN:  {time.Second, time.Second, 500 * time.Millisecond, 50 * time.Millisecond},
 }
 
-// Check reports why p is no profile, or nil. "" is the default.
+// Check returns why p is not a profile; nil if it is one. "" is the default.
 func (p Profile) Check() error {
 	if _, ok := timings[p.orDefault()]; !ok {
 		return fmt.Errorf("profile %q is unknown; there are lan, fast and wan", p)
@@ -72,40 +71,39 @@ func (p Profile) orDefault() Profile {
 	return p
 }
 
-// Config says who we are, where our files are and how the others are reached.
+// Config says who this master is, where its files are, and how the other masters are reached.
 type Config struct {
-	// Dir holds the settings and Raft's files. The caller holds its lock.
+	// Dir is the folder with the settings and Raft's files. The caller holds its lock.
 	Dir string
-	// Memory takes the place of Dir in tests and for clusters in memory: what is
-	// written to it survives Run, not the process.
+	// Memory replaces Dir in tests and for clusters in memory. What is written to it outlives Run, but not the process.
 	Memory *Memory
-	// ID of this master. Default: what the folder says.
+	// ID is this master's ID. Default: the ID in the folder.
 	ID api.MasterID
-	// Peers are all founders, ourselves included, alike on each of them; or, to join a
-	// quorum that exists, any of its masters without ourselves. Used once, by an empty
-	// folder. None: a quorum of one.
+	// Peers are all founders including this master, the same list on each of them; or, to join an existing quorum, any
+	// of its masters without this one. Used once, by an empty folder. None: a quorum of one.
 	Peers []Peer
-	// Listener accepts Raft's connections. Run closes it.
+	// Listener accepts the connections of other masters. Run closes it.
 	Listener net.Listener
-	// Advertise is where others reach the listener. Default: the listener's address.
+	// Advertise is the address under which others reach the listener. Default: the listener's address.
 	Advertise string
 	// Dial connects to another master's Raft listener. Default: TCP.
 	Dial func(addr string, timeout time.Duration) (net.Conn, error)
-	// Profile of times. Default lan.
+	// Profile selects Raft's timeouts. Default lan.
 	Profile Profile
-	// SnapshotEntries is how many entries of the log make a snapshot due. Default 8192.
+	// SnapshotEntries is after how many entries of the log a snapshot is made. Default 8192.
 	SnapshotEntries uint64
-	// Version of this program: masters whose minor versions are two apart do not talk (R24).
+	// Version is this program's version. Masters whose minor versions are more than one apart do not talk to each other
+	// (R24).
 	Version string
-	// Format is the newest format of entries and snapshots that this master says it
-	// reads. Default: registry.Format; a test can be an older version.
+	// Format is the newest format of entries and snapshots that this master claims to read. Default: registry.Format.
+	// With it a test can act as an older version.
 	Format uint64
 	Logger zerolog.Logger
-	// Committed, if set, is told how long a batch of our own commands took to commit.
+	// Committed, if set, is called with the size of a batch of our own commands and how long it took to commit.
 	Committed func(commands int, took time.Duration)
-	// Changed, if set, hears that who leads may have changed. It must not wait.
+	// Changed, if set, is called when the leader may have changed. It must not wait.
 	Changed func()
-	// Rights, if set, hears that what somebody may do may have changed. It must not wait.
+	// Rights, if set, is called when anybody's rights may have changed. It must not wait.
 	Rights func()
 }
 
@@ -154,7 +152,7 @@ func (c Config) checkPeers() error {
 		}
 		ids[peer.ID], addrs[peer.Addr] = true, true
 	}
-	// A master that its peers do not name joins a quorum that exists.
+	// A master that is not among its own peers joins an existing quorum.
 	if n := len(c.Peers); ids[c.ID] && n%2 == 0 || n > 7 {
 		return fmt.Errorf("%d founders are named; take 1, 3 or 5", n)
 	}

@@ -11,12 +11,13 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// watched remembers whether Raft's last write came to the disk. A follower that can't write an entry falls behind, and
+// watched remembers whether Raft's last write reached the disk. A follower that can't write an entry falls behind, and
 // a leader that can't steps down, but neither ends its process. A master that can't write its term has to end.
 type watched struct {
 	store
-	failed *atomic.Pointer[string] // why the last write failed; nil: it did not
-	ends   func(error)             // Raft ends, because its term can't be written; nil: nobody runs Raft
+	failed *atomic.Pointer[string] // why the last write failed; nil: it did not fail
+	// ends is called when the term can't be written, so that Raft must end; nil: nobody runs Raft.
+	ends func(error)
 }
 
 func (w watched) tell(err error) error {
@@ -43,9 +44,9 @@ func (w watched) SetUint64(key []byte, value uint64) error {
 	return w.checkTerm(key, w.tell(w.store.SetUint64(key, value)))
 }
 
-// checkTerm ends the library's goroutine when a term can't be written. If it returned the error, the library would end
-// the whole process by a panic; if it returned success, the library would give a vote that it may forget. The request
-// that was to be answered is refused.
+// checkTerm ends the library's goroutine when a term can't be written. If it returned the error, the library would
+// panic and end the whole process. If it returned success, the library would give a vote that it may forget. The
+// request that was being handled is refused.
 func (w watched) checkTerm(key []byte, err error) error {
 	if err != nil && w.ends != nil && bytes.Equal(key, currentTerm) {
 		w.ends(fmt.Errorf("it can't write down Raft's term, and without it might vote twice: %w", err))
@@ -54,7 +55,7 @@ func (w watched) checkTerm(key []byte, err error) error {
 	return err
 }
 
-// howToMakeRoom says of a disk that is full what a person can do about it.
+// howToMakeRoom adds to the error of a full disk what a person can do about it.
 func howToMakeRoom(dir string, err error) error {
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 		return fmt.Errorf("%w; make room on the disk of %s and start this master again, the others go on meanwhile", err, dir)
@@ -62,7 +63,7 @@ func howToMakeRoom(dir string, err error) error {
 	return err
 }
 
-// Disk says why this master's last write failed, "" when it did not.
+// Disk says why this master's last write failed; "" when it did not fail.
 func (l *Log) Disk() string {
 	if why := l.folder.failed.Load(); why != nil {
 		return *why

@@ -51,8 +51,8 @@ func TestDiskIsWatched(t *testing.T) {
 	}
 }
 
-// TestAFullDiskEndsItsMaster: a master that can't write down its term ends and says what is wrong and what to do, be it a
-// follower, the only master, or one that starts. The others go on, and with room it comes back.
+// TestAFullDiskEndsItsMaster: a master that can't write its term ends and says what is wrong and what to do, whether it
+// is a follower, the only master, or one that starts. The other masters continue, and once there is room it comes back.
 func TestAFullDiskEndsItsMaster(t *testing.T) {
 	full := func(n *node) *fullStore { return n.memory.logs.(*fullStore) }
 	ended := func(t *testing.T, n *node) {

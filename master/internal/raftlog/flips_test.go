@@ -84,9 +84,8 @@ func (f *folder) contents() (contents, error) {
 	return found, err
 }
 
-// TestFlipsAreFound: bits that flip and tails that are lost in the log, in its values, in
-// snapshots and in the settings are found at start, or hit what nobody reads: what is read is
-// what was written. Each refusal says that it is damage.
+// TestFlipsAreFound: flipped bits and lost tails in the log, its values, snapshots and settings are found at start, or
+// they hit something that is not read, so that what is read is what was written. Each refusal says that it is damage.
 func TestFlipsAreFound(t *testing.T) {
 	trials := *flips
 	if testing.Short() {

@@ -23,49 +23,49 @@ import (
 	"github.com/tenderhq/tender/master/quorum"
 )
 
-// settingsFile holds what a restart needs beside Raft's own files.
+// settingsFile is the file that holds what a restart needs beside Raft's own files.
 const settingsFile = "raft.json"
 
-// settingsFormat is what settingsFile says of itself; what Raft's files hold has formats
-// of its own (registry.Format).
+// settingsFormat is the format of settingsFile. What Raft's files hold has its own formats (registry.Format).
 const settingsFormat = 1
 
-// raftFolder holds Raft's files, inside the data folder.
+// raftFolder is the folder with Raft's files, inside the data folder.
 const raftFolder = "raft"
 
 const snapshotsKept = 2
 
-// settings of a folder. Written before anybody hears of what they say.
+// settings are the settings of a folder. They are written before anybody is told what they say.
 type settings struct {
 	Format    int          `json:"format"`
 	ID        api.MasterID `json:"id"`
 	Advertise string       `json:"advertise"`
-	// Incarnation is minted with the folder; an emptied folder has another one (R19).
+	// Incarnation is made with the folder. A folder that was emptied gets another one (R19).
 	Incarnation string `json:"incarnation"`
 	Peers       []Peer `json:"peers"`
 	// Cluster is "" until the quorum is founded or joined.
 	Cluster api.ClusterID `json:"cluster"`
-	// Founders are set on those that founded the cluster together.
+	// Founders is set on the masters that founded the cluster together.
 	Founders []quorum.Founder `json:"founders,omitempty"`
-	// Voted says that Raft's files exist: they must not be missing at the next start.
+	// Voted says that Raft's files exist, so that they must not be missing at the next start.
 	Voted bool `json:"voted"`
-	// SumsFrom is the first entry of the log that has a checksum of its own; 0: no entry and
-	// no value has one, as a version wrote them that knew of none.
+	// SumsFrom is the index of the first log entry that has a checksum of its own. 0: no entry and no value has one,
+	// because a version without checksums wrote them.
 	SumsFrom uint64 `json:"sums_from,omitempty"`
-	// Epoch is the newest that we know of: after a recovery the next leadership raises the registry's to it (R1).
+	// Epoch is the newest epoch that this master knows of. After a recovery the next leadership raises the registry's
+	// epoch to it (R1).
 	Epoch uint64 `json:"epoch,omitempty"`
-	// Sum is the checksum of all the others, in hex; "": of a version that wrote none.
+	// Sum is the checksum of all other fields, in hex; "" if a version without checksums wrote it.
 	Sum string `json:"sum,omitempty"`
 }
 
-// summed returns the settings with their checksum.
+// summed returns the settings with their checksum set.
 func (s settings) summed() settings {
 	s.Sum = ""
 	s.Sum = SumOf(s)
 	return s
 }
 
-// SumOf is a checksum, in hex, of a value in the form of JSON.
+// SumOf returns a checksum, in hex, of a value in its JSON form.
 func SumOf(value any) string {
 	data, err := json.Marshal(value)
 	invariant.Check(err == nil, "%T has no form in JSON: %v", value, err)
@@ -86,19 +86,20 @@ func NewMemory() *Memory {
 
 // folder is where a master keeps what must survive it.
 type folder struct {
-	dir      string  // or
-	memory   *Memory // one of the two
+	dir      string  // "" when memory is set
+	memory   *Memory // nil when dir is set
 	settings settings
 
-	logs      raft.LogStore
-	stable    raft.StableStore
-	failed    atomic.Pointer[string] // why Raft's last write failed; nil: it came to the disk
-	ends      func(error)            // Raft can't go on: what it must not forget can't be written; nil: nobody runs it
+	logs   raft.LogStore
+	stable raft.StableStore
+	failed atomic.Pointer[string] // why Raft's last write failed; nil: it reached the disk
+	// ends is called when Raft can't continue because its term can't be written; nil: nobody runs Raft.
+	ends      func(error)
 	snapshots raft.SnapshotStore
 	close     func() error
 }
 
-// begin gives a new folder its settings.
+// begin makes the settings of a new folder.
 func (f *folder) begin(config Config) error {
 	if config.ID == "" {
 		return api.E("raft.open", api.Invalid, config.Dir, errors.New("the folder is new: the master needs an ID"))
@@ -113,7 +114,8 @@ func (f *folder) begin(config Config) error {
 	return nil
 }
 
-// IDIn is whose folder it is; "" as long as it is nobody's. A master that was told another ID is refused.
+// IDIn returns the ID of the master whose folder it is; "" if it is nobody's yet. It refuses a master that was
+// configured with another ID.
 func IDIn(dir string, told api.MasterID) (api.MasterID, error) {
 	f := &folder{dir: dir}
 	err := f.load()
@@ -126,7 +128,7 @@ func IDIn(dir string, told api.MasterID) (api.MasterID, error) {
 	return f.settings.ID, wrap("raft.open", dir, err)
 }
 
-// checkID refuses a master that was told another ID than the folder's.
+// checkID refuses a master that was configured with another ID than the folder's.
 func (f *folder) checkID(told api.MasterID) error {
 	if told == "" || told == f.settings.ID {
 		return nil
@@ -135,14 +137,14 @@ func (f *folder) checkID(told api.MasterID) error {
 		fmt.Errorf("the folder is master %s's, not %s's; each master has a folder of its own", f.settings.ID, told))
 }
 
-// goOn takes over from the config what may be another at each start.
+// goOn takes over from the config what may differ at each start.
 func (f *folder) goOn(config Config) error {
 	self := &f.settings
 	if err := f.checkID(config.ID); err != nil {
 		return err
 	}
 	if self.Cluster == "" && len(config.Peers) > 0 {
-		self.Peers = config.Peers // not founded yet, so the list of founders may still be corrected
+		self.Peers = config.Peers // the cluster is not founded yet, so the list of founders may still be corrected
 	}
 	self.Advertise = config.Advertise
 	return nil
@@ -162,7 +164,7 @@ func (f *folder) load() error {
 	if data == nil {
 		return fs.ErrNotExist
 	}
-	// Its format first: the fields of another one may be of other kinds.
+	// The format comes first, because in another format fields may have other types.
 	var format struct {
 		Format int `json:"format"`
 	}
@@ -186,7 +188,7 @@ func (f *folder) load() error {
 	return nil
 }
 
-// save writes the settings so that a crash leaves the old or the new ones.
+// save writes the settings so that a crash leaves either the old or the new ones.
 func (f *folder) save() error {
 	data, err := json.MarshalIndent(f.settings.summed(), "", "  ")
 	if err != nil {
@@ -199,7 +201,7 @@ func (f *folder) save() error {
 	return WriteFileSynced(filepath.Join(f.dir, settingsFile), append(data, '\n'))
 }
 
-// WriteFileSynced replaces a file so that a crash leaves the old or the new one.
+// WriteFileSynced replaces a file so that a crash leaves either the old or the new one.
 func WriteFileSynced(path string, data []byte) error {
 	temporary := path + ".tmp"
 	file, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
@@ -224,7 +226,7 @@ func syncFolder(dir string) error {
 	return errors.Join(opened.Sync(), opened.Close())
 }
 
-// open opens Raft's files, and refuses what this version can't read.
+// open opens Raft's files, and refuses files that this version can't read.
 func (f *folder) open(log raftLogger) error {
 	if f.memory != nil {
 		written := watched{f.memory.logs, &f.failed, f.ends}
@@ -277,12 +279,12 @@ func (f *folder) open(log raftLogger) error {
 	if err != nil {
 		return errors.Join(f.damaged(dir, err), bolt.Close())
 	}
-	// Followers that keep up ask for the last few entries, which need not be read from the disk.
+	// Followers that keep up ask for the last few entries, so these are also kept in memory.
 	f.logs = logcache.New(store)
 	return nil
 }
 
-// damaged says what a person can do about files that can't be read.
+// damaged adds to an error about damaged files what a person can do about them.
 func (f *folder) damaged(path string, err error) error {
 	if !strings.Contains(err.Error(), "damaged") {
 		return err
@@ -291,7 +293,7 @@ func (f *folder) damaged(path string, err error) error {
 		"if none is, begin anew with `tender snapshot restore`", path, err, f.settings.ID)
 }
 
-// sums puts checksums beside what Raft writes from now on, and remembers since when.
+// sums adds checksums to everything that Raft writes from now on, and remembers since when.
 func (f *folder) sums(bolt *raftboltdb.BoltStore) (*summed, error) {
 	s := &summed{store: watched{bolt, &f.failed, f.ends}, from: f.settings.SumsFrom, values: f.settings.SumsFrom > 0}
 	if s.values {
@@ -306,17 +308,17 @@ func (f *folder) sums(bolt *raftboltdb.BoltStore) (*summed, error) {
 	}
 	s.from = last + 1
 	f.settings.SumsFrom = s.from
-	if !f.settings.Voted { // it is empty: the settings are written with the first vote
+	if !f.settings.Voted { // the folder is empty, so the settings are written with the first vote
 		return s, nil
 	}
 	return s, f.save()
 }
 
-// appendEntriesMax is how many entries a follower is sent in one message, of which some are
-// under way for each of them: times registrycodec.EntryBytesMax they bound that memory too.
+// appendEntriesMax is how many entries a follower is sent in one message. Some messages are under way for each
+// follower, so this number times registrycodec.EntryBytesMax bounds that memory too.
 const appendEntriesMax = 16
 
-// checkFormats refuses what Raft would stop at in the middle of its start (P9).
+// checkFormats refuses files at which Raft would stop in the middle of its start (P9).
 func (f *folder) checkFormats() error {
 	snapshot, err := f.checkSnapshot()
 	if err != nil {
@@ -335,7 +337,7 @@ func (f *folder) checkFormats() error {
 		var entry raft.Log
 		err := guarded(func() error { return f.logs.GetLog(index, &entry) })
 		if errors.Is(err, raft.ErrLogNotFound) && index <= snapshot {
-			continue // a leader has sent the snapshot in its place
+			continue // a leader has sent the snapshot instead
 		}
 		if err != nil {
 			return fmt.Errorf("entry %d of the log is damaged or missing: %w", index, err)
@@ -353,8 +355,7 @@ func (f *folder) checkFormats() error {
 	return nil
 }
 
-// checkSnapshotHead reads the newest snapshot's head, which costs little, and returns
-// its name.
+// checkSnapshotHead reads only the head of the newest snapshot, which costs little, and returns the snapshot's name.
 func (f *folder) checkSnapshotHead() (string, error) {
 	list, err := f.snapshots.List()
 	if err != nil || len(list) == 0 || f.memory != nil {
@@ -364,8 +365,8 @@ func (f *folder) checkSnapshotHead() (string, error) {
 	return list[0].ID, err
 }
 
-// checkSnapshot opens the newest snapshot, for which the library reads all of it and
-// compares its checksum, reads its head, and returns its index.
+// checkSnapshot opens the newest snapshot, for which the library reads all of it and compares its checksum. It then
+// reads the snapshot's head, and returns its index.
 func (f *folder) checkSnapshot() (uint64, error) {
 	list, err := f.snapshots.List()
 	if err != nil || len(list) == 0 {
@@ -382,10 +383,10 @@ func (f *folder) checkSnapshot() (uint64, error) {
 	return list[0].Index, nil
 }
 
-// hasState says whether Raft's files hold anything. The library's bootstrap writes a term first and the configuration then, and
-// refuses a folder that has a term: a master that was killed between the two would never get a configuration. Raft has run
-// only in a folder that has voted, so in another one a term without anything else is the rest of such a bootstrap, and is
-// taken back.
+// hasState reports whether Raft's files hold anything. The library's bootstrap writes a term first and the
+// configuration afterwards, and it refuses a folder that has a term. So a master that was killed between the two writes
+// would never get a configuration. Raft has only run in a folder that has voted. In any other folder, a term without
+// anything else is what such a bootstrap has left, and is removed.
 func (f *folder) hasState() (bool, error) {
 	exists, err := raft.HasExistingState(f.logs, f.stable, f.snapshots)
 	if err != nil || !exists || f.settings.Voted {

@@ -59,7 +59,7 @@ func peerOf(q *cluster, id api.MasterID) Peer {
 	return Peer{}
 }
 
-// TestAMemberThatIsDownCountsAsOld: nobody knows what it reads until it has said so.
+// TestAMemberThatIsDownCountsAsOld: the format that it reads is not known until it has said so.
 func TestAMemberThatIsDownCountsAsOld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := builtQuorum(t, 3, func(c *Config) { c.Format = 1 })

@@ -17,11 +17,11 @@ import (
 const (
 	askTimeout    = 2 * time.Second
 	askAgainAfter = 100 * time.Millisecond
-	// told about who is missing
+	// waitingLogEvery is how often the log says who is missing.
 	waitingLogEvery = 10 * time.Second
 )
 
-// awaitAdmission returns when the folder belongs to a cluster, as package quorum decides it (R19).
+// awaitAdmission returns when the folder belongs to a cluster. Package quorum decides when that is (R19).
 func (l *Log) awaitAdmission(ctx context.Context) error {
 	self := &l.folder.settings
 	if self.Cluster != "" {
@@ -59,7 +59,7 @@ func (l *Log) awaitAdmission(ctx context.Context) error {
 
 func (l *Log) id() api.MasterID { return l.folder.settings.ID }
 
-// writeJoin writes down for which cluster we wait to be added.
+// writeJoin writes down the cluster to which this master waits to be added.
 func (l *Log) writeJoin(cluster api.ClusterID, through api.MasterID) error {
 	self := &l.folder.settings
 	self.Cluster = cluster
@@ -68,7 +68,7 @@ func (l *Log) writeJoin(cluster api.ClusterID, through api.MasterID) error {
 	return l.saveSettings()
 }
 
-// writeFounders writes down with whom we found the cluster, before Raft learns of it.
+// writeFounders writes down the founders of the cluster, before Raft is told.
 func (l *Log) writeFounders(founders []quorum.Founder) error {
 	self := &l.folder.settings
 	self.Cluster, self.Founders = quorum.ClusterOf(founders), founders
@@ -100,14 +100,14 @@ func (l *Log) bootstrapRaft(config *raft.Config, transport raft.Transport) error
 	return l.saveSettings()
 }
 
-// aboutUs answers who asks.
+// aboutUs returns what this master says about itself when others ask.
 func (l *Log) aboutUs() quorum.About {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	self := l.said
 	self.Epoch = max(self.Epoch, l.machine.epoch())
 	if l.raft == nil && l.voted {
-		// Raft knows who is a member now, and it is not up yet.
+		// Raft knows who the members are now, and it has not started yet.
 		self.Refused = fmt.Sprintf("master %s is starting", self.ID)
 		return self
 	}

@@ -16,12 +16,12 @@ import (
 	"github.com/tenderhq/tender/master/registry"
 )
 
-// snapshotCheckEvery is how often a leader makes sure that its newest snapshot can be
-// read: one that can't keeps every follower that has fallen behind out for ever (P10).
+// snapshotCheckEvery is how often a leader checks that its newest snapshot can be read. A leader that can't read it
+// would keep out for ever every follower that has fallen behind (P10).
 const snapshotCheckEvery = time.Minute
 
-// watchLeadership opens and shuts the gate of leadership until ctx ends, the master is removed or
-// something is wrong. again asks for a new life of Raft.
+// watchLeadership begins and ends leaderships until ctx ends, this master is removed, or something is wrong. again
+// means that Raft must be started anew.
 func (l *Log) watchLeadership(ctx context.Context, r *life) (again bool, err error) {
 	defer func() { l.endLeadership("raft ends") }()
 	check := time.NewTicker(snapshotCheckEvery)
@@ -56,8 +56,8 @@ func (l *Log) watchLeadership(ctx context.Context, r *life) (again bool, err err
 	}
 }
 
-// lookAt compares what Raft says with what was made of it before. A signal of a change may have been missed, so only
-// what holds now counts (P11).
+// lookAt compares Raft's state with what this package has made of it. A signal of a change may have been missed, so
+// only the present state counts (P11).
 func (l *Log) lookAt(ctx context.Context, r *life) (again bool, err error) {
 	state, term := r.State(), r.CurrentTerm()
 	current := l.currentLeadership()
@@ -98,8 +98,8 @@ func (l *Log) endLeadership(why string) {
 	}
 }
 
-// openGate makes sure that our registry is complete and that a majority still follows
-// us, then delivers the leadership (P1, P2).
+// openGate makes sure that our registry is complete and that a majority still follows us. Then it delivers the
+// leadership (P1, P2).
 func (l *Log) openGate(ctx context.Context, r *life, term uint64) (again bool, err error) {
 	began := time.Now()
 	for {
@@ -133,7 +133,7 @@ func (l *Log) openGate(ctx context.Context, r *life, term uint64) (again bool, e
 	return false, nil
 }
 
-// deliverLeadership replaces a leadership that nobody took: it is over.
+// deliverLeadership delivers a leadership. It replaces one that nobody has taken, because that one is over.
 func (l *Log) deliverLeadership(current *Leadership) {
 	for {
 		select {
@@ -148,7 +148,7 @@ func (l *Log) deliverLeadership(current *Leadership) {
 	}
 }
 
-// prepareRegistry has our registry apply everything up to the begin of this leadership.
+// prepareRegistry makes our registry apply everything up to the beginning of this leadership.
 func (l *Log) prepareRegistry(ctx context.Context, r *life) error {
 	if err := await(ctx, l.barrier(r)); err != nil {
 		return err
@@ -162,9 +162,9 @@ func (l *Log) prepareRegistry(ctx context.Context, r *life) error {
 	return await(ctx, r.verify())
 }
 
-// moveAddress tells the quorum when this master is reached at another address since its last start: one that began alone
-// on loopback may be joined by other machines. While the membership has that address for another master, ours has to
-// wait (see correctAddresses).
+// moveAddress tells the quorum when this master has another address than at its last start. For example, a master that
+// began alone on loopback may be joined by other machines later. While the membership lists another master at that
+// address, ours has to wait (see correctAddresses).
 func (l *Log) moveAddress(ctx context.Context, r *life) error {
 	self := Peer{ID: l.id(), Addr: l.config.Advertise}
 	for _, was := range r.members() {
@@ -175,8 +175,8 @@ func (l *Log) moveAddress(ctx context.Context, r *life) error {
 	return nil
 }
 
-// settleRegistry names the cluster in a new registry, raises the epoch after a recovery, and
-// refuses a registry of another cluster.
+// settleRegistry names the cluster in a new registry, raises the epoch after a recovery, and refuses a registry of
+// another cluster.
 func (l *Log) settleRegistry(ctx context.Context, r *life) error {
 	self, state := &l.folder.settings, l.machine.outline()
 	if state.Cluster == "" {
@@ -208,15 +208,15 @@ func (l *Log) applyChange(ctx context.Context, r *life, change registry.Change) 
 	return await(ctx, r.apply(data))
 }
 
-// wedged is hashicorp/raft#696: after a transfer that went wrong the library refuses
-// every write for ever. Only a new process helps (P3).
+// wedged is the error for hashicorp/raft#696: after a leadership transfer that went wrong the library refuses every
+// write for ever. Only a new process helps (P3).
 func wedged(id api.MasterID) error {
 	return api.E("raft.run", api.Internal, string(id),
 		errors.New("raft leads but refuses writes because of a leadership transfer that has long ended (hashicorp/raft#696); restart this master"))
 }
 
-// stepDown leaves a leadership that we may not use: to another voter, or by a new life
-// of Raft, which begins as a follower.
+// stepDown leaves a leadership that we may not use. It hands over to another voter, or asks for a new start of Raft,
+// which begins as a follower.
 func (l *Log) stepDown(r *life) (again bool, err error) {
 	l.endLeadership("stepping down")
 	if l.resignLeadership(r) {
@@ -226,14 +226,14 @@ func (l *Log) stepDown(r *life) (again bool, err error) {
 	return true, nil
 }
 
-// resignLeadership hands leadership to whoever is most up to date, if we lead and nobody tried
-// in this term. A second transfer within one term can wedge the library (P3).
+// resignLeadership hands leadership to the most up-to-date master, if we lead and no transfer was tried in this term. A
+// second transfer within one term can wedge the library (P3).
 func (l *Log) resignLeadership(r *life) bool {
 	if !r.leads() || !l.mayTransfer(r) {
 		return false
 	}
 	l.endLeadership("handing over")
-	next, _ := l.askWhoTakesOver(l.otherVoters(r, "")) // nobody: the library picks one, we have nothing to lose
+	next, _ := l.askWhoTakesOver(l.otherVoters(r, "")) // if none, the library picks one: there is nothing to lose
 	return settled(r.handOver(next)) == nil
 }
 
@@ -249,17 +249,17 @@ func (l *Log) mayTransfer(r *life) bool {
 	return true
 }
 
-// askOthersEvery is how often a master that knows of no leader asks the others whether it is still a member.
+// askOthersEvery is how often a master that knows no leader asks the others whether it is still a member.
 const askOthersEvery = 2 * time.Second
 
-// verified is the snapshot that a leader has read last.
+// verified names the snapshot that a leader has read completely, and when it did.
 type verified struct {
 	id string
 	at time.Time
 }
 
-// checkLeader reads a leader's newest snapshot: its head each time, and all of it when it is new or was not read for
-// long. That happens beside everything else.
+// checkLeader reads a leader's newest snapshot: its head each time, and all of it, in a goroutine, when it is new or
+// was not read for long.
 func (l *Log) checkLeader(r *life) error {
 	if !r.leads() {
 		return nil

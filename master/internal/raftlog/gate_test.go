@@ -16,7 +16,7 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// opening is a leadership and whose it is.
+// opening is a leadership, and the master that has it.
 type opening struct {
 	id   api.MasterID
 	lead *Leadership
@@ -130,8 +130,8 @@ func TestRegainedUnseen(t *testing.T) {
 	})
 }
 
-// TestGateStaysShutWithoutAMajority: P2. Whoever is cut off behind its Barrier has a
-// complete registry and still Raft's word that it leads; nobody follows it.
+// TestGateStaysShutWithoutAMajority: P2. A master that is cut off after its Barrier has a complete registry, and Raft
+// still says that it leads; but nobody follows it.
 func TestGateStaysShutWithoutAMajority(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var armed atomic.Bool
@@ -179,8 +179,8 @@ func TestGateStaysShutWithoutAMajority(t *testing.T) {
 	})
 }
 
-// TestWhoIsBehindRemovesNobody: P6. A master that was added while another was away asks
-// that one alone, whose membership does not have it yet.
+// TestWhoIsBehindRemovesNobody: P6. A master that was added while another one was away asks only that one, whose
+// membership does not list it yet.
 func TestWhoIsBehindRemovesNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQuorum(t, 3)

@@ -17,32 +17,31 @@ import (
 )
 
 const (
-	// sayAgainAfter is how long a warning that was told once is only counted.
+	// sayAgainAfter is for how long a warning that was logged is only counted.
 	sayAgainAfter = time.Minute
-	// sayingsMax bounds what is remembered. Full: all is forgotten and told once more.
+	// sayingsMax bounds the warnings that are remembered. When there are more, all are forgotten, and logged once more.
 	sayingsMax = 256
 )
 
-// saying is one of Raft's warnings about one master.
+// saying identifies a warning of Raft about one master.
 type saying struct{ message, subject string }
 
-// chatter remembers what Raft has warned of: while a master is away, the library says so at each of its attempts, ten
-// times a second.
+// chatter remembers what Raft has warned of, because while a master is away the library repeats its warning at each of
+// its attempts, ten times a second.
 type chatter struct {
 	mu    sync.Mutex
-	quiet bool             // we end: nothing that breaks now is news; guarded by mu
+	quiet bool             // this master is ending, so nothing that breaks now is news; guarded by mu
 	said  map[saying]*said // guarded by mu
 }
 
 type said struct {
-	last  time.Time // told
-	again uint64    // said since
+	last  time.Time // when it was last logged
+	again uint64    // how often it was repeated since then
 }
 
 func newChatter() *chatter { return &chatter{said: make(map[saying]*said)} }
 
-// says reports whether a warning is to be told now, and how often it was said since it
-// was told last.
+// says reports whether a warning should be logged now, and how often it was repeated since it was logged last.
 func (c *chatter) says(message, subject string) (again uint64, tell bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -63,7 +62,7 @@ func (c *chatter) says(message, subject string) (again uint64, tell bool) {
 	return again, true
 }
 
-// forget makes the next warning about a master worth telling again, as it was well meanwhile.
+// forget makes the next warning about a master be logged again, because the master was well meanwhile.
 func (c *chatter) forget(subject string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -74,7 +73,7 @@ func (c *chatter) forget(subject string) {
 	}
 }
 
-// setQuiet says whether this master is ending: what breaks then is not worth a warning.
+// setQuiet says whether this master is ending. What breaks then is not worth a warning.
 func (c *chatter) setQuiet(quiet bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -87,7 +86,7 @@ func (c *chatter) isQuiet() bool {
 	return c.quiet
 }
 
-// subject is the address, or else the ID, of the master that a line is about.
+// subject returns the address, or otherwise the ID, of the master that a line is about.
 func subject(fields []any) string {
 	for i := 0; i+1 < len(fields); i += 2 {
 		switch fields[i] {
@@ -105,7 +104,7 @@ func plain(value any) string {
 	return fmt.Sprint(value)
 }
 
-// isGoodbye knows the line for each connection that another master has closed.
+// isGoodbye recognizes the line about a connection that another master has closed.
 func isGoodbye(message string, fields []any) bool {
 	if message != "failed to decode incoming command" {
 		return false
@@ -119,9 +118,8 @@ func isGoodbye(message string, fields []any) bool {
 	return false
 }
 
-// raftLogger lets Raft speak through our log. Raft's info is our debug: an election
-// is told by us, in our words. What Raft says again and again is told once, then
-// counted.
+// raftLogger writes Raft's log lines to our log. Raft's info becomes our debug, because we log elections in our own
+// words. What Raft repeats is logged once, then counted.
 type raftLogger struct {
 	log     zerolog.Logger
 	chatter *chatter
@@ -196,7 +194,7 @@ func (l raftLogger) StandardLogger(*hclog.StandardLoggerOptions) *log.Logger {
 
 func (l raftLogger) StandardWriter(*hclog.StandardLoggerOptions) io.Writer { return lineWriter{l} }
 
-// lineWriter makes a line of log of each write.
+// lineWriter writes a log line for each write.
 type lineWriter struct{ log raftLogger }
 
 func (w lineWriter) Write(p []byte) (int, error) {

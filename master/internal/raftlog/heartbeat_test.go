@@ -30,7 +30,7 @@ func TestHeartbeatsChangeNothingBesideTheLoop(t *testing.T) {
 	if request, is := told.Command.(*raft.AppendEntriesRequest); !is || request.Term != 7 {
 		t.Errorf("the loop was told %+v", told.Command)
 	}
-	told.Respond(nil, nil) // goes nowhere, and blocks nobody
+	told.Respond(nil, nil) // the answer is lost
 
 	for _, other := range []struct {
 		leader string

@@ -17,9 +17,9 @@ import (
 // Proposal is a command on its way to the quorum.
 type Proposal struct {
 	Command registry.Command
-	// Done, if set, is told the outcome, once, and must not wait. The error's kind is
-	// NotLeader: it surely was not committed · Unknown: nobody can tell (P7) ·
-	// Invalid or Limit: it can't be written, and was not; told before Propose returns.
+	// Done, if set, is called once with the outcome. It must not wait. The kind of the error says what is known:
+	// NotLeader: the command certainly was not committed. Unknown: nobody can tell (P7). Invalid or Limit: it can't be
+	// written, and was not; then Done is called before Propose returns.
 	Done func(registry.Result, error)
 }
 
@@ -30,36 +30,36 @@ func (p Proposal) done(result registry.Result, err error) {
 }
 
 const (
-	// proposalsMax and proposalBytesMax bound what waits for the next entry. Full:
-	// Propose refuses; the leader's loop takes nothing from outside until there is room.
+	// proposalsMax and proposalBytesMax bound what waits for the next entry. When it is full, Propose refuses, and the
+	// leader's loop takes nothing from outside until there is room.
 	proposalsMax     = 16384
 	proposalBytesMax = 64 << 20
-	// entriesInFlightMax bounds entries between us and the quorum. While so many are
-	// under way, proposals gather for the next.
+	// entriesInFlightMax bounds the entries between us and the quorum. While so many are under way, proposals gather
+	// for the next entry.
 	entriesInFlightMax = 4
 )
 
 // Leadership is one term in which this master leads.
 type Leadership struct {
 	Term api.Term
-	// State is the registry at the begin of the leadership; the receiver owns it.
+	// State is the registry at the beginning of the leadership; the receiver owns it.
 	State *registry.State
 
 	log        *Log
 	raft       *life
 	subscriber *subscriber
 	over       chan struct{} // closed when the gate shuts
-	stopped    chan struct{} // closed when nothing of it runs any more
+	stopped    chan struct{} // closed when all goroutines of the leadership have ended
 
 	mu    sync.Mutex
-	why   string    // of the end; guarded by mu
+	why   string    // why it has ended; guarded by mu
 	shut  bool      // guarded by mu
 	queue []waiting // guarded by mu
-	bytes int       // in queue; guarded by mu
+	bytes int       // bytes in queue; guarded by mu
 	wake  chan struct{}
 }
 
-// waiting is a proposal in the form in which it is written.
+// waiting is a proposal that waits, encoded.
 type waiting struct {
 	Proposal
 	message *logpb.Command
@@ -80,14 +80,14 @@ func (l *Log) newLeadership(r *life, term uint64) *Leadership {
 	return lead
 }
 
-// Commits delivers everything that is committed behind State, in order.
+// Commits delivers everything that is committed after State, in order.
 func (l *Leadership) Commits() <-chan Commit { return l.subscriber.commits }
 
-// Done is closed when the leadership is over. Commits may hold more; they are no
-// longer ours to act on.
+// Done is closed when the leadership is over. Commits may still hold entries then, but this master must no longer act
+// on them.
 func (l *Leadership) Done() <-chan struct{} { return l.over }
 
-// Why says why the leadership is over.
+// Why returns the reason why the leadership is over.
 func (l *Leadership) Why() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -103,8 +103,8 @@ func (l *Leadership) ended() bool {
 	}
 }
 
-// End gives the leadership up: the core is broken, or its loop can't keep up. This
-// master steps down and may be elected again, in another term (R18).
+// End gives up the leadership, because the core is broken or its loop can't keep up. This master steps down, and may be
+// elected again in another term (R18).
 func (l *Leadership) End(why string) {
 	l.end(why)
 	l.log.lookAgain()
@@ -120,8 +120,8 @@ func (l *Leadership) end(why string) {
 	close(l.over)
 }
 
-// Verify asks a majority whether we still lead: what we have read before it returns
-// nil was the truth at some moment since it was called.
+// Verify asks a majority whether we still lead. If it returns nil, what we have read before was true at some time since
+// the call.
 func (l *Leadership) Verify(ctx context.Context) error {
 	if err := await(ctx, l.raft.verify()); err != nil || l.ended() {
 		return api.E("raft.verify", api.NotLeader, l.log.ID(), errors.New("the leadership is over"))
@@ -129,8 +129,8 @@ func (l *Leadership) Verify(ctx context.Context) error {
 	return nil
 }
 
-// Propose hands a command to the quorum and returns at once; the order of calls is
-// the order in the log. It returns false, and has taken nothing, when too much waits.
+// Propose hands a command to the quorum and returns at once. The order of calls is the order in the log. It returns
+// false, and takes nothing, when too much waits.
 func (l *Leadership) Propose(proposal Proposal) bool {
 	message, size, err := registrycodec.EncodeCommand(proposal.Command)
 	if err != nil {
@@ -157,7 +157,7 @@ func (l *Leadership) Propose(proposal Proposal) bool {
 	return true
 }
 
-// Waiting is how many proposals wait for the next entry.
+// Waiting returns how many proposals wait for the next entry.
 func (l *Leadership) Waiting() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -168,14 +168,14 @@ func (l *Leadership) notLeader() error {
 	return api.E("raft.propose", api.NotLeader, l.log.ID(), errors.New("the leadership is over"))
 }
 
-// entry is one entry of the log that was proposed and is not committed yet.
+// entry is a log entry that was proposed and is not committed yet.
 type entry struct {
 	proposals []waiting
 	future    raft.ApplyFuture
 	began     time.Time
 }
 
-// propose writes what waits, several commands to one entry, until the leadership ends.
+// propose writes what waits, several commands in one entry, until the leadership ends.
 func (l *Leadership) propose() {
 	defer close(l.stopped)
 	flying := make(chan entry, entriesInFlightMax-1)
@@ -208,7 +208,7 @@ func (l *Leadership) waitForProposals() bool {
 	}
 }
 
-// take removes from the queue what fits one entry.
+// take removes from the queue what fits in one entry.
 func (l *Leadership) take() []waiting {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -243,7 +243,7 @@ func (l *Leadership) write(batch []waiting) entry {
 		messages[i] = p.message
 	}
 	data, err := registrycodec.EncodeEntry(messages, l.log.machine.format())
-	if err != nil { // each was encoded before
+	if err != nil { // can't happen, because each command was encoded before
 		l.End("an entry can't be encoded: " + err.Error())
 		return entry{proposals: batch}
 	}
@@ -252,8 +252,8 @@ func (l *Leadership) write(batch []waiting) entry {
 
 func oneCommand(m *logpb.Command) []*logpb.Command { return []*logpb.Command{m} }
 
-// resolve waits for an entry and tells its proposers. Any failure ends the leadership:
-// what follows in the queue must not overtake what failed.
+// resolve waits for an entry and tells its proposers the outcome. Any failure ends the leadership, because later
+// entries must not overtake one that failed.
 func (l *Leadership) resolve(e entry) {
 	err := l.outcome(e)
 	if err != nil {
@@ -276,8 +276,8 @@ func (l *Leadership) resolve(e entry) {
 	}
 }
 
-// outcome sorts the library's errors into those that surely left nothing behind and
-// those that may be committed yet (P7).
+// outcome classifies the library's errors: those after which the entry certainly was not written, and those after which
+// it may yet be committed (P7).
 func (l *Leadership) outcome(e entry) error {
 	if e.future == nil {
 		return l.notLeader()

@@ -15,27 +15,28 @@ import (
 	"github.com/tenderhq/tender/master/quorum"
 )
 
-// life is one run of the library: Raft, and its end. All that is asked of Raft is answered at its end at the latest.
+// life is one run of the library: a Raft, and its end. Every future of it is answered at its end at the latest.
 type life struct {
 	*raft.Raft
 	over chan struct{} // closed when Raft has ended, or has been given up
 
-	reloading sync.Mutex // of Raft's settings
+	reloading sync.Mutex // guards changes of Raft's settings
 }
 
-// leads says whether we lead.
+// leads reports whether we lead.
 func (r *life) leads() bool { return r.State() == raft.Leader }
 
-// follows says whether we follow this leader in this term.
+// follows reports whether we follow this leader in this term.
 func (r *life) follows(leader raft.ServerID, term uint64) bool {
 	_, id := r.LeaderWithID()
 	return r.State() == raft.Follower && id == leader && r.CurrentTerm() == term
 }
 
-// hears says whether what a master says to our Raft counts. As long as a leader lives that we hear, only it and the members of
-// the quorum have something to say: one that was removed could end the leadership by naming a later term. Where no leader is
-// heard everybody is, for a master that is behind may not know yet who was added since: it is late by the time of an election at
-// most for that. It is no guard against who is a member and lies.
+// hears reports whether messages of a master count for our Raft. While we hear from a living leader, only that leader
+// and the members of the quorum count, because a master that was removed could end the leadership by naming a later
+// term. When we hear from no leader, every master counts, because a master that is behind may not know yet who was
+// added since. At worst such a new master is heard later by the time of an election. This does not protect against a
+// member that lies.
 func (r *life) hears(id api.MasterID) bool {
 	_, leader := r.LeaderWithID()
 	isMeant := func(server raft.Server) bool { return server.ID == raft.ServerID(id) }
@@ -52,7 +53,7 @@ func (r *life) hears(id api.MasterID) bool {
 	return true
 }
 
-// members are the masters of the quorum, as our Raft knows them.
+// members returns the masters of the quorum, as our Raft knows them.
 func (r *life) members() []quorum.Member {
 	servers := r.GetConfiguration().Configuration().Servers
 	list := make([]quorum.Member, len(servers))
@@ -62,7 +63,7 @@ func (r *life) members() []quorum.Member {
 	return list
 }
 
-// view is what Raft says at the moment.
+// view returns the present state of Raft in the form that package quorum needs.
 func (r *life) view(self api.MasterID) quorum.View {
 	addr, leader := r.LeaderWithID()
 	return quorum.View{
@@ -101,7 +102,7 @@ func (r *life) remove(id api.MasterID) raft.Future {
 	return endsWith(r.Raft.RemoveServer(raft.ServerID(id), 0, 0), r.over)
 }
 
-// handOver gives leadership to a voter; without one to whoever is most up to date.
+// handOver gives leadership to a voter, or to the most up-to-date one if none is named.
 func (r *life) handOver(to Peer) raft.Future {
 	if to.ID == "" {
 		return endsWith(r.Raft.LeadershipTransfer(), r.over)
@@ -109,9 +110,9 @@ func (r *life) handOver(to Peer) raft.Future {
 	return endsWith(r.Raft.LeadershipTransferToServer(raft.ServerID(to.ID), raft.ServerAddress(to.Addr)), r.over)
 }
 
-// endsWith lets a future answer raft.ErrRaftShutdown once over is closed. When the library ends it forgets what waits
+// endsWith makes a future answer raft.ErrRaftShutdown once over is closed. When the library ends it forgets what waits
 // in its queues, so whoever waits for such a future would wait as long as the process lives. Only some futures of the
-// library can be told when to give up; the others answer at once.
+// library have a channel that tells them when to give up; the others answer at once.
 func endsWith[F raft.Future](future F, over chan struct{}) F {
 	value := reflect.Indirect(reflect.ValueOf(future))
 	if value.Kind() == reflect.Struct {
@@ -134,18 +135,18 @@ func await(ctx context.Context, future raft.Future) error {
 	}
 }
 
-// patienceWithRaft is how long the end of a leadership and of Raft wait for the library. What it has not answered by then
-// is given up: a process that can't end Raft has to end itself.
+// patienceWithRaft is how long the end of a leadership, or of Raft, waits for the library. After that it stops waiting:
+// a process that can't end Raft has to end itself.
 const patienceWithRaft = 10 * time.Second
 
-// settled waits for a future, but not for ever, as it is called by Run's goroutine.
+// settled waits for a future, but only for patienceWithRaft, because Run's goroutine calls it.
 func settled(future raft.Future) error {
 	ctx, cancel := context.WithTimeout(context.Background(), patienceWithRaft)
 	defer cancel()
 	return await(ctx, future)
 }
 
-// end ends Raft, and whoever waits for it.
+// end ends Raft, and answers everybody who waits for it.
 func (r *life) end(id api.MasterID) error {
 	ended := within(patienceWithRaft, func() { _ = r.Shutdown().Error() })
 	close(r.over)
@@ -155,7 +156,7 @@ func (r *life) end(id api.MasterID) error {
 	return nil
 }
 
-// within runs do and says whether it ended in time.
+// within runs do and reports whether it returned in time.
 func within(limit time.Duration, do func()) bool {
 	done := make(chan struct{})
 	go func() { defer close(done); do() }()

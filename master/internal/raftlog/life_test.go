@@ -53,8 +53,8 @@ func aLife(t *testing.T, machine raft.FSM, logs raft.LogStore) *life {
 	return &life{Raft: library, over: make(chan struct{})}
 }
 
-// TestNobodyWaitsBeyondRaft: what the library has committed but not applied when it ends it answers never; who waits for
-// it hears that Raft has ended.
+// TestNobodyWaitsBeyondRaft: when the library ends, it never answers what it has committed but not applied. Whoever
+// waits for that is told that Raft has ended.
 func TestNobodyWaitsBeyondRaft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hold := make(chan struct{})
@@ -89,8 +89,8 @@ func TestNobodyWaitsBeyondRaft(t *testing.T) {
 	})
 }
 
-// TestRaftThatDoesNotEnd: whatever Raft was asked for, nobody waits longer than for its end, also when it does not come
-// to that because its disk answers nothing.
+// TestRaftThatDoesNotEnd: whatever Raft was asked for, nobody waits longer than for its end, even if it does not come
+// to its end because its disk does not answer.
 func TestRaftThatDoesNotEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		free := make(chan struct{})

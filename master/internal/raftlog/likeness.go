@@ -8,24 +8,23 @@ import (
 	"github.com/tenderhq/tender/master/registry"
 )
 
-// Masters that have applied the same log hold the same registry. That this is so is checked:
-// each takes the hash of its registry at the same indices, the leader asks the others for
-// theirs, and what a majority of the quorum has goes into the log. A master that has another
-// one stops: its disk, its memory or its program is broken, and as a leader it would hand its
-// registry on to those that fall behind.
+// Masters that have applied the same log must hold the same registry, and this is checked. Each master computes the
+// hash of its registry at the same indexes. The leader asks the others for theirs, and the hash that a majority of the
+// quorum has is written to the log. A master with a different hash stops: its disk, memory or program is broken, and as
+// a leader it would pass its registry on to those that have fallen behind.
 
-// hashEvery is after how many entries of the log the hash is taken.
+// hashEvery is after how many entries of the log a hash is taken.
 const hashEvery = 8192
 
-// marks are the hashes that a machine knows. Guarded by the machine's mu.
+// marks holds the hashes that a machine knows. Guarded by the machine's mu.
 type marks struct {
 	every  uint64
-	own    quorum.Mark // the latest that was taken
-	logged quorum.Mark // the latest that the quorum has agreed on
+	own    quorum.Mark // the latest that this master has taken
+	logged quorum.Mark // the latest on which the quorum has agreed
 }
 
-// takeHash takes the hash behind an entry at which all masters take it: the first one with
-// commands at or behind each multiple. It is computed beside the applying.
+// takeHash takes the hash after an entry at which all masters take it: the first entry with commands at or after each
+// multiple of marks.every. A goroutine computes it, so that applying does not wait.
 func (m *machine) takeHash(before, index uint64) {
 	if !m.state.Knows(registry.FormatBounded) || before/m.marks.every == index/m.marks.every {
 		return
@@ -42,7 +41,7 @@ func (m *machine) takeHash(before, index uint64) {
 	})
 }
 
-// agreed takes what the quorum has agreed on.
+// agreed records the hash on which the quorum has agreed.
 func (m *machine) agreed(change registry.CheckHash) {
 	m.marks.logged = quorum.Mark{Index: change.Index, Hash: change.Hash}
 	m.compareHash()
@@ -62,7 +61,7 @@ func differs(own quorum.Mark, majority string) error {
 		"Check the machine, `tender raft remove` this master at the others, empty its folder and `tender raft add` it again", own.Index, own.Hash, majority)
 }
 
-// mark returns the latest hash that was taken, and the index of the latest agreed one.
+// mark returns the latest hash that this master has taken, and the index of the latest agreed one.
 func (m *machine) mark() (own quorum.Mark, agreed uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

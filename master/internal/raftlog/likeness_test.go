@@ -10,9 +10,8 @@ import (
 	"github.com/tenderhq/tender/master/registry"
 )
 
-// TestAMasterThatDiffersStops: a bit that has flipped in the registry of one master, the leader
-// or a follower, is noticed at the next entry at which hashes are taken: that master stops and
-// says what to do, and the others go on.
+// TestAMasterThatDiffersStops: a flipped bit in the registry of one master, the leader or a follower, is noticed at the
+// next entry at which hashes are taken. That master stops and says what to do, and the others continue.
 func TestAMasterThatDiffersStops(t *testing.T) {
 	for _, who := range []string{"a follower", "the leader"} {
 		t.Run(who, func(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 	"github.com/tenderhq/tender/master/registry"
 )
 
-// Log is a master's part in the replicated log. Open, then Run once.
+// Log is a master's part of the replicated log. Call Open, then Run once.
 type Log struct {
 	config      Config
 	folder      *folder // Run's goroutine only
@@ -25,23 +25,26 @@ type Log struct {
 	barrier     func(*life) raft.Future       // issues Raft's barrier; a test can make it fail
 	carry       func(*carrier) raft.Transport // makes the transport; a test can put faults into it
 	asking      sync.WaitGroup                // goroutines that wait for other masters or for Raft
-	founded     bool                          // in this run of the process: nobody leads yet; before Raft begins
-	verified    verified                      // Run's goroutine only
-	trimmed     bool                          // keepTrail's goroutine, Raft's, only
-	unusable    *Leadership                   // Run's goroutine only: the last one; its term is used up
+	// founded is set when this run of the process has founded the cluster, so that nobody leads yet. It is set before
+	// Raft begins.
+	founded  bool
+	verified verified // Run's goroutine only
+	trimmed  bool     // only the goroutine of Raft that calls keepTrail
+	// unusable is the last leadership, whose term can't be used again. Run's goroutine only.
+	unusable *Leadership
 	signals
 	shared
 }
 
-// signals wake Run's goroutine, and those that look on beside it.
+// signals wakes Run's goroutine, and the goroutines beside it.
 type signals struct {
 	fatal     chan error        // why the process has to end
 	look      chan struct{}     // something about leadership changed: look again (P11)
-	full      chan struct{}     // the log has grown by many bytes
-	requests  chan func(*life)  // to do between two looks
-	departed  chan api.MasterID // their connections were closed; see successor
-	raising   chan struct{}     // holds one while somebody asks which format all masters know
-	comparing chan struct{}     // holds one while somebody asks for the hashes of all masters
+	full      chan struct{}     // many bytes were added to the log
+	requests  chan func(*life)  // what Run's goroutine should do between two looks
+	departed  chan api.MasterID // masters whose connections were closed; see successor
+	raising   chan struct{}     // holds one entry while all masters are asked which format they know
+	comparing chan struct{}     // holds one entry while all masters are asked for their hashes
 }
 
 func newSignals() signals {
@@ -51,20 +54,20 @@ func newSignals() signals {
 	}
 }
 
-// shared is the part of a Log that any goroutine may look at, under its lock.
+// shared is the part of a Log that any goroutine may use, under its lock.
 type shared struct {
 	mu      sync.Mutex
-	said    quorum.About               // what settings say to others; guarded by mu
-	silent  map[api.MasterID]time.Time // followers that do not answer, since; guarded by mu
-	missing string                     // why nobody can lead, by our last look; guarded by mu
+	said    quorum.About               // what we say about ourselves, from the settings; guarded by mu
+	silent  map[api.MasterID]time.Time // followers that do not answer, since when; guarded by mu
+	missing string                     // why nobody can lead, as of our last look; guarded by mu
 	voted   bool                       // guarded by mu
 	raft    *life                      // nil while none runs; guarded by mu
 	leading *Leadership                // guarded by mu
-	// transferred is the last term in which leadership was handed over, or was tried to be (P3).
+	// transferred is the last term in which we tried to hand leadership over (P3).
 	transferred uint64 // guarded by mu
 }
 
-// Open reads and checks the folder and opens Raft's files. It starts nothing.
+// Open reads and checks the folder, and opens Raft's files. It starts nothing.
 func Open(config Config) (*Log, error) {
 	config, err := config.withDefaults()
 	if err != nil {
@@ -85,7 +88,7 @@ func Open(config Config) (*Log, error) {
 	l.machine.full = func() {
 		select {
 		case l.full <- struct{}{}:
-		default: // it is known
+		default: // it is signalled already
 		}
 	}
 	l.machine.trail = l.keepTrail
@@ -116,7 +119,7 @@ func (l *Log) openFolder() error {
 	return wrap("raft.open", l.config.Dir, howToMakeRoom(l.config.Dir, l.folder.open(l.raftLogger())))
 }
 
-// wrap makes an *api.Error of any error, once.
+// wrap converts an error to an *api.Error, unless it is one.
 func wrap(op, subject string, err error) error {
 	var known *api.Error
 	if err == nil || errors.As(err, &known) {
@@ -125,7 +128,7 @@ func wrap(op, subject string, err error) error {
 	return api.E(op, api.Unavailable, subject, err)
 }
 
-// saveSettings writes the settings, then lets others hear of them.
+// saveSettings writes the settings, and only then tells others what they say.
 func (l *Log) saveSettings() error {
 	if err := l.folder.save(); err != nil {
 		return wrap("raft.save", l.config.Dir, howToMakeRoom(l.config.Dir, err))
@@ -143,40 +146,40 @@ func (l *Log) saveSettings() error {
 
 func (l *Log) raftLogger() raftLogger { return raftLogger{log: l.config.Logger, chatter: l.chatter} }
 
-// ID is this master's.
+// ID returns this master's ID.
 func (l *Log) ID() api.MasterID {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.said.ID
 }
 
-// Cluster is whose folder this is; "" until it is founded or joined.
+// Cluster returns the cluster to which this folder belongs; "" until it is founded or joined.
 func (l *Log) Cluster() api.ClusterID {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.said.Cluster
 }
 
-// Leaderships delivers each leadership of this master once its gate is open: the
-// registry is complete up to the leadership's begin and a majority has confirmed it.
+// Leaderships delivers each leadership of this master once its gate is open. Then the registry is complete up to the
+// leadership's beginning, and a majority has confirmed it.
 func (l *Log) Leaderships() <-chan *Leadership { return l.leaderships }
 
-// Registry returns the state as far as this master has applied it. Read only, by any
-// number of readers.
+// Registry returns the state as far as this master has applied it. It must not be changed; any number of goroutines may
+// read it.
 func (l *Log) Registry() *registry.State { return l.machine.show() }
 
-// Principals returns those of the registry as it is now, for readers that change nothing.
+// Principals returns the registry's present principals. The caller must not change them.
 func (l *Log) Principals() map[string]registry.Principal { return l.machine.principals() }
 
-// Read looks at the registry between two entries of the log, which wait: it must be short, and keep nothing that a later
-// command may edit. Unlike a Registry it makes the next write copy nothing.
+// Read calls look with the registry, between two entries of the log. Entries wait meanwhile, so look must be short, and
+// must keep nothing that a later command may change. Unlike Registry it does not make the next write copy anything.
 func (l *Log) Read(look func(*registry.State)) { l.machine.read(look) }
 
-// Outline returns the little of the registry that is asked for again and again. A Registry
-// makes the next write copy whole maps, which polling readers must not.
+// Outline returns the small part of the registry that is needed again and again. After a call of Registry the next
+// write must copy whole maps, so readers that poll should use this instead.
 func (l *Log) Outline() Outline { return l.machine.outline() }
 
-// Leader is who leads as far as this master knows: "" when it does not.
+// Leader returns the leader and its Raft address, as far as this master knows; "" when it does not know.
 func (l *Log) Leader() (api.MasterID, string) {
 	r := l.runningRaft()
 	if r == nil {
@@ -192,7 +195,7 @@ func (l *Log) runningRaft() *life {
 	return l.raft
 }
 
-// failRun stops Run with the error.
+// failRun makes Run end with the error.
 func (l *Log) failRun(err error) {
 	select {
 	case l.fatal <- err:
@@ -200,11 +203,11 @@ func (l *Log) failRun(err error) {
 	}
 }
 
-// Close releases what Open has opened, when Run is not called.
+// Close releases what Open has opened. It is for a Log whose Run is not called.
 func (l *Log) Close() error { return l.folder.close() }
 
-// Run takes part in the quorum until ctx ends, this master is removed, or it can't go
-// on. It closes files and listener, and all it started has ended when it returns.
+// Run takes part in the quorum until ctx ends, this master is removed, or it can't continue. It closes the files and
+// the listener. Everything that it has started has ended when it returns.
 func (l *Log) Run(ctx context.Context) error {
 	l.network.start()
 	err := l.liveOnce(ctx)
@@ -230,13 +233,13 @@ func (l *Log) liveOnce(ctx context.Context) error {
 	}
 }
 
-// transportTimeout bounds one exchange between masters; a snapshot gets more by size.
+// transportTimeout bounds one exchange between masters; a snapshot gets more, by its size.
 const transportTimeout = 10 * time.Second
 
-// onePerPeer switches the library's pipelining off. With it a follower's refusal can leave
-// sender and receiver of a pipeline waiting for each other for ever: that follower gets
-// heartbeats and never another entry until the leader's process ends, which then hangs as
-// well (hashicorp/raft#612, open; found here by chaos in virtual time).
+// onePerPeer switches the library's pipelining off. With pipelining, a follower's refusal can leave the sender and the
+// receiver of a pipeline waiting for each other for ever. Then that follower gets heartbeats but no entry until the
+// leader's process ends, and that process hangs as well (hashicorp/raft#612, open; found here by chaos tests in virtual
+// time).
 const onePerPeer = 1
 
 func (l *Log) raftConfig() *raft.Config {
@@ -270,7 +273,7 @@ func (l *Log) runRaft(ctx context.Context) (again bool, err error) {
 		Logger:                  config.Logger,
 		MsgpackUseNewTimeFormat: true,
 	})
-	known, _ := l.folder.stable.GetUint64(currentTerm) // none: 0
+	known, _ := l.folder.stable.GetUint64(currentTerm) // none means 0
 	own := &carrier{NetworkTransport: network, stream: stream, patience: l.patience, gate: newTermGate(func() uint64 {
 		if r := l.runningRaft(); r != nil {
 			return r.CurrentTerm()
@@ -305,13 +308,13 @@ func (l *Log) runRaft(ctx context.Context) (again bool, err error) {
 	return again, errors.Join(err, r.end(l.id()))
 }
 
-// hears says whether what a master says counts; see [life.hears].
+// hears reports whether messages of a master count; see [life.hears].
 func (l *Log) hears(id api.MasterID) bool {
 	r := l.runningRaft()
 	return r == nil || r.hears(id)
 }
 
-// patience is for how long silence is borne in this life of Raft.
+// patience returns how long silence is tolerated in this life of Raft.
 func (l *Log) patience() time.Duration {
 	if r := l.runningRaft(); r != nil {
 		return r.ReloadableConfig().ElectionTimeout
@@ -319,7 +322,8 @@ func (l *Log) patience() time.Duration {
 	return timings[l.config.Profile].election
 }
 
-// newRaft begins a life of the library. It begins by writing its term, and its goroutine ends where that is impossible.
+// newRaft begins a life of the library. The library begins by writing its term, and its goroutine ends if that is
+// impossible (checkTerm).
 func (l *Log) newRaft(config *raft.Config, transport raft.Transport) (*raft.Raft, error) {
 	type outcome struct {
 		raft *raft.Raft
@@ -337,8 +341,7 @@ func (l *Log) newRaft(config *raft.Config, transport raft.Transport) (*raft.Raft
 	return nil, howToMakeRoom(l.config.Dir, <-l.fatal)
 }
 
-// keepTrail says how many entries stay in the log behind the snapshot that is being
-// made; 0: as many as usual.
+// keepTrail sets how many entries stay in the log behind the snapshot that is being made; 0 means as many as usual.
 func (l *Log) keepTrail(entries uint64) {
 	r := l.runningRaft()
 	if r == nil || entries == 0 && !l.trimmed {
@@ -363,6 +366,6 @@ func (l *Log) setRaft(r *life) {
 func (l *Log) lookAgain() {
 	select {
 	case l.look <- struct{}{}:
-	default: // somebody will look
+	default: // a look is due already
 	}
 }

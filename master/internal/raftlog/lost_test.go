@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// unaware is a connection as the kernel has them: what is written to one that the other side has closed goes nowhere, and
-// only who reads is told.
+// unaware is a connection as the kernel has them: what is written after the other side has closed it is lost, and only
+// a reader is told.
 type unaware struct{ net.Conn }
 
 func (u unaware) Write(p []byte) (int, error) {
@@ -30,9 +30,9 @@ func (u unaware) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// TestLostConnectionsLoseNoVote: P18. The library keeps connections for later, also those that have been closed meanwhile.
-// Whoever led before, and was cut off for a moment since, has nothing but such connections to the others; it is handed the
-// leadership all the same, at once.
+// TestLostConnectionsLoseNoVote: P18. The library keeps connections for later, even those that have been closed
+// meanwhile. A former leader that was cut off for a moment has only such connections to the others. Leadership is
+// handed to it nevertheless, at once.
 func TestLostConnectionsLoseNoVote(t *testing.T) {
 	for told, dialed := range map[string]func(net.Conn) net.Conn{
 		"told when it writes": func(conn net.Conn) net.Conn { return conn },

@@ -14,7 +14,7 @@ import (
 	"github.com/tenderhq/tender/master/registry"
 )
 
-// Outline is the little of the registry that is asked for again and again.
+// Outline is the small part of the registry that is needed again and again.
 type Outline struct {
 	Cluster api.ClusterID
 	Epoch   uint64
@@ -27,37 +27,37 @@ type Outline struct {
 type Commit struct {
 	Index    uint64
 	Commands []registry.Command
-	Results  []registry.Result // what they did to this master's registry
+	Results  []registry.Result // of the commands, on this master's registry
 }
 
-// Commits that the leader's loop has not taken yet. Full: the leadership ends; a
-// leader that is so far behind can't decide anything.
+// commitsMax bounds the commits that the leader's loop has not taken yet. When there are more, the leadership ends,
+// because a leader that is so far behind can't decide anything.
 const commitsMax = 4096
 
 // machine is the registry as Raft sees it. Raft calls it from one goroutine.
 type machine struct {
-	fail func(error) // what was committed can't be applied: the process must stop
+	fail func(error) // called when what was committed can't be applied, so that the process must stop
 
 	mu         sync.Mutex
 	state      *registry.State // guarded by mu
-	term       uint64          // of the last entry applied; guarded by mu
+	term       uint64          // of the last entry that was applied; guarded by mu
 	broken     bool            // guarded by mu
 	subscriber *subscriber     // guarded by mu
-	shown      *registry.State // a clone of state, until the next entry; guarded by mu
-	bytes      uint64          // applied since the last snapshot; guarded by mu
-	sizes      sizes           // of the newest entries; guarded by mu
+	shown      *registry.State // a clone of state that is valid until the next entry; guarded by mu
+	bytes      uint64          // bytes applied since the last snapshot; guarded by mu
+	sizes      sizes           // sizes of the newest entries; guarded by mu
 	marks      marks           // hashes of the registry; guarded by mu
-	hashing    sync.WaitGroup  // goroutines that compute one
+	hashing    sync.WaitGroup  // goroutines that compute a hash
 
-	// Set before Raft begins: the log has grown by many bytes; must not wait.
+	// full is called when many bytes were added to the log. Set before Raft begins; must not wait.
 	full func()
-	// Set before Raft begins: how many entries shall stay behind a snapshot.
+	// trail is called with how many entries should stay behind a snapshot. Set before Raft begins.
 	trail func(entries uint64)
-	// Set before Raft begins: what somebody may do may have changed; must not wait.
+	// rights is called when anybody's rights may have changed. Set before Raft begins; must not wait.
 	rights func()
 }
 
-// subscriber is a leadership that is told every commit after its begin.
+// subscriber is a leadership that is told of every commit after its beginning.
 type subscriber struct {
 	commits chan Commit
 	lost    func(why string) // called once, when a commit could not be delivered
@@ -68,8 +68,8 @@ func newMachine(fail func(error)) *machine {
 	return &machine{fail: fail, state: registry.New(), marks: marks{every: hashEvery}, full: func() {}, trail: func(uint64) {}, rights: func() {}}
 }
 
-// Apply is called with every committed entry in order. An entry that can't be read
-// stops this master (P9): going on would make its registry another one.
+// Apply is called with every committed entry, in order. An entry that can't be read stops this master (P9), because
+// without it this master's registry would differ from the others'.
 func (m *machine) Apply(entry *raft.Log) any {
 	commands, err := registrycodec.DecodeEntry(entry.Data)
 	m.mu.Lock()
@@ -122,7 +122,7 @@ func (m *machine) publish(commit Commit) {
 	}
 }
 
-// subscribe returns the state as it is now and every commit that follows.
+// subscribe returns the present state, and delivers every commit that follows.
 func (m *machine) subscribe(lost func(why string)) (*registry.State, *subscriber) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -139,7 +139,7 @@ func (m *machine) unsubscribe(s *subscriber) {
 	}
 }
 
-// outline returns what small answers need. Unlike show it does not cause the next write to copy anything.
+// outline returns what small answers need. Unlike show it does not make the next write copy anything.
 func (m *machine) outline() Outline {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -147,28 +147,28 @@ func (m *machine) outline() Outline {
 	return Outline{Cluster: s.Cluster, Epoch: s.Epoch, Index: s.Index, Format: max(s.Format, 1), Masters: maps.Clone(s.Masters)}
 }
 
-// principals are those of the registry as it is now. Nobody changes the map.
+// principals returns the registry's present principals. Nobody changes that map.
 func (m *machine) principals() map[string]registry.Principal {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.state.Principals
 }
 
-// read looks at the registry between two entries of the log.
+// read calls look with the registry, between two entries of the log.
 func (m *machine) read(look func(*registry.State)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	look(m.state)
 }
 
-// epoch is the registry's epoch, as far as this master has applied the log.
+// epoch returns the registry's epoch, as far as this master has applied the log.
 func (m *machine) epoch() uint64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.state.Epoch
 }
 
-// show returns the state as it is now, for readers that change nothing.
+// show returns the present state, for readers that change nothing.
 func (m *machine) show() *registry.State {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -178,14 +178,14 @@ func (m *machine) show() *registry.State {
 	return m.shown
 }
 
-// format is the newest format that all masters know, as far as this one has applied the log.
+// format returns the newest format that all masters know, as far as this one has applied the log.
 func (m *machine) format() uint64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.state.Format
 }
 
-// Snapshot is called between two Applies; writing happens beside them.
+// Snapshot is called between two calls of Apply. Writing the snapshot happens beside them.
 func (m *machine) Snapshot() (raft.FSMSnapshot, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -197,7 +197,7 @@ func (m *machine) Snapshot() (raft.FSMSnapshot, error) {
 	return &picture{m.state.Clone(), m.term}, nil
 }
 
-// Restore replaces the state by a snapshot: at start, or when we had fallen behind.
+// Restore replaces the state by a snapshot: at start, or when this master had fallen behind.
 func (m *machine) Restore(source io.ReadCloser) error {
 	defer source.Close()
 	state, head, err := registrycodec.ReadSnapshot(source)

@@ -15,7 +15,7 @@ type mesh struct {
 	listeners map[string]*meshListener
 	cut       map[[2]string]bool
 	conns     map[[2]string][]net.Conn
-	crashed   map[string]bool // dials nobody
+	crashed   map[string]bool // addresses from which nothing can be dialed
 }
 
 func newMesh() *mesh {
@@ -110,8 +110,8 @@ func (m *mesh) cutLink(a, b string) {
 	}
 }
 
-// crash closes a master's listener and every connection of it, as the end of its
-// process does; what goes on running there reaches nobody.
+// crash closes a master's listener and all its connections, as the end of its process does. What continues to run there
+// reaches nobody.
 func (m *mesh) crash(addr string) {
 	m.mu.Lock()
 	l := m.listeners[addr]

@@ -8,11 +8,13 @@ import (
 	"github.com/tenderhq/tender/master/quorum"
 )
 
-// moves are the masters that are reached at other addresses than the membership has, for all who dial them.
+// moves knows the masters whose addresses differ from those in the membership, for everything that dials them.
 type moves struct {
 	mu      sync.Mutex
 	decides quorum.Moves // guarded by mu
-	asking  sync.Mutex   // one is looked for at a time; who comes meanwhile says it again
+	// asking is held while one master is looked for. What another master says meanwhile is ignored, because it says it
+	// again.
+	asking sync.Mutex
 }
 
 func (m *moves) under(do func(*quorum.Moves)) {
@@ -21,13 +23,14 @@ func (m *moves) under(do func(*quorum.Moves)) {
 	do(&m.decides)
 }
 
-// where a master of the membership is.
+// where returns the address at which a master of the membership is now.
 func (m *moves) where(peer Peer) (addr string) {
 	m.under(func(d *quorum.Moves) { addr = d.Where(peer) })
 	return addr
 }
 
-// heardFrom takes what a master says about its own address, and looks for it there if that is not where we dial it.
+// heardFrom takes in what a master says about its own address. If we dial it at another one, it looks for the master at
+// both.
 func (l *Log) heardFrom(peer Peer) {
 	r, moves := l.runningRaft(), &l.network.moves
 	if r == nil || peer.ID == l.ID() || !moves.asking.TryLock() {
@@ -54,10 +57,9 @@ func (l *Log) isAt(peer Peer) bool {
 	return err == nil && answer.ID == peer.ID && answer.Cluster == l.Cluster()
 }
 
-// correctAddresses brings into the membership where the masters are now. Each writes its own address
-// when it leads (moveAddress), so leadership goes to one that has moved and follows us: the
-// library's leader must not be told of another address for a follower whom it speaks with, as
-// it reads that without a lock.
+// correctAddresses brings the masters' present addresses into the membership. Each master writes its own address when
+// it leads (moveAddress). So leadership goes to a follower of ours that has moved. The leader must not change the
+// address of a follower while it talks to it, because the library reads that address without a lock.
 func (l *Log) correctAddresses(ctx context.Context, r *life) {
 	var unlisted []Peer
 	l.network.moves.under(func(d *quorum.Moves) {
@@ -68,7 +70,7 @@ func (l *Log) correctAddresses(ctx context.Context, r *life) {
 		return
 	}
 	if err := l.moveAddress(ctx, r); err != nil {
-		return // met again at the next look
+		return // tried again at the next look
 	}
 	for _, now := range unlisted {
 		if !l.silentSince(now.ID).IsZero() {
@@ -87,8 +89,8 @@ func (l *Log) correctAddresses(ctx context.Context, r *life) {
 	}
 }
 
-// reachedMembers returns a membership with the addresses at which we and the leader are, and at which
-// we reach the others. The caller holds l.mu.
+// reachedMembers returns a membership with present addresses: our own, the leader's, and those at which we reach the
+// others. The caller holds l.mu.
 func (l *Log) reachedMembers(all []quorum.Member) []quorum.Member {
 	leaderAddr, leader := l.raft.LeaderWithID()
 	for i := range all {

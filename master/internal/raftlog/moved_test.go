@@ -198,8 +198,8 @@ func (q *cluster) pretend(addr string, says, answers quorum.About) {
 	n.close()
 }
 
-// TestNoMove: who says that it is a master of the quorum is believed only if it answers as
-// such where it says, and nobody does where that master was.
+// TestNoMove: a peer that says that it is a master of the quorum is believed only if it answers as that master at the
+// address that it names, and nobody does at the master's old address.
 func TestNoMove(t *testing.T) {
 	for name, test := range map[string]func(cluster api.ClusterID) (says, answers quorum.About, down api.MasterID){
 		"copied folder": func(c api.ClusterID) (says, answers quorum.About, down api.MasterID) {

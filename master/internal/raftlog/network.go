@@ -21,38 +21,36 @@ import (
 	"github.com/tenderhq/tender/master/quorum"
 )
 
-// Every connection between masters begins with a greeting and its answer, so that
-// masters of two clusters never exchange a Raft message (R19), and so that masters
-// that are not yet part of a quorum can ask each other who they are.
+// Every connection between masters begins with a greeting and its answer. So masters of two clusters never exchange a
+// Raft message (R19), and masters that are not part of a quorum yet can ask each other who they are.
 
 const (
 	greetingMagic    = "TNDR1"
 	greetingBytesMax = 64 << 10
 	greetingTimeout  = 5 * time.Second
-	// greetingsMax bounds connections that have not greeted yet. One more, and the one that
-	// has been silent for longest is closed: who says nothing keeps no master out.
+	// greetingsMax bounds the connections that have not greeted yet. When there is one more, the one that has been
+	// silent for longest is closed, so that silent connections keep no master out.
 	greetingsMax = 256
-	// connectionsMax bounds all connections of masters that have greeted; one more is
-	// closed.
+	// connectionsMax bounds all connections of masters that have greeted. One more is closed.
 	connectionsMax = 1024
 	// oldMax bounds the masters of older epochs whose refusal is logged.
 	oldMax = 64
 )
 
-// refused is the answer of a master that refuses our connection, for ever or for the time being, in its own words.
+// refused is the reason, in its own words, why a master refuses our connection, for ever or for now.
 type refused string
 
 func (r refused) Error() string { return string(r) }
 
-// greeting opens a connection.
+// greeting is the first message on a connection.
 type greeting struct {
-	For     string        `json:"for"` // raft or ask
+	For     string        `json:"for"` // "raft" or "ask"
 	Cluster api.ClusterID `json:"cluster"`
 	From    api.MasterID  `json:"from"`
 	Version string        `json:"version,omitempty"`
-	// Epoch is the newest that it knows of; 0 also of a version that does not say.
+	// Epoch is the newest epoch that the sender knows of; 0 if its version does not say.
 	Epoch uint64 `json:"epoch,omitempty"`
-	// Addr is where the others reach who asks.
+	// Addr is the address under which others reach the sender.
 	Addr string `json:"addr,omitempty"`
 }
 
@@ -60,20 +58,24 @@ type greeting struct {
 type network struct {
 	config Config
 	about  func() quorum.About
-	left   func(api.MasterID)      // a master's connection to our Raft was closed; must not wait
-	heard  func(Peer)              // a master of our cluster has asked, and says where it is
-	hears  func(api.MasterID) bool // whether what a master says to our Raft counts
-	moves  moves
-	ready  chan tracked  // greeted connections for Raft
-	over   chan struct{} // closed by close
-	newer  atomic.Bool   // a master of a newer epoch has answered that does not count us as a member
+	left   func(api.MasterID) // called when a master's connection to our Raft was closed; must not wait
+	// heard is called when a master of our cluster has asked, with the address that it says it has.
+	heard func(Peer)
+	hears func(api.MasterID) bool // reports whether a master's messages count for our Raft
+	moves moves
+	ready chan tracked  // greeted connections for Raft
+	over  chan struct{} // closed by close
+	// newer is set when a master of a newer epoch has answered that does not count us as a member.
+	newer atomic.Bool
 
-	mu     sync.Mutex
-	conns  map[net.Conn]bool // guarded by mu
-	silent []net.Conn        // of them, those that have not greeted, oldest first; guarded by mu
-	open   bool              // Raft is there to take connections; guarded by mu
-	closed bool              // guarded by mu
-	// old are the masters of older epochs of whose refusal the log tells, and in which epoch it does. Guarded by mu.
+	mu    sync.Mutex
+	conns map[net.Conn]bool // guarded by mu
+	// silent lists the connections among conns that have not greeted yet, the oldest first; guarded by mu.
+	silent []net.Conn
+	open   bool // Raft accepts connections; guarded by mu
+	closed bool // guarded by mu
+	// old says of which masters of older epochs the log has told that they were refused, and in which of our epochs.
+	// Guarded by mu.
 	old  map[api.MasterID]uint64
 	busy sync.WaitGroup
 }
@@ -85,7 +87,7 @@ func newNetwork(config Config, about func() quorum.About, left func(api.MasterID
 	}
 }
 
-// serve accepts connections until close.
+// serve accepts connections until close is called.
 func (n *network) serve() {
 	defer n.busy.Done()
 	for {
@@ -94,7 +96,7 @@ func (n *network) serve() {
 			if n.isClosed() || errors.Is(err, net.ErrClosed) {
 				return
 			}
-			// Out of descriptors, for example: others end, and it goes on.
+			// For example, there may be no file descriptors left. Other connections will end, so it continues.
 			n.config.Logger.Warn().Err(err).Msg("raft listener accepts no connection")
 			time.Sleep(100 * time.Millisecond)
 			continue
@@ -112,7 +114,7 @@ func (n *network) start() {
 	go n.serve()
 }
 
-// greeted answers a connection's greeting and hands it to Raft, or closes it.
+// greeted answers a connection's greeting, and hands the connection to Raft or closes it.
 func (n *network) greeted(conn net.Conn) {
 	if !n.track(conn) {
 		return
@@ -148,15 +150,14 @@ func (n *network) greeted(conn net.Conn) {
 	defer timer.Stop()
 	select {
 	case n.ready <- tracked{conn, n, hello.From}:
-	case <-timer.C: // Raft has just gone; the other side dials again
+	case <-timer.C: // Raft has just ended; the other side dials again
 		n.drop(conn)
 	case <-n.over:
 		n.drop(conn)
 	}
 }
 
-// await counts a connection among those that have not greeted, and closes the oldest of
-// them when there are too many.
+// await counts a connection among those that have not greeted. When there are too many, it closes the oldest of them.
 func (n *network) await(conn net.Conn) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -167,7 +168,7 @@ func (n *network) await(conn net.Conn) {
 	}
 }
 
-// spoke ends that; false when there are too many connections that have.
+// spoke notes that a connection has greeted; it returns false when too many connections have.
 func (n *network) spoke(conn net.Conn) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -200,7 +201,7 @@ func (n *network) refusal(hello greeting, self quorum.About) string {
 	return ""
 }
 
-// ask learns who listens at an address.
+// ask learns which master listens at an address.
 func (n *network) ask(addr string, timeout time.Duration) (quorum.About, error) {
 	conn, answer, err := n.greet(addr, "ask", timeout)
 	if err == nil {
@@ -209,12 +210,12 @@ func (n *network) ask(addr string, timeout time.Duration) (quorum.About, error) 
 	return answer, err
 }
 
-// askMember asks at the address where a member of the quorum is by now.
+// askMember asks a member of the quorum at its present address.
 func (n *network) askMember(peer Peer, timeout time.Duration) (quorum.About, error) {
 	return n.ask(n.moves.where(peer), timeout)
 }
 
-// takesPart says whether a master's Raft is there to answer.
+// takesPart reports whether a master's Raft accepts connections.
 func (n *network) takesPart(peer Peer) bool {
 	conn, err := n.join(peer, greetingTimeout)
 	if err == nil {
@@ -223,8 +224,8 @@ func (n *network) takesPart(peer Peer) bool {
 	return err == nil
 }
 
-// join connects to a master's Raft. Whoever else answers there is not spoken to: its vote
-// would be counted as another's, and twice if it answers at its own address too.
+// join connects to a master's Raft. If another master answers at that address, the connection is closed: its vote would
+// be counted as that of the master that was meant, and twice if it answers at its own address too.
 func (n *network) join(peer Peer, timeout time.Duration) (net.Conn, error) {
 	conn, answer, err := n.greet(n.moves.where(peer), "raft", timeout)
 	if err != nil {
@@ -302,7 +303,7 @@ func readGreeting(r io.Reader, value any) error {
 	return json.Unmarshal(data, value)
 }
 
-// track remembers a connection, so that close ends whoever waits on it.
+// track remembers a connection, so that close can end whoever waits on it.
 func (n *network) track(conn net.Conn) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -327,7 +328,7 @@ func (n *network) isClosed() bool {
 	return n.closed
 }
 
-// close ends the listener and every connection, and returns when all is over.
+// close closes the listener and every connection. It returns when all goroutines have ended.
 func (n *network) close() {
 	n.mu.Lock()
 	n.closed = true
@@ -377,7 +378,7 @@ func (s *stream) Accept() (net.Conn, error) {
 // Dial connects to another master.
 func (s *stream) Dial(address raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
 	select {
-	case <-s.over: // whose connections were lost by that dials no others
+	case <-s.over: // if the stream has ended, its connections are lost, so it dials no new ones
 		return nil, net.ErrClosed
 	default:
 	}
@@ -391,7 +392,7 @@ func (s *stream) Dial(address raft.ServerAddress, timeout time.Duration) (net.Co
 	return ours, nil
 }
 
-// Close ends the stream with all its connections, not the listener.
+// Close ends the stream and closes all its connections, but not the listener.
 func (s *stream) Close() error {
 	s.once.Do(func() {
 		s.network.mu.Lock()
@@ -403,18 +404,18 @@ func (s *stream) Close() error {
 	return nil
 }
 
-// Addr is what the others know us by.
+// Addr returns the address under which others know us.
 func (s *stream) Addr() net.Addr { return address(s.network.config.Advertise) }
 
-// tracked forgets the connection when it is closed.
+// tracked is a connection that the network forgets when it is closed.
 type tracked struct {
 	net.Conn
 	network *network
-	from    api.MasterID // who opened it; "": we did
+	from    api.MasterID // the master that opened it; "": we did
 }
 
-// Read ends the connection of a master that is not to be heard (any more), before our Raft has what it says. The master that has
-// opened it is known by its certificate.
+// Read closes the connection of a master whose messages do not count (any more), before our Raft gets them. The master
+// that opened the connection is known by its certificate.
 func (t tracked) Read(p []byte) (int, error) {
 	n, err := t.Conn.Read(p)
 	if err == nil && t.from != "" && !t.network.hears(t.from) {
@@ -432,17 +433,17 @@ func (t tracked) Close() error {
 	return nil
 }
 
-// dialed is a connection of ours to another master's Raft. Its errors say whether it is lost.
+// dialed is a connection that we opened to another master's Raft. Its errors say whether it is lost.
 type dialed struct {
 	tracked
 	stream  *stream
 	to      api.MasterID
-	purpose raft.ServerAddress // "": any
+	purpose raft.ServerAddress // "": any purpose
 	at      time.Time
-	used    bool // an exchange has begun over it; whoever makes one has it alone
+	used    bool // an exchange has begun on it; only one at a time uses it
 }
 
-// SetDeadline begins an exchange.
+// SetDeadline begins an exchange: the library calls it before each.
 func (d *dialed) SetDeadline(at time.Time) error {
 	if d.purpose == anew && d.used {
 		d.network.drop(d.Conn)
@@ -452,13 +453,13 @@ func (d *dialed) SetDeadline(at time.Time) error {
 	return d.Conn.SetDeadline(at)
 }
 
-// Close ends it.
+// Close closes the connection.
 func (d *dialed) Close() error {
 	d.stream.forget(d)
 	return d.tracked.Close()
 }
 
-// lost is what a connection ends with that was closed or broke; one that only takes too long is not lost.
+// lost is the error of a connection that was closed or broke. One that only takes too long is not lost.
 type lost struct{ error }
 
 func (l lost) Unwrap() error { return l.error }

@@ -19,17 +19,17 @@ import (
 	"github.com/tenderhq/tender/master/registry"
 )
 
-// What is done to a folder while its master does not run. The caller holds its lock.
-// Both ways make a quorum of one, which grows by `raft add`, and both raise the epoch:
-// whoever obeys it obeys no master of the quorum that was left behind (R1). And both begin
-// to count anew: what the lost masters have given out is given to nobody else (R37).
+// This file holds what is done to a folder while its master does not run. The caller holds the folder's lock. Both
+// ways, Restore and Recover, make a quorum of one, which grows by `raft add`. Both raise the epoch, so that whoever
+// obeys the new quorum obeys no master of the old one (R1). And both skip numbers, so that what the lost masters have
+// given out is given to nobody else (R37).
 //
-// The epoch alone does not tell two quorums apart that were made of the same snapshot, or of two
-// survivors of one quorum: neither knows of the other. So their Raft terms begin at the seconds
-// since 1970, and whoever obeys the later one obeys no master of the other.
+// The epoch alone does not distinguish two quorums that were made from the same snapshot, or from two survivors of one
+// quorum, because neither knows of the other. So their Raft terms begin at the seconds since 1970, and whoever obeys
+// the later quorum obeys no master of the other.
 
-// Restore makes a folder that was never used the folder of a quorum of one, which
-// begins with the registry of a snapshot.
+// Restore makes a folder that was never used the folder of a quorum of one, which begins with the registry of a
+// snapshot.
 func Restore(dir string, self Peer, source io.Reader) (*registry.State, error) {
 	return restore(dir, self, source, time.Now())
 }
@@ -58,14 +58,14 @@ func restore(dir string, self Peer, source io.Reader, at time.Time) (*registry.S
 	}
 	err = errors.Join(f.plant(self, state, head, at), f.close())
 	if err == nil {
-		// Last: a folder without it is not taken for anybody's.
+		// The settings come last, because a folder without them is not taken for anybody's.
 		f.settings.Voted = true
 		err = f.save()
 	}
 	return state, wrap(op, dir, err)
 }
 
-// checkFresh refuses a folder that has any of a master's files beside the lock.
+// checkFresh refuses a folder that holds anything but a lock file.
 func checkFresh(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -79,7 +79,7 @@ func checkFresh(dir string) error {
 	return err
 }
 
-// plant gives Raft its first snapshot and the term that the next one must pass.
+// plant gives Raft its first snapshot, and the term that its next one must exceed.
 func (f *folder) plant(self Peer, state *registry.State, head registrycodec.Head, at time.Time) error {
 	term := max(head.Term, 1)
 	sink, err := f.snapshots.Create(1, max(head.Index, 1), term, onlyVoter(self), 1, strandedTransport(self))
@@ -92,10 +92,10 @@ func (f *folder) plant(self Peer, state *registry.State, head registrycodec.Head
 	return f.beginTerms(term, at)
 }
 
-var currentTerm = []byte("CurrentTerm") // as the library calls it
+var currentTerm = []byte("CurrentTerm") // the library's name for it
 
-// beginTerms has the next election be one of a term that no quorum made before of the same
-// registry has reached: they elect less often than once in a second.
+// beginTerms makes the next election have a term that no quorum made earlier from the same registry has reached,
+// because a quorum has less than one election a second.
 func (f *folder) beginTerms(known uint64, at time.Time) error {
 	return f.stable.SetUint64(currentTerm, max(known, uint64(max(at.Unix(), 0))))
 }
@@ -104,7 +104,7 @@ func onlyVoter(self Peer) raft.Configuration {
 	return raft.Configuration{Servers: []raft.Server{{ID: raft.ServerID(self.ID), Address: raft.ServerAddress(self.Addr)}}}
 }
 
-// strandedTransport reaches nobody. The library only asks it how addresses are written.
+// strandedTransport returns a transport that reaches nobody. The library only asks it how addresses are written.
 func strandedTransport(self Peer) raft.Transport {
 	_, transport := raft.NewInmemTransport(raft.ServerAddress(self.Addr))
 	return transport
@@ -112,17 +112,17 @@ func strandedTransport(self Peer) raft.Transport {
 
 func quietLogger() raftLogger { return raftLogger{log: zerolog.Nop(), chatter: newChatter()} }
 
-// Survivor is what a folder could bring back by Recover.
+// Survivor describes what Recover could bring back from a folder.
 type Survivor struct {
 	Self    Peer
 	Cluster api.ClusterID
 	Epoch   uint64
-	Last    uint64 // index of its log's end
-	Term    uint64 // that it has seen
-	Members []Peer // of the quorum that it knows of
+	Last    uint64 // index of the last entry of its log
+	Term    uint64 // the highest that it has seen
+	Members []Peer // the members of the quorum that it knows
 }
 
-// Survey says what a folder holds, and changes nothing.
+// Survey says what a folder holds. It changes nothing.
 func Survey(dir string) (Survivor, error) {
 	const op = "raft.recover"
 	f, err := openSurvivor(dir)
@@ -160,14 +160,14 @@ func (f *folder) survey() (Survivor, error) {
 		found.Members = append(found.Members, Peer{ID: api.MasterID(server.ID), Addr: string(server.Address)})
 	}
 	slices.SortFunc(found.Members, func(a, b Peer) int { return strings.Compare(string(a.ID), string(b.ID)) })
-	found.Term, _ = f.stable.GetUint64(currentTerm) // none: 0
+	found.Term, _ = f.stable.GetUint64(currentTerm) // none means 0
 	found.Last, err = f.replay(m)
 	m.hashing.Wait()
 	found.Epoch = max(m.show().Epoch, s.Epoch)
 	return found, err
 }
 
-// replay applies what follows the snapshot, and returns where the log ends.
+// replay applies the entries after the snapshot, and returns the index of the last one.
 func (f *folder) replay(m *machine) (last uint64, err error) {
 	list, err := f.snapshots.List()
 	if err != nil {
@@ -187,9 +187,9 @@ func (f *folder) replay(m *machine) (last uint64, err error) {
 	return max(last, snapshot), err
 }
 
-// Recover makes the folder's master the only voter, with everything in its log. What
-// only the lost masters had is lost; what this one had and nobody had committed counts
-// as committed. advertise is where it will be reached; "" is where it was.
+// Recover makes the folder's master the only voter, with everything in its log. What only the lost masters had is lost.
+// What this master had and was not committed counts as committed. advertise is the address under which it will be
+// reached; "" keeps the old one.
 func Recover(dir, advertise string) (Survivor, error) {
 	return recoverAt(dir, advertise, time.Now())
 }
@@ -211,8 +211,8 @@ func recoverAt(dir, advertise string, at time.Time) (Survivor, error) {
 	return found, wrap(op, dir, errors.Join(err, f.close()))
 }
 
-// recovered is a registry whose snapshot, which the library takes once it has applied the
-// whole log, is that of a cluster which begins anew.
+// recovered is a registry that begins anew (BeginAnew) when the library takes its snapshot, which it does once it has
+// applied the whole log.
 type recovered struct {
 	*machine
 	at time.Time
@@ -225,8 +225,8 @@ func (r recovered) Snapshot() (raft.FSMSnapshot, error) {
 	return r.machine.Snapshot()
 }
 
-// recover writes the epoch first: dying in between, the folder is as it was, or its
-// next leadership has an epoch that nobody else has.
+// recover writes the epoch first. If it is interrupted, either the folder is as it was before, or its next leadership
+// has an epoch that nobody else has.
 func (f *folder) recover(found Survivor, at time.Time) error {
 	f.settings.Epoch = found.Epoch
 	f.settings.Advertise = found.Self.Addr

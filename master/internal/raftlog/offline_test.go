@@ -204,9 +204,9 @@ func TestRecover(t *testing.T) {
 	alone.stopAll()
 }
 
-// TestTwoOfOneSnapshot: R1. Two quorums that were made of the same snapshot, or of two survivors of
-// one quorum, name the same epoch, as neither knows of the other; every term of the later one is
-// behind those of the earlier, so nobody obeys both.
+// TestTwoOfOneSnapshot: R1. Two quorums that were made from the same snapshot, or from two survivors of one quorum,
+// name the same epoch, because neither knows of the other. Every term of the later one is higher than those of the
+// earlier one, so nobody obeys both.
 func TestTwoOfOneSnapshot(t *testing.T) {
 	dir := t.TempDir()
 	q := diskQuorum(t, 3, dir)
@@ -254,8 +254,8 @@ func firstTerm(t *testing.T, home string) api.Term {
 	return api.Term{Epoch: found.Epoch, Number: found.Term}
 }
 
-// TestRecoveredIsNotOverruled: the two that were lost are started again together. They are a majority of the quorum that
-// they know, and the recovered master is in it; they end, and it goes on.
+// TestRecoveredIsNotOverruled: the two masters that were lost are started again together. They are a majority of the
+// quorum that they know, and the recovered master is a member of it. They end, and the recovered one continues.
 func TestRecoveredIsNotOverruled(t *testing.T) {
 	dir := t.TempDir()
 	q := diskQuorum(t, 3, dir)

@@ -11,8 +11,8 @@ import (
 	"github.com/tenderhq/tender/master/registry/registrytest"
 )
 
-// TestPollingCopiesNothing: who asks for the outline between two writes does not make the
-// second one copy the registry, whatever its size.
+// TestPollingCopiesNothing: a caller that asks for the outline between two writes does not make the second one copy the
+// registry, whatever its size.
 func TestPollingCopiesNothing(t *testing.T) {
 	m := newMachine(func(err error) { t.Error(err) })
 	m.state = registrytest.Large(1000, 1000)

@@ -15,7 +15,7 @@ import (
 	"github.com/tenderhq/tender/master/quorum"
 )
 
-// Status is what this master knows of the quorum.
+// Status is what this master knows about the quorum.
 type Status struct {
 	State   string // leader, follower, candidate, starting
 	Leader  api.MasterID
@@ -29,11 +29,11 @@ type Status struct {
 type Member struct {
 	Peer
 	Role string // leader, voter or non-voter
-	// Silent is since when it has not answered this master, which leads; zero: it answers.
+	// Silent is since when the master has not answered this one, which leads; zero: it answers.
 	Silent time.Time
 }
 
-// Status reads what Raft says now.
+// Status returns what Raft says now.
 func (l *Log) Status() Status {
 	status := Status{State: "starting"}
 	r := l.runningRaft()
@@ -69,8 +69,7 @@ func (l *Log) Status() Status {
 	return status
 }
 
-// LeaderInTerm is who leads as far as this master knows, and in which of Raft's terms;
-// "" when it does not know.
+// LeaderInTerm returns the leader as far as this master knows, and its Raft term; "" when it does not know.
 func (l *Log) LeaderInTerm() (api.MasterID, uint64) {
 	r := l.runningRaft()
 	if r == nil {
@@ -79,7 +78,7 @@ func (l *Log) LeaderInTerm() (api.MasterID, uint64) {
 	_, before := r.LeaderWithID()
 	term := r.CurrentTerm()
 	if _, after := r.LeaderWithID(); after != before {
-		return "", 0 // it changes just now
+		return "", 0 // the leader is just changing
 	}
 	return api.MasterID(before), term
 }
@@ -90,7 +89,7 @@ func (l *Log) silentSince(id api.MasterID) time.Time {
 	return l.silent[id]
 }
 
-// noteHeard notes which followers answer our heartbeats.
+// noteHeard notes which followers answer our heartbeats and which do not.
 func (l *Log) noteHeard(r *life, observation raft.Observation) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -107,7 +106,7 @@ func (l *Log) noteHeard(r *life, observation raft.Observation) {
 			}
 		}
 	case raft.RaftState:
-		clear(l.silent) // of another term
+		clear(l.silent) // they belong to another term
 	}
 }
 
@@ -122,9 +121,8 @@ func (l *Log) leadingRaft(op string) (*life, error) {
 // caughtUpWithin is how many entries a new master may be behind when it becomes a voter.
 const caughtUpWithin = 64
 
-// AddPeer joins a master that waits at its address as a non-voter, and makes it a
-// voter once it has caught up. When ctx ends before that, it stays a non-voter, and
-// the same call goes on where this one stopped.
+// AddPeer adds a master that waits at its address as a non-voter, and makes it a voter once it has caught up. If ctx
+// ends before that, it stays a non-voter, and the same call continues where this one stopped.
 func (l *Log) AddPeer(ctx context.Context, peer Peer) error {
 	const op = "raft.add"
 	r, err := l.leadingRaft(op)
@@ -149,7 +147,7 @@ func (l *Log) AddPeer(ctx context.Context, peer Peer) error {
 	return l.noteChanged(op, peer.ID, await(ctx, r.addVoter(peer)))
 }
 
-// behind says why a new master has no vote yet. err is how it answered last.
+// behind returns why a new master has no vote yet. err is the error of the last question to it.
 func behind(applied, committed uint64, err error) error {
 	if err != nil {
 		return fmt.Errorf("it is a non-voter and does not tell how far it is (%w); run the same command again", err)
@@ -164,7 +162,7 @@ func (l *Log) checkNewPeer(ctx context.Context, r *life, peer Peer) error {
 	answer, err := l.network.ask(peer.Addr, askTimeout)
 	starting := refused("")
 	for tries := 0; (err == nil && answer.Cluster == "" || errors.As(err, &starting)) && tries < joinTriesMax; tries++ {
-		pause.For(ctx, askAgainAfter) // it is just asking the others, or about to start
+		pause.For(ctx, askAgainAfter) // it is still asking the others, or about to start
 		answer, err = l.network.ask(peer.Addr, askTimeout)
 	}
 	if err != nil {
@@ -177,7 +175,7 @@ func (l *Log) checkNewPeer(ctx context.Context, r *life, peer Peer) error {
 // joinTriesMax times askAgainAfter is how long a new master may take to find us.
 const joinTriesMax = 50
 
-// RemovePeer takes a master out of the quorum; its process ends when it hears of it.
+// RemovePeer removes a master from the quorum. Its process ends when it learns of that.
 func (l *Log) RemovePeer(ctx context.Context, id api.MasterID) error {
 	const op = "raft.remove"
 	r, err := l.leadingRaft(op)
@@ -201,8 +199,8 @@ func (l *Log) noteChanged(op string, id api.MasterID, err error) error {
 	return api.E(op, api.Unknown, id, err)
 }
 
-// TransferLeader hands leadership to another voter ("" = whoever is most up to date).
-// Once in a term only (P3). Before that it asks who can take over: while nobody can, it changes nothing.
+// TransferLeader hands leadership to another voter; "" means the most up-to-date one. It can be done only once in a
+// term (P3). So it first asks who can take over, and changes nothing while nobody can.
 func (l *Log) TransferLeader(ctx context.Context, to api.MasterID) error {
 	const op = "raft.transfer"
 	r, err := l.leadingRaft(op)
@@ -235,7 +233,7 @@ func (l *Log) TransferLeader(ctx context.Context, to api.MasterID) error {
 	}
 }
 
-// otherVoters are those that leadership can go to; with an ID that one alone.
+// otherVoters returns the voters that could take over leadership; with an ID, only that one.
 func (l *Log) otherVoters(r *life, id api.MasterID) (voters []quorum.Member) {
 	for _, m := range r.members() {
 		if m.Voter && m.ID != l.ID() && (id == "" || m.ID == id) {
@@ -245,10 +243,10 @@ func (l *Log) otherVoters(r *life, id api.MasterID) (voters []quorum.Member) {
 	return voters
 }
 
-// takeOverPatience is how long a transfer waits for somebody who can take over: about as long as a candidate stands.
+// takeOverPatience is how long a transfer waits for a master that can take over: about as long as a candidate stands.
 const takeOverPatience = 2 * time.Second
 
-// awaitWhoTakesOver asks until somebody can, we lead no longer, or the time for it is over.
+// awaitWhoTakesOver asks until a voter can take over, we no longer lead, or the time for it is over.
 func (l *Log) awaitWhoTakesOver(ctx context.Context, r *life, voters []quorum.Member) (Peer, error) {
 	for began := time.Now(); ; {
 		next, err := l.askWhoTakesOver(voters)
@@ -261,8 +259,8 @@ func (l *Log) awaitWhoTakesOver(ctx context.Context, r *life, voters []quorum.Me
 	}
 }
 
-// askWhoTakesOver asks voters which of them takes the leadership over. Who has kept silent until now is not waited for as
-// long as the others.
+// askWhoTakesOver asks voters which of them can take over leadership. A voter that has been silent is waited for for a
+// shorter time.
 func (l *Log) askWhoTakesOver(voters []quorum.Member) (Peer, error) {
 	return quorum.TakeOver(voters, l.askEach(voters, func(peer Peer, timeout time.Duration) (quorum.About, error) {
 		if l.silentSince(peer.ID).IsZero() {
@@ -292,13 +290,13 @@ func (l *Log) transferLeadership(r *life, to api.MasterID) error {
 	}
 	l.endLeadership("handing over")
 	if err := settled(r.handOver(Peer{ID: to, Addr: addr})); err != nil {
-		l.lookAgain() // we still lead, in a term that is used up
+		l.lookAgain() // we still lead, but can't use this term any more
 		return api.E(op, api.Unavailable, to, err)
 	}
 	return nil
 }
 
-// Snapshot writes the registry as it is now on this master.
+// Snapshot writes this master's present registry.
 func (l *Log) Snapshot(w io.Writer) error {
 	l.machine.mu.Lock()
 	state, term := l.machine.state.Clone(), l.machine.term

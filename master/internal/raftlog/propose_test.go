@@ -10,8 +10,8 @@ import (
 	"github.com/tenderhq/tender/master/registry"
 )
 
-// TestWhatCantBeWrittenEndsNothing: R34. A command that does not fit an entry, or holds what no
-// entry can, is refused to its proposer before Propose returns; the leadership goes on.
+// TestWhatCantBeWrittenEndsNothing: R34. A command that does not fit in an entry, or that holds what no entry can hold,
+// is refused to its proposer before Propose returns. The leadership continues.
 func TestWhatCantBeWrittenEndsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQuorum(t, 1)

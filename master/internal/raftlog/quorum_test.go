@@ -39,7 +39,7 @@ type node struct {
 
 func newQuorum(t *testing.T, n int) *cluster { return builtQuorum(t, n, nil) }
 
-// builtQuorum is one whose masters are not all alike.
+// builtQuorum starts a quorum whose masters are not all configured alike.
 func builtQuorum(t *testing.T, n int, build func(*Config)) *cluster {
 	q := &cluster{t: t, mesh: newMesh(), nodes: map[api.MasterID]*node{}, build: build}
 	for i := range n {

@@ -12,9 +12,9 @@ import (
 	"slices"
 )
 
-// checkRaftFile looks at the structure of Raft's file before its library does: that has
-// checksums on its two heads alone, and of damaged pages it panics in goroutines of its own,
-// where nobody can catch it. Entries and values are held against their own sums later.
+// checkRaftFile checks the structure of Raft's file before the library opens it. The library has checksums only on the
+// two heads of the file, and for damaged pages it panics in goroutines of its own, where nobody can recover. Entries
+// and values are compared with their own checksums later.
 func checkRaftFile(path string, snapshot uint64) error {
 	file, err := os.Open(path)
 	if err != nil {
@@ -36,7 +36,7 @@ func checkRaftFile(path string, snapshot uint64) error {
 	return err
 }
 
-// guarded makes an error of a panic and of a fault in mapped memory.
+// guarded turns a panic, or a fault in mapped memory, into an error.
 func guarded(do func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
@@ -47,12 +47,12 @@ func guarded(do func() error) (err error) {
 	return do()
 }
 
-// pageTree reads a file of bbolt. Its first two pages are its heads; a page has 16 bytes of its
-// own, then a list of items of 16 bytes, then their keys and values.
+// pageTree reads a bbolt file. Its first two pages are its heads. A page begins with 16 bytes about itself; then comes
+// a list of items of 16 bytes each, then their keys and values.
 type pageTree struct {
 	file  io.ReaderAt
-	size  int64  // of a page
-	pages uint64 // that the newer head speaks of
+	size  int64  // of a page, in bytes
+	pages uint64 // how many pages the newer head says that there are
 	root  uint64
 	seen  map[uint64]bool
 }
@@ -66,8 +66,8 @@ const (
 	headSumAt     = 56
 )
 
-// openTree wants both heads whole, and a file that holds all that they speak of. Written in
-// turns, one is what was true a change ago: falling back on it would take back a vote or an
+// openTree requires that both heads are undamaged, and that the file holds everything that they refer to. The heads are
+// written alternately, so one is the state before the last change. Falling back to it could take back a vote or an
 // entry that others rely on.
 func openTree(file *os.File) (*pageTree, error) {
 	info, err := file.Stat()
@@ -119,8 +119,8 @@ func (t *pageTree) walk(id uint64, visit func(key, value []byte) error) error {
 	return t.items(fmt.Sprint("page ", id), page, visit)
 }
 
-// items visits what a page lists. Its data begins right behind its list: a count that is too
-// small would hide the end of the log.
+// items visits what a page lists. The data must begin right after the list, because a count that is too small would
+// hide the end of the log.
 func (t *pageTree) items(what string, page []byte, visit func(key, value []byte) error) error {
 	kind, count := binary.NativeEndian.Uint16(page[8:]), int(binary.NativeEndian.Uint16(page[10:]))
 	if kind != branchPage && kind != leafPage || pageHeadBytes+count*itemBytes > len(page) {
@@ -153,8 +153,8 @@ func (t *pageTree) items(what string, page []byte, visit func(key, value []byte)
 	return nil
 }
 
-// above wants the keys below a branch in their order, none before the one that the branch
-// names it by.
+// above checks that the keys below a branch are in order, and that none comes before the key by which the branch names
+// its page.
 func above(low []byte, what string, visit func(key, value []byte) error) func(key, value []byte) error {
 	before := bytes.Clone(low)
 	first := true
@@ -169,8 +169,9 @@ func above(low []byte, what string, visit func(key, value []byte) error) func(ke
 
 func number32(data []byte) int { return int(binary.NativeEndian.Uint32(data)) }
 
-// checkBucket wants entries without a gap but for what the newest snapshot holds, as a leader may have sent it in the place
-// of entries; and no values but Raft's. A small bucket stands whole where a large one names its first page.
+// checkBucket requires that the log has no gap, except for entries that the newest snapshot covers, because a leader
+// may have sent the snapshot instead of them. It also requires that there are no values but Raft's. A small bucket is
+// stored inline, where a large one names its first page.
 func (t *pageTree) checkBucket(name string, value []byte, snapshot uint64) error {
 	if len(value) < 16 {
 		return fmt.Errorf("it is damaged: bucket %q has %d bytes", name, len(value))

@@ -13,8 +13,8 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// swallowers are connections that can die without a word: from then on whatever is said over them is swallowed, both ways, and
-// nobody is told. Those that are dialed later are well.
+// swallowers are connections that can die silently: from then on whatever is sent over them is lost, in both
+// directions, and nobody is told. Connections that are dialed later are not affected.
 type swallowers struct {
 	mu    sync.Mutex
 	conns []*swallower
@@ -64,7 +64,7 @@ func (s *swallower) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// swallowing is a quorum whose connections can die.
+// swallowing starts a quorum whose connections can die.
 func swallowing(t *testing.T) (*cluster, *swallowers) {
 	t.Helper()
 	all := &swallowers{}
@@ -97,8 +97,8 @@ func TestSilentConnectionsEndNoLeadership(t *testing.T) {
 	})
 }
 
-// TestSilentConnectionsLoseNoVote (P19): whoever led before has connections that are kept for later, and they have died without a
-// word. It is handed the leadership, and gets its votes in the first election.
+// TestSilentConnectionsLoseNoVote (P19): a former leader has connections that are kept for later, and they have died
+// silently. Leadership is handed to it, and it gets its votes in the first election.
 func TestSilentConnectionsLoseNoVote(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q, conns := swallowing(t)
@@ -124,8 +124,8 @@ func TestSilentConnectionsLoseNoVote(t *testing.T) {
 	})
 }
 
-// TestWhoStillWritesHasTheRequest (P19): the library uses a request anew as soon as it is answered, while the exchange over the
-// silent connection may still be writing what was said.
+// TestWhoStillWritesHasTheRequest (P19): the library reuses a request as soon as it is answered, while the exchange
+// over the silent connection may still be writing it.
 func TestWhoStillWritesHasTheRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &carrier{stream: &stream{dialed: map[*dialed]struct{}{}}, patience: func() time.Duration { return time.Second }}

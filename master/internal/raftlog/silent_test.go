@@ -55,14 +55,15 @@ func TestSilentStrangersKeepNoMasterOut(t *testing.T) {
 	})
 }
 
-// TestAMasterThatStopsWaitsForNoGreeting: whoever comes for our Raft just when that has gone does not hold up our end.
+// TestAMasterThatStopsWaitsForNoGreeting: a peer that connects to our Raft just when Raft has ended does not delay our
+// end.
 func TestAMasterThatStopsWaitsForNoGreeting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mesh := newMesh()
 		about := func() quorum.About { return quorum.About{ID: "m1", Cluster: "c1"} }
 		n := newNetwork(Config{Listener: mesh.listen("host1:5070"), Dial: mesh.dialer("host1:5070")}, about, func(api.MasterID) {})
 		n.start()
-		n.stream() // that nobody accepts from any more
+		n.stream() // a stream from which nobody accepts any more
 		other := newNetwork(Config{Dial: mesh.dialer("host2:5070")}, about, func(api.MasterID) {})
 		if _, err := other.join(Peer{ID: "m1", Addr: "host1:5070"}, time.Second); err != nil {
 			t.Fatal(err)

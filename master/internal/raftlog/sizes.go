@@ -1,22 +1,22 @@
 package raftlog
 
 const (
-	// snapshotBytes of log make a snapshot due, whatever the number of entries.
+	// snapshotBytes is after how many bytes of log a snapshot is made, whatever the number of entries.
 	snapshotBytes = 256 << 20
-	// trailingBytesMax of log stay behind a snapshot for followers that are a little
-	// late; who is later gets the snapshot.
+	// trailingBytesMax bounds the log that stays behind a snapshot for followers that are slightly behind. A follower
+	// that is further behind gets the snapshot.
 	trailingBytesMax = 128 << 20
-	// trailingMin entries stay whatever their size.
+	// trailingMin is how many entries stay whatever their size.
 	trailingMin = 64
 	// sizesEach entries are counted together, at most sizesMax times.
 	sizesEach = 64
 	sizesMax  = 256
 )
 
-// sizes remembers how large the newest entries of the log are.
+// sizes remembers the sizes of the newest entries of the log.
 type sizes struct{ chunks []chunk }
 
-// chunk is some entries that follow each other.
+// chunk is a number of consecutive entries, and their bytes.
 type chunk struct{ entries, bytes uint64 }
 
 func (s *sizes) add(bytes uint64) {
@@ -32,8 +32,8 @@ func (s *sizes) add(bytes uint64) {
 	s.chunks[n-1].bytes += bytes
 }
 
-// within returns how many of the newest entries have no more than so many bytes; 0:
-// all that we know of, and perhaps more.
+// within returns how many of the newest entries have at most that many bytes together. 0 means all that are known here,
+// and perhaps more.
 func (s *sizes) within(bytes uint64) uint64 {
 	sum, entries := uint64(0), uint64(0)
 	for i := len(s.chunks) - 1; i >= 0; i-- {

@@ -14,10 +14,10 @@ import (
 	"github.com/tenderhq/tender/master/internal/registrycodec"
 )
 
-// Beside each snapshot the library keeps what it is: index, term and membership of the quorum, in a file that has no
-// checksum. So the snapshot, which has one, carries one of that file, too.
+// Beside each snapshot the library stores a description: index, term and membership of the quorum, in a file without a
+// checksum. So the snapshot itself, which has a checksum, also carries one of that file.
 
-// sealingStore tells each snapshot that is written what the library will keep beside it.
+// sealingStore passes the checksum of the library's description to each snapshot that is written.
 type sealingStore struct{ raft.SnapshotStore }
 
 type sealingSink struct {
@@ -36,8 +36,8 @@ func metaSum(version raft.SnapshotVersion, index, term uint64, members raft.Conf
 	return SumOf([]any{version, index, term, members, membersIndex})
 }
 
-// checkMetas looks at every snapshot, and returns the index of the newest. The library would pass over one of which it
-// can't read what it is, and take an older one for the newest by a wrong index.
+// checkMetas checks every snapshot, and returns the index of the newest. The library would skip a snapshot whose
+// description it can't read, and with a wrong index it would take an older snapshot for the newest.
 func (f *folder) checkMetas() (newest uint64, err error) {
 	entries, err := os.ReadDir(filepath.Join(f.dir, raftFolder, "snapshots"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -53,7 +53,7 @@ func (f *folder) checkMetas() (newest uint64, err error) {
 	return newest, err
 }
 
-// checkMeta holds what the library keeps beside a snapshot against the head of the snapshot, and returns its index.
+// checkMeta compares the library's description of a snapshot with the snapshot's head, and returns the index.
 func (f *folder) checkMeta(id string) (uint64, error) {
 	folder := filepath.Join(f.dir, raftFolder, "snapshots", id)
 	var meta struct { // as the library writes it

@@ -9,8 +9,8 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// TestAFollowerThatWasSentASnapshotStartsAgain: what it keeps beside the snapshot is what the snapshot says of it; and its
-// log has a gap, between what it had before and what followed the snapshot.
+// TestAFollowerThatWasSentASnapshotStartsAgain: the description that it stores beside the snapshot agrees with the
+// snapshot, and its log has a gap between what it had before and what followed the snapshot.
 func TestAFollowerThatWasSentASnapshotStartsAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()

@@ -40,7 +40,8 @@ func (r exile) Close() error {
 
 func (r exile) Addr() net.Addr { return address("host9:5070") }
 
-// lie says all that could end a leadership, as whoever: each message names a later term, or has its hearer stand for election.
+// lie sends everything that could end a leadership, under the given name: each message names a later term, or asks its
+// receiver to stand for election.
 func (r exile) lie(as raft.RPCHeader, term uint64) {
 	to := raft.NewNetworkTransport(r, 1, time.Second, io.Discard)
 	defer to.Close()
@@ -95,8 +96,9 @@ func TestARemovedMasterEndsNoLeadership(t *testing.T) {
 	})
 }
 
-// TestWhoIsNewIsHeard: a master that does not know of an addition hears who was added as soon as the leader is silent that it knew,
-// and for as long as it follows it; so nobody is locked out, and a master that was away while the others changed comes back.
+// TestWhoIsNewIsHeard: a master that does not know of an addition listens to the new master once the leader that it
+// knew is silent, and for as long as it follows the new one. So nobody is locked out, and a master that was away while
+// the others changed comes back.
 func TestWhoIsNewIsHeard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQuorum(t, 3)
@@ -132,7 +134,8 @@ func TestWhoIsNewIsHeard(t *testing.T) {
 		if next, _ := q.leader(id); next != added.ID {
 			t.Fatalf("%s leads", next)
 		}
-		if err := q.nodes[added.ID].RemovePeer(context.Background(), id); err != nil { // whom alone the other one knows of those that live
+		// The one that is removed is the only living master that the other one knows.
+		if err := q.nodes[added.ID].RemovePeer(context.Background(), id); err != nil {
 			t.Fatal(err)
 		}
 		if err := <-q.nodes[id].ended; !api.Is(err, api.Removed) {

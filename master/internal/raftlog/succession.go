@@ -14,10 +14,10 @@ import (
 	"github.com/tenderhq/tender/master/quorum"
 )
 
-// askOtherTimeout bounds the question after another follower's log.
+// askOtherTimeout bounds the question to another follower about its log.
 const askOtherTimeout = 100 * time.Millisecond
 
-// hasLeft hears of each closed connection. Whoever is not heard is found by silence.
+// hasLeft is told of each closed connection. If one is missed here, the silence of its master is noticed instead.
 func (l *Log) hasLeft(id api.MasterID) {
 	select {
 	case l.departed <- id:
@@ -25,7 +25,7 @@ func (l *Log) hasLeft(id api.MasterID) {
 	}
 }
 
-// successor carries out what package quorum decides of the succession of a leader that is dead.
+// successor carries out what package quorum decides about the succession of a dead leader.
 type successor struct {
 	*Log
 	raft      *life
@@ -33,7 +33,7 @@ type successor struct {
 	decides   quorum.Succession
 }
 
-// watchSuccession looks after each leader whose connection to us was closed, until stop.
+// watchSuccession checks each leader whose connection to us was closed, until stop is called.
 func (l *Log) watchSuccession(ctx context.Context, r *life, transport raft.Transport) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	s := &successor{Log: l, raft: r, transport: transport}
@@ -52,7 +52,7 @@ func (l *Log) watchSuccession(ctx context.Context, r *life, transport raft.Trans
 	return func() { cancel(); busy.Wait() }
 }
 
-// play tells an event, and then what came of each step, until there is nothing to do.
+// play passes an event to the decider, then the result of each step, until there is nothing to do.
 func (s *successor) play(ctx context.Context, event any) {
 	for event != nil && ctx.Err() == nil {
 		event = s.perform(ctx, s.decides.Step(s.raft.view(s.ID()), event))
@@ -77,7 +77,7 @@ func (s *successor) perform(ctx context.Context, step quorum.SuccessionStep) (ev
 	return nil
 }
 
-// endsOf asks one after the other where their logs end.
+// endsOf asks the others, one after the other, where their logs end.
 func (s *successor) endsOf(others []quorum.Member) map[api.MasterID]uint64 {
 	last := make(map[api.MasterID]uint64)
 	for _, m := range others {
@@ -88,7 +88,7 @@ func (s *successor) endsOf(others []quorum.Member) map[api.MasterID]uint64 {
 	return last
 }
 
-// meet waits until all take part, but not longer than silence would take.
+// meet waits until all others take part, but not longer than it would take to notice the silence.
 func (s *successor) meet(ctx context.Context, others []quorum.Member) bool {
 	ctx, cancel := context.WithTimeout(ctx, timings[s.config.Profile].heartbeat)
 	defer cancel()

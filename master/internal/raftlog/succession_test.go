@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestDeadLeaderIsFollowedAtOnce: a leader whose machine refuses connections is not
-// waited for; one that is only cut off is, for the heartbeat timeout.
+// TestDeadLeaderIsFollowedAtOnce: a leader whose machine refuses connections is not waited for. A leader that is only
+// cut off is waited for, for the heartbeat timeout.
 func TestDeadLeaderIsFollowedAtOnce(t *testing.T) {
 	heartbeat := timings[ProfileLAN].heartbeat
 	for _, test := range []struct {
@@ -65,7 +65,7 @@ func TestLongestLogFollows(t *testing.T) {
 	})
 }
 
-// TestClosedConnectionsAreNoDeath: a leader that only loses its connections goes on.
+// TestClosedConnectionsAreNoDeath: a leader that only loses its connections continues to lead.
 func TestClosedConnectionsAreNoDeath(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQuorum(t, 3)

@@ -10,19 +10,19 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// store is what Raft keeps in its file.
+// store is Raft's file.
 type store interface {
 	raft.LogStore
 	raft.StableStore
 }
 
-// summed keeps a checksum beside each entry and each value that Raft writes, over all of it:
-// the file itself has none. An entry carries it behind its extensions, a value behind its end,
-// where a version that knows of no checksums overlooks it.
+// summed adds a checksum to each entry and each value that Raft writes, because the file itself has none for them. In
+// an entry it stands behind its extensions, in a value behind its end. A version that knows no checksums ignores it
+// there.
 type summed struct {
 	store
-	from   uint64 // the first entry that has a checksum; those before it may have none
-	values bool   // all values have one
+	from   uint64 // the first entry that surely has a checksum; earlier ones may have none
+	values bool   // all values have a checksum
 }
 
 const sumMark = "SUM1"
@@ -48,7 +48,7 @@ var (
 	errSumWrong   = errors.New("it is damaged: its checksum is wrong")
 )
 
-// unsealed cuts the checksum off, if it is there and right.
+// unsealed removes the checksum, if it is there and right.
 func unsealed(data []byte, over ...[]byte) ([]byte, error) {
 	n := len(data) - len(sumMark) - crc32.Size
 	switch {
@@ -87,7 +87,7 @@ func (s *summed) GetLog(index uint64, entry *raft.Log) error {
 	}
 	extensions, err := unsealed(entry.Extensions, identityOf(entry), entry.Data)
 	if errors.Is(err, errSumMissing) && index < s.from {
-		return nil // of a version that wrote none
+		return nil // a version without checksums wrote it
 	}
 	if entry.Extensions = extensions; len(extensions) == 0 {
 		entry.Extensions = nil
@@ -127,14 +127,14 @@ func (s *summed) GetUint64(key []byte) (uint64, error) {
 	return binary.BigEndian.Uint64(value), nil
 }
 
-// stableKeys are the values that Raft keeps beside its log.
+// stableKeys are the names of the values that Raft stores beside its log.
 var stableKeys = [][]byte{[]byte("CurrentTerm"), []byte("LastVoteTerm"), []byte("LastVoteCand")}
 
-// sealValues gives every value its checksum, once.
+// sealValues adds a checksum to every value, once.
 func (s *summed) sealValues() error {
 	for _, key := range stableKeys {
 		value, err := s.Get(key)
-		if err != nil && err.Error() == "not found" { // as the library tells it
+		if err != nil && err.Error() == "not found" { // the library's error has only this text
 			continue
 		}
 		if err == nil {
@@ -148,11 +148,11 @@ func (s *summed) sealValues() error {
 	return nil
 }
 
-// checkValues reads every value; who has voted has a term.
+// checkValues reads every value. A folder that has voted must have a term.
 func (s *summed) checkValues(voted bool) error {
 	for i, key := range stableKeys {
 		_, err := s.Get(key)
-		missing := err != nil && err.Error() == "not found" // as the library tells it
+		missing := err != nil && err.Error() == "not found" // the library's error has only this text
 		if missing && i == 0 && voted {
 			return fmt.Errorf("it is damaged: it has no %s", key)
 		}

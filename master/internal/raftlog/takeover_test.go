@@ -16,10 +16,10 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// unheard is a master whose requests for votes reach nobody, while it is so.
+// unheard is a master whose requests for votes can be kept from everybody.
 type unheard struct {
 	*carrier
-	unheard *atomic.Pointer[api.MasterID] // who is
+	unheard *atomic.Pointer[api.MasterID] // the master whose requests are not heard
 	self    api.MasterID
 }
 
@@ -30,9 +30,10 @@ func (u unheard) RequestVote(id raft.ServerID, to raft.ServerAddress, args *raft
 	return u.carrier.RequestVote(id, to, args, resp)
 }
 
-// TestACandidateIsHandedNothing: P3. The library keeps a candidate by transfer, which nobody heard, a candidate also when
-// another master leads in the term that it stands in: it takes that one's entries and no leadership from it, and does not
-// say so. So it is handed none before it follows, and if any other will do, that one is handed it at once.
+// TestACandidateIsHandedNothing: P3. The library keeps a candidate by transfer, which nobody heard, a candidate even
+// when another master leads in the candidate's term. It takes entries from that leader but not the leadership, and does
+// not say so. So leadership is not handed to it before it follows. If any other voter will do, that one gets it at
+// once.
 func TestACandidateIsHandedNothing(t *testing.T) {
 	t.Run("any other", func(t *testing.T) { handOverBesideACandidate(t, func(_, _ api.MasterID) api.MasterID { return "" }) })
 	t.Run("the other", func(t *testing.T) {
@@ -90,8 +91,8 @@ func handOverBesideACandidate(t *testing.T, to func(first, lonely api.MasterID) 
 	})
 }
 
-// TestWhoIsAwayIsHandedNothing: a transfer to a master that is away, or to any while all are, changes nothing: the leader
-// leads on in its term, and says who does not answer.
+// TestWhoIsAwayIsHandedNothing: a transfer to a master that is away, or to any master while all are away, changes
+// nothing. The leader continues to lead in its term, and says which masters do not answer.
 func TestWhoIsAwayIsHandedNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQuorum(t, 3)
@@ -118,7 +119,7 @@ func TestWhoIsAwayIsHandedNothing(t *testing.T) {
 	})
 }
 
-// TestALeaderThatStopsHandsOverToWhoIsThere: also when the library would take who is not.
+// TestALeaderThatStopsHandsOverToWhoIsThere: even when the library would pick a master that is away.
 func TestALeaderThatStopsHandsOverToWhoIsThere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQuorum(t, 5)

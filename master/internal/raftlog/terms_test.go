@@ -13,7 +13,7 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// liar is a master whose term has become an impossible one, in what it asks and in what it answers.
+// liar is a master whose term has become an impossible one, in its requests and in its answers.
 type liar struct {
 	*carrier
 	lies            atomic.Bool
@@ -132,7 +132,7 @@ func TestAnImpossibleTermMovesNobody(t *testing.T) {
 	})
 }
 
-// TestAnImpossibleTermOfOnesOwn: a master whose folder names an impossible term, or epoch, says so, and leads nobody.
+// TestAnImpossibleTermOfOnesOwn: a master whose folder names an impossible term, or epoch, says so and does not lead.
 func TestAnImpossibleTermOfOnesOwn(t *testing.T) {
 	for what, spoil := range map[string]func(*folder) error{
 		"term": func(f *folder) error { return f.stable.SetUint64(currentTerm, lie) },

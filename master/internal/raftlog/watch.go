@@ -8,10 +8,10 @@ import (
 	"github.com/tenderhq/tender/master/quorum"
 )
 
-// patienceCheckEvery is how often the term is looked at.
+// patienceCheckEvery is how often the term is checked.
 const patienceCheckEvery = 500 * time.Millisecond
 
-// watchRaft makes every change of Raft's state or leader a reason to look again.
+// watchRaft makes Run's goroutine look again at every change of Raft's state or leader.
 func (l *Log) watchRaft(r *life) (stop func()) {
 	changes := make(chan raft.Observation, 16)
 	over := make(chan struct{})
@@ -50,8 +50,8 @@ func (l *Log) watchRaft(r *life) (stop func()) {
 	}
 }
 
-// beAsPatient sets the times of elections. Who leads has the profile's: by them it
-// sends its heartbeats.
+// beAsPatient sets the timeouts of elections. A leader always uses the profile's, because they also determine how often
+// it sends heartbeats.
 func (l *Log) beAsPatient(r *life, p *quorum.Patience) {
 	factor := p.Look(r.CurrentTerm(), time.Now())
 	if r.leads() {

@@ -20,10 +20,10 @@ import (
 	"github.com/tenderhq/tender/master/registry"
 )
 
-// metMax bounds the identities whose certificates are remembered, and those in an answer.
+// metMax bounds the identities whose certificates are remembered, and the items of an answer.
 const metMax = 20_000
 
-// Follow takes the authority that the registry knows; true if it is another one than before.
+// Follow takes over the authority that the registry names; it returns true if that is a new one.
 func (r *Registrar) Follow() (changed bool, err error) {
 	present := r.present.Load()
 	if present == nil {
@@ -41,7 +41,7 @@ func (r *Registrar) Follow() (changed bool, err error) {
 	return r.present.CompareAndSwap(present, next.Living(r.config.Lives)), nil
 }
 
-// Key is the cluster's with the present authority, for who has no registry yet.
+// Key returns the cluster's key with the present authority, for a master that has no registry yet.
 func (r *Registrar) Key() (trust.Key, error) {
 	present := r.present.Load()
 	if known, err := r.config.Key.Authority(); err != nil || known.Digest() == present.Digest() {
@@ -50,8 +50,8 @@ func (r *Registrar) Key() (trust.Key, error) {
 	return r.config.Key.WithAuthority(present)
 }
 
-// RotateAuthority lets another authority follow. Who brings one of his own has its key, by which he could be anybody: that
-// takes an admin of everything.
+// RotateAuthority makes a new authority take over. A caller who provides the authority has its private key, with which
+// he could be anybody. So that takes an unlimited admin.
 func (r *Registrar) RotateAuthority(ctx context.Context, request *apiv1.RotateAuthorityRequest, by rights.Scope) (*apiv1.AuthorityView, error) {
 	const op = "authority.rotate"
 	if err := r.check(op); err != nil {
@@ -103,8 +103,8 @@ func (r *Registrar) newAuthority(request *apiv1.RotateAuthorityRequest, now time
 	}
 }
 
-// GetAuthority shows the present authority, what those have shown who came here, and who of the masters and agents has not
-// come: whether an authority may end depends on them too.
+// GetAuthority shows the present authority, the certificates of those who came to this master, and the masters and
+// agents that have not come. Whether the former authority may end depends on the latter too.
 func (r *Registrar) GetAuthority(context.Context, *apiv1.GetAuthorityRequest) (*apiv1.AuthorityView, error) {
 	if err := r.check("authority.get"); err != nil {
 		return nil, err
@@ -132,7 +132,7 @@ func (r *Registrar) GetAuthority(context.Context, *apiv1.GetAuthorityRequest) (*
 	return view, nil
 }
 
-// masters are those of the quorum.
+// masters returns the identities of the quorum's masters.
 func (r *Registrar) masters(cluster string) (members []trust.Identity) {
 	for id := range r.config.Peers() { // order: sorted by met.show
 		members = append(members, trust.Identity{Cluster: cluster, Kind: trust.Master, Name: string(id)})
@@ -140,7 +140,7 @@ func (r *Registrar) masters(cluster string) (members []trust.Identity) {
 	return members
 }
 
-// agentsOf are the agents that may come, whether they are there or away.
+// agentsOf returns the identities of the agents that are not gone, whether they are connected or not.
 func agentsOf(s *registry.State, cluster string) (members []trust.Identity) {
 	for _, agent := range s.Agents { // order: sorted by met.show
 		if agent.Gone.IsZero() {
@@ -150,7 +150,7 @@ func agentsOf(s *registry.State, cluster string) (members []trust.Identity) {
 	return members
 }
 
-// Met notes what somebody has shown who came to this master.
+// Met records the certificate with which somebody came to this master.
 func (r *Registrar) Met(shown trust.Shown) { r.met.note(shown, time.Now(), time.Now()) }
 
 // met remembers who came with which certificate.
@@ -161,11 +161,11 @@ type met struct {
 
 type seen struct {
 	trust.Shown
-	at time.Time // zero: it was signed here, and nobody has come with it yet
+	at time.Time // when it was shown; zero: it was signed here and not shown yet
 }
 
-// note keeps the latest certificate of somebody. Who renews its own on a stream goes on by that stream, so what is signed counts
-// as what it has, but not as shown: the answer may have been lost.
+// note remembers the latest certificate of a peer. A peer that renews its certificate continues on its open stream. So
+// what was signed for it counts as its certificate but not as shown, because the answer may have been lost.
 func (m *met) note(shown trust.Shown, now, at time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -185,7 +185,8 @@ func (m *met) forgetEnded(now time.Time) {
 	maps.DeleteFunc(m.shown, func(_ trust.Identity, s seen) bool { return !now.Before(s.Ends) })
 }
 
-// show returns what was shown by each, and as many of the members who have shown nothing here as fit an answer: their names.
+// show returns what each peer has shown, and the names of the members that have shown nothing here, as many as fit in
+// an answer.
 func (m *met) show(now time.Time, members []trust.Identity) []*apiv1.CertificateView {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -46,8 +46,8 @@ func (d *desk) passOf(pass *trust.Pass, answer *apiv1.SignResponse) *trust.Pass 
 	return signed
 }
 
-// TestAnotherAuthorityFollows: it signs from then on, at every master, and for a master that joins; and the next one has to
-// wait until the former one has ended.
+// TestAnotherAuthorityFollows: the new authority signs from then on, at every master, and for a master that joins. The
+// next one must wait until the former one has ended.
 func TestAnotherAuthorityFollows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t)
@@ -132,7 +132,7 @@ func TestWhoHasWhichCertificate(t *testing.T) {
 	})
 }
 
-// TestWhoHasShownNothing is named all the same: the masters of the quorum, and the agents but those that are gone.
+// TestWhoHasShownNothing is named nevertheless: the masters of the quorum, and the agents except those that are gone.
 func TestWhoHasShownNothing(t *testing.T) {
 	d := newDesk(t)
 	d.state.Agents = map[api.AgentID]registry.Agent{"agent-1": {Nonce: "away"}, "agent-2": {Nonce: "here"}, "agent-3": {Nonce: "gone", Gone: time.Now()}}
@@ -180,8 +180,8 @@ func TestWhatWasOnlySignedIsNotShown(t *testing.T) {
 	})
 }
 
-// TestAnAgentComesBackAsWhoItWas when its certificate has ended: by the token of an agent, and by the key that it had, for as
-// long as it is known and the authority counts that has signed it.
+// TestAnAgentComesBackAsWhoItWas when its certificate has ended, with an agent's token and the key that it had, as long
+// as the agent is known and the authority that has signed its certificate is accepted.
 func TestAnAgentComesBackAsWhoItWas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t)
@@ -233,7 +233,7 @@ func TestAnAgentComesBackAsWhoItWas(t *testing.T) {
 	})
 }
 
-// back asks by the token for another certificate for the key of a pass, as who had the certificate of the other one.
+// back asks with the token for another certificate for the key of a pass, in the name of the former certificate.
 func (d *desk) back(token trust.Token, had, pass *trust.Pass) (*apiv1.SignResponse, error) {
 	d.Helper()
 	request, err := pass.Request()

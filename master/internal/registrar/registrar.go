@@ -27,23 +27,23 @@ import (
 	"github.com/tenderhq/tender/master/registry"
 )
 
-// Config is what a registrar stands on.
+// Config is what a registrar needs.
 type Config struct {
-	// Key of the cluster. Zero: it runs without certificates, and every call is refused.
+	// Key is the cluster's key. Zero: the cluster runs without certificates, and every call is refused.
 	Key trust.Key
-	// Lives of the certificates that it signs.
+	// Lives says how long the certificates are valid that it signs.
 	Lives trust.Lives
-	// Read looks at the registry; read must be short and keep nothing that is replaced.
+	// Read reads the registry; the function must be short and keep nothing that may be replaced.
 	Read func(read func(*registry.State))
-	// Commit changes the registry as the leader. It may be asked twice for the same.
+	// Commit changes the registry, as the leader. It may be called twice for the same change.
 	Commit func(ctx context.Context, op string, change registry.Change) error
-	// Peers are the members of the quorum and their Raft addresses.
+	// Peers returns the members of the quorum with their Raft addresses.
 	Peers func() map[api.MasterID]string
-	// Signed hears of each certificate: whose, and by which token ("": it was renewed).
+	// Signed is told of each certificate that is signed: for whom, and by which token ("": it was renewed).
 	Signed func(identity trust.Identity, token string, ends time.Time)
 }
 
-// Registrar serves joiners, and operators who look after tokens.
+// Registrar serves peers that join, and operators who manage tokens.
 type Registrar struct {
 	apiv1.UnimplementedTrustServiceServer
 	config  Config
@@ -51,7 +51,7 @@ type Registrar struct {
 	met     met
 }
 
-// New signs by the authority that the key holds, until the registry knows another one.
+// New makes a registrar that signs by the authority in the key, until the registry names another one.
 func New(config Config) (*Registrar, error) {
 	r := &Registrar{config: config}
 	if config.Key.IsZero() {
@@ -80,7 +80,7 @@ func (r *Registrar) check(op string) error {
 	return nil
 }
 
-// Sign gives a certificate to who joins by a token, or to who shows the one that it renews.
+// Sign signs a certificate for a peer that joins by a token, or for one that shows the certificate that it renews.
 func (r *Registrar) Sign(ctx context.Context, request *apiv1.SignRequest) (*apiv1.SignResponse, error) {
 	const op = "trust.sign"
 	if err := r.check(op); err != nil {
@@ -115,8 +115,8 @@ func (r *Registrar) Sign(ctx context.Context, request *apiv1.SignRequest) (*apiv
 	return r.answer(identity, token.ID, request)
 }
 
-// Known says whom an operator's token lets in, and until when a certificate would be good that is signed now. It changes
-// nothing, and tells who shows a wrong token no more than Sign does.
+// Known returns who logs in with an operator's token, and until when a certificate would be valid that is signed now.
+// It changes nothing. It tells a caller with a wrong token no more than Sign does.
 func (r *Registrar) Known(token trust.Token) (who trust.Identity, ends time.Time, err error) {
 	const op = "trust.login"
 	if err := r.check(op); err != nil {
@@ -143,7 +143,7 @@ func (r *Registrar) Known(token trust.Token) (who trust.Identity, ends time.Time
 	return who, authority.EndOf(trust.Person, now), r.refuseRevoked(who)
 }
 
-// LogIn is Known for who comes in by it, and counts a use of the token, as the leader.
+// LogIn is Known for a person who logs in. It also counts a use of the token, as the leader.
 func (r *Registrar) LogIn(ctx context.Context, token trust.Token) (who trust.Identity, ends time.Time, err error) {
 	if who, ends, err = r.Known(token); err != nil {
 		return who, ends, err
@@ -151,7 +151,8 @@ func (r *Registrar) LogIn(ctx context.Context, token trust.Token) (who trust.Ide
 	return who, ends, r.config.Commit(ctx, "trust.login", registry.UseToken{ID: token.ID, Key: rand.Text()})
 }
 
-// joinerOf is who joins by a token: an agent that comes back is who it was, everybody else is new, or whom the token names.
+// joinerOf returns the identity of a peer that joins by a token. An agent that shows its ended certificate keeps its
+// identity; every other peer is new, or is the principal that the token names.
 func (r *Registrar) joinerOf(token registry.Token, request *apiv1.SignRequest) (trust.Identity, error) {
 	const op = "trust.sign"
 	if len(request.GetEnded()) > 0 {
@@ -171,7 +172,7 @@ func (r *Registrar) joinerOf(token registry.Token, request *apiv1.SignRequest) (
 	return identity, r.refuseTaken(identity)
 }
 
-// refuseOther refuses a token by which who asks would become what it can't be: no use of it is counted.
+// refuseOther refuses a token of a kind that the caller can't be, before a use of the token is counted.
 func refuseOther(token registry.Token, kinds []string) error {
 	var can []trust.Kind
 	for _, kind := range []trust.Kind{trust.Person, trust.Master, trust.Agent, trust.Framework} {
@@ -185,7 +186,7 @@ func refuseOther(token registry.Token, kinds []string) error {
 	return trust.RefuseKind(token.ID, kindOf(token.Kind), can[0].WithArticle(), can...)
 }
 
-// kindOf is what one becomes by a token.
+// kindOf returns the kind of identity that a token gives.
 func kindOf(kind registry.TokenKind) trust.Kind {
 	switch kind {
 	case registry.AgentToken:
@@ -200,7 +201,7 @@ func kindOf(kind registry.TokenKind) trust.Kind {
 	return trust.Nobody
 }
 
-// admit finds the token whose secret was shown. Who shows a wrong one is not told which part is wrong.
+// admit finds the token whose secret was shown. A caller who shows a wrong one is not told which part is wrong.
 func (r *Registrar) admit(request *apiv1.SignRequest) (registry.Token, error) {
 	const op = "trust.sign"
 	var token registry.Token
@@ -212,7 +213,7 @@ func (r *Registrar) admit(request *apiv1.SignRequest) (registry.Token, error) {
 	if !known || !trust.SecretFits(request.GetSecret(), token.Hash) {
 		return token, api.E(op, api.Denied, "", errors.New("no such token lets anybody in; ask an operator for a new one: tender token create"))
 	}
-	if token.Kind.OfPrincipal() { // its tokens are revoked with it, and it ends for who hears that
+	if token.Kind.OfPrincipal() { // a principal's tokens are revoked with it; the caller is told that the principal was
 		if err := r.refuseRevoked(trust.Identity{Kind: kindOf(token.Kind), Name: token.Principal}); err != nil {
 			return token, err
 		}
@@ -223,7 +224,7 @@ func (r *Registrar) admit(request *apiv1.SignRequest) (registry.Token, error) {
 	return token, nil
 }
 
-// refuseTaken keeps a joiner from taking the name of another one that is known.
+// refuseTaken keeps a joiner from taking the name of another peer that is known.
 func (r *Registrar) refuseTaken(identity trust.Identity) (err error) {
 	if identity.Kind != trust.Agent {
 		return r.refuseRevoked(identity)
@@ -236,7 +237,7 @@ func (r *Registrar) refuseTaken(identity trust.Identity) (err error) {
 	return err
 }
 
-// refuseRevoked gives no certificate to whose own counts no more.
+// refuseRevoked refuses a certificate to a peer whose own is no longer accepted.
 func (r *Registrar) refuseRevoked(identity trust.Identity) (err error) {
 	const op = "trust.sign"
 	r.config.Read(func(s *registry.State) {
@@ -295,7 +296,8 @@ func (r *Registrar) answer(identity trust.Identity, token string, request *apiv1
 	return answer, nil
 }
 
-// EnsureFirst makes the token of the first operator, once for ever, when the registry can keep tokens.
+// EnsureFirst makes the token of the first operator, once in the cluster's life, as soon as the registry can store
+// tokens.
 func (r *Registrar) EnsureFirst(ctx context.Context) error {
 	needed := false
 	r.config.Read(func(s *registry.State) {
@@ -319,10 +321,10 @@ func (r *Registrar) EnsureFirst(ctx context.Context) error {
 	}})
 }
 
-// FirstPrincipal is who joins by the first operator's token.
+// FirstPrincipal is the principal of the first operator's token.
 const FirstPrincipal = "admin"
 
-// CreateToken makes a token for whoever has the scope, and grants its principal what it is for.
+// CreateToken makes a token for a caller with the given scope, and grants the token's principal what it needs.
 func (r *Registrar) CreateToken(ctx context.Context, request *apiv1.CreateTokenRequest, by rights.Scope) (*apiv1.CreateTokenResponse, error) {
 	const op = "token.create"
 	if err := r.check(op); err != nil {
@@ -347,7 +349,7 @@ func (r *Registrar) CreateToken(ctx context.Context, request *apiv1.CreateTokenR
 	}
 	var has []rights.Grant
 	r.config.Read(func(s *registry.State) { has = s.Principals[kept.Principal].Grants })
-	grants := grantsOf(request, len(has) > 0) // what somebody may is never widened by the way
+	grants := grantsOf(request, len(has) > 0) // the rights of an existing principal are never extended as a side effect
 	if err := mayGive(op, kept.Kind, slices.Concat(has, grants), by); err != nil {
 		return nil, err
 	}
@@ -362,9 +364,9 @@ func (r *Registrar) CreateToken(ctx context.Context, request *apiv1.CreateTokenR
 	return &apiv1.CreateTokenResponse{Id: token.ID, Token: token.String()}, nil
 }
 
-// mayGive refuses a token by which somebody would get more than its maker could grant: the principal of the token has these
-// grants. Whoever has none may be granted anything later, and a master has the cluster's key, so these take an admin of
-// everything. An agent may nothing that grants are about.
+// mayGive refuses a token by which somebody would get more than its maker could grant. The argument grants is what the
+// principal of the token has and is granted. A principal without grants may be granted anything later, and a master has
+// the cluster's key, so these two need an unlimited admin. An agent may do nothing that grants are about.
 func mayGive(op string, kind registry.TokenKind, grants []rights.Grant, by rights.Scope) *api.Error {
 	switch {
 	case kind == registry.AgentToken:
@@ -381,7 +383,8 @@ func mayGive(op string, kind registry.TokenKind, grants []rights.Grant, by right
 	return nil
 }
 
-// grantsOf is what the principal of a token needs, so that the token is of use; has says that it may do something already.
+// grantsOf returns the grants that a token's principal needs, so that the token is of use. The argument has says that
+// the principal has grants already.
 func grantsOf(request *apiv1.CreateTokenRequest, has bool) []rights.Grant {
 	if registry.TokenKind(request.GetKind()) == registry.OperatorToken {
 		if has {
@@ -396,7 +399,7 @@ func grantsOf(request *apiv1.CreateTokenRequest, has bool) []rights.Grant {
 	return grants
 }
 
-// ListTokens lists them in the order of their IDs.
+// ListTokens lists the tokens in the order of their IDs.
 func (r *Registrar) ListTokens(context.Context, *apiv1.ListTokensRequest) (*apiv1.ListTokensResponse, error) {
 	if err := r.check("token.list"); err != nil {
 		return nil, err
@@ -427,7 +430,7 @@ func stateOf(token registry.Token, now time.Time) string {
 	return "valid"
 }
 
-// RevokeToken lets nobody in by a token any more.
+// RevokeToken revokes a token, so that nobody can join by it any more.
 func (r *Registrar) RevokeToken(ctx context.Context, request *apiv1.RevokeTokenRequest) (*apiv1.ActionResponse, error) {
 	const op = "token.revoke"
 	if err := r.check(op); err != nil {

@@ -84,7 +84,7 @@ func (d *desk) join(token trust.Token, name string, pass *trust.Pass) (*apiv1.Si
 	return d.Sign(d.Context(), &apiv1.SignRequest{Request: request, TokenId: token.ID, Secret: token.Secret, Name: name})
 }
 
-// renew asks for another certificate as who already has one.
+// renew asks for another certificate, as a peer that already has one.
 func (d *desk) renew(who trust.Identity) error {
 	d.Helper()
 	request, err := trust.NewPass().Request()
@@ -122,7 +122,8 @@ func TestATokenOfLimitedUsesLetsInSoMany(t *testing.T) {
 	d.denied("neither a token nor a certificate", d.renew(trust.Identity{}))
 }
 
-// TestARequestThatIsNotSignedUsesNoToken: a token of one use lets somebody in behind one whose request can't be signed.
+// TestARequestThatIsNotSignedUsesNoToken: a token of one use still lets somebody in after a request that can't be
+// signed.
 func TestARequestThatIsNotSignedUsesNoToken(t *testing.T) {
 	d := newDesk(t)
 	token := d.token(&apiv1.CreateTokenRequest{Kind: "agent", Uses: 1})
@@ -149,8 +150,9 @@ func TestARequestThatIsNotSignedUsesNoToken(t *testing.T) {
 	}
 }
 
-// TestATokenOfAnotherKind is refused with what would be right, before a use of it is counted or a key of the cluster told: it
-// lets in whom it is for afterwards. Who says nothing of kinds, as older versions do, is what the token makes of it.
+// TestATokenOfAnotherKind is refused with what would be right, before a use of it is counted or the cluster's key is
+// told, so that it still lets in the peer that it is for. A peer that names no kinds, as older versions do, becomes
+// what the token says.
 func TestATokenOfAnotherKind(t *testing.T) {
 	d := newDesk(t)
 	ask := func(token trust.Token, name string, kinds ...string) (*apiv1.SignResponse, error) {
@@ -162,7 +164,7 @@ func TestATokenOfAnotherKind(t *testing.T) {
 		return d.Sign(t.Context(), &apiv1.SignRequest{Request: request, TokenId: token.ID, Secret: token.Secret, Name: name, Kinds: kinds})
 	}
 	for _, test := range []struct {
-		kind, principal, name string // of the token, and of who shows it
+		kind, principal, name string // kind and principal of the token, name of the peer that shows it
 		as                    []string
 		says                  string
 	}{

@@ -12,12 +12,11 @@ import (
 	"github.com/tenderhq/tender/master/registry"
 )
 
-// since says which format has brought a change, or a field, of what is on disk. Those that are
-// not named have been there since format 1.
+// since names the format that introduced a change or a field of what is on disk. Those that are not named have existed
+// since format 1.
 //
-// While not all masters know a format, the registry must not come to hold what it brings: a
-// field is left out of the log, and of the hash by which masters compare their registries; a
-// change may not be proposed.
+// While not all masters know a format, the registry must not hold what the format introduces. So such a field is left
+// out of the log, and of the hash by which masters compare their registries, and such a change may not be proposed.
 var since = map[protoreflect.FullName]uint64{
 	"tender.log.v1.Command.raise_format":         registry.FormatMaintenance,
 	"tender.log.v1.Command.set_maintenance":      registry.FormatMaintenance,
@@ -54,7 +53,7 @@ var since = map[protoreflect.FullName]uint64{
 	"tender.log.v1.Command.remove_secret":        registry.FormatTrust,
 	"tender.log.v1.SnapshotItem.secret":          registry.FormatTrust,
 	"tender.log.v1.SnapshotItem.barred":          registry.FormatTrust,
-	"tender.log.v1.SnapshotHead.meta_sum":        registry.FormatHashed, // and in older ones overlooked: it is no content of the registry
+	"tender.log.v1.SnapshotHead.meta_sum":        registry.FormatHashed, // ignored in older formats: no content of the registry
 }
 
 func sinceFormat(field protoreflect.FieldDescriptor) uint64 {
@@ -63,8 +62,8 @@ func sinceFormat(field protoreflect.FieldDescriptor) uint64 {
 
 var changeOneof = new(logpb.Command).ProtoReflect().Descriptor().Oneofs().ByName("change")
 
-// formatOf is the oldest format that has a command's change. Whoever proposes one that needs a
-// newer format than the registry's has made sure that all masters read it.
+// formatOf returns the oldest format that has the command's change. Whoever proposes a change that needs a newer format
+// than the registry's has made sure that all masters can read it.
 func formatOf(m *logpb.Command) uint64 {
 	if raise := m.GetRaiseFormat(); raise != nil {
 		return uint64(raise.Format)
@@ -75,7 +74,7 @@ func formatOf(m *logpb.Command) uint64 {
 	return 1
 }
 
-// leaveOutNewer clears the fields of a change, and of all that is in it, that a format can't say.
+// leaveOutNewer clears the fields of a message, and of all messages in it, that a format does not have.
 func leaveOutNewer(m protoreflect.Message, format uint64) {
 	m.Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
 		switch {

@@ -281,7 +281,7 @@ func TestDamageIsFound(t *testing.T) {
 	}
 }
 
-// TestSnapshotOfAnotherState: P15. Its checksum is right, and what it says of its state is not.
+// TestSnapshotOfAnotherState: P15. The snapshot's checksum is right, and what it says about its state is not.
 func TestSnapshotOfAnotherState(t *testing.T) {
 	for says, change := range map[string]func(*logpb.SnapshotHead){
 		"its hash is wrong": func(head *logpb.SnapshotHead) { head.Hash = Hash(registry.New()) },

@@ -16,14 +16,14 @@ import (
 	"github.com/tenderhq/tender/master/registry"
 )
 
-// EntryBytesMax bounds one entry of the log (R17). A single command is far smaller;
-// what does not fit goes into the next entry.
+// EntryBytesMax bounds one entry of the log (R17). A single command is far smaller. Commands that do not fit go into
+// the next entry.
 const EntryBytesMax = 4 << 20
 
-// CommandBytesMax bounds one command: the largest value of a store and its frame.
+// CommandBytesMax bounds one command: the largest value of a store, and what surrounds it.
 const CommandBytesMax = registry.StoreValueBytesMax + 64<<10
 
-// EncodeCommand makes the message of a command, and its size in an entry.
+// EncodeCommand converts a command to its message, and returns the size of that in an entry.
 func EncodeCommand(command registry.Command) (*logpb.Command, int, error) {
 	m := &logpb.Command{Client: command.Client, Counter: command.Counter, At: wire.TimeToProto(command.At)}
 	if err := encodeChange(m, command.Change); err != nil {
@@ -33,7 +33,7 @@ func EncodeCommand(command registry.Command) (*logpb.Command, int, error) {
 	if size > CommandBytesMax {
 		return nil, 0, api.E("raft.propose", api.Limit, command.Client, fmt.Errorf("the command has %d bytes, at most %d are allowed", size, CommandBytesMax))
 	}
-	// Not every string is text that protobuf takes.
+	// Protobuf does not accept every string as text.
 	room := wire.Buffers().Get(size)
 	defer wire.Buffers().Put(room)
 	if _, err := (proto.MarshalOptions{UseCachedSize: true}).MarshalAppend((*room)[:0], m); err != nil {
@@ -42,8 +42,8 @@ func EncodeCommand(command registry.Command) (*logpb.Command, int, error) {
 	return m, size + 8, nil
 }
 
-// EncodeEntry writes an entry for masters that all know a format: what is newer is left out, and
-// a checksum stands at its end if they know that.
+// EncodeEntry encodes an entry for masters that all know the format known. Fields of newer formats are left out. If the
+// format has checksums, one is added at the end.
 func EncodeEntry(commands []*logpb.Command, known uint64) ([]byte, error) {
 	known = max(known, 1)
 	format := known
@@ -54,7 +54,7 @@ func EncodeEntry(commands []*logpb.Command, known uint64) ([]byte, error) {
 		}
 	}
 	entry := &logpb.Entry{Format: uint32(format), Commands: commands}
-	room := make([]byte, 0, proto.Size(entry)+entrySumBytes) // an entry may be large, and is copied no more than it must be
+	room := make([]byte, 0, proto.Size(entry)+entrySumBytes) // large entries are copied as little as possible
 	data, err := proto.MarshalOptions{UseCachedSize: true}.MarshalAppend(room, entry)
 	if err != nil || format < registry.FormatBounded {
 		return data, err
@@ -70,7 +70,7 @@ const (
 
 func appendSum(data []byte) []byte { return appendSumOf(data, data) }
 
-// appendSumOf appends the checksum of an entry's body to something.
+// appendSumOf appends the checksum of an entry's body to the given bytes.
 func appendSumOf(body, to []byte) []byte {
 	sum := crc32.Checksum(body, castagnoli)
 	return protowire.AppendFixed32(protowire.AppendTag(to, entrySumField, protowire.Fixed32Type), sum)
@@ -88,7 +88,8 @@ func checkSum(data []byte, format uint32) error {
 	return nil
 }
 
-// checkNoSum finds a newer entry whose format was damaged so that it looks like one of those that have no checksum.
+// checkNoSum detects an entry of a newer format whose format field was damaged, so that it looks like an entry without
+// a checksum.
 func checkNoSum(data []byte) error {
 	for rest := data; len(rest) > 0; {
 		number, kind, n := protowire.ConsumeTag(rest)
@@ -107,7 +108,7 @@ func checkNoSum(data []byte) error {
 	return nil
 }
 
-// checkFormat refuses what this version can't read.
+// checkFormat refuses a format that this version can't read.
 func checkFormat(what string, format uint32) error {
 	if format == 0 || format > registry.Format {
 		return fmt.Errorf("%s has format %d and this version reads formats 1 to %d; start the version that wrote it, or a newer one",
@@ -116,9 +117,8 @@ func checkFormat(what string, format uint32) error {
 	return nil
 }
 
-// CheckEntry reports why this version can't read an entry. It looks at no more than the
-// entry's own fields: a start goes over the whole log. A change that this version does
-// not know stands in an entry of a newer format.
+// CheckEntry returns why this version can't read an entry. It looks only at the entry's own fields, because a start
+// checks the whole log. A change that this version does not know can stand only in an entry of a newer format.
 func CheckEntry(data []byte) error {
 	format, err := entryFormat(data)
 	if err != nil {
@@ -138,8 +138,8 @@ func CheckEntry(data []byte) error {
 	return checkSum(data, format)
 }
 
-// entryFormat reads logpb.Entry.format, with which every entry begins: behind it, a length
-// that is wrong could make bytes of a command look like another one.
+// entryFormat reads logpb.Entry.format, with which every entry begins. If it stood further back, a wrong length could
+// make bytes of a command look like it.
 func entryFormat(data []byte) (uint32, error) {
 	number, kind, n := protowire.ConsumeTag(data)
 	if n < 0 || number != entryFormatField || kind != protowire.VarintType {
@@ -153,7 +153,7 @@ func entryFormat(data []byte) (uint32, error) {
 	return short, checkFormat("it", short)
 }
 
-// entryFormatField is logpb.Entry.format.
+// entryFormatField is the number of logpb.Entry.format.
 const entryFormatField = 1
 
 func readEntry(data []byte) (*logpb.Entry, error) {
@@ -171,7 +171,7 @@ func readEntry(data []byte) (*logpb.Entry, error) {
 	return entry, nil
 }
 
-// DecodeEntry reads the commands of an entry.
+// DecodeEntry decodes the commands of an entry.
 func DecodeEntry(data []byte) ([]registry.Command, error) {
 	entry, err := readEntry(data)
 	if err != nil {

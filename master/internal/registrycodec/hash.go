@@ -16,10 +16,10 @@ import (
 	"github.com/tenderhq/tender/master/registry"
 )
 
-// Hash is the fingerprint of everything in a registry but its index, in hex: equal on all masters
-// that have applied the same commands, also where their versions differ. It is that of the
-// messages of a snapshot, so that a field which snapshots keep is in it. What the registry's
-// format can't say yet is not: an older master does not know it (R24).
+// Hash returns a fingerprint of everything in a registry except its index, in hex. It is equal on all masters that have
+// applied the same commands, even if their versions differ. It is computed from the messages of a snapshot, so it
+// covers every field that snapshots have. It leaves out what the registry's format does not have yet, because an older
+// master does not know that (R24).
 func Hash(state *registry.State) string {
 	if !state.Knows(registry.FormatHashed) {
 		return hashOfFormat4(state)
@@ -31,12 +31,12 @@ func Hash(state *registry.State) string {
 	return hex.EncodeToString(h.hash.Sum(nil))
 }
 
-// hasher writes messages so that no two of different content write the same bytes, and those of
-// one content the same ones in every version: Tender's own order, for protobuf promises none.
+// hasher writes messages in an order of its own, because protobuf promises none. Messages of different content never
+// give the same bytes, and messages of the same content give the same bytes in every version.
 type hasher struct {
 	hash   hash.Hash
-	buffer []byte // of what is not yet in hash
-	format uint64 // fields that are newer are left out
+	buffer []byte // not yet written to hash
+	format uint64 // fields of newer formats are left out
 	fields map[protoreflect.FullName][]protoreflect.FieldDescriptor
 }
 
@@ -54,7 +54,7 @@ func (h *hasher) number(n uint64) {
 	}
 }
 
-// message writes the fields that are set, each behind its number, and 0 for the end.
+// message writes each field that is set, after its number, and 0 at the end.
 func (h *hasher) message(m protoreflect.Message) {
 	for _, field := range h.fieldsOf(m.Descriptor()) {
 		if !m.Has(field) {
@@ -76,7 +76,7 @@ func (h *hasher) message(m protoreflect.Message) {
 	h.number(0)
 }
 
-// fieldsOf are the fields of a message in the order of their numbers.
+// fieldsOf returns the fields of a message in the order of their numbers.
 func (h *hasher) fieldsOf(message protoreflect.MessageDescriptor) []protoreflect.FieldDescriptor {
 	fields, made := h.fields[message.FullName()]
 	if made {

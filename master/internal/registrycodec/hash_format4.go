@@ -16,9 +16,9 @@ import (
 	"github.com/tenderhq/tender/master/registry"
 )
 
-// hashOfFormat4 is the hash of a registry up to format 4: masters that know no newer format take
-// it, and compare it with ours. It is frozen: no field that came later is in it. It goes once no
-// master that we may meet writes format 4 any more (R24).
+// hashOfFormat4 computes the hash of a registry up to format 4. Masters that know no newer format compute it in this
+// way and compare it with ours. It is frozen: no field that was added later is in it. It can be removed when no master
+// that we may meet writes format 4 any more (R24).
 func hashOfFormat4(s *registry.State) string {
 	h := hasherOfFormat4{Hash: sha256.New(), format: max(s.Format, 1)}
 	h.put("tender registry", h.format, s.Cluster, s.Epoch, s.NextAgent, s.NextFramework)
@@ -38,7 +38,7 @@ func hashOfFormat4(s *registry.State) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// hasherOfFormat4 writes one value after the other, each with its length where it has one.
+// hasherOfFormat4 writes one value after the other, each after its length if it has one.
 type hasherOfFormat4 struct {
 	hash.Hash
 	buffer []byte
@@ -57,7 +57,7 @@ func (h *hasherOfFormat4) number(n uint64) {
 	}
 }
 
-// put writes values of the types that a registry is made of.
+// put writes values of the types that a registry consists of.
 func (h *hasherOfFormat4) put(values ...any) {
 	for _, value := range values {
 		switch v := value.(type) {

@@ -20,30 +20,30 @@ import (
 	"github.com/tenderhq/tender/master/registry"
 )
 
-// The form of a snapshot is told at logpb.SnapshotHead.
+// The format of a snapshot is described at logpb.SnapshotHead.
 
 const snapshotMagic = "TENDER-REGISTRY\n"
 
-// frameBytesMax bounds what a damaged length can make us read at once.
+// frameBytesMax bounds how much is read at once, in case a length is damaged.
 const frameBytesMax = CommandBytesMax + 1<<20
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Head is what a snapshot says of itself.
+// Head is the description at the beginning of a snapshot.
 type Head struct {
 	Cluster api.ClusterID
 	Index   uint64
 	Term    uint64
 	Hash    string
-	MetaSum string // of what Raft's library keeps beside it; "": it was not known
+	MetaSum string // of what Raft's library stores beside it; "": not known
 }
 
-// WriteSnapshot writes the state, which nobody may change meanwhile: a clone.
+// WriteSnapshot writes the state. Nobody may change it meanwhile, so it is usually a clone.
 func WriteSnapshot(w io.Writer, state *registry.State, term uint64) error {
 	return WriteSealedSnapshot(w, state, term, "")
 }
 
-// WriteSealedSnapshot writes along a checksum of what Raft's library keeps beside the snapshot.
+// WriteSealedSnapshot also writes a checksum of what Raft's library stores beside the snapshot.
 func WriteSealedSnapshot(w io.Writer, state *registry.State, term uint64, metaSum string) error {
 	out := &frameWriter{crc: crc32.New(castagnoli)}
 	buffered := bufio.NewWriterSize(io.MultiWriter(w, out.crc), 64<<10)
@@ -65,7 +65,7 @@ func WriteSealedSnapshot(w io.Writer, state *registry.State, term uint64, metaSu
 	return err
 }
 
-// contentHead is the head of a snapshot, without what is not the registry's content.
+// contentHead returns the head of a snapshot with only the registry's content.
 func contentHead(state *registry.State) *logpb.SnapshotHead {
 	return &logpb.SnapshotHead{
 		Format: uint32(max(state.Format, 1)), ClusterId: string(state.Cluster), Epoch: state.Epoch,
@@ -84,8 +84,9 @@ func countItems(state *registry.State) uint64 {
 	return uint64(n)
 }
 
-// eachItem yields the items of a snapshot, in the order of their kinds and keys. Of a large registry that takes seconds,
-// so it gives way after each item: Go itself would let everybody else wait for 10 ms at a time, also an offer.
+// eachItem calls yield for the items of a snapshot, in the order of their kinds and keys. For a large registry that
+// takes seconds, so it yields the processor after each item. Otherwise Go's scheduler would let everything else, even
+// an offer, wait for 10 ms at a time.
 func eachItem(state *registry.State, take func(proto.Message)) {
 	yield := func(m proto.Message) {
 		take(m)
@@ -130,7 +131,7 @@ func eachItem(state *registry.State, take func(proto.Message)) {
 	}
 }
 
-// frameWriter keeps the first error.
+// frameWriter writes frames, and keeps the first error.
 type frameWriter struct {
 	w   io.Writer
 	crc interface {
@@ -156,7 +157,7 @@ func (f *frameWriter) frame(m proto.Message) {
 	f.bytes(f.buffer)
 }
 
-// ReadHead reads what a snapshot says of itself, and nothing else.
+// ReadHead reads only the head of a snapshot.
 func ReadHead(r io.Reader) (Head, error) {
 	head, err := newFrameReader(r).head()
 	return headOf(head), err
@@ -169,8 +170,7 @@ func headOf(m *logpb.SnapshotHead) Head {
 	}
 }
 
-// ReadSnapshot reads a whole snapshot; it believes it only if length, checksum and
-// the state's hash are right.
+// ReadSnapshot reads a whole snapshot. It returns an error unless length, checksum and the state's hash are right.
 func ReadSnapshot(r io.Reader) (*registry.State, Head, error) {
 	in := newFrameReader(r)
 	m, err := in.head()
@@ -274,7 +274,7 @@ func readItems(in *frameReader, state *registry.State) (count uint64, err error)
 	state.Tokens = make(map[string]registry.Token)
 	state.Secrets = make(map[api.SecretID]registry.Secret)
 	state.Barred = make(map[api.Nonce]time.Time)
-	var owner api.FrameworkID // of the store items that follow
+	var owner api.FrameworkID // the framework of the store items that follow
 	for ; ; count++ {
 		m := &logpb.SnapshotItem{}
 		more, err := in.frame(m)

@@ -8,7 +8,7 @@ import (
 	"github.com/tenderhq/tender/master/registry"
 )
 
-// What says who may what, and whose launches are true.
+// This file encodes who may do what, and the key of receipts.
 
 func encodeTrustChange(m *logpb.Command, change registry.Change) bool {
 	switch c := change.(type) {

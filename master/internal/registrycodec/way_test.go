@@ -10,7 +10,7 @@ import (
 	"github.com/tenderhq/tender/master/registry/registrytest"
 )
 
-// TestHashGivesWay: on a single processor whoever has something to do has a turn after each agent, not only every 10 ms.
+// TestHashGivesWay: on a single processor other goroutines get a turn after each agent, not only every 10 ms.
 func TestHashGivesWay(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	state := registrytest.Large(1000, 0)

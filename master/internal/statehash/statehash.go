@@ -10,28 +10,28 @@ import (
 	"github.com/tenderhq/tender/master/registry"
 )
 
-// rest is how many times as long as it took to make a hash nobody has the next one made.
+// rest is how many times as long as the last hash took no new one is computed.
 const rest = 9
 
-// Hash is that of the registry. Of 50,000 agents it takes seconds of a processor to make, so one is made at a time, of
-// one state once, for all who wait for it together; and so seldom that those who ask again and again use up a tenth of a
-// processor. Any number of callers at a time.
+// Hash computes the registry's hash on request. For 50,000 agents that takes seconds of a processor. So only one hash
+// is computed at a time, once for each state, for all callers that wait for it together. It is computed so seldom that
+// callers who keep asking use at most a tenth of a processor. It is safe for concurrent use.
 type Hash struct {
-	index func() uint64                // of the registry as it is now
-	state func() *registry.State       // a picture of it
-	make  func(*registry.State) string // its hash
-	turn  chan struct{}                // held by who looks at what follows
-	last  *apiv1.StateHashResponse     // nil: none was made yet
-	began time.Time                    // when the making of last began
-	next  time.Time                    // when another one may be made
+	index func() uint64                // returns the present index of the registry
+	state func() *registry.State       // returns a copy of the registry that does not change
+	make  func(*registry.State) string // computes its hash
+	turn  chan struct{}                // held by the goroutine that uses the fields below
+	last  *apiv1.StateHashResponse     // the last result; nil: none yet
+	began time.Time                    // when computing last began
+	next  time.Time                    // when another one may be computed
 }
 
-// New is one of a registry whose index, picture and hash these are. Index and state may be called at any time.
+// New makes a Hash with these functions. The functions index and state may be called at any time.
 func New(index func() uint64, state func() *registry.State, hash func(*registry.State) string) *Hash {
 	return &Hash{index: index, state: state, make: hash, turn: make(chan struct{}, 1)}
 }
 
-// Now is the hash of a state that was the registry's at some time of this call.
+// Now returns the hash of a state that the registry had at some time during this call.
 func (h *Hash) Now(ctx context.Context) (*apiv1.StateHashResponse, error) {
 	asked := time.Now()
 	select {

@@ -40,8 +40,8 @@ func (h *hashing) ask(t *testing.T, index uint64) time.Duration {
 	return time.Since(asked)
 }
 
-// TestHashTakesATenthOfAProcessor: whoever asks again gets the same hash of the same state at once, and that of another
-// one only after nine times as long as the last one took to make.
+// TestHashTakesATenthOfAProcessor: a caller that asks again gets the same hash of the same state at once. It gets that
+// of another state only after nine times as long as the last hash took to compute.
 func TestHashTakesATenthOfAProcessor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHashing()
@@ -84,7 +84,8 @@ func TestHashIsMadeOnceForAllWhoWait(t *testing.T) {
 	})
 }
 
-// TestHashIsNotWaitedForLonger than the caller wants, neither by who is to make it nor by who waits for that.
+// TestHashIsNotWaitedForLonger than the caller wants, neither by the caller that computes it nor by one that waits for
+// that.
 func TestHashIsNotWaitedForLonger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHashing()

@@ -12,10 +12,11 @@ import (
 	"github.com/tenderhq/tender/master/core"
 )
 
-// purposeOf is for what a secret is sealed: it can be opened under its own name alone.
+// purposeOf returns the purpose for which a secret is sealed. It contains the name, so that the secret can be opened
+// only under its own name.
 func purposeOf(id api.SecretID) string { return "secret " + string(id) }
 
-// Seal encrypts the value of a secret. The zero key refuses: the cluster has none.
+// Seal encrypts the value of a secret. It refuses the zero key, because then the cluster has no key.
 func Seal(key trust.Key, id api.SecretID, value []byte) ([]byte, error) {
 	const op = "secret.set"
 	switch {
@@ -30,8 +31,8 @@ func Seal(key trust.Key, id api.SecretID, value []byte) ([]byte, error) {
 	return key.Seal(purposeOf(id), value), nil
 }
 
-// Open is what an agent is told. What can't be opened was sealed by another key, as in a snapshot of another cluster; then
-// the task gets none.
+// Open decrypts the secrets and returns what the agent is told. A secret that can't be opened was sealed with another
+// key, as in a snapshot of another cluster. Then the task gets no secret at all.
 func Open(key trust.Key, effect core.SendSecrets) protocol.TaskSecrets {
 	event := protocol.TaskSecrets{TaskRef: effect.Task}
 	for _, secret := range effect.Secrets {

@@ -8,13 +8,13 @@ import (
 	"github.com/tenderhq/tender/master/registry"
 )
 
-// Large is a registry of a founded cluster with so many agents and frameworks.
+// Large returns the registry of a founded cluster with that many agents and frameworks.
 func Large(agents, frameworks int) *registry.State {
 	state := registry.New()
 	state.Apply(registry.Command{Change: registry.Bootstrap{Cluster: "tender"}})
 	resources, err := api.ParseResources("cpus:64;mem:262144;disk:1000000;ports:[31000-32000]")
 	if err != nil {
-		panic(err) // ours
+		panic(err) // our own text, so it can't be wrong
 	}
 	for i := range agents {
 		state.Apply(registry.Command{Change: registry.AdmitAgent{
