@@ -2,9 +2,9 @@ package allocator
 
 import "github.com/tenderhq/tender/api"
 
-// DemandGrows reports whether a demand wants more than what was left of the one before: it was
-// none, a shape is new, or more are wanted of one, or more of it on other agents than preferred
-// ones. That ends the filters of its framework in the role. nil = no demand is stated.
+// DemandGrows reports whether a demand wants more than what was left of the one before. That is so if no demand was
+// stated before, if a shape is new, if the count of a shape is higher, or if more of a shape is wanted on other agents
+// than the preferred ones. A demand that grows ends the framework's filters in the role. nil = no demand is stated.
 func DemandGrows(before, now []api.Shape) bool {
 	if before == nil || now == nil {
 		return (before == nil) != (now == nil)
@@ -30,9 +30,9 @@ func DemandGrows(before, now []api.Shape) bool {
 	return false
 }
 
-// wish is what is counted of a demand: the same shape may stand in it several times, with other
-// preferred agents.
+// wish is what two shapes are compared by when a demand is counted. A demand may contain the same wish several times,
+// with different preferred agents.
 type wish struct {
 	resources, constraint, group string
-	anywhere                     bool // not only on preferred agents
+	anywhere                     bool // it may also be met on agents that are not preferred
 }

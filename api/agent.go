@@ -6,16 +6,16 @@ import "time"
 type Agent struct {
 	ID         AgentID
 	Hostname   string
-	Resources  Resources         // its total; reserved parts carry their role
+	Resources  Resources         // total of the agent; reserved parts carry their role
 	Attributes map[string]string // what constraints see: rack, disk=ssd, ...
-	Region     string            // of failure; "" = unknown
+	Region     string            // failure domain above the zone; "" = unknown
 	Zone       string
 	Address    string // host:port of its HTTP listener (logs); "" = none
 	Version    string
 }
 
-// Has says whether the agent has the attribute with this value. Its zone and region are attributes too, unless it has
-// one of its own by that name.
+// Has reports whether the agent has the attribute with this value. Its zone and region count as the attributes "zone"
+// and "region", unless the agent has an attribute of its own by that name.
 func (a Agent) Has(attribute, value string) bool {
 	switch own, is := a.Attributes[attribute]; {
 	case is:
@@ -28,7 +28,7 @@ func (a Agent) Has(attribute, value string) bool {
 	return false
 }
 
-// Usage is what something really used at one moment.
+// Usage is what a task, an executor or an agent really used at one moment.
 type Usage struct {
 	At    time.Time
 	CPU   Milli         // cores in use since the last sample, in thousandths
@@ -37,10 +37,10 @@ type Usage struct {
 	Procs int           // processes
 }
 
-// Mark is what an operator has put on an agent, beside its state.
+// Mark is a decision of an operator about an agent, beside the agent's state.
 type Mark uint8
 
-// Marks are bits.
+// The marks of an agent. They are bits, so that an agent can have several.
 const (
 	MarkDraining    Mark = 1 << iota // no offers; tasks are killed; launches DROPPED (AGENT_DRAINING)
 	MarkDrained                      // draining has come to its end (R31)

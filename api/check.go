@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// Check reports why t can never be started, or nil: what is ERROR (TASK_INVALID),
-// whichever offer it names. Whoever takes tasks from others calls it.
+// Check reports why t can never be started, or nil. A task that fails this check ends ERROR (TASK_INVALID), whichever
+// offer it names. Programs that take tasks from others should call it first.
 func (t *Task) Check() error {
 	if err := CheckID("task ID", string(t.ID)); err != nil {
 		return err
@@ -64,7 +64,7 @@ func (t *Task) Check() error {
 	return nil
 }
 
-// Check reports why s can't be wanted; what its constraint says is not judged.
+// Check reports why s can't be part of a demand, or nil. It does not judge the constraint; only a master can.
 func (s *Shape) Check() error {
 	if err := s.Resources.Check(); err != nil {
 		return err
@@ -97,7 +97,7 @@ func (t *Task) checkExecutor() error {
 	if err := t.checkImage(); err != nil {
 		return err
 	}
-	if t.Command != nil { // a framework's own executor may make of it what it likes
+	if t.Command != nil { // a framework's own executor may use the command as it likes
 		if err := t.Command.check(t.Image != ""); err != nil {
 			return err
 		}
@@ -111,9 +111,9 @@ func (t *Task) checkExecutor() error {
 	return t.Executor.Check()
 }
 
-// checkRevocable: what may be taken back at any moment stands beside what may not. A kill
-// ends the whole task, so of one resource it has either; an executor must outlive its
-// revoked tasks.
+// checkRevocable refuses tasks that mix revocable and firm resources where they must not be mixed. Of one resource a
+// task asks for either a firm or a revocable amount, because a revocation kills the whole task. An executor has only
+// firm resources, because it must outlive its revoked tasks.
 func (t *Task) checkRevocable() error {
 	for _, item := range t.Resources.Revocable().Items() {
 		for _, other := range t.Resources.Items() {
@@ -128,7 +128,7 @@ func (t *Task) checkRevocable() error {
 	return nil
 }
 
-// checkGPUs: each is given to one task, as a whole, until that ends.
+// checkGPUs refuses fractions of GPUs: each GPU is given whole to one task until that task ends. Executors get none.
 func (t *Task) checkGPUs() error {
 	if asked := t.Resources.Scalar(GPUs); asked%1000 != 0 {
 		return fmt.Errorf("the task asks for %v GPUs; they are given whole, so ask for a whole number of them", asked)
@@ -152,8 +152,8 @@ func (t *Task) checkLimits() error {
 	return nil
 }
 
-// Bytes is about how many bytes t takes in a message, never less: its texts and data, and something generous for what
-// stands around them.
+// Bytes estimates how many bytes t takes in a message. The estimate is never too low: it counts all texts and data, and
+// a generous amount for what encodes them.
 func (t *Task) Bytes() int {
 	size := 56 + len(t.ID) + len(t.Name) + len(t.Data) + len(t.Group) + len(t.Image) + wordsSize(t.Labels) + t.Resources.Bytes()
 	for name := range t.Ports { // order: irrelevant because a sum is made
@@ -182,7 +182,7 @@ func (t *Task) Bytes() int {
 	return size
 }
 
-// Bytes is the same of an executor.
+// Bytes estimates how many bytes e takes in a message; the estimate is never too low.
 func (e *Executor) Bytes() int {
 	return 80 + len(e.ID) + len(e.Data) + wordsSize(e.Labels) + e.Resources.Bytes() + e.Command.bytes()
 }
@@ -207,7 +207,7 @@ func (e *Executor) Check() error {
 // Check reports why c can't be started anywhere, or nil.
 func (c *Command) Check() error { return c.check(false) }
 
-// check is Check for a command that may be left to the task's image, or not.
+// check is Check. imaged says that the task has an image, whose own command runs if c has none.
 func (c *Command) check(imaged bool) error {
 	switch {
 	case len(c.Argv) == 0 && c.Shell == "" && !imaged:
@@ -302,7 +302,7 @@ func (u *URI) check() error {
 	return nil
 }
 
-// checkWord refuses what no program can be given: text that is not UTF-8 or holds a zero byte.
+// checkWord refuses text that no program can be given: text that is not UTF-8 or holds a zero byte.
 func checkWord(noun, word string) error {
 	if !utf8.ValidString(word) || strings.IndexByte(word, 0) >= 0 {
 		return fmt.Errorf("%s is %q; it must be UTF-8 without zero bytes", noun, word)

@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// Kind is what a caller switches on when a call fails. Kinds are stable across
-// the wire and between versions.
+// Kind classifies an error; callers switch on it. Kinds are stable across the wire and between versions.
 type Kind uint8
 
 // The kinds of errors.
@@ -66,7 +65,7 @@ func E[S ~string](op string, kind Kind, subject S, err error) *Error {
 	return &Error{Op: op, Kind: kind, Subject: string(subject), Err: err}
 }
 
-// healing is a cause that is gone after a time.
+// healing wraps a cause that goes away after a time, so that the call may be tried again then.
 type healing struct {
 	after time.Duration
 	error // or nil
@@ -81,7 +80,8 @@ func (h healing) Error() string {
 	return h.error.Error()
 }
 
-// RetryIn says that time heals what is refused, and that nobody is to try again for so long; see [RetryAfter].
+// RetryIn makes the error say that the same call may succeed later, and that nobody is to repeat it before this time
+// has passed; see [RetryAfter]. A wait of zero or less changes nothing.
 func (e *Error) RetryIn(wait time.Duration) *Error {
 	if wait > 0 {
 		e.Err = healing{wait, e.Err}
@@ -92,8 +92,8 @@ func (e *Error) RetryIn(wait time.Duration) *Error {
 // Error reads "offer.accept: offer-7-42: stale: the agent went away".
 func (e *Error) Error() string { return strings.Join(e.parts(&Error{}), ": ") }
 
-// parts are what Error joins, without the operation and the subject that the error has in common with the one around it,
-// whose direct cause it is.
+// parts lists what Error joins. It leaves out the operation, subject and kind that would only repeat what the error
+// around e, or the cause inside it, says anyway.
 func (e *Error) parts(around *Error) []string {
 	parts := make([]string, 0, 4)
 	add := func(part string) {
@@ -120,7 +120,8 @@ func (e *Error) parts(around *Error) []string {
 	return parts
 }
 
-// directly returns err as an *Error, or nil when it is another error or wraps one: then it has words of its own.
+// directly returns err itself as an *Error. It returns nil when err is another kind of error, also one that only wraps
+// an *Error: such an error has its own text.
 func directly(err error) *Error {
 	if h, heals := err.(healing); heals { //nolint:errorlint // only what was made by RetryIn, which has no words
 		err = h.error
@@ -141,8 +142,9 @@ func KindOf(err error) Kind {
 	return Internal
 }
 
-// RetryAfter is how long nobody is to try again what was refused with err; zero: err says nothing of that. The SDK's own
-// calls wait that long and try again; an error of kind [Limit] without it stays true until something is changed.
+// RetryAfter returns how long the caller must wait before it repeats what was refused with err; zero when err does not
+// say that waiting helps. The SDK's own calls wait that long and try again. An error of kind [Limit] without such a
+// time stays true until something is changed.
 func RetryAfter(err error) time.Duration {
 	var h healing
 	errors.As(err, &h)

@@ -11,33 +11,31 @@ import (
 type Framework struct {
 	ID        FrameworkID // "" at the first subscription
 	Name      string      // for people; with Standby the identity (R6)
-	Principal string      // who it acts as; empty until masters tell it from credentials
+	Principal string      // the identity it acts as; empty until the masters take it from the credentials
 	Roles     []Role      // at least one; [DefaultRole] when it names none
 
-	// FailoverTimeout is how long its tasks live on while no scheduler is
-	// subscribed. Default 10 min.
+	// FailoverTimeout is how long the framework's tasks live on while no scheduler is subscribed. Default 10 min.
 	FailoverTimeout time.Duration
 	// Standby makes the name the identity: one instance is active, the others wait.
 	Standby bool
 	// Constraint is a CEL expression over an agent (see docs); only agents for
 	// which it is true are offered. "" = all.
 	Constraint string
-	// MinOffer is the least worth offering. Default cpus:0.01 or mem:32.
+	// MinOffer is the smallest bundle that is worth an offer. Default cpus:0.01 or mem:32.
 	MinOffer Resources
-	// MaxOffer caps what one offer may hold, so that one framework does not hold
-	// what ten could use; revocable resources are capped by themselves. Zero = the
-	// whole agent.
+	// MaxOffer caps what one offer may hold, so that one framework does not hold what ten could use. Revocable
+	// resources are capped separately. Zero: an offer may hold the whole agent.
 	MaxOffer Resources
-	// Revocable says that offers of revocable resources are welcome: cpus and mem that tasks
-	// asked for and leave unused. A task takes them by their label (Resources.AsRevocable)
-	// and is killed (REVOKED) when those tasks need them.
+	// Revocable says that the framework also wants offers of revocable resources: cpus and mem that tasks have asked
+	// for and leave unused. A task asks for them by their label (Resources.AsRevocable) and is killed (REVOKED) when
+	// the tasks that they belong to need them again.
 	Revocable bool
 
 	Labels    map[string]string
 	Endpoints map[string]string // name -> address, so that others find it
 }
 
-// Equal reports whether both say the same.
+// Equal reports whether both frameworks say the same of themselves.
 func (f *Framework) Equal(g *Framework) bool {
 	return f.ID == g.ID && f.Name == g.Name && f.Principal == g.Principal && slices.Equal(f.Roles, g.Roles) &&
 		f.FailoverTimeout == g.FailoverTimeout && f.Standby == g.Standby && f.Constraint == g.Constraint &&
@@ -45,7 +43,7 @@ func (f *Framework) Equal(g *Framework) bool {
 		maps.Equal(f.Labels, g.Labels) && maps.Equal(f.Endpoints, g.Endpoints)
 }
 
-// CheckSize reports what of f is more than masters keep, or nil.
+// CheckSize reports which part of f is larger than what masters keep, or nil.
 func (f *Framework) CheckSize() error {
 	if f.FailoverTimeout > FailoverTimeoutMax {
 		return fmt.Errorf("failover timeout %v; at most %v is allowed", f.FailoverTimeout, FailoverTimeoutMax)
@@ -72,7 +70,7 @@ func (f *Framework) CheckSize() error {
 	)
 }
 
-// Bytes is about how many bytes f takes where it is kept.
+// Bytes estimates how many bytes f takes in the registry.
 func (f *Framework) Bytes() int {
 	size := 128 + len(f.ID) + len(f.Name) + len(f.Principal) + len(f.Constraint) + f.MinOffer.Bytes() + f.MaxOffer.Bytes() +
 		wordsSize(f.Labels) + wordsSize(f.Endpoints)
@@ -89,18 +87,19 @@ type Shape struct {
 	Count      int64     // how many more; at least 1
 	Constraint string    // CEL, in addition to the framework's; "" = any agent
 	Preferred  []AgentID // offered first while they fit
-	// OnlyPreferred withholds all other agents (a scheduler that waits for locality).
+	// OnlyPreferred keeps all other agents from being offered for this shape, as for a scheduler that waits for
+	// locality.
 	OnlyPreferred bool
-	// Spread says in which places the tasks are to be, the first before the others: by
-	// rack, and within one by agent. At most [SpreadsMax]; none = wherever there is room.
+	// Spread lists the kinds of places over which the tasks are spread, the most important first: by rack, and within a
+	// rack by agent. At most [SpreadsMax]. Empty: the tasks may run wherever there is room.
 	Spread []Spread
-	// Group names the tasks that Spread counts: those of the framework in the role whose
-	// Group is the same, also those that run already.
+	// Group names the tasks that Spread counts: all tasks of the framework in this role that have the same Group, also
+	// those that run already.
 	Group string
 }
 
-// Demand is what a framework still wants in a role. It replaces what it said
-// before for that role; no shapes at all mean that it wants nothing.
+// Demand states what a framework still wants in a role. It replaces the demand that was stated before for that role. A
+// demand without shapes says that nothing is wanted.
 type Demand struct {
 	Role   Role
 	Shapes []Shape

@@ -33,7 +33,8 @@ func CheckTaskGroup(tasks []Task) error {
 	return nil
 }
 
-// RunsAs is as whom the task asks to run, "" for nobody. A framework's own executor and all of its tasks are one user's.
+// RunsAs returns the user as whom the task asks to run, or "" if it names none. A framework's own executor and all of
+// its tasks run as one user.
 func (t *Task) RunsAs() string {
 	switch {
 	case t.Executor != nil:

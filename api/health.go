@@ -7,15 +7,16 @@ import (
 	"time"
 )
 
-// Check is how it is found out, on its agent, whether a task that runs is well. Exactly one of Command, HTTP, TCP and
-// GRPC says how. A task may have several; [Status.Healthy] tells whether it passes all of them.
+// Check describes how the agent finds out whether a running task is healthy. Exactly one of Command, HTTP, TCP and GRPC
+// is set. A task may have several checks; [Status.Healthy] tells whether it passes all of them.
 type Check struct {
-	// Readiness only tells: the task runs on, and whoever sends work to it should not. A task
-	// that fails any other check is killed with its grace, and FAILED (HEALTH_CHECK_FAILED).
+	// Readiness makes this a readiness check. A task that fails one keeps running, and only its Healthy becomes false,
+	// so that nobody sends it work. A task that fails any other check is killed with its grace, and ends FAILED
+	// (HEALTH_CHECK_FAILED).
 	Readiness bool
 
-	// Command is run in the task's sandbox and environment, and what it sets in Env. Exit code 0: well. Only the
-	// built-in executor for commands runs it.
+	// Command is run in the task's sandbox, with the task's environment and the variables in its own Env. The check
+	// passes if the command's exit code is 0. Only the built-in executor for commands runs it.
 	Command *Command
 	HTTP    *HTTPCheck
 	TCP     *TCPCheck
@@ -24,27 +25,29 @@ type Check struct {
 	// Interval is the pause between two checks. Default 10 s; until the first success within
 	// Grace it is no longer than a second.
 	Interval time.Duration
-	// Timeout is how long one may take; then it has failed, and is ended. Default 5 s.
+	// Timeout is how long one check may take; after that it has failed and is ended. Default 5 s.
 	Timeout time.Duration
-	// Grace is how long after its first RUNNING a task may fail while it has not passed
-	// once. Default 15 s.
+	// Grace is how long after its first RUNNING a task may fail the check while it has never passed it. Default 15 s.
 	Grace time.Duration
-	// Failures in a row make it ill. Default 3. A task that was never ready is so after the first.
+	// Failures is how many failures in a row make the task unhealthy. Default 3. A task that has never passed a
+	// readiness check becomes unhealthy at the first failure.
 	Failures int
 }
 
-// HTTPCheck is a GET of a path, over loopback. Well is an answer from 200 to 399; a redirection is not followed.
+// HTTPCheck sends a GET request for a path, over loopback. It passes if the status code is 200 to 399; redirections are
+// not followed.
 type HTTPCheck struct {
 	Port string // one of the task's Ports, by its name
 	Path string // default "/"
 }
 
-// TCPCheck is a connection to a port, over loopback, that is closed at once.
+// TCPCheck opens a connection to a port, over loopback, and closes it at once. It passes if the connection is accepted.
 type TCPCheck struct {
 	Port string // one of the task's Ports, by its name
 }
 
-// GRPCCheck asks grpc.health.v1 of a port, over loopback and without TLS. Well is SERVING.
+// GRPCCheck asks the service grpc.health.v1 at a port, over loopback and without TLS. It passes if the answer is
+// SERVING.
 type GRPCCheck struct {
 	Port    string // one of the task's Ports, by its name
 	Service string // default: the server as a whole
@@ -62,7 +65,7 @@ const (
 	checkFailuresMax = 1000
 )
 
-// PortName is the port that the check is made at; "" is that of a command.
+// PortName returns the name of the port that the check connects to, or "" for a check by a command.
 func (c *Check) PortName() string {
 	switch {
 	case c.HTTP != nil:
@@ -112,7 +115,7 @@ func (t *Task) checkOne(c *Check) error {
 	return nil
 }
 
-// checkKind: exactly one kind, and a right one.
+// checkKind checks that exactly one kind of check is set, and that it is complete.
 func (c *Check) checkKind() error {
 	kinds := 0
 	for _, is := range []bool{c.Command != nil, c.HTTP != nil, c.TCP != nil, c.GRPC != nil} {

@@ -8,9 +8,9 @@ import (
 	"unicode"
 )
 
-// Identifiers are typed so that one is never taken for another. Masters mint
-// ClusterID, AgentID, FrameworkID and OfferID by counting; TaskID, ExecutorID and
-// OperationID are the framework's choice.
+// Identifiers have types of their own, so that one is never taken for another. Masters make ClusterID, AgentID,
+// FrameworkID and OfferID; all but the first are counted. TaskID, ExecutorID and OperationID are chosen by the
+// framework.
 type (
 	// ClusterID names one cluster for ever; minted once at bootstrap.
 	ClusterID string
@@ -34,8 +34,8 @@ type (
 	TaskGroupID string
 	// VolumeID names a persistent volume on an agent.
 	VolumeID string
-	// Nonce is the random word by which a first contact is recognised when it is
-	// repeated (R7), and by which one instance of a scheduler is told from another.
+	// Nonce is a random word that identifies who sends a first message, so that a repetition of that message is
+	// recognised (R7). It also tells the instances of a scheduler apart.
 	Nonce string
 )
 
@@ -80,7 +80,7 @@ func CheckID(noun, id string) error {
 	return nil
 }
 
-// checkLetters looks at letters where CheckID saw a byte that may be wrong.
+// checkLetters checks the letters of an identifier in which CheckID has seen a byte that may be wrong.
 func checkLetters(noun, id string) error {
 	for _, r := range id {
 		if r == '/' || r == '\\' || r == unicode.ReplacementChar || unicode.IsSpace(r) || unicode.IsControl(r) {
@@ -90,9 +90,8 @@ func checkLetters(noun, id string) error {
 	return nil
 }
 
-// Term is the leadership number that every master message carries: nobody obeys
-// an older one (R1). The epoch grows when a snapshot is restored or a lost majority
-// recovered, the number with each election.
+// Term numbers the leaderships. Every message of a master carries its term, and nobody obeys a message of an older term
+// (R1). Epoch grows when a snapshot is restored or a lost majority is recovered. Number grows with each election.
 type Term struct {
 	Epoch  uint64
 	Number uint64

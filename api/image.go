@@ -8,10 +8,10 @@ import (
 // imageBytesMax bounds the reference of an image.
 const imageBytesMax = 512
 
-// imageWord is what references are written with.
+// imageWord holds the characters that the reference of an image may consist of.
 const imageWord = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-/:@+[]"
 
-// checkImage judges only how a reference looks: what it means, agents say.
+// checkImage checks only the form of a reference. Whether there is such an image, the agent finds out.
 func (t *Task) checkImage() error {
 	const example = "write one such as docker.io/library/alpine:3.20"
 	image := t.Image

@@ -59,28 +59,27 @@ const (
 	PidsMax = 1 << 22
 	// LabelsMax bounds labels and attributes of one noun.
 	LabelsMax = 128
-	// LabelsBytesMax bounds the names and values of labels, attributes or endpoints of one
-	// noun that masters keep; more is refused (Limit).
+	// LabelsBytesMax bounds the names and values of the labels, attributes or endpoints of one noun in the registry;
+	// more is refused (Limit).
 	LabelsBytesMax = 64 << 10
-	// ResourcesBytesMax bounds a bundle that masters keep; more is refused (Limit).
+	// ResourcesBytesMax bounds a bundle of resources in the registry; a larger one is refused (Limit).
 	ResourcesBytesMax = 256 << 10
-	// OfferBoundBytesMax bounds a framework's least and its largest offer; more is refused
-	// (Limit).
+	// OfferBoundBytesMax bounds each of a framework's MinOffer and MaxOffer; a larger one is refused (Limit).
 	OfferBoundBytesMax = 16 << 10
 	// ConstraintBytesMax: a longer constraint is refused (Invalid).
 	ConstraintBytesMax = 4096
-	// TextBytesMax bounds a sentence that masters keep; a longer one is refused (Limit).
+	// TextBytesMax bounds a text that masters keep; a longer one is refused (Limit).
 	TextBytesMax = 1 << 10
-	// FailoverTimeoutMax: a longer failover timeout is refused (Limit). What it protects
-	// stays in the registry for so long.
+	// FailoverTimeoutMax bounds the failover timeout, because the framework stays in the registry for that long; a
+	// longer one is refused (Limit).
 	FailoverTimeoutMax = 90 * 24 * time.Hour
 	// DemandsPerRoleMax: a demand of more shapes is refused (Limit).
 	DemandsPerRoleMax = 256
 	// ConstraintBytesPerDemandMax bounds the constraints of a demand together; one with more
 	// is refused (Limit).
 	ConstraintBytesPerDemandMax = 64 << 10
-	// StoreLanesMax bounds the writes to its store that an instance has under way at a
-	// time; more wait in the SDK.
+	// StoreLanesMax bounds the writes to its store that one instance of a scheduler has under way at a time; further
+	// writes wait in the SDK.
 	StoreLanesMax = 256
 	// PageItemsMax bounds a page of a list; a request for more gets this many.
 	PageItemsMax = 1000

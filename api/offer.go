@@ -2,8 +2,8 @@ package api
 
 import "time"
 
-// Offer is resources of one agent, held by one framework in one role until it is
-// answered, expires or is rescinded.
+// Offer offers resources of one agent to one framework in one role. The framework holds them until it answers the
+// offer, or until the offer expires or is rescinded.
 type Offer struct {
 	ID         OfferID
 	Framework  FrameworkID
@@ -14,7 +14,7 @@ type Offer struct {
 	Attributes map[string]string
 	Region     string
 	Zone       string
-	// Executors of the framework that run on the agent already.
+	// Executors lists the framework's executors that run on the agent already.
 	Executors []ExecutorID
 	// Timeout is how long after its arrival the offer can be answered.
 	Timeout time.Duration
@@ -28,7 +28,7 @@ type Window struct {
 	Duration time.Duration // 0 = without end
 }
 
-// End is when the window is over, zero for never.
+// End returns when the window is over; the zero time if it never is.
 func (w Window) End() time.Time {
 	if w.Duration == 0 {
 		return time.Time{}
@@ -36,10 +36,10 @@ func (w Window) End() time.Time {
 	return w.Start.Add(w.Duration)
 }
 
-// Over says whether the window lies in the past.
+// Over reports whether the window lies in the past.
 func (w Window) Over(now time.Time) bool { return w.Duration > 0 && !now.Before(w.End()) }
 
-// InverseOffer asks for resources back: by then they will be taken.
+// InverseOffer asks a framework to give resources back. At the deadline they are taken.
 type InverseOffer struct {
 	ID        OfferID
 	Framework FrameworkID
@@ -50,19 +50,21 @@ type InverseOffer struct {
 	Reason    Reason // PREEMPTED or AGENT_DRAINING
 }
 
-// Filter is what a decline leaves behind: for this long, no offer of this agent in this role, while
-// the agent has no more free than when it was offered. It ends before when a task of the framework
-// ends on the agent, and when the framework's demand in the role was none or grows.
+// Filter keeps an agent from being offered to a framework again after a decline: for some time it gets no offer of this
+// agent in this role, while the agent has no more free resources than in the declined offer. The filter ends early when
+// a task of the framework ends on the agent, and when the framework states a demand in the role where it had none, or a
+// larger one.
 type Filter struct {
-	// Refuse is how long. 0 = the default of 5 s, at most a year; negative = no filter.
+	// Refuse is how long the filter lives. 0: the default of 5 s; at most a year, more counts as a year. Negative: no
+	// filter.
 	Refuse time.Duration
 }
 
-// DefaultRefuse is the life of a filter that names none.
+// DefaultRefuse is how long a filter lives that names no time.
 const DefaultRefuse = 5 * time.Second
 
-// NoFilter is a filter that leaves nothing behind. The same of an agent that was declined whole is
-// offered again after a tenth of a second at the earliest all the same.
+// NoFilter declines without a filter. Even so, what was declined of an agent as a whole is offered again after a tenth
+// of a second at the earliest.
 var NoFilter = Filter{Refuse: -1}
 
 // For returns how long the filter lives; 0 means not at all.
@@ -76,14 +78,14 @@ func (f Filter) For() time.Duration {
 	return min(f.Refuse, 365*24*time.Hour)
 }
 
-// OperationKind says what an operation does.
+// OperationKind is what an operation does.
 type OperationKind uint8
 
 // The kinds of operations.
 const (
 	OpLaunch      OperationKind = iota + 1 // start Tasks
 	OpReserve                              // reserve Resources for the offer's role
-	OpUnreserve                            // undo that
+	OpUnreserve                            // remove the reservation of Resources
 	OpCreate                               // make a persistent Volume of reserved disk
 	OpDestroy                              // delete a persistent Volume with its data
 	OpLaunchGroup                          // start Tasks as one group: all of them or none
@@ -97,13 +99,13 @@ func (k OperationKind) String() string {
 	return names[0]
 }
 
-// Launches says whether an operation of the kind starts tasks. Others change what is reserved.
+// Launches reports whether operations of this kind start tasks. The other kinds change reservations and volumes.
 func (k OperationKind) Launches() bool { return k == OpLaunch || k == OpLaunchGroup }
 
-// Operation is one thing that an answer asks for. Operations run in order, each
-// against what the ones before have left.
+// Operation is one step of an answer. The operations of an answer run in order, each on what the ones before it have
+// left.
 type Operation struct {
-	ID        OperationID // optional: ask for an event with the outcome
+	ID        OperationID // optional: the outcome is then told by an event
 	Kind      OperationKind
 	Tasks     []Task    // OpLaunch, OpLaunchGroup
 	Resources Resources // OpReserve, OpUnreserve
@@ -111,14 +113,14 @@ type Operation struct {
 	Size      Milli     // OpCreate: of disk, in MB
 }
 
-// Answer is what a scheduler makes of offers of one agent and one role. Without
-// operations it is a decline. What the operations leave is declined with the filter.
+// Answer is a scheduler's answer to offers of one agent in one role. An answer without operations declines them. What
+// its operations leave over is declined, with the filter.
 type Answer struct {
 	Offers     []OfferID
 	Operations []Operation
 	Filter     Filter
-	// Keep holds the offers for later: nothing is sent now; the scheduler answers
-	// through its client before they expire.
+	// Keep holds the offers back. No answer is sent now; the scheduler answers later through its client, before the
+	// offers expire.
 	Keep bool
 }
 
@@ -133,12 +135,12 @@ func LaunchGroup(offer Offer, tasks ...Task) Answer {
 	return Answer{Offers: []OfferID{offer.ID}, Operations: []Operation{{Kind: OpLaunchGroup, Tasks: tasks}}}
 }
 
-// Decline gives an offer back and asks not to see that agent again for so long
-// (0 = the default filter, negative = none).
+// Decline declines an offer and asks for no offer of that agent for this time (0 = the default filter, negative =
+// none).
 func Decline(offer Offer, refuse time.Duration) Answer {
 	return Answer{Offers: []OfferID{offer.ID}, Filter: Filter{Refuse: refuse}}
 }
 
-// Keep holds an offer for an answer through the client. It is the framework's for a second; kept for longer, it is
-// taken back when somebody with stated demand could use what it holds, at the latest when it expires.
+// Keep holds an offer back, to be answered later through the client. For one second nobody can take it. Kept for
+// longer, it is rescinded when somebody with a stated demand could use its resources, and in any case when it expires.
 func Keep(offer Offer) Answer { return Answer{Offers: []OfferID{offer.ID}, Keep: true} }

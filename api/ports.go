@@ -12,7 +12,7 @@ func (t *Task) checkPorts() error {
 		return fmt.Errorf("%d named ports, at most %d are allowed", len(t.Ports), LabelsMax)
 	}
 	asked := t.Resources.RangesOf("ports")
-	named := make(map[string]string, len(t.Ports)) // by the variable
+	named := make(map[string]string, len(t.Ports)) // name of the port, by its environment variable
 	for _, name := range sortedKeys(t.Ports) {
 		number := uint64(t.Ports[name])
 		if err := CheckPortName(name); err != nil {
@@ -45,8 +45,8 @@ func CheckPortName(name string) error {
 	return nil
 }
 
-// PortVariable is the environment variable by which a task is told the port of this name: the name in upper case behind
-// TENDER_TASK_PORT_, with '_' for whatever is not a letter or a digit.
+// PortVariable returns the name of the environment variable that tells a task the number of the port: TENDER_TASK_PORT_
+// and the port's name in upper case, with '_' for every character that is not a letter or a digit.
 func PortVariable(name string) string {
 	return "TENDER_TASK_PORT_" + strings.Map(func(r rune) rune {
 		if r < utf8.RuneSelf && (isLetter(byte(r)) || isDigit(byte(r))) {

@@ -13,10 +13,10 @@ type Range struct {
 	Begin, End uint64
 }
 
-// Ranges are sorted, do not touch and hold no empty range. Immutable.
+// Ranges is a set of numbers as sorted ranges, which neither touch nor are empty. Immutable.
 type Ranges []Range
 
-// NewRanges sorts and joins ranges of any order; those with End < Begin are empty.
+// NewRanges sorts and joins ranges, which may come in any order. A range with End < Begin is empty and left out.
 func NewRanges(ranges ...Range) Ranges {
 	sorted := slices.DeleteFunc(slices.Clone(ranges), func(r Range) bool { return r.End < r.Begin })
 	slices.SortFunc(sorted, func(a, b Range) int {
@@ -35,7 +35,7 @@ func NewRanges(ranges ...Range) Ranges {
 	return joined
 }
 
-// Union returns the numbers of either.
+// Union returns the numbers that are in r or in s.
 func (r Ranges) Union(s Ranges) Ranges {
 	switch {
 	case len(r) == 0:
@@ -54,7 +54,7 @@ func (r Ranges) Union(s Ranges) Ranges {
 	return all
 }
 
-// join appends a range that does not begin before the last one.
+// join appends a range that does not begin before the last one, and merges the two if they touch.
 func (r Ranges) join(next Range) Ranges {
 	last := len(r) - 1
 	if last >= 0 && (next.Begin <= r[last].End || next.Begin == r[last].End+1) {
@@ -93,7 +93,7 @@ func (r Ranges) Minus(s Ranges) Ranges {
 	return left
 }
 
-// Intersect returns the numbers of both.
+// Intersect returns the numbers that are in both.
 func (r Ranges) Intersect(s Ranges) Ranges {
 	var both Ranges
 	for i, j := 0, 0; i < len(r) && j < len(s); {
@@ -123,7 +123,7 @@ func (r Ranges) Contains(s Ranges) bool {
 	return true
 }
 
-// Len returns how many numbers there are; of all 2^64 one too few.
+// Len returns how many numbers there are. For the range of all 2^64 numbers it returns one too few.
 func (r Ranges) Len() uint64 {
 	var count uint64
 	for _, one := range r {
@@ -135,7 +135,7 @@ func (r Ranges) Len() uint64 {
 	return count
 }
 
-// First returns the n smallest numbers, fewer when there are not as many.
+// First returns the n smallest numbers, or all of them when there are fewer.
 func (r Ranges) First(n int) []uint64 {
 	var numbers []uint64
 	for _, one := range r {
@@ -176,7 +176,7 @@ func (r Ranges) check(name string) error {
 	return nil
 }
 
-// Set holds words, sorted, each once. Immutable.
+// Set is a set of words, sorted, each once. Immutable.
 type Set []string
 
 // NewSet sorts words and drops repeats.
@@ -186,7 +186,7 @@ func NewSet(words ...string) Set {
 	return Set(slices.Compact(sorted))
 }
 
-// Union returns the words of either.
+// Union returns the words that are in s or in t.
 func (s Set) Union(t Set) Set {
 	switch {
 	case len(s) == 0:
@@ -202,7 +202,7 @@ func (s Set) Minus(t Set) Set {
 	return s.filter(func(word string) bool { return !t.has(word) })
 }
 
-// Intersect returns the words of both.
+// Intersect returns the words that are in both.
 func (s Set) Intersect(t Set) Set { return s.filter(t.has) }
 
 // Contains reports whether all words of t are in s.
@@ -241,7 +241,7 @@ func (s Set) check(name string) error {
 	return nil
 }
 
-// Lowest is the part of the ranges with the n lowest numbers, or all when there are fewer.
+// Lowest returns the ranges that hold the n lowest numbers, or all of r when there are fewer.
 func (r Ranges) Lowest(n uint64) Ranges {
 	var kept Ranges
 	for _, one := range r {

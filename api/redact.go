@@ -2,11 +2,11 @@ package api
 
 import "strings"
 
-// hiddenWord stands for what is not shown, as it may be a secret.
+// hiddenWord replaces text that is not shown because it may be a secret.
 const hiddenWord = "xxxxx"
 
-// Redacted is the source as it may be shown and logged: of an address without the user and password that stand before its
-// host, and without the values of its query, any of which may be a secret. The file that it names stays to be known.
+// Redacted returns the source in a form that may be shown and logged. Of a URL it hides the user and password before
+// the host, and the values of the query, because any of them may be a secret. The path remains readable.
 func (u URI) Redacted() string {
 	scheme, rest, remote := strings.Cut(u.Source, "://")
 	if !remote {
@@ -31,14 +31,14 @@ func (u URI) Redacted() string {
 	return text
 }
 
-// redactQuery leaves the names of a query.
+// redactQuery hides the values of a query and leaves its names.
 func redactQuery(query string) string {
 	parts := strings.Split(query, "&")
 	for i, part := range parts {
 		if name, _, valued := strings.Cut(part, "="); valued {
 			parts[i] = name + "=" + hiddenWord
 		} else if part != "" {
-			parts[i] = hiddenWord // a word alone may be the secret
+			parts[i] = hiddenWord // a parameter without a value may itself be the secret
 		}
 	}
 	return strings.Join(parts, "&")

@@ -7,21 +7,22 @@ import (
 	"strings"
 )
 
-// Label is what tells resources of one name apart. It is comparable.
+// Label tells apart resources of the same name. It is comparable.
 type Label struct {
 	Name string
-	// Reserved is the role whose subtree alone may use it; "" = anyone.
+	// Reserved is the role that the resource is reserved for; only frameworks in this role or below it may use it. "" =
+	// anyone.
 	Reserved Role
-	// Dynamic tells a reservation made by RESERVE from one of the agent's flags.
+	// Dynamic says that the reservation was made by an OpReserve, not by the agent's flags.
 	Dynamic bool
-	// Volume is the persistent volume that reserved disk has become; "" = none.
+	// Volume is the persistent volume that was made of this reserved disk; "" = none.
 	Volume VolumeID
 	// Revocable resources may be taken back at any moment (REVOKED).
 	Revocable bool
 }
 
-// compare orders by name, then role, then the rest. It is the innermost loop of all
-// sums: pointers, and no more comparisons than needed.
+// compare orders labels by name, then by role, then by the rest. It is the innermost loop of all sums; that is why it
+// takes pointers and compares no more than needed.
 func (l *Label) compare(m *Label) int {
 	if l.Name != m.Name {
 		return strings.Compare(l.Name, m.Name)
@@ -58,7 +59,7 @@ type Resource struct {
 
 func (r *Resource) isZero() bool { return r.Scalar == 0 && len(r.Ranges) == 0 && len(r.Set) == 0 }
 
-// add adds s to r in place; r is an item that nobody else holds.
+// add adds s to r in place. No other bundle may hold r.
 func (r *Resource) add(s *Resource) {
 	r.Scalar += s.Scalar
 	if len(s.Ranges) > 0 {
@@ -69,7 +70,7 @@ func (r *Resource) add(s *Resource) {
 	}
 }
 
-// take takes s out of r in place; r is an item that nobody else holds.
+// take subtracts s from r in place. No other bundle may hold r.
 func (r *Resource) take(s *Resource) {
 	r.Scalar -= s.Scalar
 	if len(s.Ranges) > 0 {
@@ -84,7 +85,7 @@ func (r *Resource) contains(s *Resource) bool {
 	return r.Scalar >= s.Scalar && r.Ranges.Contains(s.Ranges) && (len(s.Set) == 0 || r.Set.Contains(s.Set))
 }
 
-// overlap is what both hold, under r's label.
+// overlap returns what both hold, with r's label.
 func (r *Resource) overlap(s *Resource) Resource {
 	both := Resource{Label: r.Label, Scalar: min(r.Scalar, s.Scalar)}
 	if len(r.Ranges) > 0 && len(s.Ranges) > 0 {
@@ -96,23 +97,21 @@ func (r *Resource) overlap(s *Resource) Resource {
 	return both
 }
 
-// Resources is an immutable bundle. Its items are sorted by label, one for each,
-// none of them zero, so that equal bundles have equal items. The zero value is
-// the empty bundle.
+// Resources is an immutable bundle of resources. Its items are sorted by label, with one item for each label and no
+// empty ones, so that equal bundles have equal items. The zero value is the empty bundle.
 type Resources struct {
 	items []Resource
 }
 
-// NewResources gathers items of any order; those of one label are added up.
-// Items that hold nothing are left out.
+// NewResources makes a bundle of items in any order. Items with the same label are added up; empty items are left out.
 func NewResources(items ...Resource) Resources {
 	return gather(slices.Clone(items))
 }
 
-// OwnResources is NewResources without a copy: the caller gives the items away.
+// OwnResources is NewResources without the copy: the caller must not use the items any more.
 func OwnResources(items []Resource) Resources { return gather(items) }
 
-// gather makes a bundle of items that nobody else holds.
+// gather makes a bundle of items that no other bundle holds.
 func gather(items []Resource) Resources {
 	if !ordered(items) {
 		slices.SortStableFunc(items, func(a, b Resource) int { return a.compare(&b.Label) })
@@ -140,8 +139,7 @@ func ordered(items []Resource) bool {
 	return true
 }
 
-// drop makes a bundle of ordered items, one for each label, that nobody else holds,
-// without those that hold nothing.
+// drop makes a bundle of sorted items, one for each label, that no other bundle holds. It leaves out the empty ones.
 func drop(items []Resource) Resources {
 	kept := items[:0]
 	for i := range items {
@@ -159,7 +157,7 @@ func drop(items []Resource) Resources {
 	return Resources{kept}
 }
 
-// Scalars is the bundle of cpus and mem (in MB) that examples and tests need most.
+// Scalars returns a bundle of cpus and mem (in MB), the one that examples and tests need most.
 func Scalars(cpus, memMB float64) Resources {
 	return NewResources(
 		Resource{Label: Label{Name: "cpus"}, Scalar: MilliOf(cpus)},
@@ -167,13 +165,13 @@ func Scalars(cpus, memMB float64) Resources {
 	)
 }
 
-// Items returns the items in the order of their labels. Do not change them.
+// Items returns the items in the order of their labels. The caller must not change them.
 func (r Resources) Items() []Resource { return r.items }
 
-// IsZero reports whether the bundle holds nothing.
+// IsZero reports whether the bundle is empty.
 func (r Resources) IsZero() bool { return len(r.items) == 0 }
 
-// Scalar returns the amount of the name over all labels.
+// Scalar returns the amount of the resource of this name, added up over all its labels.
 func (r Resources) Scalar(name string) Milli {
 	var sum Milli
 	for _, item := range r.items {
@@ -184,7 +182,7 @@ func (r Resources) Scalar(name string) Milli {
 	return sum
 }
 
-// RangesOf returns the ranges of the name over all labels.
+// RangesOf returns the ranges of the resource of this name, united over all its labels.
 func (r Resources) RangesOf(name string) Ranges {
 	var all Ranges
 	for _, item := range r.items {
@@ -195,7 +193,7 @@ func (r Resources) RangesOf(name string) Ranges {
 	return all
 }
 
-// Filter returns the items whose label keep wants.
+// Filter returns the items for whose label keep returns true.
 func (r Resources) Filter(keep func(Label) bool) Resources {
 	var kept []Resource
 	for _, item := range r.items {
@@ -206,13 +204,13 @@ func (r Resources) Filter(keep func(Label) bool) Resources {
 	return Resources{kept}
 }
 
-// UsableBy returns what a framework in the role may use: what is not reserved, and
-// what is reserved for the role or one above it.
+// UsableBy returns what a framework in the role may use: unreserved resources, and those that are reserved for the role
+// or for one above it.
 func (r Resources) UsableBy(role Role) Resources {
 	return r.Filter(func(l Label) bool { return l.Reserved == "" || role.Within(l.Reserved) })
 }
 
-// HasRevocable reports whether any of it may be taken back at any moment.
+// HasRevocable reports whether any of the resources is revocable.
 func (r Resources) HasRevocable() bool {
 	for i := range r.items {
 		if r.items[i].Revocable {
@@ -222,7 +220,7 @@ func (r Resources) HasRevocable() bool {
 	return false
 }
 
-// Firm returns what stays until it is given back.
+// Firm returns the resources that are not revocable.
 func (r Resources) Firm() Resources {
 	if !r.HasRevocable() {
 		return r
@@ -230,7 +228,7 @@ func (r Resources) Firm() Resources {
 	return r.Filter(func(l Label) bool { return !l.Revocable })
 }
 
-// Revocable returns what may be taken back at any moment.
+// Revocable returns the resources that are revocable: they may be taken back at any moment.
 func (r Resources) Revocable() Resources {
 	if !r.HasRevocable() {
 		return Resources{}
@@ -238,8 +236,8 @@ func (r Resources) Revocable() Resources {
 	return r.Filter(func(l Label) bool { return l.Revocable })
 }
 
-// AsRevocable returns the same with its cpus and mem, unless they are reserved, as
-// revocable ones: no other resource can be. It is how a task asks for them.
+// AsRevocable returns the bundle with its unreserved cpus and mem made revocable; no other resource can be. This is how
+// a task asks for revocable resources.
 func (r Resources) AsRevocable() Resources {
 	items := slices.Clone(r.items)
 	for i := range items {
@@ -250,12 +248,12 @@ func (r Resources) AsRevocable() Resources {
 	return NewResources(items...)
 }
 
-// CanBeRevocable reports whether a resource is one of which what a task leaves unused can
-// serve another meanwhile, and can be had back by ending that: cpus and mem. A port, a
-// device or a disk is taken whether it is used at the moment or not.
+// CanBeRevocable reports whether a resource can be revocable, which is true of cpus and mem. What a task leaves unused
+// of these can serve another task meanwhile, and is free again when that task is ended. A port, a device or a disk is
+// taken, whether it is used at the moment or not.
 func CanBeRevocable(name string) bool { return name == "cpus" || name == "mem" }
 
-// Plain returns the amounts without labels, names alone.
+// Plain returns the amounts without their labels, by name alone.
 func (r Resources) Plain() Resources {
 	items := make([]Resource, len(r.items))
 	for i, item := range r.items {
@@ -265,7 +263,7 @@ func (r Resources) Plain() Resources {
 	return NewResources(items...)
 }
 
-// String is the notation that [ParseResources] reads: "cpus:4;mem:1024;ports:[31000-31009]".
+// String returns the notation that [ParseResources] reads: "cpus:4;mem:1024;ports:[31000-31009]".
 func (r Resources) String() string {
 	if r.IsZero() {
 		return "nothing"
@@ -277,7 +275,7 @@ func (r Resources) String() string {
 	return strings.Join(parts, ";")
 }
 
-// String is the name, with labels in brackets: "disk(eng,volume=v1)", "cpus(revocable)".
+// String returns the name, with the labels in brackets: "disk(eng,volume=v1)", "cpus(revocable)".
 func (l Label) String() string {
 	var tags []string
 	if l.Reserved != "" {
@@ -308,7 +306,7 @@ func (r Resource) amount() string {
 	return r.Scalar.String()
 }
 
-// Check reports why r can't be asked for or offered, or nil.
+// Check reports why r can be neither asked for nor offered, or nil.
 func (r Resources) Check() error {
 	if len(r.items) > ResourceLabelsMax {
 		return fmt.Errorf("%d differently labelled resources, at most %d are allowed", len(r.items), ResourceLabelsMax)
@@ -332,7 +330,7 @@ func (r Resources) Check() error {
 	return nil
 }
 
-// kind is the one notation that the resource uses: 0 a number, 1 ranges, 2 a set.
+// kind returns which of the three forms the resource has: 0 a number, 1 ranges, 2 a set.
 func (r *Resource) kind() int {
 	switch {
 	case len(r.Ranges) > 0:
@@ -343,7 +341,7 @@ func (r *Resource) kind() int {
 	return 0
 }
 
-// Check reports why r can't be asked for or offered, or nil.
+// Check reports why r can be neither asked for nor offered, or nil.
 func (r *Resource) Check() error {
 	if err := CheckID("a resource's name", r.Name); err != nil {
 		return err

@@ -6,18 +6,19 @@ import (
 	"strings"
 )
 
-// SecretID names a secret that masters keep for tasks, written ROLE/NAME: the secret db of role eng/etl is
+// SecretID names a secret that the masters keep for tasks. It is written ROLE/NAME: the secret db of role eng/etl is
 // "eng/etl/db".
 type SecretID string
 
-// Secret names a secret that a task is given when it starts, and how the task finds it. Its value is never part of a
-// task.
+// Secret names a secret that a task gets when it starts, and says where the task finds it. The value of the secret is
+// never part of a Task.
 type Secret struct {
 	ID SecretID
-	// Env is the variable that holds it; a framework's own executor asks for it by this name.
+	// Env is the environment variable that holds the secret. A framework's own executor asks for the secret by this
+	// name.
 	Env string
-	// File is the name of a file that holds it, in the folder "secrets" of the task's sandbox. The folder is in memory,
-	// and the file is for the task's user to read. Exactly one of Env and File is set.
+	// File is the name of the file that holds the secret, in the folder "secrets" of the task's sandbox. The folder is
+	// in memory, and the file is readable by the task's user. Exactly one of Env and File is set.
 	File string
 }
 
@@ -29,7 +30,7 @@ func (id SecretID) Role() Role {
 	return ""
 }
 
-// Name is what it is called in its role.
+// Name returns the name of the secret within its role.
 func (id SecretID) Name() string { return string(id[strings.LastIndexByte(string(id), '/')+1:]) }
 
 // Check reports why id can't name a secret, or nil.
@@ -44,7 +45,7 @@ func (id SecretID) Check() error {
 	return role.Check()
 }
 
-// checkSecrets: each is named well, and no two of them are found at one place.
+// checkSecrets checks each of the task's secrets, and that no two of them have the same variable or file.
 func (t *Task) checkSecrets() error {
 	if len(t.Secrets) > SecretsPerTaskMax {
 		return fmt.Errorf("the task names %d secrets, at most %d are allowed", len(t.Secrets), SecretsPerTaskMax)
@@ -69,7 +70,7 @@ func (t *Task) checkSecrets() error {
 	return nil
 }
 
-// Check reports why a task can't name s so, or nil.
+// Check reports why a task can't have s among its secrets, or nil.
 func (s Secret) Check() error {
 	if err := s.ID.Check(); err != nil {
 		return err

@@ -2,11 +2,11 @@ package api
 
 import "fmt"
 
-// What masters keep of a noun has a bound in bytes (R34), checked where it comes in and
-// again by every master when it is committed. Masters decide by these sums together: what a
-// function here returns for a value never changes.
+// What masters keep of a noun is bounded in bytes (R34). The bound is checked where the noun comes in, and again by
+// every master when the change is committed. All masters must decide alike, so what a function of this file returns for
+// a value must never change.
 
-// CheckSize reports what of a is more than masters keep, or nil.
+// CheckSize reports which part of a is larger than what masters keep, or nil.
 func (a *Agent) CheckSize() error {
 	return firstOf(
 		checkBytes("the agent's ID", len(a.ID), IDBytesMax),
@@ -20,19 +20,19 @@ func (a *Agent) CheckSize() error {
 	)
 }
 
-// Bytes is about how many bytes a takes where it is kept.
+// Bytes estimates how many bytes a takes in the registry.
 func (a *Agent) Bytes() int {
 	return 192 + len(a.ID) + len(a.Hostname) + len(a.Region) + len(a.Zone) + len(a.Address) + len(a.Version) +
 		wordsSize(a.Attributes) + a.Resources.Bytes()
 }
 
-// CheckSize reports that r is more than masters keep of a bundle, or nil. Noun says what
-// the bundle is.
+// CheckSize reports that r is larger than what masters keep of a bundle, or nil. noun says what the bundle is, for the
+// error.
 func (r Resources) CheckSize(noun string) error {
 	return checkBytes(noun, r.Bytes(), ResourcesBytesMax)
 }
 
-// Bytes is about how many bytes r takes where it is kept.
+// Bytes estimates how many bytes r takes in the registry.
 func (r Resources) Bytes() int {
 	size := 0
 	for i := range r.items {
@@ -45,7 +45,7 @@ func (r Resources) Bytes() int {
 	return size
 }
 
-// CheckText reports that a text is longer than masters keep one, or nil.
+// CheckText reports that a text is longer than what masters keep, or nil. noun says what the text is, for the error.
 func CheckText(noun, text string) error { return checkBytes(noun, len(text), TextBytesMax) }
 
 func checkWordsSize(noun string, words map[string]string) error {

@@ -8,14 +8,13 @@ import (
 // TaskState is one step in a task's life.
 type TaskState uint8
 
-// The states of a task. Terminal ones end it: its resources are free and no other
-// state follows. UNREACHABLE may come back. UNKNOWN is only ever an answer to a
-// reconciliation and never stored.
+// The states of a task. A terminal state ends the task: its resources are free and no other state follows. An
+// UNREACHABLE task may come back. UNKNOWN is only ever the answer to a reconciliation; it is never stored.
 const (
 	TaskUnspecified    TaskState = iota
 	TaskStaging                  // the leader has accepted the launch
 	TaskStarting                 // the agent prepares its executor or its files
-	TaskRunning                  // the executor says so
+	TaskRunning                  // the executor reports that it runs
 	TaskKilling                  // a kill has reached the executor
 	TaskFinished                 // terminal: ended by itself, well
 	TaskFailed                   // terminal: ended by itself, badly
@@ -40,7 +39,7 @@ func (s TaskState) String() string {
 	return fmt.Sprintf("STATE_%d", s)
 }
 
-// ParseTaskState is the inverse of String; upper and lower case both do.
+// ParseTaskState is the inverse of String. It ignores upper and lower case.
 func ParseTaskState(name string) (TaskState, error) {
 	for i, known := range taskStateNames {
 		if i > 0 && strings.EqualFold(name, known) {
@@ -79,9 +78,9 @@ var taskMoves = func() (table [TaskUnknown + 1][TaskUnknown + 1]Mover) {
 	const m, a, x = MoverMaster, MoverAgent, MoverExecutor
 	live := []TaskState{TaskStaging, TaskStarting, TaskRunning, TaskKilling}
 	for _, from := range live {
-		table[from][TaskFinished] = a | x // the agent for a stub that an executor left
+		table[from][TaskFinished] = a | x // by the agent for a launch that its executor left unfinished
 		table[from][TaskFailed] = a | x
-		table[from][TaskKilled] = m | a | x // the master for a framework that is removed
+		table[from][TaskKilled] = m | a | x // by the master when the framework is removed
 		table[from][TaskGone] = m | a
 		table[from][TaskGoneByOperator] = m
 		table[from][TaskUnreachable] = m
@@ -102,12 +101,12 @@ var taskMoves = func() (table [TaskUnknown + 1][TaskUnknown + 1]Mover) {
 	return table
 }()
 
-// MayMove reports whether by may move a task from one state to the other.
+// MayMove reports whether the mover by may move a task from one state to the other.
 func MayMove(from, to TaskState, by Mover) bool {
 	return int(from) < len(taskMoves) && int(to) < len(taskMoves) && taskMoves[from][to]&by != 0
 }
 
-// AgentState is what a list shows of an agent.
+// AgentState is the state of an agent as lists show it.
 type AgentState uint8
 
 // The states of an agent (R30).
@@ -129,7 +128,7 @@ func (s AgentState) String() string {
 	return fmt.Sprintf("STATE_%d", s)
 }
 
-// Reason says why a status is what it is; a closed list.
+// Reason says why a task has the state of a status. The list is closed.
 type Reason uint8
 
 // The reasons. The zero value means that the state speaks for itself.
@@ -166,7 +165,7 @@ const (
 	ReasonSecretUnavailable
 )
 
-// reasons are the words of the protocol, and whether what ended for it is not at fault itself.
+// reasons holds each reason's name in the protocol, and whether a task that ended for it is blameless.
 var reasons = [...]struct {
 	name      string
 	blameless bool
@@ -209,7 +208,7 @@ func (r Reason) String() string {
 	return fmt.Sprintf("REASON_%d", r)
 }
 
-// ParseReason is the inverse of String; upper and lower case both do, and "" is ReasonNone.
+// ParseReason is the inverse of String. It ignores upper and lower case; "" is ReasonNone.
 func ParseReason(name string) (Reason, error) {
 	for i, known := range reasons {
 		if strings.EqualFold(name, known.name) {
@@ -219,6 +218,6 @@ func ParseReason(name string) (Reason, error) {
 	return ReasonNone, fmt.Errorf("reason %q is unknown; docs/protocol.md lists them", name)
 }
 
-// Blameless reports whether a task that ended for this reason is not at fault: the same task may
-// well succeed elsewhere, or later.
+// Blameless reports whether a task that ended for this reason did not fail by its own fault: the same task may well
+// succeed elsewhere, or later.
 func (r Reason) Blameless() bool { return int(r) < len(reasons) && reasons[r].blameless }

@@ -2,7 +2,7 @@ package api
 
 import "slices"
 
-// Equal reports whether both hold the same.
+// Equal reports whether both bundles hold the same.
 func (r Resources) Equal(s Resources) bool {
 	if len(r.items) != len(s.items) {
 		return false
@@ -16,7 +16,7 @@ func (r Resources) Equal(s Resources) bool {
 	return true
 }
 
-// Plus returns the sum. Ranges and sets unite.
+// Plus returns the sum. Ranges and sets are united.
 func (r Resources) Plus(s Resources) Resources {
 	switch {
 	case r.IsZero():
@@ -55,7 +55,7 @@ func (r Resources) Plus(s Resources) Resources {
 	return drop(append(sum, s.items[j:]...))
 }
 
-// covers reports whether every label of s is one of r's.
+// covers reports whether r has an item for every label of s.
 func (r Resources) covers(s Resources) bool {
 	i := 0
 	for j := range s.items {
@@ -69,8 +69,7 @@ func (r Resources) covers(s Resources) bool {
 	return true
 }
 
-// Minus returns what is left of r without s, and whether r contained s. When it
-// did not, r is returned unchanged.
+// Minus returns r without s, and whether r contained s. If it did not, Minus returns r unchanged.
 func (r Resources) Minus(s Resources) (Resources, bool) {
 	if !r.Contains(s) {
 		return r, false
@@ -81,7 +80,7 @@ func (r Resources) Minus(s Resources) (Resources, bool) {
 	return r.less(s), true
 }
 
-// less takes s, whose labels are all among r's, out of r.
+// less returns r without s. All labels of s must be among those of r.
 func (r Resources) less(s Resources) Resources {
 	left := slices.Clone(r.items)
 	i := 0
@@ -94,7 +93,7 @@ func (r Resources) less(s Resources) Resources {
 	return drop(left)
 }
 
-// Without returns r less whatever of s it holds.
+// Without returns r without the part of s that r holds.
 func (r Resources) Without(s Resources) Resources {
 	both := r.Intersect(s)
 	if both.IsZero() {
@@ -103,7 +102,7 @@ func (r Resources) Without(s Resources) Resources {
 	return r.less(both)
 }
 
-// Intersect returns what both hold.
+// Intersect returns what both bundles hold.
 func (r Resources) Intersect(s Resources) Resources {
 	var both []Resource
 	for i, j := 0, 0; i < len(r.items) && j < len(s.items); {
@@ -123,7 +122,7 @@ func (r Resources) Intersect(s Resources) Resources {
 	return Resources{both}
 }
 
-// Find returns the item of exactly this label.
+// Find returns the item with exactly this label.
 func (r Resources) Find(label Label) (Resource, bool) {
 	if i := r.index(&label); i >= 0 {
 		return r.items[i], true
@@ -131,7 +130,7 @@ func (r Resources) Find(label Label) (Resource, bool) {
 	return Resource{}, false
 }
 
-// index is where the label stands, or -1.
+// index returns the position of the label's item, or -1.
 func (r Resources) index(label *Label) int {
 	low, high := 0, len(r.items)
 	for low < high {
@@ -163,12 +162,11 @@ func (r Resources) Contains(s Resources) bool {
 	return true
 }
 
-// Carve takes what ask wants out of r: an item with labels from exactly that label;
-// one without from reserved parts first, then from unreserved ones, never from a
-// volume or from revocable parts; and a number without a label of what r has as a range
-// takes so many of it, the lowest first: ports:2 is any two ports. It returns what was
-// taken (with its labels) and what is left; ok is false, and nothing is taken, when
-// something is missing.
+// Carve takes what ask wants out of r. An item of ask with labels is taken from the item of r with exactly that label.
+// An item without labels is taken from reserved parts first, then from unreserved ones, never from a volume or from
+// revocable parts. If an item without labels asks for a number of a resource that r has as ranges, it takes that many,
+// the lowest first: ports:2 is any two ports. Carve returns what was taken, with its labels, and what is left. If
+// anything is missing, ok is false and nothing is taken.
 func (r Resources) Carve(ask Resources) (taken, rest Resources, ok bool) {
 	for i := range ask.items {
 		if r.lacks(&ask.items[i]) {
@@ -186,8 +184,8 @@ func (r Resources) Carve(ask Resources) (taken, rest Resources, ok bool) {
 	return gather(parts), drop(left), true
 }
 
-// lacks tells without effort, for amounts without a label, that carve would find too little: who looks for
-// room asks it of thousands.
+// lacks reports cheaply, for amounts without a label, that carve would find too little. It serves callers that look for
+// room on thousands of agents.
 func (r Resources) lacks(want *Resource) bool {
 	if want.Scalar == 0 || want.Label != (Label{Name: want.Name}) {
 		return false
@@ -201,7 +199,7 @@ func (r Resources) lacks(want *Resource) bool {
 	return have < want.Scalar
 }
 
-// carve takes one item out of left, in place, and appends what it took to parts.
+// carve takes one item out of left, in place, and appends the parts that it took to parts.
 func carve(left []Resource, want *Resource, parts []Resource) ([]Resource, bool) {
 	if want.Label != (Label{Name: want.Name}) {
 		i := Resources{left}.index(&want.Label)
@@ -232,7 +230,7 @@ func carve(left []Resource, want *Resource, parts []Resource) ([]Resource, bool)
 	return parts, missing.isZero()
 }
 
-// ofMany is the amount that counts each number of the ranges as one.
+// ofMany returns an amount that counts each number in the ranges as one unit.
 func ofMany(r Ranges) Milli {
 	if len(r) == 0 {
 		return 0

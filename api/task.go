@@ -14,74 +14,73 @@ type Task struct {
 	Executor *Executor
 	// Command is what the built-in executor starts.
 	Command *Command
-	// Image is an OCI image in which the built-in executor starts the command: a reference with a
-	// tag or a digest, such as docker.io/library/alpine:3.20. The task sees the image's files and
-	// its sandbox, and nothing of its agent's. A command without Argv and Shell, or none, is the
-	// image's own; Argv goes to its entrypoint, Shell takes its place. Only agents whose attribute
-	// "isolation" names images run it: [ImageConstraint].
+	// Image is an OCI image in which the built-in executor starts the command: a reference with a tag or a digest, such
+	// as docker.io/library/alpine:3.20. The task sees the files of the image and its own sandbox, and no files of the
+	// agent's machine. Without a command, or with one that sets neither Argv nor Shell, the image's own command runs.
+	// Argv is passed to the image's entrypoint; Shell replaces the entrypoint. Only agents whose attribute "isolation"
+	// includes images can run the task: [ImageConstraint].
 	Image string
-	// Data goes to the framework's own executor untouched.
+	// Data is passed to the framework's own executor unchanged.
 	Data []byte
 	// KillGrace is how long a killed task may take after SIGTERM before SIGKILL.
 	// Default 5 s.
 	KillGrace time.Duration
-	// MaxCompletionTime ends the task that has run for so long: it is killed with its grace, and
-	// FAILED (MAX_COMPLETION_TIME). Counted from its first RUNNING. Default: no limit.
+	// MaxCompletionTime limits how long the task may run, counted from its first RUNNING. A task that runs for longer
+	// is killed with its grace, and ends FAILED (MAX_COMPLETION_TIME). Default: no limit.
 	MaxCompletionTime time.Duration
-	// Checks say whether it is well while it runs; default: none. At most [ChecksMax].
+	// Checks find out whether the running task is healthy. At most [ChecksMax]. Default: none.
 	Checks []Check
 	Labels map[string]string
-	Ports  map[string]uint16 // named ports, taken from Resources; each is told to the task as [PortVariable] says
+	Ports  map[string]uint16 // named ports, taken from Resources; [PortVariable] names each port's variable
 	// Group names the tasks that a demand spreads together; see [Shape].
 	Group string
-	// Limits are what it may use at most, where that does not follow from Resources.
+	// Limits are the most that the task may use, where that does not follow from Resources.
 	Limits Limits
-	// Secrets are what it is given of those that masters keep. At most [SecretsPerTaskMax].
+	// Secrets are the secrets that the task gets, of those that the masters keep. At most [SecretsPerTaskMax].
 	Secrets []Secret
-	// Placement tells the masters how the task came to its agent, so that they can
-	// count it; package locality fills it in. It goes no further.
+	// Placement tells the masters how the task came to its agent, so that they can count it. Package locality fills it
+	// in. The agent is not told.
 	Placement Placement
 }
 
-// ImageConstraint is true for agents that run tasks in images: a constraint for demands.
+// ImageConstraint is a constraint for demands. It is true for agents that can run tasks in images.
 const ImageConstraint = `"isolation" in attributes && attributes["isolation"].contains("images")`
 
-// Limits bound what a task of the built-in executor may use, on agents whose machine can
-// hold it to them: their attribute "isolation" says so. Zero fields mean what follows from
-// the task's resources.
+// Limits bounds what a task of the built-in executor may use. It holds on agents whose machine can enforce it, which
+// their attribute "isolation" says. A field of zero means the limit that follows from the task's resources.
 type Limits struct {
-	// CPUs is the most of the processors that it gets, also when they lie idle. Default: what
-	// nobody else wants.
+	// CPUs is the most processors that the task gets, even when others lie idle. Default: no limit beside what other
+	// tasks want.
 	CPUs Milli
-	// Mem is memory in MB, not less than it has asked for. Default: what it has asked for. A
-	// task that needs more is killed: FAILED, with ReasonMemoryLimit.
+	// Mem is memory in MB, not less than the task asks for. Default: what the task asks for. A task that needs more is
+	// killed and ends FAILED with ReasonMemoryLimit.
 	Mem Milli
-	// Pids counts processes and threads. Default: what its agent allows. A task that fails
-	// for want of another is FAILED with ReasonPidsLimit.
+	// Pids bounds the task's processes and threads together. Default: the agent's own limit. A task that fails because
+	// it could not start another one ends FAILED with ReasonPidsLimit.
 	Pids int64
 }
 
 // PlacementLevel is how near a task runs to what it prefers.
 type PlacementLevel uint8
 
-// The levels.
+// The levels of placement, the nearest first.
 const (
-	PlacedUnspecified PlacementLevel = iota // it prefers nothing, or nobody says
+	PlacedUnspecified PlacementLevel = iota // the task prefers no agent, or nobody has said
 	PlacedNode                              // on a preferred agent
-	PlacedNear                              // in the rack or zone of one
+	PlacedNear                              // in the rack or zone of a preferred agent
 	PlacedAny                               // elsewhere
 )
 
 // Placement is how a task came to its agent.
 type Placement struct {
 	Level  PlacementLevel
-	Waited time.Duration // for a nearer place
-	// Idle is how long room was let pass for that and not used, summed over the tasks that it would have
-	// held, since the launch before.
+	Waited time.Duration // how long the task waited for a nearer place
+	// Idle is how long room was left unused for the sake of such waiting since the previous launch, summed over the
+	// tasks that the room would have held.
 	Idle time.Duration
 }
 
-// DisplayName is the name, or the ID when there is none.
+// DisplayName returns the task's name, or its ID if it has no name.
 func (t Task) DisplayName() string {
 	if t.Name != "" {
 		return t.Name
@@ -92,7 +91,7 @@ func (t Task) DisplayName() string {
 // CommandExecutor is the ID of the built-in executor for commands.
 const CommandExecutor ExecutorID = "command"
 
-// ExecutorID names the executor that runs the task.
+// ExecutorID returns the ID of the executor that runs the task.
 func (t Task) ExecutorID() ExecutorID {
 	if t.Executor == nil {
 		return CommandExecutor
@@ -100,14 +99,14 @@ func (t Task) ExecutorID() ExecutorID {
 	return t.Executor.ID
 }
 
-// Executor describes a framework's own executor. One of the same ID on the same
-// agent serves all tasks that name it, and must be described alike in all of them.
+// Executor describes a framework's own executor. On each agent one executor of an ID runs all tasks that name this ID,
+// so all of them must describe it alike.
 type Executor struct {
 	ID        ExecutorID
 	Command   Command
-	Resources Resources // its own, held while it runs
+	Resources Resources // the executor's own, held while it runs
 	Data      []byte
-	// ShutdownGrace is how long it may take to end before SIGKILL. Default 5 s.
+	// ShutdownGrace is how long the executor may take to end before SIGKILL. Default 5 s.
 	ShutdownGrace time.Duration
 	Labels        map[string]string
 }
@@ -116,34 +115,34 @@ type Executor struct {
 type Command struct {
 	Argv  []string          // program and arguments, no shell; found in PATH of the agent
 	Shell string            // a line for /bin/sh -c
-	Env   map[string]string // all that it gets beside TENDER_TASK_* (R33)
+	Env   map[string]string // the whole environment beside TENDER_TASK_* (R33)
 	URIs  []URI             // fetched into the sandbox first
-	// User is as whom it runs, a user of the agent's machine whom the agent allows. Default: as
-	// the agent does it with all that ask for nobody.
+	// User is the user as whom the command runs: one of the agent's machine that the agent allows. Default: the user
+	// that the agent chooses for commands that name none.
 	User string
 }
 
-// URI is a file that the agent brings into the sandbox before the start.
+// URI is a file that the agent fetches into the sandbox before the command starts.
 type URI struct {
 	Source     string // file path, file://, http:// or https://
-	Name       string // in the sandbox; default: the last part of Source
+	Name       string // name in the sandbox; default: the last part of Source
 	SHA256     string // lower-case hex; required for http and https
 	Executable bool
-	Extract    bool // tar, tar.gz, zip
+	Extract    bool // unpack the file: tar, tar.gz, zip
 }
 
-// Status is one step in a task's life. Those of an agent are numbered per task,
-// stored before they are sent, and come again until they are acknowledged.
+// Status is one step in a task's life. The statuses that an agent makes are numbered per task, stored before they are
+// sent, and sent again until they are acknowledged.
 type Status struct {
 	Framework FrameworkID
 	Task      TaskID
 	Agent     AgentID // "" when no agent ever had it
 	Executor  ExecutorID
-	// Number counts the statuses of the task at its agent from 1. 0: made by a
-	// master, which needs no acknowledgement.
+	// Number counts the statuses that the agent has made for the task, from 1. 0: a master made the status, which needs
+	// no acknowledgement.
 	Number uint64
-	// Previous is the number of the status before this one, while that is not acknowledged; 0: nothing is to be told
-	// before this one. The SDK keeps the order by it.
+	// Previous is the number of the status before this one, as long as that one is not acknowledged. 0: no status must
+	// be told before this one. By it the SDK tells statuses in order.
 	Previous uint64
 	State    TaskState
 	Reason   Reason
@@ -151,9 +150,10 @@ type Status struct {
 	Source   Mover  // who made it
 	At       time.Time
 	Data     []byte // from the executor
-	ExitCode *int   // of a command that has ended; 128+signal when a signal ended it
-	// Healthy tells whether the task passes all its checks; nil: it has none, or none is for readiness and not each has
-	// been made. With one for readiness it is false from the first RUNNING on until all are passed.
+	ExitCode *int   // of a command that has ended; 128+signal if a signal ended it
+	// Healthy says whether the task passes all its checks. It is nil while the task has no checks, or if none of them
+	// is a readiness check and not each has been made yet. With a readiness check it is false from the first RUNNING
+	// until all checks have passed.
 	Healthy *bool
 	// Output is what a command that has ended has written. Nil: not known.
 	Output *OutputSize
@@ -161,9 +161,9 @@ type Status struct {
 	Whereabouts
 }
 
-// Whereabouts say where a task is and how it is reached, for a load balancer's file say. The leader tells them with each
-// status of a task that has not ended, also after a failover and when a scheduler that has restarted asks; agents and
-// executors leave them empty.
+// Whereabouts say where a task is and how it is reached, for example for a load balancer's configuration. The leader
+// adds them to each status of a task that has not ended, also after a failover and when a scheduler has restarted.
+// Agents and executors leave them empty.
 type Whereabouts struct {
 	Hostname string            // of the agent
 	Region   string            // of the agent
@@ -172,23 +172,24 @@ type Whereabouts struct {
 	Ports    map[string]uint16 // of the task, by their names
 }
 
-// Given is what its agent has given a task, as it says with each status.
+// Given is what the agent has given a task; each status of the agent repeats it.
 type Given struct {
-	// Image is what the task's image was when it was pulled: its name with a digest. "" for a task
-	// without one, and before that.
+	// Image is the name and digest of the task's image as it was pulled. "" for a task without an image, and before the
+	// image was pulled.
 	Image string
-	// GPUs are the indices of those of the agent's that the task has, or had.
+	// GPUs are the indices of the agent's GPUs that the task has, or had.
 	GPUs []uint32
 }
 
-// GPUs is the name of the resource that is given to tasks by the piece.
+// GPUs is the name of the resource whose units are given to tasks whole.
 const GPUs = "gpus"
 
-// GPU is one of an agent's.
+// GPU is one GPU of an agent.
 type GPU struct {
-	// Index is its number on its agent, from 0.
+	// Index is the number of the GPU on its agent, from 0.
 	Index uint32
-	// ID is its driver's name for it, as CUDA_VISIBLE_DEVICES takes it; its index where there is none.
+	// ID is the driver's name for the GPU, in the form that CUDA_VISIBLE_DEVICES takes. Where the driver gives no name
+	// it is the index.
 	ID string
 }
 
@@ -198,5 +199,5 @@ type OutputSize struct {
 	Stdout, Stderr int64
 }
 
-// Ref addresses the task.
+// Ref returns the address of the task.
 func (s Status) Ref() TaskRef { return TaskRef{s.Framework, s.Task} }

@@ -15,7 +15,7 @@ import (
 // job is one call of the user's code.
 type job struct {
 	callback core.Callback
-	turn     *turn // of a CallTurn
+	turn     *turn // for a CallTurn: the function to run
 	ctx      context.Context
 }
 
@@ -23,12 +23,12 @@ type job struct {
 type result struct {
 	job     job
 	err     error
-	called  bool          // it was not skipped
-	took    time.Duration // when it is measured
-	answers []api.Answer  // of Offers
+	called  bool          // false: the job was skipped
+	took    time.Duration // how long the call took, if that is measured
+	answers []api.Answer  // what Offers returned
 }
 
-// errSkipped: the job was not called, because its session has ended or the function was called off.
+// errSkipped says that a job was not called, because its session had ended or the function had been called off.
 var errSkipped = errors.New("the session has ended")
 
 // errBroken marks an error that comes from a panic of the user's code.
@@ -38,12 +38,13 @@ var errBroken = errors.New("a callback must not panic")
 type callbacks struct {
 	scheduler Scheduler
 	client    *Client
-	measure   bool        // someone wants to know how long calls take
+	measure   bool        // somebody wants to know how long calls take
 	jobs      chan job    // capacity HandedMax, as is that of results: no send ever blocks
 	results   chan result // one for each job
 	// begunOffers is the number of the call of Offers that began last, for callers of the Client.
 	begunOffers atomic.Uint64
-	// goroutine is the name of the one that calls, for who must not wait for it.
+	// goroutine is the name of the goroutine that calls the user's code, so that a caller on that goroutine can be kept
+	// from waiting for itself.
 	goroutine atomic.Pointer[string]
 }
 
@@ -52,7 +53,7 @@ func newCallbacks(scheduler Scheduler, client *Client, measure bool) *callbacks 
 		jobs: make(chan job, core.HandedMax), results: make(chan result, core.HandedMax)}
 }
 
-// hand queues a job behind those that were handed over.
+// hand queues a job behind those that were handed over before.
 func (c *callbacks) hand(j job) { c.jobs <- j }
 
 func (c *callbacks) run() {
@@ -61,8 +62,8 @@ func (c *callbacks) run() {
 	var current job
 	var began time.Time
 	closed := false
-	// A panic costs the framework its Run; so does a goroutine that the user's code ends
-	// (testing.T.FailNow does that). Either way each job gets its result.
+	// A panic of the user's code ends Run. So does user code that ends its goroutine, as testing.T.FailNow does. In
+	// both cases each job still gets its result.
 	defer func() {
 		if !closed {
 			c.results <- result{job: current, err: broken(current.callback.Name(), recover()), called: true, took: c.since(began)}
@@ -77,7 +78,7 @@ func (c *callbacks) run() {
 	closed = true
 }
 
-// now and since cost nothing when nobody wants to know.
+// now returns the time if call times are measured. Otherwise it returns the zero time, and costs nothing.
 func (c *callbacks) now() (now time.Time) {
 	if c.measure {
 		now = time.Now()
@@ -128,7 +129,7 @@ func (c *callbacks) call(j job) ([]api.Answer, error) {
 	return nil, nil
 }
 
-// interestsOf says which optional interfaces the scheduler has.
+// interestsOf returns which optional interfaces the scheduler implements.
 func interestsOf(scheduler Scheduler) (wants core.Interests) {
 	note := func(has bool, interest core.Interests) {
 		if has {
@@ -156,7 +157,7 @@ func interestsOf(scheduler Scheduler) (wants core.Interests) {
 	return wants
 }
 
-// asError keeps a nil *api.Error from becoming an error that is not nil.
+// asError turns a nil *api.Error into a nil error; a plain conversion would give an error that is not nil.
 func asError(err *api.Error) error {
 	if err == nil {
 		return nil
@@ -164,7 +165,7 @@ func asError(err *api.Error) error {
 	return err
 }
 
-// outcome says what the core is to know of a result.
+// outcome returns what the core needs to know of a result.
 func (r result) outcome() core.Outcome {
 	_, subscribed := r.job.callback.(core.CallSubscribed)
 	_, update := r.job.callback.(core.CallUpdate)
@@ -173,7 +174,7 @@ func (r result) outcome() core.Outcome {
 		return core.Broken
 	case errors.Is(r.err, errSkipped):
 		return core.Skipped
-	case subscribed && r.job.ctx.Err() != nil: // what it says concerns a session that has ended
+	case subscribed && r.job.ctx.Err() != nil: // its error concerns a session that has ended
 		return core.Skipped
 	case r.err == nil:
 		return core.Handled

@@ -15,55 +15,54 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
-// Client acts outside of callbacks. All methods may be called from any goroutine, also
-// while there is no session: what makes sense later is sent in the next one. They
-// return without waiting for a master; an error says that the call can't be right, or
-// that Run has ended.
+// Client acts outside of callbacks. All methods may be called from any goroutine, also while there is no session: what
+// still makes sense later is then sent in the next session. Unless a method says otherwise, it returns without waiting
+// for a master; an error says that the call can't be right, or that Run has ended.
 type Client struct {
 	loop  *loop
 	ended chan struct{} // closed when Run ends
 
 	instance api.Nonce // tells this process from others of the framework
-	lanes    *lanes    // of writes to the store
-	// asked counts the requests that somebody waits for the reply of.
+	lanes    *lanes    // they number the writes to the store
+	// asked counts the requests whose callers wait for a reply.
 	asked atomic.Uint64
 
 	mu        sync.Mutex
-	framework api.Framework // what it says of itself; its maps and lists are never edited
-	updates   uint64        // that have come into effect
+	framework api.Framework // the framework as the masters know it; its maps and lists are never edited
+	updates   uint64        // how many updates of it have come into effect
 	session   uint64
-	conn      *grpc.ClientConn // to the leader; nil between sessions
+	conn      *grpc.ClientConn // connection to the leader; nil between sessions
 	changed   chan struct{}    // closed and replaced when a session begins or ends
-	sound     map[string]bool  // constraints that a leader has found right
+	sound     map[string]bool  // constraints that a leader has found valid
 }
 
 var errEnded = errors.New("Run has ended")
 
-// FrameworkID is the framework's ID.
+// FrameworkID returns the framework's ID; "" before the first session of a new framework.
 func (c *Client) FrameworkID() api.FrameworkID {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.framework.ID
 }
 
-// Answer answers offers that were kept. Tasks whose offers are gone end DROPPED
-// (INVALID_OFFERS), through Update.
+// Answer answers offers that were kept. If an offer is gone, its tasks end DROPPED (INVALID_OFFERS), which Update is
+// told.
 func (c *Client) Answer(answers ...api.Answer) error {
 	return c.tell("framework.answer", core.Answered{Answers: answers})
 }
 
-// KillOption says how a task is to be killed; see [Client.Kill].
+// KillOption says how a task is killed; see [Client.Kill].
 type KillOption func(*killing)
 
-// killing is what a kill says beside the task.
+// killing holds the options of a kill.
 type killing struct{ grace time.Duration }
 
-// Within gives a task that is killed so long to end by itself, instead of its own KillGrace.
+// Within gives the killed task this much time to end by itself, instead of its own KillGrace.
 func Within(grace time.Duration) KillOption { return func(k *killing) { k.grace = grace } }
 
-// Kill asks for the end of a task, with the task's own grace or that of [Within]. It is
-// repeated until the task has ended. A further kill shortens what is left of the grace, and
-// never lengthens it: of several, what ends the task first counts. Killing what has ended, or what nobody knows, does nothing.
+// Kill asks for the end of a task, within the task's own KillGrace or that of [Within]. The SDK repeats the kill until
+// the task has ended. A further kill can shorten what is left of the grace but never lengthens it. To kill a task that
+// has ended, or that nobody knows, does nothing.
 func (c *Client) Kill(task api.TaskID, options ...KillOption) error {
 	const op = "task.kill"
 	if err := api.CheckID("task", string(task)); err != nil {
@@ -79,24 +78,25 @@ func (c *Client) Kill(task api.TaskID, options ...KillOption) error {
 	return c.tell(op, core.KillAsked{Task: task, Grace: how.grace})
 }
 
-// Acknowledge says that a status for which Update has returned [ErrLater], or is about to, is handled now. A
-// second time, or of a status that does not wait for it, it does nothing. Between sessions it
-// holds as well: the agent hears of it when it sends the status again.
+// Acknowledge says that a status is handled for which Update has returned [ErrLater], or is about to return it. It does
+// nothing if the status does not wait for it, or is acknowledged a second time. Between sessions it works as well: the
+// agent hears of it when it sends the status again.
 func (c *Client) Acknowledge(status api.Status) error {
 	return c.tell("framework.acknowledge", core.StatusAcknowledged{Status: status})
 }
 
-// Demand replaces what the framework wants in the role ("" = its only one). A demand of
-// some shapes undoes [Client.Suppress] there; one of none means that nothing is wanted. A
-// demand that was none, or that grows by a new shape or a higher count, ends the filters
-// of the role: what was declined before may suit it now. It holds for
-// all later sessions. Launches count it down by themselves, ends do not count it up: who
-// wants a task again says so. What is stated while Offers runs is told behind its
-// answers: it is what is wanted beside what they launch. At most 256 shapes; see
-// [api.Shape].
+// Demand replaces what the framework wants in the role ("" = its only role). It holds for all later sessions. It has at
+// most 256 shapes; see [api.Shape]. A demand without shapes says that nothing is wanted; one with shapes undoes
+// [Client.Suppress] in the role.
 //
-// Only masters can judge a constraint: one that is new is shown to the leader, and what is wrong
-// with it is the error. Where no leader answers at once [RefusalWatcher] hears of it.
+// A launch reduces the demand by itself, but the end of a task does not raise it again: a scheduler that wants the task
+// once more has to say so. A demand that is stated while Offers runs takes effect behind the answers of that call, so
+// it states what is wanted in addition to what they launch. A demand where there was none, or one with a new shape or a
+// higher count, ends the filters of the role: what was declined before may suit it now.
+//
+// Only masters can judge a constraint. A new one is shown to the leader, and Demand returns what is wrong with it.
+// If there is no leader, or it does not answer within a few seconds, Demand returns nil, and [RefusalWatcher] is told if
+// the demand is refused later.
 func (c *Client) Demand(demand api.Demand) error {
 	const op = "framework.demand"
 	if roles := c.rolesNow(); demand.Role == "" && len(roles) == 1 {
@@ -120,9 +120,9 @@ func (c *Client) Demand(demand api.Demand) error {
 	return c.tell(op, core.DemandStated{Demand: demand, Behind: c.loop.callbacks.begunOffers.Load()})
 }
 
-// Wanted is what is left of the role's demand ("" = the framework's only role): as it was stated last, counted down
-// by what was launched since. It is what the leader shows and what its policy goes by. stated is false where none was,
-// or Run has ended.
+// Wanted returns what is left of the role's demand ("" = the framework's only role): as it was stated last, less what
+// was launched since. The leader shows the same numbers, and its policy uses them. stated is false if no demand was
+// stated, or if Run has ended.
 func (c *Client) Wanted(role api.Role) (shapes []api.Shape, stated bool) {
 	if roles := c.rolesNow(); role == "" && len(roles) == 1 {
 		role = roles[0]
@@ -149,17 +149,17 @@ func (c *Client) checkRoles(op string, roles ...api.Role) error {
 	return nil
 }
 
-// rolesNow are the framework's roles as far as the masters have agreed.
+// rolesNow returns the framework's roles, as far as the masters have agreed to them.
 func (c *Client) rolesNow() []api.Role {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.framework.Roles
 }
 
-// Roles are those in which the framework is offered resources, as far as the masters have agreed.
+// Roles returns the roles in which the framework is offered resources, as far as the masters have agreed to them.
 func (c *Client) Roles() []api.Role { return slices.Clone(c.rolesNow()) }
 
-// Suppress stops offers for the roles; none = all.
+// Suppress stops offers in the roles; without arguments, in all roles.
 func (c *Client) Suppress(roles ...api.Role) error {
 	const op = "framework.suppress"
 	if err := c.checkRoles(op, roles...); err != nil {
@@ -168,7 +168,7 @@ func (c *Client) Suppress(roles ...api.Role) error {
 	return c.tell(op, core.SuppressAsked{Roles: roles})
 }
 
-// Revive brings offers back, and forgets filters; none = all roles.
+// Revive resumes offers in the roles and forgets their filters; without arguments, in all roles.
 func (c *Client) Revive(roles ...api.Role) error {
 	const op = "framework.revive"
 	if err := c.checkRoles(op, roles...); err != nil {
@@ -177,8 +177,8 @@ func (c *Client) Revive(roles ...api.Role) error {
 	return c.tell(op, core.ReviveAsked{Roles: roles})
 }
 
-// Message sends bytes to an executor, at most once, and at most 256 KiB: they are lost
-// where no session, no agent or no such executor is there just then.
+// Message sends data to an executor, at most once and at most 256 KiB. The message is lost if there is no session, no
+// such agent or no such executor at that moment.
 func (c *Client) Message(agent api.AgentID, executor api.ExecutorID, data []byte) error {
 	if len(data) > api.TaskBytesMax {
 		return api.E("executor.message", api.Limit, executor, fmt.Errorf("%d bytes, at most %d are allowed", len(data), api.TaskBytesMax))
@@ -186,36 +186,33 @@ func (c *Client) Message(agent api.AgentID, executor api.ExecutorID, data []byte
 	return c.tell("executor.message", core.CallAsked{Call: protocol.MessageExecutor{Agent: agent, Executor: executor, Data: data}})
 }
 
-// Shutdown ends an executor and its tasks: it has its own ShutdownGrace, then it is
-// killed. It is asked for once; [ExecutorWatcher] hears of the end. Between sessions
-// nothing is asked.
+// Shutdown ends an executor and its tasks: after the executor's own ShutdownGrace it is killed. The SDK asks for it
+// only once; [ExecutorWatcher] is told of the end. Between sessions Shutdown does nothing.
 func (c *Client) Shutdown(agent api.AgentID, executor api.ExecutorID) error {
 	return c.tell("executor.shutdown", core.CallAsked{Call: protocol.ShutdownExecutor{Agent: agent, Executor: executor}})
 }
 
-// AnswerInverse tells what the framework makes of inverse offers: true promises to
-// give the resources back in time. After a true to a preemption the masters kill the
-// named tasks at once; the answer to a maintenance is shown to operators, and tasks may
-// stay until the window begins either way. An inverse offer ends with its session.
+// AnswerInverse answers inverse offers: true promises to give the resources back in time. If a preemption is answered
+// with true, the masters kill the named tasks at once. The answer to a maintenance is shown to operators; with either
+// answer the tasks may stay until the window begins. An inverse offer ends with its session.
 func (c *Client) AnswerInverse(accept bool, offers ...api.OfferID) error {
 	return c.tell("framework.inverse", core.CallAsked{Call: protocol.AnswerInverse{Offers: offers, Accept: accept}})
 }
 
-// Reconcile asks for the state of the tasks; none = all. The SDK does it by itself at
-// the start of each session and periodically, and then tells only what is news; here
-// every task is told: its state through Update, with reason RECONCILIATION. A task that
-// nobody knows is UNKNOWN; of one whose agent may yet come back to a new leader nothing
-// is told until it is.
+// Reconcile asks for the state of the tasks; without arguments, of all tasks. Update is told the state of every task
+// that was asked for, with reason RECONCILIATION. A task that nobody knows is UNKNOWN. If a task's agent may still come
+// back to a new leader, nothing is told of the task until it has. The SDK reconciles by itself, at the start of each
+// session and periodically, but then tells only what has changed.
 func (c *Client) Reconcile(tasks ...api.TaskID) error {
 	return c.tell("framework.reconcile", core.ReconcileAsked{Tasks: tasks})
 }
 
-// ReconcileOperations asks again what became of operations that were given an ID; none =
-// all that the masters remember: of each framework the last 1,000 that changed what is
-// reserved, through any failover. The answers come to [OperationWatcher], with an error of
-// kind [api.NotFound] for an operation that nobody knows: it has changed nothing, or is
-// older than those. The SDK asks by itself, at the start of each session, for operations
-// of this Run that it has not heard of; a scheduler that restarts without memory asks here.
+// ReconcileOperations asks again for the outcomes of operations that were given an ID; without arguments, of all that
+// the masters remember. Of each framework they remember the last 1,000 operations that changed reservations or volumes,
+// through any failover. [OperationWatcher] is told the outcomes. For an operation that nobody knows it is told an error
+// of kind [api.NotFound]: the operation has changed nothing, or is older than those 1,000. The SDK asks by itself, at
+// the start of each session, for the operations of this Run that it has heard no outcome of. Only a scheduler that
+// restarts without memory needs to ask here.
 func (c *Client) ReconcileOperations(operations ...api.OperationID) error {
 	const op = "framework.reconcileOperations"
 	for _, id := range operations {
@@ -226,7 +223,7 @@ func (c *Client) ReconcileOperations(operations ...api.OperationID) error {
 	return c.tell(op, core.OperationsAsked{Operations: operations})
 }
 
-// Teardown removes the framework with its tasks, for ever; Run then returns nil.
+// Teardown removes the framework and its tasks, for ever; then Run returns nil.
 func (c *Client) Teardown() error {
 	return c.tell("framework.teardown", core.TeardownAsked{})
 }

@@ -21,59 +21,59 @@ const (
 	DefaultShipAddress       = "127.0.0.1:0"
 )
 
-// Config says who the framework is. The zero value is complete but for Name.
+// Config says who the framework is and how it works. All fields but Name have a default.
 type Config struct {
 	// Masters are gRPC addresses, host:port, of some or all masters. Default 127.0.0.1:5060.
 	Masters []string
-	// Token lets the framework join a cluster with certificates: it gets one for as long as Run goes on, which renews it.
-	// Default: the environment's TENDER_TOKEN; else that of the `tender dev` which has one of the Masters, if the same user
-	// runs it on this machine, also later than the framework; without any of them nothing is encrypted.
+	// Token lets the framework join a cluster with certificates. It gets a certificate, which Run renews for as long as
+	// it goes on. Default: the environment variable TENDER_TOKEN; if that is not set, the token of the `tender dev`
+	// that has one of the Masters, if the same user runs it on this machine (it may start later than the framework).
+	// Without any token nothing is encrypted.
 	Token string
 	// Name is for people; with Standby it is the identity.
 	Name string
-	// ID continues a framework that subscribed before. Default: a new one.
+	// ID continues the framework that has this ID. Default: a new framework.
 	ID api.FrameworkID
-	// Roles to be offered resources in. Default [api.DefaultRole].
+	// Roles are the roles in which the framework is offered resources. Default [api.DefaultRole].
 	Roles []api.Role
-	// FailoverTimeout is how long tasks live on without a scheduler; then the framework is
-	// removed with them. Default 10 min; as short as one likes, but 0 is the default.
+	// FailoverTimeout is how long tasks live on without a scheduler; after that the framework and its tasks are
+	// removed. Default 10 min. It may be as short as you like, but 0 means the default.
 	FailoverTimeout time.Duration
-	// Standby: any number of instances run with the same Name; one is active (R6).
+	// Standby lets any number of instances run with the same Name, of which one is active (R6).
 	Standby bool
 	// Constraint, MinOffer, MaxOffer, Revocable: see [api.Framework].
 	Constraint string
 	MinOffer   api.Resources
 	MaxOffer   api.Resources
 	Revocable  bool
-	// Suppressed starts without offers until [Client.Revive] or [Client.Demand]. Who states a
-	// demand in Subscribed, or did in an earlier session, needs it not: nothing is offered
-	// before that is told.
+	// Suppressed starts the framework without offers, until [Client.Revive] or [Client.Demand] is called. A scheduler
+	// that states its demand in Subscribed, or did so in an earlier session, does not need it: nothing is offered
+	// before the demand is told.
 	Suppressed bool
-	// SuppressedRoles are those of Roles that start without offers, where others do not.
+	// SuppressedRoles are those of Roles that start without offers, if not all do.
 	SuppressedRoles []api.Role
-	// Labels are for people and their tools.
+	// Labels describe the framework for people and their tools.
 	Labels map[string]string
-	// Endpoints say under which names and addresses the framework itself can be reached. The
-	// masters keep them with it, so that others find it.
+	// Endpoints are names and addresses under which the framework itself can be reached. The masters keep them with the
+	// framework, so that others can find it.
 	Endpoints map[string]string
 	// TeardownAtEnd removes the framework with its tasks when Run's context ends.
 	TeardownAtEnd bool
-	// ConnectTimeout ends Run when the first session has not begun by then, with what
-	// stood in the way. Default: none; later sessions are awaited for ever in any case.
+	// ConnectTimeout ends Run with an error that says what was in the way, if the first session has not begun by then.
+	// Default: no limit. Later sessions are always awaited without limit.
 	ConnectTimeout time.Duration
-	// ReconcileInterval is about how often the masters are asked for the state of all
-	// tasks whose end is not known: each time between half and one and a half of it, so
-	// that frameworks do not ask at once. It mends what should not happen; each session
-	// begins with it in any case. Default 15 min; negative: never.
+	// ReconcileInterval is about how often the SDK asks the masters for the state of all tasks whose end it does not
+	// know. Each pause is between half and one and a half of it, so that frameworks do not ask at the same time. This
+	// corrects differences that should not arise; each session begins with it in any case. Default 15 min; negative:
+	// never.
 	ReconcileInterval time.Duration
 	// Metrics are functions that count what happens. Default: none.
 	Metrics Metrics
-	// Logger takes what the SDK has to say. Default: discarded.
+	// Logger takes the SDK's log. Default: discarded.
 	Logger *slog.Logger
-	// ShipAddress is the host:port at which [Client.Self] serves this program to agents,
-	// for whoever asks. Agents connect to it, so its host is the name or address by which
-	// they reach this machine; port 0 is any. Nothing listens before the first call.
-	// Default 127.0.0.1:0, which only agents on this machine reach.
+	// ShipAddress is the host:port at which [Client.Self] serves this program to agents and to anybody else who asks.
+	// Agents connect to it, so the host must be the name or address by which they reach this machine. Port 0 means any
+	// free port. Nothing listens before the first call. Default 127.0.0.1:0, which only agents on this machine reach.
 	ShipAddress string
 	// Listen opens ShipAddress. Default: TCP.
 	Listen func(ctx context.Context, address string) (net.Listener, error)
@@ -81,7 +81,7 @@ type Config struct {
 	Dialer func(ctx context.Context, address string) (net.Conn, error)
 }
 
-// complete fills in the defaults and reports all that is wrong together.
+// complete fills in the defaults and reports everything that is wrong together.
 func (c Config) complete() (Config, error) {
 	if len(c.Masters) == 0 {
 		c.Masters = []string{DefaultMaster}
@@ -144,7 +144,7 @@ func (c Config) faults() []error {
 	return append(faults, faultsOf(c.framework())...)
 }
 
-// faultsOf judges what a framework says of itself, as far as the SDK can.
+// faultsOf lists what is wrong with a framework, as far as the SDK can judge it.
 func faultsOf(f api.Framework) []error {
 	var faults []error
 	refuse := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
@@ -168,7 +168,7 @@ func faultsOf(f api.Framework) []error {
 	return faults
 }
 
-// framework is what the masters are told.
+// framework returns what the masters are told of the framework.
 func (c Config) framework() api.Framework {
 	return api.Framework{
 		ID:              c.ID,

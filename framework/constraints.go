@@ -10,14 +10,15 @@ import (
 )
 
 const (
-	// judgePatience is how long a leader may take to judge a constraint, before it is left to the demand's own refusal.
+	// judgePatience is how long the leader may take to judge a constraint. After that the constraint is judged with its
+	// demand.
 	judgePatience = 3 * time.Second
-	// soundMax bounds the constraints that are known to be right; then they are judged anew.
+	// soundMax bounds the constraints that are remembered as valid; beyond it all are forgotten and judged anew.
 	soundMax = 1024
 )
 
-// checkConstraint has the leader judge a constraint that it has not judged before. What it can't be asked now it says
-// when it refuses the demand.
+// checkConstraint has the leader judge a constraint that it has not judged before. If the leader can't be asked now, it
+// judges the constraint with the demand, and refuses the demand if need be.
 func (c *Client) checkConstraint(text string) error {
 	c.mu.Lock()
 	conn, known := c.conn, c.sound[text]

@@ -12,17 +12,17 @@ import (
 
 var errNoSuchTask = errors.New("the masters know no such task of this framework (any more)")
 
-// ReadFile writes a file of a task's sandbox to the writer: a result that is larger than the 64 KiB of a
-// status's data. It may have at most so many bytes; 0: as many as it likes. It is read from the
-// task's agent, while the task runs and after its end for as long as the agent keeps the sandbox: a week,
-// or less where its disk gets full.
+// ReadFile writes a file of a task's sandbox to the writer, such as a result that is larger than the 64 KiB of a
+// status's data. The file may have at most this many bytes; 0 means any number. It is read from the task's agent while
+// the task runs, and after its end for as long as the agent keeps the sandbox: a week, or less where its disk gets
+// full.
 //
-// The error says what is missing, by its kind: [api.NotFound] for a task or a file that is not there (any more),
-// [api.Limit] for a file that is larger, [api.Invalid] for a folder, with the names of what it has, and
-// [api.Unavailable] for an agent that can't be reached or broke off. Then a part may have been written.
+// The kind of the error says what is wrong: [api.NotFound] for a task or a file that is not there (any more),
+// [api.Limit] for a file that is larger, [api.Invalid] for a folder, with the names of its files, and [api.Unavailable]
+// for an agent that can't be reached or broke off. In that last case a part may have been written.
 //
-// It connects to the agent's HTTP port by Config.Dialer, and waits for a session to ask the leader where that is. In a
-// callback it holds up all others, so give large files to a goroutine.
+// ReadFile waits for a session, asks the leader for the address of the agent's HTTP port, and connects there by
+// Config.Dialer. In a callback it holds up all other callbacks, so read large files in a goroutine.
 func (c *Client) ReadFile(ctx context.Context, task api.TaskID, path string, to io.Writer, most int64) error {
 	const op = "task.file"
 	if err := api.CheckID("task", string(task)); err != nil {

@@ -81,109 +81,102 @@ import (
 	"github.com/tenderhq/tender/framework/internal/core"
 )
 
-// Scheduler is what a framework's author writes. Its methods, and those of the
-// optional interfaces, are called one at a time from one goroutine, so they need no
-// lock; while one runs, the session goes on, but the others wait and offers may expire.
-// Their context ends when the session ends or may have been taken over (R6), and when
-// Run's does.
+// Scheduler is what a framework's author writes. Its methods, and those of the optional interfaces, are called one at a
+// time from one goroutine, so they need no lock. While one runs the session goes on, but the other callbacks wait and
+// offers may expire. The context of a callback ends when the session ends or may have been taken over (R6), and when
+// Run's context ends.
 //
-// A method that panics ends Run with an error of kind [api.Internal] that holds the
-// panic and its stack: a scheduler that is wrong about something must not go on
-// launching. The process lives on, so its main may clean up. What the method was told is
-// not acknowledged, so the next Run with the same ID hears it again; tasks live on for
-// the failover timeout. A panic of a goroutine that the scheduler itself started ends
-// the process, as always in Go.
+// A method that panics ends Run with an error of kind [api.Internal] that holds the panic and its stack, because a
+// scheduler with such a fault must not go on launching. The process lives on, so its main may clean up. What the method
+// was told is not acknowledged, so the next Run with the same ID hears it again; the tasks live on for the failover
+// timeout. A panic in a goroutine that the scheduler itself started ends the process, as always in Go.
 type Scheduler interface {
-	// Offers is asked what to do with new offers. An offer without an answer is
-	// declined with the default filter. To think longer, answer [api.Keep] and use the
-	// [Client] before the offer expires, or is taken back for others who state what they want.
+	// Offers is asked what to do with new offers. An offer without an answer is declined with the default filter. To
+	// decide later, answer with [api.Keep] and then use the [Client], before the offer expires or is taken back for
+	// another framework with a stated demand.
 	Offers(ctx context.Context, offers []api.Offer) []api.Answer
-	// Update tells a step in a task's life. It comes at least once and in order for
-	// each task. nil acknowledges it; after an error it comes again, with a growing pause.
-	// After [ErrLater] it waits for [Client.Acknowledge].
+	// Update is told each step in a task's life, at least once and in order for each task. nil acknowledges the status.
+	// After an error the status comes again, with growing pauses. After [ErrLater] it waits for [Client.Acknowledge].
 	Update(ctx context.Context, status api.Status) error
 }
 
-// Subscriber is a Scheduler that wants to know when a session begins. The client is
-// the same for all sessions of a Run. Before Subscribed has returned nothing is offered, and
-// the leader does not tell the states of all tasks that it knows: it is the place to state a
-// demand, and to read from the [Store] what must be known to make sense of them.
+// Subscriber is a Scheduler that is told when a session begins. The client is the same in all sessions of a Run. Until
+// Subscribed has returned, nothing is offered, and the leader does not tell the states of the tasks that only it knows.
+// So Subscribed is the place to state a demand, and to read from the [Store] what is needed to understand those states.
 type Subscriber interface {
 	Subscribed(ctx context.Context, client *Client) error
 }
 
-// Settler is a Scheduler that wants to know when it has heard, in a session, the state
-// of every task that the leader knows: one that has restarted knows then what runs. Of
-// agents that have not come back to a new leader it hears later.
+// Settler is a Scheduler that is told when it has heard, in a session, the state of every task that the leader knows.
+// From then on a scheduler that has restarted knows what runs. It hears later of tasks whose agents have not come back
+// to a new leader yet.
 type Settler interface {
 	Settled(ctx context.Context)
 }
 
-// Rescinder is a Scheduler that keeps offers and wants to know which are gone:
-// rescinded, expired, or of a session that ended. Inverse offers that were withdrawn are
-// among them.
+// Rescinder is a Scheduler that keeps offers and is told which of them are gone: rescinded, expired, or of a session
+// that has ended. Inverse offers that were withdrawn are among them.
 type Rescinder interface {
 	Rescinded(ctx context.Context, offers []api.OfferID, why string)
 }
 
-// InverseOfferee is a Scheduler that chooses itself what to give back. What it has not
-// given back by the deadline is taken: a preemption kills the named tasks, maintenance
-// drains the agent. To give back, kill the tasks; or let the masters do it now
-// ([Client.AnswerInverse]). What is not needed back any more comes to [Rescinder].
+// InverseOfferee is a Scheduler that chooses itself what to give back. At the deadline the masters take what it has not
+// given back: a preemption kills the named tasks, a maintenance drains the agent. To give resources back, kill the
+// tasks, or let the masters do it now ([Client.AnswerInverse]). [Rescinder] is told of what is not needed back any
+// more.
 type InverseOfferee interface {
 	InverseOffers(ctx context.Context, offers []api.InverseOffer)
 }
 
-// Messenger is a Scheduler that hears from its executors, at most once per message.
+// Messenger is a Scheduler that receives messages of its executors, each at most once.
 type Messenger interface {
 	Message(ctx context.Context, agent api.AgentID, executor api.ExecutorID, data []byte)
 }
 
-// ExecutorWatcher is a Scheduler that wants to know when an executor has ended; the
-// statuses of its tasks come through Update all the same.
+// ExecutorWatcher is a Scheduler that is told when an executor has ended. The statuses of the executor's tasks still
+// come through Update.
 type ExecutorWatcher interface {
 	ExecutorLost(ctx context.Context, agent api.AgentID, executor api.ExecutorID, message string)
 }
 
-// AgentWatcher is a Scheduler that wants to know when an agent is taken for dead.
+// AgentWatcher is a Scheduler that is told when an agent is taken for dead.
 type AgentWatcher interface {
 	AgentLost(ctx context.Context, agent api.AgentID, why string)
 }
 
-// OperationWatcher is a Scheduler that gives operations an ID and wants to hear what
-// became of them: err is nil when it is done. The answer survives a failover and a session's
-// end: then it may come twice ([Client.ReconcileOperations]). Of kind [api.NotFound] it says
-// that nothing has changed: the accept never reached a master.
+// OperationWatcher is a Scheduler that gives operations an ID and is told their outcome; err is nil when the operation
+// is done. The outcome survives a failover and the end of a session; it may then be told twice
+// ([Client.ReconcileOperations]). An error of kind [api.NotFound] says that nothing has changed, because the accept
+// never reached a master.
 type OperationWatcher interface {
 	OperationDone(ctx context.Context, agent api.AgentID, operation api.OperationID, err error)
 }
 
-// RefusalWatcher is a Scheduler that wants to know which of its calls a master has
-// refused, say a demand with a broken constraint, or an operation without an ID. What is
-// refused has done nothing.
-// Refused launches need no watching: their tasks end DROPPED or ERROR through Update.
+// RefusalWatcher is a Scheduler that is told which of its calls a master has refused, such as a demand with a broken
+// constraint or an operation without an ID. A refused call has done nothing. Refused launches need no watching: their
+// tasks end DROPPED or ERROR, which Update is told.
 type RefusalWatcher interface {
 	Refused(ctx context.Context, call string, err error)
 }
 
-// ErrFenced is why Run ends when a newer instance of the same framework has taken over
-// (R6): errors.Is(err, ErrFenced). The newer one has the tasks now; do not come back.
+// ErrFenced is why Run ends when a newer instance of the same framework has taken over (R6); test for it with
+// errors.Is(err, ErrFenced). The newer instance has the tasks now, so do not call Run again.
 var ErrFenced = core.ErrFenced
 
-// ErrRevoked is why Run ends when an operator has revoked the principal whose framework it is: errors.Is(err,
-// ErrRevoked). Nobody lets it in again; one that is to go on needs the token of another principal.
+// ErrRevoked is why Run ends when an operator has revoked the framework's principal; test for it with errors.Is(err,
+// ErrRevoked). No master admits this principal again: to go on, the framework needs the token of another principal.
 var ErrRevoked = core.ErrRevoked
 
-// ErrLater is what Update returns when it has handed the status to another goroutine, which
-// is to call [Client.Acknowledge]: errors.Is(err, ErrLater). Until then the status does not
-// come again in this Run, and the next ones of its task wait; those of other tasks do not.
+// ErrLater is what Update returns when it has handed the status to another goroutine, which must call
+// [Client.Acknowledge]; it may be wrapped. Until then the status does not come again in this Run. Later statuses of the
+// same task wait; those of other tasks do not.
 var ErrLater = errors.New("the status will be acknowledged later")
 
-// Run subscribes and serves the scheduler until ctx ends (returns nil), the framework
-// is removed, fenced or refused (returns the reason as an *api.Error), or a callback
-// panics or a Subscribed callback fails. It reconnects to whoever leads, for as long as
-// that takes. When it returns, everything it started has ended; a callback that does
-// not heed its context holds it up.
+// Run subscribes and serves the scheduler. It returns nil when ctx ends, and when the framework has been removed at its
+// own request. It returns the reason, as an *api.Error, when the framework is removed by others, fenced or refused,
+// when a callback panics, when a Subscribed callback fails, or when no master has confirmed the removal that
+// [Config.TeardownAtEnd] asks for. It reconnects to whichever master leads, for as long as that takes. When it returns,
+// everything that it started has ended; a callback that ignores its context delays that.
 func Run(ctx context.Context, config Config, scheduler Scheduler) error {
 	who, err := identify(config)
 	if err != nil {

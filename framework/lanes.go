@@ -7,9 +7,9 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// The registry remembers the last write of each lane, so that a repeat is applied once
-// (R17). A lane has one write under way; writes at the same time have lanes of their
-// own, else one that overtakes another would make it look like the past.
+// lanes numbers the writes to the store, so that the registry applies a repeated write only once (R17). For that the
+// registry remembers the last write of each lane. A lane has one write under way at a time. Concurrent writes use
+// different lanes, because a write that overtook another one of its lane would make that one look like an old repeat.
 type lanes struct {
 	mu   sync.Mutex
 	free []*lane // the one that was used last comes first; guarded by mu
@@ -20,12 +20,12 @@ type lanes struct {
 // lane is one of an instance's numbered series of writes.
 type lane struct {
 	number uint32
-	write  uint64 // of the one under way, or the last
+	write  uint64 // number of the write that is under way, or of the last one
 }
 
 func newLanes() *lanes { return &lanes{full: make(chan struct{}, api.StoreLanesMax)} }
 
-// enter numbers a write. While all lanes are in use, it waits.
+// enter takes a lane and numbers a write on it. While all lanes are in use, it waits.
 func (l *lanes) enter(ctx context.Context, ended <-chan struct{}) (*lane, error) {
 	select {
 	case l.full <- struct{}{}:
@@ -48,8 +48,8 @@ func (l *lanes) enter(ctx context.Context, ended <-chan struct{}) (*lane, error)
 	return taken, nil
 }
 
-// leave ends a write, whatever came of it: one that was given up may still be applied,
-// and then a later one of the lane has a higher number.
+// leave gives the lane back after a write, however it ended. A write that was given up may still be applied; the next
+// write on the lane has a higher number.
 func (l *lanes) leave(lane *lane) {
 	l.mu.Lock()
 	l.free = append(l.free, lane)

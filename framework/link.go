@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// batchesMax bounds what was read and not yet taken by the loop; the reader waits.
+	// batchesMax bounds the messages that were read and that the loop has not taken yet; beyond it the reader waits.
 	batchesMax = 64
 )
 
@@ -39,15 +39,15 @@ type heard struct {
 	events []protocol.SchedulerEvent
 }
 
-// dial opens a stream. Context and timeout are for opening it; its life ends with close.
-// known is what is known of other masters, should this one fall silent.
+// dial opens a stream to the master at known.Own. The context and the timeout apply to the opening only; the stream
+// lives until close. known also holds what is known of the other masters, in case this one falls silent.
 func dial(opening context.Context, config Config, known lookout.Config, timeout time.Duration) (*link, error) {
 	address := known.Own
 	life := context.WithoutCancel(opening)
 	opening, opened := context.WithTimeoutCause(opening, timeout, api.E("framework.connect", api.Unavailable, address, core.ErrNoAnswer))
 	defer opened()
 	known.Dial = func(address string) (*grpc.ClientConn, error) { return connect(config.Dialer, address) }
-	// A master that is not there costs one try to connect and nothing else, as it may be away for hours.
+	// One failed attempt to connect is enough to give up on a master that is not there, as it may be away for hours.
 	reached, err := config.Dialer(opening, address)
 	if err != nil {
 		return nil, unreached(opening, err)
@@ -69,7 +69,7 @@ func dial(opening context.Context, config Config, known lookout.Config, timeout 
 	return l, nil
 }
 
-// unreached is why nothing listens at the address, as far as can be told.
+// unreached returns why nobody answers at the address, as far as that can be found out.
 func unreached(opening context.Context, err error) error {
 	if aborted := context.Cause(opening); aborted != nil {
 		return wire.Error(aborted)
@@ -77,10 +77,10 @@ func unreached(opening context.Context, err error) error {
 	if api.Is(err, api.Removed) {
 		return err // the cluster is no more
 	}
-	return api.E("", api.Unavailable, "", err) // who dials says where
+	return api.E("", api.Unavailable, "", err) // the caller that dials adds the address
 }
 
-// connect waits for nothing.
+// connect makes a connection for gRPC without waiting until the master is reached.
 func connect(dial wire.Dialer, address string) (*grpc.ClientConn, error) {
 	return transport.Connect(address, dial, grpc.WithInitialWindowSize(wire.StreamWindowBytes), grpc.WithInitialConnWindowSize(wire.ConnWindowBytes))
 }
@@ -109,7 +109,7 @@ func (l *link) read() {
 	close(l.heard)
 }
 
-// noticed: the master is there.
+// noticed tells the lookout that the master is alive, and what the master has said of the other masters.
 func (l *link) noticed(next heard) {
 	l.watch.Heard(next.term)
 	for _, event := range next.events {
@@ -144,10 +144,10 @@ func (l *link) finish() {
 	l.close()
 }
 
-// finishTimeout bounds the goodbye.
+// finishTimeout bounds how long finish waits for the master to see the last calls.
 const finishTimeout = 500 * time.Millisecond
 
-// outbox holds the calls that wait for the writer.
+// outbox holds the calls that wait for the writer of the stream.
 type outbox struct {
 	wake chan struct{} // capacity 1: there is something
 
@@ -157,7 +157,7 @@ type outbox struct {
 	closed bool
 }
 
-// waitingCall is a numbered call, or acknowledgements that will be one.
+// waitingCall is a numbered call, or a run of acknowledgements that will be sent as one call.
 type waitingCall struct {
 	protocol.NumberedCall
 	acks []protocol.Acknowledgement
@@ -165,7 +165,7 @@ type waitingCall struct {
 
 func newOutbox() *outbox { return &outbox{wake: make(chan struct{}, 1)} }
 
-// put queues a call by its number (R3).
+// put queues a call under its number (R3).
 func (o *outbox) put(number uint64, call protocol.SchedulerCall) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -173,7 +173,8 @@ func (o *outbox) put(number uint64, call protocol.SchedulerCall) {
 	o.ring()
 }
 
-// acknowledge queues an acknowledgement. Those that follow one another are one call, with the number of the last.
+// acknowledge queues an acknowledgement. Acknowledgements that follow one another are sent as one call, with the number
+// of the last one.
 func (o *outbox) acknowledge(number uint64, ack protocol.Acknowledgement) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -202,14 +203,14 @@ func (o *outbox) ring() {
 	}
 }
 
-// waiting is how much the master has not taken yet.
+// waiting returns how many calls the master has not taken yet.
 func (o *outbox) waiting() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return len(o.calls) + o.acks
 }
 
-// await waits until there is something, and hands the writer everything; more says that others may follow.
+// await waits until something is queued, and returns all of it. more is false when no further calls can follow.
 func (o *outbox) await(ctx context.Context) (calls []protocol.NumberedCall, more bool) {
 	select {
 	case <-ctx.Done():

@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	// callsMax bounds what the master has not taken; beyond it the session is closed.
+	// callsMax bounds the calls that the master has not taken; beyond it the session is closed.
 	callsMax = 1 << 16
 	// idleMax is how long the loop sleeps when nothing is due.
 	idleMax = time.Hour
@@ -28,8 +28,9 @@ const (
 
 var errSlowMaster = fmt.Errorf("the master has not taken %d calls", callsMax)
 
-// loop is the shell of the core: it brings it what happens and performs what it decides. Only its goroutine touches it,
-// and it never blocks: links, dials and callbacks have goroutines of their own and report by channel.
+// loop is the shell around the core: it tells the core what happens and performs what the core decides. Only its own
+// goroutine touches it, and it never blocks: links, dials and callbacks have their own goroutines and report through
+// channels.
 type loop struct {
 	config   Config
 	log      *slog.Logger
@@ -41,7 +42,7 @@ type loop struct {
 
 	who       *identity
 	running   context.Context // Run's
-	session   context.Context // of callbacks; nil between sessions
+	session   context.Context // the context of callbacks; nil between sessions
 	endingOf  context.CancelFunc
 	dial      dialing
 	link      *link // nil: none
@@ -49,13 +50,13 @@ type loop struct {
 	ship      *ship
 
 	timer   *time.Timer
-	armed   time.Time // what the timer is set to; zero: nothing that counts
+	armed   time.Time // the time that the timer is set to; zero: it is not set
 	over    bool      // Run is to end
 	err     error
 	cleanup sync.WaitGroup
 }
 
-// dialing is the try to reach a master that is under way; there is one at a time.
+// dialing is the current attempt to reach a master; there is at most one at a time.
 type dialing struct {
 	address string
 	began   time.Time
@@ -135,7 +136,7 @@ func (l *loop) run(ctx context.Context) error {
 	return l.err
 }
 
-// step tells the core what has happened and performs what it decides.
+// step tells the core what has happened, and performs what the core decides.
 func (l *loop) step(what core.Happening) {
 	for _, effect := range l.core.Step(core.Event{At: time.Now(), Chance: mathrand.Uint64(), What: what}) {
 		l.perform(effect)
@@ -162,7 +163,7 @@ func (l *loop) heard() <-chan heard {
 	return l.link.heard
 }
 
-// hear brings a message of the link, or its end.
+// hear passes a message of the link to the core, or the end of the link.
 func (l *loop) hear(next heard, open bool) {
 	if !open {
 		l.step(core.LinkEnded{Err: l.link.why, Leader: wire.LeaderOf(l.link.why)})
@@ -171,7 +172,7 @@ func (l *loop) hear(next heard, open bool) {
 	l.step(core.Heard{Term: next.term, Events: next.events, Leader: leaderIn(next.events)})
 }
 
-// leaderIn is where the leader is, if a refusal among the events says so.
+// leaderIn returns the address of the leader if a refusal among the events names it, otherwise "".
 func leaderIn(events []protocol.SchedulerEvent) string {
 	for _, event := range events {
 		if refused, is := event.(protocol.Refused); is && refused.Err != nil && refused.Err.Kind == api.NotLeader {
@@ -181,14 +182,14 @@ func leaderIn(events []protocol.SchedulerEvent) string {
 	return ""
 }
 
-// watchOutbox ends a link whose master takes too little.
+// watchOutbox closes a link whose master takes the calls too slowly.
 func (l *loop) watchOutbox() {
 	if l.link != nil && l.link.out.waiting() > callsMax {
 		l.step(core.LinkEnded{Err: api.E("framework.session", api.Limit, l.link.address, errSlowMaster)})
 	}
 }
 
-// called takes the results that are there.
+// called takes all results of callbacks that are there.
 func (l *loop) called(next result) {
 	for {
 		if measure := l.config.Metrics.Callback; measure != nil && next.called {
@@ -196,7 +197,7 @@ func (l *loop) called(next result) {
 		}
 		outcome := next.outcome()
 		if outcome != core.Broken {
-			l.takeRequests() // what the call has asked for before it returned
+			l.takeRequests() // before the result: what the callback has asked for
 		}
 		l.step(happeningOf(outcome, next))
 		if l.over {
@@ -210,7 +211,7 @@ func (l *loop) called(next result) {
 	}
 }
 
-// calledWell is what nearly all calls come to. It is made once, as a status is not worth an allocation.
+// calledWell is the result of nearly all callbacks. It is made once, so that a status costs no allocation.
 var calledWell core.Happening = core.Called{Outcome: core.Handled}
 
 func happeningOf(outcome core.Outcome, result result) core.Happening {
@@ -220,14 +221,14 @@ func happeningOf(outcome core.Outcome, result result) core.Happening {
 	return core.Called{Outcome: outcome, Err: result.err, Answers: result.answers}
 }
 
-// takeRequests does what callers of the Client have asked so far.
+// takeRequests carries out what callers of the Client have asked for so far.
 func (l *loop) takeRequests() {
 	for range len(l.requests) {
 		(<-l.requests).take(l)
 	}
 }
 
-// callbackContext is the session's, and Run's between sessions.
+// callbackContext returns the session's context, or Run's between sessions.
 func (l *loop) callbackContext() context.Context {
 	if l.session != nil {
 		return l.session
@@ -235,7 +236,7 @@ func (l *loop) callbackContext() context.Context {
 	return l.running
 }
 
-// perform does what the core has decided.
+// perform performs one effect of the core.
 func (l *loop) perform(effect core.Effect) {
 	switch effect := effect.(type) {
 	case core.Send:
@@ -267,11 +268,11 @@ func (l *loop) perform(effect core.Effect) {
 	case core.Ended:
 		l.over, l.err = true, effect.Err
 	default:
-		l.config.Metrics.take(effect.(core.Count), l.link) // the others are above
+		l.config.Metrics.take(effect.(core.Count), l.link) // the other effects are handled above
 	}
 }
 
-// endSession cancels the callbacks of the session.
+// endSession cancels the context of the session's callbacks.
 func (l *loop) endSession() {
 	if l.endingOf != nil {
 		l.endingOf()
@@ -279,7 +280,7 @@ func (l *loop) endSession() {
 	l.session, l.endingOf = nil, nil
 }
 
-// logLevels are slog's names of the core's.
+// logLevels translates the core's log levels to those of slog.
 var logLevels = [...]slog.Level{core.Debug: slog.LevelDebug, core.Info: slog.LevelInfo, core.Warn: slog.LevelWarn}
 
 func (l *loop) tellLog(line core.Log) {
@@ -290,7 +291,7 @@ func (l *loop) tellLog(line core.Log) {
 	l.log.Log(context.Background(), logLevels[line.Level], line.Message, fields...)
 }
 
-// startDial tries to reach a master.
+// startDial begins an attempt to reach a master.
 func (l *loop) startDial(wanted core.Dial) {
 	ctx, stop := context.WithCancel(context.Background())
 	l.dial.address, l.dial.began, l.dial.stop = wanted.Address, time.Now(), stop
@@ -311,7 +312,7 @@ func (l *loop) dialEnded(dialed dialResult) {
 	l.step(core.Dialed{Err: dialed.err})
 }
 
-// end waits for all that was started.
+// end waits until all that the loop has started has ended.
 func (l *loop) end() {
 	l.timer.Stop()
 	l.endSession()

@@ -5,19 +5,18 @@ import (
 	"github.com/tenderhq/tender/framework/internal/core"
 )
 
-// requestsMax bounds what callers of the Client have asked and the loop has not
-// taken; callers wait.
+// requestsMax bounds the requests of Client's callers that the loop has not taken yet; beyond it callers wait.
 const requestsMax = 1024
 
-// request is what a caller of the Client asks of the loop, which takes it in its goroutine.
+// request is what a caller of the Client asks of the loop. The loop takes it in its own goroutine.
 type request interface{ take(l *loop) }
 
-// told is a request that the core is told of and that nobody waits for.
+// told is a request that is passed to the core; nobody waits for a reply.
 type told struct{ what core.Happening }
 
 func (t told) take(l *loop) { l.step(t.what) }
 
-// question is a request whose caller waits for a reply of that number.
+// question is a request whose caller waits for the reply with its number.
 type question struct {
 	what   core.Happening
 	number uint64
@@ -29,7 +28,7 @@ func (q question) take(l *loop) {
 	l.step(q.what)
 }
 
-// withdrawal is a request of a caller that does not wait for the reply any more.
+// withdrawal says that a caller no longer waits for its reply.
 type withdrawal struct {
 	what   core.Happening
 	number uint64
@@ -47,7 +46,7 @@ type reply struct {
 	stated bool
 }
 
-// reply answers a question, if somebody waits.
+// reply answers the question with this number, if its caller still waits.
 func (l *loop) reply(number uint64, what reply) {
 	if waiting, waits := l.replies[number]; waits {
 		delete(l.replies, number)
@@ -55,14 +54,14 @@ func (l *loop) reply(number uint64, what reply) {
 	}
 }
 
-// endReplies tells who still waits that Run has ended: an update is the only question that can take long.
+// endReplies tells all callers that still wait that Run has ended. Only updates wait for long.
 func (l *loop) endReplies() {
 	for number := range l.replies {
 		l.reply(number, reply{err: api.E("framework.update", api.Unavailable, l.client.FrameworkID(), errEnded)})
 	}
 }
 
-// ask has the loop do something. Callbacks may use it: the loop never waits for them.
+// ask passes a request to the loop. Callbacks may use it, because the loop never waits for callbacks.
 func (c *Client) ask(op string, request request) error {
 	select {
 	case <-c.ended:
@@ -77,5 +76,5 @@ func (c *Client) ask(op string, request request) error {
 	}
 }
 
-// tell has the core told what the caller asks for.
+// tell passes to the core what the caller asks for.
 func (c *Client) tell(op string, what core.Happening) error { return c.ask(op, told{what}) }

@@ -17,30 +17,29 @@ import (
 )
 
 const (
-	// shipsMax bounds the copies that are under way; who asks for one more is told to
-	// come back, and its task ends with reason FETCH_FAILED.
+	// shipsMax bounds the copies that are sent at one time. An agent that asks for one more is told to come back later,
+	// and its task ends with reason FETCH_FAILED.
 	shipsMax = 256
-	// shipTimeout bounds one copy, so that a silent reader does not keep its place.
+	// shipTimeout bounds how long one copy may take, so that a reader that does not read can't keep its place.
 	shipTimeout = 10 * time.Minute
-	// shippedName is the program's in the sandbox of its executor.
+	// shippedName is the name of the program in the sandbox of its executor.
 	shippedName = "executor"
 )
 
 var errNoHost = errors.New("it names no host; agents connect to it, so name one by which they reach this machine")
 
-// Self describes this very program as an executor of the given ID, started with the
-// arguments; where [executor.Active] then is true. Unlike [executor.Self] it needs no
-// shared file system: the first call begins to serve the program to agents over HTTP at
-// Config.ShipAddress, until Run ends; an agent fetches it when it starts the executor and
-// checks its SHA-256. What is served is the program as it was started, also when its file
-// was replaced or deleted since. Agents need the operating system and processor that it
-// was built for, and its shared libraries (CGO_ENABLED=0 needs none).
+// Self describes this very program as an executor of the given ID, started with the arguments; in that process
+// [executor.Active] is true. Unlike [executor.Self] it needs no shared file system. The first call begins to serve the
+// program to agents over HTTP at Config.ShipAddress, until Run ends; an agent fetches it when it starts the executor,
+// and checks its SHA-256. The program is served as it was started, even if its file was replaced or deleted since.
+// Agents need the operating system and the processor that it was built for, and its shared libraries (none with
+// CGO_ENABLED=0).
 //
 //	self, err := client.Self("counter")
 //
-// An executor that runs already goes on; so after a new version of the program choose a
-// new ID, as one ID has one description. The error's kind is [api.Unavailable] when the
-// address can't be listened on.
+// An executor that already runs goes on with the old program, and all tasks must describe an executor ID alike. So
+// choose a new ID for a new version of the program. The error's kind is [api.Unavailable] if the address can't be
+// listened on.
 //
 // [executor.Active]: https://pkg.go.dev/github.com/tenderhq/tender/framework/executor#Active
 // [executor.Self]: https://pkg.go.dev/github.com/tenderhq/tender/framework/executor#Self
@@ -59,7 +58,7 @@ func (c *Client) Self(id api.ExecutorID, args ...string) (*api.Executor, error) 
 	}}, nil
 }
 
-// ship serves this program. It may be used from any goroutine.
+// ship serves this program to agents. It may be used from any goroutine.
 type ship struct {
 	listen  func(ctx context.Context, address string) (net.Listener, error)
 	address string
@@ -78,7 +77,7 @@ func newShip(config Config) *ship {
 	return &ship{listen: config.Listen, address: config.ShipAddress, slots: make(chan struct{}, shipsMax)}
 }
 
-// open begins to serve, once, and tells where and what.
+// open begins to serve the program at the first call. It returns the program's address and its checksum.
 func (s *ship) open() (source, sum string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -114,7 +113,7 @@ func (s *ship) begin() error {
 	return nil
 }
 
-// openProgram opens the file that runs, whatever its path holds by now.
+// openProgram opens the file of the running program, even if its path now holds another file.
 func openProgram() (*os.File, error) {
 	if file, err := os.Open("/proc/self/exe"); err == nil {
 		return file, nil
@@ -126,7 +125,7 @@ func openProgram() (*os.File, error) {
 	return os.Open(name)
 }
 
-// handler serves the one file under its checksum.
+// handler serves the program, and nothing else, under its checksum.
 func (s *ship) handler(size int64) http.Handler {
 	program, name := s.program, "/"+s.sum
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -146,7 +145,7 @@ func (s *ship) handler(size int64) http.Handler {
 	})
 }
 
-// close ends serving, copies that are under way included.
+// close stops serving, including the copies that are being sent.
 func (s *ship) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -154,7 +153,7 @@ func (s *ship) close() {
 	if s.program == nil {
 		return
 	}
-	_ = s.server.Close() // copies that break are fetched again with their task's next try
+	_ = s.server.Close() // broken copies are fetched again with the next attempt of their task
 	s.serving.Wait()
 	_ = s.program.Close() // it was only read
 }

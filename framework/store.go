@@ -20,36 +20,34 @@ import (
 	"github.com/tenderhq/tender/internal/wire"
 )
 
-// Store keeps small values of the framework on a majority of the masters: what the next
-// instance of the scheduler must know. Reads and writes are linearizable. An instance
-// that was fenced can't write any more (R5). It goes with the framework when that is
-// removed.
+// Store keeps small values of the framework on a majority of the masters, such as what the next instance of the
+// scheduler must know. Reads and writes are linearizable. An instance that was fenced can't write any more (R5). The
+// store is deleted when the framework is removed.
 //
-// A key has at most 512 bytes, a value 1 MiB, a framework 100,000 keys and 64 MiB; beyond
-// that, or where the masters' own bound for all frameworks is reached, the error's kind is
-// [api.Limit] and nothing has changed.
+// A key has at most 512 bytes, a value 1 MiB, a framework 100,000 keys and 64 MiB in all. A write beyond that, or
+// beyond the masters' own bound for all frameworks, changes nothing and returns an error of kind [api.Limit].
 //
-// Its methods wait for a session and for the leader, over failovers, until their
-// context ends; a repeated write is applied once. They may be called from callbacks.
+// The methods wait for a session and for the leader, over failovers, until their context ends. A repeated write is
+// applied once. They may be called from any goroutine and from callbacks.
 type Store struct{ client *Client }
 
-// Store is the framework's store.
+// Store returns the framework's store.
 func (c *Client) Store() *Store { return &Store{c} }
 
-// Entry is a key of the store.
+// Entry is a key of the store with its value.
 type Entry struct {
 	Key   string
 	Value []byte
-	// Version grows with each change of the key. 0: there is no such key.
+	// Version grows with each change of the key. 0: the key does not exist.
 	Version uint64
-	// Deleted is only seen by Watch.
+	// Deleted is set only by Watch, for a key that was deleted.
 	Deleted bool
 }
 
-// AnyVersion lets a write go through whatever is there.
+// AnyVersion lets a write succeed whatever version the key has.
 const AnyVersion = ^uint64(0)
 
-// Get reads a key. One that does not exist has version 0 and is no error.
+// Get reads a key. For a key that does not exist it returns an Entry with version 0, and no error.
 func (s *Store) Get(ctx context.Context, key string) (Entry, error) {
 	var entry *apiv1.StoreEntry
 	err := s.client.atLeader(ctx, "store.get", key, func(ctx context.Context, p place) (err error) {
@@ -59,8 +57,8 @@ func (s *Store) Get(ctx context.Context, key string) (Entry, error) {
 	return entryFromProto(entry), err
 }
 
-// Put writes a value if the key has the version: 0 = it must not exist, [AnyVersion] =
-// in any case. Otherwise the error's kind is [api.Stale] and nothing has changed.
+// Put writes a value if the key has this version. 0 means that the key must not exist, [AnyVersion] that any version
+// will do. Otherwise the error's kind is [api.Stale] and nothing has changed.
 func (s *Store) Put(ctx context.Context, key string, value []byte, version uint64) (Entry, error) {
 	lane, err := s.client.lanes.enter(ctx, s.client.ended)
 	if err != nil {
@@ -95,8 +93,8 @@ func (s *Store) Delete(ctx context.Context, key string, version uint64) error {
 	})
 }
 
-// List reads all entries under a prefix, in the order of their keys. Entries that
-// change meanwhile are as they were or as they are.
+// List reads all entries under a prefix, in the order of their keys. An entry that changes meanwhile is returned as it
+// was or as it is.
 func (s *Store) List(ctx context.Context, prefix string) (entries []Entry, err error) {
 	for entry, err := range s.All(ctx, prefix) {
 		if err != nil {
@@ -107,8 +105,8 @@ func (s *Store) List(ctx context.Context, prefix string) (entries []Entry, err e
 	return entries, nil
 }
 
-// All is [Store.List] one entry after the other: while the caller works on some, the next
-// ones are on their way. What goes wrong comes last, with an Entry that is none.
+// All is [Store.List] as an iterator: while the caller handles some entries, the next ones are fetched. An error comes
+// last, with an empty Entry.
 func (s *Store) All(ctx context.Context, prefix string) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		ctx, stop := context.WithCancel(ctx)
@@ -131,13 +129,13 @@ func (s *Store) All(ctx context.Context, prefix string) iter.Seq2[Entry, error] 
 	}
 }
 
-// page is a part of what is under a prefix, or why there is none.
+// page is a part of the entries under a prefix, or the error that ended the reading.
 type page struct {
 	entries []*apiv1.StoreEntry
 	err     error
 }
 
-// readPages reads page after page, until the last one or until the reader has left.
+// readPages reads page after page, until the last one or until the caller has left.
 func (s *Store) readPages(ctx context.Context, prefix string, to chan<- page, left <-chan struct{}) {
 	defer close(to)
 	for token := ""; ; {
@@ -157,17 +155,17 @@ func (s *Store) readPages(ctx context.Context, prefix string, to chan<- page, le
 	}
 }
 
-// Watch calls see, in the caller's goroutine, with the entries under a prefix and then with what changes of them, until
-// ctx ends or see fails, whose error it returns. It tells each key as it is, not every write: of several that follow
-// each other faster than they are told, the last alone is sure to be. After a failover the entries come again, and
-// then as deleted those that it told of before and that are gone. Don't watch in a callback: it would hold up all
-// others.
+// Watch calls see, in the caller's goroutine, with the entries under a prefix and then with each change of them. It
+// returns when ctx ends, or when see fails, with that error. see is told how each key is, not each write: of several
+// writes in quick succession only the last is sure to be told. After a failover all entries come again; then the keys
+// that see was told before and that no longer exist come as deleted. Don't call Watch in a callback: it would hold up
+// all others.
 func (s *Store) Watch(ctx context.Context, prefix string, see func(Entry) error) error {
 	var stopped error
 	told := watched{streams: make(map[string]uint64)}
 	err := s.client.atLeader(ctx, "store.watch", prefix, func(ctx context.Context, p place) error {
 		ctx, end := context.WithCancel(ctx)
-		defer end() // the stream's, if see fails
+		defer end() // ends the stream if see fails
 		told.stream++
 		stream, err := p.store.Watch(ctx, &apiv1.StoreWatchRequest{Session: p.session, Prefix: prefix, MarkComplete: true})
 		for err == nil {
@@ -177,7 +175,7 @@ func (s *Store) Watch(ctx context.Context, prefix string, see func(Entry) error)
 			}
 			for _, news := range told.hear(entry) {
 				if stopped = see(news); stopped != nil {
-					return nil // no answer of the master's: nothing is to be tried again
+					return nil // the error is not the master's, so the call is not repeated
 				}
 			}
 		}
@@ -192,13 +190,13 @@ func (s *Store) Watch(ctx context.Context, prefix string, see func(Entry) error)
 	return err
 }
 
-// watched is what a watch has told of, over all the streams that it needs.
+// watched is what a watch has told so far, over all the streams that it has needed.
 type watched struct {
-	stream  uint64            // the present one's number
-	streams map[string]uint64 // by key that is there: the stream by which it came last
+	stream  uint64            // number of the current stream
+	streams map[string]uint64 // by key that exists: the last stream that has told it
 }
 
-// hear returns what a message means to who watches.
+// hear returns the entries that the watcher is to be told for a message.
 func (w *watched) hear(message *apiv1.StoreEntry) []Entry {
 	switch key := message.GetKey(); {
 	case message.GetComplete():
@@ -211,7 +209,8 @@ func (w *watched) hear(message *apiv1.StoreEntry) []Entry {
 	return []Entry{entryFromProto(message)}
 }
 
-// endings are the keys that earlier streams told of and the present one, now that it is complete, has not.
+// endings returns, once the current stream is complete, the keys that earlier streams have told and this one has not:
+// they were deleted meanwhile.
 func (w *watched) endings(version uint64) []Entry {
 	var gone []Entry
 	for _, key := range slices.Sorted(maps.Keys(w.streams)) {
@@ -234,21 +233,20 @@ func entryFromProto(m *apiv1.StoreEntry) Entry {
 	return Entry{Key: m.GetKey(), Value: m.GetValue(), Version: m.GetVersion(), Deleted: m.GetDeleted()}
 }
 
-// place is where the leader is and what proves our session to it.
+// place is how to reach the leader, and the session that a call belongs to.
 type place struct {
 	store    apiv1.StoreServiceClient
 	operator apiv1.OperatorServiceClient
 	session  *apiv1.StoreSession
 }
 
-// unaryPauseMin and unaryPauseMax bound the pause before a call is repeated in the
-// same session.
+// unaryPauseMin and unaryPauseMax bound the pause before a call is repeated in the same session.
 const (
 	unaryPauseMin = 50 * time.Millisecond
 	unaryPauseMax = time.Second
 )
 
-// atLeader repeats a call from session to session until it has an outcome.
+// atLeader repeats a call, in one session after the other, until it has an outcome.
 func (c *Client) atLeader(ctx context.Context, op, subject string, call func(ctx context.Context, p place) error) error {
 	var last error
 	for tries := 0; ; tries++ {
@@ -266,7 +264,7 @@ func (c *Client) atLeader(ctx context.Context, op, subject string, call func(ctx
 		answer := wire.Error(err)
 		pause := min(unaryPauseMin<<min(tries, 10), unaryPauseMax)
 		switch after := api.RetryAfter(answer); {
-		case after > 0: // time heals it, not another session
+		case after > 0: // only time helps, not another session
 			pause, changed = protocol.RetryWait(after, rand.Uint64()), nil
 		case !mayDoLater(answer.Kind):
 			return answer
@@ -276,7 +274,7 @@ func (c *Client) atLeader(ctx context.Context, op, subject string, call func(ctx
 	}
 }
 
-// mayDoLater says of what kinds a call may do in the next session.
+// mayDoLater reports whether a call that failed with this kind may succeed in the next session.
 func mayDoLater(kind api.Kind) bool {
 	switch kind {
 	case api.NotLeader, api.Unavailable, api.Unknown, api.Fenced:
@@ -285,7 +283,7 @@ func mayDoLater(kind api.Kind) bool {
 	return false
 }
 
-// pause lets time pass until there is a reason to go on.
+// pause waits for d, or until there is a reason to go on earlier.
 func (c *Client) pause(ctx context.Context, d time.Duration, changed <-chan struct{}) {
 	pause := time.NewTimer(d)
 	defer pause.Stop()
@@ -297,7 +295,7 @@ func (c *Client) pause(ctx context.Context, d time.Duration, changed <-chan stru
 	}
 }
 
-// place waits for a session; changed closes at its end.
+// place waits for a session. The channel that it returns is closed when that session ends.
 func (c *Client) place(ctx context.Context) (place, <-chan struct{}, error) {
 	for {
 		c.mu.Lock()
@@ -322,7 +320,7 @@ func (c *Client) place(ctx context.Context) (place, <-chan struct{}, error) {
 	}
 }
 
-// subscribed and dropped are told by the loop.
+// subscribed is called by the loop when a session begins, and dropped when it ends.
 func (c *Client) subscribed(id api.FrameworkID, session uint64, conn *grpc.ClientConn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -18,27 +18,27 @@ import (
 	"github.com/tenderhq/tender/internal/trust"
 )
 
-// tokenVariable is where the environment has the token of a framework whose Config has none.
+// tokenVariable is the environment variable that holds the token of a framework whose Config has none.
 const tokenVariable = "TENDER_TOKEN"
 
-// NoToken in [Config.Token] says that the framework joins by no token, also where the environment has one: its Dialer knows
-// how masters are reached.
+// NoToken in [Config.Token] says that the framework joins without a token, even if the environment has one, because its
+// Dialer knows how to reach the masters.
 const NoToken = "none"
 
-// identity is who the framework is to masters and agents. It lives as long as Run.
+// identity is how masters and agents know the framework: by its token and its certificate. It lives as long as Run.
 type identity struct {
 	config  Config
-	near    nearby.Users // whose clusters of `tender dev` it may have joined; none where its masters are reached otherwise
+	near    nearby.Users // users whose `tender dev` is searched for a token; empty if Config has a Dialer
 	token   trust.Token
-	looking bool          // it has no token: before each connection it looks for that of this user's `tender dev`
-	proved  chan struct{} // closed when there is a holder
+	looking bool          // there is no token: before each connection it looks for the token of this user's `tender dev`
+	proved  chan struct{} // closed when holder is set
 
-	mu     sync.Mutex // held while it joins
+	mu     sync.Mutex // held while the framework joins
 	holder atomic.Pointer[trust.Holder]
 }
 
-// identify finds out by what the framework is known: its own token, else that of the environment. One that has neither, and
-// reaches its masters over this machine's network, looks for a cluster of this user's `tender dev` there.
+// identify finds the framework's token: its own, or else the environment's. A framework without a token and without a
+// Dialer of its own will look for the token of this user's `tender dev` on this machine.
 func identify(config Config) (*identity, error) {
 	told, _ := os.LookupEnv(tokenVariable)
 	config.Token = cmp.Or(config.Token, told)
@@ -51,7 +51,7 @@ func identify(config Config) (*identity, error) {
 	return i, err
 }
 
-// prove joins the cluster by the token, if there is one.
+// prove joins the cluster with the token, if there is one.
 func (i *identity) prove(ctx context.Context) error {
 	text := i.config.Token
 	if text == "" || text == NoToken {
@@ -79,7 +79,7 @@ func (i *identity) join(ctx context.Context, text string) error {
 	return nil
 }
 
-// look joins the cluster of `tender dev`, as soon as there is one.
+// look joins the cluster of this user's `tender dev`, as soon as there is one.
 func (i *identity) look(ctx context.Context) error {
 	if !i.looking {
 		return nil
@@ -105,7 +105,7 @@ func (i *identity) joining() joining.Config {
 	}
 }
 
-// renew keeps the certificate from ending, until the context does.
+// renew renews the certificate before it ends, until the context ends.
 func (i *identity) renew(ctx context.Context) {
 	select {
 	case <-i.proved:
@@ -114,10 +114,10 @@ func (i *identity) renew(ctx context.Context) {
 	}
 }
 
-// startAgain is what to do when another cluster has taken the place of the framework's own.
+// startAgain says what to do when another cluster has taken the place of the framework's own.
 const startAgain = "its tasks have ended with it; start the framework again, and it joins the new one (one that has a token needs a new token)"
 
-// toMaster reaches masters, and nobody else.
+// toMaster connects to a master; it refuses any other peer.
 func (i *identity) toMaster(ctx context.Context, address string) (net.Conn, error) {
 	if err := i.look(ctx); err != nil {
 		return nil, err
@@ -125,12 +125,13 @@ func (i *identity) toMaster(ctx context.Context, address string) (net.Conn, erro
 	return i.near.Dialer(i.holder.Load().Dialer(i.config.Dialer, trust.Master), startAgain)(ctx, address)
 }
 
-// toAgent reaches agents, and nobody else.
+// toAgent connects to an agent; it refuses any other peer.
 func (i *identity) toAgent(ctx context.Context, address string) (net.Conn, error) {
 	return i.holder.Load().Dialer(i.config.Dialer, trust.Agent)(ctx, address)
 }
 
-// ticket asks the leader for what opens files of a task at its agent; "" in a cluster without certificates.
+// ticket asks the leader for a ticket that opens the files of a task at its agent; "" in a cluster without
+// certificates.
 func (i *identity) ticket(ctx context.Context, operator apiv1.OperatorServiceClient, task api.TaskRef, agent string) (string, error) {
 	if i.holder.Load() == nil {
 		return "", nil

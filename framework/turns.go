@@ -18,20 +18,20 @@ var (
 	errTurnBroke = errors.New("the function panicked or ended its goroutine; Run ends for that")
 )
 
-// turn is a function of the user that is to run between callbacks, on their goroutine, once
-// at most: it is taken when it begins or when it is called off, whichever is first.
+// turn is a function of the user that runs between callbacks, on their goroutine, at most once. taken is set when the
+// function begins or when it is called off, whichever is first.
 type turn struct {
 	do    func()
 	taken atomic.Bool
 	ended chan struct{} // closed when do has ended
 	err   error         // read after ended
 
-	// Of After:
-	at    time.Time            // when it is due
-	alarm *alarms.Alarm[*turn] // loop's only; nil: it was never planned
+	// For After only:
+	at    time.Time            // when the function is due
+	alarm *alarms.Alarm[*turn] // only the loop uses it; nil: it was never planned
 }
 
-// take reports whether the caller is first: it runs the function, or nobody does.
+// take reports whether the caller is the first to take the turn: then it alone may run the function, or call it off.
 func (t *turn) take() bool { return t.taken.CompareAndSwap(false, true) }
 
 // run runs the function, unless it was called off.
@@ -46,17 +46,16 @@ func (t *turn) run() error {
 	return nil
 }
 
-// Do runs the function on the goroutine that calls the scheduler's methods, between two of
-// them, and returns when it has run. So signals, HTTP handlers and goroutines of one's own
-// read and change what the scheduler's methods do, without a lock:
+// Do runs the function on the goroutine that calls the scheduler's methods, between two of these calls, and returns
+// when it has run. So signal handlers, HTTP handlers and your own goroutines can read and change the scheduler's state
+// without a lock:
 //
 //	err := client.Do(request.Context(), func() { running = len(scheduler.running) })
 //
-// It waits for the callbacks that came before, and needs no session: it serves also between
-// two of them and while this instance stands by. nil means that the function has run. When
-// ctx or Run ends before it has begun, it never runs, and the error is of kind
-// [api.Unavailable]. From a callback Do is refused (kind [api.Invalid]), as it would wait for
-// itself. A panic in the function is one of a callback: it ends Run (kind [api.Internal]).
+// Do waits for the callbacks that were due before it. It needs no session: it also works between two sessions, and
+// while this instance stands by. nil means that the function has run. If ctx or Run ends before the function has begun,
+// it never runs, and the error's kind is [api.Unavailable]. From a callback Do is refused (kind [api.Invalid]), because
+// it would wait for itself. A panic in the function counts as one in a callback: it ends Run (kind [api.Internal]).
 func (c *Client) Do(ctx context.Context, do func()) error {
 	const op = "framework.do"
 	if c.loop.callbacks.isMe() {
@@ -84,11 +83,10 @@ func (c *Client) Do(ctx context.Context, do func()) error {
 	return nil
 }
 
-// After runs the function on the goroutine that calls the scheduler's methods, between two
-// of them, once d has passed. It may be called from callbacks, and the function may call it
-// again. stop calls it off; on that same goroutine it is certain that the function does not
-// run after stop, elsewhere it may have begun. The end of Run calls off what has not begun.
-// The ends of sessions change nothing: between them the function runs as well.
+// After runs the function on the goroutine that calls the scheduler's methods, between two of these calls, once d has
+// passed. It may be called from callbacks, and by the function itself. stop calls the function off: if stop is called
+// on that same goroutine, the function is certain not to run afterwards; elsewhere it may have begun already. When Run
+// ends, functions that have not begun never run. Sessions make no difference: the function also runs between them.
 func (c *Client) After(d time.Duration, do func()) (stop func()) {
 	const op = "framework.after"
 	t := &turn{do: do, ended: make(chan struct{}), at: time.Now().Add(d)}
@@ -102,16 +100,16 @@ func (c *Client) After(d time.Duration, do func()) (stop func()) {
 	}
 }
 
-// turns are the functions that wait: for their time, or for the core to give them their turn.
+// turns holds the functions that wait until they are due, or until the core lets them run.
 type turns struct {
 	planned alarms.Alarms[*turn] // by After
-	called  map[uint64]*turn     // by the number that the core knows them by
+	called  map[uint64]*turn     // by the number under which the core knows them
 	calls   uint64               // so far
 }
 
 func newTurns() turns { return turns{called: make(map[uint64]*turn)} }
 
-// take takes out the function of a callback; nil: it is none of a function.
+// take removes and returns the function that the callback is to run; nil: the callback runs none.
 func (t *turns) take(callback core.Callback) *turn {
 	call, is := callback.(core.CallTurn)
 	if !is {
@@ -122,7 +120,7 @@ func (t *turns) take(callback core.Callback) *turn {
 	return one
 }
 
-// turnCalled asks for a turn behind the callbacks that wait.
+// turnCalled asks the core for a turn behind the callbacks that wait.
 type turnCalled struct {
 	name string
 	turn *turn
@@ -134,7 +132,7 @@ func (t turnCalled) take(l *loop) {
 	l.step(core.TurnAsked{Name: t.name, Turn: l.turns.calls})
 }
 
-// turnPlanned asks for a turn at its time.
+// turnPlanned sets the alarm of a turn.
 type turnPlanned struct{ turn *turn }
 
 func (t turnPlanned) take(l *loop) {
@@ -143,12 +141,12 @@ func (t turnPlanned) take(l *loop) {
 	}
 }
 
-// turnDropped takes back a turn that was planned.
+// turnDropped calls off a planned turn.
 type turnDropped struct{ turn *turn }
 
 func (t turnDropped) take(l *loop) { l.turns.planned.Clear(t.turn.alarm) }
 
-// callTurnsDue asks for the turns that After has planned for now.
+// callTurnsDue asks the core to let the functions run that are due now.
 func (l *loop) callTurnsDue() {
 	if l.turns.planned.Len() == 0 {
 		return
@@ -159,14 +157,14 @@ func (l *loop) callTurnsDue() {
 	}
 }
 
-// isMe reports whether the goroutine that asks is the one of the callbacks. Go has no better
-// name of a goroutine than the first line of its stack; it is asked where people wait.
+// isMe reports whether the calling goroutine is the one of the callbacks. Go gives no better name of a goroutine than
+// the first line of its stack. That is slow, but it is asked only where the caller waits anyway.
 func (c *callbacks) isMe() bool {
 	mine := c.goroutine.Load()
 	return mine != nil && *mine == goroutine()
 }
 
-// goroutine is the name of the goroutine that asks, such as "goroutine 18".
+// goroutine returns the name of the calling goroutine, such as "goroutine 18".
 func goroutine() string {
 	var line [64]byte
 	name, _, _ := bytes.Cut(line[:runtime.Stack(line[:], false)], []byte(" ["))

@@ -17,20 +17,18 @@ var (
 	errOvertaken      = core.ErrOvertaken
 )
 
-// UpdateFramework changes what the framework says of itself without a new
-// subscription: roles, constraint, least and largest offer, failover time, revocable,
-// labels and endpoints; all but who it is. change is given what holds now and edits it,
-// once more if another update comes first.
+// UpdateFramework changes what the framework says of itself, without a new subscription: roles, constraint, MinOffer,
+// MaxOffer, FailoverTimeout, Revocable, labels and endpoints; everything but who it is. change is given the present
+// values and edits them; it is called again if another update comes first.
 //
 //	err := client.UpdateFramework(ctx, func(f *api.Framework) { f.Roles = append(f.Roles, "night") })
 //
-// It waits until a majority of the masters have it, over failovers, at most until ctx
-// ends: then it may still come into effect (kind [api.Unavailable]). nil means that it
-// holds, now and in every later session of this Run; a new Run begins with its own
-// Config. What the masters refuse (kinds [api.Invalid], [api.Limit]) has changed
-// nothing. Offers in a role that was left are gone ([Rescinder]), and so are those of
-// agents that a new constraint rules out; tasks there go on. A role that is new is not
-// suppressed. It may be called from callbacks.
+// UpdateFramework waits until a majority of the masters have the change, over failovers, until ctx ends; in that case
+// the change may still come into effect (kind [api.Unavailable]). nil means that it holds, now and in every later
+// session of this Run; a new Run begins with its own Config. If the masters refuse the change (kinds [api.Invalid],
+// [api.Limit]), nothing has changed. The offers in a role that was left are rescinded ([Rescinder]), and so are the
+// offers of agents that a new constraint rules out; the tasks there continue. A new role is not suppressed.
+// UpdateFramework may be called from callbacks.
 func (c *Client) UpdateFramework(ctx context.Context, change func(framework *api.Framework)) error {
 	for {
 		err := c.update(ctx, change)
@@ -53,7 +51,7 @@ func (c *Client) update(ctx context.Context, change func(framework *api.Framewor
 	select {
 	case told := <-answer:
 		return told.err
-	case <-c.ended: // and the loop, which answers before it ends, has not even taken the question
+	case <-c.ended: // the loop answers before it ends, so it has not even taken the question
 		select {
 		case told := <-answer:
 			return told.err
@@ -66,7 +64,7 @@ func (c *Client) update(ctx context.Context, change func(framework *api.Framewor
 	}
 }
 
-// wish has the change made to a copy of what holds, and judges it.
+// wish lets change edit a copy of the present values, and checks the result.
 func (c *Client) wish(change func(framework *api.Framework)) (wish api.Framework, saw uint64, err error) {
 	c.mu.Lock()
 	now := c.framework
@@ -74,7 +72,7 @@ func (c *Client) wish(change func(framework *api.Framework)) (wish api.Framework
 	c.mu.Unlock()
 	wish = copyOf(now)
 	change(&wish)
-	wish = copyOf(wish) // the user may go on editing his maps
+	wish = copyOf(wish) // a second copy, as the user may go on editing his maps
 	if len(wish.Roles) == 0 {
 		wish.Roles = []api.Role{api.DefaultRole}
 	}
@@ -91,7 +89,7 @@ func copyOf(framework api.Framework) api.Framework {
 	return framework
 }
 
-// holds is told by the loop: what the framework now says of itself.
+// holds is called by the loop with what the framework now says of itself.
 func (c *Client) holds(framework api.Framework, updates uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

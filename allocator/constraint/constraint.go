@@ -23,22 +23,22 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// Limits of an expression. A longer one is refused; one that costs more is false for
-// the agent, with an error that says so.
+// Bounds of an expression. A longer one is refused. One that costs more to evaluate is false for the agent, with an
+// error that says so.
 const (
 	BytesMax = api.ConstraintBytesMax
-	// costMax counts steps of evaluation, about 10 ns each.
+	// costMax bounds the steps of an evaluation; a step takes about 10 ns.
 	costMax = 10_000
 )
 
-// Agent is what an expression sees, each field a variable of the same name in lower case.
+// Agent is what an expression sees. Each field is a variable with the field's name in lower case.
 type Agent struct {
 	Attributes map[string]string
 	Hostname   string
 	Region     string
 	Zone       string
 	ID         string
-	Role       string // in which the offer would be made
+	Role       string // the role in which the offer would be made
 }
 
 // Program is a compiled expression. The zero value can't be used; see [Compile].
@@ -48,8 +48,8 @@ type Program struct {
 	uses map[string]bool // variables that the expression names
 }
 
-// Compile checks an expression. It must say yes or no of an agent. The error tells
-// what is wrong and where, and which variables there are.
+// Compile checks an expression, whose result must be true or false. The error says what is wrong and where, and which
+// variables there are.
 func Compile(expr string) (*Program, error) {
 	if len(expr) > BytesMax {
 		return nil, fmt.Errorf("constraint has %d bytes, at most %d are allowed", len(expr), BytesMax)
@@ -71,15 +71,15 @@ func Compile(expr string) (*Program, error) {
 	return &Program{expr: expr, run: run, uses: variablesIn(checked)}, nil
 }
 
-// String is the expression.
+// String returns the text of the expression.
 func (p *Program) String() string { return p.expr }
 
-// Uses reports whether the expression names the variable. One that names neither id
-// nor hostname nor role says the same of all agents with equal attributes and place.
+// Uses reports whether the expression names the variable. An expression that names neither id nor hostname nor role has
+// the same result for all agents with equal attributes and place.
 func (p *Program) Uses(variable string) bool { return p.uses[variable] }
 
-// Holds evaluates the expression. An error (an attribute that the agent lacks, a number
-// that is none, too much cost) means that it does not hold, and why.
+// Holds evaluates the expression for an agent. If the evaluation fails, the expression does not hold and the error says
+// why: the agent lacks an attribute, a text is no number, or the evaluation costs too much.
 func (p *Program) Holds(agent Agent) (bool, error) {
 	attributes := agent.Attributes
 	if attributes == nil {
@@ -96,8 +96,8 @@ func (p *Program) Holds(agent Agent) (bool, error) {
 	return ok && holds, nil
 }
 
-// firstOf is the compiler's first complaint in one line: it draws the place under the
-// expression otherwise.
+// firstOf returns the compiler's first complaint in one line. The compiler itself would draw the place under the
+// expression.
 func firstOf(issues *cel.Issues) error {
 	first := issues.Errors()[0]
 	if where := first.Location; where.Line() > 0 && where.Column() >= 0 {
@@ -106,10 +106,10 @@ func firstOf(issues *cel.Issues) error {
 	return errors.New(first.Message)
 }
 
-// shownMax is how much of an expression an error repeats.
+// shownMax is how much of an expression an error shows.
 const shownMax = 200
 
-// explained adds to the compiler's own words, in one line, what would be right.
+// explained returns the compiler's error in one line, with a hint about what would be right.
 func explained(expr string, err error) error {
 	hint := "variables are " + strings.Join(variableNames, ", ")
 	switch text := err.Error(); {
@@ -124,7 +124,7 @@ func explained(expr string, err error) error {
 	return fmt.Errorf("constraint %q: %s; %s", expr, strings.Join(strings.Fields(err.Error()), " "), hint)
 }
 
-// variablesIn names the variables that a checked expression refers to.
+// variablesIn returns the variables that a checked expression names.
 func variablesIn(checked *cel.Ast) map[string]bool {
 	uses := make(map[string]bool)
 	visit := ast.NewExprVisitor(func(e ast.Expr) {

@@ -10,10 +10,10 @@ import (
 	"cel.dev/cel-go/ext"
 )
 
-// variableNames are all that an expression may name, in the order in which people are told.
+// variableNames are all variables that an expression may name, in the order in which people are told of them.
 var variableNames = []string{"attributes", "hostname", "region", "zone", "id", "role"}
 
-// language is made once: that takes several times as long as compiling an expression.
+// language is made only once, because that takes several times as long as compiling an expression.
 var language = environment()
 
 // environment makes the language of constraints: CEL with its standard functions,
@@ -35,7 +35,7 @@ func environment() *cel.Env {
 	}
 	env, err := cel.NewEnv(options...)
 	if err != nil {
-		panic(fmt.Sprintf("the language of constraints is broken: %v", err)) // our own mistake, seen by the first test
+		panic(fmt.Sprintf("the language of constraints is broken: %v", err)) // our mistake; the first test would show it
 	}
 	return env
 }

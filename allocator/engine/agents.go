@@ -21,7 +21,7 @@ func (e *ledger) setAgent(spec allocator.Agent) {
 	before := a.Spec
 	a.Spec, a.Offerable = spec, spec.Offerable
 	if changed, moved := e.Relook(a); changed {
-		e.Filters.ForgetAgent(e.Books, a) // it may now be of use to frameworks that refused it before
+		e.Filters.ForgetAgent(e.Books, a) // it may now be of use to frameworks that have refused it
 		if moved {
 			e.RecountAll()
 		}
@@ -37,14 +37,14 @@ func (e *ledger) setAgent(spec allocator.Agent) {
 	e.Keeps.Stale = true
 }
 
-// sameButGap reports whether nothing but what is revocable has changed.
+// sameButGap reports whether nothing has changed except the revocable resources.
 func sameButGap(s, t allocator.Agent) bool {
 	return s.Offerable == t.Offerable && s.Why == t.Why && s.Hostname == t.Hostname && s.Region == t.Region && s.Zone == t.Zone &&
 		maps.Equal(s.Attributes, t.Attributes) && s.Total.Firm().Equal(t.Total.Firm())
 }
 
-// setGap changes how much of the agent is revocable, which happens often. Only frameworks that take revocable resources
-// may get more by it, and none when it is less.
+// setGap changes how much of the agent is revocable; this happens often. When the gap grows, only frameworks that take
+// revocable resources may get more; when it shrinks, nobody gets more.
 func (e *ledger) setGap(a *books.Agent, spec allocator.Agent) {
 	before := a.Spec
 	a.Spec = spec
@@ -61,13 +61,13 @@ func (e *ledger) setGap(a *books.Agent, spec allocator.Agent) {
 	}
 }
 
-// takersMax is how many members are marked one by one for an agent whose gap has grown;
-// where more take revocable resources, the agent is looked at for all.
+// takersMax bounds how many members are marked one by one for an agent whose gap has grown. If more members take
+// revocable resources, the agent is marked for all.
 const takersMax = 16
 
 // setTotal moves the agent from one total to another; what is held on it stays.
 func (e *ledger) setTotal(a *books.Agent, from, to api.Resources) {
-	firm := !from.Firm().Equal(to.Firm()) // else only what is revocable has changed, which counts in no total
+	firm := !from.Firm().Equal(to.Firm()) // false: only the revocable part has changed, which counts in no total
 	if firm {
 		e.Counted = e.Kinds.Count(e.Counted, from, nil)
 		e.Total.Sub(e.Counted)
@@ -84,9 +84,9 @@ func (e *ledger) setTotal(a *books.Agent, from, to api.Resources) {
 	}
 }
 
-// reserve counts reservations as taken by their roles, whether used or not: adds them
-// (sign +1) or takes them away. What members hold of them is counted with the members
-// (see charge), so that both together count each thing once.
+// reserve counts reservations as taken by their roles, whether they are used or not: it adds them (sign +1) or removes
+// them. What members hold of a reservation is counted with the members (see charge), so that each thing is counted
+// once.
 func (e *ledger) reserve(a *books.Agent, total api.Resources, sign int64) {
 	for _, item := range total.Items() {
 		if item.Reserved == "" || item.Revocable {
@@ -103,7 +103,7 @@ func (e *ledger) reserve(a *books.Agent, total api.Resources, sign int64) {
 	}
 }
 
-// removeAgent forgets the agent and all that is taken on it.
+// removeAgent forgets the agent and everything that is taken on it.
 func (e *ledger) removeAgent(id api.AgentID) {
 	a := e.AgentOf(id)
 	if a == nil {
@@ -126,7 +126,7 @@ func (e *ledger) removeAgent(id api.AgentID) {
 	delete(e.AgentNumbers, id)
 	e.Agents[a.Number] = nil
 	e.AgentHoles = append(e.AgentHoles, a.Number)
-	*a.Details = books.Details{} // its memory is shared with other agents, and stays while they do
+	*a.Details = books.Details{} // other agents share the slab, so its memory stays as long as they do
 	e.Loosen()
 	e.Keeps.Stale = true
 }

@@ -8,25 +8,25 @@ import (
 	"github.com/tenderhq/tender/allocator/engine/internal/books"
 )
 
-// asker takes care of demand that nothing free can meet: it asks back what others hold, offers that are kept and tasks
-// of which the policy says that they give way.
+// asker serves demand that nothing free can meet: it asks back what others hold, which is kept offers and tasks that
+// give way by the policy.
 type asker struct {
 	*decider
 	line *line
-	// While kept offers are looked at: for whom something was asked back, and how much.
+	// askers and given are used while kept offers are looked at: for whom something was asked back, and for how many of
+	// which shape.
 	askers []*books.Member
 	given  map[*books.Shape]int64
 }
 
 const (
-	// inversesMax is how many tasks' worth is asked back in one round; the rest follows
-	// preemptSoon later.
+	// inversesMax bounds for how many tasks something is asked back in one round; the rest follows preemptSoon later.
 	inversesMax = 128
 	preemptSoon = time.Millisecond
 )
 
-// preempt asks tasks that give way back for demand that nothing free can meet: in the
-// order of the members, for one task after the other.
+// preempt asks back tasks that give way, for demand that nothing free can meet. It goes through the members in their
+// order, and asks for one wanted task after the other.
 func (e *asker) preempt() []allocator.Inverse {
 	if !e.Preempts || !e.Keeps.Stale || e.OnHold {
 		return nil
@@ -62,7 +62,7 @@ func (e *asker) preemptForMember(m *books.Member, asked *[]allocator.Inverse) {
 				return
 			}
 			a := bids[best].agent
-			now := e.bid(m, s, a) // what was asked back before may have raised its cost
+			now := e.bid(m, s, a) // tasks that were asked back before may have made it dearer
 			if !slices.Equal(now.victims, bids[best].victims) {
 				bids[best] = now
 				continue
@@ -73,8 +73,8 @@ func (e *asker) preemptForMember(m *books.Member, asked *[]allocator.Inverse) {
 	}
 }
 
-// mayHave reports whether the member may have one of the shape at all, if others made
-// room: nothing is preempted for what could not be offered anyway.
+// mayHave reports whether the member could be offered one of the shape at all if others made room. Nothing is preempted
+// for what could not be offered anyway.
 func (e *asker) mayHave(m *books.Member, s *books.Shape) bool {
 	ask, known := e.AskOf(s)
 	if !known || s.Revocable && !m.Framework.Spec.Revocable {
@@ -102,14 +102,15 @@ func (e *asker) mayHave(m *books.Member, s *books.Shape) bool {
 	return true
 }
 
-// lack is room that is missing under the limit of a role: tasks below that role have to give way for it.
+// lack is what is missing under the limit of a role: tasks below that role have to give way for it.
 type lack struct {
 	role   *books.Role
 	kind   int
 	amount int64
 }
 
-// lacksOf returns what is missing under limits for one more task of the shape, with what is being asked back already.
+// lacksOf returns what is missing under limits for one more task of the shape. What is being asked back already counts
+// as free.
 func (e *asker) lacksOf(m *books.Member, s *books.Shape) []lack {
 	var lacks []lack
 	for r := m.Role; r != nil; r = r.Parent {
@@ -125,7 +126,7 @@ func (e *asker) lacksOf(m *books.Member, s *books.Shape) []lack {
 	return lacks
 }
 
-// proposeInverse notes what is being asked back, and makes the proposal for the core.
+// proposeInverse notes what is being asked back, and returns the proposal for the core.
 func (e *asker) proposeInverse(m *books.Member, s *books.Shape, a *books.Agent, victims []*books.Task) allocator.Inverse {
 	e.Keeps.Begin(&books.Keep{Agent: a, Of: m, Shape: s, Victims: victims})
 	inverse := allocator.Inverse{For: m.Framework.Spec.ID, Role: m.Role.Name, Agent: a.ID}
@@ -149,7 +150,7 @@ func (e *asker) bidsFor(m *books.Member, s *books.Shape) []bid {
 	return bids
 }
 
-// cheapest is the bid that costs least, the first of equals; -1 = there is none.
+// cheapest returns the index of the bid that costs least, the first of equals; -1 = there is none.
 func (e *asker) cheapest(bids []bid) int {
 	best := -1
 	for i := range bids {
@@ -160,7 +161,7 @@ func (e *asker) cheapest(bids []bid) int {
 	return best
 }
 
-// mayRun reports whether the agent is one where the shape could be offered.
+// mayRun reports whether the shape could be offered on the agent.
 func (e *decider) mayRun(m *books.Member, s *books.Shape, a *books.Agent) bool {
 	return a.Offerable && e.Passes(m.Gate, a) && e.Passes(s.Gate, a) && s.RoomInPlaces(a) > 0 &&
 		(!s.Spec.OnlyPreferred || s.IsNear(a)) && e.Filtered(a, m, s.Spec.Resources) == nil

@@ -7,9 +7,9 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// withinLimits cuts the offer to the room under the limits of the role and those above.
-// What is reserved for a role counts there and above whether it is used or not, so that
-// using it needs room only below.
+// withinLimits reduces the offer to the room under the limits of the role and of those above it. What is reserved for a
+// role counts for the role and for those above whether it is used or not; so to use it needs room only under the limits
+// below that role.
 func (e *decider) withinLimits(r *books.Role, d *decision) api.Resources {
 	rooms, full := e.roomsUnderLimits(r, d.rooms)
 	d.rooms = rooms
@@ -40,7 +40,7 @@ func (e *decider) withinLimits(r *books.Role, d *decision) api.Resources {
 	})
 }
 
-// roomsUnderLimits returns what is left under the limits that count for the role, appended to the given slice; full when
+// roomsUnderLimits returns what is left under the limits that apply to the role, appended to the given slice. full:
 // nothing is left of something that every task needs.
 func (e *decider) roomsUnderLimits(r *books.Role, into []room) (rooms []room, full bool) {
 	for above := r; above != nil; above = above.Parent {
@@ -50,7 +50,7 @@ func (e *decider) roomsUnderLimits(r *books.Role, into []room) (rooms []room, fu
 		if len(into) == cap(into) {
 			into = append(into, room{})
 		} else {
-			into = into[:len(into)+1] // with the memory that it had
+			into = into[:len(into)+1] // the room that was there before, for its memory
 		}
 		one := &into[len(into)-1]
 		one.role, one.cut = above, above.Full
@@ -65,14 +65,14 @@ func (e *decider) roomsUnderLimits(r *books.Role, into []room) (rooms []room, fu
 	return into, full
 }
 
-// room is what is left under the limit of a role.
+// room is what is left under the limit of one role.
 type room struct {
 	role *books.Role
 	left books.Amounts
-	cut  bool // it has made an offer smaller
+	cut  bool // it has reduced an offer
 }
 
-// bounds reports whether the limit bounds resources of the label at all.
+// bounds reports whether the limit applies to resources with this label.
 func (r *room) bounds(label api.Label, kind int) bool {
 	if kind >= len(r.left) || r.left[kind] == books.Unbounded {
 		return false
@@ -80,9 +80,9 @@ func (r *room) bounds(label api.Label, kind int) bool {
 	return label.Reserved == "" || r.role.Name != label.Reserved && r.role.Name.Within(label.Reserved)
 }
 
-// withinPromises leaves what is free and not promised to others. With owed it leaves only what is promised to the role:
-// nothing of a kind of which its guarantee is met, and nothing at all when cpus or mem are such a kind, as guarantees
-// are met kind by kind. Kinds that the guarantee does not name may come with it.
+// withinPromises returns the part of the offer that is free and not promised to others. With owed it returns only what
+// is promised to the role: nothing of a kind of which the role's guarantee is met, and nothing at all if cpus or mem
+// are such a kind, because guarantees are met kind by kind. Kinds that the guarantee does not name may be included.
 func (e *decider) withinPromises(r *books.Role, offer api.Resources, owed bool) api.Resources {
 	e.Turn.Relief = e.Relief(r, e.Turn.Relief)
 	relief := e.Turn.Relief
@@ -116,8 +116,9 @@ func (e *decider) withinPromises(r *books.Role, offer api.Resources, owed bool) 
 	})
 }
 
-// withinMost caps the offer, less what the member has open of the agent already. Revocable resources are capped for
-// themselves: else an offer without a firm part, which may be taken meanwhile, could hold more of them.
+// withinMost reduces the offer to the framework's MaxOffer, less what the member has open of this agent already.
+// Revocable resources are capped separately. Otherwise an offer that lost its firm part in the meantime could hold more
+// revocable resources than it may.
 func (e *decider) withinMost(m *books.Member, a *books.Agent, offer api.Resources) api.Resources {
 	left := &e.Turn.Rest
 	left.Set(m.Framework.Most)
@@ -143,8 +144,8 @@ func (e *decider) withinMost(m *books.Member, a *books.Agent, offer api.Resource
 	})
 }
 
-// cutEach keeps of each item what the function most allows, asked in the order reserved before
-// unreserved. An offer that is not cut is returned as it is.
+// cutEach keeps of each item as much as most allows. It asks for reserved items before unreserved ones. An offer from
+// which nothing is cut is returned unchanged.
 func (e *decider) cutEach(offer api.Resources, most func(api.Resource) int64) api.Resources {
 	items := offer.Items()
 	var kept []api.Resource
@@ -175,8 +176,8 @@ func (e *decider) cutEach(offer api.Resources, most func(api.Resource) int64) ap
 	return api.NewResources(kept...)
 }
 
-// shrunk is at most so much of an item: the first numbers of ranges, the first words of
-// a set. A volume is not divided.
+// shrunk returns at most this much of an item: the first numbers of ranges, the first words of a set. A volume is never
+// divided.
 func shrunk(item api.Resource, most int64) api.Resource {
 	switch {
 	case most >= books.Size(item):

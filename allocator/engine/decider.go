@@ -10,14 +10,14 @@ import (
 // notes for itself during a turn.
 type decider struct {
 	*ranking
-	least    []least   // the least that is offered to a framework that states no least itself
-	decision decision  // the last one
+	least    []least   // the amounts that are worth an offer to a framework without a MinOffer of its own
+	decision decision  // the last decision
 	admitted admission // what a shape may take of an agent that was put by for it
-	putBy    putBy     // of the agent at hand
-	number   uint64    // of the turn
+	putBy    putBy     // for whom the present agent is put by
+	number   uint64    // number of the turn
 }
 
-// least is one amount of a kind that makes an offer worth making.
+// least is an amount of one kind that makes an offer worth making.
 type least struct {
 	kind   int
 	amount int64
@@ -37,38 +37,38 @@ func newDecider(config allocator.Config, r *ranking) *decider {
 	return d
 }
 
-// question is what a look at one agent for one member asks: what is it offered?
+// question asks what a member is offered of an agent.
 type question struct {
 	member *books.Member
 	agent  *books.Agent
-	// owed asks only for what the member's roles are guaranteed and lack.
+	// owed limits the answer to what the member's roles are guaranteed and lack.
 	owed bool
-	// careful asks after each cut whether what is left is still enough, so that the first thing that
-	// rules the agent out by itself is named: what can never be, such as a task larger than the limit
-	// of its role, before what passes, such as a guarantee that is not met yet. For explanations.
+	// careful checks after each reduction whether enough is left, so that the first reason is named that rules the
+	// agent out by itself. What can never be, such as a task larger than the limit of its role, is thus named before
+	// what will pass, such as a guarantee that is not met yet. It is set for explanations.
 	careful bool
 }
 
-// decision is the answer. To find it changes nothing that the engine knows; what has to be remembered of
-// it, remember writes down. It holds until the next question is asked.
+// decision is the answer to a question. Finding it changes nothing that the engine knows; remember stores what later
+// rounds need of it. It is valid until the next question is asked.
 type decision struct {
 	why  refusal
 	owed bool
-	// offer is what the member is offered, or, with a refusal, what was left when that was too little.
+	// offer is what the member is offered. With a refusal it is what was left, if that was too little.
 	offer api.Resources
-	// whole is what it could be offered if neither a demand nor a guarantee's lack capped it: filters
-	// are compared with that.
+	// whole is what the member could be offered without the caps of its demand and of a guarantee's lack. Filters are
+	// compared with it.
 	whole   api.Resources
-	plan    books.Planned  // what of the member's demand the offer is sized for
-	cutBy   refusal        // the bound that was looked at last
+	plan    books.Planned  // for what part of the member's demand the offer is sized
+	cutBy   refusal        // the bound that was applied last
 	blocked bool           // the offer is smaller because of a guarantee
-	rooms   []room         // under the limits that bound it
-	full    []*books.Shape // shapes of which the agent's place has as many as are wanted in one place
+	rooms   []room         // rooms under the limits that bound the offer
+	full    []*books.Shape // shapes whose place on this agent is full
 	putBy   []*books.Shape // spread shapes, which wait until all agents were looked at
 }
 
-// decide asks in this order: may the member have anything of the agent, what do limits, a capped offer and
-// guarantees leave of that, and is that what it wants?
+// decide answers a question in three steps: may the member have anything of the agent; what do limits, MaxOffer and
+// guarantees leave of that; and is that what the member wants?
 func (e *decider) decide(q question) *decision {
 	d := e.available(q)
 	if d.why == granted {
@@ -80,11 +80,11 @@ func (e *decider) decide(q question) *decision {
 	return d
 }
 
-// available is what the member may have of the agent, whatever it wants.
+// available returns what the member may have of the agent, whatever it wants.
 func (e *decider) available(q question) *decision {
 	m, a, d := q.member, q.agent, &e.decision
 	d.why, d.owed, d.cutBy, d.blocked = granted, q.owed, granted, false
-	d.rooms, d.full, d.putBy = d.rooms[:0], d.full[:0], d.putBy[:0] // offer, whole and plan are set where they count
+	d.rooms, d.full, d.putBy = d.rooms[:0], d.full[:0], d.putBy[:0] // offer, whole and plan are set where they matter
 	switch {
 	case !a.Offerable:
 		d.why = isAway
@@ -102,8 +102,8 @@ func (e *decider) available(q question) *decision {
 	return d
 }
 
-// remember notes what later rounds need: who got less because of a limit, a guarantee or a full place is looked at
-// again when there is room.
+// remember notes what later rounds need: a member that got less because of a limit, a guarantee or a full place is
+// looked at again when there is room.
 func (e *decider) remember(m *books.Member, d *decision) {
 	for i := range d.rooms {
 		if d.rooms[i].cut {
@@ -121,7 +121,7 @@ func (e *decider) remember(m *books.Member, d *decision) {
 	}
 }
 
-// usable is the part of the agent that the member's role gives it access to.
+// usable returns the part of the agent to which the member's role gives it access.
 func (e *decider) usable(m *books.Member, a *books.Agent) (api.Resources, refusal) {
 	offer := a.Open
 	if len(a.Keeps) > 0 {
@@ -139,13 +139,13 @@ func (e *decider) usable(m *books.Member, a *books.Agent) (api.Resources, refusa
 	return offer, granted
 }
 
-// cutToBounds cuts the offer down to what limits, a capped offer and guarantees allow. Guarantees, which others
-// can meet, come last.
+// cutToBounds reduces the offer to what limits, MaxOffer and guarantees allow. Guarantees come last, because offers to
+// others may meet them.
 func (e *decider) cutToBounds(q question, d *decision) {
 	m := q.member
 	if m.Role.Limited {
 		left := e.withinLimits(m.Role, d)
-		if left.IsZero() { // of every agent: that is said before what is special to this one
+		if left.IsZero() { // true of every agent, so it is said before what is special to this one
 			d.offer, d.why = left, overLimit
 			return
 		}
@@ -173,8 +173,8 @@ func (e *decider) cutToBounds(q question, d *decision) {
 	}
 }
 
-// boundByPromises cuts the offer down to what others' guarantees leave; where the member's roles are owed
-// something, to that.
+// boundByPromises reduces the offer to what the guarantees of others leave or, if the member's roles are owed
+// something, to what they are owed.
 func (e *decider) boundByPromises(q question, d *decision) {
 	d.cutBy = isPromised
 	part := e.withinPromises(q.member.Role, d.offer, q.owed)
@@ -193,7 +193,7 @@ func (e *decider) boundByPromises(q question, d *decision) {
 	}
 }
 
-// isShort reports whether what is left so far is too little of what the member wants, and notes why.
+// isShort reports whether too little is left of what the member wants, and notes the reason.
 func (e *decider) isShort(q question, d *decision) bool {
 	before := *d
 	d.whole = d.offer
@@ -206,8 +206,8 @@ func (e *decider) isShort(q question, d *decision) bool {
 	return true
 }
 
-// cutToWanted cuts the offer to what the member wants of it: whole shapes of its demand, or all that is worth
-// offering.
+// cutToWanted reduces the offer to what the member wants of it: whole shapes of its demand or, without a demand,
+// everything if it is worth offering.
 func (e *decider) cutToWanted(q question, d *decision) {
 	m, a := q.member, q.agent
 	switch {
@@ -222,7 +222,7 @@ func (e *decider) cutToWanted(q question, d *decision) {
 	}
 }
 
-// isWorth reports whether the offer is at least what is worth offering.
+// isWorth reports whether the offer has at least what is worth offering.
 func (e *decider) isWorth(m *books.Member, a *books.Agent, offer api.Resources) bool {
 	counted := a.Counted
 	if !a.Plain || !books.Same(offer, a.Open) {
@@ -243,7 +243,7 @@ func (e *decider) isWorth(m *books.Member, a *books.Agent, offer api.Resources) 
 // everything selects all resources, revocable ones too.
 func everything(api.Label) bool { return true }
 
-// owes names the role for whose guarantee the member goes before all others; "" when it does not.
+// owes returns the role because of whose guarantee the member goes before all others; "" if there is none.
 func (d *decision) owes(m *books.Member) api.Role {
 	if d.owed {
 		if r := m.Role.LackingGuarantee(); r != nil {
@@ -253,8 +253,8 @@ func (d *decision) owes(m *books.Member) api.Role {
 	return ""
 }
 
-// meetsLack reports whether the offer holds something that the member's roles are guaranteed
-// and lack, by the relief that was found for it just now.
+// meetsLack reports whether the offer contains something that the member's roles are guaranteed and lack. It uses the
+// relief that was just computed.
 func (e *decider) meetsLack(offer api.Resources) bool {
 	for _, item := range offer.Items() {
 		if books.Unreserved(item.Label) && e.Turn.Relief.At(e.Kinds.Number(item.Name)) > 0 {

@@ -27,8 +27,9 @@ func (e *ledger) stateDemand(id api.FrameworkID, name api.Role, shapes []api.Sha
 	}
 }
 
-// setDemand carries over what open offers were sized for, shape by shape. more: something may be offered now that
-// could not be before; where all that has changed are lower counts, no agent has to be looked at again.
+// setDemand replaces the demand, and carries over, shape by shape, what open offers were sized for. more: something may
+// be offered now that could not be offered before. If only counts have become lower, no agent has to be looked at
+// again.
 func (e *ledger) setDemand(m *books.Member, specs []api.Shape, stated bool) (more bool) {
 	if m.Listed {
 		e.floor.depart(e.line, m)
@@ -57,10 +58,10 @@ func (e *ledger) setDemand(m *books.Member, specs []api.Shape, stated bool) (mor
 	return more
 }
 
-// rest is what of an old demand has not been found in the new one. Most often that is the same in the same order,
-// with some shapes fewer; so the search begins where the last one ended.
+// rest holds the shapes of an old demand that were not found in the new one yet. Most often the new demand has the same
+// shapes in the same order, without some of them; so each search begins where the last one ended.
 type rest struct {
-	shapes []*books.Shape // nil where one was taken
+	shapes []*books.Shape // nil where a shape was taken
 	next   int
 }
 
@@ -71,7 +72,7 @@ func restOf(old *books.Demand) *rest {
 	return &rest{shapes: old.Shapes}
 }
 
-// take finds the shape that asks for the same for the same group under the same constraint.
+// take removes and returns the shape that asks for the same for the same group, with the same constraint.
 func (r *rest) take(spec api.Shape) *books.Shape {
 	for i := range r.shapes {
 		at := (r.next + i) % len(r.shapes)
@@ -91,8 +92,8 @@ func (r *rest) each(do func(*books.Shape)) {
 	}
 }
 
-// launched counts a launch off what the offer was sized for. What is still wanted is counted by the core, which tells
-// it.
+// launched takes a launch off what the offer was sized for. What is still wanted is counted by the core, which then
+// tells it.
 func (e *ledger) launched(a *books.Agent, m *books.Member, resources api.Resources, task books.Amounts) {
 	if m.Demand == nil {
 		return
@@ -108,17 +109,17 @@ func (e *ledger) launched(a *books.Agent, m *books.Member, resources api.Resourc
 			p.Shape.Open--
 			e.CountPlaces(a, m, p.Shape.Spec.Group, -1)
 			if none {
-				e.wantsAgain(m) // unless the core says in a moment that less is wanted
+				e.wantsAgain(m) // unless the core tells in a moment that less is wanted
 			}
 			return
 		}
 	}
 }
 
-// equal reports whether both are the same amounts.
+// equal reports whether both amounts are the same.
 func equal(a, b books.Amounts) bool { return a.Holds(b) && b.Holds(a) }
 
-// unplan takes back what an offer, part of which has come back, was sized for.
+// unplan takes back what an offer was sized for, part of which has come back.
 func (e *ledger) unplan(a *books.Agent, m *books.Member, resources api.Resources, back books.Amounts) {
 	rest := &e.Turn.Rest
 	rest.Set(back)
@@ -138,7 +139,7 @@ func (e *ledger) unplan(a *books.Agent, m *books.Member, resources api.Resources
 	e.wantsAgain(m)
 }
 
-// releasePlan takes back all of it: the offers are answered.
+// releasePlan takes back everything that the member's offers of the agent were sized for, because they are answered.
 func (e *ledger) releasePlan(a *books.Agent, m *books.Member) {
 	before := len(a.Plans)
 	a.Plans = slices.DeleteFunc(a.Plans, func(p books.Planned) bool {
@@ -153,7 +154,7 @@ func (e *ledger) releasePlan(a *books.Agent, m *books.Member) {
 	}
 }
 
-// wantsAgain has agents looked at again for the member: what it declined may be offered elsewhere.
+// wantsAgain has agents looked at again for the member, because what it has declined may be offered to it elsewhere.
 func (e *ledger) wantsAgain(m *books.Member) {
 	if m.Demand != nil {
 		e.relist(m)

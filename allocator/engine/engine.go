@@ -34,7 +34,7 @@ type Engine struct {
 	explainer *explainer
 }
 
-// New makes an engine of the policy that knows nothing yet.
+// New makes an engine for the policy. It knows nothing yet.
 func New(config allocator.Config, policy Policy) *Engine {
 	policy.check()
 	r := &ranking{books.New(config, policy.Yields != nil), policy}
@@ -55,7 +55,7 @@ func New(config allocator.Config, policy Policy) *Engine {
 // SetAgent adds an agent or replaces what is known of it.
 func (e *Engine) SetAgent(spec allocator.Agent) { e.ledger.setAgent(spec) }
 
-// RemoveAgent forgets the agent and all that is taken on it.
+// RemoveAgent forgets the agent and everything that is taken on it.
 func (e *Engine) RemoveAgent(id api.AgentID) { e.ledger.removeAgent(id) }
 
 // SetFramework adds a framework or replaces what is known of it.
@@ -64,7 +64,7 @@ func (e *Engine) SetFramework(spec allocator.Framework) { e.ledger.setFramework(
 // RemoveFramework forgets the framework and whatever it still holds.
 func (e *Engine) RemoveFramework(id api.FrameworkID) { e.ledger.removeFramework(id) }
 
-// Suppress stops offers for the roles; none named = all of its roles.
+// Suppress stops offers in the roles; without roles, in all roles of the framework.
 func (e *Engine) Suppress(id api.FrameworkID, roles []api.Role) { e.ledger.suppress(id, roles) }
 
 // Revive undoes Suppress and forgets the framework's filters in the roles.
@@ -75,7 +75,7 @@ func (e *Engine) SetDemand(id api.FrameworkID, role api.Role, shapes []api.Shape
 	e.ledger.stateDemand(id, role, shapes)
 }
 
-// SetRole replaces what an operator says of a role.
+// SetRole replaces an operator's settings of a role.
 func (e *Engine) SetRole(role allocator.Role) { e.ledger.setRole(role) }
 
 // Hold stops offers to roles under a limit, and preemption, while on. (Protocol rule R20.)
@@ -90,19 +90,19 @@ func (e *Engine) Launch(claim allocator.Claim) { e.ledger.launch(claim) }
 // Return frees what was taken by a proposal, Take or Launch.
 func (e *Engine) Return(claim allocator.Claim) { e.ledger.takeBack(claim) }
 
-// Refuse leaves a filter.
+// Refuse leaves a filter; see allocator.Allocator.
 func (e *Engine) Refuse(claim allocator.Claim, until time.Time) { e.ledger.refuse(claim, until) }
 
 // Use says what is used on an agent beyond what was asked for.
 func (e *Engine) Use(id api.AgentID, beyond api.Resources) { e.ledger.setUseBeyond(id, beyond) }
 
-// Filters is how many filters are in force for the frameworks of the principal.
+// Filters returns how many filters are in force for the frameworks of the principal.
 func (e *Engine) Filters(principal string) int { return e.books.FiltersOf[principal] }
 
 // Shares reports the share of each framework and role that holds anything.
 func (e *Engine) Shares() allocator.Shares { return e.line.shares() }
 
-// Allocate proposes offers for all that is free, wanted and allowed now.
+// Allocate proposes offers for everything that is free, wanted and allowed now.
 func (e *Engine) Allocate(now time.Time) allocator.Allocation {
 	e.books.Now = max(e.books.Now, e.books.InstantOf(now))
 	e.books.Filters.Expire(e.books)
@@ -127,7 +127,7 @@ func (e *Engine) Allocate(now time.Time) allocator.Allocation {
 	return allocation
 }
 
-// Wake is the next moment at which Allocate would propose something by itself.
+// Wake returns when Allocate would next propose something without another call before.
 func (e *Engine) Wake() time.Time {
 	next, some := e.books.Filters.Next(e.books)
 	if due, ok := e.books.Keeps.Next(); ok && (!some || due < next) {

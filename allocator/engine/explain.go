@@ -21,8 +21,8 @@ func (e *Engine) Explain(id api.FrameworkID, on api.AgentID, now time.Time) allo
 	return e.explainer.explain(id, on, now)
 }
 
-// explain says why the framework is not offered the agent, or, with agent "", what
-// holds it back as a whole. It asks the same questions as Allocate.
+// explain returns why the framework is not offered the agent or, if agent is "", what holds it back as a whole. It asks
+// the same questions as Allocate.
 func (e *explainer) explain(id api.FrameworkID, on api.AgentID, now time.Time) allocator.Explanation {
 	if e.Epoch.IsZero() || e.InstantOf(now) > e.Now {
 		e.Now = e.InstantOf(now)
@@ -56,7 +56,7 @@ func (e *explainer) explain(id api.FrameworkID, on api.AgentID, now time.Time) a
 	return allocator.Explanation{Reasons: all}
 }
 
-// whyIn is what holds the member back from the agent, or with "" from the cluster.
+// whyIn returns what holds the member back from the agent or, if that is "", from the whole cluster.
 func (e *explainer) whyIn(m *books.Member, on api.AgentID) []string {
 	if why := e.whyMember(m); why != "" {
 		return []string{why}
@@ -71,7 +71,7 @@ func because(format string, args ...any) allocator.Explanation {
 	return allocator.Explanation{Reasons: []string{fmt.Sprintf(format, args...)}}
 }
 
-// whyMember is what holds for every agent; "" when nothing does.
+// whyMember returns a reason that applies to every agent; "" if there is none.
 func (e *explainer) whyMember(m *books.Member) string {
 	id, role := m.Framework.Spec.ID, m.Role.Name
 	switch {
@@ -92,7 +92,7 @@ func (e *explainer) whyMember(m *books.Member) string {
 	return ""
 }
 
-// whyPlaceFull names the place that has as many as are wanted in one.
+// whyPlaceFull names the place of the agent that has as many of the shape as are wanted in one place.
 func (e *explainer) whyPlaceFull(m *books.Member, a *books.Agent, _ api.Resources) string {
 	for _, s := range m.Demand.Shapes {
 		if one, place, full := s.FullPlace(a); full && s.Left() > 0 {
@@ -119,7 +119,7 @@ func (e *explainer) whyFiltered(m *books.Member, a *books.Agent, _ api.Resources
 	return text
 }
 
-// span is a length of time in words.
+// span returns a length of time in words.
 func span(i books.Instant) string { return words.Span(time.Duration(i)) }
 
 func orElse(text, other string) string {
@@ -151,7 +151,7 @@ func (e *explainer) whyConstraint(m *books.Member, a *books.Agent, _ api.Resourc
 	return fmt.Sprintf("%s fails a constraint of %s", a.Spec.ID, m.Framework.Spec.ID)
 }
 
-// whyTaken says who holds the agent, and behind whom the member was.
+// whyTaken says who holds the agent, and after whom the member would have been offered it.
 func (e *explainer) whyTaken(m *books.Member, a *books.Agent, _ api.Resources) string {
 	if a.HoldsNothing() {
 		if a.Free.IsZero() {
@@ -191,8 +191,8 @@ func (e *explainer) holders(a *books.Agent) string {
 	return strings.Join(words, ", ")
 }
 
-// whyLast says behind whom the member was when the agent was last offered; "" if it was
-// the member itself, or nobody who is still there.
+// whyLast says after whom the member would have been offered the agent when it was last offered; "" if it was offered
+// to the member itself, or to a member that no longer exists.
 func (e *explainer) whyLast(m *books.Member, a *books.Agent) string {
 	if a.Last < 0 || a.Last == m.Number || e.Members[a.Last] == nil {
 		return ""
@@ -205,8 +205,8 @@ func (e *explainer) whyLast(m *books.Member, a *books.Agent) string {
 	return "; " + e.whyBehind(m, other)
 }
 
-// whyRest says of an agent that has too little left who has the rest, and behind whom the
-// member was.
+// whyRest says, of an agent that has too little left, who holds the rest and after whom the member would have been
+// offered it.
 func (e *explainer) whyRest(m *books.Member, a *books.Agent) string {
 	if a.HoldsNothing() {
 		return ""
@@ -214,8 +214,8 @@ func (e *explainer) whyRest(m *books.Member, a *books.Agent) string {
 	return "; " + e.holders(a) + e.whyLast(m, a)
 }
 
-// whyBehind says in the policy's words why the other was offered what the member was not: by where both stand, or at
-// the level of the tree of roles where they part.
+// whyBehind says in the policy's words why the other member was offered what this one was not. It compares the two
+// members, or the roles at the level of the tree where their paths part.
 func (e *explainer) whyBehind(m, other *books.Member) string {
 	first, mine := e.standing(other), e.standing(m)
 	text := "its last offer went to " + string(first.Framework)
@@ -229,8 +229,8 @@ func (e *explainer) whyBehind(m, other *books.Member) string {
 	return text + " in role " + string(first.Role) + ": " + e.because(first, mine)
 }
 
-// parted returns the two roles, of r and s and those above them, at which their paths in the tree part; r and s
-// themselves when one is above the other.
+// parted returns the two roles, among r and s and those above them, at which the paths to r and s part in the tree. If
+// one of them is above the other, it returns r and s themselves.
 func parted(r, s *books.Role) (*books.Role, *books.Role) {
 	for x := r; x != nil; x = x.Parent {
 		for y := s; y != nil; y = y.Parent {
@@ -242,7 +242,7 @@ func parted(r, s *books.Role) (*books.Role, *books.Role) {
 	return r, s
 }
 
-// whyLimit: the limit leaves nothing, or only the given part, which is too little.
+// whyLimit says that a limit leaves nothing, or only the given part, which is too little.
 func (e *explainer) whyLimit(m *books.Member, a *books.Agent, left api.Resources) string {
 	if left.IsZero() {
 		for r := m.Role; r != nil; r = r.Parent {
@@ -273,7 +273,7 @@ func (e *explainer) whyReached(r *books.Role) string {
 	return ""
 }
 
-// limitWords are the limits that bound the member, and what counts towards them.
+// limitWords describes the limits that apply to the member, and what counts towards them.
 func (e *explainer) limitWords(m *books.Member) string {
 	var words []string
 	for r := m.Role; r != nil; r = r.Parent {
@@ -288,7 +288,8 @@ func (e *explainer) limitWords(m *books.Member) string {
 	return strings.Join(words, ", ")
 }
 
-// whyMost: offers are capped, and of this agent the framework has one, or its cap is too small.
+// whyMost says that the framework's MaxOffer stands in the way: it has an offer of this agent already, or the cap is
+// too small.
 func (e *explainer) whyMost(m *books.Member, a *books.Agent, left api.Resources) string {
 	id, most := m.Framework.Spec.ID, m.Framework.Spec.MaxOffer
 	switch {
@@ -300,7 +301,7 @@ func (e *explainer) whyMost(m *books.Member, a *books.Agent, left api.Resources)
 	return fmt.Sprintf("%s says that its offers may hold no more than %s; of %s that is %s, less than is worth offering", id, most, a.Spec.ID, left)
 }
 
-// butFor names what is left nevertheless, and does not help.
+// butFor names what is left and is not enough.
 func butFor(left api.Resources) string {
 	if left.IsZero() {
 		return ""
@@ -315,7 +316,7 @@ func keptOf(a *books.Agent) string {
 	return fmt.Sprintf(" beside what is kept for %s, for which tasks were preempted", a.Keeps[0].Of.Framework.Spec.ID)
 }
 
-// whyPromises names what is lacking, and to whom.
+// whyPromises says what is missing of guarantees, and of whose.
 func (e *explainer) whyPromises(r *books.Role) string {
 	var lacks []string
 	for _, other := range e.Promises.Roles {
@@ -359,5 +360,5 @@ func (e *explainer) whyNothingFits(m *books.Member, a *books.Agent, _ api.Resour
 	return text + e.whyRest(m, a)
 }
 
-// milli writes an amount in words.
+// milli returns an amount in words.
 func milli(x int64) string { return api.Milli(x).String() }

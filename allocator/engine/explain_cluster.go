@@ -12,27 +12,27 @@ import (
 	"github.com/tenderhq/tender/internal/words"
 )
 
-// tally counts agents by the reason why the member is not offered them, with the nearest of them.
+// tally counts the agents that the member is not offered for one reason, and remembers the nearest of them.
 type tally struct {
 	words   string
 	agents  int
 	nearest candidate
 }
 
-// candidate is an agent with what stands between it and the member.
+// candidate is an agent, and what stands between it and the member.
 type candidate struct {
 	agent *books.Agent
 	why   refusal
 	rank  int     // the lower, the nearer
-	free  float64 // of what the member wants there, the part that is free of the kind of which least is
+	free  float64 // the free part of what the member wants there, of the kind of which the smallest part is free
 }
 
 func (c candidate) nearer(than candidate) bool {
 	return c.rank < than.rank || c.rank == than.rank && c.free > than.free
 }
 
-// whyCluster says what holds the member back over all agents: first what stands between it and the
-// agent that is nearest, then what holds for how many, the nearest first.
+// whyCluster returns what holds the member back over all agents. First it says what stands between the member and the
+// nearest agent, then each reason with the number of agents, the nearest first.
 func (e *explainer) whyCluster(m *books.Member) []string {
 	id := m.Framework.Spec.ID
 	if len(e.AgentNumbers) == 0 {
@@ -89,7 +89,7 @@ func count(tallies []tally, c candidate) []tally {
 	return append(tallies, tally{words, 1, c})
 }
 
-// candidate judges how near the agent is.
+// candidate judges how near the agent is to being offered.
 func (e *explainer) candidate(m *books.Member, a *books.Agent) candidate {
 	c := candidate{agent: a, why: e.decide(question{member: m, agent: a, careful: true}).why}
 	c.rank = refusals[c.why].rank
@@ -105,8 +105,8 @@ func (e *explainer) candidate(m *books.Member, a *books.Agent) candidate {
 	return c
 }
 
-// nearestShape is the wanted shape that the agent could hold if it were empty, and of which most is
-// free there; nil if it could hold none.
+// nearestShape returns, of the wanted shapes that the agent could hold if it were empty, the one of which the largest
+// part is free there; nil if it could hold none.
 func (e *explainer) nearestShape(m *books.Member, a *books.Agent) *books.Shape {
 	var best *books.Shape
 	most := -1.0
@@ -123,8 +123,8 @@ func (e *explainer) nearestShape(m *books.Member, a *books.Agent) *books.Shape {
 	return best
 }
 
-// scarcest is the kind of resource that is the shortest: of what the shape wants of it the smallest part is free. And
-// that part.
+// scarcest returns the scarcest kind of resource: the one of which the smallest part of what the shape wants is free.
+// It also returns that part.
 func (e *explainer) scarcest(s *books.Shape, a *books.Agent) (kind int, free float64) {
 	open := e.Kinds.CountAll(nil, a.Open)
 	kind, free = -1, math.Inf(+1)
@@ -139,7 +139,7 @@ func (e *explainer) scarcest(s *books.Shape, a *books.Agent) (kind int, free flo
 	return kind, free
 }
 
-// whyCandidate is what stands between the member and the agent, in words.
+// whyCandidate says in words what stands between the member and the agent.
 func (e *explainer) whyCandidate(m *books.Member, c candidate) string {
 	if m.Demand == nil || c.rank != rankFull || c.agent.HoldsNothing() {
 		return e.whyAgent(m, c.agent)
@@ -152,8 +152,8 @@ func (e *explainer) whyCandidate(m *books.Member, c candidate) string {
 	return fmt.Sprintf("%s fits and is full: %s%s", c.agent.ID, holders, e.whyLast(m, c.agent))
 }
 
-// holdersOf names who holds what of a kind on an agent, who has most first: "web holds 3, batch holds
-// 0.5 of 4 cpus".
+// holdersOf says who holds how much of a kind on an agent, the largest holder first: "web holds 3, batch holds 0.5 of 4
+// cpus".
 func (e *explainer) holdersOf(a *books.Agent, kind int) string {
 	sums := make(map[*books.Framework]int64)
 	for h := range a.Held {
@@ -187,8 +187,8 @@ func (e *explainer) holdersOf(a *books.Agent, kind int) string {
 	return fmt.Sprintf("%s of %s %s", strings.Join(parts, ", "), milli(total), e.Kinds.Names[kind])
 }
 
-// whyTooLarge says which wanted shapes no agent could ever hold, if that is all of them.
-// What is revocable comes and goes: nobody can say that there is never enough.
+// whyTooLarge names the wanted shapes that no agent could ever hold, if that is true of all wanted shapes. For
+// revocable resources nobody can say that, because they change all the time.
 func (e *explainer) whyTooLarge(m *books.Member) string {
 	if m.Demand == nil || slices.ContainsFunc(m.Demand.Shapes, func(s *books.Shape) bool { return s.Revocable && s.Left() > 0 }) {
 		return ""

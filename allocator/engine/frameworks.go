@@ -84,7 +84,7 @@ func (e *ledger) removeFramework(id api.FrameworkID) {
 	e.Keeps.Stale = true
 }
 
-// takeAll returns all that the member holds anywhere.
+// takeAll returns everything that the member holds on any agent.
 func (e *ledger) takeAll(m *books.Member) {
 	for _, a := range e.Agents {
 		if a == nil {
@@ -97,7 +97,7 @@ func (e *ledger) takeAll(m *books.Member) {
 	}
 }
 
-// suppress stops offers for the roles; none named = all of its roles.
+// suppress stops offers in the roles; without roles, in all roles of the framework.
 func (e *ledger) suppress(id api.FrameworkID, roles []api.Role) {
 	e.InRoles(id, roles, func(m *books.Member) {
 		m.Suppressed = true

@@ -5,12 +5,11 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// helpings is into how many parts, at least, an agent is divided between members with
-// demand: each is given one part (at least one task) before the order is looked at
-// again, so that shares stay level on one agent too.
+// helpings is into how many parts an agent is divided, at least, between members with demand. Each is given one part
+// (at least one task) before the order is looked at again, so that shares stay equal even on one agent.
 const helpings = 16
 
-// wantShape cuts the offer to one helping of whole shapes that the member wants and the offer can hold.
+// wantShape reduces the offer to one helping of a shape that the member wants and that the offer can hold.
 func (e *decider) wantShape(q question, d *decision) {
 	a, why := q.agent, nothingFits
 	for _, s := range q.member.Demand.Shapes {
@@ -41,8 +40,8 @@ func (e *decider) wantShape(q question, d *decision) {
 	}
 }
 
-// wantHelping cuts the offer to one helping of the shape and reports whether that decides: it is offered, or a
-// filter hides it. One that is spread is put by until its turn has come (see postponed.go).
+// wantHelping reduces the offer to one helping of the shape. It reports whether that decides the question: the helping
+// is offered, or a filter hides it. A shape that is spread is put by until its turn has come (see postponed.go).
 func (e *decider) wantHelping(q question, d *decision, s *books.Shape) bool {
 	a, room := q.agent, s.RoomInPlaces(q.agent)
 	part, n := e.helping(s, a, d.offer, room)
@@ -64,7 +63,7 @@ func (e *decider) wantHelping(q question, d *decision, s *books.Shape) bool {
 	return true
 }
 
-// helping is as many of the shape as are given at once, no more than most, and how many that are.
+// helping returns one helping of the shape, at most `most` tasks, and how many tasks that is.
 func (e *decider) helping(s *books.Shape, a *books.Agent, offer api.Resources, most int64) (part api.Resources, n int64) {
 	all := a.Plain && books.Same(offer, a.Open)
 	if all && s.Mould.Failed == e.number && e.Turn.On {
@@ -85,7 +84,7 @@ func (e *decider) helping(s *books.Shape, a *books.Agent, offer api.Resources, m
 	return part, n
 }
 
-// sizeHelping returns the size of a helping where nothing else counts.
+// sizeHelping returns the size of a helping, before what is free and wanted is considered.
 func (e *decider) sizeHelping(s *books.Shape, a *books.Agent) int64 {
 	if !s.Simple {
 		return 1
@@ -94,8 +93,8 @@ func (e *decider) sizeHelping(s *books.Shape, a *books.Agent) int64 {
 	return max(1, e.Turn.Offer.Fit(s.Ask)/helpings)
 }
 
-// countFitting returns how many of the shape the offer holds; of shapes that name numbers or labels
-// at most one.
+// countFitting returns how many of the shape the offer holds. For shapes with ranges, sets or labels it returns at most
+// one.
 func (e *decider) countFitting(s *books.Shape, a *books.Agent, offer api.Resources) int64 {
 	ask, known := e.AskOf(s)
 	if !known || s.Spec.Resources.IsZero() {
@@ -114,5 +113,5 @@ func (e *decider) countFitting(s *books.Shape, a *books.Agent, offer api.Resourc
 	return 0
 }
 
-// notVolume picks what unlabelled asks may be met from.
+// notVolume reports whether an ask without labels may be met from resources with this label.
 func notVolume(label api.Label) bool { return label.Volume == "" && !label.Revocable }

@@ -8,16 +8,17 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// keptLooksMax bounds how many members with demand are looked at in one round; the rest follows books.KeptPause later.
+// keptLooksMax bounds how many looks at members with demand one round takes; the rest follows books.KeptPause later.
 const keptLooksMax = 1024
 
-// askBackKept asks kept offers back, agent by agent, each for the first in the order that can use what they hold.
+// askBackKept asks back kept offers, agent by agent, each for the first member in the order that can use what they
+// hold.
 func (e *asker) askBackKept() []allocator.Inverse {
 	k := &e.KeptOffers
 	if !k.Due(e.Now) {
 		return nil
 	}
-	if e.OnHold || e.line.floor.open == e.line.all.size { // or nobody in line states a demand
+	if e.OnHold || e.line.floor.open == e.line.all.size { // or nobody in the order states a demand
 		k.At, k.Looked, k.Some = e.Now+books.OfferStands, e.Now, true
 		return nil
 	}
@@ -27,7 +28,7 @@ func (e *asker) askBackKept() []allocator.Inverse {
 	soonest, looks := books.Instant(0), 0
 	k.Looked = e.Now
 	if k.Next > 0 {
-		soonest = e.Now + books.OfferStands // of the agents before it
+		soonest = e.Now + books.OfferStands // for the agents before this one
 	} else {
 		k.Some = false
 	}
@@ -55,8 +56,9 @@ func (e *asker) askBackKept() []allocator.Inverse {
 	return asked
 }
 
-// pauseAskers: for whom something was asked back asks for nothing more until it has launched something, or for a
-// growing time. Else those who use nothing would take it from each other for ever.
+// pauseAskers makes members wait for which something was asked back: nothing more is asked back for them until they
+// have launched something, or for a time that grows. Otherwise members that use nothing would take offers from each
+// other for ever.
 func (e *asker) pauseAskers() {
 	for _, m := range e.askers {
 		p := &m.Preempts
@@ -68,7 +70,7 @@ func (e *asker) pauseAskers() {
 	e.askers = e.askers[:0]
 }
 
-// askBackOf asks back what is kept of the agent for the first in the order that can use it.
+// askBackOf asks back what is kept of the agent, for the first member in the order that can use it.
 func (e *asker) askBackOf(a *books.Agent, looks *int) (allocator.Inverse, bool) {
 	if !a.Offerable {
 		return allocator.Inverse{}, false
@@ -96,7 +98,7 @@ func (e *asker) askBackOf(a *books.Agent, looks *int) (allocator.Inverse, bool) 
 	return allocator.Inverse{}, false
 }
 
-// keepersFor are those who keep offers of the agent that may be asked back for the member, each with what it keeps.
+// keepersFor returns the members from which kept offers of the agent may be asked back for m, each with what it keeps.
 func (e *asker) keepersFor(m *books.Member, a *books.Agent) []*books.Task {
 	var keepers []*books.Task
 	for _, h := range a.Offers() {
@@ -114,9 +116,9 @@ func (e *asker) keepersFor(m *books.Member, a *books.Agent) []*books.Task {
 	return slices.DeleteFunc(keepers, func(t *books.Task) bool { return !e.mayAskBack(m, t.Member, t.Claim.Resources) })
 }
 
-// mayAskBack reports whether what somebody keeps may be asked back for the member: no guarantee needs it, and its
-// holder would go before the member neither with the offer nor without it. Who states no demand does not say that it
-// wants what it holds, and steps back behind those of its rank.
+// mayAskBack reports whether what the holder keeps may be asked back for the member. It must not be needed for a
+// guarantee, and the holder must not go before the member, neither with the offer nor without it. A holder that states
+// no demand does not say that it wants what it holds, so it comes after all others of its rank.
 func (e *asker) mayAskBack(m, holder *books.Member, kept api.Resources) bool {
 	e.Counted = e.Kinds.Count(e.Counted, kept, nil)
 	if m.Framework == holder.Framework || e.isGuaranteedTo(holder.Role, m.Role, e.Counted) {
@@ -138,8 +140,8 @@ func (e *asker) mayAskBack(m, holder *books.Member, kept api.Resources) bool {
 	return e.nextBelow(top, m, m, nil) <= e.nextBelow(top, holder, m, e.Counted)
 }
 
-// isGuaranteedTo reports whether a role, or one above it that the other is not below, would have less than its
-// guarantee without so much of what it holds.
+// isGuaranteedTo reports whether the role, or a role above it that is not above the other role too, would have less
+// than its guarantee if it lost this much of what it holds.
 func (e *asker) isGuaranteedTo(r, other *books.Role, held books.Amounts) bool {
 	for ; r != nil && !other.Name.Within(r.Name); r = r.Parent {
 		for kind, x := range r.Guarantee {
@@ -151,8 +153,8 @@ func (e *asker) isGuaranteedTo(r, other *books.Role, held books.Amounts) bool {
 	return false
 }
 
-// nextBelow is where the member stands at the level of the tree below top where its way and the other's part, if it
-// did not hold so much.
+// nextBelow returns where the member stands, at the level of the tree just below top where its path and the other's
+// part, if it did not hold `without`.
 func (e *asker) nextBelow(top *books.Role, m, other *books.Member, without books.Amounts) float64 {
 	held, weight := m.Taken, 1.0
 	switch {
@@ -170,8 +172,8 @@ func (e *asker) nextBelow(top *books.Role, m, other *books.Member, without books
 	return e.policy.Next(rest, e.Total, weight)
 }
 
-// enoughKept is the least of what is kept of the agent that makes room for one of the shape, and for how many it
-// then has room; none when that is not enough, or when there is room without it.
+// enoughKept returns the smallest set of kept offers of the agent that makes room for one of the shape, and for how
+// many it then has room. It returns none if all of them are not enough, or if there is room anyway.
 func (e *asker) enoughKept(m *books.Member, s *books.Shape, a *books.Agent, keepers []*books.Task) (set []*books.Task, n int64) {
 	lacks := e.lacksOf(m, s)
 	enough := func(set []*books.Task) int64 {
@@ -200,7 +202,7 @@ func (e *asker) enoughKept(m *books.Member, s *books.Shape, a *books.Agent, keep
 	return nil, 0
 }
 
-// inverseOf puts what is asked back into words for the core: claims without a task.
+// inverseOf returns the proposal to ask back the set, as claims without a task.
 func (e *asker) inverseOf(m *books.Member, a *books.Agent, set []*books.Task) allocator.Inverse {
 	inverse := allocator.Inverse{For: m.Framework.Spec.ID, Role: m.Role.Name, Agent: a.ID}
 	for _, t := range set {

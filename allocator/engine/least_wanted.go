@@ -4,17 +4,17 @@ import (
 	"github.com/tenderhq/tender/allocator/engine/internal/books"
 )
 
-// floor is a lower bound of what anybody in the order would take: of each kind the least
-// that any wanted shape asks for. What an agent has left below it is not worth walking
-// the order for. It holds only while every member in the order states its demand.
+// floor is a lower bound of what any member in the order would take: of each kind the least that any wanted shape asks
+// for. If an agent has less left, there is no need to go through the order. The bound applies only while every member
+// in the order states a demand.
 type floor struct {
-	open    int // members in the order that state none: they may take anything
+	open    int // members in the order without a demand: they may take anything
 	least   books.Amounts
-	any     bool // least was set by a shape
-	departs int  // members that left since least was counted: it may be too low
+	any     bool // least has been set by a shape
+	departs int  // members that have left since least was computed: it may be too low
 }
 
-// enter counts a member that comes into the order, or comes with another demand.
+// enter counts a member that comes into the order, or whose demand has changed.
 func (f *floor) enter(e *books.Books, m *books.Member) {
 	if m.Demand == nil {
 		f.open++
@@ -25,7 +25,7 @@ func (f *floor) enter(e *books.Books, m *books.Member) {
 	}
 }
 
-// lower takes the kinds that are known: those of the others bound nothing.
+// lower lowers the bound to what the shape asks for, of the kinds that agents have. Other kinds have no bound.
 func (f *floor) lower(e *books.Books, s *books.Shape) {
 	ask := e.Turn.Floor[:0]
 	for _, item := range s.Spec.Resources.Items() {
@@ -44,7 +44,7 @@ func (f *floor) lower(e *books.Books, s *books.Shape) {
 	}
 }
 
-// depart counts a member that goes; now and then the bound is counted anew.
+// depart counts a member that leaves. Now and then the bound is computed anew.
 func (f *floor) depart(e *line, m *books.Member) {
 	if m.Demand == nil {
 		f.open--

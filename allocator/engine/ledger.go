@@ -8,11 +8,11 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// ledger follows what the engine is told: it writes it into the books, and puts whom it concerns in line or takes them
-// out.
+// ledger follows what the engine is told: it writes that into the books, and puts the members concerned into the order
+// or takes them out.
 type ledger struct {
 	*line
-	again books.Instant // after which the same is offered again to who gave it back untouched
+	again books.Instant // least time between an offer and the same offer again to a member that gave it back untouched
 	back  back
 }
 
@@ -39,7 +39,7 @@ func (e *ledger) bookClaim(claim allocator.Claim) {
 	} else {
 		e.Refree(a)
 	}
-	if !a.Plain && len(a.Filters) > 0 { // another cut of what is left may not be hidden
+	if !a.Plain && len(a.Filters) > 0 { // another part of what is left may not be hidden by a filter
 		e.Dirty.Agent(a)
 	}
 	e.TouchMember(m)
@@ -60,13 +60,13 @@ func (e *ledger) launch(claim allocator.Claim) {
 	}
 	before := len(a.Offers())
 	part, _ := a.LetGo(m, claim.Resources, true)
-	e.KeptOffers.Open += int32(len(a.Offers()) - before) // an agent has few
+	e.KeptOffers.Open += int32(len(a.Offers()) - before) // an agent has few offers
 	a.BearFruit(m)
 	if !part.IsZero() {
 		a.Hold(m, part, false, e.Now)
 		a.LaunchSeen(m, part)
 	}
-	if !books.Same(part, claim.Resources) { // it was never offered: count it all the same
+	if !books.Same(part, claim.Resources) { // it was never offered, but is counted
 		missing := claim
 		missing.Resources, missing.Task = claim.Resources.Without(part), ""
 		e.bookClaim(missing)
@@ -99,12 +99,12 @@ func (e *ledger) takeBack(claim allocator.Claim) {
 		e.answered(a, m, back, e.Counted)
 		e.untouched(a, m, fruitful)
 	}
-	if !books.Same(back, claim.Resources) { // of a task that was never launched, or of who is older than what says so
+	if !books.Same(back, claim.Resources) { // of a task that was never launched, or of an older sender that names no task
 		rest, _ := a.LetGo(m, claim.Resources.Without(back), !offer)
 		back = back.Plus(rest)
 		e.Counted = e.Kinds.Count(e.Counted, back, nil)
 	}
-	e.KeptOffers.Open += int32(len(a.Offers()) - before) // an agent has few
+	e.KeptOffers.Open += int32(len(a.Offers()) - before) // an agent has few offers
 	if back.IsZero() {
 		return
 	}
@@ -120,7 +120,7 @@ func (e *ledger) takeBack(claim allocator.Claim) {
 	e.forgetMember(m)
 }
 
-// answered notes that (part of) an offer came back.
+// answered notes that an offer, or a part of one, has come back.
 func (e *ledger) answered(a *books.Agent, m *books.Member, back api.Resources, counted books.Amounts) {
 	if len(a.Plans) == 0 {
 		return
@@ -131,7 +131,7 @@ func (e *ledger) answered(a *books.Agent, m *books.Member, back api.Resources, c
 	}
 }
 
-// untouched notes when an offer came back with nothing launched.
+// untouched notes that an offer came back of which nothing was launched.
 func (e *ledger) untouched(a *books.Agent, m *books.Member, fruitful bool) {
 	e.back = back{}
 	if !fruitful {
@@ -141,20 +141,20 @@ func (e *ledger) untouched(a *books.Agent, m *books.Member, fruitful bool) {
 	}
 }
 
-// takeAllOf returns all that the member holds on the agent.
+// takeAllOf returns everything that the member holds on the agent.
 func (e *ledger) takeAllOf(a *books.Agent, m *books.Member) {
 	e.DropTasks(a, m)
 	e.DropCounts(a, m)
 	before := len(a.Offers())
 	all := a.LetAllGo(m)
-	e.KeptOffers.Open += int32(len(a.Offers()) - before) // an agent has few
+	e.KeptOffers.Open += int32(len(a.Offers()) - before) // an agent has few offers
 	e.releasePlan(a, m)
 	e.Counted = e.Kinds.Count(e.Counted, all, nil)
 	e.GiveBack(a, m, all, e.Counted)
 	e.TouchMember(m)
 }
 
-// holdLimited stops offers to roles under a limit, and preemption, while on (R20).
+// holdLimited stops, while on, offers to roles that have a limit, and preemption (R20).
 func (e *ledger) holdLimited(on bool) {
 	if e.OnHold == on {
 		return
@@ -165,8 +165,8 @@ func (e *ledger) holdLimited(on bool) {
 	}
 }
 
-// back is the offer that came back last with nothing launched, for the refusal that follows if its
-// framework gave it back itself.
+// back is the last offer that came back with nothing launched. Refuse needs it if the framework has given the offer
+// back itself.
 type back struct {
 	agent  *books.Agent
 	member *books.Member
@@ -181,7 +181,7 @@ func (e *ledger) refuse(claim allocator.Claim, until time.Time) {
 	one := books.Filter{Refused: a.RefusedOf(m, claim.Resources)}
 	if !until.IsZero() {
 		one.Until = e.InstantOf(until)
-		m.Struck = false // who says how long it is not interested makes nobody wait
+		m.Struck = false // a framework that says how long it is not interested makes nobody wait
 	}
 	if again := a.LastAt + e.again; e.back.agent == a && e.back.member == m && again > one.Until {
 		one.Until, one.Extended = again, true
@@ -191,8 +191,8 @@ func (e *ledger) refuse(claim allocator.Claim, until time.Time) {
 	}
 }
 
-// hidden reports whether a filter hides the agent, of which the member could have so much more
-// than this turn has given it already.
+// hidden reports whether a filter hides the agent, given that the member could have `whole` in addition to what this
+// turn has given it already.
 func (e *decider) hidden(a *books.Agent, m *books.Member, whole api.Resources) bool {
 	return len(a.Filters) > 0 && m.Filters > 0 && e.Filtered(a, m, whole.Plus(e.Turn.Proposed(m))) != nil
 }

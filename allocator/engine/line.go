@@ -6,21 +6,21 @@ import (
 	"github.com/tenderhq/tender/allocator/engine/internal/books"
 )
 
-// line is the order of the members that may be offered something, and which of them have stepped back in it.
+// line is the order of the members that may be offered something. It also knows which of them have stepped back.
 type line struct {
 	*ranking
-	all       *order // of all members that may be offered something
-	few       *order // of the members for which agents are looked at that nobody else wanted
+	all       *order // all members that may be offered something
+	few       *order // the members for which agents are looked at again that nobody else wanted
 	floor     floor
-	owed      books.List // the roles that lack something of their guarantee and have members to give it to
+	owed      books.List // roles that lack something of their guarantee and have members to give it to
 	stepsBack stepsBack
-	// round counts the calls of Allocate that had something to do.
+	// round counts the calls of Allocate in which there was something to do.
 	round uint64
 }
 
 func newLine(r *ranking) *line { return &line{ranking: r, all: newOrder(r), few: newOrder(r)} }
 
-// relist puts the member into the order if it may be offered something, else out of it.
+// relist puts the member into the order if it may be offered something, and takes it out otherwise.
 func (e *line) relist(m *books.Member) {
 	may := m.Subscribed && m.Framework.Spec.Active && m.Framework.Spec.Withheld == "" && !m.Suppressed && (m.Demand == nil || m.Demand.Wants())
 	switch {
@@ -63,7 +63,7 @@ func (e *line) countListed(r *books.Role, n int) {
 	}
 }
 
-// settle sorts the orders anew where shares have changed.
+// settle sorts the orders again where shares have changed.
 func (e *line) settle() {
 	t := &e.Dirty.Touched
 	for _, m := range t.Members {
@@ -88,8 +88,8 @@ func (e *line) settle() {
 	t.Members, t.Roles, t.All = t.Members[:0], t.Roles[:0], false
 }
 
-// reorder moves a member that was just offered something, in the order at hand now,
-// in the other one when it is needed.
+// reorder moves a member that was just offered something: in the given order at once, in the other one when that is
+// needed.
 func (e *line) reorder(m *books.Member, o *order) {
 	o.refresh(m)
 	for r := m.Role; r != nil; r = r.Parent {
@@ -101,7 +101,7 @@ func (e *line) reorder(m *books.Member, o *order) {
 	}
 }
 
-// promisesChanged follows a change of r's guarantee.
+// promisesChanged updates what depends on r's guarantee.
 func (e *line) promisesChanged(r *books.Role) {
 	p := &e.Promises
 	listed := int(r.Promise.Number) < len(p.Roles) && p.Roles[r.Promise.Number] == r
@@ -130,7 +130,7 @@ func (e *line) promisesChanged(r *books.Role) {
 	e.Dirty.Everything(e.Agents)
 }
 
-// oweRole puts the role into the list of those that lack something, or takes it out.
+// oweRole puts the role into the list of roles that lack something of their guarantee, or takes it out.
 func (e *line) oweRole(r *books.Role) {
 	if r.Guarantee == nil {
 		return
@@ -155,7 +155,7 @@ func (e *line) oweRole(r *books.Role) {
 	r.Promise.Owed, r.Promise.Key = true, key
 }
 
-// owedNext is where the role stands among those that lack something of their guarantee.
+// owedNext returns where the role stands among the roles that lack something of their guarantee.
 func (e *line) owedNext(r *books.Role) float64 {
 	if e.policy.Next == nil {
 		return e.shareOf(r.Taken) / r.Weight

@@ -8,28 +8,28 @@ import (
 	"github.com/tenderhq/tender/allocator/engine/internal/books"
 )
 
-// order says in which order members are asked: lane by lane, in each down the tree of
-// roles to the smallest share, then to the smallest share in that role. It holds only
-// members that may be offered something, so that the others cost nothing.
+// order says in which order members are asked: lane by lane, and in each lane down the tree of roles to the smallest
+// share, then to the smallest share in that role. It contains only members that may be offered something, so that the
+// others cost nothing.
 type order struct {
 	ranking *ranking
-	lanes   []*lane // as they are served
-	seats   []seat  // by member number
+	lanes   []*lane // in the order in which they are served
+	seats   []seat  // by number of the member
 	parts   []*place
-	places  [][]*place // by number of role
+	places  [][]*place // by number of the role
 	holes   []int32
-	size    int   // members in it
-	flat    *flat // in place of the lanes, when the policy has an order of its own
+	size    int   // members in the order
+	flat    *flat // used in place of the lanes if the policy has its own order
 }
 
-// lane holds the members of one rank. Those that have stepped back come after all others.
+// lane holds the members of one rank. The lanes of members that have stepped back come after all others.
 type lane struct {
 	steppedBack bool
 	rank        int
 	root        *place
 }
 
-// place is a node of a lane's tree: a role, or the leaf of a role's own members.
+// place is a node of a lane's tree: a role, or the leaf that holds a role's own members.
 type place struct {
 	number int32
 	lane   *lane
@@ -38,12 +38,12 @@ type place struct {
 	leaf   bool // it holds the members of exactly this role
 	above  *place
 	list   books.List
-	key    books.Entry // as it stands in the list above, if it does
+	key    books.Entry // its entry in the list of the place above, if it is there
 }
 
-// seat is where a member stands.
+// seat says where a member stands.
 type seat struct {
-	leaf *place // nil: not in this order
+	leaf *place // nil: the member is not in this order
 	key  books.Entry
 }
 
@@ -55,7 +55,7 @@ func newOrder(r *ranking) *order {
 	return o
 }
 
-// placesOf are those of the role in the lanes.
+// placesOf returns the places that the role has in the lanes.
 func (o *order) placesOf(r *books.Role) *[]*place {
 	for len(o.places) <= int(r.Number) {
 		o.places = append(o.places, nil)
@@ -72,7 +72,7 @@ func (o *order) seat(m *books.Member) *seat {
 
 func (o *order) has(m *books.Member) bool { return o.seat(m).leaf != nil }
 
-// insert adds a member that is not in it yet.
+// insert adds a member that is not in the order yet.
 func (o *order) insert(m *books.Member) {
 	if o.flat != nil {
 		o.insertFlat(m)
@@ -85,11 +85,11 @@ func (o *order) insert(m *books.Member) {
 	o.insertEntry(leaf, key)
 }
 
-// insertEntry inserts an entry, and the places above that were empty before.
+// insertEntry inserts an entry, and also the places above that were empty before.
 func (o *order) insertEntry(p *place, key books.Entry) {
 	p.list.Insert(key)
 	for p.above != nil && p.list.Size == 1 {
-		if beside := &p.above.list; beside.Size == 1 { // moveToShare has let it be until now
+		if beside := &p.above.list; beside.Size == 1 { // while it was alone, moveToShare has not updated it
 			o.rekey(o.parts[^beside.Chunks[0][0].ID])
 		}
 		p.key = o.key(p)
@@ -98,7 +98,7 @@ func (o *order) insertEntry(p *place, key books.Entry) {
 	}
 }
 
-// members walks the members in order.
+// members yields the members in their order.
 func (o *order) members() iter.Seq[*books.Member] {
 	return func(yield func(*books.Member) bool) {
 		if o.flat != nil {
@@ -127,7 +127,7 @@ func (o *order) walk(p *place, yield func(*books.Member) bool) bool {
 	return true
 }
 
-// remove takes a member out, and the places above that are empty then.
+// remove removes a member, and the places above that are then empty.
 func (o *order) remove(m *books.Member) {
 	s := o.seat(m)
 	switch {
@@ -147,7 +147,7 @@ func (o *order) remove(m *books.Member) {
 	o.size--
 }
 
-// refresh moves the member to where its share has brought it.
+// refresh moves the member to the position that follows from its share.
 func (o *order) refresh(m *books.Member) {
 	s := o.seat(m)
 	switch {
@@ -163,7 +163,7 @@ func (o *order) refresh(m *books.Member) {
 	}
 }
 
-// refreshRole moves the role's places likewise.
+// refreshRole moves the role's places to the positions that follow from its share.
 func (o *order) refreshRole(r *books.Role) {
 	for _, p := range *o.placesOf(r) {
 		if p.own.list.Size > 0 {
@@ -175,7 +175,8 @@ func (o *order) refreshRole(r *books.Role) {
 	}
 }
 
-// moveToShare moves the place to where its share has brought it. One that stands alone has nothing to move past.
+// moveToShare moves the place to the position that follows from its share. If it is alone in its list, there is nothing
+// to move.
 func (o *order) moveToShare(p *place) {
 	if p.above.list.Size > 1 {
 		o.rekey(p)
@@ -189,7 +190,7 @@ func (o *order) rekey(p *place) {
 	}
 }
 
-// refreshAll is refresh of everything, when all shares have changed at once.
+// refreshAll refreshes everything, after all shares have changed at once.
 func (o *order) refreshAll() {
 	if o.flat != nil {
 		o.refreshAllFlat()
@@ -232,7 +233,7 @@ func (o *order) lane(steppedBack bool, rank int) *lane {
 	return o.lanes[at]
 }
 
-// leaf finds or makes the leaf of the role's own members in the lane.
+// leaf returns the leaf of the role's own members in the lane; it makes the leaf if there is none.
 func (o *order) leaf(l *lane, r *books.Role) *place { return o.place(l, r).own }
 
 func (o *order) place(l *lane, r *books.Role) *place {
@@ -275,13 +276,13 @@ func (o *order) forget(r *books.Role) {
 	*o.placesOf(r) = nil
 }
 
-// flat is an order of members by a policy's Less, in place of the tree of roles.
+// flat is an order of members by the policy's Less, in place of the tree of roles.
 type flat struct {
 	list []stand
-	leaf place // stands for a seat in it
+	leaf place // stands for the leaf of a seat in this order
 }
 
-// stand is a member's place, with what it was put there for.
+// stand is a member in a flat order, with the Standing by which it was put there.
 type stand struct {
 	Standing
 	served      uint64
@@ -293,7 +294,7 @@ func (e *ranking) standOf(m *books.Member) stand {
 	return stand{e.standing(m), m.Served, m.Number, m.SteppedBack}
 }
 
-// compareStands puts those that have stepped back last, then goes by the policy; equals take turns.
+// compareStands puts members that have stepped back last, and otherwise follows the policy; equals take turns.
 func (e *ranking) compareStands(x, y stand) int {
 	less := e.policy.Less
 	switch {
@@ -332,7 +333,7 @@ func (o *order) refreshFlat(m *books.Member) {
 	}
 }
 
-// refreshAllFlat sorts anew, when all shares have changed at once.
+// refreshAllFlat sorts the flat order anew, after all shares have changed at once.
 func (o *order) refreshAllFlat() {
 	for i := range o.flat.list {
 		o.flat.list[i] = o.ranking.standOf(o.ranking.Members[o.flat.list[i].number])
@@ -344,8 +345,8 @@ func (f *flat) find(m *books.Member) int {
 	return slices.IndexFunc(f.list, func(s stand) bool { return s.number == m.Number })
 }
 
-// serveFlat asks the members in order, those of the role and below alone where one is owed
-// something, until one takes something.
+// serveFlat asks the members in their order until one takes something. With owed it asks only the members in that role
+// and below.
 func (e *server) serveFlat(a *books.Agent, o *order, owed *books.Role) bool {
 	for _, s := range o.flat.list {
 		if m := e.Members[s.number]; owed == nil || m.Role.Name.Within(owed.Name) {

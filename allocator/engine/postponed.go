@@ -8,12 +8,12 @@ import (
 	"github.com/tenderhq/tender/allocator/engine/internal/books"
 )
 
-// A shape that is spread takes nothing of an agent when it is its turn there: the agent is put by, with all that it
-// has left, for all such shapes of the member, until every agent of the round was looked at. Then the places are
-// served from the emptiest on, each until it is level with the next one. So shares stay as they are in the order, for
-// nobody behind takes what is put by, and a task goes where the fewest are among the places that have room for it.
-// What an agent that nobody looks at could give was refused before for other reasons; each round ends with nothing
-// put by.
+// A shape that is spread takes nothing of an agent when its turn there comes. Instead the agent is put by, with
+// everything that it has left, for all such shapes of the member, until every agent of the round was looked at. Then
+// the places are served from the emptiest on, each until it has as many tasks as the next. Shares keep their order,
+// because nobody further back takes what is put by. And a task goes to the place with the fewest tasks among those that
+// have room for it. Agents that are not looked at in a round have refused the shape before for other reasons. At the
+// end of each round nothing is put by.
 
 // occasion says for which members an agent is being looked at.
 type occasion uint8
@@ -24,7 +24,7 @@ const (
 	forPending // members whose filter has ended
 )
 
-// postponed is what waits for one spread shape.
+// postponed holds the agents that wait for one spread shape.
 type postponed struct {
 	shape  *books.Shape
 	places waitingPlaces
@@ -32,14 +32,15 @@ type postponed struct {
 	waits  map[int32]bool // by number of agent
 }
 
-// waitingPlace has the agents of one place. count is what the shape had there when it was looked at last.
+// waitingPlace holds the waiting agents of one place. count is how many of the shape the place had when it was last
+// looked at.
 type waitingPlace struct {
 	name   string
 	count  int64
 	agents waitingAgents
 }
 
-// waitingAgent is one of them; rest is what its other places had.
+// waitingAgent is a waiting agent. rest is how many of the shape its further places had.
 type waitingAgent struct {
 	number int32
 	at     occasion
@@ -82,7 +83,7 @@ func (w *waitingAgents) Pop() any {
 	return last
 }
 
-// admission is what a shape may take of the agent at hand, because it is the turn of that place.
+// admission is how many of a shape may be taken of the present agent, because it is the turn of the agent's place.
 type admission struct {
 	shape *books.Shape
 	n     int64
@@ -91,7 +92,7 @@ type admission struct {
 // is reports whether the shape may take something now.
 func (a admission) is(s *books.Shape) bool { return a.shape == s && a.n > 0 }
 
-// postpone lets the agent at hand wait until all agents of the round were looked at.
+// postpone lets the present agent wait until all agents of the round were looked at.
 func (e *server) postpone(a *books.Agent) {
 	e.interrupt(a)
 	for _, s := range e.putBy.shapes {
@@ -111,7 +112,7 @@ func (e *server) postpone(a *books.Agent) {
 	}
 }
 
-// interrupt remembers the agent's turn, so that it goes on as one when the agent is looked at again.
+// interrupt stores the agent's turn, so that the turn continues when the agent is looked at again.
 func (e *server) interrupt(a *books.Agent) {
 	t := &e.Turn
 	if t.Resumed != nil {
@@ -135,8 +136,8 @@ func (e *server) postponedFor(s *books.Shape) *postponed {
 	return w
 }
 
-// servePostponed looks again at what was put by, until nothing is. Each step offers something, or hands the agent to
-// a shape that stands before this one in the order, or to nobody any more.
+// servePostponed looks again at the agents that were put by, until none is left. Each step offers something, or passes
+// the agent on to a shape that comes before this one in the order, or frees it.
 func (e *server) servePostponed() {
 	for len(e.postponed) > 0 {
 		w := e.postponed[0]
@@ -151,7 +152,7 @@ func (e *server) servePostponed() {
 	}
 }
 
-// serveAgain looks at the agent for those for whom it was looked at first.
+// serveAgain looks at the agent again, for the members for which it was looked at first.
 func (e *server) serveAgain(a *books.Agent, at occasion) {
 	switch at {
 	case forAll:
@@ -165,11 +166,12 @@ func (e *server) serveAgain(a *books.Agent, at occasion) {
 	}
 }
 
-// next takes out the agent whose turn it is: of the place with the fewest, there of the other places with the fewest.
-// n is how many the place may take before another one has fewer. Counts only grow while agents wait, so what has grown
-// since it was put there moves back.
+// next removes and returns the agent whose turn it is: an agent of the place with the fewest tasks and, among these,
+// the one whose further places have the fewest. n is how many the place may take before another place has fewer. Counts
+// only grow while agents wait; a place or agent whose count has grown since it was put into the heap is moved back
+// first.
 func (w *postponed) next(e *server) (a *books.Agent, at occasion, n int64) {
-	for len(w.places) > 0 { // also when the shape has enough: others wait behind it
+	for len(w.places) > 0 { // even if the shape has enough, because other shapes wait after it
 		p := w.places[0]
 		if len(p.agents) == 0 {
 			heap.Pop(&w.places)
@@ -194,15 +196,15 @@ func (w *postponed) next(e *server) (a *books.Agent, at occasion, n int64) {
 	return nil, 0, 0
 }
 
-// levelWithNext is how many the first place may take until it has one more than the next one, when that has as many,
-// or as many as that. Where there are places within it, it is one at a time.
+// levelWithNext returns how many the first place may take until it has as many as the next place, or one more if it has
+// as many already. If there are further kinds of places within the first, it takes one at a time.
 func (w *postponed) levelWithNext(p *waitingPlace) int64 {
 	const many = 1 << 40
 	if len(w.shape.Places) > 1 {
 		return 1
 	}
 	least := int64(many)
-	for i := 1; i < min(3, len(w.places)); i++ { // the next one is a child of the first
+	for i := 1; i < min(3, len(w.places)); i++ { // the next place is a child of the first in the heap
 		least = min(least, w.places[i].count)
 	}
 	if least == many {

@@ -8,7 +8,7 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// propose books an offer and joins it to the member's other part of the same agent.
+// propose books an offer, and merges it with an offer of the same agent that the member got earlier in this round.
 func (e *server) propose(a *books.Agent, m *books.Member, d *decision, o *order) {
 	offer := d.offer
 	e.offers++
@@ -61,7 +61,7 @@ func (e *server) joinProposal(a *books.Agent, m *books.Member, offer api.Resourc
 	t.Proposals = append(t.Proposals, allocator.Claim{Framework: m.Framework.Spec.ID, Role: m.Role.Name, Agent: a.ID, Resources: offer})
 }
 
-// notePlan notes what the offer was sized for; a demand that is served leaves the order.
+// notePlan notes what the offer was sized for. A member whose demand is met leaves the order.
 func (e *server) notePlan(a *books.Agent, m *books.Member, p books.Planned) {
 	p.Shape.Open += p.N
 	e.CountPlaces(a, m, p.Shape.Spec.Group, p.N)
@@ -80,7 +80,7 @@ func (e *server) notePlan(a *books.Agent, m *books.Member, p books.Planned) {
 	}
 }
 
-// claims hands the round's proposals out.
+// claims returns the round's proposals and forgets them.
 func (e *server) claims() []allocator.Claim {
 	t := &e.Turn
 	clear(e.resumed)

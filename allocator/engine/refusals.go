@@ -7,8 +7,8 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// refusal is why a member is not offered an agent. The zero value is no refusal. What is known of each
-// stands in the table of refusals.
+// refusal is why a member is not offered an agent. The zero value means that there is no refusal. The table refusals
+// says what is known of each.
 type refusal uint8
 
 const (
@@ -29,57 +29,57 @@ const (
 	isFiltered
 	isPutBy
 
-	refusalsMax // how many there are
+	refusalsMax // the number of refusals
 )
 
-// The ranks of refusals: the lower, the nearer is the agent.
+// The ranks of refusals: the lower the rank, the nearer the agent is to being offered.
 const (
-	rankFree   = iota // there is room; a filter, a limit, a guarantee or another's preemption is in the way
+	rankFree   = iota // there is room, but a filter, a limit, a guarantee or a preemption for others is in the way
 	rankFull          // others hold what is wanted
-	rankAway          // it would fit, and is not offered
+	rankAway          // it would fit, but the agent is not offered
 	rankBarred        // a constraint excludes it
-	rankSmall         // it could not hold what is wanted if it were empty
+	rankSmall         // it could not hold what is wanted even if it were empty
 )
 
-// refusals say what is known of each refusal: how near an agent is that is ruled out by it, what one says of
-// several such agents, and the sentence for one of them. left is what was left of it when that was too little.
+// refusals says for each refusal how near an agent is to which it applies, what is said of several such agents, and how
+// one of them is explained. left is what was left of the agent, if that was too little.
 var refusals = [refusalsMax]struct {
 	rank   int
 	plural string
 	say    func(e *explainer, m *books.Member, a *books.Agent, left api.Resources) string
 }{
 	granted: {rankFree, "are offered next", (*explainer).whyOffered},
-	// It is not in the state to be offered, or is drained.
+	// The agent is not in a state to be offered, or has been drained.
 	isAway: {rankAway, "are not offered", (*explainer).whyAway},
-	// The role is under a limit until the agents are back (R20).
+	// The role has a limit and gets nothing until the agents are back (R20).
 	isHeld: {rankAway, "are not offered", (*explainer).whyHeld},
-	// It fails the constraint of the framework, or of all shapes that are wanted.
+	// The agent fails the constraint of the framework, or of all wanted shapes.
 	failsConstraint: {rankBarred, "fail a constraint", (*explainer).whyConstraint},
 	nothingLeft:     {rankFull, "have nothing free", (*explainer).whyTaken},
 	// Tasks were asked back for the member itself.
 	isFreed: {rankFree, "are being freed for it", (*explainer).whyFreed},
-	// What is free is kept for a preemption's demand.
+	// What is free is kept for the demand of a preemption.
 	isKept: {rankFree, "are kept for somebody else", (*explainer).whyKept},
-	// The limit of the role or one above leaves too little.
+	// The limit of the role, or of one above it, leaves too little.
 	overLimit: {rankFree, "would bring the role above its limit", (*explainer).whyLimit},
 	// What is free is held back for guarantees.
 	isPromised: {rankFree, "are held back for guarantees", (*explainer).whyPromised},
-	// The framework has its capped offer of this agent, or its cap is too small.
+	// The framework has an offer of this agent up to its MaxOffer, or its MaxOffer is too small.
 	overMost: {rankFree, "are offered as far as a capped offer goes", (*explainer).whyMost},
-	// It is less than the least worth offering.
+	// The agent has less than what is worth offering.
 	tooLittle: {rankFull, "have less than is worth offering", (*explainer).whyTooLittle},
-	// It holds none of the shapes that are wanted.
+	// The agent holds none of the wanted shapes.
 	nothingFits: {rankFull, "have too little free", (*explainer).whyNothingFits},
-	// A shape fits, but its place holds as many as are wanted in one.
+	// A shape fits, but the agent's place has as many as are wanted in one place.
 	placeFull: {rankFree, "are where as many are as it wants in one place", (*explainer).whyPlaceFull},
-	// A shape fits, but waits for other agents.
+	// A shape fits, but it is to run only on other agents.
 	notNear:    {rankFree, "are not among the preferred", (*explainer).whyNotNear},
 	isFiltered: {rankFree, "are filtered", (*explainer).whyFiltered},
-	// A shape fits that is spread: first all agents are looked at.
+	// A shape fits, but it is spread: all agents are looked at first.
 	isPutBy: {rankFree, "are offered next", (*explainer).whyOffered},
 }
 
-// whyAgent is why the member is not offered the agent.
+// whyAgent returns why the member is not offered the agent.
 func (e *explainer) whyAgent(m *books.Member, a *books.Agent) string {
 	d := e.decide(question{member: m, agent: a, careful: true})
 	return refusals[d.why].say(e, m, a, d.offer)

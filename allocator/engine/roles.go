@@ -8,7 +8,7 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// pruneRole forgets the node if nothing needs it, and then those above likewise.
+// pruneRole forgets the role if nothing needs it, and then the roles above in the same way.
 func (e *ledger) pruneRole(r *books.Role) {
 	for r != nil && !r.Set && len(r.Members) == 0 && len(r.Children) == 0 && r.Taken.Zero() && r.Idle.Zero() {
 		e.all.forget(r)
@@ -26,7 +26,7 @@ func (e *ledger) pruneRole(r *books.Role) {
 	}
 }
 
-// setRole replaces what an operator says of a role.
+// setRole replaces an operator's settings of a role.
 func (e *ledger) setRole(spoken allocator.Role) {
 	r := e.RoleOf(spoken.Role)
 	if isNumbered(r.Spoken.Limit) {
@@ -59,7 +59,7 @@ func (e *ledger) setRole(spoken allocator.Role) {
 			e.list(m)
 		}
 		if e.policy.Less != nil {
-			e.TouchMember(m) // what it is ordered by may be another
+			e.TouchMember(m) // what it is ordered by may have changed
 		}
 		e.Dirty.Member(m)
 	})

@@ -10,17 +10,17 @@ import (
 type server struct {
 	*decider
 	line *line
-	// postponed is put by until every agent of the round was looked at; empty between rounds.
+	// postponed holds what is put by until every agent of the round was looked at; it is empty between rounds.
 	postponed []*postponed
-	resumed   map[int32]*books.Resumed // by number of agent: those of this round that were put by
+	resumed   map[int32]*books.Resumed // by number of the agent: the turns of this round that were interrupted
 	// offers counts proposals, so that equals take turns.
 	offers   uint64
-	occasion occasion // of the turn at hand
+	occasion occasion // occasion of the present turn
 	guests   []*books.Member
 }
 
-// metOnTheWay reports whether an offer has met a guarantee, or part of it, after another member had got less because of
-// it. Then everything is looked at once more. Each time something was offered, so this comes to an end.
+// metOnTheWay reports whether an offer has met a guarantee, or a part of one, after another member had got less because
+// of that guarantee. Then everything is looked at once more. Each repetition requires an offer, so this ends.
 func (e *server) metOnTheWay() bool {
 	p := &e.Promises
 	if !p.Met || !p.Blocked {
@@ -51,8 +51,8 @@ func (e *server) serveAll() {
 	e.Dirty.Agents = append(agents[:0], e.Dirty.Agents[len(agents):]...)
 }
 
-// serveFew looks at all other agents, for those members alone that may take more than
-// before: of all agents, or of the one whose filter has ended.
+// serveFew looks at all other agents, for those members only that may take more than before: at all of these agents, or
+// at the one whose filter has ended.
 func (e *server) serveFew() {
 	members := e.Dirty.Members
 	if len(members) > 0 {
@@ -63,7 +63,7 @@ func (e *server) serveFew() {
 			}
 		}
 		e.serveIdle(members)
-		e.servePostponed() // before the few are others
+		e.servePostponed() // before the few are other members
 		for _, m := range members {
 			if m.Role != nil {
 				e.line.few.remove(m)
@@ -94,7 +94,7 @@ func (e *server) serveIdle(members []*books.Member) {
 	}
 }
 
-// serveNear looks first at the agents that the member prefers.
+// serveNear first looks at the agents that the member prefers.
 func (e *server) serveNear(m *books.Member) {
 	if m.Demand == nil {
 		return
@@ -117,7 +117,7 @@ func (e *server) serveIdleAgent(a *books.Agent) {
 	}
 }
 
-// serveOthers looks at an agent for the few.
+// serveOthers looks at an agent for the few members.
 func (e *server) serveOthers(a *books.Agent, at occasion) (isPutBy bool) {
 	before := len(e.Turn.Proposals)
 	isPutBy = e.serveAgent(a, e.line.few, at)
@@ -125,16 +125,16 @@ func (e *server) serveOthers(a *books.Agent, at occasion) (isPutBy bool) {
 	return isPutBy
 }
 
-// askAgain asks all members once more, when somebody took part of what is reserved, or the first of the ports of which
-// another may have only so many: the other may now be offered what its filter does not hide. Each time something was
-// offered, so this comes to an end.
+// askAgain asks all members once more after somebody took a part of what is reserved, or took ports that come first, of
+// which another member may have only a number. Then that other member may be offered something that its filter does not
+// hide. Each repetition requires an offer, so this ends.
 func (e *server) askAgain(a *books.Agent, before int) {
 	if (!a.Plain || e.Numbered > 0) && len(a.Filters) > 0 && len(e.Turn.Proposals) > before {
 		e.Dirty.Agent(a)
 	}
 }
 
-// servePending looks at an agent for those whose filter has ended as well.
+// servePending looks at an agent for the few members and for those whose filter of it has ended.
 func (e *server) servePending(a *books.Agent) {
 	guests := e.guests[:0]
 	for _, number := range a.Pending {
@@ -153,7 +153,7 @@ func (e *server) servePending(a *books.Agent) {
 	}
 }
 
-// nearFirst puts agents that somebody in the order prefers before the others.
+// nearFirst puts the agents first that some member in the order prefers.
 func (e *server) nearFirst(agents []int32) []int32 {
 	if len(e.Preferred) > 0 {
 		slices.SortStableFunc(agents, func(x, y int32) int { return e.distance(x) - e.distance(y) })

@@ -4,20 +4,19 @@ import (
 	"github.com/tenderhq/tender/allocator/engine/internal/books"
 )
 
-// yields: a member that states no demand and gives offers back untouched, without a
-// filter that says for how long, lets all others go first for a while. Without that,
-// frameworks that want nothing more would be offered for ever what others wait for,
-// because their share stays the smallest. Its offers only come later: whatever nobody
-// else takes is offered to it as before.
+// stepsBack knows the members that have stepped back. A member steps back if it states no demand and gives offers back
+// untouched, without a filter that says for how long: it then lets all others go first for a while. Without that,
+// frameworks that want nothing more would always be offered what others wait for, because their share stays the
+// smallest. Their offers only come later: what nobody else takes is offered to them as before.
 type stepsBack struct {
 	struck []*books.Member
-	until  [stepBackMax + 1][]*books.Member // by round modulo; who yields until then
+	until  [stepBackMax + 1][]*books.Member // by round modulo the length: the members that step back until that round
 }
 
-// stepBackMax bounds for how many rounds one yields; it doubles from 1.
+// stepBackMax bounds for how many rounds a member steps back; the number doubles from 1.
 const stepBackMax = 64
 
-// strike notes that an offer came back untouched; Refuse with a filter that says for how long takes the note back.
+// strike notes that an offer came back untouched. A Refuse with a filter that says for how long removes the note.
 func (e *line) strike(m *books.Member) {
 	if !m.Struck && m.Demand == nil {
 		m.Struck = true
@@ -25,7 +24,8 @@ func (e *line) strike(m *books.Member) {
 	}
 }
 
-// forgive ends the stepping back of a member: it has launched something, or says that it wants something new.
+// forgive lets a member that has stepped back go first again, because it has launched something or says that it wants
+// something new.
 func (e *line) forgive(m *books.Member) {
 	m.Strikes, m.Struck = 0, false
 	e.setSteppedBack(m, false)
@@ -44,7 +44,7 @@ func (e *line) setSteppedBack(m *books.Member, steppedBack bool) {
 	e.all.insert(m)
 }
 
-// yield makes those that were struck yield, and ends it for those whose time is over.
+// stepBack makes the members step back that were struck, and ends that for those whose time is over.
 func (e *line) stepBack() {
 	y := &e.stepsBack
 	over := &y.until[e.round%(stepBackMax+1)]

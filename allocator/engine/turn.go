@@ -6,13 +6,13 @@ import (
 	"github.com/tenderhq/tender/allocator/engine/internal/books"
 )
 
-// putBy is for which member an agent is put by, if it is, and for which of its shapes.
+// putBy says for which member, and for which of its shapes, the present agent is put by, if it is.
 type putBy struct {
 	member *books.Member
 	shapes []*books.Shape
 }
 
-// serveAgent offers what the agent has, member by member, until nobody takes more, or it is put by for somebody.
+// serveAgent offers what the agent has, member by member, until nobody takes more or the agent is put by for a member.
 func (e *server) serveAgent(a *books.Agent, o *order, at occasion) (isPutBy bool) {
 	if !a.Offerable {
 		return false
@@ -73,7 +73,7 @@ func (e *server) serveOrder(a *books.Agent, o *order) bool {
 	return false
 }
 
-// servePlace asks the members below the place in order, until one takes something.
+// servePlace asks the members below the place in their order, until one takes something.
 func (e *server) servePlace(a *books.Agent, o *order, p *place, owed bool) bool {
 	for _, chunk := range p.list.Chunks {
 		for i := range chunk {
@@ -92,7 +92,7 @@ func (e *server) servePlace(a *books.Agent, o *order, p *place, owed bool) bool 
 	return false
 }
 
-// serveMember asks one member, and reports whether it took something or the agent is put by for it.
+// serveMember asks one member. It reports whether the member took something, or the agent is put by for it.
 func (e *server) serveMember(a *books.Agent, m *books.Member, o *order, owed bool) bool {
 	if m.Passed == e.number {
 		return false
@@ -106,13 +106,13 @@ func (e *server) serveMember(a *books.Agent, m *books.Member, o *order, owed boo
 	case isPutBy:
 		return true
 	}
-	if !owed && (a.Plain || d.why != isFiltered) { // else another cut may not be hidden
+	if !owed && (a.Plain || d.why != isFiltered) { // otherwise another part of it may not be hidden
 		m.Passed = e.number
 	}
 	return false
 }
 
-// serveBelow passes by a role that is at its limit, with all below it.
+// serveBelow asks the members below the place, but skips a role that has reached its limit.
 func (e *server) serveBelow(a *books.Agent, o *order, p *place, owed bool) bool {
 	if p.role.Full && a.Plain {
 		p.role.Cut = true
@@ -121,14 +121,14 @@ func (e *server) serveBelow(a *books.Agent, o *order, p *place, owed bool) bool 
 	return e.servePlace(a, o, p, owed)
 }
 
-// serveKeeps offers what was kept once it is there; once all victims have ended without enough, it is kept no longer.
-// Those whose victims have all ended come first, as if nothing were kept for the others: what the others wait for is
-// still to come.
+// serveKeeps offers what was kept for a preemption once it is there. When all victims have ended and it is not enough,
+// it is no longer kept. Preemptions whose victims have all ended come first, as if nothing were kept for the others,
+// because what the others wait for is still to come.
 func (e *server) serveKeeps(a *books.Agent, o *order) {
 	before := len(a.Keeps)
 	defer func() {
 		if len(a.Keeps) < before && o != e.line.all {
-			e.Dirty.Agent(a) // what is kept no longer is for all
+			e.Dirty.Agent(a) // what is no longer kept is for all members
 		}
 	}()
 	awaiting := slices.DeleteFunc(slices.Clone(a.Keeps), func(k *books.Keep) bool { return !k.Awaits() })

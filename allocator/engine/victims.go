@@ -7,10 +7,10 @@ import (
 	"github.com/tenderhq/tender/allocator/engine/internal/books"
 )
 
-// bid is what one of a shape would cost on an agent.
+// bid says what room for one of a shape would cost on an agent.
 type bid struct {
 	agent   *books.Agent
-	victims []*books.Task // nil = not to be had
+	victims []*books.Task // nil = there can be no room
 	cost    cost
 }
 
@@ -18,11 +18,11 @@ type bid struct {
 type cost struct {
 	dearest Task // the one of them that the policy asks last
 	count   int
-	share   float64 // of all that they give up
+	share   float64 // share of everything that they give up
 }
 
-// isCheaper reports whether a set of victims is asked rather than another: the one whose dearest is asked sooner,
-// then the fewest, then those that give up least.
+// isCheaper reports whether the first set of victims is preferred: the one whose dearest task is asked sooner, then the
+// one with fewer tasks, then the one that gives up less.
 func (e *asker) isCheaper(c, d cost) bool {
 	if order := e.policy.YieldsSooner(c.dearest, d.dearest); order != 0 {
 		return order < 0
@@ -53,8 +53,8 @@ func (e *asker) bid(m *books.Member, s *books.Shape, a *books.Agent) bid {
 	return bid{a, victims, e.costOf(victims)}
 }
 
-// victims is the cheapest set of tasks on the agent whose end makes room for one of the
-// shape; nil when there is none, or room without any.
+// victims returns the cheapest set of tasks on the agent whose end makes room for one of the shape; nil if there is
+// none, or if there is room anyway.
 func (e *asker) victims(m *books.Member, s *books.Shape, a *books.Agent) []*books.Task {
 	lacks := e.lacksOf(m, s)
 	role := m.Role.Name
@@ -76,7 +76,7 @@ func (e *asker) victims(m *books.Member, s *books.Shape, a *books.Agent) []*book
 	for n <= len(together) && !enough(together[:n]...) {
 		n++
 	}
-	if n > len(together) { // not together; but one alone leaves more of a guarantee
+	if n > len(together) { // together they are not enough, but one alone may leave more of a guarantee
 		return e.one(candidates, enough)
 	}
 	for n < len(together) && e.compare(together[n], together[n-1]) == 0 {
@@ -90,10 +90,10 @@ func (e *asker) victims(m *books.Member, s *books.Shape, a *books.Agent) []*book
 	return e.fewest(together[:n], enough)
 }
 
-// compare orders tasks as the policy asks them.
+// compare orders tasks as the policy asks them back.
 func (e *asker) compare(x, y *books.Task) int { return e.policy.YieldsSooner(taskOf(x), taskOf(y)) }
 
-// one is the cheapest task that is enough alone and that no guarantee needs.
+// one returns the cheapest task that is enough by itself and that no guarantee needs.
 func (e *asker) one(candidates []*books.Task, enough func(...*books.Task) bool) []*books.Task {
 	var best []*books.Task
 	for _, t := range candidates {
@@ -104,12 +104,12 @@ func (e *asker) one(candidates []*books.Task, enough func(...*books.Task) bool) 
 	return best
 }
 
-// pairsMax bounds of how many candidates all pairs are tried.
+// pairsMax bounds the number of candidates up to which all pairs are tried.
 const pairsMax = 16
 
-// fewest picks of the pool, which is enough as a whole and no dearer than it must be,
-// but no one of it alone, the fewest that are enough, of those that give up least:
-// exactly for two, and for more by leaving out whom it can, the dearest and smallest first.
+// fewest returns the smallest set of tasks of the pool that is enough, and among those the one that gives up least. The
+// pool is enough as a whole and no dearer than necessary, but none of its tasks is enough alone. For two tasks the
+// result is exact; for more it leaves out tasks as long as it can, the dearest and smallest first.
 func (e *asker) fewest(pool []*books.Task, enough func(...*books.Task) bool) []*books.Task {
 	var best []*books.Task
 	try := func(set ...*books.Task) {
@@ -139,7 +139,7 @@ func (e *asker) fewest(pool []*books.Task, enough func(...*books.Task) bool) []*
 	return set
 }
 
-// candidates are the agent's tasks that give way to the member, in the order in which the policy asks them.
+// candidates returns the agent's tasks that give way to the member, in the order in which the policy asks them back.
 func (e *asker) candidates(a *books.Agent, m *books.Member) []*books.Task {
 	var candidates []*books.Task
 	to := e.standing(m)
@@ -176,7 +176,7 @@ func (e *asker) unpromised(candidates []*books.Task) []*books.Task {
 	if e.Promises.Count == 0 {
 		return candidates
 	}
-	gone := make(map[*books.Role]books.Amounts) // with the candidates that stand before
+	gone := make(map[*books.Role]books.Amounts) // together with the candidates before it
 	return slices.DeleteFunc(candidates, func(t *books.Task) bool {
 		e.Turn.Asked = e.Kinds.Count(e.Turn.Asked, t.Claim.Resources, nil)
 		counted := e.Turn.Asked

@@ -16,23 +16,23 @@ import (
 	"github.com/tenderhq/tender/allocator/engine"
 )
 
-// Name is what it is registered as.
+// Name is the name under which the policy is registered.
 const Name = "fairshare"
 
 func init() { allocator.Register(Name, New) }
 
-// New makes the policy.
+// New makes an allocator with this policy.
 func New(config allocator.Config) (allocator.Allocator, error) {
 	return engine.New(config, Policy()), nil
 }
 
-// Policy is the algorithm.
+// Policy returns the policy for the engine.
 func Policy() engine.Policy {
 	return engine.Policy{Share: DominantShare, Next: WeightedShare, Because: Because}
 }
 
-// DominantShare is the largest part that somebody holds of any kind of resource in the cluster. Who uses much
-// memory and who uses many cpus are compared by what each uses most of.
+// DominantShare returns the largest part that is held of any kind of resource in the cluster. Thus one that uses much
+// memory and one that uses many cpus are compared by what each uses most of.
 func DominantShare(held, total engine.Amounts) float64 {
 	share := 0.0
 	for kind, amount := range held {
@@ -43,13 +43,13 @@ func DominantShare(held, total engine.Amounts) float64 {
 	return share
 }
 
-// WeightedShare says who is next: whoever has least for its weight. A role of weight 2 is level with one of
-// weight 1 when it has twice as much.
+// WeightedShare decides who is next: the one with the smallest share for its weight. A role of weight 2 is equal to one
+// of weight 1 when it has twice as much.
 func WeightedShare(held, total engine.Amounts, weight float64) float64 {
 	return DominantShare(held, total) / weight
 }
 
-// Because compares the shares: of two frameworks of one role, or of two roles.
+// Because explains the order of two frameworks of one role, or of two roles, by their shares.
 func Because(first, other engine.Standing) string {
 	if first.Framework != "" {
 		return fmt.Sprintf("share %.3g now, against %.3g of %s", first.Share, other.Share, other.Framework)

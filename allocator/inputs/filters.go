@@ -9,25 +9,25 @@ import (
 )
 
 const (
-	// filtersPerPlaceMax bounds the filters that are remembered of one framework, role and
-	// agent; the oldest go first, and the agent is offered once more.
+	// filtersPerPlaceMax bounds the filters of one framework in one role on one agent. Beyond it the oldest is dropped,
+	// and the agent is offered once more.
 	filtersPerPlaceMax = 8
-	// filtersMax bounds those of all together. One more is not remembered: whoever is told
-	// of the mirror offers that agent to that framework once more.
+	// filtersMax bounds all filters together. A further one is not remembered: a policy that is told the mirror's
+	// inputs then offers that agent to that framework once more.
 	filtersMax = 1_000_000
 )
 
-// filters are what refusals have left behind, and how many.
+// filters holds the filters that refusals have left, and counts them.
 type filters struct {
 	of  map[memberKey]*left
 	all int
-	by  map[string]int // of them, of the frameworks of each principal; without nobody's
+	by  map[string]int // number of filters of each principal's frameworks; not counted for the empty principal
 	max int            // filtersMax, or less in a test
 }
 
-// left are the filters of a framework in a role.
+// left holds the filters of one framework in one role.
 type left struct {
-	principal string // whose framework it is
+	principal string // the framework's principal
 	on        map[api.AgentID][]Refuse
 }
 
@@ -35,7 +35,7 @@ func newFilters() filters {
 	return filters{of: make(map[memberKey]*left), by: make(map[string]int), max: filtersMax}
 }
 
-// leave remembers one.
+// leave adds a filter.
 func (f *filters) leave(key placeKey, principal string, filter Refuse) {
 	one := f.of[key.memberKey]
 	if one != nil && len(one.on[key.agent]) >= filtersPerPlaceMax {
@@ -63,7 +63,7 @@ func (f *filters) count(of *left, more int) {
 	}
 }
 
-// belong counts those of a framework for the principal whose it is now.
+// belong counts the filters of a framework for the principal to which it belongs now.
 func (f *filters) belong(id api.FrameworkID, principal string) {
 	for key, one := range f.of { // order: irrelevant because each is counted by itself
 		if key.framework != id || one.principal == principal {
@@ -78,7 +78,7 @@ func (f *filters) belong(id api.FrameworkID, principal string) {
 	}
 }
 
-// forget drops all of a framework in a role.
+// forget drops all filters of a framework in a role.
 func (f *filters) forget(key memberKey) {
 	one := f.of[key]
 	if one == nil {
@@ -90,7 +90,7 @@ func (f *filters) forget(key memberKey) {
 	delete(f.of, key)
 }
 
-// forgetIf drops all of those that are picked.
+// forgetIf drops all filters of the frameworks and roles for which picked returns true.
 func (f *filters) forgetIf(picked func(memberKey) bool) {
 	for key := range f.of { // order: irrelevant because each is dropped by itself
 		if picked(key) {
@@ -99,7 +99,7 @@ func (f *filters) forgetIf(picked func(memberKey) bool) {
 	}
 }
 
-// forgetAt drops those of a framework in a role on one agent.
+// forgetAt drops the filters of a framework in a role on one agent.
 func (f *filters) forgetAt(key memberKey, agent api.AgentID) {
 	one := f.of[key]
 	if one == nil {
@@ -111,14 +111,14 @@ func (f *filters) forgetAt(key memberKey, agent api.AgentID) {
 	}
 }
 
-// forgetAgent drops those of all on one agent.
+// forgetAgent drops all filters on one agent.
 func (f *filters) forgetAgent(agent api.AgentID) {
 	for key := range f.of { // order: irrelevant because each is changed by itself
 		f.forgetAt(key, agent)
 	}
 }
 
-// expire drops those that have ended.
+// expire drops the filters that have ended.
 func (f *filters) expire(now time.Time) {
 	ended := func(r Refuse) bool { return !now.Before(r.Until) }
 	for key, one := range f.of { // order: irrelevant because each is changed by itself
@@ -135,7 +135,7 @@ func (f *filters) expire(now time.Time) {
 	}
 }
 
-// inputs are the refusals that leave the same.
+// inputs returns refusals that leave the same filters.
 func (f *filters) inputs() (all []Input) {
 	for _, key := range slices.SortedFunc(maps.Keys(f.of), compareMembers) {
 		on := f.of[key].on

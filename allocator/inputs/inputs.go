@@ -11,9 +11,9 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// Input is one of the types below: a call of the allocator's method of that name.
+// Input is one of the types below. Each stands for a call of the allocator's method of the same name.
 type Input interface {
-	// Apply makes the call. Allocate's result is thrown away: who wants it calls itself.
+	// Apply makes the call. The result of Allocate is dropped; a caller that needs it calls Allocate itself.
 	Apply(allocator.Allocator)
 }
 
@@ -34,7 +34,7 @@ type (
 	SetDemand struct {
 		Framework api.FrameworkID
 		Role      api.Role
-		Shapes    []api.Shape // nil: not stated
+		Shapes    []api.Shape // nil: no demand is stated
 	}
 	SetRole struct{ Role allocator.Role }
 	Hold    struct{ On bool }

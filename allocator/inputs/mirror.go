@@ -11,7 +11,7 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// Mirror is what the inputs so far amount to.
+// Mirror holds what the inputs so far amount to.
 type Mirror struct {
 	agents     map[api.AgentID]allocator.Agent
 	uses       map[api.AgentID]api.Resources
@@ -32,7 +32,7 @@ type memberKey struct {
 type member struct {
 	suppressed bool
 	stated     bool
-	shapes     []api.Shape // as they were told last
+	shapes     []api.Shape // as they were last told
 }
 
 type placeKey struct {
@@ -40,13 +40,13 @@ type placeKey struct {
 	agent api.AgentID
 }
 
-// place is what a member has on an agent.
+// place is what a member holds on one agent.
 type place struct {
-	loose api.Resources // offers and executors
+	loose api.Resources // held by offers and executors
 	tasks map[api.TaskID]allocator.Claim
 }
 
-// NewMirror is of no inputs.
+// NewMirror makes a Mirror that has seen no inputs.
 func NewMirror() *Mirror {
 	return &Mirror{
 		agents:     make(map[api.AgentID]allocator.Agent),
@@ -59,7 +59,7 @@ func NewMirror() *Mirror {
 	}
 }
 
-// Note takes one input.
+// Note applies one input to the mirror.
 func (m *Mirror) Note(input Input) {
 	switch i := input.(type) {
 	case SetAgent:
@@ -93,7 +93,7 @@ func (m *Mirror) Note(input Input) {
 	}
 }
 
-// Propose takes what the policy has proposed: it counts as taken.
+// Propose notes that the policy has proposed these offers, so that they count as taken.
 func (m *Mirror) Propose(offers []allocator.Claim) {
 	for _, claim := range offers {
 		m.take(claim)
@@ -123,7 +123,7 @@ func keyOf(claim allocator.Claim) placeKey {
 	return placeKey{memberKey{claim.Framework, claim.Role}, claim.Agent}
 }
 
-// setDemand forgets the filters of who wants more than before.
+// setDemand sets a demand. If the framework wants more than before, its filters in the role are forgotten.
 func (m *Mirror) setDemand(i SetDemand) {
 	key := memberKey{i.Framework, i.Role}
 	one := m.member(key)
@@ -137,7 +137,7 @@ func (m *Mirror) setDemand(i SetDemand) {
 	one.stated, one.shapes = i.Shapes != nil, slices.Clone(i.Shapes)
 }
 
-// setAgent forgets the filters of an agent that is described as another one now.
+// setAgent sets an agent. If its attributes or place have changed, its filters are forgotten.
 func (m *Mirror) setAgent(a allocator.Agent) {
 	was, known := m.agents[a.ID]
 	m.agents[a.ID] = a
@@ -200,7 +200,7 @@ func (m *Mirror) take(claim allocator.Claim) {
 
 func (m *Mirror) launch(claim allocator.Claim) {
 	if claim.Task == "" {
-		return // an executor: a part of the offer as before
+		return // of an executor: it stays a part of the offer
 	}
 	one := m.place(claim)
 	one.loose = one.loose.Without(claim.Resources)
@@ -240,12 +240,12 @@ func (m *Mirror) tidy(key placeKey, one *place) {
 // Forget drops the filters that have ended.
 func (m *Mirror) Forget(now time.Time) { m.filters.expire(now) }
 
-// Filters is how many filters are remembered of the frameworks of a principal, those among them that have ended since the
-// last Forget. Those of nobody are not counted.
+// Filters returns how many filters are remembered of the frameworks of a principal, including those that have ended
+// since the last Forget. Filters of the empty principal are not counted.
 func (m *Mirror) Filters(principal string) int { return m.filters.by[principal] }
 
-// Inputs tell a fresh policy all of it. Open offers are told as taken: it did not
-// propose them.
+// Inputs returns the inputs that tell a fresh policy everything. They tell open offers as taken, because the fresh
+// policy has not proposed them.
 func (m *Mirror) Inputs() []Input {
 	var all []Input
 	all = append(all, Hold{m.hold})

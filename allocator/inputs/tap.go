@@ -7,13 +7,12 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// Tap is an allocator that hands every input on, to somebody who listens and to the
-// policy behind it.
+// Tap is an allocator that passes every call to a policy, and tells a listener of it first.
 type Tap struct {
 	Policy allocator.Allocator
-	// Told is called before the policy is.
+	// Told is called with each input before the policy is.
 	Told func(Input)
-	// Proposed is called with the answer to each Allocate. May be nil.
+	// Proposed is called with the result of each Allocate. It may be nil.
 	Proposed func(allocator.Allocation)
 }
 
@@ -22,7 +21,7 @@ func (t *Tap) tell(input Input) {
 	input.Apply(t.Policy)
 }
 
-// SetAgent and all that follow are the policy's.
+// SetAgent and the methods below pass the call on to the policy.
 func (t *Tap) SetAgent(a allocator.Agent)             { t.tell(SetAgent{a}) }
 func (t *Tap) RemoveAgent(id api.AgentID)             { t.tell(RemoveAgent{id}) }
 func (t *Tap) SetFramework(f allocator.Framework)     { t.tell(SetFramework{f}) }
@@ -35,18 +34,18 @@ func (t *Tap) Return(c allocator.Claim)               { t.tell(Return{c}) }
 func (t *Tap) Refuse(c allocator.Claim, u time.Time)  { t.tell(Refuse{c, u}) }
 func (t *Tap) Use(id api.AgentID, more api.Resources) { t.tell(Use{id, more}) }
 
-// Suppress is the policy's.
+// Suppress passes the call on to the policy.
 func (t *Tap) Suppress(id api.FrameworkID, roles []api.Role) { t.tell(Suppress{id, roles}) }
 
-// Revive is the policy's.
+// Revive passes the call on to the policy.
 func (t *Tap) Revive(id api.FrameworkID, roles []api.Role) { t.tell(Revive{id, roles}) }
 
-// SetDemand is the policy's.
+// SetDemand passes the call on to the policy.
 func (t *Tap) SetDemand(id api.FrameworkID, role api.Role, shapes []api.Shape) {
 	t.tell(SetDemand{id, role, shapes})
 }
 
-// Allocate is the policy's.
+// Allocate passes the call on to the policy, and its result to Proposed.
 func (t *Tap) Allocate(now time.Time) allocator.Allocation {
 	t.Told(Allocate{now})
 	allocation := t.Policy.Allocate(now)
@@ -56,15 +55,15 @@ func (t *Tap) Allocate(now time.Time) allocator.Allocation {
 	return allocation
 }
 
-// Wake is the policy's.
+// Wake passes the call on to the policy.
 func (t *Tap) Wake() time.Time { return t.Policy.Wake() }
 
-// Explain is the policy's.
+// Explain passes the call on to the policy.
 func (t *Tap) Explain(id api.FrameworkID, agent api.AgentID, now time.Time) allocator.Explanation {
 	return t.Policy.Explain(id, agent, now)
 }
 
-// Filters are the policy's, if it counts them.
+// Filters passes the call on to the policy, if the policy counts filters.
 func (t *Tap) Filters(principal string) int {
 	if policy, counts := t.Policy.(allocator.FilterCounter); counts {
 		return policy.Filters(principal)
@@ -72,5 +71,5 @@ func (t *Tap) Filters(principal string) int {
 	return 0
 }
 
-// Shares is the policy's.
+// Shares passes the call on to the policy.
 func (t *Tap) Shares() allocator.Shares { return t.Policy.Shares() }

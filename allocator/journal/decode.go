@@ -21,23 +21,23 @@ import (
 	"github.com/tenderhq/tender/internal/logpb"
 )
 
-// Section is what follows one head: the life of one policy, or the rest of it.
+// Section is a part of a journal that begins with a head: the life of one policy, or the rest of it.
 type Section struct {
 	Policy string
 	Config allocator.Config
-	Whole  bool // from the start of a leadership
+	Whole  bool // it begins with the start of a leadership
 	Steps  []Step
 
 	codec codec.Codec
 }
 
-// Step is one input and, of an Allocate, what was proposed.
+// Step is one input; for an Allocate it also has what was proposed.
 type Step struct {
 	Input    inputs.Input
 	proposed *apiv1.AllocatorAnswers
 }
 
-// Read reads a journal. What is torn at the end is left out and reported.
+// Read reads a journal. A torn record at the end is left out; torn reports it.
 func Read(from io.Reader) (sections []Section, torn bool, err error) {
 	in := bufio.NewReader(from)
 	if err := begin(in); err != nil {
@@ -63,7 +63,7 @@ var (
 	errTorn      = errors.New("torn")
 	errNoJournal = errors.New("this is no allocator journal")
 
-	// ErrFormat is a journal's of a format that this version neither reads nor continues.
+	// ErrFormat says that the journal has a format that this version neither reads nor continues.
 	ErrFormat = errors.New("another version of tender wrote this journal")
 )
 
@@ -80,7 +80,7 @@ func begin(in *bufio.Reader) error {
 	return known(uint32(number))
 }
 
-// known refuses what would be read wrongly.
+// known refuses a format that this version would read wrongly.
 func known(number uint32) error {
 	switch {
 	case number < format:
@@ -93,8 +93,8 @@ func known(number uint32) error {
 	return nil
 }
 
-// next is io.EOF between two records, errTorn within one. Any other error is the
-// reader's and says nothing of the journal.
+// next returns the next record. Its error is io.EOF at the end of a record, and errTorn within one. Any other error
+// comes from the reader and says nothing about the journal.
 func next(in *bufio.Reader) (*logpb.AllocatorRecord, error) {
 	var prefix [8]byte
 	if n, err := io.ReadFull(in, prefix[:]); n == 0 && err != nil {
@@ -117,7 +117,7 @@ func next(in *bufio.Reader) (*logpb.AllocatorRecord, error) {
 	return record, nil
 }
 
-// cut takes the end of the journal within a record for what it is.
+// cut turns the end of the input within a record into errTorn.
 func cut(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return errTorn
@@ -125,14 +125,14 @@ func cut(err error) error {
 	return err
 }
 
-// BeginsAnew reports whether the first record is a head.
+// BeginsAnew reports whether the first of the records is a head.
 func BeginsAnew(records []byte) bool {
 	record, err := next(bufio.NewReader(bytes.NewReader(records)))
 	return err == nil && record.GetHead() != nil
 }
 
-// Whole is how many bytes of a journal are whole records; what follows is torn. With an
-// error nobody knows, and nothing may be cut off.
+// Whole returns how many bytes of a journal are complete records; what follows is torn. If it returns an error, nothing
+// is known, and nothing may be cut off.
 func Whole(from io.Reader) (int64, error) {
 	in := bufio.NewReader(from)
 	if err := begin(in); err != nil {
@@ -182,7 +182,7 @@ func add(sections []Section, record *logpb.AllocatorRecord) ([]Section, error) {
 	return sections, nil
 }
 
-// Same tells the policy exactly what was told, and compares what it proposes.
+// Same tells the policy exactly the recorded inputs, and compares what it proposes with what was recorded.
 func (s *Section) Same(policy allocator.Allocator) (rounds, same int) {
 	for _, step := range s.Steps {
 		run, is := step.Input.(inputs.Allocate)
@@ -192,7 +192,7 @@ func (s *Section) Same(policy allocator.Allocator) (rounds, same int) {
 		}
 		proposed := s.codec.AllocationToProto(policy.Allocate(run.At))
 		if step.proposed == nil {
-			continue // torn off
+			continue // its end was torn off
 		}
 		rounds++
 		if proto.Equal(proposed, step.proposed) {

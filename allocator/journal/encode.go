@@ -23,19 +23,19 @@ import (
 const (
 	// Magic begins every file.
 	Magic = magicWords + "2\n"
-	// Formats:
+	// format is the number of the format:
 	//
-	//	1  told all that tasks really use; a policy is now told what goes beyond requests
+	//	1  told everything that tasks really use; a policy is now told only what goes beyond requests
 	//	2
 	format     = 2
 	magicWords = "tender allocator journal "
-	// recordBytesMax: a longer record is damage.
+	// recordBytesMax bounds a record; a longer one counts as damage.
 	recordBytesMax = 64 << 20
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Encoder turns what happens into records, after its head.
+// Encoder turns what happens into records, after the head.
 type Encoder struct {
 	Policy string
 	Config allocator.Config
@@ -44,7 +44,7 @@ type Encoder struct {
 	codec codec.Codec
 }
 
-// Head appends the record that begins anew, and what the mirror knows.
+// Head appends the record that begins a section, and the inputs that tell what the mirror knows.
 func (e *Encoder) Head(to []byte, mirror *inputs.Mirror, whole bool) []byte {
 	e.codec = codec.Codec{Epoch: e.Epoch}
 	head := &logpb.AllocatorHead{
@@ -65,7 +65,7 @@ func (e *Encoder) Input(to []byte, input inputs.Input) []byte {
 	return frame(to, &logpb.AllocatorRecord{Record: &logpb.AllocatorRecord_Input{Input: e.codec.InputToProto(input)}})
 }
 
-// Proposed appends the answer to an Allocate.
+// Proposed appends the result of an Allocate.
 func (e *Encoder) Proposed(to []byte, allocation allocator.Allocation) []byte {
 	return frame(to, &logpb.AllocatorRecord{Record: &logpb.AllocatorRecord_Proposed{Proposed: e.codec.AllocationToProto(allocation)}})
 }
@@ -73,7 +73,7 @@ func (e *Encoder) Proposed(to []byte, allocation allocator.Allocation) []byte {
 func frame(to []byte, record *logpb.AllocatorRecord) []byte {
 	body, err := proto.Marshal(record)
 	if err != nil {
-		panic(fmt.Sprintf("allocator journal: %v", err)) // only text that is no UTF-8, which the wire refuses
+		panic(fmt.Sprintf("allocator journal: %v", err)) // only for text that is not UTF-8, which the wire refuses
 	}
 	to = binary.LittleEndian.AppendUint32(to, uint32(len(body)))
 	to = binary.LittleEndian.AppendUint32(to, crc32.Checksum(body, castagnoli))

@@ -10,10 +10,9 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// Replay plays the work of a section on a policy: tasks ask for the same from the same
-// moment on and run as long as they did, but start when this policy lets them. Every
-// framework states its demand and launches what fits into an offer, in the order in
-// which it was wanted.
+// Replay plays the work of a section with a policy. Tasks ask for the same resources from the same moment on, and run
+// for as long as they did, but start when this policy lets them. Every framework states its demand, and launches what
+// fits into an offer in the order in which it was wanted.
 func Replay(section *Section, policy allocator.Allocator) Report {
 	r := &replay{
 		policy: policy, work: workOf(section), queues: make(map[queueKey][]*job), running: make(map[api.TaskRef]*run),
@@ -70,18 +69,18 @@ type replay struct {
 	policy  allocator.Allocator
 	work    *work
 	now     time.Time
-	world   int // happenings that have happened
-	arrived int // jobs that are wanted
+	world   int // number of happenings that have happened
+	arrived int // number of jobs that are wanted by now
 	byWant  []*job
 	queues  map[queueKey][]*job
 	running map[api.TaskRef]*run
-	ends    []*run // by end
+	ends    []*run // ordered by end
 	cluster *cluster
 	report  *report
 }
 
-// roundsMax bounds the runs of the policy at one moment: each but the last one starts
-// something, or is the policy's restlessness.
+// roundsMax bounds the calls of the policy at one moment. Each but the last starts something; more than this shows that
+// the policy does not come to rest.
 const roundsMax = 10_000
 
 func (r *replay) play() {
@@ -106,7 +105,7 @@ func (r *replay) play() {
 	}
 }
 
-// next is the soonest moment after now at which something happens.
+// next returns the earliest moment after now at which something happens.
 func (r *replay) next() time.Time {
 	var soonest time.Time
 	consider := func(t time.Time) {
@@ -152,7 +151,7 @@ func (r *replay) happen() {
 	}
 }
 
-// drop ends what runs where nothing can run any more.
+// drop ends the runs that can no longer run where they are.
 func (r *replay) drop(which func(allocator.Claim) bool) {
 	for _, one := range slices.Clone(r.ends) {
 		if which(one.claim) {
@@ -183,7 +182,7 @@ func (r *replay) arrive() {
 	}
 }
 
-// demand states what the queue wants, by shapes.
+// demand states what the queue wants, as shapes.
 func (r *replay) demand(who queueKey) {
 	shapes := []api.Shape{}
 	for _, one := range r.queues[who] {
@@ -197,7 +196,7 @@ func (r *replay) demand(who queueKey) {
 	r.policy.SetDemand(who.framework, who.role, shapes)
 }
 
-// allocate runs the policy once; it reports whether anything was started or killed.
+// allocate calls the policy once, and reports whether anything was started or killed.
 func (r *replay) allocate() bool {
 	allocation := r.policy.Allocate(r.now)
 	moved := false
@@ -218,7 +217,7 @@ func (r *replay) allocate() bool {
 	return moved
 }
 
-// answer launches what fits.
+// answer launches the tasks that fit into the offer.
 func (r *replay) answer(offer allocator.Claim) bool {
 	who := queueKey{offer.Framework, offer.Role}
 	left := offer.Resources
@@ -253,7 +252,7 @@ func (r *replay) launch(one *job, offer allocator.Claim, taken api.Resources) {
 	r.cluster.use(one, true)
 	r.report.wait(one, r.now)
 	started := &run{job: one, claim: claim, ends: r.now.Add(one.ran)}
-	if !one.ended { // it outlives the record
+	if !one.ended { // it runs on beyond the end of the record
 		started.ends = r.work.end.Add(time.Second)
 	}
 	r.running[api.TaskRef{Framework: claim.Framework, Task: claim.Task}] = started

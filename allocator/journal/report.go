@@ -9,30 +9,30 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// Report is what a policy made of the work.
+// Report says how a policy has dealt with the work.
 type Report struct {
 	Span      time.Duration
 	Started   int
 	Preempted int
-	// Utilisation is the part of cpus and mem that tasks held, over the span.
+	// Utilisation is the part of cpus and mem that tasks held, averaged over the span.
 	Utilisation map[string]float64
 	// Shares are the dominant shares of the roles, averaged over the span.
 	Shares map[api.Role]float64
-	// Waits are how long tasks waited from being wanted to their first start, by role;
-	// "" is all of them.
+	// Waits say how long tasks waited from when they were wanted until they first started, by role; "" is all roles
+	// together.
 	Waits map[api.Role]Wait
 }
 
-// Wait sums waiting times up.
+// Wait sums up waiting times.
 type Wait struct {
 	Tasks          int
 	Mean, P95, Max time.Duration
 }
 
-// measured are the kinds whose utilisation is reported.
+// measured are the kinds of resources whose utilisation is reported.
 var measured = []string{"cpus", "mem"}
 
-// cluster counts what there is and what tasks hold.
+// cluster counts what there is, and what tasks hold.
 type cluster struct {
 	agents map[api.AgentID]allocator.Agent
 	total  map[string]float64
@@ -81,10 +81,10 @@ func (c *cluster) use(one *job, starts bool) {
 	}
 }
 
-// report gathers a Report as time passes.
+// report collects a Report as time passes.
 type report struct {
 	began, at time.Time
-	total     map[string]float64 // times seconds
+	total     map[string]float64 // amounts times seconds
 	used      map[string]float64
 	shares    map[api.Role]float64
 	waits     map[api.Role][]time.Duration
@@ -99,7 +99,7 @@ func newReport() *report {
 	}
 }
 
-// pass counts the time since the last call as the cluster stood.
+// pass adds the time since the last call, during which the cluster was as it is in c.
 func (r *report) pass(c *cluster, now time.Time) {
 	if r.began.IsZero() {
 		r.began, r.at = now, now
@@ -124,7 +124,7 @@ func (r *report) pass(c *cluster, now time.Time) {
 	}
 }
 
-// wait notes a task's first start.
+// wait notes the first start of a task.
 func (r *report) wait(one *job, started time.Time) {
 	if r.waited[one] {
 		return

@@ -8,8 +8,8 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// job is a task of the record: what it asked for, since when its framework wanted it,
-// when it started and how long it ran.
+// job is a task of the record: what it asked for, since when its framework wanted it, when it started and how long it
+// ran.
 type job struct {
 	who       queueKey
 	task      api.TaskID
@@ -17,7 +17,7 @@ type job struct {
 	wanted    time.Time
 	started   time.Time
 	ran       time.Duration
-	ended     bool // else it ran on when the record ended
+	ended     bool // false: it was still running when the record ended
 }
 
 type queueKey struct {
@@ -25,22 +25,22 @@ type queueKey struct {
 	role      api.Role
 }
 
-// work is what a section tells of the cluster and of what was to be done on it, apart
-// from what its policy made of it.
+// work is what a section says about the cluster and about the work to be done on it, apart from what the recorded
+// policy made of it.
 type work struct {
 	world      []happening // agents, frameworks, roles
-	jobs       []*job      // by start
+	jobs       []*job      // ordered by start
 	begin, end time.Time
 }
 
-// happening is an input that no policy causes.
+// happening is an input that does not depend on the policy.
 type happening struct {
 	at    time.Time
 	input inputs.Input
 }
 
-// workOf reads the work out of a section. Inputs carry no time: each happened before the
-// run that follows it.
+// workOf extracts the work from a section. Inputs carry no time: each is taken to have happened when the Allocate that
+// follows it was called.
 func workOf(section *Section) *work {
 	w := &work{}
 	running := make(map[api.TaskRef]*job)
@@ -87,10 +87,10 @@ func (w *work) take(input inputs.Input, at time.Time, running map[api.TaskRef]*j
 	}
 }
 
-// want keeps since when each of the wanted tasks is wanted: new ones come last, and
-// what is not wanted any more is taken from the end.
+// want keeps, for each of the wanted tasks, since when it is wanted. New tasks are added at the end, and tasks that are
+// no longer wanted are removed from the end.
 func want(since []time.Time, shapes []api.Shape, at time.Time) []time.Time {
-	const most = 1 << 20 // more are counted as wanted when they start
+	const most = 1 << 20 // further ones count as wanted when they start
 	var count int64
 	for _, shape := range shapes {
 		count = min(count+shape.Count, most)

@@ -17,17 +17,18 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// Name is what it is registered as.
+// Name is the name under which the policy is registered.
 const Name = "priority"
 
 func init() { allocator.Register(Name, New) }
 
-// New makes the policy.
+// New makes an allocator with this policy.
 func New(config allocator.Config) (allocator.Allocator, error) {
 	return engine.New(config, Policy()), nil
 }
 
-// Policy is fair among equals; what is added is who goes before all others, and who gives way.
+// Policy returns the policy for the engine. Among roles of equal priority it is that of package fairshare; it adds
+// which role goes first, and which tasks give way.
 func Policy() engine.Policy {
 	policy := fairshare.Policy()
 	policy.Rank = func(_ api.Role, priority int) int { return priority }
@@ -37,15 +38,16 @@ func Policy() engine.Policy {
 	return policy
 }
 
-// Yields reports whether the task is of lower priority than who needs its place.
+// Yields reports whether the task has a lower priority than the framework that needs its place.
 func Yields(t engine.Task, to engine.Standing) bool { return t.Priority < to.Priority }
 
-// YieldsSooner asks the lowest priority first, of that the youngest task: it has done the least work.
+// YieldsSooner puts tasks of lower priority first and, among equal priorities, the youngest: it has done the least
+// work.
 func YieldsSooner(a, b engine.Task) int {
 	return cmp.Or(cmp.Compare(a.Priority, b.Priority), b.Since.Compare(a.Since))
 }
 
-// Because names the priorities where they decide.
+// Because explains the order by the priorities where these decide.
 func Because(first, other engine.Standing) string {
 	if first.Priority != other.Priority {
 		return fmt.Sprintf("priority %d against %d", first.Priority, other.Priority)

@@ -14,7 +14,7 @@ import (
 	"github.com/tenderhq/tender/internal/transport"
 )
 
-// Name is what it is registered as; the address follows the colon.
+// Name is the name under which it is registered; the address follows after a colon.
 const Name = "remote"
 
 func init() {
@@ -23,27 +23,27 @@ func init() {
 	})
 }
 
-// Allocator is the masters' half. Its methods are called by one goroutine, Run by another.
+// Allocator is the masters' half of a remote allocator. One goroutine calls its methods, and another one Run.
 type Allocator struct {
 	config allocator.Config
 	dial   func(ctx context.Context, address string) (net.Conn, error)
 
 	mu      sync.Mutex
-	mirror  *inputs.Mirror // what a new session is told
+	mirror  *inputs.Mirror // what a new session has to be told
 	session *session       // nil while the other process is away
 	codec   codec.Codec
-	now     time.Time // the latest moment that was seen
+	now     time.Time // the latest time that was seen
 	away    string    // why there is no session
-	since   time.Time // it is away
+	since   time.Time // since when the other process is away
 	tidied  time.Time // when ended filters were last dropped
 	answers answers
 	news    chan struct{} // closed and replaced when something was answered or the session ended
 }
 
-// unreached is why there is no session before Run has tried.
+// unreached is the reason why there is no session before Run has tried to connect.
 const unreached = "it was not reached yet"
 
-// New makes the masters' half for the address in config.Argument. Run connects.
+// New makes the masters' half for the address in config.Argument. It does not connect; Run does.
 func New(config allocator.Config) (*Allocator, error) {
 	if _, port, err := net.SplitHostPort(config.Argument); err != nil || port == "" {
 		return nil, fmt.Errorf("allocator %s:%s: write the address as remote:HOST:PORT", Name, config.Argument)
@@ -55,12 +55,13 @@ func New(config allocator.Config) (*Allocator, error) {
 	}, nil
 }
 
-// DialBy says how connections are opened, before Run: a master's prove who is at both of their ends. Default TCP, without.
+// DialBy sets how connections are opened; call it before Run. A master's connections prove who is at each end. Default:
+// TCP without certificates.
 func (a *Allocator) DialBy(dial func(ctx context.Context, address string) (net.Conn, error)) {
 	a.dial = dial
 }
 
-// note takes an input into the mirror and, if there is one, into the session.
+// note adds an input to the mirror and, if there is a session, to the session.
 func (a *Allocator) note(input inputs.Input) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -70,8 +71,8 @@ func (a *Allocator) note(input inputs.Input) {
 	}
 }
 
-// Allocate returns what has arrived since the last time and, if something has happened,
-// asks for more.
+// Allocate returns the proposals that have arrived since the last call. If something has changed, it asks the other
+// process for more.
 func (a *Allocator) Allocate(now time.Time) allocator.Allocation {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -85,7 +86,7 @@ func (a *Allocator) Allocate(now time.Time) allocator.Allocation {
 	return allocation
 }
 
-// filtersKept is how long an ended filter may stay in the mirror, and count.
+// filtersKept is how long a filter that has ended may stay in the mirror, and be counted.
 const filtersKept = 10 * time.Second
 
 func (a *Allocator) seen(now time.Time) {
@@ -96,7 +97,7 @@ func (a *Allocator) seen(now time.Time) {
 	}
 }
 
-// Wake is when Allocate has something to return or to ask.
+// Wake returns when Allocate next has proposals to return, or something to ask.
 func (a *Allocator) Wake() time.Time {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -112,7 +113,7 @@ func (a *Allocator) Wake() time.Time {
 	}
 }
 
-// SetAgent and all that follow are inputs.
+// SetAgent and the methods below note their calls as inputs.
 func (a *Allocator) SetAgent(agent allocator.Agent) { a.note(inputs.SetAgent{Agent: agent}) }
 func (a *Allocator) RemoveAgent(id api.AgentID)     { a.note(inputs.RemoveAgent{Agent: id}) }
 func (a *Allocator) SetFramework(framework allocator.Framework) {
@@ -130,34 +131,34 @@ func (a *Allocator) Use(id api.AgentID, beyond api.Resources) {
 	a.note(inputs.Use{Agent: id, Beyond: beyond})
 }
 
-// Suppress is an input.
+// Suppress notes the call as an input.
 func (a *Allocator) Suppress(id api.FrameworkID, roles []api.Role) {
 	a.note(inputs.Suppress{Framework: id, Roles: roles})
 }
 
-// Revive is an input.
+// Revive notes the call as an input.
 func (a *Allocator) Revive(id api.FrameworkID, roles []api.Role) {
 	a.note(inputs.Revive{Framework: id, Roles: roles})
 }
 
-// SetDemand is an input.
+// SetDemand notes the call as an input.
 func (a *Allocator) SetDemand(id api.FrameworkID, role api.Role, shapes []api.Shape) {
 	a.note(inputs.SetDemand{Framework: id, Role: role, Shapes: shapes})
 }
 
-// Refuse is an input.
+// Refuse notes the call as an input.
 func (a *Allocator) Refuse(claim allocator.Claim, until time.Time) {
 	a.note(inputs.Refuse{Claim: claim, Until: until})
 }
 
-// Filters is how many filters there are of the frameworks of a principal, so that masters can bound them (R34).
+// Filters returns how many filters the frameworks of a principal have, so that the masters can bound them (R34).
 func (a *Allocator) Filters(principal string) int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.mirror.Filters(principal)
 }
 
-// Behind reports whether it was told something that the other process has not answered.
+// Behind reports whether the other process was told something that it has not answered yet.
 func (a *Allocator) Behind() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -11,22 +11,22 @@ import (
 )
 
 const (
-	// answerFor is how long an explanation is given again.
+	// answerFor is how long an explanation is used again before it is asked for anew.
 	answerFor = 2 * time.Second
-	// answersMax bounds explanations that are kept, and questions that are open. Beyond
-	// it all are forgotten and asked again.
+	// answersMax bounds the explanations that are kept, and the questions that are open. Beyond it all of them are
+	// forgotten, and asked for again.
 	answersMax = 10_000
 )
 
-// answers are what the other process has said when it was asked. Nobody waits for it:
-// the first to ask is told to ask again.
+// answers holds what the other process has answered to questions. Nobody waits for an answer: the first caller is told
+// to ask again.
 type answers struct {
 	number   uint64
 	open     map[uint64]question
 	pending  map[about]bool
 	reasons  map[about]explained
 	shares   allocator.Shares
-	counting bool // the shares have been asked for
+	counting bool // the shares were asked for
 }
 
 type about struct {
@@ -48,7 +48,7 @@ func newAnswers() answers {
 	return answers{open: make(map[uint64]question), pending: make(map[about]bool), reasons: make(map[about]explained)}
 }
 
-// reset forgets the questions of a session that is over.
+// reset forgets the questions of a session that has ended.
 func (a *answers) reset() {
 	clear(a.open)
 	clear(a.pending)
@@ -56,7 +56,7 @@ func (a *answers) reset() {
 	a.counting = false
 }
 
-// Explain gives the other process's reasons, or says that it was asked for them.
+// Explain returns the reasons that the other process has given, or says that it was asked for them.
 func (a *Allocator) Explain(id api.FrameworkID, agent api.AgentID, now time.Time) allocator.Explanation {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -76,8 +76,8 @@ func (a *Allocator) Explain(id api.FrameworkID, agent api.AgentID, now time.Time
 	return allocator.Explanation{Reasons: []string{fmt.Sprintf("the allocator at %s has just been asked; ask again in a moment", a.config.Argument)}}
 }
 
-// Answered waits until all that was asked is answered, the other process is away, or
-// ctx is over: asked again, Explain knows.
+// Answered waits until all questions are answered, the other process is away, or ctx ends. After that Explain knows the
+// answers.
 func (a *Allocator) Answered(ctx context.Context) {
 	for {
 		a.mu.Lock()
@@ -94,7 +94,7 @@ func (a *Allocator) Answered(ctx context.Context) {
 	}
 }
 
-// tidings wakes who waits in Answered.
+// tidings wakes the callers that wait in Answered.
 func (a *Allocator) tidings() {
 	close(a.news)
 	a.news = make(chan struct{})
@@ -106,7 +106,7 @@ func (a *Allocator) awayText(now time.Time) string {
 		a.config.Argument, now.Sub(a.since).Round(time.Second), a.away)
 }
 
-// Shares are as the other process last said; it is asked again each time.
+// Shares returns the shares as the other process has last told them. Each call asks for them again.
 func (a *Allocator) Shares() allocator.Shares {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -128,7 +128,7 @@ func (a *Allocator) ask(what question, m *apiv1.AllocatorQuestion) {
 	a.session.wakeWriter()
 }
 
-// replied takes one reply; one to no question is ignored.
+// replied handles a reply. A reply that belongs to no open question is ignored.
 func (a *Allocator) replied(m *apiv1.AllocatorReply) {
 	what, ok := a.answers.open[m.GetNumber()]
 	if !ok {

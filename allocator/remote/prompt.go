@@ -10,9 +10,9 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// Prompt is the masters' half for those who have time: it waits for the other process
-// wherever [Allocator] goes on without it, so that it proposes and explains at once, as
-// an allocator of this process does. Replays use it, and tests of a server of your own:
+// Prompt is the masters' half for callers that can wait: it waits for the other process wherever [Allocator] goes on
+// without it, so that it proposes and explains at once, like an allocator in the same process. Replays use it, and
+// tests of your own server:
 //
 //	allocatortest.Suite(t, func() allocator.Allocator {
 //		half, err := remote.New(allocator.Config{Argument: "127.0.0.1:7070"})
@@ -22,20 +22,19 @@ import (
 //		return p
 //	})
 //
-// While the other process is away it proposes nothing, and Err says why. A master must
-// never wait like this. For one goroutine.
+// While the other process is away it proposes nothing, and Err says why. A master must never wait like this. Its
+// methods must be called by one goroutine.
 type Prompt struct {
 	*Allocator
-	news chan struct{} // something has changed since it was last looked at
+	news chan struct{} // something has changed since the state was last looked at
 	end  context.CancelFunc
 	done chan struct{}
 }
 
 var errClosed = errors.New("the session was closed from here")
 
-// NewPrompt runs the half until Close, or until ctx ends, and returns when the other
-// process is there; an error when the first try fails. Say hears what Run says, from
-// another goroutine; nil if nobody cares.
+// NewPrompt runs the half until Close is called or ctx ends. It returns when the other process has been reached; if the
+// first attempt fails, it returns an error. say is called with what Run reports, from another goroutine; it may be nil.
 func NewPrompt(ctx context.Context, half *Allocator, say func(trouble bool, message, why string)) (*Prompt, error) {
 	ctx, end := context.WithCancel(ctx)
 	p := &Prompt{Allocator: half, news: make(chan struct{}, 1), end: end, done: make(chan struct{})}
@@ -61,7 +60,7 @@ func (p *Prompt) Close() {
 	<-p.done
 }
 
-// Err says why the other process is away; nil while it is there.
+// Err returns why the other process is away; nil while it is there.
 func (p *Prompt) Err() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -78,7 +77,7 @@ func (p *Prompt) ready() {
 	}
 }
 
-// await waits until it holds, or Run has ended. holds is asked under the lock.
+// await waits until holds returns true, or Run has ended. It calls holds under the lock.
 func (p *Prompt) await(holds func() bool) {
 	for {
 		p.mu.Lock()
@@ -95,7 +94,7 @@ func (p *Prompt) await(holds func() bool) {
 	}
 }
 
-// Allocate returns all that the other process proposes until it has seen everything.
+// Allocate returns everything that the other process proposes until it has seen all inputs.
 func (p *Prompt) Allocate(now time.Time) allocator.Allocation {
 	all := p.Allocator.Allocate(now)
 	for p.running() {
@@ -114,7 +113,7 @@ func (p *Prompt) running() bool {
 	return p.session != nil && p.session.running
 }
 
-// Explain asks anew, whatever was said before.
+// Explain asks the other process anew, whatever it has answered before.
 func (p *Prompt) Explain(id api.FrameworkID, agent api.AgentID, now time.Time) allocator.Explanation {
 	p.mu.Lock()
 	clear(p.answers.reasons)
@@ -124,9 +123,9 @@ func (p *Prompt) Explain(id api.FrameworkID, agent api.AgentID, now time.Time) a
 	return p.Allocator.Explain(id, agent, now)
 }
 
-// Shares are as they stand now.
+// Shares returns the present shares.
 func (p *Prompt) Shares() allocator.Shares {
-	for range 2 { // the first answer may be from before
+	for range 2 { // the first answer may be an old one
 		p.Allocator.Shares()
 		p.await(func() bool { return p.session == nil || !p.answers.counting })
 	}

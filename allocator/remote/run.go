@@ -21,33 +21,33 @@ import (
 )
 
 const (
-	pauseMin = 100 * time.Millisecond // before the other process is tried again
+	pauseMin = 100 * time.Millisecond // pause before the other process is tried again
 	pauseMax = 5 * time.Second
-	// answerTimeout is how long a run may take. Beyond it the session is over: a process
-	// that hangs is as good as away.
+	// answerTimeout is how long the other process may take to answer an Allocate. After that the session is ended: a
+	// process that hangs is as good as away.
 	answerTimeout = 30 * time.Second
-	// pingEvery is how often a process of which nothing is wanted is asked whether it is
-	// there. gRPC servers of all languages end a connection that pings them more often
-	// than every five minutes, unless they are told not to.
+	// pingEvery is how often a process of which nothing is wanted is asked whether it is still there. gRPC servers of
+	// all languages end a connection that is pinged more often than every five minutes, unless they are configured
+	// otherwise.
 	pingEvery = 6 * time.Minute
-	// pingTimeout is the wait for a ping's answer, and on Linux for the other machine to
-	// take what is sent: one that has lost its power is noticed by the next input.
+	// pingTimeout is how long to wait for the answer to a ping and, on Linux, until the other machine has taken what
+	// was sent. So a machine that has lost its power is noticed with the next input.
 	pingTimeout = 5 * time.Second
 	// batchBytes is how much goes into one message.
 	batchBytes = api.MessageBytesMax / 2
-	// answerBytesMax bounds the messages of one answer, which is kept until the last of them is there. Beyond it the session
-	// ends: no cluster has as many offers.
+	// answerBytesMax bounds the messages of one answer, because they are kept until the last one has come. Beyond it
+	// the session is ended: no cluster has that many offers.
 	answerBytesMax = 256 << 20
 )
 
-// parts are the messages so far of an answer that comes in several.
+// parts holds the messages so far of an answer that comes in several messages.
 type parts struct {
 	allocation allocator.Allocation
 	bytes      int
 }
 
-// Run keeps a session open until ctx ends. It calls ready whenever something has
-// changed, and say when the other process is there, or away and why.
+// Run keeps a session open until ctx ends. It calls ready whenever something has changed. It calls say when the other
+// process is there, and when it is away, with the reason.
 func (a *Allocator) Run(ctx context.Context, ready func(), say func(trouble bool, message, why string)) {
 	pause := pauseMin
 	for ctx.Err() == nil {
@@ -71,7 +71,7 @@ func (a *Allocator) Run(ctx context.Context, ready func(), say func(trouble bool
 	}
 }
 
-// leave notes why there is no session; it reports whether that is news.
+// leave notes why there is no session, and reports whether that is news.
 func (a *Allocator) leave(err error) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -85,7 +85,7 @@ func (a *Allocator) leave(err error) bool {
 	return was != a.away
 }
 
-// once connects and lives one session; it returns why it is over.
+// once opens one session and serves it until it ends; it returns the reason of the end.
 func (a *Allocator) once(ctx context.Context, ready func(), say func(trouble bool, message, why string)) error {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
@@ -98,7 +98,7 @@ func (a *Allocator) once(ctx context.Context, ready func(), say func(trouble boo
 	if err != nil {
 		return wire.Error(err)
 	}
-	// The stream is open in name only until the other side has taken the greeting.
+	// The stream really is open only when the other side has accepted the greeting.
 	if err := stream.Send(&apiv1.AllocatorInputs{First: 1, Hello: codec.HelloOf(a.config)}); err != nil {
 		return recvError(stream, err)
 	}
@@ -130,7 +130,7 @@ func (a *Allocator) connect() (*grpc.ClientConn, error) {
 	return conn, nil
 }
 
-// begin opens a session that is to be told everything.
+// begin opens a session, which has to be told everything.
 func (a *Allocator) begin() *session {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -138,7 +138,7 @@ func (a *Allocator) begin() *session {
 	return a.session
 }
 
-// write sends what the session has to say until ctx or the session ends.
+// write sends what the session has to send, until ctx or the session ends.
 func (a *Allocator) write(ctx context.Context, stream apiv1.AllocatorService_SessionClient, s *session) error {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -161,7 +161,7 @@ func (a *Allocator) write(ctx context.Context, stream apiv1.AllocatorService_Ses
 	}
 }
 
-// batches takes what waits.
+// batches returns what waits to be sent, as messages.
 func (a *Allocator) batches(s *session) ([]*apiv1.AllocatorInputs, error) {
 	first, queue, questions, codec, err := a.waiting(s)
 	if err != nil {
@@ -219,7 +219,7 @@ func (a *Allocator) read(stream apiv1.AllocatorService_SessionClient, s *session
 	}
 }
 
-// answer takes one message; the parts of an answer that comes in several are put together.
+// answer handles one message. It puts together the parts of an answer that comes in several messages.
 func (a *Allocator) answer(s *session, m *apiv1.AllocatorAnswers, sofar parts) (parts, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -253,7 +253,7 @@ func (a *Allocator) answer(s *session, m *apiv1.AllocatorAnswers, sofar parts) (
 	return parts{}, nil
 }
 
-// recvError is why a stream that takes nothing more has ended.
+// recvError returns why a stream has ended on which nothing can be sent any more.
 func recvError(stream apiv1.AllocatorService_SessionClient, err error) error {
 	if _, why := stream.Recv(); why != nil {
 		return wire.Error(why)

@@ -15,26 +15,28 @@ import (
 	"github.com/tenderhq/tender/internal/trust"
 )
 
-// ServeConfig says which policy is served, where, and to whose masters.
+// ServeConfig says which policy is served, where, and to which masters.
 type ServeConfig struct {
-	// Policy makes the policy of a session. Required.
+	// Policy makes the policy for a session. Required.
 	Policy allocator.New
-	// Listener is where masters come in. Required; Serve closes it.
+	// Listener accepts the masters' connections. Required; Serve closes it.
 	Listener net.Listener
-	// Token is a framework's, by which it joins a cluster with certificates: then masters of that cluster come in, and nobody
-	// else. They give their session to a principal that was granted to allocate. Default: it has no certificate.
+	// Token is a framework's token, with which the allocator joins a cluster with certificates. Then only masters of
+	// that cluster are let in, and these give the session only to a principal with the grant `allocate`. Default: the
+	// allocator has no certificate.
 	Token string
-	// Masters are the gRPC addresses of some masters, who sign its certificate and renew it. Required with a token.
+	// Masters are the gRPC addresses of some masters, which sign and renew the certificate. Required with a token.
 	Masters []string
-	// Insecure lets it listen beyond this machine without a token, on a trusted network. Refused with a token.
+	// Insecure lets the allocator listen beyond this machine without a token, on a trusted network. Refused with a
+	// token.
 	Insecure bool
-	// Dial opens connections to masters. Default TCP.
+	// Dial opens connections to masters. Default: TCP.
 	Dial func(ctx context.Context, address string) (net.Conn, error)
-	// Failed, if set, hears why a master gives no certificate yet.
+	// Failed is called when a master gives no certificate yet, with the reason. It may be nil.
 	Failed func(master string, err error)
 }
 
-// check says what is wrong with it.
+// check returns what is wrong with the config, or nil.
 func (c ServeConfig) check() error {
 	if c.Policy == nil || c.Listener == nil {
 		return api.E(serveOp, api.Invalid, "", errors.New("name the policy and the listener"))
@@ -56,7 +58,7 @@ func (c ServeConfig) check() error {
 
 const serveOp = "allocator.serve"
 
-// Serve serves a policy to masters until ctx ends, or until it can't: then the error says why.
+// Serve serves a policy to masters until ctx ends. If it can't serve, it returns an error that says why.
 func Serve(ctx context.Context, config ServeConfig) error {
 	if err := config.check(); err != nil {
 		return err
@@ -80,7 +82,7 @@ func Serve(ctx context.Context, config ServeConfig) error {
 	return server.Serve(config.Listener)
 }
 
-// join gets a certificate, and renews it until the function that it returns is called.
+// join gets a certificate, and renews it until end is called.
 func (c ServeConfig) join(ctx context.Context) (end func(), holder *trust.Holder, err error) {
 	how := joining.Config{Masters: c.Masters, Dial: c.Dial, Failed: c.Failed}
 	holder, how.Token, err = joining.Member(ctx, how, c.Token, "an allocator", trust.Framework)

@@ -18,11 +18,11 @@ import (
 	apiv1 "github.com/tenderhq/tender/api/v1"
 )
 
-// Server serves a policy to masters: register it with apiv1.RegisterAllocatorServiceServer.
-// Every session has a fresh policy, called by one goroutine.
+// Server serves a policy to masters; register it with apiv1.RegisterAllocatorServiceServer. Every session has a policy
+// of its own, which one goroutine calls.
 type Server struct {
 	apiv1.UnimplementedAllocatorServiceServer
-	// Policy makes the policy of a session.
+	// Policy makes the policy for a session.
 	Policy allocator.New
 }
 
@@ -31,7 +31,7 @@ type served struct {
 	stream apiv1.AllocatorService_SessionServer
 	policy allocator.Allocator
 	codec  codec.Codec
-	count  uint64 // inputs so far
+	count  uint64 // number of inputs so far
 }
 
 // Session serves one master.
@@ -44,7 +44,7 @@ func (s *Server) Session(stream apiv1.AllocatorService_SessionServer) error {
 	if err != nil {
 		return status.Error(codes.FailedPrecondition, err.Error())
 	}
-	if err := stream.SendHeader(metadata.MD{}); err != nil { // the greeting is taken
+	if err := stream.SendHeader(metadata.MD{}); err != nil { // the greeting is accepted
 		return err
 	}
 	one := &served{stream: stream, policy: policy, codec: codec.Codec{Epoch: time.Unix(0, 0).UTC()}}
@@ -72,7 +72,7 @@ func (s *served) take(batch *apiv1.AllocatorInputs) error {
 			return status.Error(codes.InvalidArgument, fmt.Sprintf("input %d: %v", s.count, err))
 		}
 		switch input := input.(type) {
-		case nil: // of a later version
+		case nil: // from a later version
 		case inputs.Allocate:
 			if err := s.run(input.At); err != nil {
 				return err
@@ -84,7 +84,7 @@ func (s *served) take(batch *apiv1.AllocatorInputs) error {
 	return s.reply(batch.GetQuestions())
 }
 
-// run proposes, in messages below the limit.
+// run calls the policy and sends its proposals, in messages below the size limit.
 func (s *served) run(at time.Time) error {
 	allocation := s.policy.Allocate(at)
 	answer := &apiv1.AllocatorAnswers{Saw: s.count}

@@ -10,30 +10,31 @@ import (
 	apiv1 "github.com/tenderhq/tender/api/v1"
 )
 
-// queueMax bounds the inputs that wait to be sent. Beyond it the other process is too
-// slow: the session ends and the next one is told what matters, once.
+// queueMax bounds the inputs that wait to be sent. Beyond it the other process is too slow: the session is ended, and
+// the next one is told only the present state.
 const queueMax = 1 << 20
 
-// session is what one stream has been told and has answered. Guarded by Allocator.mu.
+// session is what one stream has been told and has answered. Allocator.mu guards it.
 type session struct {
-	queue     []inputs.Input // not sent yet
-	sent      uint64         // inputs that have left the queue
-	fresh     int            // inputs since the last run
-	running   bool           // a run is under way, or its answer has not been taken
-	run       uint64         // its number
-	asked     time.Time      // when it was asked for
+	queue     []inputs.Input // inputs that are not sent yet
+	sent      uint64         // number of inputs that have left the queue
+	fresh     int            // number of inputs since the last run
+	running   bool           // the other process runs the policy, or its answer has not been taken yet
+	run       uint64         // number of that run
+	asked     time.Time      // when the run was asked for
 	arrived   *allocator.Allocation
 	wake      time.Time
-	questions []*apiv1.AllocatorQuestion // not sent yet
-	kick      chan struct{}              // the writer has something to do
-	broken    error                      // what ends the session; its writer sees it
+	questions []*apiv1.AllocatorQuestion // questions that are not sent yet
+	kick      chan struct{}              // wakes the writer
+	broken    error                      // why the session must end; its writer sees it
 
-	// removed names by which input an agent or framework was removed, so that a proposal
-	// that did not see it is dropped: the other process has forgotten it with the rest.
+	// removedAgents and removedFrameworks hold the number of the input with which an agent or framework was removed. A
+	// proposal of a run that had not seen that input is dropped: the other process has forgotten it together with the
+	// agent or framework.
 	removedAgents     map[api.AgentID]uint64
 	removedFrameworks map[api.FrameworkID]uint64
-	// retold is what was told as taken though it is an open offer, for this session did
-	// not propose it. A task launched from it is therefore told as taken too.
+	// retold holds the open offers that were told as taken, because another session proposed them. A task that is
+	// launched from such an offer is therefore told as taken too.
 	retold map[place]api.Resources
 }
 
@@ -69,7 +70,7 @@ func (s *session) wakeWriter() {
 	}
 }
 
-// put queues an input and returns its number.
+// put queues an input and returns the input's number.
 func (s *session) put(input inputs.Input) uint64 {
 	s.queue = append(s.queue, input)
 	s.fresh++
@@ -86,7 +87,7 @@ func (s *session) fail(err error) {
 	s.wakeWriter()
 }
 
-// note queues an input as this session has to hear it.
+// note queues an input in the form in which this session has to be told it.
 func (s *session) note(input inputs.Input) {
 	switch i := input.(type) {
 	case inputs.RemoveAgent:
@@ -103,14 +104,14 @@ func (s *session) note(input inputs.Input) {
 	}
 }
 
-// launch tells of a task, or an executor, from an offer of this session or another.
+// launch tells the other process of a task or an executor, launched from an offer of this session or of an earlier one.
 func (s *session) launch(i inputs.Launch) {
 	if held, ok := s.retold[placeOf(i.Claim)]; !ok || !held.Contains(i.Claim.Resources) {
 		s.put(i)
 		return
 	}
 	if i.Claim.Task == "" {
-		return // stays taken, as it is
+		return // it stays taken
 	}
 	s.unretell(i.Claim)
 	loose := i.Claim
@@ -132,7 +133,7 @@ func (s *session) unretell(claim allocator.Claim) {
 	}
 }
 
-// ask sends what has happened and asks for proposals, one run at a time.
+// ask asks the other process for proposals if something has happened. One run is under way at a time.
 func (s *session) ask(now time.Time) {
 	due := !s.wake.IsZero() && !now.Before(s.wake)
 	if s.running || s.fresh == 0 && !due {
@@ -144,7 +145,7 @@ func (s *session) ask(now time.Time) {
 	s.wakeWriter()
 }
 
-// awaits says whether an answer to a run is awaited.
+// awaits returns an error unless an answer to this run is awaited.
 func (s *session) awaits(run uint64) error {
 	if !s.running || run != s.run || s.arrived != nil {
 		return fmt.Errorf("it answers run %d, which was not asked for", run)
@@ -152,12 +153,13 @@ func (s *session) awaits(run uint64) error {
 	return nil
 }
 
-// answered takes the whole of an answer that is awaited.
+// answered takes an awaited answer that is complete.
 func (s *session) answered(allocation allocator.Allocation, wake time.Time) {
 	s.arrived, s.wake = &allocation, wake
 }
 
-// take returns what has arrived, without what the other process knows to be void.
+// take returns the proposals that have arrived, without those that are void because their agent or framework was
+// removed.
 func (s *session) take() allocator.Allocation {
 	if s.arrived == nil {
 		return allocator.Allocation{}
@@ -171,7 +173,7 @@ func (s *session) take() allocator.Allocation {
 		}
 	}
 	allocation.Offers = kept
-	clear(s.removedAgents) // all later removals are seen by the next run
+	clear(s.removedAgents) // the next run sees all later removals
 	clear(s.removedFrameworks)
 	return allocation
 }

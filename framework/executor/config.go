@@ -15,45 +15,46 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
-// DefaultRecoveryTimeout is how long an executor awaits its agent when neither the
-// environment nor the agent says otherwise.
+// DefaultRecoveryTimeout is how long an executor waits for its agent to come back, if neither the environment nor the
+// agent says otherwise.
 const DefaultRecoveryTimeout = 15 * time.Minute
 
-// Config says which executor this is and where its agent listens. [Environment] fills
-// it in a process that an agent started.
+// Config says which executor this is and where its agent listens. In a process that an agent has started, [Environment]
+// fills it in.
 type Config struct {
 	// Socket is the path of the agent's unix socket.
 	Socket string
-	// Framework and ID name the executor.
+	// Framework and ID identify the executor.
 	Framework api.FrameworkID
 	ID        api.ExecutorID
 	// Token proves that the agent started this process (R32).
 	Token string
 	// Sandbox is the executor's own folder.
 	Sandbox string
-	// RecoveryTimeout is how long an agent may stay away before the tasks are killed.
-	// The agent's own word, once heard, counts. Default 15 min; negative: not at all.
+	// RecoveryTimeout is how long the agent may stay away before the executor kills its tasks. A value that the agent
+	// itself has sent takes precedence. Default 15 min; negative: the tasks are killed at once.
 	RecoveryTimeout time.Duration
-	// Init is called once at the start. Tasks that are launched meanwhile wait for it; the agent
-	// is heard at once, so it may take its time. Its context ends when the executor is to end.
-	// After an error the tasks that wait are FAILED with its words, and the executor ends.
+	// Init is called once at the start. It may take long: the session with the agent goes on, and tasks that are
+	// launched meanwhile wait for it. Its context ends when the executor has to end. If it returns an error, the
+	// waiting tasks are FAILED with that error, and the executor ends.
 	Init func(ctx context.Context) error
-	// Idle is called when no task has run for IdleAfter, once until the next one ends, and
-	// never while a Handler's method runs. It does not end the executor: Client.Shutdown does.
+	// Idle is called when no task has run for IdleAfter, once until the next task ends, and never while a method of the
+	// Handler runs. It does not end the executor; Client.Shutdown does.
 	Idle func()
-	// IdleAfter is how long that is. Default 1 min.
+	// IdleAfter is how long no task must have run before Idle is called. Default 1 min.
 	IdleAfter time.Duration
-	// Probe makes one check of a task that runs; see [api.Task].Checks. It is called beside a Handler's methods, for
-	// each task once at a time, and is to return when its context ends. nil is well. Default: [ProbeChecks].
+	// Probe makes one check of a running task; see [api.Task].Checks. nil means that the check has passed. Probe may
+	// run at the same time as a Handler's method and as the checks of other tasks, but only once at a time for each
+	// task. It must return when its context ends. Default: [ProbeChecks].
 	Probe func(ctx context.Context, task *Task, check api.Check) error
-	// Logger takes what the SDK has to say. Default: discarded.
+	// Logger takes the SDK's log. Default: discarded.
 	Logger *slog.Logger
 	// Dialer opens the connection to the agent. Default: the unix socket.
 	Dialer func(ctx context.Context) (net.Conn, error)
 }
 
-// Environment reads what the agent has put into the environment and into the inherited
-// descriptor. It can be called once: the token is gone from the process afterwards.
+// Environment reads what the agent has put into the environment and into the inherited descriptor. It can be called
+// only once, because it removes the token from the process.
 func Environment() (Config, error) {
 	c := Config{
 		Socket:    os.Getenv(protocol.ExecutorSocketEnv),
@@ -82,10 +83,10 @@ func Environment() (Config, error) {
 	return c, nil
 }
 
-// tokenBytesMax bounds what is read as a token.
+// tokenBytesMax bounds how much is read as a token.
 const tokenBytesMax = 4096
 
-// readToken reads the inherited descriptor and closes it, so that no task inherits it.
+// readToken reads the token from the inherited descriptor and closes the descriptor, so that no task inherits it.
 func readToken(number string) (string, error) {
 	if number == "" {
 		return "", nil

@@ -18,16 +18,16 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
-// Run serves the agent that started this process until it is told to shut down. The
-// function runs once per task, many at once, each in its own goroutine: nil is
-// FINISHED, an error FAILED with its text, and when its context has ended KILLED. A
-// panic is FAILED too and ends no other task.
+// Run serves the agent that started this process until the agent tells it to shut down. The function runs once per
+// task, each in its own goroutine, many at the same time. If it returns nil, the task is FINISHED; if it returns an
+// error, FAILED with the error's text; if its context has ended, KILLED. A panic makes the task FAILED too and ends no
+// other task.
 //
-// Run returns nil after the agent's order to shut down or the end of ctx, and an error
-// when the agent stayed away for longer than the recovery timeout or refuses this
-// executor; in each case its tasks have been killed.
+// Run returns nil after the agent's order to shut down and after the end of ctx. It returns an error if the agent
+// stayed away for longer than the recovery timeout or refuses this executor, if Init failed, or if tasks did not end
+// within their grace. In each case all tasks have been killed before.
 //
-// Options say what is done before the first task and when none has run for long:
+// Options say what to do before the first task, and when no task has run for long:
 //
 //	executor.Run(ctx, answer, executor.Init(loadModel))
 func Run(ctx context.Context, run func(ctx context.Context, task *Task) error, options ...Option) error {
@@ -41,8 +41,8 @@ func Run(ctx context.Context, run func(ctx context.Context, task *Task) error, o
 	return Serve(ctx, config, Functions(run))
 }
 
-// Main lets one binary be scheduler and executor: where an agent started it as an
-// executor it runs tasks, elsewhere it schedules.
+// Main lets one binary be both scheduler and executor: it runs tasks if an agent started the process as an executor,
+// and schedules otherwise.
 func Main(ctx context.Context, run func(ctx context.Context, task *Task) error, schedule func(ctx context.Context) error, options ...Option) error {
 	if Active() {
 		return Run(ctx, run, options...)
@@ -50,13 +50,13 @@ func Main(ctx context.Context, run func(ctx context.Context, task *Task) error, 
 	return schedule(ctx)
 }
 
-// Active reports whether this process was started by an agent as an executor, so that
-// one binary can be scheduler and executor.
+// Active reports whether an agent started this process as an executor, so that one binary can be both scheduler and
+// executor.
 func Active() bool { return os.Getenv(protocol.ExecutorSocketEnv) != "" }
 
-// Self describes this very binary as an executor of the given ID, started with the
-// arguments; where [Active] then is true. The agents must find the binary under the
-// same path; where they do not, [framework.Client.Self] ships it to them.
+// Self describes this very binary as an executor of the given ID, started with the arguments; in that process [Active]
+// is true. The agents must find the binary under the same path. Where they do not, [framework.Client.Self] sends it to
+// them.
 //
 // [framework.Client.Self]: https://pkg.go.dev/github.com/tenderhq/tender/framework#Client.Self
 func Self(id api.ExecutorID, args ...string) (*api.Executor, error) {

@@ -12,25 +12,24 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// Handler is an executor that keeps state between tasks or runs them in its own way.
-// Its methods, and that of [Messenger], are called one at a time and must return soon:
-// while one runs, nothing is heard from the agent.
+// Handler is an executor that keeps state between tasks or runs them in its own way. Its methods, and that of
+// [Messenger], are called one at a time. They must return soon, because nothing is heard from the agent while one runs.
 type Handler interface {
-	// Launch hands over a task, once. The handler reports its life by [Task.Report];
-	// the first report is RUNNING or a terminal state.
+	// Launch hands over a task, once. The handler tells what becomes of it by [Task.Report]; its first report is
+	// RUNNING or a terminal state.
 	Launch(task *Task)
-	// Kill asks for the task's end within the grace (0 = the default of 5 s). The agent
-	// has told of KILLING; a terminal report is to follow. It may come again, and what
-	// leaves less time than is left then shortens it.
+	// Kill asks the handler to end the task within the grace (0 = the default of 5 s), and then to report a terminal
+	// state. The agent itself has told of KILLING. Kill may be called again for the same task; a call that leaves less
+	// time than what remains shortens the grace.
 	Kill(task *Task, grace time.Duration)
 }
 
-// Messenger is a Handler that hears from its scheduler, at most once per message.
+// Messenger is a Handler that receives messages of its scheduler, each at most once.
 type Messenger interface {
 	Message(data []byte)
 }
 
-// DefaultGrace is how long a task or an executor may take to end.
+// DefaultGrace is how long a task or an executor may take to end, if nothing else is said.
 const DefaultGrace = 5 * time.Second
 
 var errKilled = errors.New("the task was killed")
@@ -56,8 +55,7 @@ func (f *functions) Launch(task *Task) {
 	go f.serve(ctx, cancel, task)
 }
 
-// Kill ends the task's context. A function that does not heed it goes on until the
-// process ends.
+// Kill ends the context of the task's function. A function that ignores its context goes on until the process ends.
 func (f *functions) Kill(task *Task, _ time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

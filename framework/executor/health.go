@@ -18,8 +18,8 @@ func ProbeChecks(ctx context.Context, task *Task, check api.Check) error {
 	return health.Probe(ctx, task.Ports, check)
 }
 
-// watchHealth makes the checks of a task that runs, one at a time, until it has ended or is to end. A change is told by
-// a RUNNING status, so most checks cost nobody else anything.
+// watchHealth makes the checks of a running task, one at a time, until the task has ended or has to end. Only a change
+// of the task's health is told, by a RUNNING status, so most checks cost nobody else anything.
 func (s *server) watchHealth(ctx context.Context, task *Task) {
 	w := health.New(task.Checks, time.Now())
 	var told *bool
@@ -42,7 +42,7 @@ func (s *server) watchHealth(ctx context.Context, task *Task) {
 			continue
 		}
 		if task.Report(Report{State: api.TaskRunning, Healthy: healthy, Message: why}) == nil {
-			told = healthy // else it is told with the next check
+			told = healthy // if it could not be told now, the next check tries again
 		}
 	}
 }
@@ -54,7 +54,7 @@ func (s *server) probe(ctx context.Context, task *Task, check api.Check) error {
 	return health.Explain(ctx, s.config.Probe(ctx, task, check))
 }
 
-// endIll ends a task that has failed its checks, unless it has ended or is being killed.
+// endIll ends a task that has failed its checks, unless it has already ended or is being killed.
 func (s *server) endIll(task *Task, why string) {
 	if !s.ledger.fallIll(task.ID, why) {
 		return
@@ -64,7 +64,7 @@ func (s *server) endIll(task *Task, why string) {
 	s.handler.Kill(task, cmp.Or(task.KillGrace, DefaultGrace))
 }
 
-// watch begins to check tasks that run; the function that is returned ends that.
+// watch makes the checks of tasks as soon as they run. The returned function stops all checks.
 func (s *server) watch(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	s.ledger.setWatch(func(task *Task) context.CancelFunc {
@@ -79,21 +79,22 @@ func (s *server) watch(ctx context.Context) (stop func()) {
 	}
 }
 
-// illness is what a task's checks have made of it.
+// illness is what the checks of a task have found.
 type illness struct {
 	healthy *bool              // as it was told last
-	why     string             // it is being ended for that; "": it is not
-	unwatch context.CancelFunc // ends its checks; nil: it has none, or does not run yet
+	why     string             // the task is being ended for this reason; "": it is not
+	unwatch context.CancelFunc // ends the task's checks; nil: it has none, or does not run yet
 }
 
-// setWatch says how a task that has checks is watched from its first RUNNING on; nil: no more.
+// setWatch sets the function that begins the checks of a task at its first RUNNING; nil: no more checks are begun.
 func (l *ledger) setWatch(watch func(*Task) context.CancelFunc) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.watch = watch
 }
 
-// keepWatch begins the checks of a task with its first RUNNING, and ends them when it runs no more. Under mu.
+// keepWatch begins the checks of a task at its first RUNNING, and ends them when the task no longer runs. The caller
+// holds mu.
 func (l *ledger) keepWatch(e *entry) {
 	switch {
 	case e.state == api.TaskRunning && e.illness.unwatch == nil && len(e.task.Checks) > 0 && l.watch != nil:
@@ -103,7 +104,7 @@ func (l *ledger) keepWatch(e *entry) {
 	}
 }
 
-// fallIll tells that a running task is being ended because it failed its checks; false: it does not run.
+// fallIll notes that a running task is being ended because it failed its checks; false: the task does not run.
 func (l *ledger) fallIll(id api.TaskID, why string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -120,9 +121,9 @@ func (l *ledger) fallIll(id api.TaskID, why string) bool {
 	return true
 }
 
-// diagnose is a report as it is told: with what is known of the task's health, and of one that was ended for that with
-// the reason. One that has a check for readiness is not well before it has passed it: nobody is to be sent there from the
-// first RUNNING on.
+// diagnose completes a report before it is told: it adds the task's health, and the reason if the task was ended for
+// failed checks. A task with a readiness check counts as unhealthy until the check has passed, so that nobody sends it
+// work between its first RUNNING and then.
 func (i *illness) diagnose(report Report, checks []api.Check) Report {
 	if report.Healthy != nil {
 		i.healthy = report.Healthy

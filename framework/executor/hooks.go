@@ -12,18 +12,19 @@ import (
 // DefaultIdleAfter is how long an executor is without a task before [Config].Idle is called.
 const DefaultIdleAfter = time.Minute
 
-// Option says more of an executor than its function; see [Run].
+// Option sets a field of the executor's [Config]; see [Run].
 type Option func(*Config)
 
-// Init prepares what all tasks share, say a model that takes minutes to load: see [Config].
+// Init runs before the first task, to prepare what all tasks share, such as a model that takes minutes to load; see
+// [Config].
 func Init(init func(ctx context.Context) error) Option { return func(c *Config) { c.Init = init } }
 
-// Idle lets go what tasks share, say a cache, when none has run for so long: see [Config].
+// Idle runs when no task has run for this long, to release what tasks share, such as a cache; see [Config].
 func Idle(after time.Duration, idle func()) Option {
 	return func(c *Config) { c.IdleAfter, c.Idle = after, idle }
 }
 
-// initialise runs Init beside the session; what is launched meanwhile waits for it.
+// initialise runs Init beside the session; tasks that are launched meanwhile wait for it.
 func (s *server) initialise(ctx context.Context, broken chan<- error) {
 	err := s.config.Init(ctx)
 	s.calls.Lock()
@@ -39,7 +40,8 @@ func (s *server) initialise(ctx context.Context, broken chan<- error) {
 	}
 }
 
-// begin hands a task to the handler, unless none may begin. Under calls.
+// begin hands a task to the handler, unless Init has not ended, has failed, or the executor is closing. The caller
+// holds calls.
 func (s *server) begin(task *Task) {
 	switch {
 	case s.broken != nil:
@@ -53,7 +55,7 @@ func (s *server) begin(task *Task) {
 	}
 }
 
-// unwait ends a task that still waits for Init; false: it does not. Under calls.
+// unwait ends a task that still waits for Init; false: the task does not wait. The caller holds calls.
 func (s *server) unwait(task *Task) bool {
 	at := slices.Index(s.waiting, task)
 	if at < 0 {
@@ -64,7 +66,7 @@ func (s *server) unwait(task *Task) bool {
 	return true
 }
 
-// watchIdle calls Idle each time that no task has run for long.
+// watchIdle calls Idle each time that no task has run for IdleAfter.
 func (s *server) watchIdle(ctx context.Context) {
 	busy := func() bool { return s.ledger.living > 0 }
 	for s.ledger.await(ctx, s.ledger.ended) && ctx.Err() == nil {

@@ -10,45 +10,45 @@ import (
 )
 
 const (
-	// unacknowledgedPerTaskMax and unacknowledgedBytesMax bound what is kept of one task; beyond
-	// them only its end is still taken.
+	// unacknowledgedPerTaskMax and unacknowledgedBytesMax bound the unacknowledged statuses of one task, by count and
+	// by bytes. Beyond them only the task's end is still accepted.
 	unacknowledgedPerTaskMax = 64
 	unacknowledgedBytesMax   = 256 << 10
-	// messagesBytesMax bounds messages that wait for the agent; more are refused.
+	// messagesBytesMax bounds the messages that wait for the agent; more are refused.
 	messagesBytesMax = 4 << 20
-	// endingsMax bounds the tasks whose end is remembered, so that a second copy of
-	// their launch is ignored.
+	// endingsMax bounds how many ended tasks are remembered, so that a repeated launch of one of them is ignored.
 	endingsMax = 1 << 14
-	// subscribeBytesAim is where a page of SubscribeExecutor is full; what is left follows it.
+	// subscribeBytesAim is the size at which a page of SubscribeExecutor is full. Statuses that do not fit follow after
+	// the last page.
 	subscribeBytesAim = api.MessageBytesMax / 4
 	// subscribeTasksMax is how many tasks one page names.
 	subscribeTasksMax = 4096
 )
 
-// ledger keeps all tasks and what their agent has not acknowledged of them.
+// ledger keeps all tasks, and the statuses of them that the agent has not acknowledged.
 type ledger struct {
 	wake chan struct{} // capacity 1: there is something to send
 
 	mu      sync.Mutex
-	changed sync.Cond // a task has ended, or something was acknowledged
+	changed sync.Cond // a task has ended, or a status was acknowledged
 	tasks   map[api.TaskID]*entry
 	endings map[api.TaskID]struct{}
-	ring    []api.TaskID // of endings, the oldest at next
+	ring    []api.TaskID // ended tasks as a ring; the oldest is at next
 	next    int
 	living  int                     // tasks that have not ended
-	online  bool                    // a session takes what comes
-	out     []protocol.ExecutorCall // waits for the writer of this session
+	online  bool                    // there is a session, which takes what is put into out
+	out     []protocol.ExecutorCall // calls that wait for the writer of this session
 	said    int                     // bytes of messages in out
 
-	watch func(*Task) context.CancelFunc // begins the checks of a task that runs; nil: none are made
+	watch func(*Task) context.CancelFunc // begins the checks of a running task; nil: no checks are made
 }
 
-// entry is a task until it has ended and all is acknowledged.
+// entry is a task, until it has ended and all its statuses are acknowledged.
 type entry struct {
 	task   *Task
 	state  api.TaskState
 	number uint64
-	kept   []protocol.ExecutorStatus // not acknowledged, in order
+	kept   []protocol.ExecutorStatus // statuses that are not acknowledged, in order
 
 	illness illness
 }
@@ -63,7 +63,7 @@ func newLedger() *ledger {
 	return l
 }
 
-// launch takes a task in; false: it was known.
+// launch adds a task; false: the ledger knew it already.
 func (l *ledger) launch(task *Task) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -77,7 +77,7 @@ func (l *ledger) launch(task *Task) bool {
 	return true
 }
 
-// report numbers a status and keeps it until it is acknowledged.
+// report gives a status its number and keeps it until it is acknowledged.
 func (l *ledger) report(id api.TaskID, report Report) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -102,7 +102,7 @@ func (l *ledger) report(id api.TaskID, report Report) error {
 	return nil
 }
 
-// isBehind says whether as much waits for the agent as may. Under mu.
+// isBehind reports whether the task's unacknowledged statuses have reached their limit. The caller holds mu.
 func (e *entry) isBehind() bool {
 	bytes := 0
 	for _, status := range e.kept {
@@ -111,13 +111,13 @@ func (e *entry) isBehind() bool {
 	return len(e.kept) >= unacknowledgedPerTaskMax || bytes >= unacknowledgedBytesMax
 }
 
-// isTaken says whether the agent has all that was reported. Under mu.
+// isTaken reports whether the agent has acknowledged all that was reported of the task. The caller holds mu.
 func (l *ledger) isTaken(id api.TaskID) bool {
 	e := l.tasks[id]
 	return e == nil || len(e.kept) == 0
 }
 
-// keep numbers a status, keeps it until it is acknowledged, and sends it. Under mu.
+// keep gives a status its number, sends it, and keeps it until it is acknowledged. The caller holds mu.
 func (l *ledger) keep(e *entry, report Report) {
 	e.number++
 	status := report.status(e.task.ID, e.number)
@@ -125,8 +125,8 @@ func (l *ledger) keep(e *entry, report Report) {
 	l.put(status)
 }
 
-// killing notes that a running task is to end: no progress of it is told any more. The
-// agent has told of KILLING when it passed the kill on.
+// killing notes that a running task has to end: from now on its progress is no longer told. The agent itself told of
+// KILLING when it passed the kill on.
 func (l *ledger) killing(id api.TaskID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -136,7 +136,7 @@ func (l *ledger) killing(id api.TaskID) {
 	}
 }
 
-// put queues a call in this session; without one it is not sent.
+// put queues a call in the current session. Without a session it does nothing.
 func (l *ledger) put(call protocol.ExecutorCall) {
 	if !l.online {
 		return
@@ -148,7 +148,7 @@ func (l *ledger) put(call protocol.ExecutorCall) {
 	}
 }
 
-// message queues bytes for the scheduler in this session.
+// message queues a message for the scheduler in the current session.
 func (l *ledger) message(data []byte) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -169,7 +169,7 @@ func (l *ledger) send(call protocol.ExecutorCall) {
 	l.put(call)
 }
 
-// take hands the writer what waits.
+// take returns what waits for the writer.
 func (l *ledger) take() []protocol.ExecutorCall {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -178,8 +178,7 @@ func (l *ledger) take() []protocol.ExecutorCall {
 	return out
 }
 
-// acknowledged drops a status: the agent has it. Numbers before it need not be sent
-// again either: the agent takes them in order.
+// acknowledged drops a status that the agent has, and all statuses before it: the agent takes them in order.
 func (l *ledger) acknowledged(id api.TaskID, number uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -208,9 +207,9 @@ func (l *ledger) remember(id api.TaskID) {
 	l.endings[id] = struct{}{}
 }
 
-// subscribe starts a session: the first calls list the tasks, in pages, and what is not
-// acknowledged; what does not fit the last page follows as statuses. A task that has ended is
-// named as long as its end is not acknowledged: one that is not named never came here.
+// subscribe starts a session. Its first calls list the tasks, in pages, and their unacknowledged statuses; the statuses
+// that do not fit into the last page follow one by one. A task that has ended is listed as long as its end is not
+// acknowledged, because the agent concludes that a task that is not listed never came here.
 func (l *ledger) subscribe(first protocol.SubscribeExecutor) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -238,7 +237,8 @@ func (l *ledger) subscribe(first protocol.SubscribeExecutor) {
 	l.out = append(l.out, rest...)
 }
 
-// offline ends the session.
+// offline ends the session: what waits to be sent is dropped, as the next session begins with all that is
+// unacknowledged.
 func (l *ledger) offline() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -269,7 +269,7 @@ func (l *ledger) alive() []*Task {
 	return tasks
 }
 
-// await blocks until the condition holds or ctx ends. The condition runs under mu.
+// await blocks until the condition holds or ctx ends. The condition is called with mu held.
 func (l *ledger) await(ctx context.Context, condition func() bool) bool {
 	stop := context.AfterFunc(ctx, func() {
 		l.mu.Lock()
@@ -288,8 +288,9 @@ func (l *ledger) await(ctx context.Context, condition func() bool) bool {
 	return true
 }
 
-// ended: every task has. Under mu.
+// ended reports whether all tasks have ended. The caller holds mu.
 func (l *ledger) ended() bool { return l.living == 0 }
 
-// settled: nothing awaits acknowledgement, or nobody is there to acknowledge. Under mu.
+// settled reports whether no status waits for an acknowledgement, or there is no session in which one could come. The
+// caller holds mu.
 func (l *ledger) settled() bool { return len(l.tasks) == 0 || !l.online }

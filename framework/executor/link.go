@@ -16,13 +16,12 @@ import (
 )
 
 const (
-	// dialTimeout bounds the opening of a stream to a process on the same machine.
+	// dialTimeout bounds how long it may take to open a stream to the agent, which is a process on the same machine.
 	dialTimeout = 5 * time.Second
 	// answerTimeout is how long the agent may take to answer a subscription.
 	answerTimeout = 30 * time.Second
-	// heartbeatInterval: nobody judges an executor by its heartbeats, as the kernel says at once when a
-	// process on the same machine is gone. They keep the stream from looking forgotten to whatever may
-	// stand between.
+	// heartbeatInterval is long because nobody judges an executor by its heartbeats: if a process on the same machine
+	// ends, the kernel says so at once. They only keep the stream from looking unused to whatever may stand between.
 	heartbeatInterval = 10 * time.Minute
 )
 
@@ -51,7 +50,7 @@ func dial(ctx context.Context, config Config) (*link, error) {
 	return l, nil
 }
 
-// read gives every event to hear until the stream ends, by the agent's word or because this side leaves.
+// read passes every event to hear until the stream ends, because the agent ends it or because this side closes it.
 func read(l *link, hear func(protocol.ExecutorEvent)) error {
 	return l.Read(func(message *apiv1.ExecutorEvents) error {
 		events, err := wire.ExecutorEventsFromProto(message)
@@ -65,7 +64,7 @@ func read(l *link, hear func(protocol.ExecutorEvent)) error {
 	})
 }
 
-// write sends what the ledger has until the stream ends; the reader sees why.
+// write sends what the ledger queues, until the stream ends. The error of the stream is the reader's to return.
 func write(l *link, ledger *ledger) {
 	beat := time.NewTicker(heartbeatInterval)
 	defer beat.Stop()

@@ -15,15 +15,16 @@ import (
 )
 
 const (
-	// settleTimeout bounds how long the end waits for the agent's acknowledgements.
+	// settleTimeout bounds how long the executor, at its end, waits for the agent's acknowledgements.
 	settleTimeout = 2 * time.Second
-	// endMargin is what an end may take beyond the grace.
+	// endMargin is how much longer than the grace the end of the tasks may take.
 	endMargin = time.Second
 )
 
-// Serve runs an executor until its agent orders the end, ctx ends (both return nil) or
-// the agent is lost or refuses it. Before it returns, every task was killed and had its
-// grace, and the agent had a moment to hear of the ends.
+// Serve runs an executor until its agent orders it to end or ctx ends; both return nil, unless tasks did not end within
+// their grace. It returns an error if the agent stayed away for too long or refuses this executor, and if Init failed.
+// Before Serve returns, every task was killed and had its grace, and the agent had a moment to hear that they have
+// ended.
 func Serve(ctx context.Context, config Config, handler Handler) error {
 	config, err := config.complete()
 	if err != nil {
@@ -41,7 +42,7 @@ func Serve(ctx context.Context, config Config, handler Handler) error {
 	return s.run(ctx)
 }
 
-// server is one executor.
+// server is one running executor.
 type server struct {
 	config  Config
 	handler Handler
@@ -49,18 +50,18 @@ type server struct {
 	ledger  *ledger
 	order   chan time.Duration // the agent's order to end, with its grace; capacity 1
 
-	// The session goroutine's only.
+	// Only the goroutine of the sessions uses these.
 	recovery time.Duration
 	greeted  protocol.ExecutorSubscribed
 	online   bool // the agent has answered in this session
 
 	calls   sync.Mutex // held while the handler is called: one at a time
 	closing bool       // no launches any more; guarded by calls
-	ready   bool       // Init has ended; guarded by calls
+	ready   bool       // Init has ended, well or not; guarded by calls
 	broken  error      // what Init returned; guarded by calls
-	waiting []*Task    // for Init; guarded by calls
+	waiting []*Task    // tasks that wait for Init; guarded by calls
 
-	watches sync.WaitGroup // of tasks that are checked
+	watches sync.WaitGroup // the goroutines that check tasks
 }
 
 func (s *server) run(ctx context.Context) error {
@@ -95,7 +96,7 @@ func (s *server) run(ctx context.Context) error {
 		s.ledger.await(settle, s.ledger.settled)
 		done()
 		stop()
-		if err := <-lost; err != nil { // the tasks have ended, so it changes nothing
+		if err := <-lost; err != nil { // the tasks have ended, so the error makes no difference
 			s.log.Info("agent lost at the end", "error", err)
 		}
 	}
@@ -103,7 +104,7 @@ func (s *server) run(ctx context.Context) error {
 	return errors.Join(reason, failed, stuck)
 }
 
-// killAll ends all tasks and waits for it, within the grace.
+// killAll kills all tasks and waits until they have ended, for the grace and a little longer.
 func (s *server) killAll(grace time.Duration) error {
 	if grace <= 0 {
 		grace = DefaultGrace
@@ -135,8 +136,8 @@ func (s *server) kill(task *Task, grace time.Duration) {
 	}
 }
 
-// sessions holds one session after the other until ctx ends (nil), the agent refuses
-// this executor or has been away for too long.
+// sessions holds one session after the other until ctx ends (then it returns nil), the agent refuses this executor, or
+// the agent has been away for too long.
 func (s *server) sessions(ctx context.Context) error {
 	seen := time.Now()
 	for tries := 0; ; tries++ {
@@ -168,7 +169,7 @@ func (s *server) sessions(ctx context.Context) error {
 	}
 }
 
-// final reports whether the agent will never take this executor.
+// final reports whether err means that the agent will never accept this executor.
 func final(err error) bool {
 	switch api.KindOf(err) {
 	case api.Invalid, api.NotFound, api.Denied, api.Fenced, api.Removed, api.Unsupported:
@@ -177,7 +178,7 @@ func final(err error) bool {
 	return false
 }
 
-// session holds one session to its end.
+// session holds one session until it ends.
 func (s *server) session(ctx context.Context) error {
 	link, err := dial(ctx, s.config)
 	if err != nil {
@@ -205,7 +206,7 @@ func (s *server) session(ctx context.Context) error {
 	return err
 }
 
-// hear takes one event.
+// hear handles one event of the agent.
 func (s *server) hear(event protocol.ExecutorEvent) {
 	switch event := event.(type) {
 	case protocol.ExecutorSubscribed:
@@ -227,7 +228,7 @@ func (s *server) hear(event protocol.ExecutorEvent) {
 	case protocol.ExecutorShutdown:
 		select {
 		case s.order <- event.Grace:
-		default: // it ends already
+		default: // it is ending already
 		}
 	}
 }
@@ -252,7 +253,7 @@ func (s *server) launch(event protocol.ExecutorLaunch) {
 		secrets:   event.Secrets,
 	}
 	if !s.ledger.launch(task) {
-		return // a second copy
+		return // a repeated launch
 	}
 	s.calls.Lock()
 	defer s.calls.Unlock()

@@ -12,18 +12,18 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
-// Task is a task in the executor's hands. Its methods may be called from any goroutine.
+// Task is a task that this executor runs. Its methods may be called from any goroutine.
 type Task struct {
 	api.Task
-	// Sandbox is the path of the task's own folder. It is there when the task has a
-	// command or fetched files; others call [Task.MakeSandbox] before they use it, so
-	// that thousands of small tasks a second need no folders.
+	// Sandbox is the path of the task's own folder. The folder exists if the task has a command or fetched files.
+	// Otherwise call [Task.MakeSandbox] before you use it, so that thousands of small tasks a second need no folders.
 	Sandbox string
-	// Shared is the folder that the tasks of its group share, and it is there; "": the task was launched by itself.
+	// Shared is the path of the folder that the tasks of its group share; the folder exists. "": the task was not
+	// launched in a group.
 	Shared string
-	// GPUs are those of the agent's that are the task's own until it ends, as many as it has asked for.
+	// GPUs are the agent's GPUs that belong to the task until it ends, as many as it has asked for.
 	GPUs []api.GPU
-	// Framework, Agent and Hostname say whose it is and where it runs.
+	// Framework, Agent and Hostname say whose the task is and where it runs.
 	Framework api.FrameworkID
 	Agent     api.AgentID
 	Hostname  string
@@ -33,15 +33,15 @@ type Task struct {
 	secrets map[string]protocol.Hidden
 }
 
-// Secret is the value of the secret that the task names for a variable of this name ([api.Secret].Env), and false if it
-// names none. It is in memory alone: do not write it into a file of the sandbox, a status or a log. Secrets that are
-// files are in the folder "secrets" of the sandbox.
+// Secret returns the value of the secret that the task names for this variable ([api.Secret].Env), and false if it
+// names none. The value is only in memory: do not write it into a file of the sandbox, a status or a log. Secrets that
+// are files are in the folder "secrets" of the sandbox.
 func (t *Task) Secret(env string) ([]byte, bool) {
 	value, named := t.secrets[env]
 	return bytes.Clone(value), named
 }
 
-// MakeSandbox makes the task's own folder, unless it is there.
+// MakeSandbox makes the task's own folder, unless it exists.
 func (t *Task) MakeSandbox() error { return os.MkdirAll(t.Sandbox, 0o700) }
 
 // Report is a step in a task's life, as an executor tells it.
@@ -55,21 +55,21 @@ type Report struct {
 	// Output tells at the end of a task how much it has written to the files stdout and
 	// stderr in its sandbox. Nil: not known.
 	Output *api.OutputSize
-	// ProcessGroup runs the task, since ProcessStart (clock ticks since boot), so that
-	// the agent can account for it and end it. It must be of the executor's session, or
-	// have been started with TENDER_EXECUTOR_SANDBOX or TENDER_TASK_SANDBOX as the
-	// executor got them: what is not its own the agent leaves alone. 0: the executor
-	// itself runs it.
+	// ProcessGroup is the process group that runs the task, and ProcessStart when its first process was started (clock
+	// ticks since boot). By these the agent can account for the task and end it. The group must belong to the
+	// executor's session, or have been started with TENDER_EXECUTOR_SANDBOX or TENDER_TASK_SANDBOX as the executor got
+	// them: the agent leaves alone what is not its own. 0: the executor itself runs the task.
 	ProcessGroup int
 	ProcessStart uint64
 
-	progress bool // the next one may take its place
+	progress bool // a later report of progress may replace it
 }
 
-// Report tells the agent, and through it the scheduler: each report, in order. It is stored and repeated
-// until the agent has it. An error means that it will not be told: the task has ended, can't move to this
-// state, the data is too long, or reports of 256 KiB or 64 of them wait for the agent, which takes no more
-// while the scheduler is behind (Limit). Whoever tells much calls [Task.Flush] after each.
+// Report tells a step in the task's life to the agent and, through it, to the scheduler. All reports are told, in
+// order. A report is stored, and repeated until the agent has it. An error means that it will not be told: the task has
+// ended or can't move to this state, or the data is too long, or 64 reports or 256 KiB of them already wait for the
+// agent (Limit), which takes no more while the scheduler is behind. A caller that reports much should call [Task.Flush]
+// after each report.
 func (t *Task) Report(report Report) error {
 	if len(report.Data) > api.StatusDataBytesMax {
 		return api.E("task.report", api.Limit, t.ID, fmt.Errorf("data has %d bytes, at most %d are allowed; put more into a file in the sandbox", len(report.Data), api.StatusDataBytesMax))
@@ -83,8 +83,8 @@ func (t *Task) Report(report Report) error {
 	return nil
 }
 
-// Flush waits until the agent has taken all that was reported of the task, or ctx ends. The agent takes
-// it at once while the scheduler keeps up, and later while that is behind or away.
+// Flush waits until the agent has taken everything that was reported of the task, or until ctx ends. The agent takes it
+// at once while the scheduler keeps up, and later while the scheduler is behind or away.
 func (t *Task) Flush(ctx context.Context) error {
 	if !t.ledger.await(ctx, func() bool { return t.ledger.isTaken(t.ID) }) {
 		return api.E("task.flush", api.KindOf(ctx.Err()), t.ID, ctx.Err())
@@ -92,17 +92,16 @@ func (t *Task) Flush(ctx context.Context) error {
 	return nil
 }
 
-// Progress reports RUNNING again with data and a message for the scheduler. Of many that the scheduler has
-// not taken yet it hears the newest alone. What can't be told is left out: when the task has ended, the
-// data is longer than 64 KiB, or many reports before it are not taken yet.
+// Progress reports RUNNING again, with data and a message for the scheduler. If the scheduler has not taken earlier
+// progress yet, it is told only the newest. Progress that can't be told is dropped: when the task has ended, when the
+// data is longer than 64 KiB, or when many reports before it are not taken yet.
 func (t *Task) Progress(data []byte, message string) {
 	_ = t.Report(Report{State: api.TaskRunning, Data: data, Message: message, progress: true})
 }
 
-// Message sends bytes to the framework's scheduler, at most once: they are lost where the
-// agent, a master or the scheduler is away just then. What must arrive goes by
-// [Task.Report]. An error says that they were not even sent: more than 256 KiB, no
-// session with the agent, or 4 MiB wait already.
+// Message sends data to the framework's scheduler, at most once: the message is lost if the agent, a master or the
+// scheduler is away at that moment. For what must arrive use [Task.Report]. An error means that the message was not
+// even sent: it has more than 256 KiB, there is no session with the agent, or 4 MiB wait already.
 func (t *Task) Message(data []byte) error {
 	if len(data) > api.TaskBytesMax {
 		return api.E("executor.message", api.Limit, t.ID, fmt.Errorf("%d bytes, at most %d are allowed", len(data), api.TaskBytesMax))
@@ -113,8 +112,8 @@ func (t *Task) Message(data []byte) error {
 	return nil
 }
 
-// SetResult attaches data to the terminal status that follows the function's return:
-// at most 64 KiB, or the task is FAILED instead.
+// SetResult attaches data to the terminal status that follows when the function returns. At most 64 KiB; with more the
+// task is FAILED.
 func (t *Task) SetResult(data []byte) {
 	t.ledger.mu.Lock()
 	defer t.ledger.mu.Unlock()

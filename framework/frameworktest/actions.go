@@ -13,17 +13,18 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// What operators do. Each returns when the registry has it, and fails the test when it is refused.
+// What operators do. Each of these methods returns when the change is in the registry, and fails the test if it is
+// refused.
 
-// RoleSettings is what operators say of a role. What is nil stays as it is.
+// RoleSettings are an operator's settings of a role. A field that is nil leaves the setting as it is.
 type RoleSettings struct {
 	Weight    *float64
 	Priority  *int32
 	Guarantee *api.Resources
-	Limit     *api.Resources // zero resources take the limit away
+	Limit     *api.Resources // zero resources remove the limit
 }
 
-// SetRole sets weight, priority, guarantee or limit of a role.
+// SetRole sets the weight, priority, guarantee or limit of a role.
 func (h *Handle) SetRole(role api.Role, set RoleSettings) {
 	h.t.Helper()
 	text := func(amount *api.Resources) *string {
@@ -39,19 +40,19 @@ func (h *Handle) SetRole(role api.Role, set RoleSettings) {
 	h.act("setting role "+string(role), func(ctx context.Context, c apiv1.OperatorServiceClient) error {
 		_, err := c.SetRole(ctx, &apiv1.SetRoleRequest{
 			Role: string(role), Weight: set.Weight, Priority: set.Priority, Guarantee: text(set.Guarantee), Limit: text(set.Limit),
-			Force: true, // a story may add its agents later
+			Force: true, // the story may add its agents later
 		})
 		return err
 	})
 }
 
-// Limit holds a role to so much.
+// Limit sets the most that a role may use.
 func (h *Handle) Limit(role api.Role, most api.Resources) {
 	h.t.Helper()
 	h.SetRole(role, RoleSettings{Limit: &most})
 }
 
-// Guarantee keeps so much for a role.
+// Guarantee sets how much is kept for a role.
 func (h *Handle) Guarantee(role api.Role, least api.Resources) {
 	h.t.Helper()
 	h.SetRole(role, RoleSettings{Guarantee: &least})
@@ -63,8 +64,8 @@ func (h *Handle) Priority(role api.Role, priority int32) {
 	h.SetRole(role, RoleSettings{Priority: &priority})
 }
 
-// SetSecret gives a secret a value, for tasks that start from now on. The ID is ROLE/NAME: frameworks in that role, or in
-// one above it, may name it.
+// SetSecret sets the value of a secret, for tasks that start from now on. The ID is ROLE/NAME: the tasks of frameworks
+// in that role, or in a role above it, may name the secret.
 func (h *Handle) SetSecret(id api.SecretID, value string) {
 	h.t.Helper()
 	h.act("setting secret "+string(id), func(ctx context.Context, c apiv1.OperatorServiceClient) error {
@@ -73,7 +74,7 @@ func (h *Handle) SetSecret(id api.SecretID, value string) {
 	})
 }
 
-// RemoveSecret removes a secret. Tasks that have it keep it.
+// RemoveSecret removes a secret. Tasks that have been given it keep it.
 func (h *Handle) RemoveSecret(id api.SecretID) {
 	h.t.Helper()
 	h.act("removing secret "+string(id), func(ctx context.Context, c apiv1.OperatorServiceClient) error {
@@ -82,34 +83,34 @@ func (h *Handle) RemoveSecret(id api.SecretID) {
 	})
 }
 
-// Drain has the agent's tasks killed and nothing more offered of it. The grace, unless 0, bounds the
-// tasks' own. See AwaitDrained, and Reactivate for the way back.
+// Drain kills the agent's tasks and stops offers of the agent. A grace other than 0 is the most that the tasks get,
+// whatever their own KillGrace. See AwaitDrained, and Reactivate to undo it.
 func (a *Agent) Drain(grace time.Duration) {
 	a.handle.t.Helper()
 	a.mark(apiv1.AgentAction_DRAIN, grace)
 }
 
-// Deactivate has nothing more offered of the agent; its tasks go on. Open offers of it are rescinded.
+// Deactivate stops offers of the agent and rescinds its open offers; its tasks go on.
 func (a *Agent) Deactivate() {
 	a.handle.t.Helper()
 	a.mark(apiv1.AgentAction_DEACTIVATE, 0)
 }
 
-// Reactivate takes back Drain and Deactivate.
+// Reactivate undoes Drain and Deactivate.
 func (a *Agent) Reactivate() {
 	a.handle.t.Helper()
 	a.mark(apiv1.AgentAction_REACTIVATE, 0)
 }
 
-// Maintain plans a maintenance window that begins after so long and lasts so long; a duration of 0 has
-// no end. Frameworks with something there are asked to leave by an inverse offer; when it begins, the
-// agent is drained; after it, it is offered again.
+// Maintain plans a maintenance window that begins after `after` and lasts for `duration`; a duration of 0 has no end.
+// Frameworks with something on the agent are asked to leave by inverse offers. When the window begins the agent is
+// drained; when it is over the agent is offered again.
 func (a *Agent) Maintain(after, duration time.Duration) {
 	a.handle.t.Helper()
 	a.maintain(&apiv1.Window{Start: timestamppb.New(time.Now().Add(after)), Duration: durationpb.New(duration)})
 }
 
-// CancelMaintenance takes back Maintain.
+// CancelMaintenance undoes Maintain.
 func (a *Agent) CancelMaintenance() {
 	a.handle.t.Helper()
 	a.maintain(nil)
@@ -124,22 +125,22 @@ func (a *Agent) maintain(window *apiv1.Window) {
 	})
 }
 
-// RescindOffers takes back all open offers of the agent. It can be offered again at once.
+// RescindOffers rescinds all open offers of the agent. It may be offered again at once.
 func (a *Agent) RescindOffers() {
 	a.handle.t.Helper()
 	a.Deactivate()
 	a.Reactivate()
 }
 
-// MarkGone says for ever that the agent does not come back: its tasks are GONE_BY_OPERATOR. If it lives
-// it kills them and comes back as a new agent.
+// MarkGone declares that the agent will never come back: its tasks are GONE_BY_OPERATOR. If the agent is alive, it
+// kills them and joins as a new agent.
 func (a *Agent) MarkGone() {
 	a.handle.t.Helper()
 	a.handle.journal.excuseHost(a.host.name, a.ID(), "", a.host.name+" was marked gone")
 	a.mark(apiv1.AgentAction_MARK_GONE, 0)
 }
 
-// giveUp marks the agent gone if there is a leader that knows it; otherwise nothing happens.
+// giveUp marks the agent gone if there is a leader that knows it. Otherwise it does nothing.
 func (a *Agent) giveUp() {
 	id := a.id()
 	if id == "" {
@@ -159,7 +160,7 @@ func (a *Agent) AwaitDrained() {
 	a.await("to be drained", func(view *apiv1.AgentView) bool { return contains(view.GetMarks(), api.MarkDrained.Strings()...) })
 }
 
-// AwaitState waits until the leader sees the agent in one of the states: RUNNING, BUSY, DISCONNECTED ...
+// AwaitState waits until the leader sees the agent in one of the states.
 func (a *Agent) AwaitState(states ...api.AgentState) {
 	a.handle.t.Helper()
 	var names []string
@@ -169,11 +170,11 @@ func (a *Agent) AwaitState(states ...api.AgentState) {
 	a.await("to be "+either(names), func(view *apiv1.AgentView) bool { return contains(names, view.GetState()) })
 }
 
-// Lose takes the machine away for good, with all that runs on it, and waits until the leader takes it
-// for dead: its tasks are then UNREACHABLE.
+// Lose removes the machine for good, with everything that runs on it, and waits until the leader takes its agent for
+// dead: its tasks are then UNREACHABLE.
 func (a *Agent) Lose() {
 	a.handle.t.Helper()
-	a.ID() // what was never admitted can't be missed
+	a.ID() // the leader can't miss an agent that it has never admitted
 	a.Reboot()
 	a.AwaitState(api.AgentTombstone)
 }
@@ -207,7 +208,7 @@ func (a *Agent) await(what string, condition func(view *apiv1.AgentView) bool) {
 	})
 }
 
-// act does something at the leader, once. Who has no leader waits for one.
+// act does something at the leader, once. If there is no leader, it waits for one.
 func (h *Handle) act(what string, do func(ctx context.Context, c apiv1.OperatorServiceClient) error) {
 	h.t.Helper()
 	leader := h.Leader()

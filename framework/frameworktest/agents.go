@@ -10,17 +10,17 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// Agent is one agent of the cluster with the machine below it.
+// Agent is one agent of the cluster, with the machine on which it runs.
 type Agent struct {
 	handle  *Handle
 	host    *host
 	machine Machine
 
 	stop     context.CancelFunc // nil: it does not run
-	power    context.CancelFunc // takes disk and processes out of its hands
+	power    context.CancelFunc // cancels its hold on the disk and the processes
 	launcher *launcher
 	ended    chan struct{}
-	err      error // of Run, once ended
+	err      error // result of Run, once it has ended
 }
 
 // AddAgent adds a machine with an agent and starts it.
@@ -37,7 +37,7 @@ func (h *Handle) AddAgent(machine Machine) *Agent {
 	return a
 }
 
-// Agent gives an agent by its number, from 1.
+// Agent returns the agent with this number, from 1.
 func (h *Handle) Agent(number int) *Agent { return h.agents[number-1] }
 
 // Running reports whether the agent's process runs.
@@ -53,7 +53,7 @@ func (a *Agent) Running() bool {
 	}
 }
 
-// Start starts the agent's process on its disk, if it does not run.
+// Start starts the agent's process with its disk, unless it runs.
 func (a *Agent) Start() {
 	a.handle.t.Helper()
 	if a.Running() {
@@ -100,7 +100,7 @@ func (a *Agent) shutdown() {
 	<-a.ended
 }
 
-// Reboot ends everything on the machine; the agent stays down until Start.
+// Reboot ends everything on the machine; the agent stays down until Start is called.
 func (a *Agent) Reboot() {
 	a.handle.t.Helper()
 	a.Kill()
@@ -113,8 +113,8 @@ func (a *Agent) Reboot() {
 	a.host.mu.Unlock()
 }
 
-// KillExecutor ends one of the executors on the machine, with its tasks, as kill -9 does; number chooses
-// which, modulo how many there are. Without executors it does nothing.
+// KillExecutor ends one of the executors on the machine, with its tasks, as kill -9 does. number, modulo the number of
+// executors, chooses which. If there are none it does nothing.
 func (a *Agent) KillExecutor(number int) {
 	running := a.host.running()
 	if len(running) == 0 {
@@ -126,16 +126,16 @@ func (a *Agent) KillExecutor(number int) {
 	p.kill()
 }
 
-// Isolate cuts the machine off from all others. Its agent and executors go on.
+// Isolate cuts the machine off from all others. Its agent and its executors go on.
 func (a *Agent) Isolate() { a.handle.network.isolate(a.host.name, true) }
 
-// Rejoin ends that.
+// Rejoin undoes Isolate.
 func (a *Agent) Rejoin() { a.handle.network.isolate(a.host.name, false) }
 
-// id is what the disk says; "" before its first contact.
+// id returns the ID that is on the agent's disk; "" before its first contact.
 func (a *Agent) id() api.AgentID { return a.host.agentID() }
 
-// ID is the agent's ID in the cluster. It waits until there is one.
+// ID returns the agent's ID in the cluster. It waits until there is one.
 func (a *Agent) ID() api.AgentID {
 	a.handle.t.Helper()
 	a.handle.await(a.host.name+" to be admitted", awaitMax, func() bool { return a.id() != "" })

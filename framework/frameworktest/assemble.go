@@ -7,13 +7,13 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/tenderhq/tender/agent"
-	_ "github.com/tenderhq/tender/allocator/fairshare" // by name
-	_ "github.com/tenderhq/tender/allocator/priority"  // by name
+	_ "github.com/tenderhq/tender/allocator/fairshare" // registers the allocator
+	_ "github.com/tenderhq/tender/allocator/priority"  // registers the allocator
 	"github.com/tenderhq/tender/master"
 	"github.com/tenderhq/tender/master/core"
 )
 
-// This file alone knows how masters and agents are put together.
+// This file alone knows how masters and agents are assembled.
 
 func (h *Handle) logger(host string) zerolog.Logger { return zerolog.New(h.logs.writer(host)) }
 
@@ -21,7 +21,7 @@ func (h *Handle) dialer(host string) func(ctx context.Context, address string) (
 	return func(ctx context.Context, address string) (net.Conn, error) { return h.network.dial(ctx, host, address) }
 }
 
-// assemble makes the agent's process for one life, which ends with dead.
+// assemble makes the agent's process for one life, which ends when dead ends.
 func (a *Agent) assemble(dead context.Context) (run func(context.Context) error, err error) {
 	h, host := a.handle, a.host
 	executors, err := h.network.listen(host.name, executorsPort)

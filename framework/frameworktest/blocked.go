@@ -13,18 +13,18 @@ import (
 )
 
 const (
-	// blockedAfter is how long a scheduler may be in one callback before a failed story names it.
+	// blockedAfter is how long a scheduler may be in one callback before a failed story reports it.
 	blockedAfter = 10 * time.Second
-	// tellAfter is how much real time a callback may take before it is named on stderr: one that waits
-	// for a locked mutex stops the story's clock, and then nothing else would ever say so.
+	// tellAfter is how much real time a callback may take before it is reported on stderr. A callback that waits for a
+	// locked mutex stops the story's clock, and then nothing else would ever report it.
 	tellAfter = 5 * time.Second
 )
 
-// callbacks knows which scheduler is in which of its methods. It is shared with a goroutine outside of
-// the story's bubble.
+// callbacks knows which scheduler is in which of its methods. It is shared with a goroutine outside of the story's
+// bubble.
 type callbacks struct {
 	mu      sync.Mutex
-	running map[string]*callback // by the framework's host
+	running map[string]*callback // by the name of the framework's host
 }
 
 // callback is one call of a scheduler's method.
@@ -32,12 +32,12 @@ type callback struct {
 	method    string
 	goroutine string    // its name in a stack, such as "goroutine 18 "
 	began     time.Time // in virtual time
-	told      bool      // on stderr
+	told      bool      // it was reported on stderr
 }
 
 func newCallbacks() *callbacks { return &callbacks{running: make(map[string]*callback)} }
 
-// begin notes that a method is called; end that it returned.
+// begin notes that a method is called; calling end notes that it has returned.
 func (c *callbacks) begin(host, method, goroutine string) (end func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -49,7 +49,7 @@ func (c *callbacks) begin(host, method, goroutine string) (end func()) {
 	}
 }
 
-// blocked describes the framework's callback, if it has not returned for long.
+// blocked describes the framework's callback if it has not returned for long.
 func (c *callbacks) blocked(host string) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -60,7 +60,7 @@ func (c *callbacks) blocked(host string) string {
 	return ""
 }
 
-// allBlocked describes every such callback.
+// allBlocked describes every callback that has not returned for long.
 func (h *Handle) allBlocked() string {
 	var out strings.Builder
 	for _, f := range h.frameworks {
@@ -71,8 +71,8 @@ func (h *Handle) allBlocked() string {
 	return out.String()
 }
 
-// watch names, on stderr, each callback that takes long in real time. It is called outside of the bubble
-// and ends nothing: a test that is slow for good reasons goes on.
+// watch reports on stderr each callback that takes long in real time. It is called outside of the bubble and ends
+// nothing: a test that is slow for good reasons goes on.
 func (c *callbacks) watch() (stop func()) {
 	done := make(chan struct{})
 	var watching sync.WaitGroup
@@ -95,7 +95,7 @@ func (c *callbacks) watch() (stop func()) {
 	}
 }
 
-// tell names those that ran at the tick before already, each once, and returns those that run now.
+// tell reports the callbacks that already ran at the previous tick, each once, and returns those that run now.
 func (c *callbacks) tell(before map[string]*callback) map[string]*callback {
 	c.mu.Lock()
 	now := maps.Clone(c.running)
@@ -111,17 +111,17 @@ func (c *callbacks) tell(before map[string]*callback) map[string]*callback {
 	return now
 }
 
-// me is the name of the goroutine that asks, as it begins its stack.
+// me returns the name of the calling goroutine, as its stack begins with it.
 func me() string {
 	var line [64]byte
 	name, _, _ := bytes.Cut(line[:runtime.Stack(line[:], false)], []byte("["))
 	return string(name)
 }
 
-// stackBytesMax bounds what is searched for a goroutine.
+// stackBytesMax bounds the stacks in which a goroutine is searched for.
 const stackBytesMax = 16 << 20
 
-// stackOf is where the goroutine is now, down to the scheduler's method.
+// stackOf returns where the goroutine is now, down to the scheduler's method.
 func stackOf(goroutine string) string {
 	all := make([]byte, 1<<20)
 	n := runtime.Stack(all, true)

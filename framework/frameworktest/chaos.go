@@ -9,41 +9,42 @@ import (
 )
 
 type (
-	// Plan is a list of faults, and the seed and the length that they were drawn for. Its text is what a failed test prints.
+	// Plan is a list of faults, with the seed and the length for which they were drawn. Its text is what a failed test
+	// prints.
 	Plan = chaos.Plan
-	// Fault is one thing that goes wrong and, after a while, right again: At since the plan began, For so long, Do what,
-	// to Whom: the first is 1, and who is beyond the last is counted from the first again. Whom2 is the other end, or in
-	// which way, where there are several.
+	// Fault is one thing that goes wrong and, after a while, right again. At is when it begins after the plan's begin,
+	// For is how long it lasts, Do is what goes wrong. Whom says with which one: the first is 1, and numbers beyond the
+	// last begin again with the first. Whom2 is the other end, or the direction, where there are several.
 	Fault = chaos.Fault
-	// FaultKind is what goes wrong. Its text is the one that `make chaos` has for the same done to real processes.
+	// FaultKind is a kind of fault. Its text is the same as that of `make chaos` for the same fault of real processes.
 	FaultKind = chaos.FaultKind
 )
 
-// The faults. A follower is a master that does not lead; where there is one master, that one is meant.
+// The faults. A follower is a master that does not lead; if there is only one master, that master is meant.
 const (
 	KillLeader       = chaos.KillLeader   // back after For, with its disk
-	KillFollower     = chaos.KillFollower // same
+	KillFollower     = chaos.KillFollower // back after For, with its disk
 	IsolateLeader    = chaos.CutLeader    // it reaches nobody, nobody reaches it
 	IsolateFollower  = chaos.CutFollower
-	KillAgent        = chaos.KillAgent // its executors live on; back after For
+	KillAgent        = chaos.KillAgent // its executors live on; it is back after For
 	IsolateAgent     = chaos.CutAgent
 	DeafenAgent      = FaultKind("deafen/agent") // it can speak to master Whom2, but does not hear it
 	MuteAgent        = FaultKind("mute/agent")   // it hears master Whom2, but can't speak to it
 	RebootAgent      = chaos.RebootAgent         // with all that runs on it
-	GiveUpAgent      = chaos.GoneAgent           // isolated and marked gone; back after For, to learn it then
-	FillDisk         = chaos.FullAgent           // and what it has in reserve, sometimes
+	GiveUpAgent      = chaos.GoneAgent           // isolated and marked gone; back after For, when it learns of that
+	FillDisk         = chaos.FullAgent           // and sometimes its reserve too
 	KillExecutor     = chaos.KillExecutor
 	IsolateFramework = chaos.CutScheduler
 	KillFramework    = chaos.KillScheduler // needs [Chaos.Again]
 )
 
-// stage is a story's cluster, on which a plan is played.
+// stage is the cluster of a story, on which a plan is carried out.
 type stage struct {
 	*Handle
 	chaos Chaos
 }
 
-// acts are what the cluster in memory can do.
+// acts are the faults that the cluster in memory can have.
 var acts = []chaos.Act[stage]{
 	{Do: KillLeader, Weight: 3, Begin: chaos.On(stage.leads, (*Master).Kill, (*Master).Start)},
 	{Do: KillFollower, Weight: 2, Begin: chaos.On(stage.follows, (*Master).Kill, (*Master).Start)},
@@ -68,24 +69,24 @@ var acts = []chaos.Act[stage]{
 	{Do: KillFramework, Weight: 2, Begin: onFramework(Chaos.kill, Chaos.again)},
 }
 
-// NewPlan draws a plan: the same seed gives the same plan. Kinds that are not to come are left out.
+// NewPlan draws a plan, without the kinds of faults that are listed. The same seed gives the same plan.
 func NewPlan(seed uint64, length time.Duration, without ...FaultKind) Plan {
 	return chaos.Draw(seed, length, slices.DeleteFunc(slices.Clone(acts), func(act chaos.Act[stage]) bool {
 		return slices.Contains(without, act.Do)
 	}))
 }
 
-// Chaos carries a plan out.
+// Chaos says how a plan is carried out.
 type Chaos struct {
 	Plan Plan
-	// Between, if set, is called before each fault begins and after it has ended.
+	// Between is called before each fault begins and after it has ended; nil: it is not called.
 	Between func()
-	// Again makes the successor of a scheduler that was killed. nil: none is killed.
+	// Again makes the successor of a scheduler that was killed; nil: no scheduler is killed.
 	Again func(killed *Framework) framework.Scheduler
 }
 
-// Chaos carries out the plan: it returns when the last fault is over and everything is whole again. What
-// it breaks it mends, so afterwards the story may expect the cluster to come to rest.
+// Chaos carries out the plan. It returns when the last fault is over and everything is whole again. What it breaks it
+// repairs, so the story may expect the cluster to come to rest afterwards.
 func (h *Handle) Chaos(faults Chaos) {
 	h.t.Helper()
 	h.plans = append(h.plans, faults.Plan)
@@ -95,7 +96,7 @@ func (h *Handle) Chaos(faults Chaos) {
 	h.Mend()
 }
 
-// Mend makes everything whole: links, masters, agents.
+// Mend repairs everything: it joins all links and starts all masters and agents.
 func (h *Handle) Mend() {
 	h.network.heal()
 	for _, m := range h.masters {
@@ -109,7 +110,7 @@ func (h *Handle) Mend() {
 // Pass lets time pass.
 func (s stage) Pass(d time.Duration) error { s.Advance(d); return nil }
 
-// Tell looks around before something changes.
+// Tell inspects the cluster before something changes.
 func (s stage) Tell(what string, f Fault) {
 	s.inspect()
 	if s.chaos.Between != nil {
@@ -118,7 +119,7 @@ func (s stage) Tell(what string, f Fault) {
 	s.logs.add("chaos", what+": "+f.String())
 }
 
-// Calm is not awaited: here faults come upon faults.
+// Calm does not wait: here a fault may begin while others last.
 func (stage) Calm(Fault) error { return nil }
 
 func (s stage) leads(Fault) *Master { return s.leaderOrFirst() }
@@ -134,7 +135,7 @@ func (s stage) follows(f Fault) *Master {
 
 func (s stage) agent(f Fault) *Agent { return s.agents[f.Of(len(s.agents))] }
 
-// mute is for the one direction between an agent and a master, or the other.
+// mute is a fault of one direction between an agent and a master.
 func mute(master bool) chaos.Begin[stage] {
 	return func(s stage, f Fault) (func() error, error) {
 		from, to := s.agent(f).host.name, s.masters[Fault{Whom: f.Whom2}.Of(len(s.masters))].host
@@ -146,7 +147,7 @@ func mute(master bool) chaos.Begin[stage] {
 	}
 }
 
-// onFramework is for one of those that run, if any does.
+// onFramework is a fault of one of the running frameworks, if there is any.
 func onFramework(begin, end func(Chaos, *Framework)) chaos.Begin[stage] {
 	return func(s stage, f Fault) (func() error, error) {
 		running := s.Frameworks()

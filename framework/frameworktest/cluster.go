@@ -8,42 +8,42 @@ import (
 	"github.com/tenderhq/tender/framework/executor"
 )
 
-// Cluster says what to build. The zero value is one master and one agent of 4 cpus and 4 GB whose
-// commands are played by [PlayCommand].
+// Cluster says what to build. The zero value is one master and one agent with 4 cpus and 4 GB, whose commands are
+// played by [PlayCommand].
 type Cluster struct {
-	// Masters form the quorum: 1, 3 or 5. Default 1.
+	// Masters is the size of the quorum: 1, 3 or 5. Default 1.
 	Masters int
-	// Agents of the kind that Machine describes. Default 1; negative: none, see [Handle.AddAgent].
+	// Agents is the number of agents on machines like Machine. Default 1; negative: none, see [Handle.AddAgent].
 	Agents  int
 	Machine Machine
-	// Script plays the tasks that no function in Executors runs. It must be a pure function of the
-	// task: it is asked by whoever needs to know. Default [PlayCommand].
+	// Script plays the tasks that no function in Executors runs. It must be a pure function of the task, because it may
+	// be called several times, also at the same time. Default [PlayCommand].
 	Script func(task api.Task) Play
-	// Executors are real executor code, by the ID under which tasks name it. It runs in the bubble,
-	// as if it were a process on the agent.
+	// Executors are real executor functions, by the ID under which tasks name the executor. They run in the bubble, as
+	// if they were processes on the agents.
 	Executors map[api.ExecutorID]ExecutorFunc
-	// Allocator by its name. Default: the masters' own.
+	// Allocator is the name of the masters' allocator. Default: the masters' own default.
 	Allocator string
-	// Latency is the most that bytes are under way; each takes its own time. Default 0.
+	// Latency is the longest time that bytes may be under way; each write takes a time of its own. Default 0.
 	Latency time.Duration
-	// Seed chooses what is left to chance. Default 1.
+	// Seed determines what is random. Default 1.
 	Seed uint64
 
-	// Heartbeat is how often agents and schedulers give a sign of life; who gives none for five of them
-	// is DISCONNECTED. Default 1 s, as in life. Nearly all that a cluster with little to do costs is
-	// heartbeats: for hours of a thousand agents say 10 s, as docs/performance.md does.
+	// Heartbeat is how often agents and schedulers send a heartbeat; one that sends none for five times as long is
+	// DISCONNECTED. Default 1 s, as in real clusters. Heartbeats are nearly all that a cluster with little to do costs:
+	// for hours of a thousand agents set 10 s, as docs/performance.md does.
 	Heartbeat time.Duration
-	// The other times of masters; zero: their defaults.
+	// Further times of the masters; zero: the masters' defaults.
 	OfferTimeout    time.Duration
 	TombstoneAfter  time.Duration
 	GoneAfter       time.Duration
 	FailoverTimeout time.Duration
 }
 
-// ExecutorFunc is what [executor.Run] takes.
+// ExecutorFunc is a function for [executor.Run].
 type ExecutorFunc = func(ctx context.Context, task *executor.Task) error
 
-// Machine is what an agent runs on.
+// Machine describes the machine of an agent.
 type Machine struct {
 	Hostname   string        // default: the host's name in the story, "agent-host-1"
 	Resources  api.Resources // default 4 cpus, 4096 MB

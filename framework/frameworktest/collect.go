@@ -5,20 +5,20 @@ import (
 	"sync"
 )
 
-// collectPercent: a large cluster is a hundred thousand goroutines, each of which a collection looks
-// at, and makes little garbage. Collecting seldom saves a fifth of the time and takes twice the memory.
+// collectPercent is high because a large cluster has a hundred thousand goroutines, each of which a garbage collection
+// looks at, and makes little garbage. To collect seldom saves a fifth of the time and takes twice the memory.
 const collectPercent = 400
 
-// collecting counts the stories that run at the same moment; the first one sets what holds for the
-// process, the last one sets it back.
+// collecting counts the stories that run at the same time. The first one sets the percentage for the process, the last
+// one sets it back.
 var collecting struct {
 	mu      sync.Mutex
 	stories int
 	before  int
 }
 
-// collectSeldom holds until the story calls what it returns. Who has chosen a percentage, with GOGC or
-// in the test, is left with it.
+// collectSeldom makes garbage collections rare until end is called. It changes nothing if a percentage was set by GOGC
+// or in the test.
 func collectSeldom() (end func()) {
 	const chosenByNobody = 100
 	c := &collecting

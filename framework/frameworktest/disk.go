@@ -13,7 +13,7 @@ import (
 
 var errPowerless = errors.New("this agent's process was killed")
 
-// grip is how one life of an agent holds the disk: what it writes after its kill is not written.
+// grip is the hold of one life of an agent on its disk: after the agent was killed nothing more is written.
 type grip struct {
 	checkpoint.Store
 	host *host
@@ -48,8 +48,8 @@ func (g grip) Reset() error {
 	return g.Store.Reset()
 }
 
-// launcher is how one life of an agent holds the processes: it starts nothing after its kill, and
-// the children that wait at their gate end with it (R10).
+// launcher is the hold of one life of an agent on its processes. After the agent was killed it starts nothing more, and
+// the children that wait at their gate end (R10).
 type launcher struct {
 	executor.Launcher
 	dead context.Context
@@ -76,7 +76,7 @@ func (l *launcher) Fork(ctx context.Context, start executor.Start) (executor.Pro
 	return gated{p, l.dead}, nil
 }
 
-// gated is a child whose gate opens only for a living agent.
+// gated is a child whose gate opens only while the agent is alive.
 type gated struct {
 	executor.Process
 	dead context.Context
@@ -96,7 +96,7 @@ func (l *launcher) KillAll(ctx context.Context, owner executor.Owner) (walls.End
 	return l.Launcher.KillAll(ctx, owner)
 }
 
-// abandon closes the gates, after the kill. Those that were opened stay open.
+// abandon keeps the gates closed that were not opened before the kill.
 func (l *launcher) abandon() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

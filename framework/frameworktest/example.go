@@ -9,9 +9,8 @@ import (
 	"testing"
 )
 
-// Example is [Run] for an Example function, which is given no *testing.T. What the story prints is
-// the example's output; when it fails, so does the example, and what a test would have said is on
-// stderr.
+// Example is [Run] for an Example function, which has no *testing.T. What the story prints is the output of the
+// example. When the story fails, so does the example; what a test would have printed is on stderr.
 //
 //	func ExampleBatch() {
 //		frameworktest.Example(frameworktest.Cluster{}, func(c *frameworktest.Handle) {
@@ -21,8 +20,8 @@ import (
 //		// Output: <nil>
 //	}
 //
-// Time is virtual and starts anew, but which goroutine runs first is not fixed: print what must be, not
-// what happens to come first. Call it in an Example function that go test runs, nowhere else.
+// Time is virtual and begins anew, but which goroutine runs first is not fixed. So print what must be, not what happens
+// to come first. Call Example only in an Example function that go test runs.
 func Example(cluster Cluster, story func(c *Handle)) {
 	var caller [1]uintptr
 	runtime.Callers(2, caller[:])
@@ -38,7 +37,8 @@ func Example(cluster Cluster, story func(c *Handle)) {
 		defer func() { os.Stdout = os.Stderr }()
 		Run(t, cluster, story)
 	}
-	// go test has put its pipe for the example's output into os.Stdout; a test's own lines do not belong there.
+	// go test has set os.Stdout to the pipe that takes the example's output. The lines of the test itself do not belong
+	// there.
 	os.Stdout = os.Stderr
 	defer func() { os.Stdout = output }()
 	if !testing.RunTests(regexp.MatchString, []testing.InternalTest{{Name: name, F: test}}) {

@@ -10,7 +10,7 @@ import (
 	"github.com/tenderhq/tender/framework"
 )
 
-// Client is the framework's, as its scheduler got it. It waits until there is a session.
+// Client returns the framework's Client, as the scheduler got it. It waits until there is a session.
 func (f *Framework) Client() *framework.Client {
 	f.handle.t.Helper()
 	var client *framework.Client
@@ -23,7 +23,8 @@ func (f *Framework) Client() *framework.Client {
 	return client
 }
 
-// ExpectCount fails the test unless exactly n tasks are, by what the scheduler was told last, in one of the states.
+// ExpectCount fails the test unless exactly n tasks are in one of the states, according to what the scheduler was told
+// last.
 func (f *Framework) ExpectCount(n int, states ...api.TaskState) {
 	f.handle.t.Helper()
 	if got := f.Count(states...); got != n {
@@ -31,8 +32,8 @@ func (f *Framework) ExpectCount(n int, states ...api.TaskState) {
 	}
 }
 
-// ExpectLife fails the test unless the scheduler was told exactly these states of the task, in this order;
-// what it was told again does not count.
+// ExpectLife fails the test unless the scheduler was told exactly these states of the task, in this order; repeats do
+// not count.
 func (f *Framework) ExpectLife(task api.TaskID, states ...api.TaskState) {
 	f.handle.t.Helper()
 	var got []api.TaskState
@@ -46,7 +47,7 @@ func (f *Framework) ExpectLife(task api.TaskID, states ...api.TaskState) {
 	}
 }
 
-// ExpectReason fails the test unless the last status of the task has the reason.
+// ExpectReason fails the test unless the last status of the task has this reason.
 func (f *Framework) ExpectReason(task api.TaskID, reason api.Reason) {
 	f.handle.t.Helper()
 	list := f.Statuses(task)
@@ -61,21 +62,23 @@ func (f *Framework) AwaitOffers(n int) {
 	f.handle.await(f.host+" to have got "+plural(n, "offer"), awaitMax, func() bool { return f.Offered() >= n })
 }
 
-// Offered counts the offers that the scheduler has got since it started.
+// Offered returns the number of offers that the scheduler has got since it started.
 func (f *Framework) Offered() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.offered
 }
 
-// Rescinded counts the offers that it was told are gone: rescinded, expired, or of a session that ended.
+// Rescinded returns the number of offers that the scheduler was told are gone: rescinded, expired, or of a session that
+// has ended.
 func (f *Framework) Rescinded() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.rescinded
 }
 
-// Never lets the time pass and fails the test as soon as the condition comes true.
+// Never lets the time pass and fails the test as soon as the condition holds. what describes the condition in the
+// failure.
 func (h *Handle) Never(d time.Duration, what string, condition func() bool) {
 	h.t.Helper()
 	for end := time.Now().Add(d); time.Now().Before(end); {
@@ -86,7 +89,7 @@ func (h *Handle) Never(d time.Duration, what string, condition func() bool) {
 	}
 }
 
-// tally counts the tasks by the last state that the scheduler was told.
+// tally counts the tasks by the last state that the scheduler was told, in words.
 func (f *Framework) tally() string {
 	counts := make(map[api.TaskState]int)
 	for _, state := range f.States() { // order: irrelevant because they are counted

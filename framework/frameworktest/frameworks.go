@@ -15,8 +15,8 @@ import (
 	"github.com/tenderhq/tender/framework"
 )
 
-// Framework is a scheduler's process in the story. It runs on a host of its own, named as the
-// framework is, with a number behind the name from the second start on.
+// Framework is the process of a scheduler in the story. It runs on its own host. The host has the name of the
+// framework, from the second start on with a number appended.
 type Framework struct {
 	handle    *Handle
 	host      string
@@ -24,25 +24,25 @@ type Framework struct {
 	scheduler framework.Scheduler
 	stop      context.CancelFunc
 	ended     chan struct{}
-	err       error // of Run, once ended
-	stuck     bool  // it does not end; the story's only
+	err       error // result of Run, once it has ended
+	stuck     bool  // it does not end; only the story's goroutine uses it
 
 	mu     sync.Mutex
 	id     api.FrameworkID
 	client *framework.Client
 	told   map[api.TaskID][]api.Status
 
-	offered   int // offers so far
+	offered   int // number of offers so far
 	rescinded int
 }
 
-// Start runs a scheduler in the cluster. Masters, Dialer, Listen and Logger are filled in.
+// Start runs a scheduler in the cluster. It fills in Masters, Dialer, Listen and Logger of the config.
 func (h *Handle) Start(config framework.Config, scheduler framework.Scheduler) *Framework {
 	h.t.Helper()
 	return h.StartContext(context.Background(), config, scheduler)
 }
 
-// StartContext is Start for a scheduler that ends when the context does. Make the context in the story.
+// StartContext is Start for a scheduler that ends when the context ends. Make the context inside the story.
 func (h *Handle) StartContext(ctx context.Context, config framework.Config, scheduler framework.Scheduler) *Framework {
 	h.t.Helper()
 	f := &Framework{
@@ -81,17 +81,17 @@ func (h *Handle) StartContext(ctx context.Context, config framework.Config, sche
 	return f
 }
 
-// ID is the framework's, "" before its first session.
+// ID returns the framework's ID; "" before its first session.
 func (f *Framework) ID() api.FrameworkID {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.id
 }
 
-// Scheduler is what it runs.
+// Scheduler returns the scheduler that it runs.
 func (f *Framework) Scheduler() framework.Scheduler { return f.scheduler }
 
-// Teardown removes the framework with its tasks, as soon as it has a session, and waits for that. It
+// Teardown removes the framework with its tasks, as soon as it has a session, and waits until Run has returned. It
 // returns what Run returned.
 func (f *Framework) Teardown() error {
 	f.handle.t.Helper()
@@ -111,8 +111,8 @@ func (f *Framework) Stop() error {
 	return f.err
 }
 
-// end ends the scheduler and waits for that. One whose callback does not heed its context is named, once: what
-// it holds up is the end of the test, as a bubble ends only with all its goroutines.
+// end ends the scheduler and waits for that. If a callback ignores its context, it is reported, once: it holds up the
+// end of the test, because a bubble ends only when all its goroutines have ended.
 func (f *Framework) end() {
 	f.stop()
 	if f.stuck {
@@ -127,7 +127,7 @@ func (f *Framework) end() {
 	}
 }
 
-// Kill ends the scheduler as kill -9 does: nobody hears a word from it any more.
+// Kill ends the scheduler as kill -9 does: nobody hears from it any more.
 func (f *Framework) Kill() {
 	f.handle.network.crash(f.host)
 	f.handle.journal.forget(f.ID())
@@ -135,10 +135,10 @@ func (f *Framework) Kill() {
 	f.handle.network.crash(f.host)
 }
 
-// Isolate cuts the scheduler off from everybody.
+// Isolate cuts the scheduler off from all others.
 func (f *Framework) Isolate() { f.handle.network.isolate(f.host, true) }
 
-// Rejoin ends that.
+// Rejoin undoes Isolate.
 func (f *Framework) Rejoin() { f.handle.network.isolate(f.host, false) }
 
 // Await waits until Run has returned, and returns what it returned. The test fails when that takes
@@ -168,7 +168,7 @@ func (h *Handle) Frameworks() []*Framework {
 	})
 }
 
-// AwaitEnded waits until every framework has ended well. The test fails when one ends with an error.
+// AwaitEnded waits until every framework has ended well. The test fails if one ends with an error.
 func (h *Handle) AwaitEnded() {
 	h.t.Helper()
 	for _, f := range h.frameworks {
@@ -178,7 +178,7 @@ func (h *Handle) AwaitEnded() {
 	}
 }
 
-// describe says whether it runs, and if not, why.
+// describe says whether the framework runs and, if not, why.
 func (f *Framework) describe() string {
 	select {
 	case <-f.ended:
@@ -188,7 +188,7 @@ func (f *Framework) describe() string {
 	}
 }
 
-// Again starts a scheduler as the successor of one that has ended: same configuration, same ID.
+// Again starts a scheduler as the successor of one that has ended, with the same configuration and the same ID.
 func (f *Framework) Again(scheduler framework.Scheduler) *Framework {
 	f.handle.t.Helper()
 	config := f.config
@@ -196,14 +196,14 @@ func (f *Framework) Again(scheduler framework.Scheduler) *Framework {
 	return f.handle.Start(config, scheduler)
 }
 
-// Statuses lists what the scheduler was told of a task, repeats included.
+// Statuses returns what the scheduler was told of a task, including repeats.
 func (f *Framework) Statuses(task api.TaskID) []api.Status {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.Clone(f.told[task])
 }
 
-// States gives the last state that the scheduler was told of each task.
+// States returns the last state that the scheduler was told of each task.
 func (f *Framework) States() map[api.TaskID]api.TaskState {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -214,7 +214,7 @@ func (f *Framework) States() map[api.TaskID]api.TaskState {
 	return states
 }
 
-// Count counts the tasks by the last state that the scheduler was told.
+// Count returns how many tasks are in one of the states, according to what the scheduler was told last.
 func (f *Framework) Count(states ...api.TaskState) int {
 	n := 0
 	for _, state := range maps.All(f.States()) {
@@ -225,7 +225,7 @@ func (f *Framework) Count(states ...api.TaskState) int {
 	return n
 }
 
-// AwaitState waits until the scheduler was told the state of the task.
+// AwaitState waits until the scheduler was told that the task is in this state, and returns that status.
 func (f *Framework) AwaitState(task api.TaskID, state api.TaskState) api.Status {
 	f.handle.t.Helper()
 	var found api.Status
@@ -247,16 +247,16 @@ func (f *Framework) AwaitCount(n int, states ...api.TaskState) {
 	f.handle.await(plural(n, "task")+" of "+f.host+" to be "+join(states), awaitMax, func() bool { return f.Count(states...) >= n })
 }
 
-// recorder stands between the SDK and the scheduler and writes into the journal. It forwards the
-// optional interfaces that the scheduler has.
+// recorder stands between the SDK and the scheduler, and writes into the journal what passes. It implements the
+// optional interfaces that the scheduler implements.
 type recorder struct {
 	framework *Framework
-	known     map[api.TaskID]bool // heard of by this process
-	term      api.Term            // of the newest offer
-	goroutine string              // that calls the scheduler; known with its first call
+	known     map[api.TaskID]bool // tasks that this process has heard of
+	term      api.Term            // term of the newest offer
+	goroutine string              // the goroutine that calls the scheduler; known from its first call on
 }
 
-// calls notes that a method of the scheduler is called, and returns what notes its end.
+// calls notes that a method of the scheduler is called, and returns the function that notes its end.
 func (r *recorder) calls(method string) (end func()) {
 	if r.goroutine == "" {
 		r.goroutine = me()
@@ -295,8 +295,8 @@ func (r *recorder) Offers(ctx context.Context, offers []api.Offer) []api.Answer 
 	return answers
 }
 
-// inTerm holds promise 4 against offers: who has been offered something in one term is offered nothing by
-// a leader of an older one.
+// inTerm checks promise 4 for offers: a scheduler that has been offered something in one term is offered nothing by a
+// leader of an older term.
 func (r *recorder) inTerm(offers []api.Offer) {
 	for _, offer := range offers {
 		term, ok := termOf(offer.ID)
@@ -309,7 +309,7 @@ func (r *recorder) inTerm(offers []api.Offer) {
 	}
 }
 
-// termOf is the term in which the offer was made: its ID is offer-TERM-NUMBER.
+// termOf returns the term in which the offer was made, by its ID: offer-TERM-NUMBER.
 func termOf(id api.OfferID) (api.Term, bool) {
 	parts := strings.Split(string(id), "-")
 	if len(parts) != 3 {

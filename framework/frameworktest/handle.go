@@ -14,41 +14,41 @@ import (
 	"github.com/tenderhq/tender/internal/trust"
 )
 
-// Handle is the cluster in the hands of a story. Its methods belong to the story's goroutine. Those
-// that wait fail the test when what they wait for does not come in (virtual) time.
+// Handle is the cluster as a story uses it. Only the story's goroutine may call its methods. A method that waits fails
+// the test if what it waits for does not come in (virtual) time.
 type Handle struct {
 	t       *testing.T
 	cluster Cluster
 	network *network
 	journal *journal
 	logs    *logs
-	// callbacks are shared with a goroutine outside of the bubble.
+	// callbacks is shared with a goroutine outside of the bubble.
 	callbacks *callbacks
-	live      sync.WaitGroup // masters, agents, schedulers and what watches them
+	live      sync.WaitGroup // masters, agents, schedulers, and the goroutines that watch them
 
 	masters    []*Master
 	agents     []*Agent
 	frameworks []*Framework
 	operator   *operator
-	key        trust.Key // of the cluster
+	key        trust.Key // the cluster's key
 	inspected  time.Time
-	hosts      map[string]int // how often a name was given
-	plans      []Plan         // of the chaos so far, for a failure to show
+	hosts      map[string]int // how often each name was given
+	plans      []Plan         // plans of chaos so far, for a failure to print
 }
 
 const (
 	day = 24 * time.Hour
-	// awaitMax is how long a story waits for what should come by itself: longer than a failover,
-	// a tombstone and a recovery hold together.
+	// awaitMax is how long a story waits for what should come by itself. It is longer than a failover, a tombstone and
+	// a recovery together.
 	awaitMax = 10 * time.Minute
-	// pollEvery is how often it looks.
+	// pollEvery is how often a condition is checked while the story waits.
 	pollEvery = 20 * time.Millisecond
-	// unsettledShown bounds the tasks whose story is told when something is wrong.
+	// unsettledShown bounds the tasks whose story is printed when something is wrong.
 	unsettledShown = 3
 )
 
-// Run builds the cluster, tells the story, ends everything and holds the promises against what
-// happened. It opens a bubble of its own, so call it in a test (or in a T.Run), never in a bubble.
+// Run builds the cluster, runs the story, ends everything, and checks the cluster's promises against what has happened.
+// It opens a bubble of its own, so call it in a test or in a T.Run, never in a bubble.
 func Run(t *testing.T, cluster Cluster, story func(c *Handle)) {
 	t.Helper()
 	defer collectSeldom()()
@@ -92,19 +92,19 @@ func (h *Handle) begin() {
 	h.AwaitAgents(max(h.cluster.Agents, 0))
 }
 
-// finish lets what has ended come to rest before the promises are held against it.
+// finish lets everything come to rest before the promises are checked.
 func (h *Handle) finish() {
 	h.inspectDemands()
 	for _, f := range h.frameworks {
 		f.mu.Lock()
 		id := f.id
 		f.mu.Unlock()
-		h.journal.forget(id) // whoever still has tasks is ended with them, untold
+		h.journal.forget(id) // tasks of such a framework are ended with it, without being told
 		f.end()
 	}
 }
 
-// end ends everything, in order from the outside in.
+// end ends everything: first schedulers, then agents, then masters.
 func (h *Handle) end() {
 	h.noteFailure()
 	for _, f := range h.frameworks {
@@ -124,21 +124,21 @@ func (h *Handle) end() {
 	h.report()
 }
 
-// noteFailure keeps what led to a failure that the test has noticed.
+// noteFailure keeps the log lines that led to a failure, if the test has failed.
 func (h *Handle) noteFailure() {
 	if h.t.Failed() {
 		h.logs.failed()
 	}
 }
 
-// errorf fails the test, and keeps what led there.
+// errorf fails the test, and keeps the log lines that led there.
 func (h *Handle) errorf(format string, args ...any) {
 	h.t.Helper()
 	h.logs.failed()
 	h.t.Errorf(format, args...)
 }
 
-// report fails the test for each broken promise and, when it has failed, prints what led there.
+// report fails the test for each broken promise. If the test has failed, it prints what led there.
 func (h *Handle) report() {
 	h.journal.mu.Lock()
 	broken, suspects, mistakes := slices.Clone(h.journal.violations), slices.Clone(h.journal.suspects), slices.Clone(h.journal.mistakes)
@@ -164,8 +164,7 @@ func (h *Handle) report() {
 	}
 }
 
-// printLogs writes the logs into a file where the test keeps its artifacts, and the last lines to the
-// test's own output.
+// printLogs writes the logs into a file in the test's artifacts folder, and prints the last lines.
 func (h *Handle) printLogs() {
 	var all strings.Builder
 	h.logs.print(&all)
@@ -180,10 +179,11 @@ func (h *Handle) printLogs() {
 	}
 }
 
-// T is the test within the bubble: its Context may be used in the story, that of the test around it not.
+// T returns the test within the bubble. Its Context may be used in the story; that of the test around the story may
+// not.
 func (h *Handle) T() *testing.T { return h.t }
 
-// Now is the virtual time since the story's clock began.
+// Now returns the virtual time since the story's clock began.
 func (h *Handle) Now() time.Duration { return time.Since(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)) }
 
 // Advance lets the time pass.
@@ -193,14 +193,14 @@ func (h *Handle) Advance(d time.Duration) {
 	synctest.Wait()
 }
 
-// Await waits until the condition holds. The test fails with the words when it does not come true in
-// ten minutes; see AwaitFor.
+// Await waits until the condition holds. The test fails, with what as the description, if it does not hold within ten
+// minutes; see AwaitFor.
 func (h *Handle) Await(what string, condition func() bool) {
 	h.t.Helper()
 	h.await(what, awaitMax, condition)
 }
 
-// AwaitFor is Await with another patience.
+// AwaitFor is Await with another limit.
 func (h *Handle) AwaitFor(limit time.Duration, what string, condition func() bool) {
 	h.t.Helper()
 	h.await(what, limit, condition)
@@ -218,12 +218,12 @@ func (h *Handle) await(what string, limit time.Duration, condition func() bool) 
 		h.noteFailure()
 		time.Sleep(pause)
 		if time.Since(began) > awaitMax {
-			pause = time.Second // who waits for hours need not look fifty times a second
+			pause = time.Second // a story that waits for hours need not look fifty times a second
 		}
 	}
 }
 
-// Describe shows the cluster as the leader sees it, for people.
+// Describe describes for people the cluster as the leader sees it.
 func (h *Handle) Describe() string {
 	var out strings.Builder
 	for _, m := range h.masters {
@@ -245,10 +245,10 @@ func (h *Handle) Describe() string {
 	return out.String()
 }
 
-// Story lists what happened to a task, at both ends, in order of time.
+// Story lists what happened to a task, as the scheduler and the machines saw it, in order of time.
 func (h *Handle) Story(task api.TaskRef) string { return h.journal.story(task) }
 
-// hostFor gives a name to a new host.
+// hostFor returns a name for a new host.
 func (h *Handle) hostFor(name string) string {
 	if name == "" {
 		name = "framework"

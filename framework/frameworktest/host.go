@@ -20,8 +20,8 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
-// host is the machine below an agent: its disk and its processes, which outlive the agent. A process
-// is an executor: the real SDK in goroutines, whose tasks are a script or the test's own functions.
+// host is the machine of an agent: its disk and its processes, which outlive the agent. A process is an executor: the
+// real SDK in goroutines, whose tasks are played by a script or are functions of the test.
 type host struct {
 	handle   *Handle
 	name     string
@@ -31,27 +31,27 @@ type host struct {
 
 	mu        sync.Mutex
 	boot      int
-	agent     api.AgentID // on the disk; "" before the first contact
+	agent     api.AgentID // as on the disk; "" before the first contact
 	last      int
 	processes map[int]*process
-	used      api.Resources        // by executors and their tasks
-	tasks     map[api.TaskRef]held // that run
+	used      api.Resources        // held by executors and their tasks
+	tasks     map[api.TaskRef]held // the tasks that run
 }
 
-// held is what a task holds, and who runs it.
+// held is what a task holds, and how it is played.
 type held struct {
 	resources api.Resources
 	executor  api.ExecutorRef
-	uses      *api.Resources // really; nil: what it asked for
+	uses      *api.Resources // what it really uses; nil: what it asked for
 	end       chan Play      // how it is to end, now; nil: it is not played
 	secrets   map[string]string
 
 	began      time.Time
-	readyAfter time.Duration // before, it passes no check
-	ill        *bool         // said by the story; nil: it was not
+	readyAfter time.Duration // before this it passes no check
+	ill        *bool         // as the story has set it; nil: it has not
 }
 
-// executorsPort is where the agent listens for its executors, instead of a unix socket.
+// executorsPort is the port at which the agent listens for its executors, in place of a unix socket.
 const executorsPort = "1"
 
 func newHost(h *Handle, name string, total api.Resources) *host {
@@ -66,7 +66,7 @@ func (h *host) bootID() string {
 	return "boot-" + h.name + "-" + strconv.Itoa(h.boot)
 }
 
-// agentID is what the disk says.
+// agentID returns the agent's ID as it is on the disk.
 func (h *host) agentID() api.AgentID {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -82,13 +82,13 @@ type process struct {
 	dead context.Context // ends with SIGKILL
 
 	mu    sync.Mutex
-	own   api.Resources // of the executor itself, known with its first task
+	own   api.Resources // of the executor itself; known from its first task on
 	tasks sync.WaitGroup
-	// graces are those of tasks that are being killed.
+	// graces holds the graces of tasks that are being killed.
 	graces map[api.TaskID]*grace
 }
 
-// run is an executor's process from its start to its end. The end of the context is SIGKILL.
+// run is the process of an executor, from its start to its end. The end of the context is its SIGKILL.
 func (h *host) run(ctx context.Context, start agentexecutor.Start) error {
 	p := &process{host: h, id: start.Run, graces: make(map[api.TaskID]*grace)}
 	p.dead, p.kill = context.WithCancel(ctx)
@@ -109,7 +109,7 @@ func (h *host) run(ctx context.Context, start agentexecutor.Start) error {
 		err = errSIGKILL
 	}
 	p.kill()
-	p.mu.Lock() // no task begins from here on
+	p.mu.Lock() // from here on no task begins
 	own := p.own
 	p.mu.Unlock()
 	p.tasks.Wait()
@@ -120,7 +120,7 @@ func (h *host) run(ctx context.Context, start agentexecutor.Start) error {
 	return err
 }
 
-// serve runs the SDK. After SIGKILL it is cut off, and ends by itself without being heard.
+// serve runs the SDK. After SIGKILL it is cut off from the agent, and ends by itself without being heard.
 func (p *process) serve(start agentexecutor.Start) error {
 	recovery := start.RecoveryTimeout
 	if recovery == 0 {
@@ -138,7 +138,7 @@ func (p *process) serve(start agentexecutor.Start) error {
 	}, player{executor.Functions(p.runTask), p})
 }
 
-// dial connects to the agent of the host. SIGKILL closes the connection: what was sent is on its way,
+// dial connects to the agent of the host. SIGKILL closes the connection: what was sent before is still delivered, but
 // nothing follows.
 func (p *process) dial(ctx context.Context) (net.Conn, error) {
 	if p.dead.Err() != nil {
@@ -152,7 +152,7 @@ func (p *process) dial(ctx context.Context) (net.Conn, error) {
 	return mortal{conn, p.dead}, nil
 }
 
-// mortal is a connection that takes nothing any more from the moment of the SIGKILL on.
+// mortal is a connection that accepts nothing after the SIGKILL.
 type mortal struct {
 	net.Conn
 	dead context.Context
@@ -167,10 +167,10 @@ func (m mortal) Write(b []byte) (int, error) {
 
 var (
 	errSIGKILL = errors.New("killed by signal 9")
-	errLate    = errors.New("ended by signal 9 (killed)") // when its grace was over
+	errLate    = errors.New("ended by signal 9 (killed)") // its grace was over
 )
 
-// running lists the processes in the order of their start.
+// running returns the processes in the order of their start.
 func (h *host) running() []*process {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -181,15 +181,15 @@ func (h *host) running() []*process {
 	return list
 }
 
-// endAll ends what runs, without a word to anybody: the story is over.
+// endAll ends all processes without telling anybody, because the story is over.
 func (h *host) endAll() {
 	for _, p := range h.running() {
 		p.kill()
 	}
 }
 
-// hold and free keep the book of what really runs; promise 1 is held against it. What is
-// revocable stands aside: it is what others have and leave unused.
+// hold and free add up what really runs; promise 1 is checked against the sum. Revocable resources are left out,
+// because they belong to others that leave them unused.
 func (h *host) hold(resources api.Resources) {
 	resources = resources.Firm()
 	h.mu.Lock()
@@ -207,7 +207,7 @@ func (h *host) free(resources api.Resources) {
 	h.used = h.used.Without(resources.Firm())
 }
 
-// begins and ends do that for a task.
+// begins and ends do the same for a task.
 func (h *host) begins(ref api.TaskRef, task held) {
 	h.mu.Lock()
 	h.tasks[ref] = task
@@ -223,9 +223,9 @@ func (h *host) ends(ref api.TaskRef) {
 	h.free(task.resources)
 }
 
-// Sample reports that every task uses what it asked for, unless its story says otherwise. Tasks that are
-// functions of their executor have no processes of their own to measure: they count in the executor's use,
-// and are listed only where a story says what they use.
+// Sample reports that every task uses what it asked for, unless the story says otherwise. Tasks that are functions of
+// their executor have no processes of their own to measure: they count in the executor's use, and are listed only if
+// the story says what they use.
 func (h *host) Sample(now time.Time, targets []core.Target) protocol.UsageReport {
 	h.mu.Lock()
 	defer h.mu.Unlock()

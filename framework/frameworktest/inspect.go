@@ -15,10 +15,10 @@ import (
 	"github.com/tenderhq/tender/internal/testing/chaos"
 )
 
-// inspectEvery is how often the leader's picture is held against promise 1 while a story waits.
+// inspectEvery is how often, while a story waits, the leader's view is checked against promise 1.
 const inspectEvery = time.Second
 
-// inspect holds the leader's picture of the agents against promise 1, now and then.
+// inspect checks the leader's view of the agents against promise 1, at most once in inspectEvery.
 func (h *Handle) inspect() {
 	if time.Since(h.inspected) < inspectEvery {
 		return
@@ -26,7 +26,7 @@ func (h *Handle) inspect() {
 	h.inspected = time.Now()
 	agents, err := h.operator.agents()
 	if err != nil {
-		return // nobody leads: there is no picture
+		return // nobody leads, so there is no view
 	}
 	for _, agent := range agents {
 		if wrong := oversold(agent); wrong != "" {
@@ -37,7 +37,7 @@ func (h *Handle) inspect() {
 	}
 }
 
-// oversold says which scalar of an agent is promised more than once; "" when none is.
+// oversold returns which scalar resource of an agent is promised more than once; "" if none is.
 func oversold(agent *apiv1.AgentView) string {
 	allocated, offered := agent.GetAllocated(), agent.GetOffered()
 	names := make(map[string]bool)
@@ -66,8 +66,8 @@ func amount(bundle *structpb.Struct, name string) float64 {
 	return bundle.GetFields()[name].GetNumberValue()
 }
 
-// AwaitAgreement waits until the leader's picture of what runs is what really runs on the machines
-// (promise 7). Tasks must run for longer than it takes to look.
+// AwaitAgreement waits until the leader's view of what runs agrees with what really runs on the machines (promise 7).
+// The tasks must run for longer than it takes to look.
 func (h *Handle) AwaitAgreement() {
 	h.t.Helper()
 	var difference string
@@ -82,7 +82,7 @@ func (h *Handle) AwaitAgreement() {
 	})
 }
 
-// difference says where the leader's picture is wrong.
+// difference returns where the leader's view is wrong; "" if it is right.
 func (h *Handle) difference() string {
 	tasks, err := h.operator.tasks()
 	if err != nil {
@@ -131,11 +131,11 @@ func (h *Handle) AwaitEmpty() {
 	})
 }
 
-// demandsSettleIn is how long the leader's picture of a demand may be another than the scheduler's: a message may be
-// lost with its session, and the next session says it again.
+// demandsSettleIn is how long the leader's view of a demand may differ from the scheduler's own. A message may be lost
+// with its session; the next session sends it again.
 const demandsSettleIn = time.Minute
 
-// inspectDemands holds what the leader shows as wanted against what the schedulers themselves have left. (R38)
+// inspectDemands checks the demands that the leader shows against those that the schedulers themselves have left. (R38)
 func (h *Handle) inspectDemands() {
 	wrong := h.wrongDemand()
 	for began := time.Now(); wrong != "" && time.Since(began) < demandsSettleIn; wrong = h.wrongDemand() {
@@ -148,11 +148,11 @@ func (h *Handle) inspectDemands() {
 	}
 }
 
-// wrongDemand says whose demand the leader does not know as it is; "" when there is none.
+// wrongDemand returns whose demand the leader shows wrongly; "" if there is none.
 func (h *Handle) wrongDemand() string {
 	views, err := h.operator.frameworks()
 	if err != nil {
-		return "" // nobody leads: there is no picture
+		return "" // nobody leads, so there is no view
 	}
 	for _, view := range views {
 		if view.GetState() != "active" {
@@ -167,7 +167,7 @@ func (h *Handle) wrongDemand() string {
 	return ""
 }
 
-// wanted is what each process that has been this framework has left of its demand.
+// wanted returns what is left of its demand for each process that has been this framework.
 func (h *Handle) wanted(id api.FrameworkID, roles []string) (all []string) {
 	for _, f := range h.frameworks {
 		f.mu.Lock()
@@ -200,7 +200,8 @@ func shownDemand(view *apiv1.FrameworkView) string {
 	return sums.String()
 }
 
-// demandSums counts what is wanted, by role and size: which of two constraints a task has met only the leader knows.
+// demandSums adds up what is wanted, by role and size. Constraints are left out, because only the leader knows which of
+// two a task has met.
 type demandSums map[string]int64
 
 func (d demandSums) add(role string, cpus, mem float64, count int64) {

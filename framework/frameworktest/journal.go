@@ -13,36 +13,36 @@ import (
 	"github.com/tenderhq/tender/internal/testing/chaos"
 )
 
-// journal writes down what really happened, at both ends: what schedulers asked for and were told, and
-// what ran where. It holds the cluster's promises (architecture, section 6) against that. It knows
-// nothing of what masters and agents think.
+// journal records what really happened, at both ends: what schedulers asked for and were told, and what ran where. It
+// checks the cluster's promises (architecture.md, section 6) against that. It does not use what masters and agents
+// believe.
 type journal struct {
 	mu         sync.Mutex
 	lives      map[api.TaskRef]*life
-	deaf       map[api.FrameworkID]bool // frameworks without a scheduler: they can be told nothing
+	deaf       map[api.FrameworkID]bool // frameworks without a scheduler, which can't be told anything
 	crashed    map[api.AgentID]bool     // agents of which an executor was killed
 	violations []string
-	suspects   []api.TaskRef // tasks that some violations are about
-	mistakes   []string      // of schedulers: they explain what else is wrong
-	failed     func()        // called at the first of them
+	suspects   []api.TaskRef // tasks with which some of the violations have to do
+	mistakes   []string      // mistakes of schedulers, which explain what else is wrong
+	failed     func()        // called at the first violation
 }
 
-// life is one task as the two ends saw it.
+// life is one task as both ends saw it.
 type life struct {
 	ref    api.TaskRef
 	asked  []asked
 	starts []start
 	told   []told
-	play   *Play // that the last start follows
-	// excused says why it need not end as its script says: somebody killed it, its host went down.
+	play   *Play // what the last start plays
+	// excused says why the task need not end as its script says: it was killed, or its host went down.
 	excused string
 	state   api.TaskState // as the scheduler knows it
 	end     api.TaskState // the first terminal state that it was told
-	why     api.Reason    // of that
+	why     api.Reason    // reason of that state
 	by      api.AgentID
-	// forgotten: its scheduler was killed before it knew more than its own wish.
+	// forgotten says that the scheduler was killed before it knew more of the task than its own wish.
 	forgotten bool
-	// twice: a scheduler has used the ID for two tasks, so nothing can be held against the cluster.
+	// twice says that a scheduler has used the ID for two tasks, so nothing can be concluded about the cluster.
 	twice bool
 }
 
@@ -54,7 +54,7 @@ type asked struct {
 type start struct {
 	at    time.Time
 	host  string
-	ended time.Time // zero: it runs
+	ended time.Time // zero: it still runs
 }
 
 type told struct {
@@ -63,7 +63,7 @@ type told struct {
 	err    error // the scheduler's answer
 }
 
-// violationsMax bounds what a broken run prints; the first are the interesting ones.
+// violationsMax bounds how many violations of a broken run are printed; the first are the interesting ones.
 const violationsMax = 20
 
 func newJournal() *journal {
@@ -72,7 +72,7 @@ func newJournal() *journal {
 	}
 }
 
-// hears notes that a framework has a scheduler, or has none any more.
+// hears notes that a framework has a scheduler, or no longer has one.
 func (j *journal) hears(id api.FrameworkID, hears bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -88,7 +88,7 @@ func (j *journal) life(ref api.TaskRef) *life {
 	return l
 }
 
-// broken notes a broken promise. The lock is held.
+// broken records a broken promise. The caller holds the lock.
 func (j *journal) broken(format string, args ...any) {
 	if len(j.violations) == 0 && j.failed != nil {
 		j.failed()
@@ -98,7 +98,7 @@ func (j *journal) broken(format string, args ...any) {
 	}
 }
 
-// brokenBy notes a promise that was broken to a task. The lock is held.
+// brokenBy records a promise that was broken for a task. The caller holds the lock.
 func (j *journal) brokenBy(ref api.TaskRef, format string, args ...any) {
 	if j.life(ref).twice {
 		return
@@ -109,7 +109,7 @@ func (j *journal) brokenBy(ref api.TaskRef, format string, args ...any) {
 	}
 }
 
-// ask notes the launches in a scheduler's answers.
+// ask records the launches in a scheduler's answers.
 func (j *journal) ask(offers []api.Offer, answers []api.Answer) {
 	byID := make(map[api.OfferID]api.Offer, len(offers))
 	for _, offer := range offers {
@@ -123,7 +123,7 @@ func (j *journal) ask(offers []api.Offer, answers []api.Answer) {
 		}
 		offer, ok := byID[answer.Offers[0]]
 		if !ok {
-			continue // the SDK refuses it, and tells of its tasks
+			continue // the SDK refuses the answer, and tells the end of its tasks
 		}
 		for _, operation := range answer.Operations {
 			for _, task := range operation.Tasks {
@@ -135,8 +135,8 @@ func (j *journal) ask(offers []api.Offer, answers []api.Answer) {
 	}
 }
 
-// reuse notes the mistake of a scheduler that launches a task under an ID that it has used. One that was
-// DROPPED, or was never sent, may be tried again. The lock is held.
+// reuse records the mistake of a scheduler that launches a task under an ID that it has used before. An ID may be used
+// again if its task was DROPPED or never sent. The caller holds the lock.
 func (j *journal) reuse(l *life, agent api.AgentID) {
 	switch {
 	case len(l.asked) == 0 || l.twice || l.forgotten && len(l.starts)+len(l.told) == 0:
@@ -156,19 +156,19 @@ func (j *journal) reuse(l *life, agent api.AgentID) {
 	}
 }
 
-// tell notes a status and how the scheduler answered; first says that this scheduler's process
-// hears of the task for the first time: it is told again what the process before did not acknowledge.
+// tell records a status and the scheduler's answer. first says that this process of the scheduler hears of the task for
+// the first time: it is told again what the process before it did not acknowledge.
 func (j *journal) tell(status api.Status, err error, first bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	l := j.life(status.Ref())
 	l.told = append(l.told, told{time.Now(), status, err})
 	if status.State == api.TaskUnknown {
-		return // an answer, not a state
+		return // UNKNOWN is an answer, not a state
 	}
 	switch {
 	case l.end != api.TaskUnspecified && status.State.Terminal() && status.State != l.end && status.Reason != api.ReasonAgentRebooted:
-		// R13 has the exception.
+		// R13 allows a second end only with the reason AGENT_REBOOTED.
 		j.brokenBy(l.ref, "ended %s and is then told %s (promise 3)", l.end, status.State)
 	case !first && !mayFollow(l.state, status.State):
 		j.brokenBy(l.ref, "was %s and is then told %s (promise 3)", l.state, status.State)
@@ -182,7 +182,7 @@ func (j *journal) tell(status api.Status, err error, first bool) {
 	}
 }
 
-// started notes that a task began to run.
+// started records that a task has begun to run.
 func (j *journal) started(host string, ref api.TaskRef, play *Play) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -197,7 +197,7 @@ func (j *journal) started(host string, ref api.TaskRef, play *Play) {
 	l.play = play
 }
 
-// follow notes that a task now follows another play.
+// follow records that a task now follows another play.
 func (j *journal) follow(ref api.TaskRef, play *Play) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -207,7 +207,7 @@ func (j *journal) follow(ref api.TaskRef, play *Play) {
 	}
 }
 
-// ended notes that a task runs no more.
+// ended records that a task no longer runs.
 func (j *journal) ended(host string, ref api.TaskRef) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -219,7 +219,7 @@ func (j *journal) ended(host string, ref api.TaskRef) {
 	}
 }
 
-// running lists what runs on the host.
+// running returns the tasks that run on the host.
 func (j *journal) running(host string) []api.TaskRef {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -233,7 +233,7 @@ func (j *journal) running(host string) []api.TaskRef {
 	return list
 }
 
-// unsettled lists what was launched and whose scheduler knows no end, and what still runs.
+// unsettled returns the tasks that were launched and whose end the scheduler does not know, and those that still run.
 func (j *journal) unsettled() []api.TaskRef {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -249,7 +249,7 @@ func (j *journal) unsettled() []api.TaskRef {
 	return list
 }
 
-// excuse notes why a task may end otherwise than its script says.
+// excuse records why a task may end in another way than its script says.
 func (j *journal) excuse(ref api.TaskRef, why string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -257,8 +257,8 @@ func (j *journal) excuse(ref api.TaskRef, why string) {
 	l.excused = cmp.Or(l.excused, why)
 }
 
-// excuseHost excuses what has no end yet and ran on the host, or is on its way there, when the host or
-// one of its executors goes down. of narrows it to one framework.
+// excuseHost excuses the tasks that have not ended and that ran on the host, or were on their way there, when the host
+// or one of its executors goes down. of limits this to one framework.
 func (j *journal) excuseHost(host string, agent api.AgentID, of api.FrameworkID, why string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -271,15 +271,15 @@ func (j *journal) excuseHost(host string, agent api.AgentID, of api.FrameworkID,
 	}
 }
 
-// crash notes that an executor of the agent was killed: what was in its hands FAILED, started or not.
+// crash records that an executor of the agent was killed: its tasks, started or not, may be FAILED.
 func (j *journal) crash(agent api.AgentID) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.crashed[agent] = true
 }
 
-// forget notes that a framework's scheduler is killed: what it wished for may never have left it, and
-// of what ended without ever starting its successor need not hear.
+// forget records that a framework's scheduler is killed. What it wished for may never have been sent, and its successor
+// need not hear of tasks that ended without ever starting.
 func (j *journal) forget(id api.FrameworkID) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -290,22 +290,22 @@ func (j *journal) forget(id api.FrameworkID) {
 	}
 }
 
-// oversold notes that more runs or stands in offers than there is.
+// oversold records that more runs, or is offered, than there is.
 func (j *journal) oversold(where string, used, total api.Resources) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.broken("%s is oversold: %v of %v (promise 1)", where, used, total)
 }
 
-// olderTerm notes that a scheduler was offered something by a leader that was deposed before.
+// olderTerm records that a scheduler was offered something by a leader that had been deposed before.
 func (j *journal) olderTerm(host string, offer api.OfferID, newest api.Term) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.broken("%s is offered %s after an offer of term %s (promise 4)", host, offer, newest)
 }
 
-// settle says what is wrong at the end, when everything had the time to come to rest: every task that
-// was asked for has ended, and as its script says.
+// settle records what is wrong at the end, when everything had the time to come to rest: every task that was asked for
+// must have ended as its script says.
 func (j *journal) settle() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -323,14 +323,15 @@ func (j *journal) settle() {
 	}
 }
 
-// wrong leaves it to the common judgement, which knows no scheduler that is forgotten with its wishes.
+// wrong returns what is wrong with the task's end, by the same rules as for real clusters (package chaos). It handles
+// here what these rules do not know: a scheduler that was killed and forgotten with its wishes.
 func (l *life) wrong() string {
 	ends := l.end != api.TaskUnspecified
 	if !ends && (len(l.asked) == 0 || l.forgotten) && len(l.starts) == 0 {
 		return ""
 	}
 	seen := chaos.Life{
-		Launched: true, Starts: min(len(l.starts), 1), // what is told of who was never asked for, or started once more, is told at once
+		Launched: true, Starts: min(len(l.starts), 1), // other starts are recorded when they happen
 		Right: l.right(), Excused: l.excused != "" || l.wanted(),
 		Runs: slices.ContainsFunc(l.starts, func(s start) bool { return s.ended.IsZero() }),
 	}
@@ -344,13 +345,13 @@ func (l *life) wrong() string {
 	return wrong
 }
 
-// right are the ends that its script has; one that never started may have any.
+// right returns the ends that the script allows. A task that never started may end FINISHED or FAILED.
 func (l *life) right() []string {
 	switch {
 	case l.play == nil:
 		return []string{api.TaskFinished.String(), api.TaskFailed.String()}
 	case l.play.Crash:
-		return []string{api.TaskFailed.String(), api.TaskGone.String()} // with its executor
+		return []string{api.TaskFailed.String(), api.TaskGone.String()} // it ends with its executor
 	case l.play.Forever:
 		return nil
 	}
@@ -358,7 +359,7 @@ func (l *life) right() []string {
 	return []string{end.String()}
 }
 
-// wanted reports whether it was killed because someone asked.
+// wanted reports whether the task was killed because somebody asked for that.
 func (l *life) wanted() bool {
 	switch l.why {
 	case api.ReasonKilledByFramework, api.ReasonKilledByOperator, api.ReasonPreempted, api.ReasonRevoked,
@@ -368,7 +369,7 @@ func (l *life) wanted() bool {
 	return false
 }
 
-// summary counts what was seen, so that a test that tested nothing shows.
+// summary counts what was seen, so that a test that tested nothing is noticed.
 func (j *journal) summary() string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -439,8 +440,8 @@ func describe(t told) string {
 // clockFormat shows virtual time; every story begins at 00:00:00.
 const clockFormat = "15:04:05.000"
 
-// mayFollow reports whether a scheduler that knows a task in one state may next hear the other: by one
-// move of the table or, as it is told the latest only after a lost session, by several.
+// mayFollow reports whether a scheduler that knows a task in one state may next be told the other: by one move of the
+// table, or by several, because after a lost session it is told only the latest state.
 func mayFollow(from, to api.TaskState) bool {
 	if from == to {
 		return true
@@ -448,7 +449,7 @@ func mayFollow(from, to api.TaskState) bool {
 	seen := map[api.TaskState]bool{from: true}
 	for queue := []api.TaskState{from}; len(queue) > 0; queue = queue[1:] {
 		if queue[0] == api.TaskUnreachable && from != api.TaskUnreachable {
-			continue // through it one may go anywhere; nobody may without having said so
+			continue // UNREACHABLE leads to every state, but must itself have been told
 		}
 		for next := api.TaskStaging; next <= api.TaskUnknown; next++ {
 			if !seen[next] && api.MayMove(queue[0], next, api.MoverMaster|api.MoverAgent|api.MoverExecutor) {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// logLinesMax bounds what is kept; the last lines tell what led to a failure.
+// logLinesMax bounds how many lines are kept; the last ones show what led to a failure.
 const logLinesMax = 4000
 
 // logs keeps the last lines of all logs of the cluster. A failed story prints them.
@@ -17,15 +17,14 @@ type logs struct {
 	mu    sync.Mutex
 	lines []logLine
 	next  int
-	// led are the last lines before the story was found to fail; nil before.
+	// led holds the last lines before the story was found to have failed; nil until then.
 	led []string
 }
 
-// logLinesShown is how many of the lines that led to a failure are in the test's output.
+// logLinesShown is how many of these lines are in the test's output.
 const logLinesShown = 60
 
-// failed keeps the lines that led to a failure, the first one, before the end of everything
-// writes its own.
+// failed keeps the lines that led to the first failure, before the end of the story writes further lines.
 func (l *logs) failed() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -38,7 +37,7 @@ func (l *logs) failed() {
 	}
 }
 
-// before are the lines that led to the failure.
+// before returns the lines that led to the failure.
 func (l *logs) before() []string {
 	l.failed()
 	l.mu.Lock()
@@ -46,7 +45,7 @@ func (l *logs) before() []string {
 	return l.led
 }
 
-// logLine is put into words only when somebody reads it: most stories end well.
+// logLine is turned into text only when somebody reads it, because most stories end well.
 type logLine struct {
 	at   time.Time
 	host string
@@ -77,7 +76,7 @@ func (l *logs) print(to io.Writer) {
 	}
 }
 
-// writer takes the lines of one host's log.
+// writer returns the writer for the log of one host.
 func (l *logs) writer(host string) io.Writer { return logWriter{l, host} }
 
 type logWriter struct {
@@ -93,7 +92,7 @@ func (w logWriter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// slog makes a logger without the time, which the lines have.
+// slog returns a logger that leaves out the time, which the lines have anyway.
 func (l *logs) slog(host string) *slog.Logger {
 	return slog.New(slog.NewTextHandler(l.writer(host), &slog.HandlerOptions{
 		Level: slog.LevelDebug,

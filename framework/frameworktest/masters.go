@@ -10,7 +10,7 @@ import (
 	"github.com/tenderhq/tender/master"
 )
 
-// Ports of every master, as in real life.
+// The ports of every master, as in real clusters.
 const (
 	grpcPort = "5060"
 	httpPort = "5050"
@@ -26,7 +26,7 @@ type Master struct {
 
 	stop  context.CancelFunc // nil: it does not run
 	ended chan struct{}
-	err   error // of Run, once ended
+	err   error // result of Run, once it has ended
 }
 
 func newMaster(h *Handle, number int) *Master {
@@ -36,7 +36,7 @@ func newMaster(h *Handle, number int) *Master {
 
 func (m *Master) address() string { return net.JoinHostPort(m.host, grpcPort) }
 
-// Running reports whether it runs.
+// Running reports whether the master's process runs.
 func (m *Master) Running() bool {
 	if m.stop == nil {
 		return false
@@ -49,7 +49,7 @@ func (m *Master) Running() bool {
 	}
 }
 
-// Start starts it on its disk, if it does not run.
+// Start starts the master's process with its disk, unless it runs.
 func (m *Master) Start() {
 	m.handle.t.Helper()
 	if m.Running() {
@@ -71,7 +71,7 @@ func (m *Master) Start() {
 	})
 }
 
-// Kill ends it as kill -9 does: at this moment it is heard no more.
+// Kill ends the master's process as kill -9 does: from this moment on it is not heard any more.
 func (m *Master) Kill() {
 	if !m.Running() {
 		return
@@ -82,7 +82,7 @@ func (m *Master) Kill() {
 	m.handle.network.isolate(m.host, false)
 }
 
-// Stop ends it in order.
+// Stop ends the master's process in order.
 func (m *Master) Stop() { m.shutdown() }
 
 func (m *Master) shutdown() {
@@ -93,10 +93,10 @@ func (m *Master) shutdown() {
 	<-m.ended
 }
 
-// Isolate cuts it off from everybody; it goes on, alone.
+// Isolate cuts the master off from all others; it goes on alone.
 func (m *Master) Isolate() { m.handle.network.isolate(m.host, true) }
 
-// Rejoin ends that.
+// Rejoin undoes Isolate.
 func (m *Master) Rejoin() { m.handle.network.isolate(m.host, false) }
 
 func (m *Master) describe() string {
@@ -113,10 +113,11 @@ func (m *Master) describe() string {
 	return fmt.Sprintf("runs; leader %q at term %d, index %d", view.GetLeaderId(), view.GetTerm().GetNumber(), view.GetIndex())
 }
 
-// HTTPAddress is where it serves metrics and the operator's service as JSON; [Handle.Dial] gets there.
+// HTTPAddress is the address at which the master serves metrics and the operator's service as JSON; connect to it by
+// [Handle.Dial].
 func (m *Master) HTTPAddress() string { return net.JoinHostPort(m.host, httpPort) }
 
-// MasterAddresses lists the gRPC addresses of all masters.
+// MasterAddresses returns the gRPC addresses of all masters.
 func (h *Handle) MasterAddresses() []string {
 	var list []string
 	for _, m := range h.masters {
@@ -125,10 +126,10 @@ func (h *Handle) MasterAddresses() []string {
 	return list
 }
 
-// Master gives a master by its number, from 1.
+// Master returns the master with this number, from 1.
 func (h *Handle) Master(number int) *Master { return h.masters[number-1] }
 
-// Leader waits until a master leads and gives it.
+// Leader waits until a master leads, and returns it.
 func (h *Handle) Leader() *Master {
 	h.t.Helper()
 	var leader *Master
@@ -139,7 +140,8 @@ func (h *Handle) Leader() *Master {
 	return leader
 }
 
-// leader asks all masters: who holds itself for the leader, of the newest term, is it. nil: nobody.
+// leader asks all masters, and returns the one that believes that it leads; if there are several, the one with the
+// newest term. nil: there is none.
 func (h *Handle) leader() *Master {
 	var leader *Master
 	var term api.Term

@@ -10,8 +10,8 @@ import (
 	"github.com/tenderhq/tender/internal/testing/memnet"
 )
 
-// network joins the hosts of a story. What is sent over a cut link waits, as packets that are sent again
-// do, and comes when the link is whole again; nobody is told.
+// network connects the hosts of a story. What is sent over a cut link waits and arrives when the link is whole again,
+// like packets that are sent again; nobody is told.
 type network struct {
 	*memnet.Net
 
@@ -23,7 +23,7 @@ func newNetwork() *network {
 	return &network{Net: memnet.New(), islands: make(map[string]bool)}
 }
 
-// jitter gives every write a delay of up to most.
+// jitter delays every write by up to most.
 func (n *network) jitter(most time.Duration, seed uint64) {
 	random := rand.New(rand.NewPCG(seed, 1))
 	var mu sync.Mutex
@@ -42,8 +42,8 @@ func (n *network) dial(ctx context.Context, from, address string) (net.Conn, err
 	return n.From(from).Dial(ctx, address)
 }
 
-// crash takes all that a host has of the network at one moment, also what happens on the host itself, between an
-// agent and its executors. The host is alone from then on.
+// crash cuts a host off from everything at one moment, including connections on the host itself, between an agent and
+// its executors. The host stays isolated.
 func (n *network) crash(host string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -69,7 +69,7 @@ func (n *network) isolated(host string) bool {
 	return n.islands[host]
 }
 
-// heal makes all links whole.
+// heal joins all links.
 func (n *network) heal() {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -17,7 +17,7 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// operatorHost is where the story itself sits.
+// operatorHost is the host of the story itself.
 const operatorHost = "operator"
 
 // operator asks masters as people do.
@@ -28,7 +28,7 @@ type operator struct {
 
 func newOperator(h *Handle) *operator { return &operator{h, make(map[string]*grpc.ClientConn)} }
 
-// askTimeout bounds one question; a master that was cut off does not answer.
+// askTimeout bounds one question, because a master that was cut off does not answer.
 const askTimeout = 2 * time.Second
 
 func (o *operator) conn(address string) *grpc.ClientConn {
@@ -41,7 +41,7 @@ func (o *operator) conn(address string) *grpc.ClientConn {
 			return o.handle.network.dial(ctx, operatorHost, to)
 		}),
 		grpc.WithConnectParams(grpc.ConnectParams{
-			// Without a pause, tries to reach a dead master would never let the clock go on.
+			// Without a pause, attempts to reach a dead master would never let the clock go on.
 			Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 2, MaxDelay: time.Second},
 			MinConnectTimeout: askTimeout,
 		}))
@@ -52,7 +52,7 @@ func (o *operator) conn(address string) *grpc.ClientConn {
 	return c
 }
 
-// renew forgets a connection, so that a restarted master is not waited for.
+// renew closes a connection, so that the next question does not wait for a master that was restarted.
 func (o *operator) renew(address string) {
 	if c := o.conns[address]; c != nil {
 		_ = c.Close()
@@ -66,14 +66,14 @@ func (o *operator) close() {
 	}
 }
 
-// cluster asks one master whom it holds for the leader.
+// cluster asks one master who leads, as far as it knows.
 func (o *operator) cluster(address string) (*apiv1.ClusterView, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), askTimeout)
 	defer cancel()
 	return apiv1.NewOperatorServiceClient(o.conn(address)).GetCluster(ctx, &apiv1.GetClusterRequest{})
 }
 
-// leader gives the leader's service, when there is a leader that answers.
+// leader returns the leader's service, if there is a leader that answers.
 func (o *operator) leader() (apiv1.OperatorServiceClient, bool) {
 	if m := o.handle.leader(); m != nil {
 		return apiv1.NewOperatorServiceClient(o.conn(m.address())), true
@@ -81,14 +81,14 @@ func (o *operator) leader() (apiv1.OperatorServiceClient, bool) {
 	return nil, false
 }
 
-// Operator gives the service by which people act, at the master that leads now; nil when nobody leads.
+// Operator returns the operator's service at the present leader; nil if nobody leads.
 func (h *Handle) Operator() apiv1.OperatorServiceClient {
 	c, _ := h.operator.leader()
 	return c
 }
 
-// Dial connects to a master, at [Master.HTTPAddress] or one of [Handle.MasterAddresses], from the host where
-// the story's operator sits: for tools that people run beside a framework.
+// Dial connects to a master, at [Master.HTTPAddress] or one of [Handle.MasterAddresses], from the host of the story
+// itself. It is for tools that people run beside a framework.
 func (h *Handle) Dial(ctx context.Context, address string) (net.Conn, error) {
 	return h.network.dial(ctx, operatorHost, address)
 }
@@ -136,7 +136,7 @@ func ask[T any](o *operator, page func(ctx context.Context, c apiv1.OperatorServ
 	}
 }
 
-// describe shows what the leader sees.
+// describe writes what the leader sees.
 func (o *operator) describe(out io.Writer) {
 	agents, err := o.agents()
 	if err != nil {
@@ -208,9 +208,8 @@ func (h *Handle) AwaitQuiet() {
 	})
 }
 
-// AwaitSettled waits until every task that was launched has ended, for its scheduler, for the leader and
-// on the machines, and holds the promises against how they ended. Schedulers that have ended need not
-// be told.
+// AwaitSettled waits until every task that was launched has ended: for its scheduler, for the leader and on the
+// machines. Then it checks the promises against how they ended. Schedulers that have ended need not have been told.
 func (h *Handle) AwaitSettled() {
 	h.t.Helper()
 	h.await("every task to be settled", awaitMax, func() bool { return len(h.journal.unsettled()) == 0 })
@@ -218,7 +217,7 @@ func (h *Handle) AwaitSettled() {
 	h.journal.settle()
 }
 
-// KillTask kills a task as an operator does; task is FRAMEWORK/TASK, TASK or a unique prefix.
+// KillTask kills a task as an operator does. task is FRAMEWORK/TASK, TASK or a unique prefix.
 func (h *Handle) KillTask(task string) {
 	h.t.Helper()
 	c, ok := h.operator.leader()

@@ -1,17 +1,17 @@
 package frameworktest
 
-// Member is what has a place on the network: a [Master], an [Agent] or a [Framework].
+// Member is a part of the cluster with a place on the network: a [Master], an [Agent] or a [Framework].
 type Member interface{ place() string }
 
 func (m *Master) place() string    { return m.host }
 func (a *Agent) place() string     { return a.host.name }
 func (f *Framework) place() string { return f.host }
 
-// Partition cuts the network in two: no member of the one side reaches one of the other, nor the other way.
-// Members of neither side reach both, and so does the story itself. Mend ends it, as does Join.
+// Partition cuts the network in two: members of one side and members of the other can't reach each other. Members of
+// neither side, and the story itself, reach both. Join and Mend undo it.
 func (h *Handle) Partition(one, other []Member) { eachPair(one, other, h.network.Cut) }
 
-// Join ends the Partition of the same members.
+// Join undoes the Partition of the same members.
 func (h *Handle) Join(one, other []Member) { eachPair(one, other, h.network.Heal) }
 
 func eachPair(one, other []Member, do func(a, b string)) {
@@ -22,8 +22,8 @@ func eachPair(one, other []Member, do func(a, b string)) {
 	}
 }
 
-// Masters lists them all, running or not.
+// Masters returns all masters, running or not.
 func (h *Handle) Masters() []*Master { return append([]*Master(nil), h.masters...) }
 
-// Agents lists them all, running or not.
+// Agents returns all agents, running or not.
 func (h *Handle) Agents() []*Agent { return append([]*Agent(nil), h.agents...) }

@@ -16,7 +16,7 @@ var (
 	errIll      = errors.New("its story says that it is ill")
 )
 
-// runTask is what an executor of ours does with a task.
+// runTask is what an executor of this package does with a task.
 func (p *process) runTask(ctx context.Context, task *executor.Task) error {
 	h := p.host.handle
 	run := h.cluster.Executors[task.ExecutorID()]
@@ -51,7 +51,7 @@ func (p *process) runTask(ctx context.Context, task *executor.Task) error {
 	return run(ctx, task)
 }
 
-// begin counts a task in, unless the process is dead.
+// begin counts a task that begins; false: the process is dead.
 func (p *process) begin(of *api.Executor) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -66,19 +66,19 @@ func (p *process) begin(of *api.Executor) bool {
 	return true
 }
 
-// player hands tasks to functions and, unlike them, knows what grace a killed one was given.
+// player passes tasks to functions. Unlike a function, it knows the grace of a kill.
 type player struct {
 	executor.Handler
 	process *process
 }
 
-// grace is until when a killed task may go on.
+// grace is how long a killed task may still run.
 type grace struct {
 	by    time.Time
-	timer *time.Timer // rings then
+	timer *time.Timer // fires at that time
 }
 
-// Kill notes until when the task may go on, then asks for its end. A further kill may only shorten that.
+// Kill notes how long the task may still run, and asks for its end. A further kill can only shorten that time.
 func (p player) Kill(task *executor.Task, within time.Duration) {
 	if within <= 0 {
 		within = executor.DefaultGrace
@@ -96,7 +96,7 @@ func (p player) Kill(task *executor.Task, within time.Duration) {
 	p.Handler.Kill(task, within)
 }
 
-// late rings when the grace of a task that is being killed is over.
+// late returns the channel that fires when the grace of a killed task is over.
 func (p *process) late(task api.TaskID) <-chan time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -112,7 +112,7 @@ func (p *process) forgetGrace(task api.TaskID) {
 	}
 }
 
-// play plays the script. rest is called before the end is reported: what has ended uses nothing.
+// play plays the script. rest is called before the end is reported, because a task that has ended uses nothing.
 func (p *process) play(ctx context.Context, task *executor.Task, play *Play, end <-chan Play, rest func()) error {
 	play, err := p.endOf(ctx, task.ID, play, end)
 	switch {
@@ -134,8 +134,7 @@ func (p *process) play(ctx context.Context, task *executor.Task, play *Play, end
 	return task.Report(executor.Report{State: state, Message: message, Data: play.Data, ExitCode: &code})
 }
 
-// endOf waits for the end of a task: by its play, by another that the story puts in its place,
-// or by a signal.
+// endOf waits for the end of a task: by its play, by another play that the story gives it, or by a kill.
 func (p *process) endOf(ctx context.Context, task api.TaskID, play *Play, other <-chan Play) (*Play, error) {
 	var over, late <-chan time.Time
 	if !play.Forever {
@@ -162,7 +161,7 @@ func (p *process) endOf(ctx context.Context, task api.TaskID, play *Play, other 
 	}
 }
 
-// probe answers a check as the task's story says.
+// probe answers a check as the story says.
 func (h *host) probe(_ context.Context, task *executor.Task, _ api.Check) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -15,9 +15,9 @@ const (
 	urgentName                = "frameworktest: urgent"
 )
 
-// Preempt has a framework of a higher priority need so much on one agent, takes it from whoever has it, and
-// waits until it has it. The cluster's Allocator must be "priority". What is returned runs one task,
-// called "urgent", until its Teardown gives the resources back.
+// Preempt starts a framework of a higher priority that needs these resources on one agent, so that they are taken from
+// others, and waits until it has them. The cluster's Allocator must be "priority". The returned framework runs one
+// task, called "urgent", until its Teardown gives the resources back.
 func (h *Handle) Preempt(need api.Resources) *Framework {
 	h.t.Helper()
 	if h.cluster.Allocator != "priority" {
@@ -29,7 +29,7 @@ func (h *Handle) Preempt(need api.Resources) *Framework {
 	return f
 }
 
-// urgent wants one task to run, and runs it until the end.
+// urgent is a scheduler that runs one task until the end.
 type urgent struct {
 	need api.Resources
 	has  bool
@@ -51,7 +51,7 @@ func (u *urgent) Offers(_ context.Context, offers []api.Offer) []api.Answer {
 
 func (u *urgent) Update(context.Context, api.Status) error { return nil }
 
-// script says how a task goes: the test's own word, but for what this package launches itself.
+// script returns how a task is played: by the test's script, except for tasks that this package itself launches.
 func (h *Handle) script(task *executor.Task) Play {
 	if task.Name == urgentName {
 		return Play{Forever: true}

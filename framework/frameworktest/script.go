@@ -11,23 +11,23 @@ import (
 
 // Play says how one played task goes. The zero value succeeds at once.
 type Play struct {
-	Duration time.Duration // how long it runs
-	Forever  bool          // until it is killed
+	Duration time.Duration // how long the task runs
+	Forever  bool          // it runs until it is killed
 	ExitCode int           // other than 0: FAILED
 	Message  string        // of the terminal status
 	Data     []byte        // of the terminal status
-	// Stubborn does not heed a kill. When its grace is over it is KILLED, with exit code 137, as a process
-	// is that ignores SIGTERM.
+	// Stubborn ignores a kill. When its grace is over it is KILLED with exit code 137, like a process that ignores
+	// SIGTERM.
 	Stubborn bool
-	// ReadyAfter is how long after its start it passes its checks; see [Framework.SetHealth].
+	// ReadyAfter is how long after its start the task begins to pass its checks; see [Framework.SetHealth].
 	ReadyAfter time.Duration
-	// Crash ends the whole executor instead of the task, with all that it runs.
+	// Crash ends the whole executor, with all its tasks, instead of the one task.
 	Crash bool
 }
 
-// PlayCommand is the default script: it plays the commands that tests need.
-// "sleep 5" runs for five seconds, "false" and "exit 3" fail, "sleep infinity" runs until it is
-// killed; several may be joined by ";" in Shell. Anything else succeeds at once.
+// PlayCommand is the default script. It plays the commands that tests need: "sleep 5" runs for five seconds, "false"
+// and "exit 3" fail, "sleep infinity" runs until it is killed. In Shell several may be joined by ";". Every other
+// command succeeds at once.
 func PlayCommand(task api.Task) Play {
 	var play Play
 	if task.Command == nil {
@@ -45,7 +45,7 @@ func PlayCommand(task api.Task) Play {
 	return play
 }
 
-// step plays one simple command and reports whether it ends the line.
+// step plays one simple command, and reports whether it ends the line.
 func (p *Play) step(words []string) bool {
 	if len(words) == 0 {
 		return false
@@ -80,7 +80,7 @@ func (p *Play) sleep(words []string) {
 	}
 }
 
-// outcome is the state and message in which the task ends by itself.
+// outcome returns the state and the message with which the task ends by itself.
 func (p Play) outcome() (api.TaskState, string) {
 	if p.ExitCode == 0 {
 		return api.TaskFinished, p.Message

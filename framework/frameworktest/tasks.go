@@ -5,13 +5,13 @@ import (
 	"github.com/tenderhq/tender/framework/executor"
 )
 
-// ref names a task of the framework.
+// ref returns the address of a task of the framework.
 func (f *Framework) ref(task api.TaskID) api.TaskRef {
 	return api.TaskRef{Framework: f.ID(), Task: task}
 }
 
-// EndTask has a played task end now, in this way, whatever its script says: Play{ExitCode: 137} fails
-// it, Play{Crash: true} takes its executor along. It waits until the task runs, and until it does no more.
+// EndTask ends a played task now, in the way that how says, whatever its script says: Play{ExitCode: 137} fails it,
+// Play{Crash: true} ends its executor too. It waits until the task runs, and then until it no longer runs.
 func (f *Framework) EndTask(task api.TaskID, how Play) {
 	h := f.handle
 	h.t.Helper()
@@ -30,9 +30,9 @@ func (f *Framework) EndTask(task api.TaskID, how Play) {
 	h.await(ref.String()+" to end", awaitMax, func() bool { return !host.runs(ref) })
 }
 
-// Use has a task that runs really use so much from now on, as heartbeats report it. Without, it uses
-// what it asked for. What tasks leave unused is offered as revocable, after ten seconds; when all tasks of
-// a machine together use nearly all of it, its agent kills revocable ones (REVOKED).
+// Use sets what a running task really uses from now on, as heartbeats report it; by default it uses what it asked for.
+// What tasks leave unused is offered as revocable resources after ten seconds. When all tasks of a machine together use
+// nearly all of it, the agent kills tasks with revocable resources (REVOKED).
 func (f *Framework) Use(task api.TaskID, used api.Resources) {
 	f.handle.t.Helper()
 	host := f.hostOf(task)
@@ -44,8 +44,8 @@ func (f *Framework) Use(task api.TaskID, used api.Resources) {
 	}
 }
 
-// SetHealth says whether a task that runs passes its checks from now on, whatever its [Play] says. Its status tells so
-// when the next check is made.
+// SetHealth sets whether a running task passes its checks from now on, whatever its [Play] says. Its status shows it
+// after the next check.
 func (f *Framework) SetHealth(task api.TaskID, healthy bool) {
 	f.handle.t.Helper()
 	host, ill := f.hostOf(task), !healthy
@@ -57,8 +57,9 @@ func (f *Framework) SetHealth(task api.TaskID, healthy bool) {
 	}
 }
 
-// Secrets are the values that a task which runs was given, by where it finds each: the name of a variable, or "secrets/NAME"
-// for a file. There are no real files: an executor's function that wants one asks here, or names a variable.
+// Secrets returns the values of the secrets that a running task was given, by where the task finds each: the name of a
+// variable, or "secrets/NAME" for a file. There are no real files, so the function of an executor that needs one must
+// ask here, or use a variable.
 func (f *Framework) Secrets(task api.TaskID) map[string]string {
 	f.handle.t.Helper()
 	host := f.hostOf(task)
@@ -67,7 +68,7 @@ func (f *Framework) Secrets(task api.TaskID) map[string]string {
 	return host.tasks[f.ref(task)].secrets
 }
 
-// secretsOf are those that the machine's agent has given a task.
+// secretsOf returns the secrets that the machine's agent has given a task.
 func (h *host) secretsOf(task *executor.Task) map[string]string {
 	values := make(map[string]string, len(task.Secrets))
 	for name, value := range h.launcher.Secrets(task.Sandbox) { // order: irrelevant because the result is a map
@@ -81,7 +82,7 @@ func (h *host) secretsOf(task *executor.Task) map[string]string {
 	return values
 }
 
-// hostOf waits until the task runs and gives the machine.
+// hostOf waits until the task runs, and returns its machine.
 func (f *Framework) hostOf(task api.TaskID) *host {
 	f.handle.t.Helper()
 	var found *host
@@ -107,7 +108,7 @@ func (h *host) runs(ref api.TaskRef) bool {
 	return ok
 }
 
-// ending is how a task that is played hears that it is to end; nil for any other.
+// ending returns the channel that tells a played task how to end; nil for any other task.
 func (h *host) ending(ref api.TaskRef) chan Play {
 	h.mu.Lock()
 	defer h.mu.Unlock()

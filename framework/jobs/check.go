@@ -10,20 +10,20 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// Limits of jobs. What is beyond is refused when the job is submitted.
+// Limits of jobs. A job beyond them is refused when it is submitted.
 const (
 	// NameBytesMax bounds the name of a job, a part of the IDs of its tasks.
 	NameBytesMax = 63
-	// JobBytesMax bounds a job as JSON, each of its versions too.
+	// JobBytesMax bounds a job as JSON, and each of its versions.
 	JobBytesMax = 128 << 10
-	// CompletionsMax bounds the indexes of a batch.
+	// CompletionsMax bounds the completions of a batch.
 	CompletionsMax = 100_000_000
-	// TasksMax bounds the tasks of a job that run or wait at one time.
+	// TasksMax bounds the tasks of a job that run or wait at a time.
 	TasksMax = 10_000
-	// SpeculateMin and SpeculateMax bound how slow a task is that gets a copy.
+	// SpeculateMin and SpeculateMax bound Speculate.
 	SpeculateMin = 1.1
 	SpeculateMax = 1000
-	// PriorityMax bounds priorities, in both directions.
+	// PriorityMax bounds priorities: from -PriorityMax to PriorityMax.
 	PriorityMax = 1000
 )
 
@@ -35,7 +35,7 @@ type Problem struct {
 
 func (p Problem) String() string { return p.Field + ": " + p.Why }
 
-// Problems are all that is wrong with a job; as an error.
+// Problems is everything that is wrong with a job, as an error.
 type Problems []Problem
 
 func (p Problems) Error() string {
@@ -50,7 +50,7 @@ func (p *Problems) say(field, format string, values ...any) {
 	*p = append(*p, Problem{field, fmt.Sprintf(format, values...)})
 }
 
-// Check says all that is wrong with a job, as [Problems], or nil.
+// Check returns everything that is wrong with the job, as [Problems], or nil.
 func (j Job) Check() error {
 	var found Problems
 	if why := checkName(j.Name); why != nil {
@@ -99,7 +99,7 @@ func typeNames() string {
 	return strings.Join(names, ", ")
 }
 
-// checkType looks at what only some types have.
+// checkType checks the fields that only some types of jobs have.
 func (j Job) checkType(found *Problems) {
 	full := j.WithDefaults()
 	switch j.Type {
@@ -196,7 +196,7 @@ func (p *Problems) notNegative(field string, d Duration) {
 	}
 }
 
-// checkName holds the names of jobs to what is good as a part of a task's ID and of a key.
+// checkName allows only names that can be a part of a task's ID and of a key of the store.
 func checkName(name string) error {
 	switch {
 	case name == "":
@@ -249,7 +249,7 @@ func (t Task) check(field string, service bool, found *Problems) {
 	}
 	task := full.APITask()
 	task.ID = "task"
-	task.Ports, task.Checks = nil, nil // the numbers of ports come with the offer
+	task.Ports, task.Checks = nil, nil // the numbers of the ports are known only with the offer
 	if err := task.Check(); err != nil {
 		found.say(field, "%v", err)
 	}

@@ -5,23 +5,23 @@ import (
 	"time"
 )
 
-// Cron says when the runs of a cron job begin. Each run is a batch of its own, and a sub-job called run-NUMBER.
+// Cron says when the runs of a cron job begin. Each run is a batch, and a sub-job called run-NUMBER.
 type Cron struct {
-	// Schedule has five fields: minute, hour, day of the month, month and day of the week, as in "30 2 * * mon-fri"; or
-	// it is @hourly, @daily, @weekly, @monthly, @yearly.
+	// Schedule has five fields: minute, hour, day of the month, month and day of the week, as in "30 2 * * mon-fri". Or
+	// it is one of @hourly, @daily, @weekly, @monthly and @yearly.
 	Schedule string `json:"schedule" toml:"schedule"`
-	// Zone is the time zone in which it is read, such as "Europe/Berlin". Default UTC.
+	// Zone is the time zone of the schedule, such as "Europe/Berlin". Default UTC.
 	Zone string `json:"zone,omitempty" toml:"zone"`
-	// Overlap says what becomes of a run that is due while one before it goes on: it is skipped ("forbid", the default),
-	// it begins beside the other ("allow"), or once the other was ended for it ("replace").
+	// Overlap says what happens when a run is due while an earlier one goes on: the new run is skipped ("forbid", the
+	// default), begins beside the earlier one ("allow"), or begins once the earlier one was ended for it ("replace").
 	Overlap Overlap `json:"overlap,omitempty" toml:"overlap"`
-	// Missed says what becomes of runs that were due while no manager was there: the latest of them begins late ("once",
-	// the default), or none does ("skip"). A minute late is not missed.
+	// Missed says what happens with runs that were due while there was no manager: the latest of them begins late
+	// ("once", the default), or none does ("skip"). A run that is at most a minute late was not missed.
 	Missed Missed `json:"missed,omitempty" toml:"missed"`
-	// Keep is how many runs that have ended are remembered. Default 10.
+	// Keep is how many ended runs are remembered. Default 10.
 	Keep int `json:"keep,omitempty" toml:"keep"`
-	// Completions, Parallelism, Failures, Deadline and Speculate are as in a batch, of each run: the deadline counts from
-	// its beginning, and a task is slow beside others of it.
+	// Completions, Parallelism, Failures, Deadline and Speculate mean for each run what they mean for a batch. The
+	// deadline counts from the beginning of the run, and a task is compared with the other tasks of its run.
 	Completions int      `json:"completions,omitempty" toml:"completions"`
 	Parallelism int      `json:"parallelism,omitempty" toml:"parallelism"`
 	Failures    int      `json:"failures,omitempty" toml:"failures"`
@@ -29,7 +29,7 @@ type Cron struct {
 	Speculate   float64  `json:"speculate,omitempty" toml:"speculate"`
 }
 
-// Overlap says what becomes of a run that is due while another goes on.
+// Overlap says what happens when a run is due while another goes on.
 type Overlap string
 
 // The policies for runs that would overlap.
@@ -39,7 +39,7 @@ const (
 	Replace Overlap = "replace"
 )
 
-// Missed says what becomes of runs that were due while nobody could begin them.
+// Missed says what happens with runs that were due while nobody could begin them.
 type Missed string
 
 // The policies for runs that were missed.
@@ -51,18 +51,18 @@ const (
 // Bounds and defaults of cron jobs.
 const (
 	DefaultKeep = 10
-	// KeepMax bounds the runs that are remembered.
+	// KeepMax bounds Keep.
 	KeepMax = 100
-	// RunsMax bounds the runs of a job that go on at one time. One more is skipped.
+	// RunsMax bounds the runs of a job that go on at a time. A further run is skipped.
 	RunsMax = 100
-	// OnTime is how late a run may begin that was not missed.
+	// OnTime is how late a run may begin without counting as missed.
 	OnTime = time.Minute
-	// ScheduleBytesMax bounds a schedule, and the name of a time zone.
+	// ScheduleBytesMax bounds a schedule, and also the name of a time zone.
 	ScheduleBytesMax = 256
 )
 
-// Calendar says when a schedule is due next after a time; the zero time: never again. It is a function, as what reads
-// schedules and knows time zones is no part of the SDK.
+// Calendar returns when a schedule is next due after a time; the zero time: never again. It is a function that the
+// caller passes in, because the SDK itself does not read schedules or know time zones.
 type Calendar func(schedule, zone string, after time.Time) (time.Time, error)
 
 // CronRun is a run of a cron job that has ended.
@@ -72,7 +72,7 @@ type CronRun struct {
 	Began   time.Time `json:"began"`
 	Ended   time.Time `json:"ended"`
 	Version int       `json:"version"`
-	// State is success, failure, overdue (of its deadline), replaced by a later run, or stopped with its job.
+	// State is success, failure, overdue (the deadline was over), replaced (by a later run), or stopped (with the job).
 	State  string `json:"state"`
 	Done   int    `json:"done"`
 	Failed int    `json:"failed"`
@@ -92,7 +92,7 @@ func (c *Cron) withDefaults() *Cron {
 	return &full
 }
 
-// check looks at what a cron job, its defaults filled in, says without a calendar.
+// check checks what can be checked of a cron job without a calendar. The job must have its defaults.
 func (c *Cron) check(found *Problems) {
 	if c.Schedule == "" {
 		found.say("cron.schedule", "it is missing; write one such as \"30 2 * * *\": each day at 02:30")
@@ -113,7 +113,7 @@ func (c *Cron) check(found *Problems) {
 	found.checkSpeculate("cron.speculate", c.Speculate)
 }
 
-// CheckSchedule says what is wrong with the schedule and the time zone of a cron job, as [Problems], or nil.
+// CheckSchedule returns what is wrong with the schedule and the time zone of a cron job, as [Problems], or nil.
 func (j Job) CheckSchedule(calendar Calendar, now time.Time) error {
 	if j.Type != CronType {
 		return nil

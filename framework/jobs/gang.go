@@ -5,23 +5,23 @@ import (
 	"time"
 )
 
-// Gang says how many members a parallel program has. All begin together or none does, and each is told who the others
-// are.
+// Gang says how many members a parallel program has. All members begin together or none does, and each is told where
+// the others are.
 type Gang struct {
-	// Members is how many tasks it has, 2 to 256.
+	// Members is how many tasks the gang has, 2 to 256.
 	Members int `json:"members" toml:"members"`
-	// OnFailure says what becomes of the gang when a member fails: all others are ended and the whole begins anew, up to
-	// Task.Attempts times ("restart", the default), or the job has failed ("fail"). When a member is lost by nobody's
-	// fault, the whole begins anew in any case.
+	// OnFailure says what happens when a member fails: all others are ended and the whole gang begins anew, up to
+	// Task.Attempts times ("restart", the default), or the job has failed ("fail"). If a member is lost without a fault
+	// of its own, the gang begins anew in either case.
 	OnFailure OnGangFailure `json:"on_failure,omitempty" toml:"on_failure"`
-	// Gather is how long room for some members may be held while there is none for the others. Then it is given back for
-	// a while. Default 10 s.
+	// Gather is how long room for some members may be held while there is none for the others. Then the room is given
+	// back for a while. Default 10 s.
 	Gather Duration `json:"gather,omitempty" toml:"gather"`
-	// Deadline ends the job when it is not done so long after it was submitted. Default: none.
+	// Deadline ends the job if it is not done this long after it was submitted. Default: no deadline.
 	Deadline Duration `json:"deadline,omitempty" toml:"deadline"`
 }
 
-// OnGangFailure says what becomes of a gang when a member fails.
+// OnGangFailure says what happens to a gang when a member fails.
 type OnGangFailure string
 
 // The policies of gangs.
@@ -33,11 +33,12 @@ const (
 // Bounds and defaults of gangs.
 const (
 	DefaultGather = 10 * time.Second
-	// MembersMax bounds a gang: each member is told of all.
+	// MembersMax bounds the members of a gang, because each member is told of all.
 	MembersMax = 256
 )
 
-// MembersFile is where a member of a gang finds the list of all, in the folder in which it begins.
+// MembersFile is the name of the file in which a member of a gang finds the list of all members; it is in the folder in
+// which the member starts.
 const MembersFile = "members.txt"
 
 func (g *Gang) withDefaults() *Gang {

@@ -10,34 +10,36 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// Check says how it is found out whether a task that runs is well. Exactly one of Command, HTTP, TCP and GRPC says how.
+// Check describes how it is found out whether a running task is healthy. Exactly one of Command, HTTP, TCP and GRPC is
+// set.
 type Check struct {
-	// Command is a line for /bin/sh, run in the task's sandbox; exit code 0 is well.
+	// Command is a line for /bin/sh, run in the task's sandbox. The check passes if the exit code is 0.
 	Command string `json:"command,omitempty" toml:"command"`
-	// HTTP is a GET of a path; an answer from 200 to 399 is well.
+	// HTTP sends a GET request for a path. The check passes if the status code is 200 to 399.
 	HTTP *HTTPCheck `json:"http,omitempty" toml:"http"`
-	// TCP is a connection to a port, by its name in Task.Ports.
+	// TCP is the name of a port in Task.Ports. The check passes if a connection to it is accepted.
 	TCP string `json:"tcp,omitempty" toml:"tcp"`
-	// GRPC asks grpc.health.v1 of a port; SERVING is well.
+	// GRPC asks the service grpc.health.v1 at a port. The check passes if the answer is SERVING.
 	GRPC *GRPCCheck `json:"grpc,omitempty" toml:"grpc"`
-	// Readiness only tells: a change waits for it, and the task runs on. A task that fails any other check is ended, and
-	// has failed.
+	// Readiness makes this a readiness check: a change waits until the task passes it, and a task that fails it keeps
+	// running. A task that fails any other check is ended, and has failed.
 	Readiness bool `json:"readiness,omitempty" toml:"readiness"`
-	// Interval is the pause between two checks, Timeout how long one may take, Grace how long a task may fail while it
-	// has not passed once, Failures how many in a row make it ill. Defaults 10 s, 5 s, 15 s and 3.
+	// Interval is the pause between two checks, default 10 s. Timeout is how long one check may take, default 5 s.
+	// Grace is how long a task may fail the check while it has never passed it, default 15 s. Failures is how many
+	// failures in a row make the task unhealthy, default 3.
 	Interval Duration `json:"interval,omitempty" toml:"interval"`
 	Timeout  Duration `json:"timeout,omitempty" toml:"timeout"`
 	Grace    Duration `json:"grace,omitempty" toml:"grace"`
 	Failures int      `json:"failures,omitempty" toml:"failures"`
 }
 
-// HTTPCheck is a GET at one of the task's ports.
+// HTTPCheck is a GET request to one of the task's ports.
 type HTTPCheck struct {
 	Port string `json:"port" toml:"port"` // its name in Task.Ports
 	Path string `json:"path,omitempty" toml:"path"`
 }
 
-// GRPCCheck asks for the health of a service; "": of the server as a whole.
+// GRPCCheck asks for the health of a service; "" means the server as a whole.
 type GRPCCheck struct {
 	Port    string `json:"port" toml:"port"` // its name in Task.Ports
 	Service string `json:"service,omitempty" toml:"service"`
@@ -61,7 +63,7 @@ func (c Check) apiCheck() api.Check {
 	return check
 }
 
-// checkHealth looks at each check of a task as if it had a port for each name.
+// checkHealth checks each check of a task, as if the task had numbers for all its named ports.
 func (t Task) checkHealth(field string, found *Problems) {
 	if len(t.Checks) > api.ChecksMax {
 		found.say(field+".checks", "there are %d; at most %d are allowed", len(t.Checks), api.ChecksMax)

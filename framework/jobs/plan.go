@@ -10,38 +10,38 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// Plan is what a job comes to: its sub-jobs, in the order in which they may begin.
+// Plan lists the sub-jobs of a job, in the order in which they may begin.
 type Plan struct {
 	SubJobs []SubJob `json:"sub_jobs"`
 }
 
-// SubJob is a group of equal tasks of a job, told apart by their index.
+// SubJob is a group of equal tasks of a job, which differ only by their index.
 type SubJob struct {
 	Name string `json:"name"`
-	// Tasks is how many indexes it has, from 0 on.
+	// Tasks is how many indexes the sub-job has, from 0.
 	Tasks int `json:"tasks"`
-	// AtOnce is how many of them run at a time.
+	// AtOnce is how many tasks run at a time.
 	AtOnce int `json:"at_once"`
-	// Keep: each index is kept running. Otherwise each ends once, well.
+	// Keep says that each index is kept running. Otherwise each index has to end well once.
 	Keep bool `json:"keep,omitempty"`
-	// EachAgent: there is an index for each agent that matches; Tasks and AtOnce are no more than bounds.
+	// EachAgent says that there is one index for each agent that matches. Tasks and AtOnce are then only bounds.
 	EachAgent bool `json:"each_agent,omitempty"`
-	// Together: all indexes begin at one time, or none does.
+	// Together says that all indexes begin at one time, or none does.
 	Together bool `json:"together,omitempty"`
-	// Failures is how many indexes may be given up.
+	// Failures is how many indexes may be given up before the sub-job has failed.
 	Failures int `json:"failures,omitempty"`
-	// Speculate says which tasks are slow enough for a copy; 0: none.
+	// Speculate says how slow a task must be to get a copy; 0: no copies.
 	Speculate float64 `json:"speculate,omitempty"`
-	// After and When say when it begins.
+	// After and When say after which sub-jobs this one begins.
 	After []string `json:"after,omitempty"`
 	When  When     `json:"when,omitempty"`
 	Task  Task     `json:"task"`
 }
 
-// MainSubJob is the name of the only sub-job of a job that has one.
+// MainSubJob is the name of the sub-job of a job that has only one.
 const MainSubJob = "main"
 
-// Plan makes the job's plan. The job must have been checked.
+// Plan returns the job's plan. The job must have passed Check.
 func (j Job) Plan() Plan {
 	j = j.WithDefaults()
 	if j.Type == DAGType {
@@ -57,13 +57,13 @@ func (j Job) Plan() Plan {
 		one.Tasks, one.AtOnce, one.Keep, one.EachAgent, one.Task = CompletionsMax, TasksMax, true, true, one.Task.onEachAgent()
 	case GangType:
 		one.Tasks, one.AtOnce, one.Together = j.Gang.Members, j.Gang.Members, true
-	case CronType: // of each run
+	case CronType: // for each run
 		one.Tasks, one.AtOnce, one.Failures, one.Speculate = j.Cron.Completions, j.Cron.Parallelism, j.Cron.Failures, j.Cron.Speculate
 	}
 	return Plan{SubJobs: []SubJob{one}}
 }
 
-// planSteps puts each step behind those that it comes after, and else as they are written.
+// planSteps returns the steps in the order in which they are written, but each behind those that it comes after.
 func planSteps(steps []Step) (subJobs []SubJob) {
 	placed := make(map[string]bool, len(steps))
 	for len(subJobs) < len(steps) {
@@ -77,13 +77,13 @@ func planSteps(steps []Step) (subJobs []SubJob) {
 				Speculate: step.Speculate, After: step.After, When: step.When, Task: step.Task})
 		}
 		if len(subJobs) == before {
-			return subJobs // a ring, which Check refuses
+			return subJobs // the steps form a ring, which Check refuses
 		}
 	}
 	return subJobs
 }
 
-// APITask is the task without its ID, and without what depends on the index.
+// APITask returns the task without its ID, and without what depends on its index.
 func (t Task) APITask() api.Task {
 	resources := api.Scalars(t.CPUs, t.Mem)
 	for name, amount := range map[string]float64{"disk": t.Disk, "gpus": t.GPUs} { // order: irrelevant because a sum is made
@@ -113,7 +113,7 @@ func (t Task) APITask() api.Task {
 	return task
 }
 
-// Constraint is Where as masters judge it.
+// Constraint returns Where as a constraint for the masters.
 func (t Task) Constraint() string {
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(t.Where)) {
@@ -126,7 +126,7 @@ func (t Task) Constraint() string {
 	return strings.Join(parts, " && ")
 }
 
-// Fits says whether an offer's agent has what Where asks for.
+// Fits reports whether the offer's agent has the attributes that Where asks for.
 func (t Task) Fits(offer api.Offer) bool {
 	for name, value := range t.Where { // order: irrelevant because all must hold
 		has := offer.Attributes[name]
@@ -145,10 +145,10 @@ func (t Task) Fits(offer api.Offer) bool {
 	return true
 }
 
-// Same says whether both run the same: changing from one to the other replaces no task.
+// Same reports whether both tasks run the same, so that a change from one to the other replaces no task.
 func (t Task) Same(other Task) bool {
 	a, b := t.withDefaults(), other.withDefaults()
-	for _, one := range []*Task{&a, &b} { // how often it is tried, and where it may run, is no part of what runs
+	for _, one := range []*Task{&a, &b} { // how often a task is tried, and where it may run, does not change what runs
 		one.Attempts, one.Backoff, one.BackoffMax, one.LostAfter, one.Timeout = 0, 0, 0, 0, 0
 	}
 	return a.text() == b.text()

@@ -8,17 +8,19 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// Secret is one that masters keep, and how the task finds it. Exactly one of Env and File is set.
+// Secret names a secret that the masters keep, and says how the task finds it. Exactly one of Env and File is set.
 type Secret struct {
-	// ID names it, as ROLE/NAME. The manager's framework must be in the role, or in one above it.
+	// ID is the name of the secret, as ROLE/NAME. The manager's framework must be in this role, or in one above it.
 	ID api.SecretID `json:"id" toml:"id"`
-	// Env is the variable that holds it.
+	// Env is the environment variable that holds the secret.
 	Env string `json:"env,omitempty" toml:"env"`
-	// File is the name of a file that holds it, in the folder "secrets" of the task's sandbox, which is in memory.
+	// File is the name of the file that holds the secret, in the folder "secrets" of the task's sandbox; that folder is
+	// in memory.
 	File string `json:"file,omitempty" toml:"file"`
 }
 
-// checkSecrets: each is named well, and no two of them, or of them and the environment, are found at one place.
+// checkSecrets checks each secret, and that no two of them have the same variable or file. A variable must also not be
+// set in Env.
 func (t Task) checkSecrets(field string, found *Problems) {
 	if len(t.Secrets) > api.SecretsPerTaskMax {
 		found.say(field+".secrets", "there are %d; at most %d are allowed", len(t.Secrets), api.SecretsPerTaskMax)

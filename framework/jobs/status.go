@@ -7,44 +7,44 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// Phase is how far a job is.
+// Phase says how far a job has come.
 type Phase string
 
-// The phases of a job. The last three are ends.
+// The phases of a job. The last three are final.
 const (
 	Running   Phase = "RUNNING"   // its tasks run, or wait for their turn
-	Stopping  Phase = "STOPPING"  // somebody asked for its end; tasks of it still run
-	Failing   Phase = "FAILING"   // it has failed; tasks of it still run
-	Deleting  Phase = "DELETING"  // it is gone as soon as its tasks are
-	Succeeded Phase = "SUCCEEDED" // all that was to end well has
+	Stopping  Phase = "STOPPING"  // somebody asked for its end; some of its tasks still run
+	Failing   Phase = "FAILING"   // it has failed; some of its tasks still run
+	Deleting  Phase = "DELETING"  // it is forgotten as soon as its tasks have ended
+	Succeeded Phase = "SUCCEEDED" // everything that had to end well has
 	Failed    Phase = "FAILED"
 	Stopped   Phase = "STOPPED"
 )
 
-// Ended says whether nothing more will happen.
+// Ended reports whether the job has ended for good.
 func (p Phase) Ended() bool { return p == Succeeded || p == Failed || p == Stopped }
 
-// Version is one state of a job as people wrote it.
+// Version is one version of a job, as people wrote it.
 type Version struct {
 	Number int       `json:"number"`
 	At     time.Time `json:"at"`
-	// Why says where it came from: "submitted", "rolled back to version 2: ...".
+	// Why says where the version came from: "submitted", "rolled back to version 2: ...".
 	Why string `json:"why"`
 	Job Job    `json:"job"`
 }
 
-// Note is one thing that happened to a job.
+// Note is an event in the life of a job.
 type Note struct {
 	At   time.Time `json:"at"`
 	Text string    `json:"text"`
 }
 
-// Status is a job as people see it.
+// Status is a job as it is shown to people.
 type Status struct {
 	Name      string         `json:"name"`
 	Type      Type           `json:"type"`
 	Phase     Phase          `json:"phase"`
-	Why       string         `json:"why,omitempty"` // of its end, or of what it waits for
+	Why       string         `json:"why,omitempty"` // why it has ended, or what it waits for
 	Version   int            `json:"version"`
 	Submitted time.Time      `json:"submitted"`
 	Ended     time.Time      `json:"ended,omitzero"`
@@ -60,20 +60,21 @@ type Status struct {
 type SubJobStatus struct {
 	Name    string `json:"name"`
 	Tasks   int    `json:"tasks"`
-	Waiting int    `json:"waiting"` // for an offer
-	Pausing int    `json:"pausing"` // before another attempt
-	Running int    `json:"running"` // RUNNING on an agent
-	Busy    int    `json:"busy"`    // assigned to an agent, running or on the way to it or to its end
+	Waiting int    `json:"waiting"` // tasks that wait for an offer
+	Pausing int    `json:"pausing"` // tasks that pause before another attempt
+	Running int    `json:"running"` // tasks that are RUNNING on an agent
+	Busy    int    `json:"busy"`    // tasks that an agent has or is getting, until they have ended
 	Done    int    `json:"done"`    // indexes that ended well
 	Failed  int    `json:"failed"`  // indexes that were given up
-	// State is running, success, failure, skipped, or blocked: what it comes after has not ended.
+	// State is running, success, failure, skipped, or blocked; blocked means that the sub-jobs before it have not
+	// ended.
 	State string `json:"state"`
 }
 
-// RollStatus is how far the change of a service is.
+// RollStatus says how far the change of a service has come.
 type RollStatus struct {
-	To      int  `json:"to"`   // the version
-	From    int  `json:"from"` // the one before, to which a bad change goes back
+	To      int  `json:"to"`   // the new version
+	From    int  `json:"from"` // the version before, to which a bad change goes back
 	Changed int  `json:"changed"`
 	Trying  int  `json:"trying"`
 	Of      int  `json:"of"`
@@ -81,7 +82,7 @@ type RollStatus struct {
 	Back    bool `json:"back,omitempty"`    // it goes back to the version before
 }
 
-// Assignment is a task of a sub-job, and where it is.
+// Assignment is a task of a sub-job, and the agent that has it.
 type Assignment struct {
 	SubJob   string            `json:"sub_job"`
 	Index    int               `json:"index"`
@@ -94,14 +95,14 @@ type Assignment struct {
 	Since    time.Time         `json:"since"`
 	Ports    map[string]uint16 `json:"ports,omitempty"`
 	Failures int               `json:"failures,omitempty"`
-	Copy     bool              `json:"copy,omitempty"` // of a task of the index that is slow
+	Copy     bool              `json:"copy,omitempty"` // it is a copy of a slow task of the index
 }
 
-// text is the task as JSON, by which two are compared.
+// text returns the task as JSON, by which tasks are compared.
 func (t Task) text() string {
 	text, err := json.Marshal(t)
 	if err != nil {
-		return err.Error() // a NaN, which Check refuses
+		return err.Error() // for a NaN, which Check refuses
 	}
 	return string(text)
 }

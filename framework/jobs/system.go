@@ -2,10 +2,10 @@ package jobs
 
 import "github.com/tenderhq/tender/api"
 
-// System says how the tasks of a system job change: it has one on each agent that Task.Where lets have one, also on
-// agents that come later.
+// System says how the tasks of a system job are changed. A system job has one task on each agent that matches
+// Task.Where, including agents that come later.
 type System struct {
-	// AtOnce, Proof, Canary, CanaryProof and KeepBad are as in a service.
+	// AtOnce, Proof, Canary, CanaryProof and KeepBad mean what they mean for a service.
 	AtOnce      int      `json:"at_once,omitempty" toml:"at_once"`
 	Proof       Duration `json:"proof,omitempty" toml:"proof"`
 	Canary      int      `json:"canary,omitempty" toml:"canary"`
@@ -23,8 +23,7 @@ func (s *System) withDefaults() *System {
 	return &full
 }
 
-// Rolling says how the tasks of a job change that are kept running; nil: they end by themselves. The job has its
-// defaults.
+// Rolling says how the tasks of the job are changed; nil if they are not kept running. The job must have its defaults.
 func (j Job) Rolling() *Service {
 	if s := j.System; s != nil {
 		return &Service{AtOnce: s.AtOnce, Proof: s.Proof, Canary: s.Canary, CanaryProof: s.CanaryProof, KeepBad: s.KeepBad}
@@ -32,7 +31,7 @@ func (j Job) Rolling() *Service {
 	return j.Service
 }
 
-// checkRolling looks at how tasks change.
+// checkRolling checks the fields that say how tasks are changed.
 func (p *Problems) checkRolling(field string, s *Service) {
 	p.within(field+".at_once", s.AtOnce, 1, TasksMax)
 	p.within(field+".canary", s.Canary, 0, TasksMax)
@@ -40,7 +39,7 @@ func (p *Problems) checkRolling(field string, s *Service) {
 	p.notNegative(field+".canary_proof", s.CanaryProof)
 }
 
-// onEachAgent is the task of a system job, of which an agent has one.
+// onEachAgent returns the task of a system job, of which each agent has one.
 func (t Task) onEachAgent() Task {
 	t.Spread, t.Most = api.ByAgent, 1
 	return t

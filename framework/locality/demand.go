@@ -9,17 +9,18 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// shapesPerJobMax bounds the sizes of tasks that a job's demand tells apart; the rest
-// of the queue is stated when these have run.
+// shapesPerJobMax bounds how many sizes of tasks a job's demand distinguishes. The rest of the queue is stated when
+// tasks of these sizes have been launched.
 const shapesPerJobMax = 8
 
-// Demand states what the queued tasks want in the role, so that masters need not offer
-// what would be let pass: one shape for each job and size of task, with preferred agents;
-// with [Config.Withhold] nothing but those while the job holds out for them, and the
-// wait begins by stating it.
-// A shape asks for a task with its executor ([pack.Ask]): where that runs already, what
-// has room for the task alone is not offered on its account.
-// State it anew when tasks were added or launched, and when [Delay.NextChange] is over.
+// Demand states what the queued tasks want in the role, so that the masters need not offer what the job would let pass.
+// It has one shape for each job and size of task, with the preferred agents. With [Config.Withhold] only these agents
+// are to be offered as long as the job waits for them, and the wait begins when the demand is stated.
+//
+// A shape asks for a task together with its executor ([pack.Ask]), so room for the task alone, on an agent where the
+// executor runs already, is not offered because of it.
+//
+// State the demand anew when tasks were added or launched, and when [Delay.NextChange] is over.
 func (d *Delay) Demand(role api.Role) api.Demand {
 	now := time.Now()
 	demand := api.Demand{Role: role}
@@ -30,7 +31,7 @@ func (d *Delay) Demand(role api.Role) api.Demand {
 	return demand
 }
 
-// shape is one that is being gathered.
+// shape is a shape of the demand while it is being gathered.
 type shape struct {
 	api.Shape
 	preferred map[api.AgentID]bool
@@ -57,7 +58,7 @@ func (d *Delay) shapes(j *job, now time.Time) []api.Shape {
 	return shapes
 }
 
-// gather adds a task to the shape of its size.
+// gather adds a task to the shape of its size, or to a new one.
 func gather(shapes []*shape, p *pending, agents []api.AgentID, only bool) []*shape {
 	if p.taken {
 		return shapes
@@ -86,9 +87,10 @@ func (s *shape) prefer(agents []api.AgentID) {
 	}
 }
 
-// agentsOf are the agents that the task prefers by name, by host or by place, as far as offers
-// have shown who is there; all: it prefers no others. A demand names agents alone, and who is
-// in a place is never known for sure.
+// agentsOf returns the agents that the task prefers by name, by host or by place, as far as offers have shown which
+// agents are there. all: these are all the agents that it prefers. all is false while no offer has shown an agent on a
+// preferred host. It is also false for a task that prefers only places, because it is never certain that all agents of
+// a place are known.
 func (d *Delay) agentsOf(p *pending) (agents []api.AgentID, all bool) {
 	all = len(p.nodes) > 0
 	for _, node := range p.nodes {
@@ -118,8 +120,8 @@ func agentOf(node string) (api.AgentID, bool) {
 	return api.AgentID(agent), ok
 }
 
-// NextChange is how long until time alone takes some job to its next level, so that
-// kept offers and the demand should be looked at again; 0: that is not in sight.
+// NextChange returns how long it takes until some job moves to its next level by time alone. Then look again at kept
+// offers and at the demand. 0: no such change is in sight.
 func (d *Delay) NextChange() time.Duration {
 	now := time.Now()
 	var least time.Duration

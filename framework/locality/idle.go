@@ -7,23 +7,23 @@ import (
 	"github.com/tenderhq/tender/framework/pack"
 )
 
-// idle is room that a job has let pass, by agent.
+// idle is the room that a job has let pass and that nobody else has used since, by agent.
 type idle struct {
 	rooms map[api.AgentID]room
-	spent time.Duration // of those that are over: each task that had room, for as long
+	spent time.Duration // idle time of rooms that are used by now: for each, its tasks times how long it was idle
 }
 
-// room is what a job has let pass on an agent.
+// room is what a job has let pass on one agent.
 type room struct {
-	tasks int       // that had room
-	since time.Time // it was let pass
-	until time.Time // its offer should have come again by then, unless others use it
+	tasks int       // how many tasks it would have held
+	since time.Time // when it was let pass
+	until time.Time // its offer should come again before this; if it does not, others use the room
 }
 
-// idleMargin is how much later than asked for an offer may come again.
+// idleMargin is how much later than the end of its filter an offer may come again.
 const idleMargin = time.Second
 
-// noteIdle notes for each job what it leaves in the bin though it has a task for it.
+// noteIdle notes for each job the room that it leaves in the bin although it has a task that fits there.
 func (d *Delay) noteIdle(bin *pack.Bin, now time.Time) {
 	var until time.Time
 	for _, j := range d.order {
@@ -39,7 +39,7 @@ func (d *Delay) noteIdle(bin *pack.Bin, now time.Time) {
 	}
 }
 
-// roomFor counts how many such tasks fit, as far as amounts tell.
+// roomFor returns how many tasks of this size fit, judged by scalar amounts only; at least 1 and at most `most`.
 func roomFor(left, ask api.Resources, most int) int {
 	for _, item := range ask.Items() {
 		if item.Scalar > 0 {
@@ -57,7 +57,7 @@ func (i *idle) passed(agent api.AgentID, now room, at time.Time) {
 	i.rooms[agent] = now
 }
 
-// taken notes that the agent has no room any more that the job lets pass.
+// taken notes that the agent no longer has room that the job lets pass.
 func (i *idle) taken(agent api.AgentID, now time.Time) {
 	if one, was := i.rooms[agent]; was {
 		i.spent += one.time(now)
@@ -65,7 +65,7 @@ func (i *idle) taken(agent api.AgentID, now time.Time) {
 	}
 }
 
-// none reports whether no room is idle, and forgets what others use by now.
+// none reports whether no room is idle. It first forgets the rooms that others must be using by now.
 func (i *idle) none(now time.Time) bool {
 	for agent, one := range i.rooms { // order: irrelevant because each is judged by itself
 		if now.After(one.until) {
@@ -75,14 +75,14 @@ func (i *idle) none(now time.Time) bool {
 	return len(i.rooms) == 0
 }
 
-// end forgets all of it: the job wants nothing any more.
+// end forgets all rooms, because the job wants nothing any more.
 func (i *idle) end(now time.Time) {
 	for agent := range i.rooms { // order: irrelevant because all go
 		i.taken(agent, now)
 	}
 }
 
-// total is what was idle so far.
+// total returns how long room has been idle so far, summed over the tasks that it would have held.
 func (i *idle) total(now time.Time) time.Duration {
 	sum := i.spent
 	for _, one := range i.rooms { // order: irrelevant because it is a sum

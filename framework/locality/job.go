@@ -11,18 +11,18 @@ import (
 // pending is a task in a job's queue.
 type pending struct {
 	task   api.Task
-	ask    api.Resources // where its executor does not run yet
+	ask    api.Resources // what it takes where its executor does not run yet
 	job    *job
 	nodes  []string
 	places []string
-	number uint64 // of its place in the job's queue
-	taken  bool   // out of the queue
+	number uint64 // its number in the job's queue
+	taken  bool   // it is no longer in the queue
 }
 
 func placeNode(place string) string  { return "place " + place }
 func placesOnly(place string) string { return "only place " + place }
 
-// right is the nearest level at which the task can run.
+// right returns the nearest level at which the task can run: Near for a task that prefers only places, else Node.
 func (p *pending) right() Level {
 	if len(p.nodes) == 0 {
 		return Near
@@ -30,13 +30,13 @@ func (p *pending) right() Level {
 	return Node
 }
 
-// queue is pending tasks in order. Those that are taken stay in it for a while.
+// queue holds pending tasks in order. Tasks that were taken stay in it for a while.
 type queue struct {
 	items []*pending
 	taken int
 }
 
-// drop notes that one was taken. Each costs a constant on average.
+// drop notes that one of the tasks was taken. It takes constant time on average.
 func (q *queue) drop() (empty bool) {
 	q.taken++
 	for len(q.items) > 0 && q.items[0].taken {
@@ -50,10 +50,10 @@ func (q *queue) drop() (empty bool) {
 	return len(q.items) == 0
 }
 
-// triesMax bounds how many tasks of a queue are tried for a bin.
+// triesMax bounds how many tasks of a queue are tried for one bin.
 const triesMax = 64
 
-// fitting returns the first task that fits and may go there. A nil queue is empty.
+// fitting returns the first task that fits the bin and that allow lets go there. A nil queue is empty.
 func (q *queue) fitting(bin *pack.Bin, allow func(*pack.Bin, api.Task) bool) *pending {
 	if q == nil {
 		return nil
@@ -76,23 +76,23 @@ func (q *queue) fitting(bin *pack.Bin, allow func(*pack.Bin, api.Task) bool) *pe
 // job is a queue of tasks that wait together.
 type job struct {
 	age     int
-	number  uint64 // of the newest task
+	number  uint64 // number of the newest task
 	queued  int
 	running int
 	all     queue             // tasks that prefer something
 	home    queue             // tasks at home everywhere
-	at      map[string]*queue // of all, by node and by place
+	at      map[string]*queue // the tasks of all, by node and by place
 
-	waits [2]Wait     // before Near, before Any
-	level Level       // the furthest that is taken; falls back at a launch
-	since time.Time   // it waits at this level; zero: nothing was let pass
+	waits [2]Wait     // before level Near, and before level Any
+	level Level       // the furthest level that the job takes; a launch may set it back
+	since time.Time   // since when it waits at this level; zero: it has let nothing pass
 	skips int         // offers let pass at this level
-	first time.Time   // the first was let pass since the last launch, or that launch when room was idle then; zero: none
-	last  api.OfferID // let pass; each counts once
-	idle  idle        // room that was let pass and that nobody has taken since
+	first time.Time   // start of the wait since the last launch; zero: nothing was let pass; see launched
+	last  api.OfferID // the last offer that it let pass, so that each counts once
+	idle  idle        // room that it has let pass and that nobody has taken since
 
 	numbers  Numbers
-	idleTold time.Duration // what of the idle time the masters were told
+	idleTold time.Duration // the part of the idle time that the masters were told
 }
 
 func (j *job) add(p *pending) {
@@ -127,7 +127,7 @@ func (j *job) remove(p *pending) {
 	}
 }
 
-// keys are where the task is found in job.at.
+// keys returns the keys under which the task is found in job.at.
 func (p *pending) keys() []string {
 	keys := slices.Clone(p.nodes)
 	for _, place := range p.places {
@@ -149,7 +149,8 @@ func (j *job) onNode(bin *pack.Bin, allow func(*pack.Bin, api.Task) bool) *pendi
 	return byAgent
 }
 
-// allowed is what the job may take now of what it found near and anywhere.
+// allowed returns what the job may take now: near, the task that it found near the bin, other, one for any place, or
+// nil.
 func (j *job) allowed(near, other *pending, now time.Time) (*pending, Level) {
 	j.advance(now)
 	switch {
@@ -161,13 +162,13 @@ func (j *job) allowed(near, other *pending, now time.Time) (*pending, Level) {
 	return nil, 0
 }
 
-// advance moves the job to the level that its waiting has reached.
+// advance moves the job to the level that it has reached by waiting.
 func (j *job) advance(now time.Time) {
 	for j.level < Any {
 		wait := j.waits[j.level]
 		timeOver := wait.Time > 0 && !j.since.IsZero() && now.Sub(j.since) >= wait.Time
 		switch {
-		case wait == Wait{}: // does not wait, so the next level's wait begins now as well
+		case wait == Wait{}: // the job does not wait for this level, so the wait for the next one begins now as well
 		case timeOver:
 			j.since = j.since.Add(wait.Time)
 		case wait.Skips > 0 && j.skips >= wait.Skips:
@@ -182,8 +183,7 @@ func (j *job) advance(now time.Time) {
 	}
 }
 
-// untilNext is how long until time alone takes the job to its next level; 0: time alone
-// will not.
+// untilNext returns how long it takes until the job moves to its next level by time alone; 0: it will not.
 func (j *job) untilNext(now time.Time) time.Duration {
 	j.advance(now)
 	if j.level == Any || j.since.IsZero() || j.waits[j.level].Time == 0 {
@@ -192,7 +192,7 @@ func (j *job) untilNext(now time.Time) time.Duration {
 	return j.since.Add(j.waits[j.level].Time).Sub(now)
 }
 
-// skipped notes that the job let an offer pass.
+// skipped notes that the job has let the offer pass.
 func (j *job) skipped(offer api.OfferID, now time.Time) {
 	if j.last == offer {
 		return
@@ -203,7 +203,7 @@ func (j *job) skipped(offer api.OfferID, now time.Time) {
 	j.numbers.Skipped++
 }
 
-// wait begins to wait, if the job does not yet.
+// wait begins the wait, if the job does not wait yet.
 func (j *job) wait(now time.Time) {
 	if j.since.IsZero() {
 		j.since = now
@@ -213,12 +213,12 @@ func (j *job) wait(now time.Time) {
 	}
 }
 
-// rest stops waiting, at the level.
+// rest ends the wait and sets the level.
 func (j *job) rest(level Level) {
 	j.level, j.since, j.first, j.skips = level, time.Time{}, time.Time{}, 0
 }
 
-// placement is what the masters are told of a launch.
+// placement returns what the masters are told of the launch's placement.
 func (j *job) placement(p *pending, level Level, now time.Time) api.Placement {
 	if len(p.nodes)+len(p.places) == 0 {
 		return api.Placement{}
@@ -232,7 +232,7 @@ func (j *job) placement(p *pending, level Level, now time.Time) api.Placement {
 	return placement
 }
 
-// launched counts a launch and ends the wait for it.
+// launched counts a launch and ends the job's wait, unless room that it has let pass is still idle.
 func (j *job) launched(p *pending, level Level, now time.Time) {
 	j.running++
 	if len(p.nodes)+len(p.places) == 0 {
@@ -252,6 +252,6 @@ func (j *job) launched(p *pending, level Level, now time.Time) {
 	if j.idle.none(now) {
 		j.rest(Node)
 	} else {
-		j.first = now // it goes on letting pass
+		j.first = now // it goes on letting offers pass
 	}
 }

@@ -33,13 +33,13 @@ import (
 	"github.com/tenderhq/tender/framework/pack"
 )
 
-// Level is how near a task runs to what it prefers.
+// Level is how near a task runs to the agents that it prefers.
 type Level uint8
 
-// The levels.
+// The levels, the nearest first.
 const (
 	Node Level = iota // on a preferred agent
-	Near              // in the rack or zone of one
+	Near              // in the rack or zone of a preferred agent
 	Any               // anywhere
 )
 
@@ -51,48 +51,47 @@ func (l Level) String() string {
 	return "unknown"
 }
 
-// Wait is how long a job holds out for a level. Whichever limit is set and reached
-// first ends it; the zero value does not wait at all.
+// Wait says how long a job waits at a level before it takes the next one. The wait ends when one of the limits that are
+// set is reached. The zero value does not wait at all.
 type Wait struct {
 	Time  time.Duration
-	Skips int // offers with room for it that the job let pass
+	Skips int // offers that had room for the job and that it let pass
 }
 
-// Config says how jobs wait that do not say it themselves.
+// Config says how long jobs wait, unless [Delay.Waits] says otherwise for a job.
 type Config struct {
-	// Node is how long a job waits for a preferred agent before it takes one near.
-	// Default: not at all.
+	// Node is how long a job waits for a preferred agent before it takes one that is near. Default: not at all.
 	Node Wait
-	// Near is how long it waits after that before it takes any agent. Default: not at all.
+	// Near is how long a job waits after that before it takes any agent. Default: not at all.
 	Near Wait
-	// Place names the rack or zone of an offer's agent; "" = near nothing. Default: the
-	// attribute "rack", and without one the zone.
+	// Place returns the rack or zone of the offer's agent; "": it is near nothing. Default: the attribute "rack", or
+	// the zone if there is no such attribute.
 	Place func(api.Offer) string
-	// Withhold has [Delay.Demand] tell the masters to offer a waiting job nothing but
-	// its preferred agents. That saves the offers that would be let pass; but the wait
-	// then begins with the demand, and runs also while there is no room anywhere.
+	// Withhold makes [Delay.Demand] tell the masters to offer a waiting job only its preferred agents. That saves the
+	// offers that the job would let pass. But the wait then begins with the demand, and goes on even while no agent has
+	// room.
 	Withhold bool
-	// Allow refuses a task some offers whatever its wait, as in [pack.Options]; nil: none.
+	// Allow says whether a task may go into the bin at all, however long it has waited, as in [pack.Options]; nil:
+	// always.
 	Allow func(bin *pack.Bin, task api.Task) bool
-	// Put is told of each task that was put into a bin; nil: nobody.
+	// Put is called for each task that was put into a bin; nil: not at all.
 	Put func(bin *pack.Bin, task api.Task)
 }
 
-// Prefer says where a task runs best: at any of these agents or hosts, or near any of
-// these places beside theirs. One that names places alone is right anywhere in them, and does
-// not wait for an agent there. The zero value is at home everywhere.
+// Prefer says where a task runs best: on any of these agents or hosts, or near them, or in any of these places. A task
+// that prefers only places is right anywhere in them and does not wait for an agent. The zero value prefers nothing.
 type Prefer struct {
 	Agents    []api.AgentID
 	Hostnames []string
 	Places    []string
 }
 
-// Delay is the scheduler's side of delay scheduling. Not for use by several goroutines.
+// Delay is the scheduler's part of delay scheduling. It must not be used by several goroutines at the same time.
 type Delay struct {
 	config  Config
 	jobs    map[string]*job
-	order   []*job // those with queued tasks: fewest running tasks first, then the oldest
-	seen    int    // jobs so far
+	order   []*job // jobs with queued tasks: the fewest running tasks first, then the oldest
+	seen    int    // number of jobs so far
 	tasks   map[api.TaskID]*pending
 	running map[api.TaskID]*job
 	members map[string]map[string]bool      // place -> nodes in it, as offers have shown
@@ -124,7 +123,7 @@ func rackOrZone(offer api.Offer) string {
 	return offer.Region + "/" + offer.Zone
 }
 
-// Waits replaces the config's waits for a job, from now on.
+// Waits replaces the waits of the Config for one job, from now on.
 func (d *Delay) Waits(name string, node, near Wait) {
 	j := d.job(name)
 	j.waits = [2]Wait{node, near}
@@ -140,7 +139,7 @@ func (d *Delay) job(name string) *job {
 	return j
 }
 
-// Add puts a task into a job's queue. A task that is queued or running is not added again.
+// Add puts a task into a job's queue. A task that is queued or running already is not added again.
 func (d *Delay) Add(name string, task api.Task, prefer Prefer) {
 	if d.tasks[task.ID] != nil || d.running[task.ID] != nil {
 		return
@@ -160,7 +159,7 @@ func (d *Delay) Add(name string, task api.Task, prefer Prefer) {
 	j.add(p)
 }
 
-// Remove takes a task out of its queue; false: it is not there.
+// Remove takes a task out of its queue; false: it is in none.
 func (d *Delay) Remove(task api.TaskID) bool {
 	p := d.tasks[task]
 	if p == nil {
@@ -172,8 +171,7 @@ func (d *Delay) Remove(task api.TaskID) bool {
 	return true
 }
 
-// Ended tells that a running task has ended, however. One that should run again is
-// added again.
+// Ended says that a running task has ended, however it ended. If it should run again, add it again.
 func (d *Delay) Ended(task api.TaskID) {
 	if j := d.running[task]; j != nil {
 		delete(d.running, task)
@@ -181,7 +179,7 @@ func (d *Delay) Ended(task api.TaskID) {
 	}
 }
 
-// tidy keeps a job without queued tasks from costing anything but its numbers.
+// tidy removes a job without queued tasks from the order, so that it costs nothing but its numbers.
 func (d *Delay) tidy(j *job) {
 	if j.queued == 0 {
 		j.idle.end(time.Now())
@@ -190,7 +188,7 @@ func (d *Delay) tidy(j *job) {
 	}
 }
 
-// Forget drops a job with its queue and numbers. Its running tasks count for nobody.
+// Forget drops a job with its queue and its numbers. Its running tasks no longer count.
 func (d *Delay) Forget(name string) {
 	j := d.jobs[name]
 	if j == nil {
@@ -205,7 +203,7 @@ func (d *Delay) Forget(name string) {
 	}
 }
 
-// Queued is how many tasks of the job wait; of all jobs for "".
+// Queued returns how many tasks of the job are queued; of all jobs for "".
 func (d *Delay) Queued(name string) int {
 	if name == "" {
 		return len(d.tasks)
@@ -216,8 +214,8 @@ func (d *Delay) Queued(name string) int {
 	return 0
 }
 
-// Offers answers offers: tasks where they may run now; the rest is declined, for no
-// longer than until a job might take it.
+// Offers answers offers with the tasks that may run there now. The rest is declined, for no longer than until a job
+// might take it.
 func (d *Delay) Offers(offers []api.Offer) []api.Answer {
 	answers := make([]api.Answer, 0, len(offers))
 	for _, bin := range pack.Bins(offers) {
@@ -231,8 +229,8 @@ func (d *Delay) Offers(offers []api.Offer) []api.Answer {
 	return answers
 }
 
-// Fill puts the tasks that may run there now into the bin, for those who put others
-// beside them; they are launched. [Delay.Offers] does it for whole offers.
+// Fill puts the tasks that may run there now into the bin, and counts them as launched. It is for schedulers that put
+// other tasks into the bin as well; [Delay.Offers] does the same for whole offers.
 func (d *Delay) Fill(bin *pack.Bin) {
 	now := time.Now()
 	d.learn(bin.Offer)
@@ -241,7 +239,7 @@ func (d *Delay) Fill(bin *pack.Bin) {
 	d.noteIdle(bin, now)
 }
 
-// learn notes which nodes are near each other.
+// learn notes which nodes are in the same place.
 func (d *Delay) learn(offer api.Offer) {
 	if d.hosts[offer.Hostname] == nil {
 		d.hosts[offer.Hostname] = make(map[api.AgentID]bool)
@@ -261,7 +259,7 @@ func (d *Delay) learn(offer api.Offer) {
 func agentNode(agent api.AgentID) string { return "agent " + string(agent) }
 func hostNode(host string) string        { return "host " + host }
 
-// fill puts one more task into the bin; false: none may run there now.
+// fill puts one more task into the bin; false: no task may run there now.
 func (d *Delay) fill(bin *pack.Bin, now time.Time) bool {
 	if bin.Left.IsZero() {
 		return false
@@ -287,9 +285,8 @@ func (d *Delay) fill(bin *pack.Bin, now time.Time) bool {
 	return false
 }
 
-// choose finds the job's task for the bin at the nearest level it may take. A job that
-// takes nothing though something has room has let the offer pass, which may have been
-// the last one to wait for.
+// choose returns the task of the job for the bin, at the nearest level that the job may take. If the job may take no
+// level although a task fits, it lets the offer pass. With that its wait may be over, so it is asked once more.
 func (d *Delay) choose(j *job, bin *pack.Bin, now time.Time) (*pending, Level) {
 	if p := j.onNode(bin, d.config.Allow); p != nil {
 		return p, Node
@@ -312,7 +309,7 @@ func (d *Delay) choose(j *job, bin *pack.Bin, now time.Time) (*pending, Level) {
 	return j.allowed(near, other, now)
 }
 
-// inPlace finds a task that prefers the bin's place and no node: nowhere is nearer.
+// inPlace returns a task that prefers the bin's place and no nodes; for such a task no agent is nearer.
 func (d *Delay) inPlace(j *job, bin *pack.Bin) *pending {
 	place := d.config.Place(bin.Offer)
 	if place == "" {
@@ -321,7 +318,7 @@ func (d *Delay) inPlace(j *job, bin *pack.Bin) *pending {
 	return j.at[placesOnly(place)].fitting(bin, d.config.Allow)
 }
 
-// near finds a task that prefers something in the bin's place.
+// near returns a task that prefers the bin's place, or a node in that place.
 func (d *Delay) near(j *job, bin *pack.Bin) *pending {
 	place := d.config.Place(bin.Offer)
 	if place == "" {
@@ -340,14 +337,14 @@ func (d *Delay) near(j *job, bin *pack.Bin) *pending {
 }
 
 const (
-	// refuseMin keeps offers from going to and fro.
+	// refuseMin keeps an offer from coming again and again at once.
 	refuseMin = 100 * time.Millisecond
-	// refuseSkips lets offers that are counted come soon again.
+	// refuseSkips is the filter where a job waits by counting offers, so that they come again soon.
 	refuseSkips = time.Second
 )
 
-// Refuse is how long what is left in the bin need not be offered again: until the first
-// job that lets it pass may take it. 0: the default, nobody wants it.
+// Refuse returns for how long what is left in the bin need not be offered again: until the first job that lets it pass
+// may take it. 0: no job wants it, so the default filter will do.
 func (d *Delay) Refuse(bin *pack.Bin) time.Duration {
 	now := time.Now()
 	var least time.Duration

@@ -13,14 +13,14 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// Bin is an offer that is being filled.
+// Bin is an offer that is being filled with tasks.
 type Bin struct {
 	Offer api.Offer
 	Left  api.Resources
 	Tasks []api.Task
 }
 
-// Bins makes an empty bin of each offer.
+// Bins makes an empty bin for each offer.
 func Bins(offers []api.Offer) []*Bin {
 	bins := make([]*Bin, len(offers))
 	for i, offer := range offers {
@@ -29,9 +29,9 @@ func Bins(offers []api.Offer) []*Bin {
 	return bins
 }
 
-// Ask is what a task takes on an agent where its executor does not run yet. It is the
-// resources to state in a demand: named ports of 0 are a number of ports in it. A task
-// names its ports or leaves them open, not both.
+// Ask returns what a task takes on an agent where its executor does not run yet: its own resources and those of the
+// executor. State these resources in a demand. Named ports of 0 are counted in it as that many ports. A task must
+// either name its ports or leave them open, not both.
 func Ask(task api.Task) api.Resources {
 	ask := task.Resources
 	if n := len(openPorts(task)); n > 0 && len(ask.RangesOf("ports")) == 0 {
@@ -43,8 +43,8 @@ func Ask(task api.Task) api.Resources {
 	return ask.Plus(task.Executor.Resources)
 }
 
-// needs is what the task takes: its own resources, and those of its executor unless
-// that one runs on the agent already or comes with a task in the bin.
+// needs returns what the task takes of the bin: its own resources, and those of its executor unless the executor runs
+// on the agent already or comes with another task in the bin.
 func (b *Bin) needs(task api.Task) api.Resources {
 	if task.Executor == nil {
 		return task.Resources
@@ -62,7 +62,7 @@ func (b *Bin) needs(task api.Task) api.Resources {
 	return Ask(task)
 }
 
-// Fits reports whether the task fits into what is left.
+// Fits reports whether the task fits into what is left of the bin.
 func (b *Bin) Fits(task api.Task) bool {
 	task, ok := b.withPorts(task, openPorts(task))
 	if !ok {
@@ -72,8 +72,8 @@ func (b *Bin) Fits(task api.Task) bool {
 	return ok
 }
 
-// Put takes the task's needs out of what is left; false: it does not fit. A named port
-// of the task that is 0 becomes one out of the offer's.
+// Put puts the task into the bin; false: it does not fit. Each named port of the task that is 0 becomes one of the
+// offer's ports.
 func (b *Bin) Put(task api.Task) bool {
 	task, ok := b.withPorts(task, openPorts(task))
 	if !ok {
@@ -87,14 +87,14 @@ func (b *Bin) Put(task api.Task) bool {
 	return ok
 }
 
-// PutWithPorts puts the task with one port for each name, taken from what is left: they
-// are added to its resources and its named ports.
+// PutWithPorts puts the task into the bin with one port for each name, out of what is left. The ports are added to the
+// task's resources and to its named ports.
 func (b *Bin) PutWithPorts(task api.Task, names ...string) bool {
 	task, ok := b.withPorts(task, names)
 	return ok && b.Put(task)
 }
 
-// openPorts are the names of the ports that the task leaves to the offer.
+// openPorts returns the names of the ports that the task leaves open (0).
 func openPorts(task api.Task) (names []string) {
 	for name, port := range task.Ports { // order: irrelevant because they are sorted
 		if port == 0 {
@@ -105,7 +105,8 @@ func openPorts(task api.Task) (names []string) {
 	return names
 }
 
-// withPorts is the task with the lowest ports that are left, in the order of the names.
+// withPorts returns the task with the lowest ports that are left, given to the names in their order; false: there are
+// too few.
 func (b *Bin) withPorts(task api.Task, names []string) (api.Task, bool) {
 	if len(names) == 0 {
 		return task, true
@@ -129,8 +130,8 @@ func (b *Bin) withPorts(task api.Task, names []string) (api.Task, bool) {
 	return task, true
 }
 
-// Ports returns the n lowest ports of the resources that are neither revocable nor out
-// of range; false: there are fewer.
+// Ports returns the n lowest ports of the resources; false: there are fewer. It leaves out revocable ones and numbers
+// that are no port.
 func Ports(resources api.Resources, n int) ([]uint16, bool) {
 	usable := resources.Filter(func(l api.Label) bool { return !l.Revocable }).RangesOf("ports")
 	usable = usable.Intersect(api.NewRanges(api.Range{Begin: 1, End: math.MaxUint16}))
@@ -141,12 +142,12 @@ func Ports(resources api.Resources, n int) ([]uint16, bool) {
 	return ports, len(ports) == n
 }
 
-// Answer launches the bin's tasks; a bin without tasks has none and says false.
+// Answer returns the answer that launches the bin's tasks; false: the bin has no tasks.
 func (b *Bin) Answer() (api.Answer, bool) {
 	return api.Launch(b.Offer, b.Tasks...), len(b.Tasks) > 0
 }
 
-// Answers launches what the bins hold. Offers that stayed empty are not answered, which
+// Answers returns the answers that launch the tasks of the bins. Offers whose bins are empty get no answer, which
 // declines them.
 func Answers(bins []*Bin) []api.Answer {
 	var answers []api.Answer
@@ -158,25 +159,25 @@ func Answers(bins []*Bin) []api.Answer {
 	return answers
 }
 
-// Options say where a task goes. The zero value is first fit.
+// Options say where Pack puts a task. The zero value is first fit.
 type Options struct {
-	// Rank orders the bins that have room for the task: the lowest wins, among equals
-	// the first. nil: first fit. See [BestFit], [WorstFit], [Spread.Rank].
+	// Rank rates the bins that have room for the task: the lowest rank wins, and the first bin among equals. nil: first
+	// fit. See [BestFit], [WorstFit], [Spread.Rank].
 	Rank func(bin *Bin, task api.Task) float64
-	// Allow refuses bins whatever their room; nil: none. See [Spread.AtMost].
+	// Allow says whether the task may go into the bin, apart from room; nil: always. See [Spread.AtMost].
 	Allow func(bin *Bin, task api.Task) bool
-	// Put is told of each placement; nil: nobody. See [Spread.Put].
+	// Put is called after each placement; nil: not at all. See [Spread.Put].
 	Put func(bin *Bin, task api.Task)
-	// Ports are the names of ports that each task gets.
+	// Ports are the names of the ports that each task gets.
 	Ports []string
-	// Revocable gives tasks their cpus and mem out of what is revocable: what others leave
-	// unused, and will have back (REVOKED). Without it no task takes any of that, unless its
-	// own resources ask for it by label. Executors stay firm.
+	// Revocable gives tasks revocable cpus and mem: those that other tasks leave unused and may need back, which ends
+	// the task (REVOKED). Without it a task takes revocable resources only if its own resources ask for them by label.
+	// Executors never get any.
 	Revocable bool
 }
 
-// Pack puts the tasks, in order, into the offers and returns the answers and the tasks
-// for which there was no room.
+// Pack puts the tasks, in their order, into the offers. It returns the answers, and the tasks for which there was no
+// room.
 func Pack(offers []api.Offer, tasks []api.Task, options Options) (answers []api.Answer, left []api.Task) {
 	bins := Bins(offers)
 	for _, task := range tasks {
@@ -190,7 +191,7 @@ func Pack(offers []api.Offer, tasks []api.Task, options Options) (answers []api.
 	return Answers(bins), left
 }
 
-// place tries the bins from the best on.
+// place puts the task into the best bin that takes it.
 func (o Options) place(bins []*Bin, task api.Task) bool {
 	best, rank := -1, 0.0
 	for i, bin := range bins {
@@ -223,8 +224,8 @@ func (o Options) fits(bin *Bin, task api.Task) bool {
 	return trial.PutWithPorts(task, o.Ports...)
 }
 
-// BestFit ranks first the bin that has the least left once the task is in, so that
-// large tasks find room later: the rank is the largest share of any scalar that stays.
+// BestFit is a Rank that prefers the bin with the least left once the task is in it, so that large tasks find room
+// later. The rank is the largest share of any scalar resource that would be left.
 func BestFit(bin *Bin, task api.Task) float64 {
 	_, rest, ok := bin.Left.Carve(bin.needs(task))
 	if !ok {
@@ -239,5 +240,5 @@ func BestFit(bin *Bin, task api.Task) float64 {
 	return most
 }
 
-// WorstFit ranks first the bin that has the most left, so that load is even.
+// WorstFit is a Rank that prefers the bin with the most left, so that load is even.
 func WorstFit(bin *Bin, task api.Task) float64 { return -BestFit(bin, task) }

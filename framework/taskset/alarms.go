@@ -6,7 +6,7 @@ import (
 	"github.com/tenderhq/tender/internal/alarms"
 )
 
-// alarm is something that is due at a time: what it does then.
+// alarm calls a function at a given time.
 type alarm = alarms.Alarm[func(now time.Time)]
 
 // alarmClock holds the alarms that are set.
@@ -14,7 +14,7 @@ type alarmClock struct {
 	alarms.Alarms[func(now time.Time)]
 }
 
-// ring rings what is due.
+// ring calls the functions of all alarms that are due.
 func (a *alarmClock) ring(now time.Time) {
 	for ring, is := a.Due(now); is; ring, is = a.Due(now) {
 		ring(now)

@@ -34,14 +34,14 @@ func (s *Set) Update(ctx context.Context, status api.Status) error {
 	return nil
 }
 
-// tookIn says whether a status that settles its task comes again because the store did not take what followed from it:
-// the set knows it, and a failure counts once.
+// tookIn reports whether the set has already taken in this status, which settles its task. Such a status comes again if
+// the store did not take the end that followed from it; a failure must then not be counted twice.
 func (s *Set) tookIn(status api.Status) bool {
 	_, before := s.takenIn[status.Task]
 	return before && settles(status.State)
 }
 
-// takeIn has the set take in a status, and notes that it has.
+// takeIn has the set take in a status, and remembers a status that settles its task.
 func (s *Set) takeIn(ctx context.Context, id string, status api.Status) error {
 	if s.config.Update != nil {
 		if err := s.config.Update(ctx, id, status); err != nil {
@@ -93,11 +93,12 @@ func (s *state) hear(id string, number int, status api.Status, now time.Time) {
 	}
 }
 
-// settles: UNKNOWN means that nobody has the task.
+// settles reports whether nothing more is to be expected of a task in this state. UNKNOWN settles it too: nobody has
+// the task.
 func settles(state api.TaskState) bool { return state.Terminal() || state == api.TaskUnknown }
 
-// adopt takes over a task of an earlier process, or one that was given up for lost; nil:
-// nobody wants it.
+// adopt takes over a task of an earlier process, or one that was given up for lost. If the set has no such item, it
+// kills the task and returns nil.
 func (s *state) adopt(id string, number int, status api.Status, now time.Time) *attempt {
 	it := s.items[id]
 	if it == nil {
@@ -120,8 +121,8 @@ func (s *state) adopt(id string, number int, status api.Status, now time.Time) *
 	return a
 }
 
-// settle counts a task of an earlier process where it is, as far as that is known; of what only attributes tell, its
-// agent's next offer says it.
+// settle counts a task of an earlier process in the place where it runs. If the place can't be known from the status,
+// because only attributes tell it, the next offer of the task's agent does; see learn.
 func (s *state) settle(a *attempt, status api.Status) {
 	known := func(place api.Place) bool {
 		return place == "" || place == api.ByAgent || status.Hostname != "" && (place == api.ByZone || place == api.ByRegion)
@@ -134,7 +135,7 @@ func (s *state) settle(a *attempt, status api.Status) {
 	a.group.apart.PutAt(s.config.Apart.Of(a.agent, status.Region, status.Zone, nil), a.id)
 }
 
-// launch makes an attempt of a wish that an offer has room for.
+// launch makes an attempt of a wish that was placed in the bin.
 func (s *state) launch(w *wish, bin *pack.Bin, task api.Task) {
 	_, number, _ := parse(task.ID)
 	a := &attempt{id: task.ID, item: w.item, group: w.item.group, number: number, agent: bin.Offer.Agent, launched: time.Now(), copy: w.copy}
@@ -153,12 +154,12 @@ func (s *state) launch(w *wish, bin *pack.Bin, task api.Task) {
 	}
 }
 
-// awaitsReadiness: a task that runs is not up before its health is told.
+// awaitsReadiness reports whether the task has a readiness check: such a task is not up before its health is told.
 func awaitsReadiness(task api.Task) bool {
 	return slices.ContainsFunc(task.Checks, func(check api.Check) bool { return check.Readiness })
 }
 
-// begin counts a task in.
+// begin adds an attempt to the set's records.
 func (s *state) begin(a *attempt) {
 	it := a.item
 	s.attempts[a.id] = a
@@ -172,7 +173,7 @@ func (s *state) begin(a *attempt) {
 	}
 }
 
-// trim leaves the item one attempt beside a copy: one that is running, else the oldest.
+// trim reduces the item to one attempt, beside a copy: one that is running, or else the oldest. The others are killed.
 func (s *state) trim(it *item) {
 	if s.items[it.ID] != it || s.rollouts.trimOld(it) {
 		return
@@ -199,7 +200,7 @@ func (s *state) trim(it *item) {
 	}
 }
 
-// missing: the task's agent is silent.
+// missing notes that the agent of the task is silent. After Config.Unreachable the item is started elsewhere.
 func (s *state) missing(a *attempt, now time.Time) {
 	wait := s.config.Unreachable
 	if a.silence != heard || wait < 0 {
@@ -214,7 +215,7 @@ func (s *state) missing(a *attempt, now time.Time) {
 	s.alarms.ring(now)
 }
 
-// back: it is not silent any more.
+// back notes that the agent of the task is no longer silent.
 func (s *state) back(a *attempt) {
 	if a.silence == heard {
 		return
@@ -225,7 +226,7 @@ func (s *state) back(a *attempt) {
 	s.trim(a.item)
 }
 
-// over ends a task, and with it perhaps its item.
+// over handles the end of a task, which may end its item too.
 func (s *state) over(a *attempt, status api.Status, now time.Time) {
 	it := a.item
 	s.end(a)
@@ -237,14 +238,14 @@ func (s *state) over(a *attempt, status api.Status, now time.Time) {
 	if now.Sub(a.launched) >= s.config.PauseMax {
 		it.streak = 0
 	}
-	if !slices.ContainsFunc(it.live, (*attempt).holds) { // a copy has nothing to copy any more
+	if !slices.ContainsFunc(it.live, (*attempt).holds) { // no attempt is left of which a copy could be wanted
 		for _, w := range slices.Clone(it.wishes) {
 			if w.copy {
 				s.waiting.unwish(w)
 			}
 		}
 	}
-	for _, other := range it.live { // of a straggler and its copy, who is left is the one
+	for _, other := range it.live { // if the original is no more, its copy takes its place
 		other.copy = other.copy && slices.ContainsFunc(it.live, func(a *attempt) bool { return a.holds() && !a.copy })
 	}
 	switch said := verdict.Of(a.kill, status); {
@@ -266,7 +267,8 @@ func (s *state) over(a *attempt, status api.Status, now time.Time) {
 	}
 }
 
-// failed counts an attempt against the item. What a service does well, it ends too soon.
+// failed counts a failed attempt against its item. A task of a service has failed even if it ended well, because it
+// should not have ended.
 func (s *state) failed(it *item, a *attempt, said verdict.Verdict, status api.Status, now time.Time) {
 	s.numbers.Failed++
 	it.failures++
@@ -289,7 +291,7 @@ func (s *state) failed(it *item, a *attempt, said verdict.Verdict, status api.St
 	s.rollouts.tryAgain(it)
 }
 
-// words tell a status to people.
+// words describes a status in words for people.
 func words(status api.Status) string {
 	var parts []string
 	for _, part := range []string{status.State.String(), status.Reason.String(), status.Message} {
@@ -300,7 +302,7 @@ func words(status api.Status) string {
 	return strings.Join(parts, " ")
 }
 
-// end counts a task out.
+// end removes an attempt from the set's records.
 func (s *state) end(a *attempt) {
 	delete(s.attempts, a.id)
 	delete(a.group.live, a.id)
@@ -315,7 +317,7 @@ func (s *state) end(a *attempt) {
 	a.group.apart.Ended(a.id)
 }
 
-// ran is how long the task ran.
+// ran returns how long the task ran, or how long ago it was launched if RUNNING was never told.
 func (a *attempt) ran(now time.Time) time.Duration {
 	if a.running.IsZero() {
 		return now.Sub(a.launched)

@@ -8,8 +8,8 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// restate tells the masters what is wanted in each role where that has changed; with nothing wanted
-// nothing is offered. Where more is wanted than before the masters forget the filters.
+// restate states the demand to the masters in each role where it has changed. In a role where nothing is wanted nothing
+// is offered. Where more is wanted than before, the masters forget the filters.
 func (s *Set) restate(now time.Time) error {
 	if !s.state.waiting.unsaid && len(s.state.waiting.told) > 0 {
 		return nil
@@ -37,13 +37,13 @@ func alike(a, b api.Shape) bool {
 		a.Group == b.Group && slices.Equal(a.Spread, b.Spread)
 }
 
-// demand is what is wanted in each role of the framework: nothing where no item is.
+// demand returns what is wanted in each role of the framework: no shapes for a role in which nothing is wanted.
 func (q *waiting) demand(now time.Time, own []api.Role, known bool) map[api.Role][]api.Shape {
 	wanted := make(map[api.Role][]api.Shape, len(q.roles))
 	for _, name := range own {
 		wanted[name] = nil
 	}
-	var change time.Duration // the next by time alone
+	var change time.Duration // how long until the demand next changes by time alone
 	for _, key := range slices.Sorted(maps.Keys(q.roles)) {
 		r := q.roles[key]
 		name := q.called(r)
@@ -66,7 +66,7 @@ func (q *waiting) demand(now time.Time, own []api.Role, known bool) map[api.Role
 	return wanted
 }
 
-// awaitChange states the demand anew when a wait is over.
+// awaitChange has the demand stated again when the wait is over.
 func (q *waiting) awaitChange(now time.Time, wait time.Duration) {
 	q.alarms.Clear(q.change)
 	q.change = nil

@@ -12,22 +12,22 @@ import (
 	"github.com/tenderhq/tender/framework/pack"
 )
 
-// group is items that belong together, and what runs of them.
+// group is the items that belong together, and their attempts.
 type group struct {
 	name          string
 	role          *role
-	items         int // that have not ended
-	total, done   int // items so far, and those that ended well
+	items         int // items that have not ended
+	total, done   int // items so far, and those of them that ended well
 	live          map[api.TaskID]*attempt
 	piles         map[string]*pile
 	near          int // wishes that queue for locality
 	spread, apart *pack.Spread
-	times         []time.Duration // the latest of attempts that ended well, in a ring
-	next          int             // of times
-	check         *alarm          // the next straggler
+	times         []time.Duration // how long the latest attempts ran that ended well, as a ring
+	next          int             // next position in times
+	check         *alarm          // when the next straggler has to be looked for
 }
 
-// jobOf is the group's name for locality.
+// jobOf returns the name that the group has as a job of package locality.
 func jobOf(group string) string { return "group " + group }
 
 func (q *waiting) groupOf(name string, in *role) *group {
@@ -53,12 +53,12 @@ func (q *waiting) tidy(g *group) {
 	}
 }
 
-// The rule for stragglers; see the package.
+// The rule for stragglers; the package comment explains it.
 const (
-	timesKept       = 256  // of which the median is taken
+	timesKept       = 256  // of how many attempts the median is taken
 	doneBeforeCopy  = 0.75 // of the group's items (Spark: spark.speculation.quantile)
-	timesBeforeCopy = 3    // fewer are no measure
-	copiesMost      = 0.1  // of what runs (LATE: SpeculativeCap); at least one
+	timesBeforeCopy = 3    // a median of fewer attempts says too little
+	copiesMost      = 0.1  // part of the running tasks that may be copies (LATE: SpeculativeCap); at least one task
 )
 
 // took notes how long an attempt ran that ended well.
@@ -75,7 +75,7 @@ func (g *group) median() time.Duration {
 	return slices.Sorted(slices.Values(g.times))[len(g.times)/2]
 }
 
-// watch makes copies of stragglers and sees to it that the next one is noticed.
+// watch makes copies of stragglers, and sets an alarm for the time when the next attempt becomes one.
 func (s *state) watch(g *group, now time.Time) {
 	s.alarms.Clear(g.check)
 	g.check = nil
@@ -91,14 +91,14 @@ func (s *state) watch(g *group, now time.Time) {
 			return
 		}
 		if copies >= most {
-			return // the next end looks again
+			return // the next end of an attempt calls watch again
 		}
 		copies++
 		s.want(a.item, true, a.agent)
 	}
 }
 
-// waiting counts what is wanted and no copy.
+// waiting returns how many wishes of the group wait, without copies.
 func (g *group) waiting() (n int) {
 	for _, p := range g.piles { // order: irrelevant because it counts
 		if !p.copies {
@@ -108,8 +108,8 @@ func (g *group) waiting() (n int) {
 	return n + g.near
 }
 
-// straggling counts the copies that run or wait, and lists what may be copied, the
-// longest running first.
+// straggling counts the copies that run or wait. It also lists the attempts that may be copied, the longest running
+// first.
 func (g *group) straggling() (copies int, slow []*attempt) {
 	for _, a := range slices.SortedFunc(maps.Values(g.live), func(a, b *attempt) int {
 		return cmp.Or(a.running.Compare(b.running), cmp.Compare(a.id, b.id))

@@ -14,67 +14,66 @@ import (
 	"github.com/tenderhq/tender/framework/locality"
 )
 
-// itemIDBytesMax leaves room in a task's ID for the attempt.
+// itemIDBytesMax leaves room in a task's ID for the number and the nonce of the attempt.
 const itemIDBytesMax = 200
 
-// Item is something to be done, or to be kept running.
+// Item is a piece of work to be done once, or a service to be kept running.
 type Item struct {
 	// ID names the item in its set. Its tasks are called ID.ATTEMPT.NONCE.
 	ID string
-	// Group joins items that belong together: a job, a service. Groups with fewer tasks
-	// go first; spreading, keeping apart, waiting for locality and comparing stragglers
-	// are done by group.
+	// Group names the items that belong together, such as a job or a service. Groups with fewer running tasks go first.
+	// Spreading, keeping apart, waiting for locality and comparing stragglers work by group.
 	Group string
-	// Role in which its resources are wanted, the same for all of its group. Default: Config.Role.
-	// The framework subscribes to it, if it has not.
+	// Role is the role in which the item's resources are wanted; all items of a group must have the same. Default:
+	// Config.Role. The framework subscribes to the role if it has not done so.
 	Role api.Role
-	// Task is what to run. Its ID is filled in; a named port of 0 becomes one of the offer.
+	// Task is what to run. The set fills in its ID. A named port of 0 becomes one of the offer's ports.
 	Task api.Task
-	// Prefer says where it runs best.
+	// Prefer says where the item runs best.
 	Prefer locality.Prefer
-	// Service is kept running: however its task ends, there is another attempt.
+	// Service keeps the item running: however its task ends, another attempt follows.
 	Service bool
 }
 
-// Outcome is how an item has ended.
+// Outcome tells how an item has ended.
 type Outcome struct {
 	Item  string
 	Group string
 	Done  bool // it ended well
-	// Why says what was wrong, for people.
+	// Why says for people what went wrong.
 	Why string
-	// Attempts is how many tasks were launched for it, as far as this set knows.
+	// Attempts is how many tasks were launched for the item, as far as this set knows.
 	Attempts int
-	// Status is the one that decided; without a task when it was the time.
+	// Status is the status that decided the outcome. It names no task if the item's Timeout decided.
 	Status api.Status
-	// Took is how long it was in the set.
+	// Took is how long the item was in the set.
 	Took time.Duration
 }
 
-// item is one that has not ended.
+// item is an Item that has not ended.
 type item struct {
 	Item
 	group    *group
 	nonce    string
 	number   int // of the newest attempt
 	launched int
-	failures int // attempts that count
+	failures int // attempts that have failed
 	streak   int // attempts in a row that ended badly
 	added    time.Time
-	live     []*attempt // launched and not ended; the oldest first
+	live     []*attempt // attempts that were launched and have not ended, the oldest first
 	service  *service   // the service to which it belongs; nil: none
-	place    int        // its number there
-	seat     seat       // what the survey has found, while the service changes
-	version  string     // what it runs, see [VersionLabel]; "": it is no service
-	trial    *trial     // while it is being changed; nil: it is not
+	place    int        // its number in the service
+	seat     seat       // what the survey knows of it while the service changes
+	version  string     // what the item runs, see [VersionLabel]; "": it belongs to no service
+	trial    *trial     // its trial while it is being changed; nil: it is not being changed
 	changed  bool       // it was changed: tasks of another version have to end
-	unproven *Item      // what it was before an unfinished change, if another change has replaced that one
+	unproven *Item      // what it was before an unfinished change that another change has replaced; nil: there is none
 	wishes   []*wish
 	pause    *alarm // until the next attempt
 	deadline *alarm
 }
 
-// attempt is a task of an item.
+// attempt is one task of an item, launched and not ended.
 type attempt struct {
 	id       api.TaskID
 	item     *item
@@ -83,37 +82,37 @@ type attempt struct {
 	agent    api.AgentID
 	status   api.Status // the last that was told, without its data
 	launched time.Time
-	running  time.Time // when RUNNING was heard first; zero: not yet
-	good     time.Time // since when it is RUNNING and healthy; zero: it is not
-	version  string    // see [VersionLabel]
+	running  time.Time // when RUNNING was heard for the first time; zero: not yet
+	good     time.Time // since when the task is RUNNING and healthy; zero: it is not
+	version  string    // what the task runs, see [VersionLabel]
 	since    time.Time // since when it is RUNNING without having been UNREACHABLE; zero: it is not
-	waits    bool      // it is up only when its health is told: it has a check for readiness
-	fault    string    // what was wrong with it, where no status says so
-	copy     bool      // of a straggler, or of a service that is to leave its agent
+	waits    bool      // it has a readiness check: it is not up before its health is told
+	fault    string    // what was wrong with it, if no status says so
+	copy     bool      // it is a copy of a straggler, or of a service that is to leave its agent
 	kill     verdict.Kill
 	silence  silence
-	serves   api.ExecutorID // its executor, if that takes resources for itself
-	host     api.AgentID    // the agent for which it is counted in waiting.hosts
+	serves   api.ExecutorID // its executor, if the executor takes resources for itself
+	host     api.AgentID    // the agent for which waiting.hosts counts it
 	deadline *alarm
 	patience *alarm
 }
 
-// silence is how the attempt's agent is heard.
+// silence says whether the attempt's agent is heard.
 type silence uint8
 
 const (
 	heard  silence = iota
-	silent         // it is UNREACHABLE
-	missed         // it was UNREACHABLE for so long that it is replaced
+	silent         // the task is UNREACHABLE
+	missed         // the task has been UNREACHABLE for so long that it is replaced
 )
 
-// taskID is the ID of an attempt's task. It differs from those of any other item of this ID, in this process or an
-// earlier one.
+// taskID returns the ID for the task of the item's newest attempt. It differs from all IDs of other items with the same
+// item ID, in this process or an earlier one.
 func (it *item) taskID() api.TaskID {
 	return api.TaskID(fmt.Sprintf("%s.%d.%s", it.ID, it.number, it.nonce))
 }
 
-// parse is the inverse of taskID, for tasks of earlier processes as well.
+// parse is the inverse of taskID, also for tasks of earlier processes.
 func parse(id api.TaskID) (item string, number int, ok bool) {
 	rest, _, ok := cutLast(string(id))
 	if !ok {
@@ -152,7 +151,7 @@ func (s *state) add(one Item, now time.Time) *item {
 	return it
 }
 
-// ensure has another attempt wait for an offer, if the item has none.
+// ensure adds a wish for another attempt if no attempt of the item runs or waits.
 func (s *state) ensure(it *item) {
 	if s.items[it.ID] != it || it.pause != nil || slices.ContainsFunc(it.wishes, func(w *wish) bool { return !w.copy }) {
 		return
@@ -162,10 +161,10 @@ func (s *state) ensure(it *item) {
 	}
 }
 
-// holds says whether the attempt does the item's work, so that no other one is wanted.
+// holds reports whether the attempt does the item's work, so that no other attempt is wanted.
 func (a *attempt) holds() bool { return a.kill != verdict.Unwanted && a.silence != missed }
 
-// want has another attempt wait for an offer.
+// want adds a wish for another attempt.
 func (s *state) want(it *item, isCopy bool, avoid api.AgentID) *wish {
 	it.number++
 	w := &wish{task: it.Task, item: it, copy: isCopy, avoid: avoid}
@@ -177,7 +176,7 @@ func (s *state) want(it *item, isCopy bool, avoid api.AgentID) *wish {
 	return w
 }
 
-// drop takes an item out and ends all that runs for it.
+// drop removes an item from the set and kills all its tasks.
 func (s *state) drop(it *item) {
 	delete(s.items, it.ID)
 	s.rollouts.touch(it)
@@ -202,7 +201,7 @@ func (s *state) unpause(it *item) {
 	}
 }
 
-// dismiss kills what nobody wants any more.
+// dismiss kills an attempt that nobody wants any more.
 func (s *state) dismiss(a *attempt) { s.kill(a, verdict.Unwanted) }
 
 func (s *state) kill(a *attempt, why verdict.Kill) {
@@ -233,7 +232,7 @@ func (s *state) giveUp(it *item, status api.Status, why string, now time.Time) {
 	s.finish(it, Outcome{Why: why, Status: status}, now)
 }
 
-// again has another attempt made, after a pause that grows with the number of attempts in a row that ended badly.
+// again starts another attempt, after a pause that grows with the number of attempts in a row that ended badly.
 func (s *state) again(it *item, now time.Time, free bool) {
 	it.streak++
 	pause := s.config.pauseAfter(it.streak)
@@ -253,7 +252,7 @@ func (s *state) again(it *item, now time.Time, free bool) {
 	})
 }
 
-// pauseAfter so many attempts in a row that ended badly.
+// pauseAfter returns the pause after so many attempts in a row that ended badly.
 func (c Config) pauseAfter(streak int) time.Duration {
 	if c.Pause < 0 {
 		return 0

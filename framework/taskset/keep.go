@@ -19,7 +19,7 @@ import (
 	"github.com/tenderhq/tender/internal/wire"
 )
 
-// kept is what the store has of an item, or of a service: its item with a count.
+// kept is what the store holds of an item, or of a service with its count.
 type kept struct {
 	Item    keptItem  `json:"item"`
 	Count   int       `json:"count,omitempty"`
@@ -31,7 +31,7 @@ type keptItem struct {
 	Role    api.Role        `json:"role,omitempty"`
 	Prefer  locality.Prefer `json:"prefer,omitzero"`
 	Service bool            `json:"service,omitempty"`
-	Task    json.RawMessage `json:"task"` // the message of api/v1, as JSON
+	Task    json.RawMessage `json:"task"` // the protobuf message of api/v1, as JSON
 }
 
 // keptRoll is a rolling change that is not done.
@@ -40,7 +40,7 @@ type keptRoll struct {
 	To      keptItem `json:"to"`
 	Stopped bool     `json:"stopped,omitempty"`
 	Why     string   `json:"why,omitempty"`
-	Undoes  bool     `json:"undoes,omitempty"` // a change that has stopped
+	Undoes  bool     `json:"undoes,omitempty"` // it undoes a change that has stopped
 }
 
 // The keys under Config.Keep.
@@ -60,7 +60,7 @@ func (k keptItem) item() (Item, error) {
 	return Item{Group: k.Group, Role: k.Role, Prefer: k.Prefer, Service: k.Service, Task: wire.TaskFromProto(&task)}, err
 }
 
-// keepService is what the store is to have of a service.
+// keepService returns what the store must hold of a service.
 func keepService(v *service) (k kept, err error) {
 	k.Count = v.n
 	if k.Item, err = keep(v.like); err != nil {
@@ -80,15 +80,16 @@ var (
 	errPrefixes = errors.New("the prefixes of Keep and Remember must be two, neither below the other")
 )
 
-// change is one that is kept in the store.
+// change is a change of the set that is kept in the store.
 type change struct {
-	check func() error         // why it can't be made; nil if it can
+	check func() error         // returns why the change can't be made; nil if it can
 	key   string               // the key in the store
 	value func() (kept, error) // nil: the key is deleted
 	work  func(now time.Time)
 }
 
-// make makes changes, each whole or not at all: with Config.Keep it is in the store before it is in the set.
+// make makes changes to the set, each one completely or not at all. With Config.Keep a change is written to the store
+// before it is made in the set.
 func (s *Set) make(changes ...change) error {
 	var faults []error
 	if s.config.Keep == "" {
@@ -165,7 +166,8 @@ func (s *Set) unsave(ctx context.Context, key string) error {
 	return err
 }
 
-// flush writes what has changed by itself: items that have ended, rolling changes that are done or have stopped.
+// flush writes to the store what has changed by itself: items that have ended, and rolling changes that are done or
+// have stopped.
 func (s *Set) flush(ctx context.Context) error {
 	if s.config.Keep == "" {
 		return nil
@@ -190,11 +192,11 @@ func (s *Set) flush(ctx context.Context) error {
 	}
 }
 
-// flushOne returns what writes under the key what holds now.
+// flushOne returns a function that writes the present value of the key to the store.
 func (s *Set) flushOne(key string) func(ctx context.Context) error {
 	nothing := func(context.Context) error { return nil }
 	if id, is := strings.CutPrefix(key, itemKeys); is {
-		if s.state.items[id] != nil { // one of the same ID was added meanwhile
+		if s.state.items[id] != nil { // another item with this ID was added meanwhile
 			return nothing
 		}
 		return func(ctx context.Context) error { return s.unsave(ctx, key) }
@@ -212,14 +214,14 @@ func (s *Set) flushOne(key string) func(ctx context.Context) error {
 	}
 }
 
-// changed notes that something else holds now under the key, and has to be written.
+// changed notes that the value of the key has changed and must be written to the store.
 func (s *state) changed(key string) {
 	if s.config.Keep != "" {
 		s.unsaved = append(s.unsaved, key)
 	}
 }
 
-// endKept sees to it that the end of an item is in the store before its status is acknowledged.
+// endKept makes sure that the end of an item is in the store before the item's status is acknowledged.
 func (s *Set) endKept(ctx context.Context, id string) error {
 	if s.config.Keep == "" {
 		return nil
@@ -268,7 +270,7 @@ func (s *Set) load(ctx context.Context) error {
 	return errors.Join(faults...)
 }
 
-// loadOne reads an entry, and says how to take it into the set.
+// loadOne reads an entry of the store and returns the work that takes it into the set.
 func (s *Set) loadOne(key string, value []byte) (work func(now time.Time) error, role api.Role, err error) {
 	var k kept
 	if err := json.Unmarshal(value, &k); err != nil {
@@ -282,7 +284,7 @@ func (s *Set) loadOne(key string, value []byte) (work func(now time.Time) error,
 		one.ID = id
 		return func(now time.Time) error {
 			if s.state.items[id] != nil {
-				return nil // it was taken over by an earlier try
+				return nil // an earlier call of load took it over
 			}
 			if err := s.state.check(one); err != nil {
 				return err
@@ -304,7 +306,7 @@ func (s *Set) loadOne(key string, value []byte) (work func(now time.Time) error,
 	return func(now time.Time) error { return s.state.rollouts.loadService(name, one, to, k, now) }, one.Role, nil
 }
 
-// loadService goes on with a service, and with its rolling change.
+// loadService restores a service, with its rolling change.
 func (o *rollouts) loadService(name string, like, to Item, k kept, now time.Time) error {
 	if err := o.scale(name, like, k.Count, now); err != nil || k.Rolling == nil {
 		return err
@@ -319,7 +321,7 @@ func (o *rollouts) loadService(name string, like, to Item, k kept, now time.Time
 	return nil
 }
 
-// takeOver lets the items of a stopped change keep the new version where that is what runs of them.
+// takeOver lets the items of a stopped change keep the new version, if that is what they run.
 func (o *rollouts) takeOver() {
 	for _, v := range o.services { // order: irrelevant because each is judged by itself
 		if v.roll == nil || v.roll.end != rollStopped {

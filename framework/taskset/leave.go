@@ -7,9 +7,9 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// InverseOffers implements [framework.InverseOfferee]: of each service that is asked to
-// leave, another is started elsewhere, if there is room; once it runs, the first is
-// killed. Work to be done once stays until it is done or killed.
+// InverseOffers implements [framework.InverseOfferee]. For each service that is asked to leave, another task is started
+// elsewhere if there is room; once that one runs, the first is killed. Work to be done once stays until it is done or
+// killed.
 func (s *Set) InverseOffers(_ context.Context, offers []api.InverseOffer) {
 	s.do(func(time.Time) {
 		for _, offer := range offers {
@@ -24,7 +24,8 @@ func (s *Set) InverseOffers(_ context.Context, offers []api.InverseOffer) {
 	})
 }
 
-// leave moves what can move, and reports whether that is all that the offer asks for.
+// leave begins to move the services among the tasks of the inverse offer. It reports whether all of its tasks are
+// services.
 func (s *state) leave(offer api.InverseOffer) (all bool) {
 	all = true
 	for _, id := range offer.Tasks {
@@ -38,7 +39,7 @@ func (s *state) leave(offer api.InverseOffer) (all bool) {
 	return all
 }
 
-// move wants another attempt beside this one, unless there is one or it ends anyway.
+// move adds a wish for another attempt of the service, unless there is one already or this attempt is ending anyway.
 func (s *state) move(a *attempt, offer api.InverseOffer) {
 	it := a.item
 	if s.items[it.ID] != it || !a.holds() || a.copy || it.trial != nil || len(it.live) > 1 || len(it.wishes) > 0 {
@@ -51,7 +52,7 @@ func (s *state) move(a *attempt, offer api.InverseOffer) {
 	s.moves[offer.ID] = append(s.moves[offer.ID], w)
 }
 
-// Rescinded implements [framework.Rescinder]: what need not leave any more stays.
+// Rescinded implements [framework.Rescinder]: a service that no longer needs to leave stays where it is.
 func (s *Set) Rescinded(_ context.Context, offers []api.OfferID, _ string) {
 	s.do(func(time.Time) {
 		for _, id := range offers {
@@ -65,7 +66,7 @@ func (s *Set) Rescinded(_ context.Context, offers []api.OfferID, _ string) {
 	})
 }
 
-// arrived ends the task that a service was to leave behind, as the new one runs elsewhere.
+// arrived ends the service's old task, once the new one runs elsewhere.
 func (s *state) arrived(a *attempt) {
 	if !a.copy || !a.item.Service || a.item.trial != nil {
 		return

@@ -11,13 +11,13 @@ import (
 	"github.com/tenderhq/tender/framework/pack"
 )
 
-// pile is a group's wishes that fit alike, the oldest first.
+// pile holds a group's wishes that ask for the same, the oldest first.
 type pile struct {
 	key    string
-	shape  string // of the demand, see [role]
+	shape  string // key of its shape in the demand, see [role]
 	copies bool
 	wishes []*wish
-	count  int // how many of the wishes still wait
+	count  int // how many of its wishes still wait
 }
 
 func (w *wish) size() string {
@@ -46,7 +46,7 @@ func (q *waiting) queue(w *wish) {
 	shape.count++
 }
 
-// unqueue leaves the wish in its pile until it comes to the front.
+// unqueue counts the wish out of its pile. The wish stays in the pile until it is at the front.
 func (q *waiting) unqueue(w *wish) {
 	g := w.item.group
 	p := g.piles[w.size()]
@@ -94,7 +94,7 @@ func (q *waiting) place(offers []api.Offer, known bool) []api.Answer {
 	return answers
 }
 
-// learn counts tasks of earlier processes in the place of their agent, which its offer tells.
+// learn counts tasks of earlier processes in the place of their agent, once an offer has told what that is.
 func (q *waiting) learn(bin *pack.Bin) {
 	q.homeless = slices.DeleteFunc(q.homeless, func(a *attempt) bool {
 		if a.agent != bin.Offer.Agent {
@@ -106,8 +106,7 @@ func (q *waiting) learn(bin *pack.Bin) {
 	})
 }
 
-// pack puts what waits into the bins, one task at a time, for the group with the fewest
-// running.
+// pack puts waiting tasks into the bins, one at a time, each for the group with the fewest running tasks.
 func (q *waiting) pack(bins []*pack.Bin) {
 	var open []*group
 	for _, name := range slices.Sorted(maps.Keys(q.groups)) {
@@ -128,7 +127,7 @@ func (q *waiting) pack(bins []*pack.Bin) {
 	}
 }
 
-// packOne puts the group's oldest wish that fits somewhere; false: none does.
+// packOne places the group's oldest wish that fits into some bin; false: none fits.
 func (q *waiting) packOne(g *group, bins []*pack.Bin) bool {
 	piles := slices.SortedFunc(maps.Values(g.piles), func(a, b *pile) int { return cmp.Compare(a.wishes[0].age, b.wishes[0].age) })
 	for _, p := range piles {
@@ -142,7 +141,7 @@ func (q *waiting) packOne(g *group, bins []*pack.Bin) bool {
 	return false
 }
 
-// choose finds the best bin for the task; nil: none.
+// choose returns the best bin for the task; nil: it fits into none.
 func (q *waiting) choose(g *group, bins []*pack.Bin, task api.Task) (best *pack.Bin) {
 	least, rank := 0, 0.0
 	for _, bin := range bins {
@@ -165,28 +164,28 @@ func (q *waiting) choose(g *group, bins []*pack.Bin, task api.Task) (best *pack.
 
 func (g *group) spreadAt(bin *pack.Bin) int { return int(g.spread.Rank(bin, api.Task{})) }
 
-// allowed says whether the task may go there at all, however much room there is.
+// allowed reports whether the task may go into the bin at all, however much room the bin has.
 func (q *waiting) allowed(bin *pack.Bin, task api.Task) bool {
 	w := q.wishes[task.ID]
 	switch {
 	case w == nil || w.avoid != "" && w.avoid == bin.Offer.Agent || q.called(w.item.group.role) != bin.Offer.Role:
 		return false
 	case w.moves() && bin.Offer.Unavailable != nil:
-		return false // it would have to leave there as well
+		return false // from there, too, it would have to leave
 	}
 	return q.config.Apart == "" || w.item.group.apart.AtMost(q.config.Most)(bin, task)
 }
 
-// moves says that the wish is for a copy of a service that was asked to leave its agent.
+// moves reports whether the wish is for a copy of a service that was asked to leave its agent.
 func (w *wish) moves() bool { return w.copy && w.item.Service && w.avoid != "" }
 
-// refuses says that the wish may not take every offer that has room for it. What Apart forbids is not among these: that
-// is not even offered, as the demand says it.
+// refuses reports whether the wish may refuse an offer that has room for it. Offers that only Apart forbids are not
+// meant: the masters do not make them, because the demand states Apart as well.
 func (q *waiting) refuses(w *wish) bool {
 	return w.avoid != ""
 }
 
-// placed takes the wish out, and begins its attempt.
+// placed removes the wish and begins its attempt.
 func (q *waiting) placed(bin *pack.Bin, task api.Task) {
 	w := q.wishes[task.ID]
 	q.unsaid, q.moved[bin.Offer.Role] = true, true
@@ -194,12 +193,12 @@ func (q *waiting) placed(bin *pack.Bin, task api.Task) {
 	q.launch(w, bin, task)
 }
 
-// refuseMin keeps an offer from being made again and again that was on its way when the demand changed.
+// refuseMin keeps an offer that was on its way when the demand changed from being made again and again.
 const refuseMin = 100 * time.Millisecond
 
-// filter is how long what is left of the bin need not be offered again. What nobody wants is not offered anyway, as the
-// demand says. Where a wish refuses an offer that has room for it, because a task of its group runs there, the masters
-// end the filter when that task ends.
+// filter returns for how long what is left of the bin need not be offered again. What nobody wants is not offered
+// anyway, because of the demand. If a wish refuses an offer that has room for it, because a task of its group runs on
+// that agent, the masters end the filter when that task ends.
 func (q *waiting) filter(bin *pack.Bin) api.Filter {
 	var refuse time.Duration
 	for _, r := range q.offered(bin.Offer.Role) {

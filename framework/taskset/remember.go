@@ -14,7 +14,7 @@ import (
 	"github.com/tenderhq/tender/framework/internal/verdict"
 )
 
-// record is what the store keeps of an item.
+// record is what the store remembers of an item.
 type record struct {
 	Failures int    `json:"failures,omitempty"`
 	Ended    bool   `json:"ended,omitempty"`
@@ -24,7 +24,7 @@ type record struct {
 
 func (s *Set) prefix() string { return s.config.Remember + "/" }
 
-// recall reads all records.
+// recall reads all records from the store.
 func (s *Set) recall(ctx context.Context) error {
 	entries, err := s.store.List(ctx, s.prefix())
 	if err != nil {
@@ -53,7 +53,7 @@ func (s *Set) recall(ctx context.Context) error {
 	return nil
 }
 
-// recalled makes of an item what its record says, and reports whether it has ended.
+// recalled applies to an item what its record says, and reports whether the item has ended.
 func (s *state) recalled(it *item, now time.Time) bool {
 	known, ok := s.records[it.ID]
 	if !ok || it.Service {
@@ -67,7 +67,7 @@ func (s *state) recalled(it *item, now time.Time) bool {
 	return known.Ended
 }
 
-// remember writes the record that a status will make of its item, before the set takes the status in.
+// remember writes to the store the record that the item will have after a status, before the set takes the status in.
 func (s *Set) remember(ctx context.Context, id string, status api.Status) error {
 	s.mu.Lock()
 	next, news := s.state.foresee(id, status)
@@ -88,7 +88,7 @@ func (s *Set) remember(ctx context.Context, id string, status api.Status) error 
 	return s.forgetRecords(ctx)
 }
 
-// forgetRecords deletes the records of items that were removed, and the oldest of those that have ended beyond
+// forgetRecords deletes the records of items that were removed, and the oldest records of ended items beyond
 // RememberMost.
 func (s *Set) forgetRecords(ctx context.Context) error {
 	s.mu.Lock()

@@ -12,14 +12,14 @@ import (
 	"github.com/tenderhq/tender/framework/locality"
 )
 
-// role is all that waits for offers in one role.
+// role is everything that waits for offers in one role.
 type role struct {
-	name   api.Role // "": the one of Config.Role, or the framework's only one
+	name   api.Role // "": Config.Role if it is set, otherwise the framework's only role
 	delay  *locality.Delay
 	shapes map[string]*shape // by task and executor
 }
 
-// roleOf is where items that name the role wait.
+// roleOf returns where the items wait that name this role.
 func (q *waiting) roleOf(name api.Role) *role {
 	if name == q.config.Role {
 		name = ""
@@ -34,7 +34,7 @@ func (q *waiting) roleOf(name api.Role) *role {
 	return r
 }
 
-// called is the role by the name that the masters have for it.
+// called returns the name that the masters have for the role.
 func (q *waiting) called(r *role) api.Role {
 	if r.name == "" {
 		return q.own
@@ -42,7 +42,7 @@ func (q *waiting) called(r *role) api.Role {
 	return r.name
 }
 
-// offered lists what waits in the role of an offer.
+// offered returns what waits for offers in this role.
 func (q *waiting) offered(name api.Role) (roles []*role) {
 	for _, key := range slices.Sorted(maps.Keys(q.roles)) {
 		if r := q.roles[key]; q.called(r) == name {
@@ -54,7 +54,7 @@ func (q *waiting) offered(name api.Role) (roles []*role) {
 
 var errWhichRole = errors.New("the framework has several roles; say which one by Config.Role or Item.Role")
 
-// checkRole: all items of a group want resources in one role.
+// checkRole checks that the item is wanted in the same role as the other items of its group.
 func (q *waiting) checkRole(one Item) error {
 	if one.Role != "" {
 		if err := one.Role.Check(); err != nil {
@@ -70,7 +70,7 @@ func (q *waiting) checkRole(one Item) error {
 	return nil
 }
 
-// begin finds out, with the first session, in which role items are that name none.
+// beginRoles finds out, with the first session, in which role the items are wanted that name none.
 func (s *Set) beginRoles(ctx context.Context, client *framework.Client) error {
 	s.mu.Lock()
 	s.state.waiting.own = s.config.Role
@@ -93,13 +93,13 @@ func (s *Set) beginRoles(ctx context.Context, client *framework.Client) error {
 	return s.join(ctx, append(slices.Compact(named), own)...)
 }
 
-// join has the framework subscribe to those of the roles that are new to it.
+// join subscribes the framework to those of the roles that are new to it.
 func (s *Set) join(ctx context.Context, names ...api.Role) error {
 	s.mu.Lock()
 	client := s.framework
 	s.mu.Unlock()
 	if client == nil {
-		return nil // with the first session
+		return nil // the first session subscribes to them
 	}
 	join := func(roles []api.Role) []api.Role {
 		for _, name := range names {

@@ -15,47 +15,47 @@ import (
 
 // Defaults of [Rolling].
 const (
-	// DefaultProof is how long a new task of a rolling change has to run well.
+	// DefaultProof is how long a new task of a rolling change must have been up by default.
 	DefaultProof = 10 * time.Second
-	// DefaultPatience is how much longer than that it may take to prove itself.
+	// DefaultPatience is how much longer than Proof a new task may take by default until it has proven itself.
 	DefaultPatience = 10 * time.Minute
 )
 
-// Rolling says how a service changes.
+// Rolling says how a service is changed.
 type Rolling struct {
-	// AtOnce is how many of its items may be in change at one time. Default 1. No more than
-	// that are down for the change, or, with Beside, run beside what they replace.
+	// AtOnce is how many of the service's items may be in change at a time. Default 1. No more items than this are down
+	// because of the change or, with Beside, run beside the task that they replace.
 	AtOnce int
-	// Proof is how long a new task must have been up before the next item's turn: RUNNING, and
-	// healthy where its health is told or it has a check for readiness. Default 10 s; negative: the moment it is up.
+	// Proof is how long a new task must have been up before the next item is changed. A task is up while it is RUNNING,
+	// and healthy if its health is told or it has a readiness check. Default 10 s; negative: the task need only have
+	// come up.
 	Proof time.Duration
-	// Patience is how much longer a new task may take for that from its first RUNNING. One that needs longer is bad.
-	// Default 10 min; negative: for ever.
+	// Patience is how much longer than Proof a new task may take, from its first RUNNING, until it has proven itself. A
+	// task that takes longer is bad. Default 10 min; negative: no limit.
 	Patience time.Duration
-	// Failures is how many new tasks may be bad, and are tried again, before the change stops.
-	// Default 0: the first one stops it. Whoever takes over after a failover counts anew.
+	// Failures is how many new tasks may be bad and are tried again before the change stops. Default 0: the first bad
+	// one stops it. A scheduler that takes over after a failover counts anew.
 	Failures int
-	// Back takes all items back to what the service was when the change stops, in the same way.
-	// Without it those that were proven stay changed.
+	// Back changes all items back, in the same way, when the change stops. Without it the items whose new tasks have
+	// proven themselves stay changed.
 	Back bool
-	// Beside starts the new task before the old one is killed, which needs room for both:
-	// where Apart allows one task on each agent, an agent more than items. Without it the old
-	// one ends first.
+	// Beside starts an item's new task before it kills the old one. That needs room for both: where Apart allows one
+	// task on each agent, one agent more than items. Without it the old task ends first.
 	Beside bool
 }
 
-// Progress is how far a rolling change is.
+// Progress tells how far a rolling change has come.
 type Progress struct {
 	Service string
-	Version string // that is rolled out, see [VersionLabel]
+	Version string // the version that is rolled out, see [VersionLabel]
 	Items   int
-	New     int // items that run it and are proven
+	New     int // items that run the new version and have proven themselves
 	Trying  int // items that are in change
 	Done    bool
-	// Stopped: too many new tasks were bad; Why names the last one and says how it ended.
+	// Stopped says that too many new tasks were bad; Why names the last of them and how it ended.
 	Stopped bool
 	Why     string
-	// Back: this is the way back from a change that has stopped; Why is that one's.
+	// Back says that this change takes back one that has stopped; Why is the reason of that one.
 	Back bool
 }
 
@@ -65,14 +65,14 @@ type roll struct {
 	of      *service
 	to      Item
 	version string
-	trying  int // items
-	bad     int // new tasks
+	trying  int // items in change
+	bad     int // new tasks that were bad
 	end     rollEnd
 	why     string
 	back    bool // it takes back a change that has stopped
 }
 
-// rollEnd is how a change has ended.
+// rollEnd says how a change has ended, or that it goes on.
 type rollEnd uint8
 
 const (
@@ -81,37 +81,38 @@ const (
 	rollStopped
 )
 
-// rollouts are the services that Scale keeps and their rolling changes.
+// rollouts holds the services that Scale keeps running, and their rolling changes.
 type rollouts struct {
 	state    *state
 	services map[string]*service
-	rolling  map[string]*service // those whose change goes on
-	rolled   []Progress          // not told yet
+	rolling  map[string]*service // services whose change goes on
+	rolled   []Progress          // changes that Config.Rolled was not told of yet
 }
 
-// trial is what is known of an item while it is being changed.
+// trial is the change of one item, until the new task has proven itself.
 type trial struct {
 	roll   *roll
-	before *Item // what it was, if that is known
+	before *Item // what the item was before, if that is known
 	proof  *alarm
 	late   *alarm   // when the new task's time to prove itself is over
-	fresh  *attempt // whose time that is
+	fresh  *attempt // the new task to which late belongs
 }
 
 var errNoService = errors.New("no service of this name is kept; Scale keeps one")
 
-// Roll changes the service that Scale keeps to another task, a few of its items at a time: the
-// next one's turn is when a new task has proven itself, and not while others of the service
-// are down. A new task that ends before that by its own fault, or does not prove itself in time, is bad: after
-// [Rolling].Failures of them the change stops, says so by [Config.Rolled], and the item goes back to what it was. What was
-// proven stays changed, unless [Rolling].Back takes it back as well; another Roll mends it.
+// Roll changes the service that Scale keeps to another task, a few of its items at a time. The next item is changed
+// when a new task has proven itself, and not while too many of the service's items are down. A new task is bad if it
+// ends by its own fault before it has proven itself, or does not prove itself in time. After [Rolling].Failures bad
+// tasks the change stops; [Config].Rolled is told, and the item of the last bad task goes back to what it was. Items
+// whose new tasks have proven themselves stay changed, unless [Rolling].Back takes them back as well. To repair the
+// service, call Roll again.
 //
-// Of a scheduler that was restarted Roll goes on, if it is asked for again: what runs the new version is
-// known by its label. It does not know what the old ones were, so an item of a bad one then stays with the new.
-// Where Config.Keep keeps the set's items all of it goes on by itself.
+// After a restart of the scheduler call Roll again, and it goes on: the tasks' labels show which run the new version.
+// But Roll does not know then what the old tasks were, so an item whose new task is bad stays with the new one. If
+// Config.Keep keeps the items, the change goes on by itself and completely.
 //
-// nil means that it has begun; where all run the new version it is done at once. Another Roll of
-// the service replaces it.
+// nil means that the change has begun; if all items run the new version already, it is done at once. Another Roll of
+// the service replaces the change.
 func (s *Set) Roll(name string, like Item, how Rolling) error {
 	like = likeOf(name, like)
 	if err := s.join(context.Background(), like.Role); err != nil {
@@ -156,7 +157,7 @@ func (o *rollouts) checkRoll(name string, like Item) error {
 
 func (o *rollouts) roll(r *roll) {
 	v := r.of
-	for i := range v.n { // what an earlier change has not finished is neither new nor proven
+	for i := range v.n { // what an earlier change has begun and not finished does not count as proven
 		if it := o.state.items[v.id(i)]; it != nil && it.trial != nil {
 			before := it.trial.before
 			o.endTrial(it)
@@ -168,7 +169,7 @@ func (o *rollouts) roll(r *roll) {
 	o.beginSurvey(v)
 }
 
-// rollOn goes on with all changes, as far as that is possible now.
+// rollOn continues all changes as far as they can go now.
 func (o *rollouts) rollOn(now time.Time) {
 	if !o.state.known {
 		return
@@ -184,7 +185,7 @@ func (o *rollouts) rollOn(now time.Time) {
 	}
 }
 
-// rollNext replaces the next items, those first that do not run; when there are none, the change is done.
+// rollNext changes the next items, first those that are not up. When no item is left, the change is done.
 func (o *rollouts) rollNext(v *service, now time.Time) {
 	r := v.roll
 	o.look(v, now)
@@ -203,7 +204,8 @@ func (o *rollouts) rollNext(v *service, now time.Time) {
 	}
 }
 
-// runsOld says whether the item runs another version; when nothing of it runs, whether it would.
+// runsOld reports whether the item runs another version than the change's. If nothing of it runs, it reports whether
+// the item's next task would.
 func (it *item) runsOld(r *roll) bool {
 	runs := false
 	for _, a := range it.live {
@@ -217,7 +219,8 @@ func (it *item) runsOld(r *roll) bool {
 	return !runs && it.version != r.version
 }
 
-// takeUp goes on with an item of which the new version runs already: an earlier process has begun its change.
+// takeUp continues the change of an item that runs the new version already, because an earlier process has begun to
+// change it.
 func (o *rollouts) takeUp(it *item, r *roll, now time.Time) {
 	before := it.unproven
 	if it.version != r.version {
@@ -232,8 +235,8 @@ func (o *rollouts) takeUp(it *item, r *roll, now time.Time) {
 	}
 }
 
-// learnReadiness: what an earlier process has launched of the new version is up when its health is told, if that one has
-// a check for readiness.
+// learnReadiness marks tasks that an earlier process launched with the new version: if the new task has a readiness
+// check, they are not up before their health is told.
 func (it *item) learnReadiness(r *roll) {
 	for _, a := range it.live {
 		if a.version == r.version && !a.waits && awaitsReadiness(r.to.Task) {
@@ -245,12 +248,12 @@ func (it *item) learnReadiness(r *roll) {
 	}
 }
 
-// up says that a task of the item runs and is healthy.
+// up reports whether a task of the item runs and is healthy.
 func (it *item) up() bool {
 	return slices.ContainsFunc(it.live, func(a *attempt) bool { return a.holds() && !a.good.IsZero() })
 }
 
-// newest is the attempt that runs the version, if there is one.
+// newest returns the newest attempt that is up and runs the version, or nil.
 func (it *item) newest(version string) *attempt {
 	for _, a := range slices.Backward(it.live) {
 		if a.kill == verdict.NotKilled && a.holds() && a.version == version && !a.good.IsZero() {
@@ -265,8 +268,8 @@ func (it *item) proven(r *roll, now time.Time) bool {
 	return a != nil && now.Sub(a.good) >= r.Proof
 }
 
-// replace makes the item what it is to be, and ends what runs of it: before the new task runs, or
-// when that is proven.
+// replace changes the item to the new task. Its old tasks are killed at once or, with Beside, when the new one has
+// proven itself.
 func (o *rollouts) replace(it *item, r *roll) {
 	before := it.Item
 	if it.unproven != nil {
@@ -291,13 +294,13 @@ func (o *rollouts) replace(it *item, r *roll) {
 			o.state.dismiss(a)
 		}
 	}
-	if !runs { // otherwise when the old one has ended
+	if !runs { // otherwise the end of the old task starts the new one
 		o.state.ensure(it)
 	}
 }
 
-// leavePair leaves one new task and one old beside it, of the old ones one that is up; of several changes in a
-// row there may be more. It returns the new one; nil: there is none.
+// leavePair reduces the item to one new task and one old one, preferably one that is up; after several changes in a row
+// there may be more. It returns the new one, or nil if there is none.
 func (o *rollouts) leavePair(it *item, r *roll) (fresh *attempt) {
 	var old *attempt
 	for _, a := range it.live {
@@ -317,8 +320,8 @@ func (o *rollouts) leavePair(it *item, r *roll) (fresh *attempt) {
 	return fresh
 }
 
-// trimOld ends old tasks of an item that was changed, which come back when they were thought lost. It reports whether
-// the item's tasks are left to the change.
+// trimOld ends old tasks of a changed item that were thought lost and have come back. It reports whether the change
+// takes care of the item's tasks, so that trim need not.
 func (o *rollouts) trimOld(it *item) bool {
 	if t := it.trial; t != nil && t.roll.Beside {
 		fresh := o.leavePair(it, t.roll)
@@ -335,7 +338,7 @@ func (o *rollouts) trimOld(it *item) bool {
 	return false
 }
 
-// become gives the item another task; attempts of the old one that wait are forgotten.
+// become gives the item another task. Wishes for the old one are dropped.
 func (o *rollouts) become(it *item, to Item) {
 	for len(it.wishes) > 0 {
 		o.state.waiting.unwish(it.wishes[0])
@@ -345,7 +348,7 @@ func (o *rollouts) become(it *item, to Item) {
 	o.touch(it)
 }
 
-// try watches a new task.
+// try begins to watch the item's new task.
 func (o *rollouts) try(it *item, r *roll, before *Item) {
 	it.trial = &trial{roll: r, before: before}
 	r.trying++
@@ -353,7 +356,7 @@ func (o *rollouts) try(it *item, r *roll, before *Item) {
 	o.watchTrial(it)
 }
 
-// watchTrial sees to it that the proof is noticed, from the moment that a new task runs well.
+// watchTrial sets the alarm at which the new task has proven itself, from the moment when it is up.
 func (o *rollouts) watchTrial(it *item) {
 	t := it.trial
 	if t == nil {
@@ -369,8 +372,8 @@ func (o *rollouts) watchTrial(it *item) {
 	t.proof = o.state.alarms.Add(a.good.Add(max(t.roll.Proof, 0)), func(time.Time) { o.prove(it, a) })
 }
 
-// watchLate sees to it that a new task which runs and does not prove itself is noticed. The time of one whose agent was
-// silent begins again when it is back.
+// watchLate sets the alarm at which a new task that runs is bad because it has not proven itself. After a silence of
+// the task's agent the time begins again.
 func (o *rollouts) watchLate(it *item, t *trial) {
 	var fresh *attempt
 	for _, a := range it.live {
@@ -393,7 +396,7 @@ func (o *rollouts) watchLate(it *item, t *trial) {
 	})
 }
 
-// prove ends the change of an item: its new task has run long enough, so that the old one may end.
+// prove ends the change of an item whose new task has proven itself; the old task is killed.
 func (o *rollouts) prove(it *item, a *attempt) {
 	o.endTrial(it)
 	a.copy = false
@@ -404,7 +407,7 @@ func (o *rollouts) prove(it *item, a *attempt) {
 	}
 }
 
-// endTrial notes that the item is not being changed any more.
+// endTrial notes that the item is no longer being changed.
 func (o *rollouts) endTrial(it *item) {
 	if t := it.trial; t != nil {
 		o.state.alarms.Clear(t.proof)
@@ -415,8 +418,8 @@ func (o *rollouts) endTrial(it *item) {
 	}
 }
 
-// bad counts a new task that has ended by its own fault. The first ones are tried again; then the change stops, and
-// the item goes back to what it was. It reports whether it has done so.
+// bad counts a new task that has ended by its own fault or was not up in time. The first [Rolling].Failures of them are
+// tried again. After that the change stops, and the item goes back to what it was; only then bad returns true.
 func (o *rollouts) bad(it *item, a *attempt, status api.Status) bool {
 	t := it.trial
 	if t == nil || a.version != t.roll.version || a.kill == verdict.Unwanted {
@@ -444,7 +447,7 @@ func (o *rollouts) bad(it *item, a *attempt, status api.Status) bool {
 	return t.before != nil
 }
 
-// goBack undoes a change that has stopped, where that was asked for and it is known what the service was.
+// goBack begins to undo a change that has stopped, if that was asked for and it is known what the service was.
 func (o *rollouts) goBack(r *roll) {
 	v := r.of
 	if !r.Back || r.back || versionOf(v.like) == r.version {
@@ -455,7 +458,7 @@ func (o *rollouts) goBack(r *roll) {
 	o.roll(way)
 }
 
-// tryAgain starts the new task once more beside the old one, when it was lost.
+// tryAgain starts the new task beside the old one once more, after it was lost.
 func (o *rollouts) tryAgain(it *item) {
 	if t := it.trial; t != nil && t.roll.Beside && it.up() && len(it.wishes) == 0 &&
 		!slices.ContainsFunc(it.live, func(a *attempt) bool { return a.holds() && a.version == t.roll.version }) {
@@ -463,7 +466,7 @@ func (o *rollouts) tryAgain(it *item) {
 	}
 }
 
-// progress is how far the service's change is; nil: there was none.
+// progress returns how far the service's change has come; nil: there was none.
 func (o *rollouts) progress(v *service) *Progress {
 	r := v.roll
 	if r == nil {

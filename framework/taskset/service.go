@@ -15,12 +15,12 @@ import (
 	"github.com/tenderhq/tender/internal/wire"
 )
 
-// VersionLabel is a label of each service's task: what it runs. [Set.Roll] knows by it, also after a
-// takeover, which tasks are replaced already. It is a sum of the item's task; who names his
-// versions sets the label himself.
+// VersionLabel is the label of each task of a service that names the version that it runs. By this label [Set.Roll]
+// knows, also after a takeover, which tasks it has replaced already. The set computes it from the item's task. To name
+// versions yourself, set the label in the task.
 const VersionLabel = "taskset.version"
 
-// versionOf names what the item runs.
+// versionOf returns the version that the item runs.
 func versionOf(one Item) string {
 	task := one.Task
 	if version := task.Labels[VersionLabel]; version != "" {
@@ -34,7 +34,7 @@ func versionOf(one Item) string {
 	return fmt.Sprintf("%x", sha256.Sum256(text))[:12]
 }
 
-// labelled is the task with its version.
+// labelled returns the task with its version as a label.
 func labelled(task api.Task, version string) api.Task {
 	task.Labels = maps.Clone(task.Labels)
 	if task.Labels == nil {
@@ -44,21 +44,21 @@ func labelled(task api.Task, version string) api.Task {
 	return task
 }
 
-// service is what Scale keeps: n items, named NAME-0 to NAME-(n-1).
+// service is what Scale keeps running: n items, named NAME-0 to NAME-(n-1).
 type service struct {
 	name string
 	like Item
 	n    int
 	roll *roll // the latest rolling change; nil: there was none
 
-	survey survey // of its items, while it changes
+	survey survey // what is known of its items while it changes
 }
 
 func (v *service) id(number int) string { return fmt.Sprintf("%s-%d", v.name, number) }
 
-// Scale keeps n tasks like this one running: services named NAME-0 to NAME-(n-1), of
-// the group NAME unless the item names one. Of a larger number before, the highest are
-// killed. Those that run stay as they are; see [Set.Roll].
+// Scale keeps n tasks like this one running: services named NAME-0 to NAME-(n-1), of the group NAME unless the item
+// names a group. If there were more before, those with the highest numbers are killed. Tasks that run stay as they are;
+// to change them use [Set.Roll].
 func (s *Set) Scale(name string, like Item, n int) error {
 	if err := s.join(context.Background(), like.Role); err != nil {
 		return err
@@ -78,7 +78,7 @@ func (s *Set) Scale(name string, like Item, n int) error {
 	return errors.Join(made, err)
 }
 
-// checkScale refuses what is wrong before it is kept in the store.
+// checkScale refuses a wrong call before it is kept in the store.
 func (o *rollouts) checkScale(name string, like Item, n int) error {
 	if o.state.config.Keep == "" || n <= 0 {
 		return nil
@@ -92,7 +92,7 @@ func (o *rollouts) checkScale(name string, like Item, n int) error {
 	return nil
 }
 
-// named is the item with an ID, as its check wants it.
+// named returns the item with an ID, as its check needs one.
 func named(name string, like Item) Item {
 	like.ID = name + "-0"
 	return like
@@ -106,7 +106,7 @@ func (o *rollouts) keepScaled(name string, like Item, n int) (kept, error) {
 	return keepService(&scaled)
 }
 
-// likeOf is the item that all of the service are like, without a number.
+// likeOf returns the item, without a number, from which all items of the service are made.
 func likeOf(name string, like Item) Item {
 	if like.Group == "" {
 		like.Group = name
@@ -149,17 +149,17 @@ func (o *rollouts) scale(name string, like Item, n int, now time.Time) error {
 	return errors.Join(faults...)
 }
 
-// Service is what Scale keeps.
+// Service describes a service that Scale keeps running.
 type Service struct {
 	Name string
-	// Like is what new ones of it are.
+	// Like is the item from which new items of the service are made.
 	Like  Item
 	Count int
 	// Rolling is the latest change by Roll; nil: there was none.
 	Rolling *Progress
 }
 
-// Services lists what Scale keeps, by name.
+// Services lists the services that Scale keeps running, by name.
 func (s *Set) Services() []Service {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -8,13 +8,14 @@ import (
 	"github.com/tenderhq/tender/framework/pack"
 )
 
-// shape is wishes that ask for the same, and what they ask where their executor runs.
+// shape is the wishes that ask for the same resources. If they have an executor, it is also how they are asked for
+// where the executor runs.
 type shape struct {
-	executor api.ExecutorID // one that takes resources for itself; "": none does
+	executor api.ExecutorID // the executor, if it takes resources for itself; otherwise ""
 	task     api.Resources
-	ask      api.Resources // with the executor
+	ask      api.Resources // resources of one task, with those of the executor
 	count    int64
-	group    string // of tasks that are spread or kept apart
+	group    string // group of the tasks, if they are spread or kept apart
 	spread   []api.Spread
 }
 
@@ -24,7 +25,7 @@ func (q *waiting) newShape(w *wish) *shape {
 	return &shape{executor: hostOf(w.task), task: pack.Ask(alone), ask: w.ask, group: w.task.Group, spread: q.spread()}
 }
 
-// spread is what the demand says of places: those to fill evenly first.
+// spread returns what the demand says about places: the places to fill evenly come first.
 func (q *waiting) spread() (spread []api.Spread) {
 	if q.config.Spread != "" {
 		spread = append(spread, api.Spread{By: q.config.Spread})
@@ -35,7 +36,7 @@ func (q *waiting) spread() (spread []api.Spread) {
 	return spread
 }
 
-// hostOf is the task's executor, if that one takes resources for itself.
+// hostOf returns the task's executor if the executor takes resources for itself, otherwise "".
 func hostOf(task api.Task) api.ExecutorID {
 	if task.Executor == nil || task.Executor.Resources.IsZero() {
 		return ""
@@ -57,14 +58,13 @@ func sizeOf(w *wish) string {
 	return w.ask.String()
 }
 
-// hostsMost bounds the agents that a demand names because an executor runs there. On
-// more of them, rests that have room for a task and for no executor stay unused.
+// hostsMost bounds the agents that a demand names because an executor runs there. On further agents, what has room for
+// a task but not for another executor stays unused.
 const hostsMost = 256
 
-// demands states the shape. Agents where the executor runs have room for a task in what
-// is too little for both; so one of the tasks is wanted there, and after its launch the
-// next. The sum stays what is wanted, so that nobody is preempted for more, and the last
-// one may go to any agent.
+// demands returns the shapes to state. An agent where the executor runs already may have room for a task but not for
+// task and executor. So one of the tasks is demanded for such agents without the executor, and after its launch the
+// next one. The sum stays what is wanted, so that nobody is preempted for more. The last task may go to any agent.
 func (q *waiting) demands(one *shape) []api.Shape {
 	whole := api.Shape{Resources: one.ask, Count: one.count, Spread: one.spread, Group: one.group}
 	hosts := q.hosts[one.executor]
@@ -91,7 +91,7 @@ func (q *waiting) starts(a *attempt) {
 	q.unsaid = q.unsaid || q.hosts[executor][a.host] == 1
 }
 
-// stops takes back what starts noted: the executor may end now.
+// stops notes that the attempt no longer needs its executor, which may end now.
 func (q *waiting) stops(a *attempt) {
 	executor := a.serves
 	if a.host == "" {

@@ -2,15 +2,15 @@ package taskset
 
 import "github.com/tenderhq/tender/api"
 
-// state is what a set knows and decides: its items and their attempts, what waits for offers, how its services change.
-// It is told what happens and what time it is, under the set's lock. It leaves behind what is to be done: tasks to
-// kill, ends and changes to tell, keys of the store to write.
+// state is what a set knows and decides: its items and their attempts, what waits for offers, and how its services
+// change. Its methods are called under the set's lock and are told what happens and what time it is. They leave behind
+// what is to be done: tasks to kill, outcomes and changes to tell, keys of the store to write.
 type state struct {
 	config   Config
 	waiting  *waiting
 	rollouts *rollouts
 
-	known    bool // the leader has told what runs of earlier processes
+	known    bool // the leader has told which tasks of earlier processes run
 	closed   bool
 	items    map[string]*item
 	attempts map[api.TaskID]*attempt
@@ -21,8 +21,8 @@ type state struct {
 	faults   []error
 
 	kills   []api.TaskID
-	ended   []Outcome // not told yet
-	unsaved []string  // keys of the store under which something else holds now
+	ended   []Outcome // outcomes that Config.Ended was not told of yet
+	unsaved []string  // keys whose value in the store is out of date
 	removed []string  // items whose record is to be deleted
 }
 

@@ -7,24 +7,24 @@ import (
 	"time"
 )
 
-// survey is what is known of a service's items while the service changes. It finds the next one without looking at all
-// of them: only items of which something has changed are looked at.
+// survey is what is known of a service's items while the service changes. It finds the next item to change without
+// looking at all of them: it looks again only at items of which something has changed.
 type survey struct {
-	stale []*item // to be looked at again
+	stale []*item // items to look at again
 	down  int     // items that were seen and are not up
-	// Items that run the old version: those that are down come first, then those that are up. An item may stand here
-	// though it should not; what counts is its seat.
+	// old holds the items that run the old version: first those that are down, then those that are up. An item may be
+	// in a heap in which it no longer belongs; only its seat counts.
 	old [2]byNumber
 }
 
-// seat is what the survey has found of an item.
+// seat is what the survey knows of an item.
 type seat struct {
 	stale bool // it is in survey.stale
-	old   bool // it waits for its turn
+	old   bool // it runs the old version and waits for its turn
 	seen  sight
 }
 
-// sight is whether an item was seen to be up.
+// sight says whether an item was seen, and whether it was up then.
 type sight uint8
 
 const (
@@ -49,7 +49,7 @@ func (b *byNumber) Pop() any {
 	return it
 }
 
-// touch has an item looked at again: something of it, or of its tasks, has changed.
+// touch marks an item to be looked at again, because something of it or of its tasks has changed.
 func (o *rollouts) touch(it *item) {
 	if v := it.service; v != nil && !it.seat.stale && o.rolling[v.name] == v {
 		it.seat.stale = true
@@ -57,7 +57,7 @@ func (o *rollouts) touch(it *item) {
 	}
 }
 
-// beginSurvey looks at all items of a service anew.
+// beginSurvey marks all items of a service to be looked at.
 func (o *rollouts) beginSurvey(v *service) {
 	v.survey = survey{}
 	for i := range v.n {
@@ -68,8 +68,8 @@ func (o *rollouts) beginSurvey(v *service) {
 	}
 }
 
-// look looks at the items that have changed, the lowest numbers first. One that runs the new version already is taken
-// up.
+// look looks at the items that were marked, the lowest numbers first. It continues the change of an item that already
+// runs the new version.
 func (o *rollouts) look(v *service, now time.Time) {
 	for y := &v.survey; len(y.stale) > 0; {
 		changed := y.stale
@@ -90,7 +90,7 @@ func (o *rollouts) look(v *service, now time.Time) {
 	}
 }
 
-// leave forgets what the survey has found of an item.
+// leave forgets what the survey knows of an item.
 func (y *survey) leave(it *item) {
 	if it.seat.seen == seenDown {
 		y.down--
@@ -109,7 +109,7 @@ func (y *survey) seat(it *item, old bool) {
 	}
 }
 
-// next is the item whose turn it is; nil: none waits.
+// next returns the item that is to be changed next; nil: none waits.
 func (y *survey) next() *item {
 	for rank := range y.old {
 		for b := &y.old[rank]; len(*b) > 0; heap.Pop(b) {

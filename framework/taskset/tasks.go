@@ -13,10 +13,10 @@ import (
 type Task struct {
 	Item  string
 	Group string
-	// Status is the last that was told, without its data: the task's state, its agent's
-	// hostname and zone, its labels and named ports. STAGING until something was told.
+	// Status is the last status that was told, without its data: the task's state, its agent's hostname and zone, its
+	// labels and named ports. The state is STAGING until a status was told.
 	Status api.Status
-	// Up: it is RUNNING, and healthy where its health is told or it has a check for readiness.
+	// Up says that the task is RUNNING, and healthy if its health is told or it has a readiness check.
 	Up bool
 }
 
@@ -42,7 +42,7 @@ func (s *Set) Tasks() []Task {
 	return tasks
 }
 
-// heard keeps the last status, without what may be large.
+// heard keeps the last status, without parts that may be large.
 func (a *attempt) heard(status api.Status, now time.Time) {
 	status.Data = nil
 	if status.State == api.TaskRunning && a.status.State != api.TaskRunning {

@@ -91,75 +91,72 @@ const (
 	DefaultRememberMost = 10_000
 )
 
-// Config says how a set treats its items. The zero value is right for most.
+// Config says how a set treats its items. The zero value suits most sets.
 type Config struct {
-	// Attempts that may fail before an item is given up; a service never is. Default 4;
-	// negative: without limit.
+	// Attempts is how many attempts may fail before an item is given up; a service is never given up. Default 4;
+	// negative: no limit.
 	Attempts int
-	// Pause before the second attempt; it doubles with each that ends badly, up to
-	// PauseMax. Defaults 1 s and 1 min. A negative Pause: none at all.
+	// Pause is the pause before the second attempt. It doubles with each attempt in a row that ends badly, up to
+	// PauseMax. Defaults 1 s and 1 min. Negative Pause: no pauses.
 	Pause, PauseMax time.Duration
-	// AttemptTimeout kills an attempt that takes longer from its launch, and counts it
-	// as failed. Default: none.
+	// AttemptTimeout kills an attempt that takes longer, counted from its launch, and counts it as failed. It does not
+	// apply to services. Default: no limit.
 	AttemptTimeout time.Duration
-	// Timeout gives an item up that is not done so long after it was added. Default:
-	// none.
+	// Timeout gives up an item that is not done this long after it was added. Default: no limit.
 	Timeout time.Duration
-	// Unreachable is how long a task on a silent agent is waited for. Default: not at
+	// Unreachable is how long a task on a silent agent is awaited before its item is started elsewhere. Default: not at
 	// all; negative: for ever.
 	Unreachable time.Duration
-	// Speculate makes copies of attempts that run for more than so many times the
-	// median of their group. 0: never; 1.5 is what Spark does.
+	// Speculate makes a copy of an attempt that has run for this many times the median of its group. 0: never; 1.5 is
+	// what Spark does.
 	Speculate float64
 
-	// Rank chooses among offers with room: [pack.BestFit], [pack.WorstFit]. Default:
-	// the first. It is called while the set is locked.
+	// Rank chooses among the offers that have room: [pack.BestFit], [pack.WorstFit]. Default: the first offer. It is
+	// called while the set is locked, so it must not use the set.
 	Rank func(bin *pack.Bin, task api.Task) float64
-	// Spread puts the tasks of a group evenly over places, before Rank is asked:
-	// api.ByAttribute("rack"). It is part of the demand, so that the masters offer what is
-	// in the places with the fewest.
+	// Spread puts the tasks of a group evenly over places, such as api.ByAttribute("rack"); Rank only decides between
+	// equally good places. It is part of the demand, so that the masters offer resources in the places with the fewest
+	// tasks.
 	Spread api.Place
-	// Apart never puts more than Most tasks of a group into one place: [api.ByAgent]. It
-	// is part of the demand as well.
+	// Apart keeps more than Most tasks of a group from running in one place, such as [api.ByAgent]. It is part of the
+	// demand as well.
 	Apart api.Place
 	Most  int // default 1
-	// Locality says how long a group waits for agents that its items prefer. Those
-	// items go where they prefer, whatever Rank and Spread say; Apart holds.
+	// Locality says how long a group waits for agents that its items prefer. Such items go where they prefer, whatever
+	// Rank and Spread say; Apart still holds.
 	Locality locality.Config
 
-	// Role in which resources are wanted for items that name none. Default: the framework's
-	// only one.
+	// Role is the role in which resources are wanted for items that name none. Default: the framework's only role.
 	Role api.Role
-	// Keep keeps the items themselves in the framework's store, under this prefix: what Add, Remove, Scale and
-	// Roll have returned nil for holds, whoever takes over. They wait for a session and a majority then, and
-	// refuse before the first session. An item leaves the store when it has ended, after Ended was told. "": a
-	// scheduler that is restarted adds its items again.
+	// Keep keeps the items themselves in the framework's store, under this prefix. Once Add, Remove, Scale or Roll has
+	// returned nil, its change holds, whichever instance takes over. For that these methods wait for a session and for
+	// a majority of the masters; before the first session they return an error. An item is deleted from the store after
+	// it has ended and Ended was told. "": nothing is kept, and a scheduler that is restarted must add its items again.
 	Keep string
-	// Loaded is called once with Keep, when the items of the store are in the set and nothing is started yet.
-	// It may add to it, say what a new framework begins with. Its error ends Run.
+	// Loaded is called once, if Keep is set, when the items of the store are in the set and nothing is started yet. It
+	// may change the set, for example to add what a new framework begins with. Its error ends Run.
 	Loaded func(set *Set) error
-	// Remember keeps in the framework's store, under this prefix, how often each item
-	// has failed and that it has ended: an item that is added again after a restart goes
-	// on from there, and one that was done stays done; only its Timeout begins anew, also
-	// of one that was given up by it. Each is a write to the quorum before the task's end
-	// is acknowledged. "": nothing is kept.
+	// Remember keeps in the framework's store, under this prefix, how often each item has failed and whether it has
+	// ended. An item that is added again after a restart then continues from there, and one that was done stays done.
+	// Only the item's Timeout begins anew, even if the item was given up because of it. Each record is a write to the
+	// quorum before the end of the task is acknowledged. "": nothing is remembered.
 	Remember string
-	// RememberMost bounds the records of items that have ended, default 10,000: the oldest
-	// are deleted, and an item that is added again after that is done again. The record of
-	// an item that is removed is deleted as well.
+	// RememberMost bounds the records of items that have ended; the oldest are deleted. Default 10,000. An item whose
+	// record was deleted is done again if it is added again. The record of an item that is removed is deleted as well.
 	RememberMost int
 
-	// Update sees each status of an item's task first, say for its data. After an error
-	// the status comes again and the set has not seen it; framework.ErrLater is not for it.
+	// Update is called with each status of an item's task before the set handles it, for example for its data. If it
+	// returns an error, the set does not handle the status, and the status comes again. It must not return
+	// framework.ErrLater.
 	Update func(ctx context.Context, item string, status api.Status) error
-	// Updated is told of each status when the set has taken it in: [Set.Tasks] knows it. It
-	// may use the set, and is the place to write a load balancer's file.
+	// Updated is called with each status when the set has handled it, so that [Set.Tasks] shows it. It may use the set,
+	// and is the place to write a load balancer's configuration.
 	Updated func(item string, status api.Status)
-	// Ended is told once of each item that has ended, before the end is acknowledged
-	// where a status caused it. It may use the set.
+	// Ended is called once for each item that has ended. If a status has caused the end, it is called before that
+	// status is acknowledged. It may use the set.
 	Ended func(Outcome)
-	// Rolled is told of each rolling change that is done or has stopped, by whichever goroutine
-	// notices. It may use the set.
+	// Rolled is called for each rolling change that is done or has stopped, in whichever goroutine notices that. It may
+	// use the set.
 	Rolled func(Progress)
 }
 
@@ -180,8 +177,8 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Set is a scheduler that keeps items running. Give it to one [framework.Run]; it may
-// be used from any goroutine.
+// Set is a scheduler that keeps items running. Give it to one [framework.Run]. Its methods may be called from any
+// goroutine.
 type Set struct {
 	config Config
 
@@ -195,14 +192,16 @@ type Set struct {
 
 	store   *framework.Store // from the first session on
 	writing sync.Mutex       // with Keep: one change at a time; taken before mu
-	loaded  bool             // what the store has kept is in the set
+	loaded  bool             // the items of the store are in the set
 	endings []string         // items whose record says that they have ended, the oldest first; only callbacks use it
-	// Tasks whose last status the set has taken in, and not let be acknowledged yet; only callbacks use it.
-	// Holds: no entry outlives the Update that lets it be.
+	// takenIn holds the tasks whose last status the set has handled but has not acknowledged yet. Only callbacks use
+	// it.
+	//
+	// Holds: no entry outlives the Update that acknowledges the status.
 	takenIn map[api.TaskID]struct{}
 }
 
-// masters is what a set asks of its [framework.Client].
+// masters is what a set uses of its [framework.Client].
 type masters interface {
 	Roles() []api.Role
 	Demand(demand api.Demand) error
@@ -225,7 +224,8 @@ func New(config Config) *Set {
 	return &Set{config: config, state: newState(config), takenIn: make(map[api.TaskID]struct{})}
 }
 
-// do works on the set, acts on what has changed, and tells of it.
+// do runs work on the set under the lock, performs what follows from it, and calls Ended and Rolled where they have to
+// be told.
 func (s *Set) do(work func(now time.Time)) {
 	s.apply(work)
 	s.tell()
@@ -241,7 +241,7 @@ func (s *Set) apply(work func(now time.Time)) {
 	s.act(now)
 }
 
-// act asks the masters for what the work made necessary.
+// act asks the masters for what has become necessary: demands, kills, the framework's removal.
 func (s *Set) act(now time.Time) {
 	if s.client == nil {
 		return
@@ -261,7 +261,7 @@ func (s *Set) act(now time.Time) {
 	s.arm(now)
 }
 
-// arm has the next alarm ring.
+// arm sets the timer to the next alarm.
 func (s *Set) arm(now time.Time) {
 	if s.timer != nil {
 		s.timer.Stop()
@@ -277,13 +277,13 @@ func (s *Set) arm(now time.Time) {
 	s.timer.Reset(wait)
 }
 
-// wake is called when an alarm is due.
+// wake runs when the timer has fired.
 func (s *Set) wake() {
 	s.do(func(time.Time) {})
 	_ = s.flush(context.Background()) // fails when Run has ended, or when the store refuses: the next flush tries again
 }
 
-// tell calls Ended, one at a time, without the lock.
+// tell calls Ended and Rolled, one call at a time, without holding the lock.
 func (s *Set) tell() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -311,7 +311,7 @@ func (s *Set) tell() {
 	}
 }
 
-// tellRolled calls Rolled once, without the lock.
+// tellRolled calls Rolled once, without holding the lock.
 func (s *Set) tellRolled() {
 	one := s.state.rollouts.rolled[0]
 	s.state.rollouts.rolled = s.state.rollouts.rolled[1:]
@@ -341,7 +341,7 @@ func (s *Set) Subscribed(ctx context.Context, client *framework.Client) error {
 	return nil
 }
 
-// read takes over what the store has.
+// read takes into the set what the store has kept.
 func (s *Set) read(ctx context.Context, client *framework.Client) error {
 	s.store = client.Store()
 	if s.config.Keep != "" {
@@ -360,7 +360,7 @@ func (s *Set) read(ctx context.Context, client *framework.Client) error {
 	return nil
 }
 
-// Settled implements [framework.Settler]: only now is anything started, as it may run
+// Settled implements [framework.Settler]. Only now is anything started, because until now it might have been running
 // already.
 func (s *Set) Settled(context.Context) {
 	s.do(func(time.Time) {
@@ -371,8 +371,8 @@ func (s *Set) Settled(context.Context) {
 	})
 }
 
-// Add puts items into the set. It adds those that it can and says what is wrong with the
-// others: an ID that is taken, or a task that no agent could ever run.
+// Add puts items into the set. It adds those that it can, and its error says what is wrong with the others, such as an
+// ID that is taken or a task that no agent could ever run.
 func (s *Set) Add(items ...Item) error {
 	var roles []api.Role
 	for _, one := range items {
@@ -416,8 +416,8 @@ func (s *state) check(one Item) error {
 	return nil
 }
 
-// checkTask says why no agent could ever run the item's task, as masters and agents judge it: by the same function.
-// What a task's offer fills in is left out.
+// checkTask returns why no agent could ever run the item's task, by the same function that masters and agents use. It
+// leaves out what the task's offer fills in.
 func (s *state) checkTask(one Item) error {
 	task := one.Task
 	task.ID = api.TaskID(one.ID)
@@ -433,8 +433,8 @@ func (s *state) checkTask(one Item) error {
 	return task.Check()
 }
 
-// Remove takes items out, whatever they do: their tasks are killed, and Ended is not
-// told. Without Config.Keep it returns nil.
+// Remove removes items from the set, whatever state they are in: their tasks are killed, and Ended is not called.
+// Without Config.Keep it returns nil.
 func (s *Set) Remove(ids ...string) error {
 	var changes []change
 	for _, id := range ids {
@@ -458,14 +458,13 @@ func (s *state) remove(id string) {
 	s.drop(it)
 }
 
-// Close says that no more items will come: when the last has ended, the framework is
-// removed and Run returns nil.
+// Close says that no more items will come. When the last item has ended, the framework is removed and Run returns nil.
 func (s *Set) Close() { s.do(func(time.Time) { s.state.closed = true }) }
 
-// faultsKept bounds the failures that Err tells one by one.
+// faultsKept bounds how many failures Err lists one by one.
 const faultsKept = 10
 
-// Err is nil unless items were given up; then it tells how many, and of the first few why.
+// Err returns nil unless items were given up. Otherwise it says how many were, and why the first few.
 func (s *Set) Err() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -479,23 +478,23 @@ func (s *Set) Err() error {
 	return fmt.Errorf("%d %s given up: %w", s.state.numbers.GivenUp, items, errors.Join(s.state.faults...))
 }
 
-// Numbers are what a set does and has done.
+// Numbers tell what a set is doing and has done.
 type Numbers struct {
-	Items     int // that have not ended
+	Items     int // items that have not ended
 	Waiting   int // attempts that wait for an offer
-	Pausing   int // items that wait before another attempt
-	Running   int // tasks that were launched and have not ended, UNREACHABLE ones included
+	Pausing   int // items that pause before their next attempt
+	Running   int // tasks that were launched and have not ended, including UNREACHABLE ones
 	Done      int // items that ended well
-	GivenUp   int // items that did not
+	GivenUp   int // items that were given up
 	Attempts  int // tasks launched
 	Failed    int // attempts that failed
-	Lost      int // attempts that ended badly by no fault of theirs
-	Copies    int // of stragglers, launched
-	CopiesWon int // that ended well first
-	Moves     int // of services, started beside one that was asked to leave
+	Lost      int // attempts that ended badly without a fault of their own
+	Copies    int // copies of stragglers that were launched
+	CopiesWon int // copies that ended well before the original
+	Moves     int // services that were started elsewhere because they were asked to leave
 }
 
-// Numbers of the set.
+// Numbers returns the set's numbers.
 func (s *Set) Numbers() Numbers {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -504,7 +503,7 @@ func (s *Set) Numbers() Numbers {
 	return n
 }
 
-// Locality is what the waiting for preferred agents has brought and cost, over all groups.
+// Locality returns what waiting for preferred agents has gained and cost, over all groups.
 func (s *Set) Locality() locality.Numbers {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -515,7 +514,7 @@ func (s *Set) Locality() locality.Numbers {
 	return sum
 }
 
-// Waits replaces the waits of Config.Locality for a group that has items.
+// Waits replaces the waits of Config.Locality for one group; the group must have items.
 func (s *Set) Waits(group string, node, near locality.Wait) {
 	s.do(func(time.Time) {
 		if g := s.state.waiting.groups[group]; g != nil {

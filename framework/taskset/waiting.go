@@ -8,28 +8,29 @@ import (
 	"github.com/tenderhq/tender/framework/pack"
 )
 
-// waiting is what waits for offers: wishes by group, in piles of those that fit alike or queued for locality; the demand that says so to the
-// masters; and where what runs counts for the next one's place. Of attempts it knows where they are, and not how they fare.
+// waiting is everything that waits for offers. It holds the wishes by group, in piles of those that ask for the same,
+// or queued for locality. It makes the demand that tells the masters of them. It also counts where tasks run, because
+// that decides where the next one goes; it does not know how they fare.
 type waiting struct {
 	config Config
 	alarms *alarmClock
-	launch func(w *wish, bin *pack.Bin, task api.Task) // has placed a wish
+	launch func(w *wish, bin *pack.Bin, task api.Task) // is called for a wish that was placed
 
 	wishes   map[api.TaskID]*wish
 	groups   map[string]*group
 	roles    map[api.Role]*role
-	own      api.Role                               // that of the role "", as the masters call it
-	named    bool                                   // own is known, or known to be none
-	hosts    map[api.ExecutorID]map[api.AgentID]int // running attempts of those that take resources for themselves
-	homeless []*attempt                             // of whose agent no offer was seen
-	past     locality.Numbers                       // of groups that are forgotten
-	added    int                                    // wishes so far
-	picky    int                                    // wishes that refuse offers in which they have room
+	own      api.Role                               // the role that items mean that name none, as the masters call it
+	named    bool                                   // own is known, or it is known that there is none
+	hosts    map[api.ExecutorID]map[api.AgentID]int // running attempts of executors with resources of their own
+	homeless []*attempt                             // attempts whose place is unknown until their agent is offered
+	past     locality.Numbers                       // numbers of groups that are forgotten
+	added    int                                    // number of wishes so far
+	picky    int                                    // number of wishes that may refuse offers with room for them
 
-	told   map[api.Role][]api.Shape // the demand as it was stated
-	unsaid bool                     // it may have changed since
-	moved  map[api.Role]bool        // the masters may have changed it: they count launches off
-	change *alarm                   // it changes by time alone
+	told   map[api.Role][]api.Shape // the demand as it was last stated
+	unsaid bool                     // the demand may have changed since
+	moved  map[api.Role]bool        // roles in which the masters have reduced it, as they count launches
+	change *alarm                   // when the demand changes by time alone
 }
 
 func newWaiting(config Config, alarms *alarmClock, launch func(*wish, *pack.Bin, api.Task)) *waiting {
@@ -52,9 +53,9 @@ type wish struct {
 	ask   api.Resources
 	item  *item
 	copy  bool
-	avoid api.AgentID // not there
+	avoid api.AgentID // not on this agent
 	near  bool        // it queues for locality
-	gone  bool        // launched, or not wanted any more
+	gone  bool        // it was launched, or is not wanted any more
 	age   int
 }
 
@@ -85,7 +86,7 @@ func (q *waiting) add(w *wish) {
 	}
 }
 
-// unwish forgets what is not wanted any more.
+// unwish drops a wish that is not wanted any more.
 func (q *waiting) unwish(w *wish) {
 	if w.near {
 		w.item.group.role.delay.Remove(w.task.ID)
@@ -94,7 +95,7 @@ func (q *waiting) unwish(w *wish) {
 	q.taken(w)
 }
 
-// taken takes a wish out of the books: it is launched, or not wanted any more.
+// taken removes a wish that was launched or is not wanted any more.
 func (q *waiting) taken(w *wish) {
 	delete(q.wishes, w.task.ID)
 	w.item.wishes = slices.DeleteFunc(w.item.wishes, func(other *wish) bool { return other == w })

@@ -11,17 +11,16 @@ import (
 
 var (
 	errOfferGone = errors.New("the offer was rescinded, expired, answered before or is of a session that ended; launch with a newer one")
-	// errGroupRefused is said of tasks that have no fault themselves.
+	// errGroupRefused is told of tasks that have no fault themselves.
 	errGroupRefused = errors.New("a task of its group can't be launched, so none is")
 	errUsedID       = errors.New("the task's ID is in use or was used before; each attempt needs an ID of its own")
 )
 
-// acceptsMax bounds the accepts of a session that are remembered; the refusal of an
-// older one is told, but its offers are left to expire.
+// acceptsMax bounds the accepts of a session that are remembered. If an older accept is refused, the refusal is still
+// told, but its offers are left to expire.
 const acceptsMax = 4096
 
-// accepts remembers what each accept of the session named, for the case that it is
-// refused.
+// accepts remembers what each accept of the session named, in case the accept is refused.
 type accepts struct {
 	sent  map[uint64]accepted
 	order []uint64
@@ -50,13 +49,13 @@ func (a *accepts) take(call uint64) (accepted, bool) {
 	return one, ok
 }
 
-// offersReturned sends what Offers returned; what it did not mention is declined. Then the demands are told that were
-// stated meanwhile. A call that was skipped has shown nothing.
+// offersReturned sends the answers that Offers returned; offers that it did not mention are declined. After that it
+// sends the demands that were stated meanwhile. If the call was skipped, the scheduler has not seen the offers.
 func (c *Core) offersReturned(call CallOffers, result Called) {
 	switch {
 	case result.Outcome != Skipped:
 		c.answerAll(call.Offers, result.Answers)
-	case call.Number == 0: // it was not even handed out
+	case call.Number == 0: // the call was not even handed out
 		c.calls.offering = false
 	}
 	c.calls.answeredOffers = max(c.calls.answeredOffers, call.Number)
@@ -85,7 +84,8 @@ func (c *Core) answerAll(shown []api.Offer, answers []api.Answer) {
 	c.decline(open, api.Filter{})
 }
 
-// sendAnswer sends one answer, or tells at once what a master would say of it.
+// sendAnswer sends one answer. If it is certain that a master would refuse the answer, sendAnswer tells the refusal at
+// once instead.
 func (c *Core) sendAnswer(answer api.Answer) {
 	if answer.Keep {
 		c.calls.tellRescinded(c.offers.keep(answer.Offers), errOfferGone.Error())
@@ -113,7 +113,7 @@ func (c *Core) sendAnswer(answer api.Answer) {
 	c.acceptWhatFits(open, operations, answer.Filter, at)
 }
 
-// answerFault is what a master would say of an answer with these operations; nil: it would take it.
+// answerFault returns why a master would refuse an answer with these operations, or nil.
 func answerFault(answer api.Answer, operations []api.Operation, open, gone []api.OfferID) *api.Error {
 	const op = "offer.accept"
 	large := slices.IndexFunc(operations, func(operation api.Operation) bool { return operationSize(&operation) > acceptBytesMax })
@@ -131,9 +131,9 @@ func answerFault(answer api.Answer, operations []api.Operation, open, gone []api
 	return nil
 }
 
-// withoutImpossible takes out tasks that no accept can launch, and tells that they are in
-// ERROR: those that can never run, those too large for a message, and those whose ID is taken, beside what is
-// remembered of the task that has the ID. A group that has such a task goes whole.
+// withoutImpossible removes the tasks that no accept can launch, and tells that they are in ERROR: tasks that can never
+// run, tasks that are too large for a message, and tasks whose ID is taken; the last are told beside what is remembered
+// of the task that has the ID. A group with such a task is removed as a whole.
 func (c *Core) withoutImpossible(operations []api.Operation, agent api.AgentID) []api.Operation {
 	named := make(map[api.TaskID]bool)
 	all := true
@@ -157,7 +157,8 @@ func (c *Core) withoutImpossible(operations []api.Operation, agent api.AgentID) 
 	return slices.DeleteFunc(kept, func(o api.Operation) bool { return o.Kind.Launches() && len(o.Tasks) == 0 })
 }
 
-// isPossible says whether an accept can launch the task, and tells if not. Named are the tasks of the answer before it.
+// isPossible reports whether an accept can launch the task; if not, it tells the task's end. named holds the tasks of
+// the answer that come before this one.
 func (c *Core) isPossible(task *api.Task, agent api.AgentID, named map[api.TaskID]bool) bool {
 	again := named[task.ID]
 	named[task.ID] = true
@@ -172,8 +173,8 @@ func (c *Core) isPossible(task *api.Task, agent api.AgentID, named map[api.TaskI
 	return fault == nil
 }
 
-// isPossibleGroup says whether an accept can launch the tasks as one group, and tells each that is possible by itself
-// if not.
+// isPossibleGroup reports whether an accept can launch the tasks as one group. If not, it tells the end of each task
+// that would be possible by itself.
 func (c *Core) isPossibleGroup(tasks, possible []api.Task, agent api.AgentID) bool {
 	fault := api.CheckTaskGroup(tasks)
 	if fault == nil && len(possible) == len(tasks) {
@@ -193,7 +194,7 @@ func (c *Core) isPossibleGroup(tasks, possible []api.Task, agent api.AgentID) bo
 	return false
 }
 
-// taskFault is why a task can never run, as masters and agents judge it by the same function.
+// taskFault returns why a task can never run, by the same function that masters and agents use.
 func taskFault(task *api.Task) error {
 	if task.Bytes()+operationHead > acceptBytesMax {
 		return errOversized
@@ -201,7 +202,7 @@ func taskFault(task *api.Task) error {
 	return task.Check()
 }
 
-// refuseHere ends the tasks and operations of an answer that is not even sent.
+// refuseHere tells the end of the tasks and operations of an answer that is not even sent.
 func (c *Core) refuseHere(operations []api.Operation, agent api.AgentID, err *api.Error) {
 	c.refuseOperationsHere(operations, agent, err)
 	eachTask(operations, func(task *api.Task) {
@@ -222,7 +223,7 @@ func eachTask(operations []api.Operation, do func(task *api.Task)) {
 	}
 }
 
-// decline gives offers back.
+// decline declines offers.
 func (c *Core) decline(offers []api.OfferID, filter api.Filter) {
 	for page := range pages(offers, api.OffersPerAnswerMax) {
 		if len(page.items) > 0 {
@@ -231,7 +232,7 @@ func (c *Core) decline(offers []api.OfferID, filter api.Filter) {
 	}
 }
 
-// returnKept gives kept offers back before they expire.
+// returnKept declines kept offers before they expire.
 func (c *Core) returnKept() {
 	ids := c.offers.overdue(c.now)
 	c.countAnswers(OfferReturned, len(ids))

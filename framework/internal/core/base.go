@@ -5,19 +5,18 @@ import (
 	"time"
 )
 
-// base is what the rooms of a core stand on: its settings, the event at hand, and where its effects go. It decides
-// nothing.
+// base is what all rooms of a core share: the settings, the current event, and the list of effects. It decides nothing.
 type base struct {
 	config  Config
-	now     time.Time // of the event at hand
-	chance  uint64    // what is left of its random number
-	effects []Effect  // of the event at hand; between steps only its room counts
+	now     time.Time // time of the current event
+	chance  uint64    // source of random numbers, from the current event
+	effects []Effect  // effects of the current event; between steps only the memory of the list is used again
 }
 
-// effectsKept bounds the room for effects that is used again.
+// effectsKept bounds the length of the list of effects whose memory is used again.
 const effectsKept = 1024
 
-// take makes an event the one at hand.
+// take makes an event the current one.
 func (b *base) take(event Event) {
 	if b.effects = b.effects[:0]; cap(b.effects) > effectsKept {
 		b.effects = nil
@@ -27,7 +26,7 @@ func (b *base) take(event Event) {
 
 func (b *base) emit(effect Effect) { b.effects = append(b.effects, effect) }
 
-// count emits what is counted, if anybody counts.
+// count emits the effect, if anybody counts and n is not 0.
 func (b *base) count(n int, effect Count) {
 	if b.config.Counts && n > 0 {
 		b.emit(effect)
@@ -40,7 +39,7 @@ func (b *base) log(level Level, message string, fields ...Field) {
 	b.emit(Log{Level: level, Message: message, Fields: fields})
 }
 
-// random makes random numbers of what came with the event.
+// random returns a source of random numbers that is seeded by the event.
 func (b *base) random() *rand.Rand {
 	b.chance++
 	return rand.New(rand.NewPCG(b.chance, 0))

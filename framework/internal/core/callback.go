@@ -2,43 +2,44 @@ package core
 
 import "github.com/tenderhq/tender/api"
 
-// Callback is an effect: a call of the user's code, one of the types below. The shell makes them one after the other,
-// in order; Called follows for each, in the same order.
+// Callback is an effect: a call of the user's code, one of the types below. The shell makes these calls one after the
+// other, in order. For each it answers with a Called, in the same order.
 //
 //sumtype:decl
 type Callback interface {
 	Effect
-	// Name is the method's, or what the Client's was that asked for it.
+	// Name is the name of the method that is called, or of the Client's method that asked for the call.
 	Name() string
-	// Always says that it is also made between sessions. Others are skipped when their session has ended.
+	// Always reports whether the call is also made between sessions. Other calls are skipped when their session has
+	// ended.
 	Always() bool
 }
 
 // The callbacks.
 type (
-	// CallSubscribed says that a session has begun. Nothing is offered before it has returned.
+	// CallSubscribed says that a session has begun. Nothing is offered until the call has returned.
 	CallSubscribed struct{ session uint64 }
-	// CallSettled says that the states of all tasks that the leader knows were told.
+	// CallSettled says that the states of all tasks that the leader knows have been told.
 	CallSettled struct{}
 	// CallOffers asks what to do with offers. Number counts these calls.
 	CallOffers struct {
 		Number uint64
 		Offers []api.Offer
 	}
-	// CallUpdate tells a step in a task's life.
+	// CallUpdate tells the scheduler a step in a task's life.
 	CallUpdate struct {
 		Status api.Status
 		task   taskRef
 	}
-	// CallRescinded tells of offers that are gone.
+	// CallRescinded tells the scheduler which offers are gone.
 	CallRescinded struct {
 		Offers []api.OfferID
 		Why    string
-		kept   bool // the scheduler has kept them; else they are inverse offers
+		kept   bool // the scheduler had kept the offers; otherwise they are inverse offers
 	}
-	// CallInverseOffers tells of inverse offers.
+	// CallInverseOffers brings inverse offers.
 	CallInverseOffers struct{ Offers []api.InverseOffer }
-	// CallMessage brings a message of an executor.
+	// CallMessage brings a message from an executor.
 	CallMessage struct {
 		Agent    api.AgentID
 		Executor api.ExecutorID
@@ -55,16 +56,16 @@ type (
 		Agent api.AgentID
 		Why   string
 	}
-	// CallOperationDone tells what became of an operation.
+	// CallOperationDone tells the outcome of an operation.
 	CallOperationDone struct {
 		Agent     api.AgentID
 		Operation api.OperationID
 		Err       *api.Error
-		awaited   operation // what was awaited when it was told; the zero value: nothing was
+		awaited   operation // what was awaited when the outcome was told; the zero value: nothing was
 	}
 	// CallRefused tells of a call that a master has refused.
 	CallRefused struct{ Err *api.Error }
-	// CallTurn runs a function that the shell knows by its number.
+	// CallTurn runs a function of the user; the shell knows the function by the number.
 	CallTurn struct {
 		Turn uint64
 		name string
@@ -112,7 +113,7 @@ func (CallOperationDone) Always() bool { return false }
 func (CallRefused) Always() bool       { return false }
 func (CallTurn) Always() bool          { return true }
 
-// Interests says which optional callbacks the scheduler takes.
+// Interests says which optional callbacks the scheduler implements.
 type Interests uint16
 
 // The interests.

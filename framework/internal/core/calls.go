@@ -6,43 +6,45 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// HandedMax bounds the callbacks that are handed out and have no result yet; the others wait.
+// HandedMax bounds the callbacks that are handed out and have no result yet; further callbacks wait.
 const HandedMax = 128
 
-// slowCallback is how long a call may take without a warning: a third of what an offer may usually be held.
+// slowCallback is how long a callback may take before a warning is logged: a third of the time for which an offer may
+// usually be held.
 const slowCallback = 10 * time.Second
 
-// calls are the callbacks that wait, and those that were handed out.
+// calls holds the callbacks that wait, and those that are handed out.
 type calls struct {
 	*base
 	todo   []Callback
-	handed []Callback // without a result yet, in order
-	// offering: a call of Offers waits. What comes until it is handed out is shown by it too.
+	handed []Callback // handed out and without a result yet, in order
+	// offering says that a call of Offers waits. Offers that come until the call is handed out are shown by it too.
 	offering       bool
-	handedOffers   uint64 // the number of the call of Offers that was handed out last
-	answeredOffers uint64 // and of the one whose answers were sent last
+	handedOffers   uint64 // number of the call of Offers that was handed out last
+	answeredOffers uint64 // number of the call of Offers whose answers were sent last
 	slow           slowness
 }
 
-// slowness notices a call that does not return.
+// slowness notices a callback that does not return.
 type slowness struct {
-	results uint64    // so far
-	seen    uint64    // of them, when since was set
-	since   time.Time // not before the current call began
+	results uint64    // number of results so far
+	seen    uint64    // value of results when since was set
+	since   time.Time // a time at which the current call had begun
 	warned  bool
 }
 
 // push queues a callback behind those that wait.
 func (c *calls) push(callback Callback) { c.todo = append(c.todo, callback) }
 
-// tell queues a callback for what is told at most once; when too much waits already it is not told.
+// tell queues a callback for an event that is told at most once. If too many callbacks wait already, the event is
+// dropped.
 func (c *calls) tell(interest Interests, callback Callback) {
 	if c.wants(interest) && c.hasRoomFor(callback.Name()) {
 		c.push(callback)
 	}
 }
 
-// hasRoomFor reports whether another event may wait for the scheduler.
+// hasRoomFor reports whether one more event may wait for the scheduler.
 func (c *calls) hasRoomFor(name string) bool {
 	if len(c.todo) >= heldMax {
 		c.log(Warn, "scheduler is too slow, event dropped", Field{"event", name})
@@ -51,7 +53,7 @@ func (c *calls) hasRoomFor(name string) bool {
 	return true
 }
 
-// askAboutOffers has the scheduler asked about the offers that it has not seen.
+// askAboutOffers queues a call of Offers for the offers that the scheduler has not seen, unless one waits already.
 func (c *calls) askAboutOffers() {
 	if !c.offering {
 		c.offering = true
@@ -59,18 +61,18 @@ func (c *calls) askAboutOffers() {
 	}
 }
 
-// tellRescinded tells of kept offers that are gone.
+// tellRescinded queues the call that tells which kept offers are gone.
 func (c *calls) tellRescinded(ids []api.OfferID, why string) {
 	if c.wants(InRescinded) && len(ids) > 0 {
 		c.push(CallRescinded{Offers: ids, Why: why, kept: true})
 	}
 }
 
-// unseen are the offers that the scheduler has not seen; to show them makes them seen.
+// unseen holds the offers that the scheduler has not seen. show returns them; from then on they count as seen.
 type unseen interface{ show() []api.Offer }
 
-// handOut hands out what may be called now: in a session all, between sessions only what always may; once the
-// framework is leaving, no more of its own turns.
+// handOut hands out the callbacks that may be called now: in a session all of them, between sessions only those that
+// are always called. Once the framework is leaving, turns of the user's functions are no longer handed out.
 func (c *calls) handOut(inSession, leaving bool, offers unseen) {
 	if !inSession {
 		c.handOutAlways(leaving, offers)
@@ -84,7 +86,7 @@ func (c *calls) handOut(inSession, leaving bool, offers unseen) {
 	}
 }
 
-// handOutAlways hands out what is also called between sessions.
+// handOutAlways hands out the callbacks that are also called between sessions.
 func (c *calls) handOutAlways(leaving bool, offers unseen) {
 	rest := c.todo[:0]
 	for _, callback := range c.todo {
@@ -106,7 +108,7 @@ func (c *calls) hand(callback Callback, leaving bool, offers unseen) {
 	}
 }
 
-// complete completes a callback right before it is handed out; nil: there is nothing to do any more.
+// complete completes a callback right before it is handed out; nil: the callback is no longer needed.
 func (c *calls) complete(callback Callback, leaving bool, offers unseen) Callback {
 	switch callback.(type) {
 	case CallOffers:
@@ -121,12 +123,12 @@ func (c *calls) complete(callback Callback, leaving bool, offers unseen) Callbac
 		if leaving {
 			return nil
 		}
-	default: // the others are complete
+	default: // the others are complete already
 	}
 	return callback
 }
 
-// returned is the first callback that was handed out and has no result yet; nil: there is none.
+// returned returns the first callback that is handed out and has no result yet; nil: there is none.
 func (c *calls) returned() Callback {
 	if len(c.handed) == 0 {
 		return nil
@@ -138,7 +140,7 @@ func (c *calls) returned() Callback {
 	return callback
 }
 
-// skip takes back what a session that has ended had queued, and returns it.
+// skip removes and returns the callbacks that wait for a session that has ended.
 func (c *calls) skip() (skipped []Callback) {
 	var rest []Callback
 	for _, callback := range c.todo {
@@ -152,7 +154,7 @@ func (c *calls) skip() (skipped []Callback) {
 	return skipped
 }
 
-// watch warns, once, of a call that takes long. It is asked at each heartbeat.
+// watch warns, once, of a callback that takes long. It is called at each heartbeat.
 func (c *calls) watch() {
 	s := &c.slow
 	switch {
@@ -165,7 +167,7 @@ func (c *calls) watch() {
 	}
 }
 
-// takeResult takes the result of the first callback that was handed out.
+// takeResult takes the result of the first callback that is handed out and has no result yet.
 func (c *Core) takeResult(result Called) {
 	callback := c.calls.returned()
 	switch {
@@ -177,7 +179,7 @@ func (c *Core) takeResult(result Called) {
 	}
 }
 
-// finishCallback takes what a callback came to. Skipped: it was not called.
+// finishCallback does what follows from the result of a callback. Skipped says that the user's code was not called.
 func (c *Core) finishCallback(callback Callback, result Called) {
 	switch callback := callback.(type) {
 	case CallSubscribed:

@@ -2,9 +2,8 @@ package core
 
 import "github.com/tenderhq/tender/internal/value"
 
-// Clone makes a core that goes on alike: told the same events it has the same effects. The two share nothing that
-// changes.
+// Clone returns a core that behaves alike: the same events give the same effects. The two share nothing that changes.
 func (c *Core) Clone() *Core { return value.Clone(c) }
 
-// Dump shows people the whole state. Two cores that show alike go on alike.
+// Dump describes the whole state for people. Two cores with the same description behave alike.
 func (c *Core) Dump() string { return value.Text(c) }

@@ -9,30 +9,30 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
-// Config is what the core is made from. It is never changed.
+// Config is what the core is made from. It never changes.
 type Config struct {
-	// Framework is what the framework says of itself at first.
+	// Framework is what the framework says of itself at the start.
 	Framework api.Framework
 	// Suppressed are those of its roles that start without offers.
 	Suppressed []api.Role
-	// Masters are the addresses to begin the search with.
+	// Masters are the addresses with which the search begins.
 	Masters []string
 	// Version is what the masters are told of this program.
 	Version string
-	// ConnectTimeout ends Run when there was no first session by then. 0: it waits for ever.
+	// ConnectTimeout ends Run when the first session has not begun by then. 0: no limit.
 	ConnectTimeout time.Duration
-	// ReconcileInterval is about how often the masters are asked for the state of all tasks; not above 0: never.
+	// ReconcileInterval is about how often the masters are asked for the state of all tasks; 0 or less: never.
 	ReconcileInterval time.Duration
 	// TeardownAtEnd removes the framework when Run's context ends.
 	TeardownAtEnd bool
-	// Interests are the optional callbacks that the scheduler takes.
+	// Interests are the optional callbacks that the scheduler implements.
 	Interests Interests
-	// Counts says that somebody counts; without it there are no effects named Count.
+	// Counts says that somebody counts; otherwise there are no effects of type Count.
 	Counts bool
 }
 
-// Core is a scheduler's session and all that outlives it. It is not safe for concurrent use: the shell's loop owns it.
-// It connects the rooms, each of which has a file of its own; what they stand on is base.
+// Core is a scheduler's session and everything that outlives it. It is not safe for concurrent use: only the shell's
+// loop uses it. Core connects the rooms, each of which has its own file; base is what they share.
 type Core struct {
 	*base
 	self       self
@@ -48,24 +48,24 @@ type Core struct {
 	calls      calls
 }
 
-// self is who this framework is, as far as the masters have agreed, and what it knows of them.
+// self is who this framework is, as far as the masters have agreed, and what it knows of its cluster.
 type self struct {
 	framework api.Framework
 	instance  api.Nonce
 	cluster   api.ClusterID
-	term      api.Term // the newest that was heard (R1)
+	term      api.Term // the newest term that was heard (R1)
 }
 
-// ending is how far the end of Run has come.
+// ending says how far the end of Run has come.
 type ending struct {
 	leaving bool // Run's context has ended
-	tearing bool // the framework's removal is wanted
+	tearing bool // the framework's removal was asked for
 	over    bool
-	tearBy  time.Time // Run gives up waiting for the removal; zero: it does not wait
-	err     error     // Run's result
+	tearBy  time.Time // when Run stops waiting for the removal; zero: it does not wait
+	err     error     // the result of Run
 }
 
-// New makes a core. Started is to be its first event.
+// New makes a core. Its first event must be Started.
 func New(config Config) *Core {
 	b := &base{config: config}
 	return &Core{
@@ -80,8 +80,8 @@ func New(config Config) *Core {
 	}
 }
 
-// Step takes one event and returns what is to be done, in order. The list holds until the next Step, which uses its
-// room again.
+// Step handles one event and returns what is to be done, in order. The list is valid until the next Step, which uses
+// its memory again.
 func (c *Core) Step(event Event) []Effect {
 	if c.ending.over {
 		return nil
@@ -115,7 +115,7 @@ func (c *Core) dispatch(what Happening) {
 	case Left:
 		c.beginLeaving()
 	default:
-		c.serveWish(what.(Wish)) // the others are above
+		c.serveWish(what.(Wish)) // the other events are handled above
 	}
 }
 
@@ -166,7 +166,7 @@ func (c *Core) beginSearch(event Started) {
 	c.search.begin()
 }
 
-// doWhatIsDue does what is due.
+// doWhatIsDue does everything whose time has come.
 func (c *Core) doWhatIsDue() {
 	if c.session.phase != none && c.session.silent(c.now) {
 		c.dropSession(api.E("framework.session", api.Unavailable, c.session.address, errSilent), "")
@@ -192,7 +192,7 @@ func (c *Core) doWhatIsDue() {
 	}
 }
 
-// Wake is when the next thing will be due; zero: nothing is.
+// Wake returns when the core next has something to do by time alone; zero: never.
 func (c *Core) Wake() time.Time {
 	var next time.Time
 	sooner := func(at time.Time) {
@@ -218,15 +218,15 @@ func (c *Core) Wake() time.Time {
 	return next
 }
 
-// endRun ends Run with a reason; the first one counts.
+// endRun ends Run with this reason, unless Run has ended already.
 func (c *Core) endRun(err error) {
 	if !c.ending.over {
 		c.ending.over, c.ending.err = true, cmp.Or(c.ending.err, err)
 	}
 }
 
-// endForScheduler ends Run with a reason that the scheduler gave: like the end of Run's context it removes the
-// framework first, if its config says so.
+// endForScheduler ends Run with a reason that the scheduler gave. Like the end of Run's context, this removes the
+// framework first if the config says so.
 func (c *Core) endForScheduler(err error) {
 	if !c.config.TeardownAtEnd {
 		c.endRun(err)
@@ -236,8 +236,8 @@ func (c *Core) endForScheduler(err error) {
 	c.beginLeaving()
 }
 
-// beginLeaving does what the end of Run's context asks for: it removes the framework if its config says so and it was
-// ever known to a master, else it goes.
+// beginLeaving starts what follows from the end of Run's context: if the config says so and a master has ever known the
+// framework, the framework is removed; otherwise Run just ends.
 func (c *Core) beginLeaving() {
 	c.ending.leaving = true
 	id := c.self.framework.ID
@@ -252,19 +252,19 @@ func (c *Core) beginLeaving() {
 	c.ending.over = true
 }
 
-// tearDown asks for the framework's removal, now or in the next session.
+// tearDown asks for the framework's removal, in this session or the next one.
 func (c *Core) tearDown() {
 	c.ending.tearing = true
 	c.sendCall(protocol.Teardown{})
 }
 
-// tellEnd is the last that the core does.
+// tellEnd emits the core's last effects.
 func (c *Core) tellEnd() {
 	c.countSessionEnd(c.session.phase)
 	c.emit(Ended{Err: c.ending.err})
 }
 
-// sendCall puts a call into the session, if there is one; its number is 0 otherwise.
+// sendCall sends a call if there is an active session, and returns the call's number; otherwise 0.
 func (c *Core) sendCall(call protocol.SchedulerCall) uint64 {
 	if c.session.phase != active {
 		return 0
@@ -272,7 +272,7 @@ func (c *Core) sendCall(call protocol.SchedulerCall) uint64 {
 	return c.putCall(call)
 }
 
-// putCall puts a call into the stream.
+// putCall numbers a call and puts it into the stream.
 func (c *Core) putCall(call protocol.SchedulerCall) uint64 {
 	c.session.calls++
 	c.emit(Send{Number: c.session.calls, Call: call})

@@ -7,27 +7,27 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
-// demands is what the framework has said of the offers it wants; every session is told
-// anew.
+// demands is what the framework has said about the offers it wants. Every new session is told all of it.
 type demands struct {
 	roles      []api.Role
 	suppressed map[api.Role]bool
 	wanted     map[api.Role]wanted
-	statements uint64 // so far
-	// untold: the session at hand has begun without offers, for it has not been told yet what is wanted.
+	statements uint64 // number of statements so far
+	// untold says that the current session has begun without offers, because the leader has not been told yet what is
+	// wanted.
 	untold bool
-	// stated are demands that wait for answers, in the order in which they came.
+	// stated holds the demands that wait until earlier answers are sent, in the order in which they were stated.
 	stated []DemandStated
 }
 
-// wanted is the demand of a role, counted down by what was launched since it was stated: each launch once, so that
-// the next session is told what is left. (Protocol rule R38.)
+// wanted is the demand of a role, less what was launched since it was stated. Each launch is counted once, so that the
+// next session is told what is left. (Protocol rule R38.)
 type wanted struct {
-	statement uint64      // the number of its statement
-	shapes    []api.Shape // those that are met keep their place, with a count of 0
+	statement uint64      // number of the statement from which it comes
+	shapes    []api.Shape // shapes that are met stay in their place, with a count of 0
 }
 
-// launched is where the tasks of an accept were counted.
+// launched says by which shapes the tasks of an accept were counted.
 type launched struct {
 	role      api.Role
 	statement uint64
@@ -42,7 +42,7 @@ func newDemands(config Config) demands {
 	return d
 }
 
-// suppress and revive take no roles as all of them.
+// suppress and revive mean all roles when none is named.
 func (d *demands) suppress(roles []api.Role) {
 	for _, role := range d.named(roles) {
 		d.suppressed[role] = true
@@ -62,10 +62,11 @@ func (d *demands) named(roles []api.Role) []api.Role {
 	return roles
 }
 
-// state has a demand wait for the answers that it is behind.
+// state queues a demand until the answers that come before it are sent.
 func (d *demands) state(demand DemandStated) { d.stated = append(d.stated, demand) }
 
-// next takes the first demand that waits, if the calls of Offers up to the number were answered.
+// next returns the first queued demand, if the answers of all calls of Offers before it, up to the number answered,
+// have been sent.
 func (d *demands) next(answered uint64) (demand api.Demand, ok bool) {
 	if len(d.stated) == 0 || d.stated[0].Behind > answered {
 		return demand, false
@@ -75,7 +76,7 @@ func (d *demands) next(answered uint64) (demand api.Demand, ok bool) {
 	return demand, true
 }
 
-// replace notes the demand and whether its role has to be revived for it.
+// replace stores the demand, and reports whether its role has to be revived for it.
 func (d *demands) replace(demand api.Demand) (revive bool) {
 	d.statements++
 	d.wanted[demand.Role] = wanted{statement: d.statements, shapes: slices.Clone(demand.Shapes)}
@@ -86,7 +87,7 @@ func (d *demands) replace(demand api.Demand) (revive bool) {
 	return true
 }
 
-// left is what is left of the role's demand, if one was stated.
+// left returns what is left of the role's demand, if one was stated.
 func (d *demands) left(role api.Role) (shapes []api.Shape, stated bool) {
 	demand, stated := d.wanted[role]
 	if !stated {
@@ -95,9 +96,9 @@ func (d *demands) left(role api.Role) (shapes []api.Shape, stated bool) {
 	return protocol.Wanted(demand.shapes), true
 }
 
-// begin lists the roles in which a session starts suppressed: all of them while it is not told what is wanted, be it
-// because the scheduler may say so when it is called Subscribed, be it that it has said so before. An offer before that
-// would fit by chance.
+// begin lists the roles in which a session starts suppressed. These are all roles while the leader does not know what
+// is wanted: because the scheduler may state it in Subscribed, or because it was stated in an earlier session. An offer
+// before that would fit only by chance.
 func (d *demands) begin(asksFirst bool) []api.Role {
 	if d.untold = asksFirst || len(d.wanted) > 0; d.untold {
 		return d.roles
@@ -105,7 +106,7 @@ func (d *demands) begin(asksFirst bool) []api.Role {
 	return d.rolesThat(func(role api.Role) bool { return d.suppressed[role] })
 }
 
-// tell ends that: it lists the roles in which there may be offers from now on.
+// tell ends that suppression: it lists the roles in which there may be offers from now on.
 func (d *demands) tell() []api.Role {
 	if !d.untold {
 		return nil
@@ -124,7 +125,7 @@ func (d *demands) rolesThat(keep func(api.Role) bool) []api.Role {
 	return roles
 }
 
-// calls tells a new session of the demand.
+// calls returns the calls that tell a new session what is wanted.
 func (d *demands) calls() []protocol.SchedulerCall {
 	var calls []protocol.SchedulerCall
 	for _, role := range d.roles {
@@ -135,13 +136,13 @@ func (d *demands) calls() []protocol.SchedulerCall {
 	return calls
 }
 
-// call tells what is left of the demand of a role that has one.
+// call returns the call that tells what is left of the demand of a role.
 func (d *demands) call(role api.Role) protocol.SetDemand {
 	return protocol.SetDemand{Demand: api.Demand{Role: role, Shapes: protocol.Wanted(d.wanted[role].shapes)}}
 }
 
-// launch counts the tasks of an accept at the spot. What constraints say of the agent only the leader knows: it tells
-// apart by them what asks for the same, here the first counts.
+// launch counts the tasks of an accept at the spot. Several shapes may ask for the same, and differ only by
+// constraints. Which constraint the agent meets only the leader knows, so here the first such shape counts.
 func (d *demands) launch(at spot, operations []api.Operation) launched {
 	demand, stated := d.wanted[at.role]
 	if !stated {
@@ -160,8 +161,8 @@ func (d *demands) launch(at spot, operations []api.Operation) launched {
 	return l
 }
 
-// undo takes a launch back that the leader has refused: it has not counted it. A demand that was stated since does not
-// count it either.
+// undo takes back a launch that the leader has refused and therefore has not counted. A demand that was stated since
+// then has not counted it either.
 func (d *demands) undo(l launched) {
 	demand := d.wanted[l.role]
 	if demand.statement != l.statement {
@@ -172,7 +173,7 @@ func (d *demands) undo(l launched) {
 	}
 }
 
-// join replaces the roles; what was wished for one that is left is forgotten.
+// join replaces the roles. What was asked for in a role that is left is forgotten.
 func (d *demands) join(roles []api.Role) {
 	for _, role := range d.roles {
 		if !slices.Contains(roles, role) {
@@ -183,8 +184,9 @@ func (d *demands) join(roles []api.Role) {
 	d.roles = roles
 }
 
-// tellDemands tells the demands that were stated, each behind the answers of the calls of Offers that had begun when it
-// was: whoever states one there has counted what those answers launch. (Protocol rule R38.)
+// tellDemands sends the demands that were stated, each behind the answers of all calls of Offers that had begun by
+// then: a scheduler that states a demand in Offers has already taken off what these answers launch. (Protocol rule
+// R38.)
 func (c *Core) tellDemands() {
 	for demand, ok := c.demands.next(c.calls.answeredOffers); ok; demand, ok = c.demands.next(c.calls.answeredOffers) {
 		if !slices.Contains(c.demands.roles, demand.Role) {

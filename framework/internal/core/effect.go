@@ -12,25 +12,25 @@ import (
 //sumtype:decl
 type Effect interface{ effect() }
 
-// The effects on the world.
+// The effects that change something outside.
 type (
-	// Dial opens a stream to a master, within the timeout. Dialed follows. Masters and Term are what is known, should
-	// this master fall silent.
+	// Dial opens a stream to a master, within the timeout. The shell answers with Dialed. Masters and Term are what is
+	// known of the cluster, in case this master falls silent.
 	Dial struct {
 		Address string
 		Timeout time.Duration
 		Masters []string
 		Term    api.Term
 	}
-	// CloseLink ends the stream. Nothing of it is heard any more.
+	// CloseLink ends the stream. Nothing more is heard of it.
 	CloseLink struct{}
 	// Send puts a call into the stream.
 	Send struct {
 		Number uint64
 		Call   protocol.SchedulerCall
 	}
-	// Acknowledge puts an acknowledgement into the stream. Those that follow one another may go as one call, with the
-	// number of the last.
+	// Acknowledge puts an acknowledgement into the stream. The shell may send consecutive acknowledgements as one call,
+	// with the number of the last one.
 	Acknowledge struct {
 		Number uint64
 		Item   protocol.Acknowledgement
@@ -43,7 +43,7 @@ type (
 	}
 	// SessionEnded cancels the callbacks of the session.
 	SessionEnded struct{}
-	// FrameworkChanged says what the framework says of itself now, after so many changes.
+	// FrameworkChanged tells what the framework says of itself from now on, and how many changes have come into effect.
 	FrameworkChanged struct {
 		Framework api.Framework
 		Changes   uint64
@@ -53,15 +53,15 @@ type (
 		Request uint64
 		Err     error
 	}
-	// WantedTold answers WantedAsked. Stated is false where no demand was stated for the role.
+	// WantedTold answers WantedAsked. Stated is false if no demand was stated for the role.
 	WantedTold struct {
 		Request uint64
 		Shapes  []api.Shape
 		Stated  bool
 	}
-	// Ended ends Run, with this result. The core takes no more events, and answers no more requests.
+	// Ended ends Run with this result. After that the core takes no events and answers no requests.
 	Ended struct{ Err error }
-	// Log tells people of one decision.
+	// Log is one line for people about one decision.
 	Log struct {
 		Level   Level
 		Message string
@@ -69,7 +69,7 @@ type (
 	}
 )
 
-// Count is an effect: something to count, one of the types below. There are none without [Config.Counts].
+// Count is an effect that tells something to count: one of the types below. Without [Config.Counts] there are none.
 //
 //sumtype:decl
 type Count interface {
@@ -81,9 +81,9 @@ type Count interface {
 type (
 	// CountSession says that a session has begun or ended.
 	CountSession struct{ Active bool }
-	// CountOffers says how many offers came.
+	// CountOffers says how many offers have come.
 	CountOffers struct{ Offers int }
-	// CountAnswers says how many offers ended, and how.
+	// CountAnswers says how many offers have ended in this way.
 	CountAnswers struct {
 		End    OfferEnd
 		Offers int
@@ -100,7 +100,7 @@ type (
 		Operation string
 		Kind      api.Kind
 	}
-	// CountQueues says how much waits.
+	// CountQueues says how much is waiting.
 	CountQueues struct{ Queues Queues }
 )
 
@@ -131,7 +131,7 @@ func (CountStatus) counted()   {}
 func (CountRefused) counted()  {}
 func (CountQueues) counted()   {}
 
-// Level is how much people want to know of it.
+// Level says how important a log line is.
 type Level uint8
 
 // The levels.
@@ -158,5 +158,5 @@ const (
 	OfferRescinded OfferEnd = "rescinded" // by the master, or with the end of the session
 )
 
-// Queues is how much waits at one moment, but for the calls that the master has not taken.
+// Queues is how much is waiting at one moment, apart from calls that the master has not taken.
 type Queues struct{ Callbacks, Statuses, Retries, Offers, Unsettled int }

@@ -6,11 +6,11 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// endingsMax bounds the tasks whose end is remembered so that a second copy of
-// it, whose acknowledgement was lost, is not told again.
+// endingsMax bounds how many ended tasks are remembered. They are remembered so that an end that comes again, because
+// its acknowledgement was lost, is not told again.
 const endingsMax = 1 << 16
 
-// endings remembers the latest tasks whose end was handled.
+// endings remembers the tasks whose end was handled last.
 type endings struct {
 	states map[api.TaskID]taskEnd
 	ring   []api.TaskID
@@ -20,20 +20,21 @@ type endings struct {
 // taskEnd is how a task has ended.
 type taskEnd struct {
 	state  api.TaskState
-	former *former // of one that was DROPPED by its agent; nil: of all others
+	former *former // set if its agent DROPPED the task; otherwise nil
 }
 
-// former is a launch that was DROPPED by its agent. Its ID may be launched again, there too, and what its agent has told of
-// the former launch may come again meanwhile, numbered like what it tells of the next.
+// former is a launch that was DROPPED by its agent. The same ID may be launched again, even on that agent. Then
+// statuses of the former launch may still come again, with the same numbers as those of the new one.
 type former struct {
 	agent  api.AgentID
-	number uint64    // of the status that dropped it
-	at     time.Time // when the agent made that
-	// session is in which it was acknowledged, counted by tasks.sessions; 0: in none yet.
+	number uint64    // number of the status that dropped the launch
+	at     time.Time // when the agent made that status
+	// session is the session in which that status was acknowledged, as tasks.sessions counts them; 0: not yet.
 	session uint64
 }
 
-// formerOf is the launch that the status drops; nil: it ends in another way, or is nothing that its agent tells again.
+// formerOf returns the launch that the status drops; nil: the task has ended in another way, or the status is not an
+// agent's, so it does not come again.
 func formerOf(status api.Status, session uint64) *former {
 	if status.State != api.TaskDropped || status.Number == 0 {
 		return nil
@@ -41,13 +42,14 @@ func formerOf(status api.Status, session uint64) *former {
 	return &former{status.Agent, status.Number, status.At, session}
 }
 
-// has says whether the status was told of this launch, and not of a later one.
+// has reports whether the status belongs to this launch, and not to a later one.
 func (f *former) has(status api.Status) bool {
 	return f != nil && status.Number > 0 && status.Number <= f.number && status.Agent == f.agent && !status.At.After(f.at)
 }
 
-// judge judges a status of this launch that comes again. It is acknowledged once in a session: what was acknowledged before
-// the ID was launched again reaches the agent before that launch, and a later one could be taken for one of that launch.
+// judge judges a status of this launch that comes again. It is acknowledged at most once in a session. An
+// acknowledgement that was sent before the ID was launched again reaches the agent before that launch; a later one
+// could be taken for an acknowledgement of the new launch.
 func (f *former) judge(session uint64) verdict {
 	if f.session == session {
 		return ignore
@@ -63,7 +65,7 @@ func (e *endings) has(id api.TaskID) bool {
 	return ok
 }
 
-// remove forgets an end; its place in the ring stays taken.
+// remove forgets an end. Its place in the ring stays taken.
 func (e *endings) remove(id api.TaskID) { delete(e.states, id) }
 
 func (e *endings) add(id api.TaskID, how taskEnd) {

@@ -7,7 +7,7 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
-// Event is what the core steps: something that happened, when, and a random number for whatever it decides by chance.
+// Event is what Step handles: something that has happened, when, and a random number for decisions by chance.
 type Event struct {
 	At     time.Time // monotonic
 	Chance uint64
@@ -21,34 +21,35 @@ type Happening interface{ happening() }
 
 // What comes from the masters, from the user's code and from the clock.
 type (
-	// Started is the first event of a core's life. Instance tells this process from others of the same framework.
+	// Started is the first event of a core. Instance tells this process from other processes of the same framework.
 	Started struct{ Instance api.Nonce }
 	// Woken comes at the moment that Wake asked for.
 	Woken struct{}
-	// Dialed answers Dial: there is a stream to that master now, or the reason why there is none.
+	// Dialed answers Dial: the stream to that master is open, or Err says why it is not.
 	Dialed struct{ Err error }
-	// Heard brings a message of the stream. Leader is where the leader is, if a refusal in it says so.
+	// Heard is a message of the stream. Leader is the address of the leader, if a refusal in the message names it.
 	Heard struct {
 		Term   api.Term
 		Events []protocol.SchedulerEvent
 		Leader string
 	}
-	// LinkEnded says why nothing more comes from the stream. Leader is where the leader is, if the reason says so.
+	// LinkEnded says why nothing more comes from the stream. Leader is the address of the leader, if the reason names
+	// it.
 	LinkEnded struct {
 		Err    error
 		Leader string
 	}
-	// Called brings the result of the first callback that was handed out and had none yet.
+	// Called is the result of the first callback that is handed out and has no result yet.
 	Called struct {
 		Outcome Outcome
-		Err     error        // of Failed and Broken
-		Answers []api.Answer // of CallOffers
+		Err     error        // for Failed and Broken
+		Answers []api.Answer // for CallOffers
 	}
 	// Left says that the context of Run has ended.
 	Left struct{}
 )
 
-// Wish is a happening: what a caller of the Client asks for, one of the types below.
+// Wish is a Happening: what a caller of the Client asks for, one of the types below.
 //
 //sumtype:decl
 type Wish interface {
@@ -60,43 +61,44 @@ type Wish interface {
 type (
 	// Answered answers offers that were kept.
 	Answered struct{ Answers []api.Answer }
-	// KillAsked asks for the end of a task, within the grace or, if that is 0, the task's own.
+	// KillAsked asks for the end of a task, within this grace or, if it is 0, within the task's own.
 	KillAsked struct {
 		Task  api.TaskID
 		Grace time.Duration
 	}
-	// StatusAcknowledged says that a status whose outcome was Later is handled now.
+	// StatusAcknowledged says that a status is handled now whose outcome was Later.
 	StatusAcknowledged struct{ Status api.Status }
-	// DemandStated replaces the demand of a role. It is told behind the answers of the calls of Offers up to Behind.
+	// DemandStated replaces the demand of a role. It is sent behind the answers of all calls of Offers up to number
+	// Behind.
 	DemandStated struct {
 		Demand api.Demand
 		Behind uint64
 	}
-	// WantedAsked asks what is left of the demand of a role. WantedTold answers.
+	// WantedAsked asks what is left of the demand of a role; WantedTold answers.
 	WantedAsked struct {
 		Request uint64
 		Role    api.Role
 	}
-	// SuppressAsked stops the offers for the roles; none means all.
+	// SuppressAsked stops offers in the roles; none means all.
 	SuppressAsked struct{ Roles []api.Role }
-	// ReviveAsked brings them back.
+	// ReviveAsked resumes offers in the roles; none means all.
 	ReviveAsked struct{ Roles []api.Role }
-	// CallAsked sends a call if there is a session; else it is lost.
+	// CallAsked sends a call if there is a session; otherwise the call is lost.
 	CallAsked struct{ Call protocol.SchedulerCall }
-	// ReconcileAsked asks for the state of the tasks, news or not; none means all.
+	// ReconcileAsked asks for the state of the tasks, which is told even if it has not changed; none means all tasks.
 	ReconcileAsked struct{ Tasks []api.TaskID }
-	// OperationsAsked asks for the results of the operations; none means all that are remembered.
+	// OperationsAsked asks for the outcomes of the operations; none means all that the masters remember.
 	OperationsAsked struct{ Operations []api.OperationID }
-	// UpdateAsked changes what the framework says of itself. Saw is how many changes had come into effect when the wish
-	// was made. UpdateEnded answers.
+	// UpdateAsked changes what the framework says of itself. Saw is how many changes had come into effect when the
+	// caller made it. UpdateEnded answers.
 	UpdateAsked struct {
 		Request uint64
 		Wish    api.Framework
 		Saw     uint64
 	}
-	// UpdateWithdrawn says that nobody waits for the answer any more.
+	// UpdateWithdrawn says that the caller no longer waits for the answer.
 	UpdateWithdrawn struct{ Request uint64 }
-	// TurnAsked asks for a turn of a function between two callbacks; the shell knows the function by the number.
+	// TurnAsked asks for a turn of a user's function between two callbacks. The shell knows the function by the number.
 	TurnAsked struct {
 		Name string
 		Turn uint64
@@ -149,8 +151,8 @@ type Outcome uint8
 const (
 	Handled Outcome = iota // it returned, without an error
 	Failed                 // it returned an error
-	Later                  // of CallUpdate: StatusAcknowledged will follow
-	Skipped                // it was not called, or what it said concerns a session that has ended
+	Later                  // for CallUpdate: StatusAcknowledged will follow
+	Skipped                // it was not called, or its result concerns a session that has ended
 	Broken                 // it panicked or ended its goroutine
 )
 

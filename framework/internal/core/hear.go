@@ -5,7 +5,7 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
-// takeMessage takes a message of the stream.
+// takeMessage handles a message of the stream.
 func (c *Core) takeMessage(message Heard) {
 	if c.session.phase == none {
 		return
@@ -24,12 +24,12 @@ func (c *Core) takeMessage(message Heard) {
 	}
 }
 
-// distrust says why a message must not be believed; nil: it may be.
+// distrust returns why a message must not be believed; nil: it may be.
 func (c *Core) distrust(message Heard) error {
 	address := c.session.address
 	switch {
-	// A message may have waited in a buffer while we were stopped: that we read it now
-	// does not mean that the master thought of us lately.
+	// The message may have waited in a buffer while this process was stopped. That it is read now does not mean that
+	// the master has been in touch lately.
 	case c.session.silent(c.now):
 		return api.E("framework.session", api.Unavailable, address, errSilent)
 	case message.Term.Before(c.self.term):
@@ -42,8 +42,8 @@ func (c *Core) distrust(message Heard) error {
 	return nil
 }
 
-// isStrange reports whether a subscription was answered by a master of another cluster,
-// whose term must not be taken over.
+// isStrange reports whether a master of another cluster has answered the subscription. The term of such a master must
+// not be adopted.
 func (c *Core) isStrange(events []protocol.SchedulerEvent) bool {
 	if len(events) == 0 || c.self.cluster == "" {
 		return false
@@ -80,10 +80,10 @@ func (c *Core) hearEvent(event protocol.SchedulerEvent, leader string) {
 	}
 }
 
-// hearOptional takes what only some schedulers want to know.
+// hearOptional handles the events that only some schedulers want to know.
 func (c *Core) hearOptional(event protocol.SchedulerEvent) {
 	switch event := event.(type) {
-	case protocol.Settled: // behind the statuses; at most one waits, as sessions clear the queue
+	case protocol.Settled: // behind the statuses; at most one waits, because a new session clears the queue
 		if c.wants(InSettled) {
 			c.calls.push(CallSettled{})
 		}
@@ -99,12 +99,12 @@ func (c *Core) hearOptional(event protocol.SchedulerEvent) {
 		c.calls.tell(InAgentLost, CallAgentLost{Agent: event.Agent, Why: event.Why})
 	case protocol.OperationResult:
 		c.operationDone(event)
-	default: // the others mean nothing here
+	default: // the other events mean nothing here
 	}
 }
 
-// hearRefused makes the refusal of a call known: tasks of an accept end, a kill that
-// nobody knows is not repeated, anything else is told to who wants to know.
+// hearRefused handles the refusal of a call: the tasks of a refused accept end, a kill of a task that nobody knows is
+// not repeated, and any other refusal is told to the scheduler, if it wants to know.
 func (c *Core) hearRefused(event protocol.Refused, leader string) {
 	if event.Err == nil {
 		return

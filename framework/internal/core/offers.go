@@ -10,24 +10,24 @@ import (
 // offer is an open offer: one that the framework may answer.
 type offer struct {
 	spot
-	returnAt time.Time // when a kept one is given back: a little before the leader takes it
+	returnAt time.Time // when a kept offer is declined: a little before the leader takes it back
 	kept     bool
 }
 
-// spot is where offers are of: an agent, and in which role.
+// spot is the agent of an offer, and the role in which it is offered.
 type spot struct {
 	agent api.AgentID
 	role  api.Role
 }
 
-// returnMargin covers the way to the leader.
+// returnMargin is the time that the decline may take to reach the leader.
 const returnMargin = time.Second
 
 // offers holds the open offers of the session.
 type offers struct {
 	open  map[api.OfferID]offer
-	fresh []api.Offer // not yet shown to the scheduler
-	// due is not after the first kept offer has to be returned; zero: none is kept.
+	fresh []api.Offer // not shown to the scheduler yet
+	// due is a time not later than when the first kept offer has to be declined; zero: none is kept.
 	due time.Time
 }
 
@@ -40,7 +40,7 @@ func (o *offers) add(list []api.Offer, now time.Time) {
 	o.fresh = append(o.fresh, list...)
 }
 
-// show hands out the offers that the scheduler has not seen and that are still open.
+// show returns the offers that the scheduler has not seen and that are still open.
 func (o *offers) show() []api.Offer {
 	shown := make([]api.Offer, 0, len(o.fresh))
 	for _, one := range o.fresh {
@@ -52,7 +52,7 @@ func (o *offers) show() []api.Offer {
 	return shown
 }
 
-// spotOf is the spot of open offers; of none: nowhere.
+// spotOf returns the spot of the offers that are open; the zero spot if none is.
 func (o *offers) spotOf(ids []api.OfferID) spot {
 	for _, id := range ids {
 		if one, ok := o.open[id]; ok {
@@ -62,7 +62,7 @@ func (o *offers) spotOf(ids []api.OfferID) spot {
 	return spot{}
 }
 
-// answer takes the offers out and splits them into those that were open and others.
+// answer removes the offers, and separates those that were open from those that were gone.
 func (o *offers) answer(ids []api.OfferID) (open, gone []api.OfferID) {
 	for _, id := range ids {
 		if _, ok := o.open[id]; ok {
@@ -75,7 +75,7 @@ func (o *offers) answer(ids []api.OfferID) (open, gone []api.OfferID) {
 	return open, gone
 }
 
-// keep marks offers as kept and returns those that are gone.
+// keep marks offers as kept, and returns those that are gone.
 func (o *offers) keep(ids []api.OfferID) (gone []api.OfferID) {
 	for _, id := range ids {
 		one, ok := o.open[id]
@@ -96,7 +96,7 @@ func (o *offers) dueBy(at time.Time) {
 	}
 }
 
-// rescind takes offers out and returns those that were kept.
+// rescind removes offers, and returns those that were kept.
 func (o *offers) rescind(ids []api.OfferID) (kept []api.OfferID) {
 	for _, id := range ids {
 		if o.open[id].kept {
@@ -118,7 +118,7 @@ func (o *offers) kept() (ids []api.OfferID) {
 	return ids
 }
 
-// overdue takes out the kept offers that have to be returned now.
+// overdue removes and returns the kept offers that have to be declined now.
 func (o *offers) overdue(now time.Time) (ids []api.OfferID) {
 	o.due = time.Time{}
 	for _, id := range o.kept() {
@@ -132,7 +132,7 @@ func (o *offers) overdue(now time.Time) (ids []api.OfferID) {
 	return ids
 }
 
-// drop forgets all offers, at the end of a session, and returns those that were kept.
+// drop removes all offers at the end of a session, and returns those that were kept.
 func (o *offers) drop() (kept []api.OfferID) {
 	kept = o.kept()
 	*o = newOffers()

@@ -8,42 +8,42 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
-// operationsMax bounds the operations whose result is awaited. Of more, the result is
-// told when it comes, but one that a session's end swallows is not asked for again.
+// operationsMax bounds the operations whose outcome is awaited. Beyond it an outcome is still told when it comes, but
+// if it is lost with a session it is not asked for again.
 const operationsMax = 1 << 14
 
-// operations are those with an ID whose result the scheduler has not heard. The SDK asks
-// for them in every session (R26). Launches are not among them: their tasks tell.
+// operations holds the operations with an ID whose outcome the scheduler has not heard. The SDK asks for these outcomes
+// in every session (R26). Launches are not among them, because the tasks tell what became of them.
 type operations struct {
 	awaited map[api.OperationID]operation
-	// askAll: the scheduler wants to hear of all that are remembered, in the next session.
+	// askAll says that in the next session the scheduler wants all outcomes that the masters remember.
 	askAll bool
 }
 
-// operation is an operation of an accept whose result somebody waits for.
+// operation is an operation of an accept whose outcome is awaited.
 type operation struct {
 	id     api.OperationID
 	agent  api.AgentID
-	accept uint64 // number of the call, in the session that sent it; 0 later
+	accept uint64 // number of the accept in the session that sent it; 0 in later sessions
 }
 
 func newOperations() operations { return operations{awaited: make(map[api.OperationID]operation)} }
 
-// put awaits a result, if there is room.
+// put begins to await an outcome, if there is room.
 func (o *operations) put(one operation) {
 	if len(o.awaited) < operationsMax {
 		o.awaited[one.id] = one
 	}
 }
 
-// told forgets an operation whose result the scheduler has heard, unless it is awaited anew.
+// told forgets an operation whose outcome the scheduler has heard, unless it was asked for again meanwhile.
 func (o *operations) told(call CallOperationDone) {
 	if call.awaited.id != "" && o.awaited[call.Operation] == call.awaited {
 		delete(o.awaited, call.Operation)
 	}
 }
 
-// again prepares for a session: it lists what was not told.
+// again prepares for a session, and lists the operations whose outcome the scheduler has not heard.
 func (o *operations) again() []api.OperationID {
 	ids := slices.Sorted(maps.Keys(o.awaited))
 	for _, id := range ids {
@@ -54,7 +54,7 @@ func (o *operations) again() []api.OperationID {
 	return ids
 }
 
-// awaitOperations notes what an answer asks for, if anybody wants to hear of it.
+// awaitOperations begins to await the outcomes of an answer's operations, if the scheduler wants to know them.
 func (c *Core) awaitOperations(asked []api.Operation, agent api.AgentID, call uint64) {
 	if !c.wants(InOperations) {
 		return
@@ -66,7 +66,7 @@ func (c *Core) awaitOperations(asked []api.Operation, agent api.AgentID, call ui
 	}
 }
 
-// refuseOperationsHere tells of the operations of an answer that is not even sent.
+// refuseOperationsHere tells the outcomes of the operations of an answer that is not even sent.
 func (c *Core) refuseOperationsHere(asked []api.Operation, agent api.AgentID, err *api.Error) {
 	c.awaitOperations(asked, agent, 0)
 	for i := range asked {
@@ -76,7 +76,7 @@ func (c *Core) refuseOperationsHere(asked []api.Operation, agent api.AgentID, er
 	}
 }
 
-// refuseOperations tells of the operations of a call that was refused whole.
+// refuseOperations tells the outcomes of the operations of a call that was refused as a whole.
 func (c *Core) refuseOperations(call uint64, err *api.Error) {
 	for _, id := range slices.Sorted(maps.Keys(c.operations.awaited)) {
 		if one := c.operations.awaited[id]; one.accept == call {
@@ -85,8 +85,8 @@ func (c *Core) refuseOperations(call uint64, err *api.Error) {
 	}
 }
 
-// operationDone tells a result; it is awaited until the scheduler has heard it. An
-// operation without an ID is told of only when it could not be done.
+// operationDone tells an outcome. It stays awaited until the scheduler has heard it. Of an operation without an ID only
+// a failure is told.
 func (c *Core) operationDone(result protocol.OperationResult) {
 	if result.ID == "" {
 		c.tellRefused(result.Err)
@@ -99,7 +99,7 @@ func (c *Core) operationDone(result protocol.OperationResult) {
 	c.calls.tell(InOperations, CallOperationDone{Agent: result.Agent, Operation: result.ID, Err: result.Err, awaited: one})
 }
 
-// askAwaited asks a new session for what an earlier one has not told.
+// askAwaited asks in a new session for the outcomes that earlier sessions have not told.
 func (c *Core) askAwaited() {
 	ids := c.operations.again()
 	if c.operations.askAll {
@@ -117,7 +117,7 @@ func (c *Core) askPaged(ids []api.OperationID) {
 	}
 }
 
-// askOperations asks for results now, or in the next session.
+// askOperations asks for outcomes now, or in the next session.
 func (c *Core) askOperations(ids []api.OperationID) {
 	switch {
 	case len(ids) == 0 && c.session.phase != active:

@@ -14,9 +14,9 @@ var (
 	errTooMuch   = errors.New("the answer is larger than a message, and with reservations or volumes it can't go in parts; launch with answers of their own")
 )
 
-// acceptInParts sends launches in as many accepts as they need, each no larger than a
-// message. Each but the last leaves the rest of the offers to the next one, which is refused
-// when it was: so a task starts at most once, in resources that were offered (R3, R9).
+// acceptInParts sends launches in as many accepts as they need, each no larger than a message. Each accept but the last
+// leaves the rest of the offers to the next one. An accept is refused if the one before it was. So a task starts at
+// most once, in resources that were offered (R3, R9).
 func (c *Core) acceptInParts(offers []api.OfferID, parts [][]api.Operation, filter api.Filter, at spot) {
 	accept := protocol.Accept{Offers: offers}
 	for i, part := range parts {
@@ -25,13 +25,13 @@ func (c *Core) acceptInParts(offers []api.OfferID, parts [][]api.Operation, filt
 			accept.Filter = filter
 		}
 		accept.After = c.sendAccept(accept, at)
-		accept.Offers = offers[:1] // it holds what is left of all
+		accept.Offers = offers[:1] // this offer holds what is left of all
 	}
 }
 
-// acceptWhatFits sends as many of the operations as a message holds, and tells that the
-// others were not sent: what waits for the quorum can't be followed by more of the same
-// answer. What is left of the offers is not filtered then, so that they come again.
+// acceptWhatFits sends as many of the operations as fit into one message, and tells that the others were not sent:
+// after an accept that waits for the quorum no further part of the same answer can follow. What is left of the offers
+// is then declined without a filter, so that it is offered again.
 func (c *Core) acceptWhatFits(offers []api.OfferID, operations []api.Operation, filter api.Filter, at spot) {
 	parts := split(operations)
 	if len(parts) > 1 {
@@ -43,7 +43,7 @@ func (c *Core) acceptWhatFits(offers []api.OfferID, operations []api.Operation, 
 	}
 }
 
-// sendAccept sends an accept and remembers what it asks for, by its number.
+// sendAccept sends an accept, and remembers under its number what it asks for.
 func (c *Core) sendAccept(accept protocol.Accept, at spot) uint64 {
 	call := c.sendCall(accept)
 	c.accepts.add(call, accepted{accept.Offers, c.demands.launch(at, accept.Operations)})
@@ -61,8 +61,8 @@ func onlyLaunches(operations []api.Operation) bool {
 	return !slices.ContainsFunc(operations, func(operation api.Operation) bool { return !operation.Kind.Launches() })
 }
 
-// split divides operations, in order, into lists that each fit in a message. Of a launch that
-// is divided, the last piece has its ID. No task and no other operation is too large by itself.
+// split divides operations, in their order, into lists that each fit into a message. If a launch is divided, its last
+// piece has its ID. No single task and no other operation is too large for a message.
 func split(operations []api.Operation) [][]api.Operation {
 	s := splitter{parts: [][]api.Operation{nil}}
 	for _, operation := range operations {
@@ -71,10 +71,10 @@ func split(operations []api.Operation) [][]api.Operation {
 	return s.parts
 }
 
-// splitter fills the last of its parts.
+// splitter fills parts one after the other.
 type splitter struct {
 	parts [][]api.Operation
-	size  int // of the last part, no less than it will take
+	size  int // size of the last part; never less than it will take
 }
 
 func (s *splitter) add(operation api.Operation) {
@@ -82,7 +82,7 @@ func (s *splitter) add(operation api.Operation) {
 	if s.size > 0 && s.full(head) {
 		s.next()
 	}
-	if operation.Kind == api.OpLaunchGroup { // goes whole, and fits: what is too large was refused (api.CheckTaskGroup)
+	if operation.Kind == api.OpLaunchGroup { // never divided; it fits (api.CheckTaskGroup)
 		s.addGroup(operation, head)
 		return
 	}
@@ -114,7 +114,7 @@ func (s *splitter) full(more int) bool { return s.size+more > acceptBytesMax }
 
 func (s *splitter) next() { s.parts, s.size = append(s.parts, nil), 0 }
 
-// put adds a piece of the operation to the last part.
+// put adds the tasks from..to of the operation to the last part.
 func (s *splitter) put(operation api.Operation, from, to int) {
 	piece := operation
 	if to < len(operation.Tasks) {
@@ -128,13 +128,13 @@ func (s *splitter) put(operation api.Operation, from, to int) {
 	*last = append(*last, piece)
 }
 
-// acceptBytesMax leaves room in a message for what is around an accept.
+// acceptBytesMax is how much of a message operations may take; the rest is for what is around them.
 const acceptBytesMax = api.MessageBytesMax - 64<<10
 
-// operationHead is not less than what a launch takes in a message without ID and tasks.
+// operationHead is at least what a launch takes in a message without its ID and its tasks.
 const operationHead = 128
 
-// operationSize is not less than what the operation takes in a message without its tasks.
+// operationSize returns at least what the operation takes in a message without its tasks.
 func operationSize(operation *api.Operation) int {
 	return operationHead + len(operation.ID) + len(operation.Volume) + operation.Resources.Bytes()
 }

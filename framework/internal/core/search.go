@@ -12,33 +12,33 @@ import (
 )
 
 const (
-	// dialTimeoutMin lets a master that does not answer at all cost little; it doubles
-	// from round to round up to dialTimeoutMax for slow networks.
+	// dialTimeoutMin is short, so that a master that does not answer at all costs little time. The timeout doubles from
+	// round to round up to dialTimeoutMax, for slow networks.
 	dialTimeoutMin = 300 * time.Millisecond
 	dialTimeoutMax = 5 * time.Second
-	// awayWarnEvery is how often the absence of masters is worth a warning.
+	// awayWarnEvery is how often a warning is logged while there is no session.
 	awayWarnEvery = time.Minute
 )
 
-// search knows where masters are, which one to try next, and for how long there has been no session.
+// search knows the masters' addresses, which master to try next, and for how long there has been no session.
 type search struct {
 	*base
 	leadersearch.Search
 	absence absence
 	dialAt  time.Time // when to dial the next master
-	dialing bool      // one dial at a time
+	dialing bool      // a dial is under way; there is one at a time
 }
 
-// absence is how long there has been no session.
+// absence is for how long there has been no session, and why.
 type absence struct {
 	began    time.Time
-	greeted  bool      // a first session, or a place in the queue, was had
+	greeted  bool      // there has been a session, or a place in the queue, before
 	trouble  error     // the latest reason why there is no session
-	awayFrom time.Time // since when there is none
-	warnAt   time.Time // when that is worth a word again
+	awayFrom time.Time // since when there is no session
+	warnAt   time.Time // when the next warning is due
 }
 
-// dialTimeout is how long the next master may take to answer.
+// dialTimeout returns how long the next master may take to answer.
 func (s *search) dialTimeout() time.Duration {
 	return min(dialTimeoutMin<<min(max(s.Rounds()-1, 0), 10), dialTimeoutMax)
 }
@@ -49,15 +49,15 @@ func (s *search) begin() {
 	s.planDial(0)
 }
 
-// planDial chooses the next master. After a refusal that says when to come back none is asked sooner: who does not lead
-// would only say who does. (Protocol rule R34.)
+// planDial chooses the next master and when to dial it. After a refusal that says when to come back, no master is asked
+// sooner, because those that do not lead would only name the leader. (Protocol rule R34.)
 func (s *search) planDial(after time.Duration) {
 	random := s.random()
 	wait := s.Next(random)
 	s.dialAt = s.now.Add(max(wait, protocol.RetryWait(after, random.Uint64())))
 }
 
-// connectBy is when Run gives up on a first session; zero: never.
+// connectBy returns when Run gives up on a first session; zero: never.
 func (s *search) connectBy() time.Time {
 	if s.absence.greeted || s.config.ConnectTimeout <= 0 {
 		return time.Time{}
@@ -65,7 +65,7 @@ func (s *search) connectBy() time.Time {
 	return s.absence.began.Add(s.config.ConnectTimeout)
 }
 
-// await dials when it is time. An error says that the first session has taken too long.
+// await dials when it is time. It returns an error if the first session has taken too long.
 func (s *search) await(term api.Term) error {
 	if by := s.connectBy(); !by.IsZero() && !s.now.Before(by) {
 		why := fmt.Errorf("no session within %v; is a master listening there? The last try: %w",
@@ -80,7 +80,7 @@ func (s *search) await(term api.Term) error {
 	return nil
 }
 
-// dialed ends a dial: a master was reached, or the next one is planned.
+// dialed handles the end of a dial: a master was reached, or the next dial is planned.
 func (s *search) dialed(err error) (reached bool) {
 	s.dialing = false
 	if err == nil {
@@ -94,10 +94,10 @@ func (s *search) dialed(err error) (reached bool) {
 	return false
 }
 
-// greet notes that a first session, or a place in the queue, was had.
+// greet notes that the first session, or a place in the queue, was reached.
 func (s *search) greet() { s.absence.greeted, s.absence.trouble = true, nil }
 
-// noteAbsence follows the end of a session; a subscription that fails only goes on with it.
+// noteAbsence notes when a session has ended. A subscription that fails does not begin a new absence.
 func (s *search) noteAbsence(reached phase) {
 	if reached > subscribing {
 		s.absence.awayFrom, s.absence.warnAt = s.now, s.now.Add(awayWarnEvery)
@@ -105,8 +105,8 @@ func (s *search) noteAbsence(reached phase) {
 	s.warnOfAbsence()
 }
 
-// warnOfAbsence says now and then why there has been no session for so long. What the
-// scheduler asks for meanwhile waits.
+// warnOfAbsence logs, once a minute, why there has been no session for so long. What the scheduler asks for meanwhile
+// waits.
 func (s *search) warnOfAbsence() {
 	if s.now.Before(s.absence.warnAt) {
 		return

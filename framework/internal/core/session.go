@@ -10,23 +10,22 @@ import (
 )
 
 const (
-	// answerTimeout is how long a master may take for its first event: it has to
-	// commit the session.
+	// answerTimeout is how long a master may take until its first event, as it has to commit the session first.
 	answerTimeout = 5 * time.Second
-	// heartbeatInterval and sessionTimeout hold until the leader says its own.
+	// heartbeatInterval and sessionTimeout hold until the leader has told its own values.
 	heartbeatInterval = time.Second
 	sessionTimeout    = 5 * time.Second
-	// teardownTimeout bounds how long Run, at its end, waits for the framework's removal.
+	// teardownTimeout bounds how long Run waits at its end until the framework is removed.
 	teardownTimeout = 5 * time.Second
 )
 
-// ErrRevoked is why Run ends when the principal whose framework it is was revoked.
+// ErrRevoked is why Run ends when the framework's principal was revoked.
 var ErrRevoked = errors.New("the principal of this framework was revoked: its certificates and tokens count no more, and its tasks end when its failover time is over")
 
 // ErrFenced is why Run ends when a newer instance of the same framework has taken over.
 var ErrFenced = errors.New("a newer instance of this framework has taken over and has its tasks; to wait for its end instead, run all instances with one Name and Standby")
 
-// ErrNoAnswer and ErrOvertaken are told by the shell too.
+// ErrNoAnswer and ErrOvertaken are used by the shell too.
 var (
 	ErrNoAnswer  = errors.New("no answer in time")
 	ErrOvertaken = errors.New("another update came first")
@@ -47,7 +46,7 @@ type phase uint8
 const (
 	none        phase = iota // no stream
 	subscribing              // Subscribe is sent
-	standing                 // by: another instance is active
+	standing                 // standing by: another instance is active
 	active
 )
 
@@ -55,12 +54,12 @@ var phaseNames = [...]string{"none", "subscribing", "standing by", "active"}
 
 func (p phase) String() string { return phaseNames[p] }
 
-// session is what lives as long as one stream.
+// session holds what lives as long as one stream.
 type session struct {
 	phase     phase
 	address   string // the master's
-	begun     uint64 // how many have become active in this Run
-	calls     uint64 // the number of the last one
+	begun     uint64 // how many sessions have become active in this Run
+	calls     uint64 // number of the last call
 	heardAt   time.Time
 	heartbeat time.Duration
 	timeout   time.Duration
@@ -69,19 +68,19 @@ type session struct {
 	askAt     time.Time // the next reconciliation is due; zero: never
 }
 
-// newSession begins the session of a stream that has just been opened.
+// newSession begins the session of a stream that was just opened.
 func newSession(address string, begun uint64, now time.Time) session {
 	return session{phase: subscribing, address: address, begun: begun, heardAt: now,
 		heartbeat: heartbeatInterval, timeout: sessionTimeout, beatAt: now.Add(heartbeatInterval)}
 }
 
-// silentAt is when the master has been silent for so long that another instance or
-// another leader may have taken over: two thirds of the session timeout (R6).
+// silentAt returns when the master will have been silent for so long that another instance or another leader may have
+// taken over: after two thirds of the session timeout (R6).
 func (s *session) silentAt() time.Time {
 	switch s.phase {
 	case subscribing:
 		return s.heardAt.Add(answerTimeout)
-	case standing: // nothing to fence
+	case standing: // there is nothing to fence
 		return s.heardAt.Add(2 * s.timeout)
 	}
 	return s.heardAt.Add(s.timeout * 2 / 3)
@@ -89,7 +88,7 @@ func (s *session) silentAt() time.Time {
 
 func (s *session) silent(now time.Time) bool { return !now.Before(s.silentAt()) }
 
-// activate begins the active phase, by the times that the leader says.
+// activate begins the active phase, with the intervals that the leader has told.
 func (s *session) activate(event protocol.Subscribed, now time.Time) {
 	s.phase, s.activeAt = active, now
 	s.begun++
@@ -102,7 +101,8 @@ func (s *session) activate(event protocol.Subscribed, now time.Time) {
 	s.beatAt = now.Add(s.heartbeat)
 }
 
-// noteDialed subscribes at the master that was reached. Where the cluster is no more, with all that ran in it, Run ends.
+// noteDialed subscribes at the master that was reached. If the cluster no longer exists, and with it everything that
+// ran there, Run ends.
 func (c *Core) noteDialed(err error) {
 	switch {
 	case !api.Is(err, api.Removed):
@@ -119,7 +119,7 @@ func (c *Core) noteDialed(err error) {
 	}
 }
 
-// sendSubscribe says who we are and what we do not know the end of (R8).
+// sendSubscribe tells the master who we are, and the tasks whose end we do not know (R8).
 func (c *Core) sendSubscribe() {
 	later := c.wants(InSubscribed)
 	c.putCall(protocol.Subscribe{
@@ -158,7 +158,7 @@ func (c *Core) beginSession(event protocol.Subscribed) {
 	c.tellAll()
 }
 
-// tellAll tells a new session what was asked for before it.
+// tellAll tells a new session what was asked for before it began.
 func (c *Core) tellAll() {
 	for _, call := range c.demands.calls() {
 		c.sendCall(call)
@@ -178,9 +178,8 @@ func (c *Core) tellAll() {
 	}
 }
 
-// subscribedReturned lets offers and the states of tasks come when the scheduler has done what it does first: it has
-// said what it wants, and read what it needs to make sense of them. What it returns after its session's end concerns
-// nobody.
+// subscribedReturned lets offers and the states of tasks come, now that the scheduler has stated what it wants and read
+// what it needs to understand them. If the session has ended meanwhile, it does nothing.
 func (c *Core) subscribedReturned(call CallSubscribed, result Called) {
 	switch {
 	case result.Outcome == Skipped:
@@ -192,7 +191,7 @@ func (c *Core) subscribedReturned(call CallSubscribed, result Called) {
 	}
 }
 
-// awaitOffers says that there may be offers: what is wanted has been told.
+// awaitOffers tells the leader that there may be offers, because it has been told what is wanted.
 func (c *Core) awaitOffers() {
 	if roles := c.demands.tell(); len(roles) > 0 {
 		c.sendCall(protocol.Revive{Roles: roles})
@@ -206,7 +205,7 @@ func (c *Core) planReconcile() {
 	}
 }
 
-// keepSession keeps the session, and asks about all tasks now and then.
+// keepSession sends heartbeats, and now and then asks for the states of all tasks.
 func (c *Core) keepSession() {
 	s := &c.session
 	if c.now.Before(s.beatAt) {
@@ -228,8 +227,8 @@ func (c *Core) keepSession() {
 	}
 }
 
-// waitForTurn waits for our turn. What is remembered of tasks belongs to the active instance
-// now, so the next subscription starts without it.
+// waitForTurn waits until this instance may become active. The tasks are now the active instance's, so what is
+// remembered of them is forgotten and the next subscription does not name them.
 func (c *Core) waitForTurn(event protocol.Waiting) {
 	c.search.greet()
 	c.session.phase = standing
@@ -245,7 +244,7 @@ func (c *Core) forgetTasks() {
 	c.operations.awaited = make(map[api.OperationID]operation)
 }
 
-// linkEnded ends the session with its stream.
+// linkEnded ends the session because its stream has ended.
 func (c *Core) linkEnded(event LinkEnded) {
 	switch {
 	case c.session.phase == none:
@@ -256,8 +255,8 @@ func (c *Core) linkEnded(event LinkEnded) {
 	}
 }
 
-// dropSession ends the session: its offers are gone, its callbacks canceled. What the scheduler has not handled waits
-// for the next one. leader is where the leader is, if the reason says so.
+// dropSession ends the session: its offers are gone and its callbacks are canceled. Statuses that the scheduler has not
+// handled wait for the next session. leader is the address of the leader, if the reason names it.
 func (c *Core) dropSession(err error, leader string) {
 	if c.ending.tearing && api.KindOf(err) == api.Removed { // as it was asked for
 		c.log(Info, "torn down", Field{"id", c.self.framework.ID}, Field{"address", c.session.address})
@@ -284,7 +283,7 @@ func (c *Core) dropSession(err error, leader string) {
 	c.search.planDial(api.RetryAfter(err))
 }
 
-// judgeEnd decides whether the end of a session is the end of Run.
+// judgeEnd decides whether Run ends with the session.
 func (c *Core) judgeEnd(err error, reached phase) {
 	var revoked protocol.Revoked
 	switch kind := api.KindOf(err); {
@@ -303,9 +302,8 @@ func (c *Core) judgeEnd(err error, reached phase) {
 	}
 }
 
-// final reports whether a first subscription that is refused will be refused by any
-// master at any time. Later on a refusal may as well come from an address that has
-// become another cluster's, so the search goes on.
+// final reports whether every master would refuse a first subscription for this reason at any time. After the first
+// session a refusal may also come from an address that now belongs to another cluster, so the search goes on.
 func final(kind api.Kind) bool {
 	switch kind {
 	case api.Invalid, api.NotFound, api.Exists, api.Denied, api.Unsupported:
@@ -322,7 +320,7 @@ func (c *Core) countSessionEnd(reached phase) {
 	}
 }
 
-// countQueues counts what waits.
+// countQueues counts what is waiting.
 func (c *Core) countQueues() {
 	c.count(1, CountQueues{Queues{
 		Callbacks: len(c.calls.todo) + max(len(c.calls.handed)-1, 0),
@@ -333,7 +331,7 @@ func (c *Core) countQueues() {
 	}})
 }
 
-// page is a part of a list; at least one page comes, and one is the last.
+// page is a part of a list. A list has at least one page, and its last page says so.
 type page[T any] struct {
 	items []T
 	last  bool

@@ -7,9 +7,10 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
-// hearStatus judges a status, from a master or made here, and has it delivered.
+// hearStatus judges a status, of a master or made here, and has it delivered.
 func (c *Core) hearStatus(status api.Status) {
-	// A kill that came before the task's agent did found a leader that knew of no such task.
+	// The kill may have reached the leader before the task's agent had come back, when the leader did not know the
+	// task.
 	t := c.tasks.open[status.Task]
 	if t != nil && t.killing.asked && !t.isOver() && status.Reason == api.ReasonReconciliation && !status.State.Terminal() {
 		c.sendKill(t, t.killing.graces.Each()...)
@@ -25,7 +26,7 @@ func (c *Core) hearStatus(status api.Status) {
 	}
 }
 
-// resumeTask has the first held status handled, in the next session if there is none now.
+// resumeTask has the task's first held status handled, in the next session if there is none now.
 func (c *Core) resumeTask(t *task) {
 	t.delivery = deliveryBusy
 	if c.session.phase != active {
@@ -35,7 +36,7 @@ func (c *Core) resumeTask(t *task) {
 	c.calls.push(CallUpdate{Status: t.held[0], task: t.taskRef})
 }
 
-// sendAcknowledgement tells the status's agent that it need not be sent again.
+// sendAcknowledgement tells the agent that it need not send the status again.
 func (c *Core) sendAcknowledgement(status api.Status) {
 	if status.Number > 0 && c.session.phase == active {
 		c.session.calls++
@@ -45,7 +46,7 @@ func (c *Core) sendAcknowledgement(status api.Status) {
 	}
 }
 
-// updateReturned takes what Update said of the task's first held status.
+// updateReturned handles the result of Update for the task's first held status.
 func (c *Core) updateReturned(call CallUpdate, result Called) {
 	t := c.tasks.find(call.task)
 	switch {
@@ -65,7 +66,7 @@ func (c *Core) updateReturned(call CallUpdate, result Called) {
 	}
 }
 
-// acknowledgeHandled acknowledges the task's first held status and goes on to the next.
+// acknowledgeHandled acknowledges the task's first held status and continues with the next.
 func (c *Core) acknowledgeHandled(t *task) {
 	status, settled := c.tasks.handled(t, c.session.phase == active)
 	c.count(1, CountStatus{State: status.State, Reason: status.Reason})
@@ -75,8 +76,8 @@ func (c *Core) acknowledgeHandled(t *task) {
 	}
 }
 
-// acknowledgeLater ends the wait for which Update has returned ErrLater, or is about to: who was handed the status may
-// be done with it before.
+// acknowledgeLater ends the wait for a status for which Update has returned ErrLater. The goroutine that was handed the
+// status may be done with it even before Update returns.
 func (c *Core) acknowledgeLater(status api.Status) {
 	t := c.tasks.open[status.Task]
 	if t == nil || len(t.held) == 0 || t.held[0].Number != status.Number {
@@ -104,13 +105,13 @@ func (c *Core) killTask(asked KillAsked) {
 }
 
 func (c *Core) sendKill(t *task, graces ...time.Duration) {
-	t.questioned = true // a leader that does not know the task says what has become of it
+	t.questioned = true // a leader that does not know the task tells what has become of it
 	for _, grace := range graces {
 		c.sendCall(protocol.Kill{Task: t.id, Agent: t.agent, Grace: grace})
 	}
 }
 
-// askAboutTasks asks about the tasks, page by page; about none when there are none.
+// askAboutTasks asks for the states of the tasks, page by page. It sends one empty page if there are none.
 func (c *Core) askAboutTasks(tasks []protocol.UnsettledTask) {
 	for page := range pages(tasks, unsettledPerPageMax) {
 		if len(page.items) > 0 {
@@ -119,7 +120,7 @@ func (c *Core) askAboutTasks(tasks []protocol.UnsettledTask) {
 	}
 }
 
-// askTasks asks for the states of the tasks, to tell them whether they are news or not. None means all.
+// askTasks asks for the states of the tasks, to tell them even if they have not changed. None means all tasks.
 func (c *Core) askTasks(ids []api.TaskID) {
 	var asked []protocol.UnsettledTask
 	for _, id := range ids {
@@ -138,8 +139,8 @@ func (c *Core) askTasks(ids []api.TaskID) {
 	c.askAboutTasks(asked)
 }
 
-// refusalOf returns the end of a task whose accept was refused: DROPPED if another offer may
-// do, ERROR if the same task will be refused again.
+// refusalOf returns the last status of a task whose accept was refused: DROPPED if another offer may do, ERROR if the
+// same task will be refused again.
 func (c *Core) refusalOf(id api.TaskID, agent api.AgentID, err *api.Error) api.Status {
 	status := api.Status{
 		Framework: c.self.framework.ID,

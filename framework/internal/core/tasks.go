@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// heldPerTaskMax and heldMax bound statuses that wait for the scheduler. Beyond
-	// them numbered ones are not taken in; their agents send them again.
+	// heldPerTaskMax and heldMax bound the statuses that wait for the scheduler. Beyond them numbered statuses are not
+	// taken in; their agents send them again.
 	heldPerTaskMax = 256
 	heldMax        = 1 << 16
 	// unsettledPerPageMax keeps a page far below the size of a message.
@@ -24,7 +24,7 @@ const (
 	updateRetryMax = 30 * time.Second
 )
 
-// task is what the SDK remembers of a task until its end is handled.
+// task is what the SDK remembers of a task until the scheduler has handled its end.
 type task struct {
 	taskRef
 	agent    api.AgentID
@@ -33,19 +33,19 @@ type task struct {
 	seen     uint64        // of the last status that was taken in
 	state    api.TaskState // of the last status that the scheduler has handled
 	latest   api.TaskState // of the last status that was taken in
-	held     []api.Status  // taken in and not handled, in order
-	delivery delivery      // of held[0]
-	failures int           // of held[0], in a row
-	accept   uint64        // number of the call that launched it, until it is heard of
-	asked    bool          // by the user's Reconcile: the answer is told even when it is no news
+	held     []api.Status  // taken in and not handled yet, in order
+	delivery delivery      // how far held[0] has come
+	failures int           // how often the scheduler has failed to handle held[0], in a row
+	accept   uint64        // number of the call that launched the task, until a status of the task comes
+	asked    bool          // the user's Reconcile has asked for it: the answer is told even if nothing has changed
 	killing  killing
-	// questioned: the leader was asked about it since it was launched. Without that an
-	// answer is about an earlier launch of the same ID, which was DROPPED.
+	// questioned says that the leader was asked about the task since it was launched. Otherwise an answer is about an
+	// earlier launch of the same ID, which was DROPPED.
 	questioned bool
 	former     *former // that earlier launch, if its agent has dropped it
 }
 
-// taskRef names what is remembered of a task. What was forgotten and begun anew has another record.
+// taskRef identifies a task's record. If a task was forgotten and its ID begun anew, the new record is another one.
 type taskRef struct {
 	id     api.TaskID
 	record uint64
@@ -55,39 +55,40 @@ type taskRef struct {
 type origin uint8
 
 const (
-	originNone     origin = iota // the user has named it
-	originHeard                  // a status told of it: the leader is asked about it (R8)
-	originLaunched               // by this process, on the task's agent
+	originNone     origin = iota // only the user has named it
+	originHeard                  // a status told of it; the leader is asked about it (R8)
+	originLaunched               // this process has launched it, on the task's agent
 )
 
-// delivery is how far a status has come on its way to the scheduler.
+// delivery says how far a status has come on its way to the scheduler.
 type delivery uint8
 
 const (
 	deliveryNone  delivery = iota
-	deliveryBusy           // it is with the scheduler, or waits for another try or session
+	deliveryBusy           // the scheduler has it, or it waits for another try or for a session
 	deliveryLater          // it waits for Client.Acknowledge
 	deliveryEarly          // it was acknowledged, and Update has not returned yet
 )
 
-// killing is the end that was asked for; it is repeated in every session (R12).
+// killing is a kill that was asked for; it is repeated in every session (R12).
 type killing struct {
 	asked  bool
 	graces protocol.KillGraces
 }
 
-// tasks holds the tasks that are not settled.
+// tasks holds the tasks whose end the scheduler has not handled.
 type tasks struct {
 	open    map[api.TaskID]*task
-	strays  map[uint64]*task   // by record: they tell of tasks that were refused here, beside those of the same ID
+	strays  map[uint64]*task   // by record: tasks that were refused here, beside those with the same ID
 	refused map[api.TaskID]int // how many strays there are of an ID; no entry is 0
 	endings endings
 	held    int    // statuses in all tasks
-	records uint64 // so far
-	// sessions counts those that have begun: what was acknowledged in an earlier one may have been lost with it.
+	records uint64 // number of records so far
+	// sessions counts the sessions that have begun. What was acknowledged in an earlier session may have been lost with
+	// it.
 	sessions uint64
-	retries  alarms.Alarms[taskRef] // of the first held statuses of tasks
-	waiting  []taskRef              // with held statuses, to be told in the next session
+	retries  alarms.Alarms[taskRef] // when to try again to have a task's first held status handled
+	waiting  []taskRef              // tasks with held statuses that are to be told in the next session
 }
 
 func newTasks(records uint64) tasks {
@@ -97,12 +98,12 @@ func newTasks(records uint64) tasks {
 	}
 }
 
-// verdict says what to do with a status that came.
+// verdict says what to do with a status that has come.
 type verdict uint8
 
 const (
-	ignore      verdict = iota // no news, or no room
-	acknowledge                // handled before, or after the end: tell its agent
+	ignore      verdict = iota // it tells nothing new, or there is no room for it
+	acknowledge                // the scheduler has handled it, or the task's end, before: tell its agent
 	deliver                    // was put into held
 )
 
@@ -111,7 +112,7 @@ func (t *tasks) newRecord(id api.TaskID) *task {
 	return &task{taskRef: taskRef{id, t.records}}
 }
 
-// get returns what is remembered of the task, a new record if need be.
+// get returns the record of the task, a new one if there is none.
 func (t *tasks) get(id api.TaskID) *task {
 	one := t.open[id]
 	if one == nil {
@@ -121,7 +122,7 @@ func (t *tasks) get(id api.TaskID) *task {
 	return one
 }
 
-// find returns what the reference names, nil if that was forgotten.
+// find returns the record that the reference means; nil: it was forgotten.
 func (t *tasks) find(ref taskRef) *task {
 	if one := t.open[ref.id]; one != nil && one.record == ref.record {
 		return one
@@ -129,25 +130,25 @@ func (t *tasks) find(ref taskRef) *task {
 	return t.strays[ref.record]
 }
 
-// isUsed reports whether the ID is taken. An ID is never used twice, but for a task that never started (DROPPED). It stays
-// taken until the scheduler was told that a launch of it was refused here, as that would be taken for the end of a later
-// launch.
+// isUsed reports whether the ID is taken. An ID is never used twice, except for a task that never started (DROPPED). The
+// ID stays taken until the scheduler was told of each launch of it that was refused here, because a refusal would be
+// taken for the end of a later launch.
 func (t *tasks) isUsed(id api.TaskID) bool {
 	one := t.open[id]
 	return one != nil && one.origin != originNone || t.refused[id] > 0 ||
 		t.endings.has(id) && t.endings.states[id].state != api.TaskDropped
 }
 
-// launch notes a task that the numbered call launches.
+// launch notes that the call with this number launches a task.
 func (t *tasks) launch(id api.TaskID, agent api.AgentID, call uint64) {
 	one := t.get(id)
 	one.agent, one.origin, one.questioned, one.former = agent, originLaunched, false, t.endings.states[id].former
-	t.endings.remove(id) // it was DROPPED, and is tried again
+	t.endings.remove(id) // an earlier launch was DROPPED, and the task is tried again
 	one.state, one.latest = api.TaskStaging, api.TaskStaging
 	one.accept = call
 }
 
-// stray holds a status beside what is remembered of the task that has the ID.
+// stray holds a status in a record of its own, beside the record of the task that has the ID.
 func (t *tasks) stray(status api.Status) *task {
 	one := t.newRecord(status.Task)
 	t.strays[one.record] = one
@@ -185,7 +186,7 @@ func (t *tasks) take(status api.Status) (*task, verdict) {
 	return one, verdict
 }
 
-// hold queues the status behind those that wait.
+// hold queues the status behind those of its task that wait.
 func (t *tasks) hold(one *task, status api.Status) {
 	one.held = append(one.held, status)
 	t.held++
@@ -194,13 +195,14 @@ func (t *tasks) hold(one *task, status api.Status) {
 	one.asked = false
 }
 
-// settles reports whether nothing is to be awaited after the state.
+// settles reports whether nothing more is to be expected of a task in this state.
 func settles(state api.TaskState) bool { return state.Terminal() || state == api.TaskUnknown }
 
 // isOver reports whether a status that settles the task was taken in.
 func (t *task) isOver() bool { return settles(t.latest) }
 
-// settledBefore: only what has a number awaits an acknowledgement.
+// settledBefore returns the verdict on a status whose task was settled before. Only a status with a number is
+// acknowledged.
 func settledBefore(status api.Status) verdict {
 	if status.Number > 0 {
 		return acknowledge
@@ -211,7 +213,7 @@ func settledBefore(status api.Status) verdict {
 func (t *task) judge(status api.Status, full bool) verdict {
 	switch elsewhere := t.agent != "" && status.Agent != t.agent; {
 	case t.origin == originLaunched && (elsewhere && status.Agent != "" || t.isForeign(status)):
-		return settledBefore(status) // of another life of this ID
+		return settledBefore(status) // the status belongs to another launch of this ID
 	case elsewhere && status.Number > 0:
 		t.seen, t.number = 0, 0
 	}
@@ -220,7 +222,7 @@ func (t *task) judge(status api.Status, full bool) verdict {
 	}
 	switch {
 	case status.Number > 0 && status.Previous > t.seen:
-		return ignore // both come again, in order
+		return ignore // the missing status and this one come again, in order
 	case t.asked && !t.isOver():
 		return deliver
 	case status.Number > 0 && status.Number <= t.seen:
@@ -235,26 +237,27 @@ func (t *task) judge(status api.Status, full bool) verdict {
 	return deliver
 }
 
-// isForeign reports whether the status is an end that answers a question about an earlier
-// launch of the ID: nobody has asked about this one.
+// isForeign reports whether the status is the answer to a question about an earlier launch of the ID, and that launch's
+// end: about the present launch nobody has asked yet.
 func (t *task) isForeign(status api.Status) bool {
 	return status.Number == 0 && status.Reason == api.ReasonReconciliation && settles(status.State) && !t.questioned
 }
 
-// judgeCopy judges a status of a number that was taken in before.
+// judgeCopy judges a status whose number was taken in before.
 func (t *task) judgeCopy(status api.Status) verdict {
 	switch {
 	case status.Number > t.number:
-		return ignore // still with the scheduler
+		return ignore // the scheduler still has it
 	case t.latest == api.TaskUnreachable:
-		return deliver // its agent is back
+		return deliver // the task's agent is back
 	}
 	return acknowledge
 }
 
-// handled takes the first held status off: the scheduler has handled it, and it is acknowledged now, if there is a session. It
-// reports whether the task is settled and forgotten. UNKNOWN settles only what nobody has told of since: the leader may say
-// it a moment before the task's agent is back.
+// handled removes the first held status, because the scheduler has handled it. acknowledged says that it is
+// acknowledged now, as there is a session. handled reports whether the task is settled, and then forgets it. UNKNOWN
+// settles a task only if no later status waits, because the leader may say UNKNOWN a moment before the task's agent is
+// back.
 func (t *tasks) handled(one *task, acknowledged bool) (status api.Status, settled bool) {
 	status = one.held[0]
 	one.held = one.held[1:]
@@ -273,8 +276,8 @@ func (t *tasks) handled(one *task, acknowledged bool) (status api.Status, settle
 	return status, true
 }
 
-// forget settles a task. Its end is remembered, so that nothing that is still on its way
-// tells another one; one that was DROPPED may be tried again under its ID all the same.
+// forget forgets a settled task. Its end is remembered, so that a copy that is still on its way does not tell it again.
+// A task that was DROPPED may nevertheless be launched again under its ID.
 func (t *tasks) forget(one *task, how taskEnd) {
 	if t.isStray(one) {
 		t.forgetStray(one)
@@ -289,7 +292,7 @@ func (t *tasks) forget(one *task, how taskEnd) {
 
 func (t *tasks) isStray(one *task) bool { return t.open[one.id] != one }
 
-// again prepares for a session: calls of an earlier one are not refused any more.
+// again prepares the records for a new session, in which calls of earlier sessions can no longer be refused.
 func (t *tasks) again() {
 	t.sessions++
 	for _, one := range t.open { // order: irrelevant because each is changed by itself
@@ -297,7 +300,7 @@ func (t *tasks) again() {
 	}
 }
 
-// those lists the tasks of which something holds, by their IDs.
+// those lists the tasks for which holds returns true, sorted by ID.
 func (t *tasks) those(holds func(*task) bool) []*task {
 	var list []*task
 	// order: irrelevant because the list is sorted below
@@ -310,7 +313,7 @@ func (t *tasks) those(holds func(*task) bool) []*task {
 	return list
 }
 
-// unsettled lists what the leader is asked about (R8).
+// unsettled lists the tasks that the leader is asked about (R8).
 func (t *tasks) unsettled() []protocol.UnsettledTask {
 	list := t.those(func(one *task) bool { return (one.origin != originNone || one.asked) && !one.isOver() })
 	questions := make([]protocol.UnsettledTask, len(list))
@@ -320,13 +323,13 @@ func (t *tasks) unsettled() []protocol.UnsettledTask {
 	return questions
 }
 
-// question asks the leader about the task.
+// question returns the question about the task for the leader.
 func (t *task) question() protocol.UnsettledTask {
 	t.questioned = true
 	return protocol.UnsettledTask{Task: t.id, Agent: t.agent, Number: t.number, State: cmp.Or(t.state, api.TaskStaging)}
 }
 
-// launchedBy lists the tasks that the numbered call wanted to launch.
+// launchedBy lists the tasks that the call with this number was to launch.
 func (t *tasks) launchedBy(call uint64) []*task {
 	return t.those(func(one *task) bool { return one.accept == call })
 }
@@ -336,7 +339,7 @@ func (t *tasks) kills() []*task {
 	return t.those(func(one *task) bool { return one.killing.asked && !one.isOver() })
 }
 
-// takeWaiting takes out the tasks that have waited for a session.
+// takeWaiting removes and returns the tasks that have waited for a session.
 func (t *tasks) takeWaiting() []*task {
 	waiting := t.waiting
 	t.waiting = nil
@@ -349,8 +352,8 @@ func (t *tasks) takeWaiting() []*task {
 	return list
 }
 
-// retryLater plans another try of the first held status, after a pause that grows with each failure, and returns the
-// pause.
+// retryLater plans another try to have the first held status handled, after a pause that grows with each failure. It
+// returns the pause.
 func (t *tasks) retryLater(one *task, now time.Time) time.Duration {
 	one.failures++
 	pause := min(updateRetryMin<<min(one.failures-1, 10), updateRetryMax)
@@ -358,7 +361,7 @@ func (t *tasks) retryLater(one *task, now time.Time) time.Duration {
 	return pause
 }
 
-// retryDue takes out a task whose first held status is to be tried again by now; nil: there is none.
+// retryDue removes and returns a task whose first held status is to be tried again by now; nil: there is none.
 func (t *tasks) retryDue(now time.Time) *task {
 	for ref, is := t.retries.Due(now); is; ref, is = t.retries.Due(now) {
 		if one := t.find(ref); one != nil {

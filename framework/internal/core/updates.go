@@ -7,8 +7,8 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
-// updates are changes of what the framework says of itself. One at a time is at the
-// master; the others wait for their turn, and for a session.
+// updates are changes of what the framework says of itself. At most one is sent at a time; the others wait for their
+// turn, and for a session.
 type updates struct {
 	queue   []update
 	changes uint64 // how many have come into effect
@@ -16,30 +16,30 @@ type updates struct {
 
 // update is one change.
 type update struct {
-	request uint64 // who waits for it
+	request uint64 // number of the request of the caller who waits for it
 	wish    api.Framework
-	saw     uint64 // how many changes had come into effect when the wish was made
-	call    uint64 // its number in this session; 0 = not sent
+	saw     uint64 // how many changes had come into effect when the caller made it
+	call    uint64 // number of the call in this session; 0 = not sent
 }
 
 func (u *updates) add(asked UpdateAsked) {
 	u.queue = append(u.queue, update{request: asked.Request, wish: asked.Wish, saw: asked.Saw})
 }
 
-// withdraw forgets an update for which nobody waits, unless it is on its way.
+// withdraw forgets an update whose caller no longer waits, unless it was sent already.
 func (u *updates) withdraw(request uint64) {
 	u.queue = slices.DeleteFunc(u.queue, func(one update) bool { return one.request == request && one.call == 0 })
 }
 
-// unsend ends the way of the first: nobody knows what became of it. The next
-// subscription says what held before, then it is sent again.
+// unsend takes back the first update, when nobody knows whether it has come into effect. The next subscription states
+// what held before it; then the update is sent again.
 func (u *updates) unsend() {
 	if len(u.queue) > 0 {
 		u.queue[0].call = 0
 	}
 }
 
-// sendUpdate sends the first update, if there is a session and none is on its way.
+// sendUpdate sends the first update, if there is a session and no other update is under way.
 func (c *Core) sendUpdate() {
 	for len(c.updates.queue) > 0 && c.updates.queue[0].call == 0 && c.session.phase == active {
 		first := &c.updates.queue[0]
@@ -47,12 +47,12 @@ func (c *Core) sendUpdate() {
 			c.finishUpdate(ErrOvertaken)
 			continue
 		}
-		first.wish.ID = c.self.framework.ID // it may not have been known
+		first.wish.ID = c.self.framework.ID // the caller may not have known it
 		first.call = c.sendCall(protocol.UpdateFramework{Framework: first.wish})
 	}
 }
 
-// updateAnswered takes the answer to an update; it reports whether the call was one.
+// updateAnswered handles the answer to an update. It reports whether the call was an update.
 func (c *Core) updateAnswered(call uint64, refused *api.Error) bool {
 	if len(c.updates.queue) == 0 || c.updates.queue[0].call != call || call == 0 {
 		return false

@@ -4,28 +4,28 @@ package verdict
 
 import "github.com/tenderhq/tender/api"
 
-// Verdict is what an end means for the work.
+// Verdict says what a task's end means for the work.
 type Verdict uint8
 
 // The verdicts.
 const (
-	Well    Verdict = iota // it is done
-	Badly                  // by its own fault
-	Lost                   // not by its own fault
-	Refused                // and would be again
+	Well    Verdict = iota // the work is done
+	Badly                  // the task has ended badly, by its own fault
+	Lost                   // the task has ended, not by its own fault
+	Refused                // the task can't run, and could not at another try
 )
 
-// Kill is why the framework itself has killed the task, if it has.
+// Kill says why the framework itself has killed the task, if it has.
 type Kill uint8
 
 // The kinds of kills. A later one overrules an earlier one.
 const (
 	NotKilled Kill = iota
-	Overdue        // it took too long
-	Unwanted       // nobody cares how it ends
+	Overdue        // the task took too long
+	Unwanted       // nobody is interested in how the task ends
 )
 
-// Of judges the status in which a task has ended.
+// Of judges the last status of a task.
 func Of(kill Kill, status api.Status) Verdict {
 	switch status.State {
 	case api.TaskFinished:

@@ -8,7 +8,8 @@ import (
 	"github.com/tenderhq/tender/framework/jobs"
 )
 
-// Changes lists what is different in the second job, one line for each field, their defaults filled in.
+// Changes lists what differs in the second job, one line for each field. Both jobs are compared with their defaults
+// filled in.
 func Changes(before, after jobs.Job) ([]string, error) {
 	old, err := flat(before)
 	if err != nil {
@@ -36,7 +37,7 @@ func Changes(before, after jobs.Job) ([]string, error) {
 	return lines, nil
 }
 
-// flat is each value of a job by its field.
+// flat returns each value of a job by the name of its field.
 func flat(job jobs.Job) (values map[string]string, err error) {
 	tree, err := Encode(job.WithDefaults())
 	values = make(map[string]string)

@@ -16,7 +16,7 @@ import (
 	"github.com/tenderhq/tender/internal/words"
 )
 
-// Decode makes a job of a tree, and checks it. The error is of type [jobs.Problems].
+// Decode makes a job from a tree, and checks it. Its error is of type [jobs.Problems].
 func Decode(tree map[string]any) (job jobs.Job, err error) {
 	var d decoder
 	d.object(reflect.ValueOf(&job).Elem(), tree, "")
@@ -26,7 +26,7 @@ func Decode(tree map[string]any) (job jobs.Job, err error) {
 	return job, job.Check()
 }
 
-// DecodeJSON makes a job of JSON.
+// DecodeJSON makes a job from JSON text, and checks it.
 func DecodeJSON(text []byte) (job jobs.Job, err error) {
 	tree, err := ParseJSON(text)
 	if err != nil {
@@ -35,7 +35,7 @@ func DecodeJSON(text []byte) (job jobs.Job, err error) {
 	return Decode(tree)
 }
 
-// ParseJSON reads one object.
+// ParseJSON reads one JSON object as a tree.
 func ParseJSON(text []byte) (tree map[string]any, err error) {
 	reader := json.NewDecoder(bytes.NewReader(text))
 	if err := reader.Decode(&tree); err != nil {
@@ -47,7 +47,7 @@ func ParseJSON(text []byte) (tree map[string]any, err error) {
 	return tree, nil
 }
 
-// Encode is the job as a tree, without what is left to its default.
+// Encode returns the job as a tree, without the fields that are left to their defaults.
 func Encode(job jobs.Job) (tree map[string]any, err error) {
 	text, err := json.Marshal(job)
 	if err != nil {
@@ -57,7 +57,7 @@ func Encode(job jobs.Job) (tree map[string]any, err error) {
 	return tree, err
 }
 
-// decoder gathers what is wrong.
+// decoder collects everything that is wrong.
 type decoder struct{ found jobs.Problems }
 
 func (d *decoder) wrong(field, format string, values ...any) {
@@ -71,7 +71,7 @@ func below(field, name string) string {
 	return field + "." + name
 }
 
-// fields are the names of a struct's fields, as files have them, with those of the structs that are embedded in it.
+// fields returns the names of a struct's fields as job files have them, including those of embedded structs.
 func fields(of reflect.Type) (names []string, byName map[string]reflect.StructField) {
 	byName = make(map[string]reflect.StructField)
 	for _, field := range reflect.VisibleFields(of) {
@@ -139,7 +139,7 @@ func (d *decoder) duration(into reflect.Value, from any, field string) {
 	into.SetInt(int64(span))
 }
 
-// shown is a value as it stands in a file.
+// shown returns a value as it looks in a file.
 func shown(from any) string {
 	text, err := json.Marshal(from)
 	if err != nil {
@@ -175,7 +175,7 @@ func (d *decoder) list(into reflect.Value, from any, field string) {
 	into.Set(list)
 }
 
-// asList: TOML's lists of tables have a type of their own.
+// asList returns a list's items. TOML readers use a type of their own for lists of tables.
 func asList(from any) (items []any, is bool) {
 	switch from := from.(type) {
 	case []any:

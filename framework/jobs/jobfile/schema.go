@@ -7,7 +7,8 @@ import (
 	"github.com/tenderhq/tender/framework/jobs"
 )
 
-// Schema is the JSON Schema of job files, made of the types that read them, so that editors refuse what they refuse.
+// Schema returns the JSON Schema of job files. It is made from the types that read these files, so that editors refuse
+// what the reader refuses.
 func Schema() ([]byte, error) {
 	schema := schemaOf(reflect.TypeFor[jobs.Job]())
 	schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
@@ -19,7 +20,7 @@ func Schema() ([]byte, error) {
 	return append(text, '\n'), err
 }
 
-// durationPattern is what time.ParseDuration takes, near enough for editors.
+// durationPattern matches, precisely enough for editors, what time.ParseDuration accepts.
 const durationPattern = `^-?([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$`
 
 func schemaOf(of reflect.Type) map[string]any {

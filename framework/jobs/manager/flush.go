@@ -13,24 +13,25 @@ import (
 	"github.com/tenderhq/tender/internal/pause"
 )
 
-// The keys of a job begin with prefix and its name.
+// prefix is how all keys of jobs begin; the job's name follows.
 const prefix = "jobs/"
 
 func keyOf(name, key string) string { return prefix + name + "/" + key }
 
-// writesMax is how many keys are written at a time. More wait.
+// writesMax is how many keys are written at the same time; more wait.
 const writesMax = 64
 
-// retryPause is how long a write that was refused waits for another try.
+// retryPause is the pause before a refused write is tried again.
 const retryPause = time.Second
 
-// writing is what is to be written, and what waits for it. One batch is written at a time; meanwhile the next one grows.
+// writing is what has to be written to the store, and the effects that wait for it. One batch is written at a time;
+// meanwhile the next one grows.
 type writing struct {
-	keys    map[string][2]string // to be written: the job's name and the key in it
-	effects []pending            // that wait for them
-	done    *outcome             // of this batch
+	keys    map[string][2]string // to be written: the job's name and the key below it
+	effects []pending            // effects that wait for these keys
+	done    *outcome             // outcome of this batch
 	busy    bool                 // a batch is being written
-	under   *outcome             // of that batch
+	under   *outcome             // outcome of the batch that is being written
 }
 
 type pending struct {
@@ -38,17 +39,17 @@ type pending struct {
 	effect core.Effect
 }
 
-// outcome is what came of a batch.
+// outcome tells what has become of a batch.
 type outcome struct {
 	over chan struct{}
-	err  error // read after over
+	err  error // may be read once over is closed
 }
 
 func newOutcome() *outcome { return &outcome{over: make(chan struct{})} }
 
 func newWriting() writing { return writing{keys: make(map[string][2]string), done: newOutcome()} }
 
-// all is the outcome of all that is to be written by now; nil: there is nothing.
+// all returns the outcome of everything that has to be written by now; nil: there is nothing to write.
 func (w *writing) all() *outcome {
 	switch {
 	case len(w.keys)+len(w.effects) > 0:
@@ -65,12 +66,12 @@ func (w *writing) after(name string, effect core.Effect) {
 	w.effects = append(w.effects, pending{name, effect})
 }
 
-// mark and reset take back effects that need not wait.
+// mark and reset remove effects that need not wait for a write.
 func (w *writing) mark() int { return len(w.effects) }
 
 func (w *writing) reset(mark int) { w.effects = w.effects[:mark] }
 
-// fail tells whoever waits that nothing will be written any more.
+// fail tells everybody who waits that nothing more will be written.
 func (w *writing) fail(err error) {
 	w.done.err = err
 	close(w.done.over)
@@ -79,7 +80,7 @@ func (w *writing) fail(err error) {
 	w.effects = nil
 }
 
-// batch is what is written together.
+// batch is a set of keys that are written together, and the effects that wait for them.
 type batch struct {
 	puts    map[string][]byte
 	deletes []string
@@ -87,7 +88,7 @@ type batch struct {
 	done    *outcome
 }
 
-// take takes out what is to be written now, as it is now.
+// take removes and returns what has to be written now, with the present values.
 func (m *Manager) take() (b batch, err error) {
 	b = batch{puts: make(map[string][]byte), effects: m.writing.effects, done: m.writing.done}
 	for _, key := range slices.Sorted(maps.Keys(m.writing.keys)) {
@@ -108,7 +109,7 @@ func (m *Manager) take() (b batch, err error) {
 	return b, nil
 }
 
-// flush begins to write, if nobody does.
+// flush starts to write, unless a batch is being written already.
 func (m *Manager) flush() {
 	if m.writing.busy || len(m.writing.keys)+len(m.writing.effects) == 0 {
 		return
@@ -117,7 +118,7 @@ func (m *Manager) flush() {
 	go m.write() // ends when all is written, or when Run has ended
 }
 
-// write writes batch after batch, until there is nothing left to write.
+// write writes one batch after the other until there is nothing left to write.
 func (m *Manager) write() {
 	for {
 		m.mu.Lock()
@@ -134,7 +135,7 @@ func (m *Manager) write() {
 			err = m.writeBatch(client, b)
 		}
 		m.do(func(time.Time) {
-			if err != nil { // Run has ended, or a record can't be made
+			if err != nil { // Run has ended, or a record could not be made
 				m.config.Logger.Error("jobs are not written", "error", err)
 				m.left()
 			} else {
@@ -146,11 +147,13 @@ func (m *Manager) write() {
 	}
 }
 
-// writeBatch writes until all of it is there; an error says that Run has ended. A header goes before what else is written
-// of its job: whoever finds it does what it says of the parts, and of a part that is ahead of it he knows no reason. What
-// is deleted goes last: a part that was counted into the job's header is not needed once that is written. Of a job that is
-// forgotten the header goes before the rest, which is nobody's without it; a header whose versions are gone would be one
-// that nobody can read.
+// writeBatch writes the batch completely; an error says that Run has ended.
+//
+// The order matters, because a manager that takes over may find only a part of the batch. A job's header is written
+// before its parts: whoever finds a header does to the parts what it says, but from a part that is newer than its
+// header nobody could tell why. Deletions come last: a part that was counted into the job's header is no longer needed
+// once that header is written. Of a job that is forgotten the header is deleted first, because without it the rest
+// belongs to nobody; a header whose versions were gone could not be read.
 func (m *Manager) writeBatch(client masters, b batch) error {
 	put := func(key string) error { return client.Put(context.Background(), key, b.puts[key]) }
 	remove := func(key string) error { return client.Delete(context.Background(), key) }
@@ -167,7 +170,7 @@ func (m *Manager) writeBatch(client masters, b batch) error {
 	return nil
 }
 
-// headersFirst parts the keys of headers from the others.
+// headersFirst separates the keys of headers from the other keys.
 func headersFirst(keys []string) (headers, rest []string) {
 	for _, key := range keys {
 		if isHeader(key) {
@@ -183,7 +186,8 @@ func isHeader(key string) bool {
 	return strings.HasSuffix(key, "/"+core.HeaderKey) && strings.Count(key, "/") == 2
 }
 
-// each writes all keys, some at a time, again and again until they are there or Run has ended.
+// each writes all keys, writesMax at the same time, and repeats what failed until everything is written or Run has
+// ended.
 func (m *Manager) each(client masters, keys []string, write func(key string) error) error {
 	for len(keys) > 0 {
 		var mu sync.Mutex
@@ -205,7 +209,7 @@ func (m *Manager) each(client masters, keys []string, write func(key string) err
 		if keys = failed; len(keys) == 0 {
 			return nil
 		}
-		if err := client.Acknowledge(api.Status{}); err != nil { // of nothing: it only says whether Run goes on
+		if err := client.Acknowledge(api.Status{}); err != nil { // of no status; it tells whether Run goes on
 			return err
 		}
 		m.config.Logger.Warn("the store refuses; it is tried again", "keys", len(keys), "first", keys[0], "error", last)
@@ -214,7 +218,7 @@ func (m *Manager) each(client masters, keys []string, write func(key string) err
 	return nil
 }
 
-// perform does what had to wait for a batch.
+// perform performs the effects that have waited for a batch.
 func (m *Manager) perform(b batch) {
 	for _, one := range b.effects {
 		if m.client == nil {

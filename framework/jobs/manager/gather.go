@@ -13,30 +13,30 @@ import (
 	"github.com/tenderhq/tender/framework/pack"
 )
 
-// gather is what is held for one gang until there is room for all of it. Only one gang holds anything at a time, and
-// not for longer than its job says: then all of it is given back, and the gang rests while others have their turn. So
-// two gangs that each fit alone never wait for each other, whether one manager has them or two.
+// gather holds offers for one gang until there is room for all its members. Only one gang holds offers at a time, and
+// for no longer than its job allows. Then it gives all of them back and rests, while others have their turn. So two
+// gangs that would each fit alone never block each other, whether they belong to one manager or to two.
 type gather struct {
-	name   string // of the job; "": none
+	name   string // of the gang's job; "": no gang holds offers
 	offers map[api.OfferID]api.Offer
 	until  time.Time
 	rests  map[string]rest // by job
 }
 
-// rest is how long a gang that has given back holds nothing.
+// rest says for how long a gang that has given its offers back holds none.
 type rest struct {
 	until time.Time
-	times int // that it has given back
+	times int // how often it has given offers back
 }
 
 func newGather() gather {
 	return gather{offers: make(map[api.OfferID]api.Offer), rests: make(map[string]rest)}
 }
 
-// resting says whether the gang holds nothing now.
+// resting reports whether the gang rests now.
 func (g *gather) resting(name string, now time.Time) bool { return g.rests[name].until.After(now) }
 
-// anyRests says whether some gang left to others what it is offered.
+// anyRests reports whether some gang rests and leaves its offers to others.
 func (g *gather) anyRests(now time.Time) bool {
 	for _, one := range g.rests { // order: irrelevant because one is enough
 		if one.until.After(now) {
@@ -46,15 +46,15 @@ func (g *gather) anyRests(now time.Time) bool {
 	return false
 }
 
-// holds says whether the bin is of an offer that is held.
+// holds reports whether the bin's offer is held for the gang.
 func (g *gather) holds(bin *pack.Bin) bool { return g.offers[bin.Offer.ID].ID != "" }
 
-// free lists the bins that are not held.
+// free returns the bins whose offers are not held.
 func (g *gather) free(bins []*pack.Bin) []*pack.Bin {
 	return slices.DeleteFunc(slices.Clone(bins), g.holds)
 }
 
-// end gives back what is held, and says what that was.
+// end ends the holding and returns the offers that were held, to be given back.
 func (g *gather) end() (held []api.Offer) {
 	for _, id := range slices.Sorted(maps.Keys(g.offers)) {
 		held = append(held, g.offers[id])
@@ -64,7 +64,8 @@ func (g *gather) end() (held []api.Offer) {
 	return held
 }
 
-// restLength differs from gang to gang and from time to time, so that two of them do not keep in step.
+// restLength returns how long a gang rests. It differs from gang to gang and from time to time, so that two gangs do
+// not stay in step.
 func restLength(name string, times int, hold time.Duration) time.Duration {
 	sum := fnv.New32a()
 	_, _ = sum.Write([]byte(name)) // a hash takes what it is given
@@ -72,11 +73,11 @@ func restLength(name string, times int, hold time.Duration) time.Duration {
 	return hold + time.Duration(float64(hold)*2*float64(sum.Sum32()%1000)/1000)
 }
 
-// placeGang assigns all members of a gang, or holds what there is for them.
+// placeGang assigns all members of a gang, or holds the offers that there are for them.
 func (m *Manager) placeGang(e *entry, ask core.Ask, bins []*pack.Bin, now time.Time) {
 	g := &m.gather
 	if g.name != "" && g.name != e.name {
-		return // one after the other
+		return // one gang after the other
 	}
 	var held []*pack.Bin
 	for _, id := range slices.Sorted(maps.Keys(g.offers)) {
@@ -94,7 +95,7 @@ func (m *Manager) placeGang(e *entry, ask core.Ask, bins []*pack.Bin, now time.T
 	case g.resting(e.name, now) || len(members) == 0:
 	default:
 		for _, bin := range used {
-			if len(bin.Tasks) == 0 { // no other job has a part of it
+			if len(bin.Tasks) == 0 { // no other job uses a part of it
 				g.offers[bin.Offer.ID] = bin.Offer
 			}
 		}
@@ -104,13 +105,14 @@ func (m *Manager) placeGang(e *entry, ask core.Ask, bins []*pack.Bin, now time.T
 	}
 }
 
-// member is where a member of a gang would be.
+// member is a place for one member of a gang.
 type member struct {
 	bin  *pack.Bin
-	task api.Task // as the bin would take it
+	task api.Task // the task as the bin would take it
 }
 
-// fitGang looks for room for as many members as there is, and names the bins that it is in. It changes none of them.
+// fitGang looks for room for as many members as possible, and returns the bins that would be used. It changes none of
+// them.
 func fitGang(e *entry, ask core.Ask, task api.Task, bins []*pack.Bin) (members []member, used []*pack.Bin) {
 	trial := make([]*pack.Bin, len(bins))
 	for i, bin := range bins {
@@ -147,7 +149,7 @@ func fitGang(e *entry, ask core.Ask, task api.Task, bins []*pack.Bin) (members [
 	return members, used
 }
 
-// assignGang has all members dispatched. Of what was held the rest is given back.
+// assignGang assigns all members. Held offers that are not used are given back.
 func (m *Manager) assignGang(e *entry, ask core.Ask, members []member, used []*pack.Bin, now time.Time) {
 	assigned := core.AssignedGang{SubJob: ask.SubJob, Version: ask.Version}
 	for _, one := range members {
@@ -173,7 +175,7 @@ func (m *Manager) assignGang(e *entry, ask core.Ask, members []member, used []*p
 	m.giveBack(m.gather.end(), pauseAfterGang)
 }
 
-// pauseAfterGang is for how long agents of which nothing was used are left to others.
+// pauseAfterGang is the filter for offers that were held and not used, so that others get them.
 const pauseAfterGang = refuseShort
 
 func (m *Manager) giveBack(offers []api.Offer, refuse time.Duration) {
@@ -187,7 +189,7 @@ func (m *Manager) giveBack(offers []api.Offer, refuse time.Duration) {
 	}
 }
 
-// endGather gives back what was held for too long, or for a gang that does not want it any more.
+// endGather gives back offers that were held for too long, or for a gang that no longer wants them.
 func (m *Manager) endGather(now time.Time) {
 	g := &m.gather
 	maps.DeleteFunc(g.rests, func(name string, one rest) bool {
@@ -210,7 +212,7 @@ func (m *Manager) endGather(now time.Time) {
 	}
 }
 
-// Rescinded implements [framework.Rescinder]: what was held may be taken back.
+// Rescinded implements [framework.Rescinder]: held offers may be rescinded.
 func (m *Manager) Rescinded(_ context.Context, offers []api.OfferID, _ string) {
 	m.do(func(time.Time) {
 		for _, id := range offers {

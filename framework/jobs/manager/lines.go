@@ -9,14 +9,16 @@ import (
 	"github.com/tenderhq/tender/framework/jobs/internal/core"
 )
 
-// line is a line of jobs of which something waits: the highest priority first, and among equals who has the least.
+// line is a queue of jobs that have something waiting: the highest priority first, and among equals the job with the
+// fewest tasks.
 type line []*want
 
 func byTurn(a, b *want) int {
 	return cmp.Or(cmp.Compare(b.priority, a.priority), cmp.Compare(a.busy, b.busy), cmp.Compare(a.name, b.name))
 }
 
-// plain says whether an ask is like all others of its shape: where one finds no room, none does.
+// plain reports whether the ask differs in nothing from others of its shape, so that if one of them finds no room, none
+// does.
 func plain(ask core.Ask) bool {
 	return !ask.Gang && !ask.Copy && ask.Task.Spread == "" && len(ask.Task.Where) == 0
 }
@@ -45,8 +47,8 @@ func (w *wants) moveInLine(one *want, busy int) {
 	}
 }
 
-// turns gives each job that waits its turn. A line whose shape the caller finds full is left: nobody goes through the
-// rest of it. While a job has its turn nothing but that job may change.
+// turns yields each waiting job when it is its turn. If the caller marks the shape of a line as full, the rest of that
+// line is skipped. During a job's turn only that job may change.
 func (w *wants) turns(full map[string]bool) iter.Seq[*want] {
 	return func(yield func(*want) bool) {
 		var first heads
@@ -74,14 +76,14 @@ func (w *wants) turns(full map[string]bool) iter.Seq[*want] {
 	}
 }
 
-// head is whose turn it is in a line.
+// head is the job whose turn it is in a line.
 type head struct {
 	key  string
 	want *want
-	rest line // behind it, of the line in which each is looked at by itself
+	rest line // the jobs behind it, in the line of jobs that are looked at one by one
 }
 
-// goOn finds who is next in the line; false: nobody.
+// goOn moves to the next job in the line; false: there is none.
 func (h *head) goOn(lines map[string]line, full, seen map[string]bool) bool {
 	behind := h.rest
 	if h.key != "" {
@@ -99,7 +101,7 @@ func (h *head) goOn(lines map[string]line, full, seen map[string]bool) bool {
 	return false
 }
 
-// heads are a heap by whose turn it is.
+// heads is a heap of heads, ordered by whose turn is next.
 type heads []*head
 
 // Len implements heap.Interface, as do the methods below.
@@ -107,10 +109,10 @@ func (h heads) Len() int           { return len(h) }
 func (h heads) Less(i, j int) bool { return byTurn(h[i].want, h[j].want) < 0 }
 func (h heads) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
 
-// Push adds one at the end.
+// Push adds a head at the end.
 func (h *heads) Push(x any) { *h = append(*h, x.(*head)) }
 
-// Pop takes the last one.
+// Pop removes and returns the last head.
 func (h *heads) Pop() any {
 	last := len(*h) - 1
 	one := (*h)[last]

@@ -15,7 +15,7 @@ import (
 	"github.com/tenderhq/tender/framework/jobs/internal/core"
 )
 
-// load takes over the jobs of the store. What cannot be read is told, left as it is, and stops no other job.
+// load takes over the jobs in the store. A job that can't be read is logged and left as it is; it stops no other job.
 func (m *Manager) load(ctx context.Context, client masters) error {
 	began := time.Now()
 	loads, err := readAll(client.All(ctx, prefix), began)
@@ -34,17 +34,17 @@ func (m *Manager) load(ctx context.Context, client masters) error {
 	return nil
 }
 
-// loading is a job of the store.
+// loading is a job that is being read from the store.
 type loading struct {
 	name    string
 	records map[string][]byte
 	master  *core.JobMaster
-	left    []string // keys that are not needed any more
+	left    []string // keys that are no longer needed
 	err     error
 }
 
-// readAll makes the jobs of their records, on all processors while the next records come: with many jobs that is most
-// of what a turn begins with.
+// readAll makes the jobs from their records. It uses all processors while further records are being read: with many
+// jobs this is most of what a takeover has to do.
 func readAll(entries iter.Seq2[framework.Entry, error], now time.Time) (list []*loading, err error) {
 	var workers sync.WaitGroup
 	whole := make(chan *loading, runtime.GOMAXPROCS(0))
@@ -67,7 +67,7 @@ func readAll(entries iter.Seq2[framework.Entry, error], now time.Time) (list []*
 	return list, err
 }
 
-// byJob gathers the entries of each job, which stand beside each other.
+// byJob groups the entries of each job, which follow each other.
 func byJob(entries iter.Seq2[framework.Entry, error]) iter.Seq2[*loading, error] {
 	return func(yield func(*loading, error) bool) {
 		var last *loading
@@ -92,7 +92,7 @@ func byJob(entries iter.Seq2[framework.Entry, error]) iter.Seq2[*loading, error]
 }
 
 func (l *loading) read(now time.Time) {
-	if l.records[core.HeaderKey] == nil { // what is left of one whose deletion was not finished, or which was never answered
+	if l.records[core.HeaderKey] == nil { // left by an unfinished deletion, or by a submission that was never answered
 		l.left = slices.Collect(maps.Keys(l.records))
 		return
 	}
@@ -102,7 +102,7 @@ func (l *loading) read(now time.Time) {
 func (m *Manager) loadJob(one *loading, now time.Time) {
 	if one.err != nil {
 		m.config.Logger.Error("a job in the store can't be read", "job", one.name, "error", one.err)
-		m.claimed[one.name] = true // so that nobody writes over it
+		m.claimed[one.name] = true // so that nobody overwrites it
 		return
 	}
 	for _, key := range one.left {

@@ -23,17 +23,17 @@ const (
 	DefaultHistoryAge  = 7 * 24 * time.Hour
 )
 
-// Config says how jobs are kept. The zero value is right for most.
+// Config says how the manager works. The zero value suits most clusters.
 type Config struct {
-	// JobsMax bounds the jobs, those that have ended included; one more is refused (Limit). Default 20,000.
+	// JobsMax bounds the jobs, including those that have ended; one more is refused (Limit). Default 20,000.
 	JobsMax int
-	// HistoryMost and HistoryAge bound which jobs that have ended are kept: the oldest are forgotten. Defaults 1,000
-	// and a week.
+	// HistoryMost and HistoryAge bound the ended jobs that are kept, by number and by age: the oldest are forgotten.
+	// Defaults 1,000 and a week.
 	HistoryMost int
 	HistoryAge  time.Duration
-	// Calendar reads the schedules of cron jobs. Without one such jobs are refused.
+	// Calendar reads the schedules of cron jobs. Without it such jobs are refused.
 	Calendar jobs.Calendar
-	// Logger takes what goes wrong. Default: discarded.
+	// Logger takes the manager's log. Default: discarded.
 	Logger *slog.Logger
 }
 
@@ -53,36 +53,36 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Manager keeps jobs running. Give it to one framework.Run; its other methods may be used from any goroutine.
+// Manager keeps jobs running. Give it to one framework.Run. Its other methods may be called from any goroutine.
 type Manager struct {
 	config Config
 
 	mu       sync.Mutex
-	client   masters // nil: it stands by, or Run has ended
-	loaded   bool    // the store's jobs are here
-	known    bool    // what runs of them was told
+	client   masters // nil: this instance stands by, or Run has ended
+	loaded   bool    // the jobs of the store are loaded
+	known    bool    // the leader has told which of their tasks run
 	jobs     map[string]*entry
-	names    []string        // of the jobs, sorted
-	claimed  map[string]bool // names that a request is changing
+	names    []string        // names of the jobs, sorted
+	claimed  map[string]bool // names whose jobs a request is changing
 	watches  watches
 	wants    wants
 	flights  flights
 	gather   gather
 	writing  writing
 	timer    *time.Timer
-	wakes    alarms.Alarms[string] // of jobs by name; one that is out of date wakes nobody
-	endings  []ending              // of jobs, the oldest first
-	unstated bool                  // the masters may have another demand than holds
+	wakes    alarms.Alarms[string] // when to wake which job; an entry that is out of date does nothing
+	endings  []ending              // jobs that have ended, the oldest first
+	unstated bool                  // the demand may have to be stated to the masters again
 }
 
-// entry is a job in the manager.
+// entry is a job of the manager.
 type entry struct {
 	name   string
 	master *core.JobMaster
-	wake   time.Time // that stands in wakes; zero: none
+	wake   time.Time // time of its entry in wakes; zero: none
 }
 
-// ending is a job that has ended, for its history.
+// ending is a job in the history.
 type ending struct {
 	name string
 	run  string
@@ -96,13 +96,13 @@ var _ interface {
 	framework.Rescinder
 } = (*Manager)(nil)
 
-// New makes a manager without jobs: it has those of the store from its first session on.
+// New makes a manager without jobs. In its first session it loads those of the store.
 func New(config Config) *Manager {
 	return &Manager{config: config.withDefaults(), jobs: make(map[string]*entry), claimed: make(map[string]bool),
 		watches: newWatches(), wants: newWants(), flights: newFlights(), gather: newGather(), writing: newWriting()}
 }
 
-// do works on the jobs and acts on what has changed.
+// do runs work on the jobs under the lock, and performs what follows from it.
 func (m *Manager) do(work func(now time.Time)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -111,7 +111,7 @@ func (m *Manager) do(work func(now time.Time)) {
 	m.act(now)
 }
 
-// act asks the masters for what the work made necessary, and has it written.
+// act asks the masters for what has become necessary, and starts to write what has changed.
 func (m *Manager) act(now time.Time) {
 	m.forgetOld(now)
 	if m.client == nil {
@@ -132,7 +132,7 @@ func (m *Manager) act(now time.Time) {
 	m.arm(now)
 }
 
-// left: Run has ended. Whoever waits is told.
+// left is called when Run has ended. It tells everybody who waits.
 func (m *Manager) left() {
 	m.client = nil
 	m.writing.fail(errLeft)
@@ -144,7 +144,7 @@ var (
 	errStandby = errors.New("this instance stands by; ask the active one, or again in a moment")
 )
 
-// step tells a job what has happened, and notes what is to be done for it.
+// step passes an event to a job, and queues the effects.
 func (m *Manager) step(e *entry, now time.Time, happened core.Event) []core.Effect {
 	effects := m.stepOnce(e, now, happened)
 	return append(effects, m.planRuns(e, now)...)
@@ -166,7 +166,7 @@ func (m *Manager) stepOnce(e *entry, now time.Time, happened core.Event) []core.
 	return effects
 }
 
-// noteChange brings what is known of the job outside of its master up to date.
+// noteChange updates what is known of the job outside of its JobMaster.
 func (m *Manager) noteChange(e *entry) {
 	if m.wants.update(e.name, e.master) {
 		m.unstated = true
@@ -178,7 +178,7 @@ func (m *Manager) noteChange(e *entry) {
 	m.watches.tell(e.name)
 }
 
-// add takes in a job.
+// add adds a job.
 func (m *Manager) add(e *entry) {
 	if at, is := slices.BinarySearch(m.names, e.name); !is {
 		m.names = slices.Insert(m.names, at, e.name)
@@ -186,7 +186,7 @@ func (m *Manager) add(e *entry) {
 	m.jobs[e.name] = e
 }
 
-// remove forgets a job.
+// remove removes a job.
 func (m *Manager) remove(name string) {
 	if at, is := slices.BinarySearch(m.names, name); is {
 		m.names = slices.Delete(m.names, at, at+1)
@@ -195,13 +195,13 @@ func (m *Manager) remove(name string) {
 	m.watches.tell(name)
 }
 
-// arm has the next job woken in time, or forgotten.
+// arm sets the timer to when the next job has to be woken, or to be forgotten.
 func (m *Manager) arm(now time.Time) {
 	if m.timer != nil {
 		m.timer.Stop()
 	}
 	next := m.wakes.Next()
-	if len(m.endings) > 0 { // when the history has one too many
+	if len(m.endings) > 0 { // when the oldest in the history becomes too old
 		if old := m.endings[0].at.Add(m.config.HistoryAge + 1); next.IsZero() || old.Before(next) {
 			next = old
 		}
@@ -232,7 +232,7 @@ func (m *Manager) ring(now time.Time) {
 	}
 }
 
-// forgetOld deletes what is beyond the bounds of the history.
+// forgetOld deletes the ended jobs that are beyond the bounds of the history.
 func (m *Manager) forgetOld(now time.Time) {
 	for len(m.endings) > 0 && (len(m.endings) > m.config.HistoryMost || now.Sub(m.endings[0].at) > m.config.HistoryAge) {
 		old := m.endings[0]
@@ -243,7 +243,7 @@ func (m *Manager) forgetOld(now time.Time) {
 	}
 }
 
-// Subscribed implements [framework.Subscriber]: the first session brings the jobs.
+// Subscribed implements [framework.Subscriber]: in the first session it loads the jobs.
 func (m *Manager) Subscribed(ctx context.Context, client *framework.Client) error {
 	return m.subscribed(ctx, session{client})
 }
@@ -253,7 +253,7 @@ func (m *Manager) subscribed(ctx context.Context, client masters) error {
 	loaded := m.loaded
 	m.mu.Unlock()
 	if !loaded {
-		if err := client.Demand(api.Demand{}); err != nil { // nothing, until it is known what runs
+		if err := client.Demand(api.Demand{}); err != nil { // nothing is wanted until it is known what runs
 			return err
 		}
 		if err := m.load(ctx, client); err != nil {
@@ -276,8 +276,8 @@ func (m *Manager) subscribed(ctx context.Context, client masters) error {
 	return nil
 }
 
-// Settled implements [framework.Settler]: the state of each task that the leader knows was told. Only now is anything
-// started, and what became of the other tasks is asked.
+// Settled implements [framework.Settler]: the states of all tasks that the leader knows have been told. Only now are
+// tasks started, and the masters asked about the remaining tasks.
 func (m *Manager) Settled(context.Context) {
 	m.do(func(time.Time) {
 		if !m.known {
@@ -287,7 +287,7 @@ func (m *Manager) Settled(context.Context) {
 	})
 }
 
-// askUnheard asks what became of the tasks that the store knows and of which nothing was told.
+// askUnheard asks about the tasks that the store knows and of which nothing was told.
 func (m *Manager) askUnheard() {
 	var unheard []api.TaskID
 	for _, name := range m.names {
@@ -303,7 +303,7 @@ func (m *Manager) askUnheard() {
 	}
 }
 
-// Update implements [framework.Scheduler]. What it has changed is in the store before it is acknowledged.
+// Update implements [framework.Scheduler]. What a status has changed is in the store before the status is acknowledged.
 func (m *Manager) Update(_ context.Context, status api.Status) (err error) {
 	m.do(func(now time.Time) {
 		e := m.jobs[core.JobOf(status.Task)]
@@ -318,13 +318,13 @@ func (m *Manager) Update(_ context.Context, status api.Status) (err error) {
 			}
 			err = framework.ErrLater
 		case !status.State.Terminal() && status.State != api.TaskUnknown && m.client != nil:
-			err = m.client.Kill(status.Task) // of a job that is gone
+			err = m.client.Kill(status.Task) // its job is gone
 		}
 	})
 	return err
 }
 
-// onlyAcknowledges: nothing is to be written before.
+// onlyAcknowledges reports whether the effects need no write before them.
 func onlyAcknowledges(effects []core.Effect) bool {
 	for _, effect := range effects {
 		if _, is := effect.(core.Acknowledge); !is {

@@ -8,8 +8,8 @@ import (
 	"github.com/tenderhq/tender/framework"
 )
 
-// masters is all that a manager asks of the cluster: its session's client and its store. Tests stand between the two,
-// to end a manager behind any of its steps.
+// masters is everything that a manager uses of the cluster: the client of its session and its store. Tests put
+// themselves in between, to end a manager after any of its steps.
 type masters interface {
 	FrameworkID() api.FrameworkID
 	Answer(answers ...api.Answer) error
@@ -18,23 +18,23 @@ type masters interface {
 	Acknowledge(status api.Status) error
 	Reconcile(tasks ...api.TaskID) error
 	Put(ctx context.Context, key string, value []byte) error
-	Delete(ctx context.Context, key string) error                             // one that is not there is deleted
+	Delete(ctx context.Context, key string) error                             // no error if the key does not exist
 	All(ctx context.Context, prefix string) iter.Seq2[framework.Entry, error] // in the order of their keys
 }
 
-// session is the client of a session as a manager sees it.
+// session is the client of a session, as a manager uses it.
 type session struct{ *framework.Client }
 
 // Kill ends a task within its own grace.
 func (s session) Kill(task api.TaskID) error { return s.Client.Kill(task) }
 
-// Put writes a key, whatever is there.
+// Put writes a key, whatever its version.
 func (s session) Put(ctx context.Context, key string, value []byte) error {
 	_, err := s.Store().Put(ctx, key, value, framework.AnyVersion)
 	return err
 }
 
-// Delete removes a key, whatever is there.
+// Delete removes a key, whatever its version; a key that does not exist is no error.
 func (s session) Delete(ctx context.Context, key string) error {
 	if err := s.Store().Delete(ctx, key, framework.AnyVersion); !api.Is(err, api.NotFound) {
 		return err
@@ -42,7 +42,7 @@ func (s session) Delete(ctx context.Context, key string) error {
 	return nil
 }
 
-// All reads what is below a prefix.
+// All reads all entries under a prefix.
 func (s session) All(ctx context.Context, prefix string) iter.Seq2[framework.Entry, error] {
 	return s.Store().All(ctx, prefix)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/tenderhq/tender/framework/pack"
 )
 
-// flights are offers that are kept until the assignments of their tasks are in the store.
+// flights holds the offers that are kept until the assignments of their tasks are in the store.
 type flights struct {
 	byOffer map[api.OfferID]*flight
 	byTask  map[api.TaskID]*flight
@@ -34,7 +34,7 @@ func (f *flights) add(bin *pack.Bin) {
 	}
 }
 
-// take gives the flight that has the task, once.
+// take removes and returns the flight that has the task; nil: it was taken already.
 func (f *flights) take(task api.TaskID) *flight {
 	one := f.byTask[task]
 	if one == nil {
@@ -47,14 +47,15 @@ func (f *flights) take(task api.TaskID) *flight {
 	return one
 }
 
-// The times for which an offer that is given back need not come again: what was on its way when the demand changed, and
-// what some job would have room in and may not take.
+// The filters of declined offers: refuseShort for offers that were on their way when the demand changed, refuseLong for
+// offers in which some task would fit but may not run.
 const (
 	refuseShort = 100 * time.Millisecond
 	refuseLong  = api.DefaultRefuse
 )
 
-// Offers implements [framework.Scheduler]: it assigns what waits. An offer is kept until that is in the store.
+// Offers implements [framework.Scheduler]: it assigns the waiting tasks. An offer is kept until the assignments of its
+// tasks are in the store.
 func (m *Manager) Offers(_ context.Context, offers []api.Offer) (answers []api.Answer) {
 	m.do(func(now time.Time) {
 		bins, picky := pack.Bins(offers), false
@@ -78,7 +79,7 @@ func (m *Manager) Offers(_ context.Context, offers []api.Offer) (answers []api.A
 	return answers
 }
 
-// place gives each job its turn. picky: some task has room and may not be there.
+// place gives each waiting job its turn. picky: some task would fit into a bin but may not run there.
 func (m *Manager) place(now time.Time, bins []*pack.Bin) (picky bool) {
 	full := make(map[string]bool) // shapes for which there is no room
 	for want := range m.wants.turns(full) {
@@ -108,12 +109,13 @@ func (m *Manager) place(now time.Time, bins []*pack.Bin) (picky bool) {
 	return picky
 }
 
-// isSpent says whether nothing is left in the bins.
+// isSpent reports whether nothing is left in the bins.
 func isSpent(bins []*pack.Bin) bool {
 	return !slices.ContainsFunc(bins, func(bin *pack.Bin) bool { return !bin.Left.IsZero() })
 }
 
-// placeOne assigns the ask's next task; false: there is no room.
+// placeOne assigns the ask's next task. placed is false if there was no room. refused: the task would fit into some bin
+// but may not run there.
 func (m *Manager) placeOne(e *entry, ask core.Ask, bins []*pack.Bin, now time.Time) (placed, refused bool) {
 	task, is := e.master.Peek(ask, "")
 	if !is {
@@ -152,12 +154,12 @@ func (m *Manager) placeOne(e *entry, ask core.Ask, bins []*pack.Bin, now time.Ti
 	return true, refused
 }
 
-// launch sends the tasks of the offer that has this one. What was stated as the demand is counted down by it, so it is
-// stated anew.
+// launch launches all tasks of the offer to which this task belongs. The masters reduce the demand by them, so the
+// demand has to be stated again.
 func (m *Manager) launch(task api.TaskID) error {
 	one := m.flights.take(task)
 	if one == nil {
-		return nil // with another of its offer
+		return nil // it was launched together with another task of its offer
 	}
 	m.unstated = true
 	return m.client.Answer(api.Launch(one.offer, one.tasks...))

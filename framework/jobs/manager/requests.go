@@ -25,10 +25,10 @@ var (
 	errDiffers = errors.New("a job of this name runs already and is another; update it, or choose another name")
 )
 
-// runBytes is how long the word is that tells a run of a job's name from all before.
+// runBytes is the length of the random word that distinguishes a run of a job from earlier runs of the same name.
 const runBytes = 6
 
-// claim begins to change the job of a name; release ends it.
+// claim reserves a name, so that only one request at a time changes the job of that name; release ends that.
 func (m *Manager) claim(op, name string) (e *entry, err error) {
 	switch {
 	case m.client == nil || !m.loaded:
@@ -46,7 +46,7 @@ func (m *Manager) release(name string) {
 	delete(m.claimed, name)
 }
 
-// checked is a job that can be, or says why not.
+// checked returns why the job can't be kept, or nil.
 func (m *Manager) checked(op string, job jobs.Job) error {
 	if err := job.Check(); err != nil {
 		return api.E(op, api.Invalid, job.Name, err)
@@ -60,8 +60,8 @@ func (m *Manager) checked(op string, job jobs.Job) error {
 	return nil
 }
 
-// SubmitJob begins a job, and returns its first version once it is kept. A job that is there and is the same is no error:
-// so a request that is repeated does no harm. One that has ended is begun anew.
+// SubmitJob begins a job, and returns the job's first version once that is in the store. If the same job exists
+// already, that is no error, so a repeated request does no harm. A job that has ended is begun anew.
 func (m *Manager) SubmitJob(ctx context.Context, job jobs.Job) (jobs.Version, error) {
 	const op = "job.submit"
 	if err := m.checked(op, job); err != nil {
@@ -80,7 +80,7 @@ func (m *Manager) SubmitJob(ctx context.Context, job jobs.Job) (jobs.Version, er
 	if err != nil || fresh == nil {
 		return version, err
 	}
-	if e != nil { // how it ended is to be kept first: behind the new header, it would undo that
+	if e != nil { // its end must be stored first: behind the new header that write would undo the new job
 		if err := before.await(ctx, op, job.Name); err != nil {
 			return jobs.Version{}, err
 		}
@@ -96,7 +96,7 @@ func (m *Manager) SubmitJob(ctx context.Context, job jobs.Job) (jobs.Version, er
 	return version, nil
 }
 
-// prepare makes the JobMaster of a job that is submitted; nil: it runs already.
+// prepare makes the JobMaster of a job that is submitted; nil: the job runs already.
 func (m *Manager) prepare(op string, e *entry, job jobs.Job) (version jobs.Version, fresh *core.JobMaster, err error) {
 	version = jobs.Version{Number: 1, At: time.Now(), Why: "submitted", Job: job}
 	var older map[int]jobs.Version
@@ -119,7 +119,7 @@ func (m *Manager) prepare(op string, e *entry, job jobs.Job) (version jobs.Versi
 
 func same(a, b jobs.Job) bool { return reflect.DeepEqual(a.WithDefaults(), b.WithDefaults()) }
 
-// keep writes records of a job before anything is known of it.
+// keep writes records of a job to the store before the manager uses them.
 func (m *Manager) keep(ctx context.Context, client masters, master *core.JobMaster, keys ...string) error {
 	for _, key := range keys {
 		value, err := master.Record(key)
@@ -133,8 +133,8 @@ func (m *Manager) keep(ctx context.Context, client masters, master *core.JobMast
 	return nil
 }
 
-// UpdateJob makes a job another version of itself: a service changes by and by, a batch for what has not begun. A job that
-// is the same already stays as it is.
+// UpdateJob makes a new version of a job. A service changes its tasks step by step; a batch uses the new version for
+// tasks that have not begun. A job that is the same already stays as it is.
 func (m *Manager) UpdateJob(ctx context.Context, job jobs.Job) (jobs.Version, error) {
 	const op = "job.update"
 	if err := m.checked(op, job); err != nil {
@@ -152,7 +152,7 @@ func (m *Manager) UpdateJob(ctx context.Context, job jobs.Job) (jobs.Version, er
 	})
 }
 
-// mayBecome says why a job that runs can't become another, or nil.
+// mayBecome returns why a running job can't be changed into the other, or nil.
 func mayBecome(job, other jobs.Job) error {
 	switch {
 	case job.Type != other.Type:
@@ -165,7 +165,7 @@ func mayBecome(job, other jobs.Job) error {
 	return nil
 }
 
-// RollbackJob makes a job what one of its versions says; 0 is the one before.
+// RollbackJob makes a job again what one of its versions says; 0 is the version before the present one.
 func (m *Manager) RollbackJob(ctx context.Context, name string, to int) (jobs.Version, error) {
 	return m.changeJob(ctx, "job.rollback", name, func(master *core.JobMaster) (jobs.Version, error) {
 		numbers := slices.Sorted(maps.Keys(master.Versions))
@@ -184,7 +184,7 @@ func (m *Manager) RollbackJob(ctx context.Context, name string, to int) (jobs.Ve
 	})
 }
 
-// changeJob makes a job another version.
+// changeJob gives a job another version.
 func (m *Manager) changeJob(ctx context.Context, op, name string, choose func(*core.JobMaster) (jobs.Version, error)) (jobs.Version, error) {
 	m.mu.Lock()
 	e, err := m.claim(op, name)
@@ -209,7 +209,7 @@ func (m *Manager) changeJob(ctx context.Context, op, name string, choose func(*c
 	return version, m.tell(ctx, op, name, core.Updated{Version: version})
 }
 
-// prepareChange chooses the version that a job is to be; not fresh: it is that already.
+// prepareChange chooses the version that the job is to have; not fresh: it has that version already.
 func (m *Manager) prepareChange(op, name string, e *entry, choose func(*core.JobMaster) (jobs.Version, error)) (version jobs.Version, fresh bool, err error) {
 	switch {
 	case e == nil:
@@ -224,7 +224,7 @@ func (m *Manager) prepareChange(op, name string, e *entry, choose func(*core.Job
 	return version, version.Number != e.master.Version, nil
 }
 
-// tell has a job hear of an event, and waits until what it has changed is kept.
+// tell passes an event to a job, and waits until what it has changed is in the store.
 func (m *Manager) tell(ctx context.Context, op, name string, happened core.Event) error {
 	var done *outcome
 	err := api.E(op, api.NotFound, name, errNoJob)
@@ -240,7 +240,7 @@ func (m *Manager) tell(ctx context.Context, op, name string, happened core.Event
 	return done.await(ctx, op, name)
 }
 
-// await waits until a batch is written, if there is one.
+// await waits until the batch is written; a nil outcome needs no wait.
 func (done *outcome) await(ctx context.Context, op, name string) error {
 	if done == nil {
 		return nil
@@ -256,12 +256,12 @@ func (done *outcome) await(ctx context.Context, op, name string) error {
 	}
 }
 
-// StopJob ends a job's tasks. The job stays in the history, and can be submitted again.
+// StopJob ends a job's tasks. The job stays in the history and can be submitted again.
 func (m *Manager) StopJob(ctx context.Context, name string) error {
 	return m.end(ctx, "job.stop", name, core.Asked{Why: "somebody asked for it"})
 }
 
-// DeleteJob ends a job's tasks and forgets it.
+// DeleteJob ends a job's tasks and forgets the job.
 func (m *Manager) DeleteJob(ctx context.Context, name string) error {
 	return m.end(ctx, "job.delete", name, core.Asked{Delete: true, Why: "somebody asked for it"})
 }
@@ -280,15 +280,15 @@ func (m *Manager) end(ctx context.Context, op, name string, how core.Asked) erro
 	return m.tell(ctx, op, name, how)
 }
 
-// ListQuery selects jobs. The zero value is all of them.
+// ListQuery selects jobs. The zero value selects all.
 type ListQuery struct {
-	Prefix string // of their names
-	After  string // the names behind this
-	Limit  int    // at most so many; 0 = all
-	Going  bool   // none that has ended
+	Prefix string // how their names begin
+	After  string // only names after this one
+	Limit  int    // at most this many; 0 = all
+	Going  bool   // only jobs that have not ended
 }
 
-// ListJobs shows jobs by name, without their tasks and notes. more: there are others behind them.
+// ListJobs returns jobs by name, without their tasks and notes. more: there are further jobs after these.
 func (m *Manager) ListJobs(query ListQuery) (list []jobs.Status, more bool, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -315,13 +315,13 @@ func (m *Manager) ListJobs(query ListQuery) (list []jobs.Status, more bool, err 
 	return list, false, nil
 }
 
-// JobStatus shows a job with its tasks and what has happened to it.
+// JobStatus returns a job with its tasks and its notes.
 func (m *Manager) JobStatus(name string) (status jobs.Status, err error) {
 	err = m.look("job.status", name, func(master *core.JobMaster) { status = master.Status(true) })
 	return status, err
 }
 
-// JobHistory lists the versions of a job that are kept, the newest first.
+// JobHistory returns the versions of a job that are kept, the newest first.
 func (m *Manager) JobHistory(name string) (versions []jobs.Version, err error) {
 	err = m.look("job.history", name, func(master *core.JobMaster) { versions = master.History() })
 	return versions, err
@@ -341,14 +341,14 @@ func (m *Manager) look(op, name string, see func(*core.JobMaster)) error {
 	return nil
 }
 
-// Active says whether this instance has the jobs.
+// Active reports whether this instance is the one that keeps the jobs.
 func (m *Manager) Active() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.loaded && m.client != nil
 }
 
-// frameworkID is that of the framework that runs the tasks; "": this instance stands by.
+// frameworkID returns the ID of the framework that runs the tasks; "": this instance stands by.
 func (m *Manager) frameworkID() api.FrameworkID {
 	m.mu.Lock()
 	defer m.mu.Unlock()

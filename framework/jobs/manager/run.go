@@ -21,25 +21,26 @@ import (
 	"github.com/tenderhq/tender/internal/trust"
 )
 
-// FailoverTimeout is how long jobs outlive the last manager that [Run] runs.
+// FailoverTimeout is how long jobs live on without any manager, for managers that [Run] runs.
 const FailoverTimeout = 30 * 24 * time.Hour
 
-// RunConfig says where a manager listens and whom it serves.
+// RunConfig says where a manager listens, and which cluster it serves.
 type RunConfig struct {
 	Masters []string // default 127.0.0.1:5060
-	// Token by which it joins a cluster with certificates: then masters alone reach its service. "": the cluster has none.
+	// Token lets the manager join a cluster with certificates; then only masters can reach its service. "": the cluster
+	// has no certificates.
 	Token     string
 	Bind      string // default 127.0.0.1
 	Port      int
 	Advertise string
-	Log       io.Writer     // nil: nowhere
-	Calendar  jobs.Calendar // reads the schedules of cron jobs; nil: there are none
-	// Lookup reads the environment, which says whose clusters of `tender dev` it may have joined: when another one has taken
-	// the place of its own, it ends. Nil: none.
+	Log       io.Writer     // nil: no log
+	Calendar  jobs.Calendar // reads the schedules of cron jobs; nil: cron jobs are refused
+	// Lookup reads the environment. It tells whose `tender dev` clusters the manager may have joined: the manager ends
+	// when another cluster has taken the place of its own. nil: none.
 	Lookup func(string) (string, bool)
 }
 
-// Run runs a job manager with its service until the context ends.
+// Run runs a job manager and its service until the context ends.
 func Run(ctx context.Context, config RunConfig) (err error) {
 	if config.Bind == "" {
 		config.Bind = "127.0.0.1"
@@ -89,7 +90,7 @@ func Run(ctx context.Context, config RunConfig) (err error) {
 	}()
 	defer func() { stop(); <-kept }()
 	err = framework.Run(ctx, framework.Config{
-		Token: framework.NoToken, Dialer: config.toMasters(holder), // one certificate for both of its sides
+		Token: framework.NoToken, Dialer: config.toMasters(holder), // the dialer and the service use one certificate
 		Name: Endpoint, Standby: true, Masters: config.Masters, FailoverTimeout: FailoverTimeout,
 		Endpoints: map[string]string{Endpoint: address}, Logger: log,
 	}, m)
@@ -99,10 +100,10 @@ func Run(ctx context.Context, config RunConfig) (err error) {
 	return err
 }
 
-// startAgain is what to do when another cluster has taken the place of the manager's own.
+// startAgain says what to do when another cluster has taken the place of the manager's own.
 const startAgain = "its jobs have ended with it; start the job manager again, and it joins the new one (with TENDER_TOKEN it needs a new token)"
 
-// toMasters reaches masters, and nobody else.
+// toMasters connects to masters; it refuses any other peer.
 func (c RunConfig) toMasters(holder *trust.Holder) trust.Dial {
 	var near nearby.Users
 	if c.Lookup != nil {
@@ -126,7 +127,7 @@ func (c RunConfig) listen(ctx context.Context) (net.Listener, error) {
 	return listener, err
 }
 
-// join gets the manager's certificate; nil without a token.
+// join gets the manager's certificate; it returns nil without a token.
 func (c RunConfig) join(ctx context.Context, log *slog.Logger) (*trust.Holder, error) {
 	if c.Token == "" {
 		return nil, nil
@@ -136,7 +137,7 @@ func (c RunConfig) join(ctx context.Context, log *slog.Logger) (*trust.Holder, e
 }
 
 func (c RunConfig) joining(log *slog.Logger) joining.Config {
-	token, _ := trust.ParseToken(c.Token) // join refuses one that can't be read
+	token, _ := trust.ParseToken(c.Token) // a token that can't be read is refused by the join
 	return joining.Config{Masters: c.Masters, Dial: transport.DialTCP, Token: token, Failed: func(address string, err error) {
 		log.Warn("no certificate yet", "master", address, "why", err)
 	}}

@@ -6,11 +6,11 @@ import (
 	"github.com/tenderhq/tender/framework/jobs/internal/core"
 )
 
-// planRuns tells a cron job when its next run is due, for as long as it asks.
+// planRuns tells a cron job when its next run is due, as long as the job asks.
 func (m *Manager) planRuns(e *entry, now time.Time) (effects []core.Effect) {
 	for from, is := e.master.Unplanned(); is; from, is = e.master.Unplanned() {
 		planned, err := m.plan(e.master, from, now)
-		if err != nil { // it was checked when it was submitted, maybe by a manager that knows more time zones
+		if err != nil { // it was checked before, perhaps by a manager that knows more time zones
 			m.config.Logger.Error("nobody knows when a job is due", "job", e.name, "error", err)
 			return effects
 		}
@@ -38,8 +38,8 @@ func (m *Manager) plan(master *core.JobMaster, from, now time.Time) (planned cor
 	return planned, err
 }
 
-// latestDue is the last time up to now that is due, given the first. It looks back a short time, then ever longer, so
-// that it need not go through all that was missed in a year.
+// latestDue returns the last time up to now at which a run was due; first is the first such time. It looks back a short
+// time and then further and further, so that it need not go through everything that was missed in a year.
 func latestDue(first, now time.Time, next func(after time.Time) time.Time) time.Time {
 	for back := time.Minute; ; back *= 2 {
 		latest := first

@@ -16,11 +16,11 @@ import (
 	"github.com/tenderhq/tender/internal/wire"
 )
 
-// Endpoint is the name under which a framework's endpoints say where its job service is. Masters forward the calls of
-// people there, to the active framework that is called so too.
+// Endpoint is the name under which a framework publishes the address of its job service in its endpoints. The masters
+// forward people's calls to that address, if the framework is active and is itself called by this name.
 const Endpoint = "jobs"
 
-// NewServer serves the manager's job service.
+// NewServer makes a gRPC server with the manager's job service.
 func NewServer(m *Manager, more ...grpc.ServerOption) *grpc.Server {
 	server := grpc.NewServer(append(more,
 		grpc.UnaryInterceptor(func(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
@@ -35,7 +35,7 @@ func NewServer(m *Manager, more ...grpc.ServerOption) *grpc.Server {
 	return server
 }
 
-// service is a manager as a gRPC service.
+// service offers a manager as a gRPC service.
 type service struct {
 	apiv1.UnimplementedJobServiceServer
 	manager *Manager
@@ -118,7 +118,7 @@ func (s service) DeleteJob(ctx context.Context, r *apiv1.DeleteJobRequest) (*api
 	return &apiv1.DeleteJobResponse{}, s.manager.DeleteJob(ctx, r.GetName())
 }
 
-// listDefault is how many jobs a page has when nobody says.
+// listDefault is how many jobs a page has if the request names no number.
 const listDefault = 100
 
 func (s service) ListJobs(_ context.Context, r *apiv1.ListJobsRequest) (*apiv1.ListJobsResponse, error) {
@@ -181,7 +181,7 @@ func (s service) GetJobHistory(_ context.Context, r *apiv1.GetJobHistoryRequest)
 	return answer, nil
 }
 
-// showCurrent is the version that a job has become.
+// showCurrent returns the version that a job now has, as a message.
 func showCurrent(version jobs.Version, err error) (*apiv1.JobVersion, error) {
 	if err != nil {
 		return nil, err
@@ -205,7 +205,7 @@ func showVersion(version jobs.Version) (*apiv1.JobVersion, error) {
 	return &apiv1.JobVersion{Name: version.Job.Name, Version: int32(version.Number), At: timestamppb.New(version.At), Why: version.Why, Job: object}, nil
 }
 
-// show is a job's status as a message.
+// show returns a job's status as a message.
 func (s service) show(status jobs.Status) *apiv1.JobStatus {
 	shown := &apiv1.JobStatus{
 		Name: status.Name, Type: string(status.Type), Phase: string(status.Phase), Why: status.Why, Version: int32(status.Version),

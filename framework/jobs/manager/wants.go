@@ -11,36 +11,36 @@ import (
 	"github.com/tenderhq/tender/framework/pack"
 )
 
-// wants is what waits of all jobs: for the masters as a demand, for offers as lines of jobs. It is kept up job by job,
-// so that a change costs what has changed.
+// wants is everything that waits, of all jobs: as a demand for the masters, and as lines of jobs for offers. It is
+// updated job by job, so that a change costs no more than what has changed.
 type wants struct {
 	byJob  map[string]*want
 	demand map[string]*wanted
-	lines  map[string]line // by what their jobs wait for; those of which each is to be looked at by itself are in ""
+	lines  map[string]line // by the shape for which the jobs wait; "": jobs that are looked at one by one
 }
 
 // want is what waits of one job.
 type want struct {
 	name     string
 	priority int
-	busy     int // tasks that the job has
+	busy     int // number of tasks that the job has
 	master   *core.JobMaster
 	asks     []core.Ask
-	keys     []string // of the asks, in demand
+	keys     []string // keys of the asks in demand
 	line     string
 }
 
-// wanted is a shape of the demand, for all that waits alike.
+// wanted is one shape of the demand, for everything that waits with this shape.
 type wanted struct {
 	shape    api.Shape
-	priority int // the highest
+	priority int // the highest priority of what waits
 }
 
 func newWants() wants {
 	return wants{byJob: make(map[string]*want), demand: make(map[string]*wanted), lines: make(map[string]line)}
 }
 
-// update takes in what waits of a job now; false: nothing has changed.
+// update notes what waits of a job now; false: nothing has changed.
 func (w *wants) update(name string, master *core.JobMaster) bool {
 	before, asks := w.byJob[name], master.Asks()
 	if before == nil && len(asks) == 0 {
@@ -86,7 +86,7 @@ func alike(a, b core.Ask) bool {
 	return a.SubJob == b.SubJob && a.Version == b.Version && a.Count == b.Count && a.Copy == b.Copy
 }
 
-// shapeOf is what masters are told of an ask, without its count.
+// shapeOf returns the shape that the masters are told for an ask, without its count.
 func shapeOf(ask core.Ask) api.Shape {
 	shape := api.Shape{Resources: pack.Ask(ask.Task.APITask()), Constraint: ask.Task.Constraint()}
 	if ask.Task.Spread != "" {
@@ -96,7 +96,7 @@ func shapeOf(ask core.Ask) api.Shape {
 	return shape
 }
 
-// shapes are the demand: those of the highest priority, where there are more than masters take.
+// shapes returns the demand. If there are more shapes than masters accept, it returns those of the highest priority.
 func (w *wants) shapes() (shapes []api.Shape) {
 	keys := slices.SortedFunc(maps.Keys(w.demand), func(a, b string) int {
 		return cmp.Or(cmp.Compare(w.demand[b].priority, w.demand[a].priority), cmp.Compare(a, b))

@@ -14,33 +14,33 @@ import (
 )
 
 const (
-	// watchersMax bounds those who watch all jobs at a time: what each is still to be told is remembered. One more is
-	// refused (Limit).
+	// watchersMax bounds the watchers of all jobs at a time, because what each of them has yet to be told is
+	// remembered. One more is refused (Limit).
 	watchersMax = 64
-	// newsMax bounds how many jobs are told of at once, as all others wait meanwhile.
+	// newsMax bounds how many jobs are told at once, because everybody else waits meanwhile.
 	newsMax = 256
 )
 
 var errWatchers = errors.New("too many watch all jobs already; watch one by its name, or try again later")
 
-// watches are those who wait for changes of jobs.
+// watches holds those who wait for changes of jobs.
 type watches struct {
-	changed map[string]chan struct{} // of jobs that are watched alone; closed and forgotten when the job has changed
-	all     map[*jobsWatch]bool      // who watches all jobs, or those of a prefix
+	changed map[string]chan struct{} // by watched job; closed and removed when the job has changed
+	all     map[*jobsWatch]bool      // the watchers of all jobs, or of the jobs with a prefix
 }
 
-// jobsWatch is somebody who watches the jobs of a prefix.
+// jobsWatch is a watcher of the jobs with a prefix.
 type jobsWatch struct {
 	prefix string
-	news   map[string]bool // names of jobs that have changed since he was told
-	wake   chan struct{}   // of one element: there is news, or no more will come
+	news   map[string]bool // names of jobs that have changed since the watcher was told last
+	wake   chan struct{}   // capacity 1: there is news, or no more will come
 }
 
 func newWatches() watches {
 	return watches{changed: make(map[string]chan struct{}), all: make(map[*jobsWatch]bool)}
 }
 
-// change is closed when the job has changed.
+// change returns a channel that is closed when the job has changed.
 func (w *watches) change(name string) <-chan struct{} {
 	if w.changed[name] == nil {
 		w.changed[name] = make(chan struct{})
@@ -62,7 +62,7 @@ func (w *watches) tell(name string) {
 	}
 }
 
-// tellAll wakes everybody, to find that this instance is not active any more.
+// tellAll wakes all watchers, who then find that this instance is no longer active.
 func (w *watches) tellAll() {
 	for name := range w.changed { // order: irrelevant because all are told
 		w.tell(name)
@@ -75,12 +75,12 @@ func (w *watches) tellAll() {
 func (w *jobsWatch) ring() {
 	select {
 	case w.wake <- struct{}{}:
-	default: // it is awake
+	default: // it is awake already
 	}
 }
 
-// WatchJob calls see with a job's status, and again whenever it has changed, until ctx ends or see fails, whose error it
-// returns. Of several changes that follow each other the last alone is sure to be seen.
+// WatchJob calls see with a job's status, and again whenever the job has changed. It returns when ctx ends, or when see
+// fails, with that error. Of several changes in quick succession only the last is sure to be seen.
 func (m *Manager) WatchJob(ctx context.Context, name string, see func(jobs.Status) error) error {
 	var before jobs.Status
 	for first := true; ; first = false {
@@ -106,17 +106,18 @@ func (m *Manager) WatchJob(ctx context.Context, name string, see func(jobs.Statu
 	}
 }
 
-// JobsNews is what has changed of the jobs that somebody watches.
+// JobsNews is what a watcher of jobs is told at once.
 type JobsNews struct {
-	Changed []jobs.Status // by name, with their notes and without their tasks
-	Removed []string      // those that are deleted
-	// Complete: all was told that is known by now. The first such news end the picture from which the watch begins.
+	Changed []jobs.Status // by name, with their notes, without their tasks
+	Removed []string      // names of jobs that were deleted
+	// Complete says that everything that is known by now has been told. The first news with Complete end the initial
+	// picture.
 	Complete bool
 }
 
-// WatchJobs calls see with all jobs whose names have the prefix, those that have ended included, and again with each that
-// has changed, until ctx ends or see fails, whose error it returns. Of several changes that follow each other the last
-// alone is sure to be seen. What it costs follows what changes, not how many jobs there are.
+// WatchJobs calls see with all jobs whose names have the prefix, including ended ones, and again with each that has
+// changed. It returns when ctx ends, or when see fails, with that error. Of several changes in quick succession only
+// the last is sure to be seen. Its cost depends on how much changes, not on how many jobs there are.
 func (m *Manager) WatchJobs(ctx context.Context, prefix string, see func(JobsNews) error) error {
 	watch, err := m.beginWatch(prefix)
 	if err != nil {
@@ -142,7 +143,7 @@ func (m *Manager) WatchJobs(ctx context.Context, prefix string, see func(JobsNew
 	}
 }
 
-// beginWatch has all jobs of the prefix as its first news.
+// beginWatch starts a watch whose first news are all jobs with the prefix.
 func (m *Manager) beginWatch(prefix string) (*jobsWatch, error) {
 	const op = "job.watch"
 	m.mu.Lock()
@@ -171,7 +172,7 @@ func (m *Manager) endWatch(watch *jobsWatch) {
 	delete(m.watches.all, watch)
 }
 
-// newsOf takes out the names of the jobs that have changed, sorted.
+// newsOf removes and returns the names of the jobs that have changed, sorted.
 func (m *Manager) newsOf(watch *jobsWatch) (names []string, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -183,7 +184,7 @@ func (m *Manager) newsOf(watch *jobsWatch) (names []string, err error) {
 	return names, nil
 }
 
-// tellNews tells of jobs, some at a time.
+// tellNews tells the watcher of these jobs, newsMax at a time.
 func (m *Manager) tellNews(names []string, see func(JobsNews) error) error {
 	for {
 		page := names[:min(len(names), newsMax)]
@@ -196,7 +197,7 @@ func (m *Manager) tellNews(names []string, see func(JobsNews) error) error {
 	}
 }
 
-// statuses are the jobs of these names as they are.
+// statuses returns the present statuses of the jobs with these names.
 func (m *Manager) statuses(names []string) (news JobsNews) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -5,56 +5,56 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// Agent is what the engine knows of an agent. What each look at it needs stands here, close together; all else stands
-// apart, so that a walk over all agents touches little memory.
+// Agent is what the engine knows of an agent. What every look at it needs is here, close together; everything else is
+// in Details, so that a walk over all agents touches little memory.
 type Agent struct {
 	Number int32
-	Last   int32 // member of its last offer; -1 = none
+	Last   int32 // the member that got its last offer; -1 = none
 	agentState
 	agentMarks
 	LastAt Instant // when its last offer was made
 	Looked uint64
 	ID     api.AgentID
 
-	Open    api.Resources     // what may be offered
-	Free    api.Resources     // held by nobody; more than open when more is used than was asked for
-	Counted Amounts           // open, without what is revocable
+	Open    api.Resources     // may be offered
+	Free    api.Resources     // held by nobody; more than Open if more is used than was asked for
+	Counted Amounts           // Open without what is revocable
 	offered holdings          // its open offers
 	Filters map[int32]*Filter // by member number
-	Keeps   []*Keep           // what preemption frees here, and for whom it is kept
+	Keeps   []*Keep           // what preemption frees here, and for whom
 	Beyond  Amounts           // used beyond what was asked for
 	Plans   []Planned         // what its open offers were sized for
 	*Details
 }
 
-// agentState is how an agent is.
+// agentState says what state an agent is in.
 type agentState struct {
 	Offerable bool
-	Plain     bool // nothing of it is reserved or revocable, so that all may use all of it
+	Plain     bool // none of it is reserved or revocable, so everybody may use all of it
 	Oversold  bool // more is held than there is
 }
 
-// agentMarks say why an agent is looked at.
+// agentMarks say why an agent has to be looked at.
 type agentMarks struct {
 	Dirty   bool // any member may take more of it than before
-	Waiting bool // it stands in Dirty.Pending
-	Noted   bool // something is noted in seen or owed
+	Waiting bool // it is in Dirty.Pending
+	Noted   bool // seen or Owed has something for this agent
 }
 
-// Details are what most looks at an agent do not need.
+// Details are the parts of an agent that most looks do not need.
 type Details struct {
-	counts  []tasksOf // of its tasks, by member and group
+	counts  []tasksOf // numbers of its tasks, by member and group
 	Pending []int32   // members that may take something of it again
 	spare   Amounts   // its part of Promises.Spare
 	Tasks   []*Task   // by launch; only if the policy preempts
 	look    *look
-	seen    []seen   // what members could have had when they were offered a part
-	Owed    api.Role // whose guarantee its last offer went before all others for; "" = none's
-	claimed holdings // what tasks and executors have
+	seen    []seen   // what members could have had when they were offered a part of it
+	Owed    api.Role // the role whose guarantee was the reason of its last offer; "" = none
+	claimed holdings // what tasks and executors hold
 	Spec    allocator.Agent
 }
 
-// detailsSlab is for how many agents memory is allocated together.
+// detailsSlab is for how many agents memory is allocated at once.
 const detailsSlab = 16
 
 func (f *fleet) NewAgent(id api.AgentID) *Agent {
@@ -75,7 +75,7 @@ func (f *fleet) NewAgent(id api.AgentID) *Agent {
 	return a
 }
 
-// Idle adds to what is reserved for the role and not held.
+// Idle adds the amount to what is reserved for the role and not held.
 func (b *Books) Idle(r *Role, kind int, amount int64) {
 	r.Idle.AddAt(kind, amount)
 	for above := r; above != nil; above = above.Parent {
@@ -88,7 +88,7 @@ func (b *Books) Idle(r *Role, kind int, amount int64) {
 	}
 }
 
-// SetFree replaces what is held by nobody. counted is its amounts when they are known.
+// SetFree sets what nobody holds. counted is the same as amounts, if they are known; otherwise nil.
 func (b *Books) SetFree(a *Agent, free api.Resources, counted Amounts) {
 	a.Free, a.Open = free, free
 	if !a.Beyond.Zero() {
@@ -113,8 +113,8 @@ func (f *fleet) AgentOf(id api.AgentID) *Agent {
 	return f.Agents[number]
 }
 
-// unused is what is free less what is used beyond the requests, unreserved first. What is
-// revocable has been counted without it.
+// unused returns what is free, less what is used beyond the requests; that is taken from unreserved resources first.
+// Revocable resources were computed without it already.
 func (b *Books) unused(a *Agent) api.Resources {
 	open := a.Free
 	for kind, excess := range a.Beyond {

@@ -6,14 +6,14 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// Amounts are sums by kind of resource, in thousandths; ranges and sets are counted.
-// An amount beyond the end is zero, so that a new kind costs nobody anything.
+// Amounts are sums by kind of resource, in thousandths; ranges and sets are counted. A kind beyond the end has an
+// amount of zero, so that a new kind costs nothing.
 type Amounts []int64
 
-// Unbounded is the amount of a bound that does not bound anything.
+// Unbounded is the amount that stands for no bound.
 const Unbounded = math.MaxInt64
 
-// At is how much there is of a kind.
+// At returns the amount of a kind.
 func (a Amounts) At(kind int) int64 {
 	if kind < len(a) {
 		return a[kind]
@@ -48,7 +48,7 @@ func (a *Amounts) AddAt(kind int, x int64) {
 	(*a)[kind] += x
 }
 
-// Set copies b.
+// Set copies b into a.
 func (a *Amounts) Set(b Amounts) { *a = append((*a)[:0], b...) }
 
 func (a Amounts) Zero() bool {
@@ -70,7 +70,7 @@ func (a Amounts) Holds(b Amounts) bool {
 	return true
 }
 
-// Fit is how many times b goes into a; 0 when b is nothing.
+// Fit returns how many times b fits into a; 0 if b is empty.
 func (a Amounts) Fit(b Amounts) int64 {
 	n := int64(Unbounded)
 	for kind, x := range b {
@@ -84,11 +84,11 @@ func (a Amounts) Fit(b Amounts) int64 {
 	return max(n, 0)
 }
 
-// kindsScanned is up to how many names comparing is faster than hashing.
+// kindsScanned is the number of names up to which comparing is faster than hashing.
 const kindsScanned = 6
 
-// kinds gives resource names dense numbers. Only agents and operators name new ones,
-// so that there are few.
+// kinds gives names of resources consecutive numbers. Only agents and operators introduce new names, so that there are
+// few.
 type kinds struct {
 	Numbers map[string]int
 	Names   []string
@@ -109,13 +109,13 @@ func (k *kinds) Number(name string) int {
 	return number
 }
 
-// Count sums the items that keep wants (nil: all but revocable ones) into the given
-// amounts, which it returns.
+// Count adds up the items for which keep returns true (nil: all that are not revocable), in the memory of into, and
+// returns the sums.
 func (k *kinds) Count(into Amounts, resources api.Resources, keep func(api.Label) bool) Amounts {
 	into = into[:0]
 	items := resources.Items()
 	for i := range items {
-		item := &items[i] // they are large: not copied
+		item := &items[i] // items are large, so they are not copied
 		if keep == nil && item.Revocable || keep != nil && !keep(item.Label) {
 			continue
 		}
@@ -124,8 +124,8 @@ func (k *kinds) Count(into Amounts, resources api.Resources, keep func(api.Label
 	return into
 }
 
-// CountAll is like count, with revocable items as kinds of their own: what is wanted or
-// given back of them is never taken for what is firm.
+// CountAll is like Count, but counts revocable items as kinds of their own, so that they are never mixed up with firm
+// ones.
 func (k *kinds) CountAll(into Amounts, resources api.Resources) Amounts {
 	into = into[:0]
 	items := resources.Items()
@@ -135,7 +135,7 @@ func (k *kinds) CountAll(into Amounts, resources api.Resources) Amounts {
 	return into
 }
 
-// KindOf is the kind of an item where revocable ones are kinds of their own.
+// KindOf returns the kind of an item, where revocable items are kinds of their own.
 func (k *kinds) KindOf(item *api.Resource) int {
 	if item.Revocable {
 		return k.Number(item.Label.String())
@@ -143,7 +143,7 @@ func (k *kinds) KindOf(item *api.Resource) int {
 	return k.Number(item.Name)
 }
 
-// Bounds is like count, with the kinds that are not named unbounded.
+// Bounds is like Count, but kinds that are not named are unbounded.
 func (k *kinds) Bounds(resources api.Resources) Amounts {
 	var into Amounts
 	for _, item := range resources.Items() {
@@ -156,7 +156,7 @@ func (k *kinds) Bounds(resources api.Resources) Amounts {
 	return into
 }
 
-// Size is the amount of an item: each number of a range and each word of a set is one.
+// Size returns the amount of an item. Each number of a range and each word of a set counts as one.
 func Size(item api.Resource) int64 { return sizeOf(&item) }
 
 func sizeOf(item *api.Resource) int64 {
@@ -166,11 +166,11 @@ func sizeOf(item *api.Resource) int64 {
 	return 1000 * int64(min(item.Ranges.Len()+uint64(len(item.Set)), uint64(api.MilliMax)/1000))
 }
 
-// Unreserved picks what belongs to everybody.
+// Unreserved reports whether resources with this label are for everybody.
 func Unreserved(label api.Label) bool { return label.Reserved == "" && !label.Revocable }
 
-// Same reports whether both are one and the same value in memory, which is the common
-// case and much cheaper to see than equality.
+// Same reports whether both are the same value in memory. That is the common case, and much cheaper to find out than
+// equality.
 func Same(r, s api.Resources) bool {
 	mine, other := r.Items(), s.Items()
 	return len(mine) == len(other) && (len(mine) == 0 || &mine[0] == &other[0])
@@ -179,7 +179,7 @@ func Same(r, s api.Resources) bool {
 // Covers reports whether r holds all of s.
 func Covers(r, s api.Resources) bool { return Same(r, s) || r.Contains(s) }
 
-// Less is r without s, which it holds.
+// Less returns r without s; r must hold s.
 func Less(r, s api.Resources) api.Resources {
 	if Same(r, s) {
 		return api.Resources{}
@@ -193,7 +193,7 @@ func Less(r, s api.Resources) api.Resources {
 
 func (a Amounts) Clone() Amounts { return append(Amounts(nil), a...) }
 
-// SubTimes takes n times b away.
+// SubTimes subtracts b n times.
 func (a *Amounts) SubTimes(b Amounts, n int64) {
 	a.grow(len(b))
 	for kind, x := range b {

@@ -9,12 +9,12 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// Books are what the engine knows: agents, frameworks, roles, who holds what, what is wanted and refused, and what
-// of it has changed since the last round. They decide nothing and have no order.
+// Books is the state of the engine: agents, frameworks, roles, who holds what, what is wanted and refused, and what of
+// it has changed since the last round. It decides nothing and has no order.
 type Books struct {
-	Preempts bool // the policy ever asks tasks back
+	Preempts bool // the policy may ask tasks back
 	Kinds    kinds
-	Cpus     int // the kinds that every task needs
+	Cpus     int // kinds that every task needs
 	Mem      int
 	clock
 	fleet
@@ -25,47 +25,47 @@ type Books struct {
 	Promises   promises
 	Tasks      map[taskKey]*Task // only if the policy preempts
 	Filters    filters
-	FiltersOf  map[string]int // how many are in force, by principal
+	FiltersOf  map[string]int // filters in force, by principal
 	Keeps      keeps
 	KeptOffers keptOffers
 	OnHold     bool // see Hold
 	Dirty      dirty
 	Turn       turn
-	Counted    Amounts // scratch: of the claim at hand
+	Counted    Amounts // scratch: amounts of the present claim
 }
 
-// fleet is all agents.
+// fleet holds all agents.
 type fleet struct {
 	Agents       []*Agent // by number; nil = free number
 	AgentNumbers map[api.AgentID]int32
 	AgentHoles   []int32
-	details      []Details // for agents to come
+	details      []Details // allocated for agents to come
 	Total        Amounts   // of all agents
 }
 
-// membership is all frameworks in their roles.
+// membership holds all frameworks, in their roles.
 type membership struct {
 	Frameworks  map[api.FrameworkID]*Framework
 	Members     []*Member // by number; nil = free number
-	Takers      []*Member // in the order, and take revocable resources; see presence
+	Takers      []*Member // members in the order that take revocable resources; see presence
 	MemberHoles []int32
-	generations []uint32 // of each member number's filters; only ever grow
-	joined      uint64   // counts members
+	generations []uint32 // of each member number: the generation of its filters, which only grows
+	joined      uint64   // number of members so far
 }
 
-// tree is all roles.
+// tree holds all roles.
 type tree struct {
 	Roles     map[api.Role]*Role
 	Top       []*Role // roles without a parent, by name
-	RoleHoles []int32 // numbers that no role has
-	// Numbered counts the roles with a limit of something that is not a mere amount: ports.
+	RoleHoles []int32 // free role numbers
+	// Numbered counts the roles that have a limit on ranges or sets, such as ports.
 	Numbered int
 }
 
-// wishes are what shapes of demands share.
+// wishes holds what shapes of demands share.
 type wishes struct {
 	Moulds    map[string]*mould
-	Preferred map[api.AgentID]int // by how many shapes
+	Preferred map[api.AgentID]int // by how many shapes each agent is preferred
 }
 
 // New makes empty books.

@@ -4,17 +4,17 @@ import (
 	"time"
 )
 
-// clock counts instants from the first time that is seen.
+// clock converts times to instants, counted from the first time that is seen.
 type clock struct {
 	Epoch time.Time // what instants are counted from; zero = no time seen yet
 	Now   Instant
 }
 
-// Instant is a time as nanoseconds since the epoch of the engine, compact in filters.
+// Instant is a time in nanoseconds since the epoch of the engine; it is compact enough for filters.
 type Instant int64
 
-// before is how far the epoch lies before the first time seen, so that all instants
-// are positive, whatever comes first.
+// before is how long the epoch lies before the first time that is seen, so that all instants are positive, whichever
+// time comes first.
 const before = 10 * 365 * 24 * time.Hour
 
 // InstantOf converts a time. Differences of times keep their monotonic part (R23).

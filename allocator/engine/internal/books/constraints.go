@@ -9,26 +9,26 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// gates are all constraints that somebody has, each with the verdicts that were found so far.
+// gates holds all constraints in use, each with the verdicts that were found so far.
 type gates struct {
 	compile   func(string) (*constraint.Program, error)
 	ByKey     map[gateKey]*Gate
 	Looks     map[string]*look
 	lookHoles []int32
-	Judged    int // verdicts that were found by evaluating a constraint
+	Judged    int // number of verdicts that were found by evaluating a constraint
 }
 
-// Gate is a constraint with its verdicts. Each is found once, for all agents that look alike to it.
+// Gate is a constraint with its verdicts. A verdict is found once for all agents that look alike to the constraint.
 type Gate struct {
 	Key      gateKey
 	program  *constraint.Program
-	Broken   error // it does not compile: nobody passes
-	each     bool  // it names hostname or id: verdicts are by agent, not by look
+	Broken   error // it does not compile: no agent passes
+	each     bool  // it names hostname or id: there is a verdict for each agent, not for each look
 	users    int
-	verdicts []verdict // by number of look or agent
+	verdicts []verdict // by number of the look or agent
 }
 
-// gateKey is what two gates differ in. Role is "" unless the constraint names it.
+// gateKey is what distinguishes two gates. Role is "" unless the constraint names the variable role.
 type gateKey struct {
 	Expr string
 	role api.Role
@@ -42,14 +42,14 @@ const (
 	refused
 )
 
-// look stands for all agents that look alike to constraints which name neither hostname nor id.
+// look stands for all agents that look alike to constraints that name neither hostname nor id.
 type look struct {
 	number int32
 	key    string
 	agents int
 }
 
-// SetGate replaces the gate by that of the constraint in the role; "" = none.
+// SetGate replaces the gate by that of this constraint in this role; "" = none.
 func (all *gates) SetGate(slot **Gate, expr string, r *Role) {
 	old := *slot
 	*slot = nil
@@ -116,8 +116,8 @@ func (all *gates) Judge(g *Gate, a *Agent) (bool, error) {
 	})
 }
 
-// Relook finds the look of the agent after it may have changed, and reports whether it has; moved says that it had one
-// before.
+// Relook finds the agent's look after it may have changed. It reports whether the look has changed, and whether the
+// agent had one before (moved).
 func (all *gates) Relook(a *Agent) (changed, moved bool) {
 	all.rejudge(a.Number, true)
 	key := lookKey(a)
@@ -159,7 +159,7 @@ func (all *gates) lookNumber() int32 {
 	return int32(len(all.Looks))
 }
 
-// rejudge forgets the verdicts that were found for the number of an agent, or of a look.
+// rejudge forgets the verdicts for an agent (each) or a look, by its number.
 func (all *gates) rejudge(number int32, each bool) {
 	// order: irrelevant because each gate is reset by itself
 	for _, g := range all.ByKey {
@@ -169,7 +169,7 @@ func (all *gates) rejudge(number int32, each bool) {
 	}
 }
 
-// lookKey is all that such constraints can see, each part with its length before it.
+// lookKey returns everything that such constraints can see of the agent; each part is preceded by its length.
 func lookKey(a *Agent) string {
 	var key []byte
 	add := func(text string) {

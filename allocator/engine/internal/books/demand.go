@@ -9,7 +9,7 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// Demand is what a member says that it still wants.
+// Demand is what a member still wants.
 type Demand struct {
 	Shapes []*Shape
 }
@@ -19,25 +19,25 @@ type Shape struct {
 	Spec   api.Shape
 	Mould  *mould
 	Ask    Amounts
-	Simple bool  // plain scalars only: amounts say all
+	Simple bool  // it asks for plain scalars only, so amounts say everything
 	known  bool  // some agent has, or had, every kind that it asks for
-	Count  int64 // still wanted, as told last: the core counts launches down
-	Open   int64 // how many there are in offers that are not answered
-	Asked  int64 // for how many tasks of others were asked back
-	// Revocable: some of it is asked for as revocable.
+	Count  int64 // how many are still wanted, as last told; the core counts launches off
+	Open   int64 // how many there are in open offers
+	Asked  int64 // for how many of it tasks of others were asked back
+	// Revocable says that a part of it is asked for as revocable.
 	Revocable bool
 	Gate      *Gate
 	near      []api.AgentID // preferred, sorted
 	Places    []*places     // for each kind of place that it is spread over
-	helping   int64         // how many of it were offered at once the last time, see times
-	helped    api.Resources // what so many of it ask for
+	helping   int64         // for how many of it helped is
+	helped    api.Resources // the resources of that many of it, see Times
 }
 
-// mould is the ask that several shapes have in common: what does not fit for one of them is not tried for the others.
+// mould is what several shapes ask for in common: if it does not fit for one of them, it is not tried for the others.
 type mould struct {
 	key    string
 	shapes int
-	Failed uint64 // the turn in which it did not fit what was left of the agent
+	Failed uint64 // the turn in which it did not fit into what was left of the agent
 }
 
 func (w *wishes) mouldOf(resources api.Resources) *mould {
@@ -51,7 +51,7 @@ func (w *wishes) mouldOf(resources api.Resources) *mould {
 	return m
 }
 
-// ForgetShape drops what the shape shares with others.
+// ForgetShape drops the shape's use of what it shares with others.
 func (b *Books) ForgetShape(s *Shape, m *Member) {
 	b.SetGate(&s.Gate, "", m.Role)
 	b.spread(s, m, nil, "")
@@ -61,22 +61,23 @@ func (b *Books) ForgetShape(s *Shape, m *Member) {
 	}
 }
 
-// Planned is how many of a shape an open offer was sized for.
+// Planned is for how many of a shape an open offer was sized.
 type Planned struct {
 	Member int32
 	Shape  *Shape
 	N      int64
 }
 
-// Left is how many may be offered.
+// Left returns how many may still be offered.
 func (s *Shape) Left() int64 { return max(0, s.Count-s.Open) }
 
-// Wants reports whether anything may be offered.
+// Wants reports whether anything may still be offered.
 func (d *Demand) Wants() bool {
 	return slices.ContainsFunc(d.Shapes, func(s *Shape) bool { return s.Left() > 0 })
 }
 
-// WantsMore reports whether the demand grows by what is stated now; nil = it states none.
+// WantsMore reports whether the demand that is stated now wants more than is left of the one before; nil = it states
+// none.
 func (m *Member) WantsMore(specs []api.Shape) bool {
 	if m.Demand == nil || specs == nil {
 		return allocator.DemandGrows(m.left(), specs)
@@ -84,7 +85,7 @@ func (m *Member) WantsMore(specs []api.Shape) bool {
 	return !m.wantsNoMore(specs) && allocator.DemandGrows(m.left(), specs)
 }
 
-// left is what the member still wants; nil when it states no demand.
+// left returns what the member still wants; nil if it states no demand.
 func (m *Member) left() []api.Shape {
 	if m.Demand == nil {
 		return nil
@@ -97,7 +98,7 @@ func (m *Member) left() []api.Shape {
 	return shapes
 }
 
-// wantsNoMore sees the common case at once: shape by shape the demand is no larger than before.
+// wantsNoMore recognises the common case quickly: shape by shape the new demand is no larger.
 func (m *Member) wantsNoMore(specs []api.Shape) bool {
 	if len(specs) > len(m.Demand.Shapes) {
 		return false
@@ -125,8 +126,8 @@ func (b *Books) NewShape(m *Member, spec api.Shape) *Shape {
 	return s
 }
 
-// Respecify takes over what may differ between two shapes that ask for the same, and reports whether something
-// may be offered now that could not be before.
+// Respecify takes over what may differ between two shapes that ask for the same. It reports whether something may be
+// offered now that could not be offered before.
 func (b *Books) Respecify(s *Shape, m *Member, spec api.Shape) (more bool) {
 	more = spec.Count > s.Count || spec.OnlyPreferred != s.Spec.OnlyPreferred
 	if !slices.Equal(spec.Preferred, s.Spec.Preferred) {
@@ -143,8 +144,8 @@ func (b *Books) Respecify(s *Shape, m *Member, spec api.Shape) (more bool) {
 	return more
 }
 
-// AskOf is what one of the shape takes, false while no agent has such a kind. Kinds are
-// looked up until all are known: a framework's words alone make no new kinds.
+// AskOf returns what one of the shape takes; false as long as no agent has all its kinds. Kinds are looked up until all
+// are known, because a framework's demand must not introduce new kinds.
 func (b *Books) AskOf(s *Shape) (Amounts, bool) {
 	if s.known {
 		return s.Ask, true
@@ -158,7 +159,7 @@ func (b *Books) AskOf(s *Shape) (Amounts, bool) {
 	return s.Ask, true
 }
 
-// prefer counts by how many shapes each agent is preferred.
+// prefer adds n to the number of shapes by which each agent is preferred.
 func (w *wishes) prefer(ids []api.AgentID, n int) {
 	for _, id := range ids {
 		if w.Preferred[id] += n; w.Preferred[id] == 0 {
@@ -167,13 +168,13 @@ func (w *wishes) prefer(ids []api.AgentID, n int) {
 	}
 }
 
-// IsNear reports whether the agent is one that the shape prefers.
+// IsNear reports whether the shape prefers the agent.
 func (s *Shape) IsNear(a *Agent) bool {
 	_, found := slices.BinarySearch(s.near, a.Spec.ID)
 	return found
 }
 
-// Wishes lists the shapes that are still wanted, the first few.
+// Wishes describes the first few shapes that are still wanted.
 func (m *Member) Wishes() string {
 	var words []string
 	for _, s := range m.Demand.Shapes {
@@ -189,7 +190,7 @@ func (m *Member) Wishes() string {
 	return strings.Join(words, " or ")
 }
 
-// spreadWords say where the tasks are to be; nothing where that is anywhere.
+// spreadWords describes over which places the tasks are spread; "" if they are not.
 func spreadWords(spread []api.Spread) string {
 	var words strings.Builder
 	for _, one := range spread {
@@ -201,7 +202,8 @@ func spreadWords(spread []api.Spread) string {
 	return words.String()
 }
 
-// Times is so many of the shape. The last answer is kept, because helpings of one size come one after the other.
+// Times returns the resources of n of the shape. The last answer is kept, because helpings of the same size follow each
+// other.
 func (s *Shape) Times(n int64) api.Resources {
 	if n != s.helping || n == 1 {
 		s.helping, s.helped = n, times(s.Spec.Resources, n)
@@ -209,7 +211,7 @@ func (s *Shape) Times(n int64) api.Resources {
 	return s.helped
 }
 
-// times is n times simple resources.
+// times returns n times simple resources.
 func times(resources api.Resources, n int64) api.Resources {
 	if n == 1 {
 		return resources

@@ -1,19 +1,18 @@
 package books
 
-// dirty is what has changed since the last Allocate, so that only it is looked at:
-// agents that have more to give, members that may take more, and pairs of both.
+// dirty holds what has changed since the last Allocate, so that only that is looked at: agents that have more to give,
+// members that may take more, and pairs of both.
 //
-// Why this is enough: an agent that was looked at and left with something was refused
-// by every member in the order then. A refusal can only turn into a yes when the agent
-// has more to give or is itself another (SetAgent, Return, Use: agent), when the member
-// may take more (Revive, demand, activation, constraint, an offer of sized demand that
-// came back: member), when its filter ends, its capped offer is answered or the gap of an
-// agent grows (pair), when a role falls below its limit (uncut), or when a guarantee is met (loosen).
+// Why this is enough: an agent that was looked at and still has something left was refused by every member in the order
+// at that time. A refusal can become an offer only in these cases: the agent has more to give or is described anew
+// (SetAgent, Return, Use: the agent is marked); the member may take more (Revive, demand, activation, constraint, a
+// sized offer that came back: the member); its filter ends, its capped offer is answered, or the gap of an agent grows
+// (the pair); a role falls below its limit (Uncut); a guarantee is met (Loosen).
 type dirty struct {
 	Agents  []int32
 	Members []*Member
-	Pending []int32 // agents with pairs
-	Wants   bool    // somebody with a demand is among the members
+	Pending []int32 // agents of pairs
+	Wants   bool    // some of the members state a demand
 	Touched touched
 }
 
@@ -39,7 +38,7 @@ func (d *dirty) Member(m *Member) {
 	}
 }
 
-// Pair marks the agent for this member alone.
+// Pair marks the agent for this member only.
 func (d *dirty) Pair(a *Agent, m *Member) {
 	if a.Dirty || !m.Listed || !a.Offerable || a.Open.IsZero() {
 		return
@@ -51,8 +50,8 @@ func (d *dirty) Pair(a *Agent, m *Member) {
 	}
 }
 
-// Capped marks the pair if the member's offers are capped: it may see more of the
-// agent now that it has answered.
+// Capped marks the pair if the framework has a MaxOffer: now that the member has answered, it may be offered more of
+// the agent.
 func (d *dirty) Capped(a *Agent, m *Member) {
 	if m.Framework.Most != nil {
 		d.Pair(a, m)
@@ -68,7 +67,8 @@ func (d *dirty) Everything(agents []*Agent) {
 	}
 }
 
-// Uncut marks the members in the role and below it that a limit had given less than they wanted: now there is room.
+// Uncut marks the members in the role and below that got less than they wanted because of a limit, as there is room
+// now.
 func (b *Books) Uncut(r *Role) {
 	for ; r != nil; r = r.Parent {
 		if r.Cut {
@@ -78,7 +78,7 @@ func (b *Books) Uncut(r *Role) {
 	}
 }
 
-// Loosen marks all agents and members, if somebody was given less because of a guarantee.
+// Loosen marks all agents and members, if a member got less because of a guarantee.
 func (b *Books) Loosen() {
 	if b.Promises.Blocked {
 		b.Promises.Blocked = false
@@ -86,15 +86,15 @@ func (b *Books) Loosen() {
 	}
 }
 
-// touched are members and roles whose share has changed since the orders were last in
-// order. They are moved once, however often it changed.
+// touched holds the members and roles whose share has changed since the orders were last sorted. Each is moved once,
+// however often its share has changed.
 type touched struct {
 	Members []*Member
 	Roles   []*Role
-	All     bool // the cluster's total has changed: every share has
+	All     bool // the cluster's total has changed, and with it every share
 }
 
-// TouchMember notes that the share of the member has changed, and those of the roles that it is in.
+// TouchMember notes that the member's share has changed, and with it the shares of its role and the roles above.
 func (b *Books) TouchMember(m *Member) {
 	if !m.Touched {
 		m.Touched = true

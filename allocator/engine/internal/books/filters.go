@@ -7,21 +7,21 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// Filter is what a refusal leaves behind with the agent: until then its member is not
-// offered the agent, while it has no more for the member than when it was refused. It ends
-// before when a task of its framework ends there, and when its member wants more than it did.
+// Filter is what a refusal leaves with the agent. Until it ends, its member is not offered the agent, as long as the
+// agent has no more for the member than when it was refused. It ends early when a task of its framework ends there, and
+// when its member wants more than before.
 type Filter struct {
-	Refused    api.Resources // with what the member's demand left out of the offer, see seen
+	Refused    api.Resources // including what the member's demand left out of the offer, see seen
 	Until      Instant
-	generation uint32  // of the member's filters; an older one is forgotten
-	Extended   bool    // it lasts longer than was asked for, as the offer came back with nothing launched
-	Next       *Filter // of the same member and agent, neither within the other
+	generation uint32  // a filter of an older generation than its member's is forgotten
+	Extended   bool    // it lasts longer than was asked for, because nothing of the offer was launched
+	Next       *Filter // a further filter of the same member and agent; neither contains the other
 }
 
-// filters know when each filter ends.
+// filters knows when each filter ends.
 type filters struct {
 	Ends  []end // a heap, the soonest first
-	stale int   // ends whose filter is forgotten or replaced
+	stale int   // number of ends whose filter is forgotten or replaced
 	spare *Filter
 }
 
@@ -31,16 +31,16 @@ type end struct {
 }
 
 const (
-	// StaleMax is how many stale ends are kept before they are swept, beside half of all.
+	// StaleMax is how many stale ends are kept, beside half of all ends, before they are swept.
 	StaleMax = 1024
-	// filtersMax bounds the filters of one member and agent. One more replaces the
-	// oldest: the member may see the agent again too soon.
+	// filtersMax bounds the filters of one member on one agent. A further one replaces the oldest, so that the member
+	// may be offered the agent too soon.
 	filtersMax = 8
-	// filtersSlab is how many are allocated together.
+	// filtersSlab is how many filters are allocated at once.
 	filtersSlab = 64
 )
 
-// Filter leaves a filter.
+// Filter adds a filter.
 func (b *Books) Filter(a *Agent, m *Member, one Filter) {
 	if !b.Filters.admit(b, a, m, one.Refused, one.Until) {
 		return
@@ -57,13 +57,13 @@ func (b *Books) Filter(a *Agent, m *Member, one Filter) {
 	b.Filters.sweep(b)
 }
 
-// countFilters counts filters of a member that are in force, and with them those of its principal.
+// countFilters counts filters of a member that are in force, also for its principal.
 func (b *Books) countFilters(m *Member, more int) {
 	m.Filters += more
 	b.CountFilters(m.Framework.Spec.Principal, more)
 }
 
-// CountFilters counts filters of a principal's frameworks. Those of nobody are not counted.
+// CountFilters counts filters of a principal's frameworks; not for the empty principal.
 func (b *Books) CountFilters(principal string, more int) {
 	if principal == "" || more == 0 {
 		return
@@ -73,7 +73,7 @@ func (b *Books) CountFilters(principal string, more int) {
 	}
 }
 
-// admit drops the filters that a new one makes superfluous, and reports whether that one is needed itself.
+// admit drops the filters that a new one makes superfluous, and reports whether the new one is needed itself.
 func (f *filters) admit(b *Books, a *Agent, m *Member, refused api.Resources, until Instant) bool {
 	count := 0
 	for one := a.Filters[m.Number]; one != nil; one = one.Next {
@@ -93,7 +93,7 @@ func (b *Books) InForce(f *Filter, m *Member) bool {
 	return f.generation == b.generations[m.Number] && f.Until > b.Now
 }
 
-// drop forgets those filters of the member on the agent that which picks.
+// drop forgets the filters of the member on the agent for which `which` returns true.
 func (f *filters) drop(b *Books, a *Agent, m *Member, which func(*Filter) bool) {
 	first := a.Filters[m.Number]
 	if first == nil {
@@ -133,7 +133,7 @@ func (f *filters) fresh() *Filter {
 
 func (f *filters) recycle(one *Filter) { *one, f.spare = Filter{Next: f.spare}, one }
 
-// Filtered is the filter that hides such an offer, or nil.
+// Filtered returns the filter that hides this offer, or nil.
 func (b *Books) Filtered(a *Agent, m *Member, offer api.Resources) *Filter {
 	if m.Filters == 0 {
 		return nil
@@ -146,8 +146,8 @@ func (b *Books) Filtered(a *Agent, m *Member, offer api.Resources) *Filter {
 	return nil
 }
 
-// Forget drops all filters of a member at once; their memory is freed by a sweep, or
-// when the member refuses the agent again.
+// Forget forgets all filters of a member at once. Their memory is freed by a sweep, or when the member refuses the
+// agent again.
 func (f *filters) Forget(b *Books, m *Member) {
 	f.stale += m.Filters
 	b.countFilters(m, -m.Filters)
@@ -162,7 +162,7 @@ func (f *filters) ForgetAgent(b *Books, a *Agent) {
 	a.Filters = nil
 }
 
-// memberNumbered stands in for a member that is gone: its filters are of an older generation.
+// memberNumbered returns the member or, if it is gone, a stand-in for which all its filters are of an older generation.
 func (b *Books) memberNumbered(number int32) *Member {
 	if m := b.Members[number]; m != nil {
 		return m
@@ -170,8 +170,8 @@ func (b *Books) memberNumbered(number int32) *Member {
 	return &Member{Number: number}
 }
 
-// Lift ends all filters of the framework on the agent: one of its tasks has ended there, which
-// may have been the reason.
+// Lift ends all filters of the framework on the agent, because a task of the framework has ended there, which may have
+// been the reason for them.
 func (f *filters) Lift(b *Books, a *Agent, of *Framework) {
 	if len(a.Filters) == 0 {
 		return
@@ -181,12 +181,12 @@ func (f *filters) Lift(b *Books, a *Agent, of *Framework) {
 	}
 }
 
-// Expire ends the filters whose time has come; their members may take the agents again.
+// Expire ends the filters whose time is over, and marks their agents for their members.
 func (f *filters) Expire(b *Books) {
 	for len(f.Ends) > 0 && f.Ends[0].until <= b.Now {
 		x := f.pop()
 		a, one := b.ended(x)
-		f.stale-- // it was pushed once; drop counts it as stale
+		f.stale-- // it was counted once; drop counts it as stale
 		if one == nil {
 			continue
 		}
@@ -197,8 +197,7 @@ func (f *filters) Expire(b *Books) {
 	f.stale = max(f.stale, 0)
 }
 
-// ended returns the filter that ends then, with its agent; nil when it is forgotten or
-// replaced.
+// ended returns the filter that the end belongs to, with its agent; nil if the filter is forgotten or replaced.
 func (b *Books) ended(x end) (*Agent, *Filter) {
 	a := b.Agents[x.agent]
 	if a == nil {
@@ -212,7 +211,7 @@ func (b *Books) ended(x end) (*Agent, *Filter) {
 	return a, nil
 }
 
-// Next is when the first filter ends.
+// Next returns when the first filter ends; false: there is none.
 func (f *filters) Next(b *Books) (Instant, bool) {
 	for len(f.Ends) > 0 {
 		if _, one := b.ended(f.Ends[0]); one != nil {
@@ -224,7 +223,7 @@ func (f *filters) Next(b *Books) (Instant, bool) {
 	return 0, false
 }
 
-// sweep frees the memory of stale filters when they outnumber the others.
+// sweep frees the memory of stale filters when there are more of them than of others.
 func (f *filters) sweep(b *Books) {
 	if f.stale < StaleMax || f.stale < len(f.Ends)/2 {
 		return

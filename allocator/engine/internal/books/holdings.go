@@ -4,9 +4,10 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// Held is one thing that a member holds on an agent. They stand in two lists for each agent, its open offers and what
-// tasks and executors have, each as they came: what goes is most often one of the values that came, and then nothing
-// is computed.
+// Held is one thing that a member holds on an agent. Each agent has two lists of them, its open offers and what tasks
+// and executors hold, each in the order in which they came. What is given back is most often exactly one of these
+// values; then nothing has to be computed.
+//
 // Holds: an agent's free and held resources are its total, unless it is oversold.
 type Held struct {
 	Resources api.Resources
@@ -15,11 +16,11 @@ type Held struct {
 	fruitful  bool // of an offer: something of it was launched
 }
 
-// holdings are a list from which the first ones go most often. They are few, or many thousands that come and go all the
-// time, so what goes is closed up from the nearer end.
+// holdings is a list from which the first entries are removed most often. Either there are few, or many thousands that
+// come and go all the time; so a gap is closed from the nearer end.
 type holdings struct {
 	list []Held
-	gone int // how many at the front of the list are empty
+	gone int // number of empty entries at the front of the list
 }
 
 func (h *holdings) all() []Held { return h.list[h.gone:] }
@@ -49,7 +50,7 @@ func (h *holdings) remove(i int) {
 	}
 }
 
-// holdingsOf are the agent's open offers, or what tasks and executors have of it.
+// holdingsOf returns the agent's open offers, or what tasks and executors hold of it.
 func (a *Agent) holdingsOf(offers bool) *holdings {
 	if offers {
 		return &a.offered
@@ -57,10 +58,10 @@ func (a *Agent) holdingsOf(offers bool) *holdings {
 	return &a.claimed
 }
 
-// Offers are the agent's open offers.
+// Offers returns the agent's open offers.
 func (a *Agent) Offers() []Held { return a.offered.all() }
 
-// Held is all that is held on the agent: open offers, then what tasks and executors have.
+// Held yields everything that is held on the agent: first open offers, then what tasks and executors hold.
 func (a *Agent) Held(yield func(Held) bool) {
 	for _, list := range [...][]Held{a.offered.all(), a.claimed.all()} {
 		for i := range list {
@@ -74,7 +75,7 @@ func (a *Agent) Held(yield func(Held) bool) {
 // HoldsNothing reports whether nobody holds anything on the agent.
 func (a *Agent) HoldsNothing() bool { return len(a.offered.all())+len(a.claimed.all()) == 0 }
 
-// LastHolder is a member that holds something on the agent; false when nobody does.
+// LastHolder returns a member that holds something on the agent; false if nobody does.
 func (a *Agent) LastHolder() (member int32, some bool) {
 	for _, list := range [...][]Held{a.offered.all(), a.claimed.all()} {
 		if len(list) > 0 {
@@ -94,18 +95,18 @@ func (a *Agent) HasOffer(m *Member) bool {
 	return false
 }
 
-// Hold notes what a member has from now on: an open offer, or what a task or an executor has.
+// Hold notes that a member holds something from now on: an open offer, or what a task or an executor has.
 func (a *Agent) Hold(m *Member, resources api.Resources, offer bool, now Instant) {
 	m.Holdings++
 	a.holdingsOf(offer).add(Held{resources, now, m.Number, false})
 }
 
-// LetGo takes resources out of the member's offers (or what else it holds), as much of
-// them as there is, and returns that; fruitful if something of such an offer was launched.
+// LetGo removes resources from the member's offers, or from what else it holds, as far as they are there, and returns
+// what was removed. fruitful: something of such an offer was launched.
 func (a *Agent) LetGo(m *Member, resources api.Resources, offer bool) (gone api.Resources, fruitful bool) {
 	from := a.holdingsOf(offer)
 	all := from.all()
-	i := firstThat(all, m, func(r api.Resources) bool { return Same(r, resources) || r.Equal(resources) }) // never by where they lie in memory
+	i := firstThat(all, m, func(r api.Resources) bool { return Same(r, resources) || r.Equal(resources) }) // never only by their address
 	if i < 0 && offer {
 		if first := inSuccession(all, m, resources); first >= 0 {
 			return from.letPartsGo(m, resources, first)
@@ -126,8 +127,8 @@ func (a *Agent) LetGo(m *Member, resources api.Resources, offer bool) (gone api.
 	return resources, fruitful
 }
 
-// letPartsGo does that where they lie in several of them, beginning with the first of these. Those of which nothing is
-// taken stay as they are.
+// letPartsGo does the same if the resources are spread over several entries, from entry `first` on. Entries from which
+// nothing is removed stay as they are.
 func (h *holdings) letPartsGo(m *Member, resources api.Resources, first int) (gone api.Resources, fruitful bool) {
 	all := h.all()
 	for i := first; i < len(all) && !resources.IsZero(); i++ {
@@ -147,8 +148,8 @@ func (h *holdings) letPartsGo(m *Member, resources api.Resources, first int) (go
 	return gone, fruitful
 }
 
-// inSuccession is where those begin which the member was given one after the other and which are so much together, as the
-// parts of one offer are; -1 when there are none.
+// inSuccession returns the first of consecutive entries of the member that together are exactly these resources, as the
+// parts of one offer are; -1 if there are none.
 func inSuccession(all []Held, m *Member, resources api.Resources) int {
 	for first := range all {
 		var sum api.Resources
@@ -167,7 +168,7 @@ func inSuccession(all []Held, m *Member, resources api.Resources) int {
 	return -1
 }
 
-// firstThat is the first that the member holds and that fits; -1 when none does.
+// firstThat returns the index of the member's first entry for which fits returns true; -1 if there is none.
 func firstThat(all []Held, m *Member, fits func(api.Resources) bool) int {
 	for i := range all {
 		if all[i].Member == m.Number && fits(all[i].Resources) {
@@ -177,8 +178,8 @@ func firstThat(all []Held, m *Member, fits func(api.Resources) bool) int {
 	return -1
 }
 
-// BearFruit marks the member's offers of the agent as answered with a launch. Which one of several the launch was for
-// can't be told.
+// BearFruit marks the member's offers of the agent as answered with a launch. If there are several, it is unknown for
+// which of them the launch was.
 func (a *Agent) BearFruit(m *Member) {
 	for i, all := 0, a.offered.all(); i < len(all); i++ {
 		if all[i].Member == m.Number {
@@ -187,7 +188,7 @@ func (a *Agent) BearFruit(m *Member) {
 	}
 }
 
-// dropEmpty forgets what the member holds nothing of any more.
+// dropEmpty removes the member's entries that are empty.
 func (h *holdings) dropEmpty(m *Member) {
 	kept := h.list[:0]
 	for _, one := range h.all() {
@@ -201,7 +202,7 @@ func (h *holdings) dropEmpty(m *Member) {
 	h.list, h.gone = kept, 0
 }
 
-// SumOf is what the member holds on the agent; of the offers only, or of all.
+// SumOf returns the sum of what the member holds on the agent: of its offers only, or of everything.
 func (a *Agent) SumOf(m *Member, offersOnly bool) api.Resources {
 	var sum api.Resources
 	add := func(all []Held) {
@@ -217,7 +218,7 @@ func (a *Agent) SumOf(m *Member, offersOnly bool) api.Resources {
 	return sum
 }
 
-// LetAllGo takes out all that the member holds on the agent, and returns it.
+// LetAllGo removes everything that the member holds on the agent, and returns it.
 func (a *Agent) LetAllGo(m *Member) api.Resources {
 	sum := a.SumOf(m, false)
 	for _, offers := range [...]bool{true, false} {
@@ -232,7 +233,7 @@ func (a *Agent) LetAllGo(m *Member) api.Resources {
 	return sum
 }
 
-// GiveBack makes free what a member has let go.
+// GiveBack makes free what a member has given back.
 func (b *Books) GiveBack(a *Agent, m *Member, back api.Resources, counted Amounts) {
 	b.Charge(m, back, counted, -1)
 	switch {
@@ -245,12 +246,12 @@ func (b *Books) GiveBack(a *Agent, m *Member, back api.Resources, counted Amount
 	}
 }
 
-// Refree computes anew what is free, when more was taken than there was, or some of that was given back.
+// Refree computes what is free anew, after more was taken than there was, or a part of that was given back.
 func (b *Books) Refree(a *Agent) {
 	b.SetFree(a, a.FreeOf(a.Spec.Total), nil)
 }
 
-// FreeOf is what nobody holds of a total, and notes whether more is held than that.
+// FreeOf returns what nobody holds of a total, and notes whether more is held than that.
 func (a *Agent) FreeOf(total api.Resources) api.Resources {
 	free := total
 	a.Oversold = false

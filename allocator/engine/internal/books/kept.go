@@ -7,18 +7,18 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// keeps are the demands for which preemption is under way, in the order in which it was begun.
+// keeps holds the demands for which preemption is under way, in the order in which it began.
 type keeps struct {
 	list  []*Keep
-	Stale bool // something has changed by which preemption may help, or be of no use any more
+	Stale bool // something has changed that may make preemption useful, or no longer useful
 	wake  Instant
 	Wakes bool
-	// spared: victims that nobody waits for any more.
+	// spared holds victims for which nobody waits any more.
 	spared []*Task
 }
 
-// Keep holds back one task's resources on an agent, while victims end and until they
-// were offered once to the demand that asked for them (R27).
+// Keep holds back the resources of one task on an agent, while victims end and until the resources were offered once to
+// the demand for which the victims were asked back (R27).
 type Keep struct {
 	Agent   *Agent
 	Of      *Member
@@ -26,7 +26,7 @@ type Keep struct {
 	Victims []*Task
 }
 
-// Useful reports whether the demand still wants what is kept.
+// Useful reports whether the demand still wants what is kept for it.
 func (k *Keep) Useful() bool {
 	return k.Agent.Offerable && k.Of.Role != nil && k.Of.Listed && k.Of.Demand != nil &&
 		slices.Contains(k.Of.Demand.Shapes, k.Shape) && k.Shape.Left() > 0
@@ -45,7 +45,7 @@ func (k *keeps) WakeAt(at Instant) {
 
 func (k *keeps) Next() (Instant, bool) { return k.wake, k.Wakes }
 
-// Due drops what is kept in vain, and reports whether preemption must be looked at.
+// Due drops what is kept in vain, and reports whether preemption has to be considered.
 func (k *keeps) Due(b *Books) bool {
 	if !b.Preempts {
 		return false
@@ -83,7 +83,7 @@ func (k *keeps) End(one *Keep) {
 	}
 }
 
-// GiveUp ends what is kept for nobody any more. Victims that have not ended need not end then.
+// GiveUp ends a Keep that is no longer for anybody. Victims that have not ended need not end any more.
 func (k *keeps) GiveUp(b *Books, one *Keep) {
 	k.End(one)
 	b.Spare(one)
@@ -99,8 +99,8 @@ func (b *Books) Spare(one *Keep) {
 	}
 }
 
-// Claims hands out the tasks that need not end any more, except those that have ended. One that is asked back again at
-// once is among them first.
+// Claims returns the tasks that need not end any more, without those that have ended, and forgets them. A task that is
+// asked back again at once is still among them.
 func (k *keeps) Claims() []allocator.Claim {
 	var claims []allocator.Claim
 	for _, t := range k.spared {
@@ -113,7 +113,7 @@ func (k *keeps) Claims() []allocator.Claim {
 	return claims
 }
 
-// Drop ends what is kept on an agent that goes away.
+// Drop ends everything that is kept on an agent that goes away.
 func (k *keeps) Drop(a *Agent) {
 	for len(a.Keeps) > 0 {
 		k.End(a.Keeps[0])
@@ -121,7 +121,7 @@ func (k *keeps) Drop(a *Agent) {
 	k.Stale = true
 }
 
-// Unkept is what is open of the agent and kept for nobody.
+// Unkept returns what is open of the agent and kept for nobody.
 func (a *Agent) Unkept() api.Resources {
 	open := a.Open
 	for _, k := range a.Keeps {
@@ -135,7 +135,7 @@ func (a *Agent) IsKeptFor(m *Member) bool {
 	return slices.ContainsFunc(a.Keeps, func(k *Keep) bool { return k.Of == m })
 }
 
-// plain is what an ask would be carved from, as much of it as there is.
+// plain returns what the ask would be carved from, as far as it is there.
 func plain(open, ask api.Resources) api.Resources {
 	if part, _, fits := open.Carve(ask); fits {
 		return part

@@ -6,27 +6,27 @@ import (
 	"github.com/tenderhq/tender/allocator"
 )
 
-// keptOffers says when open offers are next looked through for those that are kept, which is neither accepted nor
-// declined: what they hold is asked back for stated demand that nothing else can meet. (Protocol rule R42.)
+// keptOffers says when to look again through the open offers for those that are kept, which means neither accepted nor
+// declined. What they hold is asked back for stated demand that nothing else can meet. (Protocol rule R42.)
 type keptOffers struct {
-	At     Instant // zero for never
-	Looked Instant // the last time
-	Some   bool    // then there were some that are kept
-	Open   int32   // parts of offers that are not answered
-	Next   int     // number of the agent at which the look goes on
+	At     Instant // when to look; zero for never
+	Looked Instant // when they were last looked through
+	Some   bool    // some were kept then
+	Open   int32   // number of parts of open offers
+	Next   int     // number of the agent with which the look continues
 }
 
 const (
-	// OfferStands is how long an offer is its framework's.
+	// OfferStands is how long a framework has an offer at least.
 	OfferStands = Instant(allocator.OfferStands)
-	// KeptPause is how long the next look at kept offers waits at least.
+	// KeptPause is the least pause before the next look at kept offers.
 	KeptPause = Instant(10 * time.Millisecond)
 )
 
 // Due reports whether it is time to look.
 func (k *keptOffers) Due(now Instant) bool { return k.At != 0 && k.At <= now }
 
-// Opened notes that there is an offer to look at when it has stood for its time.
+// Opened notes a new offer, which is to be looked at after OfferStands.
 func (k *keptOffers) Opened(now Instant) {
 	k.Open++
 	if k.At == 0 {
@@ -34,7 +34,7 @@ func (k *keptOffers) Opened(now Instant) {
 	}
 }
 
-// Wake is when there may be something to ask back; zero for never.
+// Wake returns when there may be something to ask back; zero for never.
 func (k *keptOffers) Wake() Instant {
 	if k.Open == 0 {
 		return 0
@@ -42,14 +42,14 @@ func (k *keptOffers) Wake() Instant {
 	return k.At
 }
 
-// Wanted looks again at once when somebody wants more and there are offers that are kept.
+// Wanted makes the next look due at once if some offers are kept, because somebody wants more.
 func (k *keptOffers) Wanted(now Instant) {
 	if k.Some && k.At != 0 {
 		k.At = min(k.At, max(now, k.Looked+KeptPause))
 	}
 }
 
-// Sooner is the earlier of two instants, of which the first may be none.
+// Sooner returns the earlier of two instants; zero for the first means none.
 func Sooner(at, other Instant) Instant {
 	if at == 0 {
 		return other
@@ -57,7 +57,7 @@ func Sooner(at, other Instant) Instant {
 	return min(at, other)
 }
 
-// OldestOffer is when the first of the agent's open offers was made.
+// OldestOffer returns when the oldest of the agent's open offers was made.
 func (a *Agent) OldestOffer() Instant {
 	oldest := Instant(0)
 	for _, offer := range a.Offers() {

@@ -14,22 +14,22 @@ type Framework struct {
 	Spec    allocator.Framework
 	Members []*Member // by role
 	Taken   Amounts
-	Minimum Amounts // least worth offering; nil = the engine's default
-	Most    Amounts // bounds of one offer; nil = none
+	Minimum Amounts // least that is worth offering; nil = the engine's default
+	Most    Amounts // bounds of one offer (MaxOffer); nil = none
 }
 
-// Member is a framework in one of its roles: who is offered something.
+// Member is a framework in one of its roles; offers are made to members.
 type Member struct {
 	Number    int32
 	Framework *Framework
-	Role      *Role // nil once it is gone
+	Role      *Role // nil once the member is gone
 	presence
 	Demand   *Demand
-	Gate     *Gate // the framework's constraint; nil = none
+	Gate     *Gate // of the framework's constraint; nil = none
 	Taken    Amounts
-	Holdings int       // things that it holds
-	Filters  int       // that are in force
-	places   []*places // as long as a demand is spread over them
+	Holdings int       // number of things that it holds
+	Filters  int       // number of its filters in force
+	places   []*places // counts by place, as long as a demand is spread
 
 	patience
 	Served uint64 // number of its last offer
@@ -38,30 +38,30 @@ type Member struct {
 	Preempts preempts
 }
 
-// presence is whether a member may be offered something.
+// presence says whether a member may be offered something.
 type presence struct {
-	Subscribed bool // otherwise it only keeps what it held when it left the role
+	Subscribed bool // false: it has left the role, and only keeps what it held
 	Suppressed bool
-	Listed     bool // in the order: it may be offered something
-	taker      int  // its place in the takers, from 1; 0 = none
+	Listed     bool // it is in the order: it may be offered something
+	taker      int  // its position in the takers, from 1; 0 = none
 }
 
-// patience is how a member that gave offers back untouched lets others go first, see stepsBack in the engine.
+// patience says how a member that gave offers back untouched lets others go first; see stepsBack in package engine.
 type patience struct {
 	SteppedBack bool
 	Struck      bool // it gave an offer back untouched and without a filter since the last round
 	Strikes     uint8
-	BackUntil   uint64 // round
+	BackUntil   uint64 // the round until which it has stepped back
 }
 
-// memberMarks say why a member is looked at.
+// memberMarks say why a member has to be looked at.
 type memberMarks struct {
 	Fresh   bool   // in Dirty.Members
 	Touched bool   // in Touched.Members
-	Passed  uint64 // the turn in which it turned out to take nothing
+	Passed  uint64 // the turn in which it was found to take nothing
 }
 
-// MemberOf finds or makes the framework's member in the role.
+// MemberOf returns the framework's member in the role; it makes the member if there is none.
 func (b *Books) MemberOf(f *Framework, name api.Role) *Member {
 	at, found := slices.BinarySearchFunc(f.Members, name, func(m *Member, name api.Role) int { return cmp.Compare(m.Role.Name, name) })
 	if found {
@@ -83,8 +83,7 @@ func (b *Books) MemberOf(f *Framework, name api.Role) *Member {
 	return m
 }
 
-// Retake puts the member among the takers if it may be offered revocable resources, else
-// out of them.
+// Retake adds the member to the takers if it may be offered revocable resources, and removes it otherwise.
 func (s *membership) Retake(m *Member) {
 	takes := m.Listed && m.Framework.Spec.Revocable
 	switch {
@@ -110,7 +109,7 @@ func (b *Books) InRoles(id api.FrameworkID, roles []api.Role, do func(*Member)) 
 	}
 }
 
-// Find returns agent and member of a claim, if both are known.
+// Find returns the agent and the member of a claim, if both are known.
 func (b *Books) Find(claim allocator.Claim) (*Agent, *Member) {
 	a, f := b.AgentOf(claim.Agent), b.Frameworks[claim.Framework]
 	if a == nil || f == nil {
@@ -124,7 +123,8 @@ func (b *Books) Find(claim allocator.Claim) (*Agent, *Member) {
 	return a, nil
 }
 
-// SubscribedRoles counts them: what is said of one of several names it.
+// SubscribedRoles returns the number of roles in which the framework is subscribed. If there are several, explanations
+// name the role.
 func (f *Framework) SubscribedRoles() int {
 	n := 0
 	for _, m := range f.Members {
@@ -135,8 +135,7 @@ func (f *Framework) SubscribedRoles() int {
 	return n
 }
 
-// WhyNotRevocable says why the member is not offered revocable resources of an agent of
-// which nothing else is left.
+// WhyNotRevocable says why the member is not offered the revocable resources of an agent that has nothing else left.
 func (m *Member) WhyNotRevocable(a *Agent) string {
 	free := a.Open.Revocable()
 	switch {

@@ -7,7 +7,7 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// tasksOf is how many tasks of a group a member has on an agent.
+// tasksOf is how many tasks of a group a member has on one agent.
 type tasksOf struct {
 	member int32
 	group  string
@@ -15,22 +15,23 @@ type tasksOf struct {
 }
 
 // places counts what a member has of a group in each place of one kind: tasks, and what open offers were sized for.
-// Holds: a member has one as long as a shape that it wants names the kind.
+//
+// Holds: it exists as long as a shape that the member wants names this kind of place.
 type places struct {
 	by     api.Place
 	group  string
 	Counts map[string]int64
-	users  int  // shapes
-	full   bool // somebody was refused a place because it held the most; looked at again when one has less
+	users  int  // number of shapes that use it
+	full   bool // somebody was refused a place that was full; it is looked at again when a place has less
 }
 
-// Of is the agent's place, and what is there.
+// Of returns the agent's place, and the count there.
 func (p *places) Of(a *Agent) (place string, count int64) {
 	place = p.by.Of(a.Spec.ID, a.Spec.Region, a.Spec.Zone, a.Spec.Attributes)
 	return place, p.Counts[place]
 }
 
-// placesOf finds the member's counts, or makes them of what it has.
+// placesOf returns the member's counts; if there are none, it computes them.
 func (b *Books) placesOf(m *Member, by api.Place, group string) *places {
 	for _, p := range m.places {
 		if p.by == by && p.group == group {
@@ -73,7 +74,7 @@ func (b *Books) recount(m *Member, p *places) {
 	}
 }
 
-// RecountAll follows an agent that has moved to another place.
+// RecountAll computes all counts anew, after an agent has moved to another place.
 func (b *Books) RecountAll() {
 	for _, m := range b.Members {
 		if m == nil {
@@ -85,7 +86,7 @@ func (b *Books) RecountAll() {
 	}
 }
 
-// CountTask counts one of the member's tasks (n = 1), or no longer (n = -1).
+// CountTask adds (n = 1) or removes (n = -1) one of the member's tasks.
 func (b *Books) CountTask(a *Agent, m *Member, claim allocator.Claim, n int64) {
 	if claim.Task == "" {
 		return
@@ -104,7 +105,7 @@ func (b *Books) CountTask(a *Agent, m *Member, claim allocator.Claim, n int64) {
 	b.CountPlaces(a, m, claim.Group, n)
 }
 
-// DropCounts forgets the member's tasks on the agent.
+// DropCounts forgets the counts of the member's tasks on the agent.
 func (b *Books) DropCounts(a *Agent, m *Member) {
 	a.counts = slices.DeleteFunc(a.counts, func(one tasksOf) bool {
 		if one.member == m.Number {
@@ -114,7 +115,7 @@ func (b *Books) DropCounts(a *Agent, m *Member) {
 	})
 }
 
-// CountPlaces adds to what the member has of the group where the agent is.
+// CountPlaces adds n to the member's counts of the group in the agent's places.
 func (b *Books) CountPlaces(a *Agent, m *Member, group string, n int64) {
 	for _, p := range m.places {
 		if p.group != group || n == 0 {
@@ -131,7 +132,7 @@ func (b *Books) CountPlaces(a *Agent, m *Member, group string, n int64) {
 	}
 }
 
-// spread puts the shape's places in place of those it had.
+// spread replaces the counts that the shape uses.
 func (b *Books) spread(s *Shape, m *Member, wanted []api.Spread, group string) {
 	before := s.Places
 	s.Places = nil
@@ -143,7 +144,8 @@ func (b *Books) spread(s *Shape, m *Member, wanted []api.Spread, group string) {
 	}
 }
 
-// RoomInPlaces is how many more of the shape the agent's places may have; many if nothing bounds them.
+// RoomInPlaces returns how many more of the shape the agent's places may have; a very large number if nothing bounds
+// them.
 func (s *Shape) RoomInPlaces(a *Agent) int64 {
 	const many = 1 << 40
 	room := int64(many)
@@ -156,7 +158,7 @@ func (s *Shape) RoomInPlaces(a *Agent) int64 {
 	return room
 }
 
-// FullPlace is the first of the agent's places that holds as many of the shape as is wanted in one.
+// FullPlace returns the first of the agent's places that has as many of the shape as are wanted in one.
 func (s *Shape) FullPlace(a *Agent) (one api.Spread, place string, full bool) {
 	for i, one := range s.Spec.Spread {
 		if place, count := s.Places[i].Of(a); one.Most > 0 && count >= one.Most {
@@ -166,7 +168,7 @@ func (s *Shape) FullPlace(a *Agent) (one api.Spread, place string, full bool) {
 	return api.Spread{}, "", false
 }
 
-// IsPlaceFull reports whether one of the agent's places does.
+// IsPlaceFull reports whether one of the agent's places has as many of the shape as are wanted in one.
 func (s *Shape) IsPlaceFull(a *Agent) bool {
 	if len(s.Places) == 0 {
 		return false
@@ -182,7 +184,7 @@ func (s *Shape) NoteFull() {
 	}
 }
 
-// Rest is what the shape has in the agent's places but the first.
+// Rest returns the counts of the shape in all of the agent's places but the first.
 func (s *Shape) Rest(a *Agent) (counts []int64) {
 	for _, p := range s.Places[1:] {
 		_, count := p.Of(a)

@@ -2,28 +2,30 @@ package books
 
 import "time"
 
-// preempts is how a member has fared with what was preempted for it.
+// preempts says how a member has used what was preempted for it.
 type preempts struct {
-	Offered bool    // it holds an offer of what was kept for it
-	strikes int     // such offers that came back untouched, one after the other
-	Until   Instant // it preempts no more before
-	// Asked counts how often kept offers were asked back for it since it launched something last; AsksBack is when
-	// that may happen again.
+	Offered bool    // it has an open offer of what was kept for it
+	strikes int     // how many such offers in a row came back untouched
+	Until   Instant // it preempts nothing before this
+	// Asked counts how often kept offers were asked back for the member since it last launched something. AsksBack is
+	// when that may happen again.
 	Asked    int
 	AsksBack Instant
 }
 
 const (
-	// pauseMin is how long a demand asks nothing back after what was asked back for it was not used; it doubles each
-	// time up to pauseMax.
+	// pauseMin is how long nothing is asked back for a demand after something was asked back for it in vain. The pause
+	// doubles each time, up to pauseMax.
 	pauseMin = time.Second
 	pauseMax = 10 * time.Minute
 )
 
-// PauseAfter is how long a demand asks nothing back that has done so in vain so often before.
+// PauseAfter returns how long nothing is asked back for a demand for which this was done in vain so many times in a
+// row.
 func PauseAfter(strikes int) Instant { return Instant(min(pauseMin<<min(strikes, 20), pauseMax)) }
 
-// PreemptAgain forgets how the member has fared: it has launched something, or says that it is new.
+// PreemptAgain forgets how the member has used what was preempted for it, because it has launched something or says
+// that it wants something new.
 func (b *Books) PreemptAgain(m *Member) {
 	m.Preempts = preempts{}
 	b.Keeps.Stale = true

@@ -1,24 +1,23 @@
 package books
 
-// promises are the guarantees of roles: what is held back for them, and whom they let
-// go first. A guarantee is met by what the role holds or has reserved; until then as
-// much of the cluster's spare resources as is missing is offered to nobody else.
-// Guarantees of roles below count towards those above.
+// promises holds the guarantees of roles: what is held back for them, and whom they let go first. A guarantee is met by
+// what the role holds or has reserved. Until it is met, as much of the cluster's spare resources as is missing is
+// offered to nobody else. The guarantees of roles below count towards those above.
 type promises struct {
-	Roles   []*Role // with a guarantee, by number; nil = free number
+	Roles   []*Role // roles with a guarantee, by number; nil = free number
 	Need    Amounts // what all roles together lack
-	Spare   Amounts // unreserved and unheld on agents that are offered
-	Blocked bool    // somebody got less because of need since all were last looked at
-	Met     bool    // somebody was offered something that counts for one in this round
-	Count   int     // of roles
+	Spare   Amounts // unreserved and held by nobody, on agents that are offered
+	Blocked bool    // somebody has got less because of Need since all agents were last looked at
+	Met     bool    // somebody was offered something in this round that counts towards a guarantee
+	Count   int     // number of roles with a guarantee
 }
 
-// promise is a role's part of it.
+// promise is a role's part of the promises.
 type promise struct {
 	Number int32
-	Near   bool    // a guarantee here or above: what is taken here changes need
+	Near   bool    // this role or one above it has a guarantee, so what is taken here changes Need
 	need   Amounts // what this subtree lacks
-	below  Amounts // what the roles below lack, each for itself
+	below  Amounts // what the roles below lack, added up
 	Owed   bool
 	Key    Entry
 }
@@ -30,7 +29,7 @@ func (b *Books) MarkNear(r *Role) {
 	}
 }
 
-// RecountSpare counts what is spare when the first guarantee is given.
+// RecountSpare computes what is spare, when the first guarantee is given.
 func (b *Books) RecountSpare() {
 	b.Promises.Spare = b.Promises.Spare[:0]
 	for _, a := range b.Agents {
@@ -54,7 +53,7 @@ func (b *Books) CountSpare(a *Agent) {
 	b.Promises.Spare.Add(a.spare)
 }
 
-// RecountNeed follows a change of what r's subtree holds, up to the root.
+// RecountNeed updates what is lacking, from r up to the root, after the holdings of r's subtree have changed.
 func (b *Books) RecountNeed(r *Role) {
 	change := b.Turn.change[:0]
 	for ; r != nil; r = r.Parent {
@@ -75,7 +74,7 @@ func (b *Books) RecountNeed(r *Role) {
 	b.Turn.change = change
 }
 
-// Unmet is what the role itself lacks of a kind.
+// Unmet returns how much of a kind the role itself lacks of its guarantee.
 func (r *Role) Unmet(kind int) int64 { return max(0, r.Guarantee.At(kind)-r.Taken.At(kind)) }
 
 // IsGuaranteed reports whether the role, or one above, is guaranteed some of the kind.
@@ -88,7 +87,7 @@ func (r *Role) IsGuaranteed(kind int) bool {
 	return false
 }
 
-// LackingGuarantee is the role's own guarantee or the nearest above that lacks something.
+// LackingGuarantee returns the nearest role, from r upwards, with a guarantee that lacks something.
 func (r *Role) LackingGuarantee() *Role {
 	for ; r != nil; r = r.Parent {
 		for kind := range r.Guarantee {
@@ -100,8 +99,8 @@ func (r *Role) LackingGuarantee() *Role {
 	return nil
 }
 
-// Relief is by how much the cluster's need would fall if the role's members were given
-// all they could take: that much of what is spare is theirs.
+// Relief returns by how much the cluster's need would fall if the role's members were given everything they could take.
+// That much of what is spare is for them.
 func (b *Books) Relief(r *Role, into Amounts) Amounts {
 	into = into[:0]
 	for kind := range b.Kinds.Names {

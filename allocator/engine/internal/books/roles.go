@@ -8,8 +8,8 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// Role is a node of the tree of roles. It is there while an operator has set it,
-// something is subscribed, held or reserved in it, or a role below is there.
+// Role is a node of the tree of roles. It exists while an operator has set it, while something is subscribed, held or
+// reserved in it, and while a role below it exists.
 type Role struct {
 	Number   int32
 	Name     api.Role
@@ -19,36 +19,36 @@ type Role struct {
 	wording
 	bounds
 
-	Taken   Amounts // held by members in the subtree, and what is reserved for it and not held
+	Taken   Amounts // held by members in the subtree, or reserved for it and not held
 	Idle    Amounts // reserved for exactly this role, and not held
 	Promise promise
 	Leaving Amounts // held by tasks in the subtree that were asked back
 	Asked   Amounts // by preemption under way, for members in the subtree
 
-	Listed  int    // members of the subtree that may be offered something
+	Listed  int    // number of members in the subtree that may be offered something
 	Served  uint64 // number of the last offer in the subtree
-	Own     uint64 // and of the last to a member of exactly this role
-	Touched bool   // in Touched.Roles
+	Own     uint64 // number of the last offer to a member of exactly this role
+	Touched bool   // it is in Touched.Roles
 }
 
-// wording is what an operator says of a role.
+// wording holds an operator's settings of a role.
 type wording struct {
 	Spoken    allocator.Role
-	Set       bool // he says something that is not the default
+	Set       bool // some setting is not the default
 	Weight    float64
 	Priority  int
 	Guarantee Amounts // nil = none
 }
 
-// bounds are the limit of a role and how near it is.
+// bounds holds the limit of a role, and how near the role is to it.
 type bounds struct {
-	Limit   Amounts // by kind, unbounded = none; nil = no limit at all
-	Limited bool    // there is a limit here or above
+	Limit   Amounts // by kind; unbounded = none; nil = no limit at all
+	Limited bool    // this role or one above it has a limit
 	Full    bool    // its own limit of something that every task needs is reached
-	Cut     bool    // somebody got less because of the limit since it was last looked at
+	Cut     bool    // somebody has got less because of the limit since it was last looked at
 }
 
-// RoleOf finds or makes the node and those above it.
+// RoleOf returns the node of this name; it makes the node, and those above it, if there is none.
 func (b *Books) RoleOf(name api.Role) *Role {
 	if r := b.Roles[name]; r != nil {
 		return r
@@ -65,11 +65,11 @@ func (b *Books) RoleOf(name api.Role) *Role {
 	*siblings = slices.Insert(*siblings, at, r)
 	r.Number = b.roleNumber()
 	b.Roles[name] = r
-	b.TouchRole(r.Parent) // its own members are a sibling leaf from now on
+	b.TouchRole(r.Parent) // from now on the parent's own members are a leaf beside its children
 	return r
 }
 
-// roleNumber takes a number that no role has.
+// roleNumber returns a free role number.
 func (t *tree) roleNumber() int32 {
 	if last := len(t.RoleHoles) - 1; last >= 0 {
 		number := t.RoleHoles[last]
@@ -82,7 +82,7 @@ func (t *tree) roleNumber() int32 {
 // ByName compares a role with a name.
 func ByName(r *Role, name api.Role) int { return cmp.Compare(r.Name, name) }
 
-// LimitsChanged carries the mark "limited" down the tree.
+// LimitsChanged updates the mark Limited of the role and of those below it.
 func (b *Books) LimitsChanged(r *Role) {
 	r.Limited = r.Limit != nil || r.Parent != nil && r.Parent.Limited
 	for _, child := range r.Children {
@@ -100,7 +100,7 @@ func (b *Books) Subtree(r *Role, visit func(*Member)) {
 	}
 }
 
-// OwnOf is what the members of exactly this role hold.
+// OwnOf returns what the members of exactly this role hold.
 func (b *Books) OwnOf(r *Role) Amounts {
 	b.Turn.own.Set(r.Taken)
 	b.Turn.own.Sub(r.Idle)
@@ -110,7 +110,7 @@ func (b *Books) OwnOf(r *Role) Amounts {
 	return b.Turn.own
 }
 
-// Fill notes whether the role's own limit leaves nothing more of what every task needs.
+// Fill notes whether the role's own limit is reached for something that every task needs.
 func (b *Books) Fill(r *Role) {
 	if r.Limit != nil {
 		r.Full = b.reached(r, b.Cpus) || b.reached(r, b.Mem)
@@ -123,7 +123,7 @@ func (b *Books) reached(r *Role, kind int) bool {
 	return kind < len(r.Limit) && r.Limit[kind] != Unbounded && r.Taken.At(kind) >= r.Limit[kind]
 }
 
-// PriorityThatCounts is the role's own priority, or the nearest one above.
+// PriorityThatCounts returns the role's own priority or, if it has none, that of the nearest role above that has one.
 func (r *Role) PriorityThatCounts() int {
 	for ; r != nil; r = r.Parent {
 		if r.Priority != 0 {

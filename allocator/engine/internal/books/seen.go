@@ -6,16 +6,15 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// seen is what a member could have had of an agent when it was offered part of it: what it was
-// offered, less what it has launched of that since, and what its demand left out. A filter hides
-// the agent while it has no more than that for the member: whoever refuses a part because it
-// wants no more knows the rest as well.
+// seen is what a member could have had of an agent when it was offered a part of it: the offer, less what was launched
+// of it since, and what its demand left out. A filter hides the agent as long as it has no more than that for the
+// member, because a member that refuses a part since it wants no more has refused the rest as well.
 type seen struct {
 	member *Member
 	whole  api.Resources
 }
 
-// seenBy is the agent's note of the member, or nil: then it saw what it was offered.
+// seenBy returns what the agent has noted for the member; nil: the member saw exactly what it was offered.
 func (a *Agent) seenBy(m *Member) *seen {
 	if !a.Noted {
 		return nil
@@ -28,8 +27,8 @@ func (a *Agent) seenBy(m *Member) *seen {
 	return nil
 }
 
-// NoteSeen remembers what the member sees of the agent as it is offered a first part of it in
-// this turn. What it holds open of the agent from earlier turns belongs to it.
+// NoteSeen notes what the member sees of the agent, when it is offered a first part of it in this turn. Offers of the
+// agent that it still has from earlier turns are included.
 func (b *Books) NoteSeen(a *Agent, m *Member, whole, offer api.Resources) {
 	if !b.Turn.Proposed(m).IsZero() {
 		return
@@ -51,9 +50,9 @@ func (b *Books) NoteSeen(a *Agent, m *Member, whole, offer api.Resources) {
 	}
 }
 
-// NoteSated widens what the member has seen to all that it may use of what the agent had when
-// its turn began: it was offered all that it wants, so that what others took of the agent at
-// the same time has cost it nothing. What it holds open of the agent from earlier turns belongs to it.
+// NoteSated extends what the member has seen to everything that it could use of what the agent had when its turn began:
+// it was offered all that it wants, so what others took of the agent meanwhile made no difference to it. Offers of the
+// agent that it still has from earlier turns are included.
 func (b *Books) NoteSated(a *Agent, m *Member) {
 	whole := b.Turn.Began
 	if !a.Plain {
@@ -73,25 +72,25 @@ func (b *Books) NoteSated(a *Agent, m *Member) {
 	}
 }
 
-// Note says whether there is something to look at.
+// Note updates the mark Noted.
 func (a *Agent) Note() { a.Noted = len(a.seen) > 0 || a.Owed != "" }
 
-// forgetSeen makes room by dropping what was noted for offers that are answered.
+// forgetSeen makes room by dropping notes for offers that are answered.
 func (a *Agent) forgetSeen() {
 	if len(a.seen) == cap(a.seen) {
 		a.seen = slices.DeleteFunc(a.seen, func(s seen) bool { return s.member.Role == nil || !a.HasOffer(s.member) })
 	}
 }
 
-// LaunchSeen takes what was launched out of what the member has seen.
+// LaunchSeen removes from what the member has seen what was launched.
 func (a *Agent) LaunchSeen(m *Member, launched api.Resources) {
 	if one := a.seenBy(m); one != nil {
 		one.whole = Less(one.whole, launched)
 	}
 }
 
-// RefusedOf is what a filter hides when the member refuses (part of) an offer. Its other offers of
-// the agent, which it has not answered, are not refused with it.
+// RefusedOf returns what a filter hides when the member refuses an offer, or a part of one. Other open offers of the
+// agent that the member has are not refused with it.
 func (a *Agent) RefusedOf(m *Member, refused api.Resources) api.Resources {
 	one := a.seenBy(m)
 	if one == nil || !Covers(one.whole, refused) {

@@ -4,12 +4,12 @@ import (
 	"slices"
 )
 
-// Entry is a place in an order: the smaller share first, then who waits longer since
-// its last offer, so that equals take turns.
+// Entry is a position in an order: the smaller share comes first, then the one that has waited longer since its last
+// offer, so that equals take turns.
 type Entry struct {
 	Share  float64
 	Served uint64 // number of its last offer
-	ID     int32  // a member's number, or the complement of a place's
+	ID     int32  // number of a member, or the complement of the number of a place
 }
 
 func (e Entry) before(f Entry) bool {
@@ -29,17 +29,17 @@ func (e Entry) number() int32 {
 	return e.ID
 }
 
-// List keeps entries sorted in chunks, so that moving one costs about the same among
-// ten and among ten thousand, and walking in order costs nothing.
+// List keeps entries sorted, in chunks. To move an entry costs about the same among ten and among ten thousand, and to
+// walk in order costs no search.
 type List struct {
-	Chunks [][]Entry // none empty
-	spare  []Entry   // an emptied chunk, for the next one
+	Chunks [][]Entry // none is empty
+	spare  []Entry   // an emptied chunk, to be used again
 	Size   int
 }
 
 const chunkMax = 128
 
-// find is where e stands or would stand.
+// find returns the position at which e is, or would be.
 func (l *List) find(e Entry) (chunk, at int) {
 	low, high := 0, len(l.Chunks)
 	for low < high {
@@ -99,7 +99,7 @@ func (l *List) fresh() []Entry {
 	return c
 }
 
-// Remove takes out e, which must be as it was inserted.
+// Remove removes e, which must be the same as when it was inserted.
 func (l *List) Remove(e Entry) bool {
 	chunk, at := l.find(e)
 	if chunk == len(l.Chunks) || l.Chunks[chunk][at] != e {
@@ -116,7 +116,7 @@ func (l *List) Remove(e Entry) bool {
 	return true
 }
 
-// Move replaces an entry by its new self.
+// Move replaces an entry by its new value.
 func (l *List) Move(from, to Entry) {
 	if l.Size == 1 {
 		l.Chunks[0][0] = to

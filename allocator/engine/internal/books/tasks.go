@@ -7,7 +7,7 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// Task is a task that could be asked back.
+// Task is a task that may be asked back.
 type Task struct {
 	Member *Member
 	Claim  allocator.Claim
@@ -54,7 +54,7 @@ func (b *Books) RemoveTask(a *Agent, m *Member, id api.TaskID) {
 	b.Keeps.Stale = true
 }
 
-// Leaving counts a task as asked back (n +1), or no more (-1).
+// Leaving counts a task as asked back (n +1), or as no longer asked back (-1).
 func (b *Books) Leaving(t *Task, n int64) {
 	t.Asked = n > 0
 	b.Turn.Asked = b.Kinds.Count(b.Turn.Asked, t.Claim.Resources, nil)

@@ -5,27 +5,27 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// turn is the state of looking at one agent, and memory that is used again.
+// turn is the state while one agent is looked at, and memory that is used again.
 type turn struct {
 	On        bool
-	Resumed   *Resumed          // the agent at hand was put by before
+	Resumed   *Resumed          // set if the present agent was put by before
 	Began     api.Resources     // what the agent had open when its turn began
-	Proposals []allocator.Claim // of this round
-	Members   []int32           // to whom
-	First     int               // where the agent's own begin
+	Proposals []allocator.Claim // proposals of this round
+	Members   []int32           // the members to whom they are made
+	First     int               // index of the present agent's first proposal
 	scratch
 }
 
-// scratch is memory for sums that are looked at and forgotten.
+// scratch is memory for sums that are needed only for a moment.
 type scratch struct{ own, change, Offer, Rest, Relief, Asked, Floor, Sum Amounts }
 
-// Resumed is the turn of an agent that was put by in the middle of it.
+// Resumed is the state of an agent's turn that was interrupted because the agent was put by.
 type Resumed struct {
 	Began     api.Resources
-	Proposals map[int32]int // by number of member
+	Proposals map[int32]int // by number of the member
 }
 
-// UsableBy is the part that the member's role, and what it takes, give it access to.
+// UsableBy returns the part to which the member's role, and what it takes, give it access.
 func UsableBy(m *Member, open api.Resources) api.Resources {
 	role, revocable := m.Role.Name, m.Framework.Spec.Revocable
 	return open.Filter(func(l api.Label) bool {
@@ -33,7 +33,7 @@ func UsableBy(m *Member, open api.Resources) api.Resources {
 	})
 }
 
-// Proposed is what this turn has given the member already.
+// Proposed returns what this turn has given the member so far.
 func (t *turn) Proposed(m *Member) api.Resources {
 	if !t.On {
 		return api.Resources{}

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// alarm is something that time alone brings about. One that is out of date rings for nothing.
+// alarm is something that has to happen at a given time. An alarm that is out of date does nothing.
 type alarm struct {
 	At      time.Time
 	Kind    alarmKind
@@ -17,24 +17,24 @@ type alarm struct {
 type alarmKind uint8
 
 const (
-	pauseOver  alarmKind = iota // of a slot
-	timeOver                    // of an attempt
+	pauseOver  alarmKind = iota // the pause of a slot is over
+	timeOver                    // an attempt has taken too long
 	lostLong                    // an attempt's agent has been silent for long enough
-	proofOver                   // of an attempt
-	deadlineAt                  // of the job, or of a run of it: its sub-job
-	runDue                      // of a cron job
+	proofOver                   // an attempt may have proven itself
+	deadlineAt                  // deadline of the job, or of a run (its sub-job)
+	runDue                      // a run of a cron job is due
 	gangPause                   // a gang may begin anew
-	unclaimed                   // a slot's agent was not offered
-	straggles                   // a task of the sub-job may be slow
+	unclaimed                   // a slot's agent was not offered for too long
+	straggles                   // a task of the sub-job may be slow by now
 )
 
-// alarms are a heap by time.
+// alarms is a heap, ordered by time.
 type alarms []alarm
 
 // set adds an alarm.
 func (a *alarms) set(one alarm) { heap.Push((*byTime)(a), one) }
 
-// next is when the first one is due; zero: there is none.
+// next returns when the first alarm is due; zero: there is none.
 func (a alarms) next() time.Time {
 	if len(a) == 0 {
 		return time.Time{}
@@ -42,7 +42,7 @@ func (a alarms) next() time.Time {
 	return a[0].At
 }
 
-// due takes out the first one that is due.
+// due removes and returns the first alarm that is due.
 func (a *alarms) due(now time.Time) (one alarm, is bool) {
 	if len(*a) == 0 || (*a)[0].At.After(now) {
 		return one, false

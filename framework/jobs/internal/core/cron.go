@@ -8,13 +8,13 @@ import (
 	"github.com/tenderhq/tender/framework/jobs"
 )
 
-// cron is what a cron job remembers of its runs. Each that goes on is a sub-job.
+// cron is what a cron job remembers of its runs. Each run that goes on is a sub-job.
 type cron struct {
-	From   time.Time      `json:"from"` // what was due up to then has begun, or was skipped
-	Next   time.Time      `json:"-"`    // when the next run is due; zero: the manager is to say that (Planned)
+	From   time.Time      `json:"from"` // runs that were due up to then have begun or were skipped
+	Next   time.Time      `json:"-"`    // when the next run is due; zero: the manager has to tell (Planned)
 	Number int            `json:"number,omitempty"`
-	Runs   []run          `json:"runs,omitempty"` // that go on, the oldest first
-	Past   []jobs.CronRun `json:"past,omitempty"` // that have ended, the oldest first
+	Runs   []run          `json:"runs,omitempty"` // runs that go on, the oldest first
+	Past   []jobs.CronRun `json:"past,omitempty"` // runs that have ended, the oldest first
 }
 
 // run is a run of a cron job that goes on.
@@ -23,13 +23,13 @@ type run struct {
 	Due     time.Time `json:"due"`
 	Began   time.Time `json:"began"`
 	Version int       `json:"version"`
-	After   []string  `json:"after,omitempty"`  // runs that it replaces, and that have not ended
-	Ending  string    `json:"ending,omitempty"` // why it is ended early: its state when that is done
+	After   []string  `json:"after,omitempty"`  // runs that this one replaces and that have not ended
+	Ending  string    `json:"ending,omitempty"` // why it is being ended early: its state once that is done
 }
 
 func (r run) name() string { return fmt.Sprintf("run-%d", r.Number) }
 
-// subJob is the run's, out of the job as its version says it.
+// subJob returns the sub-job of the run, made from the job's version with which it began.
 func (r run) subJob(job jobs.Job) *subJob {
 	planned := job.Plan().SubJobs[0]
 	planned.Name, planned.After, planned.When = r.name(), slices.Clone(r.After), jobs.Always
@@ -38,12 +38,13 @@ func (r run) subJob(job jobs.Job) *subJob {
 	return s
 }
 
-// find is the place of a run, by the name of its sub-job; -1: there is no such run.
+// find returns the position of the run whose sub-job has this name; -1: there is no such run.
 func (c *cron) find(name string) int {
 	return slices.IndexFunc(c.Runs, func(r run) bool { return r.name() == name })
 }
 
-// versionOf is the version of the job with which indexes of the sub-job begin: a run keeps that of its beginning.
+// versionOf returns the version of the job that new indexes of the sub-job get. A run keeps the version with which it
+// began.
 func (c *cron) versionOf(s *subJob, current int) int {
 	if at := c.find(s.Name); at >= 0 {
 		return c.Runs[at].Version
@@ -51,12 +52,13 @@ func (c *cron) versionOf(s *subJob, current int) int {
 	return current
 }
 
-// Unplanned says whether the job waits to be told when its next run is due ([Planned]): the first time after from.
+// Unplanned reports whether the job waits to be told when its next run is due ([Planned]), which is the first time
+// after from.
 func (m *JobMaster) Unplanned() (from time.Time, is bool) {
 	return m.Cron.From, m.Job.Cron != nil && m.Phase == jobs.Running && m.Cron.Next.IsZero()
 }
 
-// plan takes when the next run is due. What is past already begins now, or was missed.
+// plan handles when the next run is due. A run whose time has passed begins now, or was missed.
 func (m *JobMaster) plan(e Planned) {
 	if _, is := m.Unplanned(); !is {
 		return
@@ -78,7 +80,7 @@ func (m *JobMaster) plan(e Planned) {
 
 func clock(at time.Time) string { return at.UTC().Format(time.RFC3339) }
 
-// due begins the run that is due, if those before it let it.
+// due begins the run that is due, if the runs before it allow that.
 func (m *JobMaster) due(at time.Time) {
 	c := &m.Cron
 	c.From, c.Next = at, time.Time{}
@@ -103,7 +105,7 @@ func (m *JobMaster) due(at time.Time) {
 	m.Alarms.watchRun(next, m.Job)
 }
 
-// watchRun bounds how long a run may take.
+// watchRun sets the alarm for the deadline of a run.
 func (a *alarms) watchRun(r run, job jobs.Job) {
 	if limit := time.Duration(job.WithDefaults().Cron.Deadline); limit > 0 {
 		a.set(alarm{At: r.Began.Add(limit), Kind: deadlineAt, SubJob: r.name()})
@@ -123,7 +125,7 @@ func (m *JobMaster) endRun(name, why string) {
 	m.saveHeader()
 }
 
-// concludeRuns ends the runs of which nothing is left to do.
+// concludeRuns ends the runs that have nothing left to do.
 func (m *JobMaster) concludeRuns() {
 	for _, r := range slices.Clone(m.Cron.Runs) {
 		s := m.sub(r.name())
@@ -138,10 +140,10 @@ func (m *JobMaster) concludeRuns() {
 			m.runEnded(r, one.String())
 		}
 	}
-	m.ends() // a run that replaces another may begin
+	m.ends() // a run that replaces another one may begin now
 }
 
-// runEnded leaves of a run what the history needs.
+// runEnded keeps of a run what the history needs.
 func (m *JobMaster) runEnded(r run, state string) {
 	c, s := &m.Cron, m.sub(r.name())
 	c.Past = append(c.Past, jobs.CronRun{Number: r.Number, Due: r.Due, Began: r.Began, Ended: m.now, Version: r.Version, State: state,

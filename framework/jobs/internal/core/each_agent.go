@@ -9,13 +9,14 @@ import (
 	"github.com/tenderhq/tender/framework/jobs"
 )
 
-// A sub-job that has an index on each agent (EachAgent) gives each slot to one agent for good. A slot whose agent is
-// silent waits for it; one whose task is lost is forgotten, and the agent is given a new one when it is offered again.
+// In a sub-job with an index on each agent (EachAgent) a slot belongs to one agent for good. If the slot's agent is
+// silent, the slot waits for it. If its task is lost, the slot is forgotten, and the agent gets a new slot when it is
+// offered again.
 
-// unclaimedMost is for how long a slot waits for an offer of its agent. Then the agent is taken for one that has left.
+// unclaimedMost is how long a slot waits for an offer of its agent. After that the agent is assumed to have left.
 const unclaimedMost = time.Hour
 
-// slotAt is the slot of an agent; nil: it has none.
+// slotAt returns the slot of the agent; nil: it has none.
 func (s *subJob) slotAt(agent api.AgentID) *slot {
 	if index, is := s.AtAgent[agent]; is {
 		return s.slot(index)
@@ -23,7 +24,7 @@ func (s *subJob) slotAt(agent api.AgentID) *slot {
 	return nil
 }
 
-// takes says whether an agent may have the next task of the version.
+// takes reports whether the agent may have the next task of the version.
 func (s *subJob) takes(version, fresh int, agent api.AgentID) bool {
 	if !s.EachAgent {
 		return true
@@ -34,7 +35,7 @@ func (s *subJob) takes(version, fresh int, agent api.AgentID) bool {
 	return version == fresh && s.fresh() > 0
 }
 
-// Takes says whether the next task of the ask may go to the agent.
+// Takes reports whether the next task of the ask may go to the agent.
 func (m *JobMaster) Takes(ask Ask, agent api.AgentID) bool {
 	s := m.sub(ask.SubJob)
 	switch {
@@ -54,8 +55,8 @@ func (s *subJob) bind(one *slot, agent api.AgentID) {
 	}
 }
 
-// emptyParts lists the parts without indexes but the last, which knows how many attempts it had: the next index is
-// behind it.
+// emptyParts returns the parts without slots, except for the last part: that one knows how many attempts there were,
+// and the next index comes after it.
 func (s *subJob) emptyParts() (numbers []int) {
 	if !s.EachAgent {
 		return nil
@@ -69,7 +70,8 @@ func (s *subJob) emptyParts() (numbers []int) {
 	return numbers
 }
 
-// await has a slot wait for an agent; in a sub-job on each agent for its own, and not for ever.
+// await lets the slot wait for an agent. In a sub-job with an index on each agent it waits for its own agent, and not
+// without limit.
 func (m *JobMaster) await(s *subJob, one *slot) {
 	s.queue(one)
 	if s.EachAgent {
@@ -77,8 +79,8 @@ func (m *JobMaster) await(s *subJob, one *slot) {
 	}
 }
 
-// renew takes a slot without a task out of the way of a change. One whose agent is silent is of the new version from now
-// on, so that an older task that comes back is ended.
+// renew removes a slot without a task, so that it does not hold up a change. If the slot's agent is silent, the slot
+// stays and gets the new version, so that an older task that comes back is ended.
 func (s *subJob) renew(one *slot, version int) {
 	if one.Lost == nil {
 		s.drop(one)
@@ -88,5 +90,5 @@ func (s *subJob) renew(one *slot, version int) {
 	one.Version, one.Trial = version, false
 }
 
-// freshOnAgents is how many agents more may have a task.
+// freshOnAgents returns how many more agents may get a task.
 func (s *subJob) freshOnAgents() int { return max(0, jobs.TasksMax-s.Slots) }

@@ -7,46 +7,47 @@ import (
 	"github.com/tenderhq/tender/framework/jobs"
 )
 
-// Event is what a JobMaster is told.
+// Event is something that a JobMaster is told.
 type Event interface{ event() }
 
 type (
-	// Begun says that the job is new; its header is in the store.
+	// Begun says that the job is new. Its header is in the store.
 	Begun struct{}
-	// Updated says that the job is to be this from now on. The version is in the store.
+	// Updated gives the job another version. The version is in the store.
 	Updated struct{ Version jobs.Version }
-	// Assigned says that the scheduler has room for the next task that waits in the sub-job, on this agent.
+	// Assigned says that there is room on this agent for the next waiting task of the sub-job.
 	Assigned struct {
 		SubJob   string
 		Version  int
 		Agent    api.AgentID
 		Hostname string
-		Place    string // by the task's Spread
+		Place    string // the place as the task's Spread counts it
 		Ports    map[string]uint16
-		Copy     bool // of a slow task
+		Copy     bool // for a copy of a slow task
 	}
-	// AssignedGang says that the scheduler has room for all members of the gang at one time, by their index.
+	// AssignedGang says that there is room for all members of the gang at the same time. The members are listed by
+	// index.
 	AssignedGang struct {
 		SubJob  string
 		Version int
 		Members []Assigned
 	}
-	// Undispatched says that an assigned task never left, say for its offer is gone.
+	// Undispatched says that an assigned task was never launched, for example because its offer was gone.
 	Undispatched struct {
 		Task api.TaskID
 		Why  string
 	}
-	// Heard says that a status has come.
+	// Heard is a status of a task.
 	Heard struct{ Status api.Status }
-	// Asked says that the job is to end. With Delete it is then forgotten.
+	// Asked says that the job has to end. With Delete it is forgotten after that.
 	Asked struct {
 		Delete bool
 		Why    string
 	}
-	// Planned says when the next run of a cron job is due after what Unplanned has named. Latest is the last that was
-	// due by now; zero: none was.
+	// Planned says when the next run of a cron job is due after the time that Unplanned has returned. Latest is the
+	// last time up to now at which a run was due; zero: there was none.
 	Planned struct{ Next, Latest time.Time }
-	// Woken says that it is the time that Wake has named, or later.
+	// Woken says that the time has come that Wake has returned.
 	Woken struct{}
 )
 
@@ -60,22 +61,22 @@ func (Asked) event()        {}
 func (Planned) event()      {}
 func (Woken) event()        {}
 
-// Effect is what a JobMaster wants done, once all Save effects before it are in the store.
+// Effect is something that a JobMaster wants done, once all Save effects before it are in the store.
 type Effect interface{ effect() }
 
 type (
-	// Save writes what Record gives for the key; where that is nothing, the key is deleted.
+	// Save writes what Record returns for the key; if that is nil, it deletes the key.
 	Save struct{ Key string }
-	// Dispatch launches a task on the agent that it was assigned to.
+	// Dispatch launches a task on the agent to which it was assigned.
 	Dispatch struct {
 		Task  api.TaskID
 		Agent api.AgentID
 	}
 	// Kill ends a task.
 	Kill struct{ Task api.TaskID }
-	// Acknowledge says that a status is handled.
+	// Acknowledge says that a status has been handled.
 	Acknowledge struct{ Status api.Status }
-	// Ended says that nothing more will happen; its parts are deleted.
+	// Ended says that the job has ended for good; the records of its parts are deleted.
 	Ended struct{ Phase jobs.Phase }
 	// Forgotten says that the job is gone.
 	Forgotten struct{}

@@ -13,18 +13,19 @@ import (
 	"github.com/tenderhq/tender/framework/jobs"
 )
 
-// A gang is a sub-job whose indexes begin together, in one record of the store. When one of them has ended and is not
-// done, the others are ended (Regroup); when all have, the gang waits anew as a whole, also for those that were done.
+// A gang is a sub-job whose indexes begin together, with one record in the store. When one member ends without being
+// done, the others are ended (Regroup). When all have ended, the whole gang waits to begin anew, including members that
+// were done.
 
-// gang is what a gang remembers of how often it was begun.
+// gang is what a gang remembers of the times it was begun.
 type gang struct {
-	Failures int       `json:"failures,omitempty"` // members that failed, of all beginnings
-	Row      int       `json:"row,omitempty"`      // beginnings that ended badly
-	Regroup  bool      `json:"regroup,omitempty"`  // it ends, to begin anew
-	Pause    time.Time `json:"pause,omitzero"`     // it does not begin before this
+	Failures int       `json:"failures,omitempty"` // members that have failed, over all beginnings
+	Row      int       `json:"row,omitempty"`      // beginnings in a row that ended badly
+	Regroup  bool      `json:"regroup,omitempty"`  // the gang is being ended, to begin anew
+	Pause    time.Time `json:"pause,omitzero"`     // the gang does not begin before this time
 }
 
-// freshGang is how many members wait: all or none.
+// freshGang returns how many members wait: all or none.
 func (s *subJob) freshGang() int {
 	if s.Held || s.Next > 0 || s.Slots > 0 {
 		return 0
@@ -32,7 +33,7 @@ func (s *subJob) freshGang() int {
 	return s.Tasks
 }
 
-// assignGang gives all members to agents. It is in the store before any of them is dispatched.
+// assignGang gives all members to agents. That is in the store before any member is dispatched.
 func (m *JobMaster) assignGang(e AssignedGang) {
 	s := m.sub(e.SubJob)
 	if s == nil || m.Phase != jobs.Running || !s.Together || s.fresh() != len(e.Members) || e.Version != m.Version {
@@ -52,7 +53,7 @@ func (m *JobMaster) assignGang(e AssignedGang) {
 	m.do(dispatches...)
 }
 
-// GangTasks are the members' tasks of a gang that was just assigned, by index. Each is told of all.
+// GangTasks returns the tasks of a gang that was just assigned, by index. Each task is told of all members.
 func (m *JobMaster) GangTasks(subJob string) (tasks []api.Task) {
 	s := m.sub(subJob)
 	if s == nil {
@@ -67,7 +68,7 @@ func (m *JobMaster) GangTasks(subJob string) (tasks []api.Task) {
 	return tasks
 }
 
-// members lists a gang, a line for each member: its index, its host and its ports, as in "0 node-7 http=31000".
+// members lists a gang, with a line for each member: its index, its host and its ports, as in "0 node-7 http=31000".
 func (s *subJob) members() string {
 	var lines []string
 	for _, one := range s.all() {
@@ -80,10 +81,10 @@ func (s *subJob) members() string {
 	return strings.Join(lines, "\n")
 }
 
-// WriteMembers is the line of shell that a member begins with.
+// WriteMembers is the shell line with which each member begins.
 const WriteMembers = `printf '%s\n' "$TENDER_JOB_MEMBERS" > ` + jobs.MembersFile
 
-// withMembersFile has a member write the list of all before it begins.
+// withMembersFile makes a member write the list of all members before it begins.
 func withMembersFile(task api.Task) api.Task {
 	if len(task.Command.Argv) > 0 {
 		task.Command.Argv = append([]string{"/bin/sh", "-c", WriteMembers + ` && exec "$@"`, "sh"}, task.Command.Argv...)
@@ -93,7 +94,7 @@ func withMembersFile(task api.Task) api.Task {
 	return task
 }
 
-// memberOver takes the end of a member that is not done.
+// memberOver handles the end of a member that is not done.
 func (m *JobMaster) memberOver(s *subJob, one *slot, live *attempt, said verdict.Verdict, why string) {
 	s.drop(one)
 	m.savePart(s, one.Index)
@@ -107,7 +108,7 @@ func (m *JobMaster) memberOver(s *subJob, one *slot, live *attempt, said verdict
 	}
 }
 
-// regroup ends what is left of a gang that is not whole, and has it wait anew when nothing of it is left.
+// regroup ends what is left of a gang that is no longer complete. When nothing is left, the gang waits to begin anew.
 func (m *JobMaster) regroup(s *subJob) {
 	g := &m.Gang
 	if s.Next > 0 && s.Slots+s.Done < s.Tasks && !g.Regroup {
@@ -140,7 +141,7 @@ func (m *JobMaster) regroup(s *subJob) {
 	m.saveHeader()
 }
 
-// resumeGang has the next step look at a gang that was just loaded.
+// resumeGang lets the next step look at a gang that was just loaded.
 func (a *alarms) resumeGang(subs []*subJob, pause, now time.Time) {
 	for _, s := range subs {
 		if s.Together {

@@ -14,22 +14,22 @@ import (
 	"github.com/tenderhq/tender/internal/value"
 )
 
-// Limits of what is kept of a job.
+// Bounds of what is kept of a job.
 const (
-	// VersionsMax: the oldest version that nothing needs is forgotten.
+	// VersionsMax bounds the versions; beyond it the oldest version that is not needed is forgotten.
 	VersionsMax = 10
-	// NotesMax: the oldest note is forgotten.
+	// NotesMax bounds the notes; beyond it the oldest is forgotten.
 	NotesMax = 20
-	// NoteBytesMax: a longer note is cut off.
+	// NoteBytesMax bounds a note; a longer one is cut off.
 	NoteBytesMax = 300
 )
 
-// JobMaster is one job.
+// JobMaster decides about one job.
 type JobMaster struct {
-	Job       jobs.Job // as it is to be, with its defaults
-	Run       string   // tells this run of the name from all before
+	Job       jobs.Job // the job as it should be, with its defaults
+	Run       string   // distinguishes this run of the job from earlier runs of the same name
 	Version   int      // of Job
-	Stable    int      // the version that was proven last: what a bad change goes back to
+	Stable    int      // the version that was proven last, to which a bad change goes back
 	Versions  map[int]jobs.Version
 	Phase     jobs.Phase
 	Why       string
@@ -41,13 +41,13 @@ type JobMaster struct {
 	Cron      cron
 	Gang      gang
 	Alarms    alarms
-	Gone      bool // it is deleted, and nothing of it is kept
+	Gone      bool // the job is deleted, and none of its records is kept
 
 	now     time.Time
 	effects []Effect
 }
 
-// New is a job that was just submitted.
+// New makes the JobMaster of a job that was just submitted.
 func New(version jobs.Version, run string) *JobMaster {
 	m := &JobMaster{
 		Job: version.Job.WithDefaults(), Run: run, Version: version.Number, Stable: version.Number, Phase: jobs.Running, Submitted: version.At,
@@ -55,7 +55,7 @@ func New(version jobs.Version, run string) *JobMaster {
 	}
 	if m.Job.Cron != nil {
 		m.Cron.From = version.At
-		return m // each of its runs is a sub-job
+		return m // each run will be a sub-job
 	}
 	for _, planned := range m.Job.Plan().SubJobs {
 		m.Subs = append(m.Subs, newSubJob(planned))
@@ -63,7 +63,7 @@ func New(version jobs.Version, run string) *JobMaster {
 	return m
 }
 
-// Inherit gives a job that is begun anew the versions of the runs before it.
+// Inherit gives a job that is begun anew the versions of its earlier runs.
 func (m *JobMaster) Inherit(versions map[int]jobs.Version) {
 	for number, version := range versions { // order: irrelevant because each has a place of its own
 		if _, known := m.Versions[number]; !known {
@@ -72,16 +72,16 @@ func (m *JobMaster) Inherit(versions map[int]jobs.Version) {
 	}
 }
 
-// Clone makes a JobMaster that goes on alike and shares nothing that changes.
+// Clone returns a JobMaster that behaves alike and shares nothing that changes.
 func (m *JobMaster) Clone() *JobMaster { return value.Clone(m) }
 
-// Dump shows people the whole state. Two that show alike go on alike.
+// Dump describes the whole state for people. Two JobMasters with the same description behave alike.
 func (m *JobMaster) Dump() string { return value.Text(m) }
 
-// Wake is when Woken is due; zero: nothing happens by time alone.
+// Wake returns when the JobMaster next has to be told Woken; zero: nothing happens by time alone.
 func (m *JobMaster) Wake() time.Time { return m.Alarms.next() }
 
-// Step takes an event, and returns what is to be done for it.
+// Step handles an event, and returns what has to be done.
 func (m *JobMaster) Step(now time.Time, happened Event) []Effect {
 	m.now, m.effects = now, nil
 	m.ring()
@@ -113,7 +113,7 @@ func (m *JobMaster) Step(now time.Time, happened Event) []Effect {
 
 func (m *JobMaster) do(effects ...Effect) {
 	for _, effect := range effects {
-		if _, is := effect.(Save); !is || !slices.Contains(m.effects, effect) { // one stands for all of the step
+		if _, is := effect.(Save); !is || !slices.Contains(m.effects, effect) { // one is enough for the whole step
 			m.effects = append(m.effects, effect)
 		}
 	}
@@ -123,7 +123,7 @@ func (m *JobMaster) saveHeader() { m.do(Save{HeaderKey}) }
 
 func (m *JobMaster) savePart(s *subJob, index int) { m.do(Save{partKey(s.Name, index/partSlots)}) }
 
-// note remembers what people may want to know.
+// note adds a note for people.
 func (m *JobMaster) note(format string, values ...any) {
 	text := fmt.Sprintf(format, values...)
 	if len(text) > NoteBytesMax {
@@ -149,7 +149,7 @@ func (m *JobMaster) begin() {
 	}
 }
 
-// deadlineOf is how long a job may take; 0: as long as it likes.
+// deadlineOf returns how long a job may take; 0: no limit.
 func deadlineOf(job jobs.Job) time.Duration {
 	switch {
 	case job.Batch != nil:
@@ -160,7 +160,7 @@ func deadlineOf(job jobs.Job) time.Duration {
 	return 0
 }
 
-// resize gives a sub-job that is kept running its indexes, and ends those that it has too many.
+// resize gives a sub-job that is kept running as many indexes as it should have, and ends those beyond that.
 func (m *JobMaster) resize(s *subJob) {
 	if !s.Keep || s.EachAgent {
 		return
@@ -190,7 +190,7 @@ func (m *JobMaster) kill(live *attempt, why killReason) {
 	}
 }
 
-// ring takes the alarms that are due.
+// ring handles the alarms that are due.
 func (m *JobMaster) ring() {
 	for one, is := m.Alarms.due(m.now); is; one, is = m.Alarms.due(m.now) {
 		if one.Kind == deadlineAt || one.Kind == runDue {
@@ -224,7 +224,7 @@ func (m *JobMaster) ringJob(one alarm) {
 	case m.now.Sub(one.At) <= jobs.OnTime:
 		m.due(one.At)
 	default:
-		m.Cron.Next = time.Time{} // it was missed, and maybe others behind it: the manager is to say
+		m.Cron.Next = time.Time{} // this run was missed, and maybe later ones too: the manager has to tell
 	}
 }
 
@@ -258,7 +258,7 @@ func (m *JobMaster) sub(name string) *subJob {
 	return nil
 }
 
-// task is what the version's tasks of the sub-job are.
+// task returns what the sub-job's tasks run in this version.
 func (m *JobMaster) task(s *subJob, version int) jobs.Task {
 	if version == m.Version {
 		return s.Task
@@ -273,7 +273,7 @@ func (m *JobMaster) task(s *subJob, version int) jobs.Task {
 	return s.Task
 }
 
-// ask ends the job because somebody wants it.
+// ask ends the job because somebody asked for that.
 func (m *JobMaster) ask(e Asked) {
 	switch {
 	case e.Delete:
@@ -290,14 +290,14 @@ func (m *JobMaster) ask(e Asked) {
 	m.endTasks()
 }
 
-// fail ends the job because it can't succeed any more.
+// fail ends the job because it can no longer succeed.
 func (m *JobMaster) fail(why string) {
 	m.Phase, m.Why = jobs.Failing, why
 	m.note("it fails: %s", why)
 	m.endTasks()
 }
 
-// endTasks ends what runs, and waits no more.
+// endTasks ends the tasks that run, and drops those that wait.
 func (m *JobMaster) endTasks() {
 	for _, s := range m.Subs {
 		m.endTasksOf(s)
@@ -311,7 +311,7 @@ func (m *JobMaster) endTasksOf(s *subJob) {
 		case !one.busy():
 			s.drop(one)
 			m.savePart(s, one.Index)
-		case !one.Live.Silent.IsZero(): // whoever comes back later is a stray, and killed as such
+		case !one.Live.Silent.IsZero(): // if such a task comes back later, it is killed as a stray
 			m.kill(one.Live, unwanted)
 			s.detach(one)
 			s.drop(one)
@@ -322,7 +322,7 @@ func (m *JobMaster) endTasksOf(s *subJob) {
 	}
 }
 
-// conclude begins and ends what follows from how the sub-jobs are, and ends the job when nothing of it is left to do.
+// conclude lets sub-jobs begin and end as far as others have, and ends the job when it has nothing left to do.
 func (m *JobMaster) conclude() {
 	if m.Phase.Ended() || m.Gone {
 		return
@@ -352,8 +352,8 @@ func (m *JobMaster) conclude() {
 	}
 }
 
-// concludeSteps has each sub-job begin when those before it have ended as it needs it. The job ends with the last; badly,
-// if one of them did.
+// concludeSteps lets each sub-job begin when those before it have ended as it needs. The job ends with the last
+// sub-job, and has failed if one of them has.
 func (m *JobMaster) concludeSteps() {
 	ends, open, bad := m.ends(), false, ""
 	for _, s := range m.Subs {
@@ -361,7 +361,7 @@ func (m *JobMaster) concludeSteps() {
 		if one == goesOn && s.Failed > s.Failures {
 			m.endTasksOf(s)
 			if one = s.end(); one == endedBadly {
-				m.conclude() // those behind it hear of it
+				m.conclude() // for the sub-jobs that come after this one
 				return
 			}
 		}
@@ -380,7 +380,8 @@ func (m *JobMaster) concludeSteps() {
 	}
 }
 
-// ends says how far each sub-job is, and which may begin. Those before another stand before it in the list.
+// ends returns how far each sub-job is, and which may begin. In the list sub-jobs stand behind those that they come
+// after.
 func (m *JobMaster) ends() map[string]end {
 	ends := make(map[string]end, len(m.Subs))
 	for _, s := range m.Subs {
@@ -400,7 +401,7 @@ func (m *JobMaster) ends() map[string]end {
 	return ends
 }
 
-// end leaves of the job what its history needs.
+// end keeps of the job what its history needs.
 func (m *JobMaster) end(phase jobs.Phase) {
 	for _, r := range slices.Clone(m.Cron.Runs) {
 		m.runEnded(r, strings.ToLower(string(phase)))
@@ -411,14 +412,14 @@ func (m *JobMaster) end(phase jobs.Phase) {
 	m.do(Ended{phase})
 }
 
-// dropParts deletes what the store has of the tasks.
+// dropParts deletes the records of the tasks.
 func (m *JobMaster) dropParts() {
 	for _, s := range m.Subs {
 		m.do(s.dropParts()...)
 	}
 }
 
-// forget deletes all that the store has of the job.
+// forget deletes all records of the job.
 func (m *JobMaster) forget() {
 	m.dropParts()
 	numbers := slices.Sorted(maps.Keys(m.Versions))
@@ -429,7 +430,7 @@ func (m *JobMaster) forget() {
 	m.do(Save{HeaderKey}, Forgotten{})
 }
 
-// parseTask finds the slot's numbers in a task's ID: NAME.RUN.SUBJOB.INDEX.ATTEMPT.
+// parseTask returns the sub-job, index and attempt that a task's ID names: NAME.RUN.SUBJOB.INDEX.ATTEMPT.
 func (m *JobMaster) parseTask(id api.TaskID) (s *subJob, index, attempt int, ok bool) {
 	parts := strings.Split(string(id), ".")
 	if len(parts) != 5 || parts[0] != m.Job.Name || parts[1] != m.Run {
@@ -445,13 +446,13 @@ func (m *JobMaster) taskID(s *subJob, index, attempt int) api.TaskID {
 	return api.TaskID(m.Job.Name + "." + m.Run + "." + s.Name + "." + strconv.Itoa(index) + "." + strconv.Itoa(attempt))
 }
 
-// JobOf is the name of the job that a task belongs to, "" when it is none of ours.
+// JobOf returns the name of the job to which a task belongs.
 func JobOf(id api.TaskID) string {
 	name, _, _ := strings.Cut(string(id), ".")
 	return name
 }
 
-// share takes a part of up to a half off a pause: the same part for the same task.
+// share shortens a pause by up to a half, always by the same part for the same task.
 func share(id api.TaskID, pause time.Duration) time.Duration {
 	sum := fnv.New32a()
 	_, _ = sum.Write([]byte(id)) // a hash takes what it is given

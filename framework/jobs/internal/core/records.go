@@ -13,21 +13,21 @@ import (
 	"github.com/tenderhq/tender/framework/jobs"
 )
 
-// The keys of a job's records, below its name.
+// The keys of a job's records; in the store they follow the job's name.
 const (
 	HeaderKey     = "job"
 	versionPrefix = "version/"
 	partPrefix    = "part/"
 )
 
-// VersionKey is where a version is kept.
+// VersionKey returns the key of a version.
 func VersionKey(number int) string { return versionPrefix + strconv.Itoa(number) }
 
 func partKey(subJob string, number int) string {
 	return fmt.Sprintf("%s%s/%d", partPrefix, subJob, number)
 }
 
-// header is the record of a job. What its tasks do stands in those of its parts.
+// header is the main record of a job. What its tasks do is in the records of its parts.
 type header struct {
 	Run       string         `json:"run"`
 	Version   int            `json:"version"`
@@ -37,13 +37,13 @@ type header struct {
 	Submitted time.Time      `json:"submitted"`
 	Ended     time.Time      `json:"ended,omitzero"`
 	Roll      roll           `json:"roll,omitzero"`
-	Cron      *cron          `json:"cron,omitempty"` // of a cron job
-	Gang      gang           `json:"gang,omitzero"`  // of a gang
+	Cron      *cron          `json:"cron,omitempty"` // only of a cron job
+	Gang      gang           `json:"gang,omitzero"`  // only of a gang
 	Notes     []jobs.Note    `json:"notes,omitempty"`
 	SubJobs   []subJobRecord `json:"sub_jobs,omitempty"`
 }
 
-// subJobRecord counts what parts that are gone had.
+// subJobRecord keeps the counts of parts whose records are deleted.
 type subJobRecord struct {
 	Name   string `json:"name"`
 	Folded spans  `json:"folded,omitempty"`
@@ -68,7 +68,7 @@ type slotRecord struct {
 	Trial    bool           `json:"trial,omitempty"`
 	Live     *attemptRecord `json:"live,omitempty"`
 	Lost     *attemptRecord `json:"lost,omitempty"`
-	Bound    api.AgentID    `json:"agent,omitempty"` // whose it is, of a system job
+	Bound    api.AgentID    `json:"agent,omitempty"` // the agent to which it belongs, in a system job
 	Slow     slowness       `json:"slow,omitempty"`
 	Copy     *attemptRecord `json:"copy,omitempty"`
 }
@@ -84,7 +84,7 @@ type attemptRecord struct {
 	Ports    map[string]uint16 `json:"ports,omitempty"`
 }
 
-// Record is what the store is to have under a key; nil: nothing.
+// Record returns what the store has to hold under a key; nil: nothing.
 func (m *JobMaster) Record(key string) ([]byte, error) {
 	if m.Gone {
 		return nil, nil
@@ -151,7 +151,7 @@ func recordOf(a *attempt) *attemptRecord {
 	return &attemptRecord{a.Number, a.Agent, a.Hostname, a.Place, a.Version, a.Since, a.Killed, a.Ports}
 }
 
-// Load makes a JobMaster of its records, by their keys, and says which of them are not needed any more.
+// Load makes a JobMaster from its records, given by their keys. left lists the records that are no longer needed.
 func Load(now time.Time, records map[string][]byte) (m *JobMaster, left []string, err error) {
 	var h header
 	if err := json.Unmarshal(records[HeaderKey], &h); err != nil {
@@ -223,7 +223,7 @@ func (m *JobMaster) loadSubJobs(h header) error {
 	return nil
 }
 
-// loadPart takes a part in; false: it is of an earlier run, or is counted in the header already.
+// loadPart reads a part; false: the part belongs to an earlier run, or the header counts it already.
 func (m *JobMaster) loadPart(key string, value []byte) (needed bool, err error) {
 	var r partRecord
 	if err := json.Unmarshal(value, &r); err != nil {
@@ -271,7 +271,7 @@ func (m *JobMaster) attemptOf(s *subJob, index int, r *attemptRecord) *attempt {
 		Since: r.Since, Killed: r.Killed, Ports: r.Ports}
 }
 
-// resume goes on where the JobMaster before has ended: who waited waits again, and the alarms are set.
+// resume continues where the JobMaster before has stopped: what waited waits again, and the alarms are set.
 func (m *JobMaster) resume() {
 	if m.Phase.Ended() {
 		return
@@ -282,15 +282,15 @@ func (m *JobMaster) resume() {
 		}
 		for _, one := range s.all() {
 			switch {
-			case one.busy() && (m.Phase != jobs.Running || s.Over): // the header was kept, and not that this one is to end
+			case one.busy() && (m.Phase != jobs.Running || s.Over): // the header was stored, but not this task's end
 				m.kill(one.Live, unwanted)
 			case one.busy():
 				m.watchTime(s, one)
-			case s.EachAgent && one.Version != m.Version && !m.Roll.Stopped && m.Phase == jobs.Running: // the change was not kept whole
+			case s.EachAgent && one.Version != m.Version && !m.Roll.Stopped && m.Phase == jobs.Running: // stored only in part
 				s.renew(one, m.Version)
 			case !one.Pause.IsZero() && m.Phase == jobs.Running && !s.Over:
 				m.Alarms.set(alarm{At: one.Pause, Kind: pauseOver, SubJob: s.Name, Index: one.Index})
-			case s.EachAgent && one.Lost != nil && m.Phase == jobs.Running: // it waits for its agent
+			case s.EachAgent && one.Lost != nil && m.Phase == jobs.Running: // the slot waits for its agent
 			case m.Phase == jobs.Running && !s.Over && (!s.Keep || one.Index < s.Tasks):
 				m.await(s, one)
 			default:
@@ -305,7 +305,7 @@ func (m *JobMaster) resume() {
 	}
 }
 
-// resumeRoll: a part may be newer than the header, of a change that was not kept whole. Then it is taken back.
+// resumeRoll takes back a change that was stored only in part, so that a part is newer than the header.
 func (m *JobMaster) resumeRoll() {
 	if m.Job.Rolling() == nil || m.Roll.Active || m.Roll.Stopped {
 		return
@@ -319,7 +319,8 @@ func (m *JobMaster) resumeRoll() {
 	}
 }
 
-// Unheard lists the tasks that the store knows and of which nothing was told: what became of them is to be asked.
+// Unheard returns the tasks that the store knows and of which nothing was told; the masters have to be asked about
+// them.
 func (m *JobMaster) Unheard() (tasks []api.TaskID) {
 	for _, s := range m.Subs {
 		for _, one := range s.all() {
@@ -333,7 +334,7 @@ func (m *JobMaster) Unheard() (tasks []api.TaskID) {
 	return tasks
 }
 
-// Kills lists the tasks that are to end. A manager that has taken over asks for it again.
+// Kills returns the tasks that have to end. A manager that has taken over asks for their end again.
 func (m *JobMaster) Kills() (tasks []api.TaskID) {
 	for _, s := range m.Subs {
 		for _, one := range s.all() {

@@ -11,30 +11,30 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// slotRecords are the slots of a part. A manager that takes over reads those of all jobs before it can answer, and of
-// most there is nothing to tell but which agent has their task: these are written short.
+// slotRecords holds the slots of a part. A manager that takes over reads the slots of all jobs before it can answer. Of
+// most slots only the agent that has the task needs to be stored, so these are written in a short form.
 type slotRecords []slotRecord
 
-// shortRecords is how slots are written. Before it was there they were a list; a manager that is as old as that can't
-// read this, and leaves the job alone.
+// shortRecords is the form in which slots are written. Earlier managers wrote a list; they can't read this form, and
+// leave the job alone.
 type shortRecords struct {
-	Since  int64        `json:"since,omitempty"`  // when the first task was launched, in nanoseconds of Unix
-	Agents []taskAgent  `json:"agents,omitempty"` // that have the tasks
-	Tasks  string       `json:"tasks,omitempty"`  // of each: index, attempt, which of the agents, version, nanoseconds after Since
-	Slots  []slotRecord `json:"slots,omitempty"`  // of which there is more to tell
+	Since  int64        `json:"since,omitempty"`  // when the first task was launched, in Unix nanoseconds
+	Agents []taskAgent  `json:"agents,omitempty"` // the agents that have the tasks
+	Tasks  string       `json:"tasks,omitempty"`  // of each: index, attempt, which agent, version, ns after Since
+	Slots  []slotRecord `json:"slots,omitempty"`  // slots that can't be written in short form
 }
 
 type taskAgent struct {
 	ID       api.AgentID `json:"id"`
 	Hostname string      `json:"hostname,omitempty"`
 	Place    string      `json:"place,omitempty"`
-	Bound    bool        `json:"bound,omitempty"` // the slots are its own, of a system job
+	Bound    bool        `json:"bound,omitempty"` // the slots belong to this agent, in a system job
 }
 
-// taskNumbers is how many numbers stand in Tasks for each.
+// taskNumbers is how many numbers Tasks has for each task.
 const taskNumbers = 5
 
-// short says whether there is nothing to tell of the slot but its task.
+// short reports whether the slot can be written in short form.
 func (r *slotRecord) short() bool {
 	live := r.Live
 	return live != nil && r.Failures == 0 && r.Streak == 0 && r.Pause.IsZero() && !r.Trial && r.Lost == nil && r.Slow == notSlow && r.Copy == nil &&
@@ -75,7 +75,7 @@ func (list slotRecords) MarshalJSON() ([]byte, error) {
 
 // UnmarshalJSON implements [json.Unmarshaler].
 func (list *slotRecords) UnmarshalJSON(text []byte) error {
-	if len(text) > 0 && text[0] == '[' { // as it was before
+	if len(text) > 0 && text[0] == '[' { // the earlier form
 		return json.Unmarshal(text, (*[]slotRecord)(list))
 	}
 	var s shortRecords

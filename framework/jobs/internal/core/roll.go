@@ -12,13 +12,13 @@ import (
 // roll is the change of a service from one version to another.
 type roll struct {
 	Active  bool
-	From    int    // the version that a bad change goes back to
-	Back    bool   // it goes back
-	Stopped bool   // a changed task was bad, and nothing more is changed
-	Why     string // it goes back, or has stopped
+	From    int    // the version to which a bad change goes back
+	Back    bool   // it is going back
+	Stopped bool   // a changed task was bad, and nothing further is changed
+	Why     string // why it goes back or has stopped
 }
 
-// update makes the job another version of itself.
+// update gives the job another version.
 func (m *JobMaster) update(version jobs.Version) {
 	if m.Phase != jobs.Running {
 		return
@@ -35,10 +35,10 @@ func (m *JobMaster) update(version jobs.Version) {
 	m.saveHeader()
 }
 
-// become has the job be what one of its versions says. What runs is left for rollOn to change.
+// become makes the job what one of its versions says. The tasks that run are left for rollOn to change.
 func (m *JobMaster) become(number int) {
 	m.Version, m.Job = number, m.Versions[number].Job.WithDefaults()
-	if m.Job.Cron != nil { // runs that go on stay what they are
+	if m.Job.Cron != nil { // runs that go on keep their version
 		m.Cron.From, m.Cron.Next = m.now, time.Time{}
 		return
 	}
@@ -46,7 +46,7 @@ func (m *JobMaster) become(number int) {
 		s := m.Subs[i]
 		s.SubJob = planned
 		for _, one := range s.all() {
-			if s.EachAgent && !one.busy() { // its agent is given a new one, once nothing older is there
+			if s.EachAgent && !one.busy() { // its agent gets a new slot once no older one is there
 				s.renew(one, number)
 				m.savePart(s, one.Index)
 				continue
@@ -60,7 +60,7 @@ func (m *JobMaster) become(number int) {
 			}
 			if !same {
 				unproven := one.Trial || m.Roll.Back
-				if one.Trial = false; unproven && !one.up() { // it is down already, and what it was to be is not to run
+				if one.Trial = false; unproven && !one.up() { // it is down, and what it was changed to must not run
 					m.change(s, one)
 				}
 			}
@@ -69,7 +69,7 @@ func (m *JobMaster) become(number int) {
 	}
 }
 
-// changeTo has the slot's next task be of the version.
+// changeTo sets the version of the slot's next task.
 func (m *JobMaster) changeTo(s *subJob, one *slot, number int) {
 	if one.Version == number {
 		return
@@ -83,7 +83,7 @@ func (m *JobMaster) changeTo(s *subJob, one *slot, number int) {
 	m.savePart(s, one.Index)
 }
 
-// prune forgets the oldest versions that nothing needs.
+// prune forgets the oldest versions that are no longer needed.
 func (m *JobMaster) prune() {
 	if len(m.Versions) <= VersionsMax {
 		return
@@ -111,14 +111,14 @@ func (m *JobMaster) prune() {
 	}
 }
 
-// standing is how far a change is.
+// standing says how far a change has come.
 type standing struct {
-	old             []*slot // those that do not run first
+	old             []*slot // slots of the old version, those that are not up first
 	changed, trying int
 	down            int
 }
 
-// standing says how far the change to the version is.
+// standing returns how far the change to the version has come.
 func (s *subJob) standing(version int) (at standing) {
 	for _, one := range s.all() {
 		if one.Index >= s.Tasks || s.EachAgent && !one.busy() && !one.Trial {
@@ -147,13 +147,13 @@ func rankUp(one *slot) int {
 	return 0
 }
 
-// rollOn goes on with a change: what has proven itself is changed, and the next have their turn.
+// rollOn continues a change: tasks that have proven themselves are done, and the next ones are changed.
 func (m *JobMaster) rollOn() {
 	if !m.Roll.Active || m.Phase != jobs.Running {
 		return
 	}
 	how := m.Job.Rolling()
-	if how == nil { // what has begun of a batch ends as it began
+	if how == nil { // tasks of a batch that have begun end as they began
 		m.rolled()
 		return
 	}
@@ -180,7 +180,7 @@ func (m *JobMaster) rollOn() {
 	}
 }
 
-// changeSome begins to change as many as may be in change.
+// changeSome changes further slots, as many as may be in change at a time.
 func (m *JobMaster) changeSome(s *subJob, at *standing, atOnce int) {
 	for at.trying < atOnce && len(at.old) > 0 {
 		one := at.old[0]
@@ -213,7 +213,7 @@ func (m *JobMaster) change(s *subJob, one *slot) {
 	m.savePart(s, one.Index)
 }
 
-// rolled: all run the version.
+// rolled ends a change: all tasks run the version.
 func (m *JobMaster) rolled() {
 	m.Roll.Active = false
 	m.Stable = m.Version
@@ -224,7 +224,7 @@ func (m *JobMaster) rolled() {
 	m.saveHeader()
 }
 
-// watchProof has rollOn look again when a changed task may have proven itself.
+// watchProof sets the alarms at which a changed task may have proven itself.
 func (m *JobMaster) watchProof(s *subJob, one *slot) {
 	how := m.Job.Rolling()
 	if !one.Trial || how == nil {
@@ -235,8 +235,8 @@ func (m *JobMaster) watchProof(s *subJob, one *slot) {
 	}
 }
 
-// bad takes the end of a changed task that had not proven itself: the service goes back to what it was. False: it is
-// no such task, or nothing is to be done about it.
+// bad handles the end of a changed task that had not proven itself: the service goes back to what it was. It returns
+// false if the task is not such a task, or if the service does not go back.
 func (m *JobMaster) bad(s *subJob, one *slot, live *attempt, status api.Status) bool {
 	if !m.Roll.Active || m.Roll.Back || !s.Keep || !one.Trial || live.Version != m.Version || m.Phase != jobs.Running {
 		return false
@@ -250,7 +250,7 @@ func (m *JobMaster) bad(s *subJob, one *slot, live *attempt, status api.Status) 
 	m.note("version %d is bad, the service goes back to version %d: %s", m.Version, m.Roll.From, why)
 	m.Roll = roll{Active: true, From: m.Roll.From, Back: true, Why: why}
 	m.become(m.Roll.From)
-	if s.slot(one.Index) == nil || one.busy() { // the older version has fewer
+	if s.slot(one.Index) == nil || one.busy() { // the older version has no such index, or it has a task
 		return true
 	}
 	m.changeTo(s, one, m.Version)

@@ -9,7 +9,7 @@ import (
 	"github.com/tenderhq/tender/framework/jobs"
 )
 
-// Status is the job as people see it, with its tasks if they are wanted.
+// Status returns the job as it is shown to people, with its tasks if they are wanted.
 func (m *JobMaster) Status(tasks bool) jobs.Status {
 	status := jobs.Status{
 		Name: m.Job.Name, Type: m.Job.Type, Phase: m.Phase, Why: m.Why, Version: m.Version, Submitted: m.Submitted, Ended: m.EndedAt,
@@ -17,7 +17,7 @@ func (m *JobMaster) Status(tasks bool) jobs.Status {
 	ends := m.ends()
 	for _, s := range m.Subs {
 		one := jobs.SubJobStatus{Name: s.Name, Tasks: s.Tasks, Pausing: s.Pausing, Running: s.Running, Busy: s.Busy, Done: s.Done, Failed: s.Failed}
-		if one.Waiting = s.fresh(); s.EachAgent { // how many agents there will be nobody knows
+		if one.Waiting = s.fresh(); s.EachAgent { // nobody knows how many agents there will be
 			one.Waiting, one.Tasks = 0, s.Slots
 		}
 		for _, n := range s.Queued { // order: irrelevant because a sum is made
@@ -52,7 +52,7 @@ func (m *JobMaster) Status(tasks bool) jobs.Status {
 	return status
 }
 
-// assignments lists the tasks and their agents.
+// assignments returns the tasks and their agents.
 func (s *subJob) assignments() (list []jobs.Assignment) {
 	for _, one := range s.all() {
 		for _, a := range []*attempt{one.Live, one.Copy, one.Lost} {
@@ -66,7 +66,7 @@ func (s *subJob) assignments() (list []jobs.Assignment) {
 	return list
 }
 
-// History lists the job's versions, the newest first.
+// History returns the job's versions, the newest first.
 func (m *JobMaster) History() (versions []jobs.Version) {
 	for _, number := range slices.Backward(slices.Sorted(maps.Keys(m.Versions))) {
 		versions = append(versions, m.Versions[number])
@@ -74,7 +74,7 @@ func (m *JobMaster) History() (versions []jobs.Version) {
 	return versions
 }
 
-// Next is the number of the next version.
+// Next returns the number of the next version.
 func (m *JobMaster) Next() int {
 	latest := 0
 	for number := range m.Versions { // order: irrelevant because the largest is taken

@@ -7,23 +7,23 @@ import (
 	"github.com/tenderhq/tender/framework/internal/verdict"
 )
 
-// slot is one index of a sub-job that has begun and not ended.
+// slot is an index of a sub-job that has begun and has not ended.
 type slot struct {
 	Index    int
-	Failures int         // attempts that failed
-	Streak   int         // that ended badly in a row
-	Pause    time.Time   // it waits for this before it asks for an agent; zero: it does not pause
-	Version  int         // of the job, that it runs or is to run next
+	Failures int         // attempts that have failed
+	Streak   int         // attempts in a row that ended badly
+	Pause    time.Time   // when it may ask for an agent again; zero: it does not pause
+	Version  int         // the version of the job that it runs, or will run next
 	Queued   bool        // it waits for an agent
-	Live     *attempt    // nil: none
-	Trial    bool        // it was changed to the version and has not proven itself
-	Agent    api.AgentID // whose it is, in a sub-job on each agent
-	Slow     slowness    // of its task
-	Copy     *attempt    // of a slow task; nil: none
-	Lost     *attempt    // it was started elsewhere, for this one's agent is silent; should it be back, one of both ends
+	Live     *attempt    // its task; nil: none
+	Trial    bool        // it was changed to the version, and has not proven itself
+	Agent    api.AgentID // the agent to which it belongs, in a sub-job on each agent
+	Slow     slowness    // whether its task was found slow
+	Copy     *attempt    // a copy of its slow task; nil: none
+	Lost     *attempt    // a task on a silent agent that was started elsewhere; if it comes back, one of the two is ended
 }
 
-// attempt is a task of a slot.
+// attempt is one task of a slot.
 type attempt struct {
 	Number   int
 	Task     api.TaskID
@@ -33,40 +33,40 @@ type attempt struct {
 	Ports    map[string]uint16
 	Version  int
 	State    api.TaskState // as it was told last; unspecified: nothing was told
-	Since    time.Time     // of its launch
+	Since    time.Time     // when it was launched
 	Running  time.Time     // since when it runs and is healthy; zero: it does not
 	Silent   time.Time     // since when its agent is taken for dead
 	Killed   killReason
 }
 
-// slowness says whether a slot's task was found slow, and what came of it.
+// slowness says whether a slot's task was found slow, and what was done about it.
 type slowness uint8
 
 const (
 	notSlow    slowness = iota
-	wantsCopy           // an agent is looked for
-	hadItsCopy          // it gets no other
+	wantsCopy           // it waits for an agent for the copy
+	hadItsCopy          // it gets no second copy
 )
 
-// killReason says why the JobMaster ends a task.
+// killReason says why the JobMaster kills a task.
 type killReason uint8
 
 const (
 	notKilled killReason = iota
-	overdue              // it took longer than Timeout: counts as failed
-	unwanted             // the job ends, or is to have fewer tasks
-	replaced             // by another version
+	overdue              // it took longer than Timeout: it counts as failed
+	unwanted             // the job ends, or gets fewer tasks
+	replaced             // another version takes its place
 )
 
-// busy says whether an agent has a task of it, or is to have.
+// busy reports whether the slot has a task, or one that is being assigned.
 func (s *slot) busy() bool { return s.Live != nil }
 
-// up says whether its task runs and is healthy.
+// up reports whether the slot's task runs and is healthy.
 func (s *slot) up() bool {
 	return s.Live != nil && !s.Live.Running.IsZero() && s.Live.Killed == notKilled
 }
 
-// verdict is what a kill for this reason means for the judgement of the end.
+// verdict returns what a kill for this reason means when the task's end is judged.
 func (k killReason) verdict() verdict.Kill {
 	switch k {
 	case notKilled:

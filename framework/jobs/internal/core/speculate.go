@@ -10,23 +10,23 @@ import (
 	"github.com/tenderhq/tender/framework/jobs"
 )
 
-// A straggler is the task of an index that takes much longer than the others took (Speculate). It gets one copy, on
-// another agent; whichever ends well first is the index's, and the other is killed and counts for nothing. The rule is
-// that of package taskset.
+// A straggler is a task that takes much longer than the others took (Speculate). It gets one copy, on another agent.
+// Whichever of the two ends well first counts; the other is killed and counts for nothing. The rule is that of package
+// taskset.
 
 // The rule for stragglers.
 const (
-	tookMost   = 256 // latest ends of which the median is taken
-	tookLeast  = 3   // fewer are no measure
-	copiesPart = 10  // one of so many tasks that run may be a copy; one always
+	tookMost   = 256 // number of the latest ends of which the median is taken
+	tookLeast  = 3   // a median of fewer says too little
+	copiesPart = 10  // one in this many running tasks may be a copy, and at least one
 )
 
-// pace is how quickly the tasks of a sub-job end, and who is too slow. A manager that takes over measures anew.
+// pace is how quickly the tasks of a sub-job end, and which are too slow. A manager that takes over measures anew.
 type pace struct {
-	Took   []time.Duration // by the latest that ended well, in a ring
-	Next   int             // of Took
-	Check  time.Time       // when stragglers are looked for; zero: when the next task begins or ends
-	Wishes []int           // indexes that were to have a copy; some of them are not any more
+	Took   []time.Duration // how long the latest tasks took that ended well, as a ring
+	Next   int             // next position in Took
+	Check  time.Time       // when to look for stragglers; zero: when the next task begins or ends
+	Wishes []int           // indexes that should get a copy; some of them may no longer need one
 }
 
 func (p *pace) took(d time.Duration) {
@@ -40,14 +40,14 @@ func (p *pace) took(d time.Duration) {
 
 func (p *pace) median() time.Duration { return slices.Sorted(slices.Values(p.Took))[len(p.Took)/2] }
 
-// copying is what happens to the stragglers of a sub-job.
+// copying handles the stragglers of a sub-job.
 type copying struct {
 	*JobMaster
 	s *subJob
 }
 
-// look finds stragglers, and when the next one would be: when three of four indexes have ended well and nothing else
-// waits.
+// look finds the stragglers, and the time when the next one will be found, once three of four indexes have ended well
+// and nothing else waits.
 func (c copying) look() {
 	m, s, p := c.JobMaster, c.s, &c.s.Pace
 	p.Check = time.Time{}
@@ -76,14 +76,14 @@ func (c copying) look() {
 	}
 }
 
-// lookIfDue looks for stragglers, unless it is known when the next one would be.
+// lookIfDue looks for stragglers, unless the time of the next look has not come yet.
 func (c copying) lookIfDue() {
 	if c.s.Speculate > 0 && !c.s.Pace.Check.After(c.now) {
 		c.look()
 	}
 }
 
-// straggling counts the copies that run or wait, and lists what may be copied, the longest running first.
+// straggling counts the copies that run or wait. It also lists the slots that may be copied, the longest running first.
 func (s *subJob) straggling() (copies int, running []*slot) {
 	copies = len(s.wishes())
 	for _, one := range s.all() {
@@ -98,7 +98,7 @@ func (s *subJob) straggling() (copies int, running []*slot) {
 	return copies, running
 }
 
-// wishes lists the slots that wait for an agent for a copy.
+// wishes returns the slots that wait for an agent for their copy.
 func (s *subJob) wishes() (list []*slot) {
 	s.Pace.Wishes = slices.DeleteFunc(s.Pace.Wishes, func(index int) bool {
 		one := s.slot(index)
@@ -111,7 +111,7 @@ func (s *subJob) wishes() (list []*slot) {
 	return list
 }
 
-// wish is the next slot whose copy may be on the agent; "": on any.
+// wish returns the next slot whose copy may run on the agent; "": on any agent.
 func (s *subJob) wish(version int, agent api.AgentID) *slot {
 	for _, one := range s.wishes() {
 		if one.Live.Version == version && one.Live.Agent != agent {
@@ -121,7 +121,7 @@ func (s *subJob) wish(version int, agent api.AgentID) *slot {
 	return nil
 }
 
-// asks lists what waits of the sub-job for its copies.
+// asks returns what the sub-job's copies wait for.
 func (c copying) asks() (asks []Ask) {
 	counts := make(map[int]int)
 	for _, one := range c.s.wishes() {
@@ -134,7 +134,7 @@ func (c copying) asks() (asks []Ask) {
 	return asks
 }
 
-// peek is the task that the next Assigned copy of the version is for, on that agent; "": on any.
+// peek returns the task for the next Assigned copy of the version on that agent; "": on any agent.
 func (c copying) peek(version int, agent api.AgentID) (task api.Task, is bool) {
 	one := c.s.wish(version, agent)
 	if one == nil {
@@ -143,7 +143,7 @@ func (c copying) peek(version int, agent api.AgentID) (task api.Task, is bool) {
 	return c.apiTask(c.s, version, one.Index, c.s.part(one.Index).Attempts+1), true
 }
 
-// assign gives a copy to an agent. It is in the store before it is dispatched.
+// assign gives a copy to an agent. That is in the store before the copy is dispatched.
 func (c copying) assign(task api.TaskID, e Assigned) {
 	_, index, number, _ := c.parseTask(task)
 	c.s.part(index).Attempts = number
@@ -169,14 +169,14 @@ func (s *subJob) detachCopy(one *slot) *attempt {
 	return second
 }
 
-// end ends the slot's copy, if there is one. What is told of it later is a stray's.
+// end ends the slot's copy, if there is one. Later statuses of the copy are those of a stray.
 func (c copying) end(one *slot) {
 	if one.Copy != nil {
 		c.do(Kill{c.s.detachCopy(one).Task})
 	}
 }
 
-// promote makes the copy the slot's task, for the first has ended and not well; false: there is no copy.
+// promote makes the copy the slot's task, because the original has ended and not well; false: there is no copy.
 func (c copying) promote(one *slot) bool {
 	if one.Copy == nil {
 		return false
@@ -186,8 +186,8 @@ func (c copying) promote(one *slot) bool {
 	return true
 }
 
-// hear settles a status of a slot's copy. If that ends well first, the other is killed; another end counts for nothing,
-// and no second copy is made.
+// hear handles a status of a slot's copy. If the copy ends well first, the original is killed. Any other end of the
+// copy counts for nothing, and there is no second copy.
 func (c copying) hear(one *slot, status api.Status) {
 	second := one.Copy
 	switch {

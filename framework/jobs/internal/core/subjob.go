@@ -10,32 +10,32 @@ import (
 	"github.com/tenderhq/tender/framework/jobs"
 )
 
-// partSlots is how many indexes stand in one record of the store.
+// partSlots is how many indexes have one record in the store.
 const partSlots = 256
 
 // subJob is a sub-job with its slots.
 type subJob struct {
 	jobs.SubJob
 	Parts   map[int]*part
-	Blocked bool  // the sub-jobs before it have not ended, or not as it needs it
-	Held    bool  // a gang that pauses
-	Over    bool  // it is ended early: nothing more of it begins
+	Blocked bool  // the sub-jobs before it have not ended, or not as it needs
+	Held    bool  // it is a gang that pauses
+	Over    bool  // it is being ended early: nothing more of it begins
 	Next    int   // the lowest index that has not begun
-	Folded  spans // parts of which all indexes have ended
+	Folded  spans // parts whose indexes have all ended
 	Done    int   // indexes that ended well
 	Failed  int   // indexes that were given up
 
-	FoldedDone, FoldedFailed int // of those in folded parts
+	FoldedDone, FoldedFailed int // counts of the indexes in folded parts
 
-	Queues  map[int][]int       // indexes that wait for an agent, by version; some of them do no more
-	Queued  map[int]int         // how many do, by version
-	Slots   int                 // that have begun and not ended
-	Busy    int                 // that have a task
-	Running int                 // whose task is RUNNING
-	Pausing int                 // that wait before another attempt
-	Places  map[string]int      // tasks by place
+	Queues  map[int][]int       // indexes that wait for an agent, by version; some of them may no longer wait
+	Queued  map[int]int         // how many indexes wait, by version
+	Slots   int                 // number of indexes that have begun and not ended
+	Busy    int                 // number of indexes that have a task
+	Running int                 // number of indexes whose task is RUNNING
+	Pausing int                 // number of indexes that pause before another attempt
+	Places  map[string]int      // number of tasks by place
 	AtAgent map[api.AgentID]int // indexes by agent, in a sub-job on each agent
-	Pace    pace                // where slow tasks are copied
+	Pace    pace                // for copies of slow tasks
 }
 
 // part is what one record of the store holds.
@@ -43,10 +43,10 @@ type part struct {
 	Slots    map[int]*slot
 	Done     bits // indexes that ended well
 	Failed   bits // indexes that were given up
-	Attempts int  // so far: the number of the next is one more
+	Attempts int  // number of attempts so far; the next has one more
 }
 
-// bits are indexes of a part.
+// bits is a set of indexes of a part.
 type bits [partSlots / 64]uint64
 
 func (b *bits) set(i int)      { b[i/64] |= 1 << (i % 64) }
@@ -58,7 +58,7 @@ func (b *bits) count() (n int) {
 	return n
 }
 
-// last is the highest index, or -1.
+// last returns the highest index, or -1.
 func (b *bits) last() int {
 	for i := len(b) - 1; i >= 0; i-- {
 		if b[i] != 0 {
@@ -73,7 +73,7 @@ func newSubJob(planned jobs.SubJob) *subJob {
 		Places: make(map[string]int), AtAgent: make(map[api.AgentID]int)}
 }
 
-// part is the one of an index; it is made where there is none.
+// part returns the part of an index; it makes the part if there is none.
 func (s *subJob) part(index int) *part {
 	number := index / partSlots
 	p := s.Parts[number]
@@ -84,7 +84,7 @@ func (s *subJob) part(index int) *part {
 	return p
 }
 
-// slot is the one of an index; nil: it has not begun, or has ended.
+// slot returns the slot of an index; nil: the index has not begun, or has ended.
 func (s *subJob) slot(index int) *slot {
 	if p := s.Parts[index/partSlots]; p != nil {
 		return p.Slots[index]
@@ -92,7 +92,7 @@ func (s *subJob) slot(index int) *slot {
 	return nil
 }
 
-// ended says whether an index has.
+// ended reports whether the index has ended.
 func (s *subJob) ended(index int) bool {
 	number := index / partSlots
 	if s.Folded.has(number) {
@@ -102,7 +102,7 @@ func (s *subJob) ended(index int) bool {
 	return p != nil && (p.Done.has(index%partSlots) || p.Failed.has(index%partSlots))
 }
 
-// all lists the slots by index.
+// all returns the slots by index.
 func (s *subJob) all() []*slot {
 	var list []*slot
 	for _, number := range slices.Sorted(maps.Keys(s.Parts)) {
@@ -123,7 +123,7 @@ func (s *subJob) begin(index, version int) *slot {
 	return one
 }
 
-// drop takes a slot out that has no task.
+// drop removes a slot that has no task.
 func (s *subJob) drop(one *slot) {
 	s.unqueue(one)
 	s.unpause(one)
@@ -134,7 +134,7 @@ func (s *subJob) drop(one *slot) {
 	s.Slots--
 }
 
-// queue has the slot wait for an agent.
+// queue lets the slot wait for an agent.
 func (s *subJob) queue(one *slot) {
 	if one.Queued {
 		return
@@ -144,7 +144,7 @@ func (s *subJob) queue(one *slot) {
 	s.Queued[one.Version]++
 }
 
-// unqueue ends that. What stands in the queue is passed over when its turn comes.
+// unqueue ends the slot's wait. Its entry in the queue is skipped later.
 func (s *subJob) unqueue(one *slot) {
 	if !one.Queued {
 		return
@@ -164,7 +164,7 @@ func (s *subJob) unpause(one *slot) {
 	}
 }
 
-// pause has a slot wait before it asks for an agent again.
+// pause lets the slot wait before it asks for an agent again.
 func (s *subJob) pause(one *slot, until time.Time) {
 	s.unpause(one)
 	one.Pause = until
@@ -183,7 +183,7 @@ func (s *subJob) attach(one *slot, live *attempt) {
 	}
 }
 
-// detach takes its task from the slot.
+// detach removes and returns the slot's task.
 func (s *subJob) detach(one *slot) *attempt {
 	live := one.Live
 	one.Live = nil
@@ -208,7 +208,7 @@ func (s *subJob) tell(one *slot, state api.TaskState) {
 	}
 }
 
-// head is the slot that has waited for longest; nil: none of the version waits.
+// head returns the slot that has waited for longest; nil: no slot of the version waits.
 func (s *subJob) head(version int) *slot {
 	for queue := s.Queues[version]; len(queue) > 0; queue = s.Queues[version] {
 		one := s.slot(queue[0])
@@ -220,7 +220,7 @@ func (s *subJob) head(version int) *slot {
 	return nil
 }
 
-// next is the slot that the agent is to have; nil: one that has not begun.
+// next returns the slot that the agent gets; nil: one that has not begun.
 func (s *subJob) next(version int, agent api.AgentID) *slot {
 	if !s.EachAgent || agent == "" {
 		return s.head(version)
@@ -231,7 +231,7 @@ func (s *subJob) next(version int, agent api.AgentID) *slot {
 	return nil
 }
 
-// fresh is how many indexes may begin now.
+// fresh returns how many indexes may begin now.
 func (s *subJob) fresh() int {
 	switch {
 	case s.EachAgent:
@@ -240,12 +240,12 @@ func (s *subJob) fresh() int {
 		return s.freshGang()
 	}
 	if s.Keep || s.Blocked || s.Over || s.Failed > s.Failures {
-		return 0 // all have begun, or none may
+		return 0 // all have begun, or none may begin
 	}
 	return max(0, min(s.AtOnce-s.Slots, s.Tasks-s.Next))
 }
 
-// end is how far a sub-job is that ends.
+// end says how far a sub-job has come that can end.
 type end uint8
 
 const (
@@ -259,10 +259,10 @@ func (e end) String() string {
 	return [...]string{goesOn: "running", endedWell: success, endedBadly: "failure", skipped: "skipped"}[e]
 }
 
-// success is how people see that a sub-job, or a run, has ended well.
+// success is the state, as people see it, of a sub-job or a run that has ended well.
 const success = "success"
 
-// end of the sub-job by its own tasks.
+// end returns how far the sub-job has come by its own tasks.
 func (s *subJob) end() end {
 	switch {
 	case s.Keep || s.Slots > 0:
@@ -275,7 +275,7 @@ func (s *subJob) end() end {
 	return goesOn
 }
 
-// fold forgets a part of which all indexes have ended; false: some have not.
+// fold forgets a part whose indexes have all ended; false: some have not.
 func (s *subJob) fold(number int) bool {
 	p := s.Parts[number]
 	last := min((number+1)*partSlots, s.Tasks)
@@ -294,7 +294,7 @@ func (s *subJob) fold(number int) bool {
 	return true
 }
 
-// dropParts leaves of the sub-job its counts alone, and says what the store needs no more.
+// dropParts reduces the sub-job to its counts, and returns the deletions of its records.
 func (s *subJob) dropParts() (saves []Effect) {
 	s.FoldedDone, s.FoldedFailed = s.Done, s.Failed
 	numbers := slices.Sorted(maps.Keys(s.Parts))
@@ -305,7 +305,7 @@ func (s *subJob) dropParts() (saves []Effect) {
 	return saves
 }
 
-// spans are numbers that stand for all between them, in order: [0 7], [9 9].
+// spans is a set of numbers as sorted ranges: [0 7], [9 9].
 type spans [][2]int
 
 func (s spans) has(n int) bool {
@@ -321,7 +321,7 @@ func (s spans) has(n int) bool {
 	return is && i < len(s)
 }
 
-// add puts a number in that is not there.
+// add adds a number that is not in the set.
 func (s *spans) add(n int) {
 	at, is := slices.BinarySearchFunc(*s, n, func(one [2]int, n int) int { return one[0] - n })
 	if is || s.has(n) {

@@ -19,18 +19,18 @@ type Ask struct {
 	Version int
 	Count   int
 	Task    jobs.Task
-	Group   string // names the tasks that are spread together
-	Gang    bool   // all of them, or none
-	Copy    bool   // of slow tasks, each on an agent that has not the task
+	Group   string // name of the tasks that are spread together
+	Gang    bool   // all of them have to begin together
+	Copy    bool   // for copies of slow tasks, each on another agent than the task
 }
 
-// Asks lists what waits.
+// Asks returns what waits for agents.
 func (m *JobMaster) Asks() (asks []Ask) {
 	if m.Phase != jobs.Running {
 		return nil
 	}
 	for _, s := range m.Subs {
-		if s.Blocked { // a crash may have kept a task of it, and not the ends that it waits for
+		if s.Blocked { // after a crash the store may have one of its tasks, and not the ends for which it waits
 			continue
 		}
 		counts := s.Queued
@@ -47,7 +47,7 @@ func (m *JobMaster) Asks() (asks []Ask) {
 	return asks
 }
 
-// Place says how many tasks of the sub-job are in a place by their Spread.
+// Place returns how many tasks of the sub-job are in a place, as their Spread counts places.
 func (m *JobMaster) Place(subJob, place string) int {
 	if s := m.sub(subJob); s != nil {
 		return s.Places[place]
@@ -55,7 +55,7 @@ func (m *JobMaster) Place(subJob, place string) int {
 	return 0
 }
 
-// Busy is how many tasks of the job have an agent.
+// Busy returns how many tasks of the job have an agent.
 func (m *JobMaster) Busy() (n int) {
 	for _, s := range m.Subs {
 		n += s.Busy
@@ -63,7 +63,7 @@ func (m *JobMaster) Busy() (n int) {
 	return n
 }
 
-// Peek is the task that the next Assigned of the ask is for, on that agent; "": on any.
+// Peek returns the task for the next Assigned of the ask on that agent; "": on any agent.
 func (m *JobMaster) Peek(ask Ask, agent api.AgentID) (task api.Task, is bool) {
 	s, version := m.sub(ask.SubJob), ask.Version
 	if s == nil || m.Phase != jobs.Running {
@@ -121,7 +121,7 @@ func (m *JobMaster) apiTask(s *subJob, version, index, attempt int) api.Task {
 	return task
 }
 
-// environmentName is a name as variables of the environment have it.
+// environmentName returns a name in the form that environment variables have.
 func environmentName(name string) string { return strings.ToUpper(strings.ReplaceAll(name, "-", "_")) }
 
 func with(words, more map[string]string) map[string]string {
@@ -133,7 +133,7 @@ func with(words, more map[string]string) map[string]string {
 	return words
 }
 
-// assign gives the next task to an agent: it is in the store before it is dispatched.
+// assign gives the next task to an agent. That is in the store before the task is dispatched.
 func (m *JobMaster) assign(e Assigned) {
 	ask := Ask{SubJob: e.SubJob, Version: e.Version, Copy: e.Copy}
 	task, is := m.Peek(ask, e.Agent)
@@ -166,14 +166,14 @@ func (m *JobMaster) assign(e Assigned) {
 	m.do(Dispatch{Task: task.ID, Agent: e.Agent})
 }
 
-// watchTime bounds how long an attempt may take.
+// watchTime sets the alarm for an attempt that may take only so long.
 func (m *JobMaster) watchTime(s *subJob, one *slot) {
 	if limit := time.Duration(m.task(s, one.Live.Version).Timeout); limit > 0 && !s.Keep {
 		m.Alarms.set(alarm{At: one.Live.Since.Add(limit), Kind: timeOver, SubJob: s.Name, Index: one.Index, Attempt: one.Live.Number})
 	}
 }
 
-// undispatched goes back to scheduling.
+// undispatched lets an assigned task that was not launched wait again.
 func (m *JobMaster) undispatched(e Undispatched) {
 	s, index, _, ok := m.parseTask(e.Task)
 	if !ok {
@@ -189,7 +189,7 @@ func (m *JobMaster) undispatched(e Undispatched) {
 	}
 }
 
-// hear settles a status. It is acknowledged when what it has changed is in the store.
+// hear handles a status. The status is acknowledged when what it has changed is in the store.
 func (m *JobMaster) hear(status api.Status) {
 	s, index, _, ok := m.parseTask(status.Task)
 	if !ok {
@@ -219,7 +219,7 @@ func (m *JobMaster) hear(status api.Status) {
 	m.do(Acknowledge{status})
 }
 
-// stray ends a task that is none of the job's any more.
+// stray ends a task that no longer belongs to the job.
 func (m *JobMaster) stray(status api.Status) {
 	if !status.State.Terminal() && status.State != api.TaskUnknown {
 		m.do(Kill{status.Task})
@@ -227,7 +227,7 @@ func (m *JobMaster) stray(status api.Status) {
 	m.do(Acknowledge{status})
 }
 
-// goesOn takes a state that is no end.
+// goesOn handles a state that is not terminal.
 func (m *JobMaster) goesOn(s *subJob, one *slot, status api.Status) {
 	live := one.Live
 	s.tell(one, status.State)
@@ -254,10 +254,10 @@ func (m *JobMaster) goesOn(s *subJob, one *slot, status api.Status) {
 	}
 }
 
-// patience is how long a task on a silent agent is waited for.
+// patience returns how long a task on a silent agent is awaited.
 func (s *subJob) patience() time.Duration { return time.Duration(s.Task.LostAfter) }
 
-// silent: the agent of the slot's task is taken for dead.
+// silent notes that the agent of the slot's task is taken for dead.
 func (m *JobMaster) silent(s *subJob, one *slot) {
 	live := one.Live
 	if !live.Silent.IsZero() {
@@ -282,18 +282,19 @@ func (m *JobMaster) missed(s *subJob, one *slot) {
 		m.note("%s was on %s, which is silent; index %d of %s is started elsewhere", live.Task, live.Agent, one.Index, s.Name)
 	}
 	switch {
-	case s.Together: // should it come back, it is a stray
+	case s.Together: // if it comes back, it is a stray
 		one.Lost = nil
 		s.drop(one)
 	case !s.EachAgent || m.Phase != jobs.Running:
 		m.goOn(s, one, live, 0)
-	case m.Roll.Active && one.Version != m.Version: // the change goes on without it, so its task ends if it comes back
+	case m.Roll.Active && one.Version != m.Version: // the change goes on without it
 		s.renew(one, m.Version)
 	}
 	m.savePart(s, one.Index)
 }
 
-// goOn has a slot without a task wait for the next one, if it is wanted: for longer the longer its row of bad ends is.
+// goOn lets a slot without a task wait for its next one, if that is wanted. The wait is longer the more attempts in a
+// row have ended badly.
 func (m *JobMaster) goOn(s *subJob, one *slot, before *attempt, row int) {
 	if m.Phase != jobs.Running || s.Keep && one.Index >= s.Tasks || !s.Keep && s.Failed > s.Failures || s.Over {
 		copying{m, s}.end(one)
@@ -303,7 +304,7 @@ func (m *JobMaster) goOn(s *subJob, one *slot, before *attempt, row int) {
 	if (copying{m, s}).promote(one) {
 		return
 	}
-	if s.EachAgent && m.Roll.Active && one.Version != m.Version { // it is no part of the change while it does not run
+	if s.EachAgent && m.Roll.Active && one.Version != m.Version { // it takes no part in the change
 		m.changeTo(s, one, m.Version)
 		one.Trial = true
 	}
@@ -320,8 +321,8 @@ func (m *JobMaster) goOn(s *subJob, one *slot, before *attempt, row int) {
 	m.Alarms.set(alarm{At: one.Pause, Kind: pauseOver, SubJob: s.Name, Index: one.Index})
 }
 
-// cameBack settles a task whose agent was taken for dead. Where another copy was started, or the job wants none, the
-// older one ends; what it has done well meanwhile counts.
+// cameBack handles a task whose agent was taken for dead. If another task was started in its place, or the job no
+// longer wants one, the older task is ended. If it has ended well meanwhile, that counts.
 func (m *JobMaster) cameBack(s *subJob, one *slot, status api.Status) {
 	older := one.Lost
 	switch {
@@ -335,7 +336,7 @@ func (m *JobMaster) cameBack(s *subJob, one *slot, status api.Status) {
 		m.settle(s, one, true)
 	case status.State.Terminal() || status.State == api.TaskUnknown:
 		one.Lost = nil
-		if s.EachAgent && !one.busy() { // its agent may have another
+		if s.EachAgent && !one.busy() { // its agent may get another
 			s.drop(one)
 		}
 		m.savePart(s, one.Index)
@@ -355,7 +356,7 @@ func (m *JobMaster) cameBack(s *subJob, one *slot, status api.Status) {
 	}
 }
 
-// over takes the end of a slot's task.
+// over handles the end of a slot's task.
 func (m *JobMaster) over(s *subJob, one *slot, status api.Status) {
 	live := s.detach(one)
 	task := m.task(s, live.Version)
@@ -400,7 +401,7 @@ func (m *JobMaster) over(s *subJob, one *slot, status api.Status) {
 	m.savePart(s, one.Index)
 }
 
-// words tell an end to people.
+// words describes an end in words for people.
 func words(live *attempt, status api.Status, task jobs.Task) string {
 	if live.Killed == overdue {
 		return fmt.Sprintf("it took longer than %v", task.Timeout)
@@ -409,7 +410,7 @@ func words(live *attempt, status api.Status, task jobs.Task) string {
 	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), " ")
 }
 
-// settle ends an index.
+// settle ends an index, done or given up.
 func (m *JobMaster) settle(s *subJob, one *slot, done bool) {
 	copying{m, s}.end(one)
 	s.drop(one)
