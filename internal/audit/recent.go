@@ -46,8 +46,8 @@ func (r *Recent) Add(l *Line) {
 	r.keep(*l)
 }
 
-// again keeps a line that was read back from the file. It keeps its number if that is larger than those before; lines of
-// calls that ended together may be in another order in the file.
+// again keeps a line that was read back from the file. It keeps its number if that is larger than those before. Lines
+// of calls that ended together may be in another order in the file.
 func (r *Recent) again(l Line) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
