@@ -5,7 +5,7 @@
 // Package core makes the decisions. This package owns the I/O: streams, disk, processes, clock. It has one inbox, one
 // loop and one core.
 //
-// The environment of executors (R33) is PATH as configured, what their command asks for, and
+// The environment of executors (R33) is PATH as configured, the variables that their command asks for, and
 //
 //	TENDER_EXECUTOR_SOCKET            the unix socket of the agent
 //	TENDER_EXECUTOR_FRAMEWORK_ID      whose executor it is
@@ -46,25 +46,25 @@ import (
 type Agent struct {
 	config    Config
 	log       zerolog.Logger
-	folder    *dataFolder   // what lasts: lock, sandboxes, volumes
-	cells     *walls.Cells  // control groups of executors and tasks; nil: no process is started
+	folder    *dataFolder   // what is on disk: lock, sandboxes, volumes
+	cells     *walls.Cells  // control groups of executors and tasks; nil: the agent starts no processes itself
 	listeners listeners     // the listeners, which stay open over all lives of the core
-	inbox     *inbox        // the only way to the loop
-	core      *core.Core    // the loop's only
-	round     watchdog.Loop // of the loop
+	inbox     *inbox        // the only way in to the loop
+	core      *core.Core    // the loop's goroutine only
+	round     watchdog.Loop // watches the rounds of the loop
 
-	// context is that of the present core's life: it ends with it.
+	// context ends with the life of the present core.
 	context context.Context //nolint:containedctx // effects start work that ends with the core
 
 	leader    leaderSession   // the stream to the master
 	executors executorStreams // the streams of executors
-	front     front           // those who come by HTTP
+	front     front           // what serves those who come by HTTP
 	preparing preparations    // the fetching of files for tasks
 	disk      *writer         // writes the checkpoint
 	samples   sampling        // measures what is really used
-	runs      runs            // processes of executors
+	runs      runs            // the processes of executors
 	metrics   metrics
-	work      sync.WaitGroup // everything that Run has started
+	work      sync.WaitGroup // everything that Run has started and that has not ended
 	ready     chan struct{}
 }
 
@@ -92,14 +92,15 @@ func New(config Config) (*Agent, error) {
 	return a, nil
 }
 
-// Address is where the HTTP listener is, "" before Run has opened it or when there is none.
+// Address returns where the HTTP listener is, or "" if Run has not opened it yet or there is none.
 func (a *Agent) Address() string { return a.listeners.httpAddress() }
 
-// Ready is closed when the agent has opened its listeners and looks for the leader.
+// Ready is closed when the agent has opened its listeners and begins to look for the leader.
 func (a *Agent) Ready() <-chan struct{} { return a.ready }
 
-// Run works until the context ends, and then returns nil, or until something is wrong that a person has to repair. When
-// it returns, all that it has started has ended except executors, which wait for the next agent on the same folder.
+// Run works until the context ends, and then returns nil, or until an error occurs that a person has to repair. When it
+// returns, everything that it has started has ended, except executors. These wait for the next agent on the same
+// folder.
 func (a *Agent) Run(ctx context.Context) error {
 	unlock, err := a.folder.lock()
 	if err != nil {
@@ -119,7 +120,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	if err != nil {
 		return errors.Join(unlessStopped(ctx, err), a.closeAll())
 	}
-	for { // a new life for each AgentGone
+	for { // one life of a core for each turn; AgentGone ends one
 		again, err := a.liveOnce(ctx)
 		if err == nil && again {
 			err = unlessStopped(ctx, a.folder.member.BeginAnew(ctx))
@@ -132,7 +133,8 @@ func (a *Agent) Run(ctx context.Context) error {
 	}
 }
 
-// unlessStopped is the error of who tried to join, unless he was stopped meanwhile: he joins at his next start.
+// unlessStopped returns the error of an attempt to join. It returns nil if the agent was stopped meanwhile: it then
+// joins at its next start.
 func unlessStopped(ctx context.Context, err error) error {
 	select {
 	case <-ctx.Done():
@@ -142,7 +144,7 @@ func unlessStopped(ctx context.Context, err error) error {
 	}
 }
 
-// checkUsers says why tasks can't run as they should.
+// checkUsers returns why tasks can't run as the users that are configured.
 func (a *Agent) checkUsers() error {
 	if a.folder.path == "" {
 		return nil
@@ -153,7 +155,7 @@ func (a *Agent) checkUsers() error {
 	return nil
 }
 
-// admitted is the ID of the agent in this folder; an agent that was never told its ID is named by its nonce.
+// admitted returns the ID of the agent in this folder. An agent that was never told its ID is named by its nonce.
 func (a *Agent) admitted() (api.AgentID, error) {
 	records, err := a.config.Store.Load()
 	if err != nil {
@@ -167,7 +169,7 @@ func (a *Agent) users() entry.Users {
 	return entry.Users{Default: a.config.TaskUser, Allowed: a.config.TaskUsers}
 }
 
-// findWalls finds out what can keep tasks apart here: control groups, and the users as whom they run.
+// findWalls finds out what can isolate tasks here: control groups, and the users that tasks run as.
 func (a *Agent) findWalls() walls.Found {
 	found := a.cells.Found()
 	for _, ability := range a.users().Abilities() {
@@ -179,7 +181,7 @@ func (a *Agent) findWalls() walls.Found {
 	return found
 }
 
-// openAll takes the checkpoint and the listeners.
+// openAll opens the audit log, the control groups and the listeners, and sets the checkpoint if none is configured.
 func (a *Agent) openAll() error {
 	if a.config.Store == nil {
 		a.config.Store = checkpoint.NewDisk(checkpoint.Config{Folder: a.config.DataDir, BootID: a.config.BootID})
@@ -197,7 +199,7 @@ func (a *Agent) openAll() error {
 	return nil
 }
 
-// openCells finds what keeps tasks apart on this machine, and says it once.
+// openCells finds out what isolates tasks on this machine, and logs it once.
 func (a *Agent) openCells() (err error) {
 	launcher, is := a.config.Launcher.(*process.Launcher)
 	if !is {
@@ -235,7 +237,7 @@ func (a *Agent) closeAll() error {
 	return err
 }
 
-// liveOnce runs one core to its end. again: the agent was marked gone and begins anew.
+// liveOnce runs one core until its life ends. again means that the agent was marked gone and begins anew.
 func (a *Agent) liveOnce(ctx context.Context) (again bool, err error) {
 	records, err := a.config.Store.Load()
 	if err != nil {
@@ -272,14 +274,14 @@ func (a *Agent) liveOnce(ctx context.Context) (again bool, err error) {
 	return again, err
 }
 
-// tellRepairs says what the checkpoint had to mend when it was read.
+// tellRepairs logs what the checkpoint had to repair when it was read.
 func (a *Agent) tellRepairs() {
 	if disk, is := a.config.Store.(*checkpoint.Disk); is && disk.Repaired() != "" {
 		a.log.Warn().Str("what", disk.Repaired()).Msg("checkpoint repaired")
 	}
 }
 
-// startServing starts everything that feeds the loop.
+// startServing starts everything that brings events to the loop.
 func (a *Agent) startServing(ctx context.Context) {
 	a.startWork(func() { a.disk.run(ctx) })
 	a.startWork(func() { a.serveExecutors(ctx) })
@@ -321,7 +323,7 @@ func (a *Agent) coreConfig() core.Config {
 		}
 		c.Attributes[walls.Attribute] = found.String()
 	}
-	gpus, _ := c.Walls.GPUIDs(c.Resources) // it was asked when the agent was made
+	gpus, _ := c.Walls.GPUIDs(c.Resources) // an error was reported when the agent was made
 	return core.Config{
 		GPUs: gpus,
 		Agent: api.Agent{

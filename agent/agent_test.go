@@ -21,7 +21,7 @@ import (
 	"github.com/tenderhq/tender/internal/wire"
 )
 
-// TestMain is the built-in executor when an agent of these tests starts this program.
+// TestMain runs as the built-in executor, or as an agent, if an agent or a test has started this program as one.
 func TestMain(m *testing.M) {
 	if told := os.Getenv(agentEnv); told != "" && !executor.Active() {
 		fmt.Fprintln(os.Stderr, runAgent(told))
@@ -140,7 +140,7 @@ func TestDuplicateAndReconnect(t *testing.T) {
 	await(master, "refusal", func(c protocol.StatusUpdate) bool { return c.Status.Reason == api.ReasonTaskDuplicate })
 }
 
-// The agent's end and return leave what runs alone.
+// What runs is not touched when the agent ends and comes back.
 func TestRestartKeepsTasks(t *testing.T) {
 	master := newScript(t)
 	config := testConfig(t, master.address)
@@ -176,7 +176,7 @@ func TestRestartKeepsTasks(t *testing.T) {
 	second.end()
 }
 
-// An executor's death takes its tasks with it, and is told only when they are gone (R11).
+// The death of an executor ends its tasks, and their end is told only when they are gone (R11).
 func TestExecutorDies(t *testing.T) {
 	master := newScript(t)
 	a := run(t, testConfig(t, master.address))
@@ -210,7 +210,7 @@ func TestExecutorDies(t *testing.T) {
 	}
 }
 
-// Marked gone on a real disk with real processes: all of them end, and a new agent works.
+// An agent on a real disk with real processes is marked gone: all processes end, and a new agent works.
 func TestGoneOnDisk(t *testing.T) {
 	master := newScript(t)
 	a := run(t, testConfig(t, master.address))
@@ -227,12 +227,12 @@ func TestGoneOnDisk(t *testing.T) {
 	if proc.Alive(id.PID, id.Start) {
 		t.Error("the old agent's executor lives")
 	}
-	master.launch(command("t1", "exit 0")) // the new agent never heard of it
+	master.launch(command("t1", "exit 0")) // the new agent does not know this ID
 	master.status("t1", api.TaskFinished)
 }
 
-// Marked gone while it was away, the agent learns it with its return: it kills what runs and
-// a new agent works. Also when it was killed in between, and comes back as another process (R16).
+// An agent that was marked gone while it was away is told so when it returns: it kills what runs, and a new agent
+// works. The same holds if it was killed in between and comes back as another process (R16).
 func TestGoneWhileAway(t *testing.T) {
 	for name, restarted := range map[string]bool{"in the same process": false, "in another process": true} {
 		t.Run(name, func(t *testing.T) {
@@ -260,7 +260,7 @@ func TestGoneWhileAway(t *testing.T) {
 			if proc.Alive(id.PID, id.Start) {
 				t.Error("the old agent's executor lives")
 			}
-			master.launch(command("t1", "exit 0")) // the new agent never heard of it
+			master.launch(command("t1", "exit 0")) // the new agent does not know this ID
 			master.status("t1", api.TaskFinished)
 			master.shutDown()
 		})
@@ -310,7 +310,7 @@ func TestLogsFollowATask(t *testing.T) {
 	}
 }
 
-// A follower's word leads to the leader.
+// A follower tells the agent who leads.
 func TestRedirect(t *testing.T) {
 	leader, follower := newScript(t), newScript(t)
 	follower.refuse = wire.NotLeader("agent.session", leader.address)
@@ -352,7 +352,7 @@ func start(t *testing.T, config Config) error {
 	return agent.Run(t.Context())
 }
 
-// An agent that no master gives work is not ready, and says so; its address serves all the same.
+// An agent without a session with a leader is not ready, and says so. Its HTTP listener serves all the same.
 func TestAnAgentWithoutAMasterIsNotReady(t *testing.T) {
 	config := testConfig(t, "127.0.0.1:1")
 	config.Port, config.Listener = 0, loopback(t)

@@ -26,7 +26,7 @@ import (
 	"github.com/tenderhq/tender/internal/wire"
 )
 
-// While much waits for the disk, nothing more is read from executors; it goes on when the disk has taken it (R34).
+// While much waits for the disk, nothing more is read from executors. Reading goes on when the disk has taken it (R34).
 func TestReadersWaitForTheDisk(t *testing.T) {
 	w := newWriter(checkpoint.NewMemory(), nil, nil, zerolog.Nop(), nil)
 	w.waitForRoom(t.Context()) // there is room at first
@@ -36,7 +36,7 @@ func TestReadersWaitForTheDisk(t *testing.T) {
 	}
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
-	w.waitForRoom(over) // the stream has ended: what it still holds is read
+	w.waitForRoom(over) // the stream has ended, so what it still holds is read
 	w.mutex.Lock()
 	room := w.room
 	w.mutex.Unlock()
@@ -48,7 +48,7 @@ func TestReadersWaitForTheDisk(t *testing.T) {
 	w.waitForRoom(t.Context())
 }
 
-// talker is the stream of an executor that always has more to say.
+// talker is the stream of an executor that always sends more.
 type talker struct {
 	grpc.BidiStreamingServer[apiv1.ExecutorCalls, apiv1.ExecutorEvents]
 	ctx  context.Context
@@ -71,7 +71,7 @@ func (s *talker) RecvMsg(into any) error {
 	return wire.Codec().Unmarshal(mem.BufferSlice{mem.SliceBuffer(data)}, into)
 }
 
-// newLoop is as much of an agent as streams of executors need.
+// newLoop returns as much of an agent as streams of executors need.
 func newLoop() *Agent {
 	return &Agent{
 		inbox: newInbox(), disk: newWriter(checkpoint.NewMemory(), nil, nil, zerolog.Nop(), nil),
@@ -79,7 +79,7 @@ func newLoop() *Agent {
 	}
 }
 
-// While a message of an executor waits for the loop, no other is read from its stream (R34).
+// While a message of an executor waits for the loop, no further one is read from its stream (R34).
 func TestOneMessageOfAnExecutorWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -99,7 +99,7 @@ func TestOneMessageOfAnExecutorWaits(t *testing.T) {
 	})
 }
 
-// shouter is the stream of an executor that says large messages as fast as it is read.
+// shouter is the stream of an executor that sends large messages as fast as they are read.
 type shouter struct{ talker }
 
 func (s *shouter) RecvMsg(into any) error {
@@ -115,7 +115,8 @@ func (s *shouter) RecvMsg(into any) error {
 	return wire.Codec().Unmarshal(mem.BufferSlice{mem.SliceBuffer(data)}, into)
 }
 
-// However fast the loop takes what an executor says, it is read only so fast; a stream that has ended is not held (R34).
+// However fast the loop takes what an executor sends, it is read only at its allowed rate. A stream that has ended does
+// not wait (R34).
 func TestExecutorsAreHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -144,8 +145,8 @@ func TestExecutorsAreHeld(t *testing.T) {
 		}
 		began := time.Now()
 		cancel()
-		a.stepItem(time.Now(), <-a.inbox.items) // what it still held
-		a.stepItem(time.Now(), <-a.inbox.items) // its end
+		a.stepItem(time.Now(), <-a.inbox.items) // what the stream still held
+		a.stepItem(time.Now(), <-a.inbox.items) // the end of the stream
 		a.work.Wait()
 		if held := time.Since(began); held != 0 {
 			t.Errorf("a stream that has ended is held for %v", held)
@@ -153,7 +154,7 @@ func TestExecutorsAreHeld(t *testing.T) {
 	})
 }
 
-// Of all executors together so many messages are read and wait for the loop; the others wait as they came (R34).
+// Only so many messages of all executors together are read and wait for the loop. The others wait in their order (R34).
 func TestFewMessagesOfAllExecutorsAreRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -180,7 +181,7 @@ func TestFewMessagesOfAllExecutorsAreRead(t *testing.T) {
 	})
 }
 
-// client is who reaches the socket of the agent.
+// client returns a client that can reach the socket of the agent.
 func client(t *testing.T, m *memory) apiv1.ExecutorServiceClient {
 	connection, err := grpc.NewClient("passthrough:///agent:1", grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, to string) (net.Conn, error) { return m.net.From("executor").Dial(ctx, to) }))
@@ -191,7 +192,7 @@ func client(t *testing.T, m *memory) apiv1.ExecutorServiceClient {
 	return apiv1.NewExecutorServiceClient(connection)
 }
 
-// silent is the stream of an executor that says nothing.
+// silent is the stream of an executor that sends nothing.
 type silent struct{ talker }
 
 func (s *silent) RecvMsg(any) error {
@@ -201,7 +202,7 @@ func (s *silent) RecvMsg(any) error {
 
 func (s *silent) Context() context.Context { return s.ctx }
 
-// Whoever opens streams and says nothing keeps no executor out: the one that has been silent for longest ends (R34).
+// Streams on which nothing is sent keep no executor out: the one that has been silent for longest ends (R34).
 func TestSilentStreamsKeepNoExecutorOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -245,7 +246,7 @@ func TestAnExecutorThatReadsNothingLosesItsStream(t *testing.T) {
 		defer cancel()
 		a := newLoop()
 		server := &executorServer{agent: a, ctx: ctx}
-		life, over := context.WithCancel(ctx) // the stream's, which ends when its handler returns
+		life, over := context.WithCancel(ctx) // the life of the stream, which ends when its handler returns
 		deaf := &deafStream{ctx: life}
 		ended := make(chan error, 1)
 		go func() {
@@ -256,7 +257,7 @@ func TestAnExecutorThatReadsNothingLosesItsStream(t *testing.T) {
 		opened := <-a.inbox.items
 		link := opened.executor
 		link.out.put(outgoing{event: protocol.ExecutorKill{Task: "t1"}})
-		synctest.Wait() // it is on its way
+		synctest.Wait() // the message is on its way
 		for range 3 {
 			link.out.putSpare(outgoing{event: protocol.ExecutorMessage{Data: make([]byte, largeBytes)}})
 		}
@@ -275,7 +276,7 @@ func TestAnExecutorThatReadsNothingLosesItsStream(t *testing.T) {
 	})
 }
 
-// An executor whose queue has run over loses its stream, though a message is still on its way to it (R34).
+// An executor whose queue is full loses its stream, even while a message is on its way to it (R34).
 func TestAFullQueueEndsAStreamThatSends(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -294,7 +295,7 @@ func TestAFullQueueEndsAStreamThatSends(t *testing.T) {
 		a.executors.links[1] = opened.executor
 		began := time.Now()
 		a.toExecutor(1, outgoing{event: protocol.ExecutorKill{Task: "t1"}})
-		synctest.Wait() // it is on its way
+		synctest.Wait() // the message is on its way
 		for range executorEventsMax + 1 {
 			a.toExecutor(1, outgoing{event: protocol.ExecutorKill{Task: "t1"}})
 		}
@@ -305,7 +306,7 @@ func TestAFullQueueEndsAStreamThatSends(t *testing.T) {
 	})
 }
 
-// deafStream says who it is and reads nothing: each Send waits until the stream ends.
+// deafStream subscribes and reads nothing: each Send waits until the stream ends.
 type deafStream struct {
 	grpc.BidiStreamingServer[apiv1.ExecutorCalls, apiv1.ExecutorEvents]
 	ctx  context.Context
@@ -336,10 +337,10 @@ func (s *deafStream) Send(*apiv1.ExecutorEvents) error {
 // slowFetch is a launcher whose fetches end only when they are told to stop.
 type slowFetch struct {
 	*process.Launcher
-	begun   chan string // the names of tasks
+	begun   chan string // names of tasks whose fetch has begun
 	ended   chan string
 	under   atomic.Int64
-	tooMany atomic.Bool // more were under way at once than may be
+	tooMany atomic.Bool // more were under way at once than are allowed
 }
 
 func (l *slowFetch) Prepare(ctx context.Context, place executor.Place, uris []api.URI) error {
@@ -356,7 +357,7 @@ func (l *slowFetch) Prepare(ctx context.Context, place executor.Place, uris []ap
 	return ctx.Err()
 }
 
-// Of many tasks with files only so many fetch at once. The kill of a task ends its fetch, and another begins (R34).
+// Of many tasks with files only so many fetch at once. Killing a task ends its fetch, and another begins (R34).
 func TestFetchesAreBoundedAndEndWithTheirTask(t *testing.T) {
 	const tasks = fetchesMax + 2
 	slow := &slowFetch{begun: make(chan string, tasks), ended: make(chan string, tasks)}
@@ -388,7 +389,7 @@ func TestFetchesAreBoundedAndEndWithTheirTask(t *testing.T) {
 	}
 }
 
-// Whoever reaches the socket has few streams on a connection: one more waits until another ends (R34).
+// A client of the socket has only a few streams on a connection: a further one waits until another ends (R34).
 func TestStreamsOfAnExecutorsConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory(t)

@@ -23,7 +23,7 @@ import (
 	"github.com/tenderhq/tender/internal/testing/hang"
 )
 
-// cellsOf is where the agent of a folder has its cells; the test is skipped where there are none.
+// cellsOf returns the cell in which the agent has its cells. It skips the test where there are no control groups.
 func cellsOf(t *testing.T, a *running) cell.Cell {
 	t.Helper()
 	<-a.Ready()
@@ -34,15 +34,15 @@ func cellsOf(t *testing.T, a *running) cell.Cell {
 	return cell.Open(cell.Place{Folder: a.config.DataDir}).Root
 }
 
-// pidIn waits until a task has written a process into a file of its sandbox, and is that process.
+// pidIn waits until a task has written a PID into a file of its sandbox, and returns that process.
 func pidIn(t *testing.T, config Config, task, name string) core.Process {
 	t.Helper()
 	path := filepath.Join(config.DataDir, "sandboxes/f1/command/tasks", task, name)
 	return hang.Await(t, path, func() string { return "" }, func() core.Process {
 		for {
-			text, _ := os.ReadFile(path) // it is not there yet
+			text, _ := os.ReadFile(path) // an error means that the file does not exist yet
 			if pid, err := strconv.Atoi(strings.TrimSpace(string(text))); err == nil && strings.HasSuffix(string(text), "\n") {
-				stat, _ := proc.Read(pid) // one that has ended has no start
+				stat, _ := proc.Read(pid) // a process that has ended has no start time
 				return core.Process{PID: pid, Start: stat.Start}
 			}
 			runtime.Gosched()
@@ -50,7 +50,7 @@ func pidIn(t *testing.T, config Config, task, name string) core.Process {
 	})
 }
 
-// killExecutors ends executors that an earlier agent has told to wait for another one after this.
+// killExecutors kills executors that wait for another agent.
 func killExecutors(t *testing.T, a *running) {
 	t.Helper()
 	for _, run := range a.runs.all() {
@@ -60,10 +60,10 @@ func killExecutors(t *testing.T, a *running) {
 	}
 }
 
-// daemon is a line of a shell that leaves a process behind which no session, group or environment tells of.
+// daemon is a line of shell that leaves a process behind which no session, group or environment points to.
 const daemon = `env -i /usr/bin/setsid /bin/sh -c 'trap "" TERM HUP; echo $$ > pid; exec sleep 1000' & `
 
-// An executor is killed by accident while its task has a daemon that hides: the task's end is told when that is gone.
+// An executor dies by accident while its task has a hidden daemon. The end of the task is told when the daemon is gone.
 func TestADeadExecutorLeavesNothing(t *testing.T) {
 	master := newScript(t)
 	config := testConfig(t, master.address)
@@ -87,8 +87,8 @@ func TestADeadExecutorLeavesNothing(t *testing.T) {
 	}
 }
 
-// An agent finds what runs by its cells when it comes back, and ends what it does not know: an executor of which it was
-// killed too early to write, and one of a test that was.
+// When an agent comes back, it finds what runs by its cells and ends what it does not know: an executor that was
+// started just before the agent was killed and could write it down, and one of an earlier test that was killed.
 func TestCellsOutliveTheAgent(t *testing.T) {
 	master := newScript(t)
 	config := testConfig(t, master.address)
@@ -186,7 +186,7 @@ func TestTheNextAgentRemovesSpares(t *testing.T) {
 	}
 }
 
-// What an agent has found on its machine is an attribute that it can't be given.
+// What an agent has found on its machine becomes an attribute, which the configuration can't set.
 func TestIsolationIsAnAttribute(t *testing.T) {
 	master := newScript(t)
 	config := testConfig(t, master.address)
@@ -208,7 +208,7 @@ func TestIsolationIsAnAttribute(t *testing.T) {
 	}
 }
 
-// A task that needs more memory than it has asked for fails, and its agent says why. The one beside it lives on, and what
+// A task that needs more memory than it has asked for fails, and its agent says why. The task beside it lives on. What
 // both really use is measured by their walls.
 func TestATaskIsHeldToWhatItAsksFor(t *testing.T) {
 	master := newScript(t)
@@ -234,8 +234,8 @@ func TestATaskIsHeldToWhatItAsksFor(t *testing.T) {
 	}
 }
 
-// Somebody removes the control groups of an agent between two tasks, with those of an executor that waits for the next
-// one: that task has walls as the first had, its limit too, and one line of the log tells of it.
+// Somebody removes the control groups of an agent between two tasks, also those of an executor that waits for the next
+// task. That task has the same walls as the first one, including its limit, and one line of the log says so.
 func TestWhatIsRemovedBetweenTwoTasksIsMadeAgain(t *testing.T) {
 	master := newScript(t)
 	config := testConfig(t, master.address)

@@ -24,7 +24,7 @@ import (
 	"github.com/tenderhq/tender/internal/wire"
 )
 
-// memory is an agent's world without disk, processes and clock.
+// memory is the world of an agent without a real disk, processes or clock.
 type memory struct {
 	t      *testing.T
 	net    *memnet.Net
@@ -52,7 +52,7 @@ func newMemory(t *testing.T) *memory {
 	return m
 }
 
-// execute is the executor's program, on its SDK.
+// execute is the program of an executor, made with the executor SDK.
 func (m *memory) execute(ctx context.Context, start launcher.Start) error {
 	return executor.Serve(ctx, executor.Config{
 		Socket: start.Socket, Framework: start.Run.Framework, ID: start.Run.Executor, Token: start.Token, Sandbox: start.Sandbox,
@@ -61,7 +61,7 @@ func (m *memory) execute(ctx context.Context, start launcher.Start) error {
 	}, executor.Functions(m.work))
 }
 
-// run runs an agent on the network, the store and the processes that are there.
+// run runs an agent on this network, store and processes.
 func (m *memory) run() *running {
 	sockets, err := m.net.Listen("agent:1")
 	if err != nil {
@@ -79,8 +79,8 @@ func own(id api.TaskID) api.Task {
 	return api.Task{ID: id, Resources: api.Scalars(0.1, 32), Executor: &api.Executor{ID: "x", Command: api.Command{Argv: []string{"x"}}}}
 }
 
-// A whole agent in a bubble: tasks run, fail, are killed; the agent goes and comes back
-// and they run on; only virtual time passes.
+// A whole agent in a synctest bubble: tasks run, fail and are killed. The agent goes and comes back, and they run on.
+// Only virtual time passes.
 func TestAgentInMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory(t)
@@ -108,7 +108,7 @@ func TestAgentInMemory(t *testing.T) {
 			t.Errorf("%+v", status)
 		}
 		m.master.status("waits", api.TaskRunning)
-		synctest.Wait() // until what was told is acknowledged
+		synctest.Wait() // until all that was told is acknowledged
 		first.end()
 		m.master.forget()
 		<-time.After(time.Minute)
@@ -125,8 +125,8 @@ func TestAgentInMemory(t *testing.T) {
 	})
 }
 
-// A machine that is back before its leader has missed it is refused as a clone of itself. It
-// tries again for one session timeout; a clone ends after that, with a sentence (R7).
+// A machine that is back before its leader has noticed its absence is refused as a clone of itself. It tries again for
+// one session timeout. A real clone ends after that with an error that says so (R7).
 func TestBackBeforeItWasMissed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory(t)
@@ -179,7 +179,7 @@ func TestAnotherClusterTakesThePlace(t *testing.T) {
 	})
 }
 
-// A silent network: the agent leaves the session, and registers again when it is heard.
+// The network is silent: the agent leaves the session, and registers again when the network works.
 func TestSilenceEndsTheSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory(t)
@@ -193,7 +193,7 @@ func TestSilenceEndsTheSession(t *testing.T) {
 	})
 }
 
-// Marked gone, the agent kills everything and begins anew with another nonce (R16).
+// An agent that was marked gone kills everything and begins anew with another nonce (R16).
 func TestGoneAgentBeginsAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory(t)
@@ -217,8 +217,8 @@ func TestGoneAgentBeginsAnew(t *testing.T) {
 	})
 }
 
-// An executor with so many tasks that their names fill more than one message outlives its
-// agent's restart, with all of them (promise 6).
+// An executor with so many tasks that their names fill more than one message survives a restart of its agent, with all
+// its tasks (promise 6).
 func TestManyNamesOutliveARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory(t)
@@ -239,20 +239,20 @@ func TestManyNamesOutliveARestart(t *testing.T) {
 			m.master.launch(own(id(i)))
 		}
 		m.master.count(tasks, api.TaskRunning)
-		synctest.Wait() // until what was told is acknowledged
+		synctest.Wait() // until all that was told is acknowledged
 		first.end()
 		m.master.forget()
 		<-time.After(time.Minute)
 
 		m.run()
 		await(m.master, "report", func(c protocol.AgentReport) bool { return c.Last })
-		<-time.After(2 * time.Minute) // who does not come back is killed after one
+		<-time.After(2 * time.Minute) // an executor that does not come back is killed after one minute
 		close(over)
 		m.master.count(tasks, api.TaskFinished)
 	})
 }
 
-// A stream on which nobody subscribes is left, by either side; so are wrong pages.
+// A stream on which nobody subscribes is ended, by either side. So is a stream with wrong pages.
 func TestExecutorsSubscribeFirst(t *testing.T) {
 	page := func(id, token string, tasks int, more bool) *apiv1.ExecutorCalls {
 		subscribe := &apiv1.SubscribeExecutor{FrameworkId: "f1", ExecutorId: id, Token: token, More: more}
@@ -303,7 +303,7 @@ func TestExecutorsSubscribeFirst(t *testing.T) {
 					t.Fatal(err)
 				}
 				for _, calls := range story.says(token) {
-					_ = stream.Send(calls) // the end of the stream says more
+					_ = stream.Send(calls) // the end of the stream has the error
 				}
 				if _, err = stream.Recv(); api.KindOf(wire.Error(err)) != story.kind {
 					t.Errorf("%v", wire.Error(err))
@@ -313,7 +313,7 @@ func TestExecutorsSubscribeFirst(t *testing.T) {
 	}
 }
 
-// Thousands of tasks: every one reaches its end once, in order.
+// Each of thousands of tasks reaches its end once, with its statuses in order.
 func TestManyTasks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory(t)

@@ -25,26 +25,25 @@ import (
 	"github.com/tenderhq/tender/internal/trust"
 )
 
-// Config says what an agent is and where it works. Zero fields mean the defaults.
+// Config says what an agent is and where it works. Zero fields mean the documented defaults.
 type Config struct {
 	// Masters are gRPC addresses of masters; any of them will do. Default 127.0.0.1:5060.
 	Masters []string
-	// DataDir is the agent's folder: checkpoint, socket, sandboxes, volumes. Required.
-	// Two agents never share one.
+	// DataDir is the agent's folder: checkpoint, socket, sandboxes, volumes. Required. Two agents never share one.
 	DataDir string
 
-	// Token lets the agent join a cluster with certificates, once: what it is given is in DataDir from then on. Default:
-	// none, and without a certificate in DataDir nothing is encrypted.
+	// Token lets the agent join a cluster with certificates. It is used once: the certificate that the agent gets is
+	// kept in DataDir. Default: none; without a certificate in DataDir nothing is encrypted.
 	Token string
 
 	// Hostname is the agent's name for people and constraints. Default: the machine's.
 	Hostname string
-	// Bind and Port are where logs and metrics are served by HTTP. Default
-	// 127.0.0.1:5051; a negative port serves none.
+	// Bind and Port are the address at which logs and metrics are served by HTTP. Default 127.0.0.1:5051; a negative
+	// port serves none.
 	Bind string
 	Port int
-	// Advertise is the host, or host:port, by which others reach the HTTP listener.
-	// Default: where it is bound.
+	// Advertise is the host, or host:port, at which others reach the HTTP listener. Default: the address it is bound
+	// to.
 	Advertise string
 
 	// Resources are what the agent offers. Default: what the machine has, less a reserve.
@@ -53,18 +52,18 @@ type Config struct {
 	Region     string
 	Zone       string
 
-	// Programs are those that the agent starts.
+	// Programs says which programs the agent starts.
 	Programs
-	// RecoveryTimeout is how long executors wait for an agent that went away. Default
-	// 15 min; negative: not at all, and Run then ends them before it returns.
+	// RecoveryTimeout is how long executors wait for an agent that went away. Default 15 min; negative: not at all, and
+	// Run ends them before it returns.
 	RecoveryTimeout time.Duration
 	// ExecutorTimeout is how long an executor may take to subscribe. Default 1 min.
 	ExecutorTimeout time.Duration
 	// ExecutorIdle is how long a built-in executor stays without a task. Default 1 min.
 	ExecutorIdle time.Duration
-	// Keep bounds what tasks leave on the disk.
+	// Keep limits what tasks leave on the disk.
 	Keep
-	// Walls keep tasks apart and within what they have asked for. Default: as well as this machine can.
+	// Walls isolate tasks and keep them within the resources that they asked for. Default: as well as this machine can.
 	Walls walls.Config
 
 	// Logger takes one line per decision. Default: discarded.
@@ -72,7 +71,7 @@ type Config struct {
 
 	Users
 
-	// World is for clusters in memory and for tests; its defaults are the real things.
+	// World is for clusters in memory and for tests; its defaults are the real network, disk and processes.
 	World
 }
 
@@ -90,43 +89,41 @@ type Keep struct {
 
 // Programs says what an agent starts, where it finds it, and how it was started itself.
 type Programs struct {
-	// Flags are what the agent was started with, by their names, for whoever looks.
+	// Flags are the flags that the agent was started with, by name, for people who look.
 	Flags map[string]string
-	// CommandExecutor is how the built-in executor for commands is started: this very
-	// program and the word "executor". Without it tasks of commands FAIL.
+	// CommandExecutor is the command line of the built-in executor for commands: this very program and the word
+	// "executor". Without it tasks of commands are FAILED.
 	CommandExecutor []string
-	// Path is where programs are looked for, and the PATH of executors and tasks that ask
-	// for none: nothing of the agent's own environment is passed on (R33). Default
+	// Path is where programs are looked for. It is also the PATH of executors and tasks that ask for none, because
+	// nothing of the agent's own environment is passed on (R33). Default
 	// /usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin.
 	Path string
-	// Enter is how the helper is started that goes into a task: this very program and the word "enter". Without it no
+	// Enter is the command line of the helper that enters a task: this very program and the word "enter". Without it no
 	// commands are run inside tasks.
 	Enter []string
-	// ExecMax is how many commands may run inside tasks at a time. Default 0: none.
+	// ExecMax is how many commands may run inside tasks at the same time. Default 0: none.
 	ExecMax int
-	// AuditLog is the file that takes a line of JSON for each of these commands, and for what was denied to somebody who is
-	// known; "-" is standard output, "off" none. Default: audit.log in DataDir.
+	// AuditLog is the file to which a line of JSON is written for each of these commands, and for each request that was
+	// denied to somebody whose identity is known. "-" is standard output, "off" means none. Default: audit.log in
+	// DataDir.
 	AuditLog string
 }
 
-// Users says as whom tasks run, and what is fetched for them.
+// Users says which users tasks run as, and what is fetched for tasks.
 type Users struct {
-	// TaskUser is as whom tasks and executors of frameworks run, for an agent of root: the name
-	// of a user, or entry.Dynamic for one of its own for each framework. Default: the agent's own
-	// user, whatever that is.
+	// TaskUser is the user that tasks and executors of frameworks run as, if the agent runs as root. It is the name of
+	// a user, or entry.Dynamic for a separate user for each framework. Default: the agent's own user, whatever that is.
 	TaskUser string
-	// TaskUsers are the users whom commands may ask for; "*" stands for everybody but root.
-	// Default: none but TaskUser.
+	// TaskUsers are the users that commands may ask for; "*" stands for everybody but root. Default: only TaskUser.
 	TaskUsers []string
-	// FetchLocal lets tasks have files fetched from addresses of the agent's link, and servers
-	// send the agent on to its own machine.
+	// FetchLocal lets files of tasks be fetched from link-local addresses, and lets servers redirect the agent to its
+	// own machine.
 	FetchLocal bool
-	// Images says where images of tasks come from, and how much of the disk they take; their folder
-	// is in DataDir.
+	// Images says where images of tasks come from, and how much disk they may take. Their folder is in DataDir.
 	Images images.Config
 }
 
-// World is what an agent stands in.
+// World holds what surrounds an agent: network, processes and disk.
 type World struct {
 	// Listener serves HTTP instead of Bind and Port.
 	Listener net.Listener
@@ -134,20 +131,21 @@ type World struct {
 	ExecutorListener net.Listener
 	// LogDropped counts the lines that the log has dropped, for the metrics. Default: none.
 	LogDropped func() uint64
-	// LogLevel is Logger's. Default: it is not known, and can't be changed.
+	// LogLevel is the level of Logger. Default: it is not known, and can't be changed.
 	LogLevel *loglevel.Level
 	// Dial reaches masters. Default: TCP.
 	Dial func(ctx context.Context, address string) (net.Conn, error)
-	// Nearby are the users whose clusters of `tender dev` the agent may have joined: when another one has taken the place of
-	// its own, it ends. Default: none.
+	// Nearby are the users whose clusters of `tender dev` the agent may have joined. When another cluster has taken the
+	// place of its own, the agent ends. Default: none.
 	Nearby nearby.Users
-	// Identify says who is at the other end of a request of HTTP, by its context. Default: by the certificates of the
-	// cluster, if the agent has one itself; else nobody is asked, and anybody may do everything.
+	// Identify returns who makes a request by HTTP, from the request's context. Default: by the certificates of the
+	// cluster, if the agent has one itself; otherwise nobody is identified, and anybody may do everything.
 	Identify func(context.Context) trust.Identity
-	// OpenHTTP lets in at HTTP, beside who shows a certificate, who speaks plain text, to whom nothing is denied. It is for a
-	// cluster that one person runs on one machine, and refused where others reach it.
+	// OpenHTTP admits by HTTP not only those who show a certificate, but also those who use plain text, and denies the
+	// latter nothing. It is for a cluster that one person runs on one machine, and is refused where others can reach
+	// it.
 	OpenHTTP bool
-	// Launcher starts executors. Default: as processes.
+	// Launcher starts executors. Default: as processes of this machine.
 	Launcher executor.Launcher
 	// Store is the checkpoint. Default: in DataDir, which is then not required.
 	Store checkpoint.Store
@@ -155,7 +153,7 @@ type World struct {
 	Sampler usage.Sampler
 	// BootID tells one boot of the machine from another. Default: the kernel's.
 	BootID string
-	// Random is where nonces and tokens come from. Default: the system.
+	// Random returns a new nonce or token. Default: random words of the system.
 	Random func() string
 }
 
@@ -165,7 +163,7 @@ const DefaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bi
 // DefaultOutputBytesMax is the OutputBytesMax of agents that are given none.
 const DefaultOutputBytesMax = 64 << 20
 
-// withDefaults fills in what is not said and reports all that is wrong together.
+// withDefaults fills in the fields that are not set, and reports all errors together.
 func (c Config) withDefaults() (Config, error) {
 	var wrong []error
 	if len(c.Masters) == 0 {
@@ -237,7 +235,7 @@ func checkPorts(resources api.Resources) error {
 	return nil
 }
 
-// checkPath refuses folders that are not the same ones for each task.
+// checkPath refuses relative folders, because they would be other folders for each task.
 func checkPath(path string) error {
 	for _, folder := range filepath.SplitList(path) {
 		if !filepath.IsAbs(folder) {
@@ -247,7 +245,7 @@ func checkPath(path string) error {
 	return nil
 }
 
-// defaultWalls is about what keeps tasks apart.
+// defaultWalls fills in and checks the fields about the isolation of tasks.
 func (c *Config) defaultWalls() (wrong []error) {
 	var err error
 	if c.Walls, err = c.Walls.WithDefaults(); err != nil {
@@ -262,7 +260,7 @@ func (c *Config) defaultWalls() (wrong []error) {
 	return wrong
 }
 
-// defaultPlace is about folder and listeners.
+// defaultPlace fills in and checks the fields about the data folder and the listeners.
 func (c *Config) defaultPlace() (wrong []error) {
 	if c.DataDir == "" && (c.Store == nil || c.Launcher == nil || c.ExecutorListener == nil) {
 		wrong = append(wrong, errors.New("no data folder is named; it keeps what the agent must remember"))
@@ -295,7 +293,8 @@ func (c *Config) defaultPlace() (wrong []error) {
 	return wrong
 }
 
-// reachedNowhere says whether others are told that the agent is at "every address", which leads each of them to itself.
+// reachedNowhere says whether others would be told that the agent is at an unspecified address such as 0.0.0.0, at
+// which each of them would reach itself.
 func (c Config) reachedNowhere() bool {
 	return c.Advertise == "" && c.Port >= 0 && c.Listener == nil && net.ParseIP(c.Bind).IsUnspecified()
 }
@@ -315,7 +314,7 @@ func (c Config) checkAdvertised() error {
 	return transport.CheckAdvertised(host)
 }
 
-// address is what the agent tells others of its HTTP listener.
+// address returns what the agent tells others as the address of its HTTP listener.
 func (c Config) address(listener net.Addr) string {
 	bound := listener.String()
 	if c.Advertise == "" {

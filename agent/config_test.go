@@ -26,8 +26,8 @@ func TestDetect(t *testing.T) {
 	}
 }
 
-// The socket of a folder with a long path is in a short runtime folder, always the same
-// one, that is nobody else's (R32).
+// If the data folder has a long path, its socket is in a short runtime folder. That is always the same folder, and no
+// other data folder has it (R32).
 func TestSocketPath(t *testing.T) {
 	short := newDataFolder(t.TempDir(), zerolog.Nop())
 	if path, err := short.socketPath(); err != nil || path != short.path+"/sockets/executors.sock" {
@@ -57,8 +57,8 @@ func TestSocketPath(t *testing.T) {
 	}
 }
 
-// TestSocketPathFlips: the file that names the socket is taken as it was written, or refused with what to do. What an older
-// version wrote is taken.
+// TestSocketPathFlips: the file that names the socket is accepted if it is as it was written, also by an older version.
+// Otherwise it is refused, with what to do.
 func TestSocketPathFlips(t *testing.T) {
 	folder := "/tmp/tender-1000-0123456789ab"
 	whole := folder + "-" + checksumOf(folder) + "/executors.sock\n"
@@ -95,7 +95,8 @@ func TestAddress(t *testing.T) {
 	}
 }
 
-// TestAdvertisedNowhere: an address that nobody can reach is refused at the start, not found out by who wants a task's logs.
+// TestAdvertisedNowhere: an address that nobody can reach is refused at the start, before anybody needs it for a task's
+// logs.
 func TestAdvertisedNowhere(t *testing.T) {
 	for advertise, want := range map[string]string{
 		"node-7": "", "node7.example": "", "10.0.0.7:5051": "", "::1": "", "[fe80::1%eth0]:5051": "",
@@ -110,7 +111,8 @@ func TestAdvertisedNowhere(t *testing.T) {
 	}
 }
 
-// TestPathsThatLeadNowhere: a relative one would be another folder for each task, of files that the task has made.
+// TestPathsThatLeadNowhere: a relative path is refused. It would be another folder for each task, with files that the
+// task itself has made.
 func TestPathsThatLeadNowhere(t *testing.T) {
 	for _, path := range []string{"bin", "/usr/bin:bin", "/usr/bin::/bin", "."} {
 		config := Config{DataDir: t.TempDir(), Resources: api.Scalars(1, 64)}
@@ -121,7 +123,7 @@ func TestPathsThatLeadNowhere(t *testing.T) {
 	}
 }
 
-// TestPortsThatAreNone: what no task could listen on is refused before anybody is offered it.
+// TestPortsThatAreNone: ports on which no task could listen are refused before they are offered.
 func TestPortsThatAreNone(t *testing.T) {
 	for text, right := range map[string]bool{
 		"ports:[1-65535]": true, "cpus:100000": true, "licenses:[0-99999]": true,
@@ -138,8 +140,8 @@ func TestPortsThatAreNone(t *testing.T) {
 	}
 }
 
-// TestEveryAddress: an agent that is bound to all addresses has to say by which of them others reach it. One that has begun
-// without is let go on, for its tasks' sake.
+// TestEveryAddress: an agent that is bound to all addresses must be told at which of them others reach it. An agent
+// that has run without being told may go on, for the sake of its tasks.
 func TestEveryAddress(t *testing.T) {
 	config := Config{DataDir: t.TempDir(), Bind: "::", Resources: api.Scalars(1, 64)}
 	if _, err := New(config); !api.Is(err, api.Invalid) || !strings.Contains(err.Error(), "--advertise HOST") {

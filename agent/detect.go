@@ -11,10 +11,9 @@ import (
 
 const megabyte = 1 << 20
 
-// Detect says what this machine has to offer: all processors, memory less a reserve for
-// the system (a tenth, at least 512 MB, at most half), the room on the folder's disk
-// less a reserve (a tenth, at least 5 GB, at most half), and ports 31000 to 32000. In a
-// container it is what the container may use of that.
+// Detect returns what this machine has to offer: all processors; memory less a reserve for the system (a tenth, at
+// least 512 MB, at most half); the free space of the folder's disk less a reserve (a tenth, at least 5 GB, at most
+// half); and ports 31000 to 32000. In a container, processors and memory are limited to what the container may use.
 func Detect(folder string) api.Resources { return detect(folder, cell.ReadAllowance("/proc")) }
 
 func detect(folder string, allowed cell.Allowance) api.Resources {
@@ -48,7 +47,7 @@ func diskBytes(folder string) uint64 {
 	if folder == "" {
 		return 0
 	}
-	for { // it may not be there yet
+	for { // the folder may not exist yet
 		room, err := diskroom.Of(folder)
 		parent := filepath.Dir(folder)
 		if err == nil || parent == folder {

@@ -7,16 +7,16 @@ import (
 	"strings"
 )
 
-// shortcomings are what this system does not let an agent do: nothing.
+// shortcomings says what an agent can't do on this system: there is nothing.
 const shortcomings = ""
 
-// bootID is a new word for each boot.
+// bootID returns a word that is new after each boot.
 func bootID() (string, error) {
 	text, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	return strings.TrimSpace(string(text)), err
 }
 
-// memoryBytes is what the machine has.
+// memoryBytes returns how much memory the machine has, or 0 if that is not known.
 func memoryBytes() uint64 {
 	file, err := os.Open("/proc/meminfo")
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
-// writer writes records in groups: while one group is written, the next one gathers.
+// writer writes records in groups: while one group is being written, the next one is collected.
 type writer struct {
 	store   checkpoint.Store
 	inbox   *inbox
@@ -26,23 +26,23 @@ type writer struct {
 	metrics *metrics
 	wake    chan struct{}
 
-	// Only the goroutine that writes uses these.
+	// Only the writing goroutine uses the next two fields.
 	told  core.DiskRoom
-	stuck bool // the agent ended while there was no room for what it had to write
+	stuck bool // the agent ended while there was no disk space for what it had to write
 
 	mutex   sync.Mutex
 	pending group
-	bytes   int           // of the records of pending
+	bytes   int           // the size of the records in pending
 	room    chan struct{} // closed when pending is taken; nil: nobody waits for that
 	busy    bool          // a compaction is queued or under way
 }
 
-// group is what is written at once: a compaction, if any, then records.
+// group is what is written at once: first a compaction, if there is one, then records.
 type group struct {
-	compact []core.Record // says the same as all before it
-	covered []core.Record // was not written when compact was made, which says it too
+	compact []core.Record // makes the same state as all records before it
+	covered []core.Record // records not written yet when compact was made; it includes them
 	records []core.Record
-	number  uint64 // of the last record
+	number  uint64 // the number of the last record
 }
 
 func newWriter(store checkpoint.Store, inbox *inbox, folder *dataFolder, log zerolog.Logger, metrics *metrics) *writer {
@@ -57,18 +57,18 @@ func (w *writer) add(number uint64, record core.Record) {
 	w.mutex.Unlock()
 }
 
-// pendingBytesMax bounds the records that wait for the disk: beyond it nothing more is read from
-// executors, who feel that by gRPC's flow control, until the disk has taken what waits (R34).
+// pendingBytesMax limits the records that wait for the disk. Beyond it nothing more is read from executors until the
+// disk has taken what waits; gRPC's flow control then makes them wait (R34).
 const pendingBytesMax = 16 << 20
 
 func recordBytes(record core.Record) int {
 	if r, is := record.(core.TaskStatus); is {
 		return protocol.StatusBytes(r.Status)
 	}
-	return protocol.StatusBytes(api.Status{}) // the others are not an executor's to make large
+	return protocol.StatusBytes(api.Status{}) // executors can't make the other records large
 }
 
-// waitForRoom returns when no more than pendingBytesMax wait for the disk, or when the context ends.
+// waitForRoom returns when at most pendingBytesMax wait for the disk, or when the context ends.
 func (w *writer) waitForRoom(ctx context.Context) {
 	w.mutex.Lock()
 	if w.bytes <= pendingBytesMax {
@@ -92,7 +92,7 @@ func (w *writer) bloated() bool {
 	return !w.busy && w.store.Bloated()
 }
 
-// compact replaces all that waits by records that say the same.
+// compact replaces all records that wait by records that make the same state.
 func (w *writer) compact(records []core.Record) {
 	w.mutex.Lock()
 	w.pending.covered = append(w.pending.covered, w.pending.records...)
@@ -125,8 +125,8 @@ func (w *writer) take() group {
 	return g
 }
 
-// begin writes the compaction, if there is one. When the disk has no room for it, the records are appended that it
-// would have replaced.
+// begin writes the group's compaction, if there is one, and returns the records to append. If the disk has no room for
+// the compaction, those are also the records that it would have replaced.
 func (w *writer) begin(g group) ([]core.Record, error) {
 	if g.compact == nil {
 		return g.records, nil
@@ -141,16 +141,16 @@ func (w *writer) begin(g group) ([]core.Record, error) {
 	return g.records, err
 }
 
-// diskInterval is how often the agent looks how much room there is, and how long it waits
-// when there is none for what it has to write.
+// diskInterval is how often the agent checks how much disk space there is. roomInterval is how long it waits when there
+// is none for what it has to write.
 const (
 	diskInterval = 5 * time.Second
 	roomInterval = time.Second
 )
 
-// run is the one goroutine that writes. What can't be written ends the agent:
-// its executors and their tasks run on and wait for the next one. A disk without any
-// room is no such case: nothing is said or done that is not written, so the agent waits.
+// run is the only goroutine that writes. An error of a write ends the agent: its executors and their tasks run on and
+// wait for the next agent. A full disk is not such an error: nothing is told or done before it is written, so the agent
+// waits.
 func (w *writer) run(ctx context.Context) {
 	ticker := time.NewTicker(diskInterval)
 	defer ticker.Stop()
@@ -186,7 +186,7 @@ func (w *writer) run(ctx context.Context) {
 	}
 }
 
-// writeGroup writes a group, however long it takes until there is room for it.
+// writeGroup writes a group. If there is no disk space it waits, however long that takes.
 func (w *writer) writeGroup(ctx context.Context, g group) error {
 	records, err := w.begin(g)
 	said := false
@@ -224,10 +224,10 @@ func (w *writer) writeLast() {
 	}
 }
 
-// keepWithinBounds bounds the outputs of tasks and executors and measures sandboxes, until the context ends.
+// keepWithinBounds limits the outputs of tasks and executors and measures sandboxes, until the context ends.
 func (a *Agent) keepWithinBounds(ctx context.Context) {
 	if a.folder.path == "" {
-		return // nothing is on disk
+		return // there is nothing on disk
 	}
 	upkeep.New(upkeep.Config{
 		OutputMax: a.config.OutputBytesMax, Log: a.log,
@@ -249,7 +249,7 @@ func (a *Agent) keepWithinBounds(ctx context.Context) {
 	}).Run(ctx)
 }
 
-// tellRoom tells the core how much room there is, when that has changed or is little.
+// tellRoom tells the core how much disk space there is, if that has changed or there is little.
 func (w *writer) tellRoom(ctx context.Context) {
 	room := core.DiskRoom{Full: w.store.Full(), Low: isLittle(w.folder.diskRoom())}
 	if room != w.told || room.Full || room.Low {
@@ -258,6 +258,6 @@ func (w *writer) tellRoom(ctx context.Context) {
 	}
 }
 
-// isLittle says whether a disk has little room: under a twentieth of it, and under 2 GB. A twentieth of a large disk is
-// room for many sandboxes, and 2 GB of a small one may be all that it ever had.
+// isLittle says whether a disk has little space left: less than a twentieth of it, and less than 2 GB. A twentieth of a
+// large disk has room for many sandboxes, and a small disk may never have had more than 2 GB free.
 func isLittle(free, all uint64) bool { return free < all/20 && free < 2<<30 }

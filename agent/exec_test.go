@@ -9,7 +9,7 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
-// Nobody runs commands inside tasks where that is off, and no page of a browser does anywhere.
+// No commands are run inside tasks where that is switched off. A page in a browser can run none anywhere.
 func TestWhoMayRunCommandsInsideTasks(t *testing.T) {
 	for _, most := range []int{0, 1} {
 		master := newScript(t)

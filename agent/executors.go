@@ -20,46 +20,46 @@ import (
 )
 
 const (
-	// executorEventsMax and executorBytesMax bound what waits for an executor. One that takes
-	// so little loses its stream; it comes back and is told anew. There is room for an answer
-	// to each of the tasks that a subscription may name, and for as many launches.
+	// executorEventsMax and executorBytesMax limit what waits for an executor. An executor that reads too slowly loses
+	// its stream; it comes back and is told again. There is room for an answer to each of the tasks that a subscription
+	// may name, and for as many launches.
 	executorEventsMax = 2 * subscribeTasksMax
 	executorBytesMax  = 64 << 20
-	// executorStreamsMax are the streams of one connection: an executor needs one, and another
-	// when it comes back before the end of the first is seen. More wait.
+	// executorStreamsMax is how many streams one connection may have. An executor needs one, and a second one when it
+	// comes back before the end of the first is noticed. Further ones wait.
 	executorStreamsMax = 4
-	// subscribeTimeout is how long an executor may take with its first call.
+	// subscribeTimeout is how long an executor may take to send its first call.
 	subscribeTimeout = 30 * time.Second
-	// subscribeTasksMax is how many tasks an executor may name there: all that an agent holds,
-	// and as many ends that it has not acknowledged. One that names more is refused.
+	// subscribeTasksMax is how many tasks an executor may name in a subscription: as many as an agent holds, and as
+	// many ends that are not acknowledged. An executor that names more is refused.
 	subscribeTasksMax = 200_000
 	subscribePagesMax = 1024
-	// executorReadsMax are the messages of all executors that are read and wait for the loop;
-	// more wait as they came.
+	// executorReadsMax is how many messages of all executors may be read and wait for the loop. Further ones are read
+	// in the order in which they came.
 	executorReadsMax = 16
-	// executorsBytesMax bounds the messages that wait for all executors together; one more is
-	// dropped and counted.
+	// executorsBytesMax limits the messages that wait for all executors together. A message beyond it is dropped and
+	// counted.
 	executorsBytesMax = 128 << 20
-	// executorSendTimeMax is how long one message may wait for its executor to read. Longer: it
-	// loses its stream; it comes back and is told anew.
+	// executorSendTimeMax is how long one message may wait for its executor to read it. After that the executor loses
+	// its stream; it comes back and is told again.
 	executorSendTimeMax = 30 * time.Second
 )
 
-// outgoing is an event for an executor. With a folder, or one that is shared, it is a launch: folders are
-// made first, by the stream's writer, so that neither loop nor other executors wait.
+// outgoing is an event for an executor. If folder or shared is set, it is a launch. Its folders are made first, by the
+// stream's writer, so that neither the loop nor other executors wait.
 type outgoing struct {
 	event  protocol.ExecutorEvent
 	task   api.TaskRef
 	folder string
-	user   string // whom it asks for
-	// shared is the folder of its group, in the folder of one of them.
+	user   string // the user that the task asks for
+	// shared is the folder of the task's group, which is in the folder of one of its tasks.
 	shared string
-	// builtin says that the executor is the agent's own.
+	// builtin says that the executor is the agent's own for commands.
 	builtin bool
 }
 
-// bytes is what the event adds to memory while it waits: a message adds its data, while
-// all other events are small, or hold what the core keeps anyway.
+// bytes returns what the event adds to memory while it waits: the data of a message. All other events are small, or
+// hold what the core keeps anyway.
 func (o outgoing) bytes() int {
 	if message, is := o.event.(protocol.ExecutorMessage); is {
 		return len(message.Data)
@@ -67,22 +67,22 @@ func (o outgoing) bytes() int {
 	return 0
 }
 
-// executorStream is one executor's stream in gRPC.
+// executorStream is an executor's stream as gRPC has it.
 type executorStream = grpc.BidiStreamingServer[apiv1.ExecutorCalls, apiv1.ExecutorEvents]
 
-// executorLink is one executor's stream.
+// executorLink is an executor's stream as the loop has it.
 type executorLink struct {
 	conn   core.Conn
 	out    *outbox[outgoing]
-	cancel context.CancelFunc // ends the stream, whatever waits for the executor to read
+	cancel context.CancelFunc // ends the stream, even while a write waits for the executor to read
 }
 
-// executorStreams are the streams of all executors.
+// executorStreams holds the streams of all executors.
 type executorStreams struct {
-	links     map[core.Conn]*executorLink // the loop's only
-	strangers *strangers.Room             // streams whose executor is not known yet
-	reading   chan struct{}               // holds one for each message that is read and waits for the loop
-	telling   *commonRoom                 // for what waits for all executors
+	links     map[core.Conn]*executorLink // the loop's goroutine only
+	strangers *strangers.Room             // streams that have not subscribed yet
+	reading   chan struct{}               // has one element for each message that is read and waits for the loop
+	telling   *commonRoom                 // limits what waits for all executors together
 }
 
 func newExecutorStreams() executorStreams {
@@ -92,7 +92,7 @@ func newExecutorStreams() executorStreams {
 	}
 }
 
-// beginReading waits until a message of an executor may be read; false when the context ends first.
+// beginReading waits until a message of an executor may be read. It returns false if the context ends first.
 func (e *executorStreams) beginReading(ctx context.Context) bool {
 	select {
 	case e.reading <- struct{}{}:
@@ -108,10 +108,10 @@ func (e *executorStreams) endReading() { <-e.reading }
 type executorServer struct {
 	apiv1.UnimplementedExecutorServiceServer
 	agent *Agent
-	ctx   context.Context // of the agent's life
+	ctx   context.Context // the context of the agent's life
 }
 
-// serveExecutors serves the socket until the context ends.
+// serveExecutors serves the executors' socket until the context ends.
 func (a *Agent) serveExecutors(ctx context.Context) {
 	server := grpc.NewServer(
 		grpc.MaxRecvMsgSize(api.MessageBytesMax+messageSlackBytes),
@@ -155,7 +155,7 @@ func (s *executorServer) Session(stream executorStream) error {
 	if len(calls) > 0 {
 		s.agent.inbox.postEvent(ctx, core.ExecutorCalled{Conn: link.conn, Calls: calls})
 	}
-	// The reader ends with the stream, which ends when this handler returns. So does the writer: nothing else
+	// The reader ends with the stream, which ends when this handler returns. So does the writer, because nothing else
 	// ends a Send to an executor that does not read.
 	s.agent.startWork(func() { s.read(ctx, end, link.conn, stream) })
 	wrote := make(chan error, 1)
@@ -170,7 +170,7 @@ func (s *executorServer) Session(stream executorStream) error {
 	return wire.Status(err)
 }
 
-// opening waits for the whole of the first call; calls follow it in the same message.
+// opening waits for the whole first call and returns it, with the calls that follow it in the same message.
 func (s *executorServer) opening(stream executorStream) (protocol.SubscribeExecutor, []protocol.ExecutorCall, error) {
 	type opened struct {
 		first protocol.SubscribeExecutor
@@ -180,7 +180,7 @@ func (s *executorServer) opening(stream executorStream) (protocol.SubscribeExecu
 	evicted := make(chan struct{})
 	defer s.agent.executors.strangers.Enter(func() { close(evicted) })()
 	said := make(chan opened, 1)
-	s.agent.startWork(func() { // it ends with the stream, which ends when this handler returns
+	s.agent.startWork(func() { // this goroutine ends with the stream, which ends when the handler returns
 		first, calls, err := s.subscription(stream)
 		said <- opened{first, calls, err}
 	})
@@ -198,8 +198,8 @@ func (s *executorServer) opening(stream executorStream) (protocol.SubscribeExecu
 	return protocol.SubscribeExecutor{}, nil, api.E("executor.subscribe", api.Unavailable, "", why)
 }
 
-// subscription reads SubscribeExecutor, in as many pages as there are. Who it is shows on the first: a stranger
-// is refused before there are more.
+// subscription reads SubscribeExecutor, in as many pages as it has. The first page shows who subscribes: a stranger is
+// refused before further pages are read.
 func (s *executorServer) subscription(stream executorStream) (all protocol.SubscribeExecutor, rest []protocol.ExecutorCall, err error) {
 	refuse := func(kind api.Kind, why string) error {
 		return api.E("executor.subscribe", kind, all.ExecutorRef.String(), errors.New(why))
@@ -236,7 +236,7 @@ func (s *executorServer) subscription(stream executorStream) (all protocol.Subsc
 	}
 }
 
-// stranger asks the core who it is.
+// stranger asks the core whether the executor that subscribes is known, and returns its refusal.
 func (s *executorServer) stranger(page protocol.SubscribeExecutor) error {
 	var refused *api.Error
 	if !s.agent.inbox.ask(s.ctx, func(c *core.Core) { refused = c.Stranger(page) }) {
@@ -248,7 +248,7 @@ func (s *executorServer) stranger(page protocol.SubscribeExecutor) error {
 	return nil
 }
 
-// receive reads the first message of a stream, or a page that follows it.
+// receive reads the first message of a stream, or a further page of the subscription.
 func (s *executorServer) receive(stream grpc.ServerStream) (calls []protocol.ExecutorCall, err error) {
 	frame := new(wire.Frame)
 	if err := stream.RecvMsg(frame); err != nil {
@@ -280,8 +280,8 @@ func executorCalls(before int, part []byte) ([]protocol.ExecutorCall, error) {
 	return wire.ExecutorCallsAfter(before, m)
 }
 
-// read ends with ExecutorClosed, after everything that the executor has said. One message of
-// a stream waits for the loop, and nothing more is read meanwhile (R34).
+// read brings everything that the executor sends to the loop, and ExecutorClosed at the end. At most one message of a
+// stream waits for the loop; nothing more is read meanwhile (R34).
 func (s *executorServer) read(ctx context.Context, end func(), conn core.Conn, stream grpc.ServerStream) {
 	defer end()
 	defer s.agent.inbox.postEvent(s.ctx, core.ExecutorClosed{Conn: conn})
@@ -301,7 +301,7 @@ func (s *executorServer) read(ctx context.Context, end func(), conn core.Conn, s
 	}
 }
 
-// take reads a message part by part and brings each to the loop before the next is read. The frame is given back.
+// take reads a message part by part, and brings each part to the loop before the next one is read. It frees the frame.
 func (s *executorServer) take(ctx context.Context, conn core.Conn, frame *wire.Frame, allowed *allowance.Allowance) error {
 	defer frame.Free()
 	parts, err := frame.ExecutorParts()
@@ -329,7 +329,7 @@ func (s *executorServer) takePart(conn core.Conn, before int, part []byte, allow
 	if len(calls) == 0 {
 		return err
 	}
-	allowed.Take(time.Now(), executorPrice(calls)) // the next part is held for it
+	allowed.Take(time.Now(), executorPrice(calls)) // the next part waits until this is paid for
 	taken := make(chan struct{}, 1)
 	if !s.agent.inbox.post(s.ctx, item{what: core.ExecutorCalled{Conn: conn, Calls: calls}, taken: taken}) {
 		return ends
@@ -342,8 +342,8 @@ func (s *executorServer) takePart(conn core.Conn, before int, part []byte, allow
 	return err
 }
 
-// write sends what gathers, as batches, until the outbox is closed or the stream ends. A message that waits for too
-// long ends the stream.
+// write sends what is queued, in batches, until the outbox is closed or the stream ends. A message that waits too long
+// to be read ends the stream.
 func (s *executorServer) write(ctx context.Context, cancel context.CancelCauseFunc, link *executorLink, stream executorStream) error {
 	for {
 		items, more := link.out.take(ctx)
@@ -374,7 +374,7 @@ func (s *executorServer) write(ctx context.Context, cancel context.CancelCauseFu
 	}
 }
 
-// ending is the stream's status: the core's word, or that the agent goes away.
+// ending returns the stream's status: the error that the core gave, or that the agent is stopping.
 func (s *executorServer) ending(ctx context.Context, link *executorLink) error {
 	if err := link.out.reason(); err != nil {
 		return err
@@ -385,7 +385,7 @@ func (s *executorServer) ending(ctx context.Context, link *executorLink) error {
 	return nil
 }
 
-// holdRoom has an executor's walls hold a task as well, before the executor is handed it.
+// holdRoom adjusts the limits of an executor's walls to include a task, before the executor is handed that task.
 func (s *executorServer) holdRoom(out outgoing) {
 	launch, is := out.event.(protocol.ExecutorLaunch)
 	if !is {
@@ -400,7 +400,7 @@ func (s *executorServer) holdRoom(out outgoing) {
 	}
 }
 
-// prepared makes the folder of a task; a failure ends the task.
+// prepared makes the folders of a task. If that fails, the task ends.
 func (s *executorServer) prepared(ctx context.Context, out outgoing) bool {
 	var err error
 	if out.folder != "" {

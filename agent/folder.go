@@ -43,30 +43,30 @@ import (
 //	images/          layers of images by their checksum, unpacked
 //	trash/           sandboxes that are being deleted
 
-// trashItemsMax: more folders to delete than that, and they stay until the next start.
+// trashItemsMax is how many folders may wait to be deleted. Further ones stay until the next start.
 const trashItemsMax = 1 << 16
 
-// Others may pass through the folder on their way to what is theirs, and see nothing else in it: sandboxes and volumes
-// belong to the users of tasks, all else is for the agent's user alone.
+// Other users may pass through the folder to what is theirs, but can't list it. Sandboxes and volumes belong to the
+// users of tasks; everything else is for the agent's user alone.
 
-// dataFolder is where an agent keeps what must last. One of a cluster in memory has no path: nothing is on disk.
+// dataFolder is where an agent keeps what must last. In a cluster in memory its path is "", and nothing is on disk.
 type dataFolder struct {
 	path     string
-	below    *beneath.Folder // all that tasks may own is opened through it
+	below    *beneath.Folder // everything that tasks may own is opened through it
 	log      zerolog.Logger
-	launcher executor.Launcher // moves folders away and deletes them, with the rights that tasks have had there
+	launcher executor.Launcher // moves folders away and deletes them, with the rights that tasks had there
 	trash    *outbox[string]
-	member   *membership.Membership // how others know this agent: the certificate that is kept here
+	member   *membership.Membership // how others identify this agent: by the certificate that is kept here
 }
 
 func newDataFolder(path string, log zerolog.Logger) *dataFolder {
 	return &dataFolder{path: path, below: beneath.New(cmp.Or(path, "/")), log: log, trash: newOutbox(outboxLimits{items: trashItemsMax}, func(string) int { return 0 })}
 }
 
-// at is the path of something in the folder.
+// at returns the path of something in the folder.
 func (f *dataFolder) at(name string) string {
 	if f.path == "" {
-		return "/" + name // of a cluster in memory: only a name
+		return "/" + name // in a cluster in memory it is only a name
 	}
 	return filepath.Join(f.path, name)
 }
@@ -101,8 +101,8 @@ func (f *dataFolder) lock() (unlock func(), err error) {
 	return func() { lock.Close(); f.below.Close() }, nil //nolint:errcheck // closing unlocks
 }
 
-// shut gives the folder, and what an older version has left open in it, the modes that they should have, and says what
-// it had to mend. What is not this user's can't be mended, and a person is told.
+// shut sets the modes that the folder, and what an older version has left open in it, should have, and logs what it had
+// to change. What belongs to another user can't be changed; a warning tells a person.
 func (f *dataFolder) shut() error {
 	info, err := os.Stat(f.path)
 	if err != nil {
@@ -141,7 +141,7 @@ func (f *dataFolder) setMode(path string, info fs.FileInfo, mode fs.FileMode) er
 	return os.Chmod(path, mode)
 }
 
-// own are the folders that are a task's own.
+// own returns the folders that belong to a task: its sandbox, its group's folder and its volumes.
 func (f *dataFolder) own(task core.TaskView) []string {
 	own := []string{task.Sandbox}
 	if task.Shared != "" {
@@ -153,11 +153,11 @@ func (f *dataFolder) own(task core.TaskView) []string {
 	return own
 }
 
-// socketBytesMax is what every system takes as the path of a unix socket (R32).
+// socketBytesMax is the length of a unix socket's path that every system accepts (R32).
 const socketBytesMax = 100
 
-// listenSocket binds the same path as the agent before: its executors come back there.
-// The folder's lock is held, so a socket that is there is nobody's.
+// listenSocket listens at the path that the previous agent used, because its executors come back there. The folder's
+// lock is held, so nobody serves a socket that exists.
 func (f *dataFolder) listenSocket(mode fs.FileMode) (listener net.Listener, path string, err error) {
 	path, err = f.socketPath()
 	if err != nil {
@@ -173,8 +173,8 @@ func (f *dataFolder) listenSocket(mode fs.FileMode) (listener net.Listener, path
 	return listener, path, errors.Join(os.Chmod(path, mode), f.linkSocket(path))
 }
 
-// linkSocket leads executors that an older version has started to the socket: they come back to the path that they were
-// told, which was in the data folder itself.
+// linkSocket makes a link to the socket at the path that executors of an older version were told, in the data folder
+// itself. They come back there.
 func (f *dataFolder) linkSocket(path string) error {
 	old := f.at("executors.sock")
 	if path == old || len(old) > socketBytesMax {
@@ -189,8 +189,9 @@ func (f *dataFolder) linkSocket(path string) error {
 	return os.Symlink(path, old)
 }
 
-// socketPath is in a folder of the data folder, or in a short runtime folder that the data folder names. Either holds
-// nothing else and stays, so that an executor that sees it sees the socket of each next agent.
+// socketPath returns a path in a folder of the data folder, or in a short runtime folder that the data folder names.
+// Either folder holds nothing else and stays, so that an executor that sees the folder sees the socket of each later
+// agent.
 func (f *dataFolder) socketPath() (string, error) {
 	if named, err := os.ReadFile(f.at("socket")); err == nil {
 		path, err := readSocketPath(string(named))
@@ -215,14 +216,14 @@ func (f *dataFolder) socketPath() (string, error) {
 	return path, os.Rename(f.at("socket.new"), f.at("socket"))
 }
 
-// socketFolder is such a path, without the checksum if an older version has written it.
+// socketFolder matches such a path. The checksum is missing if an older version has written it.
 var socketFolder = regexp.MustCompile(`^(/tmp/tender-\d+-[0-9a-f]{12})(?:-([0-9a-f]{8}))?/executors\.sock\n?$`)
 
 func checksumOf(folder string) string {
 	return fmt.Sprintf("%08x", crc32.Checksum([]byte(folder), crc32.MakeTable(crc32.Castagnoli)))
 }
 
-// readSocketPath refuses a path that was not written as it is: at another one no executor would find its agent again.
+// readSocketPath refuses a path that was damaged on disk: at another path no executor would find its agent again.
 func readSocketPath(named string) (string, error) {
 	parts := socketFolder.FindStringSubmatch(named)
 	if parts == nil || parts[2] != "" && parts[2] != checksumOf(parts[1]) {
@@ -232,8 +233,8 @@ func readSocketPath(named string) (string, error) {
 	return strings.TrimSuffix(named, "\n"), nil
 }
 
-// runtimeFolder makes a folder in which only this user makes files, and through which others reach the socket; one that
-// others could have prepared is refused.
+// runtimeFolder makes a folder in which only this user can make files, and through which others reach the socket. It
+// refuses a folder that others could have prepared.
 func runtimeFolder(folder string) error {
 	if err := os.Mkdir(folder, beneath.Private); err != nil && !errors.Is(err, os.ErrExist) {
 		return err
@@ -248,8 +249,7 @@ func runtimeFolder(folder string) error {
 	return os.Chmod(folder, beneath.Passage)
 }
 
-// remove deletes a sandbox: its path is free when this returns, for whatever task comes
-// next, and the rest is done by and by.
+// remove deletes a sandbox. Its path is free for the next task when this returns; the content is deleted later.
 func (f *dataFolder) remove(path string) {
 	away, err := f.launcher.MoveAway(path)
 	if err != nil {
@@ -260,7 +260,7 @@ func (f *dataFolder) remove(path string) {
 	}
 }
 
-// emptyTrash deletes folders one after the other.
+// emptyTrash deletes the folders in the trash one after the other.
 func (f *dataFolder) emptyTrash(ctx context.Context) {
 	for {
 		paths, more := f.trash.take(ctx)
@@ -275,9 +275,9 @@ func (f *dataFolder) emptyTrash(ctx context.Context) {
 	}
 }
 
-// sweep removes what an earlier agent did not come to delete: its trash, and sandboxes
-// that nobody knows any more. All of them have left their paths when this returns, so it comes
-// before anything that could make the same ones anew.
+// sweep removes what an earlier agent had no time to delete: its trash, and sandboxes that nobody knows any more. All
+// of them have left their paths when this returns. So it must be called before anything could make the same paths
+// again.
 func (f *dataFolder) sweep(known map[string]bool) {
 	if f.path == "" {
 		return
@@ -305,11 +305,11 @@ func (f *dataFolder) sweep(known map[string]bool) {
 	}
 }
 
-// shutSandbox closes a sandbox that an older version has left open to others; those of other users are closed.
+// shutSandbox closes a sandbox that an older version has left open to others. Those of other users are closed already.
 func (f *dataFolder) shutSandbox(path string, mode fs.FileMode) {
 	root, err := f.below.At(path).Open()
 	if err != nil {
-		return // it is said when it is used
+		return // the error is reported when the sandbox is used
 	}
 	defer root.Close()
 	narrow := func(name string, mode fs.FileMode) error {
@@ -329,7 +329,7 @@ func (f *dataFolder) shutSandbox(path string, mode fs.FileMode) {
 	}
 }
 
-// list names what is in a folder, with its path; nothing when it is not there.
+// list returns the paths of what is in a folder; nothing if the folder does not exist.
 func (f *dataFolder) list(folder string) (paths []string) {
 	for _, name := range f.below.At(folder).List() {
 		paths = append(paths, filepath.Join(folder, name))
@@ -337,7 +337,7 @@ func (f *dataFolder) list(folder string) (paths []string) {
 	return paths
 }
 
-// diskRoom is how many bytes are free on the sandboxes' disk, and how many it has; zeros when nobody knows.
+// diskRoom returns how many bytes of the sandboxes' disk are free, and how many it has; zeros if that is not known.
 func (f *dataFolder) diskRoom() (free, all uint64) {
 	if f.path == "" {
 		return 0, 0

@@ -15,7 +15,7 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
-// modesBelow are the modes of what is in a folder, by their paths in it.
+// modesBelow returns the modes of everything in a folder, by path.
 func modesBelow(t *testing.T, folder string) map[string]fs.FileMode {
 	t.Helper()
 	modes := map[string]fs.FileMode{}
@@ -39,8 +39,8 @@ func modesBelow(t *testing.T, folder string) map[string]fs.FileMode {
 	return modes
 }
 
-// Others may pass through the folder on their way to what is theirs and see nothing; what an older version has left open
-// to them is shut when the agent starts, while its tasks run on.
+// Other users may pass through the folder to what is theirs, but can't list it. When the agent starts, it closes what
+// an older version has left open to them, while its tasks run on.
 func TestModesOfTheFolder(t *testing.T) {
 	master := newScript(t)
 	config := testConfig(t, master.address)
@@ -73,7 +73,7 @@ func TestModesOfTheFolder(t *testing.T) {
 	await(master, "report", func(c protocol.AgentReport) bool { return c.Last })
 	for name := range modesBelow(t, config.DataDir) {
 		if strings.HasPrefix(name, "sandboxes/f1/command/tasks/t1/") {
-			if err := os.Chmod(filepath.Join(config.DataDir, name), 0o600); err != nil { // behind a door that is shut
+			if err := os.Chmod(filepath.Join(config.DataDir, name), 0o600); err != nil { // in a folder that is closed
 				t.Fatal(err)
 			}
 		}
@@ -84,8 +84,8 @@ func TestModesOfTheFolder(t *testing.T) {
 	master.shutDown()
 }
 
-// TestAForeignFolderIsLeftAlone: a start in the folder of somebody else, such as /etc, is refused before anything is shut
-// there; what an agent has made itself is no reason, also where it has lost the files that tell.
+// TestAForeignFolderIsLeftAlone: a start in a folder that is not an agent's, such as /etc, is refused before any mode
+// is changed there. A folder that an agent has made is accepted, also if the files that identify it are lost.
 func TestAForeignFolderIsLeftAlone(t *testing.T) {
 	config := testConfig(t, newScript(t).address)
 	config.DataDir = t.TempDir()
@@ -128,8 +128,8 @@ func TestAForeignFolderIsLeftAlone(t *testing.T) {
 	}
 }
 
-// Whatever a task puts in the place of its folder and those around it, readers are shown nothing that is elsewhere, and
-// the agent deletes nothing there.
+// Whatever a task puts in the place of its folder and those around it, nothing outside is shown to readers or deleted
+// by the agent.
 func TestLinksOfTasksLeadNowhere(t *testing.T) {
 	treasure := filepath.Join(t.TempDir(), "t1")
 	if err := os.Mkdir(treasure, 0o755); err != nil {
@@ -162,13 +162,13 @@ func TestLinksOfTasksLeadNowhere(t *testing.T) {
 			}
 			for _, path := range []string{"logs/f1/t1/stdout", "output/f1/t1?stdout=0", "files/f1/t1/gold", "files/f1/t1/stdout", "files/f1/t1/%2e%2e/t1/gold"} {
 				answer := get(t, "http://"+a.Address()+"/v1/"+path)
-				text, _ := io.ReadAll(answer.Body) // an answer may be cut off, which is as good as none
+				text, _ := io.ReadAll(answer.Body) // an answer that is cut off is as good as none
 				answer.Body.Close()
 				if strings.Contains(string(text), "gold\"") || string(text) == "gold" || strings.Contains(string(text), "identity") {
 					t.Errorf("%s shows %q", path, text)
 				}
 			}
-			master.launch(command("t2", "exit 0")) // of two sandboxes the first goes
+			master.launch(command("t2", "exit 0")) // the older of two sandboxes is deleted
 			await(master, "the end of t2", func(c protocol.StatusUpdate) bool {
 				return c.Status.Task == "t2" && (c.Status.State == api.TaskFinished || c.Status.State == api.TaskFailed)
 			})

@@ -12,11 +12,10 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
-// A task fills the disk of its agent and goes on writing, so that whatever becomes free is
-// its. What it writes is not in its sandbox, which a full disk may have the agent delete
-// with the task's end. The agent goes on: launches are DROPPED at once, the task can be
-// killed, a leader of a newer term is followed, another process takes over; with room it
-// works as before (R14).
+// A task fills the disk of its agent and goes on writing, so that it takes whatever becomes free. It writes outside its
+// sandbox, because a full disk may make the agent delete that when the task ends. The agent goes on: launches are
+// DROPPED at once, the task can be killed, a leader of a newer term is obeyed, and another process takes over. With
+// free space it works as before (R14).
 func TestDiskFilledByATask(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root may mount a small file system")
@@ -46,7 +45,7 @@ func TestDiskFilledByATask(t *testing.T) {
 	for _, state := range a.runs.all() {
 		t.Cleanup(func() { _ = syscall.Kill(-state.process.ID().PID, syscall.SIGKILL) })
 	}
-	if _, err := os.ReadFile(full); err != nil { // it returns when the task has written
+	if _, err := os.ReadFile(full); err != nil { // it ends when the task has written
 		t.Fatal(err)
 	}
 
@@ -56,7 +55,7 @@ func TestDiskFilledByATask(t *testing.T) {
 			return c.Status.Task == id && c.Status.State.Terminal()
 		}).Status.Reason == api.ReasonDiskFull
 	}
-	if !refused("first") && !refused("second") { // by the first one's record the agent sees it
+	if !refused("first") && !refused("second") { // the first record shows that it is full
 		t.Error("the disk is full, and two launches were taken on")
 	}
 	master.say(protocol.KillTask{TaskRef: api.TaskRef{Framework: "f1", Task: "fills"}})

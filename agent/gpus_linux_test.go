@@ -15,7 +15,7 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
-// gpusConfig gives an agent of root GPUs that are no GPUs: device files in /dev, which go with the test.
+// gpusConfig gives an agent that runs as root GPUs that are really other device files in /dev, which the test removes.
 func gpusConfig(t *testing.T, config Config) (with Config, pattern string) {
 	t.Helper()
 	pattern = "/dev/tender-test-" + strconv.Itoa(os.Getpid()) + "-"
@@ -41,7 +41,7 @@ func gpusConfig(t *testing.T, config Config) (with Config, pattern string) {
 	return config, pattern
 }
 
-// wantsGPUs is a task that says which GPUs it is told of and which it can open, and stays until a file is there.
+// wantsGPUs is a task that prints which GPUs it is told about and which it can open, and runs until a file exists.
 func wantsGPUs(id api.TaskID, count int, pattern string) api.Task {
 	task := command(id, `echo "$TENDER_TASK_GPUS $CUDA_VISIBLE_DEVICES $NVIDIA_VISIBLE_DEVICES"
 		for i in 0 1 2; do head -c 1 `+pattern+`$i > /dev/null 2>&1 && echo "can open $i"; done; echo up > said
@@ -53,8 +53,8 @@ func wantsGPUs(id api.TaskID, count int, pattern string) api.Task {
 	return task
 }
 
-// Each task has the GPUs that it was given, and can open no other; what a task had is the next one's, also when the agent
-// was restarted between. It holds with control groups alone, and in namespaces.
+// Each task has the GPUs that it was given and can open no other. After its end the next task gets them, also if the
+// agent was restarted in between. This holds with control groups alone, and in namespaces.
 func TestGPUsAreOneTasksOnly(t *testing.T) {
 	for _, isolation := range []walls.Isolation{walls.Best, walls.Spaces} {
 		t.Run(string(isolation), func(t *testing.T) {

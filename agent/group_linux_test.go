@@ -21,8 +21,8 @@ func launchGroup(master *script, tasks ...api.Task) {
 	master.say(group)
 }
 
-// The tasks of a group pass something on in the folder that they share, whichever walls they have; when one fails, the
-// other is ended with all its processes. (R46.)
+// The tasks of a group pass something on in the folder that they share, whichever walls they have. When one fails, the
+// other one is ended with all its processes. (R46.)
 func TestTasksOfAGroup(t *testing.T) {
 	for name, configOf := range map[string]func(*testing.T, *script) Config{
 		"bare":       func(t *testing.T, master *script) Config { return testConfig(t, master.address) },

@@ -20,12 +20,12 @@ import (
 	"github.com/tenderhq/tender/internal/version"
 )
 
-// front is what an agent knows of those who come by HTTP.
+// front holds what serves those who come by HTTP.
 type front struct {
-	visitors visitors.Visitors // people who are let in by tickets
-	tasks    taskhttp.Readers  // those who follow the output of tasks
+	visitors visitors.Visitors // checks tickets and writes the audit log
+	tasks    taskhttp.Readers  // serves those who follow the output of tasks
 	commands inside.Sessions   // commands that people run inside tasks
-	pictures pictures          // answers about all that is on the agent
+	pictures pictures          // limits answers that show everything on the agent
 }
 
 // serveHTTP serves until the context ends:
@@ -45,19 +45,18 @@ type front struct {
 //	PUT /v1/log-level?level=debug
 //	POST /v1/exec/{framework}/{task}, which becomes a session of package inside
 //
-// With executor=1 logs, output and files speak of the folder of the task's executor instead: its own
-// stdout and stderr, also after it has crashed, for as long as a folder of its tasks is kept.
+// With executor=1 logs, output and files come from the folder of the task's executor instead: its own stdout and
+// stderr. They are there also after it has crashed, for as long as the folder of one of its tasks is kept.
 //
-// Of a file a range may be asked for, as of any other; a folder is listed by pages. State is JSON: the agent, its
-// executors and its tasks. Executors are the same list alone; containers are what executors and tasks live in, with what
-// they use.
+// A range of a file may be asked for, as usual in HTTP. Folders are listed in pages. State is JSON: the agent, its
+// executors and its tasks. Executors is the list of executors alone. Containers lists what executors and tasks live in,
+// with what they use.
 //
-// A negative offset counts from the end; lines asks for the last so many; an output that was last written
-// longer ago than since is left out. With follow the answer ends when the task has
-// ended and all of its output was sent. Logs are bytes for people; output is for programs:
-// the named streams as frames, see package tail, the last of which says that it is whole.
-// It speaks HTTP/1 and, without TLS, HTTP/2, so that a client follows thousands of tasks on
-// one connection.
+// A negative offset counts from the end. lines asks for that many last lines. since leaves out an output that was last
+// written longer ago. With follow the answer ends when the task has ended and all of its output was sent. Logs are
+// plain bytes for people. Output is for programs: the named streams as frames (see package tail), of which the last one
+// says that the answer is complete. The server speaks HTTP/1 and, without TLS, HTTP/2, so that a client can follow
+// thousands of tasks on one connection.
 func (a *Agent) serveHTTP(ctx context.Context) {
 	if a.listeners.http == nil {
 		return
@@ -90,7 +89,7 @@ func (a *Agent) serveHTTP(ctx context.Context) {
 	}
 }
 
-// routes are all that is served, by the patterns under which the table of rights has them.
+// routes returns everything that is served, by the patterns that the table of rights uses.
 func (a *Agent) routes() map[string]http.HandlerFunc {
 	tasks := a.taskServer()
 	return map[string]http.HandlerFunc{
@@ -130,7 +129,8 @@ func (a *Agent) guard() visitors.Guard {
 	}
 }
 
-// identify is how this agent knows who asks: by their certificates if it has one itself. Nil: nobody is asked.
+// identify returns how this agent finds out who makes a request: by certificates, if it has one itself. nil: nobody is
+// identified.
 func (a *Agent) identify() func(context.Context) trust.Identity {
 	if a.config.Identify == nil && a.holder() != nil {
 		return func(ctx context.Context) trust.Identity { return trust.Of(trust.FromConn(ctx)) }
@@ -145,7 +145,7 @@ func (a *Agent) taskServer() taskhttp.Server {
 	}
 }
 
-// holder shows this agent's certificate; nil: it has none.
+// holder returns this agent's certificate; nil: it has none.
 func (a *Agent) holder() *trust.Holder { return a.folder.member.Holder() }
 
 func hostOf(address string) string {
@@ -156,7 +156,8 @@ func hostOf(address string) string {
 	return host
 }
 
-// serveReady says whether a leading master gives this agent work.
+// serveReady says whether the agent is ready for work: it has a session with a leading master, and its loop is not
+// stuck.
 func (a *Agent) serveReady(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	if a.round.Stuck() {
@@ -172,10 +173,11 @@ func (a *Agent) serveReady(w http.ResponseWriter, _ *http.Request) {
 	fmt.Fprintln(w, "ok")
 }
 
-// streamsMax bounds what a connection asks for at the same time; who wants more opens another.
+// streamsMax is how many requests one connection may have at the same time. A client that wants more opens another
+// connection.
 const streamsMax = 10_000
 
-// servePicture shows what is on the agent, for people and programs that look into it.
+// servePicture shows what is on the agent, for people and programs.
 func (a *Agent) servePicture(show func(core.Picture) any) http.HandlerFunc {
 	return a.front.pictures.bounded(func(w http.ResponseWriter, r *http.Request) {
 		var picture core.Picture
@@ -187,15 +189,15 @@ func (a *Agent) servePicture(show func(core.Picture) any) http.HandlerFunc {
 	})
 }
 
-// serveFlags says with what the agent was started.
+// serveFlags shows the flags that the agent was started with.
 func (a *Agent) serveFlags(w http.ResponseWriter, _ *http.Request) {
 	visitors.AnswerJSON(w, map[string]any{"version": version.String(), "flags": a.config.Flags})
 }
 
 var errNoLogLevel = errors.New("the level of this process's log is not known; it can't be changed")
 
-// serveLogLevel tells from which level on this process logs. By PUT that is changed first, until the process ends, and it is
-// written down who did.
+// serveLogLevel shows the level of this process's log. PUT changes it first, until the process ends, and the audit log
+// notes who did that.
 func serveLogLevel(level *loglevel.Level, noted *visitors.Visitors) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var err *api.Error
@@ -215,6 +217,6 @@ func serveLogLevel(level *loglevel.Level, noted *visitors.Visitors) http.Handler
 			visitors.Answer(w, err)
 			return
 		}
-		_ = level.Show(w) // else nobody waits for it
+		_ = level.Show(w) // an error means that nobody waits for the answer
 	}
 }

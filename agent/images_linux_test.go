@@ -22,7 +22,7 @@ import (
 	"github.com/tenderhq/tender/internal/testing/oci"
 )
 
-// imagesConfig is of an agent whose tasks run in images.
+// imagesConfig returns the configuration of an agent whose tasks run in images.
 func imagesConfig(t *testing.T, master *script) Config {
 	t.Helper()
 	config := usersConfig(t, master)
@@ -44,7 +44,7 @@ func imagesConfig(t *testing.T, master *script) Config {
 
 var shellPrograms = []string{"sh", "cat", "ls", "id", "sleep", "touch", "rm", "tr", "mkfifo"}
 
-// shellImage is an image with a shell, in which says is what it says of itself.
+// shellImage returns an image with a shell; says is the image's own configuration.
 func shellImage(t *testing.T, says v1.Config) v1.Image {
 	t.Helper()
 	files := append(oci.Programs(t, shellPrograms...),
@@ -65,7 +65,7 @@ func imaged(id api.TaskID, image, line string) api.Task {
 	return task
 }
 
-// layersOf are the layers that an agent keeps.
+// layersOf returns the names of the layers that an agent keeps.
 func layersOf(config Config) []string {
 	entries, _ := os.ReadDir(filepath.Join(config.DataDir, "images/layers"))
 	var names []string
@@ -75,8 +75,8 @@ func layersOf(config Config) []string {
 	return names
 }
 
-// A task in an image sees the image's files and its sandbox, and nothing of its agent's machine. It runs as its agent
-// would run it anyway, with what the image says.
+// A task in an image sees the image's files and its sandbox, and nothing of its agent's machine. It runs as the user
+// that it would run as anyway, with the environment and command of the image.
 func TestATaskInAnImage(t *testing.T) {
 	for _, copied := range []bool{false, true} {
 		master := newScript(t)
@@ -154,7 +154,7 @@ func TestATaskInAnImage(t *testing.T) {
 	}
 }
 
-// libs are the folders of libraries that a shell's image has in its root.
+// libs returns the folders of libraries that a shell's image has in its root.
 func libs(t *testing.T) string {
 	var names []string
 	for _, file := range oci.Programs(t, shellPrograms...) {
@@ -169,8 +169,8 @@ func libs(t *testing.T) string {
 	return strings.Join(names, " ") + " "
 }
 
-// Where tasks run as root, the image says as whom it runs, where it begins, and by which signal it ends. It goes on when
-// its agent goes away; the next one ends it, and lets go of its layers, which were kept for it.
+// Where tasks run as root, the image names the user, the folder in which the task begins, and the signal that ends it.
+// The task goes on when its agent goes away. The next agent ends it, and only then drops its layers.
 func TestAnImageOutlivesTheAgent(t *testing.T) {
 	master := newScript(t)
 	config := imagesConfig(t, master)
@@ -211,7 +211,7 @@ func TestAnImageOutlivesTheAgent(t *testing.T) {
 	if again := runningOf(t, second, "t1"); again != helper {
 		t.Errorf("the agent has found %+v, not %+v", again, helper)
 	}
-	second.inbox.ask(t.Context(), func(*core.Core) {}) // what it uses is known
+	second.inbox.ask(t.Context(), func(*core.Core) {}) // after this the agent knows what the task uses
 	if err := second.preparing.images.GiveUp(); err != nil || len(layersOf(config)) != 2 {
 		t.Errorf("%v are kept: %v", layersOf(config), err)
 	}
@@ -225,7 +225,7 @@ func TestAnImageOutlivesTheAgent(t *testing.T) {
 	if err := syscall.Kill(helper.PID, 0); err == nil {
 		t.Error("its helper lives")
 	}
-	second.inbox.ask(t.Context(), func(*core.Core) {}) // what it used is let go
+	second.inbox.ask(t.Context(), func(*core.Core) {}) // after this the agent has dropped what the task used
 	if err := second.preparing.images.GiveUp(); err != nil || len(layersOf(config)) != 0 {
 		t.Errorf("%v are kept: %v", layersOf(config), err)
 	}
@@ -234,12 +234,12 @@ func TestAnImageOutlivesTheAgent(t *testing.T) {
 	mounts.Check(t, config.DataDir, mounted)
 }
 
-// A task in an image is given its secrets: variables beside those of the image, over which they go, and files in its sandbox,
-// for the user as whom the image runs. They are in memory, can't be changed, and go with the task. (R48.)
+// A task in an image is given its secrets: as variables, which replace those of the image, and as files in its sandbox,
+// for the user that the image names. The files are in memory, can't be changed, and are removed with the task. (R48.)
 func TestATaskInAnImageHasItsSecrets(t *testing.T) {
 	master := newScript(t)
 	config := imagesConfig(t, master)
-	config.TaskUser, config.RecoveryTimeout = "root", -1 // the image says as whom
+	config.TaskUser, config.RecoveryTimeout = "root", -1 // the image names the user
 	registry := oci.Serve(t)
 	reference, _ := registry.Push(t, "app:v1", shellImage(t, v1.Config{Env: []string{"PATH=/bin", "PASSWORD=of the image"}, User: "web"}))
 	mounted := mounts.List(t, config.DataDir)
@@ -272,7 +272,7 @@ func TestATaskInAnImageHasItsSecrets(t *testing.T) {
 	mounts.Check(t, config.DataDir, mounted)
 }
 
-// An agent that runs no images says so, and refuses a task that wants one.
+// An agent that can't run images says so, and refuses a task that asks for one.
 func TestAnAgentWithoutImages(t *testing.T) {
 	master := newScript(t)
 	config := testConfig(t, master.address)

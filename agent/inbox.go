@@ -7,30 +7,30 @@ import (
 	"github.com/tenderhq/tender/agent/core"
 )
 
-// inbox is the only way to the loop: what has happened, questions of readers, and what can't be mended.
+// inbox is the only way in to the loop: events, questions of readers, and fatal errors.
 type inbox struct {
-	items  chan item // bounded: whoever is faster than the loop waits
+	items  chan item // bounded: a sender that is faster than the loop waits
 	asks   chan func(*core.Core)
-	failed chan error // the first thing that can't be mended; capacity 1
+	failed chan error // the first fatal error; capacity 1
 	conns  atomic.Uint64
 }
 
-// item is something that happened, and the stream that it brings along or takes away.
+// item is an event, and the stream that it brings along or takes away.
 type item struct {
 	what     core.Happening
 	leader   *leaderLink
 	executor *executorLink
-	taken    chan struct{} // told when the loop takes the item, if it is set; capacity 1
+	taken    chan struct{} // nil, or signalled when the loop takes the item; capacity 1
 }
 
-// inboxItemsMax: beyond it, readers of streams wait, and with them those who write.
+// inboxItemsMax limits items. When it is full, readers of streams wait, and so do those who write to these streams.
 const inboxItemsMax = 4096
 
 func newInbox() *inbox {
 	return &inbox{items: make(chan item, inboxItemsMax), asks: make(chan func(*core.Core)), failed: make(chan error, 1)}
 }
 
-// post brings something to the loop; false when the agent is ending.
+// post brings an item to the loop. It returns false if the agent is ending.
 func (i *inbox) post(ctx context.Context, it item) bool {
 	select {
 	case i.items <- it:
@@ -40,12 +40,12 @@ func (i *inbox) post(ctx context.Context, it item) bool {
 	}
 }
 
-// postEvent brings something that has happened, and no stream with it.
+// postEvent brings an event without a stream to the loop.
 func (i *inbox) postEvent(ctx context.Context, what core.Happening) bool {
 	return i.post(ctx, item{what: what})
 }
 
-// ask lets a reader look at the core between two events; false when the agent is ending.
+// ask lets a reader look at the core between two events. It returns false if the agent is ending.
 func (i *inbox) ask(ctx context.Context, look func(*core.Core)) bool {
 	done := make(chan struct{})
 	select {
@@ -57,7 +57,7 @@ func (i *inbox) ask(ctx context.Context, look func(*core.Core)) bool {
 	}
 }
 
-// fail ends Run with the first thing that can't be mended. No error is none.
+// fail ends Run with the first error that is fatal. nil is no error.
 func (i *inbox) fail(err error) {
 	if err == nil {
 		return
@@ -68,7 +68,7 @@ func (i *inbox) fail(err error) {
 	}
 }
 
-// empty forgets what came too late for the life that is over.
+// empty drops what came too late for the life that is over.
 func (i *inbox) empty() {
 	for {
 		select {
@@ -79,5 +79,5 @@ func (i *inbox) empty() {
 	}
 }
 
-// nextConn names a new stream.
+// nextConn returns a number for a new stream.
 func (i *inbox) nextConn() core.Conn { return core.Conn(i.conns.Add(1)) }

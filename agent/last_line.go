@@ -9,10 +9,10 @@ import (
 	"github.com/tenderhq/tender/agent/tail"
 )
 
-// lastLineBytesMax of an executor's last line are told.
+// lastLineBytesMax is how many bytes of an executor's last line are told.
 const lastLineBytesMax = 512
 
-// stderrSize is how much an executor has written to its stderr until now, in earlier runs.
+// stderrSize returns how many bytes earlier runs of an executor have written to its stderr.
 func stderrSize(folder beneath.Place) int64 {
 	info, err := folder.Lstat("stderr")
 	if err != nil {
@@ -21,8 +21,8 @@ func stderrSize(folder beneath.Place) int64 {
 	return info.Size()
 }
 
-// lastLine is the last line that an executor wrote to its stderr from an offset on, its end if it is long; "" when
-// there is none. The file is the executor's: it may be anything, and what it holds too.
+// lastLine returns the last line that an executor wrote to its stderr from an offset on, or only the end of it if it is
+// long; "" if there is none. The file belongs to the executor: it may be anything and hold anything.
 func lastLine(folder beneath.Place, from int64) string {
 	from = max(from, stderrSize(folder)-4*lastLineBytesMax)
 	var said bytes.Buffer

@@ -26,23 +26,23 @@ import (
 )
 
 const (
-	// leaderCallsMax and leaderBytesMax bound what waits for a master. One that takes so
-	// little loses the stream; the next report says all that was queued.
+	// leaderCallsMax and leaderBytesMax limit what waits for a master. A master that reads too slowly loses the stream;
+	// the next report contains all that was queued.
 	leaderCallsMax = 1 << 16
 	leaderBytesMax = 64 << 20
 	// messageSlackBytes is what gRPC may add to a message of the largest size.
 	messageSlackBytes = 4 << 10
-	// openTimeout bounds the opening of a stream; a master that accepts and says nothing
-	// is left by the core's session timeout.
+	// openTimeout limits the opening of a stream. A master that accepts and then says nothing is left by the core's
+	// session timeout.
 	openTimeout = 5 * time.Second
-	// keepaliveTime: a silent master is left by the core's session timeout, which knows what was agreed;
-	// this is for what is silent beyond all agreements.
+	// keepaliveTime is for connections that are dead. The core's session timeout, which knows what was agreed, is what
+	// leaves a silent master.
 	keepaliveTime = 30 * time.Second
 )
 
 var errNoAnswer = errors.New("no answer in time")
 
-// leaderLink is one stream to a master, for the loop.
+// leaderLink is one stream to a master, as the loop has it.
 type leaderLink struct {
 	conn    core.Conn
 	address string
@@ -50,20 +50,20 @@ type leaderLink struct {
 	leave   func(why error)
 }
 
-// leaderSession is what the agent's parts know of the session with the leader.
+// leaderSession is what other parts of the agent know about the session with the leader.
 type leaderSession struct {
-	stream     *leaderLink                // the loop's only
-	shown      atomic.Pointer[leaderLink] // the session's; nil between two
-	registered atomic.Bool                // with some master, ever
-	timeout    atomic.Int64               // as the leader told it last, in nanoseconds; 0 = none has
+	stream     *leaderLink                // the loop's goroutine only
+	shown      atomic.Pointer[leaderLink] // the stream of the session; nil between two sessions
+	registered atomic.Bool                // some master has once registered this agent
+	timeout    atomic.Int64               // the session timeout that the leader told last, in nanoseconds; 0 = none has
 }
 
 func (l *leaderLink) close(why string) {
 	l.leave(api.E("agent.session", api.Unavailable, l.address, errors.New(why)))
 }
 
-// leaderCallBytes is what a call adds to memory while it waits. The pages of a report add
-// nothing that counts: they come once, before all else, and hold what the core keeps anyway.
+// leaderCallBytes returns what a call adds to memory while it waits. The pages of a report count as nothing: they come
+// once, before everything else, and hold what the core keeps anyway.
 func leaderCallBytes(call protocol.AgentCall) int {
 	if _, is := call.(protocol.AgentReport); is {
 		return 0
@@ -71,19 +71,18 @@ func leaderCallBytes(call protocol.AgentCall) int {
 	return protocol.AgentCallBytes(call)
 }
 
-// seeker is where the leader is looked for, and the newest term that was heard.
+// seeker looks for the leader, and remembers the newest term that a master told.
 type seeker struct {
 	*lookout.Seeker
 	term api.Term
-	// cloned is when a master first refused this agent because another one with its ID
-	// seems to be alive.
+	// cloned is when a master first refused this agent because another agent with its ID seems to be alive.
 	cloned time.Time
 	// elsewhere is since when only masters of another cluster have answered; zero: others did.
 	elsewhere time.Time
 }
 
-// clonedPatience is how long that is no mistake: the machine may have been booted again so
-// fast that the leader has not missed the old agent yet, for one session timeout (R7).
+// clonedPatience is how long such a refusal may pass by itself. The machine may have booted so fast that the leader has
+// not noticed the end of the old agent, which takes one session timeout (R7).
 const clonedPatience = 5 * time.Second
 
 // elsewherePatience is how long an agent that had a session goes on where only masters of another cluster answer: they may
@@ -106,11 +105,11 @@ func (s *seeker) onlyElsewhere(err error) bool {
 	return false
 }
 
-// seekLeader holds one session after another, with whoever leads.
+// seekLeader holds one session after another, each with the master that leads.
 func (a *Agent) seekLeader(ctx context.Context) {
 	s := &seeker{Seeker: lookout.NewSeeker(a.config.Masters)}
 	for ctx.Err() == nil {
-		for a.round.Stuck() && ctx.Err() == nil { // who can't answer needs no session
+		for a.round.Stuck() && ctx.Err() == nil { // an agent that can't answer needs no session
 			pause.For(ctx, time.Second)
 		}
 		address := s.Address()
@@ -133,11 +132,12 @@ func (a *Agent) seekLeader(ctx context.Context) {
 	}
 }
 
-// isHopeless says whether to give up: before the first session a refusal is a mistake in the configuration that a
-// person should see at once, a clone's after some tries; later it may pass.
+// isHopeless says whether to give up. Before the first session a refusal is a mistake in the configuration that a
+// person should see at once; a refusal as a clone is one only after some time. After the first session it may pass by
+// itself.
 func (a *Agent) isHopeless(s *seeker, err error) bool {
 	if elsewhere := s.onlyElsewhere(err); elsewhere || errors.Is(err, nearby.ErrReplaced) {
-		return true // its cluster is no more
+		return true // the agent's cluster does not exist any more
 	}
 	if a.leader.registered.Load() {
 		return false
@@ -154,13 +154,13 @@ func (a *Agent) isHopeless(s *seeker, err error) bool {
 	return false
 }
 
-// holdSession holds one stream from its opening to its end. heard: it was the leader's.
+// holdSession holds one stream from its opening to its end. heard means that the master was the leader.
 func (a *Agent) holdSession(ctx context.Context, s *seeker, address string) (heard bool, err error) {
 	dial, refused := a.dialer(), new(atomic.Bool)
 	if s.LeaderOnly() {
 		dial = a.holder().LeaderDialer(a.config.Dial, func() { refused.Store(true) })
 	}
-	var replaced atomic.Pointer[error] // gRPC keeps the words of what the dialer returns, and nothing else
+	var replaced atomic.Pointer[error] // gRPC keeps only the text of the error that the dialer returns
 	connection, err := a.dialMasterBy(wire.Once(func(ctx context.Context, address string) (net.Conn, error) {
 		conn, err := a.config.Nearby.Dialer(dial, a.startAgain())(ctx, address)
 		if errors.Is(err, nearby.ErrReplaced) {
@@ -210,7 +210,7 @@ func (a *Agent) holdSession(ctx context.Context, s *seeker, address string) (hea
 		watch.Heard(batch.Term)
 		heard = a.noticed(s, batch, watch) || heard
 		a.inbox.postEvent(stream.Context(), core.LeaderSaid{Conn: link.conn, Batch: batch})
-		return nil // if it was not taken, the stream is over
+		return nil // if it was not taken, the stream has ended
 	})
 	stream.Close()
 	beside.Wait()
@@ -226,13 +226,13 @@ func (a *Agent) withRemedy(err error) error {
 	return err
 }
 
-// startAgain is what to do when another cluster has taken the place of the agent's own.
+// startAgain says what a person can do when another cluster has taken the place of the agent's own.
 func (a *Agent) startAgain() string {
 	return fmt.Sprintf("this agent's tasks and identity, in %s, are of the one that has ended; to join the new one start it with another --data-dir, or remove that folder first",
 		a.config.DataDir)
 }
 
-// dialer reaches masters, and nobody else.
+// dialer returns a dialer that connects to masters and refuses everybody else.
 func (a *Agent) dialer() trust.Dial {
 	return a.holder().Dialer(a.config.Dial, trust.Master)
 }
@@ -251,7 +251,8 @@ func (a *Agent) dialMasterBy(dial wire.Dialer, address string) (*grpc.ClientConn
 	)
 }
 
-// noticed takes over what a master says of itself and of others; registered: it leads, and has taken this agent.
+// noticed notes what a master says about itself and others. registered means that it leads and has registered this
+// agent.
 func (a *Agent) noticed(s *seeker, batch protocol.AgentEvents, watch *lookout.Lookout) (registered bool) {
 	if s.term.Before(batch.Term) {
 		s.term = batch.Term
@@ -277,7 +278,7 @@ func (a *Agent) noticed(s *seeker, batch protocol.AgentEvents, watch *lookout.Lo
 	return registered
 }
 
-// packCalls makes messages of what gathers.
+// packCalls packs the calls that are queued into messages.
 func (a *Agent) packCalls(calls []protocol.AgentCall) ([]*apiv1.AgentCalls, error) {
 	batches, err := wire.AgentCallBatches(calls)
 	if err != nil {

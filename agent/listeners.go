@@ -12,16 +12,16 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// listeners are the two ways into an agent. They stay open through all lives of its core.
+// listeners are the two listeners of an agent. They stay open through all lives of its core.
 type listeners struct {
 	http    *sharedListener // nil = none
-	sockets *sharedListener // for executors
-	socket  string          // its path
-	address atomic.Value    // string: of the HTTP listener
+	sockets *sharedListener // the executors' socket
+	socket  string          // the path of the executors' socket
+	address atomic.Value    // string: the address of the HTTP listener
 }
 
-// Connections at a time. Beyond them the newest is closed at once, and counted in a metric: a stranger's connections
-// must not use up the descriptors by which executors come back.
+// How many connections may be open at the same time. Beyond that the newest one is closed at once and counted in a
+// metric: connections of strangers must not use up the file descriptors that executors need to come back.
 const (
 	httpConnectionsMax     = 4096
 	executorConnectionsMax = 16384
@@ -58,7 +58,7 @@ func (l *listeners) openSocket(config Config, folder *dataFolder, welcome func(u
 		l.socket = config.ExecutorListener.Addr().String()
 		return nil
 	}
-	// Others may connect where executors run as others; who does is asked then.
+	// If executors run as other users, every user may connect; the agent then asks the kernel who has connected.
 	mode := fs.FileMode(0o600)
 	if entry.Self().IsRoot() && (config.TaskUser != "" || len(config.TaskUsers) > 0) {
 		mode = 0o666
@@ -73,7 +73,7 @@ func (l *listeners) openSocket(config Config, folder *dataFolder, welcome func(u
 
 func (l *listeners) close() error { return errors.Join(l.http.close(), l.sockets.close()) }
 
-// httpAddress is where others reach the HTTP listener, "" before it is open or when there is none.
+// httpAddress returns where others reach the HTTP listener; "" before it is open or if there is none.
 func (l *listeners) httpAddress() string {
 	address, _ := l.address.Load().(string)
 	return address

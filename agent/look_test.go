@@ -17,7 +17,7 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
-// What is on an agent is told as JSON, a folder by pages, and a file by ranges.
+// The agent shows what is on it as JSON, a folder in pages, and ranges of a file.
 func TestLookingIntoAnAgent(t *testing.T) {
 	master := newScript(t)
 	config := testConfig(t, master.address)
@@ -96,7 +96,7 @@ func TestLookingIntoAnAgent(t *testing.T) {
 	}
 }
 
-// page is the text, if it has the one file and the token.
+// page checks that the text lists that one file and the token, and returns the text.
 func page(t *testing.T, text, name, token string) string {
 	t.Helper()
 	var got struct {
@@ -112,7 +112,7 @@ func page(t *testing.T, text, name, token string) string {
 	return text
 }
 
-// The level of the log is read and changed while the agent runs; who changed it stands in the audit log.
+// The level of the log can be read and changed while the agent runs. The audit log says who changed it.
 func TestLogLevel(t *testing.T) {
 	master := newScript(t)
 	config := testConfig(t, master.address)

@@ -12,16 +12,16 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
-// awayFrom is how late the loop's own timer may be before the loop counts as having been
-// away, so that nobody is judged by a silence that was its own (R23).
+// awayFrom is how late the loop's own timer may be. If it is later, the loop counts as having been away, so that nobody
+// is taken for silent because the loop itself did not run (R23).
 const awayFrom = time.Second
 
-// runLoop takes everything that is waiting, steps it, and sends: batching under load, no
-// delay without. again: the core has ended its life by Forget.
+// runLoop takes everything that waits, steps it, and sends the effects. So it works in batches under load, and without
+// delay otherwise. again means that the core has ended its life by Forget.
 func (a *Agent) runLoop(ctx context.Context) (again bool, err error) {
 	timer := time.NewTimer(pause.Soonest)
 	defer timer.Stop()
-	var armed time.Time // what the timer is set to; zero: nothing that counts
+	var armed time.Time // when the timer fires; zero: at no time that counts
 	for {
 		due := a.core.Wake()
 		if !due.IsZero() && !due.Equal(armed) {
@@ -61,7 +61,7 @@ func (a *Agent) runLoop(ctx context.Context) (again bool, err error) {
 	}
 }
 
-// tellLeaving says why the agent leaves, what ends with it, and what goes on without it.
+// tellLeaving logs why the agent leaves, what ends with it, and what goes on without it.
 func tellLeaving(log zerolog.Logger, why error, tasks int64, wait time.Duration) {
 	line := log.Info().AnErr("why", why).Int64("tasks", tasks)
 	switch {
@@ -74,7 +74,7 @@ func tellLeaving(log zerolog.Logger, why error, tasks int64, wait time.Duration)
 	}
 }
 
-// tellAway is the time now, after telling the core if the loop was away.
+// tellAway returns the current time. If the loop was away, it tells the core first.
 func (a *Agent) tellAway(due time.Time) time.Time {
 	now := time.Now()
 	if gap := now.Sub(due); !due.IsZero() && gap > awayFrom {
@@ -98,7 +98,7 @@ func (a *Agent) drainInbox(now time.Time) (again bool) {
 	return false
 }
 
-// stepItem takes one item: streams are known before the core hears of them.
+// stepItem steps one item. A stream is stored before the core gets the event about it.
 func (a *Agent) stepItem(now time.Time, it item) (again bool) {
 	if it.taken != nil {
 		it.taken <- struct{}{}
@@ -122,13 +122,13 @@ func (a *Agent) stepItem(now time.Time, it item) (again bool) {
 		if a.leader.stream != nil && a.leader.stream.conn == what.Conn {
 			a.leader.stream = nil
 		}
-	default: // other items concern the core only
+	default: // the other items concern only the core
 	}
 	a.metrics.events.Add(1)
 	return a.performEffects(a.core.Step(core.Event{At: now, What: it.what}))
 }
 
-// flushBatch hands over what the batch has gathered.
+// flushBatch has the records of the batch written, and compacts the checkpoint if it has grown too much.
 func (a *Agent) flushBatch() {
 	if a.disk.bloated() {
 		a.log.Info().Msg("checkpoint compacted")
@@ -138,7 +138,7 @@ func (a *Agent) flushBatch() {
 	a.metrics.look(a.core)
 }
 
-// performEffects carries out effects in their order. again: the last one was Forget.
+// performEffects performs effects in their order. again means that the last one was Forget.
 func (a *Agent) performEffects(effects []core.Effect) (again bool) {
 	for _, effect := range effects {
 		switch e := effect.(type) {
@@ -179,7 +179,7 @@ func (a *Agent) performEffects(effects []core.Effect) (again bool) {
 	return false
 }
 
-// performWork carries out what concerns processes and folders.
+// performWork performs the effects that concern processes and folders.
 func (a *Agent) performWork(work core.Work) {
 	switch e := work.(type) {
 	case core.StartExecutor:
@@ -260,7 +260,7 @@ func (a *Agent) tellLog(e core.Log) {
 	line.Msg(e.Message)
 }
 
-// closeLinks ends all streams, without saying anything: executors wait for the next agent.
+// closeLinks ends all streams without a status, so executors wait for the next agent.
 func (a *Agent) closeLinks() {
 	if a.leader.stream != nil {
 		a.leader.stream.leave(nil)
@@ -271,12 +271,12 @@ func (a *Agent) closeLinks() {
 	a.leader.stream = nil
 	clear(a.executors.links)
 	a.front.tasks.EndLife()
-	clear(a.preparing.tasks) // the life that is over has ended them
+	clear(a.preparing.tasks) // these tasks belong to the life that is over
 	a.preparing.secrets.Clear()
 	a.inbox.empty()
 }
 
-// destroyVolume deletes a volume beside the loop.
+// destroyVolume deletes a volume in a goroutine of its own.
 func (a *Agent) destroyVolume(id api.VolumeID) {
 	a.startWork(func() {
 		done := core.VolumeDestroyed{Volume: id}
@@ -287,10 +287,11 @@ func (a *Agent) destroyVolume(id api.VolumeID) {
 	})
 }
 
-// sessionTimeoutDefault holds until a leader has said another one.
+// sessionTimeoutDefault holds until a leader has told another one.
 const sessionTimeoutDefault = 5 * time.Second
 
-// longestRound is how long a round of the loop may take: three session timeouts, as the leader told them last.
+// longestRound returns how long a round of the loop may take: three times the session timeout that the leader told
+// last.
 func (a *Agent) longestRound() time.Duration {
 	if told := time.Duration(a.leader.timeout.Load()); told > 0 {
 		return 3 * told
@@ -298,8 +299,8 @@ func (a *Agent) longestRound() time.Duration {
 	return 3 * sessionTimeoutDefault
 }
 
-// watchLoop ends the session of an agent whose loop is stuck, with the place in the log
-// (R36). Tasks run on; a new session begins when the loop has come round.
+// watchLoop ends the session of an agent whose loop is stuck, and logs where it is stuck (R36). Tasks run on. A new
+// session begins when the loop runs again.
 func (a *Agent) watchLoop(ctx context.Context) {
 	for {
 		evidence := a.round.Watch(ctx, a.longestRound)

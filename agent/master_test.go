@@ -19,36 +19,36 @@ import (
 	"github.com/tenderhq/tender/internal/wire"
 )
 
-// script is a master that says what the test tells it to. It answers what every master
-// answers: a registration, a report, a heartbeat.
+// script is a master that sends what the test tells it to. It answers what every master answers: a registration, a
+// report, a heartbeat.
 type script struct {
 	apiv1.UnimplementedAgentServiceServer
 	t       testing.TB
 	address string
 	server  *grpc.Server
-	// refuse ends every stream at once with this error, if it is set; until then, if that is.
+	// refuse, if it is set, ends every stream at once with this error, but only before the time until, if that is set.
 	refuse error
 	until  time.Time
 	// patience is the session timeout that agents are told.
 	patience time.Duration
-	// gone: whoever comes back was marked gone meanwhile (R16).
+	// gone: an agent that comes back is told that it was marked gone meanwhile (R16).
 	gone   atomic.Bool
 	silent atomic.Bool // no status is acknowledged
-	// hook hears each call and nothing of it is kept, if it is set.
+	// hook, if it is set, gets each call; the calls are then not kept.
 	hook func(protocol.AgentCall)
 
 	mutex    sync.Mutex
 	changed  chan struct{}
 	heard    []protocol.AgentCall
-	states   map[api.TaskState]map[api.TaskID]bool // which tasks were said to be in them
-	line     *line                                 // to the agent that is connected
+	states   map[api.TaskState]map[api.TaskID]bool // which tasks were reported in each state
+	line     *line                                 // the stream to the agent that is connected
 	session  uint64
 	term     api.Term
 	launches uint64
 }
 
-// newScript serves on loopback until the test ends. There the clock is a real one, and who is silent for a while has
-// only not had a processor.
+// newScript serves on loopback until the test ends. The clock is real there, so its session timeout is long: an agent
+// that is silent for a while only had no processor.
 func newScript(t *testing.T) *script {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -112,7 +112,7 @@ func (s *script) Session(stream grpc.BidiStreamingServer[apiv1.AgentCalls, apiv1
 
 var errGone = errors.New("it was marked gone")
 
-// hear answers, and only then lets the test know: what it says next comes behind the answer.
+// hear answers, and only then lets the test know. So what the test sends next comes after the answer.
 func (s *script) hear(call protocol.AgentCall) {
 	s.answer(call)
 	s.keep(call)
@@ -198,8 +198,8 @@ func (s *script) drop() {
 	s.line.hangup()
 }
 
-// line sends what it is given, in order, from a goroutine of its own: who hears the agent must not wait until the
-// agent has heard, or both wait for ever.
+// line sends messages in order from a goroutine of its own. If the goroutine that reads from the agent sent them, it
+// would wait until the agent reads, and both could wait for ever.
 type line struct {
 	hangup context.CancelFunc
 	more   chan struct{}
@@ -208,7 +208,7 @@ type line struct {
 	unsent []*apiv1.AgentEvents
 }
 
-// put sends a message; nil hangs up behind those before it.
+// put queues a message; nil ends the stream after the messages before it.
 func (l *line) put(message *apiv1.AgentEvents) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
@@ -244,7 +244,7 @@ func (l *line) send(ctx context.Context, stream grpc.BidiStreamingServer[apiv1.A
 	}
 }
 
-// hangAfter ends a wait that has no end; on a virtual clock patience costs nothing.
+// hangAfter returns after what time a wait counts as hanging. On a virtual clock a long time costs nothing.
 func (s *script) hangAfter() time.Duration {
 	if s.patience > time.Minute {
 		return hang.After
@@ -252,7 +252,7 @@ func (s *script) hangAfter() time.Duration {
 	return 24 * time.Hour
 }
 
-// await waits for a call that matches, from the beginning of all that was heard.
+// await waits for a call that matches, among all calls from the first one on.
 func await[C protocol.AgentCall](s *script, what string, matches func(C) bool) C {
 	s.t.Helper()
 	limit := time.NewTimer(s.hangAfter())
@@ -282,7 +282,7 @@ func (s *script) status(task api.TaskID, state api.TaskState) api.Status {
 	}).Status
 }
 
-// count waits until so many tasks were said to be in that state since the last forget.
+// count waits until so many tasks were reported in that state since the last call of forget.
 func (s *script) count(tasks int, state api.TaskState) {
 	s.t.Helper()
 	limit := time.NewTimer(s.hangAfter())
@@ -310,15 +310,15 @@ func (s *script) shutDown() {
 	s.executorEnds(ref, s.sessions(), func() { s.say(protocol.ShutdownAgentExecutor{ExecutorRef: ref}) })
 }
 
-// sessions counts them.
+// sessions returns how many sessions there were.
 func (s *script) sessions() uint64 {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	return s.session
 }
 
-// executorEnds waits until an executor's end is told: at once, or, if it fell between two sessions,
-// by the report of one after that session. Who is named by such a report is asked again.
+// executorEnds waits until the agent tells the end of an executor. If the end fell between two sessions, it is the
+// report of a later session that shows it. If such a report still names the executor, ask is called again.
 func (s *script) executorEnds(ref api.ExecutorRef, session uint64, ask func()) {
 	s.t.Helper()
 	for {
@@ -338,14 +338,14 @@ func (s *script) executorEnds(ref api.ExecutorRef, session uint64, ask func()) {
 	}
 }
 
-// forget begins a new list of what was heard.
+// forget begins a new list of calls.
 func (s *script) forget() {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	s.heard, s.states = nil, nil
 }
 
-// all is everything that was heard.
+// all returns all calls.
 func (s *script) all() []protocol.AgentCall {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()

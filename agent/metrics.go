@@ -11,9 +11,8 @@ import (
 	"github.com/tenderhq/tender/agent/core"
 )
 
-// metrics are one agent's own: many agents may live in one process. They are few and
-// plain numbers, so they are written as the text that Prometheus reads, without its
-// library and the megabytes that it brings to every idle agent.
+// metrics belong to one agent, because many agents may live in one process. They are few plain numbers, so they are
+// written directly as the text that Prometheus reads. Its library would cost every idle agent megabytes.
 type metrics struct {
 	events     atomic.Uint64
 	ended      atomic.Uint64
@@ -26,10 +25,10 @@ type metrics struct {
 	registered atomic.Int64
 	stuck      atomic.Uint64
 	illegal    atomic.Uint64
-	denied     atomic.Uint64 // requests of HTTP
-	dropped    atomic.Uint64 // messages for which a queue had no room
-	held       atomic.Int64  // nanoseconds for which executors were not read on
-	unheard    atomic.Uint64 // messages for which there was no session
+	denied     atomic.Uint64 // HTTP requests that were denied
+	dropped    atomic.Uint64 // messages that were dropped because a queue was full
+	held       atomic.Int64  // nanoseconds for which nothing was read from executors because of their allowance
+	unheard    atomic.Uint64 // messages that were dropped because there was no session
 }
 
 // writeListeners writes what the agent's listeners have counted.
@@ -47,7 +46,7 @@ func writeListeners(w io.Writer, listeners ...*sharedListener) {
 		"Times that no connection could be accepted, for want of file descriptors for example.", failed)
 }
 
-// writeDropped writes how many lines the log has dropped, if somebody counts them.
+// writeDropped writes how many lines the log has dropped, if that is counted.
 func writeDropped(w io.Writer, dropped func() uint64) {
 	if dropped != nil {
 		writeMetric(w, "tender_log_lines_dropped_total", "counter", "Lines that the log has dropped because they came faster than they were taken.", dropped())
@@ -64,7 +63,7 @@ func (m *metrics) written(records int) {
 	m.records.Add(uint64(records))
 }
 
-// look copies the numbers that the core can tell without effort.
+// look copies the numbers of the core that are cheap to get.
 func (m *metrics) look(c *core.Core) {
 	counts := c.Counts()
 	m.tasks.Store(int64(counts.Tasks))

@@ -8,14 +8,13 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// outbox is the bounded queue between the loop, which never waits, and one goroutine
-// that writes. What gathers while a write is under way goes out as one batch, which is
-// not counted any more.
+// outbox is the bounded queue between the loop, which never waits, and one goroutine that writes. What is queued while
+// a write is under way is taken as one batch. A batch that was taken does not count against the limits any more.
 type outbox[T any] struct {
 	limits outboxLimits
 	size   func(T) int // estimates the bytes of an item
 	wake   chan struct{}
-	common *commonRoom // room that it shares with other outboxes; nil: none
+	common *commonRoom // room that it shares with other outboxes; nil: it shares none
 
 	mutex  sync.Mutex
 	items  []T        // guarded by mutex
@@ -24,18 +23,18 @@ type outbox[T any] struct {
 	err    *api.Error // guarded by mutex
 }
 
-// outboxLimits bound what waits in an outbox (R34).
+// outboxLimits limit what waits in an outbox (R34).
 type outboxLimits struct{ items, bytes int }
 
 func newOutbox[T any](limits outboxLimits, size func(T) int) *outbox[T] {
 	return &outbox[T]{limits: limits, size: size, wake: make(chan struct{}, 1)}
 }
 
-// put queues an item; false when the queue is full.
+// put queues an item. It returns false if the queue is full.
 func (o *outbox[T]) put(item T) bool { return o.putWithin(o.limits, item) }
 
-// putSpare queues an item that may be left out: it takes at most half of the queue, so
-// that such items never crowd out one that must arrive. False when it was left out.
+// putSpare queues an item that may be dropped. Such items use at most half of the queue, so that they never crowd out
+// one that must arrive. It returns false if the item was dropped.
 func (o *outbox[T]) putSpare(item T) bool {
 	return o.putWithin(outboxLimits{o.limits.items / 2, o.limits.bytes / 2}, item)
 }
@@ -53,7 +52,7 @@ func (o *outbox[T]) putWithin(limits outboxLimits, item T) bool {
 	return !full
 }
 
-// close lets what is queued go out, and nothing after it.
+// close lets what is queued be written, and refuses everything after it.
 func (o *outbox[T]) close(err *api.Error) {
 	o.mutex.Lock()
 	if !o.closed {
@@ -70,7 +69,7 @@ func (o *outbox[T]) signal() {
 	}
 }
 
-// take waits for items. more is false after the last ones, or when the context ends.
+// take waits for items. more is false with the last ones of a closed outbox, and when the context ends.
 func (o *outbox[T]) take(ctx context.Context) (items []T, more bool) {
 	for {
 		o.mutex.Lock()
@@ -88,7 +87,7 @@ func (o *outbox[T]) take(ctx context.Context) (items []T, more bool) {
 	}
 }
 
-// discard drops what nobody will take any more.
+// discard closes the outbox and drops what nobody will take any more.
 func (o *outbox[T]) discard() {
 	o.mutex.Lock()
 	defer o.mutex.Unlock()
@@ -96,7 +95,7 @@ func (o *outbox[T]) discard() {
 	o.empty()
 }
 
-// empty takes all items out. Callers hold mutex.
+// empty removes and returns all items. Callers hold mutex.
 func (o *outbox[T]) empty() []T {
 	items, bytes := o.items, o.bytes
 	o.items, o.bytes = nil, 0
@@ -104,7 +103,7 @@ func (o *outbox[T]) empty() []T {
 	return items
 }
 
-// commonRoom is bytes that several outboxes share.
+// commonRoom counts the bytes that several outboxes may still use together.
 type commonRoom struct{ left atomic.Int64 }
 
 func newCommonRoom(bytes int) *commonRoom {
@@ -113,7 +112,7 @@ func newCommonRoom(bytes int) *commonRoom {
 	return room
 }
 
-// take is false when so much is not left; an item of no bytes always finds room.
+// take reserves bytes. It returns false if not enough are left; an item of no bytes always finds room.
 func (r *commonRoom) take(bytes int) bool {
 	if r == nil || bytes == 0 {
 		return true

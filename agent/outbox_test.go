@@ -11,8 +11,8 @@ import (
 // largeBytes is the size of a large message.
 const largeBytes = api.MessageBytesMax / 2
 
-// An executor that talks more than the leader takes fills half of the leader's queue, not more: the rest of its
-// messages is dropped and counted, the session goes on and statuses still find room (R34).
+// An executor that sends more messages than the leader takes fills half of the leader's queue, not more. Further
+// messages are dropped and counted, the session goes on, and statuses still find room (R34).
 func TestMessagesNeverEndTheSession(t *testing.T) {
 	link := &leaderLink{
 		conn: 1, out: newOutbox(outboxLimits{leaderCallsMax, leaderBytesMax}, leaderCallBytes),
@@ -37,7 +37,7 @@ func TestMessagesNeverEndTheSession(t *testing.T) {
 	}
 }
 
-// A scheduler that sends an executor more than it reads fills half of that executor's queue, not more.
+// A scheduler that sends an executor more than the executor reads fills half of that executor's queue, not more.
 func TestMessagesToASlowExecutor(t *testing.T) {
 	link := &executorLink{
 		out:    newOutbox(outboxLimits{executorEventsMax, executorBytesMax}, outgoing.bytes),
@@ -57,7 +57,7 @@ func TestMessagesToASlowExecutor(t *testing.T) {
 	}
 }
 
-// The messages of all executors together have a bound; what is taken, or whose stream ends, makes room (R34).
+// The messages to all executors together are limited. Those that are taken, or whose stream ends, make room (R34).
 func TestMessagesToAllExecutors(t *testing.T) {
 	a := &Agent{executors: newExecutorStreams()}
 	const links = 2 * executorsBytesMax / (executorBytesMax / 2)
@@ -89,7 +89,7 @@ func TestMessagesToAllExecutors(t *testing.T) {
 	}
 }
 
-// A leader that takes nothing loses its stream by bytes, long before the count.
+// A leader that takes nothing loses its stream by the number of bytes, long before the number of calls.
 func TestStatusesEndASessionThatTakesNothing(t *testing.T) {
 	ended := 0
 	link := &leaderLink{

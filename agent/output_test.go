@@ -19,7 +19,7 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
-// counted is a listener that counts who connects.
+// counted is a listener that counts connections.
 type counted struct {
 	net.Listener
 	accepted atomic.Int64
@@ -33,7 +33,7 @@ func (c *counted) Accept() (net.Conn, error) {
 	return conn, err
 }
 
-// overHTTP2 is a client that asks many things on one connection.
+// overHTTP2 returns a client that makes many requests on one connection.
 func overHTTP2(t *testing.T) *http.Client {
 	var protocols http.Protocols
 	protocols.SetUnencryptedHTTP2(true)
@@ -83,7 +83,7 @@ func (f *follower) take(kind byte, content []byte) error {
 	return nil
 }
 
-// Fifty followers share one connection, hear both outputs as they come, and are told that they have all of it.
+// Fifty followers share one connection, get both outputs as they come, and are told that they have everything.
 func TestOutputsAreFollowedOnOneConnection(t *testing.T) {
 	master := newScript(t)
 	config := testConfig(t, master.address)
@@ -111,11 +111,11 @@ func TestOutputsAreFollowedOnOneConnection(t *testing.T) {
 			t.Errorf("%v, stdout %q, stderr %q", err, f.out, f.err)
 		}
 	}
-	// One is enough. Go's client dials a second when it is asked again before it has put the first one with those to be shared.
+	// One is enough. But Go's client dials a second one if it is asked again before the first one is in its pool.
 	if n := listener.accepted.Load(); n > 2 {
 		t.Errorf("%d connections for 50 followers", n)
 	}
-	// What is asked for from an offset on begins there; an output that is not named is not sent.
+	// An answer begins at the offset that was asked for. An output that is not named is not sent.
 	rest := follow(t, client, "http://"+a.Address()+"/v1/output/f1/t1?stdout=4")
 	if err := <-rest.done; err != nil || rest.out != "two\n" || rest.err != "" {
 		t.Errorf("%v, stdout %q, stderr %q", err, rest.out, rest.err)
@@ -125,7 +125,7 @@ func TestOutputsAreFollowedOnOneConnection(t *testing.T) {
 	}
 }
 
-// An agent that goes down does not pass for a task that has ended: its followers ask again.
+// The stop of an agent does not look like the end of a task: followers ask again.
 func TestAnAgentThatStopsCutsItsFollowersOff(t *testing.T) {
 	master := newScript(t)
 	config := testConfig(t, master.address)
@@ -143,8 +143,8 @@ func TestAnAgentThatStopsCutsItsFollowersOff(t *testing.T) {
 	}
 }
 
-// What an executor of its own has written can be read by its task, also after it has crashed, and the last line of its
-// stderr says in the task's status why it did; a line of an earlier run does not.
+// What a framework's own executor has written can be read by naming its task, also after it has crashed. The last line
+// of its stderr is in the task's status as the reason; a line of an earlier run is not.
 func TestOutputOfACrashedExecutor(t *testing.T) {
 	master := newScript(t)
 	config := testConfig(t, master.address)
@@ -173,8 +173,8 @@ func TestOutputOfACrashedExecutor(t *testing.T) {
 	}
 }
 
-// A task that prints for ever takes no more of the disk than is kept for it; its newest lines are there to be read, with
-// the offsets that they always had.
+// A task that prints for ever takes no more disk than may be kept. Its newest lines can be read, at the same offsets as
+// before.
 func TestATaskPrintsForEver(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux gives the head of a file back")
@@ -192,7 +192,7 @@ func TestATaskPrintsForEver(t *testing.T) {
 	response := get(t, url+"&follow=1")
 	defer response.Body.Close()
 	trimmed := errors.New("trimmed")
-	err := tail.ReadFrames(response.Body, func(byte, []byte) error { // it never falls silent
+	err := tail.ReadFrames(response.Body, func(byte, []byte) error { // the answer never pauses
 		info, err := os.Stat(path)
 		if err != nil {
 			return err
@@ -241,7 +241,7 @@ func TestATaskPrintsForEver(t *testing.T) {
 	}
 }
 
-// A task that outgrows the disk that it asked for is ended, and its neighbour is not.
+// A task that grows beyond the disk that it asked for is ended; its neighbour is not.
 func TestATaskOutgrowsItsDisk(t *testing.T) {
 	master := newScript(t)
 	config := testConfig(t, master.address)

@@ -19,7 +19,7 @@ import (
 	"github.com/tenderhq/tender/internal/testing/mounts"
 )
 
-// walled is an executor of framework f2's own, with namespaces, whose agent is killed.
+// walled is an executor of framework f2's own that has namespaces and whose agent is killed.
 type walled struct {
 	t      *testing.T
 	master *script
@@ -31,7 +31,7 @@ func (w *walled) sandbox(task string) string {
 	return filepath.Join(w.data, "sandboxes/f2/own/tasks", task)
 }
 
-// launch launches a task with a volume of its name, in which it writes a file, and a secret of its name, as a file.
+// launch launches a task with a volume that is named like it, in which it writes a file, and such a secret, as a file.
 func (w *walled) launch(id, line string) {
 	w.t.Helper()
 	w.master.say(protocol.CreateVolume{Volume: volumeOf(api.VolumeID(id)).Items()[0]})
@@ -48,7 +48,7 @@ func (w *walled) launch(id, line string) {
 	w.master.status(task.ID, api.TaskRunning)
 }
 
-// look launches a task without anything, and fails the test when its lines say something.
+// look launches a task without volume and secret, and fails the test if its lines print something.
 func (w *walled) look(id, line string) {
 	w.t.Helper()
 	launchOf(w.master, "f2", api.Task{ID: api.TaskID(id), Executor: w.own, Resources: api.Scalars(0.1, 32), Data: []byte(tries + w.lines(line))})
@@ -59,7 +59,7 @@ func (w *walled) lines(line string) string {
 	return strings.NewReplacer("DATA", w.data, "TASKS", w.sandbox("")).Replace(line)
 }
 
-// finished fails the test when a task does not end well, with these words.
+// finished fails the test if a task does not finish with this message.
 func (w *walled) finished(id, said string) {
 	w.t.Helper()
 	ended := await(w.master, "end of "+id, func(c protocol.StatusUpdate) bool {
@@ -70,7 +70,7 @@ func (w *walled) finished(id, said string) {
 	}
 }
 
-// touch tells a task by a file that it may go on.
+// touch makes a file that tells a task to go on.
 func (w *walled) touch(task, name string) {
 	w.t.Helper()
 	if err := os.WriteFile(filepath.Join(w.sandbox(task), name), nil, 0o644); err != nil {
@@ -78,8 +78,8 @@ func (w *walled) touch(task, name string) {
 	}
 }
 
-// leftBehind shows an executor volume and secret of a task that has ended, as if its agent had been killed before it took
-// them away.
+// leftBehind shows an executor the volume and the secret of a task that has ended, as if the agent had been killed
+// before it could hide them.
 func (w *walled) leftBehind(executor int, task string) {
 	w.t.Helper()
 	owner, _ := uidOf(w.t, w.sandbox(task))
@@ -93,7 +93,7 @@ func (w *walled) leftBehind(executor int, task string) {
 	}
 }
 
-// What a task and an executor of a framework's own can't see, whatever agent there is.
+// unseen checks what a task and a framework's own executor can't see, whichever agent runs.
 const unseen = `
 	for name in lock identity identity.spare checkpoint.log cache trash volumes-of sandboxes/f1; do
 		fails test -e DATA/$name
@@ -105,9 +105,9 @@ const unseen = `
 	fails umount DATA
 	`
 
-// The agent of an executor of a framework's own is killed. The executor and its tasks go on, with what they had; by the next
-// agent volumes and secrets come and go as before, also those whose tasks have ended while there was none, or whose agent
-// was killed before it took them away. At the end nothing is left of it all.
+// The agent of a framework's own executor is killed. The executor and its tasks go on with what they had. The next
+// agent shows and hides volumes and secrets as before. It also hides those of tasks that ended while there was no
+// agent, or whose agent was killed before it could hide them. At the end nothing of it is left.
 func TestOwnExecutorsOutliveAKilledAgent(t *testing.T) {
 	master := newScript(t)
 	config := spacesConfig(t, master)
@@ -169,7 +169,7 @@ func TestOwnExecutorsOutliveAKilledAgent(t *testing.T) {
 		fails test -e TASKS/stays/secrets/key
 		fails test -e DATA/volumes/stays/file
 		true`)
-	for _, name := range []string{"gone", "stays", "ends", "comes"} { // nobody but DestroyVolume deletes data
+	for _, name := range []string{"gone", "stays", "ends", "comes"} { // only DestroyVolume deletes data
 		if said := textOf(t, filepath.Join(config.DataDir, "volumes", name, "file")); said != "of "+name {
 			t.Errorf("volume %s holds %q", name, said)
 		}

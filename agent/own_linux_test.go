@@ -20,20 +20,20 @@ func volumeOf(id api.VolumeID) api.Resources {
 	return api.NewResources(api.Resource{Label: api.Label{Name: "disk", Reserved: "default", Volume: id}, Scalar: 1000})
 }
 
-// ownExecutor is an executor of a framework's own, by this test's program.
+// ownExecutor returns a framework's own executor, whose program is this test's.
 func ownExecutor(t *testing.T) *api.Executor {
 	t.Helper()
 	return &api.Executor{ID: "own", Command: api.Command{Argv: []string{program.ForAll(t)}, Env: map[string]string{ownEnv: "yes", "PASSWORD": "secret"}}}
 }
 
-// tries are functions for the lines of tasks that say nothing when all is as it should be.
+// tries defines shell functions for the lines of tasks. They print nothing if everything is as it should be.
 const tries = `works() { "$@" > /dev/null 2>&1 || echo "own: $*"; }
 fails() { if "$@" > /dev/null 2>&1; then echo "leak: $*"; fi; }
 `
 
-// An executor of a framework's own tries all that it could do to its agent and to others; none of it works in its
-// namespaces, while it is shown volumes of tasks that come later. It outlives its agent, comes back to the next one's
-// socket, and leaves neither process nor mount.
+// A framework's own executor tries everything that could harm its agent and others. In its namespaces none of it works,
+// while volumes of later tasks are shown to it. It outlives its agent, comes back to the socket of the next one, and
+// leaves neither process nor mount.
 func TestOwnExecutorsHaveNamespaces(t *testing.T) {
 	master := newScript(t)
 	config := spacesConfig(t, master)

@@ -17,16 +17,16 @@ import (
 	"github.com/tenderhq/tender/framework/executor"
 )
 
-// ownEnv has this test's program be an executor of a framework's own.
+// ownEnv makes this test's program a framework's own executor.
 const ownEnv = "TEST_OWN_EXECUTOR"
 
-// agentEnv has this test's program be an agent, of the configuration that it holds.
+// agentEnv makes this test's program an agent, with the configuration that its value holds.
 const agentEnv = "TEST_AGENT"
 
-// agentProcess is what an agent is told that is a process of its own, to be killed.
+// agentProcess is the configuration of an agent that runs as a process of its own, which is to be killed.
 type agentProcess struct{ Master, DataDir string }
 
-// start starts one of namespaces, whose tasks run as their frameworks' users. What it says is in the test's log.
+// start starts an agent with namespaces, whose tasks run as their frameworks' users. Its output is in the test's log.
 func (p agentProcess) start(t *testing.T) *exec.Cmd {
 	t.Helper()
 	told, err := json.Marshal(p)
@@ -41,7 +41,7 @@ func (p agentProcess) start(t *testing.T) *exec.Cmd {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_ = child.Process.Kill() // the test has done it, if it came so far
+		_ = child.Process.Kill() // the test has killed it already, if it came so far
 		_ = child.Wait()
 		t.Logf("the agent that was killed said:\n%s", said)
 	})
@@ -65,7 +65,7 @@ func runAgent(told string) error {
 	return a.Run(context.Background())
 }
 
-// runOwn runs lines of a shell as tasks, which give back what these say, and ends with its agent's order.
+// runOwn runs lines of shell as tasks, which report what the lines print. It ends when its agent orders it to.
 func runOwn() {
 	err := executor.Run(context.Background(), func(ctx context.Context, task *executor.Task) error {
 		line := exec.CommandContext(ctx, "/bin/sh", "-c", string(task.Data))

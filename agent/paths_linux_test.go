@@ -21,8 +21,8 @@ import (
 	"github.com/tenderhq/tender/internal/testing/program"
 )
 
-// unprivileged tells whether this test runs as somebody who is not root. Root has it run as nobody, by a copy of this
-// program in a folder of nobody's.
+// unprivileged says whether this test does not run as root. If it does, the test is run again as nobody, by a copy of
+// this program in a folder of nobody's.
 func unprivileged(t *testing.T) bool {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -67,7 +67,7 @@ func unprivileged(t *testing.T) bool {
 	return false
 }
 
-// hostile is what a task tries on the agent and on a task beside it; it works in its own sandbox as if it were alone.
+// hostile is what a task tries to do to the agent and to a task beside it. In its own sandbox everything must work.
 const hostile = `
 	works() { "$@" >/dev/null 2>&1 || echo "own: $*" >> failed; }
 	fails() { if "$@" >/dev/null 2>&1; then echo "leak: $*" >> failed; fi; }
@@ -102,8 +102,8 @@ const hostile = `
 	fails test -n "$PASSWORD"
 	touch done`
 
-// An agent that is not root keeps its tasks from its folder and from each other's sandboxes, and those of a framework from
-// signalling the agent and tasks of others; what a task is given beside its sandbox it reaches.
+// An agent that is not root keeps its tasks out of its folder and of each other's sandboxes, and keeps those of a
+// framework from signalling the agent and other frameworks' tasks. A task reaches what it is given outside its sandbox.
 func TestLandlockKeepsTasksApart(t *testing.T) {
 	lacking, err := paths.Try()
 	if err != nil {
@@ -136,8 +136,8 @@ func TestLandlockKeepsTasksApart(t *testing.T) {
 		return command(id, strings.NewReplacer("DATA", config.DataDir, "VOLUMES", volumes, "PIDS", all, "FOREIGN", foreign).Replace(hostile))
 	}
 	launchOf(master, "f2", attack("t2", "volumes", all))
-	launchOf(master, "f1", attack("t3", "volumes", self))     // one of the same framework may end its neighbour
-	launchOf(master, "f3", asExecutor(attack("t4", "", all))) // an executor of a framework's own reaches all volumes
+	launchOf(master, "f1", attack("t3", "volumes", self))     // a task of the same framework may end its neighbour
+	launchOf(master, "f3", asExecutor(attack("t4", "", all))) // a framework's own executor reaches all volumes
 	master.status("t2", api.TaskFinished)
 	master.status("t3", api.TaskFinished)
 	master.status("t4", api.TaskFailed)
@@ -155,14 +155,14 @@ func TestLandlockKeepsTasksApart(t *testing.T) {
 	master.shutDown()
 }
 
-// asExecutor has an executor of a framework's own do what a task was to do, and end.
+// asExecutor turns a task's command into a framework's own executor that does the same and ends.
 func asExecutor(task api.Task) api.Task {
 	task.Executor, task.Command = &api.Executor{ID: "own", Command: *task.Command}, nil
 	return task
 }
 
-// givenIsReached has tasks use what they are given beside their sandboxes: a volume, the folder of their group, and signals
-// of their checks.
+// givenIsReached has tasks use what they are given outside their sandboxes: a volume, the folder of their group, and
+// signals to their checks.
 func givenIsReached(t *testing.T, master *script, config Config) {
 	t.Helper()
 	disk := api.NewResources(api.Resource{Label: api.Label{Name: "disk", Reserved: "default", Volume: "v1"}, Scalar: 1000})
@@ -188,7 +188,7 @@ func givenIsReached(t *testing.T, master *script, config Config) {
 	master.status("checked", api.TaskFinished)
 }
 
-// Landlock is for agents that are not root, and one of root says so.
+// Landlock is for agents that are not root; an agent that is root says so.
 func TestLandlockOfRoot(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("this is about root")

@@ -11,24 +11,24 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// What shows all that is on an agent is made at once, and in memory until its reader has taken it. So few of these answers
-// are under way, and each has its time.
+// An answer that shows everything on an agent is made as a whole, and stays in memory until its reader has taken it. So
+// only a few such answers are under way at a time, and each has a time limit.
 
 const (
-	// picturesMax bounds them; one more waits.
+	// picturesMax is how many of them are under way; further ones wait.
 	picturesMax = 8
-	// pictureWaitMax is how long it waits. Longer: it is refused (Limit).
+	// pictureWaitMax is how long one waits. After that it is refused (Limit).
 	pictureWaitMax = 3 * time.Second
-	// pictureTimeMax is how long a reader may take. Longer: it is cut off.
+	// pictureTimeMax is how long a reader may take. After that it is cut off.
 	pictureTimeMax = 10 * time.Second
 )
 
-// pictures has a place for each of them.
+// pictures has one place for each answer under way.
 type pictures chan struct{}
 
 func newPictures() pictures { return make(pictures, picturesMax) }
 
-// bounded serves in a place, and no longer than a reader may take.
+// bounded serves a request when it has a place, and cuts off a reader that takes too long.
 func (p pictures) bounded(serve http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		wait, cancel := context.WithTimeout(r.Context(), pictureWaitMax)
@@ -42,7 +42,7 @@ func (p pictures) bounded(serve http.HandlerFunc) http.HandlerFunc {
 			return
 		}
 		connection := http.NewResponseController(w)
-		_ = connection.SetWriteDeadline(time.Now().Add(pictureTimeMax)) // of HTTP/2 that of the stream
+		_ = connection.SetWriteDeadline(time.Now().Add(pictureTimeMax)) // with HTTP/2 this is the stream's deadline
 		defer func() { _ = connection.SetWriteDeadline(time.Time{}) }()
 		serve(w, r)
 	}

@@ -16,9 +16,9 @@ import (
 	"github.com/tenderhq/tender/internal/testing/memnet"
 )
 
-// TestPicturesThatNobodyReads (R34): few answers about all that is on an agent are in memory, however many ask and do not
-// read. One more is refused; who does not read for long is cut off, and who comes then is served, also by a connection
-// that was served before.
+// TestPicturesThatNobodyReads (R34): only a few answers that show everything on an agent are in memory, however many
+// clients ask and do not read. A further request is refused. A client that does not read for long is cut off. The next
+// client is then served, also on a connection that was served before.
 func TestPicturesThatNobodyReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		network := memnet.New()

@@ -17,16 +17,16 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
-// fetchesMax is how many tasks and executors get their files at the same time. More wait, so that
-// however many are launched, disk and network are shared by a few (R34).
+// fetchesMax is how many tasks and executors get their files at the same time. Further ones wait, so that disk and
+// network are shared by only a few, however many are launched (R34).
 const fetchesMax = 16
 
-// preparations are the fetches of files for tasks and executors.
+// preparations fetch files, images and secrets for tasks and executors.
 type preparations struct {
 	images *images.Store                      // nil: no task runs in an image
-	places chan struct{}                      // holds one for each fetch that is under way
-	tasks  map[api.TaskRef]context.CancelFunc // the loop's only
-	// secrets are those of tasks that are about to start; the loop's only.
+	places chan struct{}                      // has one element for each fetch that is under way
+	tasks  map[api.TaskRef]context.CancelFunc // cancels the fetch of each task; the loop's goroutine only
+	// secrets holds those of tasks that are about to start; the loop's goroutine only.
 	secrets  secrets.Box
 	launcher executor.Launcher
 	views    views
@@ -39,8 +39,8 @@ func newPreparations(launcher executor.Launcher, views views, log zerolog.Logger
 	}
 }
 
-// enter waits until the files may be fetched, at once when there are none, and returns what is to
-// be called at the end; nil when the context has ended first.
+// enter waits until the files may be fetched; if there are none it does not wait. It returns a function to call at the
+// end, or nil if the context has ended first.
 func (p *preparations) enter(ctx context.Context, uris []api.URI) (leave func()) {
 	if len(uris) == 0 {
 		return func() {}
@@ -48,8 +48,8 @@ func (p *preparations) enter(ctx context.Context, uris []api.URI) (leave func())
 	return p.enterLine(ctx)
 }
 
-// enterLine waits until something may be fetched, such as an image, and returns what is to be called at the end; nil when
-// the context has ended first.
+// enterLine waits until something, such as an image, may be fetched. It returns a function to call at the end, or nil
+// if the context has ended first.
 func (p *preparations) enterLine(ctx context.Context) (leave func()) {
 	select {
 	case p.places <- struct{}{}:
@@ -59,7 +59,7 @@ func (p *preparations) enterLine(ctx context.Context) (leave func()) {
 	}
 }
 
-// stop ends the fetch of a task's files, if one is under way.
+// stop cancels the fetch of a task's files, if one is under way.
 func (p *preparations) stop(task api.TaskRef) {
 	if cancel := p.tasks[task]; cancel != nil {
 		cancel()
@@ -67,8 +67,8 @@ func (p *preparations) stop(task api.TaskRef) {
 	}
 }
 
-// prepareTask brings a task its volumes, files and image. Nobody waits for them any more when the task has ended
-// first, by a kill or with its executor: then preparations.stop ends the fetch.
+// prepareTask gives a task its volumes, files and image. If the task ends first, by a kill or with its executor,
+// preparations.stop cancels the fetch.
 func (a *Agent) prepareTask(e core.PrepareTask) {
 	files, missing := a.preparing.secrets.Files(e.Task, e.Secrets)
 	ctx, cancel := context.WithCancel(a.context)
@@ -102,10 +102,10 @@ func (a *Agent) prepareTask(e core.PrepareTask) {
 	})
 }
 
-// pullImage brings a task its image. Its sandbox is there, and may be another user's afterwards: the image's. Then the
-// task's volumes are that user's too.
+// pullImage gives a task its image. The sandbox exists already, and may belong to another user afterwards: the one that
+// the image names. The task's volumes then belong to that user too.
 func (a *Agent) pullImage(ctx context.Context, e core.PrepareTask) (pinned string, err error) {
-	if a.preparing.images == nil { // of a cluster in memory
+	if a.preparing.images == nil { // a cluster in memory has no images
 		return e.Image, nil
 	}
 	leave := a.preparing.enterLine(ctx)
@@ -122,7 +122,7 @@ func (a *Agent) pullImage(ctx context.Context, e core.PrepareTask) (pinned strin
 	return pinned, a.folder.showVolumes(e.Sandbox, e.Volumes)
 }
 
-// openImages finds the images that an agent keeps.
+// openImages opens the store of the images that an agent keeps.
 func (p *preparations) openImages(a *Agent) (err error) {
 	if a.cells.NoImages() != "" {
 		return nil
@@ -133,18 +133,18 @@ func (p *preparations) openImages(a *Agent) (err error) {
 	return err
 }
 
-// giveUpImages deletes images that no task uses: the disk has little room.
+// giveUpImages deletes images that no task uses, because the disk has little space.
 func (p *preparations) giveUpImages() {
 	if err := p.images.GiveUp(); err != nil {
 		p.log.Error().Err(err).Msg("an image that no task uses was not deleted")
 	}
 }
 
-// rememberImages notes which images tasks use that have outlived the agent before this one.
+// rememberImages notes which images are used by tasks that outlived the previous agent.
 func (p *preparations) rememberImages(tasks *core.Core) {
 	p.images.ReleaseAll()
 	for _, task := range tasks.Imaged() {
-		if says, err := setup.Read(task.Folder); err == nil { // else it is pulled anew, if the task has not started
+		if says, err := setup.Read(task.Folder); err == nil { // else the image is pulled again, if the task has not started
 			p.images.Hold(task.Task, says.Layers)
 		}
 	}
@@ -159,8 +159,8 @@ func (a *Agent) fetchFiles(ctx context.Context, place executor.Place, uris []api
 	return a.config.Launcher.Prepare(ctx, place, uris)
 }
 
-// makeShared makes the folder that the tasks of a group share, as the user's as whom all of them run. A second call does
-// nothing.
+// makeShared makes the folder that the tasks of a group share. It belongs to the user that all of them run as. A second
+// call does nothing.
 func (a *Agent) makeShared(ctx context.Context, out outgoing) error {
 	holder := filepath.Dir(out.shared)
 	err := a.config.Launcher.Prepare(ctx, executor.TaskPlace(holder, out.builtin, out.user), nil)
@@ -174,10 +174,10 @@ func (a *Agent) makeShared(ctx context.Context, out outgoing) error {
 	return root.Close()
 }
 
-// noSecrets is why a task can't be given its secrets.
+// noSecrets is the error that a task can't be given its secrets.
 type noSecrets struct{ error }
 
-// showSecrets puts the files of a task's secrets into its folder, unless some are missing.
+// showSecrets writes the files of a task's secrets into its folder, unless some are missing.
 func (p *preparations) showSecrets(folder string, files map[string]protocol.Hidden, missing error) error {
 	if missing == nil {
 		missing = p.launcher.ShowSecrets(folder, files)
@@ -188,13 +188,14 @@ func (p *preparations) showSecrets(folder string, files map[string]protocol.Hidd
 	return nil
 }
 
-// dropSecrets forgets the values for a task, and takes the files of them from its folder if it names one.
+// dropSecrets forgets the values of a task's secrets. If folder is not "", it also removes their files from that
+// folder.
 func (p *preparations) dropSecrets(task api.TaskRef, folder string) {
 	p.secrets.Drop(task)
 	p.hideSecrets(task, folder, folder != "")
 }
 
-// hideSecrets takes the files of a task's secrets away, if there are any.
+// hideSecrets removes the files of a task's secrets, if there are any.
 func (p *preparations) hideSecrets(task api.TaskRef, folder string, shown bool) {
 	if !shown {
 		return
@@ -208,7 +209,7 @@ func (p *preparations) hideSecrets(task api.TaskRef, folder string, shown bool) 
 	}
 }
 
-// sweepSecrets takes away those of tasks that have ended while there was no agent, or just before that.
+// sweepSecrets removes the secret files of tasks that ended while there was no agent, or just before.
 func (p *preparations) sweepSecrets(folder string, known map[string]bool) {
 	if folder == "" {
 		return
@@ -225,7 +226,7 @@ func (p *preparations) sweepSecrets(folder string, known map[string]bool) {
 	}
 }
 
-// keepSecrets takes the values out of what the leader says, before anybody else sees it.
+// keepSecrets removes the values of secrets from the leader's events, before anybody else sees them, and keeps them.
 func (p *preparations) keepSecrets(said core.LeaderSaid) core.LeaderSaid {
 	for i, event := range said.Batch.Events {
 		if sent, is := event.(protocol.TaskSecrets); is {
@@ -235,11 +236,11 @@ func (p *preparations) keepSecrets(said core.LeaderSaid) core.LeaderSaid {
 	return said
 }
 
-// launch is what goes to an executor with a task, with the values of those secrets that are variables, or why it can't.
-// The executor is shown what belongs to the task.
+// launch returns what is sent to an executor with a task, including the values of secrets that are variables, or the
+// reason why it can't be sent. The executor is shown the task's volumes and secrets.
 func (p *preparations) launch(e core.HandOver) (out outgoing, reason api.Reason, err error) {
 	out = outgoing{task: e.Task, shared: e.Launch.Shared, user: e.Launch.Task.RunsAs(), builtin: e.Launch.Task.Executor == nil}
-	if out.builtin && e.Launch.Task.Image == "" { // commands need a folder; others make theirs, and images have it already
+	if out.builtin && e.Launch.Task.Image == "" { // other executors make the folder; an image's exists
 		out.folder = e.Launch.Sandbox
 	}
 	if e.Launch.Secrets, err = p.secrets.Variables(e.Task, e.Launch.Task.Secrets); err != nil {
@@ -249,12 +250,11 @@ func (p *preparations) launch(e core.HandOver) (out outgoing, reason api.Reason,
 	return out, api.ReasonLaunchFailed, p.views.reveal(e)
 }
 
-// views are what executors of frameworks' own are shown of the agent's folder while they run; those that see all of the
-// machine's files need nothing.
+// views control which parts of the agent's folder the frameworks' own executors see while they run. Executors that see
+// all of the machine's files need nothing.
 type views struct{ agent *Agent }
 
-// reveal shows an executor what came with a task that it is about to be handed: its volumes, and its secrets. It is the
-// loop's only.
+// reveal shows an executor the volumes and secrets of a task that it is about to be handed. The loop's goroutine only.
 func (v views) reveal(e core.HandOver) error {
 	a, launch := v.agent, e.Launch
 	if launch.Task.Executor == nil || a.cells == nil {
@@ -268,13 +268,13 @@ func (v views) reveal(e core.HandOver) error {
 	return a.cells.Reveal(a.runs.around(launch.Sandbox), folders...)
 }
 
-// concealSecrets takes the files of a task's secrets from an executor to which they were revealed.
+// concealSecrets hides the files of a task's secrets from an executor to which they were revealed.
 func (v views) concealSecrets(sandbox string) error {
 	a := v.agent
 	return a.cells.Conceal(a.runs.around(sandbox), filepath.Join(sandbox, secrets.Folder))
 }
 
-// concealVolumes takes volumes from an executor that needs them no more.
+// concealVolumes hides volumes from an executor that needs them no more.
 func (v views) concealVolumes(executor api.ExecutorRef, ids []api.VolumeID) {
 	a := v.agent
 	if len(ids) == 0 {
@@ -285,7 +285,7 @@ func (v views) concealVolumes(executor api.ExecutorRef, ids []api.VolumeID) {
 	}
 }
 
-// sweepVolumes takes those from executors whose tasks ended just before their agent was killed.
+// sweepVolumes hides volumes from executors whose tasks ended just before the previous agent was killed.
 func (v views) sweepVolumes() {
 	for _, state := range v.agent.runs.all() {
 		if state.run.Executor.Executor != api.CommandExecutor {

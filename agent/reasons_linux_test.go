@@ -11,7 +11,7 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
-// What ends tasks at an agent, with real processes: each status has its reason.
+// Each way in which tasks end at an agent, with real processes, gives its status the right reason.
 func TestReasonsOfAnAgent(t *testing.T) {
 	master := newScript(t)
 	config := testConfig(t, master.address)
@@ -54,7 +54,7 @@ func TestReasonsOfAnAgent(t *testing.T) {
 	awaitFile(t, file)
 	first.end()
 
-	killExecutors(t, first) // as a reboot does it
+	killExecutors(t, first) // as a reboot does
 	pid, err := strconv.Atoi(textOf(t, file))
 	if err != nil {
 		t.Fatal(err)

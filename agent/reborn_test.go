@@ -15,8 +15,8 @@ import (
 	"github.com/tenderhq/tender/internal/trust"
 )
 
-// crowd makes the sandboxes of so many tasks that nobody knows any more: what an agent that
-// was marked gone, or killed in the middle of its work, leaves behind.
+// crowd makes many sandboxes of tasks that nobody knows any more, as an agent leaves them that was marked gone or was
+// killed in the middle of its work.
 func crowd(t *testing.T, dataDir string, tasks int) {
 	t.Helper()
 	for i := range tasks {
@@ -27,15 +27,15 @@ func crowd(t *testing.T, dataDir string, tasks int) {
 	}
 }
 
-// staying says by its end whether its sandbox is there, with what it wrote, when nothing of
-// the old ones is left.
+// staying is a task that waits until nothing of the old sandboxes is left. It finishes well if its own sandbox is still
+// there, with what it wrote.
 func staying(id api.TaskID, dataDir string) api.Task {
 	return command(id, `echo here > mark; until [ -z "$(ls -A `+dataDir+`/trash)" ]; do sleep 0.02; done
 [ "$(cat $TENDER_TASK_SANDBOX/mark)" = here ] && [ "$(cat mark)" = here ]`)
 }
 
-// The new agent on a machine whose old one was given up starts tasks in the very folders that
-// it is about to delete. Their sandboxes stay, also after a plain restart.
+// On a machine whose old agent was given up, the new agent starts tasks in the very folders that it is about to delete.
+// Their sandboxes stay, also after an ordinary restart.
 func TestNewTasksKeepTheirSandboxes(t *testing.T) {
 	master := newScript(t)
 	config := testConfig(t, master.address)
@@ -69,8 +69,8 @@ func TestNewTasksKeepTheirSandboxes(t *testing.T) {
 	master.shutDown()
 }
 
-// The data of an agent that was given up is kept under its name, and is never what a new
-// volume of the same ID shows; nor is a folder that somebody has put there.
+// The data of an agent that was given up is kept under the name of that agent. A new volume of the same ID never shows
+// it, nor a folder that somebody has put there.
 func TestVolumesOfAGoneAgent(t *testing.T) {
 	master := newScript(t)
 	config := testConfig(t, master.address)

@@ -12,11 +12,11 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// Standing is what the data folder of an agent that does not run says of it.
+// Standing is what the data folder of an agent that does not run says about that agent.
 type Standing struct {
 	Cluster api.ClusterID
 	Agent   api.AgentID
-	// Term is the newest that it has obeyed; it obeys no older one (R1).
+	// Term is the newest term that it has obeyed; it obeys no older one (R1).
 	Term api.Term
 }
 
@@ -25,9 +25,9 @@ func Inspect(dataDir string) (Standing, error) {
 	return offline(dataDir, func(checkpoint.Store, core.Identity) error { return nil })
 }
 
-// ResetTerm has an agent that does not run forget the newest term that it has obeyed: it then
-// obeys the first leader of its cluster that answers, whatever its term. It is for an agent
-// that a wrong master has told a term which no true leader will reach. Tasks are not touched.
+// ResetTerm makes an agent that does not run forget the newest term that it has obeyed. It then obeys the first leader
+// of its cluster that answers, whatever that one's term. It is for an agent that a wrong master has told a term that no
+// true leader will reach. Tasks are not touched.
 func ResetTerm(dataDir string) (Standing, error) {
 	return offline(dataDir, func(store checkpoint.Store, who core.Identity) error {
 		who.Term = api.Term{}
@@ -57,7 +57,7 @@ func offline(dataDir string, do func(checkpoint.Store, core.Identity) error) (st
 		return standing, err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	who, _ := records[0].(core.Identity) // it stands before all others
+	who, _ := records[0].(core.Identity) // it is always the first record
 	standing = Standing{Cluster: who.Cluster, Agent: who.Agent, Term: who.Term}
 	return standing, do(store, who)
 }

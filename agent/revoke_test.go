@@ -10,13 +10,13 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
-// hold is a command line that holds so much memory until it is killed.
+// hold is a command line that uses that much memory, in MB, until it is killed.
 func hold(mb int) string {
 	return fmt.Sprintf("(head -c %[1]d /dev/zero; exec sleep 1000) | exec tail -c %[1]d >/dev/null", mb<<20)
 }
 
-// TestRevoke (R28) is played by real processes, measured in the kernel's table: when a firm task takes
-// the memory that it left unused, the youngest of the revocable tasks ends, and the firm one goes on.
+// TestRevoke (R28) uses real processes, measured in the kernel's table. When a firm task begins to use the memory that
+// it had left unused, the youngest of the revocable tasks is ended, and the firm one goes on.
 func TestRevoke(t *testing.T) {
 	master := newScript(t)
 	config := testConfig(t, master.address)

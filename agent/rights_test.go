@@ -12,7 +12,7 @@ import (
 	"github.com/tenderhq/tender/internal/trust"
 )
 
-// TestRoutesAreHeldToTheTable: every route has its row, every row its route; what takes a ticket is opened by nothing else.
+// TestRoutesAreHeldToTheTable: every route has a row and every row a route. What takes a ticket opens for nothing else.
 func TestRoutesAreHeldToTheTable(t *testing.T) {
 	tries := []struct {
 		who      trust.Identity
@@ -60,5 +60,5 @@ func TestRoutesAreHeldToTheTable(t *testing.T) {
 	}
 }
 
-// open says whether everybody may call it.
+// open says whether everybody may call a route.
 func open(row rights.Row) bool { return len(row.Kinds) == 1 && row.Kinds[0] == rights.Nobody }

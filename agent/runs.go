@@ -25,14 +25,14 @@ type runs struct {
 	processes map[core.Run]*runState
 }
 
-// runState is one run, from StartExecutor on.
+// runState is what the agent keeps of one run, from StartExecutor on.
 type runState struct {
 	run     core.Run
-	folder  string             // of the executor
-	said    int64              // how long its stderr was before the run
-	user    int                // as whom it runs
+	folder  string             // the folder of the executor
+	said    int64              // the size of the executor's stderr before the run
+	user    int                // the user that the process runs as
 	process executor.Process   // nil until it is forked
-	abandon context.CancelFunc // of the fork
+	abandon context.CancelFunc // cancels the fork
 }
 
 func (r *runs) put(state *runState) {
@@ -59,7 +59,7 @@ func (r *runs) forked(state *runState, process executor.Process, user int) {
 	state.process, state.user = process, user
 }
 
-// runsAs tells whether a run of this executor belongs to a user; anyAs, whether a run of any executor does.
+// runsAs says whether a run of this executor runs as the user; anyAs says so for a run of any executor.
 func (r *runs) runsAs(ref api.ExecutorRef, user int) bool {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
@@ -91,7 +91,7 @@ func (r *runs) process(run core.Run) executor.Process {
 	return nil
 }
 
-// living is the process of an executor that runs; 0: it does not.
+// living returns the PID of an executor that runs; 0: it does not run.
 func (r *runs) living(ref api.ExecutorRef) int {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
@@ -105,7 +105,7 @@ func (r *runs) living(ref api.ExecutorRef) int {
 	return 0
 }
 
-// around is the process of the executor whose folder holds that of a task of its; 0: none runs.
+// around returns the PID of the executor whose folder contains the given folder of a task; 0: it does not run.
 func (r *runs) around(task string) int {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
@@ -119,7 +119,8 @@ func (r *runs) around(task string) int {
 	return 0
 }
 
-// forget drops all runs: those of another core's life are not this one's, whatever their numbers.
+// forget drops all runs. Those of an earlier core's life do not belong to the next one, even if their numbers are
+// equal.
 func (r *runs) forget() {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
@@ -132,7 +133,7 @@ func (r *runs) all() []*runState {
 	return slices.Collect(maps.Values(r.processes))
 }
 
-// findRuns looks for the processes of the agent before this one.
+// findRuns looks for the processes that the previous agent started.
 func (a *Agent) findRuns() (alive []core.Run) {
 	a.runs.forget()
 	for _, started := range a.core.Runs() {
@@ -145,8 +146,8 @@ func (a *Agent) findRuns() (alive []core.Run) {
 	return alive
 }
 
-// sweepCells ends what runs in cells that this agent does not know: an agent was killed before it had written of them, or
-// a test was. Executors that have died themselves keep theirs until the core has their tasks killed.
+// sweepCells kills what runs in cells that this agent does not know. They are left when an agent, or a test, was killed
+// before it had written about them. The cells of executors that have died stay until the core has their tasks killed.
 func (a *Agent) sweepCells(ctx context.Context) {
 	const patience = 10 * time.Second
 	ctx, cancel := context.WithTimeout(ctx, patience)
@@ -160,7 +161,7 @@ func (a *Agent) sweepCells(ctx context.Context) {
 	}
 }
 
-// rememberHeld tells the walls what executors hold that have outlived the agent's process before this one.
+// rememberHeld tells the walls what is held by executors that outlived the agent's previous process.
 func (a *Agent) rememberHeld() {
 	if a.cells == nil {
 		return
@@ -174,7 +175,7 @@ func (a *Agent) rememberHeld() {
 	}
 }
 
-// userOf is the user as whom an executor runs: the owner of its folder.
+// userOf returns the user that an executor runs as: the owner of its folder.
 func (a *Agent) userOf(folder string) int {
 	info, err := a.folder.below.At(folder).Lstat(".")
 	if err != nil {
@@ -183,10 +184,11 @@ func (a *Agent) userOf(folder string) int {
 	return entry.OwnerOf(info).UID
 }
 
-// sameBoot says whether the machine is still the same boot: after another one an equal PID and start time are chance.
+// sameBoot says whether the machine was not rebooted. After a reboot an equal PID and start time would be a
+// coincidence.
 func (a *Agent) sameBoot() bool { return a.core.Identity().BootID == a.config.BootID }
 
-// startRun forks an executor and follows it to its end.
+// startRun forks an executor and follows its process until that ends.
 func (a *Agent) startRun(e core.StartExecutor) {
 	ctx, cancel := context.WithCancel(a.context)
 	state := &runState{run: e.Run, folder: e.Sandbox, abandon: cancel}
@@ -208,7 +210,7 @@ func (a *Agent) startRun(e core.StartExecutor) {
 	})
 }
 
-// forkRun makes the folder of an executor with what belongs there, and its child.
+// forkRun makes the folder of an executor with its content, and then forks its child.
 func (a *Agent) forkRun(ctx context.Context, e core.StartExecutor, token string) (executor.Process, error) {
 	command := e.Executor.Command
 	if e.Builtin {
@@ -248,8 +250,8 @@ func (a *Agent) recoveryTimeout() time.Duration {
 	return a.config.RecoveryTimeout
 }
 
-// awaitRun waits for the end of a process. When the agent ends first, a child at its gate
-// must not wait for ever.
+// awaitRun waits for the end of a process. If the agent ends first, a child that is still at its gate is ended, because
+// it must not wait for ever.
 func (a *Agent) awaitRun(ctx context.Context, state *runState) {
 	message, done := state.process.Wait(ctx)
 	if !done {
@@ -267,7 +269,7 @@ func (a *Agent) awaitRun(ctx context.Context, state *runState) {
 func (a *Agent) releaseRun(run core.Run) {
 	process := a.runs.process(run)
 	if process == nil {
-		return // it has ended; ExecutorExited is on its way
+		return // the process has ended; ExecutorExited follows
 	}
 	if err := process.Release(); err != nil {
 		a.log.Warn().Err(err).Stringer("executor", run.Executor).Msg("the gate of an executor did not open")
@@ -286,8 +288,8 @@ func (a *Agent) abandonRun(run core.Run) {
 	}
 }
 
-// killGroups kills until nothing is left; what can't be killed is tried again for as
-// long as the agent lives, because no task of it may be called ended before.
+// killGroups kills until no process is left. What can't be killed is tried again for as long as the agent lives,
+// because no task of it may be reported as ended before.
 func (a *Agent) killGroups(e core.KillGroups) {
 	a.startWork(func() {
 		for a.context.Err() == nil {
@@ -315,8 +317,8 @@ func (a *Agent) killGroup(e core.KillGroup) {
 	})
 }
 
-// clearExecutors ends what this agent has started, when nobody is to come back for it.
-// Executors end by themselves when they see the agent go; those that do not are killed.
+// clearExecutors ends the executors that this agent has started, when no agent will come back for them. Executors end
+// by themselves when they see that the agent is gone; those that do not are killed.
 func (a *Agent) clearExecutors() {
 	const patience = 10 * time.Second
 	gentle, cancel := context.WithTimeout(context.Background(), patience)

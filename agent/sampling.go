@@ -29,8 +29,7 @@ func (s *sampling) ask(targets []core.Target) {
 	}
 }
 
-// run measures when the core asks. Measuring never takes more than a
-// twentieth of one processor: after a slow sample the next one waits.
+// run measures when the core asks. To keep measuring below a twentieth of one processor, it waits after a slow sample.
 func (s *sampling) run(ctx context.Context, inbox *inbox) {
 	const share = 20
 	for {
@@ -46,7 +45,7 @@ func (s *sampling) run(ctx context.Context, inbox *inbox) {
 		if !inbox.postEvent(ctx, core.Sampled{Usage: used}) {
 			return
 		}
-		if took == 0 { // by a clock that stood still
+		if took == 0 { // the clock stood still
 			continue
 		}
 		select {

@@ -9,29 +9,29 @@ import (
 	"time"
 )
 
-// How long a shared listener rests after a failed accept, doubling while it goes on failing: the usual cause is that
-// the process is out of file descriptors, which ends when others close theirs.
+// How long a shared listener pauses after a failed accept. The pause doubles while accept keeps failing. The usual
+// cause is that the process has no file descriptors left, which ends when others are closed.
 const (
 	acceptPauseMin = 5 * time.Millisecond
 	acceptPauseMax = time.Second
 )
 
-// A sharedListener keeps one address open through all lives of an agent: servers come and go, the address stays.
-// No failure of accept ends it, only close does. Of more connections than its limit the newest is closed at once, so
-// that strangers who open many can't take the descriptors that the agent's other doors need.
+// A sharedListener keeps one address open through all lives of an agent: servers come and go, the address stays. Only
+// close ends it, no failure of accept does. Beyond its limit of connections the newest is closed at once, so that
+// strangers who open many can't take the file descriptors that the agent's other listeners need.
 type sharedListener struct {
 	net.Listener
 	limit    int64
-	open     atomic.Int64 // connections that were accepted and not closed
+	open     atomic.Int64 // connections that were accepted and are not closed
 	refused  atomic.Uint64
-	failed   atomic.Uint64 // times that accept failed
+	failed   atomic.Uint64 // how often accept has failed
 	accepted chan net.Conn
 	closing  chan struct{} // closed by close
-	ended    chan struct{} // closed when nothing is accepted any more
+	ended    chan struct{} // closed when accept has ended for good
 	once     sync.Once
 }
 
-// newSharedListener takes the listener over and accepts up to limit connections at a time.
+// newSharedListener takes over the listener and accepts up to limit connections at a time.
 func newSharedListener(listener net.Listener, limit int) *sharedListener {
 	l := &sharedListener{
 		Listener: listener, limit: int64(limit),
@@ -73,7 +73,7 @@ func (l *sharedListener) accept() {
 	}
 }
 
-// rest waits, and tells whether the listener is still wanted then.
+// rest waits, and then says whether the listener is still open.
 func (l *sharedListener) rest(pause time.Duration) bool {
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
@@ -85,7 +85,7 @@ func (l *sharedListener) rest(pause time.Duration) bool {
 	}
 }
 
-// close ends the listener and turns away who waits to be accepted.
+// close ends the listener and closes connections that wait to be accepted.
 func (l *sharedListener) close() error {
 	if l == nil {
 		return nil
@@ -101,13 +101,13 @@ func (l *sharedListener) close() error {
 	return err
 }
 
-// during is the listener for one server: it ends with the context.
+// during returns the listener for one server; for that server it ends with the context.
 func (l *sharedListener) during(ctx context.Context) net.Listener {
 	ctx, cancel := context.WithCancel(ctx)
 	return &listenerTurn{l, ctx, cancel}
 }
 
-// A listenerTurn is a shared listener in the hands of one server.
+// A listenerTurn is a shared listener as one server uses it.
 type listenerTurn struct {
 	shared *sharedListener
 	ctx    context.Context //nolint:containedctx // a listener has no other way to be told
@@ -132,7 +132,7 @@ func (t *listenerTurn) Close() error {
 	return nil
 }
 
-// A countedConn gives its place back when it is closed.
+// A countedConn is counted by its listener until it is closed.
 type countedConn struct {
 	net.Conn
 	listener *sharedListener

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// flakyListener hands out what the test sends it: connections, or errors.
+// flakyListener returns what the test sends it: connections or errors.
 type flakyListener struct {
 	next   chan any
 	closed chan struct{}
@@ -33,7 +33,7 @@ func (l *flakyListener) Accept() (net.Conn, error) {
 func (l *flakyListener) Close() error   { close(l.closed); return nil }
 func (l *flakyListener) Addr() net.Addr { return &net.UnixAddr{Name: "flaky"} }
 
-// A moment without file descriptors must not close the agent's address for ever: who connects after it is served.
+// A moment without file descriptors must not close the agent's address for ever: later connections are served.
 func TestAcceptGoesOnAfterAMomentWithoutDescriptors(t *testing.T) {
 	inner := newFlakyListener()
 	shared := newSharedListener(inner, 10)
@@ -60,7 +60,7 @@ func TestAcceptGoesOnAfterAMomentWithoutDescriptors(t *testing.T) {
 	}
 }
 
-// Beyond the limit a connection is closed at once, and a place that is given back is taken again.
+// Beyond the limit a connection is closed at once. A place that becomes free is used again.
 func TestConnectionsBeyondTheLimitAreRefused(t *testing.T) {
 	inner := newFlakyListener()
 	shared := newSharedListener(inner, 1)
@@ -91,12 +91,12 @@ func TestConnectionsBeyondTheLimitAreRefused(t *testing.T) {
 	}
 }
 
-// Who closes the listener while a connection waits for a server turns that one away and does not hang.
+// When the listener is closed while a connection waits for a server, that connection is closed and close does not hang.
 func TestCloseTurnsAwayWhoWaits(t *testing.T) {
 	inner := newFlakyListener()
 	shared := newSharedListener(inner, 10)
 	ours, theirs := net.Pipe()
-	inner.next <- ours // taken, but no server accepts
+	inner.next <- ours // it was accepted, but no server takes it
 	if err := shared.close(); err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,7 @@ import (
 	"github.com/tenderhq/tender/internal/testing/mounts"
 )
 
-// spacesConfig is of an agent whose tasks have namespaces.
+// spacesConfig returns the configuration of an agent whose tasks have namespaces.
 func spacesConfig(t *testing.T, master *script) Config {
 	t.Helper()
 	config := usersConfig(t, master)
@@ -40,8 +40,8 @@ func spacesConfig(t *testing.T, master *script) Config {
 	return config
 }
 
-// A task with namespaces sees nothing of others, goes on when its agent goes away, and is found by the process that
-// stands for it outside: the next agent ends it, and nothing of it is left, neither process nor mount nor control group.
+// A task with namespaces sees nothing of others and goes on when its agent goes away. The next agent finds it by the
+// process that stands for it outside, and ends it. No process, mount or control group of it is left.
 func TestNamespacesOutliveTheAgent(t *testing.T) {
 	master := newScript(t)
 	config := spacesConfig(t, master)
@@ -59,7 +59,7 @@ func TestNamespacesOutliveTheAgent(t *testing.T) {
 	pidIn(t, config, "t1", "pid")
 	launchOf(master, "f1", command("t2", "cat "+sandbox("t1")+"/pid "+config.DataDir+"/identity /tmp/mark; cat /proc/[0-9]*/comm; exit 0"))
 	master.status("t2", api.TaskFinished)
-	if said := textOf(t, filepath.Join(sandbox("t2"), "stdout")); said != spaces.Helper+"\nsh" { // its helper and its own
+	if said := textOf(t, filepath.Join(sandbox("t2"), "stdout")); said != spaces.Helper+"\nsh" { // its helper and itself
 		t.Errorf("it saw %q", said)
 	}
 	helper := runningOf(t, first, "t1")
@@ -88,7 +88,7 @@ func TestNamespacesOutliveTheAgent(t *testing.T) {
 	mounts.Check(t, config.DataDir, mounted)
 }
 
-// What an agent is told of limits and of a read-only root holds for a task of root too.
+// The configured limits and the read-only root also hold for a task that runs as root.
 func TestReadOnlyRootAndRlimits(t *testing.T) {
 	master := newScript(t)
 	config := spacesConfig(t, master)
@@ -112,7 +112,7 @@ func TestReadOnlyRootAndRlimits(t *testing.T) {
 	a.end()
 }
 
-// With denied system calls tasks live on, as root and as others, and nothing that they try of these calls works.
+// With denied system calls tasks work, as root and as others, and none of the denied calls that they try succeeds.
 func TestDeniedCalls(t *testing.T) {
 	if err := calls.Try(); err != nil {
 		t.Skip(err)
@@ -139,7 +139,7 @@ func TestDeniedCalls(t *testing.T) {
 	}
 }
 
-// runningOf is the process of a task as the agent knows it, once it does.
+// runningOf waits until the agent knows the process of a task, and returns it.
 func runningOf(t *testing.T, a *running, task api.TaskID) (process core.Process) {
 	t.Helper()
 	return hang.Await(t, "the process of "+string(task), nil, func() core.Process {

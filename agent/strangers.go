@@ -13,14 +13,14 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// strangersMax bounds the streams of executors that have not said whose they are. Of one more than that, the
-// one that has been silent for longest is ended, so that nobody who says nothing keeps executors out; an
-// executor comes back.
+// strangersMax is how many streams of executors may be open that have not subscribed. If there is one more, the stream
+// that has been silent for longest is ended, so that nobody who says nothing can keep executors out. An executor comes
+// back.
 const strangersMax = 256
 
-// The executors' socket is open to all users of the machine where executors run as others than the agent; so the agent
-// asks the kernel who has connected. Whoever is neither the agent's user nor that of a living executor is turned away
-// before a byte is read, and no executor speaks for one of another user, whatever token it has found.
+// If executors run as other users than the agent, their socket is open to all users of the machine. So the agent asks
+// the kernel who has connected. A connection of a user who is neither the agent's nor that of a living executor is
+// closed before a byte is read. No executor can speak for an executor of another user, whatever token it has found.
 
 // peerListener turns away connections of users who have no executor here.
 type peerListener struct {
@@ -38,7 +38,7 @@ func (l *peerListener) Accept() (net.Conn, error) {
 		}
 		uid, err := entry.PeerOf(connection)
 		switch {
-		case errors.Is(err, errors.ErrUnsupported): // then the token is all there is
+		case errors.Is(err, errors.ErrUnsupported): // then only the token protects
 			return connection, nil
 		case err != nil || !l.welcome(uid):
 			l.refused.Add(1)
@@ -49,13 +49,13 @@ func (l *peerListener) Accept() (net.Conn, error) {
 	}
 }
 
-// peerConn is a connection of whom the user is known.
+// peerConn is a connection whose user is known.
 type peerConn struct {
 	net.Conn
 	uid int
 }
 
-// RemoteAddr carries the user to where calls are answered.
+// RemoteAddr returns the address together with the user, so that the handlers of calls know the user.
 func (c *peerConn) RemoteAddr() net.Addr { return peerAddr{c.Conn.RemoteAddr(), c.uid} }
 
 type peerAddr struct {
@@ -63,7 +63,7 @@ type peerAddr struct {
 	uid int
 }
 
-// checkPeer says why who is at the other end of a stream may not speak for an executor, or nil.
+// checkPeer returns why the user at the other end of a stream may not speak for an executor, or nil.
 func (a *Agent) checkPeer(ctx context.Context, ref api.ExecutorRef) error {
 	from, known := peer.FromContext(ctx)
 	if !known {
@@ -77,7 +77,7 @@ func (a *Agent) checkPeer(ctx context.Context, ref api.ExecutorRef) error {
 		fmt.Errorf("user %d has connected, and the executor runs as another; only the executor itself may speak for it", address.uid))
 }
 
-// welcomes tells whether a user has an executor here, or is the agent's own.
+// welcomes says whether a user is the agent's own, or that of an executor here.
 func (a *Agent) welcomes(uid int) bool {
 	return uid == entry.Self().UID || a.runs.anyAs(uid)
 }

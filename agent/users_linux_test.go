@@ -19,7 +19,8 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
-// usersConfig is of an agent of root whose tasks run as others, who can get to its folder.
+// usersConfig returns the configuration of an agent that runs as root and whose tasks run as other users, who can reach
+// its folder.
 func usersConfig(t *testing.T, master *script) Config {
 	t.Helper()
 	if os.Geteuid() != 0 || entry.Unprivileged() != entry.Dynamic {
@@ -60,8 +61,8 @@ func uidOf(t *testing.T, path string) (int, fs.FileMode) {
 	return entry.OwnerOf(info).UID, info.Mode().Perm()
 }
 
-// A task of one framework tries all that it could do to the agent and to a task of another; none of it works, while it
-// works in its own sandbox as if it were alone.
+// A task of one framework tries everything that could harm the agent and a task of another framework. None of it works,
+// while everything works in its own sandbox.
 func TestTasksOfOthersAreOutOfReach(t *testing.T) {
 	master := newScript(t)
 	config := usersConfig(t, master)
@@ -142,12 +143,13 @@ func TestTasksOfOthersAreOutOfReach(t *testing.T) {
 	master.shutDown()
 }
 
-// strangersAreTurnedAway connects to the executors' socket as a user who has no executor, and is hung up on.
+// strangersAreTurnedAway connects to the executors' socket as a user who has no executor. The connection must be
+// closed.
 func strangersAreTurnedAway(t *testing.T, a *running, uid int) {
 	t.Helper()
 	said := make(chan error, 1)
 	go func() {
-		runtime.LockOSThread() // the thread is another user's from here on and ends with the goroutine
+		runtime.LockOSThread() // the thread runs as another user from here on, and ends with the goroutine
 		said <- func() error {
 			const same = ^uintptr(0)
 			if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, same, uintptr(uid), same); errno != 0 { // unix.Setresuid is about all threads
@@ -177,7 +179,7 @@ func strangersAreTurnedAway(t *testing.T, a *running, uid int) {
 	}
 }
 
-// awaitFile waits until a file has a line.
+// awaitFile waits until a file holds a whole line.
 func awaitFile(t *testing.T, path string) {
 	t.Helper()
 	for {
@@ -192,7 +194,8 @@ func awaitFile(t *testing.T, path string) {
 	}
 }
 
-// A framework keeps its user over a restart of its agent, and so do its volumes; a task may ask for whom the agent allows.
+// A framework keeps its user over a restart of its agent, and its volumes keep that owner. A task may ask for a user
+// that the agent allows.
 func TestUsersOfTasks(t *testing.T) {
 	master := newScript(t)
 	config := usersConfig(t, master)
@@ -244,7 +247,7 @@ func TestUsersOfTasks(t *testing.T) {
 	end()
 }
 
-// An agent whose tasks could not get to their sandboxes says so and does not start.
+// An agent whose tasks could not reach their sandboxes says so and does not start.
 func TestFolderOutOfReach(t *testing.T) {
 	master := newScript(t)
 	config := usersConfig(t, master)

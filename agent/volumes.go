@@ -16,9 +16,9 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// Volumes keep their data through everything but DestroyVolume (R22). They are few, so
-// the loop makes their folders itself. A task that holds one finds it in its sandbox as
-// volumes/VOLUME, a link: a sandbox that is deleted takes no data with it.
+// Volumes keep their data through everything but DestroyVolume (R22). They are few, so the loop makes their folders
+// itself. A task that holds a volume finds it in its sandbox as the link volumes/VOLUME, so that deleting the sandbox
+// deletes no data.
 
 func (f *dataFolder) volumeFolder(id api.VolumeID) string {
 	return filepath.Join(f.at("volumes"), string(id))
@@ -49,7 +49,7 @@ func (f *dataFolder) createVolume(e core.CreateVolume) error {
 func (f *dataFolder) makeVolume(id api.VolumeID) error {
 	place := f.below.At(f.volumeFolder(id))
 	if root, err := place.Open(); err == nil {
-		return root.Close() // whose it is shows with the next task that has it
+		return root.Close() // the next task that has it decides whose it is
 	}
 	root, err := place.Make(entry.Self(), beneath.Private)
 	if err != nil {
@@ -58,8 +58,8 @@ func (f *dataFolder) makeVolume(id api.VolumeID) error {
 	return root.Close()
 }
 
-// sweepVolumes puts the folders of volumes aside that the agent does not have, so that no
-// volume of the same ID ever shows another one's data. Nobody deletes them but a person (R22).
+// sweepVolumes moves the folders of volumes that the agent does not have aside, so that a volume with the same ID never
+// shows another one's data. Only a person deletes them (R22).
 func (f *dataFolder) sweepVolumes(owner api.AgentID, has func(api.VolumeID) bool) error {
 	if f.path == "" {
 		return nil
@@ -73,7 +73,7 @@ func (f *dataFolder) sweepVolumes(owner api.AgentID, has func(api.VolumeID) bool
 	return wrong
 }
 
-// putAside moves a volume's folder to volumes-of/OWNER, under its own name or that with a number.
+// putAside moves a volume's folder to volumes-of/OWNER, under its own name, with a number if that name is taken.
 func (f *dataFolder) putAside(owner api.AgentID, folder string) error {
 	kept := filepath.Join(f.at("volumes-of"), string(owner))
 	err := os.MkdirAll(kept, beneath.Private)
@@ -101,8 +101,8 @@ func (f *dataFolder) destroyVolume(id api.VolumeID) error {
 	return f.launcher.Delete(f.volumeFolder(id))
 }
 
-// showVolumes links the volumes into a sandbox, and gives them to the sandbox's user. A second call does nothing. A
-// volume without its folder is an error, since the task would write its data where it is soon deleted.
+// showVolumes links the volumes into a sandbox and gives them to the sandbox's user. A second call does nothing. A
+// volume without a folder is an error, because the task would write its data to a place that is soon deleted.
 func (f *dataFolder) showVolumes(sandbox string, ids []api.VolumeID) error {
 	root, err := f.below.At(sandbox).Open()
 	if err != nil {
@@ -117,7 +117,7 @@ func (f *dataFolder) showVolumes(sandbox string, ids []api.VolumeID) error {
 	return nil
 }
 
-// showVolumes makes a place and shows volumes in it.
+// showVolumes makes a place and links volumes into it.
 func (a *Agent) showVolumes(ctx context.Context, place executor.Place, ids []api.VolumeID) error {
 	if a.folder.path == "" || len(ids) == 0 {
 		return nil
@@ -128,7 +128,7 @@ func (a *Agent) showVolumes(ctx context.Context, place executor.Place, ids []api
 	return a.folder.showVolumes(cmp.Or(place.Task, place.Sandbox), ids)
 }
 
-// giveVolume gives a volume that is there, with all in it, to the sandbox's user.
+// giveVolume gives the folder of an existing volume, with everything in it, to the sandbox's user.
 func (f *dataFolder) giveVolume(folder string, sandbox *os.Root) error {
 	info, err := sandbox.Stat(".")
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
-// TestAStuckLoopEndsItsSession (R36): after three session timeouts, as the leader told them, the log says where the loop
-// is, the session ends and none begins; when the loop has come round, the agent comes back.
+// TestAStuckLoopEndsItsSession (R36): after three session timeouts, as the leader told them, the log says where the
+// loop is stuck, the session ends, and no other begins. When the loop runs again, the agent comes back.
 func TestAStuckLoopEndsItsSession(t *testing.T) {
 	for _, timeout := range []time.Duration{5 * time.Second, 20 * time.Second} {
 		t.Run(timeout.String(), func(t *testing.T) {
@@ -25,7 +25,7 @@ func TestAStuckLoopEndsItsSession(t *testing.T) {
 				m.log = zerolog.New(zerolog.SyncWriter(&said))
 				agent := m.run()
 				await(m.master, "heartbeat", func(protocol.AgentHeartbeat) bool { return true })
-				<-time.After(time.Minute) // the watch has heard of the timeout
+				<-time.After(time.Minute) // the watch now knows the timeout
 				hold, began := make(chan struct{}), time.Now()
 				go agent.inbox.ask(t.Context(), func(*core.Core) { <-hold })
 				for agent.leader.shown.Load() != nil {

@@ -16,24 +16,24 @@ import (
 	"github.com/tenderhq/tender/agent/walls/entry"
 )
 
-// Modes of folders: others may pass through those on the way, and have no business in what is a user's own.
+// Modes of folders: other users may pass through those on the way, and have no access to a user's own folder.
 const (
 	Passage fs.FileMode = 0o711
 	Private fs.FileMode = 0o700
 )
 
-// Folder is a folder that is ours. It may be used from any goroutine.
+// Folder is a folder of the agent. It may be used from any goroutine.
 type Folder struct {
 	path  string
 	mutex sync.Mutex
 	top   *os.Root // nil until it is used
-	raw   *os.File // the same, for calls that os.Root has not; nil like it
+	raw   *os.File // the same folder, for calls that os.Root does not have; nil while top is
 }
 
-// New names the folder, which need not be there yet.
+// New names the folder, which need not exist yet.
 func New(path string) *Folder { return &Folder{path: path} }
 
-// open opens the folder once for all.
+// open opens the folder, once for all later uses.
 func (f *Folder) open() (*os.Root, error) {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
@@ -51,7 +51,7 @@ func (f *Folder) open() (*os.Root, error) {
 	return f.top, nil
 }
 
-// handle is the open folder's descriptor, which stays open while it is used.
+// handle returns the descriptor of the open folder, which stays open while it is used.
 func (f *Folder) handle() (syscall.RawConn, error) {
 	if _, err := f.open(); err != nil {
 		return nil, err
@@ -59,12 +59,12 @@ func (f *Folder) handle() (syscall.RawConn, error) {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
 	if f.raw == nil {
-		return nil, fs.ErrClosed // meanwhile
+		return nil, fs.ErrClosed // it was closed meanwhile
 	}
 	return f.raw.SyscallConn()
 }
 
-// Close lets go of the folder; it is opened again when it is used again.
+// Close closes the folder. The next use opens it again.
 func (f *Folder) Close() error {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
@@ -76,32 +76,33 @@ func (f *Folder) Close() error {
 	return errors.Join(raw.Close(), top.Close())
 }
 
-// At is the place of a path that lies in the folder. It need not be there.
+// At returns the place of a path that lies in the folder. The place need not exist.
 func (f *Folder) At(path string) Place { return Place{folder: f, path: path} }
 
-// Place is a folder beneath, opened anew each time.
+// Place is a folder below a Folder. Each use opens it anew.
 type Place struct {
 	folder *Folder
 	path   string
 }
 
-// Path is where the place is.
+// Path returns the path of the place.
 func (p Place) Path() string { return p.path }
 
-// Parent is the place that this one is in.
+// Parent returns the place that contains this one.
 func (p Place) Parent() Place { return Place{p.folder, filepath.Dir(p.path)} }
 
-// In is the place of that name in this one.
+// In returns the place with that name in this one.
 func (p Place) In(name string) Place { return Place{p.folder, filepath.Join(p.path, name)} }
 
-// IsMissing says at one look that nothing is there, which saves the way to it: most tasks have no sandbox. It follows links
-// on that way, so a task that has put one there may hide its own folder from it, and nobody else's.
+// IsMissing says with one call that the place does not exist, which saves walking to it: most tasks have no sandbox. It
+// follows links on the way, so a task that has made one there may hide its own folder from this check, but nobody
+// else's.
 func (p Place) IsMissing() bool {
 	_, err := os.Lstat(p.path)
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// way is the path from the folder to the place.
+// way returns the path from the folder to the place.
 func (p Place) way() (string, error) {
 	way, err := filepath.Rel(p.folder.path, p.path)
 	if err != nil || !filepath.IsLocal(way) {
@@ -110,7 +111,7 @@ func (p Place) way() (string, error) {
 	return way, nil
 }
 
-// steps are the names on that way.
+// steps returns the names on that path.
 func (p Place) steps() ([]string, error) {
 	way, err := p.way()
 	if err != nil || way == "." {
@@ -119,7 +120,7 @@ func (p Place) steps() ([]string, error) {
 	return strings.Split(way, string(filepath.Separator)), nil
 }
 
-// Open opens the place, with the rights of this process to what is in it.
+// Open opens the place. What is in it is then accessed with the rights of this process.
 func (p Place) Open() (*os.Root, error) {
 	return p.walk(func(here *os.Root, name string, _ bool) (*os.Root, error) { return enter(here, name) })
 }
@@ -151,10 +152,11 @@ func (p Place) walk(step func(here *os.Root, name string, last bool) (*os.Root, 
 	return here, nil
 }
 
-// errNoFolder says what was found in a folder's place.
+// errNoFolder says that something else was found in the place of a folder.
 var errNoFolder = errors.New("something else stands where a folder of the agent should be, perhaps a link that a task has made")
 
-// enter opens a folder in a folder. What it has opened is what the name stood for before, and that is no link.
+// enter opens a folder in a folder. It makes sure that what it opened is what the name stood for before, and not a
+// link.
 func enter(here *os.Root, name string) (*os.Root, error) {
 	info, err := here.Lstat(name)
 	if err != nil {
@@ -174,7 +176,8 @@ func enter(here *os.Root, name string) (*os.Root, error) {
 	return next, nil
 }
 
-// OpenFile opens a file in the place with the rights of the place's owner; a link is followed as long as it stays in it.
+// OpenFile opens a file in the place with the rights of the place's owner. A link is followed as long as it stays in
+// the place.
 func (p Place) OpenFile(name string, flag int, mode fs.FileMode) (file *os.File, err error) {
 	root, err := p.Open()
 	if err != nil {
@@ -188,7 +191,7 @@ func (p Place) OpenFile(name string, flag int, mode fs.FileMode) (file *os.File,
 	return file, err
 }
 
-// Lstat looks at a file in the place.
+// Lstat returns the information about a file in the place.
 func (p Place) Lstat(name string) (fs.FileInfo, error) {
 	root, err := p.Open()
 	if err != nil {
@@ -198,7 +201,7 @@ func (p Place) Lstat(name string) (fs.FileInfo, error) {
 	return root.Lstat(name)
 }
 
-// List names what is in the place; nothing when it is not there.
+// List returns the names in the place; nothing if it does not exist.
 func (p Place) List() []string {
 	folder, err := p.OpenFolder()
 	if err != nil {
@@ -212,7 +215,7 @@ func (p Place) List() []string {
 	return names
 }
 
-// AsOwner does something with the rights of whose the folder is.
+// AsOwner does something with the rights of the folder's owner.
 func AsOwner(root *os.Root, work func() error) error {
 	info, err := root.Stat(".")
 	if err != nil {
@@ -223,8 +226,8 @@ func AsOwner(root *os.Root, work func() error) error {
 	return entry.As(owner, work)
 }
 
-// Make opens the place as the user's, and makes it if it is not there. Folders on the way that are missing belong to
-// whom the folder belongs that they are in. One that was another's is given to the user with all in it.
+// Make opens the place, owned by the user, and makes it if it does not exist. Missing folders on the way get the owner
+// of the folder that they are in. A place that belonged to another user is given to this one with everything in it.
 func (p Place) Make(user entry.User, mode fs.FileMode) (*os.Root, error) {
 	return p.walk(func(here *os.Root, name string, last bool) (*os.Root, error) {
 		next, err := enter(here, name)
@@ -241,8 +244,8 @@ func (p Place) Make(user entry.User, mode fs.FileMode) (*os.Root, error) {
 	})
 }
 
-// Ensure opens the place, and makes it if it is not there, as something that belongs to whom the folder belongs that it is
-// in. One that is there stays whose it is.
+// Ensure opens the place, and makes it if it does not exist, with the owner of the folder that it is in. A place that
+// exists keeps its owner.
 func (p Place) Ensure() (*os.Root, error) {
 	return p.walk(func(here *os.Root, name string, last bool) (*os.Root, error) {
 		next, err := enter(here, name)
@@ -256,7 +259,7 @@ func (p Place) Ensure() (*os.Root, error) {
 	})
 }
 
-// makeFolder makes a folder as the one it is in: of the same owner.
+// makeFolder makes a folder with the owner of the folder that it is in.
 func makeFolder(here *os.Root, name string, mode fs.FileMode) (*os.Root, error) {
 	err := AsOwner(here, func() error { return here.Mkdir(name, Private) })
 	if err != nil && !errors.Is(err, fs.ErrExist) {
@@ -266,13 +269,13 @@ func makeFolder(here *os.Root, name string, mode fs.FileMode) (*os.Root, error) 
 	if err != nil {
 		return nil, err
 	}
-	if err := AsOwner(next, func() error { return next.Chmod(".", mode) }); err != nil { // whatever the umask
+	if err := AsOwner(next, func() error { return next.Chmod(".", mode) }); err != nil { // regardless of the umask
 		return nil, errors.Join(err, next.Close())
 	}
 	return next, nil
 }
 
-// settle makes an open folder the user's, with this mode as long as it was nobody else's.
+// settle gives an open folder to the user. It sets the mode, unless the folder belonged to another user.
 func settle(here, folder *os.Root, name string, user entry.User, mode fs.FileMode) error {
 	info, err := folder.Stat(".")
 	if err != nil {

@@ -13,10 +13,10 @@ import (
 	"github.com/tenderhq/tender/agent/walls/entry"
 )
 
-// stranger is a user whom no file of this machine belongs to.
+// stranger is a user who owns no file of this machine.
 var stranger = entry.User{UID: 71234, GID: 71234}
 
-// ours is a folder through which every user may pass.
+// ours returns a folder through which every user may pass.
 func ours(t *testing.T) (*Folder, string) {
 	t.Helper()
 	path := t.TempDir()
@@ -96,7 +96,7 @@ func TestWhatIsMadeIsFoundAgain(t *testing.T) {
 	}
 }
 
-// Whatever stands in the place of a folder on the way, nothing beneath it is opened, made or listed.
+// Whatever stands in the place of a folder on the way, nothing below it is opened, made or listed.
 func TestNoWayLeadsThroughALink(t *testing.T) {
 	for name, put := range map[string]func(path, elsewhere string) error{
 		"a link out":               func(path, elsewhere string) error { return os.Symlink(elsewhere, path) },
@@ -139,7 +139,7 @@ func TestNoWayLeadsThroughALink(t *testing.T) {
 	}
 }
 
-// What Make has made needs no Make any more, and what it would change does.
+// IsMade is true for what Make has made, and false if Make would change something.
 func TestIsMade(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("it can't be seen at one call")
@@ -196,8 +196,8 @@ func TestPathsBeneathOnly(t *testing.T) {
 	}
 }
 
-// What is in a user's folder is opened and made with the user's rights: another name of a file that the user may not
-// read shows nothing, and a place that was made in it is the user's.
+// What is in a user's folder is opened and made with the user's rights. A link to a file that the user may not read
+// opens nothing, and a place that was made in the folder belongs to the user.
 func TestRightsAreTheOwners(t *testing.T) {
 	needRoot(t)
 	folder, path := ours(t)
@@ -225,8 +225,8 @@ func TestRightsAreTheOwners(t *testing.T) {
 	}
 }
 
-// A folder of an older version, or of another user before, is given with what was that user's; a file of several names,
-// what a link leads to and what is somebody else's stay.
+// A folder of an older version, or of another user, is given away with everything that belonged to that user. A file
+// with several names, the target of a link, and what belongs to somebody else stay as they are.
 func TestAFolderIsGiven(t *testing.T) {
 	needRoot(t)
 	folder, path := ours(t)
@@ -257,7 +257,7 @@ func TestAFolderIsGiven(t *testing.T) {
 	}
 }
 
-// Looking for a place that somebody is about to make takes it from nobody.
+// Ensure of a place that somebody else has made changes no owner.
 func TestEnsureTakesNothing(t *testing.T) {
 	needRoot(t)
 	folder, path := ours(t)

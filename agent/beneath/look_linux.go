@@ -10,11 +10,12 @@ import (
 	"github.com/tenderhq/tender/agent/walls/entry"
 )
 
-// onlyFolders has the kernel go a whole way at one call, as walk does in steps: through real folders beneath, and no link.
+// onlyFolders makes the kernel resolve a whole path in one call as walk does in steps: through real folders below, and
+// through no link.
 const onlyFolders = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS
 
-// lookAt opens the place at one call. An error says no more than that it has to be found out step by step what is there, as
-// kernels before 5.6 can't do it; unless it is that nothing is.
+// lookAt opens the place with one call. If it returns an error other than that the place does not exist, the place has
+// to be walked to step by step: kernels before 5.6 do not have the call.
 func (p Place) lookAt(flags uint64) (fd int, err error) {
 	way, err := p.way()
 	if err != nil {
@@ -30,7 +31,7 @@ func (p Place) lookAt(flags uint64) (fd int, err error) {
 	return fd, errors.Join(failed, err)
 }
 
-// IsMade says whether Make would find the place as it is to be, and change nothing.
+// IsMade says whether Make would find the place as it should be, and change nothing.
 func (p Place) IsMade(user entry.User, mode fs.FileMode) bool {
 	fd, err := p.lookAt(unix.O_PATH)
 	if err != nil {
@@ -44,7 +45,7 @@ func (p Place) IsMade(user entry.User, mode fs.FileMode) bool {
 	return !user.IsSelf() || is.Mode&0o777 == uint32(mode.Perm())
 }
 
-// OpenFolder opens the place itself, to read what is in it.
+// OpenFolder opens the place itself, to read its entries.
 func (p Place) OpenFolder() (*os.File, error) {
 	fd, err := p.lookAt(unix.O_RDONLY)
 	switch {

@@ -9,8 +9,8 @@ import (
 	"github.com/tenderhq/tender/agent/walls/entry"
 )
 
-// IsMade says whether Make would surely change nothing, which can't be seen at one call here.
+// IsMade returns false, because on this system one call can't find out whether Make would change nothing.
 func (p Place) IsMade(entry.User, fs.FileMode) bool { return false }
 
-// OpenFolder opens the place itself, to read what is in it.
+// OpenFolder opens the place itself, to read its entries.
 func (p Place) OpenFolder() (*os.File, error) { return p.OpenFile(".", os.O_RDONLY, 0) }

@@ -10,26 +10,24 @@ import (
 	"github.com/tenderhq/tender/agent/core"
 )
 
-// Store is an agent's disk. One goroutine uses it, but for Bloated.
+// Store is an agent's disk. Only one goroutine uses it; Bloated alone may be called from others.
 type Store interface {
 	// Load gives back all records, oldest first, the Identity before all others. It is
 	// called once, before anything else.
 	Load() ([]core.Record, error)
-	// Append writes records in order. When it returns, the death of this process can't
-	// lose them; those about the agent itself and its volumes survive the machine.
-	// written is how many are there, in any case. ErrNoRoom means that the others are not,
-	// and may be appended when there is room; any other error that the agent has to end.
+	// Append writes records in order. When it returns, the death of this process can't lose them; those about the agent
+	// itself and its volumes survive a crash of the machine. written is how many were stored, also when there is an
+	// error. ErrNoRoom means that the others were not stored and may be appended again when there is room. Any other
+	// error means that the agent has to end.
 	Append(records []core.Record) (written int, err error)
-	// Compact replaces everything by records that say the same. After ErrNoRoom all is as
-	// it was.
+	// Compact replaces everything by records that make the same state. After ErrNoRoom everything is as it was.
 	Compact(records []core.Record) error
 	// Reset empties the store for a new life of the agent (R16).
 	Reset() error
-	// Bloated says that most of what is stored is garbage: Compact is worth its cost.
+	// Bloated says that most of what is stored is superseded, so that Compact is worth its cost.
 	Bloated() bool
-	// Full says that the disk has no more room and the store lives on what it has in reserve
-	// (R14). It looks for room again each time it is asked.
+	// Full says that the disk has no more room and the store uses its reserve (R14). Each call checks for room again.
 	Full() bool
-	// Close ends the use. Nothing is written by it.
+	// Close ends the use of the store. It writes nothing.
 	Close() error
 }

@@ -15,15 +15,15 @@ import (
 	"github.com/tenderhq/tender/internal/wire"
 )
 
-// identity is what the file of that name holds: the records that survive the machine.
+// identity is the content of the identity file: the records that survive a crash of the machine.
 type identity struct {
 	generation uint64
 	core.Identity
 	volumes  map[api.VolumeID]api.Resource
-	logBegun bool // there is a log of this generation
+	logBegun bool // a log of this generation has been created
 }
 
-// take applies a record that belongs into this file.
+// take applies a record that belongs in this file. It reports false for any other record.
 func (i *identity) take(record core.Record) (mine bool) {
 	switch r := record.(type) {
 	case core.Identity:
@@ -38,7 +38,7 @@ func (i *identity) take(record core.Record) (mine bool) {
 	return true
 }
 
-// belongs says whether a record belongs into this file.
+// belongs says whether a record belongs in the identity file.
 func belongs(record core.Record) bool {
 	switch record.(type) {
 	case core.Identity, core.VolumeKept, core.VolumeForgotten:
@@ -53,7 +53,7 @@ func (i identity) clone() identity {
 	return i
 }
 
-// records give it back.
+// records returns the content as records.
 func (i *identity) records() []core.Record {
 	records := []core.Record{i.Identity}
 	for _, id := range slices.Sorted(maps.Keys(i.volumes)) {
@@ -160,8 +160,8 @@ func encodeTask(m *logpb.AgentRecord, record any) error {
 	return nil
 }
 
-// decode reads what encode has written. A record of a kind that this version
-// does not know is an error: to leave it out could forget a task.
+// decode reads what encode has written. A record of a kind that this version does not know is an error, because
+// skipping it could forget a task.
 func decode(payload []byte) (any, error) {
 	m := new(logpb.AgentRecord)
 	if err := proto.Unmarshal(payload, m); err != nil {
@@ -220,7 +220,7 @@ func decodeTask(m *logpb.AgentRecord) (core.Record, error) {
 	case *logpb.AgentRecord_TaskAcknowledged:
 		return core.TaskAcknowledged{Task: refFromProto(r.TaskAcknowledged.GetTask()), Number: r.TaskAcknowledged.GetNumber()}, nil
 	}
-	return nil, errNewer // its checksum is right, so somebody wrote it
+	return nil, errNewer // its checksum is right, so a newer version wrote it
 }
 
 func startingFromProto(m *logpb.ExecutorStarting) core.ExecutorStarting {
@@ -252,7 +252,7 @@ func runFromProto(m *logpb.ExecutorRun) core.Run {
 	}
 }
 
-// processToProto leaves out what is not there: most tasks have one status with a group.
+// processToProto returns nil for a process that is not set: most tasks have only one status with a group.
 func processToProto(p core.Process) *logpb.Process {
 	if p == (core.Process{}) {
 		return nil

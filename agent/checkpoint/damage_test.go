@@ -15,10 +15,9 @@ import (
 	"github.com/tenderhq/tender/agent/core"
 )
 
-// TestDamageIsSeen damages the files of a checkpoint a thousand times, by seed; ten thousand
-// times with TENDER_TEST_LONG. Each start says what to do, or goes on with exactly what was
-// written, up to a torn tail that it tells of: never with what nobody wrote, and never on the
-// quiet with less.
+// TestDamageIsSeen damages the files of a checkpoint a thousand times, by seed; ten thousand times with
+// TENDER_TEST_LONG. Each start either fails and says what to do, or goes on with exactly what was written, up to a torn
+// tail that it reports. It never goes on with something that nobody wrote, and never with less without saying so.
 func TestDamageIsSeen(t *testing.T) {
 	folder := folder(t)
 	store := disk(folder, "boot-1")
@@ -94,7 +93,7 @@ func TestDamageIsSeen(t *testing.T) {
 			for i, size := range sizes {
 				atGroup = atGroup || len(got) == wholes[i] && int64(len(damaged)) == size
 			}
-			if store.Repaired() == "" && !atGroup { // cut there, it is as if nothing had been behind
+			if store.Repaired() == "" && !atGroup { // a log that is cut there looks like one to which nothing more was written
 				t.Fatalf("%s: %d of %d records, and not a word", story, len(got), len(records))
 			}
 			if !reflect.DeepEqual(records[:len(got)], got) {
@@ -110,7 +109,7 @@ func TestDamageIsSeen(t *testing.T) {
 	}
 }
 
-// saysWhatToDo: a person who reads it knows the next step.
+// saysWhatToDo says whether a person who reads the error knows the next step.
 func saysWhatToDo(err error) bool {
 	for _, words := range []string{"restore it from a backup", "remove the folder to begin a new agent", "start that version, or a newer one"} {
 		if strings.Contains(err.Error(), words) {
@@ -120,7 +119,7 @@ func saysWhatToDo(err error) bool {
 	return false
 }
 
-// damageTo does one thing to a file; nil: the file is gone.
+// damageTo damages a file in one way; nil means that the file is removed.
 func damageTo(random *rand.Rand, data []byte) (what string, damaged []byte) {
 	damaged = bytes.Clone(data)
 	at := random.IntN(len(data))

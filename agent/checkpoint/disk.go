@@ -17,16 +17,15 @@ import (
 
 // Config is where a Disk is and how it behaves. Zero fields mean the defaults.
 type Config struct {
-	// Folder is the agent's own; it must exist. The user holds its lock.
+	// Folder is the agent's own folder. It must exist, and the caller must hold its lock.
 	Folder string
-	// BootID is the machine's present one. After another one the machine may have
-	// crashed: a damaged log is then cut where the damage begins, because nothing that
-	// it tells of runs any more.
+	// BootID is that of the machine's present boot. After another boot the machine may have crashed: a damaged log is
+	// then cut where the damage begins, because nothing that it records still runs.
 	BootID string
-	// ReserveBytes is the least room that is kept ahead of the log's end for the statuses and
-	// kills of what runs (R14). Default 4 MiB.
+	// ReserveBytes is how much room is kept at least behind the end of the log for statuses and kills of what runs
+	// (R14). Default 4 MiB.
 	ReserveBytes int64
-	// BloatBytes is the least size of a log that is worth a compaction. Default 16 MiB.
+	// BloatBytes is the smallest size of a log at which a compaction is worth its cost. Default 16 MiB.
 	BloatBytes int64
 }
 
@@ -34,17 +33,17 @@ type Config struct {
 type Disk struct {
 	config   Config
 	identity identity
-	known    []byte // what the file identity holds, once written
+	known    []byte // the content of the identity file, once it is written
 	log      *os.File
-	size     int64 // of the log, up to its last whole record
-	room     int64 // up to where the log has blocks
-	base     int64 // of the log after its last compaction
-	torn     bool  // behind size stands what a failed write has left
+	size     int64 // the size of the log up to its last whole record
+	room     int64 // the offset up to which the log has blocks
+	base     int64 // the size of the log after its last compaction
+	torn     bool  // behind size there is what a failed write has left
 	sequence uint64
 	buffer   []byte
 	repaired string
-	reserved bool // the file system allocates nothing ahead: the file reserve keeps the room
-	deleted  bool // and was given up
+	reserved bool // the file system can't allocate ahead, so the file reserve keeps the room
+	deleted  bool // the file reserve was deleted to make room
 	full     atomic.Bool
 	bloated  atomic.Bool
 	system   system
@@ -56,13 +55,13 @@ const (
 	logFile       = "checkpoint.log"
 	reserveFile   = "reserve"
 	identityMagic = "TNDRAID1"
-	bufferKept    = 1 << 20 // a larger buffer is given back after its use
-	spareBytes    = 4096    // is the least room for the next identity
+	bufferKept    = 1 << 20 // a larger buffer is not kept after its use
+	spareBytes    = 4096    // the least room for the next identity
 )
 
 var errGone = errors.New("the file " + logFile + " is gone")
 
-// NewDisk makes the store of a folder.
+// NewDisk makes the store of a folder. It does not touch the folder yet.
 func NewDisk(config Config) *Disk {
 	if config.ReserveBytes == 0 {
 		config.ReserveBytes = 4 << 20
@@ -77,7 +76,7 @@ func NewDisk(config Config) *Disk {
 	}
 }
 
-// Repaired says in words what Load has cut off or left aside, "" if nothing.
+// Repaired says in words what Load has cut off or set aside; "" if nothing.
 func (d *Disk) Repaired() string { return d.repaired }
 
 func (d *Disk) path(name string) string { return filepath.Join(d.config.Folder, name) }
@@ -86,9 +85,9 @@ func (d *Disk) fail(err error) error {
 	return api.E("checkpoint", api.Internal, d.config.Folder, err)
 }
 
-// Load reads the identity and the log, cuts off a torn tail, and makes room ahead.
+// Load reads the identity and the log, cuts off a torn tail, and allocates room ahead.
 func (d *Disk) Load() ([]core.Record, error) {
-	if err := d.Close(); err != nil { // of the life before a Reset
+	if err := d.Close(); err != nil { // the files of the life before a Reset
 		return nil, d.fail(err)
 	}
 	known, err := d.loadIdentity()
@@ -139,8 +138,8 @@ func parseIdentity(data []byte) (identity, error) {
 	return decodeIdentity(payload[4:])
 }
 
-// loadLog reads the log of the identity's generation. One of another generation is
-// what a Reset did not come to remove.
+// loadLog reads the log, if it is of the identity's generation. A log of another generation is one that a Reset had no
+// time to remove.
 func (d *Disk) loadLog(known bool) ([]core.Record, error) {
 	data, err := os.ReadFile(d.path(logFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -150,7 +149,7 @@ func (d *Disk) loadLog(known bool) ([]core.Record, error) {
 		return nil, err
 	}
 	if of, ok := cutHeader(data); ok && of < d.identity.generation {
-		return nil, os.Remove(d.path(logFile)) // its room is for the next one
+		return nil, os.Remove(d.path(logFile)) // its room is needed for the next log
 	}
 	if !known && len(data) > headerBytes {
 		return nil, errors.New("the file identity is gone, but checkpoint.log is there; restore it from a backup, or remove the folder to begin a new agent")
@@ -169,11 +168,11 @@ func (d *Disk) loadLog(known bool) ([]core.Record, error) {
 	return held.records, d.openLog(int64(held.good), held.frames)
 }
 
-// lost says what the loss of the log, or of a part of it, means: after a boot nothing that it
-// told of runs; before, the agent must not forget what does.
+// lost decides what the loss of the log, or of a part of it, means. After a boot nothing that it recorded runs any
+// more. Without a boot in between it is an error, because the agent must not forget what runs.
 func (d *Disk) lost(why error) error {
 	switch {
-	case errors.Is(why, errGone) && !d.identity.logBegun: // there was none yet
+	case errors.Is(why, errGone) && !d.identity.logBegun: // no log was created yet
 	case d.identity.BootID != d.config.BootID:
 		d.repaired = "the machine was booted again and the log was damaged: " + why.Error() + "; it was read up to there"
 	default:
@@ -184,24 +183,24 @@ func (d *Disk) lost(why error) error {
 
 func (d *Disk) openLog(good int64, frames uint64) error {
 	if good < headerBytes {
-		return nil // made anew by the first Append
+		return nil // the first Append makes it again
 	}
 	file, err := os.OpenFile(d.path(logFile), os.O_WRONLY, 0)
 	if err != nil {
 		return err
 	}
-	if info, err := file.Stat(); err != nil || info.Size() != good { // else blocks ahead stay
+	if info, err := file.Stat(); err != nil || info.Size() != good { // if the size is right, the blocks ahead stay
 		if err := errors.Join(err, d.system.truncate(file, good)); err != nil {
 			return errors.Join(err, file.Close())
 		}
 	}
 	d.log, d.size, d.room, d.sequence = file, good, good, frames
-	d.base = good / 3 // much of it may be garbage: the first write finds out
+	d.base = good / 3 // much of it may be superseded: the first write finds out
 	return nil
 }
 
-// Append writes records in their order. Those that stand together in the log are one
-// group: read back whole or not at all (R35).
+// Append writes records in their order. Those that are adjacent in the log are one group: they are read back whole or
+// not at all (R35).
 func (d *Disk) Append(records []core.Record) (written int, err error) {
 	for written < len(records) {
 		n := d.inLog(records[written:])
@@ -228,7 +227,7 @@ func (*Disk) inLog(records []core.Record) int {
 	return len(records)
 }
 
-// changeIdentity takes the records up to the next one that belongs into the log.
+// changeIdentity writes the records up to the next one that belongs in the log, and returns how many these are.
 func (d *Disk) changeIdentity(records []core.Record) (n int, err error) {
 	next := d.identity.clone()
 	for n < len(records) && next.take(records[n]) {
@@ -243,7 +242,7 @@ func (d *Disk) changeIdentity(records []core.Record) (n int, err error) {
 	return n, nil
 }
 
-// beginLog sees to it that there is a log with room ahead, before there is something to write.
+// beginLog makes sure that there is a log with room ahead, before there is something to write.
 func (d *Disk) beginLog() error {
 	if d.log == nil {
 		if err := d.newLog(); err != nil {
@@ -254,7 +253,7 @@ func (d *Disk) beginLog() error {
 	return nil
 }
 
-// writeGroup leaves all of the group in the log, or nothing.
+// writeGroup writes all of the group to the log, or nothing of it.
 func (d *Disk) writeGroup(group []core.Record) error {
 	buffer, sequence, err := appendGroup(d.buffer[:0], d.identity.generation, d.sequence, group)
 	if err != nil {
@@ -277,7 +276,7 @@ func (d *Disk) writeGroup(group []core.Record) error {
 	return nil
 }
 
-// writeLog leaves all of data in the log, or nothing that the next one would not overwrite.
+// writeLog writes all of data to the log. If it fails, the next write overwrites what it left.
 func (d *Disk) writeLog(data []byte) error {
 	if err := d.cutTorn(); err != nil {
 		return err
@@ -302,8 +301,8 @@ func (d *Disk) writeLog(data []byte) error {
 	return err
 }
 
-// cutTorn takes a failed write back. Until that has succeeded nothing is appended: what
-// stood behind the next record could be taken for one.
+// cutTorn removes what a failed write has left. Nothing is appended before that succeeds, because what stands behind
+// the next record could be taken for a record.
 func (d *Disk) cutTorn() error {
 	if !d.torn {
 		return nil
@@ -311,7 +310,7 @@ func (d *Disk) cutTorn() error {
 	if err := d.system.truncate(d.log, d.size); err != nil {
 		return fmt.Errorf("half a record could not be taken back from %s: %w", logFile, err)
 	}
-	d.torn, d.room = false, d.size // blocks ahead are gone with it
+	d.torn, d.room = false, d.size // truncating removes the blocks ahead too
 	return nil
 }
 
@@ -320,8 +319,8 @@ func (d *Disk) newLog() error {
 	return d.replaceLog(appendHeader(nil, d.identity.generation))
 }
 
-// replaceLog writes a log beside the old one, if any; nothing of it counts before it is
-// in its place.
+// replaceLog writes a new log beside the old one, if there is one. It counts only once it is in the place of the old
+// one.
 func (d *Disk) replaceLog(data []byte) error {
 	temporary := d.path(logFile + ".new")
 	file, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
@@ -351,8 +350,7 @@ func (d *Disk) replaceLog(data []byte) error {
 	return err
 }
 
-// Compact writes a new log and puts it in the place of the old one. Without room for both
-// the old one stays.
+// Compact writes a new log and puts it in the place of the old one. If there is no room for both, the old one stays.
 func (d *Disk) Compact(records []core.Record) error {
 	next := identity{generation: d.identity.generation, volumes: map[api.VolumeID]api.Resource{}}
 	var group []core.Record
@@ -377,8 +375,8 @@ func (d *Disk) Compact(records []core.Record) error {
 	return nil
 }
 
-// Reset begins the next generation: with the new identity file the old log is void, and
-// goes first, for its room is what a full disk has for the new one.
+// Reset begins the next generation. Once the new identity file is written the old log is void. It is removed first,
+// because on a full disk the new log needs its room.
 func (d *Disk) Reset() error {
 	next := identity{generation: d.identity.generation + 1, volumes: map[api.VolumeID]api.Resource{}}
 	if err := d.writeIdentity(next); err != nil {
@@ -398,8 +396,8 @@ func (d *Disk) Reset() error {
 	return nil
 }
 
-// writeIdentity replaces the identity file so that the machine's crash leaves the old
-// one or the new one. What it says counts once it is there.
+// writeIdentity replaces the identity file so that a crash of the machine leaves either the old or the new one. The new
+// identity takes effect once it is written.
 func (d *Disk) writeIdentity(next identity) error {
 	next.logBegun = d.log != nil && next.generation == d.identity.generation
 	payload, err := encodeIdentity(next)
@@ -424,8 +422,8 @@ func (d *Disk) writeIdentity(next identity) error {
 	return err
 }
 
-// replaceIdentity writes into the spare file, which has its blocks, and has the two change
-// places: a full disk can't come between an agent and its leader's next term.
+// replaceIdentity writes into the spare file, which has its blocks already, and exchanges the two files. So a full disk
+// can't keep an agent from obeying its leader's next term.
 func (d *Disk) replaceIdentity(data []byte) error {
 	spare, path := d.path(spareFile), d.path(identityFile)
 	file, err := os.OpenFile(spare, os.O_WRONLY|os.O_CREATE, 0o600)
@@ -442,7 +440,7 @@ func (d *Disk) replaceIdentity(data []byte) error {
 	if err = errors.Join(err, file.Close()); err != nil {
 		return err
 	}
-	if d.system.exchange(spare, path) != nil { // there is none yet, or the file system can't
+	if d.system.exchange(spare, path) != nil { // there is no identity file yet, or the file system can't exchange files
 		if err := os.Rename(spare, path); err != nil {
 			return err
 		}
@@ -454,14 +452,13 @@ func (d *Disk) replaceIdentity(data []byte) error {
 	return nil
 }
 
-// makeSpare gives the next identity its blocks. Without room for it the next one is written
-// when there is.
+// makeSpare allocates the blocks of the next identity. If there is no room for it, it is written when there is.
 func (d *Disk) makeSpare(bytes int64) {
 	file, err := os.OpenFile(d.path(spareFile), os.O_WRONLY|os.O_CREATE, 0o600)
 	if err != nil {
 		return
 	}
-	_ = errors.Join(d.system.allocate(file, bytes), file.Close()) // the next write says what is wrong
+	_ = errors.Join(d.system.allocate(file, bytes), file.Close()) // if this failed, the next write reports it
 }
 
 func syncFolder(folder string) error {
@@ -475,7 +472,7 @@ func syncFolder(folder string) error {
 // Bloated reports whether a compaction would pay. A full disk has no room for two logs.
 func (d *Disk) Bloated() bool { return d.bloated.Load() && !d.full.Load() }
 
-// Full reports whether the room ahead is in use, after an attempt to make it again.
+// Full reports whether the room ahead is in use. It first tries to allocate it again.
 func (d *Disk) Full() bool {
 	if d.full.Load() {
 		d.refill()

@@ -41,12 +41,12 @@ func replace(t *testing.T, folder, name string, data []byte) {
 	}
 }
 
-// A log that ends anywhere gives back the records that are whole, and takes more.
+// A log that is cut anywhere gives back the records that are whole, and accepts more.
 func TestTornTailIsCutOff(t *testing.T) {
 	folder := folder(t)
 	records, log := written(t, folder)
 	whole := 0
-	for end := headerBytes; end < len(log); end += 5 { // its header is there before the log has its name
+	for end := headerBytes; end < len(log); end += 5 { // the header is complete before the log gets its name
 		replace(t, folder, logFile, log[:end])
 		store := disk(folder, "boot-1")
 		got := load(t, store)
@@ -73,8 +73,8 @@ func TestTornTailIsCutOff(t *testing.T) {
 	}
 }
 
-// What was appended together comes back whole or not at all, wherever the log is torn (R35);
-// so does what a compaction wrote, and what an older version wrote one by one.
+// Records that were appended together are read back whole or not at all, wherever the log is torn (R35). So are the
+// records of a compaction, and those that an older version wrote one by one.
 func TestGroupsAreWhole(t *testing.T) {
 	folder := folder(t)
 	store := disk(folder, "boot-1")
@@ -114,8 +114,8 @@ func TestGroupsAreWhole(t *testing.T) {
 	}
 }
 
-// No flipped bit is ever taken for a record: the agent refuses to start, or, at the very
-// end of the log, takes it for the torn tail that it looks like.
+// No flipped bit ever results in a record that was not written. The agent refuses to start, or, at the very end of the
+// log, takes the damage for the torn tail that it looks like.
 func TestFlippedBitsAreSeen(t *testing.T) {
 	records, log := written(t, folder(t))
 	random := rand.New(rand.NewPCG(1, 2))
@@ -157,7 +157,7 @@ func TestFlippedBitsOfTheIdentityAreSeen(t *testing.T) {
 	}
 }
 
-// After another boot nothing of the log runs any more: damage is cut off where it begins.
+// After another boot nothing of the log runs any more: it is cut where the damage begins.
 func TestDamageAfterABoot(t *testing.T) {
 	folder := folder(t)
 	records, log := written(t, folder)
@@ -177,7 +177,7 @@ func TestDamageAfterABoot(t *testing.T) {
 	}
 }
 
-// A new folder has lost nothing, nor has an agent that has only learned who it is, also after a boot.
+// A new folder has lost nothing. Nor has an agent that knows no more than its identity, also after a boot.
 func TestNewFolderIsNotDamaged(t *testing.T) {
 	folder := folder(t)
 	store := disk(folder, "boot-1")
@@ -207,7 +207,7 @@ func TestLostIdentityIsRefused(t *testing.T) {
 func TestCrashBetweenFiles(t *testing.T) {
 	folder := folder(t)
 	records, log := written(t, folder)
-	replace(t, folder, logFile+".new", log[:20]) // compaction: not yet in its place
+	replace(t, folder, logFile+".new", log[:20]) // a compaction whose log is not in its place yet
 	if diff := cmp.Diff(records, load(t, disk(folder, "boot-1")), opts); diff != "" {
 		t.Error(diff)
 	}
@@ -219,7 +219,7 @@ func TestCrashBetweenFiles(t *testing.T) {
 	fresh := core.Identity{Nonce: "n2", BootID: "boot-1"}
 	add(t, store, fresh)
 	store.Close()
-	replace(t, folder, logFile, log) // reset: the old log is still there, but its time is over
+	replace(t, folder, logFile, log) // a reset that has not removed the old log yet
 	store = disk(folder, "boot-1")
 	if diff := cmp.Diff([]core.Record{fresh}, load(t, store), opts); diff != "" {
 		t.Error(diff)

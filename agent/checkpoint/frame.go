@@ -14,15 +14,14 @@ import (
 //	header  magic (8 bytes) generation (8) crc (4) of both
 //	frame   crc (4) length (4) sequence (8) payload (length)
 //
-// All numbers are little-endian. The crc is CRC-32C over everything in the frame
-// behind it and the generation, so that a frame is right only in its own place: the
-// sequence counts from 1 and leaves no number out. Records that were appended together
-// stand behind a frame that says how many they are, and count all or not at all (R35).
+// All numbers are little-endian. The crc is CRC-32C over everything that follows it in the frame, and over the
+// generation, so that a frame is valid only in its own place. The sequence counts from 1 without gaps. Records that
+// were appended together follow a frame that says how many they are, and are read all or not at all (R35).
 const (
-	logMagic     = "TNDRCKP1" // its last byte is the format
+	logMagic     = "TNDRCKP1" // its last byte is the format's number
 	headerBytes  = 20
 	frameBytes   = 16
-	payloadBytes = 4 << 20 // no record is larger; a larger length is damage
+	payloadBytes = 4 << 20 // no record is larger, so a larger length is damage
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -34,7 +33,7 @@ func appendHeader(buffer []byte, generation uint64) []byte {
 	return binary.LittleEndian.AppendUint32(buffer, crc32.Checksum(buffer[start:], castagnoli))
 }
 
-// cutHeader returns the generation that a log is of.
+// cutHeader returns the generation of a log.
 func cutHeader(data []byte) (generation uint64, ok bool) {
 	if len(data) < headerBytes || string(data[:8]) != logMagic ||
 		binary.LittleEndian.Uint32(data[16:]) != crc32.Checksum(data[:16], castagnoli) {
@@ -43,8 +42,8 @@ func cutHeader(data []byte) (generation uint64, ok bool) {
 	return binary.LittleEndian.Uint64(data[8:]), true
 }
 
-// appendGroup appends records that count all together or not at all (R35): one as it is,
-// more behind a mark that says how many they are.
+// appendGroup appends records that are read all together or not at all (R35). One record is written as it is; several
+// follow a mark that says how many they are.
 func appendGroup(buffer []byte, generation, sequence uint64, records []core.Record) ([]byte, uint64, error) {
 	start, err := len(buffer), error(nil)
 	if len(records) > 1 {
@@ -63,7 +62,7 @@ func appendGroup(buffer []byte, generation, sequence uint64, records []core.Reco
 	return buffer, sequence, nil
 }
 
-// recordGroup is the mark before so many records.
+// recordGroup is the mark before a group; its value is the number of records.
 type recordGroup uint32
 
 // appendFrame appends one record, or the mark of a group.
@@ -87,7 +86,7 @@ func sum(frame []byte, generation uint64) uint32 {
 	return crc32.Update(crc32.Checksum(salt[:], castagnoli), castagnoli, frame)
 }
 
-// cutFrame returns the payload of the frame that data begins with, and its whole length.
+// cutFrame returns the payload of the frame at the start of data, and the length of the whole frame.
 func cutFrame(data []byte, generation, sequence uint64) (payload []byte, length int, ok bool) {
 	if len(data) < frameBytes {
 		return nil, 0, false
@@ -101,11 +100,11 @@ func cutFrame(data []byte, generation, sequence uint64) (payload []byte, length 
 	return data[frameBytes:length], length, true
 }
 
-// errNewer is no damage: what can't be read was written right, by another program.
+// errNewer does not mean damage: a newer program wrote what can't be read here.
 var errNewer = errors.New("a newer version of tender wrote it; start that version, or a newer one")
 
-// checkMagic refuses a file of another format: what follows its magic may be anything.
-// A magic that is none is left to the checksum.
+// checkMagic refuses a file of a newer format, in which anything may follow the magic. A damaged magic is left to the
+// checksum.
 func checkMagic(data []byte, magic string) error {
 	last := len(magic) - 1
 	if len(data) <= last || string(data[:last]) != magic[:last] || data[last] <= magic[last] || data[last] > '9' {
@@ -114,7 +113,7 @@ func checkMagic(data []byte, magic string) error {
 	return fmt.Errorf("it has format %c and this version reads up to format %c: %w", data[last], magic[last], errNewer)
 }
 
-// damage says that a log holds what nobody wrote.
+// damage says that a log contains something that nobody wrote.
 type damage struct {
 	at   int
 	what string
@@ -122,15 +121,15 @@ type damage struct {
 
 func (d *damage) Error() string { return fmt.Sprintf("%s at byte %d", d.what, d.at) }
 
-// contents are what a log holds in whole groups.
+// contents are the whole groups of a log.
 type contents struct {
 	records []core.Record
-	good    int    // bytes of it
-	frames  uint64 // of it
+	good    int    // the number of bytes they take
+	frames  uint64 // the number of frames they take
 }
 
-// parse reads a log. What stands behind contents.good is a torn tail, or damage when a
-// record stands behind it or when the tail can't be one.
+// parse reads a log. What stands behind contents.good is a torn tail. It is damage if a record stands behind it, or if
+// it can't be a torn tail.
 func parse(data []byte, generation uint64) (contents, error) {
 	if err := checkMagic(data, logMagic); err != nil {
 		return contents{}, err
@@ -139,7 +138,7 @@ func parse(data []byte, generation uint64) (contents, error) {
 		return contents{}, &damage{0, "a wrong header"}
 	}
 	whole := contents{good: headerBytes}
-	next, missing := whole, 0 // with what there is of a group, and how many records it lacks
+	next, missing := whole, 0 // the part of a group that was read, and how many of its records are still missing
 	for next.good < len(data) {
 		payload, length, ok := cutFrame(data[next.good:], generation, next.frames+1)
 		if !ok {
@@ -169,11 +168,11 @@ func parse(data []byte, generation uint64) (contents, error) {
 	return whole, nil
 }
 
-// tail tells a torn tail from damage: a process that was killed in the middle of a
-// write leaves the beginning of what it wrote and nothing behind it. So a whole record
-// anywhere behind the first bad byte means that something else happened.
+// tail tells a torn tail from damage. A process that was killed in the middle of a write leaves the beginning of what
+// it wrote and nothing behind it. So a whole record anywhere behind the first bad byte means that something else
+// happened.
 func tail(data []byte, good int, generation, sequence uint64) error {
-	const ahead = 1 << 20 // records that a damaged part may have hidden
+	const ahead = 1 << 20 // how many records a damaged part may have hidden
 	for at := good + 1; at+frameBytes <= len(data); at++ {
 		next := binary.LittleEndian.Uint64(data[at+8:])
 		if next < sequence || next-sequence > ahead {

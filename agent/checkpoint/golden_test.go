@@ -14,9 +14,10 @@ import (
 	"github.com/tenderhq/tender/agent/core"
 )
 
-// TestGolden loads a checkpoint that was written when format 1 was new, and those of its later
-// forms, with groups, with executors that are to end, with tasks that have a longest time, with receipts, with tasks
-// that were launched as one group, and with reports of progress (R24). A folder that is missing is written, for the day when there is a format 2; the old ones stay.
+// TestGolden loads a checkpoint that was written when format 1 was new, and checkpoints of its later forms: with
+// groups, with executors that are to end, with tasks that have a longest time, with receipts, with tasks that were
+// launched as one group, and with reports of progress (R24). A folder that is missing is written, for the time when
+// there is a format 2; the old ones stay.
 func TestGolden(t *testing.T) {
 	grouped := func(folder string) {
 		store := disk(folder, "boot-1")
@@ -73,8 +74,8 @@ func golden(t *testing.T, format string, records []core.Record, write func(folde
 	}
 }
 
-// TestNewerIsRefused: R24. What a newer version wrote is named so, and left as it is,
-// whether or not the machine was booted since: it is not damage.
+// TestNewerIsRefused: R24. What a newer version wrote is reported as such and left as it is, whether or not the machine
+// was booted since. It is not taken for damage.
 func TestNewerIsRefused(t *testing.T) {
 	folder := folder(t)
 	_, log := written(t, folder)
@@ -102,7 +103,7 @@ func TestNewerIsRefused(t *testing.T) {
 	}
 }
 
-// unknownRecord appends a whole frame whose record has only a field of the future.
+// unknownRecord appends a whole frame whose record has only a field that no version knows.
 func unknownRecord(t *testing.T, log []byte) []byte {
 	t.Helper()
 	generation, _ := cutHeader(log)

@@ -7,14 +7,14 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// Memory is a store without a disk, for clusters in memory. It outlives the agent that
-// uses it, as a disk would: the next one loads what the one before had appended.
+// Memory is a store without a disk, for clusters in memory. Like a disk it outlives the agent that uses it: the next
+// agent loads what the previous one appended.
 type Memory struct {
 	identity identity
 	records  []core.Record
-	compact  int // how many there were after the last compaction
+	compact  int // how many records there were after the last compaction
 	full     atomic.Bool
-	left     atomic.Int64 // records for which there is room while it is full
+	left     atomic.Int64 // how many records still fit while it is full
 	bloated  atomic.Bool
 }
 
@@ -23,13 +23,13 @@ func NewMemory() *Memory {
 	return &Memory{identity: identity{volumes: map[api.VolumeID]api.Resource{}}}
 }
 
-// Fill pretends that the disk is full, or has room again, and that the reserve holds so many records.
+// Fill pretends that the disk is full with a reserve for that many records, or that it has room again.
 func (m *Memory) Fill(full bool, reserve int) {
 	m.left.Store(int64(reserve))
 	m.full.Store(full)
 }
 
-// Load gives the records back.
+// Load returns the records.
 func (m *Memory) Load() ([]core.Record, error) {
 	if m.identity.Identity == (core.Identity{}) {
 		return nil, nil
@@ -56,7 +56,7 @@ func (m *Memory) keep(records []core.Record) {
 	}
 }
 
-// memoryRecordsMin: fewer are not worth a compaction.
+// memoryRecordsMin is the least number of records at which a compaction is worth its cost.
 const memoryRecordsMin = 50_000
 
 // Compact replaces the records.

@@ -10,8 +10,8 @@ import (
 	"github.com/tenderhq/tender/internal/diskroom"
 )
 
-// ErrNoRoom says that the disk has no room for what was to be written, and that nothing of
-// it is there. The same call may be repeated when there is room again.
+// ErrNoRoom says that the disk has no room for what was to be written, and that nothing of it was written. The same
+// call may be repeated when there is room.
 var ErrNoRoom = errors.New("no room is left on the disk of the agent's data folder")
 
 // noRoom says whether an error of the system means a full disk, or a full quota.
@@ -19,23 +19,23 @@ func noRoom(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
 
-// The room of the log. What runs on the machine writes to the same disk, so room that is
-// only not used by others is no room: a file that keeps some and is deleted in need gives
-// it to whoever writes first. So the log has blocks ahead of its end, and writes into
-// those. Where a file system has no such thing, the file reserve is better than nothing.
+// The log needs room that nobody else can take. Tasks write to the same disk, so free blocks may be gone at any time. A
+// file that occupies some blocks and is deleted when they are needed gives them to whoever writes first. So the log has
+// blocks allocated behind its end, and writes into those. Where a file system can't do that, the file reserve is better
+// than nothing.
 
-// ahead is how much room there should be behind the end of the log: as much again as it
-// takes to say what is, for there is no more to be said of it than that.
+// ahead is how much room there should be behind the end of the log: as much again as the present state takes, because
+// there can't be more to write about it than that.
 func (d *Disk) ahead() int64 {
 	return max(d.config.ReserveBytes, d.base, min(d.size, d.config.BloatBytes))
 }
 
-// refill sees to the room ahead, and looks what is left for others. Without either the store
-// is full: what runs is still written, into what is kept for it.
+// refill allocates room ahead, and checks what the disk has left. If either is missing the store is full: what runs is
+// still recorded, in the room that is kept for it.
 func (d *Disk) refill() {
 	least := d.config.ReserveBytes
 	if d.full.Load() {
-		least *= 2 // as much again, or the next page would find it full once more
+		least *= 2 // twice as much, or it would be full again with the next page
 	}
 	free, err := d.system.free(d.config.Folder)
 	scarce := err == nil && free < least
@@ -55,7 +55,7 @@ func (d *Disk) makeRoom() error {
 	return d.extend(d.size + want)
 }
 
-// extend allocates the log up to an offset.
+// extend allocates blocks of the log up to an offset.
 func (d *Disk) extend(upTo int64) error {
 	err := d.system.allocate(d.log, upTo)
 	switch {
@@ -71,7 +71,7 @@ func (d *Disk) extend(upTo int64) error {
 	return fmt.Errorf("%s could not be given room: %w", logFile, err)
 }
 
-// roomFor makes sure, before anything is written, that so many bytes fit the log.
+// roomFor makes sure, before anything is written, that so many bytes fit in the log.
 func (d *Disk) roomFor(bytes int64) error {
 	if d.reserved || d.room >= d.size+bytes {
 		return nil
@@ -83,7 +83,7 @@ func (d *Disk) roomFor(bytes int64) error {
 	return err
 }
 
-// giveUpReserve makes room by deleting the file reserve; false when there is none.
+// giveUpReserve makes room by deleting the file reserve. It returns false if there is none.
 func (d *Disk) giveUpReserve() bool {
 	if !d.reserved || os.Remove(d.path(reserveFile)) != nil {
 		return false
@@ -93,7 +93,7 @@ func (d *Disk) giveUpReserve() bool {
 	return true
 }
 
-// makeReserve makes the reserve file if it is missing and leaves as much room again.
+// makeReserve makes the reserve file if it is missing.
 func (d *Disk) makeReserve() error {
 	path := d.path(reserveFile)
 	if info, err := os.Stat(path); err == nil && info.Size() == d.config.ReserveBytes {
@@ -103,7 +103,7 @@ func (d *Disk) makeReserve() error {
 	if err != nil {
 		return err
 	}
-	// Written, not just sized: a sparse file reserves nothing.
+	// The blocks are written, because a sparse file reserves nothing.
 	_, err = d.system.write(file, make([]byte, d.config.ReserveBytes), 0)
 	if err = errors.Join(err, file.Close()); err != nil {
 		return errors.Join(err, os.Remove(path))
@@ -117,7 +117,7 @@ func freeBytes(folder string) (int64, error) {
 	return int64(room.Free), err
 }
 
-// clearLeftovers removes what older versions, or a crash, have left: files that nobody reads.
+// clearLeftovers removes files that older versions, or a crash, have left and that nobody reads.
 func (d *Disk) clearLeftovers() error {
 	names := []string{identityFile + ".new", logFile + ".new"}
 	if !d.reserved {
@@ -131,7 +131,7 @@ func (d *Disk) clearLeftovers() error {
 	return nil
 }
 
-// system is what a disk asks of the operating system, but in tests of full disks.
+// system is what a Disk needs from the operating system. Tests of full disks replace it.
 type system struct {
 	write    func(file *os.File, data []byte, at int64) (int, error)
 	truncate func(file *os.File, size int64) error

@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// allocate gives a file room up to an offset without changing its size, where the file
-// system can do that; otherwise errors.ErrUnsupported.
+// allocate allocates a file's blocks up to an offset without changing its size. It returns errors.ErrUnsupported where
+// the file system can't do that.
 func allocate(file *os.File, upTo int64) error {
 	for {
 		err := unix.Fallocate(int(file.Fd()), unix.FALLOC_FL_KEEP_SIZE, 0, upTo)

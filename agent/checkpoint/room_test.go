@@ -15,19 +15,19 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// smallDisk stands between a store and the real disk, and has little room.
+// smallDisk stands between a store and the real disk, and pretends to have little room.
 type smallDisk struct {
 	real   system
 	free   int64
-	taken  int64            // by others
-	blocks map[uint64]int64 // up to where a file has blocks, by inode
+	taken  int64            // bytes that others have taken
+	blocks map[uint64]int64 // the offset up to which a file has blocks, by inode
 }
 
 func newSmallDisk(bytes int64, system system) *smallDisk {
 	return &smallDisk{real: system, free: bytes, blocks: map[uint64]int64{}}
 }
 
-// fill has others take all that is free, or give it back.
+// fill has others take everything that is free, or give it back.
 func (d *smallDisk) fill(full bool) {
 	if full {
 		d.taken, d.free = d.free, 0
@@ -69,8 +69,8 @@ func (d *smallDisk) take(file *os.File, upTo int64) error {
 	return nil
 }
 
-// write is short when it does not fit, as on any disk. The reserve's blocks are free once
-// its file is deleted.
+// write writes less when not everything fits, as on any disk. The blocks of the reserve are free once its file is
+// deleted.
 func (d *smallDisk) write(file *os.File, data []byte, at int64) (int, error) {
 	if filepath.Base(file.Name()) != reserveFile {
 		if _, err := os.Stat(filepath.Join(filepath.Dir(file.Name()), reserveFile)); errors.Is(err, os.ErrNotExist) {
@@ -102,8 +102,8 @@ func (d *smallDisk) truncate(file *os.File, size int64) error {
 	return d.real.truncate(file, size)
 }
 
-// What a failed write has left is taken back before anything is appended: behind a shorter
-// record the rest of it could be taken for records.
+// What a failed write has left is removed before anything is appended, because behind a shorter record the rest of it
+// could be taken for records.
 func TestHalfARecordIsTakenBack(t *testing.T) {
 	folder := folder(t)
 	store := disk(folder, "boot-1")
@@ -134,7 +134,7 @@ func TestHalfARecordIsTakenBack(t *testing.T) {
 	}
 }
 
-// What older versions and crashes have left beside the files is cleared away.
+// Files that older versions and crashes have left are removed.
 func TestLeftoversAreCleared(t *testing.T) {
 	folder := folder(t)
 	written(t, folder)
@@ -152,10 +152,9 @@ func TestLeftoversAreCleared(t *testing.T) {
 	}
 }
 
-// A task fills the disk and goes on writing, so that every block that becomes free is its.
-// Whatever the file system, the checkpoint takes what it must take, also the identity of a
-// newer term and the next process; beyond its reserve it says so, and goes on when there is
-// room.
+// A task fills the disk and goes on writing, so that it gets every block that becomes free. On each file system the
+// checkpoint takes what it must take, including the identity of a newer term, and a next process can use it. Beyond its
+// reserve it returns ErrNoRoom, and goes on when there is room.
 func TestDiskFilledByATask(t *testing.T) {
 	for _, kind := range []string{"tmpfs", "ext4", "xfs"} {
 		t.Run(kind, func(t *testing.T) { filledByATask(t, smallFileSystem(t, kind)) })
@@ -191,7 +190,7 @@ func filledByATask(t *testing.T, mount string) {
 	}
 	fill()
 	var want []core.Record
-	for i := range 2000 { // 300 kB: a launch's worth of last words for 500 tasks
+	for i := range 2000 { // 300 kB: as much as the ends of 500 tasks take
 		if i%100 == 0 {
 			who.Term.Number++
 			add(t, store, who)
@@ -237,7 +236,7 @@ func filledByATask(t *testing.T, mount string) {
 	}
 }
 
-// smallFileSystem mounts one of 24 MiB (xfs: 300 MiB, its least), where root may.
+// smallFileSystem mounts a file system of 24 MiB (xfs: 300 MiB, its minimum), if the test runs as root.
 func smallFileSystem(t *testing.T, kind string) string {
 	t.Helper()
 	if os.Getuid() != 0 {

@@ -16,7 +16,7 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
-// kinds make a store, and another one on what the first has left: a new process.
+// kinds open a store; each further call opens what the one before has left, as a new process does.
 var kinds = map[string]func(t testing.TB) func() Store{
 	"memory": func(testing.TB) func() Store {
 		store := NewMemory()
@@ -74,7 +74,7 @@ var identityRecord = core.Identity{
 	Draining: true, DrainGrace: time.Minute, Gone: true,
 }
 
-// everyRecord has each kind, with each field set.
+// everyRecord returns a record of each kind with each field set.
 func everyRecord() []core.Record {
 	at := time.Date(2026, 2, 3, 4, 5, 6, 7, time.UTC)
 	exit, healthy := 3, true
@@ -154,7 +154,7 @@ func givesBackEveryKind(t *testing.T, open func() Store) {
 	}
 }
 
-// The identity and volumes are kept as they are last, before all others.
+// The identity and volumes are loaded as they were last, before all other records.
 func keepsOneIdentity(t *testing.T, open func() Store) {
 	store := open()
 	load(t, store)
@@ -215,9 +215,8 @@ func resetForgets(t *testing.T, open func() Store) {
 	}
 }
 
-// A full disk is met with what is kept in reserve: what is appended is there, nothing is
-// compacted, and Full says so until there is room again (R14). What does not fit the reserve
-// is not there, in no part, and fits later.
+// When the disk is full, the reserve is used: what is appended is stored, nothing is compacted, and Full reports it
+// until there is room again (R14). Of records that do not fit the reserve no part is stored; they fit later.
 func fullDisk(t *testing.T, open func() Store) {
 	store := open()
 	fill := func(bool) {}
@@ -265,7 +264,7 @@ func fullDisk(t *testing.T, open func() Store) {
 	}
 }
 
-// Whatever is appended, compacted and reopened: all of it comes back, in order.
+// Whatever is appended, compacted and reopened: all of it is read back, in order.
 func anyHistory(t *testing.T, kind func(testing.TB) func() Store) {
 	rapid.Check(t, func(rt *rapid.T) {
 		open := kind(t)

@@ -8,28 +8,31 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// Container is what an executor lives in with its tasks, or a task of the built-in one for itself.
+// Container is what an executor lives in together with its tasks, or what a task of the built-in executor lives in
+// alone.
 type Container struct {
 	Framework api.FrameworkID `json:"framework_id"`
 	Executor  api.ExecutorID  `json:"executor_id"`
 	Task      api.TaskID      `json:"task_id,omitempty"`
-	PID       int             `json:"pid,omitempty"` // of the executor, or of the first process of the task
-	// Cell is its control group, and Used what that measures; absent: it has none.
+	PID       int             `json:"pid,omitempty"` // the process of the executor, or the first process of the task
+	// Cell is the container's control group, and Used what that measures; both are absent if it has none.
 	Cell string `json:"cell,omitempty"`
 	Used *Used  `json:"used,omitempty"`
 }
 
 // Used is what a container uses.
 type Used struct {
-	CPUSeconds  float64 `json:"cpu_seconds"` // since it was made
+	CPUSeconds  float64 `json:"cpu_seconds"` // since the container was made
 	MemoryBytes uint64  `json:"memory_bytes"`
 	Processes   int     `json:"processes"`
 }
 
-// Measure names the control group of an executor or, with a task, of that, with what it uses; false: it has none.
+// Measure returns the control group of an executor or, if task is set, of that task, and what it uses. found is false
+// if there is none.
 type Measure func(executor api.ExecutorRef, task api.TaskID) (group string, used cell.Usage, found bool)
 
-// List lists the containers of a picture of the agent: executors, and tasks that do not live in their executor's.
+// List lists the containers in a picture of the agent: executors, and tasks that do not live in their executor's
+// container.
 func List(picture core.Picture, measure Measure) []Container {
 	all := []Container{}
 	for _, e := range picture.Executors {
@@ -49,7 +52,7 @@ func List(picture core.Picture, measure Measure) []Container {
 	return all
 }
 
-// measure adds its control group, and what that uses.
+// measure adds the container's control group and what that uses.
 func (c *Container) measure(measure Measure) {
 	group, used, found := measure(api.ExecutorRef{Framework: c.Framework, Executor: c.Executor}, c.Task)
 	if found {

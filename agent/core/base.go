@@ -6,12 +6,12 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// base is what all rooms of the core share: the configuration, the moment of the event that is stepped, the durable
-// state, and what a room may do: emit effects, write records, set timers. It decides nothing.
+// base is what all rooms of the core share: the configuration, the time of the event that is being stepped, the durable
+// state, and the means to emit effects, write records and set timers. It makes no decisions.
 type base struct {
 	config  Config
-	now     time.Time // of the event that is stepped
-	effects []Effect  // of the event that is stepped
+	now     time.Time // the time of the event that is being stepped
+	effects []Effect  // the effects of that event so far
 	state   *state
 	disk    disk
 	timers  timers
@@ -19,16 +19,16 @@ type base struct {
 
 // disk says how far the shell has come with writing records.
 type disk struct {
-	written  uint64   // the last record that was handed to the shell
-	stored   uint64   // the last one that is on disk
-	identity uint64   // the last one that was an Identity
-	waiting  []waiter // for records, in their order
+	written  uint64   // the number of the last record that was handed to the shell
+	stored   uint64   // the number of the last record that is on disk
+	identity uint64   // the number of the last Identity record
+	waiting  []waiter // what waits for records, in the order of their numbers
 }
 
-// safe says whether a record is on disk. Number 0 stands for a record of an earlier process, which is.
+// safe says whether a record is on disk. Number 0 stands for a record that an earlier process wrote; it is on disk.
 func (d *disk) safe(number uint64) bool { return number <= d.stored }
 
-// waiter is what follows once a record is on disk.
+// waiter is what the core goes on with once a record is on disk.
 type waiter struct {
 	number uint64
 	what   followUp
@@ -40,7 +40,7 @@ func (b *base) log(message string, fields ...Field) { b.emit(Log{message, fields
 
 func field[S ~string](name string, value S) Field { return Field{name, string(value)} }
 
-// writeRecord makes a record: it takes effect in the core now, and on disk some time later.
+// writeRecord applies a record to the state at once and asks the shell to write it to disk. It returns its number.
 func (b *base) writeRecord(record Record) uint64 {
 	b.state.apply(record)
 	b.disk.written++
@@ -51,13 +51,13 @@ func (b *base) writeRecord(record Record) uint64 {
 	return b.disk.written
 }
 
-// follow has something done as soon as a record is on disk that was just written.
+// follow has something done as soon as a record that was just written is on disk.
 func (b *base) follow(number uint64, what followUp) {
 	b.disk.waiting = append(b.disk.waiting, waiter{number, what})
 }
 
-// mustWait has something done once a record is on disk. It reports false when the record is there already: then the
-// caller does it.
+// mustWait has something done once a record is on disk. It reports false when the record is on disk already; then the
+// caller does it itself.
 func (b *base) mustWait(number uint64, what followUp) bool {
 	if b.disk.safe(number) {
 		return false
@@ -73,7 +73,8 @@ func (b *base) wakeAt(when time.Time, entry timer) {
 	b.timers.add(entry)
 }
 
-// Folders: SANDBOXES/FRAMEWORK/EXECUTOR, and in it tasks/TASK. Identifiers are good file names (api.CheckID).
+// The folder of an executor is SANDBOXES/FRAMEWORK/EXECUTOR; that of a task is tasks/TASK in it. Identifiers are valid
+// file names (api.CheckID).
 
 func (b *base) executorFolder(ref api.ExecutorRef) string {
 	return b.config.Sandboxes + "/" + string(ref.Framework) + "/" + string(ref.Executor)
@@ -88,14 +89,14 @@ func (b *base) frameworkRemoved(id api.FrameworkID) bool {
 	return f != nil && f.removed
 }
 
-// leaveFramework forgets the copy when nothing of the framework is left.
+// leaveFramework forgets the agent's copy of a framework that has no tasks or executors here any more.
 func (b *base) leaveFramework(id api.FrameworkID) {
 	if f := b.state.frameworks[id]; f != nil && f.users <= 0 {
 		b.writeRecord(FrameworkForgotten{id})
 	}
 }
 
-// startIdleTimer starts the built-in executor's clock when it has nothing to do.
+// startIdleTimer starts the idle time of a built-in executor that has no tasks.
 func (b *base) startIdleTimer(e *executor) {
 	if e.starting.Builtin && len(e.tasks) == 0 {
 		e.idleSince = b.now

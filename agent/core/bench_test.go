@@ -10,7 +10,7 @@ import (
 	"github.com/tenderhq/tender/internal/testing/transcript"
 )
 
-// bench is a registered core whose disk is fast and whose one executor runs.
+// bench is a registered core with a fast disk and one executor that runs.
 type bench struct {
 	core    *Core
 	at      time.Time
@@ -25,7 +25,7 @@ func newBench() *bench {
 	return b
 }
 
-// step takes one happening, and says at once that what it wrote is on disk.
+// step takes one event, and confirms at once that what the core wrote is on disk.
 func (b *bench) step(what Happening) {
 	b.at = b.at.Add(time.Microsecond)
 	for {
@@ -54,7 +54,7 @@ func (b *bench) launch(task api.TaskID, number int) {
 	})
 }
 
-// BenchmarkLives is what a task costs its agent's core: its launch, two statuses, their acknowledgements.
+// BenchmarkLives measures what one task costs its agent's core: its launch, two statuses, and their acknowledgements.
 func BenchmarkLives(b *testing.B) {
 	w := newBench()
 	w.launch("first", 1)
@@ -72,7 +72,7 @@ func BenchmarkLives(b *testing.B) {
 	}
 }
 
-// BenchmarkSessions is what a new session costs an agent with many tasks: its report and all their statuses.
+// BenchmarkSessions measures what a new session costs an agent with many tasks: its report and all their statuses.
 func BenchmarkSessions(b *testing.B) {
 	w := newBench()
 	for i := range 2000 {

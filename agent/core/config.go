@@ -8,9 +8,9 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// Config is what the core is made from. Zero fields mean the documented defaults.
+// Config is what a core is made with. Zero fields mean the documented defaults.
 type Config struct {
-	// Agent is what the agent says of itself; its ID is the core's to fill in.
+	// Agent is what the agent tells masters about itself. The core fills in the ID.
 	Agent   api.Agent
 	Version string
 	// Sandboxes is the folder under which every executor and task has its own.
@@ -47,14 +47,14 @@ type Config struct {
 	// SandboxBytesMax is how many bytes the kept sandboxes of ended tasks may take together; beyond it the oldest
 	// go. Default 0: as many as the disk has room for.
 	SandboxBytesMax int64
-	// TaskUser is the user as whom tasks run that ask for none. TaskUsers are the users that tasks may ask for; "*"
-	// stands for everybody but root.
+	// TaskUser is the user that tasks run as when they ask for none. TaskUsers are the users that tasks may ask for;
+	// "*" stands for everybody but root.
 	TaskUser  string
 	TaskUsers []string
-	// NoImages says why this agent runs no tasks in images, as a part of a sentence. Default: it does.
+	// NoImages says why this agent runs no tasks in images, as a part of a sentence. Default "": it runs them.
 	NoImages string
-	// GPUs are the drivers' names of those that the agent has, by index. Default: the indices, as many as its resources
-	// say.
+	// GPUs are the driver's names of the agent's GPUs, by index. Default: the indices as names, as many as its
+	// resources say.
 	GPUs []string
 	// TasksMax is how many tasks one agent holds. A launch beyond it is DROPPED.
 	// Default 100,000.

@@ -19,16 +19,16 @@ import (
 	"github.com/tenderhq/tender/internal/value"
 )
 
-// Core decides for one agent. It is made of rooms: each owns a part of what this process knows, and calls only rooms that
-// stand above it in this list. Core itself brings events to the rooms, and connects those that do not know each other.
-// Not safe for concurrent use: the shell's loop owns it.
+// Core decides for one agent. It is made of rooms. Each room owns a part of what this process knows, and calls only
+// rooms that stand above it in this list. Core itself passes events to the rooms, and connects rooms that do not know
+// each other. It is not safe for concurrent use: the shell's loop owns it.
 type Core struct {
 	*base
-	leader    *leader    // the stream to the master that leads: whose words count
+	leader    *leader    // the stream to the leading master; decides which messages count
 	sandboxes *sandboxes // folders that outlive their tasks
-	reports   *reports   // what the leader is told of the agent as a whole
+	reports   *reports   // what the leader is told about the agent as a whole
 	volumes   *volumes   // data that outlives tasks
-	pressure  *pressure  // how full the agent really is
+	pressure  *pressure  // how much of the agent's resources is really used
 	statuses  *statuses  // statuses of tasks, until they are acknowledged
 	executors *executors // the runs of executors, from the fork to the last process
 	launches  *launches  // tasks that are to run
@@ -62,14 +62,13 @@ func New(config Config, records []Record) *Core {
 	return c
 }
 
-// Clone is a core that stands where this one stands, and shares nothing with it: told the same, both have the same
-// effects.
+// Clone returns a copy that shares nothing with this core. Given the same events, both have the same effects.
 func (c *Core) Clone() *Core { return value.Clone(c) }
 
-// Dump is all that the core holds, for people.
+// Dump returns everything that the core holds as text, for people.
 func (c *Core) Dump() string { return value.Text(c) }
 
-// Step takes one event.
+// Step handles one event and returns the effects for the shell to perform.
 func (c *Core) Step(event Event) []Effect {
 	c.now = event.At
 	c.dispatch(event.What)
@@ -117,14 +116,14 @@ func (c *Core) dispatch(what Happening) {
 		c.takeMeasure(w)
 	case VolumeDestroyed:
 		c.volumes.volumeDestroyed(w)
-	case Woken: // fireTimers does what is due
+	case Woken: // fireTimers fires the timers that are due
 	case Away:
 		c.away(w.Gap)
 	}
 }
 
-// alignExecutor compares, when an executor has come, what it says with what is known here: statuses that it still has
-// to tell, tasks that it should have, kills that it may have missed.
+// alignExecutor compares what an executor that has subscribed says with what the agent knows: statuses that are not
+// acknowledged yet, tasks that the executor should have, and kills that it may have missed.
 func (c *Core) alignExecutor(e *executor, s protocol.SubscribeExecutor) {
 	for _, status := range s.Unacknowledged {
 		c.statuses.takeStatus(e.conn, e.ref(), status)
@@ -139,12 +138,12 @@ func (c *Core) alignExecutor(e *executor, s protocol.SubscribeExecutor) {
 		has[id] = true
 	}
 	for _, t := range e.tasks { // order: irrelevant because each is marked by itself
-		t.handed = has[t.ref.Task] // a task that it does not name never reached it
+		t.handed = has[t.ref.Task] // a task that the executor does not name never reached it
 	}
 	for _, t := range e.tasksInOrder() {
 		switch {
 		case t.kill == nil:
-			if c.disk.safe(t.launchRecord) && !t.handed { // the agent's process before this one may have ended while its files were fetched
+			if c.disk.safe(t.launchRecord) && !t.handed { // an earlier agent process may have ended while fetching
 				c.launches.prepareTask(t)
 			}
 			c.launches.handOverTask(t)
@@ -154,14 +153,14 @@ func (c *Core) alignExecutor(e *executor, s protocol.SubscribeExecutor) {
 			c.kills.actOnKill(t)
 		}
 	}
-	// The order to end may be on its way to the disk.
+	// The order to end may not be on disk yet.
 	if e.stopping() && !c.mustWait(c.disk.written, repeatShutdown{e.run(), e.conn}) {
 		c.executors.sendShutdown(e)
 	}
 	c.startIdleTimer(e)
 }
 
-// takeSample takes what is really used, and kills the tasks that have to make room.
+// takeSample takes a sample of what is really used, and kills the tasks that have to make room.
 func (c *Core) takeSample(w Sampled) {
 	c.reports.usage, c.reports.sampling = &w.Usage, false
 	for _, one := range c.pressure.judgeSample() {
@@ -171,8 +170,8 @@ func (c *Core) takeSample(w Sampled) {
 	}
 }
 
-// diskRoom notes how full the disk is. With no room no launch is taken (R14); with little room a tenth of the old
-// sandboxes is removed.
+// diskRoom notes how full the disk is. While it is full no launch is accepted (R14). When it is full or nearly full a
+// tenth of the old sandboxes is removed.
 func (c *Core) diskRoom(w DiskRoom) {
 	if w.Full != c.reports.diskFull {
 		c.reports.diskFull = w.Full
@@ -184,8 +183,8 @@ func (c *Core) diskRoom(w DiskRoom) {
 	}
 }
 
-// takeMeasure takes what sandboxes hold: the oldest of ended tasks go when all together are too large, and a task that
-// lives ends when it has outgrown the disk that it asked for.
+// takeMeasure takes the measured sizes of sandboxes. When those of ended tasks are too large together, the oldest are
+// removed. A running task whose sandbox is larger than the disk that it asked for is killed.
 func (c *Core) takeMeasure(w Measured) {
 	c.sandboxes.keepMeasures(w.Sandboxes)
 	for _, ref := range slices.SortedFunc(maps.Keys(w.Sandboxes), api.TaskRef.Compare) {

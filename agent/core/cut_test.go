@@ -9,8 +9,8 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
-// cutEverywhere kills the agent at this moment, with the log torn after each record that may
-// or may not have reached the disk, and lets the next one live until all is at rest.
+// cutEverywhere kills the agent now, once for each place at which the log may be torn: after each record that may or
+// may not have reached the disk. Each time the next agent lives until nothing happens any more.
 func (w *world) cutEverywhere() {
 	sure := len(w.log) - int(w.core.disk.written-w.core.disk.stored)
 	for end := sure; end <= len(w.log); end++ {
@@ -19,16 +19,16 @@ func (w *world) cutEverywhere() {
 	}
 }
 
-// afterlife is the world after the agent was killed: its executors that live come back, all
-// who are asked answer, the leader acknowledges everything, and every task ends.
+// afterlife is the world after the agent was killed. Its living executors come back, every request is answered, the
+// leader acknowledges everything, and every task ends.
 type afterlife struct {
 	*world
-	before *truth // when the agent was killed
-	story  string // of which cut
+	before *truth // what was true when the agent was killed
+	story  string // which cut this is
 	queue  []Happening
-	ends   map[api.TaskRef]api.TaskState // that were told
+	ends   map[api.TaskRef]api.TaskState // the ends of tasks that the leader was told
 	pid    int
-	wild   bool // it is not left in peace: executors die, tasks take their time
+	wild   bool // executors die and tasks take their time, instead of everything ending well
 }
 
 func newAfterlife(w *world, end int) *afterlife {
@@ -46,10 +46,10 @@ func newAfterlife(w *world, end int) *afterlife {
 	return a
 }
 
-// afterLeader is the stream to the leader of the afterlife.
+// afterLeader is the stream to the leader in an afterlife.
 const afterLeader Conn = 5000
 
-// live plays the whole of it.
+// live plays the afterlife until nothing happens any more.
 func (a *afterlife) live() {
 	launched := slices.SortedFunc(maps.Keys(a.core.state.tasks), api.TaskRef.Compare)
 	gone := a.begin()
@@ -66,7 +66,7 @@ func (a *afterlife) live() {
 	}
 }
 
-// begin starts the agent on what the torn log holds; its leader and its executors are there.
+// begin starts the agent with what the torn log holds; its leader and its executors are there.
 func (a *afterlife) begin() (gone bool) {
 	started := Started{BootID: a.before.boot, Nonce: "nonce-9"}
 	for _, run := range a.core.Runs() {
@@ -98,7 +98,7 @@ func (a *afterlife) tell(event protocol.AgentEvent) {
 	a.later(LeaderSaid{afterLeader, protocol.AgentEvents{Term: term, Session: a.sess, Events: []protocol.AgentEvent{event}}})
 }
 
-// comeBack subscribes an executor that has lived on, and lets its tasks end well.
+// comeBack subscribes an executor that still lives, and lets its tasks end well.
 func (a *afterlife) comeBack(run Run) {
 	r := a.truth.runs[run]
 	subscribe := protocol.SubscribeExecutor{ExecutorRef: run.Executor, Token: "token", Version: a.config.Version, Secrets: true}
@@ -118,8 +118,7 @@ func (a *afterlife) comeBack(run Run) {
 	}
 }
 
-// react answers an effect of the new agent as the world would, and holds the promises
-// against it.
+// react answers an effect of the new agent as the world would, and checks the promises.
 func (a *afterlife) react(effect Effect) {
 	switch e := effect.(type) {
 	case StartExecutor:
@@ -169,13 +168,13 @@ func (a *afterlife) hear(status api.Status) {
 	}
 }
 
-// ordered: the torn log says that the run was to end.
+// ordered says whether the torn log has an order to end for the run.
 func (a *afterlife) ordered(run Run) bool {
 	e := a.core.state.run(run)
 	return e != nil && e.order != nil
 }
 
-// wanted: somebody asked for the end of what the framework has here.
+// wanted says whether somebody asked for the end of everything that the framework has here.
 func (a *afterlife) wanted(id api.FrameworkID) bool {
 	return a.core.state.identity.Gone || a.core.frameworkRemoved(id)
 }
@@ -219,7 +218,7 @@ func (a *afterlife) toExecutor(e ToExecutor) {
 	}
 }
 
-// settled: all is at rest, and every task that the torn log knew has ended once, as it should.
+// settled checks that nothing is left to do, and that every task of the torn log has ended once, as it should.
 func (a *afterlife) settled(launched []api.TaskRef) {
 	for _, t := range a.core.state.tasksInOrder() {
 		a.fail("%s never ends; it is %s (promise 3)", t.ref, t.latest.State)

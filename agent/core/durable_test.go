@@ -11,8 +11,7 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
-// durable checks, for every effect of every test, that what others may act on is on
-// disk: durable before visible.
+// durable checks, for every effect of every test, that what others may act on is on disk (durable before visible).
 func (w *world) durable(effect Effect) {
 	onDisk := w.log[:len(w.log)-int(w.core.disk.written-w.core.disk.stored)]
 	wants := func(what string, match func(Record) bool) {
@@ -77,7 +76,7 @@ func (w *world) durableCall(call protocol.AgentCall, wants func(string, func(Rec
 	}
 }
 
-// durableStatus wants a status that the agent has numbered on disk before anybody is told of it.
+// durableStatus checks that a status that the agent has numbered is on disk before anybody is told of it.
 func durableStatus(status api.Status, wants func(string, func(Record) bool)) {
 	if status.Number == 0 {
 		return
@@ -88,8 +87,8 @@ func durableStatus(status api.Status, wants func(string, func(Record) bool)) {
 	})
 }
 
-// toldInOrder checks that the statuses of a task come in order, from the oldest
-// unacknowledged one on, move along the table, and are the same when they come again.
+// toldInOrder checks that the statuses of a task come in order, from the oldest unacknowledged one on, that they are
+// legal moves, and that a repeated status is the same.
 func (w *world) toldInOrder(status api.Status) {
 	if status.Number == 0 {
 		return
@@ -124,8 +123,8 @@ func (w *world) toldInOrder(status api.Status) {
 	w.told[ref] = append(told, status)
 }
 
-// TestAnyHistory lets everything happen in any order, with the disk far behind and the
-// agent dying at any moment. What every step checks is in world.step.
+// TestAnyHistory lets all kinds of events happen in any order, with a disk that lags far behind and an agent that dies
+// at any time. world.step has the checks that are made after every event.
 func TestAnyHistory(t *testing.T) {
 	words := []string{
 		"open", "closed", "leader registered", "leader registered", "leader registered term=2 session=2", "leader reported", "leader pong term=1",

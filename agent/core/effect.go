@@ -5,8 +5,8 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
-// Effect is what the shell is to do; one of the types below, of which some are Work. The shell performs them
-// in order. What goes to one stream leaves in that order.
+// Effect is something that the shell is to do. It is one of the types below; some of them are Work. The shell performs
+// effects in order, and what is sent to one stream leaves in that order.
 //
 //sumtype:decl
 type Effect interface{ effect() }
@@ -21,15 +21,15 @@ type Work interface {
 
 // The effects.
 type (
-	// Checkpoint writes a record behind those before it. Checkpointed follows once it
-	// survives this process; one Checkpointed may answer many.
+	// Checkpoint writes a record after all earlier ones. Checkpointed follows once the record is durable; one
+	// Checkpointed may answer several.
 	Checkpoint struct {
 		Number uint64
 		Record Record
 	}
 
-	// ToLeader queues a call to the leader's stream. A stream whose queue is full is
-	// closed; LeaderClosed follows.
+	// ToLeader queues a call on the leader's stream. If its queue is full, the stream is closed and LeaderClosed
+	// follows.
 	ToLeader struct {
 		Conn Conn
 		Call protocol.AgentCall
@@ -40,20 +40,20 @@ type (
 		Why  string
 	}
 
-	// ToExecutor queues an event to an executor's stream. A stream whose queue is full
-	// is closed; ExecutorClosed follows and the executor comes back.
+	// ToExecutor queues an event on an executor's stream. If its queue is full, the stream is closed, ExecutorClosed
+	// follows and the executor subscribes again.
 	ToExecutor struct {
 		Conn  Conn
 		Event protocol.ExecutorEvent
 	}
-	// HandOver makes the task's folder, then queues ExecutorLaunch to the stream, with the values of those of the task's
-	// secrets that are variables.
+	// HandOver makes the task's folder and then queues ExecutorLaunch on the stream, together with the values of the
+	// task's secrets that are environment variables.
 	HandOver struct {
 		Conn   Conn
 		Task   api.TaskRef
 		Launch protocol.ExecutorLaunch
 	}
-	// CloseExecutor ends a stream after what is queued; Err is its status.
+	// CloseExecutor ends a stream after all that is queued was sent; Err is the stream's status.
 	CloseExecutor struct {
 		Conn Conn
 		Err  *api.Error
@@ -64,36 +64,34 @@ type (
 	StartExecutor struct {
 		Run      Run
 		Executor api.Executor
-		Builtin  bool // the agent's own for commands: Executor.Command is empty
+		Builtin  bool // it is the agent's own executor for commands; Executor.Command is empty
 		Sandbox  string
 		Volumes  []api.VolumeID
 	}
 	// ReleaseExecutor opens the gate: the child becomes the executor. ExecutorExited follows when it has ended.
 	ReleaseExecutor struct{ Run Run }
-	// AbandonExecutor ends a start that is no longer wanted, however far it has come.
-	// Of a child at the gate ExecutorExited follows, before that ExecutorFailed.
+	// AbandonExecutor ends a start that is no longer wanted, however far it has come. If the child waits at its gate,
+	// ExecutorExited follows; if there is no child yet, ExecutorFailed follows.
 	AbandonExecutor struct{ Run Run }
-	// KillGroups sends SIGKILL to all within the executor's walls until nothing of them is
-	// left; where it has none, to all its session and to all that was started with its folder
-	// in the environment.
-	// GroupsGone follows.
+	// KillGroups sends SIGKILL to all processes within the executor's walls until none is left. If the executor has no
+	// walls, SIGKILL goes to its whole session and to all processes that were started with its folder in their
+	// environment. GroupsGone follows.
 	KillGroups struct {
 		Run     Run
-		Leader  Process // the zero value: it never had one
+		Leader  Process // the zero value: there never was a process
 		Sandbox string  // the executor's folder
 	}
-	// KillGroup sends SIGKILL to all within one task's walls, or to its process group, if
-	// that is the executor's own.
-	// Nothing follows: its executor will say that the task has ended.
+	// KillGroup sends SIGKILL to all processes within one task's walls, or to its process group if that group belongs
+	// to the executor. Nothing follows: the executor will report that the task has ended.
 	KillGroup struct {
 		Task     api.TaskRef
 		Group    Process
 		Executor api.ExecutorRef
-		Leader   Process // the executor
+		Leader   Process // the executor's process
 		Sandbox  string  // the executor's folder
 	}
 
-	// PrepareTask makes the task's folder, shows its volumes there, fetches its files and pulls its image.
+	// PrepareTask makes the task's folder, makes its volumes visible there, fetches its files and pulls its image.
 	// TaskPrepared follows.
 	PrepareTask struct {
 		Task    api.TaskRef
@@ -101,26 +99,28 @@ type (
 		URIs    []api.URI
 		Volumes []api.VolumeID
 		Sandbox string
-		Builtin bool         // its executor is the agent's own
-		User    string       // whom the command asks for, "" for nobody
-		Secrets []api.Secret // those that are files; the shell has their values
+		Builtin bool         // its executor is the agent's own for commands
+		User    string       // the user that the command asks for; "" = none
+		Secrets []api.Secret // the secrets that are files; the shell has their values
 	}
-	// TaskEnded says that the task has ended, to whoever reads its output. What is kept of its secrets goes, and where
-	// it names its folder the files of these. Its executor needs the volumes no more, if it is a framework's own.
+	// TaskEnded tells those who read the task's output that it has ended. The shell drops what it keeps of the task's
+	// secrets, and if Sandbox is set also their files there. Volumes are those that the task's executor no longer
+	// needs, if that is a framework's own executor.
 	TaskEnded struct {
 		Task     api.TaskRef
 		Sandbox  string
 		Executor api.ExecutorRef
 		Volumes  []api.VolumeID
 	}
-	// DropSecrets has the values of a task's secrets forgotten: its executor has them, or they are not wanted.
+	// DropSecrets makes the shell forget the values of a task's secrets, because its executor has them or they are not
+	// wanted.
 	DropSecrets struct{ Task api.TaskRef }
-	// RemoveFolder deletes a sandbox. The same path may be made again at once, so it is
-	// moved out of the way before the next effect.
+	// RemoveFolder deletes a sandbox. The same path may be created again at once, so the shell moves the folder out of
+	// the way before it performs the next effect.
 	RemoveFolder struct{ Path string }
 
-	// CreateVolume makes a volume's folder, if it is not there. New: the agent had no such
-	// volume, so a folder that is there is somebody else's data and is put aside.
+	// CreateVolume makes a volume's folder if it does not exist. New says that the agent had no such volume before: a
+	// folder that exists already is then somebody else's data and is put aside.
 	CreateVolume struct {
 		Volume api.VolumeID
 		New    bool
@@ -128,15 +128,14 @@ type (
 	// DestroyVolume deletes a volume with its data (R22). VolumeDestroyed follows.
 	DestroyVolume struct{ Volume api.VolumeID }
 
-	// Sample asks what the executors and tasks really use. Sampled follows.
+	// Sample asks how much the executors and tasks really use. Sampled follows.
 	Sample struct{ Targets []Target }
 
-	// Forget ends this core's life: the shell empties the checkpoint and begins a new
-	// agent with a new nonce (R16).
+	// Forget ends this core's life: the shell empties the checkpoint and begins a new agent with a new nonce (R16).
 	Forget struct{ Why string }
 	// Stop ends the daemon with an error that a person has to read. Executors live on.
 	Stop struct{ Err *api.Error }
-	// Log reports one decision: identifiers as fields, the words of the transcripts.
+	// Log reports one decision, with identifiers as fields and in the words of the transcripts.
 	Log struct {
 		Message string
 		Fields  []Field

@@ -7,11 +7,10 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
-// Conn names one stream, of the leader or of an executor; the shell counts them.
-// 0 is none.
+// Conn identifies one stream, of the leader or of an executor; the shell counts them. 0 means none.
 type Conn uint64
 
-// Event is what the core steps: something that happened, and when.
+// Event is the input of Core.Step: something that happened, and when.
 type Event struct {
 	At   time.Time // monotonic (R23)
 	What Happening
@@ -24,41 +23,40 @@ type Happening interface{ happening() }
 
 // What can happen to an agent.
 type (
-	// Started is the first happening of a core's life. Alive lists the runs of
-	// executors whose processes were found, each verified by PID and start time.
+	// Started is the first event of a core's life. Alive lists the runs of executors whose processes still exist; each
+	// was verified by PID and start time.
 	Started struct {
 		BootID string
-		// Nonce serves a first contact, when the checkpoint has none (R7).
+		// Nonce is used for the first contact when the checkpoint has none (R7).
 		Nonce api.Nonce
 		Alive []Run
 	}
 
-	// LeaderOpened brings a new stream to a master that may be the leader. The one
-	// before is closed.
+	// LeaderOpened brings a new stream to a master that may be the leader. An earlier stream is closed.
 	LeaderOpened struct{ Conn Conn }
-	// LeaderSaid brings a batch from it.
+	// LeaderSaid brings a batch of events from that stream.
 	LeaderSaid struct {
 		Conn  Conn
 		Batch protocol.AgentEvents
 	}
-	// LeaderClosed says that the stream is gone, by whoever's doing. Removed: the master
-	// said that this agent's identity is no more.
+	// LeaderClosed says that the stream has ended, whichever side ended it. Removed means that the master said that
+	// this agent's identity was removed.
 	LeaderClosed struct {
 		Conn    Conn
 		Removed bool
 	}
 
-	// ExecutorOpened brings a new executor's stream with its first call.
+	// ExecutorOpened brings a new stream of an executor with its first call.
 	ExecutorOpened struct {
 		Conn      Conn
 		Subscribe protocol.SubscribeExecutor
 	}
-	// ExecutorCalled brings the calls that follow.
+	// ExecutorCalled brings later calls of that stream.
 	ExecutorCalled struct {
 		Conn  Conn
 		Calls []protocol.ExecutorCall
 	}
-	// ExecutorClosed says that the stream is gone; nothing of it follows.
+	// ExecutorClosed says that the stream has ended; no event of it follows.
 	ExecutorClosed struct{ Conn Conn }
 
 	// ExecutorForked answers StartExecutor: the child waits at its gate (R10).
@@ -78,17 +76,16 @@ type (
 		Run     Run
 		Message string
 	}
-	// GroupsGone answers KillGroups: no process of them is left. With a reason the executor
-	// came to its end for it: a limit of its walls.
+	// GroupsGone answers KillGroups: none of the processes is left. Reason is set when a limit of the executor's walls
+	// ended it.
 	GroupsGone struct {
 		Run     Run
 		Reason  api.Reason
 		Message string
 	}
 
-	// TaskPrepared answers PrepareTask, and comes unasked when a task's folder
-	// could not be made. Reason is ReasonNone when all is there. Image is that of PrepareTask with
-	// the digest that was pulled.
+	// TaskPrepared answers PrepareTask. It also comes unasked when a task's folder could not be made. Reason is
+	// ReasonNone when everything is there. Image is the image of PrepareTask with the digest that was pulled.
 	TaskPrepared struct {
 		Task    api.TaskRef
 		Image   string
@@ -96,14 +93,14 @@ type (
 		Message string
 	}
 
-	// Checkpointed says that the records up to Number survive this process.
+	// Checkpointed says that all records up to Number are durable.
 	Checkpointed struct{ Number uint64 }
-	// DiskRoom says how the disk is. Full: the checkpoint lives on its reserve (R14).
-	// Low: sandboxes of ended tasks should go.
+	// DiskRoom says how full the disk is. Full: the checkpoint uses its reserve (R14). Low: sandboxes of ended tasks
+	// should be removed.
 	DiskRoom struct{ Full, Low bool }
 	// Sampled answers Sample.
 	Sampled struct{ Usage protocol.UsageReport }
-	// Measured says what the sandboxes of some tasks take of the disk, in bytes. It comes unasked.
+	// Measured gives the sizes of some tasks' sandboxes on disk, in bytes. It comes unasked.
 	Measured struct{ Sandboxes map[api.TaskRef]int64 }
 	// VolumeDestroyed answers DestroyVolume.
 	VolumeDestroyed struct {
@@ -111,9 +108,10 @@ type (
 		Err    string
 	}
 
-	// Woken comes at the moment that Wake asked for.
+	// Woken comes at the time that Wake returned.
 	Woken struct{}
-	// Away says that the loop itself did not run for Gap: deadlines of liveness move (R23).
+	// Away says that the shell's loop did not run for Gap: deadlines that judge whether others are alive move by it
+	// (R23).
 	Away struct{ Gap time.Duration }
 )
 
@@ -144,8 +142,8 @@ type Run struct {
 	Number   uint64
 }
 
-// Process is an executor's process, or a task's process group by its leader. Start
-// tells it from a later one of the same number: clock ticks since boot.
+// Process is an executor's process, or a task's process group, named by its leader. Start is the process's start time
+// in clock ticks since boot; it tells the process from a later one with the same PID.
 type Process struct {
 	PID   int
 	Start uint64

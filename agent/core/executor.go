@@ -9,29 +9,29 @@ import (
 	"github.com/tenderhq/tender/internal/invariant"
 )
 
-// executor is one run of an executor. The upper fields are what records make of it, the lower ones are this process's
-// own and begin anew with it.
+// executor is one run of an executor. The upper fields come from records. The lower ones belong to this process and
+// begin anew with it.
 type executor struct {
 	starting ExecutorStarting
 	started  ExecutorStarted
 	// order is the order to end; nil: there is none. orderedAt is how many launches there had been when it was given:
-	// none of the later ones was handed to this run.
+	// no later launch was handed to this run.
 	order     *ExecutorStopping
 	orderedAt uint64
 
-	tasks map[api.TaskID]*task // launched on it and not ended
+	tasks map[api.TaskID]*task // tasks that were launched on it and have not ended
 	phase phase
 	conn  Conn // its session, 0 = none
-	// subscribed says that this run was in a session, so its program works.
+	// subscribed says that this run has had a session at some time, so its program works.
 	subscribed bool
-	secrets    bool // it knows those of tasks
-	// deadline is until when the agent waits: for a start, a reconnection, a stop, or the end of a stream. Zero = for
-	// ever.
+	secrets    bool // its version can be given secrets of tasks
+	// deadline is until when the agent waits for a start, a reconnection, a stop, or the end of a stream. Zero means
+	// for ever.
 	deadline  time.Time
 	idleSince time.Time // when its last task ended
-	why       string    // why it ended, in words
+	why       string    // why the run ended, in words
 	reason    api.Reason
-	// former is why the run before it ended, until a leader was told of that; "" = there is nothing to tell.
+	// former is why the previous run of this executor ended, until a leader was told; "" = there is nothing to tell.
 	former string
 }
 
@@ -39,20 +39,20 @@ type executor struct {
 type phase uint8
 
 const (
-	phaseStarting    phase = iota // files, folder, fork
+	phaseStarting    phase = iota // its files and its folder are made, and the process is forked
 	phaseGated                    // the child waits for ExecutorStarted on disk
 	phaseRegistering              // the program runs and should subscribe soon
 	phaseRunning                  // it has subscribed; it may be away at the moment
-	phaseEnding                   // its processes are being cleared away with SIGKILL
-	phaseGone                     // none of them is left; its stream is read to the end
+	phaseEnding                   // its processes are being killed with SIGKILL
+	phaseGone                     // none of its processes is left; its stream is read to the end
 )
 
-// phaseMoves are the phases that can follow one. Anything else is a mistake of ours.
+// phaseMoves lists for each phase those that may follow it. Any other move is a bug.
 var phaseMoves = [...][]phase{
-	phaseStarting:    {phaseGated, phaseRunning, phaseEnding}, // running: it was found alive by an agent that came back
+	phaseStarting:    {phaseGated, phaseRunning, phaseEnding}, // running: the agent was restarted and found it alive
 	phaseGated:       {phaseRegistering, phaseEnding},
 	phaseRegistering: {phaseRunning, phaseEnding},
-	phaseRunning:     {phaseRunning, phaseEnding}, // running: it came back with a new stream
+	phaseRunning:     {phaseRunning, phaseEnding}, // running: it subscribed again on a new stream
 	phaseEnding:      {phaseGone},
 	phaseGone:        nil,
 }
@@ -66,21 +66,21 @@ func (e *executor) moveTo(next phase) {
 	e.phase = next
 }
 
-// ending says whether the end of all its processes has begun.
+// ending says whether the agent has begun to kill all processes of the run, or has done so.
 func (e *executor) ending() bool { return e.phase >= phaseEnding }
 
 func (e *executor) ref() api.ExecutorRef { return e.starting.Run.Executor }
 
 func (e *executor) run() Run { return e.starting.Run }
 
-// stopping says whether it was told to end by itself, or will be once it listens.
+// stopping says whether the run was ordered to end by itself. It may not have been told yet.
 func (e *executor) stopping() bool { return e.order != nil && !e.order.Kill }
 
-// launchedAfterOrder says whether a task was launched when this run had been ordered to end, and so took no tasks any
-// more.
+// launchedAfterOrder says whether a task was launched after this run had been ordered to end. Such a task was never
+// handed to this run.
 func (e *executor) launchedAfterOrder(t *task) bool { return e.order != nil && t.order > e.orderedAt }
 
-// listening says whether the executor can be told something.
+// listening says whether the executor has a session, so that events can be sent to it.
 func (e *executor) listening() bool { return e.phase == phaseRunning && e.conn != 0 }
 
 func (e *executor) tasksInOrder() []*task {

@@ -11,20 +11,19 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
-// executors is the room of the executors' runs: their start, once it is on disk; fork and gate (R10); their sessions;
-// and the end of all that a run has left behind (R11). It decides what becomes of tasks when their executor has ended.
-// It never decides that a task is to run or to be killed.
+// executors is the room of the executors' runs: their start, once it is on disk; the fork and the gate (R10); their
+// sessions; and killing every process that a run leaves behind (R11). It decides what becomes of tasks whose executor
+// has ended. It never decides that a task is to run or to be killed.
 type executors struct {
 	*base
 	leader    *leader
 	sandboxes *sandboxes
 	statuses  *statuses
-	conns     map[Conn]Run // sessions
-	unheard   uint64       // messages that came while there was no session to pass them on to
+	conns     map[Conn]Run // the run that each session belongs to
+	unheard   uint64       // how many messages were dropped because there was no session to pass them on to
 }
 
-// placeTask sees to it that the task has an executor: the one that is there, whatever it
-// is doing, or a new run.
+// placeTask gives the task an executor: the run that exists, whatever its phase, or a new one.
 func (x *executors) placeTask(t *task) {
 	e := x.state.executors[t.executor]
 	if e == nil {
@@ -34,7 +33,7 @@ func (x *executors) placeTask(t *task) {
 	e.idleSince = x.now
 }
 
-// startExecutor begins a run: Starting on disk, then the fork (R10).
+// startExecutor begins a run: ExecutorStarting is written first, and the fork follows when that is on disk (R10).
 func (x *executors) startExecutor(t *task) *executor {
 	record := ExecutorStarting{
 		Run: Run{t.executor, x.state.runs + 1}, Role: t.launch.Role, Resources: t.launch.ExecutorResources, Builtin: true,
@@ -50,7 +49,7 @@ func (x *executors) startExecutor(t *task) *executor {
 	return e
 }
 
-// forkExecutor asks for the child of a run whose start is on disk.
+// forkExecutor asks the shell to fork the child of a run whose start is on disk.
 func (x *executors) forkExecutor(run Run) {
 	e := x.state.run(run)
 	if e == nil || e.phase != phaseStarting {
@@ -62,7 +61,7 @@ func (x *executors) forkExecutor(run Run) {
 	})
 }
 
-// executorForked has the child wait at its gate until its process is on disk.
+// executorForked writes down the child's process. The child waits at its gate until that is on disk.
 func (x *executors) executorForked(w ExecutorForked) {
 	e := x.state.run(w.Run)
 	if e == nil || e.phase != phaseStarting || e.order != nil {
@@ -74,7 +73,7 @@ func (x *executors) executorForked(w ExecutorForked) {
 	x.follow(number, releaseExecutor{w.Run})
 }
 
-// releaseExecutor opens the gate behind which the child of a run waits.
+// releaseExecutor opens the gate at which the child of a run waits.
 func (x *executors) releaseExecutor(run Run) {
 	e := x.state.run(run)
 	if e == nil || e.phase != phaseGated {
@@ -96,7 +95,7 @@ func (x *executors) executorFailed(w ExecutorFailed) {
 	x.forgetExecutor(e)
 }
 
-// acceptSession checks who it is, and makes this stream the executor's session; nil when it was refused.
+// acceptSession checks who subscribes, and makes the stream the executor's session. It returns nil if it refused.
 func (x *executors) acceptSession(w ExecutorOpened) *executor {
 	e := x.state.executors[w.Subscribe.ExecutorRef]
 	if err := x.refuseStranger(e, w.Subscribe); err != nil {
@@ -124,8 +123,8 @@ func (x *executors) acceptSession(w ExecutorOpened) *executor {
 	return e
 }
 
-// admitForeign judges an executor whose version is too far from ours: a new one is ended before
-// it has a task, one that was there before us is kept, as its tasks run (R24).
+// admitForeign decides about an executor whose version is too far from the agent's. A new one is ended before it gets a
+// task. One that was running before this agent process is kept, because its tasks run (R24).
 func (x *executors) admitForeign(e *executor, conn Conn, why error) (welcome bool) {
 	x.log("executor is of another version", field("executor", e.ref().String()), field("why", why.Error()))
 	if e.phase != phaseRegistering {
@@ -136,7 +135,7 @@ func (x *executors) admitForeign(e *executor, conn Conn, why error) (welcome boo
 	return false
 }
 
-// refuseStranger says why a subscription is refused, or nil.
+// refuseStranger returns why a subscription is refused, or nil if it is not.
 func (x *executors) refuseStranger(e *executor, s protocol.SubscribeExecutor) *api.Error {
 	refuse := func(kind api.Kind, why string) *api.Error {
 		return api.E("executor.subscribe", kind, s.ExecutorRef.String(), sentence(why))
@@ -145,13 +144,13 @@ func (x *executors) refuseStranger(e *executor, s protocol.SubscribeExecutor) *a
 		return refuse(api.NotFound, "this agent did not start such an executor")
 	}
 	hash := sha256.Sum256([]byte(s.Token))
-	if hex.EncodeToString(hash[:]) != e.started.TokenHash { // it compares hashes, so the time that it takes tells nothing of the token
+	if hex.EncodeToString(hash[:]) != e.started.TokenHash { // comparing hashes takes a time that tells nothing
 		return refuse(api.Denied, "wrong token")
 	}
 	return nil
 }
 
-// welcomeExecutor is the first event of a session.
+// welcomeExecutor sends the first event of a session.
 func (x *executors) welcomeExecutor(e *executor) {
 	var framework api.Framework
 	if f := x.state.frameworks[e.ref().Framework]; f != nil {
@@ -163,7 +162,7 @@ func (x *executors) welcomeExecutor(e *executor) {
 	}})
 }
 
-// onStream is the executor whose session a stream is, or nil.
+// onStream returns the executor whose session this stream is, or nil.
 func (x *executors) onStream(conn Conn) *executor {
 	if run, is := x.conns[conn]; is {
 		return x.state.run(run)
@@ -187,8 +186,8 @@ func (x *executors) executorCalled(w ExecutorCalled) {
 	}
 }
 
-// passMessageUp passes a message on to the leader. While there is none it is dropped:
-// messages are delivered at most once, and none is kept.
+// passMessageUp passes a message on to the leader. Without a session with the leader the message is dropped: messages
+// are delivered at most once, and none is kept.
 func (x *executors) passMessageUp(e *executor, message protocol.ExecutorMessage) {
 	if !x.leader.registered {
 		x.unheard++
@@ -197,7 +196,7 @@ func (x *executors) passMessageUp(e *executor, message protocol.ExecutorMessage)
 	x.leader.tell(protocol.MessageFromExecutor{ExecutorRef: e.ref(), Data: message.Data})
 }
 
-// passMessageDown passes a message on to an executor that has a session, as passMessageUp does.
+// passMessageDown passes a message on to an executor. Without a session with the executor the message is dropped.
 func (x *executors) passMessageDown(message protocol.MessageToExecutor) {
 	e := x.state.executors[message.ExecutorRef]
 	if e == nil || !e.listening() {
@@ -207,7 +206,8 @@ func (x *executors) passMessageDown(message protocol.MessageToExecutor) {
 	x.emit(ToExecutor{e.conn, protocol.ExecutorMessage{Data: message.Data}})
 }
 
-// executorClosed waits for an executor that has lost its stream; of one that is gone nothing follows.
+// executorClosed gives an executor that has lost its stream time to come back. A run whose processes are gone is
+// forgotten.
 func (x *executors) executorClosed(w ExecutorClosed) {
 	e := x.onStream(w.Conn)
 	if e == nil {
@@ -223,7 +223,7 @@ func (x *executors) executorClosed(w ExecutorClosed) {
 	}
 }
 
-// executorExited begins the end of a run: what its tasks left running goes first (R11).
+// executorExited begins the end of a run. First whatever its tasks left running is killed (R11).
 func (x *executors) executorExited(w ExecutorExited) {
 	e := x.state.run(w.Run)
 	if e == nil || e.ending() {
@@ -234,7 +234,7 @@ func (x *executors) executorExited(w ExecutorExited) {
 	x.killProcesses(e)
 }
 
-// killExecutor ends a run at once.
+// killExecutor ends a run at once, without a grace.
 func (x *executors) killExecutor(e *executor, reason api.Reason, why string) {
 	if e.ending() {
 		return
@@ -245,21 +245,21 @@ func (x *executors) killExecutor(e *executor, reason api.Reason, why string) {
 	e.reason, e.why = cmp.Or(e.reason, reason), cmp.Or(e.why, why)
 	x.log("executor is killed", field("executor", e.ref().String()), field("why", why))
 	if e.phase == phaseStarting {
-		x.emit(AbandonExecutor{e.run()}) // ExecutorFailed follows, or ExecutorForked came first
+		x.emit(AbandonExecutor{e.run()}) // ExecutorFailed follows, unless the child was forked meanwhile
 		return
 	}
 	x.killProcesses(e)
 }
 
-// killProcesses begins the end of all that belongs to a run.
+// killProcesses begins to kill all processes that belong to a run.
 func (x *executors) killProcesses(e *executor) {
 	e.moveTo(phaseEnding)
 	x.setDeadline(e, time.Time{})
 	x.emit(KillGroups{Run: e.run(), Leader: e.started.Process, Sandbox: x.executorFolder(e.ref())})
 }
 
-// groupsGone forgets a run of which no process is left. What it still said is in its stream, so that is read to the end
-// first.
+// groupsGone handles a run of which no process is left. What the executor said last may still be in its stream, so the
+// stream is read to its end before the run is forgotten.
 func (x *executors) groupsGone(w GroupsGone) {
 	e := x.state.run(w.Run)
 	if e == nil || e.phase != phaseEnding {
@@ -273,13 +273,12 @@ func (x *executors) groupsGone(w GroupsGone) {
 		x.forgetExecutor(e)
 		return
 	}
-	x.setDeadline(e, x.now.Add(2*time.Second)) // another process may hold the stream open
+	x.setDeadline(e, x.now.Add(2*time.Second)) // another process may hold the stream open, so the wait is bounded
 }
 
-// forgetExecutor settles the tasks of a run that has ended. Those that never reached
-// it start on a new one, unless this program never came as far as to subscribe. What
-// becomes of its tasks is written before the run is forgotten: whoever finds a task
-// without a run may take it for one that never had any (R9, R35).
+// forgetExecutor settles the tasks of a run that has ended. Tasks that never reached it start on a new run, unless the
+// executor's program never came as far as to subscribe. What becomes of the tasks is written before the run is
+// forgotten: a later process that finds a task without a run takes it for one that never had any (R9, R35).
 func (x *executors) forgetExecutor(e *executor) {
 	if e.conn != 0 {
 		x.emit(CloseExecutor{e.conn, nil})
@@ -308,15 +307,16 @@ func (x *executors) forgetExecutor(e *executor) {
 	x.forgetAgentIfClear()
 }
 
-// forgetAgentIfClear begins a new agent when the last executor of one that was marked gone is no more (R16).
+// forgetAgentIfClear begins a new agent once no executor is left of one that was marked gone (R16).
 func (x *executors) forgetAgentIfClear() {
 	if x.state.identity.Gone && len(x.state.executors) == 0 {
 		x.emit(Forget{"the agent was marked gone and everything on it is killed"})
 	}
 }
 
-// tellExecutorEnded says that a run has ended. While there is no session nobody hears it: that there is no
-// such executor any more is said by the next report, that another run of it has begun is not.
+// tellExecutorEnded tells the leader that a run has ended. Without a session the leader can't be told. If the executor
+// has no new run, the next report says so by not naming it. If it has one, the report can't say that it is a new run:
+// the reason is kept in former and told after the report.
 func (x *executors) tellExecutorEnded(ref api.ExecutorRef, why string) {
 	next := x.state.executors[ref]
 	if next != nil && !x.leader.registered {
@@ -326,7 +326,7 @@ func (x *executors) tellExecutorEnded(ref api.ExecutorRef, why string) {
 	x.leader.tell(protocol.ExecutorEnded{ExecutorRef: ref, Message: why, Again: next != nil, NextLaunch: x.nextLaunch(ref)})
 }
 
-// nextLaunch is the number from which on launches of the executor in this term are still on their way here.
+// nextLaunch returns the number from which on launches of this executor in this term have not arrived here yet.
 func (x *executors) nextLaunch(ref api.ExecutorRef) uint64 {
 	next := uint64(1)
 	for _, t := range x.state.tasks { // order: irrelevant because it is a maximum
@@ -337,7 +337,8 @@ func (x *executors) nextLaunch(ref api.ExecutorRef) uint64 {
 	return next
 }
 
-// tellFormerEnds follows a report: of the executors that it names these are other runs than before.
+// tellFormerEnds is called after a report. It tells which of the reported executors are new runs, and why the previous
+// ones ended.
 func (x *executors) tellFormerEnds() {
 	for _, e := range x.state.executorsInOrder() {
 		if e.former != "" {
@@ -347,19 +348,19 @@ func (x *executors) tellFormerEnds() {
 	}
 }
 
-// startsAgain says whether a task goes to a new run: it never reached the old one, whose
-// program worked. An executor that asks for resources is not started again: with the old run
-// its leader takes them back.
+// startsAgain says whether a task starts on a new run: it never reached the old run, whose program worked. An executor
+// that asks for resources is not started again, because the leader takes those back when the old run ends.
 func (x *executors) startsAgain(e *executor, t *task) bool {
 	return x.unreached(e, t) && e.starting.Executor.Resources.IsZero()
 }
 
-// unreached says whether a task has never reached its executor, and whether that is no fault of the executor's program.
+// unreached says whether a task never reached its executor for a reason that is not the fault of the executor's
+// program.
 func (x *executors) unreached(e *executor, t *task) bool {
 	return !t.handed && t.kill == nil && (e.subscribed || e.stopping()) && !x.frameworkRemoved(t.ref.Framework)
 }
 
-// judgeTask is what the end of its executor makes of a task.
+// judgeTask returns the state and reason in which a task ends when its executor has ended, and why in words.
 func (x *executors) judgeTask(e *executor, t *task) (api.TaskState, api.Reason, string) {
 	switch {
 	case x.frameworkRemoved(t.ref.Framework):
@@ -372,8 +373,8 @@ func (x *executors) judgeTask(e *executor, t *task) (api.TaskState, api.Reason, 
 	return api.TaskFailed, cmp.Or(e.reason, api.ReasonExecutorTerminated), "its executor ended: " + e.why
 }
 
-// shutDown has an executor end by itself, within its grace and the agent's slack. It is told when
-// that is on disk: from then on it takes nothing, whichever process of the agent asks.
+// shutDown orders an executor to end by itself, within its grace and the agent's slack. The executor is told once the
+// order is on disk. From the order on it is handed no tasks, also not by a later process of the agent.
 func (x *executors) shutDown(e *executor, why string) {
 	if e.order != nil || e.ending() {
 		return
@@ -384,14 +385,14 @@ func (x *executors) shutDown(e *executor, why string) {
 	case e.phase == phaseStarting:
 		x.emit(AbandonExecutor{e.run()})
 		return
-	case e.phase == phaseGated || e.phase == phaseRegistering: // it has nothing to save
+	case e.phase == phaseGated || e.phase == phaseRegistering: // no task was handed to it yet, so it has nothing to save
 		x.killProcesses(e)
 		return
 	}
 	x.follow(number, shutDownExecutor{e.run()})
 }
 
-// beginShutdown tells a run to end, now that the order is on disk, and gives it its grace.
+// beginShutdown tells a run to end, now that the order is on disk, and starts its grace.
 func (x *executors) beginShutdown(run Run) {
 	if e := x.state.run(run); e != nil && e.phase == phaseRunning {
 		x.sendShutdown(e)
@@ -399,7 +400,7 @@ func (x *executors) beginShutdown(run Run) {
 	}
 }
 
-// repeatShutdown tells an executor that has come back with this stream that it is to end.
+// repeatShutdown repeats the order to end to an executor that has come back with this stream.
 func (x *executors) repeatShutdown(run Run, conn Conn) {
 	if e := x.state.run(run); e != nil && e.conn == conn {
 		x.sendShutdown(e)
@@ -412,17 +413,17 @@ func (x *executors) sendShutdown(e *executor) {
 	}
 }
 
-// awaitShutdown waits for the end of an executor that was told to end, as long as its grace and the agent's slack.
+// awaitShutdown sets the deadline of an executor that was told to end: its grace and the agent's slack from now on.
 func (x *executors) awaitShutdown(e *executor) {
 	x.setDeadline(e, x.now.Add(x.shutdownGrace(e)+x.config.KillSlack))
 }
 
-// shutdownGrace is how long the executor may take to end.
+// shutdownGrace is how long the executor may take to end by itself.
 func (x *executors) shutdownGrace(e *executor) time.Duration {
 	return cmp.Or(e.starting.Executor.ShutdownGrace, x.config.KillGrace)
 }
 
-// setDeadline sets the moment at which the agent stops to wait for an executor; zero = never.
+// setDeadline sets until when the agent waits for an executor; zero = for ever.
 func (x *executors) setDeadline(e *executor, deadline time.Time) {
 	e.deadline = deadline
 	if !deadline.IsZero() {
@@ -430,7 +431,7 @@ func (x *executors) setDeadline(e *executor, deadline time.Time) {
 	}
 }
 
-// executorDue acts when an executor has taken longer than the agent waits.
+// executorDue acts when the deadline of an executor has passed.
 func (x *executors) executorDue(run Run) {
 	e := x.state.run(run)
 	if e == nil || e.deadline.IsZero() || x.now.Before(e.deadline) {
@@ -448,7 +449,7 @@ func (x *executors) executorDue(run Run) {
 	}
 }
 
-// idleDue ends a built-in executor that has had nothing to do for long enough.
+// idleDue shuts down a built-in executor that has had no task for Config.ExecutorIdle.
 func (x *executors) idleDue(run Run) {
 	e := x.state.run(run)
 	if e == nil || len(e.tasks) > 0 || x.now.Sub(e.idleSince) < x.config.ExecutorIdle {

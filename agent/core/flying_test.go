@@ -8,8 +8,8 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
-// However large the statuses are that wait for acknowledgement, a new session begins with no more of them than fit
-// the leader's queue; the others follow as those are acknowledged, and none is left behind (R4, R34).
+// However large the statuses are that wait for acknowledgement, a new session sends at first no more of them than fit
+// the leader's queue. The others follow as those are acknowledged, and none is left out (R4, R34).
 func TestStatusesOfASessionAreBoundedInBytes(t *testing.T) {
 	w := newWorld(t)
 	for _, line := range []string{"started boot=b1", "open", "leader registered"} {
@@ -61,7 +61,7 @@ func TestStatusesOfASessionAreBoundedInBytes(t *testing.T) {
 	}
 }
 
-// handedOver is an agent whose executor has a task, f1/t1.
+// handedOver returns an agent whose executor has a task, f1/t1.
 func handedOver(t *testing.T) (*world, *task) {
 	t.Helper()
 	w := newWorld(t)
@@ -78,8 +78,8 @@ func handedOver(t *testing.T) (*world, *task) {
 	return w, task
 }
 
-// An executor that reports progress without end makes its agent keep, send and log a bounded part of it, and the
-// newest of it is what counts in the end (R34).
+// An executor that reports progress without end makes its agent keep, send and log only a bounded part of it. The
+// newest report is the one that counts in the end (R34).
 func TestProgressOfATaskIsBounded(t *testing.T) {
 	w, task := handedOver(t)
 	sent, logged := 0, 0
@@ -135,8 +135,8 @@ func TestProgressOfATaskIsBounded(t *testing.T) {
 	}
 }
 
-// What an executor reports that is no progress is kept, each report of it: while too much waits for acknowledgement the
-// agent takes it and does not answer, so the executor waits. Of one that does not wait a bounded part is kept all the
+// Each report of an executor that is not progress is kept. While too much waits for acknowledgement, the agent takes a
+// report and does not answer, so the executor waits. If an executor does not wait, what is kept is bounded all the
 // same. (Protocol rule R34.)
 func TestReportsWaitForTheScheduler(t *testing.T) {
 	w, task := handedOver(t)

@@ -5,8 +5,8 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
-// followUp is what the core goes on with once a record is on disk. It is a value that names what it is about: much
-// may have changed by then, so who carries it out looks again.
+// followUp is what the core does once a record is on disk. It is a value that names what it concerns. Much may have
+// changed by then, so the code that carries it out checks again.
 //
 //sumtype:decl
 type followUp interface{ followUp() }
@@ -32,7 +32,7 @@ type (
 	releaseExecutor struct{ run Run }
 	// shutDownExecutor: the order is safe, so the executor is told and has its grace.
 	shutDownExecutor struct{ run Run }
-	// repeatShutdown tells the order again to an executor that has come back with this stream.
+	// repeatShutdown: the order is safe, so it is repeated to an executor that has come back with this stream.
 	repeatShutdown struct {
 		run  Run
 		conn Conn
@@ -55,16 +55,16 @@ type (
 	tellStatus struct {
 		task    launchID
 		number  uint64
-		running bool // it tells of progress
+		running bool // the status is RUNNING
 	}
 
 	// makeVolume: the volume is safe, so its folder is made.
 	makeVolume struct{ volume api.VolumeID }
-	// confirmDestroyed: that the volume is gone is safe, so the leader may give its disk away (R22).
+	// confirmDestroyed: the record that the volume is gone is safe, so the leader may offer its disk again (R22).
 	confirmDestroyed struct{ volume api.VolumeID }
 )
 
-// launchID is one launch of a task. Once a task is forgotten, another one of the same ID may be launched.
+// launchID identifies one launch of a task. Once a task is forgotten, the same task ID may be launched again.
 type launchID struct {
 	task  api.TaskRef
 	order uint64
@@ -89,7 +89,7 @@ func (tellStatus) followUp()          {}
 func (makeVolume) followUp()          {}
 func (confirmDestroyed) followUp()    {}
 
-// checkpointed goes on with all that has waited for these records.
+// checkpointed carries out everything that was waiting for these records.
 func (c *Core) checkpointed(w Checkpointed) {
 	c.disk.stored = max(c.disk.stored, w.Number)
 	for len(c.disk.waiting) > 0 && c.disk.waiting[0].number <= c.disk.stored {

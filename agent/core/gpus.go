@@ -6,13 +6,13 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// GPUs are given whole, by index: from its launch to its end a task has those that its record names, and no other task is
-// given one of them. So a new process of the agent knows whose they are (R8), and nobody else has to.
+// GPUs are given as whole devices, by index. From its launch to its end a task has the GPUs that its record names, and
+// no other task is given one of them. So a restarted agent knows which task has which GPU (R8), and nobody else has to.
 
-// gpusAsked is how many GPUs the task asks for.
+// gpusAsked returns how many GPUs the task asks for.
 func (t *task) gpusAsked() int { return int(t.launch.Resources.Scalar(api.GPUs) / 1000) }
 
-// holdGPUs notes that they are a task's, and freeGPUs that they are nobody's.
+// holdGPUs notes that the task has its GPUs; freeGPUs notes that they are free again.
 func (s *state) holdGPUs(t *task) {
 	for _, index := range t.launch.GPUs {
 		s.gpus[index] = t.ref
@@ -27,7 +27,7 @@ func (s *state) freeGPUs(t *task) {
 	}
 }
 
-// chooseGPUs are the first that are nobody's, at most so many.
+// chooseGPUs returns the first free GPUs, at most count.
 func (b *base) chooseGPUs(count int) []uint32 {
 	var free []uint32
 	for index := range uint32(len(b.config.GPUs)) {
@@ -41,7 +41,7 @@ func (b *base) chooseGPUs(count int) []uint32 {
 	return free
 }
 
-// lackOfGPUs says why tasks that are launched together can't have the GPUs that they ask for; "" when they can.
+// lackOfGPUs says why tasks that are launched together can't have the GPUs that they ask for; "" if they can.
 func (b *base) lackOfGPUs(tasks ...*task) string {
 	asked := 0
 	for _, t := range tasks {
@@ -54,12 +54,12 @@ func (b *base) lackOfGPUs(tasks ...*task) string {
 	return fmt.Sprintf("GPUs asked for: %d; free are %d of the agent's %d", asked, free, len(b.config.GPUs))
 }
 
-// gpusOf are the task's, with their drivers' names.
+// gpusOf returns the task's GPUs with the driver's names.
 func (b *base) gpusOf(t *task) []api.GPU {
 	var all []api.GPU
 	for _, index := range t.launch.GPUs {
 		gpu := api.GPU{Index: index, ID: fmt.Sprint(index)}
-		if int(index) < len(b.config.GPUs) { // else the agent had more of them when it gave it
+		if int(index) < len(b.config.GPUs) { // else the agent had more GPUs when it gave the task this one
 			gpu.ID = b.config.GPUs[index]
 		}
 		all = append(all, gpu)

@@ -7,11 +7,11 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
-// Tasks may be launched as one group (R46): all of them or none. The records of a launch are written in one step, so that
-// a checkpoint has all of them or none (R35). No task of the group is handed over before all can be, and the end of one
-// that is not FINISHED is the end of the others.
+// Tasks may be launched as one group (R46): all of them or none. The records of the launch are written in one step, so
+// that a checkpoint has all of them or none (R35). No task of the group is handed over before all can be. When one ends
+// in another state than FINISHED, the others are killed.
 
-// launchGroup takes tasks on as one group, or refuses all of them.
+// launchGroup accepts all tasks of a group, or refuses all of them.
 func (la *launches) launchGroup(e protocol.LaunchGroup) {
 	if len(e.Tasks) == 0 {
 		return
@@ -33,13 +33,14 @@ func (la *launches) launchGroup(e protocol.LaunchGroup) {
 	}
 }
 
-// refuseGroup refuses a whole group when one of its tasks can't be taken on, and ignores the very same launch.
+// refuseGroup refuses a whole group when one of its tasks can't be accepted. A repetition of the same launch is
+// ignored.
 func (la *launches) refuseGroup(tasks []*task) (refused bool) {
 	if known := la.state.tasks[tasks[0].ref]; known != nil && known.launch.Group == tasks[0].launch.Group {
 		return true
 	}
 	wishes := make([]api.Task, len(tasks))
-	var starts api.Resources // of the executor, when the group brings it along
+	var starts api.Resources // resources of the executor, if this group starts it
 	for i, t := range tasks {
 		wishes[i] = t.launch.Task
 		starts = starts.Plus(t.launch.ExecutorResources)
@@ -64,7 +65,7 @@ func (la *launches) refuseGroup(tasks []*task) (refused bool) {
 	return false
 }
 
-// refuseOthers refuses the tasks of a group beside the one that is the reason for it.
+// refuseOthers refuses the tasks of a group other than the one that is the reason for the refusal.
 func (la *launches) refuseOthers(tasks []*task, culprit int, why string) {
 	why = fmt.Sprintf("task %s of its group was refused: %s", tasks[culprit].ref.Task, why)
 	for i, t := range tasks {
@@ -74,7 +75,7 @@ func (la *launches) refuseOthers(tasks []*task, culprit int, why string) {
 	}
 }
 
-// together are the tasks that start at the same time as t: those of its group that are still there, or t alone.
+// together returns the tasks that start at the same time as t: those of its group that are still there, or t alone.
 func (s *state) together(t *task) []*task {
 	if group := s.groups[t.launch.Group]; t.launch.Group != "" {
 		return group
@@ -82,8 +83,8 @@ func (s *state) together(t *task) []*task {
 	return []*task{t}
 }
 
-// sharedFolder is the folder that the tasks of a group share. It is in the sandbox of the first, on whose disk it
-// counts. "" for a task that was launched by itself.
+// sharedFolder returns the folder that the tasks of a group share; "" for a task that was launched by itself. It is in
+// the sandbox of the group's first task and counts against the disk of that task.
 func (b *base) sharedFolder(t *task) string {
 	if t.launch.Group == "" {
 		return ""
@@ -91,12 +92,12 @@ func (b *base) sharedFolder(t *task) string {
 	return b.taskFolder(t.executor, t.launch.GroupFirst) + "/shared"
 }
 
-// sharerOf is the first task of the group of t, which need not be there any more.
+// sharerOf returns the first task of t's group, which may not be there any more.
 func sharerOf(t *task) api.TaskRef {
 	return api.TaskRef{Framework: t.ref.Framework, Task: t.launch.GroupFirst}
 }
 
-// joinGroup and leaveGroup keep which tasks of a group are there, in the order of their launch.
+// joinGroup and leaveGroup keep the list of a group's tasks that are there, in the order of their launch.
 func (s *state) joinGroup(t *task) {
 	if group := t.launch.Group; group != "" {
 		s.groups[group] = append(s.groups[group], t)
@@ -121,7 +122,7 @@ func (s *state) leaveGroup(t *task) {
 	}
 }
 
-// endGroup kills what is left of the group of a task that has ended badly.
+// endGroup kills the other tasks of the group of a task that has ended badly.
 func (k *kills) endGroup(t *task) {
 	why := fmt.Sprintf("task %s of its group has ended %s", t.ref.Task, t.latest.State)
 	for _, other := range k.state.groups[t.launch.Group] {
@@ -131,7 +132,7 @@ func (k *kills) endGroup(t *task) {
 	}
 }
 
-// endGroupIfFailed does the same for a group of which one is known to have ended badly.
+// endGroupIfFailed kills the tasks of a group if one of them is known to have ended badly.
 func (k *kills) endGroupIfFailed(id api.TaskGroupID) {
 	for _, t := range k.state.groups[id] {
 		if t.endedBadly() {
@@ -141,7 +142,8 @@ func (k *kills) endGroupIfFailed(id api.TaskGroupID) {
 	}
 }
 
-// endedBadly says whether the end of the task is the end of its group.
+// endedBadly says whether the task is in a group and has ended in another state than FINISHED, so that the others must
+// end.
 func (t *task) endedBadly() bool {
 	return t.launch.Group != "" && t.ended() && t.latest.State != api.TaskFinished
 }

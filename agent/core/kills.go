@@ -10,9 +10,9 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
-// kills is the room of the tasks that are to end. Each kill is stored, then carried out (R12); when an executor does
-// not carry it out in time, the agent repeats it and then ends the processes. It never says of a task that it has ended
-// while its executor may still run it.
+// kills is the room of the tasks that are to end. Each kill is stored first, then carried out (R12). If an executor
+// does not carry it out in time, the agent repeats the kill and then kills the processes. This room never reports a
+// task as ended while its executor may still run it.
 type kills struct {
 	*base
 	leader    *leader
@@ -20,8 +20,9 @@ type kills struct {
 	executors *executors
 }
 
-// killTask stores a kill, says so, and acts (R12). A second one is answered alike; it is stored when it ends the task
-// sooner, and passed on again otherwise. The first one's reason stays.
+// killTask stores a kill, confirms it to the leader, and carries it out (R12). A further kill is confirmed in the same
+// way. If it ends the task sooner it is stored, otherwise the first one is passed on again. The first one's reason
+// stays.
 func (k *kills) killTask(e protocol.KillTask) {
 	t := k.state.tasks[e.TaskRef]
 	switch {
@@ -43,12 +44,12 @@ func (k *kills) killTask(e protocol.KillTask) {
 	}
 }
 
-// storeKill writes that a task is to end, and why; the kill follows when that is on disk.
+// storeKill writes that a task is to be killed, and why. The kill is carried out when that is on disk.
 func (k *kills) storeKill(t *task, grace time.Duration, reason api.Reason) {
 	k.writeKill(t, TaskKilled{Task: t.ref, Grace: k.graceOf(t, grace), Reason: reason})
 }
 
-// shortenKill gives a task that is being killed less time; the reason stays.
+// shortenKill gives a task that is being killed a shorter grace; the reason stays.
 func (k *kills) shortenKill(t *task, grace time.Duration) {
 	record := *t.kill
 	record.Grace = k.graceOf(t, grace)
@@ -61,8 +62,8 @@ func (k *kills) writeKill(t *task, record TaskKilled) {
 	k.follow(t.killRecord, carryOutKill{t.launchID()})
 }
 
-// killWithin kills a task with its own grace, or with the bound where that is shorter; 0 is no bound. One that is being
-// killed already keeps its reason, and has no longer than that either.
+// killWithin kills a task with its own grace, or with bound if that is shorter; a bound of 0 means none. A task that is
+// being killed already keeps its reason, but its remaining time is shortened to this grace too.
 func (k *kills) killWithin(t *task, bound time.Duration, reason api.Reason) {
 	grace := k.graceOf(t, 0)
 	if bound > 0 {
@@ -76,12 +77,12 @@ func (k *kills) killWithin(t *task, bound time.Duration, reason api.Reason) {
 	}
 }
 
-// graceOf is the grace that was asked for, or the task's own.
+// graceOf returns the grace that was asked for; if none was, the task's own or the agent's default.
 func (k *kills) graceOf(t *task, asked time.Duration) time.Duration {
 	return cmp.Or(max(asked, 0), t.launch.Task.KillGrace, k.config.KillGrace)
 }
 
-// shortens says whether a further kill of a task ends it sooner than those before it.
+// shortens says whether a further kill with that grace ends the task sooner than the kills before it.
 func (k *kills) shortens(t *task, asked time.Duration) bool {
 	grace := k.graceOf(t, asked)
 	if t.press.killBy.IsZero() {
@@ -90,7 +91,7 @@ func (k *kills) shortens(t *task, asked time.Duration) bool {
 	return k.now.Add(grace).Before(t.press.killBy)
 }
 
-// actOnKill ends a task that its executor never got, or asks its executor.
+// actOnKill ends a task that was never handed to its executor, and otherwise asks the executor to kill it.
 func (k *kills) actOnKill(t *task) {
 	if t.ended() || t.kill == nil || !k.disk.safe(t.killRecord) {
 		return
@@ -109,22 +110,22 @@ func (k *kills) actOnKill(t *task) {
 	k.pressAt(t, t.press.killBy.Add(t.press.pause))
 }
 
-// pressAt has the task looked at again at that time, instead of when that was planned before.
+// pressAt sets when the agent next acts on a killed task, in place of the time that was set before.
 func (k *kills) pressAt(t *task, when time.Time) {
 	t.press.next = when
 	k.wakeAt(when, timer{kind: timerKill, task: t.ref})
 }
 
-// passKill asks the executor to kill the task.
+// passKill asks the executor to kill the task, if the executor has a session.
 func (k *kills) passKill(t *task) {
 	if e := k.state.executors[t.executor]; e != nil && e.listening() {
 		k.emit(ToExecutor{e.conn, protocol.ExecutorKill{Task: t.ref.Task, Grace: t.kill.Grace}})
 	}
 }
 
-// killDue acts when an executor has not ended a killed task in time: first SIGKILL goes to the task's own process
-// group. A task without one can only be ended with its executor, which is done when no other task would suffer;
-// otherwise the scheduler is told so, and the executor is asked again, with growing pauses.
+// killDue acts when an executor has not ended a killed task in time. First the task's own process group is killed with
+// SIGKILL. A task without one can only be ended with its executor; the agent does that if the executor has no other
+// task. Otherwise the scheduler is told, and the executor is asked again, with growing pauses.
 func (k *kills) killDue(ref api.TaskRef) {
 	t := k.state.tasks[ref]
 	if t == nil || t.ended() || t.kill == nil || k.now.Before(t.press.next) {
@@ -132,7 +133,7 @@ func (k *kills) killDue(ref api.TaskRef) {
 	}
 	e := k.state.executors[t.executor]
 	if e == nil || e.ending() {
-		return // it ends with its executor
+		return // the end of its executor ends the task too
 	}
 	t.press.repeats++
 	switch {
@@ -151,8 +152,8 @@ func (k *kills) killDue(ref api.TaskRef) {
 	k.pressAt(t, k.now.Add(t.press.pause))
 }
 
-// tellHung says, once, why a killed task goes on: nothing but the end of its executor can
-// end it, and that would be the end of its neighbours.
+// tellHung says, once, why a killed task still runs: only the end of its executor can end it, and that would end the
+// executor's other tasks too.
 func (k *kills) tellHung(t *task, e *executor) {
 	if t.latest.State != api.TaskKilling || t.latest.Message != "" {
 		return
@@ -167,11 +168,12 @@ func (k *kills) tellHung(t *task, e *executor) {
 			"or at once with all of them when the executor is shut down", t.kill.Grace, t.executor.Executor, others))
 }
 
-// A task may say for how long it runs at most (MaxCompletionTime). The time begins when it was first RUNNING. While
-// this process lives it is measured by the monotonic clock, over a restart of the agent by the wall clock; one that was
-// set back meanwhile gives the task all of its time once more, and never more than that. (Protocol rule R43.)
+// A task may say how long it may run at most (MaxCompletionTime). The time begins when the task was RUNNING for the
+// first time. While this process lives the monotonic clock measures it; over a restart of the agent the wall clock
+// does. If that was set back meanwhile, the task gets its whole time once more, and never more than that. (Protocol
+// rule R43.)
 
-// watchCompletion has a task that has begun to run looked at when its time is over.
+// watchCompletion sets the timer for the end of a task's time, if the task has a longest time and has begun to run.
 func (b *base) watchCompletion(t *task) {
 	if t.launch.Began.IsZero() || !t.deadline.IsZero() || t.ended() {
 		return
@@ -181,7 +183,7 @@ func (b *base) watchCompletion(t *task) {
 	b.wakeAt(t.deadline, timer{kind: timerCompletion, task: t.ref})
 }
 
-// completionDue kills a task whose time is over. One that is being killed keeps the grace it has.
+// completionDue kills a task whose time is over. A task that is being killed already keeps the grace that it has.
 func (k *kills) completionDue(ref api.TaskRef) {
 	t := k.state.tasks[ref]
 	if t == nil || t.ended() || t.kill != nil || t.deadline.IsZero() || k.now.Before(t.deadline) {
@@ -190,8 +192,8 @@ func (k *kills) completionDue(ref api.TaskRef) {
 	k.storeKill(t, 0, api.ReasonMaxCompletionTime)
 }
 
-// killedAs is the state and reason of a task that has ended because it was killed. It is FAILED where the task is to
-// blame: its time is over, or it has outgrown its disk.
+// killedAs returns the state, the reason and the message of a task that has ended because it was killed. The state is
+// FAILED if the task itself is to blame: its time was over, or its sandbox was larger than the disk that it asked for.
 func (t *task) killedAs(why string) (api.TaskState, api.Reason, string) {
 	var fault string
 	switch t.kill.Reason {

@@ -10,8 +10,8 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
-// launches is the room of the tasks that are to run: whether a launch is accepted (R9), the task's files, and handing
-// the task to its executor. What becomes of it after that is the business of other rooms.
+// launches is the room of the tasks that are to run. It decides whether a launch is accepted (R9), has the task's files
+// prepared, and hands the task to its executor. Other rooms handle the task after that.
 type launches struct {
 	*base
 	leader    *leader
@@ -22,7 +22,7 @@ type launches struct {
 	sandboxes *sandboxes
 }
 
-// launchTask takes a task on: its record, then its executor, then the handing over.
+// launchTask accepts a launch or refuses it. An accepted task is recorded, gets an executor, and is then handed over.
 func (la *launches) launchTask(e protocol.LaunchTask) {
 	record := la.recordOf(e)
 	t := newTask(record, la.state.identity.Agent)
@@ -36,7 +36,7 @@ func (la *launches) launchTask(e protocol.LaunchTask) {
 	la.takeOn(record, e.Framework)
 }
 
-// recordOf is what is remembered of a launch.
+// recordOf returns the record of a launch.
 func (la *launches) recordOf(e protocol.LaunchTask) TaskLaunched {
 	return TaskLaunched{
 		Task: e.Task, Framework: e.Framework.ID, Role: e.Role, Resources: e.Resources, ExecutorResources: e.ExecutorResources,
@@ -44,8 +44,8 @@ func (la *launches) recordOf(e protocol.LaunchTask) TaskLaunched {
 	}
 }
 
-// takeOn makes the task of a launch that nothing speaks against. What is left of a task of this ID that was DROPPED goes
-// before that, so that the two are never taken for each other.
+// takeOn makes the task of a launch that is accepted. What is left of a task of this ID that was DROPPED goes before that,
+// so that the two are never taken for each other.
 func (la *launches) takeOn(record TaskLaunched, framework api.Framework) {
 	ref := api.TaskRef{Framework: record.Framework, Task: record.Task.ID}
 	former, was := la.sandboxes.makeWay(ref)
@@ -64,15 +64,16 @@ func (la *launches) takeOn(record TaskLaunched, framework api.Framework) {
 	}
 }
 
-// verdict is the state in which a launch ends that is not accepted, and the reason. Without a reason it is accepted.
+// verdict is the state, the reason and the message of a launch that is refused. Without a reason the launch is
+// accepted.
 type verdict struct {
 	state  api.TaskState
 	reason api.Reason
 	why    string
 }
 
-// judgeLaunch says whether a launch can be taken on. Starts are the resources of the executor that comes with it, and
-// together the tasks that are launched with it.
+// judgeLaunch decides whether a launch can be accepted. starts are the resources of the executor that comes with it,
+// and together are the tasks that are launched with it.
 func (la *launches) judgeLaunch(t *task, starts api.Resources, together ...*task) verdict {
 	if err := t.launch.Task.Check(); err != nil {
 		return verdict{api.TaskError, api.ReasonTaskInvalid, err.Error()}
@@ -91,8 +92,8 @@ func (la *launches) judgeLaunch(t *task, starts api.Resources, together ...*task
 	return verdict{api.TaskDropped, reason, why}
 }
 
-// dropUnnamed drops a launch without valid names: names become folders, and without them nobody can be told. The leader
-// concludes DROPPED from the task's absence (R8).
+// dropUnnamed drops a launch whose names are not valid. Names become folders, and a status needs them too, so the
+// leader is not told; it concludes DROPPED from the task's absence (R8).
 func (la *launches) dropUnnamed(t *task) bool {
 	err := cmp.Or(api.CheckID("framework", string(t.ref.Framework)), api.CheckID("task", string(t.ref.Task)),
 		api.CheckID("executor", string(t.executor.Executor)))
@@ -102,8 +103,8 @@ func (la *launches) dropUnnamed(t *task) bool {
 	return err != nil
 }
 
-// refuseKnown refuses an ID that the agent knows, and ignores the very same launch (R9).
-// The refusal has no number: the ID's own statuses go on.
+// refuseKnown refuses a task ID that the agent knows, and ignores a repetition of the same launch (R9). The refusal has
+// no number, because the statuses of the known task go on.
 func (la *launches) refuseKnown(t *task) bool {
 	old := la.state.tasks[t.ref]
 	if old == nil && !la.state.usedUp(t.ref) {
@@ -133,7 +134,7 @@ func (s *state) refusalOfKnown(ref api.TaskRef) (api.TaskState, string) {
 	return api.TaskError, "the agent knows a task of this ID already; IDs are never used twice"
 }
 
-// refuseUser says why the task may not run as whom it asks for; "" when it may.
+// refuseUser says why the task may not run as the user that it asks for; "" if it may.
 func (la *launches) refuseUser(t *task) string {
 	user := t.user()
 	if user == "" || user == la.config.TaskUser || slices.Contains(la.config.TaskUsers, user) {
@@ -150,10 +151,10 @@ func (la *launches) refuseUser(t *task) string {
 		strings.Join(la.config.TaskUsers, ", "))
 }
 
-// user is as whom the task asks to run.
+// user returns the user that the task asks to run as.
 func (t *task) user() string { return t.launch.Task.RunsAs() }
 
-// findRefusal says why a launch can't be taken on; ReasonNone when it can.
+// findRefusal says why a launch can't be accepted; ReasonNone if it can.
 func (la *launches) findRefusal(t *task, starts api.Resources) (api.Reason, string) {
 	own := t.launch.Task.Executor
 	f, e := la.state.frameworks[t.ref.Framework], la.state.executors[t.executor]
@@ -165,19 +166,19 @@ func (la *launches) findRefusal(t *task, starts api.Resources) (api.Reason, stri
 	case la.pressure.on && t.revocable():
 		return api.ReasonRevoked, "the agent's tasks need what was offered as revocable"
 	case la.reports.unable() != "":
-		la.reports.tellUnable() // before the refusal: what it gives back is not to be offered
+		la.reports.tellUnable() // before the refusal, so that the leader does not offer at once what the refusal gives back
 		return la.reports.whyUnable(), la.reports.unable()
 	case own != nil && !own.Resources.IsZero() && starts.IsZero() && (e == nil || e.order != nil || e.ending()):
-		// The leader believed that it runs, so its resources are not accounted for.
+		// The leader believed that the executor runs, so it did not account for the executor's resources.
 		return api.ReasonExecutorTerminated, "its executor ended while the launch was on its way"
 	}
 	return api.ReasonNone, ""
 }
 
-// refuseLaunch ends a launch that made no task here. Its status has no number: it is told once and
-// comes never again, as the same ID may be launched anew, and a copy would then tell of the
-// wrong launch. Should it be lost, the leader concludes the same from the task's absence (R8);
-// nothing is stored, so a full disk needs no room for it.
+// refuseLaunch refuses a launch, which makes no task here. Its status has no number: it is told once and never
+// repeated. The same ID may be launched again, and a repetition would then tell of the wrong launch. If the status is
+// lost, the leader concludes the same from the task's absence (R8). Nothing is stored, so this needs no room on a full
+// disk.
 func (la *launches) refuseLaunch(t *task, no verdict) {
 	status := la.statuses.newStatus(t, no.state, no.reason, no.why)
 	status.Number = 0
@@ -185,8 +186,8 @@ func (la *launches) refuseLaunch(t *task, no verdict) {
 	la.leader.tell(protocol.StatusUpdate{Status: status})
 }
 
-// prepareTask has the task's files fetched, and its volumes shown in its folder, while its
-// executor may still be starting.
+// prepareTask has the task's files fetched and its volumes made visible in its folder. Its executor may still be
+// starting meanwhile.
 func (la *launches) prepareTask(t *task) {
 	if t.namesSecrets() && !t.given.here {
 		la.askSecrets(t)
@@ -214,13 +215,13 @@ func (la *launches) prepareTask(t *task) {
 	}
 }
 
-// wantsNothing says that nothing must be there before the task starts.
+// wantsNothing says whether the task needs no files, volumes, image or secret files before it starts.
 func (t *task) wantsNothing() bool {
 	uris, volumes := t.wants()
 	return len(uris) == 0 && len(volumes) == 0 && t.launch.Task.Image == "" && len(t.secretFiles()) == 0
 }
 
-// wants is what must be in the task's folder before it starts, beside its image.
+// wants returns the files and volumes that must be in the task's folder before it starts. The image is not among them.
 func (t *task) wants() ([]api.URI, []api.VolumeID) {
 	volumes := volumesIn(t.launch.Resources)
 	if command := t.launch.Task.Command; command != nil {
@@ -229,7 +230,7 @@ func (t *task) wants() ([]api.URI, []api.VolumeID) {
 	return nil, volumes
 }
 
-// taskPrepared hands over a task whose files are there, or ends it for want of them.
+// taskPrepared hands over a task whose files are ready, or ends it if they could not be made ready.
 func (la *launches) taskPrepared(w TaskPrepared) {
 	t := la.state.tasks[w.Task]
 	switch {
@@ -242,8 +243,9 @@ func (la *launches) taskPrepared(w TaskPrepared) {
 	}
 }
 
-// handOverTask gives the task to its executor once both are ready, and with it those of its group, once all of them are
-// (R46). A second copy is ignored there, so that a session may repeat what the one before may have lost.
+// handOverTask gives the task to its executor once both are ready. A task of a group is given together with the others,
+// once all of them are ready (R46). The executor ignores a repetition, so a new session may repeat what the previous
+// one may have lost.
 func (la *launches) handOverTask(t *task) {
 	e := la.state.executors[t.executor]
 	if e == nil || !e.listening() || e.order != nil {
@@ -267,7 +269,7 @@ func (la *launches) handOverTask(t *task) {
 	}
 }
 
-// canStart says whether the task has all that it needs to start, and was not started or killed meanwhile.
+// canStart says whether the task has all that it needs to start and is not being killed.
 func (la *launches) canStart(t *task) bool {
 	return t.kill == nil && la.disk.safe(t.launchRecord) && t.files == filesReady && (t.given.here || !t.namesSecrets())
 }
@@ -280,19 +282,19 @@ func (la *launches) keepFramework(f api.Framework) {
 	}
 }
 
-// Secrets of a task are asked for when it is about to start, in each session in which it still is (R48). This core never
-// holds a value: the shell keeps them until the executor has the task, and no longer.
+// Secrets of a task are asked for when it is about to start, once in each session in which that is so (R48). This core
+// never holds a value. The shell keeps the values until the executor has the task, and no longer.
 
-// given is how far a task's secrets have come. Both fields are this process's business: the next one asks anew.
+// given says how far a task's secrets have come. Both fields belong to this process; the next one asks again.
 type given struct {
 	asked Conn // the session in which they were asked for; 0 = in none
 	here  bool // the shell has the values
 }
 
-// namesSecrets says whether the task is given any.
+// namesSecrets says whether the task asks for any secrets.
 func (t *task) namesSecrets() bool { return len(t.launch.Task.Secrets) > 0 }
 
-// secretFiles are those that are files.
+// secretFiles returns the task's secrets that are files.
 func (t *task) secretFiles() []api.Secret {
 	var files []api.Secret
 	for _, secret := range t.launch.Task.Secrets {
@@ -312,7 +314,8 @@ func (la *launches) askSecrets(t *task) {
 	la.leader.tell(protocol.NeedSecrets{TaskRef: t.ref})
 }
 
-// askSecretsAgain asks a leader for what another one has not answered, or could not be asked for.
+// askSecretsAgain asks a new leader for secrets that the agent still lacks: an earlier leader did not answer, or there
+// was none to ask.
 func (la *launches) askSecretsAgain() {
 	for _, t := range la.state.tasksInOrder() {
 		if t.namesSecrets() && !t.given.here && !t.handed && la.disk.safe(t.launchRecord) {
@@ -321,7 +324,7 @@ func (la *launches) askSecretsAgain() {
 	}
 }
 
-// takeSecrets goes on with a task that has its secrets, or ends it for want of them.
+// takeSecrets goes on with a task whose secrets have arrived, or ends it if it can't have them.
 func (la *launches) takeSecrets(e protocol.TaskSecrets) {
 	t := la.state.tasks[e.TaskRef]
 	switch {
@@ -336,8 +339,8 @@ func (la *launches) takeSecrets(e protocol.TaskSecrets) {
 	}
 }
 
-// givesSecrets says whether the executor can be handed the task. One of an older version knows of no secrets, and would
-// start the task without: the task ends.
+// givesSecrets says whether the task can be handed to the executor with its secrets. An executor of an older version
+// does not know of secrets that are variables and would start the task without them, so such a task is ended.
 func (la *launches) givesSecrets(e *executor, t *task) bool {
 	if e.secrets || len(t.secretFiles()) == len(t.launch.Task.Secrets) {
 		return true

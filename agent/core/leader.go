@@ -7,56 +7,56 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
-// leader is the room of the stream to the master that leads, or seems to: how it is greeted, which of its words count
-// (R1, R2), and which of them wait for the disk before they are obeyed. It never carries out an event: Core.obeyBatch
-// does.
+// leader is the room of the stream to the master that leads, or seems to. It greets the master, decides which of its
+// messages count (R1, R2), and which of them wait for the disk before they are obeyed. It never carries out an event:
+// Core.obeyBatch does.
 type leader struct {
 	*base
 	leaderStream
-	// interval of heartbeats and timeout of the session, as the last leader has set them.
+	// interval is that of heartbeats and timeout that of the session, as the last leader has set them.
 	interval time.Duration
 	timeout  time.Duration
-	// left is the stream that was left because its term was over or its cluster another one: what its end says does not
-	// count either.
+	// left is the stream that was left because its term was over or it belonged to another cluster. A removal of this
+	// agent that such a stream ends with does not count either.
 	left Conn
 }
 
-// leaderStream is what ends with the stream.
+// leaderStream is the state that is dropped when the stream ends.
 type leaderStream struct {
 	conn    Conn // 0 = none
 	session uint64
-	// registered holds from the moment when the session is adopted and the report made.
+	// registered says that the session is adopted. It holds from just before the report is sent until the stream ends.
 	registered bool
 	heard      time.Time
-	unable     string // why nothing can be started, as it was told
+	unable     string // why nothing can be started, as the leader was told last
 	// held are batches that wait until the newer term, or the identity, is on disk.
 	held   []protocol.AgentEvents
 	window window
 }
 
-// window bounds the statuses that are under way in one session, so that an agent that comes back does not flood its
-// leader (R4).
+// window bounds the statuses that are sent and not acknowledged in one session, so that an agent that comes back does
+// not flood its leader (R4).
 type window struct {
-	tasks   int           // whose statuses are under way
-	bytes   int           // of those statuses
-	backlog []api.TaskRef // with a status to send, or to send again, when there is room
+	tasks   int           // the number of tasks whose statuses are under way
+	bytes   int           // the size of those statuses
+	backlog []api.TaskRef // tasks that have a status to send, or to send again, when there is room
 }
 
 const (
-	// heldBatchesMax: more while the disk stalls, and the stream is closed.
+	// heldBatchesMax: if more batches than that wait because the disk stalls, the stream is closed.
 	heldBatchesMax = 1024
-	// flyingMax is of how many tasks statuses may be under way at once; all others wait for acknowledgements.
+	// flyingMax is the number of tasks whose statuses may be under way at once. The others wait for acknowledgements.
 	flyingMax = 8192
-	// flyingBytesMax bounds them in bytes; the last task that is let in may pass it. It is well
-	// below what the shell queues for a leader, so a leader that reads gets a session's statuses
-	// whatever their size (R34).
+	// flyingBytesMax bounds the bytes of those statuses. The last task that is let in may exceed it. It is well below
+	// what the shell queues for a leader, so a leader that reads gets the statuses of a session whatever their size
+	// (R34).
 	flyingBytesMax = 16 << 20
 )
 
 // full says whether statuses of further tasks have to wait.
 func (w *window) full() bool { return w.tasks >= flyingMax || w.bytes >= flyingBytesMax }
 
-// leaderOpened greets: with Register as long as the agent has no ID, else with Reregister.
+// leaderOpened greets the master on a new stream: with Register as long as the agent has no ID, else with Reregister.
 func (l *leader) leaderOpened(w LeaderOpened) {
 	if l.conn != 0 {
 		l.emit(CloseLeader{l.conn, "a newer stream was opened"})
@@ -68,7 +68,7 @@ func (l *leader) leaderOpened(w LeaderOpened) {
 	}
 }
 
-// greet says the first word on a stream: who this agent is, or that it is a new one.
+// greet sends the first message on a stream, Register or Reregister.
 func (l *leader) greet(conn Conn) {
 	who := l.state.identity
 	if l.conn != conn || who.Gone {
@@ -96,14 +96,14 @@ func (l *leader) leave(why string) {
 	l.leaderStream = leaderStream{}
 }
 
-// leaveForever closes the stream of somebody who is not the leader of this agent.
+// leaveForever closes the stream to a master that does not lead this agent, and remembers that stream as left.
 func (l *leader) leaveForever(why string) {
 	l.left = l.conn
 	l.leave(why)
 }
 
-// admit judges a batch by its term before anything in it is obeyed (R1): true when it is to be obeyed now. One that
-// waits for the disk is kept.
+// admit judges a batch by its term before anything in it is obeyed (R1). It reports true if the batch is to be obeyed
+// now. A batch that has to wait for the disk is held.
 func (l *leader) admit(w LeaderSaid) bool {
 	if w.Conn != l.conn {
 		return false
@@ -112,7 +112,7 @@ func (l *leader) admit(w LeaderSaid) bool {
 	who := l.state.identity
 	switch {
 	case !l.registered && len(l.held) == 0 && !l.opens(w.Batch):
-		// Another cluster's terms mean nothing here: not one of them is stored.
+		// Another cluster's terms mean nothing here: none of them is stored.
 	case w.Batch.Term.Before(who.Term):
 		l.leaveForever("term " + w.Batch.Term.String() + " is over; term " + who.Term.String() + " has begun")
 	case protocol.FarAhead(who.Term, w.Batch.Term):
@@ -132,9 +132,9 @@ func (l *leader) admit(w LeaderSaid) bool {
 	return false
 }
 
-// opens says whether a stream's first batch may be obeyed. It must open a session with this agent's cluster, or say
-// that this agent was given up while it was away; that names no cluster, but answers a greeting which did, and which a
-// master of another cluster refuses.
+// opens says whether a stream's first batch may be obeyed. The batch must open a session with this agent's cluster, or
+// say that this agent was given up while it was away. The latter names no cluster. But it answers a greeting that names
+// one, and a master of another cluster refuses such a greeting.
 func (l *leader) opens(batch protocol.AgentEvents) bool {
 	if len(batch.Events) > 0 {
 		switch first := batch.Events[0].(type) {
@@ -142,24 +142,24 @@ func (l *leader) opens(batch protocol.AgentEvents) bool {
 			return l.sameCluster(first)
 		case protocol.AgentGone:
 			return true
-		default: // the others mean nothing here
+		default: // no other event may come first
 		}
 	}
 	l.leave("the master's first event was neither AgentRegistered nor AgentGone")
 	return false
 }
 
-// holdBatch keeps a batch, and all that follow, until the record is on disk.
+// holdBatch keeps a batch, and all that follow it, until the record is on disk.
 func (l *leader) holdBatch(w LeaderSaid, number uint64) {
 	l.held = append(l.held, w.Batch)
 	if len(l.held) > 1 {
-		return // released with the first one, whose record is older
+		return // it is released with the first one, which waits already
 	}
 	l.follow(number, obeyHeld{w.Conn})
 }
 
-// nextHeld takes the next batch that may be obeyed now: none while a term or an ID that came with the batch before is
-// still on its way to the disk.
+// nextHeld takes the next held batch that may be obeyed now. There is none while a term or an ID of an earlier batch is
+// not yet on disk.
 func (l *leader) nextHeld(conn Conn) (batch protocol.AgentEvents, is bool) {
 	if l.conn != conn || len(l.held) == 0 || l.mustWait(l.disk.identity, obeyHeld{conn}) {
 		return batch, false
@@ -169,8 +169,8 @@ func (l *leader) nextHeld(conn Conn) (batch protocol.AgentEvents, is bool) {
 	return batch, true
 }
 
-// adopt takes the session over. It reports false when the new identity has to reach the disk first; the rest of the
-// batch then waits behind it.
+// adopt takes over the session that a batch opens. It reports false if the new identity has to reach the disk first;
+// the rest of the batch then waits for that.
 func (l *leader) adopt(opening protocol.AgentRegistered, batch, rest protocol.AgentEvents) bool {
 	who := l.state.identity
 	l.session = batch.Session
@@ -191,7 +191,7 @@ func (l *leader) adopt(opening protocol.AgentRegistered, batch, rest protocol.Ag
 	return false
 }
 
-// sameCluster refuses a leader of another cluster, and one that renames this agent.
+// sameCluster refuses a leader of another cluster, and one that gives this agent another ID.
 func (l *leader) sameCluster(opening protocol.AgentRegistered) bool {
 	who := l.state.identity
 	var why string
@@ -210,19 +210,19 @@ func (l *leader) sameCluster(opening protocol.AgentRegistered) bool {
 	return false
 }
 
-// sentence is an error that is nothing but its words.
+// sentence is an error that consists of its text only.
 type sentence string
 
 func (s sentence) Error() string { return string(s) }
 
-// tell sends a call if there is a session. Without one the next report says it all.
+// tell sends a call to the leader if there is a session. Without one nothing is lost: the next report tells everything.
 func (l *leader) tell(call protocol.AgentCall) {
 	if l.registered {
 		l.emit(ToLeader{l.conn, call})
 	}
 }
 
-// sessionDue leaves a leader that was silent for too long.
+// sessionDue leaves a leader that has been silent for the session timeout.
 func (l *leader) sessionDue(conn Conn) {
 	if conn != l.conn {
 		return

@@ -7,10 +7,10 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
-// What the leader says is carried out here, event by event. Most events concern one room, which is called; those that
-// concern all that an agent or a framework has are carried out below.
+// The leader's events are carried out here, one by one. Most events concern one room, which is called. Those that
+// concern everything that an agent or a framework has are carried out below.
 
-// leaderSaid obeys a batch, unless it has to wait or does not count.
+// leaderSaid obeys a batch, unless it has to wait for the disk or is refused.
 func (c *Core) leaderSaid(w LeaderSaid) {
 	if c.leader.admit(w) {
 		c.obeyBatch(w.Batch)
@@ -24,8 +24,8 @@ func (c *Core) obeyHeld(conn Conn) {
 	}
 }
 
-// obeyBatch steps the events of a batch of the current term. What belongs to another
-// session is dropped, even one of the same term (R2).
+// obeyBatch carries out the events of a batch of the current term. Events of another session are dropped, even of one
+// in the same term (R2).
 func (c *Core) obeyBatch(batch protocol.AgentEvents) {
 	conn := c.leader.conn
 	if c.state.identity.Gone {
@@ -38,7 +38,7 @@ func (c *Core) obeyBatch(batch protocol.AgentEvents) {
 		opening, opens := event.(protocol.AgentRegistered)
 		gone, ends := event.(protocol.AgentGone)
 		switch {
-		case ends && !c.leader.registered: // the session was refused; it has no number
+		case ends && !c.leader.registered: // the session was refused, so it has no number
 			c.markGone(gone)
 			return
 		case opens && !c.leader.registered:
@@ -48,7 +48,7 @@ func (c *Core) obeyBatch(batch protocol.AgentEvents) {
 				return
 			}
 			c.beginSession()
-		case !c.leader.registered: // the ID is on its way to the disk; obey is called again
+		case !c.leader.registered: // the ID is not on disk yet; obeyHeld carries out the rest
 			return
 		case batch.Session != c.leader.session:
 			c.log("events of another session dropped", field("session", strconv.FormatUint(batch.Session, 10)))
@@ -59,14 +59,14 @@ func (c *Core) obeyBatch(batch protocol.AgentEvents) {
 	}
 }
 
-// beginSession makes the cut (R2): everything is reported, then the first heartbeat and
-// what is unacknowledged follow.
+// beginSession makes the cut (R2): everything is reported, then the first heartbeat and the unacknowledged statuses
+// follow.
 func (c *Core) beginSession() {
 	conn := c.leader.conn
 	c.leader.registered = true
 	c.log("registered", field("agent", c.state.identity.Agent), field("term", c.state.identity.Term.String()),
 		field("session", strconv.FormatUint(c.leader.session, 10)))
-	c.reports.tellUnable() // before the report, as the leader offers this agent as soon as it has that
+	c.reports.tellUnable() // before the report, because the leader offers this agent as soon as it has the report
 	c.reports.sendReport()
 	c.executors.tellFormerEnds()
 	c.reports.heartbeatDue(conn)
@@ -107,11 +107,11 @@ func (c *Core) obeyEvent(event protocol.AgentEvent) {
 		c.volumes.destroyVolume(e.Volume)
 	case protocol.Reported:
 		c.noteReported()
-	case protocol.AgentPong, protocol.AgentRegistered, protocol.EndTickets: // that the leader was heard is all that they mean here
+	case protocol.AgentPong, protocol.AgentRegistered, protocol.EndTickets: // they only show that it is alive
 	}
 }
 
-// noteReported forgets the reboot: a leader knows what it has ended (R13).
+// noteReported clears the mark of a reboot: the leader now knows what the reboot ended (R13).
 func (c *Core) noteReported() {
 	if who := c.state.identity; who.Rebooted {
 		who.Rebooted = false
@@ -119,8 +119,9 @@ func (c *Core) noteReported() {
 	}
 }
 
-// leaderClosed heeds Removed also of a stream that this agent has left: an agent that was
-// given up stays given up, whichever of the two saw the end first (R16).
+// leaderClosed handles the end of the leader's stream. Removed counts also on a stream that the agent has closed,
+// unless that was another cluster's or an old leader's: an agent that was given up stays given up, whichever side
+// closed first (R16).
 func (c *Core) leaderClosed(w LeaderClosed) {
 	if c.leader.conn == w.Conn {
 		c.leader.leaderStream = leaderStream{}
@@ -130,8 +131,8 @@ func (c *Core) leaderClosed(w LeaderClosed) {
 	}
 }
 
-// obeyDrain refuses launches from now on and kills what runs; or takes that back. Stored
-// before it is obeyed (R31).
+// obeyDrain begins to refuse launches and kills what runs, or ends the drain. The order is stored before it is obeyed
+// (R31).
 func (c *Core) obeyDrain(e protocol.Drain) {
 	who := c.state.identity
 	who.Draining, who.DrainGrace = e.On, e.Grace
@@ -157,7 +158,8 @@ func (c *Core) killForDrain() {
 	}
 }
 
-// markGone kills everything and, when nothing is left, begins a new agent (R16).
+// markGone stores that this agent was given up. Then everything is killed, and when nothing is left a new agent begins
+// (R16).
 func (c *Core) markGone(e protocol.AgentGone) {
 	who := c.state.identity
 	who.Gone = true
@@ -174,8 +176,8 @@ func (c *Core) clearAgent() {
 	c.executors.forgetAgentIfClear()
 }
 
-// removeFramework ends all that a framework has here. Its statuses are told once and
-// need no acknowledgement.
+// removeFramework ends everything that a framework has here. The statuses of its tasks are told once and need no
+// acknowledgement.
 func (c *Core) removeFramework(id api.FrameworkID) {
 	f := c.state.frameworks[id]
 	if f == nil || f.removed {

@@ -6,32 +6,31 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// Pressure is when all tasks together, firm and revocable ones, really use nearly all that the agent has. Then
-// revocable tasks end, the youngest first, until the rest uses clearly less (R28). The distance between the two lines
-// keeps this from going to and fro, and no more tasks end than have to.
+// There is pressure when all tasks together, firm and revocable ones, really use nearly all that the agent has. Then
+// revocable tasks are killed, the youngest first, until the rest uses clearly less (R28). The distance between the two
+// limits keeps this from switching back and forth, and no more tasks are killed than necessary.
 const (
-	// pressureBegins and pressureEnds are percents of the agent's total. Processors can't
-	// be used to more than all of them, so the first line lies below that.
+	// pressureBegins and pressureEnds are percentages of the agent's total. Use of processors can't exceed the total,
+	// so the first limit lies below 100.
 	pressureBegins = 95
 	pressureEnds   = 90
-	// pressureSamples is for how many samples, one after the other, processors must be
-	// above the line: a burst passes by itself. Memory that is gone does not come back,
-	// so one sample is enough.
+	// pressureSamples is how many samples in a row must show processors above the limit, because a burst passes by
+	// itself. For memory one sample is enough: used memory does not come back by itself.
 	pressureSamples = 2
 )
 
-// pressure is the room that watches how full the agent really is, and chooses the revocable tasks that are to end. It
-// kills none itself: Core.takeSample does.
+// pressure is the room that watches how much of the agent is really used, and chooses the revocable tasks that must
+// end. It kills none itself: Core.takeSample does.
 type pressure struct {
 	*base
 	leader  *leader
 	reports *reports
-	// on holds from the first line until use is below the second: no revocable task is
-	// taken on meanwhile.
+	// on holds from when use exceeds the first limit until it is below the second. No revocable task is accepted
+	// meanwhile.
 	on      bool
-	bursts  int    // samples above the line in processors, one after the other
-	revoked uint64 // tasks, by this process
-	watched bool   // a timer asks for samples while no leader does
+	bursts  int    // how many samples in a row were above the limit in processors
+	revoked uint64 // how many tasks were revoked by this process
+	watched bool   // a timer asks for samples while there is no session with a leader
 }
 
 // revocation is a task that has to make room, and what was used when it was chosen.
@@ -40,7 +39,7 @@ type revocation struct {
 	cpus, mem string
 }
 
-// amounts are of cpus and mem.
+// amounts are amounts of cpus and mem.
 type amounts struct{ cpu, mem api.Milli }
 
 func amountsOf(resources api.Resources) amounts {
@@ -49,15 +48,15 @@ func amountsOf(resources api.Resources) amounts {
 
 func (a *amounts) sub(b amounts) { a.cpu, a.mem = a.cpu-b.cpu, a.mem-b.mem }
 
-// over reports whether used is above a percent of the total. What an agent has none of
-// is never short.
+// over reports whether used is more than a percentage of the total. A resource of which the agent has none never counts
+// as used up.
 func over(used, total api.Milli, percent api.Milli) bool {
 	return total > 0 && used*100 > total*percent
 }
 
 func shareOf(used, total api.Milli) string { return used.String() + " of " + total.String() + " used" }
 
-// judgeSample takes the newest sample and names the tasks that have to end because of it.
+// judgeSample judges the newest sample and returns the tasks that have to end because of it.
 func (p *pressure) judgeSample() (revoked []revocation) {
 	used, total := p.stillUsed(), amountsOf(p.config.Agent.Resources)
 	if over(used.cpu, total.cpu, pressureBegins) {
@@ -76,8 +75,8 @@ func (p *pressure) judgeSample() (revoked []revocation) {
 	return revoked
 }
 
-// stillUsed is what the last sample says without tasks that have ended since, or are
-// being killed: they make room already.
+// stillUsed is what the last sample says, without tasks that have ended since or are being killed: those make room
+// already.
 func (p *pressure) stillUsed() amounts {
 	var used amounts
 	for _, use := range p.reports.usage.Executors { // order: irrelevant because it is a sum
@@ -91,8 +90,8 @@ func (p *pressure) stillUsed() amounts {
 	return used
 }
 
-// chooseRevoked chooses revocable tasks, the youngest first, until what is short is there without them. Those that use
-// nothing of it are left alone.
+// chooseRevoked chooses revocable tasks, the youngest first, until enough of what is short is free without them. Tasks
+// that use nothing of what is short are left alone.
 func (p *pressure) chooseRevoked(used, total amounts, cpu, mem bool) (revoked []revocation) {
 	for _, t := range slices.Backward(p.state.tasksInOrder()) {
 		if !cpu && !mem {
@@ -114,8 +113,8 @@ func (p *pressure) chooseRevoked(used, total amounts, cpu, mem bool) (revoked []
 	return revoked
 }
 
-// usedBy is what the task uses by the last sample; of one that has no processes of its
-// own, what it asked for.
+// usedBy returns what the task uses by the last sample. For a running task without processes of its own it returns what
+// the task asked for.
 func (p *pressure) usedBy(t *task) amounts {
 	if use, sampled := p.reports.usage.Tasks[t.ref]; sampled {
 		return amounts{use.CPU, use.Mem}
@@ -126,8 +125,8 @@ func (p *pressure) usedBy(t *task) amounts {
 	return amountsOf(t.launch.Resources)
 }
 
-// watchPressure sees to it that samples come while revocable tasks run, also without a
-// leader: its heartbeats ask for them otherwise.
+// watchPressure makes sure that samples are taken while revocable tasks run, also without a session with a leader. In a
+// session the heartbeats ask for them.
 func (p *pressure) watchPressure() {
 	if !p.watched {
 		p.watched = true
@@ -135,7 +134,8 @@ func (p *pressure) watchPressure() {
 	}
 }
 
-// sampleDue asks for a sample when no leader does, as long as a revocable task is there.
+// sampleDue asks for a sample if there is no session with a leader, and sets the next timer while a revocable task
+// runs.
 func (p *pressure) sampleDue() {
 	p.watched = false
 	for _, t := range p.state.tasks { // order: irrelevant because one is enough

@@ -8,10 +8,10 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// recoverAgent begins this process's life on what the one before has left on disk.
+// recoverAgent begins this process with what the previous one has left on disk.
 func (c *Core) recoverAgent(w Started) {
 	rebooted := c.state.identity.BootID != "" && c.state.identity.BootID != w.BootID
-	c.sandboxes.recoverStubs() // first: who settles an executor asks whether its folder is still needed
+	c.sandboxes.recoverStubs() // first, because settling an executor asks whether its folder is still needed
 	for _, t := range c.state.tasksInOrder() {
 		c.recoverTask(t)
 	}
@@ -34,17 +34,17 @@ func (c *Core) recoverAgent(w Started) {
 	c.resume()
 }
 
-// resume goes on with what was stored and may not have been carried out.
+// resume carries out what was stored and may not have been carried out.
 func (c *Core) resume() {
 	c.pressure.sampleDue()
 	for _, id := range slices.Sorted(maps.Keys(c.state.frameworks)) {
 		if c.state.frameworks[id].removed {
 			c.clearFramework(id)
 		}
-		c.leaveFramework(id) // its copy may be all that was written of a launch
+		c.leaveFramework(id) // the copy may be all that was written of a launch
 	}
 	for _, id := range slices.Sorted(maps.Keys(c.state.groups)) {
-		c.kills.endGroupIfFailed(id) // the others may not be on their way to their ends
+		c.kills.endGroupIfFailed(id) // the others of the group may not be killed yet
 	}
 	if c.state.identity.Draining {
 		c.killForDrain()
@@ -54,8 +54,8 @@ func (c *Core) resume() {
 	}
 }
 
-// settleIdentity makes the identity of a first start, or notes a reboot. It is written behind
-// what the reboot did to the tasks: killed in between, the next process sees the reboot again.
+// settleIdentity makes the identity at a first start, or notes a reboot. The record is written after those of what the
+// reboot did to the tasks: if the agent is killed in between, the next process finds the reboot again.
 func (c *Core) settleIdentity(w Started, rebooted bool) {
 	who := c.state.identity
 	who.Nonce = cmp.Or(who.Nonce, w.Nonce)
@@ -66,12 +66,12 @@ func (c *Core) settleIdentity(w Started, rebooted bool) {
 	}
 }
 
-// recoverTask notes that what was read from the disk is on the disk, and puts the task to its executor.
+// recoverTask notes that the task's statuses are on disk, and assigns the task to its executor.
 func (c *Core) recoverTask(t *task) {
 	t.stored(t.latest.Number)
 	if e := c.state.executors[t.executor]; e != nil && !t.ended() {
 		e.tasks[t.ref.Task] = t
-		t.handed = e.started.Process.PID != 0 && !e.launchedAfterOrder(t) // perhaps: the executor will say when it comes
+		t.handed = e.started.Process.PID != 0 && !e.launchedAfterOrder(t) // perhaps: the executor says so when it subscribes
 	}
 	if t.ended() {
 		return
@@ -82,7 +82,7 @@ func (c *Core) recoverTask(t *task) {
 	}
 }
 
-// recoverExecutor settles what became of a run while the agent was away.
+// recoverExecutor settles what became of a run while there was no process of the agent.
 func (c *Core) recoverExecutor(e *executor, rebooted, alive bool) {
 	switch {
 	case rebooted:
@@ -98,8 +98,8 @@ func (c *Core) recoverExecutor(e *executor, rebooted, alive bool) {
 	}
 }
 
-// recoverAlive goes on with an executor that has lived on. One that was told to end has its grace
-// anew: it may not have heard of it, and no clock runs on while there is no agent (R23).
+// recoverAlive goes on with an executor that still lives. If it was told to end, its grace begins anew: it may not have
+// received the order, and no clock runs on while there is no process of the agent (R23).
 func (c *Core) recoverAlive(e *executor) {
 	e.moveTo(phaseRunning)
 	e.subscribed = true
@@ -113,8 +113,7 @@ func (c *Core) recoverAlive(e *executor) {
 	}
 }
 
-// endLost settles the tasks of a run of which no process can be left, before that run is forgotten. (Protocol rule
-// R35.)
+// endLost settles the tasks of a run of which no process can be left, before the run is forgotten. (Protocol rule R35.)
 func (c *Core) endLost(e *executor, state api.TaskState, reason api.Reason, why string) {
 	for _, t := range e.tasksInOrder() {
 		c.endUnstarted(t, state, reason, why)
@@ -124,8 +123,8 @@ func (c *Core) endLost(e *executor, state api.TaskState, reason api.Reason, why 
 	c.leaveFramework(e.ref().Framework)
 }
 
-// endUnstarted ends a task as asked, where the table allows it: what has been further
-// than STARTING can't be DROPPED.
+// endUnstarted ends a task in the given state, if the table of moves allows it: a task that has got further than
+// STARTING can't be DROPPED and is FAILED.
 func (c *Core) endUnstarted(t *task, state api.TaskState, reason api.Reason, why string) {
 	switch {
 	case t.kill != nil && state != api.TaskGone:
@@ -136,8 +135,8 @@ func (c *Core) endUnstarted(t *task, state api.TaskState, reason api.Reason, why
 	c.statuses.setStatus(t, state, reason, why)
 }
 
-// recoverAlone goes on with a task whose executor was not yet being started. A task that may have come further is never
-// started, as it may have run (R9): then what the log says of it is incomplete.
+// recoverAlone goes on with a task that has no executor. A task whose executor was forgotten, or that has left STAGING,
+// is never started: the records about it are then incomplete, and it may have run (R9).
 func (c *Core) recoverAlone(t *task, rebooted bool) {
 	const why = "the agent was killed as its executor ended; whether it had been started is not known"
 	switch {

@@ -6,9 +6,9 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// An agent of before wrote the end of an executor the other way round: first that it is
-// forgotten, then what became of its tasks. Of such a log, torn in between, no task is started
-// that may have run, whether or not anybody had heard of it (R9).
+// An older version of the agent wrote the end of an executor in the other order: first that it is forgotten, then what
+// became of its tasks. If such a log is torn in between, no task is started that may have run, whether or not a
+// framework was told of it (R9).
 func TestLogOfAnOlderOrder(t *testing.T) {
 	run := Run{api.ExecutorRef{Framework: "f1", Executor: "command"}, 1}
 	launched := func(id api.TaskID) Record {
@@ -24,7 +24,7 @@ func TestLogOfAnOlderOrder(t *testing.T) {
 		TaskStatus{Status: running, ExecutorNumber: 1},
 		TaskKilled{Task: api.TaskRef{Framework: "f1", Task: "killed"}, Reason: api.ReasonKilledByFramework},
 		ExecutorForgotten{run},
-		launched("later"), // than all that: it had no executor yet
+		launched("later"), // later than all that: it had no executor yet
 	}
 	w := newWorld(t)
 	w.quiet = true

@@ -12,7 +12,7 @@ import (
 	"github.com/tenderhq/tender/internal/wire"
 )
 
-// loaded is a registered core with many large tasks.
+// loaded returns a registered core with many large tasks.
 func loaded(t *testing.T, tasks int) *world {
 	w := newWorld(t)
 	for _, line := range []string{"started boot=b1", "open", "leader registered"} {
@@ -31,11 +31,10 @@ func loaded(t *testing.T, tasks int) *world {
 	return w
 }
 
-// receiptOf is what a leader sent along with a launch (R40).
+// receiptOf returns what a leader sent along with a launch (R40).
 func receiptOf(launch int) string { return fmt.Sprint("receipt of ", launch) }
 
-// However much there is to report, no page is larger than a message (R2, R4), and
-// nothing is left out or said twice.
+// However much there is to report, no page is larger than a message (R2, R4). Nothing is left out or told twice.
 func TestPagesFitMessages(t *testing.T) {
 	const tasks = 300
 	w := loaded(t, tasks)
@@ -72,7 +71,7 @@ func TestPagesFitMessages(t *testing.T) {
 	}
 }
 
-// A heartbeat always fits; of too many tasks each comes in its turn.
+// A heartbeat always fits into a message. If there are too many tasks, each of them is listed in its turn.
 func TestUsageFitsMessages(t *testing.T) {
 	w := loaded(t, 0)
 	usage := protocol.UsageReport{Tasks: map[api.TaskRef]api.Usage{}, Executors: map[api.ExecutorRef]api.Usage{{Framework: "f1", Executor: "x"}: {}}}

@@ -9,7 +9,7 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
-// reports is the room of what the leader is told of the agent as a whole: the report that opens a session (R2),
+// reports is the room for what the leader is told about the agent as a whole: the report that opens a session (R2),
 // heartbeats with what is really used, and whether anything can be started at all. It never changes a task or an
 // executor.
 type reports struct {
@@ -17,17 +17,17 @@ type reports struct {
 	leader   *leader
 	diskFull bool
 	usage    *protocol.UsageReport // the last sample; nil = none yet
-	sampling bool                  // one is under way
-	// usageNext is the task that the next heartbeat's usage begins with, when not all fit.
+	sampling bool                  // a sample was asked for and has not come yet
+	// usageNext is the task at which the usage of the next heartbeat begins, if not all tasks fit into one.
 	usageNext api.TaskRef
 }
 
-// pageBytes is how much of a report goes into one page by a generous estimate. The
-// largest single item (a task of api.TaskBytesMax and its status) still fits a message.
+// pageBytes is how much of a report goes into one page, by an estimate that is rather too high. The largest single item
+// (a task of api.TaskBytesMax with its status) still fits into a message.
 const pageBytes = api.MessageBytesMax / 2
 
-// sendReport lists what this core has stepped, in pages: the cut of R2. Launches and executors that are not on disk yet are
-// in it, statuses are not.
+// sendReport lists, in pages, everything that this core knows: the cut of R2. It contains launches and executors that
+// are not on disk yet, but no statuses that are not.
 func (r *reports) sendReport() {
 	p := &pager{page: protocol.AgentReport{Session: r.leader.session, Rebooted: r.state.identity.Rebooted}}
 	for _, id := range slices.Sorted(maps.Keys(r.state.frameworks)) {
@@ -64,7 +64,7 @@ func (r *reports) sendReport() {
 	p.page.Volumes = kept
 	if r.usage != nil {
 		usage := r.usageToTell()
-		p.makeRoom(protocol.UsageBytes(usage)) // with many tasks a page of its own
+		p.makeRoom(protocol.UsageBytes(usage)) // with many tasks this is a page of its own
 		p.page.Usage = &usage
 	}
 	p.page.Last = true
@@ -73,14 +73,14 @@ func (r *reports) sendReport() {
 	}
 }
 
-// pager gathers the pages of a report.
+// pager collects the pages of a report.
 type pager struct {
 	full []protocol.AgentReport
 	page protocol.AgentReport // the one that is being filled
-	used int                  // bytes of it
+	used int                  // the bytes in it
 }
 
-// makeRoom begins a new page if something of that size does not fit into this one.
+// makeRoom begins a new page if an item of that size does not fit into the current one.
 func (p *pager) makeRoom(bytes int) {
 	if p.used > 0 && p.used+bytes > pageBytes {
 		p.full = append(p.full, p.page)
@@ -90,7 +90,7 @@ func (p *pager) makeRoom(bytes int) {
 	p.used += bytes
 }
 
-// heartbeatDue says that the agent is there, as often as the leader wants it, and asks what is used for the next time.
+// heartbeatDue sends a heartbeat, as often as the leader wants it, and asks for a sample for the next one.
 func (r *reports) heartbeatDue(conn Conn) {
 	if conn != r.leader.conn || !r.leader.registered {
 		return
@@ -100,21 +100,21 @@ func (r *reports) heartbeatDue(conn Conn) {
 	r.askSample()
 }
 
-// sendHeartbeat tells what is used, and whether anything can be started.
+// sendHeartbeat sends what is used, and whether anything can be started.
 func (r *reports) sendHeartbeat() {
 	r.leader.unable = r.unable()
 	r.leader.tell(protocol.AgentHeartbeat{Usage: r.usageToTell(), Unable: r.leader.unable})
 }
 
-// tellUnable says at once that nothing can be started any more, or that it can again.
+// tellUnable sends a heartbeat at once if whether something can be started has changed.
 func (r *reports) tellUnable() {
 	if r.leader.registered && r.leader.unable != r.unable() {
 		r.sendHeartbeat()
 	}
 }
 
-// unable says why nothing at all can be started; "" = something can. As long as there is a reason
-// the leader offers nothing of this agent, or it would offer the same again for each refusal.
+// unable says why nothing at all can be started; "" = something can. While there is a reason the leader offers nothing
+// of this agent. Otherwise it would offer the same again after each refusal.
 func (r *reports) unable() string {
 	switch r.whyUnable() {
 	case api.ReasonDiskFull:
@@ -125,7 +125,7 @@ func (r *reports) unable() string {
 	return ""
 }
 
-// whyUnable is the reason of a launch that is refused because nothing at all can be started.
+// whyUnable is the reason with which launches are refused while nothing at all can be started.
 func (r *reports) whyUnable() api.Reason {
 	switch {
 	case r.diskFull:
@@ -136,12 +136,11 @@ func (r *reports) whyUnable() api.Reason {
 	return api.ReasonNone
 }
 
-// usageItemsMax is how many executors and tasks one heartbeat speaks of, each with the
-// longest IDs, so that it fits a message. Of more tasks each heartbeat takes the next
-// ones in turn; the total is always that of all.
+// usageItemsMax is how many executors and tasks one heartbeat lists, each with the longest IDs, so that it fits into a
+// message. If there are more tasks, each heartbeat lists the next ones in turn. The total is always that of all tasks.
 const usageItemsMax = 1500
 
-// usageToTell is the last sample, or the part of it that fits a message.
+// usageToTell returns the last sample, or as much of it as fits into a message.
 func (r *reports) usageToTell() protocol.UsageReport {
 	if r.usage == nil {
 		return protocol.UsageReport{}
@@ -162,7 +161,7 @@ func (r *reports) usageToTell() protocol.UsageReport {
 	return usage
 }
 
-// askSample asks for fresh numbers, unless the last question is still open.
+// askSample asks for a new sample, unless one has been asked for already.
 func (r *reports) askSample() {
 	if r.sampling {
 		return

@@ -8,22 +8,23 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
-// sandboxes is the room of the folders that outlive their tasks. An ended task whose end is acknowledged is a stub, and
-// its sandbox is kept as long as the stub: until it is too old, one of too many, of too many bytes together, or its disk
-// has little room (R15). It never touches the folder of a task or an executor that is still there.
+// sandboxes is the room of the folders that outlive their tasks. An ended task whose end is acknowledged is a stub. Its
+// sandbox is kept as long as the stub. The stub goes when it is too old, when there are too many, when their sandboxes
+// are too large together, or when the disk is nearly full (R15). This room never touches the folder of a task or an
+// executor that is still there.
 type sandboxes struct {
 	*base
 	stubsOf map[api.ExecutorRef]int
-	// kept is until when the sandbox of a stub is kept. Holds: there is an entry for each stub.
+	// kept is until when each stub's sandbox is kept. Holds: there is an entry for each stub.
 	kept     map[api.TaskRef]time.Time
-	sweeping bool // a timer waits for the oldest sandbox
-	// bytes is what the sandboxes of stubs take, as far as they were measured, and sum is all of that together.
+	sweeping bool // a timer is set for the oldest sandbox
+	// bytes holds the measured sizes of the stubs' sandboxes, and sum is the total of these.
 	bytes map[api.TaskRef]int64
 	sum   int64
 }
 
-// keepStub counts the stub that a settled task has become, and lets the oldest go when
-// there are too many. With a stub its sandbox goes (R15).
+// keepStub counts the stub that a settled task has become, and drops the oldest when there are too many. A stub's
+// sandbox is removed with it (R15).
 func (sb *sandboxes) keepStub(t *task) {
 	sb.stubsOf[t.executor]++
 	if last := len(sb.state.stubs) - 1; last >= 0 && sb.state.stubs[last].TaskRef == t.ref {
@@ -49,8 +50,8 @@ func executorOf(stub protocol.TaskStub) api.ExecutorRef {
 	return api.ExecutorRef{Framework: stub.Framework, Executor: stub.Status.Executor}
 }
 
-// dropOldestStub lets the oldest stub go, with its sandbox, and the executor's folder with the last of its stubs. It
-// passes over those whose sandbox others of their group still need; false: there are no others.
+// dropOldestStub drops the oldest stub with its sandbox, and with the executor's last stub also the executor's folder.
+// It passes over stubs whose sandbox other tasks of their group still need. It reports false if there is no other stub.
 func (sb *sandboxes) dropOldestStub() bool {
 	at := slices.IndexFunc(sb.state.stubs, func(stub protocol.TaskStub) bool {
 		_, shares := sb.state.sharers[stub.TaskRef]
@@ -90,20 +91,20 @@ func (sb *sandboxes) makeWay(task api.TaskRef) (api.ExecutorRef, bool) {
 	return executorOf(stub), true
 }
 
-// sweepFolder removes an executor's folder with the last that it was kept for.
+// sweepFolder removes an executor's folder when nothing needs it any more.
 func (sb *sandboxes) sweepFolder(ref api.ExecutorRef) {
 	if sb.stubsOf[ref] > 0 || sb.state.executors[ref] != nil {
 		return
 	}
 	for _, t := range sb.state.tasks { // order: irrelevant because one is enough
 		if t.executor == ref {
-			return // it has ended, and will become a stub
+			return // the task has ended and will become a stub
 		}
 	}
 	sb.emit(RemoveFolder{sb.executorFolder(ref)})
 }
 
-// keepMeasures notes what sandboxes of ended tasks take, and lets the oldest go when they are too large together.
+// keepMeasures notes the sizes of ended tasks' sandboxes, and drops the oldest when they are too large together.
 func (sb *sandboxes) keepMeasures(measured map[api.TaskRef]int64) {
 	for ref, bytes := range measured { // order: irrelevant because it makes a sum
 		if _, known := sb.state.stubbed[ref]; known {
@@ -116,30 +117,30 @@ func (sb *sandboxes) keepMeasures(measured map[api.TaskRef]int64) {
 	}
 }
 
-// sandboxBytesMost is what a sandbox counts as that could not be measured: the sum of all stays a number.
+// sandboxBytesMost is the most that is counted for one sandbox, also for one that could not be measured, so that the
+// sum can't overflow.
 const sandboxBytesMost = 1 << 40
 
-// giveUpTenth lets a tenth of the sandboxes go, the oldest ones, for a disk with little room.
+// giveUpTenth drops the oldest tenth of the stubs with their sandboxes, for a disk that is nearly full.
 func (sb *sandboxes) giveUpTenth() {
 	for range (len(sb.state.stubs) + 9) / 10 {
 		sb.dropOldestStub()
 	}
 }
 
-// sandboxGrace is how long a sandbox is kept at least from a start of the agent on, however
-// old the clock on the wall makes it: a machine may boot with a wrong one, and hear the right
-// time soon after.
+// sandboxGrace is how long a sandbox is kept at least after a start of the agent, however old it is by the wall clock.
+// A machine may boot with a wrong time and be corrected soon after.
 const sandboxGrace = time.Hour
 
-// keepSandbox says until when a sandbox is kept. From then on that moment is one of the
-// monotonic clock (R23): a jump of the wall's does not bring it nearer.
+// keepSandbox sets until when a sandbox is kept, as a time of the monotonic clock (R23): a jump of the wall clock does
+// not bring it nearer.
 func (sb *sandboxes) keepSandbox(stub protocol.TaskStub) {
 	age := max(sb.now.Sub(stub.Status.At), 0)
 	left := max(sb.config.SandboxAge-age, min(sandboxGrace, sb.config.SandboxAge))
 	sb.kept[stub.TaskRef] = sb.now.Add(left)
 }
 
-// scheduleSweep wakes the core when the oldest sandbox is too old; one timer for all.
+// scheduleSweep wakes the core when the oldest sandbox is too old. There is one timer for all of them.
 func (sb *sandboxes) scheduleSweep() {
 	if len(sb.state.stubs) == 0 || sb.sweeping {
 		return
@@ -148,8 +149,8 @@ func (sb *sandboxes) scheduleSweep() {
 	sb.wakeAt(sb.kept[sb.state.stubs[0].TaskRef], timer{kind: timerSandbox})
 }
 
-// sandboxDue lets sandboxes go that both clocks call too old: the one that has counted since
-// this process began, and the wall's, which may have been put right meanwhile.
+// sandboxDue drops sandboxes that are too old by both clocks: by the monotonic one, which has run since this process
+// began, and by the wall clock, which may have been corrected meanwhile.
 func (sb *sandboxes) sandboxDue() {
 	sb.sweeping = false
 	for len(sb.state.stubs) > 0 {
@@ -162,7 +163,7 @@ func (sb *sandboxes) sandboxDue() {
 			break
 		}
 		if !sb.dropOldestStub() {
-			sb.kept[oldest.TaskRef] = sb.now.Add(sandboxGrace) // the rest of its group lives
+			sb.kept[oldest.TaskRef] = sb.now.Add(sandboxGrace) // others of its group still need it
 			break
 		}
 	}

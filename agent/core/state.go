@@ -9,24 +9,23 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
-// state is what the records make. Only apply changes it, when a record is written and when it is read after a restart,
-// so that both come to the same.
+// state is what the records make. Only apply changes it, both when a record is written and when it is read after a
+// restart, so that both lead to the same state.
 type state struct {
 	identity   Identity
 	frameworks map[api.FrameworkID]*framework
 	tasks      map[api.TaskRef]*task
 	executors  map[api.ExecutorRef]*executor
 	stubs      []protocol.TaskStub           // oldest end first; at most Config.StubsMax
-	stubbed    map[api.TaskRef]api.TaskState // how each of them has ended
-	groups     map[api.TaskGroupID][]*task   // of tasks that were launched together, those that are there
-	sharers    map[api.TaskRef]struct{}      // whose sandbox the folder of such a group is in
+	stubbed    map[api.TaskRef]api.TaskState // how the task of each stub has ended
+	groups     map[api.TaskGroupID][]*task   // the tasks of each group that are still there
+	sharers    map[api.TaskRef]struct{}      // the tasks whose sandbox holds the folder of such a group
 	volumes    map[api.VolumeID]api.Resource
-	gpus       map[uint32]api.TaskRef // of tasks that have not ended, by index
+	gpus       map[uint32]api.TaskRef // the tasks that have not ended and hold a GPU, by its index
 	runs       uint64                 // the highest number of a run
-	launches   uint64                 // how many were stepped; orders tasks
-	// forgotten are executors that ended, each with how many launches there had been. It is
-	// kept while records are read, and nil in a core that lives: that settles their tasks
-	// in the same step.
+	launches   uint64                 // how many launches there were; gives tasks their order
+	// forgotten holds executors that ended, each with how many launches there had been then. It is kept while records
+	// are read. It is nil in a core that runs, which settles the tasks of an ended executor in the same step.
 	forgotten map[api.ExecutorRef]uint64
 }
 
@@ -44,7 +43,7 @@ func newState() *state {
 	}
 }
 
-// allRead marks the tasks whose executor was forgotten before they were settled.
+// allRead marks the tasks whose executor was forgotten before the tasks were settled.
 func (s *state) allRead() {
 	for _, t := range s.tasks { // order: irrelevant because each is marked by itself
 		t.executorForgotten = !t.ended() && s.executors[t.executor] == nil && t.order <= s.forgotten[t.executor]
@@ -60,9 +59,8 @@ type framework struct {
 	users int
 }
 
-// apply takes one record. A record about something unknown changes nothing: a torn
-// tail may have cut off what came before it only together with itself, but a
-// checkpoint is input, and no input may stop the process.
+// apply applies one record. A record about something unknown changes nothing. A torn end of the log can't cut off an
+// earlier record and leave a later one, but a checkpoint is input, and no input may stop the process.
 func (s *state) apply(record Record) {
 	switch r := record.(type) {
 	case Identity:
@@ -163,7 +161,7 @@ func (s *state) applyTask(record taskRecord) {
 	}
 }
 
-// acknowledge settles statuses; a task whose end is settled becomes a stub.
+// acknowledge settles statuses up to a number. A task that has ended and has no more of them becomes a stub.
 func (s *state) acknowledge(t *task, number uint64) {
 	t.unacked = slices.DeleteFunc(t.unacked, func(status api.Status) bool { return status.Number <= number })
 	if !t.ended() || len(t.unacked) > 0 {
@@ -197,7 +195,7 @@ func (s *state) dropStub(ref api.TaskRef) {
 	delete(s.stubbed, ref)
 	i := slices.IndexFunc(s.stubs, func(stub protocol.TaskStub) bool { return stub.TaskRef == ref })
 	switch {
-	case i == 0: // nearly always: the oldest goes first
+	case i == 0: // the usual case: the oldest goes first
 		s.stubs[0] = protocol.TaskStub{}
 		s.stubs = s.stubs[1:]
 	case i > 0:
@@ -211,7 +209,7 @@ func (s *state) use(id api.FrameworkID, change int) {
 	}
 }
 
-// launched is the task of that very launch, or nil when it has been forgotten.
+// launched returns the task of exactly that launch, or nil if it has been forgotten.
 func (s *state) launched(id launchID) *task {
 	if t := s.tasks[id.task]; t != nil && t.order == id.order {
 		return t
@@ -219,7 +217,7 @@ func (s *state) launched(id launchID) *task {
 	return nil
 }
 
-// run is the executor of that very run, or nil.
+// run returns the executor of exactly that run, or nil.
 func (s *state) run(run Run) *executor {
 	if e := s.executors[run.Executor]; e != nil && e.starting.Run.Number == run.Number {
 		return e
@@ -227,7 +225,7 @@ func (s *state) run(run Run) *executor {
 	return nil
 }
 
-// tasksInOrder are the tasks as they were launched.
+// tasksInOrder returns the tasks in the order of their launches.
 func (s *state) tasksInOrder() []*task {
 	return slices.SortedFunc(maps.Values(s.tasks), func(a, b *task) int { return cmp.Compare(a.order, b.order) })
 }
@@ -238,7 +236,7 @@ func (s *state) executorsInOrder() []*executor {
 	})
 }
 
-// records say the same as all records so far, in as few as it takes.
+// records returns as few records as possible that make the same state as all records so far.
 func (s *state) records() []Record {
 	records := []Record{s.identity}
 	for _, id := range slices.Sorted(maps.Keys(s.volumes)) {

@@ -9,17 +9,17 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
-// statuses is the room of the statuses of tasks, from the word of an executor or of the agent itself to the leader's
-// acknowledgement. Each status is stored, then sent, and sent again until it is acknowledged (R8). It never starts or
-// kills anything.
+// statuses is the room of the statuses of tasks, from the report of an executor or of the agent itself to the leader's
+// acknowledgement. Each status is stored, then sent, and sent again until it is acknowledged (R8). This room never
+// starts or kills anything.
 type statuses struct {
 	*base
 	leader    *leader
 	sandboxes *sandboxes
-	illegal   uint64 // statuses of executors that were no legal move
+	illegal   uint64 // how many statuses of executors were illegal moves
 }
 
-// newStatus is the next status of a task that the agent itself gives.
+// newStatus returns the next status of a task, given by the agent itself.
 func (st *statuses) newStatus(t *task, state api.TaskState, reason api.Reason, message string) api.Status {
 	return api.Status{
 		Framework: t.ref.Framework, Task: t.ref.Task, Agent: st.state.identity.Agent, Executor: t.executor.Executor,
@@ -28,7 +28,7 @@ func (st *statuses) newStatus(t *task, state api.TaskState, reason api.Reason, m
 	}
 }
 
-// setStatus stores a status that the agent itself gives a task.
+// setStatus stores a status that the agent itself gives to a task.
 func (st *statuses) setStatus(t *task, state api.TaskState, reason api.Reason, message string) {
 	st.storeStatus(t, TaskStatus{Status: st.newStatus(t, state, reason, message)})
 }
@@ -54,12 +54,13 @@ func (st *statuses) statusStored(w tellStatus) {
 	}
 	t.stored(w.number)
 	if t.crowded() && w.running && t.flight.conn == st.leader.conn {
-		return // an acknowledgement sends the newest; those that it replaces are not sent
+		return // when an acknowledgement comes, the newest is sent; those that it replaces are not sent
 	}
 	st.sendStatus(t)
 }
 
-// takeOffExecutor says that a task has ended, to its executor's clock and to whoever reads its output.
+// takeOffExecutor says that a task has ended: to the shell, and by taking the task off its executor, which may now be
+// idle.
 func (st *statuses) takeOffExecutor(t *task) {
 	e := st.state.executors[t.executor]
 	ended := TaskEnded{Task: t.ref, Executor: t.executor}
@@ -78,10 +79,9 @@ func (st *statuses) takeOffExecutor(t *task) {
 	st.startIdleTimer(e)
 }
 
-// sendStatus sends what is on disk of the task and was not sent in this session, in
-// order: the leader hears of an end at once, however slow its framework is (R27).
-// When the leader is full a status that is new still goes, but comes again only when there is
-// room; the report of the session has told of the others.
+// sendStatus sends the task's statuses that are on disk and were not sent in this session, in order. So the leader
+// learns of an end at once, however slow the framework is (R27). When too much is under way, a new status is still sent
+// once. It is sent again only when there is room. The report of the session has told the leader of the others.
 func (st *statuses) sendStatus(t *task) {
 	if !st.leader.registered || len(t.unacked) == 0 || st.state.tasks[t.ref] != t {
 		return
@@ -115,7 +115,7 @@ func (st *statuses) sendStatus(t *task) {
 	}
 }
 
-// sendStatuses sends the unacknowledged statuses of all tasks, as many as may fly.
+// sendStatuses sends the unacknowledged statuses of all tasks, as far as the window has room.
 func (st *statuses) sendStatuses() {
 	for _, t := range st.state.tasksInOrder() {
 		if !st.leader.window.full() {
@@ -126,22 +126,22 @@ func (st *statuses) sendStatuses() {
 	}
 }
 
-// scheduleResend sends what is under way again after a pause, unless its framework moves on.
+// scheduleResend sends what is under way again after a pause, unless an acknowledgement comes first.
 func (st *statuses) scheduleResend(t *task, pause time.Duration) {
 	t.flight.watches++
 	t.flight.pause = pause
 	st.wakeIn(pause, timer{kind: timerResend, conn: t.flight.conn, task: t.ref, number: t.flight.watches})
 }
 
-// sendUnasked tells what is stored of a removed framework's task, and settles it.
+// sendUnasked sends the stored statuses of a removed framework's task once, and settles them without an
+// acknowledgement.
 func (st *statuses) sendUnasked(t *task) {
 	st.endFlight(t)
 	st.tellStatuses(t, t.flight.stored)
 	st.settleStatuses(t, t.flight.stored)
 }
 
-// endFlight notes that all statuses of the task that were under way have arrived, so that those of another task may be
-// sent.
+// endFlight notes that none of the task's statuses is under way any more, so that those of another task may be sent.
 func (st *statuses) endFlight(t *task) {
 	if !t.flight.under || t.flight.conn != st.leader.conn {
 		return
@@ -160,8 +160,8 @@ func (st *statuses) endFlight(t *task) {
 	}
 }
 
-// resendDue sends all that is under way of the task again, from the oldest on: who
-// missed one hears it before the next.
+// resendDue sends all statuses of the task that are under way again, from the oldest on, so that a receiver that missed
+// one gets it before the next.
 func (st *statuses) resendDue(ref api.TaskRef, number uint64, conn Conn) {
 	t := st.state.tasks[ref]
 	if t == nil || t.flight.watches != number || t.flight.conn != conn || conn != st.leader.conn || !t.flight.under {
@@ -170,7 +170,8 @@ func (st *statuses) resendDue(ref api.TaskRef, number uint64, conn Conn) {
 	st.resend(t, min(2*t.flight.pause, st.config.ResendMax))
 }
 
-// sendAgain does the same now, because somebody listens again. What is not under way yet is sent when there is room.
+// sendAgain does the same at once, because the scheduler listens again. Statuses that are not under way are sent when
+// there is room.
 func (st *statuses) sendAgain(ref api.TaskRef) {
 	if t := st.state.tasks[ref]; t != nil && t.flight.under && t.flight.conn == st.leader.conn {
 		st.resend(t, st.config.ResendMin)
@@ -182,15 +183,15 @@ func (st *statuses) resend(t *task, pause time.Duration) {
 	st.scheduleResend(t, pause)
 }
 
-// tellStatuses tells what is not acknowledged, from the oldest on, up to the last.
+// tellStatuses sends the unacknowledged statuses up to last, from the oldest on.
 func (st *statuses) tellStatuses(t *task, last uint64) {
 	for _, status := range t.statuses(0, last) {
 		st.leader.tell(protocol.StatusUpdate{Status: status})
 	}
 }
 
-// takeAcknowledgement settles the statuses up to that number: whoever has handled it has
-// handled those before it, or was told of it in their place (R8).
+// takeAcknowledgement settles the statuses up to that number. A scheduler that has handled a status has handled those
+// before it, or was told of this one in their place (R8).
 func (st *statuses) takeAcknowledgement(e protocol.AcknowledgeStatus) {
 	t := st.state.tasks[e.TaskRef]
 	if t == nil || len(t.unacked) == 0 || t.unacked[0].Number > e.Number || e.Number > t.flight.stored {
@@ -205,7 +206,7 @@ func (st *statuses) takeAcknowledgement(e protocol.AcknowledgeStatus) {
 	st.sendStatus(t)
 }
 
-// settleStatuses forgets statuses up to number, and the task with its last one.
+// settleStatuses forgets the task's statuses up to number. With its last one an ended task becomes a stub.
 func (st *statuses) settleStatuses(t *task, number uint64) {
 	st.writeRecord(TaskAcknowledged{t.ref, number})
 	st.answerUnheard(t)
@@ -215,14 +216,14 @@ func (st *statuses) settleStatuses(t *task, number uint64) {
 	}
 }
 
-// takeStatus takes a status from an executor. It is acknowledged when it is on
-// disk, and at once when there is nothing to store.
+// takeStatus takes a status from an executor. The status is acknowledged once it is on disk, or at once if there is
+// nothing to store.
 func (st *statuses) takeStatus(conn Conn, ref api.ExecutorRef, s protocol.ExecutorStatus) {
 	answer := acknowledgeExecutor{conn, protocol.ExecutorAcknowledged{Task: s.Task, Number: s.Number}}
 	t := st.state.tasks[api.TaskRef{Framework: ref.Framework, Task: s.Task}]
 	if t == nil || t.executor != ref || t.ended() || s.Number <= max(t.heard, t.ignored) {
 		if t == nil || t.executor != ref || !t.letsWait(answer, s) {
-			st.acknowledgeExecutor(answer) // an earlier copy may be on its way to the disk
+			st.acknowledgeExecutor(answer) // an earlier copy may not be on disk yet
 		}
 		return
 	}
@@ -250,8 +251,9 @@ func (st *statuses) takeStatus(conn Conn, ref api.ExecutorRef, s protocol.Execut
 	}
 }
 
-// letsWait keeps the answer to a report back while as many of the task wait for acknowledgement as may: its executor
-// tells the next ones when there is room again. Of progress the newest is enough, and an end is always answered.
+// letsWait keeps back the answer to a report while too many of the task's statuses wait for acknowledgement. The
+// executor sends more when it is answered. Reports of progress are always answered, because the newest is enough, and
+// so is an end.
 func (t *task) letsWait(answer acknowledgeExecutor, s protocol.ExecutorStatus) bool {
 	t.unheard = acknowledgeExecutor{}
 	if s.Progress || s.State.Terminal() || t.ended() || !t.crowded() {
@@ -261,7 +263,7 @@ func (t *task) letsWait(answer acknowledgeExecutor, s protocol.ExecutorStatus) b
 	return true
 }
 
-// answerUnheard answers what was kept back, once there is room.
+// answerUnheard gives the answer that was kept back, once there is room.
 func (st *statuses) answerUnheard(t *task) {
 	if t.unheard.conn != 0 && !t.crowded() {
 		st.acknowledgeExecutor(t.unheard)
@@ -269,7 +271,7 @@ func (st *statuses) answerUnheard(t *task) {
 	}
 }
 
-// dropSecrets has the shell forget the values: the executor has the task.
+// dropSecrets makes the shell forget the values of the task's secrets.
 func (st *statuses) dropSecrets(t *task) {
 	if t.given.here {
 		t.given.here = false
@@ -277,20 +279,19 @@ func (st *statuses) dropSecrets(t *task) {
 	}
 }
 
-// acknowledgeExecutor lets the executor forget a status once all that was written so far is on disk.
+// acknowledgeExecutor acknowledges a status to the executor once all records written so far are on disk.
 func (st *statuses) acknowledgeExecutor(answer acknowledgeExecutor) {
 	if !st.mustWait(st.disk.written, answer) {
 		st.emit(ToExecutor{answer.conn, answer.answer})
 	}
 }
 
-// judgeMove says what an executor's word makes of a task, by the table of moves. A wrong
-// move is dropped, but for an end: the executor has no such task any more, so a wrong
-// end is FAILED.
+// judgeMove says what to make of an executor's report, by the table of moves. An illegal move is dropped, unless it is
+// an end: the executor no longer has the task then, so the task is FAILED.
 func (st *statuses) judgeMove(t *task, s protocol.ExecutorStatus) (api.TaskState, api.Reason, string, bool) {
 	from := t.latest.State
 	if from == api.TaskKilling && s.State == api.TaskKilling {
-		return 0, 0, "", false // the agent has said so
+		return 0, 0, "", false // the agent has told KILLING already
 	}
 	if api.MayMove(from, s.State, api.MoverExecutor) {
 		switch bare := s.State == api.TaskKilled && s.Reason == api.ReasonNone; {
@@ -310,8 +311,8 @@ func (st *statuses) judgeMove(t *task, s protocol.ExecutorStatus) (api.TaskState
 	return 0, 0, "", false
 }
 
-// logIllegal counts a status that is no legal move. The log gets one line for each task, since an executor that makes
-// one such mistake may make very many.
+// logIllegal counts a status that is an illegal move. Only the first one of each task is logged, because an executor
+// that makes such a mistake may make it very often.
 func (st *statuses) logIllegal(t *task, s protocol.ExecutorStatus) {
 	st.illegal++
 	if t.illegalLogged {

@@ -8,54 +8,54 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
-// task is one task that has not been forgotten. The upper fields are what records make of it; the lower ones are this
-// process's own and begin anew with it.
+// task is one task that has not been forgotten. The upper fields come from records. The lower ones belong to this
+// process and begin anew with it.
 type task struct {
 	ref      api.TaskRef
 	executor api.ExecutorRef
 	launch   TaskLaunched
-	order    uint64     // of the launch among all
-	latest   api.Status // number 0 and STAGING until the first one of this agent
+	order    uint64     // the number of this launch among all launches
+	latest   api.Status // number 0 and STAGING until the agent has a first status
 	unsettled
-	// heard is the executor's highest number. A status is taken once.
+	// heard is the highest number that the executor gave a status. A status is taken once.
 	heard uint64
 	group Process // the task's own process group; 0 = none, or not known yet
 	kill  *TaskKilled
-	// executorForgotten: the records say that its executor was forgotten, and not what became of the task.
+	// executorForgotten: the records say that the executor was forgotten, but not what became of the task.
 	executorForgotten bool
 
-	launchRecord  uint64 // the number of its launch; 0 = an earlier process wrote it
-	killRecord    uint64 // the number of its kill; 0 = as above
-	handed        bool   // to the executor, or it may have been by an earlier process
-	ignored       uint64 // the executor's highest number that was no legal move
-	illegalLogged bool   // the log has a line about such a move
+	launchRecord  uint64 // the number of the record of its launch; 0 = an earlier process wrote it
+	killRecord    uint64 // the number of the record of its kill; 0 = as above
+	handed        bool   // it was handed to the executor, or an earlier process may have done so
+	ignored       uint64 // the highest number of an executor's status that was an illegal move
+	illegalLogged bool   // such a move was logged
 	readiness
 	flight   flight
-	press    press     // how its end is brought about, while it is killed
-	deadline time.Time // when its time to run is over; zero = never, or it has not begun
+	press    press     // how far the agent has come with ending it, while it is being killed
+	deadline time.Time // when its time to run is over; zero = it has no limit, or has not begun
 }
 
-// unsettled is what its framework has not acknowledged of a task.
+// unsettled is what the framework has not acknowledged of a task.
 type unsettled struct {
 	unacked  []api.Status        // oldest first
-	progress bool                // the latest is a report of progress: the next one may take its place
-	unheard  acknowledgeExecutor // what its executor is not answered while too much waits; conn 0: nothing
-	// durable is the latest status that is on disk while newer ones are on their way there; nil: the latest of all is.
+	progress bool                // the latest is a report of progress; the next one may replace it
+	unheard  acknowledgeExecutor // the answer to the executor that is kept back while too much waits; conn 0: none
+	// durable is the latest status that is on disk, while newer ones are not yet; nil: the latest status is on disk.
 	durable *api.Status
 }
 
-// readiness is what is there of all that a task needs before its start.
+// readiness says what is there of all that a task needs before its start.
 type readiness struct {
 	files  files
-	pulled string // what its image is, with the digest; "" = not known to this process, or it has none
+	pulled string // its image with the digest; "" = this process does not know it, or the task has none
 	given  given
 }
 
-// press is how far the agent has come with ending a killed task that does not end.
+// press is how far the agent has come with ending a killed task.
 type press struct {
 	killBy  time.Time     // when its grace is over; zero = its executor was not asked to end it yet
 	next    time.Time     // when the agent acts next
-	pause   time.Duration // how long it waits for that; 0 = it has not acted yet
+	pause   time.Duration // how long the agent waits until then; 0 = it has not acted yet
 	repeats int           // how often the kill was repeated
 }
 
@@ -64,10 +64,10 @@ type flight struct {
 	stored  uint64        // the highest status on disk
 	conn    Conn          // the session in which they were sent; 0 = none
 	sent    uint64        // the highest status that was sent there
-	under   bool          // under way: what was sent comes again until it is acknowledged
-	bytes   int           // of what was sent since that began
-	watches uint64        // counts its pauses: only the end of the last one counts
-	pause   time.Duration // until it is sent again
+	under   bool          // what was sent is sent again until it is acknowledged
+	bytes   int           // the bytes that were sent since that began
+	watches uint64        // counts the pauses; only the timer of the last one counts
+	pause   time.Duration // how long until it is sent again
 }
 
 // files says whether the task's files are there.
@@ -81,10 +81,11 @@ const (
 
 func (f files) String() string { return [...]string{"absent", "coming", "ready"}[f] }
 
-// unackedMax is how many statuses of one task wait for acknowledgement, and unackedBytesMax how large they are. Beyond
-// either the newest progress takes the place of the one before, and whatever else its executor tells is taken, but not
-// answered: an executor keeps a bounded number of reports, and waits. Of one that does not wait the newest RUNNING takes
-// the place of the one before from twice as many on. No other state is ever lost. (Protocol rule R34.)
+// unackedMax is how many statuses of one task wait for acknowledgement, and unackedBytesMax how many bytes they may
+// have. Beyond either the newest report of progress replaces the one before. Whatever else the executor reports is
+// taken but not answered; the executor keeps a bounded number of unanswered reports and then waits. If it does not
+// wait, then beyond twice these limits the newest RUNNING replaces the one before. No other state is ever lost.
+// (Protocol rule R34.)
 const (
 	unackedMax      = 64
 	unackedBytesMax = 512 << 10
@@ -107,26 +108,26 @@ func (t *task) launchID() launchID { return launchID{t.ref, t.order} }
 
 func (t *task) ended() bool { return t.latest.State.Terminal() }
 
-// revocable says that the task may be ended to make room.
+// revocable says whether the task may be ended to make room.
 func (t *task) revocable() bool { return t.launch.Resources.HasRevocable() }
 
-// diskMax is how many bytes of disk the task has asked for; 0 = it has not said. Its volumes are beside that.
+// diskMax is how many bytes of disk the task has asked for, without its volumes; 0 = it has not said.
 func (t *task) diskMax() int64 {
 	disk := t.launch.Resources.Filter(func(l api.Label) bool { return l.Name == "disk" && l.Volume == "" })
 	return int64(disk.Scalar("disk")) << 20 / 1000
 }
 
-// megabytes are bytes in words, in the unit that resources are asked for.
+// megabytes writes a number of bytes in the unit in which resources are asked for.
 func megabytes(bytes int64) string { return api.Milli(bytes*1000>>20).String() + " MB" }
 
-// image is what the task's image is, with the digest; "" = not known yet, or it has none.
+// image returns the task's image with the digest; "" = it is not known yet, or the task has none.
 func (t *task) image() string { return cmp.Or(t.pulled, t.latest.Image) }
 
-// crowded says whether so many statuses wait for acknowledgement that not each report of progress is kept any more, and
-// executors are to wait.
+// crowded says whether so many statuses wait for acknowledgement that reports of progress replace each other and
+// executors have to wait.
 func (t *task) crowded() bool { return t.exceeds(1) }
 
-// exceeds says whether so many times as many wait as may.
+// exceeds says whether more than the given multiple of the limits waits for acknowledgement.
 func (t *task) exceeds(times int) bool {
 	bytes := 0
 	for _, status := range t.unacked {
@@ -135,7 +136,7 @@ func (t *task) exceeds(times int) bool {
 	return len(t.unacked) > times*unackedMax || bytes > times*unackedBytesMax
 }
 
-// replaces says whether the status takes the place of the newest one that waits.
+// replaces says whether the status replaces the newest one that waits.
 func (t *task) replaces(r TaskStatus) bool {
 	last := len(t.unacked) - 1
 	if last < 0 || r.Status.State != api.TaskRunning || t.unacked[last].State != api.TaskRunning {
@@ -144,7 +145,7 @@ func (t *task) replaces(r TaskStatus) bool {
 	return r.Progress && t.progress && t.crowded() || t.exceeds(2)
 }
 
-// take adds a status.
+// take adds a status, or replaces the newest one by it.
 func (t *task) take(r TaskStatus) {
 	t.heard = max(t.heard, r.ExecutorNumber)
 	if r.Group.PID != 0 {
@@ -165,8 +166,8 @@ func (t *task) take(r TaskStatus) {
 	t.unacked = append(t.unacked, r.Status)
 }
 
-// statuses lists those from first to last that are not acknowledged, as the leader is told of them: each names the one
-// before it, so that nobody takes it in without that one.
+// statuses returns the unacknowledged statuses from first to last, as the leader is told them: each names the one
+// before it, so that nobody accepts it without that one.
 func (t *task) statuses(first, last uint64) []api.Status {
 	var list []api.Status
 	previous := uint64(0)
@@ -193,8 +194,9 @@ func (t *task) stored(number uint64) {
 	}
 }
 
-// reported is the latest status that is on disk, as the report tells it. What is on its way there may be lost yet: were it
-// told, the agent's next process could run a task whose end its framework has heard. It is told as soon as it is on disk.
+// reported returns the latest status that is on disk, which the report contains. A newer one could still be lost: if it
+// were told, the agent's next process could run a task of whose end the framework has been told. It is sent as soon as
+// it is on disk.
 func (t *task) reported() api.Status {
 	told := t.latest
 	if t.durable != nil {
@@ -208,10 +210,10 @@ func (t *task) reported() api.Status {
 	return told
 }
 
-// next is the number of the status to come.
+// next returns the number of the task's next status.
 func (t *task) next() uint64 { return t.latest.Number + 1 }
 
-// records say what the task is, for a compacted checkpoint.
+// records returns the task as records, for a compacted checkpoint.
 func (t *task) records() []Record {
 	records := []Record{t.launch}
 	if t.kill != nil {

@@ -7,8 +7,8 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// timer is a moment to look at something again. Whoever looks decides whether it is
-// still due: nothing is ever taken out of the heap early.
+// timer is a time at which something is to be checked again. No timer is removed early, so the code that it calls
+// checks whether it is still due.
 type timer struct {
 	at     time.Time
 	order  uint64
@@ -37,7 +37,7 @@ func (k timerKind) String() string {
 	return [...]string{"heartbeat", "session", "resend", "kill", "executor", "idle", "sandbox", "sample", "completion"}[k]
 }
 
-// timers is a heap by time; what is due at one moment fires in the order of its making.
+// timers is a heap ordered by time. Timers of the same time fire in the order in which they were set.
 type timers struct {
 	heap  timerHeap
 	count uint64
@@ -77,7 +77,7 @@ func (h *timerHeap) Pop() any {
 	return entry
 }
 
-// fireTimers does what is due. What it adds is due later, so it ends.
+// fireTimers fires all timers that are due. Timers that it sets meanwhile are due later, so it ends.
 func (c *Core) fireTimers() {
 	for len(c.timers.heap) > 0 && !c.timers.heap[0].at.After(c.now) {
 		entry := heap.Pop(&c.timers.heap).(timer)
@@ -104,8 +104,8 @@ func (c *Core) fireTimers() {
 	}
 }
 
-// away moves the deadlines that are about others being alive: a loop that did not run has heard nobody. (Protocol rule
-// R23.)
+// away moves the deadlines that judge whether others are alive, because a loop that did not run has not heard anybody.
+// (Protocol rule R23.)
 func (c *Core) away(gap time.Duration) {
 	c.leader.heard = c.leader.heard.Add(gap)
 	for _, e := range c.state.executorsInOrder() {

@@ -18,15 +18,14 @@ import (
 	"github.com/tenderhq/tender/internal/testing/transcript"
 )
 
-// TestTranscripts plays testdata. Each line is one event. "auto" stores records at once.
+// TestTranscripts plays testdata. Each line is one event. The line "auto" has records stored at once from then on.
 func TestTranscripts(t *testing.T) {
 	playAll(t, false)
 }
 
-// TestCutEverywhere plays them again. After every event the agent is killed, with its log torn
-// after each record that is not sure to be on disk; the next one takes over what is left, and
-// the promises 2, 3 and 6 are held against it. Groups are read whole or not at all (R35), so
-// most of these cuts never happen: the core is right without it.
+// TestCutEverywhere plays them again. After every event the agent is killed, with its log torn after each record that
+// may not be on disk yet. The next agent continues from that log, and promises 2, 3 and 6 are checked. Really, groups
+// of records are read whole or not at all (R35), so most of these cuts can't happen: the core is right without that.
 func TestCutEverywhere(t *testing.T) {
 	playAll(t, true)
 }
@@ -48,10 +47,10 @@ func (w *world) Play(t *testing.T, line transcript.Line) {
 	w.play(line)
 }
 
-// Said is what was said since it was asked last.
+// Said returns what was written since the last call.
 func (w *world) Said() string { return w.out.Take() }
 
-// tester is a *testing.T, or one that finds the shortest history that fails.
+// tester is a *testing.T, or a replacement that finds the shortest history that fails.
 type tester interface {
 	Fatal(args ...any)
 	Fatalf(format string, args ...any)
@@ -65,16 +64,16 @@ type world struct {
 	config Config
 	now    time.Time
 	auto   bool
-	quiet  bool     // no records shown
-	log    []Record // as asked to be written
-	conn   Conn     // the leader's
+	quiet  bool     // records are not shown
+	log    []Record // records that were to be written
+	conn   Conn     // the stream of the leader
 	term   api.Term
 	sess   uint64
-	told   map[api.TaskRef][]api.Status // to the leader
+	told   map[api.TaskRef][]api.Status // the statuses that the leader was told
 	truth  *truth
-	cut    bool         // after every event the agent is killed as well, its log torn at every place
+	cut    bool         // after every event the agent is killed as well, with its log torn at every place
 	twin   *twin        // nil: the core has none
-	react  func(Effect) // nil: nobody answers by itself
+	react  func(Effect) // nil: effects are not answered
 }
 
 func newWorld(t tester) *world {
@@ -98,11 +97,11 @@ func (w *world) play(a transcript.Line) {
 		w.reconfigure(a)
 	case "tick":
 		transcript.Tick(&w.now, w.duration(a.Word(0)), func() time.Time { return w.core.Wake() }, func() { w.step(Woken{}) })
-	case "clock": // on the wall, while the agent does not run
+	case "clock": // sets the wall clock, while the agent does not run
 		w.now = w.now.Add(w.duration(a.Word(0)))
 	case "restart":
 		w.restart(a)
-	case "reset": // the shell has heard Forget
+	case "reset": // what the shell does after Forget
 		w.log, w.told, w.truth = nil, nil, newTruth()
 		w.core = New(w.config, nil)
 		w.step(Started{BootID: a.Named["boot"], Nonce: "nonce-2"})
@@ -136,7 +135,7 @@ func (w *world) reconfigure(a transcript.Line) {
 	w.core = New(w.config, w.log)
 }
 
-// restart kills the agent: what was not stored is lost unless it says "all".
+// restart kills the agent. Records that were not stored are lost, unless the line says "all".
 func (w *world) restart(a transcript.Line) {
 	if w.auto || a.Word(0) == "all" {
 		w.core.disk.stored = w.core.disk.written
@@ -200,8 +199,8 @@ func (w *world) step(what Happening) {
 	}
 }
 
-// restorable: a core made from the log stands where this one stands, and one made
-// from its compaction too.
+// restorable checks that a core that is made from the log has the same state as this one, and so has one that is made
+// from the compacted records.
 func (w *world) restorable() {
 	want := w.core.Records()
 	for from, log := range map[string][]Record{"log": w.log, "compaction": want} {
@@ -211,7 +210,7 @@ func (w *world) restorable() {
 	}
 }
 
-// tokenHash is that of the token of all executors here.
+// tokenHash is the hash of the token that all executors of these tests have.
 var tokenHash = func() string {
 	hash := sha256.Sum256([]byte("token"))
 	return hex.EncodeToString(hash[:])
@@ -229,7 +228,7 @@ func (w *world) xref(name string) api.ExecutorRef {
 	return api.ExecutorRef{Framework: api.FrameworkID(f), Executor: api.ExecutorID(e)}
 }
 
-// run names a run as F/E#N; without #N the one of that executor.
+// run reads a run as F/E#N; without #N it is the present run of that executor.
 func (w *world) run(name string) Run {
 	name, number, _ := strings.Cut(name, "#")
 	if n, err := strconv.ParseUint(number, 10, 64); err == nil {
@@ -299,7 +298,7 @@ func (w *world) leaderClosed(a transcript.Line) Happening {
 	return closed
 }
 
-// measured reads "measured F/T=MB ...": what the sandboxes of tasks hold.
+// measured reads "measured F/T=MB ...": the sizes of the tasks' sandboxes.
 func (w *world) measured(a transcript.Line) Happening {
 	sandboxes := map[api.TaskRef]int64{}
 	for name := range a.Named { // order: irrelevant because a map is made of it
@@ -317,7 +316,7 @@ func (w *world) sampled(a transcript.Line) Happening {
 	for name, use := range a.Named { // order: irrelevant because it is a sum
 		cpus, mem, _ := strings.Cut(use, "/")
 		one := api.Usage{CPU: w.milli(cpus), Mem: w.milli(mem)}
-		if name != "own" { // the executor's, or that of tasks without processes
+		if name != "own" { // the use of the executor itself, or of tasks without processes
 			usage.Tasks[w.ref(name)] = one
 		}
 		sum.CPU, sum.Mem = sum.CPU+one.CPU, sum.Mem+one.Mem
@@ -401,7 +400,7 @@ func (w *world) agentEvent(a transcript.Line, batch *protocol.AgentEvents) proto
 		return protocol.AgentPong{}
 	case "launch":
 		return w.launch(a)
-	case "group": // leader group TASK... number= [OPTIONS of-task=]: the options are those of one of them, or of all
+	case "group": // leader group TASK... number= [OPTIONS of-task=]: the options are for that task, or for all of them
 		return w.launchGroup(a)
 	case "kill":
 		return protocol.KillTask{TaskRef: w.ref(a.Word(0)), Grace: w.duration(a.Named["grace"]), Reason: api.ReasonKilledByFramework}
@@ -419,7 +418,7 @@ func (w *world) agentEvent(a transcript.Line, batch *protocol.AgentEvents) proto
 		return protocol.AgentGone{Why: "operator"}
 	case "volume":
 		return protocol.CreateVolume{Volume: api.Resource{Label: api.Label{Name: "disk", Reserved: "r", Volume: api.VolumeID(a.Word(0))}, Scalar: 1000}}
-	case "secrets": // leader secrets TASK [why=]: those that it needs, or why it gets none
+	case "secrets": // leader secrets TASK [why=]: the secrets that it needs, or why it does not get them
 		return protocol.TaskSecrets{TaskRef: w.ref(a.Word(0)), Why: a.Named["why"]}
 	case "destroy":
 		return protocol.DestroyVolume{Volume: api.VolumeID(a.Word(0))}
@@ -482,7 +481,7 @@ func (w *world) launch(a transcript.Line) protocol.AgentEvent {
 		gpus := api.NewResources(api.Resource{Label: api.Label{Name: api.GPUs}, Scalar: w.milli(text)})
 		task.Resources, launch.Resources = task.Resources.Plus(gpus), launch.Resources.Plus(gpus)
 	}
-	for i, id := range a.List("secrets") { // those are variables
+	for i, id := range a.List("secrets") { // these are variables
 		task.Secrets = append(task.Secrets, api.Secret{ID: api.SecretID(id), Env: "SECRET_" + strconv.Itoa(i)})
 	}
 	for _, id := range a.List("secret-files") {
@@ -493,7 +492,7 @@ func (w *world) launch(a transcript.Line) protocol.AgentEvent {
 	return launch
 }
 
-// gpusHold holds that no GPU is two tasks', and that each that nobody has can be given.
+// gpusHold checks that no two tasks have the same GPU, and that every free GPU can be given.
 func (w *world) gpusHold() {
 	held := map[uint32]api.TaskRef{}
 	for ref, t := range w.core.state.tasks { // order: irrelevant because any one is enough
@@ -515,8 +514,8 @@ func (w *world) gpusHold() {
 	}
 }
 
-// groupsHold holds what a group promises once all is on disk: when one of it has ended badly, each of the others has
-// ended or is being killed (R46).
+// groupsHold checks what a group promises once everything is on disk: when one of its tasks has ended badly, each of
+// the others has ended or is being killed (R46).
 func (w *world) groupsHold() {
 	if len(w.core.disk.waiting) > 0 {
 		return

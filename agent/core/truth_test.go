@@ -8,17 +8,17 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
-// truth is what really happened around the agent of a test: which processes there are, what
-// they were given, what was said. The agent's own memory and records are no part of it.
+// truth is what really happened around the agent of a test: which processes exist, what they were given, and what was
+// said. The agent's own memory and records are no part of it.
 type truth struct {
 	boot  string
 	runs  map[Run]*trueRun
 	conns map[Conn]Run
-	// handed: the task has reached a program, so it may have started there.
+	// handed holds the tasks that reached a program, so they may have started there.
 	handed map[api.TaskRef]Run
-	// settled is the end that the agent has acknowledged to an executor.
+	// settled holds the ends that the agent has acknowledged to an executor.
 	settled map[api.TaskRef]api.TaskState
-	// booted away: it ran when the machine went down.
+	// booted holds the tasks that ran when the machine went down.
 	booted map[api.TaskRef]bool
 }
 
@@ -28,7 +28,7 @@ type trueRun struct {
 	boot     string
 	released bool
 	dead     bool
-	told     bool // to end
+	told     bool // it was told to end
 	tasks    map[api.TaskID]*trueTask
 }
 
@@ -64,7 +64,7 @@ func (t *truth) clone() *truth {
 	return &c
 }
 
-// alive says whether the program of a run is there to be found.
+// alive says whether the program of a run exists.
 func (t *truth) alive(run Run) bool {
 	r := t.runs[run]
 	return r != nil && r.released && !r.dead
@@ -76,7 +76,7 @@ func (t *truth) die(run Run) {
 	}
 }
 
-// restarted: the agent's process began anew, and of its executors only these live.
+// restarted notes that the agent's process began anew, and that only these executors still live.
 func (t *truth) restarted(boot string, alive []Run) {
 	t.conns = map[Conn]Run{}
 	for run, r := range t.runs {
@@ -92,7 +92,7 @@ func (t *truth) restarted(boot string, alive []Run) {
 	t.boot = boot
 }
 
-// happened notes what an event says of the world.
+// happened notes what an event says about the world.
 func (t *truth) happened(c *Core, what Happening) {
 	switch w := what.(type) {
 	case Started:
@@ -117,7 +117,7 @@ func (t *truth) happened(c *Core, what Happening) {
 	}
 }
 
-// subscribed: what the executor does not name never reached it.
+// subscribed notes that tasks that the executor does not name never reached it.
 func (t *truth) subscribed(c *Core, w ExecutorOpened) {
 	e := c.state.executors[w.Subscribe.ExecutorRef]
 	if e == nil || !t.alive(e.run()) {

@@ -8,17 +8,17 @@ import (
 	"github.com/tenderhq/tender/internal/value"
 )
 
-// twin is a clone of a world's core that is told the same. It holds, for every event of every transcript and of every
-// history: a clone gives the same effects and stands where its original stands, and neither of them sees what the other
-// does.
+// twin is a clone of a world's core that is given the same events. For every event of every transcript and history it
+// checks that a clone gives the same effects and has the same state as its original, and that neither sees what the
+// other does.
 type twin struct {
-	of      *Core // whose clone it is
+	of      *Core // the core of which it is a clone
 	core    *Core
 	before  *Core // the original, as it was before the event
 	effects []Effect
 }
 
-// tell has the twin take the event first.
+// tell steps the event in the twin first.
 func (t *twin) tell(w *world, event Event) {
 	if t == nil {
 		return
@@ -31,7 +31,7 @@ func (t *twin) tell(w *world, event Event) {
 	t.same(w, "the original has changed with its clone", t.before, w.core)
 }
 
-// compare looks whether the original has done the same.
+// compare checks that the original has done the same.
 func (t *twin) compare(w *world, effects []Effect) {
 	if t == nil {
 		return

@@ -9,20 +9,19 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
-// What the shell and readers may ask between two events. Nothing here changes the core.
+// The methods below are what the shell and readers may ask between two events. They do not change the core.
 
-// Wake is when the core wants to be woken, zero for never. Asked after every batch.
+// Wake returns when the core wants to be woken, or zero for never. The shell asks after every batch.
 func (c *Core) Wake() time.Time { return c.timers.first() }
 
-// Records say what the core stands on, in as few as it takes: all records that it
-// has asked to be written are covered.
+// Records returns as few records as possible that make the core's durable state. They cover all records that the core
+// has asked to be written.
 func (c *Core) Records() []Record { return c.state.records() }
 
-// Identity is who the agent is by now.
+// Identity returns who the agent is now.
 func (c *Core) Identity() Identity { return c.state.identity }
 
-// Runs lists the runs of executors that had a process, for the shell to look for them
-// before Started.
+// Runs lists the runs of executors that had a process, so that the shell can look for these before Started.
 func (c *Core) Runs() []ExecutorStarted {
 	var runs []ExecutorStarted
 	for _, e := range c.state.executorsInOrder() {
@@ -33,14 +32,14 @@ func (c *Core) Runs() []ExecutorStarted {
 	return runs
 }
 
-// Held is what the run of an executor holds: its own resources, and tasks that it may have been handed and that have not
-// ended.
+// Held is what a run of an executor holds: its own resources, and the tasks that it may have been handed and that have
+// not ended.
 type Held struct {
 	Executor  api.ExecutorRef
 	Builtin   bool
 	Resources api.Resources
 	Tasks     []api.Task
-	GPUs      map[api.TaskID][]uint32 // of its tasks, by index
+	GPUs      map[api.TaskID][]uint32 // the GPUs of its tasks, by index
 }
 
 // Held lists what all executors that have been started hold.
@@ -78,7 +77,7 @@ type Imaged struct {
 	Folder string
 }
 
-// Imaged lists all of them.
+// Imaged lists all tasks that have not ended and have an image.
 func (c *Core) Imaged() []Imaged {
 	var all []Imaged
 	for _, t := range c.state.tasksInOrder() {
@@ -89,8 +88,8 @@ func (c *Core) Imaged() []Imaged {
 	return all
 }
 
-// Stranger says why a subscription that begins with this page is refused, before its other pages are read; nil if it is
-// not.
+// Stranger returns why a subscription that begins with this page is refused, before its other pages are read; nil if it
+// is not refused.
 func (c *Core) Stranger(s protocol.SubscribeExecutor) *api.Error {
 	return c.executors.refuseStranger(c.state.executors[s.ExecutorRef], s)
 }
@@ -100,9 +99,10 @@ type TaskView struct {
 	Sandbox         string
 	ExecutorSandbox string // of the executor that runs it, or ran it
 	Ended           bool
-	// Process is one of the task's own, or its executor's where it has none of its own; zero: there is none.
+	// Process is one of the task's own processes, or the executor's if the task has none; zero: there is none.
 	Process Process
-	// Volumes are those that it has, and Shared is the folder of its group, "" where it has none; of one that has not ended.
+	// Volumes and Shared are set for a task that has not ended. Shared is the folder of its group; "" if it has no
+	// group.
 	Volumes []api.VolumeID
 	Shared  string
 }
@@ -135,7 +135,7 @@ func (c *Core) taskView(executor api.ExecutorRef, task api.TaskID, ended bool) T
 	return TaskView{Sandbox: c.taskFolder(executor, task), ExecutorSandbox: c.executorFolder(executor), Ended: ended}
 }
 
-// Folders are the sandboxes that are in use or kept, of executors and of tasks.
+// Folders returns the sandboxes of executors and tasks that are in use or kept.
 func (c *Core) Folders() map[string]bool {
 	folders := map[string]bool{}
 	keep := func(executor api.ExecutorRef, task api.TaskID) {
@@ -154,7 +154,7 @@ func (c *Core) Folders() map[string]bool {
 	return folders
 }
 
-// SecretFolders are the sandboxes of tasks that have not ended and are given secrets as files.
+// SecretFolders returns the sandboxes of tasks that have not ended and are given secrets as files.
 func (c *Core) SecretFolders() map[string]bool {
 	folders := map[string]bool{}
 	for _, t := range c.state.tasks { // order: irrelevant because a map is made
@@ -165,7 +165,7 @@ func (c *Core) SecretFolders() map[string]bool {
 	return folders
 }
 
-// UnneededVolumes are those that neither an executor nor a task of its holds.
+// UnneededVolumes lists the agent's volumes that neither the executor nor any of its tasks holds.
 func (c *Core) UnneededVolumes(ref api.ExecutorRef) (ids []api.VolumeID) {
 	e := c.state.executors[ref]
 	if e == nil {
@@ -180,17 +180,17 @@ func (c *Core) UnneededVolumes(ref api.ExecutorRef) (ids []api.VolumeID) {
 	return ids
 }
 
-// Sandbox is a folder that is written to, or that was.
+// Sandbox is a folder that is being written to, or was.
 type Sandbox struct {
-	Task   api.TaskRef // the zero value: it is an executor's own
+	Task   api.TaskRef // the zero value: the folder is an executor's own
 	Folder string
-	// DiskMax is how many bytes it may take. 0: nobody has said.
+	// DiskMax is how many bytes it may take; 0: no limit was given.
 	DiskMax int64
-	// Ended says that nothing more is written there, and that nobody has told yet how large it is.
+	// Ended says that nothing more is written there and that its size has not been measured since.
 	Ended bool
 }
 
-// Sandboxes are those of living executors and tasks, and of ended tasks those that were not measured yet.
+// Sandboxes lists those of living executors and tasks, and those of ended tasks that were not measured yet.
 func (c *Core) Sandboxes() []Sandbox {
 	var all []Sandbox
 	for _, e := range c.state.executorsInOrder() {
@@ -218,7 +218,8 @@ type Picture struct {
 	Executors  []PictureExecutor `json:"executors"`
 	Tasks      []PictureTask     `json:"tasks"`
 	Volumes    []api.VolumeID    `json:"volumes"`
-	// Kept is how many ended tasks are remembered, and KeptBytes what their sandboxes take, as far as they were measured.
+	// Kept is how many ended tasks are remembered, and KeptBytes the size of their sandboxes, as far as they were
+	// measured.
 	Kept      int   `json:"kept"`
 	KeptBytes int64 `json:"kept_bytes"`
 }
@@ -234,7 +235,7 @@ type PictureExecutor struct {
 	Folder    string          `json:"folder"`
 }
 
-// PictureTask is a task in a Picture. What it runs is for others to tell: they know who may see it.
+// PictureTask is a task in a Picture. It leaves out what the task runs: those who know who may see that add it.
 type PictureTask struct {
 	Framework api.FrameworkID `json:"framework_id"`
 	Task      api.TaskID      `json:"id"`
@@ -249,7 +250,7 @@ type PictureTask struct {
 	Unacknowledged int `json:"unacknowledged"`
 }
 
-// Picture says what is on the agent now.
+// Picture returns what is on the agent now.
 func (c *Core) Picture() Picture {
 	p := Picture{
 		Agent: c.state.identity.Agent, Registered: c.leader.registered, Kept: len(c.state.stubs), KeptBytes: c.sandboxes.sum,
@@ -274,16 +275,16 @@ func (c *Core) Picture() Picture {
 	return p
 }
 
-// ExecutorFolder is where an executor works; its tasks' folders are below it.
+// ExecutorFolder returns the folder in which an executor works; the folders of its tasks are below it.
 func (c *Core) ExecutorFolder(ref api.ExecutorRef) string { return c.executorFolder(ref) }
 
-// HasVolume says whether the agent has a volume: its data is in the folder of that name.
+// HasVolume says whether the agent has a volume. Its data is in the folder of that name.
 func (c *Core) HasVolume(id api.VolumeID) bool {
 	_, has := c.state.volumes[id]
 	return has
 }
 
-// Counts are for meters.
+// Counts are numbers for metrics.
 type Counts struct {
 	Tasks, Executors, Flying int
 	Revoked                  uint64 // tasks, since this process began
@@ -292,7 +293,7 @@ type Counts struct {
 	Registered               bool
 }
 
-// Counts are cheap to ask for, after every batch.
+// Counts returns them. It is cheap enough to be called after every batch.
 func (c *Core) Counts() Counts {
 	return Counts{
 		Tasks: len(c.state.tasks), Executors: len(c.state.executors), Flying: c.leader.window.tasks, Registered: c.leader.registered,

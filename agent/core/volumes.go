@@ -7,8 +7,8 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
-// volumes is the room of what outlives tasks, executors and agents' processes: a volume's data stays until the leader
-// names the volume to be destroyed (R22).
+// volumes is the room of the volumes. These outlive tasks, executors and agent processes: the data of a volume stays
+// until the leader names the volume to be destroyed (R22).
 type volumes struct {
 	*base
 	leader *leader
@@ -22,8 +22,7 @@ func (v *volumes) createVolume(volume api.Resource) {
 	v.follow(v.writeRecord(VolumeKept{volume}), makeVolume{volume.Volume})
 }
 
-// destroyVolume deletes only what the leader names (R22). One that is not there has
-// been destroyed before.
+// destroyVolume deletes only the volume that the leader names (R22). A volume that is not there was destroyed before.
 func (v *volumes) destroyVolume(id api.VolumeID) {
 	if _, known := v.state.volumes[id]; !known {
 		v.leader.tell(protocol.VolumeDone{Volume: id})
@@ -32,7 +31,7 @@ func (v *volumes) destroyVolume(id api.VolumeID) {
 	v.emit(DestroyVolume{id})
 }
 
-// volumeDestroyed tells the leader, once it is on disk that the volume is no more.
+// volumeDestroyed tells the leader that the volume is gone, once that is on disk.
 func (v *volumes) volumeDestroyed(w VolumeDestroyed) {
 	if w.Err != "" {
 		v.leader.tell(protocol.VolumeDone{Volume: w.Volume, Err: w.Err})
@@ -41,7 +40,7 @@ func (v *volumes) volumeDestroyed(w VolumeDestroyed) {
 	v.follow(v.writeRecord(VolumeForgotten{w.Volume}), confirmDestroyed{w.Volume})
 }
 
-// volumes are those that an executor, or a task of its that has not ended, holds.
+// volumes lists those that an executor, or one of its tasks that has not ended, holds.
 func (e *executor) volumes() []api.VolumeID {
 	held := e.starting.Executor.Resources
 	for _, t := range e.tasks { // order: irrelevant because it is a sum
@@ -52,7 +51,7 @@ func (e *executor) volumes() []api.VolumeID {
 	return volumesIn(held)
 }
 
-// volumesIn are the volumes among what a task or an executor holds, in order.
+// volumesIn lists the volumes among the resources, in their order there.
 func volumesIn(resources api.Resources) []api.VolumeID {
 	var ids []api.VolumeID
 	for _, item := range resources.Items() {

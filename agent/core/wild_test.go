@@ -12,10 +12,10 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
-// TestKilledAtAnyMoment lets agents live through what a seed chooses, in a world that keeps to
-// its rules: launches and kills, executors that start, answer and die, a disk that lags. Each is
-// killed at some moment, with its log torn at every place after that; what follows is held
-// against the promises, and one of these lives is lived on and killed again.
+// TestKilledAtAnyMoment lets agents live through events that a seed chooses, in a world that follows its rules:
+// launches and kills, executors that start, answer and die, a disk that lags. Each agent is killed at some time, with
+// its log torn at every place after that, and the promises are checked on what follows. One of these lives goes on and
+// is killed again.
 func TestKilledAtAnyMoment(t *testing.T) {
 	seeds := uint64(300)
 	if testing.Short() {
@@ -47,7 +47,7 @@ func TestKilledAtAnyMoment(t *testing.T) {
 	}
 }
 
-// chance does one thing that may happen next.
+// chance makes one thing happen that may happen next.
 func (a *afterlife) chance(random *rand.Rand, launches *int) {
 	framework := api.FrameworkID([]string{"f1", "f1", "f1", "f2"}[random.IntN(4)])
 	switch n := random.IntN(100); {
@@ -96,7 +96,7 @@ func (a *afterlife) chance(random *rand.Rand, launches *int) {
 	}
 }
 
-// groupOf launches two or three tasks as one group.
+// groupOf returns a group of two or three tasks.
 func groupOf(framework api.FrameworkID, random *rand.Rand, launches *int) protocol.LaunchGroup {
 	var group protocol.LaunchGroup
 	for range 2 + random.IntN(2) {
@@ -112,14 +112,14 @@ func groupOf(framework api.FrameworkID, random *rand.Rand, launches *int) protoc
 	return group
 }
 
-// next lets happen what one of those does who have something to say: each says it in order.
+// next delivers the next event of one of those that have something to say. Each says its events in order.
 func (a *afterlife) next(i int) {
 	whose := speaker(a.queue[i])
 	i = slices.IndexFunc(a.queue, func(what Happening) bool { return speaker(what) == whose })
 	what := a.queue[i]
 	a.queue = slices.Delete(a.queue, i, i+1)
 	if called, is := what.(ExecutorCalled); is && !a.truth.alive(a.truth.conns[called.Conn]) {
-		return // it died before it said that
+		return // it died before it could say that
 	}
 	a.step(what)
 }

@@ -14,13 +14,12 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// cacheBytesMax bounds the cache where the Fetcher does not say; the files that were
-// used longest ago go first.
+// cacheBytesMax bounds the cache if the Fetcher does not. The least recently used files are removed first.
 const cacheBytesMax = 1 << 30
 
-// cache keeps files from the network by their checksum. Sandboxes get copies, never
-// links, for a task may write into its file. What is read from it is checked again like
-// what comes from the network. A zero cache keeps nothing.
+// cache keeps files from the network by their checksum. Sandboxes get copies, never links, because a task may write
+// into its file. What is read from the cache is checked again like what comes from the network. A zero cache keeps
+// nothing.
 type cache struct {
 	folder string
 	limit  int64
@@ -30,7 +29,7 @@ func (f Fetcher) cache() cache {
 	return cache{f.Cache, cmp.Or(f.CacheBytesMax, cacheBytesMax)}
 }
 
-// name is where the file would be; "" = it is not to be kept.
+// name returns the path of the file in the cache; "" = it is not to be kept.
 func (c cache) name(uri api.URI) string {
 	network := strings.HasPrefix(uri.Source, "http://") || strings.HasPrefix(uri.Source, "https://")
 	sum, err := hex.DecodeString(uri.SHA256)
@@ -40,7 +39,7 @@ func (c cache) name(uri api.URI) string {
 	return filepath.Join(c.folder, hex.EncodeToString(sum))
 }
 
-// open gives the kept file, or nil.
+// open opens the kept file; nil if there is none.
 func (c cache) open(uri api.URI) io.ReadCloser {
 	name := c.name(uri)
 	if name == "" {
@@ -50,7 +49,7 @@ func (c cache) open(uri api.URI) io.ReadCloser {
 	err := entry.Ours(func() (err error) {
 		file, err = os.Open(name)
 		now := time.Now()
-		_ = os.Chtimes(name, now, now) // else it goes a little sooner than it should
+		_ = os.Chtimes(name, now, now) // if this fails, the file is only removed a little too early
 		return err
 	})
 	if err != nil {
@@ -59,13 +58,13 @@ func (c cache) open(uri api.URI) io.ReadCloser {
 	return file
 }
 
-// drop forgets a file that turned out to be broken.
+// drop removes a kept file that turned out to be damaged.
 func (c cache) drop(uri api.URI) {
-	_ = entry.Ours(func() error { return os.Remove(c.name(uri)) }) // what can't be removed is checked again each time
+	_ = entry.Ours(func() error { return os.Remove(c.name(uri)) }) // if it can't be removed, it is checked again each time
 }
 
-// keep copies a file that was fetched and checked. What can't be kept is fetched again
-// next time, so errors end here.
+// keep copies a file that was fetched and checked into the cache. Errors are not returned: the file is then fetched
+// again next time.
 func (c cache) keep(root *os.Root, fetched string, uri api.URI) {
 	name := c.name(uri)
 	if name == "" {
@@ -90,7 +89,7 @@ func (c cache) take(source *os.File, name string) {
 		return
 	}
 	if copyInto(file, source) != nil || os.Rename(file.Name(), name) != nil {
-		_ = os.Remove(file.Name()) // left behind, it is the oldest one day
+		_ = os.Remove(file.Name()) // if this fails, it is one day the oldest file and removed as such
 		return
 	}
 	c.shrink()
@@ -101,7 +100,7 @@ func copyInto(file, source *os.File) error {
 	return cmp.Or(err, file.Close())
 }
 
-// shrink removes files until the cache holds no more than it may.
+// shrink removes files until the cache is within its limit.
 func (c cache) shrink() {
 	entries, err := os.ReadDir(c.folder)
 	if err != nil {

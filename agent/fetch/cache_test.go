@@ -15,7 +15,7 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// shop serves what its paths say, and counts.
+// shop serves each path's own text as its content, and counts requests.
 func shop(t *testing.T) (address string, served *atomic.Int32) {
 	served = new(atomic.Int32)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -31,7 +31,7 @@ func uriOf(address, content string) api.URI {
 	return api.URI{Source: address + "/" + content, Name: "file", SHA256: hex.EncodeToString(sum[:]), Executable: true}
 }
 
-// brought fetches into a new sandbox and returns what is there.
+// brought fetches a file into a new sandbox and returns its content and path.
 func brought(t *testing.T, f Fetcher, uri api.URI) (content, name string) {
 	t.Helper()
 	sandbox := t.TempDir()
@@ -49,8 +49,8 @@ func brought(t *testing.T, f Fetcher, uri api.URI) (content, name string) {
 	return string(data), name
 }
 
-// TestCache: a file is fetched once, whatever address it has; a task that writes into
-// its copy, and a kept file that broke, spoil nothing.
+// TestCache: a file is fetched once, whatever address it has. A task that writes into its copy does no harm, nor does a
+// kept file that was damaged.
 func TestCache(t *testing.T) {
 	address, served := shop(t)
 	f := Fetcher{Cache: filepath.Join(t.TempDir(), "cache")}
@@ -60,7 +60,7 @@ func TestCache(t *testing.T) {
 		t.Fatal(err)
 	}
 	uri.SHA256 = strings.ToUpper(uri.SHA256)
-	uri.Source = strings.Replace(uri.Source, "hello", "other", 1) // would be the wrong file
+	uri.Source = strings.Replace(uri.Source, "hello", "other", 1) // this address would serve the wrong content
 	if got, _ := brought(t, f, uri); got != "hello" || served.Load() != 1 {
 		t.Errorf("the second sandbox has %q after %d requests", got, served.Load())
 	}
@@ -77,14 +77,14 @@ func TestCache(t *testing.T) {
 	}
 }
 
-// TestCacheIsBounded: what was used longest ago goes, what is too large is not kept.
+// TestCacheIsBounded: the least recently used file is removed, and a file that is too large is not kept.
 func TestCacheIsBounded(t *testing.T) {
 	address, served := shop(t)
 	f := Fetcher{Cache: filepath.Join(t.TempDir(), "cache"), CacheBytesMax: 40}
 	for _, content := range []string{"a123456789", "b123456789", "c123456789", "d123456789", "e123456789", "too large to be kept"} {
 		uri := uriOf(address, content)
 		brought(t, f, uri)
-		age := time.Now().Add(-time.Hour * time.Duration('z'-content[0])) // no two at one time
+		age := time.Now().Add(-time.Hour * time.Duration('z'-content[0])) // so that no two have the same time
 		if err := os.Chtimes(filepath.Join(f.Cache, uri.SHA256), age, age); err != nil && content[0] < 'f' {
 			t.Fatal(err)
 		}

@@ -15,8 +15,8 @@ import (
 	"strings"
 )
 
-// extract unpacks an archive of the sandbox into the sandbox. Its first bytes say what
-// it is: gzip (then of a tar), zip, else tar.
+// extract unpacks an archive of the sandbox into the sandbox. Its first bytes show its type: gzip (of a tar) or zip,
+// otherwise tar.
 func (f Fetcher) extract(ctx context.Context, root *os.Root, name string) error {
 	file, err := root.Open(name)
 	if err != nil {
@@ -44,7 +44,7 @@ func (f Fetcher) extract(ctx context.Context, root *os.Root, name string) error 
 	return u.tar(tar.NewReader(reader))
 }
 
-// unpacker counts what an archive makes, so that a small one can't fill the disk.
+// unpacker limits what an archive makes, so that a small one can't fill the disk.
 type unpacker struct {
 	fetcher Fetcher
 	ctx     context.Context
@@ -125,7 +125,7 @@ func (u *unpacker) zipEntry(entry *zip.File) error {
 	return fmt.Errorf("an entry of mode %v has no place in a sandbox", mode)
 }
 
-// local cleans an entry's name, and refuses one that leads out.
+// local cleans an entry's name, and refuses one that leads out of the sandbox.
 func (u *unpacker) local(name string) (string, error) {
 	if err := u.ctx.Err(); err != nil {
 		return "", err
@@ -148,7 +148,7 @@ func (u *unpacker) folder(name string) error {
 	return u.root.MkdirAll(name, 0o755)
 }
 
-// place makes room for an entry; the root keeps links from leading elsewhere.
+// place clears the path for an entry. The root keeps links from leading elsewhere.
 func (u *unpacker) place(name string) (string, error) {
 	name, err := u.local(name)
 	if err != nil {
@@ -188,7 +188,7 @@ func (c *counter) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// symlink makes a link that stays inside, as a path of its own folder.
+// symlink makes a link whose target is relative and stays inside the sandbox.
 func (u *unpacker) symlink(name, target string) error {
 	name, err := u.place(name)
 	if err != nil {

@@ -24,11 +24,10 @@ import (
 
 // Fetcher fetches. The zero value has the defaults.
 type Fetcher struct {
-	// HTTP is the client for http and https. Default: one that gives up when a server
-	// is silent for 30 s.
+	// HTTP is the client for http and https. Default: one that gives up when a server is silent for 30 s.
 	HTTP *http.Client
-	// Local lets servers send the agent on to its own machine, and URIs name addresses of its
-	// link, where clouds tell machines their secrets.
+	// Local lets servers redirect the agent to its own machine, and lets URIs name link-local addresses, at which
+	// clouds tell machines their secrets.
 	Local bool
 	// BytesMax bounds one file, and what one archive unpacks to. Default 64 GiB.
 	BytesMax int64
@@ -37,7 +36,7 @@ type Fetcher struct {
 	// Cache is a folder where files from the network are kept by their checksum, for the
 	// sandboxes that follow. Default: none.
 	Cache string
-	// CacheBytesMax bounds it; a file of more than a quarter is not kept. Default 1 GiB.
+	// CacheBytesMax bounds the cache. A file of more than a quarter of it is not kept. Default 1 GiB.
 	CacheBytesMax int64
 	// Timeout bounds all files of one sandbox. Default 1 h.
 	Timeout time.Duration
@@ -59,15 +58,15 @@ func (f Fetcher) withDefaults() Fetcher {
 	return f
 }
 
-// Fetch brings all files into the sandbox, one after the other; the first failure ends
-// it. A file that is there already is replaced.
+// Fetch brings all files into the sandbox, one after the other, and stops at the first failure. A file that exists
+// already is replaced.
 func (f Fetcher) Fetch(ctx context.Context, sandbox *os.Root, uris []api.URI) error {
 	f = f.withDefaults()
 	ctx, cancel := context.WithTimeout(ctx, f.Timeout)
 	defer cancel()
 	defer f.HTTP.CloseIdleConnections()
-	// All that touches files is done with the rights of whose the sandbox is: it reads nothing for a task that the task
-	// could not read itself, and what it makes is the task's.
+	// All access to files is done with the rights of the sandbox's owner. So nothing is read for a task that the task
+	// could not read itself, and what is made belongs to the task.
 	return beneath.AsOwner(sandbox, func() error { return f.all(ctx, sandbox, uris) })
 }
 
@@ -80,8 +79,8 @@ func (f Fetcher) all(ctx context.Context, sandbox *os.Root, uris []api.URI) erro
 	return nil
 }
 
-// withoutAddress is what an error of the network or of a wrong address says, without the address: it may hold secrets, and
-// so may the one to which a server has sent us on.
+// withoutAddress returns a network error without its address. The address may hold secrets, and so may one to which a
+// server has redirected us.
 func withoutAddress(err error) error {
 	if told := (*url.Error)(nil); errors.As(err, &told) {
 		return told.Err
@@ -126,7 +125,7 @@ func (f Fetcher) bring(ctx context.Context, root *os.Root, name string, uri api.
 	return nil
 }
 
-// nameOf is where the file goes in the sandbox.
+// nameOf returns the path of the file in the sandbox.
 func nameOf(uri api.URI) (string, error) {
 	name := uri.Name
 	if name == "" {
@@ -165,7 +164,7 @@ func openFile(name string) (io.ReadCloser, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !info.Mode().IsRegular() { // a pipe or a device may never end
+	if !info.Mode().IsRegular() { // a pipe or a device might never end
 		return nil, errors.New("not a regular file")
 	}
 	return os.Open(name)
@@ -189,7 +188,7 @@ func (f Fetcher) get(ctx context.Context, uri api.URI) (io.ReadCloser, error) {
 	return response.Body, nil
 }
 
-// store writes the file beside its place and puts it there only if it is right.
+// store writes the file beside its place, and moves it there only if it is right.
 func (f Fetcher) store(root *os.Root, name string, source io.Reader, uri api.URI) error {
 	if folder := filepath.Dir(name); folder != "." {
 		if err := root.MkdirAll(folder, 0o755); err != nil {
@@ -225,7 +224,7 @@ func (f Fetcher) write(root *os.Root, name string, source io.Reader, mode os.Fil
 		err = fmt.Errorf("larger than %d bytes", limit)
 	}
 	if err == nil {
-		err = file.Chmod(mode) // whatever the umask
+		err = file.Chmod(mode) // regardless of the umask
 	}
 	return errors.Join(err, file.Close())
 }

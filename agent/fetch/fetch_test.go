@@ -27,7 +27,7 @@ func hash(data []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// places makes a sandbox, and beside it a folder with a file.
+// places makes a sandbox, and a folder with a file beside it.
 func places(t *testing.T, name string, content []byte) (sandbox, source string) {
 	folder := t.TempDir()
 	sandbox, source = filepath.Join(folder, "sandbox"), filepath.Join(folder, "source", name)
@@ -70,8 +70,8 @@ func TestFetch(t *testing.T) {
 	defer server.Close()
 	for _, c := range []struct {
 		uri  api.URI
-		name string // where it is then
-		want string // or the error
+		name string // the path it has then
+		want string // the content, or the error
 	}{
 		{api.URI{Source: source}, "file.txt", ""},
 		{api.URI{Source: source, Name: "sub/other", Executable: true}, "sub/other", ""},
@@ -118,10 +118,10 @@ func TestFetch(t *testing.T) {
 	}
 }
 
-// item is one of an archive.
+// item is one entry of an archive.
 type item struct {
 	name, content, link string
-	kind                byte // of tar; 0 = by the rest
+	kind                byte // the type in a tar; 0 = it follows from the other fields
 }
 
 func must(t *testing.T, w io.Writer, data []byte) {
@@ -195,7 +195,7 @@ func TestExtract(t *testing.T) {
 		"a.tar": tarOf(t, entries), "a.tar.gz": gzipOf(t, tarOf(t, entries)), "a.zip": zipOf(t, entries), "named-otherwise": zipOf(t, entries),
 	} {
 		sandbox, source := places(t, name, archive)
-		for range 2 { // again over what is there, as after a restart
+		for range 2 { // the second time over what is there, as after a restart
 			if err := (Fetcher{}).Fetch(t.Context(), rootOf(t, sandbox), []api.URI{{Source: source, Extract: true}}); err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
@@ -211,7 +211,7 @@ func TestExtract(t *testing.T) {
 	}
 }
 
-// What leads out of the sandbox is refused, and nothing outside is touched.
+// What leads out of the sandbox is refused, and nothing outside is changed.
 func TestNothingLeavesTheSandbox(t *testing.T) {
 	const bad = "bad"
 	corpus := map[string][]item{
@@ -296,7 +296,8 @@ func FuzzExtract(f *testing.F) {
 	})
 }
 
-// No server sends the agent to its own machine or link; what a URI names itself is asked.
+// No server can redirect the agent to its own machine or to link-local addresses. An address of this machine that the
+// URI itself names is used.
 func TestServersDoNotSendOnToTheAgent(t *testing.T) {
 	asked := false
 	secret := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -330,7 +331,7 @@ func TestServersDoNotSendOnToTheAgent(t *testing.T) {
 	}
 }
 
-// A wrong checksum says nothing about what was found.
+// The error of a wrong checksum tells nothing about the content.
 func TestWrongChecksumTellsNothing(t *testing.T) {
 	source := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(source, []byte("secret"), 0o600); err != nil {
@@ -343,8 +344,8 @@ func TestWrongChecksumTellsNothing(t *testing.T) {
 	}
 }
 
-// What is fetched into a user's sandbox is the user's, also what archives hold and what comes from the cache; and nothing
-// is read for a user that the user could not read.
+// What is fetched into a user's sandbox belongs to that user, also what archives hold and what comes from the cache.
+// Nothing is read for a user that the user could not read.
 func TestFetchAsTheUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root fetches as somebody else")
@@ -359,7 +360,7 @@ func TestFetchAsTheUser(t *testing.T) {
 	}
 	fetcher := Fetcher{Cache: filepath.Join(t.TempDir(), "cache")}
 	uri := api.URI{Source: server.URL + "/archive", SHA256: hash(content), Extract: true}
-	for range 2 { // from the network, then from the cache
+	for range 2 { // first from the network, then from the cache
 		sandbox := t.TempDir()
 		if err := os.Chown(sandbox, uid, uid); err != nil {
 			t.Fatal(err)

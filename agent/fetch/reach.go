@@ -10,27 +10,27 @@ import (
 	"time"
 )
 
-// A URI may name any host that the agent reaches, but no server may send the agent where it pleases: addresses of the
-// link, where clouds tell machines their secrets, are never asked, and those of the agent's own machine only where the
-// URI itself names them.
+// A URI may name any host that the agent can reach, but no server may redirect the agent wherever it likes. Link-local
+// addresses, at which clouds tell machines their secrets, are never used. Addresses of the agent's own machine are used
+// only if the URI itself names them.
 
-// redirectsMax is how often a server may send us on.
+// redirectsMax is how often a server may redirect a request.
 const redirectsMax = 10
 
-// redirected marks the context of a request that a server has sent us on with.
+// redirected marks the context of a request that follows a redirect.
 type redirected struct{}
 
-// SentOn marks the context of a request to where a server has sent the agent.
+// SentOn marks the context of a request that follows a redirect.
 func SentOn(ctx context.Context) context.Context { return context.WithValue(ctx, redirected{}, true) }
 
-// NewTransport makes a way to what may be reached, and to anything if local.
+// NewTransport makes a transport that connects only to addresses that may be reached, or to any address if local.
 func NewTransport(local bool) *http.Transport {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.ResponseHeaderTimeout = 30 * time.Second
 	if local {
 		return transport
 	}
-	// Each request dials, for who may be dialed depends on the request.
+	// Each request dials anew, because which addresses may be dialed depends on the request.
 	transport.DisableKeepAlives = true
 	dialer := &net.Dialer{Timeout: 30 * time.Second}
 	dialer.ControlContext = func(ctx context.Context, _, address string, _ syscall.RawConn) error {
@@ -44,7 +44,7 @@ func NewTransport(local bool) *http.Transport {
 	return transport
 }
 
-// newClient makes a client that reaches what may be reached, and anything if local.
+// newClient makes a client that connects only to addresses that may be reached, or to any address if local.
 func newClient(local bool) *http.Client {
 	client := &http.Client{Transport: NewTransport(local)}
 	if local {
@@ -55,7 +55,7 @@ func newClient(local bool) *http.Client {
 			return fmt.Errorf("sent on more than %d times", redirectsMax)
 		}
 		*request = *request.WithContext(SentOn(request.Context()))
-		// Through a proxy no address is seen here; then the name is all that can be judged.
+		// Through a proxy the address is not seen here, so only the name can be judged.
 		if address, err := netip.ParseAddr(request.URL.Hostname()); err == nil {
 			return reachable(address.Unmap(), true)
 		}
@@ -64,7 +64,7 @@ func newClient(local bool) *http.Client {
 	return client
 }
 
-// reachable says why an address is not asked, or nil.
+// reachable returns why an address is not used, or nil.
 func reachable(address netip.Addr, sentOn bool) error {
 	switch {
 	case address.IsLinkLocalUnicast() || address.IsLinkLocalMulticast() || address.IsMulticast():

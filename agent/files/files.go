@@ -17,7 +17,8 @@ import (
 type Item struct {
 	Name string `json:"name"`
 	Kind string `json:"kind"` // file, folder or other
-	// Bytes is the size as people see it: of an output whose head was given back to the disk, all that was ever written.
+	// Bytes is the size as people see it. For an output whose head was given back to the disk it is all that was ever
+	// written.
 	Bytes    int64     `json:"bytes"`
 	Modified time.Time `json:"modified"`
 }
@@ -25,18 +26,18 @@ type Item struct {
 // Page is a part of a folder, in the order of names.
 type Page struct {
 	Items []Item `json:"items"`
-	// Next is where the next page begins: the page token to ask for it. "": there is none.
+	// Next is the page token with which to ask for the next page; "": there is none.
 	Next string `json:"next_page_token,omitempty"`
 }
 
 const (
-	// namesMax bounds what is read of a folder. More is not listed: whoever makes so many files finds them by name.
+	// namesMax bounds what is read of a folder. Further entries are not listed, but can still be asked for by name.
 	namesMax = 200_000
 	batch    = 4096
 )
 
-// List lists an open folder after the entry of that name: limit entries, or as many as a page has when that is 0 or more
-// than that.
+// List lists the entries of an open folder after the given name: limit entries, or as many as a page may have if limit
+// is 0 or larger than that.
 func List(folder *os.File, after string, limit int) (Page, error) {
 	var entries []fs.DirEntry
 	for len(entries) < namesMax {

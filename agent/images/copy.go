@@ -12,8 +12,8 @@ import (
 	"github.com/tenderhq/tender/agent/walls/entry"
 )
 
-// copyImage copies the layers of an image into one folder, as overlayfs would show them: where the kernel can't lay them
-// one above the other.
+// copyImage copies the layers of an image into one folder, with the result that overlayfs would show. It is for kernels
+// that can't mount the layers.
 func copyImage(ctx context.Context, layers []string, at *os.Root, name string) error {
 	to, err := at.OpenRoot(name)
 	if err != nil {
@@ -38,11 +38,11 @@ func copyLayer(ctx context.Context, layer string, to *os.Root) error {
 	return c.folder(".")
 }
 
-// copier copies one layer over those that are there. What it reads was unpacked by this package, and nobody changes it.
+// copier copies one layer over those before it. It reads what this package has unpacked, which nobody changes.
 type copier struct {
 	ctx      context.Context //nolint:containedctx // of one call
 	from, to *os.Root
-	names    map[uint64]string // of files with several names, the first by their numbers
+	names    map[uint64]string // files with several names: the first name by inode
 }
 
 func (c copier) folder(name string) error {
@@ -73,7 +73,7 @@ func (c copier) folder(name string) error {
 	return nil
 }
 
-// makeFolder makes a folder as it is in the layer. One that is there keeps what is in it, unless the layer hides that.
+// makeFolder makes a folder as the layer has it. An existing folder keeps its content, unless the layer hides that.
 func (c copier) makeFolder(name string, info fs.FileInfo, hides bool) error {
 	if there, err := c.to.Lstat(name); name != "." && err == nil && (hides || !there.IsDir()) {
 		if err := c.to.RemoveAll(name); err != nil {

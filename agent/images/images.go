@@ -30,35 +30,35 @@ type Config struct {
 	Folder string
 	// BytesMax is how much of the disk they may take. Default 10 GiB.
 	BytesMax int64
-	// InsecureRegistries are those that are asked without encryption, each as HOST or HOST:PORT. Default: those at an
-	// address of this machine.
+	// InsecureRegistries are those that may be used without encryption, each as HOST or HOST:PORT. Registries at an
+	// address of this machine always may. Default: none.
 	InsecureRegistries []string
-	// Credentials is a configuration file of Docker with what registries want to know. It is read for each image. Default:
-	// none are told.
+	// Credentials is a Docker configuration file with the credentials for registries. It is read for each image.
+	// Default: no credentials are sent.
 	Credentials string
-	// Local lets registries be at addresses of the agent's link, and send the agent on to its own machine.
+	// Local lets registries be at link-local addresses, and lets them redirect the agent to its own machine.
 	Local bool
 	// Timeout bounds one image. Default 1 h.
 	Timeout time.Duration
 }
 
-// BytesMaxDefault is the BytesMax of who says nothing.
+// BytesMaxDefault is the default of BytesMax.
 const BytesMaxDefault = 10 << 30
 
 const (
-	// layersMax is how many layers an image may have: as many as one mount takes.
+	// layersMax is how many layers an image may have: as many as one mount can have.
 	layersMax = 127
-	// configBytesMax bounds what an image says of itself: its manifest, and its configuration.
+	// configBytesMax bounds the manifest and the configuration of an image.
 	configBytesMax = 4 << 20
 )
 
-// Image is one that is there: its layers are unpacked.
+// Image is an image whose layers are all unpacked.
 type Image struct {
-	// Reference is where it is from, with its digest.
+	// Reference is the image's reference with its digest.
 	Reference string
-	// Layers are the folders, the lowest first.
+	// Layers are the folders of the layers, the lowest first.
 	Layers []string
-	// Config is what it says of who starts it.
+	// Config is the image's own configuration.
 	Config v1.Config
 }
 
@@ -66,15 +66,15 @@ type Image struct {
 type Store struct {
 	config Config
 	mutex  sync.Mutex
-	layers map[string]*layer         // by their digests unpacked, in hex
+	layers map[string]*layer         // by the digest of the unpacked layer, in hex
 	users  map[api.TaskRef][]*layer  // the layers that tasks use
-	bytes  int64                     // of all layers
-	work   map[string]chan struct{}  // layers that are being unpacked; closed when that has ended
-	now    func() time.Time          // time.Now, but in tests
-	remove func(folder string) error // os.RemoveAll, but in tests
+	bytes  int64                     // the size of all layers
+	work   map[string]chan struct{}  // layers that are being unpacked; the channel is closed when that has ended
+	now    func() time.Time          // time.Now, except in tests
+	remove func(folder string) error // os.RemoveAll, except in tests
 }
 
-// Open opens the store and finds what is there. What was left half done goes. Nothing is asked of anybody.
+// Open opens the store and finds the layers that are there. What was left unfinished is removed. No registry is asked.
 func Open(config Config) (*Store, error) {
 	if config.BytesMax <= 0 {
 		config.BytesMax = BytesMaxDefault
@@ -93,14 +93,14 @@ func Open(config Config) (*Store, error) {
 		if err := os.MkdirAll(folder, beneath.Private); err != nil {
 			return nil, err
 		}
-		if err := os.Chmod(folder, beneath.Private); err != nil { // one that was there may have been opened to others
+		if err := os.Chmod(folder, beneath.Private); err != nil { // an existing folder may be open to others
 			return nil, err
 		}
 	}
 	return s, s.find()
 }
 
-// check refuses what else the first task would meet whose image can't be pulled.
+// check refuses mistakes that otherwise only a task whose image can't be pulled would show.
 func (c Config) check() error {
 	for _, registry := range c.InsecureRegistries {
 		if _, err := name.NewRegistry(registry); err != nil || registry == "" {
@@ -118,8 +118,9 @@ func (s *Store) at(elements ...string) string {
 	return filepath.Join(append([]string{s.config.Folder}, elements...)...)
 }
 
-// Pull brings an image for a task, which uses it until Release. One that is there is not asked for again, unless it is
-// named by a tag: then its registry says what that is now. The caller runs it with the rights of this process.
+// Pull makes an image available to a task, which uses it until Release. An image that is there is not asked for again,
+// unless it is named by a tag: then its registry says what the tag now stands for. The caller runs Pull with the rights
+// of this process.
 func (s *Store) Pull(ctx context.Context, task api.TaskRef, reference string) (Image, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.config.Timeout)
 	defer cancel()
@@ -162,14 +163,13 @@ func (s *Store) imageOf(from name.Repository, digest string, m manifest) Image {
 	return image
 }
 
-// manifest is what is kept of an image beside its layers.
+// manifest is what is kept about an image besides its layers.
 type manifest struct {
-	Layers []string  `json:"layers"` // by their digests unpacked, in hex, the lowest first
+	Layers []string  `json:"layers"` // the digests of the unpacked layers, in hex, the lowest first
 	Config v1.Config `json:"config"`
 }
 
-// manifestsMax bounds the images that are known by their digests. Beyond it all are forgotten: their registries tell them
-// again.
+// manifestsMax is how many manifests are kept. Beyond it all are forgotten, and the registries are asked again.
 const manifestsMax = 1000
 
 func (s *Store) manifestPath(digest string) (string, error) {
@@ -216,25 +216,25 @@ func (s *Store) writeManifest(f *found) error {
 	return nil
 }
 
-// forgetManifests keeps their number within its bound.
+// forgetManifests removes all manifests when there are more than manifestsMax.
 func (s *Store) forgetManifests() {
 	entries, err := os.ReadDir(s.at("manifests"))
 	if err != nil || len(entries) <= manifestsMax {
 		return
 	}
 	for _, entry := range entries {
-		_ = os.Remove(s.at("manifests", entry.Name())) // what stays is of no harm
+		_ = os.Remove(s.at("manifests", entry.Name())) // one that stays does no harm
 	}
 }
 
-// found is an image as its registry has it.
+// found is an image as its registry describes it.
 type found struct {
 	image    v1.Image
-	digest   string // what the reference is: of the image, or of the list that it is in
+	digest   string // the digest that the reference stands for: of the image, or of a list of images
 	manifest manifest
 }
 
-// bring brings all layers of an image that are not there.
+// bring fetches all layers of an image that are not there.
 func (s *Store) bring(ctx context.Context, task api.TaskRef, f *found) error {
 	layers, err := f.image.Layers()
 	if err != nil {

@@ -63,7 +63,7 @@ func contentOf(t *testing.T, image Image, name string) string {
 	return string(text)
 }
 
-// kept are the layers that are on the disk.
+// kept returns the names of the layers on the disk.
 func kept(t *testing.T, s *Store) []string {
 	t.Helper()
 	entries, err := os.ReadDir(s.at("layers"))
@@ -77,7 +77,7 @@ func kept(t *testing.T, s *Store) []string {
 	return names
 }
 
-// An image is pulled by tag and by digest; what is there is not asked for again.
+// An image is pulled by tag and by digest. What is there is not asked for again.
 func TestPull(t *testing.T) {
 	registry, s := oci.Serve(t), opened(t, Config{})
 	base := oci.Layer(t, oci.File{Name: "etc/"}, oci.File{Name: "etc/release", Content: "one"}, oci.File{Name: "only", Content: "base"})
@@ -100,7 +100,7 @@ func TestPull(t *testing.T) {
 	if asked := registry.Asked.Load() - before; asked != 0 {
 		t.Errorf("the registry was asked %d times for what is there", asked)
 	}
-	// The tag is another image now, of which one layer is there.
+	// The tag now stands for another image, of which one layer is there.
 	reference, other := registry.Push(t, "app:v1", oci.Image(t, says, base, oci.Layer(t, oci.File{Name: "etc/release", Content: "three"})))
 	if image := pull(t, s, "t3", reference); !strings.HasSuffix(image.Reference, other) || contentOf(t, image, "etc/release") != "three" {
 		t.Errorf("the tag is still %s", image.Reference)
@@ -113,7 +113,7 @@ func TestPull(t *testing.T) {
 	}
 }
 
-// Of a list of images the one for this machine is taken.
+// From a list of images the one for this machine is taken.
 func TestPullByPlatform(t *testing.T) {
 	registry, s := oci.Serve(t), opened(t, Config{})
 	other := oci.ImageFor(t, v1.Platform{OS: "linux", Architecture: "none"}, v1.Config{}, oci.Layer(t, oci.File{Name: "x", Content: "other"}))
@@ -136,7 +136,7 @@ func TestPullByPlatform(t *testing.T) {
 
 type remoteTaggable interface{ RawManifest() ([]byte, error) }
 
-// What can't be had is said in a sentence, and leaves nothing behind.
+// An image that can't be had gives an error that says why, and leaves nothing behind.
 func TestPullErrors(t *testing.T) {
 	registry, s := oci.Serve(t), opened(t, Config{BytesMax: 4 << 20})
 	tiny := oci.Layer(t, oci.File{Name: "x", Content: "x"})
@@ -180,7 +180,7 @@ func TestPullErrors(t *testing.T) {
 		{"169.254.169.254/app:v1", "address of the agent's own link", api.Internal},
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		if c.want == "" { // it may not be there; then nobody answers
+		if c.want == "" { // an empty want means that nobody answers
 			cancel()
 		}
 		_, err := s.Pull(ctx, task("t"), c.reference)
@@ -195,7 +195,7 @@ func TestPullErrors(t *testing.T) {
 	}
 }
 
-// Without encryption only this machine's own registries are asked, and those that are named.
+// Without encryption only registries of this machine are used, and those that are named.
 func TestInsecureRegistries(t *testing.T) {
 	s := opened(t, Config{InsecureRegistries: []string{"plain.example", "ported.example:5000"}})
 	for registry, plain := range map[string]bool{
@@ -231,7 +231,7 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(request *http.Request) (*http.Response, error) { return f(request) }
 
-// What is no registry is refused at the start, as it would make no other one insecure.
+// A name that is not a registry is refused at the start. It would not make any registry insecure.
 func TestInsecureRegistriesThatAreNone(t *testing.T) {
 	for _, registry := range []string{"http://plain.example", "plain.example/app", "plain example", ""} {
 		if _, err := Open(Config{Folder: t.TempDir(), InsecureRegistries: []string{registry}}); err == nil || !strings.Contains(err.Error(), "no HOST or HOST:PORT") {
@@ -240,7 +240,7 @@ func TestInsecureRegistriesThatAreNone(t *testing.T) {
 	}
 }
 
-// A registry that wants to know who asks is told by the operator's file, and no error shows what stands there.
+// A registry that asks for credentials gets those of the operator's file, and no error shows its content.
 func TestCredentials(t *testing.T) {
 	registry := oci.Serve(t)
 	reference, _ := registry.Push(t, "secret:v1", oci.Image(t, v1.Config{}, oci.Layer(t, oci.File{Name: "x", Content: "x"})))
@@ -279,7 +279,7 @@ func TestCredentials(t *testing.T) {
 	pull(t, s, "t", reference)
 }
 
-// A registry is not believed when it says more than an image has to say, and is not waited for beyond the time there is.
+// A registry that sends more than an image may have is not believed, and it is not waited for beyond the time limit.
 func TestARegistryThatSaysTooMuch(t *testing.T) {
 	registry, s := oci.Serve(t), opened(t, Config{})
 	reference, _ := registry.Push(t, "app:v1", oci.Image(t, v1.Config{}, oci.Layer(t, oci.File{Name: "x", Content: "x"})))
@@ -311,7 +311,7 @@ func TestARegistryThatSaysTooMuch(t *testing.T) {
 	}
 }
 
-// What was used longest ago goes when there is no room, and nothing goes that a task uses.
+// When there is no room the least recently used layers are removed, but none that a task uses.
 func TestTheStoreIsBounded(t *testing.T) {
 	registry := oci.Serve(t)
 	s := opened(t, Config{BytesMax: 4 << 20})
@@ -334,7 +334,7 @@ func TestTheStoreIsBounded(t *testing.T) {
 		there(i+1, name)
 		s.Release(task(name))
 	}
-	there(1, "b") // used again, and let go
+	there(1, "b") // it is used again, and released
 	s.Release(task("b"))
 	there(4, "e") // c is the oldest that nobody uses
 	var left []string
@@ -349,12 +349,12 @@ func TestTheStoreIsBounded(t *testing.T) {
 	if !slices.Equal(left, []string{"a", "b", "d", "e"}) {
 		t.Errorf("%v are kept", left)
 	}
-	// What would not fit anyway takes nothing from others.
+	// What would not fit anyway makes nothing be removed.
 	bomb, _ := registry.Push(t, "bomb:v1", oci.Image(t, v1.Config{}, oci.LayerOf(t, claim(t, 1<<60))))
 	if _, err := s.Pull(t.Context(), task("bomb"), bomb); !api.Is(err, api.Limit) || len(kept(t, s)) != 4 {
 		t.Errorf("%v are kept: %v", kept(t, s), err)
 	}
-	// After a restart it is known what there is, and what tasks use is told.
+	// After a restart the store finds what is there, and is told what tasks use.
 	s = opened(t, s.config)
 	s.Hold(task("a"), a.Layers)
 	if len(s.layers) != 4 || s.bytes == 0 {
@@ -372,7 +372,7 @@ func TestTheStoreIsBounded(t *testing.T) {
 	}
 }
 
-// What an agent has left half done goes with its next start; so does what is no layer.
+// What an agent has left unfinished is removed at its next start. So is what is not a layer.
 func TestWhatIsHalfDoneGoes(t *testing.T) {
 	folder := t.TempDir()
 	whole := strings.Repeat("ab", 32)
@@ -390,7 +390,7 @@ func TestWhatIsHalfDoneGoes(t *testing.T) {
 	}
 }
 
-// Many who want the same image at once unpack each layer once.
+// When many want the same image at once, each layer is unpacked once.
 func TestManyPullOnce(t *testing.T) {
 	registry, s := oci.Serve(t), opened(t, Config{})
 	reference, _ := registry.Push(t, "app:v1", oci.Image(t, v1.Config{}, oci.Layer(t, oci.File{Name: "x", Content: strings.Repeat("x", 1<<20)})))
@@ -432,7 +432,7 @@ func TestManyPullOnce(t *testing.T) {
 	}
 }
 
-// As whom an image runs is by its own lists.
+// The user of an image is found in its own lists of users and groups.
 func TestUserNamed(t *testing.T) {
 	registry, s := oci.Serve(t), opened(t, Config{})
 	lists := []oci.File{
@@ -469,7 +469,7 @@ func TestUserNamed(t *testing.T) {
 	}
 }
 
-// A list of users that is a link, or that a layer has taken away, is none.
+// A list of users that is a link, or that a layer has removed, counts as missing.
 func TestListsThatAreNotThere(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root makes folders that hide others")

@@ -20,24 +20,24 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// A layer is the folder layers/HEX: its files in tree, and in bytes what they take, whose time is that of its last use.
+// A layer is the folder layers/HEX. tree holds its files. bytes holds their size; its time is that of the last use.
 const (
 	treeName  = "tree"
 	bytesName = "bytes"
-	newPrefix = "new-"     // of a layer that is being unpacked
-	oldPrefix = "removed-" // of one that is being deleted
+	newPrefix = "new-"     // a layer that is being unpacked
+	oldPrefix = "removed-" // a layer that is being deleted
 )
 
-// layer is one that is there, or being unpacked.
+// layer is a layer that is there or being unpacked.
 type layer struct {
 	hex   string
 	bytes int64
 	used  time.Time
-	users int // tasks
+	users int // how many tasks use it
 	whole bool
 }
 
-// find looks what is there.
+// find finds the layers that are there.
 func (s *Store) find() error {
 	entries, err := os.ReadDir(s.at("layers"))
 	if err != nil {
@@ -46,7 +46,7 @@ func (s *Store) find() error {
 	var failed error
 	for _, entry := range entries {
 		l, err := s.read(entry.Name())
-		if err != nil { // half unpacked, or half deleted
+		if err != nil { // it was left half unpacked or half deleted
 			failed = errors.Join(failed, s.remove(s.at("layers", entry.Name())))
 			continue
 		}
@@ -76,7 +76,7 @@ func (s *Store) read(name string) (*layer, error) {
 	return &layer{hex: name, bytes: bytes, used: info.ModTime(), whole: true}, nil
 }
 
-// hold notes that a task uses layers, if all of them are there.
+// hold notes that a task uses the layers, if all of them are there.
 func (s *Store) hold(task api.TaskRef, layers []string) bool {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -91,7 +91,7 @@ func (s *Store) hold(task api.TaskRef, layers []string) bool {
 	return true
 }
 
-// use notes that a task uses a layer. Under mutex.
+// use notes that a task uses a layer. Callers hold mutex.
 func (s *Store) use(task api.TaskRef, l *layer) {
 	if slices.Contains(s.users[task], l) {
 		return
@@ -102,7 +102,8 @@ func (s *Store) use(task api.TaskRef, l *layer) {
 	_ = os.Chtimes(s.at("layers", l.hex, bytesName), l.used, l.used) // else it goes a little sooner than it should
 }
 
-// Hold notes that a task uses the layers in these folders: one that was found when the agent was started again.
+// Hold notes that a task uses the layers in these folders. It is for tasks that were found when the agent was
+// restarted.
 func (s *Store) Hold(task api.TaskRef, folders []string) {
 	if s == nil {
 		return
@@ -116,7 +117,7 @@ func (s *Store) Hold(task api.TaskRef, folders []string) {
 	}
 }
 
-// Release says that a task uses no image any more. Its layers stay as long as there is room.
+// Release notes that a task uses no image any more. The layers stay as long as there is room.
 func (s *Store) Release(task api.TaskRef) {
 	if s == nil {
 		return
@@ -130,7 +131,7 @@ func (s *Store) Release(task api.TaskRef) {
 	delete(s.users, task)
 }
 
-// ReleaseAll says so of all tasks.
+// ReleaseAll does that for all tasks.
 func (s *Store) ReleaseAll() {
 	if s == nil {
 		return
@@ -143,7 +144,7 @@ func (s *Store) ReleaseAll() {
 	clear(s.users)
 }
 
-// GiveUp removes all layers that no task uses: the disk is full.
+// GiveUp removes all layers that no task uses, because the disk is full.
 func (s *Store) GiveUp() error {
 	if s == nil {
 		return nil
@@ -162,8 +163,8 @@ func (s *Store) GiveUp() error {
 	return errors.Join(failed, s.removeAll(gone))
 }
 
-// evict takes the layer away that was used longest ago and that nobody uses, and returns where it is to be deleted. more
-// is false when there is none. Under mutex.
+// evict removes the least recently used layer that no task uses from the store, and returns the folder to delete. more
+// is false if there is none. Callers hold mutex.
 func (s *Store) evict() (path string, more bool, err error) {
 	var oldest *layer
 	for _, l := range s.layers { // order: irrelevant because the oldest is looked for, and of two alike it may be either
@@ -190,7 +191,7 @@ func (s *Store) removeAll(folders []string) (err error) {
 	return err
 }
 
-// take makes room for so many bytes more of a layer. What nobody uses goes for it, unless that would not do either.
+// take makes room for more bytes of a layer. It removes unused layers for that, unless that would not be enough.
 func (s *Store) take(l *layer, bytes int64) error {
 	s.mutex.Lock()
 	var gone []string
@@ -210,7 +211,7 @@ func (s *Store) take(l *layer, bytes int64) error {
 	return errors.Join(err, s.removeAll(gone))
 }
 
-// judge says whether so many bytes more have room beside what tasks use. Under mutex.
+// judge returns an error if so many more bytes have no room beside what tasks use. Callers hold mutex.
 func (s *Store) judge(bytes int64) error {
 	room := s.config.BytesMax - s.bytes
 	if bytes <= room {
@@ -228,12 +229,13 @@ func (s *Store) judge(bytes int64) error {
 		"start the agent with a larger --image-cache", megabytes(s.config.BytesMax))
 }
 
-// megabytes are bytes in words, in the unit that resources are asked for.
+// megabytes writes a number of bytes in the unit in which resources are asked for.
 func megabytes(bytes int64) string {
 	return api.Milli(min(bytes, math.MaxInt64/1000)*1000>>20).String() + " MB"
 }
 
-// bringLayer brings one layer, unless it is there. Of many who want the same one brings it, and the others wait.
+// bringLayer makes sure that one layer is there. If several callers want the same layer, one unpacks it and the others
+// wait.
 func (s *Store) bringLayer(ctx context.Context, task api.TaskRef, name string, source v1.Layer) error {
 	for {
 		if s.hold(task, []string{name}) {
@@ -251,14 +253,14 @@ func (s *Store) bringLayer(ctx context.Context, task api.TaskRef, name string, s
 	}
 }
 
-// begin has one caller unpack a layer; the others get what they wait for.
+// begin lets one caller unpack a layer. The other callers get a channel to wait for.
 func (s *Store) begin(name string) (l *layer, wait chan struct{}) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	if wait = s.work[name]; wait != nil {
 		return nil, wait
 	}
-	if s.layers[name] != nil { // it has come meanwhile
+	if s.layers[name] != nil { // it was unpacked meanwhile
 		wait = make(chan struct{})
 		close(wait)
 		return nil, wait
@@ -267,7 +269,7 @@ func (s *Store) begin(name string) (l *layer, wait chan struct{}) {
 	return &layer{hex: name}, nil
 }
 
-// end says that a layer is there, or that whoever waits for it is to try again.
+// end notes that a layer is there. If there was an error, those who wait for it try again.
 func (s *Store) end(task api.TaskRef, l *layer, err error) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -298,13 +300,13 @@ func (s *Store) unpackLayer(ctx context.Context, task api.TaskRef, l *layer, sou
 	return nil
 }
 
-// fill brings a layer into its new folder and checks it.
+// fill unpacks a layer into its new folder and checks it.
 func (s *Store) fill(ctx context.Context, folder string, l *layer, source v1.Layer) error {
 	tree := filepath.Join(folder, treeName)
 	if err := os.Mkdir(tree, 0o755); err != nil {
 		return err
 	}
-	if err := os.Chmod(tree, 0o755); err != nil { // whatever the umask
+	if err := os.Chmod(tree, 0o755); err != nil { // regardless of the umask
 		return err
 	}
 	root, err := os.OpenRoot(tree)
@@ -329,7 +331,7 @@ func (s *Store) fill(ctx context.Context, folder string, l *layer, source v1.Lay
 	return s.seal(folder, l)
 }
 
-// seal writes down what a layer takes, as the last of what is written, and sees to it that all of it lasts.
+// seal writes down the size of a layer, after everything else, and makes sure that all of it is on disk.
 func (s *Store) seal(folder string, l *layer) error {
 	if err := os.WriteFile(filepath.Join(folder, bytesName), []byte(strconv.FormatInt(l.bytes, 10)+"\n"), 0o600); err != nil {
 		return err

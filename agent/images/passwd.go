@@ -17,11 +17,12 @@ import (
 	"github.com/tenderhq/tender/agent/walls/entry"
 )
 
-// listBytesMax bounds an image's list of users or groups.
+// listBytesMax bounds the size of an image's list of users or groups.
 const listBytesMax = 1 << 20
 
-// UserNamed is as whom the image's own configuration says that it runs, by its lists of users and groups: NAME or NUMBER,
-// or one of them with :GROUP. "" is root. Home is the user's folder; "": the image does not know the user.
+// UserNamed returns the user that the image's configuration names, looked up in the image's lists of users and groups.
+// says is a NAME or a NUMBER, or one of them with :GROUP; "" is root. home is the user's folder; "": the image does not
+// know the user.
 func (i Image) UserNamed(says string) (user entry.User, home string, err error) {
 	users, err := i.list("etc/passwd")
 	if err != nil {
@@ -51,7 +52,7 @@ func (i Image) UserNamed(says string) (user entry.User, home string, err error) 
 	return user, home, nil
 }
 
-// HomeOf is the folder of a user by the image's list; "": the image does not know the user.
+// HomeOf returns the home of a user by the image's list; "": the image does not know the user.
 func (i Image) HomeOf(uid int) string {
 	users, err := i.list("etc/passwd")
 	if err != nil {
@@ -116,7 +117,7 @@ func number(row []string, column int) (int, bool) {
 	return int(n), err == nil
 }
 
-// list reads rows with colons between.
+// list reads a file whose rows have fields separated by colons.
 func (i Image) list(name string) (rows [][]string, err error) {
 	file, err := i.open(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -133,7 +134,7 @@ func (i Image) list(name string) (rows [][]string, err error) {
 	return rows, lines.Err()
 }
 
-// open opens a file as the layers together show it. A link of the image leads nowhere out of its layer.
+// open opens a file as all layers together show it. A link in the image can't lead out of its layer.
 func (i Image) open(name string) (*os.File, error) {
 	for _, layer := range slices.Backward(i.Layers) {
 		file, more, err := openIn(layer, name)
@@ -186,9 +187,9 @@ func hidesBelow(root *os.Root, name string) bool {
 	return isOpaque(folder)
 }
 
-// StopSignal is the number of the signal that ends what the image runs; 0: it says nothing.
+// StopSignal returns the number of the signal that ends the image's program; 0: the image names none.
 func (i Image) StopSignal() (int, error) {
-	const firstRealtime, lastRealtime = 34, 64 // as programs count them
+	const firstRealtime, lastRealtime = 34, 64 // as programs number them
 	says := strings.ToUpper(i.Config.StopSignal)
 	if says == "" {
 		return 0, nil

@@ -12,22 +12,22 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// Wish is an image for a task.
+// Wish asks for an image for a task.
 type Wish struct {
 	Task      api.TaskRef
 	Reference string
-	// Sandbox is the task's, which is there. Whose it is, is as whom the task runs.
+	// Sandbox is the task's sandbox, which exists. Its owner is the user that the task runs as.
 	Sandbox beneath.Place
-	// UserAsked says that the task asks for that user itself. Else, where tasks are root's, the user is the image's choice:
-	// who may be root may be anybody. Nobody else becomes somebody by an image.
+	// UserAsked says that the task itself asks for that user. If it does not, and the sandbox is root's, the image
+	// names the user: root may become any user. No other user becomes another one because of an image.
 	UserAsked bool
-	// Copied says that the task gets a copy of the image.
+	// Copied says that the task gets a copy of the image's files.
 	Copied bool
 }
 
-// Prepare pulls an image and leaves in the sandbox what the task is started with. It returns the image with its digest.
-// One that was pulled for the same task before is the same image again, whatever its tag is now. The task uses the image
-// until Release.
+// Prepare pulls an image and writes into the sandbox what the task is started with. It returns the image with its
+// digest. If an image was prepared for the same task before, it is used again, whatever its tag now stands for. The
+// task uses the image until Release.
 func (s *Store) Prepare(ctx context.Context, w Wish) (pinned string, err error) {
 	reference := w.Reference
 	if before, err := setup.Read(w.Sandbox.Path()); err == nil && before.Image != "" {
@@ -48,7 +48,7 @@ func (s *Store) Prepare(ctx context.Context, w Wish) (pinned string, err error) 
 	return image.Reference, nil
 }
 
-// setupOf is what the task is started with.
+// setupOf returns what the task is started with.
 func (w Wish) setupOf(image Image) (says setup.Setup, err error) {
 	info, err := w.Sandbox.Lstat(".")
 	if err != nil {
@@ -69,13 +69,13 @@ func (w Wish) setupOf(image Image) (says setup.Setup, err error) {
 	}, err
 }
 
-// write gives the sandbox to the task's user and leaves the note in it, with the folders for its root.
+// write gives the sandbox to the task's user, and writes the setup and the folders for the task's root into it.
 func (w Wish) write(ctx context.Context, image Image, says setup.Setup) error {
 	sandbox, err := w.Sandbox.Open()
 	if err != nil {
 		return err
 	}
-	err = sandbox.RemoveAll(setup.Folder) // of a start that came to nothing
+	err = sandbox.RemoveAll(setup.Folder) // left by a start that failed
 	if err = errors.Join(err, sandbox.Close()); err != nil {
 		return err
 	}
@@ -102,10 +102,10 @@ func (w Wish) write(ctx context.Context, image Image, says setup.Setup) error {
 	return says.Write(folder)
 }
 
-// makeFolder makes a folder that shows as the root of a task.
+// makeFolder makes a folder that becomes visible as the root of a task.
 func makeFolder(at *os.Root, name string) error {
 	if err := at.Mkdir(name, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	return at.Chmod(name, 0o755) // whatever the umask
+	return at.Chmod(name, 0o755) // regardless of the umask
 }

@@ -28,7 +28,7 @@ import (
 	"github.com/tenderhq/tender/internal/version"
 )
 
-// parse reads a reference. One that is asked without encryption is one that says so.
+// parse reads a reference. For a registry that may be used without encryption the result allows that.
 func (s *Store) parse(reference string) (name.Reference, error) {
 	named, err := name.ParseReference(reference)
 	if err != nil {
@@ -40,13 +40,13 @@ func (s *Store) parse(reference string) (name.Reference, error) {
 	return named, nil
 }
 
-// isPlain says whether a registry is asked without encryption if it has none.
+// isPlain says whether a registry may be used without encryption.
 func (s *Store) isPlain(registry string) bool {
 	host := hostOf(registry)
 	return isLoopback(host) || slices.Contains(s.config.InsecureRegistries, registry) || slices.Contains(s.config.InsecureRegistries, host)
 }
 
-// hostOf is a registry without its port.
+// hostOf returns a registry without its port.
 func hostOf(registry string) string {
 	if host, _, err := net.SplitHostPort(registry); err == nil {
 		return host
@@ -59,10 +59,10 @@ func isLoopback(host string) bool {
 	return host == "localhost" || err == nil && address.Unmap().IsLoopback()
 }
 
-// platform is what images are to be for: what this agent runs itself.
+// platform is what images must be built for: the platform of this agent.
 var platform = v1.Platform{OS: "linux", Architecture: runtime.GOARCH}
 
-// ask asks the registry what an image is.
+// ask asks the registry for an image.
 func (s *Store) ask(ctx context.Context, named name.Reference) (*found, error) {
 	who, err := s.credentials(named.Context().Registry)
 	if err != nil {
@@ -82,7 +82,7 @@ func (s *Store) ask(ctx context.Context, named name.Reference) (*found, error) {
 	return f, err
 }
 
-// imageIn is the image of a description, of a list the one for this agent.
+// imageIn returns the image of a description. From a list it takes the one for this agent.
 func imageIn(description *remote.Descriptor) (v1.Image, error) {
 	switch {
 	case description.MediaType.IsImage():
@@ -112,7 +112,8 @@ func imageIn(description *remote.Descriptor) (v1.Image, error) {
 		platform.OS, platform.Architecture, strings.Join(others, ", "))
 }
 
-// inspect reads what an image says of itself, and refuses what can't be run here before anything else of it comes.
+// inspect reads the image's manifest and configuration, and refuses what can't run here before anything else is
+// fetched.
 func inspect(image v1.Image) (m manifest, err error) {
 	says, err := image.Manifest()
 	if err != nil {
@@ -149,7 +150,7 @@ func inspect(image v1.Image) (m manifest, err error) {
 	return m, nil
 }
 
-// credentials are what a registry is told of who asks, by the file of the operator.
+// credentials returns the credentials for a registry from the operator's file.
 func (s *Store) credentials(registry name.Registry) (authn.Authenticator, error) {
 	if s.config.Credentials == "" {
 		return authn.Anonymous, nil
@@ -171,21 +172,21 @@ func (s *Store) credentials(registry name.Registry) (authn.Authenticator, error)
 	}), nil
 }
 
-// readCredentials reads the operator's file.
+// readCredentials reads the operator's file of credentials.
 func (c Config) readCredentials() (*configfile.ConfigFile, error) {
 	text, err := os.ReadFile(c.Credentials)
 	if err != nil {
 		return nil, fmt.Errorf("the credentials for registries can't be read: %w", err)
 	}
 	file, err := config.LoadFromReader(bytes.NewReader(text))
-	if err != nil { // what is wrong may be a part of a secret
+	if err != nil { // the text that is wrong may be part of a secret
 		return nil, fmt.Errorf("the credentials for registries in %s can't be read: the file is no configuration of Docker", c.Credentials)
 	}
 	return file, nil
 }
 
-// guard is the way to a registry. Only registries that may be are asked without encryption; where these send the agent
-// on, it goes no further than a server may send it that files are fetched from. And nothing but layers is large.
+// guard is the transport to a registry. It uses only permitted registries without encryption. Where they redirect the
+// agent, the rules are those for servers of files. It also limits every answer but layers in size.
 type guard struct {
 	plain    bool   // the registry may be asked without encryption
 	registry string // its host and port
@@ -200,10 +201,10 @@ func (s *Store) newGuard(named name.Reference) *guard {
 	}
 }
 
-// errPlain says why a registry is not asked.
+// errPlain says why a registry is not used.
 var errPlain = errors.New("the registry would be asked without encryption; give it a certificate, or name it to its agents by --insecure-registry")
 
-// RoundTrip asks.
+// RoundTrip sends a request, if that is allowed.
 func (g *guard) RoundTrip(request *http.Request) (*http.Response, error) {
 	if request.URL.Scheme != "https" && !g.plain {
 		return nil, errPlain
@@ -218,7 +219,7 @@ func (g *guard) RoundTrip(request *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// bounded is an answer that ends with an error when there is too much of it.
+// bounded is the body of an answer. It ends with an error when it is too long.
 type bounded struct {
 	io.Reader
 	io.Closer
@@ -233,7 +234,7 @@ func (b *bounded) Read(into []byte) (int, error) {
 	return n, err
 }
 
-// explain says in a sentence why an image is not to be had.
+// explain returns an error that says in a sentence why an image can't be had.
 func explain(reference string, err error) error {
 	var refused *transport.Error
 	var request *url.Error

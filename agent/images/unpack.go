@@ -17,38 +17,39 @@ import (
 )
 
 const (
-	// layerEntriesMax bounds what one layer is made of.
+	// layerEntriesMax bounds the entries of one layer.
 	layerEntriesMax = 1_000_000
-	// layerWhiteoutsMax bounds how many files of the layers below one layer takes away.
+	// layerWhiteoutsMax bounds how many files of the layers below one layer may remove.
 	layerWhiteoutsMax = 100_000
-	// entryNameBytesMax is the longest name of a file, with all folders.
+	// entryNameBytesMax bounds the path of a file.
 	entryNameBytesMax = 4096
-	// entryDepthMax is how deep it may lie: the way to it is gone for each.
+	// entryDepthMax bounds how deep a file may lie, because the path to it is walked for each file.
 	entryDepthMax = 256
-	// blockBytes is what every file takes at least, so that files without content are bounded too.
+	// blockBytes is the least that a file counts, so that files without content are bounded too.
 	blockBytes = 4096
 )
 
-// whiteout is how a layer says what of the layers below is not there any more: .wh.NAME is for one name, and opaque for
-// all that a folder has there. Other names that begin like that are of tools that nobody has any more.
+// whiteout is how a layer says which files of the layers below it removes: .wh.NAME removes one name, and opaque
+// everything that a folder has there. Other names that begin like whiteoutOther are from tools that nobody uses any
+// more.
 const (
 	whiteout      = ".wh."
 	opaque        = ".wh..wh..opq"
 	whiteoutOther = ".wh..wh."
 )
 
-// unpacker brings a layer into an empty folder, as the kernel's overlayfs wants it. Whatever the layer says, nothing is
-// written outside of that folder; devices, pipes, extended attributes and the rights of set-user-ID are left out.
+// unpacker unpacks a layer into an empty folder, in the form that overlayfs needs. Whatever the layer contains, nothing
+// is written outside of that folder. Devices, pipes, extended attributes and the set-user-ID bits are left out.
 type unpacker struct {
 	ctx  context.Context //nolint:containedctx // of one call
 	root *os.Root
-	// take makes room for so many bytes more.
+	// take makes room for so many more bytes.
 	take func(bytes int64) error
-	// owners says that files are given to whose they are in the layer, which only root can do.
+	// owners says that files get the owners that the layer names, which only root can do.
 	owners  bool
 	entries int
-	gone    []string // whiteouts, to be made when all else is there
-	opaque  []string // folders
+	gone    []string // whiteouts, which are made after everything else
+	opaque  []string // opaque folders
 }
 
 // unpack reads the layer to its end.
@@ -69,7 +70,7 @@ func (u *unpacker) unpack(layer io.Reader) error {
 			return fmt.Errorf("%.200q: %w", header.Name, err)
 		}
 	}
-	if _, err := io.Copy(io.Discard, layer); err != nil { // what the checksum covers beside the archive
+	if _, err := io.Copy(io.Discard, layer); err != nil { // the checksum also covers what follows the archive
 		return err
 	}
 	return u.hideBelow()
@@ -102,12 +103,12 @@ func (u *unpacker) entry(header *tar.Header, content io.Reader) error {
 	case tar.TypeLink:
 		return u.link(name, header.Linkname)
 	case tar.TypeChar, tar.TypeBlock, tar.TypeFifo:
-		return nil // a task has devices of its agent, and none of its image
+		return nil // a task has the devices of its agent, and none of its image
 	}
 	return fmt.Errorf("an entry of type %q has no place in an image", header.Typeflag)
 }
 
-// blocksOf is what a file takes of the disk.
+// blocksOf returns what a file takes of the disk.
 func blocksOf(size int64) int64 {
 	if size < 0 || size > math.MaxInt64-blockBytes {
 		return math.MaxInt64
@@ -115,8 +116,8 @@ func blocksOf(size int64) int64 {
 	return max((size+blockBytes-1)/blockBytes, 1) * blockBytes
 }
 
-// cleanName is a name as a path from the image's root, "." for that itself. Absolute ones mean the same. One that goes up
-// is refused, wherever it would end.
+// cleanName returns a name as a path from the image's root; "." is the root itself. An absolute name means the same as
+// a relative one. A name that goes up is refused, wherever it would end.
 func cleanName(name string) (string, error) {
 	switch {
 	case len(name) > entryNameBytesMax:
@@ -137,7 +138,7 @@ func cleanName(name string) (string, error) {
 	return ".", nil
 }
 
-// noteWhiteout notes what is not to be seen of the layers below.
+// noteWhiteout notes what is to be hidden of the layers below.
 func (u *unpacker) noteWhiteout(folder, base string) error {
 	if len(u.gone)+len(u.opaque) >= layerWhiteoutsMax {
 		return tooMuch("its layer takes away more than %d files of those below; at most so many are allowed", layerWhiteoutsMax)
@@ -154,7 +155,8 @@ func (u *unpacker) noteWhiteout(folder, base string) error {
 	return nil
 }
 
-// hideBelow makes what hides files of the layers below. What this layer has itself stays: of a folder only what is below.
+// hideBelow makes the whiteouts. What this layer has itself stays: of a folder it hides only what the layers below
+// have.
 func (u *unpacker) hideBelow() error {
 	for _, name := range u.gone {
 		info, err := u.root.Lstat(name)
@@ -185,7 +187,7 @@ func (u *unpacker) hideBelow() error {
 	return nil
 }
 
-// openFolder opens a folder of the layer, and makes it if it is not there.
+// openFolder opens a folder of the layer, and makes it if it does not exist.
 func (u *unpacker) openFolder(name string) (*os.File, error) {
 	if err := u.parents(name); err != nil {
 		return nil, err
@@ -193,7 +195,7 @@ func (u *unpacker) openFolder(name string) (*os.File, error) {
 	return u.root.Open(name)
 }
 
-// parents makes a folder with all on the way to it.
+// parents makes a folder and all folders on the way to it.
 func (u *unpacker) parents(name string) error {
 	if name == "." {
 		return nil
@@ -210,10 +212,10 @@ func (u *unpacker) parents(name string) error {
 	if err := u.root.Mkdir(name, 0o755); err != nil {
 		return err
 	}
-	return u.root.Chmod(name, 0o755) // whatever the umask
+	return u.root.Chmod(name, 0o755) // regardless of the umask
 }
 
-// place makes room for an entry that is no folder. What the layer itself has put there before goes.
+// place clears the path for an entry that is not a folder. What the layer itself has put there before is removed.
 func (u *unpacker) place(name string) error {
 	if name == "." {
 		return errors.New("it would replace the root of the image")
@@ -242,13 +244,13 @@ func (u *unpacker) folder(name string, header *tar.Header) error {
 	return u.root.Chmod(name, modeOf(header))
 }
 
-// modeOf is a mode without the rights that no task is to get by running a file.
+// modeOf returns a mode without the bits that give a task rights when it runs a file.
 func modeOf(header *tar.Header) fs.FileMode {
 	mode := header.FileInfo().Mode()
 	return mode.Perm() | mode&fs.ModeSticky
 }
 
-// own gives a file to whose it is.
+// own gives a file to the owner that the layer names.
 func (u *unpacker) own(name string, header *tar.Header) error {
 	if header.Uid < 0 || header.Gid < 0 || header.Uid >= math.MaxUint32 || header.Gid >= math.MaxUint32 {
 		return fmt.Errorf("it belongs to user %d and group %d, which are none", header.Uid, header.Gid)
@@ -267,7 +269,7 @@ func (u *unpacker) file(name string, header *tar.Header, content io.Reader) erro
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(file, content) // the archive gives as much as its header says, for which room was taken
+	_, err = io.Copy(file, content) // the archive gives as much as its header says, and room was made for that
 	if err == nil {
 		err = u.own(name, header)
 	}
@@ -277,11 +279,11 @@ func (u *unpacker) file(name string, header *tar.Header, content io.Reader) erro
 	if err = errors.Join(err, file.Close()); err != nil || header.ModTime.Before(time.Unix(0, 0)) {
 		return err
 	}
-	_ = u.root.Chtimes(name, header.ModTime, header.ModTime) // a time that the disk can't keep is no loss
+	_ = u.root.Chtimes(name, header.ModTime, header.ModTime) // a time that the disk can't keep is not needed
 	return nil
 }
 
-// symlink makes a link with whatever target: it is followed in the task's own root alone.
+// symlink makes a link with any target, because it is only followed in the task's own root.
 func (u *unpacker) symlink(name string, header *tar.Header) error {
 	if len(header.Linkname) > entryNameBytesMax {
 		return fmt.Errorf("the link has %d bytes; at most %d are allowed", len(header.Linkname), entryNameBytesMax)
@@ -295,7 +297,7 @@ func (u *unpacker) symlink(name string, header *tar.Header) error {
 	return u.own(name, header)
 }
 
-// link gives a file of the layer another name.
+// link gives a file of the layer a further name.
 func (u *unpacker) link(name, asked string) error {
 	target, err := cleanName(asked)
 	if err != nil {
@@ -316,7 +318,7 @@ func (u *unpacker) link(name, asked string) error {
 	return u.root.Link(target, name)
 }
 
-// tooMuch is the error of what is beyond a bound.
+// tooMuch returns the error of something that exceeds a limit.
 func tooMuch(format string, values ...any) error {
 	return api.E("image.pull", api.Limit, "", fmt.Errorf(format, values...))
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/tenderhq/tender/internal/testing/oci"
 )
 
-// unpacked unpacks an archive into a folder beside which nothing else may change.
+// unpacked unpacks an archive into a folder. Nothing else may change beside it.
 func unpacked(t testing.TB, archive []byte, room int64) (tree string, err error) {
 	t.Helper()
 	tree = filepath.Join(t.TempDir(), "tree")
@@ -87,7 +87,7 @@ func TestUnpack(t *testing.T) {
 	}
 }
 
-// Files belong to whose they are in the layer.
+// Files belong to the users that the layer names.
 func TestUnpackGivesFilesToTheirOwners(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root gives files away")
@@ -108,7 +108,7 @@ func TestUnpackGivesFilesToTheirOwners(t *testing.T) {
 	}
 }
 
-// What leads out, or can't be, is refused with its name.
+// What leads out of the image, or can't exist, is refused with its name.
 func TestUnpackRefuses(t *testing.T) {
 	for want, files := range map[string][]oci.File{
 		"leads out of the image":         {{Name: "../out", Content: "bad"}},
@@ -143,7 +143,7 @@ func TestUnpackRefuses(t *testing.T) {
 	}
 }
 
-// Whiteouts are what the kernel's overlayfs takes for them; what the layer itself has stays.
+// Whiteouts are made as overlayfs expects them. What the layer itself has stays.
 func TestWhiteouts(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root makes folders that hide others")
@@ -182,7 +182,7 @@ func TestWhiteouts(t *testing.T) {
 	}
 }
 
-// A bomb is refused before it has taken more than there is room for.
+// A layer that is too large is refused before it takes more than there is room for.
 func TestBombsAreRefused(t *testing.T) {
 	var many []oci.File
 	for i := range 2000 {
@@ -219,7 +219,7 @@ func TestBombsAreRefused(t *testing.T) {
 	}
 }
 
-// claim is an archive whose file is said to be so large.
+// claim returns an archive whose header says that its file has this size.
 func claim(t *testing.T, size int64) []byte {
 	var buffer bytes.Buffer
 	if err := tar.NewWriter(&buffer).WriteHeader(&tar.Header{Name: "claimed", Size: size, Typeflag: tar.TypeReg, Format: tar.FormatPAX}); err != nil {
@@ -238,7 +238,7 @@ func whiteoutsOf(t *testing.T, n int) error {
 	return nil
 }
 
-// Whatever an archive holds, nothing is written outside of its folder, and none of what is in there is a device or gives
+// Whatever an archive contains, nothing is written outside of its folder, and nothing in there is a device or gives
 // rights.
 func FuzzUnpack(f *testing.F) {
 	for _, files := range [][]oci.File{

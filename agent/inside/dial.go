@@ -13,10 +13,11 @@ import (
 	"github.com/tenderhq/tender/internal/trust"
 )
 
-// whyBytesMax of an agent's refusal are shown.
+// whyBytesMax is how many bytes of an agent's refusal are shown.
 const whyBytesMax = 400
 
-// Dial asks an agent for a session inside a task, and shows a ticket of the leader if there is one. What comes back speaks frames in both directions.
+// Dial asks an agent for a session inside a task, and shows a ticket of the leader if there is one. Both sides speak in
+// frames on the connection that it returns.
 func Dial(ctx context.Context, client *http.Client, address string, task api.TaskRef, ticket string) (io.ReadWriteCloser, error) {
 	target := url.URL{Scheme: "http", Host: address, Path: "/v1/exec/" + string(task.Framework) + "/" + string(task.Task)}
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, target.String(), nil)
@@ -33,7 +34,7 @@ func Dial(ctx context.Context, client *http.Client, address string, task api.Tas
 	if both, is := response.Body.(io.ReadWriteCloser); is && response.StatusCode == http.StatusSwitchingProtocols {
 		return both, nil
 	}
-	defer func() { _ = response.Body.Close() }() // what is of use was read
+	defer func() { _ = response.Body.Close() }() // what is needed was read
 	why, _ := io.ReadAll(io.LimitReader(response.Body, whyBytesMax))
 	if response.StatusCode == http.StatusNotFound && strings.HasPrefix(string(why), "404 page not found") {
 		return nil, errors.New("the agent is of an older version, which runs no commands inside tasks")

@@ -20,7 +20,7 @@ import (
 	"github.com/tenderhq/tender/agent/walls/paths"
 )
 
-// Entry is the way into a task: what its process has told, and what is to be run there.
+// Entry describes how to enter a task, as its process shows it, and what is to be run there.
 type Entry struct {
 	Target    core.Process
 	Argv, Env []string
@@ -29,35 +29,36 @@ type Entry struct {
 	UID, GID  int
 	Groups    []uint32
 	Rights
-	Join        []string // the files that take a process into its control groups
-	Namespaces  []string // that are not the agent's own
-	OtherRoot   bool     // its / is not that of its mounts, or not the agent's
+	Join        []string // the files through which a process joins its control groups
+	Namespaces  []string // those that are not the agent's own
+	OtherRoot   bool     // its / is not the root of its mounts, or not the agent's
 	Limits      []unix.Rlimit
-	Score       string // by which the kernel chooses when memory is short
+	Score       string // its value for the kernel's choice of what to kill when memory is short
 	namespaceFD []int
 	rootFD      int
 }
 
-// Rights are what the task may do beside what its user may.
+// Rights are the limits of the task in addition to those of its user.
 type Rights struct {
 	Bounding   uint64 // the capabilities that it could ever have
-	Permitted  uint64 // those that it has
-	NoNewPrivs bool   // no program gives it more
-	Deny       bool   // it is denied the system calls that package calls names
-	// Reach are the files that it may use; nil: all that its user may.
+	Permitted  uint64 // the capabilities that it has
+	NoNewPrivs bool   // no program can give it more
+	Deny       bool   // it is denied the system calls that package calls lists
+	// Reach are the files that it may use; nil: all that its user may use.
 	Reach *paths.Reach
 }
 
-// The helper's descriptors: the way in comes on one, and how the command ended goes to the other.
+// The helper's descriptors: it reads the Entry from one, and reports on the other how the command ended.
 const (
 	entryFD  = 3
 	reportFD = 4
 )
 
-// Enter is the helper: it reads the way into a task, goes in, runs the command there as its child, and tells how that
-// ended. It is called from a main, and returns when the process is to end. Signals of those Passed go to the command.
+// Enter is the main function of the helper. It reads an Entry, enters the task, runs the command there as its child,
+// and reports how that ended. It returns when the process is to end. The signals in Passed are passed on to the
+// command.
 func Enter(signals <-chan os.Signal) error {
-	runtime.LockOSThread() // what follows is of a thread; the child is forked from it, and must not outlive it
+	runtime.LockOSThread() // what follows changes one thread; the child is forked from it and must not outlive it
 	in, out := os.NewFile(entryFD, "entry"), os.NewFile(reportFD, "report")
 	unix.CloseOnExec(entryFD)
 	unix.CloseOnExec(reportFD)
@@ -74,7 +75,7 @@ func Enter(signals <-chan os.Signal) error {
 	return json.NewEncoder(out).Encode(end)
 }
 
-// run runs the command to its end, or to the agent's: then nobody holds the other end of alive.
+// run runs the command until it ends, or until the agent does: then nobody holds the other end of alive.
 func (e *Entry) run(alive io.Reader, signals <-chan os.Signal) (code int, err error) {
 	if err := e.goIn(); err != nil {
 		return 0, err
@@ -91,15 +92,15 @@ func (e *Entry) run(alive io.Reader, signals <-chan os.Signal) (code int, err er
 	if err != nil {
 		return 0, fmt.Errorf("%s can't be started in the task: %w", e.Argv[0], err)
 	}
-	// The command's files are its own: they end with it.
+	// The command has its own copies of these files; they end with it.
 	for fd := range 3 {
 		_ = unix.Close(fd)
 	}
-	go func() { // lives as long as the process
+	go func() { // it lives as long as the process
 		_, _ = io.Copy(io.Discard, alive)
 		_ = syscall.Kill(-pid, syscall.SIGKILL)
 	}()
-	go func() { // likewise
+	go func() { // it lives as long as the process
 		for s := range signals {
 			_ = syscall.Kill(-pid, s.(syscall.Signal)) //nolint:forcetypeassert // there is no other kind
 		}
@@ -116,8 +117,8 @@ func (e *Entry) run(alive io.Reader, signals <-chan os.Signal) (code int, err er
 	return status.ExitStatus(), err
 }
 
-// goIn makes this thread a part of the task: first all that is opened by its name outside, then the namespaces, then what
-// is given up.
+// goIn makes this thread a part of the task. First it opens everything by names that are valid outside, then it joins
+// the namespaces, then it gives up rights.
 func (e *Entry) goIn() error {
 	if err := e.open(); err != nil {
 		return err
@@ -144,7 +145,7 @@ func (e *Entry) goIn() error {
 	return e.giveUp()
 }
 
-// open opens the target's namespaces and root. They are its own if it still lives then.
+// open opens the target's namespaces and root. They are the right ones if the target still lives afterwards.
 func (e *Entry) open() error {
 	folder := "/proc/" + strconv.Itoa(e.Target.PID)
 	for _, name := range e.Namespaces {
@@ -169,7 +170,7 @@ func (e *Entry) open() error {
 
 func (e *Entry) enterNamespaces() error {
 	if len(e.Namespaces) > 0 {
-		if err := unix.Unshare(unix.CLONE_FS); err != nil { // a thread of several joins no mounts otherwise
+		if err := unix.Unshare(unix.CLONE_FS); err != nil { // otherwise a thread that is not alone can't join mounts
 			return err
 		}
 	}
@@ -187,7 +188,7 @@ func (e *Entry) enterNamespaces() error {
 	return nil
 }
 
-// giveUp drops what the task could not do either.
+// giveUp drops the rights that the task does not have.
 func (e *Entry) giveUp() error {
 	own, err := boundingSet()
 	if err != nil {
@@ -222,7 +223,7 @@ func (e *Entry) giveUp() error {
 
 func boundingSet() (set uint64, err error) {
 	text, err := os.ReadFile("/proc/thread-self/status")
-	if err != nil { // mounts of the task without /proc: all that may be there is dropped
+	if err != nil { // the task's mounts have no /proc: all capabilities that may exist are dropped
 		return ^uint64(0) >> (64 - 41), nil
 	}
 	for line := range strings.Lines(string(text)) {

@@ -9,37 +9,37 @@ import (
 	"sync"
 )
 
-// Upgrade is the protocol that a connection to an agent becomes: frames in both directions, each a byte that says what it
-// is, the length of its content in four bytes, the highest first, and the content.
+// Upgrade is the protocol to which a connection to an agent is upgraded: frames in both directions. A frame is a byte
+// that says what it is, the length of its content in four bytes (big-endian), and the content.
 const Upgrade = "tender-exec/1"
 
-// What a client says. The first frame is the command.
+// Frames that a client sends. The first one is the command.
 const (
 	FrameCommand  = 'c' // a Command, as JSON
 	FrameStdin    = 'i'
 	FrameStdinEnd = 'z'
 	FrameSize     = 'w' // of the terminal: rows and columns, two bytes each
-	FrameSignal   = 's' // its number, one byte
+	FrameSignal   = 's' // the signal's number, one byte
 )
 
-// What an agent says. The last frame is the end.
+// Frames that an agent sends. The last one is the end.
 const (
 	FrameStdout = 'o'
 	FrameStderr = 'e'
 	FrameEnd    = 'x' // an End, as JSON
 )
 
-// Command is what is to be run inside a task.
+// Command is a command to be run inside a task.
 type Command struct {
 	Argv []string `json:"argv"`
-	// TTY gives it a terminal of this size, of the kind that Term names. Stdout and stderr are one then.
+	// TTY gives the command a terminal of this size, of the type Term. Stdout and stderr are then the same.
 	TTY  bool   `json:"tty,omitempty"`
 	Rows uint16 `json:"rows,omitempty"`
 	Cols uint16 `json:"cols,omitempty"`
 	Term string `json:"term,omitempty"`
 }
 
-// End is how a command ended: with a code as shells show it, or not at all, for a reason.
+// End says how a command ended: with an exit code as shells show it, or why it could not end by itself.
 type End struct {
 	Code int    `json:"code"`
 	Why  string `json:"why,omitempty"`
@@ -49,11 +49,11 @@ const (
 	frameHead = 5
 	// frameBytesMax bounds the content of a frame, and so what a session holds in memory in each direction.
 	frameBytesMax = 64 << 10
-	// chunkBytes are passed on at once.
+	// chunkBytes is how much is passed on at once.
 	chunkBytes = 32 << 10
 )
 
-// Writer writes frames. Its methods may run together.
+// Writer writes frames. Its methods may be called from several goroutines.
 type Writer struct {
 	mu sync.Mutex
 	to io.Writer
@@ -90,7 +90,7 @@ func (w *Writer) WriteSize(rows, cols uint16) error {
 	return w.Write(FrameSize, binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint16(nil, rows), cols))
 }
 
-// Copy writes what comes from a reader as frames of a kind, until its end.
+// Copy writes everything from a reader as frames of a kind, until its end.
 func (w *Writer) Copy(kind byte, from io.Reader) error {
 	chunk := make([]byte, chunkBytes)
 	for {

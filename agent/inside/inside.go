@@ -34,17 +34,17 @@ import (
 
 // Session is one command for one client.
 type Session struct {
-	// Enter starts this very program as the helper that goes into the task: a process whose main calls Enter.
+	// Enter is the command line that starts this very program as the helper: a process whose main calls Enter.
 	Enter []string
-	// Target is a process of the task. Sandbox is where the command begins.
+	// Target is a process of the task. Sandbox is the folder in which the command begins.
 	Target  core.Process
 	Sandbox string
-	// Reach, if set, says which files the command may use. It then sends no signals to the task, and looks into none of its
-	// processes: the kernel lets nobody join the walls of another.
+	// Reach, if set, says which files the command may use. The command then can't signal the task, nor look into its
+	// processes: the kernel lets nobody join another process's Landlock domain.
 	Reach *paths.Reach
 	// Over is closed when the task has ended.
 	Over <-chan struct{}
-	// Note, if set, hears what is about to run, and then how it has ended.
+	// Note, if set, is called with the command before it runs, and again with how it has ended.
 	Note func(command Command, ended *End)
 }
 
@@ -53,11 +53,11 @@ var Passed = []os.Signal{
 	syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGTSTP, syscall.SIGCONT,
 }
 
-// killPatience is how long what a command has left is waited for.
+// killPatience is how long to wait for the end of what a command has left.
 const killPatience = 10 * time.Second
 
-// Serve runs the command that the client names, until it has ended, the client is gone, the task has ended, or the
-// context. The client is told how it ended. From is read until it ends: closing it is the caller's, after Serve.
+// Serve runs the command that the client names until the command ends, the client leaves, the task ends, or the context
+// ends. The client is told how it ended. from is read until its end: the caller closes it after Serve.
 func (s *Session) Serve(ctx context.Context, from io.Reader, to io.Writer) error {
 	out := NewWriter(to)
 	command, err := readCommand(from)
@@ -114,12 +114,12 @@ func (s *Session) run(ctx context.Context, command Command, from io.Reader, out 
 type running struct {
 	out     *Writer
 	helper  *exec.Cmd
-	leader  core.Process  // the helper: all that the command starts is in its session
-	stdin   *os.File      // where the client's bytes go; of a terminal also where its bytes come from
+	leader  core.Process  // the helper; everything that the command starts is in its session
+	stdin   *os.File      // where the client's bytes go; of a terminal also where output comes from
 	tty     bool          //
-	outputs []output      // what comes of it
-	report  *os.File      // the helper's word on how it ended
-	files   []*os.File    // all that is to be closed
+	outputs []output      // the outputs of the command
+	report  *os.File      // where the helper reports how the command ended
+	files   []*os.File    // all files that have to be closed
 	own     chan struct{} // closed when the helper has ended
 }
 
@@ -148,7 +148,7 @@ func (r *running) pipe() (reads, writes *os.File, err error) {
 	return reads, writes, err
 }
 
-// start starts the helper with the way in as its input, and the command's own files.
+// start starts the helper, with the Entry as its input and with the command's own files.
 func (r *running) start(enter []string, entry *Entry, command Command) error {
 	way, err := json.Marshal(entry)
 	if err != nil {
@@ -163,7 +163,7 @@ func (r *running) start(enter []string, entry *Entry, command Command) error {
 		return err
 	}
 	r.helper, r.report = exec.Command(enter[0], enter[1:]...), said
-	r.helper.Env = []string{} // nothing of the agent's own
+	r.helper.Env = []string{} // nothing of the agent's own environment
 	r.helper.ExtraFiles = []*os.File{wayIn, says}
 	r.helper.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	ends, err := r.connect(command, entry)
@@ -180,11 +180,11 @@ func (r *running) start(enter []string, entry *Entry, command Command) error {
 	if err == nil {
 		r.leader = core.Process{PID: stat.PID, Start: stat.Start}
 	}
-	_, failed := wayOut.Write(append(way, '\n')) // it stays open: by its end the helper sees that of the agent
+	_, failed := wayOut.Write(append(way, '\n')) // it stays open: when it ends, the helper knows that the agent has ended
 	return errors.Join(err, failed)
 }
 
-// connect makes the files of the command and returns the ends that are the helper's.
+// connect makes the files of the command, and returns the ends that belong to the helper.
 func (r *running) connect(command Command, entry *Entry) (ends []*os.File, err error) {
 	if command.TTY {
 		master, slave, err := pty.Open()
@@ -193,7 +193,7 @@ func (r *running) connect(command Command, entry *Entry) (ends []*os.File, err e
 		}
 		r.stdin, r.tty = r.keep(master), true
 		r.outputs = []output{{FrameStdout, master}}
-		_ = slave.Chown(entry.UID, entry.GID) // who may not give it away is the task's user already
+		_ = slave.Chown(entry.UID, entry.GID) // if this fails, the agent already runs as the task's user
 		_ = pty.Setsize(master, &pty.Winsize{Rows: command.Rows, Cols: command.Cols})
 		r.helper.Stdin, r.helper.Stdout, r.helper.Stderr = slave, slave, slave
 		r.helper.SysProcAttr.Setctty = true
@@ -222,14 +222,14 @@ var (
 	errClientGone = errors.New("the client is gone")
 )
 
-// toEnd passes bytes on until the command has ended, or has to.
+// toEnd passes bytes on until the command ends, or has to be ended.
 func (r *running) toEnd(ctx context.Context, over <-chan struct{}, from io.Reader) (End, error) {
 	var passing sync.WaitGroup
 	for _, output := range r.outputs {
 		passing.Go(func() { _ = r.out.Copy(output.kind, output.from) }) // a terminal without a process ends with an error
 	}
 	gone := make(chan struct{}, 2)
-	go func() { // ends with from, which its owner closes
+	go func() { // it ends with from, which its owner closes
 		r.obey(from)
 		gone <- struct{}{}
 	}()
@@ -239,7 +239,7 @@ func (r *running) toEnd(ctx context.Context, over <-chan struct{}, from io.Reade
 		}
 	})
 	said := make(chan report, 1)
-	go func() { // ends with the helper
+	go func() { // it ends with the helper
 		said <- readReport(r.report)
 		_ = r.helper.Wait()
 		close(r.own)
@@ -260,7 +260,7 @@ func (r *running) toEnd(ctx context.Context, over <-chan struct{}, from io.Reade
 	if err := r.killSession(); err != nil {
 		why = errors.Join(why, err)
 	}
-	// What has left the session may hold a file open; nobody waits for that.
+	// A process that has left the session may hold an output open; that is not waited for.
 	for _, output := range r.outputs {
 		_ = output.from.SetReadDeadline(time.Now().Add(time.Second))
 	}
@@ -269,7 +269,7 @@ func (r *running) toEnd(ctx context.Context, over <-chan struct{}, from io.Reade
 		return End{}, why
 	}
 	end := <-said
-	if end.Error == endedOutside { // a task whose processes are killed at once takes the command along before it has ended
+	if end.Error == endedOutside { // if all processes of the task are killed at once, the command may end before the task
 		select {
 		case <-over:
 			return End{}, errTaskEnded
@@ -282,8 +282,8 @@ func (r *running) toEnd(ctx context.Context, over <-chan struct{}, from io.Reade
 	return End{Code: end.Code}, nil
 }
 
-// tellAlive says now and then that the session is there, until its end: a client that has gone away is noticed by that
-// also when its last bytes wait for a program that does not read.
+// tellAlive writes a frame from time to time until the session ends. So a client that has gone away is noticed even
+// while its last bytes wait for a program that does not read.
 func (r *running) tellAlive() error {
 	ticker := time.NewTicker(aliveEvery)
 	defer ticker.Stop()
@@ -299,10 +299,10 @@ func (r *running) tellAlive() error {
 	}
 }
 
-// aliveEvery is how often a session says that it is there.
+// aliveEvery is how often a session does that.
 const aliveEvery = 10 * time.Second
 
-// killSession ends all that is left of the command.
+// killSession kills everything that is left of the command.
 func (r *running) killSession() error {
 	ctx, cancel := context.WithTimeout(context.Background(), killPatience)
 	defer cancel()
@@ -315,7 +315,7 @@ func (r *running) killSession() error {
 	return err
 }
 
-// obey does what the client says until it says nothing more. A program that does not read makes the client wait.
+// obey carries out the client's frames until there are no more. If the program does not read, the client has to wait.
 func (r *running) obey(from io.Reader) {
 	for {
 		kind, content, err := Read(from)
@@ -326,7 +326,7 @@ func (r *running) obey(from io.Reader) {
 		case kind == FrameStdin:
 			_, _ = r.stdin.Write(content) // a program that reads no more may still print
 		case kind == FrameStdinEnd && r.tty:
-			_, _ = r.stdin.Write([]byte{4}) // what a person types for it, Ctrl-D
+			_, _ = r.stdin.Write([]byte{4}) // what a person would type: Ctrl-D
 		case kind == FrameStdinEnd:
 			r.stdin.Close() //nolint:errcheck // as above
 		case kind == FrameSize && r.tty && len(content) == 4:
@@ -337,13 +337,13 @@ func (r *running) obey(from io.Reader) {
 	}
 }
 
-// endedOutside is said of a helper that could say nothing itself.
+// endedOutside is reported for a helper that could report nothing itself.
 const endedOutside = "the command was ended from outside"
 
-// overPatience is how long a command that was killed waits for the word that its task has ended.
+// overPatience is how long to wait, after a command was killed, for the news that its task has ended.
 const overPatience = 5 * time.Second
 
-// report is what the helper tells the agent at its end.
+// report is what the helper tells the agent when it ends.
 type report struct {
 	Code  int    `json:"code"`
 	Error string `json:"error,omitempty"`

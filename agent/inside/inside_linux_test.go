@@ -22,7 +22,7 @@ import (
 	"github.com/tenderhq/tender/internal/testing/hang"
 )
 
-// TestMain is the helper when a session of these tests starts this program.
+// TestMain runs as the helper when a session of these tests starts this program.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "enter" {
 		signals := make(chan os.Signal, 16)
@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// task is a process that stands for one of a task.
+// task is a process that plays the part of a task.
 type task struct {
 	command *exec.Cmd
 	process core.Process
@@ -44,7 +44,7 @@ type task struct {
 	reach   *paths.Reach
 }
 
-// begin starts a task that says when it runs: the shell's lines, which end with a line of output.
+// begin starts a task that runs these shell lines. It returns when they have written a line of output.
 func begin(t *testing.T, change func(*exec.Cmd), lines string) *task {
 	t.Helper()
 	sandbox := t.TempDir()
@@ -89,15 +89,15 @@ func awaitByte(t *testing.T, what string, from io.Reader) {
 	}
 }
 
-// client is the other end of a session.
+// client is the client of a session.
 type client struct {
 	t    *testing.T
 	to   *Writer
 	from *io.PipeReader
-	hang func() // goes away
+	hang func() // ends the connection
 	over chan struct{}
 	done chan error
-	out  bytes.Buffer // read by the test only between await and await
+	out  bytes.Buffer // the test reads it only between two calls of await
 	err  bytes.Buffer
 	ends chan End
 }
@@ -124,7 +124,7 @@ func (one *task) run(t *testing.T, command Command) *client {
 	return c
 }
 
-// await reads until stdout has the text, or the session its end.
+// await reads until stdout contains the text or the session has ended.
 func (c *client) await(text string) {
 	c.t.Helper()
 	what := fmt.Sprintf("%q in the output", text)
@@ -160,7 +160,7 @@ func (c *client) next() (End, bool) {
 	return End{}, false
 }
 
-// end reads to the end.
+// end reads to the end of the session.
 func (c *client) end() End {
 	c.t.Helper()
 	return hang.Await(c.t, "the end of a session", nil, func() End {
@@ -204,7 +204,7 @@ func TestACommandIsTheTasksOwn(t *testing.T) {
 	}
 }
 
-// A terminal has the size that its client has, is the command's own, and takes what a person types.
+// A terminal has the size of the client's terminal, belongs to the command alone, and takes what a person types.
 func TestATerminal(t *testing.T) {
 	task := begin(t, nil, "echo; exec sleep 1000")
 	command := shell("stty size; echo $TERM; read line; stty size; trap 'echo caught; exit 3' INT; echo ready; while :; do sleep 0.01; done")
@@ -236,8 +236,8 @@ func TestASignalIsPassedOn(t *testing.T) {
 	}
 }
 
-// Whoever ends first takes the command along, with what it has started; and what it leaves running when it ends is
-// ended too.
+// If the client, the task, or the context ends first, the command ends too, with everything that it has started. What
+// the command leaves running when it ends is also ended.
 func TestNothingOutlivesASession(t *testing.T) {
 	task := begin(t, nil, "echo; exec sleep 1000")
 	const line = "trap '' TERM HUP; sleep 1000 & (trap '' HUP; sleep 1000) & echo $$; "
@@ -282,14 +282,14 @@ func TestNothingOutlivesASession(t *testing.T) {
 
 func TestATaskThatIsGoneIsNotEntered(t *testing.T) {
 	task := begin(t, nil, "echo; exec sleep 1000")
-	task.process.Start++ // another process of the same number
+	task.process.Start++ // another process with the same PID
 	if end := task.run(t, shell("true")).end(); !strings.Contains(end.Why, "has no process now") {
 		t.Errorf("%+v", end)
 	}
 }
 
-// A command is inside the walls of its task, whatever they are made of: another user, other namespaces, control groups,
-// limits, and rights that were given up.
+// A command is inside the walls of its task, whatever they are: another user, other namespaces, control groups, limits,
+// and rights that were given up.
 func TestACommandIsInsideTheWalls(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can build walls")
@@ -336,8 +336,8 @@ func TestACommandIsInsideTheWalls(t *testing.T) {
 	}
 }
 
-// newGroup makes a control group of version 2 or 1, and removes it when nothing is in it any more. Its name is none of an
-// agent's: any agent that starts on this machine meanwhile would remove it while it is empty, as that of one that was killed.
+// newGroup makes a control group of version 2 or 1, and removes it when it is empty. Its name is not one that an agent
+// would use: an agent that starts on this machine meanwhile would remove it while it is empty, as a leftover.
 func newGroup(t *testing.T) string {
 	t.Helper()
 	mounts, err := groupMounts()
@@ -368,7 +368,7 @@ func newGroup(t *testing.T) string {
 	return ""
 }
 
-// An agent that dies takes the commands along: nobody is left to end them.
+// When an agent dies, its commands end too, because nobody is left to end them.
 func TestACommandEndsWithTheAgent(t *testing.T) {
 	task := begin(t, nil, "echo; exec sleep 1000")
 	entry, err := look(task.process)
@@ -384,7 +384,7 @@ func TestACommandEndsWithTheAgent(t *testing.T) {
 	}
 	awaitByte(t, "the first line of a command", r.outputs[0].from)
 	r.closeAll()                                                   // as the kernel does for an agent that is killed
-	_ = hang.Await(t, "the end of the helper", nil, r.helper.Wait) // its report may have found nobody
+	_ = hang.Await(t, "the end of the helper", nil, r.helper.Wait) // its report may not have been read
 	all, err := proc.All()
 	if err != nil {
 		t.Fatal(err)
@@ -396,7 +396,7 @@ func TestACommandEndsWithTheAgent(t *testing.T) {
 	}
 }
 
-// Where tasks are kept from files, so are the commands beside them; and they signal nobody but what they start.
+// Where tasks are kept from files, the commands inside them are too. They can signal only what they start themselves.
 func TestACommandReachesWhatItsTaskDoes(t *testing.T) {
 	if lacking, err := paths.Try(); err != nil || len(lacking) > 0 {
 		t.Skip("this kernel's Landlock can't do all of it ", err)

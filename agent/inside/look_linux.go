@@ -20,10 +20,11 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
-// namespaces are joined in this order: the mounts last, since what names the others is seen through them.
+// namespaces lists the namespaces in the order in which they are joined: mounts last, because the others are named
+// through them.
 var namespaces = []string{"user", "cgroup", "ipc", "uts", "net", "pid", "mnt"}
 
-// look asks a process what its walls are.
+// look finds out what the walls of a process are.
 func look(target core.Process) (*Entry, error) {
 	gone := errors.New("the task has no process now that a command could join; it may have ended just now")
 	folder := "/proc/" + strconv.Itoa(target.PID)
@@ -42,14 +43,14 @@ func look(target core.Process) (*Entry, error) {
 	e := &Entry{Target: target}
 	err := errors.Join(e.readEnvironment(folder), e.readStatus(folder), e.readGroups(folder), e.readNamespaces(folder), e.readLimits(folder),
 		e.readFilters(standsForIt))
-	if !proc.Alive(target.PID, target.Start) { // what was read may be another's
+	if !proc.Alive(target.PID, target.Start) { // what was read may be another process's
 		return nil, gone
 	}
 	return e, err
 }
 
-// readEnvironment reads what the process was started with. While it becomes another program there is nothing to read,
-// so nothing is believed only after a while.
+// readEnvironment reads the environment that the process was started with. While the process becomes another program
+// there is nothing to read, so an empty environment is believed only after some tries.
 func (e *Entry) readEnvironment(folder string) error {
 	const looks, pause = 20, 10 * time.Millisecond
 	for look := 0; look < looks && len(e.Env) == 0; look++ {
@@ -69,7 +70,7 @@ func (e *Entry) readEnvironment(folder string) error {
 	return nil
 }
 
-// readStatus reads whose process it is, and which rights it has.
+// readStatus reads the user and the rights of the process.
 func (e *Entry) readStatus(folder string) error {
 	text, err := os.ReadFile(folder + "/status")
 	if err != nil {
@@ -105,8 +106,8 @@ func (e *Entry) readStatus(folder string) error {
 	return errors.Join(wrong...)
 }
 
-// readFilters compares the filters of system calls that the process has with our own. One more may be given to another
-// process only if it is that of the agent: then the task's helper, which stands for it and runs no program, has it too.
+// readFilters compares the system call filters of the process with our own. The process may have one more only if it is
+// the agent's filter: then the task's helper, which runs no other program, has it too.
 func (e *Entry) readFilters(standsForIt int) error {
 	own, err := filtersOf("thread-self") // other threads may have filters for what they start
 	has, err2 := filtersOf(strconv.Itoa(e.Target.PID))
@@ -122,7 +123,7 @@ func (e *Entry) readFilters(standsForIt int) error {
 	return errors.New("the task has a filter of system calls, which can't be given to another process")
 }
 
-// filtersOf is how many filters of system calls a process has; before Linux 5.9, not 0 if there is one.
+// filtersOf returns how many system call filters a process has. Before Linux 5.9 it only tells 0 from more.
 func filtersOf(process string) (int, error) {
 	status, err := os.ReadFile("/proc/" + process + "/status")
 	if err != nil {
@@ -134,7 +135,7 @@ func filtersOf(process string) (int, error) {
 			return strconv.Atoi(number)
 		}
 	}
-	return 0, nil // this kernel has none
+	return 0, nil // this kernel has no filters
 }
 
 // readGroups finds the control groups of the process that are not the agent's own.
@@ -166,7 +167,7 @@ func (e *Entry) readGroups(folder string) error {
 	return nil
 }
 
-// groupMounts are the places of the hierarchies of control groups by their controllers; "" is version 2.
+// groupMounts returns where the control group hierarchies are mounted, by controller; "" is version 2.
 func groupMounts() (map[string]string, error) {
 	text, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
@@ -202,13 +203,13 @@ func hasAll(options, wanted []string) bool {
 	return !slices.ContainsFunc(wanted, func(one string) bool { return !slices.Contains(options, one) })
 }
 
-// readNamespaces finds those that are not the agent's own, and whether its root is another one.
+// readNamespaces finds the namespaces that are not the agent's own, and whether the process has another root.
 func (e *Entry) readNamespaces(folder string) error {
 	for _, name := range namespaces {
-		// Where its children are is where the process itself is, but for one that has made the namespace for them.
+		// A process is in the namespace of its children, unless it has made that one for them.
 		theirs, err := os.Readlink(folder + "/ns/" + ofChildren(name))
 		if errors.Is(err, os.ErrNotExist) {
-			continue // this kernel has none of these; or nobody is in it yet
+			continue // this kernel has no such namespace, or nobody is in it yet
 		}
 		if err != nil {
 			return err
@@ -236,13 +237,13 @@ func ofChildren(name string) string {
 	return name
 }
 
-// readLimits reads the process's rlimits: a line for each, in the order of their numbers, below a headline.
+// readLimits reads the rlimits of the process: a line for each, in the order of their numbers, below a headline.
 func (e *Entry) readLimits(folder string) error {
 	text, err := os.ReadFile(folder + "/limits")
 	if err != nil {
 		return err
 	}
-	const name = 26 // columns
+	const name = 26 // the width of the first column
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
 	for _, line := range lines[1:] {
 		var limit unix.Rlimit
@@ -270,7 +271,7 @@ func readLimit(text string) (uint64, error) {
 	return strconv.ParseUint(text, 10, 64)
 }
 
-// prepare adds what the session and its command bring.
+// prepare adds what the session and its command determine.
 func (e *Entry) prepare(s *Session, command Command) {
 	e.Argv, e.TTY, e.Dir, e.Reach = command.Argv, command.TTY, s.Sandbox, s.Reach
 	e.Env = slices.DeleteFunc(e.Env, func(variable string) bool {

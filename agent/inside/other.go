@@ -9,7 +9,7 @@ import (
 	"github.com/tenderhq/tender/agent/core"
 )
 
-// Entry is the way into a task; here there is none.
+// Entry describes how to enter a task; on this system that is not possible.
 type Entry struct{ UID, GID int }
 
 var errUnsupported = errors.New("this agent's system runs no commands inside tasks; Linux does")
@@ -18,5 +18,5 @@ func look(core.Process) (*Entry, error) { return nil, errUnsupported }
 
 func (*Entry) prepare(*Session, Command) {}
 
-// Enter is the helper; here it has nothing to do.
+// Enter is the main function of the helper; on this system it does nothing.
 func Enter(<-chan os.Signal) error { return errUnsupported }

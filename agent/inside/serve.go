@@ -14,11 +14,11 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// Sessions are those of one agent. They take connections over from an HTTP server, which ends before they do: see Wait.
+// Sessions are the sessions of one agent. They take over connections from an HTTP server and may outlive it: see Wait.
 type Sessions struct {
-	// Most is how many there may be at a time. 0: none.
+	// Most is how many sessions there may be at the same time. 0: none.
 	Most int
-	// Enter starts the helper; see Session.
+	// Enter is the command line of the helper; see Session.
 	Enter []string
 
 	mu      sync.Mutex
@@ -29,10 +29,10 @@ type Sessions struct {
 // writeTimeMax is how long a client may read nothing before its command is ended.
 const writeTimeMax = time.Minute
 
-// Wait returns when no session is left. Their contexts have ended before.
+// Wait returns when no session is left. The caller has ended their contexts before.
 func (s *Sessions) Wait() { s.working.Wait() }
 
-// enterOne counts a session, or says why there is none to be had.
+// enterOne counts a session, or returns why there can be none.
 func (s *Sessions) enterOne() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -55,7 +55,7 @@ func (s *Sessions) leaveOne() {
 	s.working.Done()
 }
 
-// Check refuses what is no question of our own client, above all one that a page in a browser can make.
+// Check refuses requests that do not come from our own client, above all those that a page in a browser can make.
 func Check(r *http.Request) error {
 	if err := http.NewCrossOriginProtection().Check(r); err != nil {
 		return api.E("agent.exec", api.Denied, r.URL.Path, err)
@@ -66,7 +66,7 @@ func Check(r *http.Request) error {
 	return nil
 }
 
-// Serve makes the connection a session and serves it to its end. An error comes before anything was answered.
+// Serve turns the connection into a session and serves it to its end. If it returns an error, nothing was answered yet.
 func (s *Sessions) Serve(w http.ResponseWriter, r *http.Request, one Session) error {
 	if err := s.enterOne(); err != nil {
 		return err
@@ -82,7 +82,7 @@ func (s *Sessions) Serve(w http.ResponseWriter, r *http.Request, one Session) er
 	to := patient{conn}
 	one.Enter = s.Enter
 	if err := errors.Join(conn.SetDeadline(time.Time{}), accept(to)); err == nil {
-		_ = one.Serve(ctx, bufferedConn{buffered.Reader, conn}, to) // the client was told; or it is gone
+		_ = one.Serve(ctx, bufferedConn{buffered.Reader, conn}, to) // the client was told, or is gone
 	}
 	return nil
 }
@@ -92,7 +92,7 @@ func accept(to patient) error {
 	return err
 }
 
-// patient is a connection whose other end must read.
+// patient is a connection that gives up when its other end does not read.
 type patient struct{ net.Conn }
 
 func (p patient) Write(data []byte) (int, error) {
@@ -102,7 +102,7 @@ func (p patient) Write(data []byte) (int, error) {
 	return p.Conn.Write(data)
 }
 
-// bufferedConn reads what the server has read ahead first.
+// bufferedConn reads first what the server has read ahead.
 type bufferedConn struct {
 	*bufio.Reader
 	net.Conn

@@ -18,7 +18,7 @@ import (
 	"github.com/tenderhq/tender/internal/testing/oci"
 )
 
-// A command for a task with namespaces gets into them, as the task's own program and not as the helper that stands for it.
+// A command for a task with namespaces enters the namespaces of the task's own program, not those of its helper.
 func TestACommandEntersNamespaces(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root makes namespaces for tasks")
@@ -50,7 +50,7 @@ func TestACommandEntersNamespaces(t *testing.T) {
 	}
 }
 
-// A command for a task that is denied system calls is denied them too; a filter that a task has given itself can't be
+// A command for a task that is denied system calls is denied them too. A filter that a task has given itself can't be
 // given to a command.
 func TestACommandIsDeniedWhatItsTaskIs(t *testing.T) {
 	machine.GivesNamespaces(t, spaces.Try(spaces.View{Temporary: t.TempDir()}))
@@ -82,7 +82,7 @@ func TestACommandIsDeniedWhatItsTaskIs(t *testing.T) {
 	}
 }
 
-// startFiltered starts a process with a filter, which ends with the test.
+// startFiltered starts a process with a filter; the test ends it.
 func startFiltered(t *testing.T) core.Process {
 	t.Helper()
 	child := exec.Command("/bin/sleep", "54321")
@@ -106,7 +106,7 @@ func startFiltered(t *testing.T) core.Process {
 	return core.Process{PID: stat.PID, Start: stat.Start}
 }
 
-// helped starts a task with a helper, which ends with the test.
+// helped starts a task with a helper; the test ends it.
 func helped(t *testing.T, sandbox string, order spaces.Order) *task {
 	t.Helper()
 	spawner, err := spaces.OpenSpawner()
@@ -138,8 +138,8 @@ func helped(t *testing.T, sandbox string, order spaces.Order) *task {
 	return &task{process: core.Process{PID: stat.PID, Start: stat.Start}, sandbox: sandbox}
 }
 
-// A command for a task in an image gets into the image, begins in the sandbox as that is seen there, and finds the image's
-// programs.
+// A command for a task in an image enters the image, begins in the sandbox at the path that it has there, and finds the
+// image's programs.
 func TestACommandEntersAnImage(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root makes namespaces for tasks")

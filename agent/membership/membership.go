@@ -18,31 +18,31 @@ import (
 	"github.com/tenderhq/tender/internal/trust"
 )
 
-// PassFile is where the data folder holds the agent's key and certificate.
+// PassFile is the file in the data folder that holds the agent's key and certificate.
 const PassFile = "certificate.pem"
 
-// Config says whose membership it is.
+// Config says which agent it is, and how it joins.
 type Config struct {
-	// Folder is the agent's. "": it has none, and no membership.
+	// Folder is the agent's data folder. "": it has none, and no membership.
 	Folder string
-	// Token lets it join. "": it does not.
+	// Token lets the agent join. "": it does not join.
 	Token   string
 	Masters []string
 	Dial    trust.Dial
-	// Random makes names.
+	// Random makes the name of a new agent.
 	Random func() string
-	// Admitted is the agent that the folder has been so far, or "".
+	// Admitted returns the ID of the agent that the folder belongs to, or "".
 	Admitted func() (api.AgentID, error)
 	Logger   zerolog.Logger
 }
 
-// Membership is that of one agent. A nil one, or one without a certificate, shows nothing.
+// Membership is the membership of one agent. A nil one, or one without a certificate, shows nothing.
 type Membership struct {
 	config Config
 	holder *trust.Holder // nil: the agent has no certificate
 }
 
-// Prove finds the certificate in the folder, or joins by the token, for as long as that takes.
+// Prove finds the certificate in the folder, or joins with the token. It tries for as long as that takes.
 func Prove(ctx context.Context, config Config) (*Membership, error) {
 	const op = "agent.join"
 	m := &Membership{config: config}
@@ -76,7 +76,7 @@ const (
 
 func (m *Membership) file() string { return filepath.Join(m.config.Folder, PassFile) }
 
-// Holder shows the certificate; nil: there is none.
+// Holder returns the holder of the certificate; nil: there is none.
 func (m *Membership) Holder() *trust.Holder {
 	if m == nil {
 		return nil
@@ -84,7 +84,7 @@ func (m *Membership) Holder() *trust.Holder {
 	return m.holder
 }
 
-// Nonce is the name of a first contact: that of the certificate, so that nobody else can be this agent (R7).
+// Nonce returns the nonce for a first contact: the name in the certificate, so that nobody else can be this agent (R7).
 func (m *Membership) Nonce() api.Nonce {
 	if m.Holder() == nil {
 		return api.Nonce(m.config.Random())
@@ -92,8 +92,8 @@ func (m *Membership) Nonce() api.Nonce {
 	return api.Nonce(m.holder.Pass().Identity().Name)
 }
 
-// join asks for a certificate, for a key that is in the folder before anybody hears of it. Whose certificate has ended shows
-// that one, and stays who it was; it is new if no master has ever admitted it.
+// join asks for a certificate. Its key is in the folder before anybody is told of it. If the agent's certificate has
+// expired, it is shown, and the agent keeps its identity. If no master has ever admitted the agent, it is a new one.
 func (m *Membership) join(ctx context.Context, pass *trust.Pass) (*trust.Pass, error) {
 	const op = "agent.join"
 	token, err := trust.ParseToken(m.config.Token)
@@ -132,7 +132,7 @@ func (m *Membership) join(ctx context.Context, pass *trust.Pass) (*trust.Pass, e
 }
 
 func (m *Membership) joining() joining.Config {
-	token, _ := trust.ParseToken(m.config.Token) // none that can be read: it comes back by none
+	token, _ := trust.ParseToken(m.config.Token) // without a readable token it comes back without one
 	return joining.Config{
 		Masters: m.config.Masters, Dial: m.config.Dial, Token: token, Remedy: howToComeBack,
 		Failed: func(address string, err error) {
@@ -149,8 +149,8 @@ func (m *Membership) Keep(ctx context.Context) {
 	joining.Keep(ctx, m.holder, m.joining, func(pass *trust.Pass) error { return trust.WritePass(m.file(), pass) })
 }
 
-// BeginAnew forgets a certificate that counts no more, as its agent was marked gone, and joins as another agent by the token,
-// if there is one. Without certificates there is nothing to do.
+// BeginAnew forgets a certificate that is void because its agent was marked gone, and joins as another agent with the
+// token, if there is one. Without certificates there is nothing to do.
 func (m *Membership) BeginAnew(ctx context.Context) error {
 	if m.Holder() == nil {
 		return nil
@@ -161,7 +161,7 @@ func (m *Membership) BeginAnew(ctx context.Context) error {
 	pass, err := m.join(ctx, nil)
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return err // it stops, and joins at its next start
+		return err // the agent stops, and joins at its next start
 	case err != nil:
 		return m.gone(fmt.Errorf("it can't join as a new one: %w", err))
 	}
@@ -169,7 +169,7 @@ func (m *Membership) BeginAnew(ctx context.Context) error {
 	return nil
 }
 
-// gone ends an agent that does not begin anew, and its folder is as if it had never joined.
+// gone ends an agent that does not begin anew. Its folder is then as if the agent had never joined.
 func (m *Membership) gone(next error) error {
 	err := fmt.Errorf("this agent was marked gone, and its certificate counts no more; %w", next)
 	return errors.Join(api.E("agent.run", api.Removed, m.config.Folder, err), os.Remove(m.file()))

@@ -19,7 +19,7 @@ import (
 	"github.com/tenderhq/tender/internal/trust"
 )
 
-// signer signs what a master would, for whoever comes back.
+// signer signs certificates as a master would, for agents that come back.
 type signer struct {
 	apiv1.UnimplementedTrustServiceServer
 	authority *trust.Authority
@@ -37,8 +37,8 @@ func (s signer) Sign(_ context.Context, r *apiv1.SignRequest) (*apiv1.SignRespon
 	return &apiv1.SignResponse{Certificate: leaf.Raw, Roots: [][]byte{s.authority.Anchors().Root.Raw}}, nil
 }
 
-// TestAnAgentWhoseCertificateHasEndedStaysWhoItWas: without a token it says what to do; with one it has another certificate of
-// the same name, also at its next start.
+// TestAnAgentWhoseCertificateHasEndedStaysWhoItWas: without a token it says what to do. With one it gets another
+// certificate with the same name, also at its next start.
 func TestAnAgentWhoseCertificateHasEndedStaysWhoItWas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		authority, err := trust.NewKey().Authority()
@@ -92,7 +92,8 @@ func TestAnAgentWhoseCertificateHasEndedStaysWhoItWas(t *testing.T) {
 	})
 }
 
-// TestAnAgentThatStopsWhileItBeginsAnew has lost nothing: it does not call itself gone, and its folder joins at its next start.
+// TestAnAgentThatStopsWhileItBeginsAnew loses nothing: it does not report that it is gone, and it joins at its next
+// start.
 func TestAnAgentThatStopsWhileItBeginsAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		key := trust.NewKey()

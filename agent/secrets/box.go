@@ -9,16 +9,16 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
-// BoxBytesMax bounds the values that wait for the start of their tasks. A task whose values would be more ends FAILED.
+// BoxBytesMax bounds the values that wait for the start of their tasks. A task whose values would exceed it is FAILED.
 const BoxBytesMax = 64 << 20
 
-// Box holds the values for tasks that are about to start. The zero value is empty. Not safe for concurrent use.
+// Box holds the values for tasks that are about to start. The zero value is empty. It is not safe for concurrent use.
 type Box struct {
 	tasks map[api.TaskRef]map[api.SecretID]protocol.Hidden
 	bytes int
 }
 
-// Take keeps what the leader has sent, and returns the same without the values, as all but the box may see it.
+// Take keeps the values that the leader has sent. It returns the event without them, as everybody else may see it.
 func (b *Box) Take(sent protocol.TaskSecrets) protocol.TaskSecrets {
 	values := sent.Values
 	sent.Values = nil
@@ -42,7 +42,7 @@ func (b *Box) Take(sent protocol.TaskSecrets) protocol.TaskSecrets {
 	return sent
 }
 
-// Drop forgets what is kept for a task.
+// Drop forgets the values for a task.
 func (b *Box) Drop(task api.TaskRef) {
 	for id, value := range b.tasks[task] { // order: irrelevant because it is a sum
 		b.bytes -= protocol.SecretsBytes([]protocol.SecretValue{{ID: id, Value: value}})
@@ -53,12 +53,12 @@ func (b *Box) Drop(task api.TaskRef) {
 // Clear forgets everything.
 func (b *Box) Clear() { *b = Box{} }
 
-// Variables are the values of those secrets that are variables, by the names of these.
+// Variables returns the values of the named secrets that are environment variables, by variable.
 func (b *Box) Variables(task api.TaskRef, named []api.Secret) (map[string]protocol.Hidden, error) {
 	return b.values(task, named, func(s api.Secret) string { return s.Env })
 }
 
-// Files are the values of those that are files, by the names of these.
+// Files returns the values of the named secrets that are files, by file.
 func (b *Box) Files(task api.TaskRef, named []api.Secret) (map[string]protocol.Hidden, error) {
 	return b.values(task, named, func(s api.Secret) string { return s.File })
 }

@@ -17,7 +17,7 @@ func sent(task string, values ...protocol.SecretValue) protocol.TaskSecrets {
 	return protocol.TaskSecrets{TaskRef: ref(task), Values: values}
 }
 
-// TestABoxKeepsWhatTheOthersDoNotSee: what goes on to the core has no values, and each task gets its own.
+// TestABoxKeepsWhatTheOthersDoNotSee: what is passed on to the core has no values, and each task gets its own.
 func TestABoxKeepsWhatTheOthersDoNotSee(t *testing.T) {
 	var box secrets.Box
 	rest := box.Take(sent("t1", protocol.SecretValue{ID: "eng/db", Value: []byte("hunter2")}, protocol.SecretValue{ID: "eng/key", Value: []byte("k")}))
@@ -42,7 +42,7 @@ func TestABoxKeepsWhatTheOthersDoNotSee(t *testing.T) {
 	}
 }
 
-// TestABoxIsBounded: a task too many is told so, and those that have theirs keep them.
+// TestABoxIsBounded: a task whose values do not fit is told so, and other tasks keep theirs.
 func TestABoxIsBounded(t *testing.T) {
 	var box secrets.Box
 	value := protocol.SecretValue{ID: "eng/db", Value: make([]byte, secrets.BoxBytesMax/2)}
@@ -52,7 +52,7 @@ func TestABoxIsBounded(t *testing.T) {
 			t.Errorf("task %d: %q, want that it fits to be %v", i, rest.Why, fits)
 		}
 	}
-	box.Take(sent("t0", value)) // the same again takes the place of the first
+	box.Take(sent("t0", value)) // a repetition replaces the first copy
 	box.Drop(ref("t0"))
 	if rest := box.Take(sent("t3", value)); rest.Why != "" {
 		t.Errorf("what was dropped still counts: %s", rest.Why)
@@ -63,7 +63,7 @@ func TestABoxIsBounded(t *testing.T) {
 	}
 }
 
-// TestAValueIsPrintedNowhere: whatever prints an event, or what an executor is handed, shows no value.
+// TestAValueIsPrintedNowhere: no way of printing an event, or what an executor is handed, shows a value.
 func TestAValueIsPrintedNowhere(t *testing.T) {
 	launch := protocol.ExecutorLaunch{Secrets: map[string]protocol.Hidden{"PASSWORD": []byte("hunter2")}}
 	event := sent("t1", protocol.SecretValue{ID: "eng/db", Value: []byte("hunter2")})

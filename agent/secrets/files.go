@@ -1,7 +1,7 @@
 package secrets
 
-// Folder is the folder of a task's sandbox that holds its secrets. It is mounted there, and in memory.
+// Folder is the folder in a task's sandbox that holds its secrets. A file system in memory is mounted there.
 const Folder = "secrets"
 
-// source is by what the kernel calls these mounts, so that they are known again.
+// source is the source that these mounts name to the kernel, by which they are recognized.
 const source = "tender-secrets"

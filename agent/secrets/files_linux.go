@@ -17,7 +17,7 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
-// Show puts files into the folder of secrets of a sandbox, for the owner to read, in the place of those that were there.
+// Show puts files into the secrets folder of a sandbox, readable by the owner, and replaces those that were there.
 // Nobody sees the folder before all of them are in it, and nobody can change it.
 func Show(sandbox beneath.Place, owner entry.User, files map[string]protocol.Hidden) error {
 	if err := Hide(sandbox); err != nil {
@@ -48,7 +48,7 @@ func Show(sandbox beneath.Place, owner entry.User, files map[string]protocol.Hid
 	return nil
 }
 
-// newMount makes a folder in memory that is mounted nowhere yet.
+// newMount makes a file system in memory that is not mounted anywhere yet.
 func newMount(owner entry.User) (int, error) {
 	context, err := unix.Fsopen("tmpfs", unix.FSOPEN_CLOEXEC)
 	if err != nil {
@@ -63,7 +63,7 @@ func newMount(owner entry.User) (int, error) {
 			return -1, err
 		}
 	}
-	_ = unix.FsconfigSetFlag(context, "noswap") // before Linux 6.4 it may be swapped out
+	_ = unix.FsconfigSetFlag(context, "noswap") // if this fails, as before Linux 6.4, it may be swapped out
 	if err := unix.FsconfigCreate(context); err != nil {
 		return -1, err
 	}
@@ -81,12 +81,12 @@ func write(folder int, name string, owner entry.User, value []byte) error {
 		err = file.Chown(owner.UID, owner.GID)
 	}
 	if err == nil {
-		err = file.Chmod(0o400) // whatever the umask
+		err = file.Chmod(0o400) // regardless of the umask
 	}
 	return errors.Join(err, file.Close())
 }
 
-// Hide takes the folder of secrets of a sandbox away, with what is in it; nothing if there is none.
+// Hide removes the secrets folder of a sandbox with its content; it does nothing if there is none.
 func Hide(sandbox beneath.Place) error {
 	root, err := sandbox.Open()
 	if errors.Is(err, os.ErrNotExist) {
@@ -101,8 +101,8 @@ func Hide(sandbox beneath.Place) error {
 	return errors.Join(wipe(path), unmount(path))
 }
 
-// wipe empties a folder of secrets. Each process with mounts of its own that has begun while the folder was mounted has a
-// copy of the mount, out of its sight, which would keep the files in memory for as long as it lives.
+// wipe empties a secrets folder. Each process with mounts of its own that began while the folder was mounted has a
+// hidden copy of the mount, which would keep the files in memory for as long as that process lives.
 func wipe(path string) error {
 	descriptor, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) { // the task's, and no mount
@@ -113,7 +113,7 @@ func wipe(path string) error {
 	}
 	folder := os.NewFile(uintptr(descriptor), path)
 	defer folder.Close()
-	if os.Geteuid() != 0 || !Holds(folder) { // who is not root has mounted nothing
+	if os.Geteuid() != 0 || !Holds(folder) { // a process that is not root has mounted nothing
 		return nil
 	}
 	if err := unix.MountSetattr(descriptor, "", unix.AT_EMPTY_PATH, &unix.MountAttr{Attr_clr: unix.MOUNT_ATTR_RDONLY}); err != nil {
@@ -126,7 +126,7 @@ func wipe(path string) error {
 	return err
 }
 
-// wipeFile takes what a file holds away also from who has it open.
+// wipeFile removes the content of a file, also for a process that has it open, and then the file.
 func wipeFile(folder int, name string) error {
 	descriptor, err := unix.Openat(folder, name, unix.O_WRONLY|unix.O_TRUNC|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err == nil {
@@ -144,21 +144,21 @@ func opened(root *os.Root, err error) (*os.File, error) {
 	return root.Open(".")
 }
 
-// unmount takes a mount away at once, also one that somebody still looks into.
+// unmount removes a mount at once, even if somebody still uses it.
 func unmount(path string) error {
 	err := unix.Unmount(path, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
 	switch {
 	case err == nil, errors.Is(err, unix.EINVAL), errors.Is(err, unix.ENOENT): // nothing is mounted there
 		return nil
-	case errors.Is(err, unix.EPERM) && os.Geteuid() != 0: // who can't unmount has mounted nothing
+	case errors.Is(err, unix.EPERM) && os.Geteuid() != 0: // a process that can't unmount has mounted nothing
 		return nil
 	}
 	return &os.PathError{Op: "unmount", Path: path, Err: err}
 }
 
-// Sweep takes away those that an earlier agent has left below a folder, but for the sandboxes that are known.
+// Sweep removes the secrets folders that an earlier agent has left below a folder, except in the known sandboxes.
 func Sweep(below string, known func(sandbox string) bool) error {
-	from, err := filepath.EvalSymlinks(below) // as the kernel says where a mount is
+	from, err := filepath.EvalSymlinks(below) // in the form in which the kernel names mounts
 	if err == nil {
 		from, err = filepath.Abs(from)
 	}
@@ -175,7 +175,7 @@ func Sweep(below string, known func(sandbox string) bool) error {
 	return errors.Join(err, wrong)
 }
 
-// Holds says whether an open file is a secret, or the folder of some.
+// Holds says whether an open file is a secret, or a folder of secrets.
 func Holds(file *os.File) bool {
 	var status unix.Stat_t
 	if unix.Fstat(int(file.Fd()), &status) != nil {
@@ -187,7 +187,7 @@ func Holds(file *os.File) bool {
 	return held || err != nil
 }
 
-// eachMount visits the folders of secrets that are mounted: their devices, and where they are.
+// eachMount visits the mounted secrets folders, with their devices and paths.
 func eachMount(visit func(device, place string)) error {
 	mounts, err := os.Open("/proc/self/mountinfo")
 	if err != nil {
@@ -210,7 +210,7 @@ func eachMount(visit func(device, place string)) error {
 	}
 }
 
-// unescape reads a path as the kernel writes it: what would divide fields is in octal.
+// unescape reads a path as the kernel writes it: characters that would separate fields are in octal.
 func unescape(path string) string {
 	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(path)
 }

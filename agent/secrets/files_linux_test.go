@@ -18,7 +18,7 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
-// sandbox is one of a user of its own, in a folder whose mounts go with the test.
+// sandbox makes the sandbox of another user, in a folder whose mounts the test removes.
 func sandbox(t *testing.T) (place beneath.Place, below string) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -41,7 +41,7 @@ func sandbox(t *testing.T) (place beneath.Place, below string) {
 	return place, below
 }
 
-// other is a user that is not this one.
+// other is another user than the one who runs the test.
 var other = entry.User{UID: 31337, GID: 31337}
 
 func show(t *testing.T, place beneath.Place, name, value string) {
@@ -55,7 +55,8 @@ func show(t *testing.T, place beneath.Place, name, value string) {
 	}
 }
 
-// TestNothingStaysInMemory: who has the folder as a mount of its own, or a file open, finds nothing in it any more.
+// TestNothingStaysInMemory: a process that has its own mount of the folder, or a file of it open, finds nothing any
+// more.
 func TestNothingStaysInMemory(t *testing.T) {
 	for name, hide := range map[string]func(beneath.Place, string) error{
 		"at the task's end": func(place beneath.Place, _ string) error { return secrets.Hide(place) },
@@ -91,7 +92,8 @@ func TestNothingStaysInMemory(t *testing.T) {
 	}
 }
 
-// TestFilesAreInMemoryForTheirUser: the user's alone to read, for nobody to change, and gone when they are hidden.
+// TestFilesAreInMemoryForTheirUser: the files can be read by the user alone, changed by nobody, and are gone once
+// hidden.
 func TestFilesAreInMemoryForTheirUser(t *testing.T) {
 	place, _ := sandbox(t)
 	show(t, place, "db", "hunter2")
@@ -116,7 +118,7 @@ func TestFilesAreInMemoryForTheirUser(t *testing.T) {
 	if text, err := os.ReadFile(name); err != nil || string(text) != "hunter3" {
 		t.Errorf("it holds %q, %v", text, err)
 	}
-	for range 2 { // a second time does nothing
+	for range 2 { // the second time it does nothing
 		if err := secrets.Hide(place); err != nil {
 			t.Error(err)
 		}
@@ -126,7 +128,7 @@ func TestFilesAreInMemoryForTheirUser(t *testing.T) {
 	}
 }
 
-// TestNothingIsMountedThroughALink: the sandbox is the user's, who may have put anything in the folder's place.
+// TestNothingIsMountedThroughALink: the sandbox belongs to the user, who may put anything in the place of the folder.
 func TestNothingIsMountedThroughALink(t *testing.T) {
 	place, below := sandbox(t)
 	aside := filepath.Join(below, "aside")
@@ -141,7 +143,7 @@ func TestNothingIsMountedThroughALink(t *testing.T) {
 	}
 }
 
-// TestWhatAnEarlierAgentHasLeftGoes, but for the sandboxes that are known.
+// TestWhatAnEarlierAgentHasLeftGoes: secrets folders of an earlier agent are removed, except in the known sandboxes.
 func TestWhatAnEarlierAgentHasLeftGoes(t *testing.T) {
 	place, below := sandbox(t)
 	show(t, place, "db", "hunter2")

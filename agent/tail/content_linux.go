@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// contentFrom finds the first byte from the offset on that is not in a hole of the file, or its end. A file system
-// without holes says that all is content.
+// contentFrom returns the offset of the first byte, from offset on, that is not in a hole of the file, or the file's
+// end. A file system without holes reports everything as content.
 func contentFrom(file *os.File, offset, size int64) (int64, error) {
 	content, err := unix.Seek(int(file.Fd()), offset, unix.SEEK_DATA)
 	switch {

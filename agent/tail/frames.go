@@ -7,11 +7,11 @@ import (
 	"io"
 )
 
-// Several outputs travel in one answer as frames: a byte that says what it is, the length of its content in four bytes,
-// the highest first, and the content. The last frame is the end: all that there will be was sent.
+// Several outputs are sent in one answer as frames. A frame is a byte that says what it is, the length of its content
+// in four bytes (big-endian), and the content. The last frame is the end frame: it says that everything was sent.
 //
-// FrameStdoutAt and FrameStderrAt say at which offset the output goes on, in eight bytes: what was asked for did not name
-// it, or what is between is not kept any more.
+// FrameStdoutAt and FrameStderrAt say at which offset the output goes on, in eight bytes. They are sent when the
+// request did not name that offset, or when what lies before it is not kept any more.
 const (
 	FrameStdout   = 'o'
 	FrameStderr   = 'e'
@@ -34,7 +34,7 @@ type Frames struct {
 	Kind byte
 }
 
-// Write makes a frame of each chunk.
+// Write writes each chunk as a frame.
 func (f Frames) Write(data []byte) (int, error) {
 	wrote := 0
 	for len(data) > 0 {
@@ -47,7 +47,7 @@ func (f Frames) Write(data []byte) (int, error) {
 	return wrote, nil
 }
 
-// SkipTo says where the output goes on.
+// SkipTo writes a frame that says at which offset the output goes on.
 func (f Frames) SkipTo(offset int64) error {
 	kind := byte(FrameStdoutAt)
 	if f.Kind == FrameStderr {
@@ -59,14 +59,14 @@ func (f Frames) SkipTo(offset int64) error {
 // OffsetOf reads the content of a FrameStdoutAt or FrameStderrAt.
 func OffsetOf(content []byte) int64 { return int64(binary.BigEndian.Uint64(content)) }
 
-// Flush sends what was written without waiting for more.
+// Flush sends what was written at once.
 func (f Frames) Flush() {
 	if flusher, can := f.To.(interface{ Flush() }); can {
 		flusher.Flush()
 	}
 }
 
-// WriteEnd says that everything was sent.
+// WriteEnd writes the end frame.
 func WriteEnd(to io.Writer) error { return writeFrame(to, FrameEnd, nil) }
 
 func writeFrame(to io.Writer, kind byte, content []byte) error {
@@ -80,10 +80,10 @@ func writeFrame(to io.Writer, kind byte, content []byte) error {
 	return err
 }
 
-// ErrCut is an answer that ended before its end frame: there may be more.
+// ErrCut means that an answer ended before its end frame, so there may be more.
 var ErrCut = errors.New("the answer was cut off")
 
-// ReadFrames hands each content to the function, until the end frame. The content is only good during the call.
+// ReadFrames passes each content to the function, until the end frame. The content is valid only during the call.
 func ReadFrames(from io.Reader, take func(kind byte, content []byte) error) error {
 	chunk := chunks.Get().(*[chunkBytes]byte)
 	defer chunks.Put(chunk)
@@ -116,7 +116,7 @@ func ReadFrames(from io.Reader, take func(kind byte, content []byte) error) erro
 	}
 }
 
-// readContent hands on what has come of a frame, also when the rest of it does not come.
+// readContent passes on what has arrived of a frame, even if the rest of it does not arrive.
 func readContent(from io.Reader, content []byte, take func([]byte) error) error {
 	for len(content) > 0 {
 		n, err := from.Read(content)

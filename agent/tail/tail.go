@@ -17,31 +17,32 @@ import (
 	"time"
 )
 
-// File is what is read of a file: what stands from the offset on.
+// File says what is read of a file: its content from an offset on.
 type File struct {
 	Name string
-	// Offset is the next byte; it moves on as bytes are written. A negative one counts from the end.
+	// Offset is the offset of the next byte; it grows as bytes are written. A negative one counts from the end.
 	Offset int64
-	// Lines begins at the last so many lines, when it is not 0, and not before Offset.
+	// Lines, if it is not 0, begins at that many last lines, but not before Offset.
 	Lines int
-	// Since leaves out all that is there when the file was last written before that moment.
+	// Since leaves out all present content if the file was last written before that time.
 	Since time.Time
-	// To takes the content. A writer with SkipTo is told of each move of Offset that it could not count itself.
+	// To takes the content. If it has SkipTo, that is called when Offset moves in a way that counting bytes does not
+	// show.
 	To io.Writer
 
-	begun bool // Offset is where reading goes on, and not what was asked for
+	begun bool // Offset is where reading goes on, and no longer what was asked for
 }
 
-// skipper is told that the next byte has another offset than the one behind the last byte.
+// skipper is told that the next byte has another offset than the one after the last byte.
 type skipper interface{ SkipTo(offset int64) error }
 
-// Folder is where files are read: it opens one anew each time. An *os.Root is one.
+// Folder opens files of a folder by name, each time anew. An *os.Root is one.
 type Folder interface {
 	OpenFile(name string, flag int, mode fs.FileMode) (*os.File, error)
 }
 
 // Follow writes what is in the files of the folder, and what is added to them, until ended is closed and everything has
-// been written, or the context ends. A file that is not there yet is waited for. All writing is done by the caller's
+// been written, or the context ends. It waits for a file that does not exist yet. All writing is done by the caller's
 // goroutine, one file after the other.
 func (w *Watcher) Follow(ctx context.Context, folder Folder, files []*File, ended <-chan struct{}) error {
 	var names []string
@@ -64,14 +65,14 @@ func follow(ctx context.Context, folder Folder, files []*File, changes *changes,
 		select {
 		case <-changes.seen:
 		case <-ended:
-			over = true // whatever was written before the end is there now
+			over = true // what was written before the end is in the file now
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
 }
 
-// Copy writes what is in the files of the folder. A folder or file that is not there is empty.
+// Copy writes what is in the files of the folder. A folder or file that does not exist counts as empty.
 func Copy(folder Folder, files []*File) error {
 	for _, file := range files {
 		if err := file.copy(folder); err != nil {
@@ -87,7 +88,7 @@ func CopyFile(folder Folder, file *File) error { return file.copy(folder) }
 func (f *File) copy(folder Folder) error {
 	file, err := folder.OpenFile(f.Name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // to open a pipe would block
 	if errors.Is(err, fs.ErrNotExist) {
-		return f.beginAt(max(f.Offset, 0)) // all that comes is new
+		return f.beginAt(max(f.Offset, 0)) // everything that comes later is new
 	}
 	if err != nil {
 		return err
@@ -97,7 +98,7 @@ func (f *File) copy(folder Folder) error {
 	if err != nil {
 		return err
 	}
-	if !info.Mode().IsRegular() { // a device may never end
+	if !info.Mode().IsRegular() { // a device might never end
 		return errors.New(f.Name + " is not a regular file")
 	}
 	chunk := chunks.Get().(*[chunkBytes]byte)
@@ -117,7 +118,7 @@ func (f *File) copy(folder Folder) error {
 	return nil
 }
 
-// begin finds the first byte that is wanted of a file that is there.
+// begin finds the first byte that is wanted of an existing file.
 func (f *File) begin(file *os.File, info fs.FileInfo, chunk []byte) error {
 	if f.begun {
 		return nil
@@ -139,7 +140,7 @@ func (f *File) begin(file *os.File, info fs.FileInfo, chunk []byte) error {
 	return f.beginAt(offset)
 }
 
-// beginAt notes where reading begins, and says so where that is not what the reader has named.
+// beginAt sets where reading begins, and tells the writer if that is not the offset that was asked for.
 func (f *File) beginAt(offset int64) error {
 	if f.begun {
 		return nil
@@ -159,7 +160,7 @@ func (f *File) skipTo(offset int64) error {
 	return nil
 }
 
-// lastLines finds where the last so many lines of a file begin. A last line without its end is one of them.
+// lastLines finds where the given number of last lines of a file begins. A last line that has no end yet counts.
 func lastLines(file *os.File, size int64, lines int, chunk []byte) (int64, error) {
 	for end := size; end > 0; {
 		begin := max(end-int64(len(chunk)), 0)
@@ -183,14 +184,15 @@ func lastLines(file *os.File, size int64, lines int, chunk []byte) (int64, error
 	return 0, nil
 }
 
-// chunkBytes are read at once.
+// chunkBytes is how much is read at once.
 const chunkBytes = 32 << 10
 
-// chunks are buffers that are used again: a follower that is idle has none.
+// chunks are buffers that are reused: a follower that is idle has none.
 var chunks = sync.Pool{New: func() any { return new([chunkBytes]byte) }}
 
-// send writes up to the size that the file had; what came since is a change, and others have their turn first. What is
-// given back to the disk meanwhile is skipped: only what is there after it was read is sent.
+// send writes up to the size that the file had. What was added since is a change of its own, and other files come
+// first. What is given back to the disk meanwhile is skipped: a chunk is sent only if it is still in the file after it
+// was read.
 func (f *File) send(file *os.File, size int64, chunk []byte) error {
 	for f.Offset < size {
 		n, err := file.ReadAt(chunk[:min(int64(len(chunk)), size-f.Offset)], f.Offset)
@@ -198,7 +200,7 @@ func (f *File) send(file *os.File, size int64, chunk []byte) error {
 			return err
 		}
 		if n == 0 {
-			return nil // it was made shorter
+			return nil // the file was made shorter
 		}
 		content, failed := contentFrom(file, f.Offset, size)
 		if failed != nil {

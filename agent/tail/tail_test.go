@@ -20,7 +20,7 @@ import (
 	"github.com/tenderhq/tender/internal/testing/hang"
 )
 
-// heard gathers what was written and says when.
+// heard collects what was written, and signals when something was.
 type heard struct {
 	mutex sync.Mutex
 	text  strings.Builder
@@ -71,7 +71,7 @@ func add(t *testing.T, folder, text string) {
 	}
 }
 
-// anew is a folder that is opened each time.
+// anew is a folder that is opened anew each time.
 type anew string
 
 func (folder anew) OpenFile(name string, flag int, mode fs.FileMode) (*os.File, error) {
@@ -83,7 +83,7 @@ func (folder anew) OpenFile(name string, flag int, mode fs.FileMode) (*os.File, 
 	return root.OpenFile(name, flag, mode)
 }
 
-// A file is awaited, followed as it grows, and read to its end when its task has ended.
+// A file is waited for, followed as it grows, and read to its end when its task has ended.
 func TestFollow(t *testing.T) {
 	var w Watcher
 	folder, to, ended, done := t.TempDir(), newHeard(), make(chan struct{}), make(chan error, 1)
@@ -127,7 +127,7 @@ func TestOffsets(t *testing.T) {
 	}
 }
 
-// A task may put anything under the name of its output.
+// A task may put anything under the name of its output; only a regular file is read.
 func TestNothingElseIsRead(t *testing.T) {
 	folder := t.TempDir()
 	if err := os.Symlink("/etc/hostname", filepath.Join(folder, "link")); err != nil {
@@ -150,7 +150,7 @@ func TestNothingElseIsRead(t *testing.T) {
 	}
 }
 
-// A thousand followers of idle tasks share one instance of the kernel's, of which a user has few, and hold no
+// A thousand followers of idle tasks share one inotify instance, of which a user may have only a few, and hold no
 // descriptors of their own.
 func TestFollowersShareOneWatch(t *testing.T) {
 	if runtime.GOOS != "linux" {
@@ -178,7 +178,7 @@ func TestFollowersShareOneWatch(t *testing.T) {
 	for _, to := range heard {
 		to.await(t, "up\n")
 	}
-	// A follower that is told of a change late looks once more, and has its file open meanwhile.
+	// A follower that is told of a change late reads once more, and has its file open meanwhile.
 	told := func() string {
 		return fmt.Sprintf("%d followers hold %d descriptors", folders*each, descriptors(t)-before)
 	}
@@ -213,7 +213,7 @@ func descriptors(t *testing.T) int {
 	return len(entries)
 }
 
-// Where the kernel grants no watch, a clock stands for it, one for all.
+// Where the kernel grants no watch, one clock for all followers replaces it.
 func TestFollowByTheClock(t *testing.T) {
 	var w Watcher
 	folder, to, ended, done := t.TempDir(), newHeard(), make(chan struct{}), make(chan error, 1)
@@ -236,7 +236,7 @@ func TestFollowByTheClock(t *testing.T) {
 	}
 }
 
-// Frames say when everything was sent; an answer that is cut off anywhere does not pass for a whole one.
+// Frames tell when everything was sent: an answer that is cut off anywhere is not taken for a whole one.
 func TestFrames(t *testing.T) {
 	var whole bytes.Buffer
 	long := strings.Repeat("x", 3*frameBytesMax+1)
@@ -272,7 +272,7 @@ func TestFrames(t *testing.T) {
 	}
 }
 
-// placed is a writer that counts offsets as a reader of outputs does.
+// placed is a writer that counts offsets as a client does.
 type placed struct {
 	*heard
 	moves []int64
@@ -322,7 +322,7 @@ func TestLastLinesAndOldOutput(t *testing.T) {
 			t.Errorf("what follows %.40q is lost: %.40q, %v", c.want, to.String(), err)
 		}
 	}
-	// A file that comes later is all new.
+	// In a file that appears later everything is new.
 	to := &placed{heard: newHeard()}
 	file := &File{Name: "stdout", Lines: 1, To: to}
 	folder := t.TempDir()

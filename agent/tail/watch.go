@@ -6,21 +6,21 @@ import (
 	"time"
 )
 
-// Watcher tells followers of changes in folders. All of them share one watch of the kernel, which grants each user only
-// so many; where it grants none, one clock stands for it. The zero value is ready; it holds nothing while nobody
-// follows. It may be used from any goroutine.
+// Watcher tells followers about changes in folders. All of them share one watch of the kernel, which grants each user
+// only so many. Where the kernel grants none, one clock replaces it. The zero value is ready to use and holds nothing
+// while nobody follows. It may be used from any goroutine.
 type Watcher struct {
 	mu     sync.Mutex
-	kernel *kernel           // nil: nobody follows through it
-	polled map[*changes]bool // those that the kernel does not tell of
-	stop   chan struct{}     // ends the clock of polled; nil: it does not run
+	kernel *kernel           // nil: no follower uses it
+	polled map[*changes]bool // the followers that the kernel does not tell
+	stop   chan struct{}     // ends the clock for polled; nil: it does not run
 }
 
-// changes are what one follower hears.
+// changes are the changes that one follower is told about.
 type changes struct {
-	seen  chan struct{} // something may have changed; one signal stands for many
+	seen  chan struct{} // something may have changed; one signal may stand for many changes
 	names []string      // of the files that are followed
-	watch int           // of the folder, at the kernel; unused when polled
+	watch int           // the kernel's watch of the folder; unused when polled
 }
 
 func (c *changes) signal() {
@@ -30,14 +30,14 @@ func (c *changes) signal() {
 	}
 }
 
-// signalFor passes on a change of a file, if it is one that is followed. Without a name anything may have changed.
+// signalFor passes on the change of a file, if the file is followed. Without a name anything may have changed.
 func (c *changes) signalFor(name string) {
 	if name == "" || slices.Contains(c.names, name) {
 		c.signal()
 	}
 }
 
-// watch begins to tell of changes of the folder's files of these names.
+// watch begins to tell about changes of the named files in the folder.
 func (w *Watcher) watch(folder Folder, names []string) (*changes, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -64,10 +64,10 @@ func (w *Watcher) leave(c *changes) {
 	}
 }
 
-// pollInterval is how often followers look where the kernel does not tell.
+// pollInterval is how often followers check files where the kernel does not tell.
 const pollInterval = 200 * time.Millisecond
 
-// poll has the clock tell. Under mu.
+// poll has the clock tell this follower. Callers hold mu.
 func (w *Watcher) poll(c *changes) {
 	if w.polled == nil {
 		w.polled = make(map[*changes]bool)

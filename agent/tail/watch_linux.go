@@ -10,14 +10,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// kernel is an inotify instance and who listens to it.
+// kernel is an inotify instance with its followers.
 type kernel struct {
 	file      *os.File
 	fd        int
-	followers map[int]map[*changes]bool // by watch; the kernel has one for each folder
+	followers map[int]map[*changes]bool // the followers of each watch; the kernel has one watch for each folder
 }
 
-// ask has the kernel tell of changes in the folder; false: it does not grant any more. Under mu.
+// ask asks the kernel to tell about changes in the folder. It returns false if the kernel grants no more watches.
+// Callers hold mu.
 func (w *Watcher) ask(c *changes, folder Folder) (granted bool, err error) {
 	if w.kernel == nil {
 		if w.kernel = newKernel(); w.kernel == nil {
@@ -32,7 +33,7 @@ func (w *Watcher) ask(c *changes, folder Folder) (granted bool, err error) {
 		return false, err
 	}
 	defer opened.Close()
-	path := fmt.Sprintf("/proc/self/fd/%d", opened.Fd()) // what is open, and not what has its name by now
+	path := fmt.Sprintf("/proc/self/fd/%d", opened.Fd()) // the folder that is open, and not what has its name by now
 	watch, err := unix.InotifyAddWatch(k.fd, path, unix.IN_MODIFY|unix.IN_CREATE|unix.IN_MOVED_TO|unix.IN_CLOSE_WRITE)
 	if err != nil {
 		w.closeUnused()
@@ -57,21 +58,21 @@ func newKernel() *kernel {
 	return &kernel{file: os.NewFile(uintptr(fd), "inotify"), fd: fd, followers: make(map[int]map[*changes]bool)}
 }
 
-// forget ends a follower's part of a watch. Under mu.
+// forget removes a follower from its watch. Callers hold mu.
 func (w *Watcher) forget(c *changes) {
 	k := w.kernel
 	if k == nil || !k.followers[c.watch][c] {
-		return // its folder was deleted, and the watch with it
+		return // the folder was deleted, and the watch with it
 	}
 	delete(k.followers[c.watch], c)
 	if len(k.followers[c.watch]) == 0 {
 		delete(k.followers, c.watch)
-		_, _ = unix.InotifyRmWatch(k.fd, uint32(c.watch)) // the kernel may have ended it just now
+		_, _ = unix.InotifyRmWatch(k.fd, uint32(c.watch)) // the kernel may have ended it already
 	}
 	w.closeUnused()
 }
 
-// closeUnused gives the instance back, which ends its listener. Under mu.
+// closeUnused closes the instance if nobody uses it, which ends its listener. Callers hold mu.
 func (w *Watcher) closeUnused() {
 	if len(w.kernel.followers) == 0 {
 		w.kernel.file.Close() //nolint:errcheck // nothing was written
@@ -91,7 +92,7 @@ func (w *Watcher) listen(k *kernel) {
 	}
 }
 
-// heard passes on what the kernel tells.
+// heard passes on the events of the kernel.
 func (w *Watcher) heard(k *kernel, events []byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -119,7 +120,7 @@ func (k *kernel) signal(watch int, name string) {
 	}
 }
 
-// signalAll: the kernel has lost what it had to tell.
+// signalAll signals every follower, because the kernel has lost events.
 func (k *kernel) signalAll() {
 	for watch := range k.followers { // order: irrelevant because each is signaled
 		k.signal(watch, "")

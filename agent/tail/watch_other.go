@@ -2,7 +2,7 @@
 
 package tail
 
-// kernel tells nothing here.
+// kernel is not used on this system.
 type kernel struct{}
 
 func (*Watcher) ask(*changes, Folder) (granted bool, err error) { return false, nil }

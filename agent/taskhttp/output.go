@@ -14,7 +14,7 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// Logs sends one output as bytes for people.
+// Logs sends one output as plain bytes, for people.
 func (s Server) Logs(w http.ResponseWriter, r *http.Request) {
 	stream := r.PathValue("stream")
 	file, err := outputAsked(stream, r, "offset", "lines", "since")
@@ -37,8 +37,8 @@ func (s Server) Logs(w http.ResponseWriter, r *http.Request) {
 	s.sendToEnd(r, reader, follows(r), out, []*tail.File{file})
 }
 
-// outputAsked is what a question asks of an output, by the names of its three parts: the first byte, the last lines, and
-// how long ago it may have been written.
+// outputAsked reads which part of an output a request asks for, given the names of three parameters: the first byte,
+// the number of last lines, and how long ago the output may have been written at most.
 func outputAsked(stream string, r *http.Request, offset, lines, since string) (*tail.File, error) {
 	file := &tail.File{Name: stream}
 	var err error
@@ -62,7 +62,7 @@ func outputAsked(stream string, r *http.Request, offset, lines, since string) (*
 	return file, nil
 }
 
-// Output sends the outputs that the question names.
+// Output sends the outputs that the request names, as frames.
 func (s Server) Output(w http.ResponseWriter, r *http.Request) {
 	out := &flushing{w, http.NewResponseController(w)}
 	var files []*tail.File
@@ -92,7 +92,8 @@ func (s Server) Output(w http.ResponseWriter, r *http.Request) {
 
 func follows(r *http.Request) bool { return asks(r, "follow") }
 
-// sendToEnd writes what the files hold, or come to hold until the task's end; true: all of it.
+// sendToEnd writes what the files hold, and with follow also what is added until the task's end. It returns true if
+// that was everything.
 func (s Server) sendToEnd(r *http.Request, from *reader, follow bool, out *flushing, files []*tail.File) bool {
 	err := s.sendFiles(r.Context(), from, follow, out, files)
 	if err != nil && r.Context().Err() == nil {
@@ -110,7 +111,7 @@ func (s Server) sendFiles(ctx context.Context, from *reader, follow bool, out *f
 	if !follow {
 		return tail.Copy(from.folder, files)
 	}
-	// A task that is about to get its folder is waited for in it.
+	// If the task is about to get its folder, the folder is made now, so that it can be watched.
 	root, err := from.folder.Ensure()
 	if err != nil {
 		return err
@@ -127,7 +128,7 @@ func plain(w http.ResponseWriter) {
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 }
 
-// flushing sends what was written without waiting for more.
+// flushing is a writer with a Flush that sends what was written at once.
 type flushing struct {
 	io.Writer
 	controller *http.ResponseController

@@ -9,19 +9,19 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// reader is somebody who is sent files of a task.
+// reader is a client that is sent files of a task.
 type reader struct {
 	task   api.TaskRef
 	view   core.TaskView
 	folder beneath.Place
-	over   chan struct{} // closed when the task has ended, or this life of the agent's core
-	ended  bool          // the task has ended; may be read once over is closed
+	over   chan struct{} // closed when the task has ended, or this life of the agent's core has
+	ended  bool          // the task has ended; may be read after over is closed
 }
 
-// Readers are those who wait for the end of a task. All of its methods are for the agent's loop alone.
+// Readers are the clients that wait for the end of a task. All methods are for the agent's loop alone.
 type Readers struct {
-	byTask   map[api.TaskRef][]*reader // the loop's only
-	followed tail.Watcher              // outputs of tasks
+	byTask   map[api.TaskRef][]*reader // the loop's goroutine only
+	followed tail.Watcher              // watches outputs of tasks
 }
 
 func (r *Readers) add(one *reader) {
@@ -31,7 +31,7 @@ func (r *Readers) add(one *reader) {
 	r.byTask[one.task] = append(r.byTask[one.task], one)
 }
 
-// remove forgets a reader that went away.
+// remove forgets a reader that has gone away.
 func (r *Readers) remove(left *reader) {
 	r.byTask[left.task] = slices.DeleteFunc(r.byTask[left.task], func(one *reader) bool { return one == left })
 	if len(r.byTask[left.task]) == 0 {

@@ -26,20 +26,20 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// Server serves what the tasks of one agent have written, and lets people run commands inside them. All of its fields are
-// needed but Cells.
+// Server serves what the tasks of one agent have written, and lets people run commands inside them. All fields except
+// Cells are required.
 type Server struct {
-	Ask      func(ctx context.Context, look func(*core.Core)) bool // lets one look at the core; false: the agent is stopping
+	Ask      func(ctx context.Context, look func(*core.Core)) bool // calls look; false: the agent is stopping
 	Readers  *Readers
 	Visitors *visitors.Visitors
-	Below    *beneath.Folder              // through which the folders of tasks are opened
-	Own      func(core.TaskView) []string // the folders of one task
+	Below    *beneath.Folder              // everything in the folders of tasks is opened through it
+	Own      func(core.TaskView) []string // returns the folders of one task
 	Exec     *inside.Sessions
 	Cells    *walls.Cells
 	Log      zerolog.Logger
 }
 
-// enterReader finds the folder of the task that is asked for.
+// enterReader finds the folder of the task that the request names, and registers a reader for it.
 func (s Server) enterReader(r *http.Request) (*reader, error) {
 	reader := &reader{
 		task: api.TaskRef{Framework: api.FrameworkID(r.PathValue("framework")), Task: api.TaskID(r.PathValue("task"))},
@@ -72,18 +72,17 @@ func (s Server) enterReader(r *http.Request) (*reader, error) {
 	return reader, nil
 }
 
-// leaveReader forgets a reader that went away before its task's end.
+// leaveReader forgets a reader that has gone away before its task's end.
 func (s Server) leaveReader(r *http.Request, left *reader) {
 	select {
 	case <-left.over:
-		return // forgotten already
+		return // it was forgotten already
 	default:
 	}
 	s.Ask(context.WithoutCancel(r.Context()), func(*core.Core) { s.Readers.remove(left) })
 }
 
-// Files lists a folder of a sandbox, or sends a file of it. The root keeps links
-// from leading elsewhere.
+// Files lists a folder of a sandbox, or sends a file of it. Links can't lead out of the sandbox.
 func (s Server) Files(w http.ResponseWriter, r *http.Request) {
 	reader, err := s.enterReader(r)
 	if err != nil {
@@ -106,7 +105,7 @@ func (s Server) Files(w http.ResponseWriter, r *http.Request) {
 	case info.IsDir():
 		s.listFolder(w, r, file)
 	case info.Mode().IsRegular():
-		w.Header().Set("Content-Type", "application/octet-stream") // never as a page of ours
+		w.Header().Set("Content-Type", "application/octet-stream") // so that a browser does not show it as one of our pages
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		if r.Header.Get("Range") != "" {
 			http.ServeContent(w, r, "", info.ModTime(), file)
@@ -114,7 +113,7 @@ func (s Server) Files(w http.ResponseWriter, r *http.Request) {
 		}
 		if err := tail.CopyFile(reader.folder, &tail.File{Name: name, To: w}); err != nil {
 			s.Log.Warn().Err(err).Str("path", r.URL.Path).Msg("file was not sent to its end")
-			panic(http.ErrAbortHandler) // so that nobody takes a part for the whole
+			panic(http.ErrAbortHandler) // so that nobody takes a part for the whole file
 		}
 	default:
 		visitors.Answer(w, api.E("agent.files", api.Invalid, name, errors.New("neither a file nor a folder")))
@@ -170,7 +169,7 @@ func (s Server) listFolder(w http.ResponseWriter, r *http.Request, folder *os.Fi
 	visitors.AnswerJSON(w, page)
 }
 
-// asks says whether the question has this switch set.
+// asks says whether the request sets this switch.
 func asks(r *http.Request, name string) bool {
 	value := r.FormValue(name)
 	return value != "" && value != "0" && value != "false"

@@ -11,8 +11,8 @@ import (
 	"github.com/tenderhq/tender/agent/taskhttp"
 )
 
-// TestWrongQuestions: what is asked wrongly is answered with what would be right, what is not there is said to be missing,
-// and an agent that stops says so.
+// TestWrongQuestions: a wrong request is answered with what would be right, a missing thing with not found, and an
+// agent that is stopping says so.
 func TestWrongQuestions(t *testing.T) {
 	empty := core.New(core.Config{}, nil)
 	tries := []struct {

@@ -8,17 +8,17 @@ import (
 )
 
 const (
-	// entriesMax and depthMax bound a walk. A folder that is beyond them can't be measured in a time that an agent has,
-	// and counts as larger than any bound.
+	// entriesMax and depthMax bound a walk. A folder that exceeds them can't be measured in reasonable time, and counts
+	// as larger than any limit.
 	entriesMax = 1_000_000
 	depthMax   = 64
-	// namesRead are read of a folder at once.
+	// namesRead is how many names of a folder are read at once.
 	namesRead = 1024
 )
 
-// Measure counts the bytes of disk that a folder takes with all in it: blocks, so that a hole counts nothing, and a file
-// of several names once. It stops as soon as there is more than most, unless that is 0. What can't be measured is
-// math.MaxInt64.
+// Measure returns how many bytes of disk a folder takes with everything in it. It counts blocks, so that a hole counts
+// nothing, and counts a file with several names once. It stops as soon as the result is more than most, unless most is
+// 0. For what can't be measured it returns math.MaxInt64.
 func Measure(folder *os.Root, most int64) int64 {
 	w := walk{most: most, seen: map[inode]bool{}}
 	w.folder(folder, 0)
@@ -31,7 +31,7 @@ type walk struct {
 	most    int64
 	bytes   int64
 	entries int
-	seen    map[inode]bool // files of several names
+	seen    map[inode]bool // files with several names
 }
 
 // over says that the rest need not be counted.
@@ -40,7 +40,7 @@ func (w *walk) over() bool { return w.most > 0 && w.bytes > w.most || w.bytes ==
 func (w *walk) folder(root *os.Root, depth int) {
 	folder, err := root.Open(".")
 	if err != nil {
-		return // removed meanwhile
+		return // it was removed meanwhile
 	}
 	defer folder.Close()
 	for !w.over() {
@@ -60,7 +60,7 @@ func (w *walk) folder(root *os.Root, depth int) {
 func (w *walk) entry(root *os.Root, name string, depth int) {
 	info, err := root.Lstat(name)
 	if err != nil {
-		return // removed meanwhile
+		return // it was removed meanwhile
 	}
 	if w.entries++; w.entries > entriesMax {
 		w.bytes = math.MaxInt64
@@ -74,7 +74,7 @@ func (w *walk) entry(root *os.Root, name string, depth int) {
 			}
 			w.seen[id] = true
 		}
-		const blockBytes = 512 // of st_blocks, on every system
+		const blockBytes = 512 // the unit of st_blocks on every system
 		w.bytes += stat.Blocks * blockBytes
 	}
 	if !info.IsDir() {
@@ -86,7 +86,7 @@ func (w *walk) entry(root *os.Root, name string, depth int) {
 	}
 	below, err := root.OpenRoot(name)
 	if err != nil {
-		return // removed meanwhile, or something else has its name
+		return // it was removed meanwhile, or something else has its name
 	}
 	defer below.Close()
 	w.folder(below, depth+1)

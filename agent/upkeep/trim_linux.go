@@ -9,14 +9,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// alignBytes is what the head that is given back is a multiple of: blocks of every file system.
+// alignBytes: the size of a head that is given back is a multiple of it, because file systems give back whole blocks.
 const alignBytes = 1 << 16
 
-// trim gives the head of an output back to the disk when it holds more than is kept, and says how much more it was.
+// trim gives the head of an output back to the disk if it holds more than is to be kept. excess is how much more it
+// was.
 func trim(root *os.Root, name string, keep int64) (excess int64, err error) {
 	info, err := root.Lstat(name)
 	if err != nil || !info.Mode().IsRegular() {
-		return 0, nil // not there yet, or the task has put something else in its place
+		return 0, nil // it does not exist yet, or the task has put something else in its place
 	}
 	file, err := root.OpenFile(name, os.O_WRONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -27,7 +28,7 @@ func trim(root *os.Root, name string, keep int64) (excess int64, err error) {
 	if err := unix.Fstat(int(file.Fd()), &stat); err != nil {
 		return 0, err
 	}
-	// A file that has another name may be anybody's.
+	// A file with a second name may be anybody's.
 	if stat.Mode&unix.S_IFMT != unix.S_IFREG || !overfull(&stat, keep) {
 		return 0, nil
 	}
@@ -42,16 +43,17 @@ func trim(root *os.Root, name string, keep int64) (excess int64, err error) {
 	return stat.Blocks*512 - keep, err
 }
 
-// isOverfull looks at an output in an open folder. What else the task may have put in its place is not.
+// isOverfull looks at an output in an open folder. It is false for anything else that the task may have put in its
+// place.
 func isOverfull(folder *os.File, name string, keep int64) bool {
 	var stat unix.Stat_t
 	if unix.Fstatat(int(folder.Fd()), name, &stat, unix.AT_SYMLINK_NOFOLLOW) != nil {
-		return false // not there yet
+		return false // it does not exist yet
 	}
 	return stat.Mode&unix.S_IFMT == unix.S_IFREG && overfull(&stat, keep)
 }
 
-// overfull says that a file takes so much more than is kept that giving some back is worth the call.
+// overfull says whether a file takes so much more than is to be kept that giving some back is worth the call.
 func overfull(stat *unix.Stat_t, keep int64) bool {
 	return stat.Nlink == 1 && stat.Size > keep && stat.Blocks*512 > keep+max(keep/4, 2*alignBytes)
 }

@@ -46,7 +46,7 @@ func TestTrim(t *testing.T) {
 	folder := t.TempDir()
 	path := filepath.Join(folder, "stdout")
 	const keep = 1 << 20
-	trimIn(t, folder, "stdout", keep) // not there yet
+	trimIn(t, folder, "stdout", keep) // it does not exist yet
 	write(t, keep+keep/8, path)
 	if excess := trimIn(t, folder, "stdout", keep); excess != 0 {
 		t.Errorf("an output within its slack was trimmed for %d bytes", excess)
@@ -63,7 +63,7 @@ func TestTrim(t *testing.T) {
 	}
 }
 
-// A task may put anything in the place of its output; what is not its alone is left as it is.
+// A task may put anything in the place of its output. A file that does not belong to it alone is left as it is.
 func TestNobodyElsesFileIsTrimmed(t *testing.T) {
 	folder, elsewhere := t.TempDir(), t.TempDir()
 	victim := filepath.Join(elsewhere, "victim")
@@ -89,14 +89,14 @@ func TestNobodyElsesFileIsTrimmed(t *testing.T) {
 	}
 }
 
-// counting checks that what a follower is sent are the lines of `seq`, whole and in their order, wherever it goes on.
+// counting checks that a follower is sent whole lines of `seq` in their order, wherever the output goes on.
 type counting struct {
 	mu    sync.Mutex
 	t     *testing.T
 	at    int64 // offset of the next byte
 	last  int   // the last number
 	rest  []byte
-	fresh bool // the next line may be the end of one
+	fresh bool // the next line may be only the end of one
 	skips int
 	moved chan struct{} // capacity 1
 }
@@ -154,8 +154,8 @@ func (c *counting) lastNumber() int {
 	return c.last
 }
 
-// A process prints for ever; its output never takes much more than is kept, and a follower reads on over every trim: no
-// line is torn, none is missing but those that were given back before they were read, and its offsets are right.
+// A process prints for ever. Its output never takes much more than is to be kept, and a follower reads on over every
+// trim. No line is torn, only lines are missing that were given back before they were read, and the offsets are right.
 func TestAProcessThatPrintsForEver(t *testing.T) {
 	folder := t.TempDir()
 	path := filepath.Join(folder, "stdout")
@@ -201,7 +201,7 @@ func TestAProcessThatPrintsForEver(t *testing.T) {
 	if trims < 2 || now.Blocks*512 > 2*keep || to.offset() != now.Size {
 		t.Errorf("trimmed %d times, %d bytes on disk, followed to %d of %d", trims, now.Blocks*512, to.offset(), now.Size)
 	}
-	// What is kept are the last lines, with the last offsets.
+	// The last lines are kept, at their offsets.
 	content, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -212,7 +212,7 @@ func TestAProcessThatPrintsForEver(t *testing.T) {
 	}
 }
 
-// lastLine is the last line that has its end.
+// lastLine returns the last complete line.
 func lastLine(text []byte) []byte {
 	text = text[:bytes.LastIndexByte(text, '\n')]
 	return text[bytes.LastIndexByte(text, '\n')+1:]

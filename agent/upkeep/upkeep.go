@@ -19,27 +19,29 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// Config says what to look after.
+// Config says what is kept within bounds.
 type Config struct {
-	// OutputMax is how many bytes of each stdout and stderr are kept at least; a quarter more may be there, and what was
-	// written since the last look.
+	// OutputMax is how many bytes of each stdout and stderr are kept at least. There may be a quarter more, and what
+	// was written since the last look.
 	OutputMax int64
-	// Look names the folders that are written to, and those of ended tasks that were not measured yet. False: no more.
+	// Look returns the folders that are written to, and those of ended tasks that were not measured yet. False: the
+	// keeper is to end.
 	Look func(ctx context.Context) ([]core.Sandbox, bool)
-	// Tell takes what the sandboxes of tasks hold, in bytes. False: no more.
+	// Tell takes the measured sizes of tasks' sandboxes, in bytes. False: the keeper is to end.
 	Tell func(ctx context.Context, measured map[api.TaskRef]int64) bool
-	// Open opens a folder to work in it, and Peek to look whether there is work, which is less. Defaults: by its path.
+	// Open opens a folder to work in it. Peek opens it only to see whether there is work, which is cheaper. Default:
+	// both open it by its path.
 	Open func(folder string) (*os.Root, error)
 	Peek func(folder string) (*os.File, error)
 	Log  zerolog.Logger
 }
 
 const (
-	// lookEvery is the pause between two looks at what is written. A writer that is so fast that it outgrows its bound
-	// in that time is looked at more often.
+	// lookEvery is the pause between two looks at what is written. If an output grows beyond its limit within that
+	// time, the pause is shorter, but at least lookMin.
 	lookEvery = time.Second
 	lookMin   = 50 * time.Millisecond
-	// trimShare and measureShare: trimming takes at most a quarter of one processor, measuring a fiftieth.
+	// trimShare and measureShare: trimming takes at most a quarter of one processor, and measuring a fiftieth.
 	trimShare    = 4
 	measureShare = 50
 )
@@ -47,7 +49,7 @@ const (
 // Keeper looks after the folders of one agent.
 type Keeper struct {
 	config Config
-	unable bool // the file system does not give the head of a file back, and the log says so
+	unable bool // the file system can't give the head of a file back, and that was logged
 }
 
 // New makes a keeper.
@@ -61,9 +63,9 @@ func New(config Config) *Keeper {
 	return &Keeper{config: config}
 }
 
-// Run works until the context ends, or nobody wants to know any more.
+// Run works until the context ends, or Look or Tell returns false.
 func (k *Keeper) Run(ctx context.Context) {
-	var rested time.Time // from when on may be measured again
+	var rested time.Time // when the next measurement may begin
 	for {
 		begin := time.Now()
 		sandboxes, more := k.config.Look(ctx)
@@ -86,7 +88,7 @@ func (k *Keeper) Run(ctx context.Context) {
 	}
 }
 
-// restAfter is the pause after a look that found so much more than is kept.
+// restAfter returns the pause after a look that found that much more than is to be kept.
 func restAfter(excess, most int64, took time.Duration) time.Duration {
 	rest := lookEvery
 	if excess > most && most > 0 {
@@ -95,7 +97,7 @@ func restAfter(excess, most int64, took time.Duration) time.Duration {
 	return max(rest, (trimShare-1)*took)
 }
 
-// trimAll trims the outputs in all folders and returns the most that one of them had too much.
+// trimAll trims the outputs in all folders. It returns by how much the largest one exceeded what is to be kept.
 func (k *Keeper) trimAll(sandboxes []core.Sandbox) (excess int64) {
 	if k.config.OutputMax <= 0 {
 		return 0
@@ -111,15 +113,15 @@ func (k *Keeper) trimAll(sandboxes []core.Sandbox) (excess int64) {
 	return excess
 }
 
-// outputs are the files that are bounded.
+// outputs are the files that are kept within bounds.
 var outputs = []string{"stdout", "stderr"}
 
-// mayTrim says whether an output in a folder is so large that it is worth opening: seldom, and each folder is looked at
-// every second.
+// mayTrim says whether an output in a folder is so large that it is worth opening. That is seldom the case, and each
+// folder is looked at every second.
 func (k *Keeper) mayTrim(folder string) bool {
 	look, err := k.config.Peek(folder)
 	if err != nil {
-		return false // it is not there yet, or not any more
+		return false // it does not exist yet, or any more
 	}
 	defer look.Close()
 	return slices.ContainsFunc(outputs, func(name string) bool { return isOverfull(look, name, k.config.OutputMax) })
@@ -131,7 +133,7 @@ func (k *Keeper) trimFolder(folder string) (excess int64, err error) {
 	}
 	root, err := k.config.Open(folder)
 	if err != nil {
-		return 0, nil // not any more
+		return 0, nil // it does not exist any more
 	}
 	defer root.Close()
 	for _, name := range outputs {
@@ -141,13 +143,13 @@ func (k *Keeper) trimFolder(folder string) (excess int64, err error) {
 	return excess, err
 }
 
-// measureAll measures the living sandboxes that are bounded, and those of ended tasks.
+// measureAll measures the living sandboxes that have a limit, and those of ended tasks.
 func (k *Keeper) measureAll(sandboxes []core.Sandbox) map[api.TaskRef]int64 {
 	begin, measured := time.Now(), map[api.TaskRef]int64{}
 	for _, sandbox := range sandboxes {
 		switch {
 		case sandbox.Task == (api.TaskRef{}), !sandbox.Ended && sandbox.DiskMax == 0:
-		case sandbox.Ended && time.Since(begin) > measureTimeMax: // in the next round; what lives goes first
+		case sandbox.Ended && time.Since(begin) > measureTimeMax: // it is measured in the next round; living ones come first
 		default:
 			measured[sandbox.Task] = k.measure(sandbox)
 		}
@@ -155,7 +157,7 @@ func (k *Keeper) measureAll(sandboxes []core.Sandbox) map[api.TaskRef]int64 {
 	return measured
 }
 
-// measure measures one sandbox. A folder that is not there takes nothing.
+// measure measures one sandbox. A folder that does not exist takes nothing.
 func (k *Keeper) measure(sandbox core.Sandbox) int64 {
 	root, err := k.config.Open(sandbox.Folder)
 	if err != nil {
@@ -165,5 +167,5 @@ func (k *Keeper) measure(sandbox core.Sandbox) int64 {
 	return Measure(root, sandbox.DiskMax)
 }
 
-// measureTimeMax is how long one round goes on to ended tasks' sandboxes.
+// measureTimeMax is how long one round goes on measuring sandboxes of ended tasks.
 const measureTimeMax = 50 * time.Millisecond

@@ -24,7 +24,7 @@ func write(t *testing.T, bytes int, parts ...string) {
 	}
 }
 
-// measured is what the keeper finds in a folder.
+// measured returns the size that the keeper finds for a folder.
 func measured(folder string, most int64) int64 {
 	return New(Config{}).measure(core.Sandbox{Folder: folder, DiskMax: most})
 }
@@ -39,7 +39,7 @@ func TestMeasure(t *testing.T) {
 	write(t, 2*mb, folder, "below", "deeper", "b")
 	near := func(what string, got, want int64) {
 		t.Helper()
-		if got < want || got > want+want/4 { // folders take something, too
+		if got < want || got > want+want/4 { // folders take some space too
 			t.Errorf("%s has %d bytes, wanted about %d", what, got, want)
 		}
 	}
@@ -64,7 +64,7 @@ func TestMeasure(t *testing.T) {
 	}
 }
 
-// What can't be walked is larger than any bound, so that nobody hides behind it.
+// What can't be walked counts as larger than any limit, so that nobody can hide that way.
 func TestWhatCannotBeMeasuredIsOverEveryBound(t *testing.T) {
 	folder := t.TempDir()
 	deep := filepath.Join(folder, strings.Repeat("d/", depthMax+2))
@@ -76,7 +76,7 @@ func TestWhatCannotBeMeasuredIsOverEveryBound(t *testing.T) {
 	}
 }
 
-// Ended tasks are measured once, living ones when they are bounded, and executors never.
+// Sandboxes of ended tasks are measured once, those of living tasks if they have a limit, and those of executors never.
 func TestWhoIsMeasured(t *testing.T) {
 	folder := t.TempDir()
 	var all []core.Sandbox
@@ -106,7 +106,7 @@ func TestWhoIsMeasured(t *testing.T) {
 	}
 }
 
-// A writer that outgrows its bound between two looks is looked at more often, and looking never takes a whole processor.
+// If an output exceeds its limit between two looks, the pause is shorter. Looking never takes a whole processor.
 func TestRests(t *testing.T) {
 	for _, c := range []struct{ excess, most, took, want int64 }{
 		{0, 100, 0, 1000}, {100, 100, 0, 1000}, {200, 100, 0, 500}, {1 << 40, 100, 0, 50}, {1 << 40, 100, 100, 300}, {0, 0, 0, 1000},

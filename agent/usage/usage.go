@@ -15,7 +15,7 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
-// Sampler measures. One goroutine uses it.
+// Sampler measures usage. One goroutine uses it.
 type Sampler interface {
 	Sample(now time.Time, targets []core.Target) protocol.UsageReport
 }
@@ -27,7 +27,7 @@ type Processes struct {
 	list   func() ([]proc.Stat, error)
 }
 
-// Walls measure what has some. found is false where there are none, or they are gone.
+// Walls measure executors and tasks that have control groups. found is false if there are none, or they are gone.
 type Walls interface {
 	ExecutorUsage(executor api.ExecutorRef) (used cell.Usage, found bool)
 	TaskUsage(executor api.ExecutorRef, task api.TaskID) (used cell.Usage, found bool)
@@ -36,7 +36,7 @@ type Walls interface {
 // New makes a sampler of this machine's processes and their walls.
 func New(walls Walls) *Processes { return &Processes{walls: walls, list: proc.All} }
 
-// reading is what one sample saw.
+// reading is what one sample found for an executor or a task.
 type reading struct {
 	at     time.Time
 	cpu    time.Duration
@@ -50,17 +50,17 @@ func (r *reading) add(p proc.Stat) {
 	r.procs++
 }
 
-// Sample reads the process table once, if anything has no walls.
+// Sample takes a sample. It reads the process table once, if some target has no walls.
 func (s *Processes) Sample(now time.Time, targets []core.Target) protocol.UsageReport {
 	report := protocol.UsageReport{
 		Total:     api.Usage{At: now},
 		Executors: make(map[api.ExecutorRef]api.Usage, len(targets)),
 		Tasks:     map[api.TaskRef]api.Usage{},
 	}
-	if !proc.TellsUsage { // nothing known is not nothing used
+	if !proc.TellsUsage { // what is not known must not be told as nothing used
 		return protocol.UsageReport{}
 	}
-	if len(targets) == 0 { // nothing runs: the table is not even read
+	if len(targets) == 0 { // nothing runs, so the table is not even read
 		s.before = nil
 		return report
 	}
@@ -84,7 +84,7 @@ func (s *Processes) Sample(now time.Time, targets []core.Target) protocol.UsageR
 	return report
 }
 
-// look reads what each executor and each task has used.
+// look reads what each executor and each task has used so far.
 func (s *Processes) look(now time.Time, targets []core.Target) (map[any]reading, error) {
 	seen, rest := s.measure(now, targets)
 	if len(rest) == 0 {
@@ -102,7 +102,7 @@ func (s *Processes) look(now time.Time, targets []core.Target) (map[any]reading,
 	return seen, nil
 }
 
-// measure reads walls, and names the targets of which something has none.
+// measure reads the walls, and returns the targets of which some part has none.
 func (s *Processes) measure(now time.Time, targets []core.Target) (seen map[any]reading, rest []core.Target) {
 	seen = map[any]reading{}
 	if s.walls == nil {
@@ -127,8 +127,8 @@ func (s *Processes) measure(now time.Time, targets []core.Target) (seen map[any]
 	return seen, rest
 }
 
-// gather adds every process to those it belongs to. An executor that names a group in another executor's session is
-// not believed.
+// gather adds every process to the executor and the task that it belongs to. An executor that names a process group in
+// the session of another executor is not believed.
 func gather(now time.Time, targets []core.Target, all []proc.Stat) map[any]reading {
 	type owner struct{ executor, task any }
 	sessions, groups := map[int]owner{}, map[int]owner{}
@@ -161,8 +161,8 @@ func gather(now time.Time, targets []core.Target, all []proc.Stat) map[any]readi
 	return seen
 }
 
-// usage compares with the sample before. A sum can fall when a child's share is lost
-// with a parent that did not wait for it; then it counts as nothing used.
+// usage compares a reading with the one before. The processor time can fall when a parent did not wait for its child,
+// whose share is then lost; that counts as nothing used.
 func (s *Processes) usage(at time.Time, key any, seen map[any]reading) api.Usage {
 	now, before := seen[key], s.before[key]
 	use := api.Usage{

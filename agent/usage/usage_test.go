@@ -11,7 +11,7 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// A task is its group, an executor its session with all its tasks.
+// A task is measured by its process group, an executor by its session and the groups of all its tasks.
 func TestSample(t *testing.T) {
 	x, t1 := api.ExecutorRef{Framework: "f", Executor: "x"}, api.TaskRef{Framework: "f", Task: "t1"}
 	t2 := api.TaskRef{Framework: "f", Task: "t2"}
@@ -43,7 +43,7 @@ func TestSample(t *testing.T) {
 
 	table = []proc.Stat{
 		{PID: 10, Group: 10, Session: 10, Ticks: 100, Resident: 1 << 20},
-		{PID: 20, Group: 20, Session: 10, Ticks: 200, Resident: 2 << 20}, // 50 its own, 21 waited for, 100 more
+		{PID: 20, Group: 20, Session: 10, Ticks: 200, Resident: 2 << 20}, // 50 of its own, 21 waited for, 100 more
 	}
 	second := s.Sample(at.Add(2*time.Second), targets)
 	if got := second.Tasks[t1].CPU; got != 500 {
@@ -52,7 +52,7 @@ func TestSample(t *testing.T) {
 	if got := second.Tasks[t2]; got.Procs != 0 || got.CPU != 0 {
 		t.Errorf("the task that is gone: %+v", got)
 	}
-	if second.Total.CPU != 450 { // 90 ticks more than before in two seconds
+	if second.Total.CPU != 450 { // 90 ticks more than before, in two seconds
 		t.Errorf("the total is %v processors", second.Total.CPU)
 	}
 
@@ -64,7 +64,7 @@ func TestSample(t *testing.T) {
 	s.Sample(at, nil)
 }
 
-// walls are those of executors and tasks by their IDs.
+// walls holds what the walls of executors and tasks measure, by ID.
 type walls map[string]cell.Usage
 
 func (w walls) ExecutorUsage(executor api.ExecutorRef) (cell.Usage, bool) {
@@ -77,7 +77,7 @@ func (w walls) TaskUsage(_ api.ExecutorRef, task api.TaskID) (cell.Usage, bool) 
 	return used, found
 }
 
-// What has walls is measured by them, and the table of processes is not read for it.
+// What has walls is measured by them, and the process table is not read for it.
 func TestSampleOfWalls(t *testing.T) {
 	x, y := api.ExecutorRef{Framework: "f", Executor: "x"}, api.ExecutorRef{Framework: "f", Executor: "y"}
 	t1, t2 := api.TaskRef{Framework: "f", Task: "t1"}, api.TaskRef{Framework: "f", Task: "t2"}

@@ -9,14 +9,14 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// AnswerJSON answers with a value.
+// AnswerJSON answers with a value as JSON.
 func AnswerJSON(w http.ResponseWriter, value any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	json.NewEncoder(w).Encode(value) //nolint:errcheck // a client that went away
 }
 
-// Answer says what went wrong, in words and by the status.
+// Answer answers with an error: its text, and the HTTP status of its kind.
 func Answer(w http.ResponseWriter, err error) {
 	code := http.StatusInternalServerError
 	switch {

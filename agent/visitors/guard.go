@@ -15,15 +15,15 @@ import (
 // Guard decides who may ask an agent for what over HTTP.
 type Guard struct {
 	Visitors *Visitors
-	Identify func(context.Context) trust.Identity               // who asks; nil: nobody is asked
-	Plain    bool                                               // strangers may ask without TLS
+	Identify func(context.Context) trust.Identity               // returns who asks; nil: nobody is identified
+	Plain    bool                                               // those who use plain text may ask too
 	Holder   *trust.Holder                                      // the agent's certificate, by which it knows tickets; nil: it has none
 	Agent    func(context.Context) (id api.AgentID, alive bool) // which agent it is now; not alive: it is stopping
-	Denied   *atomic.Uint64                                     // counts what was denied
+	Denied   *atomic.Uint64                                     // counts the requests that were denied
 }
 
-// Hold holds a route to its row of the table of rights. Agents know no principals: what takes a grant is opened by a
-// ticket, with which the leader says that whoever shows it has one.
+// Hold guards a route by its row in the table of rights. Agents do not know what principals may do: a route that
+// requires a grant is opened by a ticket, with which the leader confirms that the one who shows it has the grant.
 func (g Guard) Hold(call string, serve http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		caller, identity := g.callerOf(r)
@@ -40,7 +40,7 @@ func (g Guard) Hold(call string, serve http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// callerOf is who asks.
+// callerOf returns who makes a request.
 func (g Guard) callerOf(r *http.Request) (rights.Caller, trust.Identity) {
 	if g.Identify == nil {
 		return rights.Caller{Kind: rights.Anybody}, trust.Identity{}
@@ -67,7 +67,7 @@ func (g Guard) admit(call string, r *http.Request, caller rights.Caller, who tru
 	return g.admitByTicket(r, row.Ticket, who)
 }
 
-// admitByTicket lets in who shows a ticket of the leader that opens what is asked for.
+// admitByTicket admits a request that shows a ticket of the leader for what it asks for.
 func (g Guard) admitByTicket(r *http.Request, opens rights.Ticket, who trust.Identity) (ctx context.Context, leave func(), err error) {
 	if g.Holder == nil {
 		return nil, nil, api.E("agent.ticket", api.Denied, "", errors.New("this agent has no certificate, so it knows no masters that sign tickets"))

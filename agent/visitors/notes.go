@@ -15,26 +15,26 @@ import (
 	"github.com/tenderhq/tender/internal/rights"
 )
 
-// notes are what is written down of visitors: commands inside tasks, and what was denied.
+// notes are the records about visitors: commands inside tasks, changes of the agent, and denied requests.
 type notes struct {
 	audit *audit.Log
 	log   zerolog.Logger
 }
 
-// linesPerSecond bounds what the log says of what was denied; all of it is counted.
+// linesPerSecond bounds the log lines about denied requests; all of these are counted.
 const linesPerSecond = 16
 
-// OpenAudit begins or goes on with the audit log; see [audit.Open].
+// OpenAudit opens the audit log, or makes it; see [audit.Open].
 func (v *Visitors) OpenAudit(setting, dir string, log zerolog.Logger) (err error) {
 	v.notes.log = log.Sample(&zerolog.BurstSampler{Burst: linesPerSecond, Period: time.Second})
 	v.notes.audit, err = audit.Open(setting, dir)
 	return err
 }
 
-// CloseAudit ends it.
+// CloseAudit closes the audit log.
 func (v *Visitors) CloseAudit() error { return v.notes.audit.Close() }
 
-// asked is who asks for what.
+// asked says who asks for what.
 type asked struct {
 	caller rights.Caller
 	call   string
@@ -42,25 +42,25 @@ type asked struct {
 
 type askedKey struct{}
 
-// with is the context of a request in which the caller asks for something.
+// with returns the context of a request in which the caller makes this call.
 func with(ctx context.Context, caller rights.Caller, call string) context.Context {
 	return context.WithValue(ctx, askedKey{}, asked{caller, call})
 }
 
-// Command is one inside a task, as the audit log has it.
+// Command is a command inside a task, for the audit log.
 type Command struct {
 	Task api.TaskRef
 	Argv []string
 }
 
-// commandNote is a command in JSON.
+// commandNote is a command and its exit code as JSON.
 type commandNote struct {
 	Task string   `json:"task"`
 	Argv []string `json:"argv"`
 	Code *int     `json:"exit_code,omitempty"`
 }
 
-// NoteCommand writes down that somebody runs a command and, when it has ended, how.
+// NoteCommand writes into the audit log that somebody runs a command and, when it has ended, how.
 func (v *Visitors) NoteCommand(r *http.Request, command Command, ended *inside.End) {
 	note, result, why := commandNote{Task: command.Task.String(), Argv: command.Argv}, "begun", ""
 	switch {
@@ -73,7 +73,7 @@ func (v *Visitors) NoteCommand(r *http.Request, command Command, ended *inside.E
 	v.note(r, "a command inside a task", note, result, why)
 }
 
-// NoteChange writes down that somebody has changed something of the agent itself, or has tried to.
+// NoteChange writes into the audit log that somebody has changed something of the agent itself, or has tried to.
 func (v *Visitors) NoteChange(r *http.Request, what string, on any, failed *api.Error) {
 	if failed != nil {
 		v.note(r, what+" not changed", on, failed.Kind.String(), failed.Error())
@@ -82,8 +82,8 @@ func (v *Visitors) NoteChange(r *http.Request, what string, on any, failed *api.
 	v.note(r, what+" changed", on, "ok", "")
 }
 
-// NoteDenied writes down what was denied to somebody. What is denied to those whom nobody knows is counted alone, so that they
-// fill no disk.
+// NoteDenied writes into the audit log what was denied to somebody. If nobody knows who asked, the denial is only
+// counted and logged, so that strangers can't fill the disk.
 func (v *Visitors) NoteDenied(r *http.Request, err error) {
 	one, _ := r.Context().Value(askedKey{}).(asked)
 	if one.caller.Kind == rights.Nobody {
@@ -98,7 +98,7 @@ func (v *Visitors) NoteDenied(r *http.Request, err error) {
 	v.note(r, "call denied", map[string]string{"path": r.URL.Path}, kind.String(), why)
 }
 
-// note writes a line, and says the same in the log.
+// note writes a line into the audit log, and the same into the log.
 func (v *Visitors) note(r *http.Request, what string, on any, result, why string) {
 	one, _ := r.Context().Value(askedKey{}).(asked)
 	line := audit.Line{At: time.Now().UTC(), Who: one.caller.String(), From: r.RemoteAddr, Call: one.call, Result: result}

@@ -20,8 +20,8 @@ import (
 	"github.com/tenderhq/tender/internal/trust"
 )
 
-// A command leaves a line when it begins and one when it has ended, a denial of somebody who is known leaves one; what
-// strangers try leaves none, so that they fill no disk.
+// A command leaves one line when it begins and one when it has ended. A denial leaves a line if it is known who asked.
+// Attempts of strangers leave none, so that they can't fill the disk.
 func TestWhatVisitorsDoIsWrittenDown(t *testing.T) {
 	const call = "agent POST /v1/exec/{framework}/{task}"
 	dir, h := t.TempDir(), newHouse(t)
@@ -29,7 +29,7 @@ func TestWhatVisitorsDoIsWrittenDown(t *testing.T) {
 	if err := v.OpenAudit("", dir, zerolog.Nop()); err != nil {
 		t.Fatal(err)
 	}
-	// ask is a request of somebody, with a ticket for whom it names or without one; serve is what comes of it if it is let in.
+	// ask makes a request, with a ticket for ticketFor if that is set. serve handles the request if it is admitted.
 	ask := func(identify func(context.Context) trust.Identity, ticketFor string, serve func(r *http.Request)) {
 		t.Helper()
 		r := httptest.NewRequest(http.MethodPost, "/v1/exec/f1/t1", nil)

@@ -19,24 +19,24 @@ import (
 	"github.com/tenderhq/tender/internal/trust"
 )
 
-// Visitors are those of one agent. The zero value has none, and writes nothing down.
+// Visitors are the visitors of one agent. The zero value has none, and has no audit log.
 type Visitors struct {
 	notes notes
 
 	mu     sync.Mutex
 	inside map[*visit]struct{}
-	over   map[string]time.Time // principals, and until when their tickets that are over were signed
+	over   map[string]time.Time // by principal: until when the tickets were signed that are void
 }
 
-// visit is one request that a ticket has opened.
+// visit is one request that was admitted by a ticket.
 type visit struct {
 	principal string
 	signed    time.Time
 	end       context.CancelCauseFunc
 }
 
-// Enter says whether the request shows a ticket that opens what is wanted; own is the agent's pass. The context ends with
-// the visitor's welcome. Call leave when the request has been served.
+// Enter admits a request if it shows a ticket for what is wanted; own is the agent's pass. The context ends when the
+// visitor's tickets become void. leave must be called when the request has been served.
 func (v *Visitors) Enter(r *http.Request, own *trust.Pass, wanted ticket.Ticket) (ctx context.Context, leave func(), err error) {
 	word, err := trust.TicketOf(r)
 	if err != nil {
@@ -69,7 +69,7 @@ func (v *Visitors) Enter(r *http.Request, own *trust.Pass, wanted ticket.Ticket)
 	}, nil
 }
 
-// End shows a principal out whose tickets of until then are over.
+// End ends the visits of a principal whose tickets are void if they were signed no later than until.
 func (v *Visitors) End(principal string, until time.Time) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -91,7 +91,7 @@ func (v *Visitors) End(principal string, until time.Time) {
 	}
 }
 
-// overNow is what somebody is told who is shown out.
+// overNow is the error for a visitor whose tickets have become void.
 func overNow(principal string) *api.Error {
 	return api.E("ticket", api.Denied, principal, errors.New("the leader has ended the tickets of this principal: it was revoked, or something was taken from it"))
 }

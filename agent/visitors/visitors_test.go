@@ -16,7 +16,7 @@ import (
 	"github.com/tenderhq/tender/internal/trust"
 )
 
-// house is an agent and the master that signs for it.
+// house is an agent, and the master that signs tickets for it.
 type house struct {
 	t             *testing.T
 	agent, master *trust.Pass
@@ -45,7 +45,7 @@ func (h *house) wanted(who string) ticket.Ticket {
 	}
 }
 
-// enter comes with a ticket that was signed at a moment.
+// enter makes a request with a ticket that was signed at that time.
 func (h *house) enter(who string, signed time.Time) (context.Context, func(), error) {
 	h.t.Helper()
 	word, err := ticket.Sign(h.master, h.wanted(who), signed)
@@ -57,13 +57,13 @@ func (h *house) enter(who string, signed time.Time) (context.Context, func(), er
 	return h.visitors.Enter(r, h.agent, h.wanted(who))
 }
 
-// Who was revoked is shown out at once, and the tickets that he still has open nothing; others stay, and so does whoever comes
-// with a ticket of later.
+// The visits of somebody who was revoked end at once, and his other tickets open nothing any more. Other visitors stay,
+// and so do those with a ticket that was signed later.
 func TestWhoseTicketsAreOverIsShownOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t)
 		signed := time.Now()
-		stay := map[string]func() error{} // why somebody's visit has ended
+		stay := map[string]func() error{} // why each visit has ended
 		for _, who := range []string{"ann", "bob"} {
 			ctx, leave, err := h.enter(who, signed)
 			if err != nil {
@@ -72,7 +72,7 @@ func TestWhoseTicketsAreOverIsShownOut(t *testing.T) {
 			defer leave()
 			stay[who] = func() error { return context.Cause(ctx) }
 		}
-		<-time.After(time.Minute) // in the bubble's time
+		<-time.After(time.Minute) // in virtual time
 		h.visitors.End("ann", time.Now())
 		if cause := stay["ann"](); !api.Is(cause, api.Denied) || !strings.Contains(cause.Error(), "revoked") {
 			t.Errorf("ann's visit ended with %v", cause)
@@ -83,7 +83,7 @@ func TestWhoseTicketsAreOverIsShownOut(t *testing.T) {
 		if _, _, err := h.enter("ann", signed); !api.Is(err, api.Denied) || !strings.Contains(err.Error(), "revoked") {
 			t.Errorf("ann comes back by the ticket that she has: %v", err)
 		}
-		h.visitors.End("ann", signed) // a second copy, of before, changes nothing
+		h.visitors.End("ann", signed) // a repetition with an earlier time changes nothing
 		if _, _, err := h.enter("ann", signed.Add(30*time.Second)); err == nil {
 			t.Error("an older end has taken the place of a newer one")
 		}

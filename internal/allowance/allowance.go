@@ -4,15 +4,15 @@ package allowance
 
 import "time"
 
-// Rate is how fast an allowance grows, how much of it is kept that is not used, and how much there is at first: little,
-// so that nobody has more by coming again and again. The zero Rate has no limit.
+// Rate says how fast an allowance grows, how much of it is kept unused at most, and how much there is at first. First
+// should be little, so that nobody gets more by connecting again and again. The zero Rate has no limit.
 type Rate struct{ PerSecond, Most, First float64 }
 
-// chargedLongest is how much may be owed at most for what was charged after the fact: less than a session timeout, so
-// that nobody loses a session for it.
+// chargedLongest bounds the debt for what is charged after the fact, as the time in which it grows back. It is less
+// than a session timeout, so that nobody loses a session because of it.
 const chargedLongest = time.Second
 
-// Allowance is what is left at a moment. Who takes more than there is owes the rest. It is not safe for several
+// Allowance is what a peer may still use. A peer that uses more than there is owes the rest. It is not safe for several
 // goroutines at once.
 type Allowance struct {
 	rate Rate
@@ -20,7 +20,7 @@ type Allowance struct {
 	at   time.Time
 }
 
-// New is an allowance of that rate.
+// New makes an allowance with that rate.
 func New(rate Rate, now time.Time) Allowance { return Allowance{rate: rate, left: rate.First, at: now} }
 
 // Take uses up an amount and returns how long it takes until nothing is owed.
@@ -35,7 +35,8 @@ func (a *Allowance) Take(now time.Time, amount float64) time.Duration {
 	return time.Duration(-a.left / a.rate.PerSecond * float64(time.Second))
 }
 
-// Charge uses up an amount for what has been done already. It never makes anybody owe more than grows in a second.
+// Charge uses up an amount for work that is done already. It never makes a debt that takes longer than a second to grow
+// back.
 func (a *Allowance) Charge(now time.Time, amount float64) {
 	if a.rate.PerSecond == 0 {
 		return
@@ -44,13 +45,13 @@ func (a *Allowance) Charge(now time.Time, amount float64) {
 	a.left = min(a.left, max(a.left-amount, -a.rate.PerSecond*chargedLongest.Seconds()))
 }
 
-// Full reports whether there is as much as there can be: nothing of its owner has to be remembered.
+// Full reports whether the allowance is as large as it can be, so that its owner need not be remembered.
 func (a *Allowance) Full(now time.Time) bool {
 	a.grow(now)
 	return a.rate.PerSecond == 0 || a.left >= a.rate.Most
 }
 
-// grow adds what has come since.
+// grow adds what has grown since the last call.
 func (a *Allowance) grow(now time.Time) {
 	if since := now.Sub(a.at).Seconds(); since > 0 {
 		a.left, a.at = min(a.left+since*a.rate.PerSecond, a.rate.Most), now

@@ -16,11 +16,11 @@ func TestAllowance(t *testing.T) {
 	}
 	take(50, 0)
 	take(100, time.Second)
-	take(100, 2*time.Second) // behind the one before
+	take(100, 2*time.Second) // after the one before
 	now = now.Add(2 * time.Second)
 	take(0, 0)
 	now = now.Add(time.Hour)
-	take(301, 10*time.Millisecond) // no more than that is kept
+	take(301, 10*time.Millisecond) // no more than 300 is kept
 	if a.Full(now) || !a.Full(now.Add(4*time.Second)) {
 		t.Error("it is full when nothing of it is used, and only then")
 	}
@@ -28,7 +28,7 @@ func TestAllowance(t *testing.T) {
 	take(0, 0)
 }
 
-// TestCharged: what is charged after the fact holds nobody for longer than a second, and takes nothing from what is owed.
+// TestCharged: what is charged after the fact delays nobody for longer than a second, and does not reduce what is owed.
 func TestCharged(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	a := New(Rate{PerSecond: 100, Most: 300, First: 300}, now)

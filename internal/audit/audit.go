@@ -17,34 +17,34 @@ import (
 )
 
 const (
-	// bytesMax is when the audit log is put aside as FILE.1, FILE.1 as FILE.2 and so on.
+	// bytesMax is the size at which the audit log is renamed to FILE.1, FILE.1 to FILE.2, and so on.
 	bytesMax = 16 << 20
-	// filesMax bounds the files that are put aside; the oldest goes.
+	// filesMax is how many renamed files are kept; the oldest is removed.
 	filesMax = 4
-	// onBytesMax bounds what a line says of the request; a longer one is cut off.
+	// onBytesMax bounds what a line says of the request. A longer request is left out.
 	onBytesMax = 4 << 10
-	// whyBytesMax bounds what a line says of a refusal; a longer one is cut off.
+	// whyBytesMax bounds what a line says of a refusal. The rest of a longer text is cut off.
 	whyBytesMax = 4 << 10
 	fileName    = "audit.log"
 )
 
 var (
-	// Denied is the result of what its caller was not allowed to do.
+	// Denied is the result of a call that its caller was not allowed to make.
 	Denied    = api.Denied.String()
 	notLeader = api.NotLeader.String()
 )
 
-// Log is the file of changes. Nil writes nothing.
+// Log is the file of changes. A nil Log writes nothing.
 type Log struct {
 	mu    sync.Mutex
 	path  string // "": standard output
 	file  io.Writer
 	bytes int64
-	torn  bool // the last line lacks its end
+	torn  bool // the last line has no end
 }
 
-// Open begins or goes on with the file that the setting means: "-" is standard output, "off" none, and "" audit.log in the
-// folder; without a folder none.
+// Open opens the file that the setting names, or makes it. "-" is standard output, "off" means no log, and "" means
+// audit.log in the folder, or no log without a folder.
 func Open(setting, dir string) (*Log, error) {
 	switch {
 	case setting == "off" || setting == "" && dir == "":
@@ -75,7 +75,7 @@ func (a *Log) open() error {
 	return nil
 }
 
-// Close ends it.
+// Close closes the file.
 func (a *Log) Close() error {
 	if a == nil || a.path == "" {
 		return nil
@@ -95,21 +95,21 @@ func (a *Log) closeFile() error {
 
 // Line is one change, as it stands in the audit log.
 type Line struct {
-	Number uint64          `json:"n,omitempty"` // in the order in which a master has heard of them; agents do not count
+	Number uint64          `json:"n,omitempty"` // counts the changes that a master has noted; agents do not count
 	At     time.Time       `json:"at"`
 	Who    string          `json:"who"`
 	From   string          `json:"from"`
 	Call   string          `json:"call"`
 	On     json.RawMessage `json:"on,omitempty"`
-	Cut    bool            `json:"cut,omitempty"` // On or About was too long, and is left out
+	Cut    bool            `json:"cut,omitempty"` // On or About was too long and is left out
 	// About are objects that the request does not name, or not by this name.
 	About  []string `json:"about,omitempty"`
 	Result string   `json:"result"`
 	Why    string   `json:"why,omitempty"`
-	Index  uint64   `json:"index,omitempty"` // of the registry when a master has answered
+	Index  uint64   `json:"index,omitempty"` // the index of the registry when a master answered
 }
 
-// SetOn says on what the change was: JSON, of which what may be a secret is hidden.
+// SetOn sets what the change was about, as JSON. Values that may be secret are hidden.
 func (l *Line) SetOn(text []byte) {
 	text = withoutSecrets(text)
 	if l.Cut = len(text) > onBytesMax || !json.Valid(text); !l.Cut {
@@ -117,7 +117,7 @@ func (l *Line) SetOn(text []byte) {
 	}
 }
 
-// SetAbout says on what the change was, beside what the request names.
+// SetAbout sets objects that the change was about in addition to those that the request names.
 func (l *Line) SetAbout(objects []Object) {
 	l.About = nil
 	bytes := 0
@@ -130,10 +130,10 @@ func (l *Line) SetAbout(objects []Object) {
 	}
 }
 
-// unread says that nobody has read the request, so that it may have been about anything.
+// unread says that the request was not read, so that it may have been about anything.
 func (l *Line) unread() bool { return l.On == nil && l.About == nil }
 
-// SetWhy says why the change was refused.
+// SetWhy sets why the change was refused.
 func (l *Line) SetWhy(text string) {
 	if len(text) > whyBytesMax {
 		text = text[:whyBytesMax] + "..."
@@ -141,7 +141,7 @@ func (l *Line) SetWhy(text string) {
 	l.Why = strings.ToValidUTF8(text, "")
 }
 
-// Shown is On for a log.
+// Shown returns On in a form that a log accepts.
 func (l *Line) Shown() []byte {
 	if l.On == nil {
 		return []byte("null")
@@ -176,7 +176,7 @@ func (a *Log) Write(l Line) error {
 	return err
 }
 
-// rotate puts a full file aside and begins anew.
+// rotate renames a full file and begins a new one.
 func (a *Log) rotate() error {
 	if a.file != nil {
 		if err := a.closeFile(); err != nil {

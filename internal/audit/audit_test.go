@@ -9,7 +9,7 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// TestTheAuditLogHasABound: a full file is put aside, so many are kept, and a restart goes on behind what was written.
+// TestTheAuditLogHasABound: a full file is renamed, only some files are kept, and a restart appends to the last one.
 func TestTheAuditLogHasABound(t *testing.T) {
 	dir := t.TempDir()
 	for round := range filesMax + 3 {
@@ -23,7 +23,7 @@ func TestTheAuditLogHasABound(t *testing.T) {
 		if err := a.Write(Line{Who: "person ann", Result: "before"}); err != nil {
 			t.Fatal(err)
 		}
-		a.bytes = bytesMax // as if it were full
+		a.bytes = bytesMax // as if the file were full
 		if err := a.Write(Line{Who: "person ann", Result: "after"}); err != nil {
 			t.Fatal(err)
 		}

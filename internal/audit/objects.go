@@ -13,10 +13,10 @@ import (
 // Object is what a change was about.
 type Object struct{ Kind, Name string }
 
-// String is KIND/NAME.
+// String returns KIND/NAME.
 func (o Object) String() string { return o.Kind + "/" + o.Name }
 
-// ParseObject reads KIND/NAME; the name may have slashes itself, as a secret's has. "" is no object.
+// ParseObject reads KIND/NAME. The name may contain slashes, as that of a secret does. "" is no object.
 func ParseObject(text string) (Object, error) {
 	if text == "" {
 		return Object{}, nil
@@ -28,7 +28,7 @@ func ParseObject(text string) (Object, error) {
 	return Object{kind, name}, nil
 }
 
-// is says whether two names are of the same object: of a task, one may lack its framework.
+// is says whether two names are of the same object. For a task, one of the names may lack its framework.
 func (o Object) is(other Object) bool {
 	if o.Kind != other.Kind || o.Name == other.Name {
 		return o == other
@@ -60,20 +60,20 @@ func Token(id string) Object { return Object{tokenKind, id} }
 // ObjectKinds are the kinds of objects.
 var ObjectKinds = []string{agentKind, frameworkKind, "job", "master", "principal", "role", "secret", taskKind, tokenKind, "volume"}
 
-// named are the fields of requests that name an object of a kind, in all requests.
+// named holds the fields that name an object in all requests, with the kind of the object.
 var named = map[string]string{
 	"agent_id": agentKind, "agent_ids": agentKind, agentKind: agentKind, "framework_id": frameworkKind, "framework": frameworkKind,
 	"principal": "principal", "role": "role", "roles": "role", "task": taskKind, "volume": "volume",
 }
 
-// namedBy are the fields that name an object of a kind in one request alone, by its method.
+// namedBy holds, by method, the fields that name an object only in the request of that method.
 var namedBy = map[string]struct{ field, kind string }{
 	"AddPeer": {"id", "master"}, "RemovePeer": {"id", "master"}, "TransferLeader": {"id", "master"},
 	"SetSecret": {"name", "secret"}, "RemoveSecret": {"name", "secret"}, "RevokeToken": {"id", tokenKind},
 	"RollbackJob": {"name", "job"}, "StopJob": {"name", "job"}, "DeleteJob": {"name", "job"},
 }
 
-// objectsOf is what a change was about: what its request names, in the order of the fields' names, and what it was about beside.
+// objectsOf returns what a change was about: the objects in its request, ordered by field name, and those in About.
 func objectsOf(l Line) []Object {
 	objects := requested(l)
 	for _, text := range l.About {
@@ -84,7 +84,7 @@ func objectsOf(l Line) []Object {
 	return objects
 }
 
-// requested is what the request of a change names.
+// requested returns the objects that the request of a change names.
 func requested(l Line) []Object {
 	var request map[string]json.RawMessage
 	if json.Unmarshal(l.On, &request) != nil {
@@ -116,7 +116,7 @@ func objectsIn(fields map[string]json.RawMessage, objects []Object) []Object {
 	return objects
 }
 
-// namedIn adds the objects that a field names: one text, or a list of them.
+// namedIn adds the objects that a field names, which is one text or a list of texts.
 func namedIn(value json.RawMessage, kind string, objects []Object) []Object {
 	var one string
 	names := []string{}
@@ -134,7 +134,7 @@ func namedIn(value json.RawMessage, kind string, objects []Object) []Object {
 	return objects
 }
 
-// ofTicket adds the task of a request that names it beside its framework.
+// ofTicket adds the task of a request that names task and framework in two fields.
 func ofTicket(request map[string]json.RawMessage, objects []Object) []Object {
 	var framework, task string
 	if json.Unmarshal(request["framework_id"], &framework) != nil || json.Unmarshal(request["task_id"], &task) != nil || task == "" {

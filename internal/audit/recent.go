@@ -8,15 +8,15 @@ import (
 )
 
 const (
-	// recentMax bounds the lines that are kept in memory; the oldest goes.
+	// recentMax is how many lines are kept in memory; the oldest is dropped.
 	recentMax = 8192
-	// recentBytesMax bounds what they take there.
+	// recentBytesMax limits their size there.
 	recentBytesMax = 4 << 20
-	// entryBytes is what a line takes beside its texts.
+	// entryBytes is what a line takes besides its texts.
 	entryBytes = 256
-	// numberMax bounds the numbers that are believed of a file, so that there are always larger ones.
+	// numberMax is the largest number of a line that is accepted from a file, so that there are always larger ones.
 	numberMax = 1 << 62
-	// textBytes is what each of several texts takes beside its bytes.
+	// textBytes is what each of several texts takes besides its bytes.
 	textBytes = 16
 )
 
@@ -27,14 +27,14 @@ type Entry struct {
 	bytes   int
 }
 
-// Recent are the newest lines, in memory. It may be used from any goroutine.
+// Recent holds the newest lines in memory. It may be used from any goroutine.
 type Recent struct {
 	mu      sync.Mutex
 	entries []Entry   // the oldest first, each with a larger number than the one before; guarded by mu
 	bytes   int       // of all of them; guarded by mu
 	last    uint64    // the newest number; guarded by mu
 	since   time.Time // see Since; guarded by mu
-	cut     bool      // older ones went, for want of room; guarded by mu
+	cut     bool      // older lines were dropped to make room; guarded by mu
 }
 
 // Add keeps a line, and gives it its number.
@@ -46,8 +46,8 @@ func (r *Recent) Add(l *Line) {
 	r.keep(*l)
 }
 
-// again keeps a line that was written down before. Its number stays, if it is larger than those before: calls that end together
-// may be written in another order.
+// again keeps a line that was read back from the file. It keeps its number if that is larger than those before. Lines
+// of calls that ended together may be in another order in the file.
 func (r *Recent) again(l Line) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -58,7 +58,7 @@ func (r *Recent) again(l Line) {
 	r.keep(l)
 }
 
-// keep adds a line, if it is one to ask for: what a follower has sent on to the leader stands in the leader's log.
+// keep adds a line, unless it is about a call that a follower sent on to the leader: that is in the leader's log.
 func (r *Recent) keep(l Line) {
 	if l.Result == notLeader {
 		return
@@ -74,12 +74,12 @@ func (r *Recent) keep(l Line) {
 	r.entries, r.bytes = append(r.entries, e), r.bytes+e.bytes
 	for len(r.entries) > recentMax || r.bytes > recentBytesMax {
 		r.bytes -= r.entries[0].bytes
-		r.entries[0] = Entry{} // its texts go now, its place when the others are moved
+		r.entries[0] = Entry{} // its texts are freed now, its place when the slice grows
 		r.entries, r.cut = r.entries[1:], true
 	}
 }
 
-// Since says from when on nothing is missing; zero: nothing was ever forgotten.
+// Since returns the time from which on no line is missing; zero: none was ever dropped.
 func (r *Recent) Since() time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -89,14 +89,14 @@ func (r *Recent) Since() time.Time {
 	return r.since
 }
 
-// Query selects entries: all, but for what its fields say.
+// Query selects entries: all of them, as far as its fields do not restrict that.
 type Query struct {
 	Since  time.Time
 	On     Object // of those whose request was too long to be kept or not read, nobody knows what they were about, so they are selected too
-	By     string // a caller: "person ann", or the name alone
+	By     string // a caller, such as "person ann", or only its name
 	Denied bool   // only what was denied
 	Before uint64 // only entries with a smaller number; 0: all
-	// Limit and Bytes bound what is selected, each at least 1; an entry that is larger than Bytes is selected alone.
+	// Limit and Bytes limit what is selected and are each at least 1. An entry larger than Bytes is selected alone.
 	Limit, Bytes int
 }
 

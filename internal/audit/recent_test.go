@@ -15,12 +15,12 @@ import (
 
 var began = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// line is the change number i of a test, a second after the one before.
+// line returns the change number i of a test, a second after the one before.
 func line(i int) Line {
 	return Line{At: began.Add(time.Duration(i) * time.Second), Who: "person ann", Call: "/tender.v1.OperatorService/SetRole", Result: "ok", Index: uint64(i)}
 }
 
-// indexes are those of what a query selects, the newest first.
+// indexes returns the indexes of what a query selects, the newest first.
 func indexes(r *Recent, q Query) (all []uint64) {
 	q.Limit, q.Bytes = max(q.Limit, 1), max(q.Bytes, 1)
 	selected, _ := r.Select(q)
@@ -30,10 +30,10 @@ func indexes(r *Recent, q Query) (all []uint64) {
 	return all
 }
 
-// everything bounds a query by nothing.
+// everything is a query without limits.
 var everything = Query{Limit: recentMax + 1, Bytes: 2 * recentBytesMax}
 
-// TestTheNewestLinesAreKept: so many, and of so many bytes, and it is said since when.
+// TestTheNewestLinesAreKept: a limited number of lines and of bytes is kept, and the answer says since when.
 func TestTheNewestLinesAreKept(t *testing.T) {
 	r := &Recent{}
 	for i := range recentMax {
@@ -67,7 +67,8 @@ func TestTheNewestLinesAreKept(t *testing.T) {
 	}
 }
 
-// TestAPageIsBounded: by lines and by bytes, and pages together are everything once, also while lines come and go.
+// TestAPageIsBounded: a page is limited in lines and in bytes. All pages together contain everything once, also while
+// lines are added and dropped.
 func TestAPageIsBounded(t *testing.T) {
 	r := &Recent{}
 	for i := range 10 {
@@ -85,7 +86,7 @@ func TestAPageIsBounded(t *testing.T) {
 			all = append(all, e.Index)
 		}
 		q.Before = page[len(page)-1].Number
-		l := line(100) // newer than what the pages are of
+		l := line(100) // newer than what the pages contain
 		r.Add(&l)
 	}
 	if !slices.Equal(all, []uint64{9, 8, 7, 6, 5, 4, 3, 2, 1, 0}) {
@@ -100,7 +101,7 @@ func TestAPageIsBounded(t *testing.T) {
 	}
 }
 
-// request is a line about what the call was asked.
+// request returns a line with what the call was asked.
 func request(i int, who, call, on, result string) Line {
 	l := line(i)
 	l.Who, l.Call, l.Result = who, call, result
@@ -149,7 +150,7 @@ func TestQueriesSelect(t *testing.T) {
 		{Query{By: "anybody"}, []uint64{4}},
 		{Query{By: "person"}, nil},
 		{Query{Denied: true}, []uint64{2}},
-		// What was about the one whose request was too long, nobody knows.
+		// A line whose request was too long may be about anything.
 		{on("agent/a1"), []uint64{9, 5, 0}},
 		{on("agent/a2"), []uint64{9, 5}},
 		{on("principal/etl"), []uint64{5, 2}},
@@ -176,7 +177,7 @@ func TestQueriesSelect(t *testing.T) {
 	}
 }
 
-// reopened is what a log of the folder has read back.
+// reopened opens the folder's log and reads it back.
 func reopened(t *testing.T, dir string) (*Log, *Recent) {
 	t.Helper()
 	a, err := Open("", dir)
@@ -201,12 +202,12 @@ func write(t *testing.T, a *Log, r *Recent, lines ...Line) {
 	}
 }
 
-// TestARestartForgetsNothing: neither what the file has nor what was put aside, and pages that were begun go on.
+// TestARestartForgetsNothing: lines of the file and of renamed files are read back, and pages that were begun go on.
 func TestARestartForgetsNothing(t *testing.T) {
 	dir := t.TempDir()
 	a, r := reopened(t, dir)
 	write(t, a, r, line(0), line(1))
-	a.bytes = bytesMax // as if it were full
+	a.bytes = bytesMax // as if the file were full
 	write(t, a, r, line(2))
 	before, _ := r.Select(everything)
 	if err := a.Close(); err != nil {
@@ -227,7 +228,7 @@ func TestARestartForgetsNothing(t *testing.T) {
 	}
 }
 
-// TestNoMoreIsReadBackThanIsKept: of a file that has more, the newest, and it is said since when.
+// TestNoMoreIsReadBackThanIsKept: if a file has more, its newest lines are read, and the answer says since when.
 func TestNoMoreIsReadBackThanIsKept(t *testing.T) {
 	dir := t.TempDir()
 	var text bytes.Buffer
@@ -252,7 +253,7 @@ func TestNoMoreIsReadBackThanIsKept(t *testing.T) {
 	}
 }
 
-// TestALogWithoutAFileBeginsNow: nothing can be read back of it, and nothing is waited for.
+// TestALogWithoutAFileBeginsNow: nothing can be read back, and opening does not wait.
 func TestALogWithoutAFileBeginsNow(t *testing.T) {
 	for _, setting := range []string{"off", "-", "/dev/null"} {
 		a, err := Open(setting, "")
@@ -269,8 +270,8 @@ func TestALogWithoutAFileBeginsNow(t *testing.T) {
 	}
 }
 
-// TestATornLineIsLostAlone: of a process that was killed while it wrote, wherever that was; and what else is no line. Whatever
-// is written next is read back.
+// TestATornLineIsLostAlone: if a process was killed while it wrote a line, only that line is lost, wherever it was cut.
+// The same holds for anything else that is no line. Whatever is written next is read back.
 func TestATornLineIsLostAlone(t *testing.T) {
 	whole, err := json.Marshal(line(7))
 	if err != nil {
@@ -309,8 +310,8 @@ func TestATornLineIsLostAlone(t *testing.T) {
 	}
 }
 
-// TestKilledAmidALine: a real process is killed while it writes as fast as it can. All that it has told of is read back, and
-// those that follow.
+// TestKilledAmidALine: a real process is killed while it writes as fast as it can. All lines that it has reported are
+// read back, and those that are written later.
 func TestKilledAmidALine(t *testing.T) {
 	if dir := os.Getenv("AUDIT_WRITER"); dir != "" {
 		a, r := reopened(t, dir)
@@ -351,8 +352,8 @@ func TestKilledAmidALine(t *testing.T) {
 	}
 }
 
-// FuzzLines: whatever stands in the file, a line is read back that was written behind it, and all that is read back may be
-// written once more.
+// FuzzLines: whatever is in the file, a line that is written after it is read back, and all lines that are read back
+// can be written again.
 func FuzzLines(f *testing.F) {
 	for _, text := range []string{
 		"", "\n", `{"at":"2026-01-02T03:04:05Z","who":"person ann","from":"","call":"c","on":{"role":"eng"},"result":"ok"}` + "\n",

@@ -12,12 +12,12 @@ import (
 	"unicode/utf8"
 )
 
-// lineBytesMax bounds a line that is read back; a longer one is none of ours.
+// lineBytesMax bounds a line that is read back; a longer one was not written by us.
 const lineBytesMax = 64 << 10
 
-// Recent reads back the newest lines that were written, as many as are kept in memory: of the file and of those that were put
-// aside. What is no line, as the last one of a process that was killed while it wrote, is left out. Now is when the log begins
-// where nothing can be read back: it has no file, or one that is no regular one.
+// Recent reads back the newest lines, as many as are kept in memory, from the file and from renamed files. It skips
+// what is not a line, such as the last one of a process that was killed while it wrote. If nothing can be read back,
+// because there is no file or it is not a regular one, the log begins at now.
 func (a *Log) Recent(now time.Time) (*Recent, error) {
 	r := &Recent{since: now}
 	if a == nil || a.path == "" {
@@ -53,7 +53,8 @@ func (a *Log) Recent(now time.Time) (*Recent, error) {
 	return r, nil
 }
 
-// tail is the end of a file, whole lines of at most so many bytes, and whether that is all of it.
+// tail returns the end of a file, in whole lines of at most bytesMax bytes together, and whether that is the whole
+// file.
 func tail(path string, bytesMax int64) (text []byte, all bool, err error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -69,11 +70,11 @@ func tail(path string, bytesMax int64) (text []byte, all bool, err error) {
 	if err != nil || from == 0 {
 		return text, true, err
 	}
-	_, text, _ = bytes.Cut(text, []byte("\n")) // the first one may lack its beginning
+	_, text, _ = bytes.Cut(text, []byte("\n")) // the first line may lack its beginning
 	return text, false, nil
 }
 
-// lines are those of a text that are lines of an audit log.
+// lines returns those lines of a text that are lines of an audit log.
 func lines(text []byte) iter.Seq[Line] {
 	return func(yield func(Line) bool) {
 		for text := range bytes.Lines(text) {
@@ -91,7 +92,7 @@ func lines(text []byte) iter.Seq[Line] {
 	}
 }
 
-// endsTorn says whether the last line of a file lacks its end: whatever is written behind it would be lost with it.
+// endsTorn says whether the last line of a file has no end, so that a line written after it would be lost with it.
 func endsTorn(path string, size int64) bool {
 	if size == 0 {
 		return false

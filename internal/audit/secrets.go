@@ -8,14 +8,14 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// hidden stands for what is not written down.
+// hidden replaces what is not written down.
 const hidden = "(hidden)"
 
-// environments are the fields whose values are those of variables.
+// environments are the fields that hold environment variables.
 var environments = map[string]bool{"env": true, "environment": true}
 
-// withoutSecrets is JSON without the values of environments, and with addresses as they may be shown. What is no JSON is left
-// out.
+// withoutSecrets returns JSON without the values of environment variables, and with addresses in the form that may be
+// shown. It returns nil for what is not JSON.
 func withoutSecrets(text []byte) []byte {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()
@@ -30,7 +30,7 @@ func withoutSecrets(text []byte) []byte {
 	return text
 }
 
-// redact changes a value in its place.
+// redact changes a value in place.
 func redact(value any) any {
 	switch value := value.(type) {
 	case map[string]any:
@@ -52,7 +52,7 @@ func redact(value any) any {
 	return value
 }
 
-// redactAddresses hides what addresses in a text hold, word by word.
+// redactAddresses hides the secrets in addresses in a text, word by word.
 func redactAddresses(text string) string {
 	if !strings.Contains(text, "://") {
 		return text

@@ -26,7 +26,7 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
-// agentFlags are what `tender agent` is told beside the shared flags.
+// agentFlags are the flags of `tender agent` besides the shared ones.
 type agentFlags struct {
 	port                           int
 	hostname, resources            string
@@ -41,13 +41,13 @@ type agentFlags struct {
 	fetchFlags
 }
 
-// wallFlags are about walls; the lists become fields of the config.
+// wallFlags are the flags about walls; the lists are converted to fields of the config.
 type wallFlags struct {
 	walls.Config
 	rlimits, gpus []string
 }
 
-// fetchFlags say what is fetched for tasks, and from where.
+// fetchFlags say what may be fetched for tasks, and from where.
 type fetchFlags struct {
 	fetchLocal bool
 	images     images.Config
@@ -117,8 +117,8 @@ func (a *App) agentCommand() *cobra.Command {
 	return command
 }
 
-// check reports all that is wrong with plain numbers and times: what a configuration takes for "the default" or "none"
-// nobody means who writes it.
+// check reports everything that is wrong with plain numbers and times. A value that a configuration takes for "the
+// default" or "none" is refused, because nobody who writes it means that.
 func (f *agentFlags) check() error {
 	var wrong []error
 	refuse := func(bad bool, format string, args ...any) {
@@ -143,7 +143,7 @@ func (f *agentFlags) check() error {
 	return usage(errors.Join(wrong...))
 }
 
-// offered reads what the agent offers, zero for what the machine has.
+// offered reads the resources that the agent is to offer; zero stands for what the machine has.
 func offered(flag, text string) (api.Resources, error) {
 	resources, err := settings.ParseResources(text)
 	if err != nil {
@@ -218,8 +218,8 @@ func (f agentFlags) config(ctx context.Context, d *daemon) (agent.Config, error)
 	}, nil
 }
 
-// nearby are the users whose clusters of `tender dev` the agent may have joined; none where masters are not reached over this
-// machine's network.
+// nearby returns the users whose clusters of `tender dev` the agent may have joined; none if masters are not reached
+// over this machine's network.
 func (d *daemon) nearby() nearby.Users {
 	if d.app.Dial != nil {
 		return nil
@@ -227,15 +227,15 @@ func (d *daemon) nearby() nearby.Users {
 	return nearby.UsersOf(d.app.Lookup)
 }
 
-// agentToken is by what the agent joins, "" if it needs nothing: what --join says, else what the cluster of `tender dev` on this
-// machine makes for it.
+// agentToken returns the token with which the agent joins: the one of --join, else one that the cluster of `tender dev`
+// on this machine makes for it. It is "" if the agent needs none.
 func (d *daemon) agentToken(ctx context.Context, masters []string) (string, error) {
 	if d.join != "" {
 		joined, err := tokenOf(d.join)
 		switch {
 		case err == nil:
 			return joined.String(), nil
-		case !d.hasProof(): // else it has joined, and the token may be gone
+		case !d.hasProof(): // otherwise it has joined already, and the token may be gone
 			return "", err
 		}
 	}
@@ -250,7 +250,7 @@ func (d *daemon) agentToken(ctx context.Context, masters []string) (string, erro
 	return token, err
 }
 
-// shownFlags are all flags with their values, but for what is secret.
+// shownFlags returns all flags with their values, except secret ones.
 func shownFlags(flags *pflag.FlagSet) map[string]string {
 	shown := map[string]string{}
 	flags.VisitAll(func(f *pflag.Flag) {
@@ -265,7 +265,7 @@ func shownFlags(flags *pflag.FlagSet) map[string]string {
 	return shown
 }
 
-// megabytes reads a flag that counts MB, as bytes.
+// megabytes reads a flag in MB and returns bytes.
 func megabytes(flag, text string) (int64, error) {
 	amount, err := api.ParseMilli(text)
 	if err != nil || amount < 0 {
@@ -274,7 +274,8 @@ func megabytes(flag, text string) (int64, error) {
 	return int64(amount) << 20 / 1000, nil
 }
 
-// taskUserOr is as whom tasks run: whom the flag names, else an unprivileged user where the agent is root, else "".
+// taskUserOr returns the user that tasks run as: the one that the flag names, else an unprivileged user if the agent
+// runs as root, else "".
 func taskUserOr(named string) (string, error) {
 	if named != "" || os.Geteuid() != 0 {
 		return named, nil
@@ -286,7 +287,7 @@ func taskUserOr(named string) (string, error) {
 		"name one by --task-user, or say --task-user root", entry.DynamicFirst)
 }
 
-// orNone turns port 0 into the negative one by which configurations say "none".
+// orNone turns port 0 into the negative port with which configurations say "none".
 func orNone(port int) int {
 	if port == 0 {
 		return -1
@@ -294,7 +295,7 @@ func orNone(port int) int {
 	return port
 }
 
-// commandExecutor is how this program is started as the built-in executor.
+// commandExecutor returns the command line that starts this program as the built-in executor.
 func commandExecutor() ([]string, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -303,10 +304,10 @@ func commandExecutor() ([]string, error) {
 	return []string{self, "executor"}, nil
 }
 
-// enterHelper is how this program is started to go into a task.
+// enterHelper returns the command line that starts this program as the helper that enters a task.
 func enterHelper(executor []string) []string { return []string{executor[0], "enter"} }
 
-// execMaxDefault is how many commands may run inside the tasks of an agent that says nothing about it.
+// execMaxDefault is the default for how many commands may run inside an agent's tasks.
 const execMaxDefault = 16
 
 func runAgent(ctx context.Context, config agent.Config) error {
@@ -317,7 +318,7 @@ func runAgent(ctx context.Context, config agent.Config) error {
 	return a.Run(ctx)
 }
 
-// enterCommand is what agents start to go into a task.
+// enterCommand is the command that agents start to enter a task.
 func enterCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "enter", Short: "The helper by which a command gets into a task; agents start it", Hidden: true, Args: exactly(),
@@ -329,12 +330,12 @@ func enterCommand() *cobra.Command {
 	}
 }
 
-// executorCommand is what agents start for tasks that are commands.
+// executorCommand is the command that agents start for tasks that are commands.
 func (a *App) executorCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "executor", Short: "The built-in executor for commands; agents start it", Hidden: true, Args: exactly(),
 		RunE: func(command *cobra.Command, _ []string) error {
-			told, _ := a.Lookup(protocol.ExecutorCellEnv) // without it there are no control groups
+			told, _ := a.Lookup(protocol.ExecutorCellEnv) // without the variable there are no control groups
 			return givingBack(command.Context(), func(ctx context.Context) error { return commandexecutor.Run(ctx, told) })
 		},
 	}

@@ -43,18 +43,19 @@ func Main() {
 	os.Exit(code)
 }
 
-// repeatedWithin: some senders send to the process and to its group, which is one wish in two signals.
+// repeatedWithin is the time within which a second signal counts as the same one: some senders signal both the process
+// and its group.
 const repeatedWithin = 300 * time.Millisecond
 
-// interrupts ends the context at the first signal to stop and the process at the second.
+// interrupts ends the context at the first signal to stop, and the process at the second one.
 func interrupts() (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	if !signal.Ignored(syscall.SIGHUP) { // nohup
+	if !signal.Ignored(syscall.SIGHUP) { // as under nohup
 		signal.Notify(signals, syscall.SIGHUP)
 	}
-	go func() { // lives as long as the process
+	go func() { // it lives as long as the process
 		cancel(interrupted{<-signals})
 		first := time.Now()
 		second := <-signals
@@ -67,12 +68,12 @@ func interrupts() (context.Context, func()) {
 	return ctx, func() { signal.Stop(signals) }
 }
 
-// interrupted is the cause of a context that a signal ended.
+// interrupted is the cause of a context that a signal has ended.
 type interrupted struct{ signal os.Signal }
 
 func (i interrupted) Error() string { return "interrupted (" + i.signal.String() + ")" }
 
-// signalCode is what shells show for a process that a signal ended.
+// signalCode returns the exit code that shells show for a process that a signal has ended.
 func signalCode(s os.Signal) int {
 	if number, ok := s.(syscall.Signal); ok {
 		return 128 + int(number)
@@ -80,26 +81,26 @@ func signalCode(s os.Signal) int {
 	return codeFailed
 }
 
-// App is what a command may touch of the world.
+// App is what a command needs from its surroundings.
 type App struct {
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 	Lookup         func(string) (string, bool) // the environment
 	Now            func() time.Time
-	Terminal       bool // whether Stderr is one
+	Terminal       bool // whether Stderr is a terminal
 	Asks           bool // whether a person reads Stderr and types into Stdin
 	// Dial opens connections to masters. Default TCP.
 	Dial func(ctx context.Context, address string) (net.Conn, error)
 
 	masters []string            // --master
 	context string              // --context
-	writers []*logwriter.Writer // of logs
+	writers []*logwriter.Writer // the writers of logs
 }
 
-// lastLinesMax is how long the last lines of a log may take to be written.
+// lastLinesMax is how long writing the last lines of a log may take.
 const lastLinesMax = time.Second
 
-// Run executes one command and returns the exit code. Errors have been printed.
+// Run executes one command and returns the exit code. It has printed any error.
 func (a *App) Run(ctx context.Context, args []string) int {
 	root := a.root()
 	root.SetArgs(args)
@@ -117,7 +118,7 @@ func (a *App) Run(ctx context.Context, args []string) int {
 	stopped := errors.As(context.Cause(ctx), &stop)
 	text := sentence(err)
 	if stopped && (text == context.Canceled.Error() || text == stop.Error()) {
-		text = "" // who has pressed Ctrl-C knows it
+		text = "" // a person who has pressed Ctrl-C knows that
 	}
 	if text != "" {
 		fmt.Fprintln(a.Stderr, "tender: "+text)
@@ -170,7 +171,7 @@ func (a *App) root() *cobra.Command {
 	return root
 }
 
-// jobsEnv is what the commands about jobs may touch.
+// jobsEnv returns what the commands about jobs need.
 func jobsEnv(a *App) jobcmd.Env {
 	return jobcmd.Env{
 		Stdin: a.Stdin, Stdout: a.Stdout, Stderr: a.Stderr, Now: a.Now, Lookup: a.Lookup,
@@ -242,7 +243,7 @@ func helpCommand() *cobra.Command {
 	}
 }
 
-// cluster is the one that a command is about, and who the command is there.
+// cluster returns the cluster that a command is about, and who the command is there.
 func (a *App) cluster(ctx context.Context) (contexts.Cluster, error) {
 	masters, err := a.mastersOr(nil)
 	if err != nil {
@@ -251,7 +252,7 @@ func (a *App) cluster(ctx context.Context) (contexts.Cluster, error) {
 	return contexts.Find(ctx, contexts.Wish{Context: a.context, Masters: masters, Master: client.DefaultMaster, Lookup: a.Lookup, Dial: a.Dial})
 }
 
-// client connects to the masters of the cluster that a command is about.
+// client returns a client of the masters of that cluster.
 func (a *App) client(ctx context.Context) (*client.Client, error) {
 	where, err := a.cluster(ctx)
 	if err != nil {
@@ -270,7 +271,7 @@ func clientOf(where contexts.Cluster) (*client.Client, error) {
 	})
 }
 
-// mastersOr is what --master says, else the environment, else the default.
+// mastersOr returns the masters that --master names, else those of the environment, else otherwise.
 func (a *App) mastersOr(otherwise []string) ([]string, error) {
 	masters, where := a.masters, "--master"
 	if len(masters) == 0 {
@@ -289,7 +290,7 @@ func (a *App) mastersOr(otherwise []string) ([]string, error) {
 	return masters, nil
 }
 
-// withClient runs a command against the leading master.
+// withClient makes the function of a command that calls the leading master.
 func (a *App) withClient(run func(ctx context.Context, c *client.Client, args []string) error) func(*cobra.Command, []string) error {
 	return func(command *cobra.Command, args []string) (err error) {
 		c, err := a.client(command.Context())

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// completePatience: a shell that waits longer for a Tab feels broken; then there is no suggestion.
+	// completePatience: a shell that waits longer after a Tab feels broken, so there is then no suggestion.
 	completePatience = 500 * time.Millisecond
 	completeItemsMax = 200
 )
@@ -88,12 +88,12 @@ func (a *App) completeFlags(command *cobra.Command) {
 			return a.ids(command.Context(), kindName, start), cobra.ShellCompDirectiveNoFileComp
 		}
 		if err := command.RegisterFlagCompletionFunc(flag, complete); err != nil {
-			panic(err) // the flag was found above: only our own mistake leads here
+			panic(err) // the flag was found above: only a bug of ours leads here
 		}
 	}
 }
 
-// ids asks the cluster, if there is one; an unreachable one suggests nothing.
+// ids returns IDs of the cluster, if there is one; an unreachable one suggests nothing.
 func (a *App) ids(ctx context.Context, kindName, start string) []string {
 	k, err := nouns.Named(kindName)
 	if err != nil {
@@ -109,7 +109,7 @@ func (a *App) ids(ctx context.Context, kindName, start string) []string {
 	if err != nil {
 		return nil
 	}
-	defer func() { _ = c.Close() }() // nothing to tell a shell
+	defer func() { _ = c.Close() }() // a shell needs no error
 	l, err := k.List(ctx, c, &nouns.Query{Prefix: start, Limit: completeItemsMax})
 	if err != nil {
 		return nil

@@ -23,7 +23,7 @@ import (
 	"github.com/tenderhq/tender/internal/logwriter"
 )
 
-// daemon is what the commands that serve have in common.
+// daemon is what the commands for masters and agents have in common.
 type daemon struct {
 	app  *App
 	file string // --config
@@ -31,12 +31,12 @@ type daemon struct {
 	dataDir, bind, advertise string
 	insecure                 bool
 	join                     string // a token
-	proof                    string // file of the folder by which this process proves who it is
+	proof                    string // the file in the data folder that proves the identity of this process
 	logLevel, logFormat      string
 	stopOnEOF, openHTTP      bool
 }
 
-// flags that master and agent share; each is also a variable and a key of the file.
+// flags adds the flags that master and agent share. Each is also an environment variable and a key of the file.
 func (d *daemon) flags(flags *pflag.FlagSet, dataDir string) {
 	flags.SortFlags = false
 	flags.StringVar(&d.file, "config", "", "TOML file with a key for each flag")
@@ -47,7 +47,7 @@ func (d *daemon) flags(flags *pflag.FlagSet, dataDir string) {
 	flags.BoolVar(&d.insecure, "insecure", false, "run without certificates, on a trusted network: whoever reaches it may do everything")
 }
 
-// lastFlags come after those of master or agent.
+// lastFlags adds the shared flags that come after those of master or agent.
 func (d *daemon) lastFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&d.logLevel, "log-level", "info", "debug, info, warn or error")
 	flags.StringVar(&d.logFormat, "log-format", "auto", "json, console, or auto: console on a terminal")
@@ -55,19 +55,19 @@ func (d *daemon) lastFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&d.openHTTP, "open-http", false, "serve HTTP on loopback without certificates, as 'tender dev' does")
 	for _, ofDev := range []string{"stop-on-eof", "open-http"} {
 		if err := flags.MarkHidden(ofDev); err != nil {
-			panic(err) // defined in the lines above
+			panic(err) // it is defined in the lines above
 		}
 	}
 }
 
-// envHelp ends the help of both.
+// envHelp is the end of the help of both commands.
 const envHelp = "Every flag is also a variable of the environment (--data-dir: TENDER_DATA_DIR) and a key of the file that --config\n" +
 	"names (data-dir = \"...\"). A flag overrules the environment, which overrules the file."
 
-// notSettings are flags that only make sense on a command line.
+// notSettings are flags that make sense only on a command line.
 var notSettings = []string{"help", "config", "stop-on-eof", "open-http", "context"}
 
-// merge lets environment and file speak where the command line did not.
+// merge sets flags that the command line has not set, from the environment and the file.
 func (d *daemon) merge(command *cobra.Command, without ...string) error {
 	var names []string
 	command.Flags().VisitAll(func(f *pflag.Flag) {
@@ -100,7 +100,7 @@ func (d *daemon) readFile(command *cobra.Command) (*settings.File, error) {
 	return &settings.File{Name: name, Text: string(text)}, nil
 }
 
-// check reports all that is wrong with the shared flags.
+// check reports everything that is wrong with the shared flags.
 func (d *daemon) check() error {
 	var wrong []error
 	if net.ParseIP(d.bind) == nil {
@@ -128,27 +128,26 @@ func (d *daemon) check() error {
 	return usage(errors.Join(wrong...))
 }
 
-// hasProof says whether the folder holds that by which this process proves who it is.
+// hasProof says whether the data folder has the file that proves the identity of this process.
 func (d *daemon) hasProof() bool {
 	_, err := os.Stat(filepath.Join(d.dataDir, d.proof))
 	return err == nil
 }
 
-// logs are what a daemon logs with.
+// logs are the parts of a daemon's log.
 type logs struct {
 	zerolog.Logger
 	written *logwriter.Writer
 	level   *loglevel.Level
 }
 
-// logger writes to stderr: lines for people on a terminal, JSON for machines.
+// logger makes a logger that writes to stderr: lines for people on a terminal, JSON for machines.
 func (d *daemon) logger() logs {
 	console := d.logFormat == "console" || d.logFormat == "auto" && d.app.Terminal
 	return d.app.newLogger(d.logLevel, console)
 }
 
-// newLogger makes a logger that never holds up who logs; Run writes the rest of it at the
-// end.
+// newLogger makes a logger that never delays the code that logs. Run writes the rest of it at the end.
 func (a *App) newLogger(name string, console bool) logs {
 	out := a.Stderr
 	if console {
@@ -157,35 +156,35 @@ func (a *App) newLogger(name string, console bool) logs {
 	w := logwriter.New(out)
 	a.writers = append(a.writers, w)
 	level, err := loglevel.New(name)
-	if err != nil { // check has refused it
+	if err != nil { // check has refused such a level
 		level, _ = loglevel.New("info")
 	}
 	return logs{zerolog.New(w).Hook(level, logwriter.Stamp), w, level}
 }
 
-// errInputEnded is why a daemon ends that was told to go by its standard input.
+// errInputEnded is why a daemon ends that was told to end with its standard input.
 var errInputEnded = errors.New("standard input has ended")
 
-// serve runs until the context ends, or standard input when asked to.
+// serve runs until the context ends, or, if that was asked for, until standard input ends.
 func (d *daemon) serve(ctx context.Context, run func(context.Context) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	if d.stopOnEOF {
-		go func() { // lives as long as the process: a read can't be called back
-			_, _ = io.Copy(io.Discard, bufio.NewReader(d.app.Stdin)) // its end is all that matters
+		go func() { // it lives as long as the process, because a read can't be interrupted
+			_, _ = io.Copy(io.Discard, bufio.NewReader(d.app.Stdin)) // only the end matters
 			cancel(errInputEnded)
 		}()
 	}
 	err := givingBack(ctx, run)
-	// Who was asked to stop and did so has not failed, whoever asked: service managers go by the exit code.
+	// A process that was asked to stop and did so has not failed: service managers look at the exit code.
 	if ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.Cause(ctx))) {
 		return nil
 	}
 	return err
 }
 
-// givingBack does the work of a process that lives long. It gives memory back whenever it is idle, unless the user has chosen
-// with GOGC when garbage is looked for.
+// givingBack runs the work of a process that lives long. It returns memory to the system whenever it is idle, unless
+// the user has set GOGC.
 func givingBack(ctx context.Context, work func(context.Context) error) error {
 	if os.Getenv("GOGC") != "" {
 		return work(ctx)
@@ -196,7 +195,7 @@ func givingBack(ctx context.Context, work func(context.Context) error) error {
 // hostPort joins the bind address with a port.
 func hostPort(host string, port int) string { return net.JoinHostPort(host, fmt.Sprint(port)) }
 
-// atOnce turns "0s" into the negative time by which configurations say "not at all".
+// atOnce turns "0s" into the negative time with which configurations say "not at all".
 func atOnce(d time.Duration) time.Duration {
 	if d == 0 {
 		return -1
@@ -204,7 +203,7 @@ func atOnce(d time.Duration) time.Duration {
 	return d
 }
 
-// programName is how this program was called, for what people are told to type next.
+// programName is how this program was called, for telling people what to type next.
 func programName() string {
 	if strings.ContainsRune(os.Args[0], os.PathSeparator) {
 		return os.Args[0]

@@ -33,7 +33,7 @@ import (
 	"github.com/tenderhq/tender/internal/words"
 )
 
-// devFlags are what `tender dev` is told.
+// devFlags are the flags of `tender dev`.
 type devFlags struct {
 	masters, agents int
 	dataDir         string
@@ -55,9 +55,9 @@ type devFlags struct {
 const (
 	devMastersMax = 5
 	devAgentsMax  = 1000
-	// devResources are offered by each agent of dev, whatever the machine has: the same everywhere. Each agent also has
-	// a hundred ports of its own, from the last ones on downwards: above them are those from which systems take the ports of
-	// outgoing connections, and below them those of dev itself.
+	// devResources are what each agent of dev offers, whatever the machine has, so that it is the same everywhere. Each
+	// agent also has a hundred ports of its own, counted downwards from the end: above these are the ports that systems
+	// take for outgoing connections, and below them those of dev itself.
 	devResources      = "cpus:4;mem:4096;disk:10240"
 	devPortsEach      = 100
 	devPortsEnd       = 32000
@@ -144,7 +144,7 @@ func (a *App) devConfig(f devFlags) (dev.Config, error) {
 		return dev.Config{}, err
 	}
 	taskUser := devTaskUser(f.taskUser, a.Lookup)
-	// Elections and broken connections are warnings to an operator, and the daily bread of whoever plays with failures.
+	// Elections and broken connections are warnings for an operator, but usual for somebody who plays with failures.
 	level := "error"
 	if f.verbose {
 		level = "debug"
@@ -157,7 +157,7 @@ func (a *App) devConfig(f devFlags) (dev.Config, error) {
 		},
 		RunAgent: func(ctx context.Context, d dev.Agent) error {
 			config := devAgent(d, f, log, executor)
-			// Who starts dev works on this machine: what they can start, their tasks can.
+			// Who starts dev works on this machine: tasks can start what that person can start.
 			config.Path, _ = a.Lookup("PATH")
 			config.TaskUser = taskUser
 			return runAgent(ctx, config)
@@ -177,8 +177,8 @@ func (a *App) devConfig(f devFlags) (dev.Config, error) {
 	}, nil
 }
 
-// devTaskUser is as whom tasks run: whom the flag names, else who works on this machine, also where it was sudo that has
-// made root of him. "" is the user of this process.
+// devTaskUser returns the user that tasks run as: the one that the flag names, else the person who works on this
+// machine, also if sudo has made that person root. "" is the user of this process.
 func devTaskUser(named string, lookup func(string) (string, bool)) string {
 	if person, _ := lookup("SUDO_USER"); named == "" && os.Geteuid() == 0 {
 		return person
@@ -192,13 +192,13 @@ func devAgent(d dev.Agent, f devFlags, log zerolog.Logger, executor []string) ag
 		Attributes:      devAttributes(d, f),
 		Hostname:        devHostname(d, f),
 		Programs:        agent.Programs{CommandExecutor: executor, Enter: enterHelper(executor), ExecMax: execMaxDefault},
-		RecoveryTimeout: -1, // R32: tasks end with dev
+		RecoveryTimeout: -1, // tasks end with dev (R32)
 		Logger:          log.With().Int("agent", d.Number+1).Logger(),
 		World:           agent.World{OpenHTTP: d.Token != ""},
 	}
 }
 
-// devAttributes tell the agents apart, and put them into racks.
+// devAttributes returns attributes that tell the agents apart, and put them into racks.
 func devAttributes(d dev.Agent, f devFlags) map[string]string {
 	attributes := map[string]string{"dev": strconv.Itoa(d.Number + 1)}
 	maps.Copy(attributes, f.attributes)
@@ -208,7 +208,7 @@ func devAttributes(d dev.Agent, f devFlags) map[string]string {
 	return attributes
 }
 
-// devHostname is "" for the machine's own.
+// devHostname returns the hostname of an agent; "" for that of the machine.
 func devHostname(d dev.Agent, f devFlags) string {
 	if f.racks == 0 && !f.ownHostnames {
 		return ""
@@ -216,7 +216,7 @@ func devHostname(d dev.Agent, f devFlags) string {
 	return "host-" + strconv.Itoa(d.Number+1)
 }
 
-// devAgentArgs start the agent that devAgent describes as a process. Its tasks end with it (R32).
+// devAgentArgs returns the arguments that start the agent of devAgent as a process. Its tasks end with it (R32).
 func devAgentArgs(d dev.Agent, f devFlags, path, taskUser string) []string {
 	level := "error"
 	if f.verbose {
@@ -247,7 +247,7 @@ func devAgentArgs(d dev.Agent, f devFlags, path, taskUser string) []string {
 	return args
 }
 
-// devAgentResources are zero to let the agent detect.
+// devAgentResources returns the resources of an agent; zero lets the agent detect them.
 func devAgentResources(d dev.Agent, f devFlags) api.Resources {
 	if f.resources == "detect" || d.Number >= devPortsAgentsMax || len(f.resourcesParsed.RangesOf("ports")) > 0 {
 		return f.resourcesParsed
@@ -257,7 +257,7 @@ func devAgentResources(d dev.Agent, f devFlags) api.Resources {
 	return f.resourcesParsed.Plus(api.NewResources(api.Resource{Label: api.Label{Name: "ports"}, Ranges: ports}))
 }
 
-// devOperator connects as who joins by the token, as soon as a master leads; "": as nobody.
+// devOperator connects with the identity of the token, as soon as a master leads; with "", without an identity.
 func devOperator(dial trust.Dial) func(context.Context, []string, string, func(error)) (apiv1.OperatorServiceClient, io.Closer, error) {
 	return func(ctx context.Context, masters []string, token string, failed func(error)) (apiv1.OperatorServiceClient, io.Closer, error) {
 		config := client.Config{Masters: masters, Dial: dial}
@@ -277,8 +277,8 @@ func devOperator(dial trust.Dial) func(context.Context, []string, string, func(e
 	}
 }
 
-// besideDev has the cluster that this user runs by `tender dev` on this machine make a token, by which a daemon joins that is
-// started beside it; "" if the masters are of no such cluster.
+// besideDev returns a token for a daemon that is started beside the cluster of `tender dev` that this user runs on this
+// machine. It is "" if the masters belong to no such cluster.
 func (a *App) besideDev(
 	ctx context.Context, masters []string, makeToken func(context.Context, apiv1.OperatorServiceClient) (string, error),
 ) (token string, err error) {
@@ -297,7 +297,7 @@ func (a *App) besideDev(
 	return token, errors.Join(err, closer.Close())
 }
 
-// devReady says what is up and what to type next.
+// devReady says what is running and what to type next.
 func (a *App) devReady(c dev.Cluster, f devFlags) {
 	kept := "kept"
 	if c.Temporary {
@@ -319,7 +319,7 @@ func (a *App) devReady(c dev.Cluster, f devFlags) {
 	if name, _ := a.Lookup("TENDER_CONTEXT"); name != "" {
 		fmt.Fprintf(&text, "  unset TENDER_CONTEXT\n")
 	}
-	chosen, _ := contexts.Of(a.Lookup).Current() // commands say what is wrong with it
+	chosen, _ := contexts.Of(a.Lookup).Current() // commands report an error of it
 	if c.Masters[0].GRPC != client.DefaultMaster || chosen != "" {
 		fmt.Fprintf(&text, "  export TENDER_MASTER=%s\n", strings.Join(grpcOf(c), ","))
 	}
@@ -334,7 +334,7 @@ func grpcOf(c dev.Cluster) (addresses []string) {
 	return addresses
 }
 
-// align pads the cells of rows to columns.
+// align pads the cells of rows, so that they form columns.
 func align(w *strings.Builder, rows [][]string) {
 	widths := map[int]int{}
 	for _, row := range rows {

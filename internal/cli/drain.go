@@ -13,7 +13,7 @@ import (
 	"github.com/tenderhq/tender/internal/cli/nouns"
 )
 
-// drainFlags are those of drain alone.
+// drainFlags are the flags that only drain has.
 type drainFlags struct {
 	wait    bool
 	atATime int
@@ -81,7 +81,7 @@ func (f drainFlags) check(args []string) error {
 	return nil
 }
 
-// drain drains all of them or, when one is not known, none.
+// drain drains all named agents or, if one of them is not known, none.
 func (a *App) drain(ctx context.Context, c *client.Client, f drainFlags, args []string, request *apiv1.MarkAgentRequest) error {
 	all, err := draining.List(ctx, c.Operator())
 	if err != nil {

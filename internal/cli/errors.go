@@ -15,11 +15,11 @@ import (
 	"github.com/tenderhq/tender/internal/words"
 )
 
-// The exit codes; `tender help exit-codes` tells them to people.
+// The exit codes; `tender help exit-codes` explains them to people.
 const (
 	codeOK      = 0
 	codeFailed  = 1
-	codeUsage   = 2 // also: what run asks for fits nowhere
+	codeUsage   = 2 // also if what run asks for fits nowhere
 	codePending = 3
 )
 
@@ -36,12 +36,12 @@ const exitCodes = `What the exit code of tender says:
 signal that ended it. With several instances it is the first code that is not 0, in
 the order of the instances.`
 
-// exitCodesTopic is shown by `tender help exit-codes`.
+// exitCodesTopic is the help topic `tender help exit-codes`.
 func exitCodesTopic() *cobra.Command {
 	return &cobra.Command{Use: "exit-codes", Short: "What exit codes say", Long: exitCodes}
 }
 
-// failure is an error with an exit code of its own. Without err nothing is printed.
+// failure is an error with its own exit code. If err is nil, nothing is printed.
 type failure struct {
 	code int
 	err  error
@@ -56,7 +56,7 @@ func (f failure) Error() string {
 
 func (f failure) Unwrap() error { return f.err }
 
-// usage marks an error as the caller's.
+// usage marks an error as a mistake of the caller.
 func usage(err error) error { return failure{codeUsage, err} }
 
 func usagef(format string, args ...any) error { return usage(fmt.Errorf(format, args...)) }
@@ -71,7 +71,7 @@ func codeOf(err error) int {
 	return codeFailed
 }
 
-// sentence is an error as people read it: no operation, no kind that the words tell already.
+// sentence returns an error as people read it: without the operation, and without a kind that the text tells already.
 func sentence(err error) string {
 	if f := (failure{}); errors.As(err, &f) && f.err == nil {
 		return ""
@@ -109,7 +109,7 @@ func oneLine(text string) string {
 	return strings.ReplaceAll(strings.TrimSpace(text), "\n", "; ")
 }
 
-// flagError turns what the flag parser says into a sentence with the closest flag.
+// flagError turns an error of the flag parser into a sentence that suggests the closest flag.
 func flagError(command *cobra.Command, err error) error {
 	var missing *pflag.NotExistError
 	if errors.As(err, &missing) {
@@ -142,7 +142,7 @@ func flagError(command *cobra.Command, err error) error {
 	return usagef("%w; see '%s --help'", err, command.CommandPath())
 }
 
-// flagNames are the flags that a command shows.
+// flagNames returns the names of the flags that a command shows.
 func flagNames(command *cobra.Command) (names []string) {
 	visit := func(f *pflag.Flag) {
 		if !f.Hidden {
@@ -154,7 +154,7 @@ func flagNames(command *cobra.Command) (names []string) {
 	return names
 }
 
-// flagsBeginning are those that begin with the letter, such as "--detach or --disk".
+// flagsBeginning returns those that begin with the letter, such as "--detach or --disk".
 func flagsBeginning(command *cobra.Command, letter string) string {
 	var meant []string
 	for _, name := range flagNames(command) {
@@ -173,7 +173,7 @@ func unknownFlag(command *cobra.Command, name string) error {
 	return usagef("'%s' has no flag --%s; see '%s --help'", command.CommandPath(), name, command.CommandPath())
 }
 
-// cause is the innermost error of a wrong value, without the name of the function that found it.
+// cause returns the innermost error of a wrong value, without the name of the function that found it.
 func cause(err error) error {
 	for errors.Unwrap(err) != nil {
 		err = errors.Unwrap(err)
@@ -181,7 +181,7 @@ func cause(err error) error {
 	return err
 }
 
-// unknownWord says that word is none of the known ones, and which it may have been.
+// unknownWord returns the error that a word is unknown, with the known word that may have been meant.
 func unknownWord(noun, word string, known []string) error {
 	return usage(settings.Unknown(noun, word, known))
 }
@@ -211,10 +211,10 @@ func noSuchSubcommand(command *cobra.Command, args []string) error {
 	return unknownWord(command.CommandPath()+" command", args[0], commandNames(command))
 }
 
-// exactly checks the arguments against their names: "TASK", "FRAMEWORK".
+// exactly checks the number of arguments by their names: "TASK", "FRAMEWORK".
 func exactly(names ...string) cobra.PositionalArgs { return between(len(names), names...) }
 
-// between wants at least so many of the named arguments and no more than all.
+// between checks that there are at least least of the named arguments, and no more than all of them.
 func between(least int, names ...string) cobra.PositionalArgs {
 	return func(command *cobra.Command, args []string) error {
 		path := command.CommandPath()

@@ -55,7 +55,7 @@ func (a *App) explainCommand() *cobra.Command {
 func (a *App) explained(answer *apiv1.ExplainResponse) error {
 	for _, line := range answer.GetFramework() {
 		line = show.Clean(line)
-		if !strings.HasPrefix(line, answer.GetFrameworkId()+" ") { // some begin with their framework
+		if !strings.HasPrefix(line, answer.GetFrameworkId()+" ") { // some lines begin with their framework
 			line = answer.GetFrameworkId() + ": " + line
 		}
 		if _, err := fmt.Fprintln(a.Stdout, line); err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/tenderhq/tender/internal/cli/show"
 )
 
-// listCommand makes the command that shows what one call answers, things of one kind, as a table or as JSON.
+// listCommand makes a command that shows the answer of one call, a list of things of one kind, as a table or as JSON.
 func listCommand[Answer proto.Message](
 	a *App, use, kind, short string, call func(context.Context, *client.Client) (Answer, error), header []string, rows func(Answer) [][]string,
 ) *cobra.Command {
@@ -33,7 +33,7 @@ func listCommand[Answer proto.Message](
 	return command
 }
 
-// tableOf prints a table, and says so when there is nothing in it.
+// tableOf prints a table, and says so if it is empty.
 func tableOf(a *App, kind string, header []string, rows [][]string) error {
 	err := show.Table(a.Stdout, header, rows)
 	if err == nil && len(rows) == 0 {
@@ -98,7 +98,7 @@ func kindsHelp() string {
 	return strings.TrimRight(text.String(), "\n")
 }
 
-// checkQuery refuses what would be ignored.
+// checkQuery refuses flags that would have no effect.
 func checkQuery(command *cobra.Command, k nouns.Kind, q nouns.Query) error {
 	if err := saidEmpty(command.Flags()); err != nil {
 		return usage(err)

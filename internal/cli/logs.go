@@ -57,7 +57,7 @@ func (a *App) logsCommand() *cobra.Command {
 	return command
 }
 
-// logsFlags are what `tender logs` is told.
+// logsFlags are the flags of `tender logs`.
 type logsFlags struct {
 	follow, executor bool
 	which            streamFlags
@@ -83,7 +83,7 @@ func (f logsFlags) check() error {
 	return nil
 }
 
-// outputsAsked are what is asked for, and where it goes here.
+// outputsAsked returns the outputs that are asked for, and where they are written.
 func outputsAsked(a *App, f logsFlags) (outputs []*logtail.Output) {
 	add := func(stream logtail.Stream, to io.Writer) {
 		outputs = append(outputs, &logtail.Output{
@@ -139,7 +139,7 @@ func (a *App) logs(ctx context.Context, c *client.Client, task *apiv1.TaskView, 
 	return err
 }
 
-// agentAddress asks where the task's agent listens; it may move when it restarts.
+// agentAddress returns a function that asks where the task's agent listens; it may move when it restarts.
 func agentAddress(c *client.Client, task *apiv1.TaskView) func(context.Context) (string, error) {
 	known := task.GetAgentAddress()
 	return func(ctx context.Context) (string, error) {
@@ -160,7 +160,8 @@ func agentAddress(c *client.Client, task *apiv1.TaskView) func(context.Context) 
 	}
 }
 
-// watchEnd closes the channel when the task has ended or is no more. It ends with ctx.
+// watchEnd returns a channel that is closed when the task has ended or nobody knows it any more. It stops when ctx
+// ends.
 func watchEnd(ctx context.Context, c *client.Client, view *apiv1.TaskView, task api.TaskRef) <-chan struct{} {
 	over := make(chan struct{})
 	list := func(ctx context.Context) ([]*apiv1.TaskView, error) {
@@ -185,8 +186,8 @@ func findOutput(ctx context.Context, c *client.Client, word, agent string, execu
 	return nouns.Task(ctx, c, word)
 }
 
-// findExecutor finds the latest task of an executor, which may have ended; nil: no executor is called so. The agent keeps what
-// the executor wrote for as long as the folder of one of its tasks.
+// findExecutor finds the latest task of an executor, which may have ended; nil: no executor has that name. The agent
+// keeps what the executor wrote for as long as the folder of one of its tasks.
 func findExecutor(ctx context.Context, c *client.Client, word, agent string) (*apiv1.TaskView, error) {
 	tasks, _, err := client.All(ctx, c.Operator().ListTasks, 0, func(token string, limit int32) *apiv1.ListTasksRequest {
 		return &apiv1.ListTasksRequest{PageToken: token, Limit: limit, AgentId: agent, All: true}

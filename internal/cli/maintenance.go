@@ -16,7 +16,7 @@ import (
 	"github.com/tenderhq/tender/internal/cli/nouns"
 )
 
-// maintenanceCommand plans drains.
+// maintenanceCommand returns the commands that plan drains.
 func (a *App) maintenanceCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use: "maintenance", Short: "Plan when agents will be away",
@@ -57,7 +57,7 @@ func (a *App) setMaintenance() *cobra.Command {
 	return command
 }
 
-// startOf reads the moment at which a window begins.
+// startOf reads the time at which a window begins.
 func startOf(text string, now time.Time) (time.Time, error) {
 	if text == "now" {
 		return now, nil

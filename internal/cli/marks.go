@@ -15,7 +15,7 @@ import (
 	"github.com/tenderhq/tender/internal/cli/nouns"
 )
 
-// markCommands put marks on agents and take them away.
+// markCommands returns the commands that put marks on agents and take them away.
 func (a *App) markCommands() []*cobra.Command {
 	gone := a.markCommand("gone", apiv1.AgentAction_MARK_GONE, "Declare that an agent never comes back",
 		"Declare that an agent never comes back: its tasks end as GONE_BY_OPERATOR, and frameworks may start them elsewhere.\n"+
@@ -50,7 +50,7 @@ func (a *App) markCommand(name string, action apiv1.AgentAction, short, long str
 	return command
 }
 
-// mark asks for one agent and prints the answer.
+// mark marks one agent and prints the answer.
 func (a *App) mark(ctx context.Context, c *client.Client, agent string, request *apiv1.MarkAgentRequest) error {
 	request.AgentId = agent
 	answer, err := c.Operator().MarkAgent(ctx, request)
@@ -78,7 +78,7 @@ func markFlags(command *cobra.Command, request *apiv1.MarkAgentRequest) error {
 	return errors.Join(err, err2)
 }
 
-// said prints what an action came to.
+// said prints the result of an action.
 func (a *App) said(answer *apiv1.ActionResponse) error {
 	text := orDone(answer.GetMessage())
 	if !strings.Contains(text, answer.GetSubject()) {

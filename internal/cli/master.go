@@ -35,7 +35,7 @@ import (
 	"github.com/tenderhq/tender/master/registry"
 )
 
-// masterFlags are what `tender master` is told beside the shared flags.
+// masterFlags are the flags of `tender master` besides the shared ones.
 type masterFlags struct {
 	id                           string
 	peers                        []string
@@ -47,7 +47,7 @@ type masterFlags struct {
 	lives                        trust.Lives
 	times                        core.Config
 	goneAfterOf                  []string
-	addressed                    bool // an address was said; else the folder may know better
+	addressed                    bool // an address was given; otherwise the folder may know a better one
 }
 
 func (a *App) masterCommand() *cobra.Command {
@@ -164,8 +164,8 @@ func (f *masterFlags) config(d *daemon) (master.Config, error) {
 	return config, nil
 }
 
-// joinMaster has the master get the cluster's key by a token, and learn who the other masters are, if the folder has no key
-// yet, or one of an authority that counts no more.
+// joinMaster gets the cluster's key with a token, and learns who the other masters are, if the folder has no key yet,
+// or one whose authority does not count any more.
 func (d *daemon) joinMaster(ctx context.Context, config *master.Config) error {
 	if d.join == "" {
 		return nil
@@ -214,8 +214,8 @@ func (d *daemon) joinMaster(ctx context.Context, config *master.Config) error {
 	return nil
 }
 
-// countsNoMore says whether a master shows that the authority in the key is none of the cluster's any more: this one was away
-// while another followed. No word of any master is no reason to believe so.
+// countsNoMore says whether a master shows that the authority in the key does not count any more, because another one
+// has followed while this master was away. It believes only a certificate, and not what a master says.
 func countsNoMore(ctx context.Context, key trust.Key, masters []string) bool {
 	authority, err := key.Authority()
 	if err != nil {
@@ -240,8 +240,8 @@ func countsNoMore(ctx context.Context, key trust.Key, masters []string) bool {
 // lookMax is how long a master may take to show its certificate.
 const lookMax = 5 * time.Second
 
-// foundCluster has the master make the key of a new cluster, if this is the first start of its first master: one that was
-// told neither to join nor who the others are, nor to do without.
+// foundCluster makes the key of a new cluster at the first start of its first master: one that has neither a token to
+// join nor named peers, and does not run without certificates.
 func (d *daemon) foundCluster(config *master.Config) error {
 	if d.insecure || d.join != "" || len(config.Peers) > 0 {
 		return nil
@@ -265,8 +265,8 @@ func (d *daemon) foundCluster(config *master.Config) error {
 	return nil
 }
 
-// isFresh says whether no master has run in the folder yet: nothing is in it but what a new file system, tender init, or a
-// start that found a port taken or was killed has left there.
+// isFresh says whether no master has run in the folder yet: it contains at most what a new file system, tender init, or
+// a start that found a port taken or was killed has left there.
 func isFresh(dataDir string) bool {
 	entries, err := os.ReadDir(dataDir)
 	if err != nil {
@@ -278,7 +278,7 @@ func isFresh(dataDir string) bool {
 	})
 }
 
-// goneAfterOf reads pool=spot:5m.
+// goneAfterOf reads values such as pool=spot:5m.
 func goneAfterOf(texts []string) ([]core.GoneAfter, error) {
 	var classes []core.GoneAfter
 	for _, text := range texts {
@@ -293,7 +293,7 @@ func goneAfterOf(texts []string) ([]core.GoneAfter, error) {
 	return classes, nil
 }
 
-// cutLast cuts at the last separator: a value may have one too.
+// cutLast cuts at the last separator, because a value may contain one too.
 func cutLast(text, separator string) (before, after string, found bool) {
 	if i := strings.LastIndex(text, separator); i >= 0 {
 		return text[:i], text[i+len(separator):], true
@@ -301,7 +301,7 @@ func cutLast(text, separator string) (before, after string, found bool) {
 	return text, "", false
 }
 
-// heartbeatsPerSession is how many heartbeats a session lasts at least without one.
+// heartbeatsPerSession is the least number of heartbeats that must be missed before a session times out.
 const heartbeatsPerSession = 3
 
 func (f *masterFlags) check() (wrong []error) {
@@ -346,12 +346,11 @@ func (f *masterFlags) check() (wrong []error) {
 	return wrong
 }
 
-// masterHeapBytes is the heap that a master lets grow before it collects garbage. While it collects, offers wait, and a
-// master of a small cluster has some 5 MiB in use: by Go's own rule it would collect tens of times a second whenever it is
-// told much.
+// masterHeapBytes is how far a master lets its heap grow before it collects garbage. Offers wait during a collection. A
+// master of a small cluster uses some 5 MiB, with which Go would by default collect tens of times a second under load.
 const masterHeapBytes = 48 << 20
 
-// holdMasterHeap holds unless the user has chosen with GOGC.
+// holdMasterHeap sets that floor, unless the user has set GOGC.
 var holdMasterHeap = sync.OnceFunc(func() {
 	if os.Getenv("GOGC") == "" {
 		heapfloor.Hold(masterHeapBytes)
@@ -367,8 +366,8 @@ func runMaster(ctx context.Context, config master.Config) error {
 	return m.Run(ctx)
 }
 
-// devProfile: a master that is alone has nobody to be patient with, so it is up at once; several share a machine that
-// may be busy.
+// devProfile returns the timing of the quorum. A single master waits for nobody and is up at once; several share a
+// machine that may be busy.
 func devProfile(masters int) string {
 	if masters == 1 {
 		return "fast"
@@ -376,7 +375,8 @@ func devProfile(masters int) string {
 	return "lan"
 }
 
-// idOr names a lone master that nobody has named. One that joins is not alone, and a folder that is in use knows its name.
+// idOr returns the ID of the master. A single one without a name gets one, unless it joins or its folder is in use and
+// has it.
 func (f *masterFlags) idOr(d *daemon) api.MasterID {
 	if f.id != "" || len(f.peers) > 0 || d.join != "" || !isFresh(d.dataDir) {
 		return api.MasterID(f.id)
@@ -384,7 +384,7 @@ func (f *masterFlags) idOr(d *daemon) api.MasterID {
 	return "m1"
 }
 
-// minOffers are the amounts of which each is enough for an offer; none: the allocator's own.
+// minOffers reads the amounts of which each alone is enough for an offer; none: the allocator's own.
 func minOffers(text string) ([]allocator.MinOffer, error) {
 	if text == "" {
 		return nil, nil
@@ -414,7 +414,7 @@ func devMaster(m dev.Master, f devFlags, log zerolog.Logger) master.Config {
 	return config
 }
 
-// devProof is the flag by which a child does without certificates, or has them at all but HTTP.
+// devProof returns the flag with which a child runs without certificates, or without them only on HTTP.
 func devProof(insecure bool) string {
 	if insecure {
 		return "--insecure"
@@ -422,7 +422,7 @@ func devProof(insecure bool) string {
 	return "--open-http"
 }
 
-// devMasterArgs say the same to a child.
+// devMasterArgs returns the arguments that start the same master as a child.
 func devMasterArgs(m dev.Master, f devFlags) []string {
 	var peers []string
 	for _, peer := range m.Peers {

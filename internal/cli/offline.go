@@ -20,7 +20,7 @@ import (
 	"github.com/tenderhq/tender/master"
 )
 
-// What works on files, while no master or agent runs on them.
+// Commands that work on files while no master or agent uses them.
 
 func (a *App) snapshotInspectCommand() *cobra.Command {
 	command := &cobra.Command{
@@ -43,7 +43,7 @@ func (a *App) snapshotInspectCommand() *cobra.Command {
 	return command
 }
 
-// readSnapshotFile names the file in what is wrong with it.
+// readSnapshotFile reads a snapshot; its errors name the file.
 func readSnapshotFile(name string, read func(io.Reader) (master.Snapshot, error)) (master.Snapshot, error) {
 	file, err := os.Open(name)
 	if err != nil {
@@ -75,7 +75,7 @@ func snapshotFields(s master.Snapshot) [][2]string {
 	}
 }
 
-// snapshotJSON has the names that the rest of our JSON has.
+// snapshotJSON writes a snapshot with the field names of our other JSON.
 func (a *App) snapshotJSON(s master.Snapshot) error {
 	out := json.NewEncoder(a.Stdout)
 	out.SetIndent("", "  ")

@@ -16,7 +16,7 @@ import (
 	"github.com/tenderhq/tender/internal/rights"
 )
 
-// grantFlags add what a grant is restricted to.
+// grantFlags adds the flags that restrict a grant.
 func grantFlags(command *cobra.Command, g *apiv1.PrincipalGrant) {
 	flags := command.Flags()
 	flags.SortFlags = false
@@ -59,7 +59,7 @@ func wrapped(text string) string {
 	return out.String()
 }
 
-// checkGrant refuses what no master would take.
+// checkGrant refuses a grant that no master would accept.
 func checkGrant(m *apiv1.PrincipalGrant) error {
 	if err := nouns.GrantOf(m).Check(); err != nil {
 		return usage(err)
@@ -126,7 +126,7 @@ func (a *App) revokeCommand() *cobra.Command {
 					return usagef("--%s belongs to a grant; name its VERB too, or leave the flag out to end %s", name, args[0])
 				}
 			}
-			if !force { // else the leader says whether it is there
+			if !force { // with --force the leader says whether it exists
 				if err := known(ctx, c, args[0]); err != nil {
 					return err
 				}
@@ -144,7 +144,7 @@ func (a *App) revokeCommand() *cobra.Command {
 	return command
 }
 
-// known refuses the name of a principal that is not there, as far as who asks may know.
+// known refuses the name of a principal that does not exist, if the caller may see principals.
 func known(ctx context.Context, c *client.Client, name string) error {
 	l, err := nouns.Principals.List(ctx, c, &nouns.Query{Prefix: name, All: true})
 	if err != nil || slices.ContainsFunc(l.Items, func(item nouns.Item) bool { return item.ID == name }) {

@@ -67,7 +67,7 @@ func (a *App) replay(ctx context.Context, path string, policies []string) error 
 	return a.same(section, policies)
 }
 
-// replayed waits for a policy in another process wherever a master would not.
+// replayed waits for a policy in another process at each place at which a master would not wait.
 func replayed(ctx context.Context, section *journal.Section, policy allocator.Allocator) (journal.Report, error) {
 	half, is := policy.(*remote.Allocator)
 	if !is {
@@ -83,14 +83,14 @@ func replayed(ctx context.Context, section *journal.Section, policy allocator.Al
 		return journal.Report{}, err
 	}
 	report := journal.Replay(section, prompt)
-	prompt.Close() // lost is ours from here on
+	prompt.Close() // lost is not used by the other goroutine any more
 	if lost != "" {
 		return report, fmt.Errorf("it went away meanwhile, so its figures would be wrong: %s", lost)
 	}
 	return report, ctx.Err()
 }
 
-// same says whether the recorded policy still decides as it did.
+// same returns an error if the recorded policy does not decide as it did.
 func (a *App) same(section *journal.Section, policies []string) error {
 	if !section.Whole || !slices.Contains(policies, section.Policy) {
 		return nil
@@ -104,7 +104,7 @@ func (a *App) same(section *journal.Section, policies []string) error {
 	return err
 }
 
-// readJournal returns the section of the most steps.
+// readJournal returns the section with the most steps.
 func readJournal(path string) (_ *journal.Section, torn bool, err error) {
 	file, err := os.Open(path)
 	if err != nil {

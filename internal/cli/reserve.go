@@ -15,7 +15,7 @@ import (
 	"github.com/tenderhq/tender/internal/cli/settings"
 )
 
-// reserveCommands set aside resources of agents for roles.
+// reserveCommands returns the commands that set resources of agents aside for roles.
 func (a *App) reserveCommands() []*cobra.Command {
 	return []*cobra.Command{
 		a.reserveCommand("reserve", apiv1.OperationKind_RESERVE, "Set free resources of an agent aside for a role",
@@ -62,7 +62,7 @@ func (a *App) reserve(ctx context.Context, c *client.Client, agent string, reque
 	return a.said(answer)
 }
 
-// roleOf refuses what can't be the role of a reservation.
+// roleOf refuses a role that no reservation can have.
 func roleOf(role string) error {
 	if role == "" {
 		return usagef("whose is it to be, or was it? Write --role ROLE")
@@ -118,7 +118,7 @@ func (a *App) volumeCommand() *cobra.Command {
 			if err := roleOf(role); err != nil {
 				return err
 			}
-			if !force { // else the leader says whether it is there
+			if !force { // with --force the leader says whether it exists
 				if err := volumeIsThere(ctx, c, args[1]); err != nil {
 					return err
 				}

@@ -20,7 +20,7 @@ import (
 	"github.com/tenderhq/tender/internal/words"
 )
 
-// roleCommands show and change what a role is worth.
+// roleCommands returns the commands that show and change the settings of a role.
 func (a *App) roleCommands() []*cobra.Command {
 	weight := a.roleCommand("weight ROLE [WEIGHT]", "Show or set the weight of a role",
 		"Show or set the weight of a role: among its siblings it is due a share in proportion to it. Default 1.",
@@ -120,7 +120,7 @@ func setQuota(command *cobra.Command, name, text string, into **string) error {
 	return nil
 }
 
-// setRole changes the role, or only looks when there is nothing to change, and shows it.
+// setRole changes the role, if there is something to change, and shows it.
 func (a *App) setRole(command *cobra.Command, request *apiv1.SetRoleRequest, change bool) error {
 	return a.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
 		if change {
@@ -146,7 +146,7 @@ func (a *App) setRole(command *cobra.Command, request *apiv1.SetRoleRequest, cha
 	})(command, nil)
 }
 
-// notePriority says that a priority was set of which the cluster's allocator makes nothing.
+// notePriority says that a priority was set that the cluster's allocator ignores.
 func (a *App) notePriority(ctx context.Context, c *client.Client, request *apiv1.SetRoleRequest) error {
 	if request.Priority == nil {
 		return nil
@@ -164,7 +164,7 @@ func (a *App) notePriority(ctx context.Context, c *client.Client, request *apiv1
 	return nil
 }
 
-// noteNewRole says that nobody uses the role that something was set for: it may be a slip.
+// noteNewRole says that no framework uses the role that was changed, which may be a slip.
 func (a *App) noteNewRole(ctx context.Context, c *client.Client, view *apiv1.RoleView) error {
 	if view.GetFrameworks() > 0 {
 		return nil

@@ -22,7 +22,7 @@ import (
 	"github.com/tenderhq/tender/internal/cli/settings"
 )
 
-// runFlags are what `tender run` is told.
+// runFlags are the flags of `tender run`.
 type runFlags struct {
 	name, role            string
 	cpus, mem, disk, gpus string
@@ -46,7 +46,7 @@ type placeFlags struct {
 	spread               string
 }
 
-// lifeFlags say for how long.
+// lifeFlags say how long tasks run, and when they are started again.
 type lifeFlags struct {
 	restart                             string
 	detach, grace, timeout, unreachable time.Duration
@@ -135,7 +135,7 @@ func (a *App) runCommand() *cobra.Command {
 }
 
 func (a *App) run(ctx context.Context, c *client.Client, f runFlags, task api.Task, preferred []api.AgentID) error {
-	// A cluster that is not there is told in a sentence, before anything is set up.
+	// A cluster that does not answer is reported before anything is set up.
 	if _, err := c.Operator().ListMasters(ctx, &apiv1.ListRequest{}); err != nil {
 		return err
 	}
@@ -210,7 +210,7 @@ func (a *App) sayUnless(quiet bool) func(string, ...any) {
 	return func(format string, args ...any) { fmt.Fprintf(w, "tender: "+format+"\n", args...) }
 }
 
-// task is what each instance runs, or all that is wrong with the flags.
+// task returns what each instance runs, or everything that is wrong with the flags.
 func (f *runFlags) task(args []string, lookup func(string) (string, bool)) (api.Task, error) {
 	resources, err := f.allResources()
 	env, err2 := environment(f.env, lookup)
@@ -258,7 +258,8 @@ func (f *runFlags) task(args []string, lookup func(string) (string, bool)) (api.
 	return task, err
 }
 
-// saidEmpty refuses texts that are said and empty, as of a variable that is not set: left out they mean something else.
+// saidEmpty refuses flags that are given with an empty text, as with a variable that is not set: leaving them out means
+// something else.
 func saidEmpty(flags *pflag.FlagSet) (err error) {
 	flags.Visit(func(f *pflag.Flag) {
 		if f.Value.Type() == "string" && f.Value.String() == "" {
@@ -321,8 +322,8 @@ func (f *placeFlags) preferred(ctx context.Context, c *client.Client) (ids []api
 	return ids, nil
 }
 
-// takeVolumes adds the volumes that --volume names to what the task asks for. Whoever
-// names no role runs in that of the first volume.
+// takeVolumes adds the volumes that --volume names to what the task asks for. If no role is given, the task runs in the
+// role of the first volume.
 func (f *runFlags) takeVolumes(ctx context.Context, c *client.Client, roleGiven bool, task *api.Task) error {
 	if len(f.volumes) == 0 {
 		return nil
@@ -388,7 +389,7 @@ func (f *runFlags) allResources() (api.Resources, error) {
 	return all, errors.Join(errs...)
 }
 
-// environment reads NAME=VALUE, and NAME as what it is here.
+// environment reads NAME=VALUE, and NAME with the value that it has here.
 func environment(pairs []string, lookup func(string) (string, bool)) (map[string]string, error) {
 	env := map[string]string{}
 	for _, pair := range pairs {
@@ -406,14 +407,14 @@ func environment(pairs []string, lookup func(string) (string, bool)) (map[string
 	return env, nil
 }
 
-// imageName is the last part of an image's name, without tag and digest.
+// imageName returns the last part of an image's name, without tag and digest.
 func imageName(reference string) string {
 	name, _, _ := strings.Cut(path.Base(reference), "@")
 	name, _, _ = strings.Cut(name, ":")
 	return name
 }
 
-// nameOr makes a name of the command: letters, digits, '-', '_' and '.' of its last part.
+// nameOr makes a name from the command: the letters, digits, '-', '_' and '.' of its last part.
 func (f *runFlags) nameOr(args []string) string {
 	if f.name != "" {
 		return f.name
@@ -434,7 +435,7 @@ func (f *runFlags) nameOr(args []string) string {
 	return name[:min(len(name), 100)]
 }
 
-// conjunction joins constraints: all must hold.
+// conjunction joins constraints that must all hold.
 func conjunction(constraints []string) string {
 	if len(constraints) < 2 {
 		return strings.Join(constraints, "")

@@ -107,7 +107,7 @@ func filesCommand(a *App) *cobra.Command {
 	return command
 }
 
-// fileOf is a file of a task, or of its executor, at its agent.
+// fileOf returns a file of a task, or of its executor, at its agent.
 func fileOf(ctx context.Context, c *client.Client, word, name string, executor bool) (sandbox.File, error) {
 	task, err := nouns.Task(ctx, c, word)
 	if err != nil {
@@ -149,7 +149,7 @@ func printFiles(to io.Writer, format *show.Format, items []sandbox.Item) error {
 	return show.Table(to, []string{"NAME", "KIND", "BYTES", "MODIFIED"}, rows)
 }
 
-// copyTo has a file written, in a folder under its own name.
+// copyTo writes a file; if to is a folder, in that folder under its own name.
 func copyTo(to, name string, write func(w io.Writer) error) error {
 	if info, err := os.Stat(to); err == nil && info.IsDir() {
 		to = filepath.Join(to, name)
@@ -157,14 +157,14 @@ func copyTo(to, name string, write func(w io.Writer) error) error {
 	return whole(to, write)
 }
 
-// whole has a file written that is there only when it is complete: half of one must not look like a whole one. Its errors tell
-// of this file, not of the one beside it that is written first.
+// whole writes a file that exists only once it is complete, so that half of one is not taken for a whole one. It writes
+// a temporary file first, but its errors name the final file.
 func whole(name string, write func(w io.Writer) error) error {
 	part, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
 	if err != nil {
 		return unwritten(name, err)
 	}
-	defer os.Remove(part.Name()) // it is gone when all went well
+	defer os.Remove(part.Name()) // it is gone if everything went well
 	if err := write(part); err != nil {
 		_ = part.Close() // err says more
 		return unwritten(name, err)
@@ -175,7 +175,7 @@ func whole(name string, write func(w io.Writer) error) error {
 	return unwritten(name, os.Rename(part.Name(), name))
 }
 
-// unwritten is the error of a file that was to be written, in terms of its own name.
+// unwritten returns the error of a file that was to be written, with the name of that file.
 func unwritten(name string, err error) error {
 	var file *fs.PathError
 	var move *os.LinkError
@@ -188,7 +188,7 @@ func unwritten(name string, err error) error {
 	return err
 }
 
-// execFlags are what `tender exec` is told.
+// execFlags are the flags of `tender exec`.
 type execFlags struct{ stdin, tty bool }
 
 func (a *App) execCommand() *cobra.Command {
@@ -249,7 +249,7 @@ func execInside(ctx context.Context, a *App, c *client.Client, word string, argv
 	}
 	transport := logtail.Transport(c.DialAgent)
 	defer transport.CloseIdleConnections()
-	// An interrupt is the command's first; the connection outlives it.
+	// An interrupt is passed to the command first, so the connection must outlive it.
 	conn, err := inside.Dial(context.WithoutCancel(ctx), &http.Client{Transport: transport}, address, ref, ticket)
 	if err != nil {
 		return err
@@ -264,7 +264,7 @@ func execInside(ctx context.Context, a *App, c *client.Client, word string, argv
 	return err
 }
 
-// signalFor is the signal that has ended the context of this command.
+// signalFor returns the signal that has ended the context of this command.
 func signalFor(ctx context.Context) syscall.Signal {
 	if stop := (interrupted{}); errors.As(context.Cause(ctx), &stop) {
 		if is, ok := stop.signal.(syscall.Signal); ok {

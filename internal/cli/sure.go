@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// sure asks before something is lost for ever. Who is not at a terminal must have said --force.
+// sure asks before something is lost for ever. Without a terminal, --force is required.
 func (a *App) sure(ctx context.Context, force bool, what string) error {
 	if force {
 		return nil
@@ -18,8 +18,8 @@ func (a *App) sure(ctx context.Context, force bool, what string) error {
 	}
 	fmt.Fprintf(a.Stderr, "This will %s. Go on? [y/N] ", what)
 	answered := make(chan string, 1)
-	go func() { // lives as long as the process when there is no answer: a read can't be called back
-		line, _ := bufio.NewReader(a.Stdin).ReadString('\n') // what was typed before the end counts
+	go func() { // if there is no answer it lives as long as the process, because a read can't be interrupted
+		line, _ := bufio.NewReader(a.Stdin).ReadString('\n') // text before the end of the input counts
 		answered <- strings.ToLower(strings.TrimSpace(line))
 	}()
 	select {

@@ -25,11 +25,11 @@ import (
 	"github.com/tenderhq/tender/internal/words"
 )
 
-// tokenKinds are what one can become, and what their tokens are by default.
+// tokenKinds are the kinds of identities for which tokens are made, with the defaults of the tokens.
 var tokenKinds = map[string]struct {
-	ttl       time.Duration // 0: for ever
-	uses      int           // 0: any number
-	principal string        // whose: "" for nobody's
+	ttl       time.Duration // 0: valid for ever
+	uses      int           // 0: any number of uses
+	principal string        // the default principal; "" for none
 }{
 	"agent":     {time.Hour, 1, ""},
 	"master":    {time.Hour, 1, ""},
@@ -170,7 +170,7 @@ func initCommand(a *App) *cobra.Command {
 	return command
 }
 
-// newKey draws a cluster's key, with an authority of one's own if files of one are named.
+// newKey makes a cluster's key, with an organisation's own authority if files of one are named.
 func newKey(certificate, key string) (trust.Key, error) {
 	clusterKey := trust.NewKey()
 	certificatePEM, keyPEM, err := readOwnAuthority(certificate, key)
@@ -184,8 +184,8 @@ func newKey(certificate, key string) (trust.Key, error) {
 	return clusterKey.WithAuthority(own)
 }
 
-// makeKey writes a cluster's key and the first operator's token, and says where they are, and how one logs in at its first
-// master.
+// makeKey writes a cluster's key and the first operator's token. It prints where they are, and how to log in at the
+// cluster's first master.
 func makeKey(dir, master string, key trust.Key, out io.Writer) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
@@ -210,7 +210,7 @@ func makeKey(dir, master string, key trust.Key, out io.Writer) error {
 	return err
 }
 
-// tokenOf reads a token that is named by itself, or by the file that holds it.
+// tokenOf reads a token that is given as text, or as the name of a file.
 func tokenOf(text string) (trust.Token, error) {
 	if strings.ContainsRune(text, os.PathSeparator) {
 		file, err := trust.ReadSecret(text)
@@ -226,7 +226,7 @@ func tokenOf(text string) (trust.Token, error) {
 	return token, nil
 }
 
-// awaitFile gives the first master, which may have been started by the line before this one, the time to write the token.
+// awaitFile waits a moment for a token file, because the first master, which writes it, may just have been started.
 func awaitFile(ctx context.Context, text string) {
 	const (
 		tries = 20
@@ -295,7 +295,7 @@ func loginCommand(a *App) *cobra.Command {
 	return command
 }
 
-// askForMasters has the context that was wished for know all masters. One that can't be asked now is asked by the next command.
+// askForMasters makes the context know all masters. If they can't be asked now, the next command asks.
 func askForMasters(ctx context.Context, wish contexts.Wish) {
 	where, err := contexts.Find(ctx, wish)
 	if err != nil {
@@ -409,10 +409,10 @@ func caShowCommand(a *App) *cobra.Command {
 	return command
 }
 
-// errNoCertificate is of commands that ask about the authority of the certificate that one shows.
+// errNoCertificate is the error of commands about the authority if the caller shows no certificate.
 var errNoCertificate = errors.New("this command shows no certificate: it has no context, and TENDER_TOKEN is not set; see 'tender login'")
 
-// tellAuthority says who signs, who one is oneself, and what the others have.
+// tellAuthority prints which authority signs, who the caller is, and what the other members have.
 func tellAuthority(a *App, view *apiv1.AuthorityView, own *trust.Pass) error {
 	fields := [][2]string{
 		{"Cluster", view.GetCluster()},
@@ -501,7 +501,7 @@ func ownAuthorityFlags(command *cobra.Command, certificate, key *string) {
 	command.Flags().StringVar(key, "ca-key", "", "PEM file with its private key, mode 0600")
 }
 
-// readOwnAuthority reads what the flags name; nothing if they name nothing.
+// readOwnAuthority reads the files that the flags name; nothing if they name none.
 func readOwnAuthority(certificate, key string) (certificatePEM, keyPEM []byte, err error) {
 	switch {
 	case certificate == "" && key == "":

@@ -20,16 +20,16 @@ import (
 )
 
 const (
-	// headerBytesMax and answerBytesMax bound what is read of an answer. The body of an HTTP answer is not read at all.
+	// headerBytesMax and answerBytesMax bound what is read of an answer. The body of an HTTP answer is not read.
 	headerBytesMax = 64 << 10
 	answerBytesMax = 4 << 10
-	// whyBytesMax bounds what is told of a failure: a task chooses the words of its answers.
+	// whyBytesMax bounds what is told of a failure, because the task chooses the text of its answers.
 	whyBytesMax = 200
 )
 
 var errCommand = errors.New("commands are run by the built-in executor only")
 
-// Probe makes a check over one of the task's ports. The context bounds its time.
+// Probe makes a check over one of the task's ports. The context limits its time.
 func Probe(ctx context.Context, ports map[string]uint16, check api.Check) error {
 	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(int(ports[check.PortName()])))
 	err := errCommand
@@ -44,7 +44,7 @@ func Probe(ctx context.Context, ports map[string]uint16, check api.Check) error 
 	return Explain(ctx, err)
 }
 
-// Explain makes a short sentence of the failure of a check.
+// Explain turns the failure of a check into a short sentence.
 func Explain(ctx context.Context, err error) error {
 	switch {
 	case err == nil:
@@ -59,7 +59,7 @@ func Explain(ctx context.Context, err error) error {
 	return errors.New(why)
 }
 
-// visitor makes one request on a connection of its own and follows nobody elsewhere.
+// visitor makes each request on a connection of its own and follows no redirects.
 var visitor = &http.Client{
 	Transport:     &http.Transport{DisableKeepAlives: true, DisableCompression: true, MaxResponseHeaderBytes: headerBytesMax},
 	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },

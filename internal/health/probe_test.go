@@ -19,7 +19,7 @@ import (
 	"github.com/tenderhq/tender/internal/health"
 )
 
-// probe makes a check at the address; "" is well.
+// probe makes a check at the address; "" means that it passed.
 func probe(ctx context.Context, t *testing.T, address net.Addr, check api.Check) string {
 	t.Helper()
 	err := health.Probe(ctx, map[string]uint16{"p": uint16(address.(*net.TCPAddr).Port)}, check)
@@ -37,7 +37,7 @@ func TestHTTP(t *testing.T) {
 			http.Redirect(w, r, "/ill", http.StatusFound)
 		case "/ill":
 			http.Error(w, "no", http.StatusServiceUnavailable)
-		case "/endless": // its body is never read
+		case "/endless": // the body is never read
 			for r.Context().Err() == nil {
 				_, _ = io.WriteString(w, strings.Repeat("x", 1<<16))
 			}
@@ -91,7 +91,7 @@ func TestGRPC(t *testing.T) {
 	}
 }
 
-// What a task says of itself is told in a few words.
+// Only the beginning of a task's long answer is told.
 func TestLongAnswersAreCut(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -14,24 +14,24 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// quick is the longest pause between two checks of a task that has not passed yet and is in its grace: it is to be found
-// ready soon after it is.
+// quick is the longest pause between two checks of a task that is in its grace and has not passed yet, so that its
+// readiness is noticed soon.
 const quick = time.Second
 
-// Watch is what is known of a task by its checks.
+// Watch is what the checks have shown about a task.
 type Watch struct {
 	began  time.Time
 	checks []watched
 	failed string
 }
 
-// watched is one check.
+// watched is one check with its state.
 type watched struct {
 	api.Check
 	next     time.Time // when it is due
 	state    state
-	passed   bool // at least once
-	failures int  // in a row
+	passed   bool // it has passed at least once
+	failures int  // how many in a row
 	why      string
 }
 
@@ -60,7 +60,7 @@ func withDefaults(c api.Check) api.Check {
 	return c
 }
 
-// Next is the check that is due first, and when. There must be one.
+// Next returns the check that is due first, and when. There must be at least one check.
 func (w *Watch) Next() (number int, check api.Check, due time.Time) {
 	for i := range w.checks {
 		if w.checks[i].next.Before(w.checks[number].next) {
@@ -70,7 +70,7 @@ func (w *Watch) Next() (number int, check api.Check, due time.Time) {
 	return number, w.checks[number].Check, w.checks[number].next
 }
 
-// Take takes the result of a check that has just been made; nil is well.
+// Take takes the result of a check that has just been made; nil means that it passed.
 func (w *Watch) Take(number int, now time.Time, result error) {
 	c := &w.checks[number]
 	starting := !c.passed && now.Before(w.began.Add(c.Grace))
@@ -79,7 +79,7 @@ func (w *Watch) Take(number int, now time.Time, result error) {
 		c.state, c.passed, c.failures, c.why = well, true, 0, ""
 	case c.Readiness && !c.passed:
 		c.state, c.why = ill, result.Error()
-	case starting: // it may take its time
+	case starting: // a task that is starting may fail
 	default:
 		if c.failures++; c.failures >= c.Failures {
 			c.state, c.why = ill, result.Error()
@@ -102,7 +102,7 @@ func times(n int) string {
 	return fmt.Sprintf("%d times in a row", n)
 }
 
-// Healthy tells whether the task passes all its checks, and if not, why; nil as long as that is not known.
+// Healthy returns whether the task passes all its checks, and if not, why; nil as long as that is not known.
 func (w *Watch) Healthy() (healthy *bool, why string) {
 	all := true
 	for i := range w.checks {
@@ -121,7 +121,7 @@ func (w *Watch) Healthy() (healthy *bool, why string) {
 	return &all, ""
 }
 
-// Failed says why the task is to end; "" when it is not.
+// Failed returns why the task has to end; "" if it need not.
 func (w *Watch) Failed() string { return w.failed }
 
 // Describe names a check in a few words.

@@ -14,8 +14,8 @@ var start = time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)
 
 var errIll = errors.New("no answer")
 
-// story makes the checks of one task as they are due, with one result after the other, and says what is known after
-// each: "?" nothing, "+" well, "-" ill, "!" it is to end.
+// story makes the checks of one task when they are due, with one result after the other. known says what is known after
+// each: "?" nothing, "+" healthy, "-" unhealthy, "!" the task has to end.
 func story(checks []api.Check, results string) (known string, at []time.Duration, w *health.Watch) {
 	w = health.New(checks, start)
 	for _, result := range results {

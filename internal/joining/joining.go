@@ -24,42 +24,44 @@ import (
 const op = "trust.join"
 
 const (
-	// attemptMax bounds one question to one master.
+	// attemptMax limits one request to one master.
 	attemptMax = 5 * time.Second
-	// retryMin is about how long a renewal that has failed waits for the next try, at first.
+	// retryMin is about how long a renewal that has failed waits at first before the next try.
 	retryMin = 30 * time.Second
-	// retriesPerLife is how many of the first tries fit into the life of a certificate, at the least.
+	// retriesPerLife is how many of the first waits fit at least into the life of a certificate.
 	retriesPerLife = 100
 )
 
-// Config says whom to ask, and what for.
+// Config says whom to ask, and for what.
 type Config struct {
 	// Masters are gRPC addresses of some masters.
 	Masters []string
-	// Dial opens connections. Default: none, it must be set.
+	// Dial opens connections. It must be set.
 	Dial trust.Dial
-	// Kinds are what a joiner can be: masters refuse a token of another kind before they count a use of it. None: any.
+	// Kinds are the kinds that a joiner can be. Masters refuse a token of another kind before they count a use of it.
+	// None: any.
 	Kinds []trust.Kind
-	// Name of a joining agent or master; the others' stands in the token.
+	// Name is that of a joining agent or master. The name of others is in the token.
 	Name string
-	// Token, if it has an ID, lets who has slept for longer than its certificate was good join anew, by the same name.
+	// Token, if it has an ID, lets a member that slept for longer than its certificate was valid join anew, with the
+	// same name.
 	Token trust.Token
-	// Remedy is what a person does whose certificate has ended. Default: to join anew, by a token.
+	// Remedy says what a person has to do when the certificate has expired. Default: to join anew with a token.
 	Remedy string
-	// Failed, if set, hears why a master gave no certificate, when that is news.
+	// Failed, if set, is called with why a master gave no certificate, unless it is the same as before.
 	Failed func(address string, err error)
 }
 
-// Answer is what a joiner was given.
+// Answer is what a joiner gets.
 type Answer struct {
 	Pass *trust.Pass
-	// Key and Masters are a joining master's: the cluster's key, and the members of the quorum by their IDs.
+	// Key and Masters are set for a joining master: the cluster's key, and the members of the quorum by ID.
 	Key     trust.Key
 	Masters map[api.MasterID]string
 }
 
-// Join asks until the context ends, or until a master says what asking again will not change. An agent that shows a pass
-// which was signed comes back as who it was, by a certificate for the same key.
+// Join asks until the context ends, or until a master refuses in a way that asking again will not change. An agent with
+// a pass that was signed before keeps its identity and gets a certificate for the same key.
 func Join(ctx context.Context, config Config, token trust.Token, pass *trust.Pass) (Answer, error) {
 	request, err := pass.Request()
 	if err != nil {
@@ -76,8 +78,9 @@ func Join(ctx context.Context, config Config, token trust.Token, pass *trust.Pas
 	return ask(ctx, config, dial, pass, wish)
 }
 
-// Member joins by the text of a token, whose kind must be one of these, and returns the holder of the certificate that it was
-// given; use is what joins by such tokens, for people. It is kept in memory alone: [Keep] renews it.
+// Member joins with a token given as text, whose kind must be one of kinds, and returns the holder of the new
+// certificate. use says, for people, what joins with such tokens. The certificate is kept only in memory: [Keep] renews
+// it.
 func Member(ctx context.Context, config Config, text, use string, kinds ...trust.Kind) (*trust.Holder, trust.Token, error) {
 	token, err := trust.ParseToken(text)
 	if err != nil {
@@ -85,7 +88,7 @@ func Member(ctx context.Context, config Config, text, use string, kinds ...trust
 	}
 	config.Kinds = kinds
 	answer, err := Join(ctx, config, token, trust.NewPass())
-	if err == nil { // a master of an older version takes any
+	if err == nil { // a master of an older version accepts any kind
 		err = trust.RefuseKind(token.ID, answer.Pass.Identity().Kind, use, kinds...)
 	}
 	if err != nil {
@@ -94,8 +97,9 @@ func Member(ctx context.Context, config Config, text, use string, kinds ...trust
 	return trust.NewHolder(answer.Pass), token, nil
 }
 
-// Renew asks for another certificate of the same name, for as long as the present one lets it in. One that has ended is shown
-// once more, as the masters' clocks may differ from ours; then the error, of kind Denied, says that it has ended.
+// Renew asks for another certificate with the same name, for as long as the present one is accepted. One that has
+// expired is shown once more, because the masters' clocks may differ from ours. After that the error, of kind Denied,
+// says that it has expired.
 func Renew(ctx context.Context, config Config, holder *trust.Holder) (*trust.Pass, error) {
 	pass, present := trust.NewPass(), holder.Pass()
 	request, err := pass.Request()
@@ -111,7 +115,7 @@ func Renew(ctx context.Context, config Config, holder *trust.Holder) (*trust.Pas
 	return answer.Pass, err
 }
 
-// ended is the error of who has got no other certificate than one that has ended.
+// ended returns the error of a member whose certificate has expired and that could not get another one.
 func (c Config) ended(present *trust.Pass, why error) error {
 	return api.E(op, api.Denied, present.Identity().String(), fmt.Errorf("the certificate ended at %s, and masters let nobody in by it: %s (%w)",
 		present.Ends().Format(time.RFC3339), cmp.Or(c.Remedy, "join anew, by a token"), why))
@@ -139,7 +143,7 @@ func ask(ctx context.Context, config Config, dial trust.Dial, pass *trust.Pass, 
 	}
 }
 
-// askAt dials first: what a handshake finds out is more than gRPC tells.
+// askAt dials first, because the error of a handshake says more than the one of gRPC.
 func askAt(ctx context.Context, address string, dial trust.Dial, request *apiv1.SignRequest) (*apiv1.SignResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, attemptMax)
 	defer cancel()
@@ -192,8 +196,8 @@ func read(answer *apiv1.SignResponse, pass *trust.Pass) (Answer, error) {
 }
 
 // Keep renews the holder's pass at half of its life, or soon after the masters have changed their authority, until the
-// context ends. Kept is told of each new one before others see it; when it fails, the old one is shown on, and the renewal is
-// tried again.
+// context ends. kept is called with each new pass before others see it. If it fails, the old pass stays in use, and the
+// renewal is tried again.
 func Keep(ctx context.Context, holder *trust.Holder, config func() Config, kept func(*trust.Pass) error) {
 	retry := firstRetry(holder.Pass())
 	for wait := untilRenewal(holder.Pass()); awaitRenewal(ctx, wait, holder, config); {
@@ -213,10 +217,10 @@ func Keep(ctx context.Context, holder *trust.Holder, config func() Config, kept 
 	}
 }
 
-// awaitRenewal lets the time pass until a renewal, and returns sooner when a master shows a certificate of another authority
-// than the holder's own; false: the context has ended.
+// awaitRenewal waits until a renewal is due. It returns earlier if a master shows a certificate of another authority
+// than the holder's own. It returns false if the context has ended.
 func awaitRenewal(ctx context.Context, wait time.Duration, holder *trust.Holder, config func() Config) bool {
-	// By the wall clock, which goes on while a machine sleeps.
+	// By the wall clock, which runs on while a machine sleeps.
 	for until := time.Now().Round(0).Add(wait); ; {
 		every := trust.LookEvery(holder.Pass().Life())
 		look := every/2 + rand.N(every)
@@ -232,7 +236,8 @@ func awaitRenewal(ctx context.Context, wait time.Duration, holder *trust.Holder,
 	}
 }
 
-// isOutdated asks one master after the other, until one has shown its certificate.
+// isOutdated asks one master after the other, until one has shown its certificate, and says whether another authority
+// has signed that.
 func isOutdated(ctx context.Context, holder *trust.Holder, config Config) bool {
 	for _, address := range config.Masters {
 		looking, cancel := context.WithTimeout(ctx, attemptMax)
@@ -245,10 +250,10 @@ func isOutdated(ctx context.Context, holder *trust.Holder, config Config) bool {
 	return false
 }
 
-// firstRetry is how long the first try after one that has failed waits at most.
+// firstRetry is the longest wait before the first try after a failed one.
 func firstRetry(p *trust.Pass) time.Duration { return min(retryMin, p.Life()/retriesPerLife) }
 
-// renewMax bounds one renewal, with all its tries.
+// renewMax limits one renewal with all its tries.
 const renewMax = time.Minute
 
 func renewOnce(ctx context.Context, holder *trust.Holder, config Config) (*trust.Pass, error) {
@@ -256,7 +261,7 @@ func renewOnce(ctx context.Context, holder *trust.Holder, config Config) (*trust
 	defer cancel()
 	if present := holder.Pass(); config.Token.ID != "" && !time.Now().Before(present.Ends()) {
 		token := config.Token
-		token.Digest = present.Authority() // another one than when it was made may sign by now
+		token.Digest = present.Authority() // another authority than when the token was made may sign by now
 		pass := trust.NewPass()
 		if present.Identity().Kind == trust.Agent {
 			pass = present
@@ -270,8 +275,8 @@ func renewOnce(ctx context.Context, holder *trust.Holder, config Config) (*trust
 	return Renew(ctx, config, holder)
 }
 
-// untilRenewal is the time until half of a pass's life, and up to a tenth of it more, so that thousands which joined
-// together do not come together.
+// untilRenewal returns how long to wait until half of a pass's life is over, plus a random time of up to a tenth of the
+// life, so that thousands that joined together do not renew together.
 func untilRenewal(p *trust.Pass) time.Duration {
 	rest := time.Until(p.RenewAt())
 	if rest <= 0 {

@@ -22,13 +22,13 @@ import (
 	"github.com/tenderhq/tender/internal/wire"
 )
 
-// signer is a master that gives everybody a certificate as agent a1, unless it is told what to answer instead.
+// signer is a master that gives everybody a certificate as agent a1, unless it is told to answer something else.
 type signer struct {
 	apiv1.UnimplementedTrustServiceServer
 	mu      sync.Mutex
 	ca      *trust.Authority // guarded by mu
 	refuses error            // guarded by mu
-	callers []trust.Identity // of the calls it has answered; guarded by mu
+	callers []trust.Identity // the callers of the calls it has answered; guarded by mu
 }
 
 func (s *signer) Sign(ctx context.Context, request *apiv1.SignRequest) (*apiv1.SignResponse, error) {
@@ -67,12 +67,12 @@ func (s *signer) answered() []trust.Identity {
 	return s.callers
 }
 
-// world is a master at m1:5060, and how it is reached.
+// world is a master at m1:5060, and how to reach it.
 type world struct {
 	*signer
 	key    trust.Key
 	config joining.Config
-	shows  *trust.Holder // the master
+	shows  *trust.Holder // shows the master's certificate
 }
 
 // rotate gives the master another authority.
@@ -97,7 +97,7 @@ func (w *world) rotate(t *testing.T) *trust.Authority {
 	return next
 }
 
-// live has the master sign for so long.
+// live sets for how long the certificates are valid that the master signs.
 func (w *world) live(lives trust.Lives) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -128,7 +128,7 @@ func newWorld(t *testing.T) *world {
 	apiv1.RegisterTrustServiceServer(server, w.signer)
 	var served sync.WaitGroup
 	served.Go(func() { _ = server.Serve(listener) })
-	// The master renews its own, as masters do.
+	// The master renews its own certificate, as masters do.
 	renewing, stop := context.WithCancel(t.Context())
 	served.Go(func() {
 		for pause.For(renewing, 6*time.Hour) {
@@ -164,7 +164,7 @@ func TestAPassIsRenewedAtHalfOfItsLifeForAsLongAsItIsNeeded(t *testing.T) {
 		if holder.Pass() != first || first.Ends().Before(time.Now().Add(29*24*time.Hour)) {
 			t.Errorf("the pass that is shown ends at %v", holder.Pass().Ends())
 		}
-		// Nobody signs for ten days: the old one is shown on, and the renewal is tried again.
+		// Nobody signs for ten days: the old certificate stays in use, and the renewal is tried again.
 		w.refuse(api.E("trust.sign", api.Denied, "", errors.New("not now")))
 		pause.For(t.Context(), 25*24*time.Hour)
 		if holder.Pass() != first || len(kept) > 0 {
@@ -198,7 +198,7 @@ func TestAnotherAuthorityIsFoundSoon(t *testing.T) {
 		keeping.Go(func() {
 			joining.Keep(ctx, holder, func() joining.Config { return w.config }, func(p *trust.Pass) error { kept <- p; return nil })
 		})
-		pause.For(t.Context(), 25*time.Hour) // the master renews its own every six hours, and not at this moment
+		pause.For(t.Context(), 25*time.Hour) // the master renews its certificate every six hours, and not at this moment
 		next := w.rotate(t)
 		began := time.Now()
 		renewed := <-kept
@@ -214,7 +214,7 @@ func TestAnotherAuthorityIsFoundSoon(t *testing.T) {
 	})
 }
 
-// TestShortLivesAreRenewedAsWell: what is tried again, and looked for, is so in proportion to a certificate's life.
+// TestShortLivesAreRenewedAsWell: the pauses between tries and checks are in proportion to a certificate's life.
 func TestShortLivesAreRenewedAsWell(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -231,7 +231,7 @@ func TestShortLivesAreRenewedAsWell(t *testing.T) {
 			joining.Keep(ctx, holder, func() joining.Config { return w.config }, func(p *trust.Pass) error { kept <- p; return nil })
 		})
 		pause.For(t.Context(), 10*time.Minute)
-		if n := len(kept); n < 16 || n > 20 { // each lives for a minute, and is renewed after 30 to 36 seconds
+		if n := len(kept); n < 16 || n > 20 { // each lives for a minute and is renewed after 30 to 36 seconds
 			t.Errorf("in ten minutes it was renewed %d times", n)
 		}
 		for len(kept) > 0 {
@@ -250,8 +250,8 @@ func TestShortLivesAreRenewedAsWell(t *testing.T) {
 	})
 }
 
-// TestNobodyAsksForEverByWhatHasEnded: who has no other limit, and shows a certificate that has ended, is told so. One that ends
-// while nobody answers is the same.
+// TestNobodyAsksForEverByWhatHasEnded: a member that shows an expired certificate is told so, even if nothing else
+// limits its tries. The same holds for a certificate that expires while nobody answers.
 func TestNobodyAsksForEverByWhatHasEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, sleeps := range []time.Duration{time.Minute, 0} {
@@ -276,7 +276,7 @@ func TestNobodyAsksForEverByWhatHasEnded(t *testing.T) {
 	})
 }
 
-// TestWhoSleptTooLongJoinsAnew by its token, as what it has shown so far ended meanwhile.
+// TestWhoSleptTooLongJoinsAnew: a member whose certificate expired while it slept joins anew with its token.
 func TestWhoSleptTooLongJoinsAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -13,34 +13,35 @@ import (
 )
 
 const (
-	// redirectsMax bounds how often a round follows what followers say of the leader. Beyond it they are not believed.
+	// redirectsMax is how often in one round a follower's word about the leader is followed. Beyond that it is ignored.
 	redirectsMax = 3
-	// learnedMax bounds what is remembered of what a leader names; more addresses than that are forgotten.
+	// learnedMax is how many of the addresses that a leader names are remembered; the rest is forgotten.
 	learnedMax = 64
 )
 
-// Search goes through all known masters in rounds, each once a round. It is a value that can be cloned and printed.
+// Search goes through all known masters in rounds, each of them once a round. It is a value that can be cloned and
+// printed.
 type Search struct {
-	configured []string // never forgotten
-	learned    []string // what a leader has named; replaces what was named before
+	configured []string // the configured masters; never forgotten
+	learned    []string // the masters that a leader has named last
 	inOrder    bool
-	leader     string   // the last one that led: a round begins with it
-	address    string   // who is asked now
-	queue      []string // who is still to be asked in this round
-	failed     []string // who was not reached or has not answered in this round
-	redirects  int      // followed in this round
-	rounds     int      // in a row that found no leader, the present one among them
+	leader     string   // the last one that led; a round begins with it
+	address    string   // the master that is asked now
+	queue      []string // the masters that are still to be asked in this round
+	failed     []string // the masters that were not reached or did not answer in this round
+	redirects  int      // how many redirects were followed in this round
+	rounds     int      // how many rounds in a row found no leader, including the present one
 }
 
-// New asks in any order, so that many clients spread over the masters. It needs at least one.
+// New makes a search in random order, so that many clients spread over the masters. It needs at least one master.
 func New(masters []string) Search { return Search{configured: slices.Clone(masters)} }
 
-// InOrder asks in the order in which the masters are named.
+// InOrder makes a search that asks the masters in the order in which they are named.
 func InOrder(masters []string) Search {
 	return Search{configured: slices.Clone(masters), inOrder: true}
 }
 
-// Masters are all that are known, each once: as configured, then as learned.
+// Masters returns all known masters, each once: first those that were configured, then those that were learned.
 func (s *Search) Masters() (all []string) {
 	for _, address := range slices.Concat(s.configured, s.learned) {
 		if !slices.Contains(all, address) {
@@ -50,13 +51,14 @@ func (s *Search) Masters() (all []string) {
 	return all
 }
 
-// Address is the master that Next has chosen.
+// Address returns the master that Next has chosen.
 func (s *Search) Address() string { return s.address }
 
-// Rounds counts the rounds since the search was settled.
+// Rounds returns how many rounds were begun since the search was settled.
 func (s *Search) Rounds() int { return s.rounds }
 
-// Next chooses whom to ask, and says how long to wait before: only between two rounds, and longer from round to round.
+// Next chooses the master to ask next. It returns how long to wait before: only between two rounds, and longer from
+// round to round.
 func (s *Search) Next(random *rand.Rand) (wait time.Duration) {
 	if len(s.queue) == 0 {
 		if s.rounds > 0 {
@@ -84,9 +86,9 @@ func (s *Search) putFirst(address string) {
 	s.queue = slices.Insert(others, 0, address)
 }
 
-// Failed notes why the master asked now is not the one. The leader that a follower names is asked next, unless it has failed
-// in this round or followers have led us around; one that has answered may be asked again, as it may have been elected since.
-// Who says when to come back has answered as well.
+// Failed notes why the master that was asked is not the leader. If a follower has named a leader, that one is asked
+// next, unless it has failed in this round or too many redirects were followed. A master that has answered may be asked
+// again, because it may have been elected since. A master that says when to come back has answered.
 func (s *Search) Failed(err error, leader string) (followed bool) {
 	switch {
 	case !api.Is(err, api.NotLeader):
@@ -102,10 +104,10 @@ func (s *Search) Failed(err error, leader string) (followed bool) {
 	return true
 }
 
-// Again has the master asked now asked next as well.
+// Again makes the master that is asked now also the next one.
 func (s *Search) Again() { s.putFirst(s.address) }
 
-// Learn takes over whom a leader names, in place of whom one has named before. No names are no news.
+// Learn takes over the masters that a leader names, in place of those named before. An empty list changes nothing.
 func (s *Search) Learn(masters []string) {
 	if len(masters) > 0 {
 		named := slices.DeleteFunc(slices.Clone(masters), func(address string) bool { return address == "" })
@@ -113,11 +115,11 @@ func (s *Search) Learn(masters []string) {
 	}
 }
 
-// Found remembers who leads, and learns whom it names.
+// Found remembers who leads, and learns the masters that it names.
 func (s *Search) Found(leader string, masters []string) {
 	s.leader = leader
 	s.Learn(masters)
 }
 
-// Settle ends the search: the leader has proven good, and the next search begins anew.
+// Settle ends the search, because the leader has proved to be one. The next search begins anew.
 func (s *Search) Settle() { s.queue, s.failed, s.redirects, s.rounds = nil, nil, 0, 0 }

@@ -23,8 +23,8 @@ var (
 
 func seeded(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0)) }
 
-// TestEachMasterIsAskedOnceARound, whatever was configured and learned, the last leader first; only between rounds there is
-// a wait. Those in order are asked in their order.
+// TestEachMasterIsAskedOnceARound: whatever was configured and learned, each master is asked once a round, the last
+// leader first. There is a wait only between rounds. InOrder asks in the given order.
 func TestEachMasterIsAskedOnceARound(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		address := rapid.SampledFrom([]string{"a:1", "b:1", "c:1", "d:1", "e:1"})
@@ -68,8 +68,8 @@ func TestEachMasterIsAskedOnceARound(t *testing.T) {
 	})
 }
 
-// TestNoRoundIsEndless: whatever masters answer, a round asks each at least once and redirectsMax more at the most, and none
-// again that has failed in it.
+// TestNoRoundIsEndless: whatever masters answer, a round asks each of them at least once, makes at most redirectsMax
+// more requests, and asks none again that has failed in it.
 func TestNoRoundIsEndless(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		configured := []string{"a:1", "b:1", "c:1"}
@@ -104,8 +104,8 @@ func TestNoRoundIsEndless(t *testing.T) {
 	})
 }
 
-// TestARoundBeginsAnew: what failed in one round may be named in the next one, and followers are believed again; a search that
-// is settled waits for nothing.
+// TestARoundBeginsAnew: a master that failed in one round may be named in the next one, and redirects are followed
+// again. A search that was settled does not wait.
 func TestARoundBeginsAnew(t *testing.T) {
 	for _, settled := range []bool{false, true} {
 		s, random := New([]string{"a:1"}), seeded(1)
@@ -131,7 +131,7 @@ func TestARoundBeginsAnew(t *testing.T) {
 	}
 }
 
-// TestWhoSaysWhenToComeBackHasAnswered: a follower's word leads back to it.
+// TestWhoSaysWhenToComeBackHasAnswered: a follower may name such a master as the leader.
 func TestWhoSaysWhenToComeBackHasAnswered(t *testing.T) {
 	for err, followed := range map[error]bool{errGone: false, errLater: true, errFollows: true} {
 		s, random := InOrder([]string{"a:1", "b:1"}), seeded(1)
@@ -144,7 +144,7 @@ func TestWhoSaysWhenToComeBackHasAnswered(t *testing.T) {
 	}
 }
 
-// TestWhoIsToBeAskedAgainIsNext, and the others follow once.
+// TestWhoIsToBeAskedAgainIsNext: such a master is asked next, and the others follow once.
 func TestWhoIsToBeAskedAgainIsNext(t *testing.T) {
 	s, random := InOrder([]string{"a:1", "b:1"}), seeded(1)
 	var asked []string
@@ -159,7 +159,8 @@ func TestWhoIsToBeAskedAgainIsNext(t *testing.T) {
 	}
 }
 
-// TestWhatIsLearnedIsReplaced, and bounded; what was configured stays, and no names are no news.
+// TestWhatIsLearnedIsReplaced: learned masters are replaced and limited in number, configured ones stay, and an empty
+// list changes nothing.
 func TestWhatIsLearnedIsReplaced(t *testing.T) {
 	s := New([]string{"a:1", "a:1", "b:1"})
 	var many []string
@@ -182,7 +183,7 @@ func TestWhatIsLearnedIsReplaced(t *testing.T) {
 	}
 }
 
-// TestACloneGoesOnAlike: a search is a value.
+// TestACloneGoesOnAlike: a clone of a search chooses the same as its original, because a search is a value.
 func TestACloneGoesOnAlike(t *testing.T) {
 	s := New([]string{"a:1", "b:1", "c:1"})
 	s.Next(seeded(1))

@@ -13,36 +13,36 @@ import (
 )
 
 const (
-	// bytesMax bounds what waits to be written.
+	// bytesMax limits the bytes that wait to be written.
 	bytesMax = 4 << 20
-	// commonBytesMax is the part of it that lines below a warning may fill.
+	// commonBytesMax is the part of it that lines below the level of a warning may use.
 	commonBytesMax = 3 << 20
-	// A level below a warning that brings more than linesPerSecond lines, after a burst of linesBurst, is
-	// sampled: every sampleEvery-th line of what is beyond is kept.
+	// If lines below the level of a warning come faster than linesPerSecond, after a burst of linesBurst, they are
+	// sampled: of those beyond it, every sampleEvery-th line is kept.
 	linesPerSecond = 2_000
 	linesBurst     = 10_000
 	sampleEvery    = 100
 )
 
-// Writer is what a logger writes to. Close it at the end.
+// Writer is the writer of a logger. It must be closed at the end.
 type Writer struct {
 	out  io.Writer
 	now  func() time.Time
-	wake chan struct{} // holds one when there is something to write, or the end has come
-	done chan struct{} // closed when all is written
+	wake chan struct{} // has one element when there is something to write, or the end has come
+	done chan struct{} // closed when everything is written
 
 	mu       sync.Mutex
 	waiting  [][]byte  // guarded by mu
-	bytes    int       // of waiting and of what is being written; guarded by mu
-	dropped  uint64    // since the begin; guarded by mu
-	unsaid   uint64    // of them, not yet said; guarded by mu
-	room     float64   // lines that may come before sampling begins; guarded by mu
+	bytes    int       // the size of waiting and of what is being written; guarded by mu
+	dropped  uint64    // how many lines were dropped since the beginning; guarded by mu
+	unsaid   uint64    // how many of these were not reported yet; guarded by mu
+	room     float64   // how many lines may still come before sampling begins; guarded by mu
 	filled   time.Time // when room was last filled; guarded by mu
-	beyond   uint64    // lines since sampling began; guarded by mu
+	beyond   uint64    // how many lines came since sampling began; guarded by mu
 	finished bool      // guarded by mu
 }
 
-// New begins to write to out.
+// New makes a writer that writes to out.
 func New(out io.Writer) *Writer { return newWriter(out, time.Now) }
 
 func newWriter(out io.Writer, now func() time.Time) *Writer {
@@ -51,15 +51,15 @@ func newWriter(out io.Writer, now func() time.Time) *Writer {
 	return w
 }
 
-// Write takes a line that is kept like a warning. It never waits and never fails.
+// Write takes a line, which is treated like a warning. It never waits and never fails.
 func (w *Writer) Write(line []byte) (int, error) { return w.WriteLevel(zerolog.WarnLevel, line) }
 
-// WriteLevel takes a line of a level.
+// WriteLevel takes a line of this level.
 func (w *Writer) WriteLevel(level zerolog.Level, line []byte) (int, error) {
 	w.mu.Lock()
 	kept := !w.finished && w.admit(level, len(line))
 	if kept {
-		w.waiting = append(w.waiting, append([]byte(nil), line...)) // the logger uses its bytes again
+		w.waiting = append(w.waiting, append([]byte(nil), line...)) // the logger reuses its bytes
 		w.bytes += len(line)
 	} else {
 		w.dropped++
@@ -72,7 +72,7 @@ func (w *Writer) WriteLevel(level zerolog.Level, line []byte) (int, error) {
 	return len(line), nil
 }
 
-// admit judges a line. Callers hold mu.
+// admit says whether a line is kept. Callers hold mu.
 func (w *Writer) admit(level zerolog.Level, size int) bool {
 	if level >= zerolog.WarnLevel {
 		return w.bytes+size <= bytesMax
@@ -80,7 +80,7 @@ func (w *Writer) admit(level zerolog.Level, size int) bool {
 	if w.bytes+size > commonBytesMax {
 		return false
 	}
-	if level < zerolog.InfoLevel { // who asks for every detail gets it
+	if level < zerolog.InfoLevel { // details are only logged on request, and are not sampled
 		return true
 	}
 	now := w.now()
@@ -102,14 +102,14 @@ func (w *Writer) rouse() {
 	}
 }
 
-// Dropped counts the lines that were not kept.
+// Dropped returns how many lines were dropped.
 func (w *Writer) Dropped() uint64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.dropped
 }
 
-// Close writes what waits, for so long at most: whoever takes the log may never come back.
+// Close writes what waits, but takes no longer than patience: the reader of the log may never come back.
 func (w *Writer) Close(patience time.Duration) {
 	w.mu.Lock()
 	w.finished = true
@@ -123,14 +123,14 @@ func (w *Writer) Close(patience time.Duration) {
 	}
 }
 
-// run is the one goroutine that writes.
+// run is the only goroutine that writes.
 func (w *Writer) run() {
 	defer close(w.done)
 	for range w.wake {
 		for {
 			lines, unsaid, finished := w.take()
 			for _, line := range lines {
-				_, _ = w.out.Write(line) // there is nobody to tell
+				_, _ = w.out.Write(line) // an error can't be reported anywhere
 				w.written(len(line))
 			}
 			if unsaid > 0 {
@@ -154,25 +154,25 @@ func (w *Writer) take() (lines [][]byte, unsaid uint64, finished bool) {
 	return lines, unsaid, finished
 }
 
-// written makes room.
+// written releases the room of lines that were written.
 func (w *Writer) written(bytes int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.bytes -= bytes
 }
 
-// sayDropped says that lines are missing before this one.
+// sayDropped writes a line that says how many lines are missing before it.
 func (w *Writer) sayDropped(unsaid uint64) {
 	log := zerolog.New(w.out).Hook(Stamp)
 	log.Warn().Uint64("lines", unsaid).Msg("lines of this log were dropped: they came faster than they were taken")
 }
 
-// TimeFormat is how the times of a log are written: to the microsecond.
+// TimeFormat is the format of times in a log, to the microsecond.
 const TimeFormat = "2006-01-02T15:04:05.000000Z07:00"
 
-// Stamp writes the time of each line.
+// Stamp adds the time to each line.
 var Stamp = zerolog.HookFunc(func(line *zerolog.Event, _ zerolog.Level, _ string) {
-	if line.Enabled() { // else another hook has dropped it
+	if line.Enabled() { // otherwise another hook has dropped the line
 		line.Str(zerolog.TimestampFieldName, time.Now().Format(TimeFormat))
 	}
 })

@@ -13,7 +13,7 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// tap takes a log while it is open, and holds up who writes while it is not.
+// tap takes a log while it is open; otherwise it blocks the writer.
 type tap struct {
 	open chan struct{} // closed: open
 	mu   sync.Mutex
@@ -35,8 +35,8 @@ func (p *tap) lines() []string {
 	return strings.Split(strings.TrimSpace(p.text.String()), "\n")
 }
 
-// TestWhoLogsNeverWaits: nothing takes the log; lines are kept up to the bound, warnings
-// have room when others have none, and what was dropped is counted and said afterwards.
+// TestWhoLogsNeverWaits: while nothing takes the log, lines are kept up to the limit, warnings still have room when
+// other lines have none, and how many were dropped is reported afterwards.
 func TestWhoLogsNeverWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		out := newTap()
@@ -74,8 +74,8 @@ func TestWhoLogsNeverWaits(t *testing.T) {
 	})
 }
 
-// TestAFloodIsSampled: after the burst one line of a hundred is kept, and all again when
-// the flood is over. Warnings are not sampled, nor the details that somebody asked for.
+// TestAFloodIsSampled: after the burst one line of a hundred is kept, and every line again when the flood is over.
+// Warnings are not sampled, nor are details that somebody asked for.
 func TestAFloodIsSampled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		out := newTap()
@@ -114,7 +114,7 @@ func TestAFloodIsSampled(t *testing.T) {
 	})
 }
 
-// TestCloseDoesNotWaitForEver: for somebody who never takes the rest.
+// TestCloseDoesNotWaitForEver: Close returns even if nobody ever takes the rest.
 func TestCloseDoesNotWaitForEver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		out := newTap()

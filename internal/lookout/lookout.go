@@ -22,52 +22,51 @@ import (
 )
 
 const (
-	// heartbeatDefault holds until the own master says its interval.
+	// heartbeatDefault is used until the own master tells its interval.
 	heartbeatDefault = time.Second
-	// askFirst is how long one master may take to know of a new leader; then another one
-	// is asked, which may take longer: twice as long each time, askLast at most. All
-	// clients of a master that is merely slow ask, and must not keep the others busy.
+	// askFirst is how long one master may take to answer; then another one is asked. Each further one may take twice as
+	// long, at most askLast. All clients of a master that is merely slow ask, and must not keep the others busy.
 	askFirst = time.Second
 	askLast  = 4 * time.Second
-	// pauseFirst is between two questions of which the first was not answered, at least
-	// half of it. It grows too.
+	// pauseFirst is the pause between two questions of which the first was not answered; at least half of it is waited.
+	// It doubles up to pauseLast.
 	pauseFirst = 200 * time.Millisecond
 	pauseLast  = 5 * time.Second
 )
 
-// Config says whom to watch and whom to ask.
+// Config says which master to watch and which ones to ask.
 type Config struct {
-	// Own is the address of one's own master.
+	// Own is the address of the master of this session.
 	Own string
-	// Masters are the addresses of all that are known, Own among them or not.
+	// Masters are the addresses of all known masters; Own may be among them.
 	Masters []string
-	// Term is the newest that was heard of before the session.
+	// Term is the newest term that was known before the session.
 	Term api.Term
-	// Dial makes a connection; it does not wait for it.
+	// Dial makes a connection, without waiting for it.
 	Dial func(address string) (*grpc.ClientConn, error)
 }
 
-// Lookout watches one session. New, Heard with each message, Run beside it.
+// Lookout watches one session: call New at its beginning, Heard for each message, and Run beside it.
 type Lookout struct {
 	config Config
 
 	mu          sync.Mutex
-	answered    bool               // the own master has said something; guarded by mu
+	answered    bool               // the own master has sent something; guarded by mu
 	term        api.Term           // guarded by mu
 	masters     []string           // guarded by mu
 	heartbeat   time.Duration      // guarded by mu
 	heardAt     time.Time          // guarded by mu
-	endQuestion context.CancelFunc // ends the question; nil: none is asked; guarded by mu
+	endQuestion context.CancelFunc // ends the present question; nil: none is asked; guarded by mu
 }
 
-// New begins a session now.
+// New makes a Lookout for a session that begins now.
 func New(config Config) *Lookout {
 	return &Lookout{
 		config: config, term: config.Term, masters: config.Masters, heartbeat: heartbeatDefault, heardAt: time.Now(),
 	}
 }
 
-// Heard says that the own master has spoken, in a term.
+// Heard notes that the own master has sent something, in this term.
 func (l *Lookout) Heard(term api.Term) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -80,7 +79,7 @@ func (l *Lookout) Heard(term api.Term) {
 	}
 }
 
-// Learn takes over what the own master says of its heartbeats and of other masters.
+// Learn takes over the heartbeat interval and the masters that the own master tells.
 func (l *Lookout) Learn(heartbeat time.Duration, masters []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -92,13 +91,13 @@ func (l *Lookout) Learn(heartbeat time.Duration, masters []string) {
 	}
 }
 
-// Run returns the address of the leader of a newer term, or "" when ctx ends first.
+// Run returns the address of the leader of a newer term, or "" if ctx ends first.
 func (l *Lookout) Run(ctx context.Context) (leader string) {
 	var turn []string
 	patience, rest := askFirst, pauseFirst
 	heardAt := time.Time{}
 	for l.awaitSilence(ctx) {
-		if heard := l.lastHeard(); heard != heardAt { // another silence than before
+		if heard := l.lastHeard(); heard != heardAt { // this is another silence than before
 			heardAt, patience, rest = heard, askFirst, pauseFirst
 		}
 		if len(turn) == 0 {
@@ -122,7 +121,7 @@ func (l *Lookout) lastHeard() time.Time {
 	return l.heardAt
 }
 
-// awaitSilence returns when a heartbeat is late; false when ctx has ended.
+// awaitSilence returns true when a heartbeat is late, and false when ctx has ended.
 func (l *Lookout) awaitSilence(ctx context.Context) bool {
 	for ctx.Err() == nil {
 		late := time.Until(l.lateAt())
@@ -134,9 +133,9 @@ func (l *Lookout) awaitSilence(ctx context.Context) bool {
 	return false
 }
 
-// lateAt: half an interval is grace, and up to a quarter keeps a thousand clients apart.
-// The first word may take longer: a master that has yet to hear who leads keeps agents
-// for a while.
+// lateAt returns when a heartbeat counts as late. Half an interval is grace, and up to a quarter more is random, so
+// that a thousand clients do not ask together. The first message may take longer, because a master that does not know
+// yet who leads lets agents wait for a while.
 func (l *Lookout) lateAt() time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -146,7 +145,7 @@ func (l *Lookout) lateAt() time.Time {
 	return l.heardAt.Add(l.heartbeat*3/2 + rand.N(l.heartbeat/4))
 }
 
-// others are the masters that may be asked, in any order.
+// others returns the masters that may be asked, in random order.
 func (l *Lookout) others() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -155,7 +154,7 @@ func (l *Lookout) others() []string {
 	return others
 }
 
-// ask asks a master for a newer leader, and waits for the answer as long as our own master is silent.
+// ask asks a master for a newer leader, and waits for the answer only as long as the own master is silent.
 func (l *Lookout) ask(ctx context.Context, address string, patience time.Duration) (leader string) {
 	if address == "" {
 		return ""
@@ -174,7 +173,7 @@ func (l *Lookout) ask(ctx context.Context, address string, patience time.Duratio
 	defer conn.Close()
 	answer, err := apiv1.NewMasterServiceClient(conn).Leader(ctx, &apiv1.LeaderRequest{After: wire.TermToProto(after)})
 	if err != nil || ctx.Err() != nil || answer.GetGrpcAddress() == l.config.Own {
-		return "" // the next one may know
+		return "" // the next master may know
 	}
 	if term := wire.TermFromProto(answer.GetTerm()); !after.Before(term) || protocol.FarAhead(after, term) {
 		return ""
@@ -182,8 +181,8 @@ func (l *Lookout) ask(ctx context.Context, address string, patience time.Duratio
 	return answer.GetGrpcAddress()
 }
 
-// begin starts a question, and says after which term a leader would be news. As long as our own master has not said a
-// word, the leader of the newest term that we know may be another one.
+// begin begins a question, and returns the term after which a leader is news. As long as the own master has not sent
+// anything, the leader of the newest known term may be another master than that one.
 func (l *Lookout) begin(endQuestion context.CancelFunc) (after api.Term, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -192,7 +191,7 @@ func (l *Lookout) begin(endQuestion context.CancelFunc) (after api.Term, ok bool
 		after.Number--
 	}
 	l.endQuestion = endQuestion
-	return after, time.Since(l.heardAt) >= l.heartbeat // else it has just spoken
+	return after, time.Since(l.heardAt) >= l.heartbeat // otherwise it has just sent something
 }
 
 func (l *Lookout) end() {

@@ -20,11 +20,11 @@ import (
 	"github.com/tenderhq/tender/internal/wire"
 )
 
-// other is a master that knows of a leader from some moment on.
+// other is a master that knows of a leader from some time on.
 type other struct {
 	apiv1.UnimplementedMasterServiceServer
 	asked  atomic.Int32
-	after  time.Duration // since the test began
+	after  time.Duration // counted from the beginning of the test
 	from   time.Time
 	term   api.Term
 	leader string
@@ -40,8 +40,8 @@ func (o *other) Leader(ctx context.Context, r *apiv1.LeaderRequest) (*apiv1.Lead
 	return &apiv1.LeaderResponse{Term: wire.TermToProto(o.term), GrpcAddress: o.leader}, ctx.Err()
 }
 
-// watch runs a lookout over m1, beside which there is only m2. Heard is called in term 7
-// at the moments given; found is what it returns within the limit, and when.
+// watch runs a lookout for a session with m1; the only other master is m2. Heard is called in term 7 at the given
+// times. It returns what the lookout finds within the limit, and when.
 func watch(t *testing.T, m2 *other, heard []time.Duration, limit time.Duration) (found string, after time.Duration) {
 	t.Helper()
 	listener := bufconn.Listen(1 << 16)
@@ -80,8 +80,8 @@ func TestSilentLeaderIsLeft(t *testing.T) {
 	})
 }
 
-// TestAnImpossibleTermIsNoNews: a master that names a leader of a term which no election can have
-// led to draws nobody away (R1).
+// TestAnImpossibleTermIsNoNews: a master that names a leader of a term that no election can have reached draws nobody
+// away (R1).
 func TestAnImpossibleTermIsNoNews(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m2 := &other{term: api.Term{Number: 1 << 60}, leader: "m3:1"}
@@ -123,7 +123,7 @@ func TestPunctualLeaderIsNotDoubted(t *testing.T) {
 	})
 }
 
-// TestFirstWordIsMissing: who never says a word may be the one that term 7 has not.
+// TestFirstWordIsMissing: a master that never sends anything may not be the leader of term 7.
 func TestFirstWordIsMissing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m2 := &other{term: api.Term{Number: 7}, leader: "m3:1"}

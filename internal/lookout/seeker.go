@@ -14,62 +14,62 @@ import (
 const (
 	seekPauseFirst = 50 * time.Millisecond
 	seekPauseLast  = 2 * time.Second
-	// withinMax bounds what a leader may say of the others' return.
+	// withinMax limits over how long a leader may ask agents to spread their return.
 	withinMax = time.Minute
 )
 
-// Seeker is where an agent looks for the leader, and how long it pauses before.
+// Seeker is the search of an agent for the leader, with its pauses.
 type Seeker struct {
 	search leadersearch.Search
-	anyone bool // whoever is asked now is to let one in even if it does not lead
+	anyone bool // the master that is asked now should admit the agent even if it does not lead
 	pause  time.Duration
-	held   bool // a session with a leader, and no pause since
+	held   bool // there was a session with a leader, and no pause since
 	within time.Duration
-	said   string // the last failure that was worth a line
+	said   string // the last failure that was logged
 }
 
-// NewSeeker begins anywhere, so that agents spread over the masters.
+// NewSeeker makes a search that begins at a random master, so that agents spread over the masters.
 func NewSeeker(masters []string) *Seeker {
 	s := &Seeker{search: leadersearch.New(masters)}
 	s.next()
 	return s
 }
 
-// Masters are all that are known.
+// Masters returns all known masters.
 func (s *Seeker) Masters() []string { return s.search.Masters() }
 
-// Address is whom to try now.
+// Address returns the master to try now.
 func (s *Seeker) Address() string { return s.search.Address() }
 
-// ErrNotLeading is why a master has let nobody in that wants the leader alone.
+// ErrNotLeading is the error of a master that refuses everybody who wants only the leader.
 var ErrNotLeading = errors.New("it does not lead")
 
-// LeaderOnly is whether to ask whoever is tried now to let one in only if it leads: that costs little where it does not. Who
-// has asked all in vain begins the next round without the condition, and hears why, or of a leader that it does not know.
+// LeaderOnly says whether to ask the master that is tried now for admission only if it leads, which costs little if it
+// does not. If all have refused, the next round begins without that condition, so that the agent is told why, or learns
+// of a leader that it did not know.
 func (s *Seeker) LeaderOnly() bool { return !s.anyone }
 
 // Learn takes over the masters that a leader has named.
 func (s *Seeker) Learn(masters []string) { s.search.Learn(masters) }
 
-// Found says that there was a session with a leader. The next search begins anywhere: all who have found the same leader in the
-// same way would else ask the same one first.
+// Found says that there was a session with a leader. The next search begins at a random master, because otherwise all
+// agents that lost the same leader would ask the same master first.
 func (s *Seeker) Found() {
 	s.search.Settle()
 	s.pause, s.said, s.held = 0, "", true
 }
 
-// Within says over how long all agents spread their return when a leader is lost; 0: as
-// long as before.
+// Within sets over how long all agents spread their return when a leader is lost; 0 changes nothing.
 func (s *Seeker) Within(spread time.Duration) {
 	if spread > 0 {
 		s.within = min(spread, withinMax)
 	}
 }
 
-// Failed decides whom to try next, and how long to wait before. Who had a leader waits for its turn among all others who lost
-// it. A follower's word for who leads is followed at once, but not round and round, and one that only does not lead costs no
-// pause within a round; each other failure doubles the pause, which is jittered, so that a thousand agents do not come as one.
-// Nobody is asked sooner than a refusal says (R34).
+// Failed decides which master to try next, and returns how long to wait before. An agent that had a leader waits for a
+// random part of the time over which all who lost it spread. A redirect is followed at once, but not endlessly, and a
+// master that only does not lead costs no pause within a round. Each other failure doubles the pause. Pauses are
+// random, so that a thousand agents do not come at once. None is shorter than a refusal asks for (R34).
 func (s *Seeker) Failed(err error) time.Duration {
 	pause := s.failed(err)
 	if s.held && s.within > 0 {
@@ -87,14 +87,14 @@ func (s *Seeker) failed(err error) (pause time.Duration) {
 	return max(pause, s.next())
 }
 
-// next chooses whom to try next, and says how long to rest before another round.
+// next chooses the master to try next, and returns how long to wait before another round.
 func (s *Seeker) next() (rest time.Duration) {
 	rest = s.search.Next(rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())))
 	s.anyone = rest > 0
 	return rest
 }
 
-// WorthSaying: the same failure again and again is one line, not a thousand.
+// WorthSaying says whether to log a failure: the same failure again and again is logged once.
 func (s *Seeker) WorthSaying(err error) bool {
 	if err == nil || wire.LeaderOf(err) != "" || errors.Is(err, ErrNotLeading) || err.Error() == s.said {
 		return false

@@ -9,7 +9,8 @@ import (
 	"github.com/tenderhq/tender/internal/wire"
 )
 
-// TestSeekerWaitsAsLongAsItIsAsked: at least so long, whether it had a leader before or not, and not all at one moment.
+// TestSeekerWaitsAsLongAsItIsAsked: the pause is at least as long as asked for, with and without an earlier leader, and
+// it is random.
 func TestSeekerWaitsAsLongAsItIsAsked(t *testing.T) {
 	const asked = 5 * time.Second
 	later := api.E("agent.session", api.Unavailable, "", errors.New("very many agents come back at once")).RetryIn(asked)
@@ -33,8 +34,8 @@ func TestSeekerWaitsAsLongAsItIsAsked(t *testing.T) {
 	}
 }
 
-// TestSeekerTakesItsTurn: who had a leader and lost it waits for a part of what the leader
-// said, once, whatever ended the session; who had none looks on as usual.
+// TestSeekerTakesItsTurn: an agent that had a leader and lost it waits once for a random part of the time that the
+// leader told, whatever ended the session. An agent without a leader searches as usual.
 func TestSeekerTakesItsTurn(t *testing.T) {
 	broken, moved := errors.New("the stream is broken"), wire.NotLeader("agent.session", "b:1")
 	const spread = 10 * time.Second
@@ -42,8 +43,8 @@ func TestSeekerTakesItsTurn(t *testing.T) {
 		name   string
 		within time.Duration
 		err    error
-		next   string // who is tried then, if that is certain
-		longer bool   // than the usual pause, at least once
+		next   string // the master that is tried then, if that is certain
+		longer bool   // at least one pause is longer than usual
 	}{
 		{name: "few agents", err: broken},
 		{name: "few agents, the next leader is known", err: moved, next: "b:1"},
@@ -76,13 +77,14 @@ func TestSeekerTakesItsTurn(t *testing.T) {
 	}
 }
 
-// TestOneConnectionBringsAnAgentBack: whichever master an agent begins with, and whoever leads next, its return is one
-// connection if masters say at the door whether they lead; without that it is one and a half, as the table shows.
+// TestOneConnectionBringsAnAgentBack: whichever master an agent begins with, and whoever leads next, it needs one
+// connection to come back if masters refuse at once when they do not lead. Without that it needs one and a half, as the
+// table shows.
 func TestOneConnectionBringsAnAgentBack(t *testing.T) {
 	masters := []string{"a:1", "b:1", "c:1"}
 	const dead, returns = "a:1", 600
 	for _, test := range []struct {
-		door        bool // masters refuse at the first word
+		door        bool // masters refuse at the first message
 		least, most float64
 	}{{door: true, least: 1, most: 1}, {door: false, least: 1.35, most: 1.65}} {
 		connections, refusals := 0, 0
@@ -119,8 +121,8 @@ func TestOneConnectionBringsAnAgentBack(t *testing.T) {
 	}
 }
 
-// TestWhoIsRefusedEverywhereAsksWhy: where nobody leads, or whoever leads is not among those that it knows, it hears so from one
-// that lets it in, and is not refused for ever.
+// TestWhoIsRefusedEverywhereAsksWhy: if nobody leads, or the leader is not among the known masters, a master that
+// admits the agent tells it so, and it is not refused for ever.
 func TestWhoIsRefusedEverywhereAsksWhy(t *testing.T) {
 	s := NewSeeker([]string{"a:1", "b:1", "c:1"})
 	for round := range 3 {

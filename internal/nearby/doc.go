@@ -7,5 +7,5 @@
 // gone, and are not read by frameworks.
 package nearby
 
-// Users are those whose clusters a process may use: its own user, and whoever became root by sudo to start it.
+// Users are the users whose clusters a process may use: its own user, and the one who started it as root by sudo.
 type Users []int

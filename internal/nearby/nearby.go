@@ -18,7 +18,7 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// UsersOf are those of this process in such an environment.
+// UsersOf returns the users of this process, given its environment.
 func UsersOf(lookup func(string) (string, bool)) Users {
 	users := Users{os.Geteuid()}
 	sudo, _ := lookup("SUDO_UID")
@@ -28,12 +28,13 @@ func UsersOf(lookup func(string) (string, bool)) Users {
 	return users
 }
 
-// parent is the same for all processes of the machine, whatever their environment calls the folder of temporary files.
+// parent is the same for all processes of the machine, whatever their environment names as the folder for temporary
+// files.
 const parent = "/tmp"
 
 func folderOf(user int) string { return filepath.Join(parent, "tender-dev-"+strconv.Itoa(user)) }
 
-// fileOf is the name in such a folder of the file of one master, by its address.
+// fileOf returns the name of the file for a master, by its address.
 func fileOf(master string) string {
 	if port, is := strings.CutPrefix(master, "localhost:"); is {
 		master = net.JoinHostPort("127.0.0.1", port)
@@ -41,9 +42,9 @@ func fileOf(master string) string {
 	return filepath.Base(master)
 }
 
-// Announce lets programs of these users find the token by the address of each master. They find it until withdraw is called,
-// or the process ends. The error says why some do not find it (Exists: another process runs a cluster at one of the addresses);
-// then nobody does.
+// Announce lets programs of these users find the token by the address of each master, until withdraw is called or the
+// process ends. If there is an error, nobody finds the token. It is of kind Exists if another process runs a cluster at
+// one of the addresses.
 func Announce(users Users, masters []string, token string) (withdraw func() error, err error) {
 	var all []announcement
 	withdraw = func() (err error) {
@@ -101,8 +102,8 @@ func makeFolder(user int) error {
 	return err
 }
 
-// openFolder refuses a folder that somebody else may have filled: the parent is everybody's. What is opened through it is in
-// the folder that was looked at, whatever has its name by then.
+// openFolder opens the folder of a user. It refuses one that somebody else may have filled, because everybody can write
+// to the parent. What is opened through it is in the folder that was checked, whatever has its name by then.
 func openFolder(user int) (*os.Root, error) {
 	folder, err := os.OpenRoot(folderOf(user))
 	if err != nil {
@@ -118,14 +119,14 @@ func openFolder(user int) (*os.Root, error) {
 	return folder, nil
 }
 
-// isOf says whether it is the user's, and of nobody else's concern.
+// isOf says whether something belongs to the user and nobody else has access.
 func isOf(info fs.FileInfo, user int) bool {
 	owner, known := info.Sys().(*syscall.Stat_t)
 	return known && int(owner.Uid) == user && info.Mode().Perm()&0o077 == 0
 }
 
-// write makes a file that nobody else may have opened, and holds it locked until it is closed. That of a process that has
-// ended gives way.
+// write makes a file that nobody else may have opened, and keeps it locked until it is closed. It replaces the file of
+// a process that has ended.
 func write(folder *os.Root, name string, user int, token string) (*os.File, error) {
 	if held(folder, name) {
 		return nil, api.E("nearby", api.Exists, name, errors.New("another process of this user runs a cluster there"))
@@ -137,7 +138,7 @@ func write(folder *os.Root, name string, user int, token string) (*os.File, erro
 	if err != nil {
 		return nil, err
 	}
-	// Who looks whether it is held keeps it for a moment.
+	// A process that checks whether the file is locked holds the lock for a moment.
 	if err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX); err == nil && user != os.Geteuid() {
 		err = file.Chown(user, -1)
 	}
@@ -150,7 +151,7 @@ func write(folder *os.Root, name string, user int, token string) (*os.File, erro
 	return file, nil
 }
 
-// Token is that of the cluster which has one of the masters; "" if none runs.
+// Token returns the token of a cluster that has one of the masters; "" if none runs.
 func Token(users Users, masters []string) string {
 	for _, user := range users {
 		if token := tokenOf(user, masters); token != "" {
@@ -174,10 +175,10 @@ func tokenOf(user int, masters []string) string {
 	return ""
 }
 
-// tokenBytesMax bounds what is read of a file.
+// tokenBytesMax limits what is read of a file.
 const tokenBytesMax = 4096
 
-// read is what the file says while somebody holds it.
+// read returns the content of the file if a process holds it.
 func read(folder *os.Root, name string, user int) string {
 	file, err := folder.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // to open a pipe would block
 	if err != nil {
@@ -195,7 +196,7 @@ func read(folder *os.Root, name string, user int) string {
 	return string(bytes.TrimSpace(text))
 }
 
-// held says whether a process that lives holds the file.
+// held says whether a living process holds the file.
 func held(folder *os.Root, name string) bool {
 	file, err := folder.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {

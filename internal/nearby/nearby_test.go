@@ -14,7 +14,7 @@ import (
 	"github.com/tenderhq/tender/internal/nearby"
 )
 
-// holder is what this program does instead of tests when another one of it is to be killed.
+// holder makes this program announce a cluster instead of running tests, in a process that is to be killed.
 const holder = "TENDER_TEST_NEARBY_ADDRESS"
 
 func TestMain(m *testing.M) {
@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 
 func me() nearby.Users { return nearby.UsersOf(func(string) (string, bool) { return "", false }) }
 
-// address is one that no other test has, and no cluster.
+// address returns an address that no other test and no cluster has.
 func address(t *testing.T) string { return fmt.Sprintf("127.0.0.9:%d", 100_000+os.Getpid()) + t.Name() }
 
 func TestATokenIsFoundForAsLongAsItsClusterRuns(t *testing.T) {
@@ -61,7 +61,8 @@ func TestATokenIsFoundForAsLongAsItsClusterRuns(t *testing.T) {
 	}
 }
 
-// TestTheTokenOfAClusterThatWasKilledCountsForNothing: its file is left, and the next cluster at the address replaces it.
+// TestTheTokenOfAClusterThatWasKilledCountsForNothing: its file stays, and is replaced by the next cluster at that
+// address.
 func TestTheTokenOfAClusterThatWasKilledCountsForNothing(t *testing.T) {
 	where := address(t)
 	other := exec.Command(os.Args[0])
@@ -82,7 +83,7 @@ func TestTheTokenOfAClusterThatWasKilledCountsForNothing(t *testing.T) {
 	if err := other.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	_ = other.Wait() // killed, as was wanted
+	_ = other.Wait() // killed, as intended
 	if got := nearby.Token(me(), []string{where}); got != "" {
 		t.Errorf("after it was killed: %q", got)
 	}
@@ -98,7 +99,7 @@ func TestTheTokenOfAClusterThatWasKilledCountsForNothing(t *testing.T) {
 	}
 }
 
-// TestAnAddressIsAnnouncedOnce: who comes second is refused, and takes nothing from who came first.
+// TestAnAddressIsAnnouncedOnce: the second process is refused, and changes nothing for the first.
 func TestAnAddressIsAnnouncedOnce(t *testing.T) {
 	one, other := address(t)+"1", address(t)+"2"
 	withdraw, err := nearby.Announce(me(), []string{one}, "t1")
@@ -119,7 +120,8 @@ func TestAnAddressIsAnnouncedOnce(t *testing.T) {
 	}
 }
 
-// TestWhatIsInThePlaceOfAFile: a token goes into no file that was there before, which may be somebody else's by another name.
+// TestWhatIsInThePlaceOfAFile: a token is not written into a file that was there before, which may have another name
+// and belong to somebody else.
 func TestWhatIsInThePlaceOfAFile(t *testing.T) {
 	folder := filepath.Join("/tmp", fmt.Sprintf("tender-dev-%d", os.Geteuid()))
 	if err := os.Mkdir(folder, 0o700); err != nil && !os.IsExist(err) {

@@ -2,7 +2,7 @@
 
 package nearby
 
-// UsersOf are none: there are no locks by which a cluster that runs is known.
+// UsersOf returns none, because here no locks show whether a cluster runs.
 func UsersOf(func(string) (string, bool)) Users { return nil }
 
 // Announce does nothing.
@@ -10,5 +10,5 @@ func Announce(Users, []string, string) (withdraw func() error, err error) {
 	return func() error { return nil }, nil
 }
 
-// Token finds none.
+// Token returns "".
 func Token(Users, []string) string { return "" }

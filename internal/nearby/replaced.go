@@ -10,13 +10,14 @@ import (
 	"github.com/tenderhq/tender/internal/trust"
 )
 
-// ErrReplaced says that the cluster of `tender dev` which somebody had joined has ended, and another one has its place. Whoever
-// tries on tries for ever, as the authority of a cluster ends with it.
+// ErrReplaced means that the cluster of `tender dev` that was joined has ended and another one has taken its place.
+// Trying again is of no use, because the authority of a cluster ends with it.
 var ErrReplaced = errors.New("the cluster of 'tender dev' that was joined has ended")
 
-// Dialer is dial for somebody who may have joined a cluster of `tender dev`, and knows masters by its authority. Where a master
-// of another cluster is at the address, and these users announce one there, the error is ErrReplaced, of kind Removed, and
-// says the remedy. Without an announcement nobody knows whether the cluster comes back, so it stays the error of dial.
+// Dialer returns dial for a process that may have joined a cluster of `tender dev`, and verifies masters by its
+// authority. If a master of another cluster is at the address, and one of these users announces a cluster there, the
+// error is ErrReplaced, of kind Removed, with the remedy. Without an announcement the cluster may come back, so the
+// error of dial is returned.
 func (u Users) Dialer(dial trust.Dial, remedy string) trust.Dial {
 	return func(ctx context.Context, address string) (net.Conn, error) {
 		conn, err := dial(ctx, address)

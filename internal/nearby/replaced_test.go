@@ -14,8 +14,8 @@ import (
 	"github.com/tenderhq/tender/internal/trust"
 )
 
-// TestAnotherClusterInTheSamePlace: who has joined one that has ended is told so, as soon as another one is announced there; of
-// one that nobody announces nothing is known, and other troubles are what they are.
+// TestAnotherClusterInTheSamePlace: a process that has joined a cluster that has ended is told so once another one is
+// announced there. Without an announcement, or with other errors, the error of dial is returned.
 func TestAnotherClusterInTheSamePlace(t *testing.T) {
 	where := address(t)
 	foreign := api.E("trust.verify", api.Denied, "m1", &trust.ForeignError{Identity: trust.Identity{Cluster: "new"}, Own: "old"})

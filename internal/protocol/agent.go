@@ -20,9 +20,9 @@ type (
 		Agent    api.Agent
 		Nonce    api.Nonce
 		BootID   string
-		Receipts bool // it keeps those of launches
+		Receipts bool // it keeps the receipts of launches
 		Groups   bool // it understands LaunchGroup
-		Secrets  bool // it gives tasks their secrets
+		Secrets  bool // it can give tasks their secrets
 	}
 	ReregisterAgent struct {
 		Cluster api.ClusterID
@@ -31,10 +31,11 @@ type (
 		Agent   api.Agent
 		Nonce   api.Nonce
 		BootID  string
-		// Receipts says that it keeps those of launches; one that has said so once is held to it (R40).
+		// Receipts says that it keeps the receipts of launches; an agent that has said so once must go on to do so
+		// (R40).
 		Receipts bool
 		Groups   bool // it understands LaunchGroup
-		Secrets  bool // it gives tasks their secrets
+		Secrets  bool // it can give tasks their secrets
 	}
 	AgentReport struct {
 		Session    uint64
@@ -55,8 +56,8 @@ type (
 	ExecutorEnded struct {
 		api.ExecutorRef
 		Message string
-		Again   bool // another run of it has begun
-		// NextLaunch: launches of it from this number on are still on their way to the agent. 0: it does not say.
+		Again   bool // another run of the executor has begun
+		// NextLaunch: launches of this executor from this number on had not arrived at the agent. 0: it does not say.
 		NextLaunch uint64
 	}
 	MessageFromExecutor struct {
@@ -76,13 +77,13 @@ type ReportedTask struct {
 	Task         api.Task
 	Framework    api.FrameworkID
 	Role         api.Role
-	Resources    api.Resources // as carved, with labels
+	Resources    api.Resources // as the leader took them from the offers, with labels
 	Status       api.Status    // the latest
 	LaunchTerm   api.Term
 	LaunchNumber uint64
 	Ended        bool // its terminal status awaits acknowledgement; its resources are free
 	LaunchedAt   time.Time
-	Receipt      string // of the launch, as it came; bytes (R40)
+	Receipt      string // the receipt that came with the launch; bytes (R40)
 }
 
 // ReportedExecutor is a running executor as its agent knows it.
@@ -93,7 +94,7 @@ type ReportedExecutor struct {
 	Resources api.Resources
 }
 
-// TaskStub is what remains of a task after its end while its sandbox lives (R15).
+// TaskStub is what is kept of a task after its end, for as long as its sandbox exists (R15).
 type TaskStub struct {
 	api.TaskRef
 	Name       string
@@ -102,7 +103,7 @@ type TaskStub struct {
 	LaunchedAt time.Time
 }
 
-// UsageReport is what an agent and all on it really used.
+// UsageReport says how much an agent and everything on it really used.
 type UsageReport struct {
 	Total     api.Usage
 	Executors map[api.ExecutorRef]api.Usage
@@ -120,7 +121,7 @@ func (KillTaken) agentCall()           {}
 func (VolumeDone) agentCall()          {}
 func (NeedSecrets) agentCall()         {}
 
-// AgentEvent is one of the types below. Term and session travel with the batch.
+// AgentEvent is one of the types below. The term and the session are in the batch.
 //
 //sumtype:decl
 type AgentEvent interface{ agentEvent() }
@@ -139,12 +140,12 @@ type (
 		Task              api.Task
 		Framework         api.Framework
 		Role              api.Role
-		Resources         api.Resources // as carved, with labels
-		ExecutorResources api.Resources // when this launch starts the executor
-		Number            uint64        // of the launch within the term
-		Receipt           string        // of the leader; bytes. Empty: the cluster has none (R40)
+		Resources         api.Resources // as the leader took them from the offers, with labels
+		ExecutorResources api.Resources // set when this launch starts the executor
+		Number            uint64        // the number of the launch within the term
+		Receipt           string        // a receipt of the leader; bytes. Empty: the cluster has none (R40)
 	}
-	// LaunchGroup has at least one launch; all of one framework (R46).
+	// LaunchGroup has at least one launch; all are of the same framework (R46).
 	LaunchGroup struct{ Tasks []LaunchTask }
 	KillTask    struct {
 		api.TaskRef
@@ -171,29 +172,29 @@ type (
 	DestroyVolume struct{ Volume api.VolumeID }
 	AgentPong     struct {
 		Masters      []string
-		ReturnWithin time.Duration // how far the agents spread their return, if that has changed
+		ReturnWithin time.Duration // over how long the agents are to spread their return, if that has changed
 	}
 	EndTickets struct {
 		Principal string
-		Until     time.Time // when those that are over were signed
+		Until     time.Time // tickets that were signed until then are void
 	}
 	TaskSecrets struct {
 		api.TaskRef
 		Values []SecretValue
-		Why    string // there are none
+		Why    string // why there are none
 	}
 )
 
-// SecretValue is the value of one secret, on its way to the agent whose task it is for. No core holds any.
+// SecretValue is the value of one secret, on its way to the agent of its task. No core ever holds one.
 type SecretValue struct {
 	ID    api.SecretID
 	Value Hidden
 }
 
-// Hidden are bytes that are printed nowhere.
+// Hidden are bytes that are never printed.
 type Hidden []byte
 
-// String says that there is something.
+// String returns a placeholder.
 func (Hidden) String() string { return "(hidden)" }
 
 // GoString does the same for %#v.
@@ -223,7 +224,7 @@ func (EndTickets) agentEvent()            {}
 func (TaskSecrets) agentEvent()           {}
 func (AgentPong) agentEvent()             {}
 
-// AgentEvents is a batch of one term and one session.
+// AgentEvents is a batch of events of one term and one session.
 type AgentEvents struct {
 	Term    api.Term
 	Session uint64

@@ -2,11 +2,11 @@ package protocol
 
 import "github.com/tenderhq/tender/api"
 
-// The functions of this file estimate how many bytes a value takes while it waits in a queue, or in a message: its
-// texts and data as they are, and something generous for all that stands around them. Every queue and every page
-// of a report is bounded by these estimates (R34).
+// The functions in this file estimate how many bytes a value takes while it waits in a queue or is in a message: the
+// size of its texts and data, plus a generous amount for everything else. Every queue and every page of a report is
+// limited by these estimates (R34).
 
-// itemBytes is about what one item takes without its texts and data.
+// itemBytes is about what one item takes besides its texts and data.
 const itemBytes = 320
 
 // SchedulerEventBytes estimates an event for a scheduler.
@@ -18,7 +18,7 @@ func SchedulerEventBytes(event SchedulerEvent) int {
 		return itemBytes + len(event.Data)
 	case Offers:
 		return 2 * itemBytes * len(event.Offers)
-	default: // of no size to speak of
+	default: // too small to count
 	}
 	return itemBytes
 }
@@ -27,7 +27,7 @@ func SchedulerEventBytes(event SchedulerEvent) int {
 func AgentEventBytes(event AgentEvent) int {
 	switch event := event.(type) {
 	case LaunchTask:
-		// The framework is one value that all of its launches share.
+		// The framework is not counted: all launches of a batch share one value.
 		return TaskBytes(&event.Task) + event.Resources.Bytes() + event.ExecutorResources.Bytes()
 	case LaunchGroup:
 		bytes := itemBytes
@@ -39,7 +39,7 @@ func AgentEventBytes(event AgentEvent) int {
 		return itemBytes + len(event.Data)
 	case TaskSecrets:
 		return itemBytes + SecretsBytes(event.Values)
-	default: // of no size to speak of
+	default: // too small to count
 	}
 	return itemBytes
 }
@@ -64,7 +64,7 @@ func AgentCallBytes(call AgentCall) int {
 		return itemBytes + len(call.Message)
 	case AgentHeartbeat:
 		return UsageBytes(call.Usage) + len(call.Unable)
-	default: // of no size to speak of
+	default: // too small to count
 	}
 	return itemBytes
 }
@@ -80,7 +80,7 @@ func TaskBytes(task *api.Task) int { return itemBytes + task.Bytes() }
 // ExecutorBytes estimates the description of an executor.
 func ExecutorBytes(e *api.Executor) int { return itemBytes + e.Bytes() }
 
-// UsageBytes estimates what an agent tells of the usage of all that is on it.
+// UsageBytes estimates a usage report.
 func UsageBytes(usage UsageReport) int {
 	bytes := itemBytes
 	for ref := range usage.Executors { // order: irrelevant because it is a sum

@@ -6,11 +6,11 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// CountDown takes a launched task off what is still wanted: off the first shape with any left that asks for
-// exactly what the task takes, alone or with its executor, and that suits; where none of those suits, off the
-// first of them. It says which shape that was, or -1: the launch was of something else. Everybody who keeps a
-// demand counts by this function: the scheduler's process, the leader, the suite of the allocators. (R38)
-// A task that names a group counts for shapes of that group first.
+// CountDown takes a launched task off what is still wanted. It takes it off the first shape that has any left, asks for
+// exactly what the task takes (alone or with its executor), and suits. If none of those suits, it takes it off the
+// first of them. It returns the index of that shape, or -1 if the launch matched none. Everybody who keeps a demand
+// counts with this function: the scheduler's process, the leader, and the test suite of the allocators (R38). A task
+// that names a group counts for shapes of that group first.
 func CountDown(shapes []api.Shape, task *api.Task, suits func(*api.Shape) bool) int {
 	if at := countDown(shapes, task, task.Resources, suits); at >= 0 || task.Executor == nil || task.Executor.Resources.IsZero() {
 		return at
@@ -32,7 +32,7 @@ func countDown(shapes []api.Shape, task *api.Task, taken api.Resources, suits fu
 		alike = group
 	}
 	at := alike[0]
-	if len(alike) > 1 { // else there is nothing to choose
+	if len(alike) > 1 { // otherwise there is nothing to choose
 		if i := slices.IndexFunc(alike, func(i int) bool { return suits(&shapes[i]) }); i >= 0 {
 			at = alike[i]
 		}
@@ -41,8 +41,8 @@ func countDown(shapes []api.Shape, task *api.Task, taken api.Resources, suits fu
 	return at
 }
 
-// Counted are the tasks as which an operation counts for a demand: those that it launches, or for a group one that asks
-// for all that they ask for together.
+// Counted returns the tasks as which an operation counts for a demand: the tasks that it launches, or for a group one
+// task that asks for the sum of what they ask for.
 func Counted(operation *api.Operation) []api.Task {
 	if operation.Kind != api.OpLaunchGroup || len(operation.Tasks) == 0 {
 		return operation.Tasks
@@ -54,13 +54,13 @@ func Counted(operation *api.Operation) []api.Task {
 	return []api.Task{whole}
 }
 
-// Wanted are the shapes of which any is left. Never nil: none at all means that nothing is wanted.
+// Wanted returns the shapes of which any is left. It is never nil: an empty list means that nothing is wanted.
 func Wanted(shapes []api.Shape) []api.Shape {
 	return slices.DeleteFunc(append([]api.Shape{}, shapes...), func(s api.Shape) bool { return s.Count < 1 })
 }
 
-// asksFor reports whether the shape and what was taken for it are the same amounts of the same kinds, firm and
-// revocable apart. Which numbers, and from which reservation, is the offer's affair.
+// asksFor reports whether the shape and what was taken are the same amounts of the same kinds, with firm and revocable
+// resources apart. Which numbers they are, and from which reservation, does not matter.
 func asksFor(shape, taken api.Resources) bool {
 	if shape.Equal(taken) {
 		return true
@@ -75,7 +75,7 @@ func asksFor(shape, taken api.Resources) bool {
 	return true
 }
 
-// amountOf sums what is of the item's kind, each number of a range and each word of a set as one.
+// amountOf sums all resources of the item's kind; each number of a range and each word of a set counts as one.
 func amountOf(resources api.Resources, kind *api.Resource) (sum int64) {
 	items := resources.Items()
 	for i := range items {

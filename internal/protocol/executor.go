@@ -20,7 +20,7 @@ type (
 		Tasks          []api.TaskID
 		Unacknowledged []ExecutorStatus
 		More           bool // the next call is another page
-		Secrets        bool // it understands those of ExecutorLaunch
+		Secrets        bool // it understands the secrets of ExecutorLaunch
 	}
 	ExecutorStatus struct {
 		Task         api.TaskID
@@ -32,9 +32,9 @@ type (
 		ExitCode     *int
 		Healthy      *bool
 		Output       *api.OutputSize
-		ProcessGroup int    // 0 = the executor's own
+		ProcessGroup int    // 0 = the executor's own group
 		ProcessStart uint64 // clock ticks since boot
-		Progress     bool   // the next one may take its place
+		Progress     bool   // the next report of progress may replace it
 	}
 	ExecutorMessage   struct{ Data []byte }
 	ExecutorHeartbeat struct{}
@@ -62,9 +62,9 @@ type (
 	ExecutorLaunch struct {
 		Task    api.Task
 		Sandbox string
-		Shared  string // the folder of its group; "" = it was launched by itself
+		Shared  string // the folder of the task's group; "" = it was launched by itself
 		GPUs    []api.GPU
-		Secrets map[string]Hidden // those that are variables, by their names; the shell adds them
+		Secrets map[string]Hidden // secrets that are variables, by variable; the shell adds them
 	}
 	ExecutorKill struct {
 		Task  api.TaskID
@@ -84,7 +84,7 @@ func (ExecutorAcknowledged) executorEvent() {}
 func (ExecutorMessage) executorEvent()      {}
 func (ExecutorShutdown) executorEvent()     {}
 
-// GPUIndices are their indices.
+// GPUIndices returns the indices of the GPUs.
 func GPUIndices(gpus []api.GPU) []uint32 {
 	indices := make([]uint32, len(gpus))
 	for i, gpu := range gpus {

@@ -26,7 +26,7 @@ type (
 		Framework  api.Framework
 		Instance   api.Nonce
 		Suppressed []api.Role
-		TellLater  bool // the states of tasks wait for the last page of Unsettled
+		TellLater  bool // it is told the states of tasks after the last page of Unsettled
 	}
 	Unsettled struct {
 		Tasks []UnsettledTask
@@ -36,8 +36,8 @@ type (
 		Offers     []api.OfferID
 		Operations []api.Operation
 		Filter     api.Filter
-		// More: another part of the same answer follows. After is the number of the call that
-		// brought the part before this one; 0 = this is the first.
+		// More: another part of the same answer follows. After is the number of the call with the part before this one;
+		// 0 = this is the first part.
 		More  bool
 		After uint64
 	}
@@ -52,7 +52,7 @@ type (
 	}
 	Acknowledge struct{ Items []Acknowledgement }
 	Reconcile   struct{ Tasks []UnsettledTask }
-	// ReconcileOperations asks again for the results of operations; of all, if none is named.
+	// ReconcileOperations asks again for the results of these operations; of all, if none is named.
 	ReconcileOperations struct{ Operations []api.OperationID }
 	Suppress            struct{ Roles []api.Role }
 	Revive              struct{ Roles []api.Role }
@@ -76,12 +76,12 @@ type (
 	UpdateFramework    struct{ Framework api.Framework }
 	Teardown           struct{}
 	SchedulerHeartbeat struct{}
-	// Malformed stands for a call that could be numbered but not read. It is answered
-	// by Refused with Err and does nothing else.
+	// Malformed stands for a call that had a number but could not be read. It is answered by Refused with Err and does
+	// nothing else.
 	Malformed struct{ Err *api.Error }
 )
 
-// UnsettledTask is a task that the SDK has launched or heard of and not seen end (R8).
+// UnsettledTask is a task that the SDK has launched or been told of, and whose end it has not seen (R8).
 type UnsettledTask struct {
 	Task   api.TaskID
 	Agent  api.AgentID
@@ -148,7 +148,7 @@ type (
 	OperationResult  struct {
 		ID    api.OperationID
 		Agent api.AgentID
-		Err   *api.Error // nil: done
+		Err   *api.Error // nil: it was done
 	}
 	InverseOffers  struct{ Offers []api.InverseOffer }
 	RescindInverse struct {

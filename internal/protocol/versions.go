@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// Neighbours says why two parts of a cluster may not work together, or nil: their minor
-// versions may be one apart, so that a cluster can be upgraded machine by machine (R24).
-// Builds without a number ("devel", a commit) are taken for neighbours of everybody.
+// Neighbours returns why two parts of a cluster may not work together, or nil. Their minor versions may differ by one,
+// so that a cluster can be upgraded machine by machine (R24). A build without a version number ("devel", a commit)
+// counts as a neighbour of every version.
 func Neighbours(ours, theirs string) error {
 	a, aKnown := versionOf(ours)
 	b, bKnown := versionOf(theirs)
@@ -21,7 +21,7 @@ func Neighbours(ours, theirs string) error {
 
 type versionNumber struct{ major, minor uint64 }
 
-// versionOf reads the head of v0.3.1, v0.3.1-5-gabc (commit) and the like.
+// versionOf reads the beginning of a version such as v0.3.1 or v0.3.1-5-gabc (commit).
 func versionOf(text string) (versionNumber, bool) {
 	text, _, _ = strings.Cut(text, " ")
 	digits, numbered := strings.CutPrefix(text, "v")

@@ -2,7 +2,7 @@ package rights
 
 import "github.com/tenderhq/tender/api"
 
-// Can says why the caller may not do what the grant would allow, or nil: for those who ask before they try.
+// Can returns why the caller may not do what the grant would allow, or nil. It is for callers that ask before they try.
 func Can(c Caller, wish Grant) *api.Error {
 	if err := wish.Check(); err != nil {
 		return api.E("rights", api.Invalid, string(wish.Verb), err)
@@ -11,7 +11,7 @@ func Can(c Caller, wish Grant) *api.Error {
 	for _, known := range Table {
 		if known.Action == string(wish.Verb) {
 			row = known
-			row.On = OnItself // the object is asked about below
+			row.On = OnItself // the object is checked below
 		}
 	}
 	scope, err := Decide(row, c)

@@ -9,30 +9,30 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
-// Kind is what a caller is to the cluster.
+// Kind is the kind of a caller.
 type Kind string
 
-// The kinds of callers. All but Anybody come from certificates, by the same names as in package trust.
+// The kinds of callers. All but Anybody come from certificates and have the same names as in package trust.
 const (
-	Nobody    Kind = "nobody"    // has shown no certificate of this cluster
-	Anybody   Kind = "anybody"   // is not asked: the cluster runs without identities
-	Master    Kind = "master"    // of the quorum
+	Nobody    Kind = "nobody"    // it has shown no certificate of this cluster
+	Anybody   Kind = "anybody"   // it is not identified, because the cluster runs without identities
+	Master    Kind = "master"    // a member of the quorum
 	Agent     Kind = "agent"     // named by the nonce by which it was admitted (R7)
 	Framework Kind = "framework" // a scheduler, named by its principal
-	Person    Kind = "person"    // who types commands, named by the principal
+	Person    Kind = "person"    // somebody who types commands, named by the principal
 )
 
-// Caller is who asks, and what is known of it.
+// Caller says who asks, and what is known about it.
 type Caller struct {
 	Kind Kind
 	Name string
-	// Foreign is the other cluster whose certificate it shows; "": it shows ours or none.
+	// Foreign is the other cluster whose certificate it shows; "": it shows one of ours or none.
 	Foreign string
-	// Grants are the principal's.
+	// Grants are the grants of its principal.
 	Grants []Grant
-	// Revoked says why its identity counts no more; "": it counts.
+	// Revoked says why its identity is void; "": it is not.
 	Revoked string
-	// Browser: it is known by the cookie of a browser, which lets one look and change nothing.
+	// Browser says that it was identified by a browser's cookie, with which one may look but change nothing.
 	Browser bool
 }
 
@@ -49,7 +49,7 @@ func (c Caller) String() string {
 	}
 }
 
-// Principal is the name under which the caller's frameworks and grants stand; "" of those who have none.
+// Principal returns the name that the caller's frameworks and grants belong to; "" if it has no principal.
 func (c Caller) Principal() string {
 	if c.Kind == Framework || c.Kind == Person {
 		return c.Name
@@ -57,8 +57,8 @@ func (c Caller) Principal() string {
 	return ""
 }
 
-// Decide says on which objects the caller may do what the row is about, or why it may not. Where the row's objects are
-// those of the whole cluster, the answer is whole; else whoever knows the object asks its scope.
+// Decide returns on which objects the caller may do what the row is about, or why it may not. For a row about the whole
+// cluster the answer is complete. For other rows, the code that knows the object has to ask the Scope.
 func Decide(row Row, c Caller) (Scope, *api.Error) {
 	switch {
 	case c.Kind == Anybody:
@@ -96,13 +96,13 @@ func Decide(row Row, c Caller) (Scope, *api.Error) {
 	return scope, nil
 }
 
-// Refuse is the error for an object that the scope of a caller does not cover.
+// Refuse returns the error for an object that the scope of a caller does not cover.
 func Refuse(row Row, who string, o Object) *api.Error {
 	c := Caller{Kind: Person, Name: who}
 	return denied(row, c, missing(row, c, o))
 }
 
-// RefuseAction is Refuse for whoever knows only the action by its name.
+// RefuseAction is Refuse for code that knows only the name of the action.
 func RefuseAction(action, who string, o Object) *api.Error {
 	for _, row := range Table {
 		if row.Action == action {
@@ -112,7 +112,7 @@ func RefuseAction(action, who string, o Object) *api.Error {
 	return api.E("rights", api.Denied, who, fmt.Errorf("there is no action %s", action))
 }
 
-// RefuseVerb is Refuse for a part of a row that takes another verb than the rest.
+// RefuseVerb is Refuse for a part of a row that needs another verb than the rest.
 func RefuseVerb(does string, verb Verb, who string, o Object) *api.Error {
 	row, c := Row{Verb: verb}, Caller{Kind: Person, Name: who}
 	return api.E("rights", api.Denied, who, fmt.Errorf("may not %s: %s", does, missing(row, c, o)))
@@ -141,7 +141,7 @@ func missing(row Row, c Caller, o Object) string {
 func give(row Row, c Caller, o Object) string {
 	verb := row.Verb
 	if (verb == Operate || verb == Admin) && row.Action != "" {
-		verb = Verb(row.Action) // not more than is needed
+		verb = Verb(row.Action) // no more than is needed
 	}
 	g := Grant{Verb: verb, Role: o.Role, Agent: string(o.Agent)}
 	if o.Role == "" {
@@ -150,7 +150,7 @@ func give(row Row, c Caller, o Object) string {
 	return "an operator gives it: tender grant " + quoted(c.Name) + " " + g.String()
 }
 
-// words name an object for people.
+// words names an object for people.
 func (o Object) words() string {
 	var parts []string
 	if o.Framework != "" {

@@ -7,17 +7,17 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// AnyUser in a grant is every user of the agents' machines.
+// AnyUser in a grant stands for every user of the agents' machines.
 const AnyUser = "*"
 
-// Grant is one thing that a principal may: a verb, and on what. An empty field restricts nothing, but for User.
+// Grant is one thing that a principal may do: a verb, and on what. An empty field restricts nothing, except User.
 type Grant struct {
 	Verb      Verb
 	Role      api.Role // this one and all below it
 	Framework string   // ID or name
 	Agent     string   // ID or hostname
-	// User is as whom tasks may run beside the agent's default; [AnyUser] is anybody. Empty: as nobody else, but of an admin
-	// as anybody.
+	// User is a user that tasks may run as in addition to the agent's default; [AnyUser] is every user. Empty: no other
+	// user, except for an admin, who may run tasks as any.
 	User string
 }
 
@@ -48,7 +48,7 @@ func (g Grant) Check() error {
 	return nil
 }
 
-// String is the grant as it is typed behind `tender grant PRINCIPAL`.
+// String returns the grant as it is typed after `tender grant PRINCIPAL`.
 func (g Grant) String() string {
 	text := string(g.Verb)
 	for _, field := range []struct{ flag, value string }{{"role", string(g.Role)}, {"framework", g.Framework}, {"agent", g.Agent}, {"user", g.User}} {
@@ -59,7 +59,7 @@ func (g Grant) String() string {
 	return text
 }
 
-// quoted is a word as a shell reads it.
+// quoted quotes a word for a shell, if that is needed.
 func quoted(word string) string {
 	if strings.ContainsFunc(word, func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./@:+,", r))
@@ -69,14 +69,14 @@ func quoted(word string) string {
 	return word
 }
 
-// covers says whether the object lies in what g is restricted to.
+// covers says whether the object lies within the restrictions of g.
 func (g Grant) covers(o Object) bool {
 	return (g.Role == "" || o.Role != "" && o.Role.Within(g.Role)) &&
 		(g.Framework == "" || g.Framework == string(o.Framework) || g.Framework == o.Name) &&
 		(g.Agent == "" || g.Agent == string(o.Agent) || g.Agent == o.Hostname)
 }
 
-// within says whether all that g allows is also allowed by above, as far as objects and users go.
+// within says whether above also allows everything that g allows, as far as objects and users are concerned.
 func (g Grant) within(above Grant) bool {
 	return (above.Role == "" || g.Role != "" && g.Role.Within(above.Role)) &&
 		(above.Framework == "" || above.Framework == g.Framework) &&
@@ -84,8 +84,8 @@ func (g Grant) within(above Grant) bool {
 		(g.runsAs() == "" || above.mayRunAs(g.runsAs()))
 }
 
-// runsAs is as whom tasks may run beside the agent's default: a user, [AnyUser], or nobody (""). An admin whom the grant
-// restricts to no user runs them as anybody.
+// runsAs returns the user that tasks may run as besides the agent's default: one user, [AnyUser], or "" for no other.
+// An admin's grant without a user means [AnyUser].
 func (g Grant) runsAs() string {
 	if g.Verb == Admin && g.User == "" {
 		return AnyUser
@@ -93,5 +93,5 @@ func (g Grant) runsAs() string {
 	return g.User
 }
 
-// mayRunAs says whether tasks may run as the user; [AnyUser]: as all.
+// mayRunAs says whether tasks may run as the user; for [AnyUser], as every user.
 func (g Grant) mayRunAs(user string) bool { return g.runsAs() == AnyUser || g.runsAs() == user }

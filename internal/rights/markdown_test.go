@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Markdown is the table for docs/security.md.
+// Markdown returns the table as it is in docs/security.md.
 func Markdown() string {
 	var text strings.Builder
 	text.WriteString("| call | grant | or the action | without a grant | on | checked as well |\n|---|---|---|---|---|---|\n")
@@ -20,7 +20,7 @@ func Markdown() string {
 	return text.String()
 }
 
-// openTo says who needs no grant.
+// openTo returns who needs no grant.
 func (r Row) openTo() string {
 	names := make([]string, 0, len(r.Kinds)+1)
 	for _, kind := range r.Kinds {

@@ -17,7 +17,7 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write the golden files anew")
 
-// callers are one of each kind of those who ask.
+// callers returns a caller of each kind.
 func callers() map[string]rights.Caller {
 	person := func(grants ...rights.Grant) rights.Caller {
 		return rights.Caller{Kind: rights.Person, Name: "ann", Grants: grants}
@@ -42,7 +42,7 @@ func callers() map[string]rights.Caller {
 	}
 }
 
-// TestWhoMayWhat is the whole table for one caller of each kind: + may, o may with some objects, - may not.
+// TestWhoMayWhat prints the whole table for one caller of each kind: + may, o may with some objects, - may not.
 func TestWhoMayWhat(t *testing.T) {
 	var text strings.Builder
 	names := []string{"anybody", "nobody", "foreign", "revoked", "rev.m", "master", "agent", "new", "runner", "viewer", "view.eng", "operator", "killer", "admin", "browser"}
@@ -71,7 +71,7 @@ func TestWhoMayWhat(t *testing.T) {
 	}
 }
 
-// TestThePageShowsTheTable: docs/security.md has it between two marks.
+// TestThePageShowsTheTable checks that docs/security.md has the table between two marks.
 func TestThePageShowsTheTable(t *testing.T) {
 	const file, begin, end = "../../docs/security.md", "<!-- rights: written by go test ./internal/rights -rewrite -->\n", "<!-- /rights -->\n"
 	text, err := os.ReadFile(file)
@@ -109,7 +109,7 @@ func mark(row rights.Row, caller rights.Caller) string {
 	return "o"
 }
 
-// TestEveryMethodHasItsRow walks all services. The routes of HTTP are walked where they are served.
+// TestEveryMethodHasItsRow checks the methods of all services. HTTP routes are checked where they are served.
 func TestEveryMethodHasItsRow(t *testing.T) {
 	calls := map[string]bool{}
 	for _, service := range []grpc.ServiceDesc{
@@ -229,7 +229,7 @@ func TestNobodyGivesMoreThanHeHas(t *testing.T) {
 	}
 }
 
-// TestNobodyGivesUsersWhomHeHasNot: who is an admin as one user makes nobody an admin as all, himself neither.
+// TestNobodyGivesUsersWhomHeHasNot: an admin for one user can't make anybody an admin for every user, not even himself.
 func TestNobodyGivesUsersWhomHeHasNot(t *testing.T) {
 	for _, test := range []struct {
 		mine, grant rights.Grant
@@ -240,7 +240,7 @@ func TestNobodyGivesUsersWhomHeHasNot(t *testing.T) {
 		{rights.Grant{Verb: rights.Admin, User: "bob"}, rights.Grant{Verb: rights.Run, User: "root"}, false},
 		{rights.Grant{Verb: rights.Admin, User: "bob"}, rights.Grant{Verb: rights.Admin, User: "bob"}, true},
 		{rights.Grant{Verb: rights.Admin, User: "bob"}, rights.Grant{Verb: rights.Run, User: "bob"}, true},
-		{rights.Grant{Verb: rights.Admin, User: "bob"}, rights.Grant{Verb: rights.Run}, true}, // as nobody in particular
+		{rights.Grant{Verb: rights.Admin, User: "bob"}, rights.Grant{Verb: rights.Run}, true}, // as no particular user
 		{rights.Grant{Verb: rights.Admin, User: "bob"}, rights.Grant{Verb: rights.View}, true},
 		{rights.Grant{Verb: rights.Admin}, rights.Grant{Verb: rights.Admin, User: rights.AnyUser}, true},
 		{rights.Grant{Verb: rights.Admin, User: rights.AnyUser}, rights.Grant{Verb: rights.Admin}, true},
@@ -248,7 +248,7 @@ func TestNobodyGivesUsersWhomHeHasNot(t *testing.T) {
 		if got := (rights.Scope{Who: "ann", Grants: []rights.Grant{test.mine}}).MayGive(test.grant); got != test.may {
 			t.Errorf("who has %q gives %q: %v", test.mine, test.grant, got)
 		}
-		for _, user := range []string{"bob", "root"} { // what is given allows nothing that the giver may not
+		for _, user := range []string{"bob", "root"} { // a grant that may be given allows nothing that its giver may not do
 			given, had := rights.Scope{Grants: []rights.Grant{test.grant}}, rights.Scope{Grants: []rights.Grant{test.mine}}
 			if test.may && given.MayRunAs(rights.Object{}, user) && !had.MayRunAs(rights.Object{}, user) {
 				t.Errorf("%q lets tasks run as %s, which %q does not", test.grant, user, test.mine)
@@ -257,7 +257,7 @@ func TestNobodyGivesUsersWhomHeHasNot(t *testing.T) {
 	}
 }
 
-// TestARefusalSaysWhatIsMissing: which grant, and how it is given.
+// TestARefusalSaysWhatIsMissing: it names the missing grant, and how it is given.
 func TestARefusalSaysWhatIsMissing(t *testing.T) {
 	kill, _ := rights.RowOf("/tender.v1.OperatorService/KillTask")
 	peers, _ := rights.RowOf("/tender.v1.RaftService/AddPeer")

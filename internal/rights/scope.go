@@ -6,30 +6,30 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// Object is what something is done to. What an object has not, stays empty: an agent has no role.
+// Object is what something is done to. Fields that an object does not have stay empty: an agent has no role.
 type Object struct {
 	Role      api.Role
 	Framework api.FrameworkID
-	Name      string // of the framework
-	Principal string // whose framework it is
+	Name      string // the name of the framework
+	Principal string // the principal of the framework
 	Agent     api.AgentID
 	Hostname  string
 }
 
-// Scope is on which objects somebody may do one thing. It is a value that is carried to where the object is known. The zero
-// value covers nothing.
+// Scope says on which objects a caller may do one thing. It is a value that is passed to the code that knows the
+// object. The zero value covers nothing.
 type Scope struct {
-	// Who is the principal, for comparisons with Object.Principal; "" of masters, agents and anybody.
+	// Who is the principal, to be compared with Object.Principal; "" for masters, agents and anybody.
 	Who string
-	// Everything is of those whom no grant restricts: anybody in a cluster without identities, and masters.
+	// Everything is for callers that no grant restricts: masters, and anybody in a cluster without identities.
 	Everything bool
-	// Grants are those that include the thing.
+	// Grants are those that allow the thing.
 	Grants []Grant
-	// Own says that the thing may be done to what is the principal's own.
+	// Own says that the thing may be done to what belongs to the principal.
 	Own bool
 }
 
-// All is the scope of whom nothing restricts.
+// All returns the scope of a caller that nothing restricts.
 func All() Scope { return Scope{Everything: true} }
 
 // Covers says whether the thing may be done to the object.
@@ -37,7 +37,7 @@ func (s Scope) Covers(o Object) bool {
 	return s.Everything || s.owns(o) || slices.ContainsFunc(s.Grants, func(g Grant) bool { return g.covers(o) })
 }
 
-// CoversAny says whether the thing may be done to something that stands in several roles: to one of them is enough.
+// CoversAny says whether the thing may be done to an object that is in several roles: one allowed role is enough.
 func (s Scope) CoversAny(o Object, roles []api.Role) bool {
 	if s.Covers(o) {
 		return true
@@ -48,25 +48,27 @@ func (s Scope) CoversAny(o Object, roles []api.Role) bool {
 	})
 }
 
-// owns says whether the object is the principal's own.
+// owns says whether the object belongs to the principal.
 func (s Scope) owns(o Object) bool { return s.Own && s.Who != "" && s.Who == o.Principal }
 
-// Holds says whether what belongs to a principal is the caller's.
+// Holds says whether what belongs to a principal belongs to the caller.
 func (s Scope) Holds(principal string) bool { return s.Everything || s.Who != "" && s.Who == principal }
 
-// As is the part of the scope that grants of the verb give: what is only for those who are more than others.
+// As returns the part of the scope that comes from grants of the verb, or of Admin. It is for what needs more than the
+// row.
 func (s Scope) As(verb Verb) Scope {
 	s.Own = false
 	s.Grants = slices.DeleteFunc(slices.Clone(s.Grants), func(g Grant) bool { return g.Verb != verb && g.Verb != Admin })
 	return s
 }
 
-// Reveals says whether the principal may see what a task's environment holds: its owner and admins.
+// Reveals says whether the caller may see the values in a task's environment, which only its owner and admins may.
 func (s Scope) Reveals(o Object) bool {
 	return s.Everything || s.Who != "" && s.Who == o.Principal || s.As(Admin).Covers(o)
 }
 
-// MayRunAs says whether tasks of the object may run as the user; "" is the agents' default, which every grant to run allows.
+// MayRunAs says whether tasks of the object may run as the user; "" is the agents' default, which every grant to run
+// allows.
 func (s Scope) MayRunAs(o Object, user string) bool {
 	if s.Everything {
 		return true
@@ -76,7 +78,8 @@ func (s Scope) MayRunAs(o Object, user string) bool {
 	})
 }
 
-// MayGive says whether whoever has the scope, which is one to grant, may give the grant away: nobody gives more than he has.
+// MayGive says whether a caller with this scope, which is one to grant, may give the grant: nobody gives more than he
+// has.
 func (s Scope) MayGive(g Grant) bool {
 	return s.Everything || slices.ContainsFunc(s.Grants, func(mine Grant) bool { return mine.Verb == Admin && g.within(mine) })
 }

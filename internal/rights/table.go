@@ -2,11 +2,11 @@ package rights
 
 import "strings"
 
-// Target is what the objects of a row are.
+// Target says what kind of objects a row is about.
 type Target string
 
-// The targets. What is about the whole cluster takes a grant that nothing restricts, and [Decide] says all about it; of the
-// others whoever knows the object asks the scope.
+// The targets. A row about the whole cluster needs a grant without restrictions, and [Decide] answers it completely.
+// For the others, the code that knows the object asks the scope.
 const (
 	OnCluster    Target = "cluster"
 	OnAgents     Target = "agents"
@@ -18,35 +18,35 @@ const (
 	OnItself     Target = "itself"
 )
 
-// Ticket is what tickets open. Agents know no grants: the leader looks at them, and signs what its caller may.
+// Ticket is what a ticket opens. Agents know no grants: the leader checks them, and signs what the caller may do.
 type Ticket string
 
 // The tickets.
 const (
-	TicketToRead Ticket = "read" // output and files of a task
+	TicketToRead Ticket = "read" // to run commands inside a task
 	TicketToExec Ticket = "exec" // to run commands inside it
 )
 
 // Row says who may make a call: one method of gRPC, one route of HTTP, or one message of Raft.
 type Row struct {
-	// Call is /SERVICE/METHOD, or where a route is served and its pattern: "master GET /metrics", or a message between masters:
-	// "raft RequestVote".
+	// Call is /SERVICE/METHOD, or where a route is served and its pattern, such as "master GET /metrics", or a message
+	// between masters, such as "raft RequestVote".
 	Call string
-	// Verb is what a principal must be granted; None: no grant gives it.
+	// Verb is what a principal must be granted; None: no verb gives it.
 	Verb Verb
-	// Action is the name by which the row alone can be granted; "": it can't.
+	// Action is the name by which this row alone can be granted; "": it can't be.
 	Action string
-	// On is what the objects are.
+	// On says what kind of objects the call is about.
 	On Target
-	// Kinds may without a grant: with Nobody among them, everybody.
+	// Kinds need no grant; if Nobody is among them, nobody does.
 	Kinds []Kind
-	// Own: who may run frameworks may do it to what is its own.
+	// Own: a principal that may run frameworks may do it to what belongs to it.
 	Own bool
-	// Changes: it changes something, so it stands in the audit log.
+	// Changes: the call changes something, so it is written into the audit log.
 	Changes bool
-	// Ticket is what a ticket of the leader must open so that an agent answers; "": none helps.
+	// Ticket is what a ticket of the leader must open so that an agent answers; "": no ticket helps.
 	Ticket Ticket
-	// Check is what else is looked at, for people; "": nothing.
+	// Check says for people what else is checked; "": nothing.
 	Check string
 }
 
@@ -80,7 +80,7 @@ const (
 	jobManager = "the framework is the job manager, to which masters forward it"
 )
 
-// Table has a row for everything that can be asked. What has none is denied to everybody.
+// Table has a row for every call. A call without a row is denied to everybody.
 var Table = []Row{
 	{Call: scheduler + "Session", Verb: Run, On: OnRoles, Check: "each role of the framework is granted; a known ID or standby name is the principal's own (R6)"},
 	{Call: agents + "Session", On: OnItself, Kinds: []Kind{Agent}, Check: "the nonce is the certificate's (R7)"},
@@ -212,13 +212,13 @@ var Table = []Row{
 	{Call: "agent POST /v1/exec/{framework}/{task}", On: OnTasks, Ticket: TicketToExec, Changes: true, Check: ownTicket},
 }
 
-// RowOf is the row of a call; false: there is none, and nobody may make the call.
+// RowOf returns the row of a call; false: there is none, and nobody may make the call.
 func RowOf(call string) (Row, bool) {
 	row, known := byCall[call]
 	return row, known
 }
 
-// byCall is the table by its calls; never changed.
+// byCall is the table by call; it is never changed.
 var byCall = func() map[string]Row {
 	rows := make(map[string]Row, len(Table))
 	for _, row := range Table {
@@ -227,7 +227,7 @@ var byCall = func() map[string]Row {
 	return rows
 }()
 
-// Does is what the row is about, in words that follow "may not".
+// Does returns what the row is about, in words that follow "may not".
 func (r Row) Does() string {
 	if r.Action != "" {
 		return strings.ReplaceAll(r.Action, "-", " ")
@@ -235,7 +235,7 @@ func (r Row) Does() string {
 	return "call " + r.Call
 }
 
-// kindsText names who may without a grant.
+// kindsText names those who need no grant.
 func (r Row) kindsText() string {
 	if len(r.Kinds) == 0 {
 		return "nobody that this listener knows"

@@ -6,22 +6,22 @@ import (
 	"strings"
 )
 
-// Verb is what a grant allows: one of the four below, or the name of a single action (Row.Action).
+// Verb is what a grant allows: one of the four verbs below, or the name of a single action (Row.Action).
 type Verb string
 
-// The verbs. None is needed for what everybody of the cluster may.
+// The verbs. None is the verb of what needs no grant.
 const (
 	None    Verb = ""
 	View    Verb = "view"    // look at agents, frameworks, tasks, offers, roles, metrics
-	Run     Verb = "run"     // subscribe as a framework: launch tasks, keep a store, look at what is one's own and end it
-	Operate Verb = "operate" // view, and what ends or moves work: kill, remove a framework, drain, maintenance
-	Admin   Verb = "admin"   // everything, also to grant
+	Run     Verb = "run"     // subscribe as a framework: launch tasks, keep a store, see one's own things and end them
+	Operate Verb = "operate" // view, and whatever ends or moves work: kill, remove a framework, drain, maintenance
+	Admin   Verb = "admin"   // everything, including granting
 )
 
-// verbs are those that are no single action, the least first.
+// verbs are those that are no single actions, the least powerful first.
 var verbs = []Verb{View, Run, Operate, Admin}
 
-// includes says whether who was granted v may do what the row is about.
+// includes says whether a grant of v allows what the row is about.
 func (v Verb) includes(row Row) bool {
 	switch {
 	case row.Verb == None:
@@ -40,7 +40,7 @@ func (v Verb) Check() error {
 	return fmt.Errorf("there is no verb %q; there are %s, and the single actions %s", string(v), join(verbs, " "), strings.Join(Actions(), " "))
 }
 
-// Actions are the single actions that can be granted by their names, sorted.
+// Actions returns the single actions that can be granted by name, sorted.
 func Actions() []string {
 	var names []string
 	for _, row := range Table {

@@ -23,30 +23,30 @@ import (
 type File struct {
 	Task     api.TaskRef
 	Executor bool
-	Path     string // below the folder
+	Path     string // the path below the folder
 	// Address is where the task's agent listens for HTTP.
 	Address string
 	// Dial opens the connection. Default: TCP.
 	Dial func(ctx context.Context, address string) (net.Conn, error)
-	// Ticket is what the agent is shown. Default: none, as in a cluster without certificates.
+	// Ticket is the ticket that the agent is shown. Default: none, as in a cluster without certificates.
 	Ticket string
-	// Most is how many bytes the file may have. 0: as many as it likes.
+	// Most is how many bytes the file may have. 0: there is no limit.
 	Most int64
 }
 
 const (
 	op = "task.file"
-	// whyBytesMax of an agent's refusal are shown.
+	// whyBytesMax is how many bytes of an agent's refusal are shown.
 	whyBytesMax = 400
-	// namedMax of a folder's files are named in an error.
+	// namedMax is how many of a folder's files are named in an error.
 	namedMax = 20
-	// folderBytesMax of a folder's list are read.
+	// folderBytesMax is how many bytes of a folder's list are read.
 	folderBytesMax = 1 << 20
 )
 
-// Copy writes the file. The error's kind is NotFound where the agent has no such task or file (any more), Limit for a file of
-// more than Most bytes, Invalid for a folder, Denied where the ticket does not open it, and Unavailable for an agent that does
-// not answer to the end.
+// Copy writes the file. The kind of its error is NotFound if the agent does not have the task or the file (any more),
+// Limit for a file of more than Most bytes, Invalid for a folder, Denied if the ticket does not allow it, and
+// Unavailable if the agent does not answer completely.
 func (f File) Copy(ctx context.Context, to io.Writer) error {
 	if f.Address == "" {
 		return f.noAddress()
@@ -55,7 +55,7 @@ func (f File) Copy(ctx context.Context, to io.Writer) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = response.Body.Close() }() // read to its end or given up
+	defer func() { _ = response.Body.Close() }() // it was read to its end, or is no longer wanted
 	if response.Header.Get("Content-Type") == "application/json" {
 		return api.E(op, api.Invalid, f.subject(), fmt.Errorf("this is a folder; it has %s", contents(response.Body)))
 	}
@@ -83,7 +83,7 @@ func (f File) copy(to io.Writer, from io.Reader) error {
 	return nil
 }
 
-// sink tells the writer's own errors from those of the agent.
+// sink remembers the errors of the writer, to tell them from those of the agent.
 type sink struct {
 	to  io.Writer
 	err error
@@ -102,8 +102,8 @@ type Item struct {
 	Modified time.Time `json:"modified"`
 }
 
-// List lists the folder, in the order of names: at most so many entries, and whether there are more. The error's kinds are
-// those of Copy, but that it is a file which is Invalid.
+// List returns the entries of the folder, sorted by name: at most that many, and whether there are more. The kinds of
+// its error are those of Copy, except that a file is Invalid.
 func (f File) List(ctx context.Context, most int) (items []Item, more bool, err error) {
 	if f.Address == "" {
 		return nil, false, f.noAddress()
@@ -133,7 +133,7 @@ func (f File) page(ctx context.Context, token string) (page page, err error) {
 	if err != nil {
 		return page, err
 	}
-	defer func() { _ = response.Body.Close() }() // read to its end or given up
+	defer func() { _ = response.Body.Close() }() // it was read to its end, or is no longer wanted
 	if response.Header.Get("Content-Type") != "application/json" {
 		return page, api.E(op, api.Invalid, f.subject(), errors.New("this is a file; 'tender cp' copies it"))
 	}
@@ -149,7 +149,7 @@ func (f File) noAddress() error {
 	return api.E(op, api.Unavailable, f.subject(), errors.New("its agent has told no address for HTTP; it was started with --http-port 0"))
 }
 
-// ask asks the agent, and makes an error of a refusal.
+// ask makes a request to the agent, and turns a refusal into an error.
 func (f File) ask(ctx context.Context, name string, query url.Values) (*http.Response, error) {
 	response, err := f.get(ctx, name, query)
 	if err != nil {
@@ -158,7 +158,7 @@ func (f File) ask(ctx context.Context, name string, query url.Values) (*http.Res
 	if response.StatusCode == http.StatusOK {
 		return response, nil
 	}
-	defer func() { _ = response.Body.Close() }() // what is of use is read
+	defer func() { _ = response.Body.Close() }() // what is needed was read
 	switch response.StatusCode {
 	case http.StatusNotFound:
 		return nil, api.E(op, api.NotFound, f.subject(), errors.New(after(api.NotFound, why(response))))
@@ -180,14 +180,14 @@ func (f File) get(ctx context.Context, name string, query url.Values) (*http.Res
 		return nil, err
 	}
 	trust.ShowTicket(request, f.Ticket)
-	transport := &http.Transport{DisableKeepAlives: true} // a connection for one file
+	transport := &http.Transport{DisableKeepAlives: true} // one connection for each file
 	if f.Dial != nil {
 		transport.DialContext = func(ctx context.Context, _, address string) (net.Conn, error) { return f.Dial(ctx, address) }
 	}
 	return (&http.Client{Transport: transport}).Do(request)
 }
 
-// after leaves out the operation and the kind with which an agent's error begins.
+// after returns an agent's error without the operation and the kind with which it begins.
 func after(kind api.Kind, text string) string {
 	if _, words, found := strings.Cut(text, ": "+kind.String()+": "); found {
 		return words
@@ -196,11 +196,11 @@ func after(kind api.Kind, text string) string {
 }
 
 func why(response *http.Response) string {
-	text, _ := io.ReadAll(io.LimitReader(response.Body, whyBytesMax)) // better than nothing
+	text, _ := io.ReadAll(io.LimitReader(response.Body, whyBytesMax)) // an incomplete text is better than none
 	return strings.TrimSpace(string(text))
 }
 
-// contents names what a folder has.
+// contents returns the names of what a folder contains.
 func contents(list io.Reader) string {
 	var folder struct {
 		Items []struct {

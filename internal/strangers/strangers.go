@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// Room holds so many strangers. New makes one.
+// Room holds a limited number of strangers. New makes one.
 type Room struct {
 	most int
 
@@ -17,11 +17,12 @@ type Room struct {
 
 type stranger struct{ evict func() }
 
-// New is a room for so many.
+// New makes a room for at most that many strangers.
 func New(most int) *Room { return &Room{most: most} }
 
-// Enter adds one. Evict is called once, by whoever comes, when it has been there for longest of too many. Call leave when
-// it has said whose it is, or has gone; a second call does nothing.
+// Enter adds a stranger. If there are then too many, the evict function of the one that has been there for longest is
+// called once, by the newcomer. leave must be called when the stranger has said who it is, or has gone; a second call
+// does nothing.
 func (r *Room) Enter(evict func()) (leave func()) {
 	one := &stranger{evict}
 	r.mu.Lock()
@@ -46,7 +47,7 @@ func (r *Room) leave(one *stranger) {
 	}
 }
 
-// Len is how many there are.
+// Len returns how many strangers there are.
 func (r *Room) Len() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()

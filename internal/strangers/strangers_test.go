@@ -7,7 +7,8 @@ import (
 	"github.com/tenderhq/tender/internal/strangers"
 )
 
-// TestTheLongestSilentHasToGo: of one more than there may be; who has left, or was evicted, makes room once.
+// TestTheLongestSilentHasToGo: with one stranger too many, the oldest is evicted. One that has left, or was evicted,
+// makes room only once.
 func TestTheLongestSilentHasToGo(t *testing.T) {
 	room := strangers.New(2)
 	var gone []string
@@ -20,7 +21,7 @@ func TestTheLongestSilentHasToGo(t *testing.T) {
 	if !slices.Equal(gone, []string{"first"}) || room.Len() != 2 {
 		t.Fatalf("gone are %v, and %d are there", gone, room.Len())
 	}
-	first() // it is gone already
+	first() // it has left already
 	second()
 	second()
 	enter("fourth")

@@ -25,39 +25,41 @@ import (
 )
 
 const (
-	// Life is how long a ticket opens what it is for. What it has opened goes on after its end.
+	// Life is how long a ticket can be used. What it has opened may go on after that.
 	Life = 5 * time.Minute
-	// ClocksApart is how far the clocks of a master and an agent may differ: a ticket counts by the agent's clock from so
-	// long before it was made until so long after its end.
+	// ClocksApart is how far the clocks of a master and an agent may differ: by the agent's clock a ticket is valid
+	// from that long before it was made until that long after its end.
 	ClocksApart = time.Minute
-	// wordBytesMax bounds what is read of a ticket; one has some 1,300 bytes.
+	// wordBytesMax limits the size of a ticket; one has some 1,300 bytes.
 	wordBytesMax = 8 << 10
 	op           = "ticket"
 )
 
-// Ticket is what one says.
+// Ticket is the content of a ticket.
 type Ticket struct {
-	For   trust.Identity // who may show it
+	For   trust.Identity // the identity that may show it
 	Opens rights.Ticket
-	Agent api.AgentID // where
-	// Task is what may be looked into: without a task ID all of the framework there, and empty the agent itself.
+	Agent api.AgentID // the agent at which it is valid
+	// Task is the task that it is for. Without a task ID it is for all tasks of the framework there; if empty, for the
+	// agent itself.
 	Task api.TaskRef
-	// Signed is when the leader has signed it, by its clock; set by [Read].
+	// Signed is when the leader has signed it, by the leader's clock; [Read] sets it.
 	Signed time.Time
 }
 
-// claims are a ticket in a JSON web token.
+// claims are the content of a ticket in a JSON web token.
 type claims struct {
 	jwt.RegisteredClaims
 	Opens     rights.Ticket   `json:"opens"`
 	Framework api.FrameworkID `json:"framework,omitempty"`
 	Task      api.TaskID      `json:"task,omitempty"`
-	// Signed is when, in nanoseconds since 1970: the other times are whole seconds, and one who asks again in the second in
-	// which his tickets of until then were ended has a new one. 0: a master signed it that said no more than the second.
+	// Signed is when it was signed, in nanoseconds since 1970. The other times are whole seconds, which would not tell
+	// a new ticket from those that were made void within the same second. 0: the master that signed it knew only the
+	// second.
 	Signed int64 `json:"signed,omitempty"`
 }
 
-// signedAt is when the ticket was signed.
+// signedAt returns when the ticket was signed.
 func (c *claims) signedAt() time.Time {
 	if c.Signed == 0 {
 		return c.NotBefore.Time
@@ -65,14 +67,14 @@ func (c *claims) signedAt() time.Time {
 	return time.Unix(0, c.Signed)
 }
 
-// chainHeader is where a token has the certificate of who signed it, and what leads from it to a former authority (RFC 7515,
+// chainHeader is the header with the certificate of the signer, and what leads from it to a former authority (RFC 7515,
 // 4.1.6).
 const chainHeader = "x5c"
 
-// chainMax bounds the certificates in a ticket.
+// chainMax limits the certificates in a ticket.
 const chainMax = 2
 
-// Sign makes the word, as the master whose pass it is.
+// Sign makes a ticket as text, signed by the master whose pass it is.
 func Sign(master *trust.Pass, t Ticket, now time.Time) (string, error) {
 	token := jwt.NewWithClaims(jwt.SigningMethodES256, claims{
 		RegisteredClaims: jwt.RegisteredClaims{
@@ -93,7 +95,8 @@ func Sign(master *trust.Pass, t Ticket, now time.Time) (string, error) {
 	return word, nil
 }
 
-// Read says what a word says, if a master of the cluster has signed it and its time has not passed; own is the reader's pass.
+// Read returns the content of a ticket, if a master of the cluster has signed it and it has not expired; own is the
+// reader's pass.
 func Read(own *trust.Pass, word string, now time.Time) (Ticket, error) {
 	if len(word) > wordBytesMax {
 		return Ticket{}, denied("the ticket has %d bytes, and none has more than %d", len(word), wordBytesMax)
@@ -115,7 +118,7 @@ func Read(own *trust.Pass, word string, now time.Time) (Ticket, error) {
 	}, nil
 }
 
-// signerOf is the public key of the master by whose certificate the token is signed.
+// signerOf returns the public key of the master whose certificate is in the token.
 func signerOf(own *trust.Pass, token *jwt.Token, read *claims, now time.Time) (any, error) {
 	shown, _ := token.Header[chainHeader].([]any)
 	if len(shown) == 0 || len(shown) > chainMax {
@@ -150,11 +153,11 @@ func parseCertificate(text string) (*x509.Certificate, error) {
 	return x509.ParseCertificate(der)
 }
 
-// refusal makes a sentence of what is wrong with a word.
+// refusal returns a sentence about what is wrong with a ticket.
 func refusal(err error, read *claims, now time.Time) error {
 	const clocks = "clocks of masters and agents may differ by %s"
 	switch own := (*api.Error)(nil); {
-	case errors.As(err, &own): // of signerOf
+	case errors.As(err, &own): // the error is signerOf's
 		return api.E(op, api.Denied, "", fmt.Errorf("the ticket does not count here: %w", own))
 	case errors.Is(err, jwt.ErrTokenExpired):
 		return denied("the ticket ended at %s, and it is %s by this agent's clock; ask for another one ("+clocks+")",
@@ -168,7 +171,7 @@ func refusal(err error, read *claims, now time.Time) error {
 	return denied("this is no ticket of a leader")
 }
 
-// Check says why the ticket does not open what is wanted, or nil.
+// Check returns why the ticket does not open what is wanted, or nil.
 func (t Ticket) Check(wanted Ticket) error {
 	switch {
 	case t.For != wanted.For:

@@ -17,7 +17,7 @@ import (
 
 var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// cluster gives passes.
+// cluster makes passes.
 type cluster struct{ authority *trust.Authority }
 
 func newCluster(t *testing.T) cluster {
@@ -55,7 +55,7 @@ func sign(t *testing.T, by *trust.Pass, one ticket.Ticket) string {
 	return word
 }
 
-// A ticket says at an agent what the leader has signed, for as long as it lives and the clocks may differ.
+// An agent reads from a ticket what the leader has signed, for as long as it lives and the clocks may differ.
 func TestATicketIsReadAsItWasSigned(t *testing.T) {
 	c := newCluster(t)
 	agent := c.pass(t, trust.Agent, "nonce")
@@ -86,7 +86,7 @@ func refused(t *testing.T, err error, why string) {
 	}
 }
 
-// Whoever asks again in the second in which his tickets of until then were ended has one that was signed after that.
+// A ticket that is made within the same second in which earlier ones were made void counts as signed after that.
 func TestATicketKnowsItsMoment(t *testing.T) {
 	c := newCluster(t)
 	moment := now.Add(400*time.Millisecond + 1)
@@ -99,7 +99,7 @@ func TestATicketKnowsItsMoment(t *testing.T) {
 	}
 }
 
-// forged is a ticket that somebody signs who may not: with the key of one pass and the certificate of another.
+// forged returns a ticket of somebody who may not sign: with the key of one pass and the certificate of another.
 func forged(t *testing.T, method jwt.SigningMethod, key any, shown *x509.Certificate, claims jwt.MapClaims) string {
 	t.Helper()
 	token := jwt.NewWithClaims(method, claims)
@@ -174,8 +174,8 @@ func TestATicketOpensOneThing(t *testing.T) {
 	}
 }
 
-// TestATicketCountsWhileTwoAuthoritiesDo: an agent that has a certificate of the former one knows a master that has one of the
-// authority that follows.
+// TestATicketCountsWhileTwoAuthoritiesDo: an agent with a certificate of the former authority accepts a ticket of a
+// master with one of the new authority.
 func TestATicketCountsWhileTwoAuthoritiesDo(t *testing.T) {
 	c := newCluster(t)
 	agent := c.pass(t, trust.Agent, "a1")

@@ -12,21 +12,21 @@ import (
 	"github.com/tenderhq/tender/internal/trust"
 )
 
-// authInfo is who is at the other end of a connection of gRPC.
+// authInfo says who is at the other end of a gRPC connection.
 type authInfo struct {
 	credentials.CommonAuthInfo
 	identity trust.Identity
-	signed   time.Time // its certificate
+	signed   time.Time // when its certificate was signed
 }
 
-// AuthType is TLS's.
+// AuthType returns the type of TLS.
 func (authInfo) AuthType() string { return "tls" }
 
-// serverCredentials are TLS of a configuration that is used as it is: gRPC's own would copy it, and with it the keys of
-// session tickets, which change.
+// serverCredentials use a TLS configuration as it is. gRPC's own credentials would copy it, with the keys of session
+// tickets, which change.
 type serverCredentials struct{ config *tls.Config }
 
-// ServerHandshake lets a peer in. gRPC bounds how long it may take.
+// ServerHandshake admits a peer or refuses it. gRPC limits how long it may take.
 func (c serverCredentials) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	conn := tls.Server(raw, c.config)
 	if err := conn.Handshake(); err != nil {
@@ -38,18 +38,18 @@ func (c serverCredentials) ServerHandshake(raw net.Conn) (net.Conn, credentials.
 	return conn, info, nil
 }
 
-// ClientHandshake is never needed: clients' dialers do it.
+// ClientHandshake is never needed: the dialers of clients do the handshake.
 func (c serverCredentials) ClientHandshake(context.Context, string, net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	return nil, nil, errors.New("these credentials are a server's")
 }
 
-// Info describes them.
+// Info describes the credentials.
 func (c serverCredentials) Info() credentials.ProtocolInfo {
 	return credentials.ProtocolInfo{SecurityProtocol: "tls"}
 }
 
-// Clone shares the configuration.
+// Clone returns credentials that share the configuration.
 func (c serverCredentials) Clone() credentials.TransportCredentials { return c }
 
-// OverrideServerName is nothing of a server's.
+// OverrideServerName does nothing, because a server has no such name.
 func (c serverCredentials) OverrideServerName(string) error { return nil }

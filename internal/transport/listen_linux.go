@@ -5,10 +5,11 @@ import (
 	"time"
 )
 
-// silentMax is for how long the kernel keeps a connection without a word to itself. Then it is ours, and others close it.
+// silentMax is how long the kernel keeps back a connection on which nothing was sent. After that we accept it, and
+// other code closes it.
 const silentMax = 5 * time.Second
 
 func deferAccept(socket uintptr) {
-	// Without it connections come sooner, and that is all.
+	// If this fails, connections are only accepted sooner.
 	_ = syscall.SetsockoptInt(int(socket), syscall.IPPROTO_TCP, syscall.TCP_DEFER_ACCEPT, int(silentMax/time.Second))
 }

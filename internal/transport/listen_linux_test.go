@@ -7,8 +7,8 @@ import (
 	"github.com/tenderhq/tender/internal/transport"
 )
 
-// TestWhoSaysNothingIsNotLetIn (R34): a connection without a word stays with the kernel, and keeps nobody out. It is let in
-// after some seconds, so a test that was stopped for as long is tried again.
+// TestWhoSaysNothingIsNotLetIn (R34): a connection on which nothing was sent stays with the kernel and keeps nobody
+// out. It is accepted after some seconds, so the test is tried again if it was stopped for that long.
 func TestWhoSaysNothingIsNotLetIn(t *testing.T) {
 	for range 3 {
 		if speakerIsFirst(t) {

@@ -18,14 +18,14 @@ import (
 	"github.com/tenderhq/tender/internal/trust"
 )
 
-// DialTCP opens a connection without TLS: what programs dial by unless they are told otherwise.
+// DialTCP opens a connection without TLS. Programs use it unless they are given another dialer.
 func DialTCP(ctx context.Context, address string) (net.Conn, error) {
 	return new(net.Dialer).DialContext(ctx, "tcp", address)
 }
 
-// ListenTCP opens a listener for peers who speak first, as those of gRPC, HTTP and Raft all do. Where the kernel can (on
-// Linux), it keeps a connection to itself until its first bytes have come, for some seconds: who connects and says
-// nothing costs no descriptor and no memory here.
+// ListenTCP opens a listener for peers that send first, as clients of gRPC, HTTP and Raft do. On Linux the kernel keeps
+// a connection back for some seconds until its first bytes have arrived. So a peer that connects and sends nothing
+// costs no descriptor and no memory here.
 func ListenTCP(address string) (net.Listener, error) {
 	config := net.ListenConfig{Control: func(_, _ string, socket syscall.RawConn) error {
 		return socket.Control(deferAccept)
@@ -33,8 +33,8 @@ func ListenTCP(address string) (net.Listener, error) {
 	return config.Listen(context.Background(), "tcp", address)
 }
 
-// Connect makes a connection of gRPC to an address, which waits for nothing. The dialer opens it, and is who proves and
-// checks identities: a holder's dialer opens TLS, any other one plain text.
+// Connect makes a gRPC connection to an address, without waiting for it. The dialer opens it, and it is the dialer that
+// proves and checks identities: a holder's dialer opens TLS, any other one plain text.
 func Connect(address string, dial trust.Dial, more ...grpc.DialOption) (*grpc.ClientConn, error) {
 	return grpc.NewClient("passthrough:///"+address, append([]grpc.DialOption{
 		grpc.WithTransportCredentials(insecure.NewCredentials()), // what the dialer returns is encrypted already
@@ -44,14 +44,14 @@ func Connect(address string, dial trust.Dial, more ...grpc.DialOption) (*grpc.Cl
 	}, more...)...)
 }
 
-// ServerCredentials let a server of gRPC in whom a holder's door lets in. Who it is stands in the context of each call; see
-// [CallerOf].
+// ServerCredentials let a gRPC server admit the peers that the holder's door admits. The context of each call says who
+// the caller is; see [CallerOf].
 func ServerCredentials(holder *trust.Holder, door trust.Door) credentials.TransportCredentials {
 	door.Protocols = []string{"h2"}
 	return serverCredentials{holder.Server(door)}
 }
 
-// SignedAt is when the certificate was signed by which the caller of gRPC is known; zero of one who has shown none.
+// SignedAt returns when the certificate of a gRPC caller was signed; zero if the caller has shown none.
 func SignedAt(ctx context.Context) time.Time {
 	if from, known := peer.FromContext(ctx); known {
 		if info, ours := from.AuthInfo.(authInfo); ours {
@@ -61,7 +61,7 @@ func SignedAt(ctx context.Context) time.Time {
 	return time.Time{}
 }
 
-// CallerOf is who has made the call of gRPC or HTTP that the context is of; nobody if its connection has shown no certificate.
+// CallerOf returns who made the gRPC or HTTP call of this context; nobody if its connection has shown no certificate.
 func CallerOf(ctx context.Context) trust.Identity {
 	if from, known := peer.FromContext(ctx); known {
 		if info, ours := from.AuthInfo.(authInfo); ours {
@@ -71,12 +71,12 @@ func CallerOf(ctx context.Context) trust.Identity {
 	return trust.Of(ctx)
 }
 
-// HowToAdvertise is said of a process that others would be told to reach at "every address", which leads each of them to
-// itself.
+// HowToAdvertise is the advice for a process whose address others would be told as "every address", at which each of
+// them would reach itself.
 const HowToAdvertise = "it listens at all addresses of this machine, and at which of them others reach it nobody can tell; say it: --advertise HOST"
 
-// CheckAdvertised says what is wrong with the host that others are told to come to. Nobody reaches an address with a scheme,
-// a path or a port that does not exist, and only others would find that out.
+// CheckAdvertised says what is wrong with the host at which others are told to reach this process. Nobody can reach an
+// address with a scheme, a path or a port that does not exist, and only those others would find that out.
 func CheckAdvertised(host string) error {
 	address, err := netip.ParseAddr(host)
 	switch {
@@ -88,5 +88,5 @@ func CheckAdvertised(host string) error {
 	return fmt.Errorf("%q is neither the name of a host nor an address; write one such as node7.example or 10.0.0.7", host)
 }
 
-// hostName is what names of hosts look like. Underscores are not allowed in them and used all the same.
+// hostName matches names of hosts. Underscores are not allowed in them but are used all the same.
 var hostName = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9_.-]{0,251}[A-Za-z0-9_.])?$`)

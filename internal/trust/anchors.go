@@ -5,18 +5,20 @@ import (
 	"time"
 )
 
-// Anchors are the certificates by which the members of a cluster know each other: the authority's own, and, after a rotation,
-// for as long as the former authority counts, two that lead from the one to the other.
+// Anchors are the certificates by which the members of a cluster verify each other. These are the authority's own and,
+// after a rotation and for as long as the former authority counts, two cross-certificates that lead from one to the
+// other.
 type Anchors struct {
 	Root *x509.Certificate
-	// Crossed is the authority's key, signed by the former one: it is shown to who knows only that. nil: there is none.
+	// Crossed is the authority's key, signed by the former authority. It is shown to those who know only the former
+	// one. nil: there is none.
 	Crossed *x509.Certificate
-	// Former is the former one's key, signed by the authority: by it one knows who shows a certificate of the former one. nil:
-	// there is none.
+	// Former is the former authority's key, signed by the authority. With it, certificates of the former one are
+	// verified. nil: there is none.
 	Former *x509.Certificate
 }
 
-// List has those that there are, the root first, as messages and files have them.
+// List returns the anchors that there are, the root first, as messages and files have them.
 func (a Anchors) List() []*x509.Certificate {
 	list := []*x509.Certificate{a.Root}
 	for _, crossing := range []*x509.Certificate{a.Crossed, a.Former} {
@@ -27,7 +29,7 @@ func (a Anchors) List() []*x509.Certificate {
 	return list
 }
 
-// anchorsOf reads a list.
+// anchorsOf reads what List returned.
 func anchorsOf(list []*x509.Certificate) Anchors {
 	var a Anchors
 	for i, certificate := range list {
@@ -43,7 +45,7 @@ func anchorsOf(list []*x509.Certificate) Anchors {
 	return a
 }
 
-// FormerEnds is until when the former authority counts; the zero time if there is none.
+// FormerEnds returns until when the former authority counts; the zero time if there is none.
 func (a Anchors) FormerEnds() time.Time {
 	if a.Former == nil {
 		return time.Time{}
@@ -51,13 +53,13 @@ func (a Anchors) FormerEnds() time.Time {
 	return a.Former.NotAfter
 }
 
-// Counts says whether the digest is the authority's, or the former one's while that counts.
+// Counts says whether the digest is that of the authority, or of the former one while that counts.
 func (a Anchors) Counts(digest Digest, now time.Time) bool {
 	return digest == DigestOf(a.Root) || a.Former != nil && counts(a.Former, now) && digest == DigestOf(a.Former)
 }
 
-// hasSigned says whether the certificate of a member is signed by the authority, or by the former one while that counts; it
-// may have ended itself.
+// hasSigned says whether the authority has signed the certificate of a member, or the former one while that counts. The
+// certificate itself may have expired.
 func (a Anchors) hasSigned(leaf *x509.Certificate, now time.Time) bool {
 	if leaf.IsCA {
 		return false
@@ -65,10 +67,10 @@ func (a Anchors) hasSigned(leaf *x509.Certificate, now time.Time) bool {
 	return leaf.CheckSignatureFrom(a.Root) == nil || a.Former != nil && counts(a.Former, now) && leaf.CheckSignatureFrom(a.Former) == nil
 }
 
-// roots are the authority's own certificate as what is trusted unseen: how long a way from it may be is not its matter.
+// roots returns the authority's own certificate as the trusted root, without its limit on the length of a chain.
 func (a Anchors) roots() *x509.CertPool { return poolOf(a.Root) }
 
-// crossings are what may lie between a root and who shows its certificate.
+// crossings returns the certificates that may lie between a root and the certificate that is shown.
 func (a Anchors) crossings(shown []*x509.Certificate) *x509.CertPool {
 	pool := x509.NewCertPool()
 	if a.Former != nil {
@@ -80,7 +82,7 @@ func (a Anchors) crossings(shown []*x509.Certificate) *x509.CertPool {
 	return pool
 }
 
-// shownMax bounds the certificates that are looked at of those that somebody shows.
+// shownMax is how many of the certificates that a peer shows are looked at.
 const shownMax = 4
 
 func poolOf(root *x509.Certificate) *x509.CertPool {

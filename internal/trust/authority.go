@@ -23,18 +23,18 @@ import (
 // clocksApart is how far the clocks of two machines may differ.
 const clocksApart = time.Hour
 
-// The root is good at all times that a machine may believe in: its end is a new cluster key, not a date.
+// The root is valid at every time that a machine may believe it is. It is replaced by a new cluster key, not by a date.
 var (
 	rootBegins = time.Date(1990, 1, 1, 0, 0, 0, 0, time.UTC)
 	rootEnds   = time.Date(2190, 1, 1, 0, 0, 0, 0, time.UTC)
 )
 
-// Digest is by what an authority is known before its certificate is: the SHA-256 of its public key.
+// Digest identifies an authority before its certificate is known: it is the SHA-256 of its public key.
 type Digest [sha256.Size]byte
 
 func (d Digest) String() string { return hex.EncodeToString(d[:]) }
 
-// DigestOf is the digest of a root.
+// DigestOf returns the digest of a root.
 func DigestOf(root *x509.Certificate) Digest { return sha256.Sum256(root.RawSubjectPublicKeyInfo) }
 
 // Authority signs the certificates of one cluster. All masters have the same.
@@ -42,21 +42,21 @@ type Authority struct {
 	cluster string
 	key     crypto.Signer
 	anchors Anchors
-	lives   Lives // of what it signs
+	lives   Lives // how long the certificates that it signs are valid
 }
 
-// Living is the authority whose certificates are good for so long. What it has signed before stays good for as long as it was.
+// Living returns the authority with other lives for its certificates. What it has signed before stays valid as it was.
 func (a *Authority) Living(lives Lives) *Authority {
 	other := *a
 	other.lives = lives
 	return &other
 }
 
-// founded derives the authority that a cluster begins with.
+// founded derives from the key the authority with which a cluster begins.
 func (k Key) founded() (*Authority, error) {
 	var key *ecdsa.PrivateKey
 	var err error
-	for try := 0; ; try++ { // one in 2^32 is no key of the curve
+	for try := 0; ; try++ { // one in 2^32 results is no key of the curve
 		key, err = ecdsa.ParseRawPrivateKey(elliptic.P256(), k.Derive(fmt.Sprint("certificate authority ", try)))
 		if err == nil || try == 8 {
 			break
@@ -68,7 +68,7 @@ func (k Key) founded() (*Authority, error) {
 	return newAuthority(k.cluster, key, "Tender cluster "+k.cluster)
 }
 
-// NewAuthority draws an authority that follows another one; see [Authority.After].
+// NewAuthority makes a random authority that is to follow another one; see [Authority.After].
 func NewAuthority(cluster string) (*Authority, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -100,8 +100,8 @@ func create(template, parent *x509.Certificate, public crypto.PublicKey, key cry
 	return x509.ParseCertificate(der)
 }
 
-// After is the authority as the one that follows another one. Until it ends the former one counts as well: who knows only
-// the one finds the way to the other by certificates that each has signed for the other's key.
+// After returns the authority as the successor of a former one. The former one counts as well until ends: a peer that
+// knows only one of them verifies the other by certificates in which each has signed the other's key.
 func (a *Authority) After(former *Authority, now, ends time.Time) (*Authority, error) {
 	const op = "trust.rotate"
 	if a.cluster != former.cluster || a.Digest() == former.Digest() {
@@ -118,7 +118,7 @@ func (a *Authority) After(former *Authority, now, ends time.Time) (*Authority, e
 	return next, nil
 }
 
-// cross is the key of an authority, signed by another one.
+// cross returns the key of an authority, signed by another one.
 func cross(of *x509.Certificate, by *Authority, now, ends time.Time) (*x509.Certificate, error) {
 	serial, err := newSerial()
 	if err != nil {
@@ -135,17 +135,17 @@ func newSerial() (*big.Int, error) {
 	return rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
 }
 
-// Cluster is the trust domain.
+// Cluster returns the trust domain.
 func (a *Authority) Cluster() string { return a.cluster }
 
-// Digest is by what joiners know the authority.
+// Digest returns the digest by which joiners know the authority.
 func (a *Authority) Digest() Digest { return DigestOf(a.anchors.Root) }
 
-// Anchors are by what its members know each other.
+// Anchors returns the certificates by which the members verify each other.
 func (a *Authority) Anchors() Anchors { return a.anchors }
 
-// Sign gives whoever holds the public key's other half a certificate. Hosts are names and addresses by which browsers and
-// other programs that know nothing of Tender find a master.
+// Sign makes a certificate for the owner of the private key that belongs to this public key. hosts are names and
+// addresses by which browsers and other programs that do not know Tender reach a master.
 func (a *Authority) Sign(public crypto.PublicKey, identity Identity, now time.Time, hosts ...string) (*x509.Certificate, error) {
 	const op = "trust.sign"
 	identity.Cluster = a.cluster
@@ -177,7 +177,7 @@ func (a *Authority) Sign(public crypto.PublicKey, identity Identity, now time.Ti
 	return made, nil
 }
 
-// EndOf is until when a certificate of the kind is good that is signed now.
+// EndOf returns until when a certificate of this kind is valid that is signed now.
 func (a *Authority) EndOf(kind Kind, now time.Time) time.Time {
 	ends := now.Add(a.lives.Of(kind))
 	if rootEnds := a.anchors.Root.NotAfter; rootEnds.Before(ends) { // of one's own organisation
@@ -186,8 +186,8 @@ func (a *Authority) EndOf(kind Kind, now time.Time) time.Time {
 	return ends
 }
 
-// SignRequest reads the request for a certificate of a joiner, who proves by it that it holds the private key, and signs.
-// Whatever the request says of names counts for nothing.
+// SignRequest reads a joiner's certificate request, which proves that the joiner has the private key, and signs it.
+// Names in the request are ignored.
 func (a *Authority) SignRequest(der []byte, identity Identity, now time.Time) (*x509.Certificate, error) {
 	const op = "trust.sign"
 	request, err := readRequest(der)
@@ -197,8 +197,8 @@ func (a *Authority) SignRequest(der []byte, identity Identity, now time.Time) (*
 	return a.Sign(request.PublicKey, identity, now)
 }
 
-// Recognise says whom a certificate names that has ended, if this authority has signed it, or the former one while that
-// counts. The request for another one must be for the same key: so its holder proves that it is still who it was.
+// Recognise returns whom an expired certificate names, if this authority has signed it, or the former one while that
+// counts. The request for a new certificate must be for the same key, which proves that the holder is still the same.
 func (a *Authority) Recognise(ended, request []byte, now time.Time) (Identity, error) {
 	const op = "trust.recognise"
 	leaf, err := x509.ParseCertificate(ended)
@@ -223,7 +223,8 @@ func (a *Authority) Recognise(ended, request []byte, now time.Time) (Identity, e
 	return identity, nil
 }
 
-// readRequest reads the request for a certificate of somebody who holds the private key, of a kind that is signed here.
+// readRequest reads a certificate request. The sender must have the private key, which must be of a type that is signed
+// here.
 func readRequest(der []byte) (*x509.CertificateRequest, error) {
 	request, err := x509.ParseCertificateRequest(der)
 	if err == nil {
@@ -238,8 +239,8 @@ func readRequest(der []byte) (*x509.CertificateRequest, error) {
 	return request, nil
 }
 
-// RequestKey names the key that a request is for, so that a request which is sent again is known. What would not be signed
-// has none.
+// RequestKey returns a name for the key of a request, so that a repeated request is recognized. A request that would
+// not be signed has none.
 func RequestKey(der []byte) (string, error) {
 	request, err := readRequest(der)
 	if err != nil {
@@ -249,7 +250,7 @@ func RequestKey(der []byte) (string, error) {
 	return hex.EncodeToString(sum[:16]), nil
 }
 
-// Issue makes a pass for who holds the authority: a master for itself, or whoever has its folder.
+// Issue makes a pass directly with the authority: a master for itself, or somebody who has a master's folder.
 func (a *Authority) Issue(identity Identity, now time.Time, hosts ...string) (*Pass, error) {
 	p := NewPass()
 	leaf, err := a.Sign(p.key.Public(), identity, now, hosts...)

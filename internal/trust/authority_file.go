@@ -11,7 +11,7 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// marshal is the authority as files and sealed messages have it: its private key, then its anchors.
+// marshal returns the authority as it is in files and sealed messages: its private key, then its anchors.
 func (a *Authority) marshal() ([]byte, error) {
 	der, err := x509.MarshalPKCS8PrivateKey(a.key)
 	if err != nil {
@@ -24,7 +24,7 @@ func (a *Authority) marshal() ([]byte, error) {
 	return text, nil
 }
 
-// parseAuthority reads what marshal wrote, or what others keep keys of authorities in.
+// parseAuthority reads what marshal wrote, or PEM in another form in which keys of authorities are kept.
 func parseAuthority(cluster string, text []byte) (*Authority, error) {
 	var key crypto.Signer
 	var anchors []*x509.Certificate
@@ -72,15 +72,15 @@ func parsePrivate(block *pem.Block) (crypto.Signer, error) {
 	return signer, nil
 }
 
-// OwnAuthority is an authority of one's own organisation, from the PEM of its certificate and of its key. It is refused if
-// what it would sign for the cluster would not count.
+// OwnAuthority returns an organisation's own authority, from the PEM of its certificate and of its key. It is refused
+// if certificates that it signs for the cluster would not be valid.
 func OwnAuthority(cluster string, certificate, key []byte, now time.Time) (*Authority, error) {
 	const op = "trust.authority"
 	a, err := parseAuthority(cluster, append(append(key, '\n'), certificate...))
 	if err != nil {
 		return nil, api.E(op, api.Invalid, cluster, err)
 	}
-	a.anchors = Anchors{Root: a.anchors.Root} // what leads on from it is of no use here
+	a.anchors = Anchors{Root: a.anchors.Root} // certificates that lead to another root are not used here
 	root := a.anchors.Root
 	switch {
 	case !root.IsCA || root.KeyUsage != 0 && root.KeyUsage&x509.KeyUsageCertSign == 0:

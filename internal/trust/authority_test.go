@@ -27,7 +27,7 @@ import (
 // overlap is how long the former authority counts in these tests.
 const overlap = 48 * time.Hour
 
-// rotate is the cluster with the authority that follows.
+// rotate returns the cluster with a new authority that follows.
 func (c cluster) rotate() cluster {
 	c.t.Helper()
 	fresh, err := trust.NewAuthority(c.key.Cluster())
@@ -78,7 +78,7 @@ func TestBothAuthoritiesCountUntilTheFormerOneEnds(t *testing.T) {
 // errLooked ends a dial that only looks.
 var errLooked = errors.New("looked")
 
-// look is what the holder sees of a master.
+// look returns what the holder sees of a master.
 func look(t *testing.T, master, holder *trust.Holder) (trust.Shown, error) {
 	t.Helper()
 	var shown trust.Shown
@@ -98,8 +98,8 @@ func look(t *testing.T, master, holder *trust.Holder) (trust.Shown, error) {
 	return shown, got.dialed
 }
 
-// What was shown when a session began is not checked again when it is taken up, but for whether it counts still: it ends with the
-// authority that has signed it.
+// The certificates that were shown when a session began are not verified again when it is resumed. It is only checked
+// whether they still count: resumption ends with the authority that has signed them.
 func TestASessionIsTakenUpUntilItsAuthorityEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
@@ -122,7 +122,7 @@ func TestASessionIsTakenUpUntilItsAuthorityEnds(t *testing.T) {
 	})
 }
 
-// A session outlives a certificate as little.
+// A session can't be resumed after its certificate has expired either.
 func TestASessionIsTakenUpUntilItsCertificateEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
@@ -141,8 +141,8 @@ func TestASessionIsTakenUpUntilItsCertificateEnds(t *testing.T) {
 	})
 }
 
-// Who has the key of an authority that is to end can't sign in the name of the one that follows: sessions that are taken up are
-// known by that name alone.
+// Somebody with the key of an authority that is to end can't sign in the name of the one that follows: a resumed
+// session is checked by that name alone.
 func TestNobodySignsInTheNameOfAnotherAuthority(t *testing.T) {
 	c := newCluster(t)
 	certificate, key := own(t, func(*x509.Certificate) {})
@@ -221,7 +221,7 @@ func TestAnAuthorityIsKeptSealedOrWithTheKey(t *testing.T) {
 	}
 }
 
-// own is an authority as an organisation has one, in PEM.
+// own returns an authority as an organisation has one, in PEM.
 func own(t *testing.T, change func(*x509.Certificate)) (certificate, key []byte) {
 	t.Helper()
 	private := must(ecdsa.GenerateKey(elliptic.P384(), rand.Reader))
@@ -272,7 +272,7 @@ func TestAnAuthorityOfOnesOwnOrganisation(t *testing.T) {
 	}
 }
 
-// TestTheFirstTokenKnowsTheAuthorityThatFollows: whoever has the first master's folder can log in by it after a rotation.
+// TestTheFirstTokenKnowsTheAuthorityThatFollows: who has the first master's folder can log in with it after a rotation.
 func TestTheFirstTokenKnowsTheAuthorityThatFollows(t *testing.T) {
 	dir, key := t.TempDir(), trust.NewKey()
 	first, err := key.FirstToken()

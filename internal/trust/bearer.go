@@ -8,17 +8,17 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// bearer is the scheme under which a request of HTTP shows a ticket.
+// bearer is the HTTP authorization scheme for tickets.
 const bearer = "Bearer "
 
-// ShowTicket puts a ticket of the leader on a request; "" none.
+// ShowTicket adds a ticket of the leader to a request; "" adds none.
 func ShowTicket(r *http.Request, ticket string) {
 	if ticket != "" {
 		r.Header.Set("Authorization", bearer+ticket)
 	}
 }
 
-// TicketOf is the ticket that a request shows, or why there is none.
+// TicketOf returns the ticket that a request shows, or why there is none.
 func TicketOf(r *http.Request) (string, error) {
 	ticket, shown := strings.CutPrefix(r.Header.Get("Authorization"), bearer)
 	if !shown || ticket == "" {

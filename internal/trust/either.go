@@ -9,18 +9,18 @@ import (
 	"sync/atomic"
 )
 
-// tlsBegins is the first byte of whoever speaks TLS: of a record of its handshake. No request of HTTP begins with it.
+// tlsBegins is the first byte that a TLS client sends: that of a handshake record. No HTTP request begins with it.
 const tlsBegins = 0x16
 
-// either is a connection of TLS or of plain text, as the other side begins.
+// either is a connection that uses TLS or plain text, depending on how the other side begins.
 type either struct {
 	net.Conn
 	config *tls.Config
 
 	once   sync.Once
-	spoken net.Conn // what is read and written, once the first byte is known
+	spoken net.Conn // the connection to read and write, once the first byte is known
 	known  atomic.Bool
-	err    error // why it is not known
+	err    error // why the first byte is not known
 }
 
 func (e *either) open() error {
@@ -52,8 +52,8 @@ func (e *either) Write(text []byte) (int, error) {
 	return e.spoken.Write(text)
 }
 
-// Close says farewell by TLS if that is spoken. One on which nobody has said anything yet is closed as it is: whoever waits
-// for the first byte ends with it.
+// Close ends a TLS connection with its closing message. A connection on which nothing has arrived is closed as it is,
+// which also ends a wait for the first byte.
 func (e *either) Close() error {
 	if e.known.Load() {
 		return e.spoken.Close()
@@ -61,7 +61,7 @@ func (e *either) Close() error {
 	return e.Conn.Close()
 }
 
-// shown is the certificate that the other end has shown; nil: none.
+// shown returns the certificate that the other end has shown; nil: none.
 func (e *either) shown() *x509.Certificate {
 	if e.open() != nil {
 		return nil
@@ -69,7 +69,7 @@ func (e *either) shown() *x509.Certificate {
 	return shownOn(e.spoken)
 }
 
-// begun is a connection whose first bytes were read already. It is read by one goroutine at a time.
+// begun is a connection whose first bytes have been read already. Only one goroutine at a time reads it.
 type begun struct {
 	net.Conn
 	first []byte

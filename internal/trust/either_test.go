@@ -11,8 +11,8 @@ import (
 	"github.com/tenderhq/tender/internal/trust"
 )
 
-// TestAPlainDoorKnowsWhoShowsACertificate: at one listener whoever speaks TLS is who its certificate says, whoever speaks plain
-// text is nobody, and who says nothing holds up neither.
+// TestAPlainDoorKnowsWhoShowsACertificate: at one listener a TLS client is who its certificate says, a client in plain
+// text is nobody, and a client that sends nothing holds up neither.
 func TestAPlainDoorKnowsWhoShowsACertificate(t *testing.T) {
 	c := newCluster(t)
 	inner, err := net.Listen("tcp", "127.0.0.1:0")

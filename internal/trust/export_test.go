@@ -2,7 +2,7 @@ package trust
 
 import "testing"
 
-// RequestKeyOf names the key of a pass.
+// RequestKeyOf returns the name of a pass's key.
 func RequestKeyOf(t *testing.T, p *Pass) string {
 	t.Helper()
 	der, err := p.Request()

@@ -12,10 +12,11 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// secretBytesMax bounds the files that hold keys, tokens and certificates.
+// secretBytesMax bounds the size of files that hold keys, tokens and certificates.
 const secretBytesMax = 1 << 20
 
-// ReadSecret reads a file that nobody but its owner may read; others that do are refused, because they have read it by now.
+// ReadSecret reads a file that only its owner may read. A file that others may read is refused, because they may have
+// read it by now.
 func ReadSecret(name string) ([]byte, error) {
 	info, err := os.Stat(name)
 	if err != nil {
@@ -31,9 +32,9 @@ func ReadSecret(name string) ([]byte, error) {
 	return os.ReadFile(name)
 }
 
-// WriteSecret writes a file that only its owner may read, whole or not at all.
+// WriteSecret writes a file that only its owner may read. The file is written whole or not at all.
 func WriteSecret(name string, text []byte) error {
-	file, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+"-*") // of mode 0600
+	file, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+"-*") // its mode is 0600
 	if err != nil {
 		return err
 	}
@@ -47,10 +48,11 @@ func WriteSecret(name string, text []byte) error {
 	return syncFolder(filepath.Dir(name))
 }
 
-// IsUnfinished says whether an entry of a folder is what an interrupted WriteSecret of the file has left.
+// IsUnfinished says whether an entry of a folder was left by an interrupted WriteSecret of the file.
 func IsUnfinished(entry, file string) bool { return strings.HasPrefix(entry, "."+file+"-") }
 
-// RemoveUnfinished removes from a folder what interrupted writes of its secret files have left. Nobody may be writing one.
+// RemoveUnfinished removes what interrupted writes of secret files have left in a folder. No such write may be under
+// way.
 func RemoveUnfinished(dir string, files ...string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -71,7 +73,7 @@ func syncFolder(name string) error {
 		return err
 	}
 	err = folder.Sync()
-	if errors.Is(err, fs.ErrInvalid) { // of a file system that can't
+	if errors.Is(err, fs.ErrInvalid) { // the file system can't do that
 		err = nil
 	}
 	return errors.Join(err, folder.Close())

@@ -14,8 +14,8 @@ import (
 	"github.com/tenderhq/tender/internal/trust"
 )
 
-// BenchmarkHandshake is what both ends of a connection do until each knows the other: anew, and with a session taken up, as
-// agents do that come back to another leader.
+// BenchmarkHandshake measures what both ends of a connection do until each knows the other: with a new session, and
+// with a resumed one, as when agents come back to another leader.
 func BenchmarkHandshake(b *testing.B) {
 	key := trust.NewKey()
 	ca, err := key.Authority()
@@ -68,7 +68,7 @@ func BenchmarkHandshake(b *testing.B) {
 	}
 }
 
-// dialed are both ends of a connection.
+// dialed returns both ends of a connection.
 func dialed(b *testing.B, listener net.Listener) (near, far net.Conn) {
 	near, err := net.Dial("tcp", listener.Addr().String())
 	if err != nil {

@@ -16,53 +16,56 @@ import (
 )
 
 const (
-	// memberName, joinName and leaderName are what a client calls the server that it wants: one for members of the cluster,
-	// one for those who have only a token, one for members who want it only if it leads. They are no names of hosts.
+	// memberName, joinName and leaderName are the server names that a client sends: the first if it is a member of the
+	// cluster, the second if it has only a token, the third if it is a member that wants the server only if it leads.
+	// They are no names of hosts.
 	memberName = "member.tender"
 	joinName   = "join.tender"
 	leaderName = "leader.tender"
-	// ticketsEvery is how often the key of the tickets changes by which sessions are taken up again.
+	// ticketsEvery is how often the key changes that encrypts the tickets for resuming sessions.
 	ticketsEvery = 12 * time.Hour
 )
 
-// againExchanges are the key exchanges of a connection that takes up a session. Its keys are made from that session's secret
-// too (RFC 8446, section 7.1), so that it keeps what the hybrid exchange of the first connection promises against who records
-// it for a quantum computer; the exchange beside it, for forward secrecy, may be the cheapest. A server that refuses to take the
-// session up, which none of the cluster does while it has its keys, gets a new one with this exchange alone.
+// againExchanges are the key exchanges of a connection that resumes a session. Its keys are also made from the secret
+// of that session (RFC 8446, section 7.1). So it stays as safe as the hybrid exchange of the first connection against
+// somebody who records it for a quantum computer, and the additional exchange, which is for forward secrecy, may be the
+// cheapest. A server that refuses to resume would make a new session with this exchange alone. No server of the cluster
+// does that while it has its keys.
 var againExchanges = []tls.CurveID{tls.CurveP256}
 
-// Dial opens a connection.
+// Dial opens a connection to an address.
 type Dial = func(ctx context.Context, address string) (net.Conn, error)
 
-// Holder shows a pass, and checks those of others. The pass may be replaced at any time; connections go on. A nil holder
-// is of a cluster without certificates: it shows nothing and checks nothing.
+// Holder shows a pass and verifies those of others. The pass may be replaced at any time; connections continue. A nil
+// holder is for a cluster without certificates: it shows nothing and verifies nothing.
 type Holder struct {
 	shown atomic.Pointer[showing]
 }
 
-// showing is a pass with the sessions that were begun by it. Who takes up one of them is known by what was shown when it began:
-// with another pass one begins anew, so that nobody is known by a certificate that has ended, or of a former authority.
+// showing is a pass with the sessions that were begun with it. The server of a resumed session identifies the client by
+// what was shown when the session began. So with another pass the client begins a new session, and nobody is identified
+// by a certificate that has expired or is of a former authority.
 type showing struct {
 	pass     *Pass
 	sessions tls.ClientSessionCache
 }
 
-// NewHolder shows a signed pass.
+// NewHolder returns a holder that shows a signed pass.
 func NewHolder(p *Pass) *Holder {
 	h := &Holder{}
 	h.Replace(p)
 	return h
 }
 
-// Pass is the present one.
+// Pass returns the present pass.
 func (h *Holder) Pass() *Pass { return h.shown.Load().pass }
 
-// Replace shows another pass from now on.
+// Replace makes the holder show another pass from now on.
 func (h *Holder) Replace(p *Pass) {
 	h.shown.Store(&showing{p, new(latestSession)})
 }
 
-// latestSession is the session of TLS that a client takes up again without another proof, whatever it calls the server.
+// latestSession is the TLS session that a client resumes without another proof, whatever name it sends for the server.
 type latestSession struct {
 	kept atomic.Pointer[keptSession]
 }
@@ -72,7 +75,7 @@ type keptSession struct {
 	since time.Time
 }
 
-// Get is the latest one, unless it may be too old for the masters' keys of tickets.
+// Get returns the latest session, unless it may be too old for the masters' ticket keys.
 func (l *latestSession) Get(string) (*tls.ClientSessionState, bool) {
 	kept := l.kept.Load()
 	if kept == nil || time.Since(kept.since) >= ticketsEvery {
@@ -81,7 +84,7 @@ func (l *latestSession) Get(string) (*tls.ClientSessionState, bool) {
 	return kept.state, true
 }
 
-// Put keeps one; nil: the one before is of no use any more.
+// Put keeps a session; nil means that the one before can't be used any more.
 func (l *latestSession) Put(_ string, state *tls.ClientSessionState) {
 	if state == nil {
 		l.kept.Store(nil)
@@ -95,7 +98,7 @@ func (h *Holder) Dialer(dial Dial, kinds ...Kind) Dial {
 	return h.dialerFor(memberName, dial, kinds)
 }
 
-// dialerFor is Dialer, for a server that is wanted by such a name.
+// dialerFor is Dialer with the server name to send.
 func (h *Holder) dialerFor(name string, dial Dial, kinds []Kind) Dial {
 	if h == nil {
 		return plainDialer(dial)
@@ -109,10 +112,11 @@ func (h *Holder) dialerFor(name string, dial Dial, kinds []Kind) Dial {
 	}
 }
 
-// LeaderDialer opens connections to a master as Dialer does, but only if it leads: one that does not refuses at the first word,
-// before either side has begun to prove anything, which is nearly all of what a connection costs. Refused hears of that, before
-// the error is returned. It is no proof, for anybody on the way can do the same; so one who was refused everywhere asks without
-// this condition. Without certificates there is no such word, and no condition.
+// LeaderDialer opens connections to a master like Dialer, but only if the master leads. A master that does not lead
+// refuses the first message, before either side has begun to prove anything, which is nearly all that a connection
+// costs. refused is then called before the error is returned. Such a refusal proves nothing, because anybody on the way
+// can send it. So a client that was refused everywhere has to ask without this condition. Without certificates there is
+// no such message, and no condition.
 func (h *Holder) LeaderDialer(dial Dial, refused func()) Dial {
 	dial = h.dialerFor(leaderName, dial, []Kind{Master})
 	return func(ctx context.Context, address string) (net.Conn, error) {
@@ -124,13 +128,13 @@ func (h *Holder) LeaderDialer(dial Dial, refused func()) Dial {
 	}
 }
 
-// alertOp is what crypto/tls calls an alert of the other side.
+// alertOp is the name that crypto/tls gives to an alert of the other side.
 const alertOp = "remote error"
 
-// errNotLeading is why a door that is asked for the leader opens to nobody.
+// errNotLeading is why a door refuses a client that wants the leader.
 var errNotLeading = errors.New("it does not lead")
 
-// handshake ends what does not prove who it is.
+// handshake does the TLS handshake and closes the connection if it fails.
 func handshake(ctx context.Context, address string, conn *tls.Conn) (net.Conn, error) {
 	if err := conn.HandshakeContext(ctx); err != nil {
 		_ = conn.NetConn().Close()
@@ -138,7 +142,7 @@ func handshake(ctx context.Context, address string, conn *tls.Conn) (net.Conn, e
 			err = errors.New("what listens there speaks no TLS; if the cluster runs with --insecure, come without token and context")
 		}
 		kind := api.Unavailable
-		if api.Is(err, api.Denied) { // by us: who listens there is not whom we look for
+		if api.Is(err, api.Denied) { // we have refused: who listens there is not whom we look for
 			kind = api.Denied
 		}
 		return nil, api.E("trust.handshake", kind, address, err)
@@ -148,13 +152,13 @@ func handshake(ctx context.Context, address string, conn *tls.Conn) (net.Conn, e
 
 func (h *Holder) client(name string, kinds []Kind) *tls.Config {
 	now := h.shown.Load()
-	var exchanges []tls.CurveID // none: those of Go, a hybrid one first
+	var exchanges []tls.CurveID // none: Go's default exchanges, a hybrid one first
 	if _, again := now.sessions.Get(name); again {
 		exchanges = againExchanges
 	}
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13, ServerName: name, NextProtos: []string{"h2", "http/1.1"}, CurvePreferences: exchanges,
-		// The other side is no host but an identity, which VerifyConnection checks.
+		// The other side is an identity and not a host; VerifyConnection checks it.
 		InsecureSkipVerify: true, //nolint:gosec // see above
 		ClientSessionCache: now.sessions,
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
@@ -167,14 +171,14 @@ func (h *Holder) client(name string, kinds []Kind) *tls.Config {
 	}
 }
 
-// Shown is what somebody has shown on a connection.
+// Shown is what a peer has shown on a connection.
 type Shown struct {
 	Identity  Identity
-	Authority Digest // that has signed it
+	Authority Digest // the authority that has signed it
 	Ends      time.Time
 }
 
-// check refuses who is not of this cluster, or of none of these kinds; none: any will do.
+// check refuses a peer that is not of this cluster or not of one of these kinds; no kinds means that any will do.
 func (h *Holder) check(state tls.ConnectionState, kinds []Kind) (Shown, error) {
 	pass, now := h.Pass(), time.Now()
 	identity, authority, known := Identity{}, Digest{}, false
@@ -193,7 +197,7 @@ func (h *Holder) check(state tls.ConnectionState, kinds []Kind) (Shown, error) {
 	return Shown{identity, authority, state.PeerCertificates[0].NotAfter}, nil
 }
 
-// Look says what a master shows now, by a handshake of its own: one that takes up a session of before shows nothing new.
+// Look returns what a master shows now. It always makes a new session, because a resumed one would show nothing new.
 func (h *Holder) Look(ctx context.Context, dial Dial, address string) (Shown, error) {
 	conn, err := dial(ctx, address)
 	if err != nil {
@@ -214,35 +218,36 @@ func (h *Holder) Look(ctx context.Context, dial Dial, address string) (Shown, er
 	return shown, nil
 }
 
-// Door says who may come in at a listener.
+// Door says who is admitted at a listener.
 type Door struct {
-	// Kinds may come in; none: all of the cluster.
+	// Kinds are admitted; none: all kinds of the cluster.
 	Kinds []Kind
-	// Strangers come in without a certificate, as [Nobody]: what they may is decided behind the door.
+	// Strangers admits peers without a certificate, as [Nobody]. What they may do is decided later.
 	Strangers bool
-	// Joiners come in without one if they say that they have only a token, as [Nobody].
+	// Joiners admits peers without a certificate, as [Nobody], if they say that they have only a token.
 	Joiners bool
-	// Browsers come in, as [Nobody], and are not asked for a certificate.
+	// Browsers admits browsers, as [Nobody], without asking for a certificate.
 	Browsers bool
-	// Leads, if set, is asked when somebody wants the leader alone, before anything is computed or kept for it, and may wait
-	// until it knows. False: who wants it is refused. Who asks has not said yet who it is.
+	// Leads, if set, is called when a client wants the leader only, before anything is computed or stored for that
+	// client. It may wait until it knows. If it returns false, the client is refused. The client has not been
+	// identified at that time.
 	Leads func(context.Context) bool
-	// Tickets, if set, is the key from which those of sessions are made, so that whoever has the same key takes up a
-	// session of another one.
+	// Tickets, if set, is the key from which the ticket keys are derived, so that all who have the same key can resume
+	// each other's sessions.
 	Tickets Key
-	// Protocols that are spoken behind it and that clients may ask for. Default: not said.
+	// Protocols are the application protocols that clients may ask for. Default: none are named.
 	Protocols []string
-	// Seen, if set, hears of who came in, at each handshake.
+	// Seen, if set, is called at each handshake with what was shown.
 	Seen func(Shown)
-	// Ended, if set, hears of who was a member of the cluster and came with a certificate that counts no more.
+	// Ended, if set, is called for a former member of the cluster whose certificate counts no more.
 	Ended func(*EndedError)
-	// Anew lets nobody take up a session of before: each connection proves anew who it is.
+	// Anew disables resumption: on each connection the peer proves anew who it is.
 	Anew bool
-	// Plain lets in, as [Nobody], who speaks no TLS at a listener: for one that only this machine reaches.
+	// Plain admits clients without TLS, as [Nobody]. It is for a listener that only this machine can reach.
 	Plain bool
 }
 
-// Server is TLS 1.3 for a listener.
+// Server returns the TLS 1.3 configuration for a listener.
 func (h *Holder) Server(door Door) *tls.Config {
 	member := &tls.Config{
 		MinVersion: tls.VersionTLS13, NextProtos: door.Protocols, ClientAuth: tls.RequireAnyClientCert, SessionTicketsDisabled: door.Anew,
@@ -285,7 +290,7 @@ func (h *Holder) Server(door Door) *tls.Config {
 	return member
 }
 
-// withRoots shows all anchors too: joiners know one of them by its digest.
+// withRoots returns the certificate with all anchors, because joiners know one of the anchors by its digest.
 func (p *Pass) withRoots() *tls.Certificate {
 	all := p.shown
 	all.Certificate = [][]byte{p.leaf.Raw}
@@ -295,7 +300,7 @@ func (p *Pass) withRoots() *tls.Certificate {
 	return &all
 }
 
-// ticketKeys changes the keys of tickets, which all who have the cluster's key make alike.
+// ticketKeys changes the ticket keys. All who have the cluster's key derive the same ones.
 type ticketKeys struct {
 	from   Key
 	config *tls.Config
@@ -306,7 +311,7 @@ func newTicketKeys(from Key, config *tls.Config) *ticketKeys {
 	return &ticketKeys{from: from, config: config}
 }
 
-// change sets the keys of this turn and of the one before.
+// change sets the keys of the present period and of the one before.
 func (t *ticketKeys) change(now time.Time) {
 	turn := now.Unix() / int64(ticketsEvery/time.Second)
 	if t.from.IsZero() || t.turn.Swap(turn) == turn {
@@ -319,7 +324,8 @@ func (t *ticketKeys) change(now time.Time) {
 	t.config.SetSessionTicketKeys(keys)
 }
 
-// JoinDialer opens connections to masters of the cluster whose authority has the digest, for who has nothing but a token.
+// JoinDialer opens connections to masters of the cluster whose authority has the digest. It is for a client that has
+// only a token.
 func JoinDialer(dial Dial, digest Digest) Dial {
 	config := &tls.Config{
 		MinVersion: tls.VersionTLS13, ServerName: joinName, NextProtos: []string{"h2"},
@@ -335,8 +341,8 @@ func JoinDialer(dial Dial, digest Digest) Dial {
 	}
 }
 
-// checkDigest refuses who is no master of the authority that has the digest. The name of the cluster the master says itself:
-// the authority that has the digest signs for no other one.
+// checkDigest refuses a server that is not a master of the authority with this digest. The master itself names the
+// cluster: the authority with the digest signs for no other one.
 func checkDigest(shown []*x509.Certificate, digest Digest) error {
 	const op = "trust.join"
 	for _, known := range shown[:min(len(shown), shownMax)] {
@@ -344,7 +350,7 @@ func checkDigest(shown []*x509.Certificate, digest Digest) error {
 			continue
 		}
 		if now := time.Now(); now.After(known.NotAfter) {
-			continue // of a former authority, or of another way to this one
+			continue // it is of a former authority, or another certificate of this one
 		}
 		judge := &Pass{anchors: Anchors{Root: known}, pool: poolOf(known)}
 		if leaf, err := FromURI(onlyURI(shown[0])); err == nil {
@@ -359,7 +365,7 @@ func checkDigest(shown []*x509.Certificate, digest Digest) error {
 	return api.E(op, api.Denied, "", errors.New("the token is not of the cluster whose masters listen there, or of an authority that counts no more; an operator gives another one: tender token create"))
 }
 
-// onlyURI is the name that a certificate bears; an empty one if it has none, or several.
+// onlyURI returns the name in a certificate; an empty URL if it has none or several.
 func onlyURI(certificate *x509.Certificate) *url.URL {
 	if len(certificate.URIs) != 1 {
 		return &url.URL{}
@@ -367,7 +373,7 @@ func onlyURI(certificate *x509.Certificate) *url.URL {
 	return certificate.URIs[0]
 }
 
-// PeerOf is who is at the other end of a connection, once its handshake is done; [Nobody] of one without certificates.
+// PeerOf returns who is at the other end of a connection after the handshake; [Nobody] without a certificate.
 func PeerOf(conn net.Conn) Identity {
 	leaf := shownOn(conn)
 	if leaf == nil || len(leaf.URIs) != 1 {
@@ -380,7 +386,7 @@ func PeerOf(conn net.Conn) Identity {
 	return identity
 }
 
-// SignedAt is when the certificate was signed that the other end of a connection has shown; zero of one without.
+// SignedAt returns when the certificate was signed that the other end of a connection has shown; zero without one.
 func SignedAt(conn net.Conn) time.Time {
 	leaf := shownOn(conn)
 	if leaf == nil {
@@ -389,7 +395,7 @@ func SignedAt(conn net.Conn) time.Time {
 	return leaf.NotBefore.Add(clocksApart)
 }
 
-// shownOn is the certificate that the other end of a connection has shown; nil: none.
+// shownOn returns the certificate that the other end of a connection has shown; nil: none.
 func shownOn(conn net.Conn) *x509.Certificate {
 	var state tls.ConnectionState
 	switch conn := conn.(type) {

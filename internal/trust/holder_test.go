@@ -44,7 +44,7 @@ func (c cluster) holder(kind trust.Kind, name string) *trust.Holder {
 	return trust.NewHolder(pass)
 }
 
-// met is how a server and a client have met.
+// met is how the connection of a server and a client went.
 type met struct {
 	server, client trust.Identity
 	resumed        bool
@@ -52,7 +52,7 @@ type met struct {
 	served, dialed error
 }
 
-// meet lets a client dial a server, which says one word. What each has learnt of the other is the result.
+// meet lets a client dial a server, which sends one byte. It returns what each has learnt about the other.
 func meet(t *testing.T, server *tls.Config, wrap func(trust.Dial) trust.Dial) met {
 	t.Helper()
 	near, far := pipe(t)
@@ -79,7 +79,7 @@ func meet(t *testing.T, server *tls.Config, wrap func(trust.Dial) trust.Dial) me
 	return result
 }
 
-// pipe is a connection in memory, with room for what the other side has not read.
+// pipe returns a connection in memory, with a buffer for what the other side has not read.
 func pipe(t *testing.T) (near, far net.Conn) {
 	t.Helper()
 	n := memnet.New()
@@ -101,7 +101,7 @@ func dialer(h *trust.Holder, kinds ...trust.Kind) func(trust.Dial) trust.Dial {
 }
 
 func TestBothSidesLearnWhoTheOtherIs(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // in the year 2000
+	synctest.Test(t, func(t *testing.T) { // time begins in the year 2000 here
 		c := newCluster(t)
 		m1, a1 := c.holder(trust.Master, "m1"), c.holder(trust.Agent, "a1")
 		got := meet(t, m1.Server(trust.Door{}), dialer(a1, trust.Master))
@@ -145,7 +145,7 @@ func TestWhoIsNotOfTheClusterIsRefused(t *testing.T) {
 	})
 }
 
-// plain speaks to a server as if there was no TLS.
+// plain sends plain text to a server.
 func plain(dial trust.Dial) trust.Dial {
 	return func(ctx context.Context, address string) (net.Conn, error) {
 		conn, err := dial(ctx, address)
@@ -156,7 +156,7 @@ func plain(dial trust.Dial) trust.Dial {
 	}
 }
 
-// forge is the pass of another cluster's authority with the names of this one.
+// forge returns a pass of another cluster's authority with the names of this cluster.
 func forge(t *testing.T, c, other cluster) *trust.Holder {
 	t.Helper()
 	text := strings.Replace(string(other.key.Marshal()), other.key.Cluster(), c.key.Cluster(), 1)
@@ -212,8 +212,8 @@ func TestACertificateEnds(t *testing.T) {
 	})
 }
 
-// TestWhoWasAwayForAWholeOverlapLearnsIt: of its own authority nobody knows any more, and it is told what to do; a master that
-// meets it hears who it was.
+// TestWhoWasAwayForAWholeOverlapLearnsIt: the authority of such a member is not known any more, and the member is told
+// what to do. A master that meets it is told who it was.
 func TestWhoWasAwayForAWholeOverlapLearnsIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
@@ -256,8 +256,8 @@ func TestWhoWasAwayForAWholeOverlapLearnsIt(t *testing.T) {
 	})
 }
 
-// TestARenewalBeginsSessionsAnew: who was known by a certificate of the former authority, and has one of the present one, is let
-// in when the former one counts no more, though it could take up a session of before.
+// TestARenewalBeginsSessionsAnew: a member that was identified by a certificate of the former authority and has renewed
+// it is admitted when the former one counts no more, although it could try to resume an earlier session.
 func TestARenewalBeginsSessionsAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// KnownHosts serves requests whose Host is an address, localhost, or one of the names. A page of the web that has its own
-// name point at this machine, and so would be of the same origin, is refused.
+// KnownHosts serves requests whose Host is an address, localhost, or one of the names. It refuses pages from a web site
+// whose name was made to point at this machine, so that the browser takes us for the same origin.
 func KnownHosts(handler http.Handler, names ...string) http.Handler {
 	known := map[string]bool{"localhost": true}
 	for _, name := range names {
@@ -23,8 +23,8 @@ func KnownHosts(handler http.Handler, names ...string) http.Handler {
 	})
 }
 
-// OwnHosts serves requests whose Host the certificate names that is shown, or is the address that was dialed: nothing else
-// can be right where browsers check the certificate.
+// OwnHosts serves requests whose Host is in the certificate that is shown, or is the address that was dialed. Where
+// browsers verify the certificate no other Host can be right.
 func (h *Holder) OwnHosts(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host := hostOf(r)
@@ -36,7 +36,7 @@ func (h *Holder) OwnHosts(handler http.Handler) http.Handler {
 	})
 }
 
-// isDialed says whether the host is the address of this end of the request's connection.
+// isDialed says whether the host is the local address of the request's connection.
 func isDialed(host string, r *http.Request) bool {
 	local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	if local == nil {
@@ -47,7 +47,7 @@ func isDialed(host string, r *http.Request) bool {
 	return err == nil && ip != nil && ip.Equal(net.ParseIP(dialed))
 }
 
-// hostOf is the request's Host without its port.
+// hostOf returns the request's Host without its port.
 func hostOf(r *http.Request) string {
 	host := r.Host
 	if name, _, err := net.SplitHostPort(host); err == nil {

@@ -11,7 +11,8 @@ import (
 	"github.com/tenderhq/tender/internal/trust"
 )
 
-// TestOwnHostsAreTheCertificatesAndTheOneDialed: a listener on all addresses is reached by one that the certificate may not have.
+// TestOwnHostsAreTheCertificatesAndTheOneDialed: a listener on all addresses may be reached at one that is not in the
+// certificate.
 func TestOwnHostsAreTheCertificatesAndTheOneDialed(t *testing.T) {
 	authority, err := trust.NewKey().Authority()
 	if err != nil {

@@ -9,24 +9,24 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// Kind is what somebody is to the cluster.
+// Kind is the kind of an identity in the cluster.
 type Kind uint8
 
 // The kinds of identities.
 const (
-	// Nobody has shown no certificate of this cluster.
+	// Nobody is a peer that has shown no certificate of this cluster.
 	Nobody Kind = iota
-	// Master is a member of the quorum, or one that joins it; its name is its [api.MasterID].
+	// Master is a member of the quorum, or a machine that joins it; its name is its [api.MasterID].
 	Master
-	// Agent is an agent; its name is the [api.Nonce] by which it was admitted, which it has before it has an ID.
+	// Agent is an agent. Its name is the [api.Nonce] by which it was admitted, because it has that before it has an ID.
 	Agent
-	// Framework is a scheduler; its name is its principal's.
+	// Framework is a scheduler; its name is that of its principal.
 	Framework
-	// Person is somebody who types commands, or a program that does; the name is the principal's.
+	// Person is somebody who types commands, or a program that does; the name is that of the principal.
 	Person
 )
 
-// kindNames are the kinds as they stand in a certificate.
+// kindNames are the names of the kinds in certificates.
 var kindNames = [...]string{"nobody", "master", "agent", "framework", "person"}
 
 func (k Kind) String() string {
@@ -36,7 +36,7 @@ func (k Kind) String() string {
 	return fmt.Sprintf("kind %d", uint8(k))
 }
 
-// WithArticle is the kind as it stands in a sentence: "an agent".
+// WithArticle returns the kind as it is used in a sentence: "an agent".
 func (k Kind) WithArticle() string {
 	if k == Agent {
 		return "an " + k.String()
@@ -44,17 +44,17 @@ func (k Kind) WithArticle() string {
 	return "a " + k.String()
 }
 
-// Identity is who somebody is: what the certificate of a peer says. The zero value is [Nobody].
+// Identity says who a peer is, as its certificate says. The zero value is [Nobody].
 type Identity struct {
 	Cluster string // the trust domain: the cluster that issued the certificate
 	Kind    Kind
 	Name    string // unique within its kind and cluster
 }
 
-// scheme is that of SPIFFE identities: spiffe://CLUSTER/KIND/NAME.
+// scheme is the URI scheme of SPIFFE identities: spiffe://CLUSTER/KIND/NAME.
 const scheme = "spiffe"
 
-// URI is how a certificate names the identity: spiffe://CLUSTER/KIND/NAME. Nobody has none: nil.
+// URI returns the identity as a certificate has it: spiffe://CLUSTER/KIND/NAME. For Nobody it returns nil.
 func (i Identity) URI() *url.URL {
 	if i.Kind == Nobody {
 		return nil
@@ -66,7 +66,7 @@ func (i Identity) URI() *url.URL {
 	}
 }
 
-// String is the URI, or "nobody".
+// String returns the URI, or "nobody".
 func (i Identity) String() string {
 	if i.Kind == Nobody {
 		return Nobody.String()
@@ -74,7 +74,7 @@ func (i Identity) String() string {
 	return i.URI().String()
 }
 
-// Check reports why i can't stand in a certificate, or nil. Nobody can't.
+// Check returns why i can't be in a certificate, or nil. Nobody can't be in one.
 func (i Identity) Check() error {
 	if i.Kind == Nobody || int(i.Kind) >= len(kindNames) {
 		return fmt.Errorf("%s has no certificate; a master, an agent, a framework or a person has", i.Kind)
@@ -85,7 +85,7 @@ func (i Identity) Check() error {
 	return api.CheckID("the name of "+i.Kind.WithArticle(), i.Name)
 }
 
-// checkCluster holds a trust domain to what a URI's host can be without escapes: letters, digits, '-', '_' and '.'.
+// checkCluster checks that a trust domain can be the host of a URI without escapes: letters, digits, '-', '_' and '.'.
 func checkCluster(cluster string) error {
 	if err := api.CheckID("the cluster of an identity", cluster); err != nil {
 		return err
@@ -98,7 +98,7 @@ func checkCluster(cluster string) error {
 	return nil
 }
 
-// Parse reads what [Identity.String] has written; "nobody" too. It refuses what could be read in two ways.
+// Parse reads what [Identity.String] has written, also "nobody". It refuses text that could be read in two ways.
 func Parse(text string) (Identity, error) {
 	if text == Nobody.String() {
 		return Identity{}, nil
@@ -110,7 +110,7 @@ func Parse(text string) (Identity, error) {
 	return FromURI(uri)
 }
 
-// FromURI reads the name that a certificate bears.
+// FromURI reads the URI in a certificate.
 func FromURI(uri *url.URL) (Identity, error) {
 	refuse := func(err error) (Identity, error) {
 		return Identity{}, api.E("identity.parse", api.Invalid, uri.String(), err)
@@ -127,13 +127,13 @@ func FromURI(uri *url.URL) (Identity, error) {
 	if err := identity.Check(); err != nil {
 		return refuse(err)
 	}
-	if identity.String() != uri.String() { // a user, a port, a query, another way to escape
+	if identity.String() != uri.String() { // it has a user, a port, a query, or escapes what needs no escape
 		return refuse(fmt.Errorf("it would be written %s", identity))
 	}
 	return identity, nil
 }
 
-// kindOf reads a kind; what is none is Nobody.
+// kindOf returns the kind with this name; Nobody if there is none.
 func kindOf(name string) Kind {
 	for kind, its := range kindNames {
 		if its == name {
@@ -143,15 +143,15 @@ func kindOf(name string) Kind {
 	return Nobody
 }
 
-// contextKey is where a context keeps the identity of its caller.
+// contextKey is the key under which a context keeps the identity of its caller.
 type contextKey struct{}
 
-// With is ctx for a call of the identity. Only transports say it, of what a handshake has proved.
+// With returns a context for a call of the identity. Only transports call it, with what a handshake has proved.
 func With(ctx context.Context, identity Identity) context.Context {
 	return context.WithValue(ctx, contextKey{}, identity)
 }
 
-// Of is who makes the call of ctx; [Nobody] if no transport has said.
+// Of returns who makes the call of ctx; [Nobody] if no transport has said.
 func Of(ctx context.Context) Identity {
 	identity, _ := ctx.Value(contextKey{}).(Identity)
 	return identity

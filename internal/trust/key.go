@@ -19,16 +19,16 @@ import (
 )
 
 const (
-	// KeyFile is where a master's folder holds the key of its cluster.
+	// KeyFile is the file in a master's folder that holds the key of its cluster.
 	KeyFile = "cluster.key"
-	// FirstTokenFile is where the first master's folder holds the first operator's token.
+	// FirstTokenFile is the file in the first master's folder that holds the first operator's token.
 	FirstTokenFile = "operator.token"
 )
 
 const (
 	keyBytes   = 32
 	keyPEMType = "TENDER CLUSTER KEY"
-	// keyClusterHeader names the trust domain in the file.
+	// keyClusterHeader is the PEM header that names the trust domain.
 	keyClusterHeader = "Cluster"
 )
 
@@ -36,21 +36,21 @@ const (
 type Key struct {
 	cluster string
 	secret  [keyBytes]byte
-	// authority is the present one as Authority.marshal has it; "": the one that follows from the secret.
+	// authority is the present authority in the form of Authority.marshal; "": the one that is derived from the secret.
 	authority string
 }
 
-// NewKey draws a key, and a name for its cluster.
+// NewKey makes a random key and a random name for its cluster.
 func NewKey() Key {
 	k := Key{cluster: strings.ToLower(rand.Text())[:12]}
-	_, _ = rand.Read(k.secret[:]) // never fails
+	_, _ = rand.Read(k.secret[:]) // it never fails
 	return k
 }
 
-// Cluster is the trust domain: the first part of all identities of the cluster.
+// Cluster returns the trust domain, which is the first part of all identities of the cluster.
 func (k Key) Cluster() string { return k.cluster }
 
-// Authority is the cluster's certificate authority, as far as whoever wrote the key knew it.
+// Authority returns the cluster's certificate authority, as it was when the key was written.
 func (k Key) Authority() (*Authority, error) {
 	if k.authority == "" {
 		return k.founded()
@@ -58,14 +58,14 @@ func (k Key) Authority() (*Authority, error) {
 	return parseAuthority(k.cluster, []byte(k.authority))
 }
 
-// WithAuthority is the key with another authority than the one that follows from it.
+// WithAuthority returns the key with another authority than the one that is derived from it.
 func (k Key) WithAuthority(a *Authority) (Key, error) {
 	text, err := a.marshal()
 	k.authority = string(text)
 	return k, err
 }
 
-// Seal encrypts a text, for one purpose, so that only who has the key reads it.
+// Seal encrypts a text for one purpose, so that only an owner of the key can read it.
 func (k Key) Seal(purpose string, text []byte) []byte {
 	return k.sealer(purpose).Seal(nil, nil, text, []byte(k.cluster))
 }
@@ -87,13 +87,13 @@ func (k Key) sealer(purpose string) cipher.AEAD {
 			return sealer
 		}
 	}
-	panic(err) // only of a key of another length
+	panic(err) // only if the key has another length
 }
 
-// authorityPurpose is for what authorities are sealed.
+// authorityPurpose is the purpose for which authorities are sealed.
 const authorityPurpose = "certificate authorities"
 
-// SealAuthority is the authority as others may keep it.
+// SealAuthority returns the authority encrypted, so that others may store it.
 func (k Key) SealAuthority(a *Authority) ([]byte, error) {
 	text, err := a.marshal()
 	if err != nil {
@@ -111,7 +111,7 @@ func (k Key) UnsealAuthority(sealed []byte) (*Authority, error) {
 	return parseAuthority(k.cluster, text)
 }
 
-// IsZero says that it is no key.
+// IsZero says whether there is no key.
 func (k Key) IsZero() bool { return k.cluster == "" }
 
 // String keeps the secret out of logs.
@@ -120,16 +120,17 @@ func (k Key) String() string { return "the key of cluster " + k.cluster }
 // GoString does the same for %#v.
 func (k Key) GoString() string { return k.String() }
 
-// Derive makes a secret of 32 bytes for one purpose. Who knows it learns neither the key nor the secret of another purpose.
+// Derive makes a secret of 32 bytes for one purpose. It tells its owner neither the key nor the secret of another
+// purpose.
 func (k Key) Derive(purpose string) []byte {
 	secret, err := hkdf.Key(sha256.New, k.secret[:], []byte(k.cluster), "tender "+purpose, keyBytes)
 	if err != nil {
-		panic(err) // only of a length that no hash allows
+		panic(err) // only for a length that no hash allows
 	}
 	return secret
 }
 
-// Marshal is the key as a file has it, and its authority if that does not follow from it.
+// Marshal returns the key as it is in a file, with its authority if that can't be derived from it.
 func (k Key) Marshal() []byte {
 	text := pem.EncodeToMemory(&pem.Block{Type: keyPEMType, Headers: map[string]string{keyClusterHeader: k.cluster}, Bytes: k.secret[:]})
 	return append(text, k.authority...)
@@ -152,7 +153,7 @@ func ParseKey(text []byte) (Key, error) {
 	return k.WithAuthority(a)
 }
 
-// ReadKey reads the key of a master's folder; the zero key if there is none.
+// ReadKey reads the key in a master's folder; the zero key if there is none.
 func ReadKey(dir string) (Key, error) {
 	name := filepath.Join(dir, KeyFile)
 	text, err := ReadSecret(name)
@@ -169,7 +170,7 @@ func ReadKey(dir string) (Key, error) {
 	return k, nil
 }
 
-// WriteKey writes the key into a master's folder, which must hold none yet.
+// WriteKey writes the key into a master's folder, in which there must be none yet.
 func WriteKey(dir string, k Key) error {
 	name := filepath.Join(dir, KeyFile)
 	if _, err := os.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
@@ -178,8 +179,8 @@ func WriteKey(dir string, k Key) error {
 	return WriteSecret(name, k.Marshal())
 }
 
-// RewriteKey writes the key of the same cluster with another authority, and the first operator's token, where the folder has
-// it, as one that knows that authority.
+// RewriteKey replaces the key in a folder by the same cluster's key with another authority. It also rewrites the first
+// operator's token, if the folder has it, as one for that authority.
 func RewriteKey(dir string, k Key) error {
 	if err := WriteSecret(filepath.Join(dir, KeyFile), k.Marshal()); err != nil {
 		return err

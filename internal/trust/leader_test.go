@@ -11,7 +11,7 @@ import (
 	"github.com/tenderhq/tender/internal/trust"
 )
 
-// countedBytes is a connection that knows how many bytes came in.
+// countedBytes is a connection that counts the bytes it receives.
 type countedBytes struct {
 	net.Conn
 	in *atomic.Int64
@@ -23,15 +23,15 @@ func (c countedBytes) Read(into []byte) (int, error) {
 	return n, err
 }
 
-// TestWhoDoesNotLeadRefusesAtTheFirstWord: who wants the leader alone is told so before anything is proved, and takes up the
-// same session at whoever leads; who asks without this condition is let in.
+// TestWhoDoesNotLeadRefusesAtTheFirstWord: a client that wants the leader only is refused by a follower before anything
+// is proved, and then resumes the same session with the leader. A client without this condition is admitted.
 func TestWhoDoesNotLeadRefusesAtTheFirstWord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		a1 := c.holder(trust.Agent, "a1")
 		follower := c.holder(trust.Master, "m1").Server(trust.Door{Tickets: c.key, Leads: func(context.Context) bool { return false }})
 		leader := c.holder(trust.Master, "m2").Server(trust.Door{Tickets: c.key, Leads: func(context.Context) bool { return true }})
-		older := c.holder(trust.Master, "m3").Server(trust.Door{Tickets: c.key}) // it knows no such condition
+		older := c.holder(trust.Master, "m3").Server(trust.Door{Tickets: c.key}) // it does not know this condition
 		refused, in := 0, new(atomic.Int64)
 		wanted := func(dial trust.Dial) trust.Dial {
 			counted := func(ctx context.Context, address string) (net.Conn, error) {
@@ -43,7 +43,7 @@ func TestWhoDoesNotLeadRefusesAtTheFirstWord(t *testing.T) {
 		if got := meet(t, follower, wanted); got.served == nil || got.dialed == nil || refused != 1 {
 			t.Errorf("who does not lead says %v, and the agent %v after %d refusals", got.served, got.dialed, refused)
 		}
-		const alert = 7 // a record's head, and two bytes
+		const alert = 7 // the head of a record, and two bytes
 		if in.Load() != alert {
 			t.Errorf("a refusal is %d bytes, want an alert of %d", in.Load(), alert)
 		}
@@ -58,7 +58,7 @@ func TestWhoDoesNotLeadRefusesAtTheFirstWord(t *testing.T) {
 	})
 }
 
-// TestAHangingUpIsNoRefusal: of a master that is gone nobody learns whether it leads.
+// TestAHangingUpIsNoRefusal: a master that closes the connection has not said whether it leads.
 func TestAHangingUpIsNoRefusal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a1, n := newCluster(t).holder(trust.Agent, "a1"), memnet.New()

@@ -6,7 +6,8 @@ import (
 	"net"
 )
 
-// Listener lets in whom the door lets in. A handshake begins when somebody reads: a silent stranger holds up no accept.
+// Listener admits the peers that the door admits. A handshake begins with the first read, so a silent stranger does not
+// hold up Accept.
 func (h *Holder) Listener(inner net.Listener, door Door) net.Listener {
 	if h == nil {
 		return inner
@@ -31,8 +32,8 @@ func (l listener) Accept() (net.Conn, error) {
 	return newSecured(tls.Server(conn, l.config)), nil
 }
 
-// secured is a connection whose TLS is nobody's business but the dialer's and the listener's: servers of HTTP speak
-// HTTP/1 and HTTP/2 on it as on plain text, by what the client begins with. So it does not show that it is one of TLS.
+// secured is a connection that hides its TLS from servers. HTTP servers then use HTTP/1 or HTTP/2 on it as they do on
+// plain text, by what the client begins with. Only dialers and listeners know of the TLS.
 type secured struct {
 	net.Conn // the same as tls
 	tls      *tls.Conn
@@ -40,7 +41,7 @@ type secured struct {
 
 func newSecured(conn *tls.Conn) secured { return secured{conn, conn} }
 
-// connKey is where a context has the connection of a request of HTTP.
+// connKey is the key under which a context keeps the connection of an HTTP request.
 type connKey struct{}
 
 // WithConn keeps the connection for [FromConn].
@@ -48,7 +49,7 @@ func WithConn(ctx context.Context, conn net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, conn)
 }
 
-// FromConn is the context with the identity of who sent a request on the connection that it keeps.
+// FromConn returns the context with the identity of the peer on the connection that WithConn has kept.
 func FromConn(ctx context.Context) context.Context {
 	conn, _ := ctx.Value(connKey{}).(net.Conn)
 	if conn == nil {

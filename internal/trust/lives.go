@@ -5,27 +5,27 @@ import (
 	"time"
 )
 
-// How long certificates are good that nobody wants otherwise.
+// The defaults for how long certificates are valid.
 const (
 	agentLife = 30 * 24 * time.Hour
 	otherLife = 24 * time.Hour
-	// LifeMin is the shortest: a certificate that ends sooner could end while it is renewed.
+	// LifeMin is the shortest life of a certificate: a shorter one could expire while it is being renewed.
 	LifeMin = 10 * time.Second
-	// lookEveryMax is how often, at the least, who has a certificate looks whether the masters have another authority.
+	// lookEveryMax is the longest pause between two checks whether the masters have another authority.
 	lookEveryMax = time.Hour
-	// looksPerLife is how often one looks in the life of a certificate, at the least.
+	// looksPerLife is how many such checks are made at least in the life of a certificate.
 	looksPerLife = 24
 )
 
-// Lives says how long the certificates are good that an authority signs. Each is renewed at half of its life.
+// Lives says how long the certificates are valid that an authority signs. Each is renewed at half of its life.
 type Lives struct {
-	// Agents is for agents. One that is away for longer joins anew. Default 30 days.
+	// Agents is for agents. An agent that is away for longer has to join anew. Default 30 days.
 	Agents time.Duration
 	// Others is for masters, frameworks and people. Default 24 hours.
 	Others time.Duration
 }
 
-// Of is how long a certificate of the kind is good.
+// Of returns how long a certificate of this kind is valid.
 func (l Lives) Of(kind Kind) time.Duration {
 	if kind == Agent {
 		return cmp.Or(l.Agents, agentLife)
@@ -33,9 +33,10 @@ func (l Lives) Of(kind Kind) time.Duration {
 	return cmp.Or(l.Others, otherLife)
 }
 
-// LookEvery is about how often who has a certificate of such a life looks whether the masters have another authority.
+// LookEvery returns about how often the owner of a certificate with this life checks whether the masters have another
+// authority.
 func LookEvery(life time.Duration) time.Duration { return min(lookEveryMax, life/looksPerLife) }
 
-// OverlapMin is the shortest overlap of two authorities: whoever is there hears of the one that follows before the former one
-// ends, and twice as much time is left.
+// OverlapMin returns the shortest overlap of two authorities. It is twice LookEvery of the longest life, so that
+// every member that is there hears of the new one in time.
 func (l Lives) OverlapMin() time.Duration { return 2 * LookEvery(max(l.Of(Agent), l.Of(Person))) }

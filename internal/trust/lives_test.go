@@ -8,7 +8,7 @@ import (
 	"github.com/tenderhq/tender/internal/trust"
 )
 
-// TestLivesOfCertificates: each kind has its own, unless another one is wanted; half of it is when it is renewed.
+// TestLivesOfCertificates: each kind has its own default life, unless another one is set. It is renewed at half of it.
 func TestLivesOfCertificates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)

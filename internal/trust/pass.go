@@ -16,18 +16,18 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// Pass is what somebody shows and checks others by. It is never changed: a renewal makes another one.
+// Pass is what a member shows to others and verifies them by. It is never changed: a renewal makes a new one.
 type Pass struct {
 	key      *ecdsa.PrivateKey
-	leaf     *x509.Certificate // nil: nobody has signed it yet
+	leaf     *x509.Certificate // nil: it is not signed yet
 	anchors  Anchors
 	identity Identity
 	shown    tls.Certificate
 	pool     *x509.CertPool
 }
 
-// NewPass draws a key that nobody has signed yet. Keep it before it is shown to an authority, so that who asks again
-// after a crash asks for the same.
+// NewPass makes a random key that is not signed yet. It must be stored before it is shown to an authority, so that
+// whoever asks again after a crash asks for the same key.
 func NewPass() *Pass {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -36,13 +36,13 @@ func NewPass() *Pass {
 	return &Pass{key: key}
 }
 
-// Request is what an authority is asked to sign.
+// Request returns the certificate request for an authority.
 func (p *Pass) Request() ([]byte, error) {
 	return x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, p.key)
 }
 
-// Signed is the pass with what an authority has answered: a certificate, and its anchors as [Anchors.List] has them. It
-// refuses what is not for its key, or not by this authority.
+// Signed returns the pass with the answer of an authority: a certificate, and the anchors in the form of
+// [Anchors.List]. It refuses a certificate that is not for this key or not signed by this authority.
 func (p *Pass) Signed(leaf *x509.Certificate, anchors []*x509.Certificate) (*Pass, error) {
 	const op = "trust.pass"
 	if len(anchors) == 0 {
@@ -70,10 +70,10 @@ func (p *Pass) Signed(leaf *x509.Certificate, anchors []*x509.Certificate) (*Pas
 	return signed, nil
 }
 
-// IsSigned says whether it can be shown to others.
+// IsSigned says whether the pass can be shown to others.
 func (p *Pass) IsSigned() bool { return p != nil && p.leaf != nil }
 
-// Identity is whom it says its holder is; nobody as long as it is not signed.
+// Identity returns the identity in the certificate; nobody as long as the pass is not signed.
 func (p *Pass) Identity() Identity {
 	if !p.IsSigned() {
 		return Identity{}
@@ -81,43 +81,43 @@ func (p *Pass) Identity() Identity {
 	return p.identity
 }
 
-// Certificate is what is shown to others.
+// Certificate returns the certificate that is shown to others.
 func (p *Pass) Certificate() *x509.Certificate { return p.leaf }
 
-// Key is the private key, for who signs in the name of the holder. It leaves neither the process nor its folder.
+// Key returns the private key, for signing in the name of the holder. It leaves neither the process nor its folder.
 func (p *Pass) Key() *ecdsa.PrivateKey { return p.key }
 
-// Identify says whom a certificate of the cluster names that somebody has shown in another way than on a connection, with what
-// else [Pass.Chain] has.
+// Identify returns whom a certificate of the cluster names that was shown in another way than on a connection. chain is
+// what [Pass.Chain] returned.
 func (p *Pass) Identify(chain []*x509.Certificate, now time.Time) (Identity, error) {
 	return p.verify(chain, now)
 }
 
-// Chain is what is shown to others, as DER: the certificate, and what leads from it to a former authority.
+// Chain returns what is shown to others, as DER: the certificate, and what leads from it to a former authority.
 func (p *Pass) Chain() [][]byte { return p.shown.Certificate }
 
-// Authority is whose signature is on the certificate.
+// Authority returns the digest of the authority that has signed the certificate.
 func (p *Pass) Authority() Digest { return DigestOf(p.anchors.Root) }
 
-// Anchors are by what others are known.
+// Anchors returns the certificates by which others are verified.
 func (p *Pass) Anchors() Anchors { return p.anchors }
 
-// Ends is when it is of no use any more.
+// Ends returns when the certificate expires.
 func (p *Pass) Ends() time.Time { return p.leaf.NotAfter }
 
-// Life is for how long it is good in all.
+// Life returns how long the certificate is valid in all.
 func (p *Pass) Life() time.Duration { return p.leaf.NotAfter.Sub(p.leaf.NotBefore) - clocksApart }
 
-// RenewAt is half of its life.
+// RenewAt returns when half of the life is over.
 func (p *Pass) RenewAt() time.Time { return p.leaf.NotAfter.Add(-p.Life() / 2) }
 
-// verify says who shows these certificates, the first of which is its own.
+// verify returns who shows these certificates, of which the first is its own.
 func (p *Pass) verify(shown []*x509.Certificate, now time.Time) (Identity, error) {
 	identity, _, err := p.verifyChain(shown, now)
 	return identity, err
 }
 
-// verifyChain also says whose authority has signed it.
+// verifyChain also returns which authority has signed it.
 func (p *Pass) verifyChain(shown []*x509.Certificate, now time.Time) (Identity, Digest, error) {
 	identity, err := p.named(shown)
 	if err != nil {
@@ -128,7 +128,7 @@ func (p *Pass) verifyChain(shown []*x509.Certificate, now time.Time) (Identity, 
 		Roots: p.pool, Intermediates: p.anchors.crossings(shown), CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny},
 	})
 	if err == nil && !bytes.Equal(leaf.AuthorityKeyId, chains[0][1].SubjectKeyId) {
-		err = errors.New("it names another authority than the one that has signed it") // which verifyAgain would believe
+		err = errors.New("it names another authority than the one that has signed it") // verifyAgain would believe that name
 	}
 	if err != nil {
 		return Identity{}, Digest{}, api.E(verifyOp, api.Denied, identity.String(), err)
@@ -136,9 +136,10 @@ func (p *Pass) verifyChain(shown []*x509.Certificate, now time.Time) (Identity, 
 	return identity, DigestOf(chains[0][1]), nil
 }
 
-// verifyAgain is verifyChain for what was shown when a session began that is taken up now. Its signatures were checked then, by
-// us or by another one who has the key of the session's ticket, so they are not checked again, which is most of what checking
-// costs; the authority and the certificate must count still. False: it takes a verifyChain.
+// verifyAgain is verifyChain for what was shown when a session began that is being resumed. The signatures were
+// verified then, by us or by another owner of the session's ticket key. They are not verified again, because that is
+// most of the cost. The authority and the certificate must still count. If it returns false, verifyChain must be
+// called.
 func (p *Pass) verifyAgain(shown []*x509.Certificate, now time.Time) (Identity, Digest, bool) {
 	identity, err := p.named(shown)
 	if err != nil {
@@ -153,22 +154,22 @@ func (p *Pass) verifyAgain(shown []*x509.Certificate, now time.Time) (Identity, 
 	return Identity{}, Digest{}, false
 }
 
-// ForeignError says that somebody is of another cluster.
+// ForeignError says that a peer is of another cluster.
 type ForeignError struct {
 	Identity Identity
-	Own      string // cluster of whom he was shown to
+	Own      string // the cluster of the one who refused it
 }
 
 func (e *ForeignError) Error() string {
 	return fmt.Sprintf("it is of cluster %s, and this is %s", e.Identity.Cluster, e.Own)
 }
 
-// EndedError says that a certificate has counted, and counts no more.
+// EndedError says that a certificate was once valid and is not any more.
 type EndedError struct {
 	Identity Identity
-	// At is when it has ended, or the authority that has signed it.
+	// At is when the certificate expired, or when the authority ended that has signed it.
 	At time.Time
-	// Former: it is of a former authority, and would be good for longer itself.
+	// Former says that the certificate has not expired, but is of a former authority.
 	Former bool
 }
 
@@ -179,7 +180,7 @@ func (e *EndedError) Error() string {
 	return "its certificate has ended at " + e.At.UTC().Format(time.RFC3339)
 }
 
-// Remedy is what brings back whose certificate has ended, for people.
+// Remedy tells people what the owner of such a certificate has to do.
 func (e *EndedError) Remedy() string {
 	if e.Identity.Kind == Agent && !e.Former {
 		return "start it once more with --join TOKEN; the token: tender token create agent"
@@ -187,7 +188,7 @@ func (e *EndedError) Remedy() string {
 	return e.Identity.Kind.wayBack()
 }
 
-// wayBack is how one of the kind comes back that was away while another authority has followed.
+// wayBack says how a member of this kind comes back if it was away for a whole rotation of the authority.
 func (k Kind) wayBack() string {
 	switch k {
 	case Master:
@@ -201,8 +202,8 @@ func (k Kind) wayBack() string {
 	return "join anew, by a new token"
 }
 
-// hasEnded is the error as an [EndedError] where the certificate was signed by an authority of the cluster, and no other fault is
-// known of it.
+// hasEnded turns the error into an [EndedError] if an authority of the cluster has signed the certificate, and nothing
+// else is wrong with it.
 func (p *Pass) hasEnded(shown []*x509.Certificate, err error) error {
 	identity, unnamed := p.named(shown)
 	if unnamed != nil || shown[0].IsCA {
@@ -232,7 +233,7 @@ func counts(certificate *x509.Certificate, now time.Time) bool {
 
 const verifyOp = "trust.verify"
 
-// named is whom a certificate names, as one of this cluster.
+// named returns whom a certificate names, which must be of this cluster.
 func (p *Pass) named(shown []*x509.Certificate) (Identity, error) {
 	if len(shown) == 0 {
 		return Identity{}, api.E(verifyOp, api.Denied, "", errors.New("no certificate was shown"))
@@ -247,13 +248,13 @@ func (p *Pass) named(shown []*x509.Certificate) (Identity, error) {
 	return identity, err
 }
 
-// The blocks of a pass in a file.
+// The PEM types in the file of a pass.
 const (
 	privatePEMType     = "PRIVATE KEY"
 	certificatePEMType = "CERTIFICATE"
 )
 
-// Marshal is the pass as a file has it: its key, then its certificate and the anchors if it is signed.
+// Marshal returns the pass as it is in a file: its key and, if it is signed, its certificate and the anchors.
 func (p *Pass) Marshal() ([]byte, error) {
 	der, err := x509.MarshalPKCS8PrivateKey(p.key)
 	if err != nil {
@@ -270,7 +271,7 @@ func (p *Pass) Marshal() ([]byte, error) {
 	return text, nil
 }
 
-// MarshalCertificate is a certificate as files have it.
+// MarshalCertificate returns a certificate in PEM.
 func MarshalCertificate(certificate *x509.Certificate) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: certificatePEMType, Bytes: certificate.Raw})
 }

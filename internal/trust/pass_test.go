@@ -112,7 +112,7 @@ func TestAPassIsReadAsItWasWritten(t *testing.T) {
 func TestWhatIsNoRequestIsNotSigned(t *testing.T) {
 	c := newCluster(t)
 	request := must(trust.NewPass().Request())
-	request[len(request)-1] ^= 1 // of the signature
+	request[len(request)-1] ^= 1 // the last byte of the signature
 	for _, der := range [][]byte{nil, []byte("x"), request} {
 		if _, err := c.ca.SignRequest(der, trust.Identity{Kind: trust.Agent, Name: "a1"}, time.Now()); !api.Is(err, api.Invalid) {
 			t.Errorf("%d bytes were signed: %v", len(der), err)

@@ -10,12 +10,12 @@ import (
 	"syscall"
 )
 
-// HungUp is what the errors of a connection without certificates say when the other side ends it before it has said
-// anything: that is all one hears who speaks plain text with TLS.
+// HungUp is the text for a connection without certificates that the other side ends before it has sent anything. A
+// client that sends plain text to a TLS server sees nothing else.
 const HungUp = "it hung up at once, as masters and agents with certificates do when the caller shows none; " +
 	"come with a token: tender login, --join or TENDER_TOKEN"
 
-// plainDialer opens connections as they are.
+// plainDialer opens connections without TLS.
 func plainDialer(dial Dial) Dial {
 	return func(ctx context.Context, address string) (net.Conn, error) {
 		conn, err := dial(ctx, address)
@@ -29,7 +29,7 @@ func plainDialer(dial Dial) Dial {
 // plain is a connection on which nobody proves anything.
 type plain struct {
 	net.Conn
-	heard atomic.Bool // the other side has said something
+	heard atomic.Bool // the other side has sent something
 }
 
 func (p *plain) Read(into []byte) (int, error) {

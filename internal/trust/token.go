@@ -16,8 +16,8 @@ import (
 
 // Token lets somebody join a cluster. It is one word: tender1_DIGEST_ID_SECRET.
 type Token struct {
-	Digest Digest // of the authority, so that the joiner tells its secret to nobody else
-	ID     string // by which operators speak of it
+	Digest Digest // the authority's digest, so that the joiner sends its secret to nobody else
+	ID     string // the name that operators use for the token
 	Secret string
 }
 
@@ -25,12 +25,12 @@ const tokenVersion = "tender1"
 
 var tokenLetters = base32.StdEncoding.WithPadding(base32.NoPadding)
 
-// NewToken draws a token.
+// NewToken makes a random token.
 func NewToken(digest Digest) Token {
 	return Token{Digest: digest, ID: strings.ToLower(rand.Text())[:8], Secret: strings.ToLower(rand.Text())}
 }
 
-// FirstToken is that of the first operator of the cluster. Whoever has the key can make it again.
+// FirstToken returns the first operator's token of the cluster. An owner of the key can make it again.
 func (k Key) FirstToken() (Token, error) {
 	a, err := k.Authority()
 	if err != nil {
@@ -43,26 +43,27 @@ func (k Key) FirstToken() (Token, error) {
 // FirstTokenID is the ID of the first operator's token.
 const FirstTokenID = "first"
 
-// String is the token as it is handed over. It holds the secret: never log it.
+// String returns the token as it is handed over. It contains the secret: never log it.
 func (t Token) String() string {
 	return strings.Join([]string{tokenVersion, strings.ToLower(tokenLetters.EncodeToString(t.Digest[:])), t.ID, t.Secret}, "_")
 }
 
-// Hash is what masters remember of the secret.
+// Hash returns what masters store instead of the secret.
 func (t Token) Hash() string { return HashSecret(t.Secret) }
 
-// HashSecret is what masters remember of a secret. It holds 130 bits of chance, so that nothing slower is needed.
+// HashSecret returns what masters store instead of a secret. A secret has 130 random bits, so that no slower hash is
+// needed.
 func HashSecret(secret string) string {
 	sum := sha256.Sum256([]byte(secret))
 	return hex.EncodeToString(sum[:])
 }
 
-// SecretFits says whether a secret is the one that was remembered.
+// SecretFits says whether a secret belongs to the stored hash.
 func SecretFits(secret, hash string) bool {
 	return subtle.ConstantTimeCompare([]byte(HashSecret(secret)), []byte(hash)) == 1
 }
 
-// ParseToken reads the word. Its error never holds the secret.
+// ParseToken reads a token. Its error never contains the secret.
 func ParseToken(text string) (Token, error) {
 	refuse := func(format string, args ...any) (Token, error) {
 		return Token{}, api.E("token.parse", api.Invalid, "", fmt.Errorf(format, args...))
@@ -82,8 +83,8 @@ func ParseToken(text string) (Token, error) {
 	return t, nil
 }
 
-// RefuseKind is the error of who shows a token by which another kind joins than it can be; nil if it is one of these. who is
-// what it calls itself: "a job manager".
+// RefuseKind returns the error for a token whose kind is not one that the joiner can be; nil if it is one. who is what
+// the joiner calls itself: "a job manager".
 func RefuseKind(token string, kind Kind, who string, can ...Kind) error {
 	if slices.Contains(can, kind) {
 		return nil

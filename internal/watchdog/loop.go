@@ -10,15 +10,14 @@ import (
 	"time"
 )
 
-// Loop counts the rounds of one loop. The loop calls Begin and End; anybody may call the
-// others.
+// Loop counts the rounds of one loop. The loop calls Begin and End; the other methods may be called by anybody.
 type Loop struct {
-	round     atomic.Uint64 // odd: one is under way
+	round     atomic.Uint64 // odd: a round is under way
 	goroutine atomic.Pointer[string]
-	stuck     atomic.Uint64 // the round in which it was found stuck; 0: none
+	stuck     atomic.Uint64 // the round in which the loop was found stuck; 0: none
 }
 
-// Begin says that the loop has something to do. One that has said so already may say so again.
+// Begin says that a round begins. A repeated call does nothing.
 func (l *Loop) Begin() {
 	if l.goroutine.Load() == nil {
 		name := here()
@@ -29,25 +28,25 @@ func (l *Loop) Begin() {
 	}
 }
 
-// End says that the loop waits for what comes next.
+// End says that the round has ended and the loop waits for something to do.
 func (l *Loop) End() {
 	if l.round.Load()%2 == 1 {
 		l.round.Add(1)
 	}
 }
 
-// Stuck reports whether the loop was found stuck and has not come round since.
+// Stuck reports whether the loop was found stuck and is still in the same round.
 func (l *Loop) Stuck() bool {
 	at := l.stuck.Load()
 	return at != 0 && at == l.round.Load()
 }
 
-// looks is how often a round is looked at before it counts as stuck. A process that was
-// stopped as a whole has not looked meanwhile.
+// looks is how often a round is looked at before it counts as stuck. If the whole process was stopped, there were no
+// looks meanwhile.
 const looks = 6
 
-// Watch waits for a round that takes longer than a round may, and returns where the loop is in it. "": ctx
-// has ended. longest is asked before each look; when it changes, the round under way is given all of the new time.
+// Watch waits for a round that takes longer than longest, and returns where the loop is in it. It returns "" if ctx has
+// ended. longest is called before each look; when it changes, the present round is given the whole new time.
 func (l *Loop) Watch(ctx context.Context, longest func() time.Duration) (evidence string) {
 	limit := longest()
 	timer := time.NewTimer(limit / looks)
@@ -74,10 +73,10 @@ func (l *Loop) Watch(ctx context.Context, longest func() time.Duration) (evidenc
 	}
 }
 
-// stackBytesMax bounds what is read of all goroutines to find one.
+// stackBytesMax limits how much is read of the stacks of all goroutines to find one.
 const stackBytesMax = 16 << 20
 
-// stack is the loop's own, as the runtime prints it.
+// stack returns the stack of the loop's goroutine, as the runtime prints it.
 func (l *Loop) stack() string {
 	name := l.goroutine.Load()
 	if name == nil {
@@ -98,7 +97,7 @@ func (l *Loop) stack() string {
 	}
 }
 
-// here names the goroutine that calls it, such as "goroutine 12".
+// here returns the name of the goroutine that calls it, such as "goroutine 12".
 func here() string {
 	text := make([]byte, 64)
 	text = text[:runtime.Stack(text, false)]

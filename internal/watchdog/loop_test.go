@@ -10,8 +10,8 @@ import (
 	"github.com/tenderhq/tender/internal/watchdog"
 )
 
-// TestAStuckRoundIsNoticed: with the place where it is; rounds that end are not, however
-// many there are, nor waiting for something to do.
+// TestAStuckRoundIsNoticed: a round that does not end is noticed, with the place in the code. Rounds that end are not,
+// however many there are, nor is waiting for something to do.
 func TestAStuckRoundIsNoticed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var loop watchdog.Loop
@@ -51,7 +51,7 @@ func TestAStuckRoundIsNoticed(t *testing.T) {
 
 func constant() time.Duration { return 15 * time.Second }
 
-// TestTheLimitMayChange: a round that has begun under a short limit is given the long one that holds now.
+// TestTheLimitMayChange: a round that has begun under a short limit is given the long limit that holds now.
 func TestTheLimitMayChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var loop watchdog.Loop

@@ -19,7 +19,7 @@ func AgentToProto(agent api.Agent) *apiv1.Agent {
 	}
 }
 
-// AgentOf reads an agent as it is, without judging it: what Tender itself has written down.
+// AgentOf reads an agent without checking it. It is for what Tender itself has written.
 func AgentOf(m *apiv1.Agent) api.Agent { return trusting().agent(m) }
 
 func (c *checker) agent(m *apiv1.Agent) api.Agent {
@@ -39,7 +39,7 @@ func (c *checker) agent(m *apiv1.Agent) api.Agent {
 	}
 }
 
-// keptAgent reads an agent that masters are to keep.
+// keptAgent reads an agent that masters are going to store, and checks its size.
 func (c *checker) keptAgent(m *apiv1.Agent) api.Agent {
 	agent := c.agent(m)
 	c.size(agent.CheckSize())

@@ -8,7 +8,7 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
-// AgentCallsToProto makes one message of all calls; AgentCallBatches keeps below the limit.
+// AgentCallsToProto makes one message of all calls, whatever its size. AgentCallBatches keeps below the limit.
 func AgentCallsToProto(calls []protocol.AgentCall) *apiv1.AgentCalls {
 	m := &apiv1.AgentCalls{Calls: make([]*apiv1.AgentCall, len(calls))}
 	for i, call := range calls {
@@ -17,13 +17,13 @@ func AgentCallsToProto(calls []protocol.AgentCall) *apiv1.AgentCalls {
 	return m
 }
 
-// AgentCallsFromProto reads a batch and checks it. An error means that the stream is
-// not to go on; the calls before the wrong one are returned too.
+// AgentCallsFromProto reads a batch and checks it. An error means that the stream must not go on; the calls before the
+// wrong one are returned too.
 func AgentCallsFromProto(m *apiv1.AgentCalls) ([]protocol.AgentCall, error) {
 	return AgentCallsAfter(0, m)
 }
 
-// AgentCallsAfter reads a part of a message, before which there were so many calls.
+// AgentCallsAfter reads a part of a message; before is how many calls came before it in the message.
 func AgentCallsAfter(before int, m *apiv1.AgentCalls) ([]protocol.AgentCall, error) {
 	if err := checkCalls("wire.agent", m.GetCalls(), agentCallItems); err != nil {
 		return nil, err

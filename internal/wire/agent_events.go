@@ -6,8 +6,7 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
-// AgentEventsToProto makes one message of all events; AgentEventBatches keeps below
-// the limit.
+// AgentEventsToProto makes one message of all events, whatever its size. AgentEventBatches keeps below the limit.
 func AgentEventsToProto(batch protocol.AgentEvents) *apiv1.AgentEvents {
 	m := &apiv1.AgentEvents{Term: TermToProto(batch.Term), Session: batch.Session,
 		Events: make([]*apiv1.AgentEvent, len(batch.Events))}
@@ -17,8 +16,8 @@ func AgentEventsToProto(batch protocol.AgentEvents) *apiv1.AgentEvents {
 	return m
 }
 
-// AgentEventsFromProto reads a batch. Events that this version does not know are left
-// out; an error means that the message can't be a master's.
+// AgentEventsFromProto reads a batch. Events that this version does not know are left out. An error means that no
+// master can have sent the message.
 func AgentEventsFromProto(m *apiv1.AgentEvents) (protocol.AgentEvents, error) {
 	batch := protocol.AgentEvents{Term: TermFromProto(m.GetTerm()), Session: m.GetSession()}
 	if err := checkTerm("wire.agent", batch.Term); err != nil {
@@ -83,7 +82,7 @@ func agentEventToProto(event protocol.AgentEvent) *apiv1.AgentEvent {
 	return m
 }
 
-// agentEventFromProto is nil for what this version does not know.
+// agentEventFromProto returns nil for an event that this version does not know.
 func agentEventFromProto(m *apiv1.AgentEvent) protocol.AgentEvent {
 	c := trusting()
 	switch event := m.GetEvent().(type) {
@@ -181,7 +180,7 @@ func LaunchFromProto(m *apiv1.LaunchTask) protocol.LaunchTask {
 	return launch
 }
 
-// groupToProto names the framework once: it is that of all launches of the group.
+// groupToProto names the framework only in the first launch, because it is the same for all launches of a group.
 func groupToProto(group protocol.LaunchGroup) *apiv1.LaunchGroup {
 	m := &apiv1.LaunchGroup{Tasks: make([]*apiv1.LaunchTask, len(group.Tasks))}
 	for i, launch := range group.Tasks {

@@ -75,11 +75,11 @@ func ReportedTaskToProto(task protocol.ReportedTask) *apiv1.ReportedTask {
 	}
 }
 
-// receiptBytesMax is more than a receipt of any version has.
+// receiptBytesMax is more than a receipt of any version takes.
 const receiptBytesMax = 64
 
-// reportedTask checks what the master reckons with. The rest of the task was checked
-// when it was launched, maybe by an older master with other rules.
+// reportedTask checks what the master calculates with. The rest of the task was checked when it was launched, perhaps
+// by an older master with other rules.
 func (c *checker) reportedTask(m *apiv1.ReportedTask) protocol.ReportedTask {
 	if m.GetTask() == nil {
 		c.fail("a reported task is not described")
@@ -108,7 +108,7 @@ func (c *checker) reportedTask(m *apiv1.ReportedTask) protocol.ReportedTask {
 	return task
 }
 
-// bundle checks resources that have been read without a check.
+// bundle checks resources that were read without a check.
 func (c *checker) bundle(noun string, resources api.Resources) {
 	if err := resources.Check(); err != nil {
 		c.fail("%s: %w", noun, err)
@@ -151,7 +151,7 @@ func TaskStubToProto(stub protocol.TaskStub) *apiv1.TaskStub {
 	}
 }
 
-// TaskStubOf reads a stub as it is, without judging it: it is only for people.
+// TaskStubOf reads a stub without checking it, because it is only shown to people.
 func TaskStubOf(m *apiv1.TaskStub) protocol.TaskStub { return trusting().taskStub(m) }
 
 func (c *checker) taskStub(m *apiv1.TaskStub) protocol.TaskStub {

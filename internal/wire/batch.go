@@ -10,27 +10,26 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
-// What a message needs beside its items (term, session), and what each item needs
-// beside its own bytes (tag, length).
+// batchBytes is what a message needs besides its items (term, session). itemBytes is what each item needs besides its
+// own bytes (tag, length).
 const (
 	batchBytes = 64
 	itemBytes  = 8
 )
 
-// packer turns values into messages of a batch and splits what is too large.
+// packer turns values into messages, packs these into batches, and splits values that are too large.
 type packer[V any, M proto.Message] struct {
 	op    string
 	toMsg func(V) M
-	// items counts a message with what it lists; nil: whoever reads them does not count.
+	// items counts a message with what it lists; nil: its receivers do not count.
 	items func(M) int
-	// split halves a value that holds a list; its result is nil when that can't be.
+	// split halves a value that holds a list. It returns nil if that is not possible.
 	split func(V) []V
 }
 
-// pack makes batches of messages, in order, none above api.MessageBytesMax, nor with more in
-// it than may be counted. What fits
-// in no message is left out, and the error names the first of it: the caller refuses
-// it, or closes its stream.
+// pack makes batches of messages, in order. None is larger than api.MessageBytesMax or contains more items than a
+// receiver accepts. A value that fits in no message is left out, and the error names the first of these: the caller
+// refuses it, or closes its stream.
 func (p packer[V, M]) pack(values []V) (batches [][]M, err error) {
 	var batch []M
 	size, items := batchBytes, 0
@@ -81,10 +80,9 @@ func (p packer[V, M]) halve(value V) []V {
 	return p.split(value)
 }
 
-// SchedulerCallBatches makes messages that keep below the limit. Calls are numbered,
-// so none is split: who makes them keeps each below the limit (a page of
-// api.PageItemsMax identifiers always is) or sees it left out, by an error of kind
-// Limit.
+// SchedulerCallBatches makes messages that keep below the limit. Calls are numbered, so none is split. Their maker
+// keeps each below the limit, as a page of api.PageItemsMax identifiers always is. A call that is too large is left
+// out, with an error of kind Limit.
 func SchedulerCallBatches(calls []protocol.NumberedCall) ([]*apiv1.SchedulerCalls, error) {
 	p := packer[protocol.NumberedCall, *apiv1.SchedulerCall]{"wire.scheduler", schedulerCallToProto, schedulerCallItems, nil}
 	packed, err := p.pack(calls)
@@ -95,8 +93,7 @@ func SchedulerCallBatches(calls []protocol.NumberedCall) ([]*apiv1.SchedulerCall
 	return batches, err
 }
 
-// SchedulerEventBatches makes messages that keep below the limit. Events that hold
-// lists are split as needed.
+// SchedulerEventBatches makes messages that keep below the limit. Events with lists are split if necessary.
 func SchedulerEventBatches(term api.Term, events []protocol.SchedulerEvent) ([]*apiv1.SchedulerEvents, error) {
 	p := packer[protocol.SchedulerEvent, *apiv1.SchedulerEvent]{"wire.scheduler", schedulerEventToProto, nil, splitSchedulerEvent}
 	packed, err := p.pack(events)
@@ -135,8 +132,8 @@ func halves[T any](list []T) (first, second []T, ok bool) {
 	return list[:len(list)/2], list[len(list)/2:], len(list) > 1
 }
 
-// AgentCallBatches makes messages that keep below the limit. A report that is too
-// large becomes pages, of which only the last is the last.
+// AgentCallBatches makes messages that keep below the limit. A report that is too large is split into pages, of which
+// only the last one is marked as the last.
 func AgentCallBatches(calls []protocol.AgentCall) ([]*apiv1.AgentCalls, error) {
 	p := packer[protocol.AgentCall, *apiv1.AgentCall]{"wire.agent", agentCallToProto, agentCallItems, splitAgentCall}
 	packed, err := p.pack(calls)
@@ -147,8 +144,8 @@ func AgentCallBatches(calls []protocol.AgentCall) ([]*apiv1.AgentCalls, error) {
 	return batches, err
 }
 
-// splitAgentCall halves the list of a report with the most items. What comes once
-// (volumes, usage, the end) goes with the second page.
+// splitAgentCall halves the longest list of a report. What a report has only once (volumes, usage, the mark of the last
+// page) goes into the second page.
 func splitAgentCall(call protocol.AgentCall) []protocol.AgentCall {
 	report, ok := call.(protocol.AgentReport)
 	if !ok {
@@ -157,7 +154,7 @@ func splitAgentCall(call protocol.AgentCall) []protocol.AgentCall {
 	first := protocol.AgentReport{Session: report.Session, Rebooted: report.Rebooted}
 	second := report
 	switch most := max(len(report.Tasks), len(report.Executors), len(report.Frameworks), len(report.Stubs)); {
-	case lists(report) > 1: // one list a page first, then halves
+	case lists(report) > 1: // first one list for each page, then halves
 		first.Frameworks, second.Frameworks = report.Frameworks, nil
 		if len(first.Frameworks) == 0 {
 			first.Executors, second.Executors = report.Executors, nil
@@ -179,7 +176,7 @@ func splitAgentCall(call protocol.AgentCall) []protocol.AgentCall {
 	return []protocol.AgentCall{first, second}
 }
 
-// lists counts the lists of the report that hold anything.
+// lists counts the lists of the report that are not empty.
 func lists(report protocol.AgentReport) int {
 	count := 0
 	for _, n := range []int{len(report.Tasks), len(report.Executors), len(report.Frameworks), len(report.Stubs)} {
@@ -199,8 +196,8 @@ func AgentEventBatches(batch protocol.AgentEvents) ([]*apiv1.AgentEvents, error)
 	return batches, err
 }
 
-// ExecutorCallBatches makes messages that keep below the limit. A Subscribe with too
-// many unacknowledged statuses is followed by the rest of them as calls of their own.
+// ExecutorCallBatches makes messages that keep below the limit. If a Subscribe has too many unacknowledged statuses,
+// the rest of them follow as calls of their own.
 func ExecutorCallBatches(calls []protocol.ExecutorCall) ([]*apiv1.ExecutorCalls, error) {
 	p := packer[protocol.ExecutorCall, *apiv1.ExecutorCall]{"wire.executor", executorCallToProto, one[*apiv1.ExecutorCall], splitExecutorCall}
 	packed, err := p.pack(calls)

@@ -28,7 +28,7 @@ type require interface {
 	Fatalf(format string, args ...any)
 }
 
-// Batches hold the same, in order, below the limit.
+// Batches contain the same calls in the same order, and keep below the limit.
 func TestBatchesOfCalls(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		sizes := rapid.SliceOfN(rapid.SampledFrom([]int{0, 10, 100_000, 500_000, api.MessageBytesMax - 120}), 0, 12).Draw(t, "sizes")
@@ -45,7 +45,7 @@ func TestBatchesOfCalls(t *testing.T) {
 			for _, call := range batch.Calls {
 				numbers = append(numbers, call.Number)
 			}
-			// As few as the order allows.
+			// There are no more batches than the order requires.
 			if i > 0 && proto.Size(batches[i-1])+proto.Size(batch.Calls[0])+100 < api.MessageBytesMax {
 				t.Fatalf("batch %d would have gone into the one before", i)
 			}
@@ -81,7 +81,7 @@ func TestWhatFitsInNoMessageIsNamed(t *testing.T) {
 	}
 }
 
-// A page of as many identifiers as a list may hold always fits, with the longest of them.
+// A page of as many identifiers as a list may hold always fits, even if they are as long as possible.
 func TestAPageOfTheLongestIdentifiersFits(t *testing.T) {
 	id := string(bytes.Repeat([]byte("x"), api.IDBytesMax))
 	var acknowledge protocol.Acknowledge
@@ -132,7 +132,7 @@ func TestOffersAreSplit(t *testing.T) {
 	}
 }
 
-// A report becomes pages that hold the same; only the last is the last.
+// The pages of a report contain the same as the report. Only the last one is marked as the last.
 func TestReportsArePaged(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := gen{t}
@@ -223,7 +223,7 @@ func one[T any](t *testing.T, batches []T, err error) T {
 	return batches[0]
 }
 
-// Small batches are the very messages that the plain functions make.
+// Batches that fit into one message are the same message that the plain functions make.
 func TestSmallBatchesAreOneMessage(t *testing.T) {
 	term := api.Term{Number: 1, Epoch: 2}
 	equal := func(a, b proto.Message) {

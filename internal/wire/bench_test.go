@@ -13,8 +13,8 @@ import (
 	"github.com/tenderhq/tender/internal/wire"
 )
 
-// A task's life on the wire: an offer, an accept, a launch, two statuses, each through
-// bytes, in batches of 100.
+// The messages of a task's life: an offer, an accept, a launch and two statuses, each encoded and decoded, in batches
+// of 100.
 
 const batch = 100
 

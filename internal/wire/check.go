@@ -14,15 +14,14 @@ import (
 	apiv1 "github.com/tenderhq/tender/api/v1"
 )
 
-// checker gathers the first thing that is wrong while a message is read. A lenient
-// one reads and finds nothing wrong.
+// checker remembers the first error that is found while a message is read. A lenient one finds no errors.
 type checker struct {
 	lenient bool
 	kind    api.Kind
 	err     error
 }
 
-// trusting reads without judging.
+// trusting returns a checker that finds no errors.
 func trusting() *checker { return &checker{lenient: true} }
 
 func (c *checker) fail(format string, args ...any) {
@@ -35,7 +34,7 @@ func (c *checker) failKind(kind api.Kind, format string, args ...any) {
 	}
 }
 
-// refusal returns what was wrong as the error of the operation, or nil.
+// refusal returns the error that was found, as that of the operation, or nil.
 func (c *checker) refusal(op, subject string) *api.Error {
 	if c.err == nil {
 		return nil
@@ -43,7 +42,7 @@ func (c *checker) refusal(op, subject string) *api.Error {
 	return api.E(op, c.kind, subject, c.err)
 }
 
-// error is refusal for whoever returns it as an error.
+// error is refusal with the type error, so that nil stays nil.
 func (c *checker) error(op, subject string) error {
 	if err := c.refusal(op, subject); err != nil {
 		return err
@@ -98,7 +97,7 @@ func (c *checker) text(noun, text string) string {
 	return text
 }
 
-// words checks labels, attributes and their like.
+// words checks maps of texts, such as labels and attributes.
 func (c *checker) words(noun string, words map[string]string) map[string]string {
 	if len(words) == 0 {
 		return nil
@@ -112,7 +111,7 @@ func (c *checker) words(noun string, words map[string]string) map[string]string 
 	return words
 }
 
-// size takes what a noun's own check of its size says (R34).
+// size takes the error of a noun's own check of its size (R34).
 func (c *checker) size(err error) {
 	if err != nil {
 		c.failKind(api.Limit, "%w", err)
@@ -126,7 +125,7 @@ func (c *checker) count(noun string, n, limit int) {
 	}
 }
 
-// listed refuses a call that lists too much, before it is read.
+// listed refuses a call that lists too much, before the lists are read.
 func (c *checker) listed(noun string, n int) bool {
 	if n > api.ItemsPerCallMax {
 		c.fail("%d %s in one call, at most %d are allowed", n, noun, api.ItemsPerCallMax)
@@ -147,14 +146,14 @@ func (c *checker) signedDuration(noun string, d *durationpb.Duration) time.Durat
 	if d == nil {
 		return 0
 	}
-	value := d.AsDuration() // saturates
+	value := d.AsDuration() // it saturates
 	if value > api.DurationMax || value < -api.DurationMax {
 		c.fail("%s is %v; at most %v is allowed", noun, value, api.DurationMax)
 	}
 	return value
 }
 
-// time reads a moment; absent is the zero time.
+// time reads a time; absent is the zero time.
 func (c *checker) time(noun string, t *timestamppb.Timestamp) time.Time {
 	if t == nil {
 		return time.Time{}
@@ -176,7 +175,7 @@ func (c *checker) amount(noun string, milli int64) api.Milli {
 	return api.Milli(milli)
 }
 
-// known reports whether this version has a name for the value: names are the generated ones.
+// known reports whether this version has a name for the value. names is the generated map.
 func known[E ~int32](value E, names map[int32]string) bool {
 	_, is := names[int32(value)]
 	return is

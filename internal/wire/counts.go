@@ -7,10 +7,9 @@ import (
 	apiv1 "github.com/tenderhq/tender/api/v1"
 )
 
-// A message of a megabyte may hold hundreds of thousands of calls, or of things that its
-// calls list, each of which takes many times its bytes once it is read. So they are
-// counted before they are read (a Frame counts without reading), and senders cut their messages by the same
-// count (R34).
+// A message of a megabyte may hold hundreds of thousands of calls, or of things that its calls list. Each of these
+// takes many times its encoded bytes once it is read. So they are counted before they are read (a Frame counts without
+// reading), and senders split their messages by the same count (R34).
 
 // schedulerCallItems counts a call and what it lists.
 func schedulerCallItems(m *apiv1.SchedulerCall) int {
@@ -49,7 +48,7 @@ func agentCallItems(m *apiv1.AgentCall) int {
 	return 1 + len(report.GetTasks()) + len(report.GetExecutors()) + len(report.GetFrameworks()) + len(report.GetStubs()) + len(report.GetVolumes())
 }
 
-// checkCalls refuses a message with more calls, or more in them, than are allowed.
+// checkCalls refuses a message with too many calls, or too many items in them.
 func checkCalls[M any](op string, calls []M, items func(M) int) error {
 	count := 0
 	for _, call := range calls {
@@ -68,5 +67,5 @@ func checkCounts(op string, calls, items int) error {
 	return nil
 }
 
-// one counts what lists nothing.
+// one counts a call that lists nothing.
 func one[M any](M) int { return 1 }

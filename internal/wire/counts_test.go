@@ -9,8 +9,8 @@ import (
 	"github.com/tenderhq/tender/internal/wire"
 )
 
-// TestMessagesWithTooMuchInThemAreRefused: a megabyte of calls, or of what calls list, would
-// take many times as much once it is read.
+// TestMessagesWithTooMuchInThemAreRefused: a megabyte of calls, or of what calls list, would take many times as much
+// memory once it is read.
 func TestMessagesWithTooMuchInThemAreRefused(t *testing.T) {
 	beat := &apiv1.SchedulerCall{Number: 1, Call: &apiv1.SchedulerCall_Heartbeat{}}
 	page := &apiv1.SchedulerCall{Number: 1, Call: &apiv1.SchedulerCall_Unsettled{Unsettled: &apiv1.Unsettled{Tasks: many(4096, &apiv1.UnsettledTask{TaskId: "t"})}}}
@@ -31,7 +31,7 @@ func TestMessagesWithTooMuchInThemAreRefused(t *testing.T) {
 	}
 }
 
-// TestSendersCutTheirMessagesByCount: what they send is never refused for its count.
+// TestSendersCutTheirMessagesByCount: no message that they send is refused because of its count.
 func TestSendersCutTheirMessagesByCount(t *testing.T) {
 	var calls []protocol.NumberedCall
 	for range 10_000 {

@@ -16,11 +16,11 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
-// errorBytesMax bounds each text of an error, so that it fits the trailer of a
-// stream. What is longer is cut off.
+// errorBytesMax bounds each text of an error, so that the error fits into the trailer of a stream. Longer texts are cut
+// off.
 const errorBytesMax = 1 << 10
 
-// retryAfterMax bounds what a peer may say of when to try again.
+// retryAfterMax bounds the time after which a peer may ask to try again.
 const retryAfterMax = time.Minute
 
 // leader is the cause of an error of kind NotLeader.
@@ -33,8 +33,8 @@ func (l leader) Error() string {
 	return "the leader is at " + string(l)
 }
 
-// NotLeader is what a master answers that does not lead. Address is the gRPC address
-// of who does, "" when nobody knows.
+// NotLeader is the answer of a master that does not lead. address is the gRPC address of the leader; "" if it is not
+// known.
 func NotLeader(op, address string) *api.Error {
 	return api.E(op, api.NotLeader, "", leader(address))
 }
@@ -46,7 +46,7 @@ const nobodyLeads = "nobody leads: "
 
 func (n nobody) Error() string { return nobodyLeads + string(n) }
 
-// NoLeader is what a master answers that knows why nobody leads.
+// NoLeader is the answer of a master that knows why nobody leads.
 func NoLeader(op, why string) *api.Error { return api.E(op, api.NotLeader, "", nobody(why)) }
 
 // LeaderOf returns the leader's gRPC address that an error of kind NotLeader names,
@@ -57,7 +57,7 @@ func LeaderOf(err error) string {
 	return string(l)
 }
 
-// ErrorToProto makes the message of an error; that of nil is nil.
+// ErrorToProto makes the message of an error; nil for nil.
 func ErrorToProto(err *api.Error) *apiv1.Error {
 	if err == nil {
 		return nil
@@ -80,7 +80,7 @@ func isDeniedBy[Cause error](err *api.Error) bool {
 	return err.Kind == api.Denied && errors.As(err.Err, &cause)
 }
 
-// causeText is the text of the cause; one of the same kind does not say so again.
+// causeText returns the text of the cause. If the cause has the same kind, the kind is left out of it.
 func causeText(err *api.Error) string {
 	if err.Err == nil {
 		return ""
@@ -120,7 +120,7 @@ func ErrorFromProto(m *apiv1.Error) *api.Error {
 	return e.RetryIn(retryAfterFromProto(m.RetryAfter))
 }
 
-// retryAfterFromProto believes no peer that it wants nothing asked for ever.
+// retryAfterFromProto limits the time that a peer asks for.
 func retryAfterFromProto(m *durationpb.Duration) time.Duration {
 	return min(max(m.AsDuration(), 0), retryAfterMax)
 }
@@ -149,8 +149,8 @@ var kindCodes = [...]codes.Code{
 	api.Unsupported: codes.Unimplemented,
 }
 
-// Status makes the error that a gRPC handler returns: the code by the kind, and the
-// error itself as a detail. nil stays nil; what is a gRPC status already stays as it is.
+// Status makes the error that a gRPC handler returns: the code of its kind, and the error itself as a detail. nil stays
+// nil, and an error that is a gRPC status already stays as it is.
 func Status(err error) error {
 	if err == nil {
 		return nil
@@ -180,9 +180,8 @@ func foreignStatus(err error) error {
 	return status.Error(codes.Internal, cut(clean(err.Error()), errorBytesMax))
 }
 
-// Error is the inverse of Status, for whoever called: what the other side said, or
-// what the transport says as a sentence. nil for nil; mind that the result is a
-// pointer, which a variable of type error must not take unless it is set.
+// Error is the inverse of Status, for callers. It returns the error of the other side, or that of the transport as a
+// sentence; nil for nil. The result is a pointer: assign it to a variable of type error only if it is not nil.
 func Error(err error) *api.Error {
 	if err == nil {
 		return nil
@@ -203,7 +202,7 @@ func Error(err error) *api.Error {
 	return bareStatus(answer)
 }
 
-// transportError is about an error that never was a gRPC status.
+// transportError describes an error that never was a gRPC status.
 func transportError(err error) *api.Error {
 	switch {
 	case errors.Is(err, io.EOF):
@@ -214,7 +213,7 @@ func transportError(err error) *api.Error {
 	return api.E("call", api.Unavailable, "", err)
 }
 
-// bareStatus is about a status that gRPC itself made, not Tender.
+// bareStatus describes a status that gRPC itself made, and not Tender.
 func bareStatus(answer *status.Status) *api.Error {
 	text := errors.New(answer.Message())
 	switch answer.Code() {

@@ -83,7 +83,7 @@ func TestCausesOfADenialTravel(t *testing.T) {
 	}
 }
 
-// TestWhenToTryAgainTravels: also inside another error, and no peer makes anybody wait for long.
+// TestWhenToTryAgainTravels: the time is sent also inside another error, and no peer can ask for a long one.
 func TestWhenToTryAgainTravels(t *testing.T) {
 	limited := api.E("master.call", api.Limit, "etl", errors.New("too many; come back in a moment")).RetryIn(2 * time.Second)
 	for _, test := range []struct {
@@ -145,7 +145,7 @@ func TestErrorsAreBounded(t *testing.T) {
 	}
 }
 
-// A kind that the cause has too is said once.
+// If the cause has the same kind, the kind is written once.
 func TestTheSameKindIsSaidOnce(t *testing.T) {
 	inner := api.E("registry.apply", api.Stale, "a1", errors.New("version 3"))
 	outer := api.E("agent.mark", api.Stale, "a1", inner)

@@ -8,8 +8,7 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
-// ExecutorCallsToProto makes one message of all calls; ExecutorCallBatches keeps below
-// the limit.
+// ExecutorCallsToProto makes one message of all calls, whatever its size. ExecutorCallBatches keeps below the limit.
 func ExecutorCallsToProto(calls []protocol.ExecutorCall) *apiv1.ExecutorCalls {
 	m := &apiv1.ExecutorCalls{Calls: make([]*apiv1.ExecutorCall, len(calls))}
 	for i, call := range calls {
@@ -18,13 +17,13 @@ func ExecutorCallsToProto(calls []protocol.ExecutorCall) *apiv1.ExecutorCalls {
 	return m
 }
 
-// ExecutorCallsFromProto reads a batch and checks it. An error means that the stream
-// is not to go on; the calls before the wrong one are returned too.
+// ExecutorCallsFromProto reads a batch and checks it. An error means that the stream must not go on; the calls before
+// the wrong one are returned too.
 func ExecutorCallsFromProto(m *apiv1.ExecutorCalls) ([]protocol.ExecutorCall, error) {
 	return ExecutorCallsAfter(0, m)
 }
 
-// ExecutorCallsAfter reads a part of a message, before which there were so many calls.
+// ExecutorCallsAfter reads a part of a message; before is how many calls came before it in the message.
 func ExecutorCallsAfter(before int, m *apiv1.ExecutorCalls) ([]protocol.ExecutorCall, error) {
 	if err := checkCalls("wire.executor", m.GetCalls(), one[*apiv1.ExecutorCall]); err != nil {
 		return nil, err
@@ -142,8 +141,7 @@ func (c *checker) executorStatus(m *apiv1.ExecutorStatus) protocol.ExecutorStatu
 	}
 }
 
-// ExecutorEventsToProto makes one message of all events; ExecutorEventBatches keeps
-// below the limit.
+// ExecutorEventsToProto makes one message of all events, whatever its size. ExecutorEventBatches keeps below the limit.
 func ExecutorEventsToProto(events []protocol.ExecutorEvent) *apiv1.ExecutorEvents {
 	m := &apiv1.ExecutorEvents{Events: make([]*apiv1.ExecutorEvent, len(events))}
 	for i, event := range events {
@@ -152,8 +150,8 @@ func ExecutorEventsToProto(events []protocol.ExecutorEvent) *apiv1.ExecutorEvent
 	return m
 }
 
-// ExecutorEventsFromProto reads a batch. Events that this version does not know are
-// left out; there is no error yet that an agent's bytes could make.
+// ExecutorEventsFromProto reads a batch. Events that this version does not know are left out. No message of an agent
+// causes an error at present.
 func ExecutorEventsFromProto(m *apiv1.ExecutorEvents) ([]protocol.ExecutorEvent, error) {
 	events := make([]protocol.ExecutorEvent, 0, len(m.GetEvents()))
 	for _, one := range m.GetEvents() {
@@ -189,7 +187,7 @@ func executorEventToProto(event protocol.ExecutorEvent) *apiv1.ExecutorEvent {
 	return m
 }
 
-// executorEventFromProto is nil for what this version does not know.
+// executorEventFromProto returns nil for an event that this version does not know.
 func executorEventFromProto(m *apiv1.ExecutorEvent) protocol.ExecutorEvent {
 	c := trusting()
 	switch event := m.GetEvent().(type) {

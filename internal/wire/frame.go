@@ -17,36 +17,34 @@ import (
 	apiv1 "github.com/tenderhq/tender/api/v1"
 )
 
-// A megabyte of calls becomes many megabytes once it is read. So whoever receives from many
-// takes a message as it came, weighs and counts what is in it, and reads it part by part:
-// only one part of a message is in memory as values, and one that holds too much is refused
-// before any of it is read (R34).
+// A megabyte of calls takes many megabytes of memory once it is read. So a receiver with many peers takes a message as
+// it came, weighs and counts its content, and reads it part by part. Only one part of a message is in memory as values,
+// and a message that contains too much is refused before any of it is read (R34).
 
 const (
-	// thingBytes is what a message within a message, or one of a list of texts, takes
-	// in memory beside its own bytes, about.
+	// thingBytes is about what a nested message, or one text in a list, takes in memory besides its own bytes.
 	thingBytes = 256
-	// callThingsMax bounds those in one call: a call of the largest message has fewer, as each
-	// takes more than eight bytes to write.
+	// callThingsMax bounds the things in one call. A call of the largest message has fewer, because each takes more
+	// than eight encoded bytes.
 	callThingsMax = api.MessageBytesMax / 8
-	// partWeightMax is how much of a message is read at once; a call that weighs more is read
-	// alone.
+	// partWeightMax is how much of a message is read at once. A call that weighs more is read alone.
 	partWeightMax = 64 << 10
-	// callsPerPartMax is how many calls of a message are read, and stepped by a master's loop, before
-	// others have their turn.
+	// callsPerPartMax is how many calls of a message are read, and stepped by a master's loop, before others have their
+	// turn.
 	callsPerPartMax = 128
 	// nestingMax bounds messages within messages; ours have a dozen at most.
 	nestingMax = 64
 )
 
-// buffers are for messages. gRPC's own are of 32 KiB or of a megabyte, which a message of 33 KiB takes whole.
+// buffers is a pool for messages. gRPC's own buffers have 32 KiB or a megabyte, so that a message of 33 KiB takes a
+// megabyte.
 var buffers = mem.NewTieredBufferPool(256, 4<<10, 16<<10, 32<<10, 64<<10, 128<<10, 256<<10, 512<<10, 1<<20+128<<10)
 
-// Buffers is a pool with buffers of many sizes, for messages.
+// Buffers returns a pool with buffers of many sizes, for messages.
 func Buffers() mem.BufferPool { return buffers }
 
-// Codec is gRPC's for protobuf, but a Frame is handed over as it came, and no message takes a buffer of several times
-// its size.
+// Codec returns gRPC's codec for protobuf with two changes: a Frame is passed on as it came, and no message takes a
+// buffer of several times its size.
 func Codec() encoding.CodecV2 { return codec{encoding.GetCodecV2("proto")} }
 
 type codec struct{ encoding.CodecV2 }
@@ -77,15 +75,16 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 }
 
 const (
-	// sharedValueMin is how large a value of a store is that is sent without a copy of it.
+	// sharedValueMin is the size from which on a store's value is sent without copying it.
 	sharedValueMin = 16 << 10
-	// storeEntryValue is the number of apiv1.StoreEntry.value, listItems that of apiv1.StoreListResponse.items.
+	// storeEntryValue is the field number of apiv1.StoreEntry.value, listItems that of apiv1.StoreListResponse.items.
 	storeEntryValue = 2
 	listItems       = 1
 )
 
-// aroundValues writes an entry of a store, or a page of entries, around its large values, which are not copied: however many
-// peers read slowly or not at all, what waits for them is what the store has anyway. Nobody changes a value.
+// aroundValues encodes an entry of a store, or a page of entries, around its large values, which are not copied. So
+// however many peers read slowly or not at all, the values that wait for them are those that the store holds anyway.
+// Nobody changes a value.
 func aroundValues(message proto.Message, share func(value []byte) mem.Buffer) (mem.BufferSlice, error) {
 	if page, is := message.(*apiv1.StoreListResponse); is {
 		return aroundPage(page, share)
@@ -95,7 +94,7 @@ func aroundValues(message proto.Message, share func(value []byte) mem.Buffer) (m
 	return mem.BufferSlice{mem.SliceBuffer(head), share(entry.GetValue())}, err
 }
 
-// aroundPage is aroundValues for a page: what is between two large values is one piece.
+// aroundPage is aroundValues for a page. Everything between two large values is one piece.
 func aroundPage(page *apiv1.StoreListResponse, share func(value []byte) mem.Buffer) (around mem.BufferSlice, err error) {
 	var piece []byte
 	for _, entry := range page.GetItems() {
@@ -119,7 +118,7 @@ func aroundPage(page *apiv1.StoreListResponse, share func(value []byte) mem.Buff
 	return append(around, mem.SliceBuffer(append(piece, rest...))), err
 }
 
-// largeValues is how many values a message has that are not copied.
+// largeValues returns how many values of a message are not copied.
 func largeValues(message proto.Message) int {
 	switch m := message.(type) {
 	case *apiv1.StoreEntry:
@@ -137,7 +136,7 @@ func largeValues(message proto.Message) int {
 	return 0
 }
 
-// headOfStoreEntry is what is written of an entry before its value.
+// headOfStoreEntry encodes the part of an entry that comes before its value.
 func headOfStoreEntry(entry *apiv1.StoreEntry) ([]byte, error) {
 	data, err := proto.Marshal(&apiv1.StoreEntry{
 		Key: entry.GetKey(), Version: entry.GetVersion(), Deleted: entry.GetDeleted(), Complete: entry.GetComplete(),
@@ -149,15 +148,15 @@ func headOfStoreEntry(entry *apiv1.StoreEntry) ([]byte, error) {
 	return protowire.AppendVarint(data, uint64(len(entry.GetValue()))), nil
 }
 
-// Lent is a message that tells when it is needed no more: it was written to the connection, or never will be. A Send does not
-// tell that: it returns as soon as the message waits for a peer, who may read it late or never.
+// Lent is a message that tells when it is no longer needed: it was written to the connection, or never will be. A Send
+// does not tell that: it returns as soon as the message waits for the peer, which may read it late or never.
 type Lent struct {
 	Message proto.Message
-	Back    func() // called once, by any goroutine; must not wait
+	Back    func() // called once, by any goroutine; it must not wait
 }
 
-// lentMin is the size of messages that are lent. Smaller ones come back at once: what a stream may hold of these is
-// bounded by gRPC, which does not tell when it needs them no more.
+// lentMin is the smallest size of a message that is lent. For a smaller one Back is called at once: how many of these a
+// stream may hold is limited by gRPC, which does not tell when it no longer needs them.
 const lentMin = 2 << 10
 
 func (l *Lent) marshal() (mem.BufferSlice, error) {
@@ -173,7 +172,7 @@ func (l *Lent) marshal() (mem.BufferSlice, error) {
 	return mem.BufferSlice{mem.NewBuffer(buffer, lender{l.Back, buffers})}, nil
 }
 
-// aroundValues shares so many large values, and tells when the last of them is needed no more.
+// aroundValues shares the large values, and calls Back when the last of them is no longer needed.
 func (l *Lent) aroundValues(large int) (mem.BufferSlice, error) {
 	var needed atomic.Int64
 	needed.Store(int64(large))
@@ -192,19 +191,19 @@ func (l *Lent) aroundValues(large int) (mem.BufferSlice, error) {
 	return around, nil
 }
 
-// lender takes back what it has not given: the owner of a message is told that it is needed no more.
+// lender is a pool for one message. It calls back when the buffer of the message is returned.
 type lender struct {
 	back func()
 	mem.BufferPool
 }
 
-// Put gives the buffer back as well.
+// Put returns the buffer to the pool, and then calls back.
 func (l lender) Put(buffer *[]byte) {
 	l.BufferPool.Put(buffer)
 	l.back()
 }
 
-// Unmarshal keeps the bytes for a Frame, and reads all else.
+// Unmarshal keeps the bytes for a Frame, and decodes everything else.
 func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	if frame, is := v.(*Frame); is {
 		frame.buffer = data.MaterializeToBuffer(buffers)
@@ -213,10 +212,10 @@ func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	return c.CodecV2.Unmarshal(data, v)
 }
 
-// Frame is a message of calls before it is read. Its owner frees it.
+// Frame is an undecoded message of calls. Its owner has to free it.
 type Frame struct{ buffer mem.Buffer }
 
-// Free gives the frame's bytes back; its parts must not be used any more.
+// Free releases the frame's bytes. Its parts must not be used after that.
 func (f *Frame) Free() {
 	if f.buffer != nil {
 		f.buffer.Free()
@@ -224,40 +223,40 @@ func (f *Frame) Free() {
 	}
 }
 
-// Len is how many bytes it has.
+// Len returns the number of bytes.
 func (f *Frame) Len() int { return f.buffer.Len() }
 
-// Read reads the whole of it as a message of protobuf.
+// Read decodes the whole frame as a protobuf message.
 func (f *Frame) Read(into any) error {
 	return encoding.GetCodecV2("proto").Unmarshal(mem.BufferSlice{f.buffer}, into)
 }
 
-// Part is some calls of a frame, one after the other: by itself it is a message of the same kind.
+// Part is a sequence of calls of a frame. By itself it is a message of the same type.
 type Part struct {
 	Bytes  []byte
 	Calls  int
-	Weight int // what it takes in memory once it is read, about
+	Weight int // about what it takes in memory once it is read
 }
 
-// SchedulerParts cuts a frame of apiv1.SchedulerCalls, or refuses it.
+// SchedulerParts splits a frame of apiv1.SchedulerCalls into parts, or refuses it.
 func (f *Frame) SchedulerParts() ([]Part, error) {
 	return schedulerLayout().cut("wire.scheduler", f.buffer.ReadOnlyData())
 }
 
-// AgentParts cuts a frame of apiv1.AgentCalls, or refuses it.
+// AgentParts splits a frame of apiv1.AgentCalls into parts, or refuses it.
 func (f *Frame) AgentParts() ([]Part, error) {
 	return agentLayout().cut("wire.agent", f.buffer.ReadOnlyData())
 }
 
-// ExecutorParts cuts a frame of apiv1.ExecutorCalls, or refuses it.
+// ExecutorParts splits a frame of apiv1.ExecutorCalls into parts, or refuses it.
 func (f *Frame) ExecutorParts() ([]Part, error) {
 	return executorLayout().cut("wire.executor", f.buffer.ReadOnlyData())
 }
 
-// tally is what a call holds.
+// tally counts what a call contains.
 type tally struct {
-	things int // messages within it, and texts of its lists
-	items  int // what counts beside the call itself; see schedulerCallItems
+	things int // nested messages, and texts in lists
+	items  int // items that count besides the call itself; see schedulerCallItems
 }
 
 // cut counts and weighs every call before it returns the first part.
@@ -305,7 +304,7 @@ func (l *layout) cut(op string, data []byte) ([]Part, error) {
 	return parts, nil
 }
 
-// count adds what is in a message; false when it is none.
+// count adds what is in an encoded message. It returns false if the bytes are not a message.
 func (l *layout) count(data []byte, in *tally, nesting int) bool {
 	if nesting == 0 {
 		return false
@@ -340,23 +339,23 @@ func (l *layout) count(data []byte, in *tally, nesting int) bool {
 	return true
 }
 
-// Unreadable is what is said of a message that is none.
+// Unreadable is the error for bytes that are not a message.
 func Unreadable(op string) error {
 	return api.E(op, api.Invalid, "", errors.New("the message can't be read; it is no message of calls, or damaged"))
 }
 
-// layout is what is needed to count what is in an encoded message: which of its fields hold
-// messages or lists of texts. All others cost their bytes.
+// layout says, for counting the content of an encoded message, which of its fields hold messages or lists of texts. All
+// other fields cost only their bytes.
 type layout struct {
-	fields []*fieldLayout // by number; nil: costs its bytes
+	fields []*fieldLayout // by field number; nil: the field costs only its bytes
 }
 
 type fieldLayout struct {
-	nested *layout // of the message; nil: a text of a list
+	nested *layout // the layout of the message; nil: a text in a list
 	item   bool    // each one counts as an item of its call
 }
 
-// itemFields are the lists whose members count; see schedulerCallItems and agentCallItems.
+// itemFields are the lists whose elements count; see schedulerCallItems and agentCallItems.
 var itemFields = map[protoreflect.FullName]bool{
 	"tender.v1.Unsettled.tasks":                   true,
 	"tender.v1.Reconcile.tasks":                   true,
@@ -378,7 +377,7 @@ var itemFields = map[protoreflect.FullName]bool{
 	"tender.v1.AgentReport.volumes":               true,
 }
 
-// Made when first needed: programs that receive no frames do without.
+// The layouts are made when they are first needed, because many programs receive no frames.
 var (
 	schedulerLayout = sync.OnceValue(func() *layout {
 		return newLayout((*apiv1.SchedulerCalls)(nil).ProtoReflect().Descriptor(), map[protoreflect.FullName]*layout{})
@@ -391,7 +390,7 @@ var (
 	})
 )
 
-// newLayout reads a message's description; known are those that were read before, or are being read.
+// newLayout makes the layout of a message type. known holds those that were made before, or are being made.
 func newLayout(message protoreflect.MessageDescriptor, known map[protoreflect.FullName]*layout) *layout {
 	if l := known[message.FullName()]; l != nil {
 		return l
@@ -415,7 +414,7 @@ func newLayout(message protoreflect.MessageDescriptor, known map[protoreflect.Fu
 	return l
 }
 
-// field is nil for what costs its bytes alone, also for what nobody knows.
+// field returns nil for a field that costs only its bytes, and for an unknown one.
 func (l *layout) field(number protowire.Number) *fieldLayout {
 	if int(number) >= len(l.fields) {
 		return nil

@@ -17,7 +17,7 @@ import (
 	"github.com/tenderhq/tender/internal/wire"
 )
 
-// frame is how a message comes from the network.
+// frame returns a message as it comes from the network.
 func frame(t interface {
 	Helper()
 	Fatal(...any)
@@ -42,7 +42,7 @@ func frameOf(t interface {
 	return f
 }
 
-// TestPartsAreTheWhole: whoever reads a message part by part reads the same calls in the same order.
+// TestPartsAreTheWhole: reading a message part by part gives the same calls in the same order.
 func TestPartsAreTheWhole(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := gen{t}
@@ -75,7 +75,7 @@ func TestPartsAreTheWhole(t *testing.T) {
 	})
 }
 
-// TestFramesAreRefusedAsTheirMessages: what is counted before a message is read is what is counted after it.
+// TestFramesAreRefusedAsTheirMessages: the count before a message is decoded is the same as after.
 func TestFramesAreRefusedAsTheirMessages(t *testing.T) {
 	beat := &apiv1.SchedulerCall{Number: 1, Call: &apiv1.SchedulerCall_Heartbeat{Heartbeat: &apiv1.SchedulerHeartbeat{}}}
 	accept := func(tasks int) *apiv1.SchedulerCall {
@@ -113,8 +113,8 @@ func TestFramesAreRefusedAsTheirMessages(t *testing.T) {
 	}
 }
 
-// TestPartsAreSmall (R34): one part is a little of a message, and weighs what it takes once it is read; a call
-// that nobody could send by honest means is refused before it is read.
+// TestPartsAreSmall (R34): one part is a small piece of a message, and its weight is what it takes once it is read. A
+// call that no honest peer could send is refused before it is read.
 func TestPartsAreSmall(t *testing.T) {
 	tasks := &apiv1.SchedulerCall{Number: 1, Call: &apiv1.SchedulerCall_Accept{Accept: &apiv1.Accept{
 		Operations: []*apiv1.Operation{{Tasks: many(100, &apiv1.Task{})}},
@@ -135,8 +135,8 @@ func TestPartsAreSmall(t *testing.T) {
 	checkError(t, err, api.Invalid, "wire.scheduler", "", "the message can't be read; it is no message of calls, or damaged")
 }
 
-// TestBuffersFit (R34): a message takes a buffer of at most twice its size, though gRPC's own are of 32 KiB or a megabyte;
-// what is written can be read.
+// TestBuffersFit (R34): a message takes a buffer of at most twice its size, although gRPC's own have 32 KiB or a
+// megabyte. What is written can be read.
 func TestBuffersFit(t *testing.T) {
 	for _, bytes := range []int{10, 5 << 10, 33 << 10, 200 << 10, 600 << 10, api.MessageBytesMax} {
 		m := &apiv1.StorePutRequest{Key: "k", Value: make([]byte, bytes), Write: 7}
@@ -155,7 +155,8 @@ func TestBuffersFit(t *testing.T) {
 	}
 }
 
-// TestLargeValuesAreNotCopied: an entry of a store is sent around its value, whole: whatever fields an entry has.
+// TestLargeValuesAreNotCopied: an entry of a store is encoded completely around its value, whatever fields an entry
+// has.
 func TestLargeValuesAreNotCopied(t *testing.T) {
 	value := bytes.Repeat([]byte("v"), 200<<10)
 	entry := &apiv1.StoreEntry{Value: value}
@@ -186,8 +187,8 @@ func TestLargeValuesAreNotCopied(t *testing.T) {
 	}
 }
 
-// TestPagesAreSentAroundTheirValues: a page of a store is read as it was, its large values are not copied, and its owner is
-// told once when the last of them is needed no more.
+// TestPagesAreSentAroundTheirValues: a page of a store is decoded as it was, and its large values are not copied. Its
+// owner is told once when the last of them is no longer needed.
 func TestPagesAreSentAroundTheirValues(t *testing.T) {
 	if fields := new(apiv1.StoreListResponse).ProtoReflect().Descriptor().Fields().Len(); fields != 2 {
 		t.Fatalf("a page has %d fields: fill them here, and write them in aroundPage", fields)
@@ -227,8 +228,8 @@ func TestPagesAreSentAroundTheirValues(t *testing.T) {
 	}
 }
 
-// TestWhatIsLentComesBack: an entry of a store is written alike however it is handed over, and its owner is told once when
-// it is needed no more; a large value is not copied.
+// TestWhatIsLentComesBack: a lent entry is encoded in the same way as any other. Its owner is told once when it is no
+// longer needed. A large value is not copied.
 func TestWhatIsLentComesBack(t *testing.T) {
 	for _, bytes := range []int{0, 10, 1 << 20} {
 		back := 0

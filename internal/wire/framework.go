@@ -27,7 +27,7 @@ func FrameworkToProto(framework api.Framework) *apiv1.Framework {
 	}
 }
 
-// FrameworkView makes what people see of a framework, as far as the framework itself says it.
+// FrameworkView makes the part of a framework's view that the framework itself determines.
 func FrameworkView(framework api.Framework) *apiv1.FrameworkView {
 	return &apiv1.FrameworkView{
 		Id:              clean(framework.ID),
@@ -45,8 +45,7 @@ func FrameworkView(framework api.Framework) *apiv1.FrameworkView {
 	}
 }
 
-// FrameworkOf reads a framework as it is, without judging it: what Tender itself has
-// written down or sent.
+// FrameworkOf reads a framework without checking it. It is for what Tender itself has written or sent.
 func FrameworkOf(m *apiv1.Framework) api.Framework { return trusting().framework(m) }
 
 func (c *checker) framework(m *apiv1.Framework) api.Framework {
@@ -79,7 +78,7 @@ func (c *checker) framework(m *apiv1.Framework) api.Framework {
 	return framework
 }
 
-// keptFramework reads a framework that masters are to keep.
+// keptFramework reads a framework that masters are going to store, and checks its size.
 func (c *checker) keptFramework(m *apiv1.Framework) api.Framework {
 	framework := c.framework(m)
 	c.size(framework.CheckSize())

@@ -11,9 +11,8 @@ import (
 	"github.com/tenderhq/tender/internal/wire"
 )
 
-// TestEveryFieldOfAFramework: whatever a framework says of itself is sent and kept, shown to
-// people, and tells it from another. A field that is added to api.Framework fails here until it
-// has its places.
+// TestEveryFieldOfAFramework: each field is sent and stored, shown to people, and compared by Equal. A field that is
+// added to api.Framework fails here until all of these handle it.
 func TestEveryFieldOfAFramework(t *testing.T) {
 	kind := reflect.TypeFor[api.Framework]()
 	for i := range kind.NumField() {

@@ -11,9 +11,9 @@ import (
 	"github.com/tenderhq/tender/internal/wire"
 )
 
-// Arbitrary bytes never panic, and what is accepted can be sent on.
+// Arbitrary bytes never cause a panic, and what is accepted can be sent on.
 
-// seed adds messages of every type, so that mutations begin near what passes.
+// seed adds messages of every type, so that mutations begin near valid messages.
 func seed(f *testing.F, makeOne func(g gen) proto.Message) {
 	for i := range 8 {
 		m := rapid.Custom(func(t *rapid.T) proto.Message { return makeOne(gen{t}) }).Example(i)

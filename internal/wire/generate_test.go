@@ -12,7 +12,7 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
-// Generators of every noun and message, valid as a peer in its right mind sends them.
+// Generators of every noun and message, valid as an honest peer sends them.
 
 type gen struct{ t *rapid.T }
 

@@ -13,10 +13,9 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// JSON writes a message for people and programs: the names of the .proto files, every
-// field present (so a list without items is []), two spaces of indentation, the same
-// bytes for the same message. A 64-bit number is a number, as jq and most languages
-// want it; only beyond 2^53, where they would round it, is it a string.
+// JSON encodes a message for people and programs: the field names of the .proto files, every field present (so a list
+// without items is []), indented by two spaces, and always the same bytes for the same message. A 64-bit number is a
+// number, as jq and most languages expect. It is a string only beyond 2^53, where they would round it.
 func JSON(m proto.Message) ([]byte, error) {
 	// protojson writes every 64-bit number as a string, and varies its spaces on purpose.
 	text, err := protojson.MarshalOptions{UseProtoNames: true, EmitUnpopulated: true}.Marshal(m)
@@ -34,8 +33,8 @@ func JSON(m proto.Message) ([]byte, error) {
 	return indented.Bytes(), nil
 }
 
-// FromJSON reads a message as JSON writes it, or with fewer fields; a 64-bit number may
-// be a number or a string. The error names what is wrong.
+// FromJSON decodes a message as JSON encodes it, or with fewer fields. A 64-bit number may be a number or a string. The
+// error names what is wrong.
 func FromJSON(text []byte, m proto.Message) error {
 	if err := protojson.Unmarshal(text, m); err != nil {
 		return api.E("wire.json", api.Invalid, "", err)
@@ -43,12 +42,12 @@ func FromJSON(text []byte, m proto.Message) error {
 	return nil
 }
 
-// exactMax is the largest whole number that a float64 and all below it hold exactly.
+// exactMax is the limit up to which a float64 holds every whole number exactly.
 const exactMax = 1 << 53
 
-// numbersOfMessage writes an object without spaces, its 64-bit numbers as numbers.
+// numbersOfMessage rewrites an object without spaces, with its 64-bit numbers as numbers.
 func numbersOfMessage(text []byte, message protoreflect.MessageDescriptor) ([]byte, error) {
-	if message.ParentFile().Package() == "google.protobuf" { // Timestamp, Struct: with a form of their own
+	if message.ParentFile().Package() == "google.protobuf" { // Timestamp and Struct, which have a form of their own
 		var tight bytes.Buffer
 		err := json.Compact(&tight, text)
 		return tight.Bytes(), err
@@ -65,7 +64,7 @@ func numbersOfMessage(text []byte, message protoreflect.MessageDescriptor) ([]by
 	})
 }
 
-// numbersOfField writes one value.
+// numbersOfField rewrites one value.
 func numbersOfField(text []byte, field protoreflect.FieldDescriptor) ([]byte, error) {
 	switch field.Kind() {
 	case protoreflect.MessageKind, protoreflect.GroupKind:
@@ -86,8 +85,7 @@ func numbersOfField(text []byte, field protoreflect.FieldDescriptor) ([]byte, er
 	return text, nil
 }
 
-// rewrite writes an object or a list without spaces, in its order, each value as it is
-// told.
+// rewrite rewrites an object or a list without spaces, in its order, with each element as value returns it.
 func rewrite(text []byte, value func(name string, text []byte) ([]byte, error)) ([]byte, error) {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	open, err := decoder.Token()
@@ -103,7 +101,7 @@ func rewrite(text []byte, value func(name string, text []byte) ([]byte, error)) 
 			if err != nil {
 				return nil, err
 			}
-			name = key.(string) // every key is one
+			name = key.(string) // every key is a string
 			out = append(append(out, bytes.TrimLeft(text[before:decoder.InputOffset()], ", \t\n")...), ':')
 		}
 		var raw json.RawMessage

@@ -9,8 +9,8 @@ import (
 	"google.golang.org/grpc"
 )
 
-// Link is a client's end of one stream, on a connection of its own. One goroutine reads and one writes; both end with
-// the stream, and the reader says why it has ended.
+// Link is the client's end of a stream that has a connection of its own. One goroutine reads and one writes. Both end
+// with the stream, and the reader returns why it has ended.
 type Link[Up, Down any] struct {
 	conn   *grpc.ClientConn
 	stream grpc.BidiStreamingClient[Up, Down]
@@ -18,8 +18,8 @@ type Link[Up, Down any] struct {
 	end    context.CancelCauseFunc
 }
 
-// Open opens a stream within the time of opening, whose cause is the error then; the stream lives as long as life. The
-// connection is the link's, also when there will be none.
+// Open opens a stream. It gives up when opening ends, with that context's cause as the error. The stream lives until
+// life ends. The link owns the connection, also if the stream can't be opened.
 func Open[Up, Down any](
 	life, opening context.Context, conn *grpc.ClientConn,
 	session func(context.Context, ...grpc.CallOption) (grpc.BidiStreamingClient[Up, Down], error),
@@ -39,23 +39,23 @@ func Open[Up, Down any](
 	return l, nil
 }
 
-// Context ends with the stream, when this side ends it.
+// Context returns a context that ends when this side ends the stream.
 func (l *Link[Up, Down]) Context() context.Context { return l.ctx }
 
-// Conn is for other calls to the same server.
+// Conn returns the connection, for other calls to the same server.
 func (l *Link[Up, Down]) Conn() *grpc.ClientConn { return l.conn }
 
-// Leave ends the stream for a reason of this side, which the reader returns.
+// Leave ends the stream with an error of this side, which Read returns.
 func (l *Link[Up, Down]) Leave(why error) { l.end(why) }
 
 // Close ends the stream and its connection.
 func (l *Link[Up, Down]) Close() {
 	l.end(nil)
-	_ = l.conn.Close() // fails only when it is closed already
+	_ = l.conn.Close() // it fails only if it is closed already
 }
 
-// Read gives each message to hear until the stream ends or hear fails, and returns why: the reason of this side, if it
-// has left.
+// Read passes each message to hear until the stream ends or hear fails, and returns why. If this side has left, that is
+// the error of Leave.
 func (l *Link[Up, Down]) Read(hear func(*Down) error) error {
 	for {
 		message, err := l.stream.Recv()
@@ -71,8 +71,8 @@ func (l *Link[Up, Down]) Read(hear func(*Down) error) error {
 	}
 }
 
-// Write sends what take hands out, in order, in as few messages as pack makes of it, until there is no more to come or
-// the stream has ended. What can't be packed ends the stream: who waits for it would wait for ever.
+// Write sends what take returns, in order, in as few messages as pack makes of it, until there is no more or the stream
+// has ended. If something can't be packed, the stream is ended, because its receiver would wait for it for ever.
 func Write[Call, Up, Down any](
 	l *Link[Up, Down], take func(context.Context) (calls []Call, more bool), pack func([]Call) ([]*Up, error),
 ) {
@@ -86,21 +86,22 @@ func Write[Call, Up, Down any](
 		}
 		for _, batch := range batches {
 			if l.stream.Send(batch) != nil {
-				return // the reader sees why
+				return // the reader returns why
 			}
 		}
 	}
 	_ = l.stream.CloseSend()
 }
 
-// Dialer makes a connection to an address.
+// Dialer opens a connection to an address.
 type Dialer = func(ctx context.Context, address string) (net.Conn, error)
 
 var errLost = errors.New("the session's connection is lost")
 
-// Once is a dialer of a session: it makes one connection. A stream that its server has left unread would else be
-// opened anew on the next connection, by whoever reads or writes first, and the other one waits for that inside gRPC,
-// where neither a deadline nor a virtual clock reaches it. A session whose connection is lost is over.
+// Once returns a dialer that makes only one connection, for a session. If a server has not read a stream, gRPC would
+// open the stream again on the next connection, in the first goroutine that reads or writes. The other goroutine would
+// wait for that inside gRPC, where neither a deadline nor a virtual clock has an effect. A session whose connection is
+// lost is over.
 func Once(dial Dialer) Dialer {
 	var made atomic.Bool
 	return func(ctx context.Context, address string) (net.Conn, error) {
@@ -115,12 +116,12 @@ func Once(dial Dialer) Dialer {
 	}
 }
 
-// Windows of HTTP/2 flow control, the same at both ends of every session. That they are said at all keeps
-// gRPC from measuring the bandwidth with pings of its own beside the messages: a tenth of what a heartbeat cost.
+// Windows of HTTP/2 flow control, the same at both ends of every session. Setting them keeps gRPC from measuring the
+// bandwidth with pings of its own, which was a tenth of the cost of a heartbeat.
 const (
-	// StreamWindowBytes is how much one side may send on a stream before the other has read it. It holds
-	// the largest message.
+	// StreamWindowBytes is how much one side may send on a stream before the other has read it. The largest message
+	// fits.
 	StreamWindowBytes = 1 << 20
-	// ConnWindowBytes is the same for all streams of a connection together.
+	// ConnWindowBytes is that limit for all streams of a connection together.
 	ConnWindowBytes = 4 << 20
 )

@@ -14,7 +14,7 @@ import (
 	"github.com/tenderhq/tender/internal/wire"
 )
 
-// wordStream is a stream of words whose other side is the test.
+// wordStream is a stream of words; the test plays its server.
 type wordStream struct {
 	grpc.ClientStream
 	ctx    context.Context
@@ -42,7 +42,7 @@ func (s *wordStream) CloseSend() error {
 	return nil
 }
 
-// openWords opens a stream on which the other side takes some time to answer.
+// openWords opens a stream whose server takes some time to answer.
 func openWords(life context.Context, t *testing.T, takes, within time.Duration, why error) (*wire.Link[string, string], *wordStream, error) {
 	t.Helper()
 	conn, err := grpc.NewClient("passthrough:///nobody", grpc.WithTransportCredentials(insecure.NewCredentials()))
@@ -64,7 +64,7 @@ func openWords(life context.Context, t *testing.T, takes, within time.Duration, 
 	return l, stream, err
 }
 
-// packWords makes one message of each word, except of one that fits none.
+// packWords makes one message of each word, except of one that does not fit.
 func packWords(words []string) (messages []*string, err error) {
 	for i := range words {
 		if words[i] == "" {
@@ -90,7 +90,7 @@ func TestALinkOpensInTimeOrNot(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		<-time.After(time.Hour) // the time for opening is over long since
+		<-time.After(time.Hour) // the time for opening has long passed
 		if stream.ctx.Err() != nil {
 			t.Errorf("the stream has ended with its opening: %v", context.Cause(stream.ctx))
 		}

@@ -42,8 +42,7 @@ func OfferFromProto(m *apiv1.Offer) api.Offer {
 	}
 }
 
-// InverseOfferToProto makes the message of an inverse offer; its framework is the
-// session's.
+// InverseOfferToProto makes the message of an inverse offer. Its framework is that of the session.
 func InverseOfferToProto(offer api.InverseOffer) *apiv1.InverseOffer {
 	return &apiv1.InverseOffer{
 		Id:        clean(offer.ID),

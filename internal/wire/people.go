@@ -12,7 +12,7 @@ import (
 	apiv1 "github.com/tenderhq/tender/api/v1"
 )
 
-// ResourcesStruct shows a bundle as people and programs read it:
+// ResourcesStruct returns a bundle in the form for people and programs:
 // {"cpus":4,"mem":1024,"ports":"[31000-31009]","disk(eng)":100}.
 func ResourcesStruct(resources api.Resources) *structpb.Struct {
 	items := resources.Items()
@@ -31,8 +31,8 @@ func ResourcesStruct(resources api.Resources) *structpb.Struct {
 	return shown
 }
 
-// ResourcesText is what ResourcesStruct shows in the notation of api.Resources.String,
-// for tables. "" when there is nothing.
+// ResourcesText converts the result of ResourcesStruct to the notation of api.Resources.String, for tables. It is "" if
+// there is nothing.
 func ResourcesText(shown *structpb.Struct) string {
 	fields := shown.GetFields()
 	parts := make([]string, 0, len(fields))
@@ -47,7 +47,7 @@ func ResourcesText(shown *structpb.Struct) string {
 	return strings.Join(parts, ";")
 }
 
-// ResourcesFromStruct reads what ResourcesStruct shows.
+// ResourcesFromStruct reads the result of ResourcesStruct.
 func ResourcesFromStruct(shown *structpb.Struct) (api.Resources, error) {
 	resources, err := api.ParseResources(ResourcesText(shown))
 	if err != nil {
@@ -56,15 +56,15 @@ func ResourcesFromStruct(shown *structpb.Struct) (api.Resources, error) {
 	return resources, nil
 }
 
-// Endpoint is a named port of a task, where its agent says that it is reached.
+// Endpoint is a named port of a task, with the host at which its agent says it can be reached.
 type Endpoint struct {
 	Host   string // a name or an address
 	Port   string // its name
 	Number uint16
 }
 
-// ReadyEndpoints are the ports of a task, in the order of their names, if it runs and, where it says how it is, is well:
-// `tender get endpoints` and DNS tell the same.
+// ReadyEndpoints returns the ports of a task, sorted by name, if it is running and not known to be unhealthy. `tender
+// get endpoints` and DNS both use it.
 func ReadyEndpoints(task *apiv1.TaskView) (endpoints []Endpoint) {
 	if task.GetState() != api.TaskRunning.String() || task.Healthy != nil && !task.GetHealthy() {
 		return nil

@@ -28,7 +28,7 @@ func many[T any](n int, one T) []T {
 
 var long = strings.Repeat("x", 256)
 
-// What a scheduler says wrongly is refused by a sentence; the other calls stand.
+// A wrong call of a scheduler is refused with a sentence, and the other calls are carried out.
 func TestWrongCallsOfSchedulers(t *testing.T) {
 	framework := func(change func(*apiv1.Framework)) *apiv1.SchedulerCall {
 		f := &apiv1.Framework{Id: "f1", Name: "web", Roles: []string{"eng"}}
@@ -149,7 +149,7 @@ func checkError(t *testing.T, err error, kind api.Kind, op, subject, want string
 	}
 }
 
-// After a wrong Subscribe, or without a number, nothing could be answered.
+// After a wrong Subscribe, or a call without a number, nothing could be answered.
 func TestCallsThatEndTheStreamOfAScheduler(t *testing.T) {
 	heartbeat := &apiv1.SchedulerCall{Number: 1, Call: &apiv1.SchedulerCall_Heartbeat{}}
 	for _, test := range []struct {
@@ -172,7 +172,7 @@ func TestCallsThatEndTheStreamOfAScheduler(t *testing.T) {
 	}
 }
 
-// A bad task in an accept reaches the core, whose check says why.
+// A wrong task in an accept reaches the core, whose check says what is wrong.
 func TestBadTasksReachTheCore(t *testing.T) {
 	good := func() *apiv1.Task {
 		return &apiv1.Task{Id: "t", Resources: cpus(100), Command: &apiv1.Command{Shell: "true"}}
@@ -339,8 +339,7 @@ func TestWrongCallsOfExecutors(t *testing.T) {
 	}
 }
 
-// Nobody can tell whether to obey a master without a term; what is newer than the
-// reader is left out.
+// Without a term nobody can tell whether to obey a master. Events that are newer than the reader are left out.
 func TestEventsOfMasters(t *testing.T) {
 	_, _, err := wire.SchedulerEventsFromProto(&apiv1.SchedulerEvents{})
 	checkError(t, err, api.Invalid, "wire.scheduler", "", "a master's message carries no term")

@@ -5,7 +5,7 @@ import (
 	apiv1 "github.com/tenderhq/tender/api/v1"
 )
 
-// ResourcesToProto makes the messages of a bundle, in the order of its labels.
+// ResourcesToProto makes the messages of a bundle, ordered by label.
 func ResourcesToProto(resources api.Resources) []*apiv1.Resource {
 	items := resources.Items()
 	if len(items) == 0 {
@@ -59,7 +59,7 @@ func ResourcesFromProto(items []*apiv1.Resource) (api.Resources, error) {
 	return resources, c.error("wire.resources", "")
 }
 
-// ResourcesOf reads a bundle as it is, without judging it: api.Resources.Check does.
+// ResourcesOf reads a bundle without checking it; api.Resources.Check does that.
 func ResourcesOf(items []*apiv1.Resource) api.Resources {
 	return trusting().resources("", items)
 }
@@ -72,7 +72,7 @@ func (c *checker) resources(noun string, items []*apiv1.Resource) api.Resources 
 	for i, item := range items {
 		read[i] = readResource(item)
 	}
-	// Each item before the sum, so that no wrong one hides in it.
+	// Each item is checked before the sum, so that the sum can't hide a wrong one.
 	if !c.lenient && c.err == nil {
 		for i := range read {
 			if err := read[i].Check(); err != nil {
@@ -110,7 +110,7 @@ func readResource(m *apiv1.Resource) api.Resource {
 	return item
 }
 
-// readRanges keeps a range that ends before it begins as it stands, for Check to find.
+// readRanges keeps a range that ends before it begins, so that Check finds it.
 func readRanges(ranges []*apiv1.Range) api.Ranges {
 	read := make([]api.Range, len(ranges))
 	wrong := false

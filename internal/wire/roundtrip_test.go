@@ -18,7 +18,7 @@ import (
 
 func notLeader(address string) error { return wire.NotLeader("", address).Err }
 
-// sameErrors compares errors by what they say and where they point.
+// sameErrors compares errors by their content.
 var sameErrors = cmp.Comparer(func(a, b *api.Error) bool {
 	if a == nil || b == nil {
 		return a == b
@@ -33,7 +33,7 @@ func same[T any](t *rapid.T, want, got T) {
 	}
 }
 
-// travel sends the message through its bytes.
+// travel encodes and decodes the message.
 func travel[M proto.Message](t *rapid.T, sent M) M {
 	t.Helper()
 	text, err := proto.Marshal(sent)
@@ -47,7 +47,7 @@ func travel[M proto.Message](t *rapid.T, sent M) M {
 	return read.(M)
 }
 
-// each makes one value of every type, so that no type of message is left out of a run.
+// each makes one value of every type, so that every run has messages of all types.
 func each[T any](makers []func() T) []T {
 	var all []T
 	for _, one := range makers {
@@ -120,7 +120,7 @@ func TestExecutorMessagesComeBackTheSame(t *testing.T) {
 	})
 }
 
-// taskHeader is what a message takes around one of its tasks.
+// taskHeader is what a message takes around each of its tasks.
 const taskHeader = 4
 
 func TestNounsComeBackTheSame(t *testing.T) {
@@ -144,7 +144,7 @@ func TestNounsComeBackTheSame(t *testing.T) {
 	})
 }
 
-// Whatever somebody writes into a text, the message can be sent.
+// Whatever a text contains, the message can be sent.
 func TestTextsThatAreNotUTF8(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		bad := string(rapid.SliceOfN(rapid.Byte(), 1, 10).Draw(t, "bad"))
@@ -234,7 +234,7 @@ func TestEnumsHaveTheNumbersOfTheProtos(t *testing.T) {
 	}
 }
 
-// A status names no more GPUs than any agent has, whatever a peer says.
+// A status names no more GPUs than any agent has, whatever a peer sends.
 func TestStatusOfManyGPUs(t *testing.T) {
 	m := wire.StatusToProto(api.Status{Framework: "f1", Task: "t1", Number: 1, State: api.TaskRunning, Source: api.MoverAgent, Given: api.Given{GPUs: make([]uint32, 5000)}})
 	if status, err := wire.StatusFromProto(m); err != nil || len(status.GPUs) != 1024 {

@@ -9,8 +9,7 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
-// SchedulerCallsToProto makes one message of all calls; SchedulerCallBatches keeps
-// below the limit.
+// SchedulerCallsToProto makes one message of all calls, whatever its size. SchedulerCallBatches keeps below the limit.
 func SchedulerCallsToProto(calls []protocol.NumberedCall) *apiv1.SchedulerCalls {
 	m := &apiv1.SchedulerCalls{Calls: make([]*apiv1.SchedulerCall, len(calls))}
 	for i, call := range calls {
@@ -19,11 +18,9 @@ func SchedulerCallsToProto(calls []protocol.NumberedCall) *apiv1.SchedulerCalls 
 	return m
 }
 
-// SchedulerCallsFromProto reads a batch and checks it. A wrong call becomes
-// protocol.Malformed, which the core answers by Refused, and the batch goes on. An
-// error means that the stream is not to go on: there are too many calls, one has no number,
-// or a Subscribe is wrong, after which nothing could be answered. Calls before it are
-// returned too.
+// SchedulerCallsFromProto reads a batch and checks it. A wrong call becomes protocol.Malformed, which the core answers
+// with Refused, and the batch goes on. An error means that the stream must not go on: there are too many calls, one has
+// no number, or a Subscribe is wrong, after which nothing could be answered. The calls before it are returned too.
 func SchedulerCallsFromProto(m *apiv1.SchedulerCalls) ([]protocol.NumberedCall, error) {
 	if err := checkCalls("wire.scheduler", m.GetCalls(), schedulerCallItems); err != nil {
 		return nil, err
@@ -93,7 +90,7 @@ func schedulerCallToProto(numbered protocol.NumberedCall) *apiv1.SchedulerCall {
 		m.Call = &apiv1.SchedulerCall_Teardown{Teardown: &apiv1.Teardown{}}
 	case protocol.SchedulerHeartbeat:
 		m.Call = &apiv1.SchedulerCall_Heartbeat{Heartbeat: &apiv1.SchedulerHeartbeat{}}
-	case protocol.Malformed: // is made by reading alone
+	case protocol.Malformed: // only reading makes it
 	}
 	return m
 }
@@ -257,7 +254,7 @@ func (c *checker) unsettled(tasks []*apiv1.UnsettledTask) []protocol.UnsettledTa
 			Agent:  api.AgentID(c.optionalID("agent ID", task.GetAgentId())),
 			Number: task.GetNumber(),
 		}
-		if task.GetState() != apiv1.TaskState_TASK_STATE_UNSPECIFIED { // unspecified: not heard of yet
+		if task.GetState() != apiv1.TaskState_TASK_STATE_UNSPECIFIED { // unspecified: no status was heard of yet
 			all[i].State = c.taskState(task.GetState())
 		}
 	}

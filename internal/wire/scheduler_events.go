@@ -6,8 +6,8 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
-// SchedulerEventsToProto makes one message of all events; SchedulerEventBatches keeps
-// below the limit.
+// SchedulerEventsToProto makes one message of all events, whatever its size. SchedulerEventBatches keeps below the
+// limit.
 func SchedulerEventsToProto(term api.Term, events []protocol.SchedulerEvent) *apiv1.SchedulerEvents {
 	m := &apiv1.SchedulerEvents{Term: TermToProto(term), Events: make([]*apiv1.SchedulerEvent, len(events))}
 	for i, event := range events {
@@ -16,8 +16,8 @@ func SchedulerEventsToProto(term api.Term, events []protocol.SchedulerEvent) *ap
 	return m
 }
 
-// SchedulerEventsFromProto reads a batch. Events that this version does not know are
-// left out; an error means that the message can't be a master's.
+// SchedulerEventsFromProto reads a batch. Events that this version does not know are left out. An error means that no
+// master can have sent the message.
 func SchedulerEventsFromProto(m *apiv1.SchedulerEvents) (api.Term, []protocol.SchedulerEvent, error) {
 	term := TermFromProto(m.GetTerm())
 	if err := checkTerm("wire.scheduler", term); err != nil {
@@ -76,7 +76,7 @@ func schedulerEventToProto(event protocol.SchedulerEvent) *apiv1.SchedulerEvent 
 	return m
 }
 
-// schedulerEventFromProto is nil for what this version does not know.
+// schedulerEventFromProto returns nil for an event that this version does not know.
 func schedulerEventFromProto(m *apiv1.SchedulerEvent) protocol.SchedulerEvent {
 	switch event := m.GetEvent().(type) {
 	case *apiv1.SchedulerEvent_Subscribed:

@@ -7,10 +7,10 @@ import (
 	apiv1 "github.com/tenderhq/tender/api/v1"
 )
 
-// statusImageBytesMax bounds the name and digest of an image in a status.
+// statusImageBytesMax bounds the reference of an image in a status.
 const statusImageBytesMax = 1 << 10
 
-// statusGPUsMax bounds the GPUs of a task in a status: no agent has as many.
+// statusGPUsMax bounds the GPUs in a status; no agent has so many.
 const statusGPUsMax = 1024
 
 // StatusToProto makes the message of a status. A long message is cut off.

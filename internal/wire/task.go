@@ -45,7 +45,7 @@ func secretsFromProto(secrets []*apiv1.Secret) []api.Secret {
 	return all
 }
 
-// limitsToProto makes no message of limits that say nothing.
+// limitsToProto returns nil for limits that are not set.
 func limitsToProto(limits api.Limits) *apiv1.Limits {
 	if limits == (api.Limits{}) {
 		return nil
@@ -64,7 +64,7 @@ func placementToProto(placement api.Placement) *apiv1.Placement {
 	return &apiv1.Placement{Level: apiv1.PlacementLevel(placement.Level), Waited: DurationToProto(placement.Waited), Idle: DurationToProto(placement.Idle)}
 }
 
-// placementFromProto takes an unknown level for none.
+// placementFromProto treats an unknown level as none.
 func placementFromProto(c *checker, m *apiv1.Placement) api.Placement {
 	if level := m.GetLevel(); level != 0 && known(level, apiv1.PlacementLevel_name) {
 		return api.Placement{Level: api.PlacementLevel(level), Waited: c.duration("", m.GetWaited()), Idle: c.duration("", m.GetIdle())}
@@ -72,8 +72,8 @@ func placementFromProto(c *checker, m *apiv1.Placement) api.Placement {
 	return api.Placement{}
 }
 
-// TaskFromProto reads a task as it is, without judging it: api.Task.Check does. A
-// port above 65535 becomes 0, which Check refuses too.
+// TaskFromProto reads a task without checking it; api.Task.Check does that. A port above 65535 becomes 0, which Check
+// refuses too.
 func TaskFromProto(m *apiv1.Task) api.Task {
 	c := trusting()
 	return api.Task{
@@ -97,7 +97,7 @@ func TaskFromProto(m *apiv1.Task) api.Task {
 	}
 }
 
-// ExecutorToProto makes the message of an executor; that of nil is nil.
+// ExecutorToProto makes the message of an executor; nil for nil.
 func ExecutorToProto(executor *api.Executor) *apiv1.Executor {
 	if executor == nil {
 		return nil
@@ -112,8 +112,7 @@ func ExecutorToProto(executor *api.Executor) *apiv1.Executor {
 	}
 }
 
-// ExecutorFromProto reads an executor as it is, without judging it:
-// api.Executor.Check does.
+// ExecutorFromProto reads an executor without checking it; api.Executor.Check does that.
 func ExecutorFromProto(m *apiv1.Executor) *api.Executor {
 	if m == nil {
 		return nil
@@ -132,7 +131,7 @@ func ExecutorFromProto(m *apiv1.Executor) *api.Executor {
 	return executor
 }
 
-// CommandToProto makes the message of a command; that of nil is nil.
+// CommandToProto makes the message of a command; nil for nil.
 func CommandToProto(command *api.Command) *apiv1.Command {
 	if command == nil {
 		return nil
@@ -147,7 +146,7 @@ func CommandToProto(command *api.Command) *apiv1.Command {
 	return m
 }
 
-// CommandFromProto reads a command as it is, without judging it: api.Command.Check does.
+// CommandFromProto reads a command without checking it; api.Command.Check does that.
 func CommandFromProto(m *apiv1.Command) *api.Command {
 	if m == nil {
 		return nil
@@ -208,7 +207,7 @@ func checksToProto(checks []api.Check) []*apiv1.Check {
 	return all
 }
 
-// checksFromProto reads checks as they are, without judging them: api.Task.Check does.
+// checksFromProto reads checks without checking them; api.Task.Check does that.
 func checksFromProto(c *checker, checks []*apiv1.Check) []api.Check {
 	var all []api.Check
 	for _, m := range checks {

@@ -8,7 +8,7 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
-// UsageToProto makes the message of a sample; that of the zero sample is nil.
+// UsageToProto makes the message of a sample; nil for the zero sample.
 func UsageToProto(usage api.Usage) *apiv1.Usage {
 	if usage == (api.Usage{}) {
 		return nil

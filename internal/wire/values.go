@@ -13,9 +13,9 @@ import (
 	apiv1 "github.com/tenderhq/tender/api/v1"
 )
 
-// The small values of which messages are made.
+// Conversions of the small values in messages.
 
-// DurationToProto writes none as nothing.
+// DurationToProto returns nil for 0.
 func DurationToProto(d time.Duration) *durationpb.Duration {
 	if d == 0 {
 		return nil
@@ -23,7 +23,7 @@ func DurationToProto(d time.Duration) *durationpb.Duration {
 	return durationpb.New(d)
 }
 
-// TimeToProto writes the zero time as nothing.
+// TimeToProto returns nil for the zero time.
 func TimeToProto(t time.Time) *timestamppb.Timestamp {
 	if t.IsZero() {
 		return nil
@@ -31,10 +31,10 @@ func TimeToProto(t time.Time) *timestamppb.Timestamp {
 	return timestamppb.New(t)
 }
 
-// TimeOf reads a moment as it is; nothing, and what is none, is the zero time.
+// TimeOf reads a time without checking it; nil and invalid times become the zero time.
 func TimeOf(t *timestamppb.Timestamp) time.Time { return trusting().time("", t) }
 
-// WindowToProto writes no window as nothing.
+// WindowToProto returns nil for no window.
 func WindowToProto(window api.Window) *apiv1.Window {
 	if window == (api.Window{}) {
 		return nil
@@ -42,13 +42,12 @@ func WindowToProto(window api.Window) *apiv1.Window {
 	return &apiv1.Window{Start: TimeToProto(window.Start), Duration: DurationToProto(window.Duration)}
 }
 
-// WindowOf reads a window as it is.
+// WindowOf reads a window without checking it.
 func WindowOf(m *apiv1.Window) api.Window {
 	return api.Window{Start: TimeOf(m.GetStart()), Duration: m.GetDuration().AsDuration()}
 }
 
-// clean makes a text fit for protobuf, which refuses a whole message for one byte
-// that is not UTF-8.
+// clean makes a text valid for protobuf, which refuses a whole message because of one byte that is not UTF-8.
 func clean[S ~string](text S) string {
 	if utf8.ValidString(string(text)) {
 		return string(text)
@@ -56,7 +55,7 @@ func clean[S ~string](text S) string {
 	return strings.ToValidUTF8(string(text), "\uFFFD")
 }
 
-// Texts makes strings of identifiers.
+// Texts converts identifiers to strings.
 func Texts[S ~string](texts []S) []string {
 	if len(texts) == 0 {
 		return nil
@@ -68,7 +67,7 @@ func Texts[S ~string](texts []S) []string {
 	return all
 }
 
-// cleanMap shares the map when all of it is fit.
+// cleanMap returns the map itself if all of it is valid.
 func cleanMap(words map[string]string) map[string]string {
 	for name, word := range words { // order: irrelevant because any unfit word decides
 		if !utf8.ValidString(name) || !utf8.ValidString(word) {
@@ -86,12 +85,12 @@ func cleanedMap(words map[string]string) map[string]string {
 	return fit
 }
 
-// Names turns strings into identifiers without judging them.
+// Names converts strings to identifiers without checking them.
 func Names[S ~string](texts []string) []S {
 	return typed[S](texts, func(text string) string { return text })
 }
 
-// typed turns strings into identifiers, checking each.
+// typed converts strings to identifiers and checks each.
 func typed[S ~string](texts []string, check func(string) string) []S {
 	if len(texts) == 0 {
 		return nil
@@ -103,7 +102,7 @@ func typed[S ~string](texts []string, check func(string) string) []S {
 	return all
 }
 
-// TermToProto makes the message of a term; that of the zero term is nil.
+// TermToProto makes the message of a term; nil for the zero term.
 func TermToProto(term api.Term) *apiv1.Term {
 	if term == (api.Term{}) {
 		return nil
@@ -116,8 +115,7 @@ func TermFromProto(term *apiv1.Term) api.Term {
 	return api.Term{Epoch: term.GetEpoch(), Number: term.GetNumber()}
 }
 
-// checkTerm refuses a batch of a master without a term: nobody could tell whether to
-// obey it (R1).
+// checkTerm refuses a batch of a master without a term, because nobody could tell whether to obey it (R1).
 func checkTerm(op string, term api.Term) error {
 	if term == (api.Term{}) {
 		return api.E(op, api.Invalid, "", errors.New("a master's message carries no term"))

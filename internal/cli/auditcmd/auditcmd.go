@@ -22,25 +22,25 @@ import (
 	"github.com/tenderhq/tender/internal/cli/show"
 )
 
-// Env is what the command may touch.
+// Env is what the command needs from its caller.
 type Env struct {
 	Stdout, Stderr io.Writer
 	Now            func() time.Time
 	// WithClient runs a command with a client of the cluster.
 	WithClient func(func(ctx context.Context, c *client.Client, args []string) error) func(*cobra.Command, []string) error
-	// Exactly makes the check of a command's arguments from their names; Usage marks an error as a mistake in how the
-	// command was written, and Empty finds flags without a value.
+	// Exactly makes the check of a command's arguments from their names. Usage marks an error as a mistake in how the
+	// command was written. Empty finds flags without a value.
 	Exactly func(names ...string) cobra.PositionalArgs
 	Usage   func(error) error
 	Empty   func(*pflag.FlagSet) error
-	// IDs are those of a kind of list that begin so, for completions.
+	// IDs returns the IDs in a kind of list that begin with start, for completions.
 	IDs func(ctx context.Context, kind, start string) []string
 }
 
-// shownByDefault is how many changes are shown if nobody says how many.
+// shownByDefault is how many changes are shown if no limit is given.
 const shownByDefault = 100
 
-// wish is what the flags say.
+// wish holds the values of the flags.
 type wish struct {
 	since  time.Duration
 	on, by string
@@ -61,7 +61,7 @@ func (w wish) check() error {
 	return nil
 }
 
-// Command is the command.
+// Command returns `tender audit`.
 func (e Env) Command() *cobra.Command {
 	var w wish
 	command := &cobra.Command{
@@ -99,7 +99,7 @@ func (e Env) Command() *cobra.Command {
 	return command
 }
 
-// complete suggests what flags may name.
+// complete adds completions for the flags that name things.
 func (e Env) complete(command *cobra.Command) {
 	for flag, suggest := range map[string]func(ctx context.Context, start string) ([]string, cobra.ShellCompDirective){
 		"by": func(ctx context.Context, start string) ([]string, cobra.ShellCompDirective) {
@@ -110,12 +110,12 @@ func (e Env) complete(command *cobra.Command) {
 		if err := command.RegisterFlagCompletionFunc(flag, func(command *cobra.Command, _ []string, start string) ([]string, cobra.ShellCompDirective) {
 			return suggest(command.Context(), start)
 		}); err != nil {
-			panic(err) // the flag is there: only our own mistake leads here
+			panic(err) // the flag exists: only a bug of ours leads here
 		}
 	}
 }
 
-// objects suggests kinds first, and then the IDs of those that lists have.
+// objects suggests kinds first, and then the IDs of the chosen kind.
 func (e Env) objects(ctx context.Context, start string) (found []string, _ cobra.ShellCompDirective) {
 	kind, name, named := strings.Cut(start, "/")
 	if !named {
@@ -161,7 +161,7 @@ func (e Env) show(ctx context.Context, c *client.Client, w wish, format *show.Fo
 	return nil
 }
 
-// ask is all that one master has, or the newest of it up to the limit.
+// ask fetches all changes of one master, or the newest of them up to the limit.
 func ask(ctx context.Context, master apiv1.OperatorServiceClient, w wish, since *timestamppb.Timestamp) (*apiv1.ListChangesResponse, error) {
 	all := &apiv1.ListChangesResponse{}
 	list := func(ctx context.Context, r *apiv1.ListChangesRequest, options ...grpc.CallOption) (*apiv1.ListChangesResponse, error) {
@@ -177,10 +177,11 @@ func ask(ctx context.Context, master apiv1.OperatorServiceClient, w wish, since 
 	return all, err
 }
 
-// merge puts together what masters have answered, the newest last and at most so many, and says whether there is more.
+// merge merges the answers of masters, the newest change last and at most limit of them, and says whether there are
+// more.
 func merge(answers []*apiv1.ListChangesResponse, limit int) (changes []*apiv1.ChangeView, more bool) {
 	for _, answer := range answers {
-		slices.Reverse(answer.GetItems()) // those of one master stay in its order if their times are the same
+		slices.Reverse(answer.GetItems()) // changes of one master keep its order if their times are equal
 		changes = append(changes, answer.GetItems()...)
 		more = more || answer.GetNextPageToken() != ""
 	}
@@ -213,7 +214,7 @@ func table(changes []*apiv1.ChangeView, wide bool) (header []string, rows [][]st
 	return header, rows
 }
 
-// shortCall leaves out the service of a method, and the listener of a route.
+// shortCall returns a method without its service, or a route without its listener.
 func shortCall(call string) string {
 	if strings.HasPrefix(call, "/") {
 		return call[strings.LastIndexByte(call, '/')+1:]
@@ -247,7 +248,7 @@ func (e Env) tellMissing(silent []client.Silent) {
 	fmt.Fprintf(e.Stderr, "no answer from %s; what %s asked is missing\n", strings.Join(names, ", "), they)
 }
 
-// tellForgotten says from when on masters know everything, if more was asked for.
+// tellForgotten says from when on masters know all changes, if older ones were asked for.
 func (e Env) tellForgotten(answers []*apiv1.ListChangesResponse, since *timestamppb.Timestamp) {
 	for _, answer := range answers {
 		if from := answer.GetSince(); from != nil && (since == nil || since.AsTime().Before(from.AsTime())) {

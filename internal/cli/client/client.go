@@ -28,54 +28,55 @@ import (
 	"github.com/tenderhq/tender/internal/wire"
 )
 
-// Config says which masters to try. The zero value is complete.
+// Config says which masters to try. The zero value is usable.
 type Config struct {
 	// Masters are gRPC addresses, host:port, of some or all masters. Default 127.0.0.1:5060.
 	Masters []string
-	// Patience is how long a call looks for a leader before it gives up. Default 4 s: an election takes one or two.
+	// Patience is how long a call looks for a leader before it gives up. Default 4 s; an election takes one or two.
 	Patience time.Duration
 	// Dial opens connections to masters. Default TCP.
 	Dial func(ctx context.Context, address string) (net.Conn, error)
 	// DialAgent opens connections to agents. Default TCP.
 	DialAgent func(ctx context.Context, address string) (net.Conn, error)
-	// Tickets are wanted by agents: in a cluster with certificates.
+	// Tickets says that agents want tickets, as in a cluster with certificates.
 	Tickets bool
-	// Keep, if set, runs until the client is closed: it keeps from ending what Dial and DialAgent show.
+	// Keep, if set, runs until the client is closed. It renews in time the certificate that Dial and DialAgent show.
 	Keep func(ctx context.Context)
-	// Told, if set, hears which masters there are, the leader first, whenever one has answered that has not answered before. It
-	// is called from another goroutine, and not any more once the client is closed.
+	// Told, if set, is called with the addresses of all masters, the leader first, whenever a master answers that has
+	// not answered before. It is called from another goroutine, and not after the client was closed.
 	Told func(masters []string)
 }
 
-// DefaultMaster is where a master listens when nobody says otherwise.
+// DefaultMaster is the address of a master if nobody names another one.
 const DefaultMaster = "127.0.0.1:5060"
 
 const (
-	// attemptMax bounds one attempt of a read, so that a master that hangs costs one turn and not all patience.
+	// attemptMax limits one attempt of a read, so that a master that hangs costs one attempt and not the whole
+	// patience.
 	attemptMax = 1500 * time.Millisecond
-	// actionMax bounds one attempt of an action: it may wait for a quorum or an agent.
+	// actionMax limits one attempt of an action, which may wait for a quorum or an agent.
 	actionMax = 20 * time.Second
 )
 
-// Client is a gRPC connection to whoever leads. It may be used from any goroutine.
+// Client is a gRPC connection to whichever master leads. It may be used from any goroutine.
 type Client struct {
 	config Config
-	leave  func() // ends what was begun by New, and waits for it
+	leave  func() // ends what New has begun, and waits for it
 
-	ending context.Context // ends with the client, for what goes on beside calls
+	ending context.Context // ends with the client, for what runs beside calls
 	end    context.CancelFunc
-	asking sync.WaitGroup // those who ask for masters
+	asking sync.WaitGroup // goroutines that ask for the other masters
 
 	mu      sync.Mutex
 	conns   map[string]*grpc.ClientConn
-	masters []string          // all that are known
-	asked   string            // the last that was asked for the others
-	closed  bool              // nobody is asked any more
-	leader  string            // the last that answered; tried first
-	refuse  map[string]string // address -> why the last dial failed
+	masters []string          // all known masters
+	asked   string            // the last one that was asked for the others
+	closed  bool              // no more masters are asked
+	leader  string            // the last one that answered as leader; it is tried first
+	refuse  map[string]string // by address: why the last dial failed
 }
 
-// New checks the addresses; nothing is dialed before the first call.
+// New checks the addresses. Nothing is dialed before the first call.
 func New(config Config) (*Client, error) {
 	if len(config.Masters) == 0 {
 		config.Masters = []string{DefaultMaster}
@@ -101,7 +102,7 @@ func New(config Config) (*Client, error) {
 	return c, nil
 }
 
-// keep runs Keep until it is told to end.
+// keep runs Keep until leave is called.
 func (c Config) keep() (leave func()) {
 	if c.Keep == nil {
 		return func() {}
@@ -115,12 +116,12 @@ func (c Config) keep() (leave func()) {
 	}
 }
 
-// DialMaster connects to a master as this client does.
+// DialMaster connects to a master in the same way as this client.
 func (c *Client) DialMaster(ctx context.Context, address string) (net.Conn, error) {
 	return c.config.Dial(ctx, address)
 }
 
-// DialAgent connects to an agent as who this client is.
+// DialAgent connects to an agent with the identity of this client.
 func (c *Client) DialAgent(ctx context.Context, address string) (net.Conn, error) {
 	return c.config.DialAgent(ctx, address)
 }
@@ -137,13 +138,13 @@ func CheckAddress(text string) error {
 	return nil
 }
 
-// Operator is the service for people, at whoever leads.
+// Operator returns the service for people, at whichever master leads.
 func (c *Client) Operator() apiv1.OperatorServiceClient { return apiv1.NewOperatorServiceClient(c) }
 
-// Raft is the service that changes the quorum, at whoever leads.
+// Raft returns the service that changes the quorum, at whichever master leads.
 func (c *Client) Raft() apiv1.RaftServiceClient { return apiv1.NewRaftServiceClient(c) }
 
-// Close ends all connections, once a master that was asked for the others has answered, or could have.
+// Close closes all connections, after a master that was asked for the others has answered or its time is over.
 func (c *Client) Close() error {
 	c.leave()
 	c.mu.Lock()
@@ -161,9 +162,10 @@ func (c *Client) Close() error {
 	return errors.Join(errs...)
 }
 
-// Invoke calls the leader. It is what the generated clients call.
+// Invoke makes a call to the leader. The generated clients call it.
 func (c *Client) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
-	// An action may take long, so it does not look for the leader itself: a master that hangs would cost all its time.
+	// An action may take long, so it does not look for the leader itself: a master that hangs would use up all its
+	// time.
 	if longest(method) > attemptMax && c.leaderNow() == "" {
 		if err := c.findLeader(ctx); err != nil {
 			return err
@@ -176,8 +178,8 @@ func (c *Client) Invoke(ctx context.Context, method string, args, reply any, opt
 	})
 }
 
-// NewStream opens a stream to the leader; it finds the leader by a read first, because a stream is refused only when
-// it is first read.
+// NewStream opens a stream to the leader. It finds the leader by a read first, because the refusal of a stream shows
+// only when the stream is first read.
 func (c *Client) NewStream(
 	ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption,
 ) (stream grpc.ClientStream, err error) {
@@ -200,7 +202,7 @@ func (c *Client) findLeader(ctx context.Context) error {
 	return err
 }
 
-// longest is how long one attempt may take.
+// longest returns how long one attempt may take.
 func longest(method string) time.Duration {
 	name := method[strings.LastIndexByte(method, '/')+1:]
 	for _, read := range []string{"List", "Get", "Explain", "StateHash"} {
@@ -211,8 +213,8 @@ func longest(method string) time.Duration {
 	return actionMax
 }
 
-// follow calls one master after the other until one answers as leader, or patience ends. One that says when to come back
-// is not asked before, and no other is either. (Protocol rule R34.)
+// follow calls one master after the other until one answers as leader, or patience ends. If a master says when to come
+// back, neither it nor another one is asked before that. (Protocol rule R34.)
 func (c *Client) follow(ctx context.Context, method string, call func(context.Context, *grpc.ClientConn) error) error {
 	op := opOf(method)
 	search := c.newSearch()
@@ -259,7 +261,7 @@ func (c *Client) attempt(ctx context.Context, address string, call func(context.
 	return nil
 }
 
-// worthAnother notes a failure that another master, or a later attempt, may make good.
+// worthAnother notes a failure. It returns true if another master, or a later attempt, may succeed.
 func (c *Client) worthAnother(search *search, method string, err error) bool {
 	leader := wire.LeaderOf(Error(err))
 	if leader == search.Address() {
@@ -273,7 +275,7 @@ func (c *Client) worthAnother(search *search, method string, err error) bool {
 			return true
 		case apiv1.ErrorKind_UNAVAILABLE:
 			if longest(method) > attemptMax {
-				return false // the leader has tried, and says why it could not
+				return false // the leader has tried, and says why it could not do it
 			}
 			search.tell(detail.GetMessage())
 			return true
@@ -301,7 +303,7 @@ func (c *Client) newSearch() *search {
 	return newSearch(c.masters, c.leader)
 }
 
-// leaderNow is the master that answered last, "" before the first answer.
+// leaderNow returns the master that answered last as leader; "" before the first answer.
 func (c *Client) leaderNow() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -318,7 +320,7 @@ func (c *Client) conn(address string) (*grpc.ClientConn, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if conn := c.conns[address]; conn != nil {
-		// A round comes at its own pace; gRPC's pause after a failure would outlast it.
+		// A round has its own pauses; gRPC's pause after a failure would be longer.
 		conn.ResetConnectBackoff()
 		return conn, nil
 	}
@@ -333,7 +335,7 @@ func (c *Client) conn(address string) (*grpc.ClientConn, error) {
 	return conn, err
 }
 
-// dial remembers why it failed in the words of the system; gRPC buries them.
+// dial remembers why it failed in the words of the system, which gRPC hides.
 func (c *Client) dial(ctx context.Context, address string) (net.Conn, error) {
 	conn, err := c.config.Dial(ctx, address)
 	c.mu.Lock()
@@ -355,7 +357,7 @@ func (c *Client) whyRefused(address string, err error) string {
 	if ok && strings.Contains(s.Message(), trust.HungUp) {
 		return trust.HungUp
 	}
-	if ok && strings.Contains(s.Message(), "looked like an HTTP/1.1 header") { // the words of Go's HTTP/2
+	if ok && strings.Contains(s.Message(), "looked like an HTTP/1.1 header") { // the text of Go's HTTP/2
 		return "it speaks HTTP/1.1, so it is not the gRPC port of a master, which is 5060 unless said otherwise"
 	}
 	if ok && !strings.Contains(s.Message(), "desc =") {
@@ -364,7 +366,7 @@ func (c *Client) whyRefused(address string, err error) string {
 	return "the connection broke"
 }
 
-// plain is the innermost error of a dial: "connection refused", "no such host".
+// plain returns the innermost error of a dial: "connection refused", "no such host".
 func plain(err error) string {
 	if dns := (*net.DNSError)(nil); errors.As(err, &dns) {
 		return dns.Err

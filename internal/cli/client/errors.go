@@ -10,10 +10,10 @@ import (
 	"github.com/tenderhq/tender/internal/wire"
 )
 
-// Unreachable is why no master answered as leader.
+// Unreachable is the error if no master answered as leader.
 type Unreachable struct {
 	Tried      string // "127.0.0.1:5060 (connection refused), …"
-	Leaderless bool   // masters answer, but have no leader
+	Leaderless bool   // masters answered, but none leads
 }
 
 func (u *Unreachable) Error() string {
@@ -23,7 +23,7 @@ func (u *Unreachable) Error() string {
 	return "no master answers: " + u.Tried
 }
 
-// Error turns what gRPC returned into an *api.Error.
+// Error converts what gRPC returned to an *api.Error.
 func Error(err error) error {
 	if own := (*api.Error)(nil); err == nil || errors.As(err, &own) {
 		return err
@@ -35,7 +35,7 @@ func Error(err error) error {
 	return api.E("", api.Internal, "", errors.New(s.Message()))
 }
 
-// detailOf is the typed error that travels inside a gRPC status, or nil.
+// detailOf returns the typed error in a gRPC status, or nil.
 func detailOf(err error) *apiv1.Error {
 	s, ok := status.FromError(err)
 	if !ok {

@@ -18,15 +18,16 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
-// FromMaster is what a master answers that says who it is.
+// FromMaster is an answer that says which master it is from.
 type FromMaster interface{ GetMasterId() string }
 
-// Silent is a master of the quorum that has not answered.
+// Silent is a master of the quorum that has not answered, and why.
 type Silent struct{ ID, Why string }
 
-// AskEvery asks each master of the quorum by itself, all at once, and returns what they answer, in the order of their IDs, and
-// which of them do not. It is an error if none does. Which masters there are, any of them says, with a leader or without. A
-// master is asked where it says that it is, and where the client was told to look: that may be another address of it.
+// AskEvery asks each master of the quorum, all at once. It returns their answers in the order of their IDs, and the
+// masters that have not answered; it is an error if none has. Any master says which masters there are, with a leader or
+// without one. A master is asked at the address that it names itself, and at the addresses that the client was given,
+// which may differ.
 func AskEvery[Answer FromMaster](
 	ctx context.Context, c *Client, ask func(context.Context, apiv1.OperatorServiceClient) (Answer, error),
 ) (answers []Answer, silent []Silent, err error) {
@@ -59,7 +60,7 @@ func AskEvery[Answer FromMaster](
 		why := "it has said no address yet"
 		if failure := failed[member.GetGrpcAddress()]; failure != nil {
 			why = c.whySilent(member.GetGrpcAddress(), failure)
-			if err == nil || !api.Is(Error(failure), api.NotLeader) { // the leader knows best who may
+			if err == nil || !api.Is(Error(failure), api.NotLeader) { // the leader knows best who may do this
 				err = failure
 			}
 		}
@@ -71,7 +72,7 @@ func AskEvery[Answer FromMaster](
 	return nil, silent, nobodyAnswered(silent, err)
 }
 
-// nobodyAnswered is why no master has: what one has said, or else who was tried.
+// nobodyAnswered returns why no master has answered: what one of them said, or else which ones were tried.
 func nobodyAnswered(silent []Silent, err error) error {
 	if detailOf(err) != nil {
 		return Error(err)
@@ -83,7 +84,7 @@ func nobodyAnswered(silent []Silent, err error) error {
 	return &Unreachable{Tried: strings.Join(tried, ", ")}
 }
 
-// addressesOf are those of the masters, and those where the client was told to look.
+// addressesOf returns the addresses of the masters, and those that the client was given.
 func (c *Client) addressesOf(members []*apiv1.MasterView) (all []string) {
 	for _, member := range members {
 		if address := member.GetGrpcAddress(); CheckAddress(address) == nil {
@@ -114,13 +115,13 @@ func (c *Client) whySilent(address string, err error) string {
 	return c.whyRefused(address, err)
 }
 
-// one is a connection to one master, whether it leads or not.
+// one is a connection to one master, whether that leads or not.
 type one struct {
 	client  *Client
 	address string
 }
 
-// Invoke calls this master, once more when it says when to come back.
+// Invoke calls this master, and once more if it says when to come back.
 func (o *one) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
 	call := func() error {
 		return o.client.attempt(ctx, o.address, func(ctx context.Context, conn *grpc.ClientConn) error {
@@ -137,7 +138,7 @@ func (o *one) Invoke(ctx context.Context, method string, args, reply any, opts .
 	return call()
 }
 
-// NewStream opens no stream: nothing that is asked of each master is one.
+// NewStream returns an error: nothing that is asked of each master is a stream.
 func (o *one) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.CallOption) (grpc.ClientStream, error) {
 	return nil, errors.ErrUnsupported
 }

@@ -10,18 +10,17 @@ import (
 	"github.com/tenderhq/tender/internal/leadersearch"
 )
 
-// mastersMax bounds what is believed of a master that names others.
+// mastersMax is how many masters are accepted from a master that names the others.
 const mastersMax = 64
 
-// Masters are the addresses that the client was told of: those of its configuration, then what a master has said.
+// Masters returns the known addresses: those of the configuration, or those that a master has told.
 func (c *Client) Masters() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.masters)
 }
 
-// ask asks a master that has just answered who the others are, once, beside what the client is for. What goes wrong there
-// concerns nobody.
+// ask asks a master that has just answered for the other masters, once, beside the call. Errors are ignored.
 func (c *Client) ask(address string, conn *grpc.ClientConn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -38,8 +37,9 @@ func (c *Client) ask(address string, conn *grpc.ClientConn) {
 	})
 }
 
-// told takes over which masters there are: from now on all of them are tried, the leader first. Where the one that says so is
-// known by another address than its own, as behind a gateway, those that were known stay, because the others may be out of reach.
+// told takes over the masters that a master has told: from now on all of these are tried, the leader first. If the
+// master is known by another address than the one it tells, as behind a gateway, the known addresses are kept, because
+// the others may not be reachable.
 func (c *Client) told(by string, view *apiv1.ClusterView) {
 	masters := view.GetMasterAddresses()
 	if len(masters) == 0 || len(masters) > mastersMax || slices.ContainsFunc(masters, func(address string) bool { return CheckAddress(address) != nil }) {

@@ -14,8 +14,8 @@ type Page[Item any] interface {
 	GetNextPageToken() string
 }
 
-// All follows the pages of a list to its end, or to limit items when limit > 0. It returns the items, and whether
-// there are more.
+// All reads the pages of a list to its end, or to limit items if limit > 0. It returns the items, and whether there are
+// more.
 func All[Request any, Item any, Response Page[Item]](
 	ctx context.Context,
 	list func(context.Context, Request, ...grpc.CallOption) (Response, error),

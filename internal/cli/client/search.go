@@ -9,15 +9,15 @@ import (
 	"github.com/tenderhq/tender/internal/leadersearch"
 )
 
-// search is one call's way from master to master, and what to tell of it if nobody leads.
+// search is the search of one call from master to master, and what to report if nobody leads.
 type search struct {
 	leadersearch.Search
 	random *rand.Rand
-	named  []string // who is told of, in order
+	named  []string // the masters to report, in order
 	why    map[string]string
 }
 
-// newSearch begins with the last leader, and goes on in the order in which the masters are named.
+// newSearch makes a search that begins with the last leader, and goes on in the order in which the masters are named.
 func newSearch(masters []string, leader string) *search {
 	s := &search{Search: leadersearch.InOrder(masters), random: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())), why: map[string]string{}}
 	s.Found(leader, nil)
@@ -25,7 +25,7 @@ func newSearch(masters []string, leader string) *search {
 	return s
 }
 
-// tell notes what to tell of the master asked now.
+// tell notes what to report of the master that is asked now.
 func (s *search) tell(why string) {
 	if address := s.Address(); !slices.Contains(s.named, address) {
 		s.named = append(s.named, address)
@@ -33,7 +33,7 @@ func (s *search) tell(why string) {
 	s.why[s.Address()] = why
 }
 
-// whyNotLeading is what to tell of a follower that names the leader, or says why there is none.
+// whyNotLeading returns what to report of a follower that names the leader, or says why there is none.
 func whyNotLeading(leader, message string) string {
 	switch {
 	case leader != "":
@@ -44,10 +44,10 @@ func whyNotLeading(leader, message string) string {
 	return "knows no leader"
 }
 
-// noLeader begins what a master says that knows which others are missing.
+// noLeader is the beginning of the answer of a master that knows which others are missing.
 const noLeader = "nobody leads: "
 
-// sentence says who was tried and why nobody answered.
+// sentence returns an error that says which masters were tried and why none answered as leader.
 func (s *search) sentence() error {
 	parts := make([]string, len(s.named))
 	for i, address := range s.named {

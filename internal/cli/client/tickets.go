@@ -8,9 +8,9 @@ import (
 	apiv1 "github.com/tenderhq/tender/api/v1"
 )
 
-// ReadTicket asks the leader for what opens output and files of a task on an agent: without a task ID of all of the framework.
-// It is "" in a cluster without certificates. Fresh is how long it is shown: half of its life, so that it does not end on its
-// way.
+// ReadTicket asks the leader for a ticket to read output and files of a task on an agent; without a task ID, of all
+// tasks of the framework there. It is "" in a cluster without certificates. fresh is how long to show it: half of its
+// life, so that it does not expire on its way.
 func (c *Client) ReadTicket(ctx context.Context, task api.TaskRef, agent api.AgentID) (ticket string, fresh time.Duration, err error) {
 	if !c.config.Tickets {
 		return "", 0, nil
@@ -19,7 +19,7 @@ func (c *Client) ReadTicket(ctx context.Context, task api.TaskRef, agent api.Age
 	return answer.GetTicket(), answer.GetTtl().AsDuration() / 2, err
 }
 
-// ExecTicket asks the leader for what lets a command run inside a task.
+// ExecTicket asks the leader for a ticket to run a command inside a task.
 func (c *Client) ExecTicket(ctx context.Context, task api.TaskRef, agent api.AgentID) (ticket string, err error) {
 	if !c.config.Tickets {
 		return "", nil

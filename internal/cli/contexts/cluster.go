@@ -12,16 +12,16 @@ import (
 	"github.com/tenderhq/tender/internal/trust"
 )
 
-// TokenVariable holds the token of a command that has no context, or of a framework.
+// TokenVariable is the environment variable with the token of a command without a context, or of a framework.
 const TokenVariable = "TENDER_TOKEN"
 
 // Wish says which cluster a command is about.
 type Wish struct {
-	// Context was named on the command line, or "".
+	// Context is the context that was named on the command line, or "".
 	Context string
-	// Masters were named, or none.
+	// Masters are the masters that were named, if any.
 	Masters []string
-	// Master is where a token is tried when nothing is named.
+	// Master is the address at which a token is tried if no master is named.
 	Master string
 	// Lookup reads the environment.
 	Lookup func(string) (string, bool)
@@ -29,35 +29,35 @@ type Wish struct {
 	Dial trust.Dial
 }
 
-// Cluster is where a command goes, and who it is there.
+// Cluster says where a command goes, and who it is there.
 type Cluster struct {
-	Masters []string      // none: the default
-	Holder  *trust.Holder // nil: nobody is asked
-	dial    trust.Dial    // as it is, without proofs
+	Masters []string      // none: the default master
+	Holder  *trust.Holder // nil: no identity
+	dial    trust.Dial    // without TLS
 	near    nearby.Users  // whose clusters of `tender dev` it may be; none where masters are not reached over this machine's network
-	again   string        // what to do when another cluster has its place
+	again   string        // what to do when another cluster has taken its place
 	renewal joining.Config
 	renewed func(*trust.Pass) error
-	// Told keeps for the next command which masters there are; nil where no context was used.
+	// Told stores which masters there are, for the next command; nil if no context is used.
 	Told func(masters []string)
 }
 
-// Keep keeps the certificate from ending while a command runs, until the context ends.
+// Keep renews the certificate in time while a command runs, until the context ends.
 func (c Cluster) Keep(ctx context.Context) {
 	if c.Holder != nil {
 		joining.Keep(ctx, c.Holder, func() joining.Config { return c.renewal }, c.renewed)
 	}
 }
 
-// ToMasters reaches masters, and nobody else.
+// ToMasters returns a dialer that reaches masters and refuses everybody else.
 func (c Cluster) ToMasters() trust.Dial {
 	return c.near.Dialer(c.Holder.Dialer(c.dial, trust.Master), c.again)
 }
 
-// ToAgents reaches agents, and nobody else.
+// ToAgents returns a dialer that reaches agents and refuses everybody else.
 func (c Cluster) ToAgents() trust.Dial { return c.Holder.Dialer(c.dial, trust.Agent) }
 
-// Of is the folder of whom the environment is; "" where it names none.
+// Of returns the folder of contexts, by the environment; "" if the environment names none.
 func Of(lookup func(string) (string, bool)) Folder {
 	if dir, ok := lookup("XDG_CONFIG_HOME"); ok && dir != "" {
 		return Folder(filepath.Join(dir, "tender", "contexts"))
@@ -68,9 +68,10 @@ func Of(lookup func(string) (string, bool)) Folder {
 	return ""
 }
 
-// Find is the cluster of the named context, else that of TENDER_TOKEN, else the one that this user runs by `tender dev` on
-// this machine if it has one of the named masters, else of the context that has one, else of the chosen context. When nothing
-// is named or chosen it is the one of `tender dev` at the default address, if there is one.
+// Find returns the cluster for a command. It is that of the named context, else that of TENDER_TOKEN, else the cluster
+// of `tender dev` that this user runs here, if that has one of the named masters, else that of the context that has
+// one, else that of the chosen context. If nothing is named or chosen, it is the cluster of `tender dev` at the default
+// address, if there is one.
 func Find(ctx context.Context, wish Wish) (Cluster, error) {
 	found := Cluster{Masters: wish.Masters, dial: wish.Dial, again: "give the command again, and it goes to the new one"}
 	if found.dial == nil {
@@ -98,15 +99,15 @@ func Find(ctx context.Context, wish Wish) (Cluster, error) {
 		return found, fmt.Errorf("context %s: %w", name, err)
 	}
 	found.Holder = trust.NewHolder(pass)
-	token, _ := trust.ParseToken(chosen.Token) // without one it is renewed in time, or not at all
+	token, _ := trust.ParseToken(chosen.Token) // without a token it is renewed in time, or not at all
 	found.renewal = joining.Config{Masters: found.Masters, Dial: found.dial, Token: token}
 	found.renewed = func(pass *trust.Pass) error { return folder.Renewed(name, pass) }
-	// A folder that takes nothing does not keep a command from its work; the next one is told again.
+	// A folder that can't be written does not keep a command from its work; the next command is told again.
 	found.Told = func(masters []string) { _ = folder.Told(name, masters) }
 	return found, nil
 }
 
-// meant is which context is used, "" for none.
+// meant returns the name of the context that is used; "" for none.
 func (f Folder) meant(wish Wish) (string, error) {
 	if wish.Context != "" {
 		return wish.Context, nil
@@ -126,15 +127,15 @@ func (f Folder) meant(wish Wish) (string, error) {
 	return f.Current()
 }
 
-// Nearby is the token of the cluster with these masters that this user runs by `tender dev`; "" none.
+// Nearby returns the token of the cluster with these masters that this user runs by `tender dev`; "" if there is none.
 func (w Wish) Nearby(masters []string) string {
-	if w.Dial != nil { // no master is reached over this machine's network
+	if w.Dial != nil { // masters are not reached over this machine's network
 		return ""
 	}
 	return nearby.Token(nearby.UsersOf(w.Lookup), masters)
 }
 
-// joinByToken joins by the token of the environment, else by that of a cluster on this machine, if there is one.
+// joinByToken joins with the token of the environment, else with that of a cluster on this machine, if there is one.
 func (c *Cluster) joinByToken(ctx context.Context, wish Wish) error {
 	masters := c.Masters
 	if len(masters) == 0 {

@@ -26,7 +26,7 @@ import (
 //	NAME.pem     its pass
 type Folder string
 
-// Context is a cluster that was joined.
+// Context is a cluster that the person has joined.
 type Context struct {
 	Name    string   `json:"-"`
 	Masters []string `json:"masters"`
@@ -37,7 +37,7 @@ const currentFile = "current"
 
 func (f Folder) at(name string) string { return filepath.Join(string(f), name) }
 
-// List has the names of all, sorted.
+// List returns the names of all contexts, sorted.
 func (f Folder) List() ([]string, error) {
 	entries, err := os.ReadDir(string(f))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -52,7 +52,7 @@ func (f Folder) List() ([]string, error) {
 	return names, nil
 }
 
-// Current is the name of the one that commands use; "" if none was chosen.
+// Current returns the name of the context that commands use; "" if none was chosen.
 func (f Folder) Current() (string, error) {
 	if f == "" {
 		return "", nil
@@ -64,7 +64,7 @@ func (f Folder) Current() (string, error) {
 	return strings.TrimSpace(string(text)), err
 }
 
-// Use chooses one.
+// Use chooses the context that commands use.
 func (f Folder) Use(name string) error {
 	if _, err := f.Read(name); err != nil {
 		return err
@@ -72,7 +72,7 @@ func (f Folder) Use(name string) error {
 	return trust.WriteSecret(f.at(currentFile), []byte(name+"\n"))
 }
 
-// Read reads one.
+// Read reads a context.
 func (f Folder) Read(name string) (Context, error) {
 	const op = "context.read"
 	if err := api.CheckID("the context", name); err != nil {
@@ -117,7 +117,7 @@ func (f Folder) Having(masters []string) (string, error) {
 	return "", nil
 }
 
-// Write keeps a context with its pass.
+// Write writes a context with its pass.
 func (f Folder) Write(c Context, pass *trust.Pass) error {
 	if err := api.CheckID("the context", c.Name); err != nil {
 		return api.E("context.write", api.Invalid, c.Name, err)
@@ -139,7 +139,7 @@ func (f Folder) write(c Context) error {
 	return trust.WriteSecret(f.at(c.Name+".json"), append(text, '\n'))
 }
 
-// Remove forgets one.
+// Remove deletes a context.
 func (f Folder) Remove(name string) error {
 	if _, err := f.Read(name); err != nil {
 		return err
@@ -148,13 +148,13 @@ func (f Folder) Remove(name string) error {
 }
 
 const (
-	// joinMax bounds a login, renewMax a renewal on the way of a command.
+	// joinMax limits a login, and renewMax a renewal in the course of a command.
 	joinMax  = 15 * time.Second
 	renewMax = 2 * time.Second
 )
 
-// Join logs in by a token. While no master gives a certificate it tries on for a while, and failed, if it is not nil, hears
-// why, when that is news.
+// Join logs in with a token. While no master gives a certificate it tries again for a while. failed, if it is not nil,
+// is called with the reason whenever that has changed.
 func Join(
 	ctx context.Context, masters []string, dial trust.Dial, token trust.Token, failed func(address string, err error),
 ) (*trust.Pass, error) {
@@ -171,7 +171,7 @@ func Join(
 	return answer.Pass, nil
 }
 
-// Pass is that of a context, renewed by one of the masters when half of its life is over.
+// Pass returns the pass of a context. When half of its life is over, one of the masters renews it.
 func (f Folder) Pass(ctx context.Context, c Context, masters []string, dial trust.Dial) (*trust.Pass, error) {
 	pass, err := trust.ReadPass(f.at(c.Name + ".pem"))
 	if err != nil {
@@ -186,7 +186,7 @@ func (f Folder) Pass(ctx context.Context, c Context, masters []string, dial trus
 		defer cancel()
 		renewed, err := joining.Renew(renewing, joining.Config{Masters: masters, Dial: dial}, trust.NewHolder(pass))
 		if err != nil {
-			return pass, nil // it is good for as long again, and the next command tries again
+			return pass, nil // it is still valid for as long, and the next command tries again
 		}
 		return renewed, f.Renewed(c.Name, renewed)
 	}
@@ -201,9 +201,9 @@ func (f Folder) Pass(ctx context.Context, c Context, masters []string, dial trus
 	return pass, f.Write(c, pass)
 }
 
-// Renewed writes another certificate of the context's, and its token as one of the authority that has signed it.
+// Renewed writes a new certificate of the context, and its token with the digest of the authority that has signed it.
 func (f Folder) Renewed(name string, pass *trust.Pass) error {
-	c, err := f.Read(name) // as it is now: which masters there are may have been told since
+	c, err := f.Read(name) // read again, because other masters may have been told since
 	if err != nil {
 		return err
 	}
@@ -211,7 +211,7 @@ func (f Folder) Renewed(name string, pass *trust.Pass) error {
 	return f.Write(c, pass)
 }
 
-// Told writes which masters the context has, where they are others than before.
+// Told writes which masters the context has, if they have changed.
 func (f Folder) Told(name string, masters []string) error {
 	c, err := f.Read(name)
 	if err != nil || slices.Equal(c.Masters, masters) {
@@ -221,7 +221,7 @@ func (f Folder) Told(name string, masters []string) error {
 	return f.write(c)
 }
 
-// tokenOf is the token as one of the authority that has signed the pass: another one may have followed since it was made.
+// tokenOf returns the token with the digest of the authority that has signed the pass, which may have changed since.
 func tokenOf(text string, pass *trust.Pass) string {
 	token, err := trust.ParseToken(text)
 	if err != nil {

@@ -16,47 +16,48 @@ import (
 	apiv1 "github.com/tenderhq/tender/api/v1"
 )
 
-// Config says what to bring up. All but Dir and Processes must be set.
+// Config says what to start. All fields but Dir and Processes must be set.
 type Config struct {
 	Masters, Agents int
 	// Dir keeps the data. Default: a temporary folder, removed at the end.
 	Dir string
-	// Processes, AgentProcesses: each master, each agent is a child process, so that it can be killed alone.
+	// Processes, AgentProcesses: each master, or each agent, is a child process, so that it can be killed alone.
 	Processes, AgentProcesses bool
-	// RunMaster and RunAgent run one until the context ends.
+	// RunMaster and RunAgent run a master or an agent until the context ends.
 	RunMaster func(context.Context, Master) error
 	RunAgent  func(context.Context, Agent) error
-	// RunJobs runs a job manager until the context ends, which joins by the token; nil: there is none.
+	// RunJobs runs a job manager that joins with the token, until the context ends; nil: there is none.
 	RunJobs func(ctx context.Context, masters []string, token string) error
-	// Binary with MasterArgs or AgentArgs starts one as a child; it must end with its standard input.
+	// Binary with MasterArgs or AgentArgs is the command line of a child. The child must end with its standard input.
 	Binary     string
 	MasterArgs func(Master) []string
 	AgentArgs  func(Agent) []string
-	// FreePorts takes any free ports and never the default ones, so that nobody finds the cluster who was not told of it.
+	// FreePorts takes any free ports and never the default ones, so that only those who were told can find the cluster.
 	FreePorts bool
-	// Insecure: the cluster has no certificates. So has one whose folder is of such a cluster.
+	// Insecure: the cluster has no certificates. A folder of such a cluster stays without them in any case.
 	Insecure bool
-	// Announce lets programs on this machine find the token by which people and frameworks join, until withdraw is called.
+	// Announce lets programs on this machine find the token with which people and frameworks join, until withdraw is
+	// called.
 	Announce func(masters []string, token string) (withdraw func() error, err error)
-	// Operator connects to the masters that are named, as who joins by the token; it tries until one leads.
+	// Operator connects to the named masters with the identity of the token. It tries until one leads.
 	Operator func(ctx context.Context, masters []string, token string, failed func(error)) (apiv1.OperatorServiceClient, io.Closer, error)
-	// Say tells people what happens; Ready is called once when everything is up.
+	// Say tells people what happens; Ready is called once when everything is running.
 	Say   func(format string, args ...any)
 	Ready func(Cluster)
 }
 
-// Cluster is what runs, as dev.json shows it to programs.
+// Cluster describes the running cluster, as dev.json shows it to programs.
 type Cluster struct {
-	Dir       string   `json:"-"` // who reads the file has found it there
+	Dir       string   `json:"-"` // a reader of the file knows where it is
 	Temporary bool     `json:"-"`
 	PID       int      `json:"pid"`
 	Masters   []Master `json:"masters"`
 	Agents    []Agent  `json:"agents"`
-	// Took is the time from the start until all was up.
+	// Took is the time from the start until everything was running.
 	Took time.Duration `json:"-"`
 }
 
-// Master is one master. The PID is dev's own unless it is a process.
+// Master is one master. PID is that of dev itself unless the master is a process.
 type Master struct {
 	ID   string `json:"id"`
 	PID  int    `json:"pid"`
@@ -64,16 +65,16 @@ type Master struct {
 	HTTP string `json:"http"`
 	Raft string `json:"raft"`
 	Dir  string `json:"dir"`
-	// Insecure: it has no certificate, nor has anybody else of the cluster.
+	// Insecure: neither this master nor anybody else in the cluster has a certificate.
 	Insecure bool `json:"-"`
-	// Peers are all masters, itself too; only of a cluster's first start.
+	// Peers are all masters, including this one; only at a cluster's first start.
 	Peers []Peer `json:"-"`
 }
 
 // Peer is a member of the quorum.
 type Peer struct{ ID, Raft string }
 
-// Agent is one agent; its ID is the cluster's choice.
+// Agent is one agent. The cluster chooses its ID.
 type Agent struct {
 	ID   string `json:"id"`
 	PID  int    `json:"pid"`
@@ -83,7 +84,7 @@ type Agent struct {
 	Number int `json:"-"`
 	// Masters are the gRPC addresses of all masters.
 	Masters []string `json:"-"`
-	// Token lets it join, and TokenFile holds it; "": the cluster has no certificates.
+	// Token lets it join, and TokenFile contains the token; "": the cluster has no certificates.
 	Token     string `json:"-"`
 	TokenFile string `json:"-"`
 }
@@ -91,7 +92,7 @@ type Agent struct {
 // JSONFile is the name of the file in the folder that describes the cluster once it is ready.
 const JSONFile = "dev.json"
 
-// Run brings the cluster up and takes it down when ctx ends. It returns when all of it has ended.
+// Run starts the cluster and stops it when ctx ends. It returns when all of it has ended.
 func Run(ctx context.Context, config Config) (err error) {
 	start := time.Now()
 	dir, temporary, err := folder(config.Dir)
@@ -114,10 +115,11 @@ func Run(ctx context.Context, config Config) (err error) {
 	return h.run(ctx)
 }
 
-// passage is the mode of the cluster's folder: tasks of other users pass through it to what is theirs, and see nothing.
+// passage is the mode of the cluster's folder: tasks of other users can pass through it to what is theirs, but not list
+// it.
 const passage = 0o711
 
-// folder is where the data goes, as an absolute path without links, so that processes can be recognised by it.
+// folder returns the folder for the data, as an absolute path without links, so that processes can be recognized by it.
 func folder(named string) (dir string, temporary bool, err error) {
 	if named == "" {
 		if dir, err = os.MkdirTemp("", "tender-dev-"); err != nil {
@@ -137,20 +139,20 @@ func folder(named string) (dir string, temporary bool, err error) {
 	return dir, named == "", err
 }
 
-// house is the cluster while it runs.
+// house is the running cluster.
 type house struct {
 	config  Config
 	cluster Cluster
 	start   time.Time
-	token   string     // the first operator's; "": the cluster has no certificates
-	failed  chan error // of masters and agents in this process; one slot for each part
+	token   string     // the first operator's token; "": the cluster has no certificates
+	failed  chan error // errors of masters and agents in this process; room for one of each part
 	masters sync.WaitGroup
 	agents  sync.WaitGroup
 	jobs    sync.WaitGroup
 }
 
 func (h *house) run(ctx context.Context) (err error) {
-	// Each floor ends after the one above it: agents first, what they started, then masters.
+	// The parts end in this order: first the agents with what they started, then the masters.
 	base := context.WithoutCancel(ctx)
 	withdraw := h.announce()
 	defer func() { err = errors.Join(err, withdraw()) }()
@@ -207,7 +209,7 @@ func (h *house) run(ctx context.Context) (err error) {
 	}
 }
 
-// during takes a step, and ends it early when the whole is to end or a part of it has failed.
+// during runs a step, and ends it early if the whole is to end or a part of it has failed.
 func (h *house) during(ctx context.Context, step func(context.Context) error) error {
 	ctx, stop := context.WithCancel(ctx)
 	done := make(chan error, 1)
@@ -264,7 +266,7 @@ func (h *house) startAgents(ctx context.Context) error {
 	return nil
 }
 
-// part runs a master or an agent; its end before it was told to is a failure of the whole.
+// part runs a master or an agent. If it ends before it was told to, the whole has failed.
 func (h *house) part(ctx context.Context, name string, run func() error) {
 	err := run()
 	switch {

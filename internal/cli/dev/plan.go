@@ -14,11 +14,12 @@ import (
 
 const (
 	loopback = "127.0.0.1"
-	// planFile keeps the addresses of a folder: masters of a quorum know each other by them.
+	// planFile is the file with the addresses of a folder's cluster: the masters of a quorum know each other by them.
 	planFile = "dev-addresses.json"
 )
 
-// The default ports, which commands use when nobody names a master: of one cluster on the machine, and not of a test's.
+// The default ports, which commands use when nobody names a master. One cluster on the machine has them, never a
+// test's.
 const (
 	masterGRPC = 5060
 	masterHTTP = 5050
@@ -26,14 +27,14 @@ const (
 	agentHTTP  = 5051
 )
 
-// Free ports are looked for below the range from which systems take the ports of outgoing connections, so that none
-// is lost between the look and the use. Those from PortsEnd on are left for the tasks of the agents.
+// Free ports are looked for below the range that systems take for outgoing connections, so that none is lost between
+// the look and its use. Those from PortsEnd on are left to the tasks of the agents.
 const (
 	portMin  = 20000
 	PortsEnd = 29000
 )
 
-// plan names the parts and their addresses: those that the folder was used with, else the default ports where they are
+// plan names the parts and their addresses: those that the folder was used with, else the default ports if they are
 // wanted and free, else any free ones.
 func plan(dir string, masters, agents int, defaults bool) (Cluster, error) {
 	cluster := Cluster{Dir: dir}
@@ -82,7 +83,7 @@ func planMasters(dir string, count int, defaults bool, look *portLook) ([]Master
 	return masters, nil
 }
 
-// planAgents keeps the known agents and adds fresh ones.
+// planAgents keeps the known agents and adds new ones.
 func planAgents(cluster Cluster, count int, look *portLook) ([]Agent, error) {
 	agents := cluster.Agents[:min(count, len(cluster.Agents))]
 	var masters []string
@@ -101,17 +102,17 @@ func planAgents(cluster Cluster, count int, look *portLook) ([]Agent, error) {
 			agents = append(agents, Agent{HTTP: at(ports[0])})
 		}
 		agents[i].Number, agents[i].Masters, agents[i].ID = i, masters, ""
-		// After its number, not like an ID: those the quorum gives in the order in which the agents come to it.
+		// It is named after its number, not like an ID: the quorum gives IDs in the order in which the agents register.
 		base := "host-" + strconv.Itoa(i+1)
 		if kept := agents[i].Dir; kept != "" {
-			base = filepath.Base(kept) // the folder of all may have been moved since
+			base = filepath.Base(kept) // the whole folder may have been moved since
 		}
 		agents[i].Dir = filepath.Join(cluster.Dir, base)
 	}
 	return agents, nil
 }
 
-// checkFree says which address of a kept folder is taken.
+// checkFree reports an address of a kept folder that is taken.
 func checkFree(cluster Cluster) error {
 	for i := range cluster.Masters {
 		master := &cluster.Masters[i]
@@ -151,13 +152,13 @@ func tryListen(address string) error {
 	return listener.Close()
 }
 
-// portLook is a look for free ports. It finds none twice, nor those that the cluster has.
+// portLook finds free ports. It finds none twice, and none that the cluster has.
 type portLook struct {
 	next, tries int
 	taken       map[string]bool
 }
 
-// newLook begins anywhere: two commands that look at the same moment look in different places.
+// newLook begins at a random port, so that two commands that look at the same time look in different places.
 func newLook(cluster Cluster) *portLook {
 	l := &portLook{next: rand.IntN(PortsEnd - portMin), taken: map[string]bool{}}
 	for _, master := range cluster.Masters {
@@ -169,7 +170,7 @@ func newLook(cluster Cluster) *portLook {
 	return l
 }
 
-// freePorts finds ports that nobody listens on.
+// freePorts finds ports on which nobody listens.
 func (l *portLook) freePorts(count int) ([]int, error) {
 	var ports []int
 	for ; len(ports) < count; l.tries++ {
@@ -196,7 +197,7 @@ func readJSON(name string, into any) error {
 	return nil
 }
 
-// writeJSON replaces the file whole: whoever reads it sees the old or the new.
+// writeJSON replaces the file as a whole: a reader sees either the old or the new content.
 func writeJSON(name string, value any) error {
 	data, err := json.MarshalIndent(value, "", "  ")
 	if err != nil {

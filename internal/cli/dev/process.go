@@ -13,12 +13,12 @@ import (
 // childEndMax is how long a child may take to end before it is killed.
 const childEndMax = 10 * time.Second
 
-// startProcess starts a master or an agent as a child and returns its PID. It ends when its standard input does, so
-// also when this process is killed: no signal of ours has to reach it.
+// startProcess starts a master or an agent as a child and returns its PID. The child ends when its standard input does,
+// so also when this process is killed: no signal of ours has to reach it.
 func (h *house) startProcess(ctx context.Context, floor *sync.WaitGroup, name string, args []string) (int, error) {
 	child := exec.Command(h.config.Binary, args...)
 	child.Stderr = os.Stderr
-	// Its own group: a Ctrl-C of the terminal is ours, and we end the cluster in order.
+	// It has its own group: a Ctrl-C of the terminal reaches us, and we end the cluster in order.
 	child.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	stdin, err := child.StdinPipe()
 	if err != nil {
@@ -32,7 +32,7 @@ func (h *house) startProcess(ctx context.Context, floor *sync.WaitGroup, name st
 		defer close(ended)
 		err := child.Wait()
 		if ctx.Err() == nil {
-			// Someone may have killed it on purpose, to see what happens: the others go on.
+			// Somebody may have killed it on purpose, to see what happens: the others go on.
 			h.config.Say("%s (process %d) ended: %v", name, child.Process.Pid, orExited(err))
 		}
 	})
@@ -48,7 +48,7 @@ func (h *house) startProcess(ctx context.Context, floor *sync.WaitGroup, name st
 		select {
 		case <-ended:
 		case <-timer.C:
-			_ = child.Process.Kill() // the same
+			_ = child.Process.Kill() // it may have ended already
 		}
 	})
 	return child.Process.Pid, nil

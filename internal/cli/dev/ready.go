@@ -12,7 +12,8 @@ import (
 
 const (
 	readyPoll = 20 * time.Millisecond
-	// slowAfter: later than this people are told what is missing, and then again each time it passes.
+	// slowAfter is the time after which people are told what is missing, and again each time that it has passed once
+	// more.
 	slowAfter = 5 * time.Second
 )
 
@@ -38,7 +39,7 @@ func (h *house) awaitReady(ctx context.Context, operator apiv1.OperatorServiceCl
 	}
 }
 
-// ready tells the world.
+// ready writes dev.json and tells people that everything is running.
 func (h *house) ready() error {
 	h.cluster.Took = time.Since(h.start)
 	if err := writeJSON(filepath.Join(h.cluster.Dir, JSONFile), h.cluster); err != nil {
@@ -48,7 +49,7 @@ func (h *house) ready() error {
 	return nil
 }
 
-// missing says what is not up yet, "" when all is. It learns the agents' IDs by their addresses.
+// missing says what is not running yet; "" if nothing is missing. It finds the agents' IDs by their addresses.
 func (h *house) missing(ctx context.Context, operator apiv1.OperatorServiceClient) string {
 	answer, err := operator.ListAgents(ctx, &apiv1.ListRequest{})
 	if err != nil {

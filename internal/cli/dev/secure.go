@@ -20,16 +20,16 @@ import (
 )
 
 const (
-	// agentsToken is the file in the folder by which agents join that are processes of their own.
+	// agentsToken is the file in the folder with the token with which agents join that are processes of their own.
 	agentsToken = "agents.token"
-	// tokenLife is how long agents join, and the job manager comes back, by their tokens: dev makes new ones at each start.
+	// tokenLife is how long the tokens of agents and of the job manager are valid. dev makes new ones at each start.
 	tokenLife = 30 * 24 * time.Hour
-	// jobsPrincipal is who the job manager is.
+	// jobsPrincipal is the principal of the job manager.
 	jobsPrincipal = "jobs"
 )
 
-// found gives every master the key of the cluster, a new one if the folder is new, and takes the first operator's token. A
-// folder of a cluster without certificates stays one.
+// found gives every master the key of the cluster, a new one if the folder is new, and makes the first operator's
+// token. The folder of a cluster without certificates stays without them.
 func (h *house) found() error {
 	masters := h.cluster.Masters
 	key, used, err := keyOf(masters)
@@ -64,12 +64,12 @@ func (h *house) found() error {
 	return trust.WriteSecret(h.tokenFile(), []byte(h.token+"\n"))
 }
 
-// tokenFile holds the first operator's token.
+// tokenFile returns the file with the first operator's token.
 func (h *house) tokenFile() string {
 	return filepath.Join(h.cluster.Masters[0].Dir, trust.FirstTokenFile)
 }
 
-// keyOf is the key of the cluster's masters; used says that one of them has run before.
+// keyOf returns the key of the cluster's masters; used says that one of them has run before.
 func keyOf(masters []Master) (key trust.Key, used bool, err error) {
 	for _, master := range masters {
 		if key, err = trust.ReadKey(master.Dir); err != nil || !key.IsZero() {
@@ -79,7 +79,7 @@ func keyOf(masters []Master) (key trust.Key, used bool, err error) {
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
 			return trust.Key{}, false, err
 		}
-		// One that was killed before it had its key has left an empty folder, or a hidden draft of the key.
+		// A master that was killed before it had its key has left an empty folder, or a hidden draft of the key.
 		used = used || slices.ContainsFunc(entries, func(e os.DirEntry) bool { return !strings.HasPrefix(e.Name(), ".") })
 	}
 	return trust.Key{}, used, nil
@@ -112,7 +112,7 @@ func closeAll(closer io.Closer) error {
 	return closer.Close()
 }
 
-// makeTokens lets the agents join, and the job manager, whose token it returns.
+// makeTokens makes the tokens with which the agents and the job manager join. It returns that of the job manager.
 func (h *house) makeTokens(ctx context.Context, operator apiv1.OperatorServiceClient) (jobs string, err error) {
 	if h.token == "" {
 		return "", nil
@@ -136,7 +136,8 @@ func (h *house) makeTokens(ctx context.Context, operator apiv1.OperatorServiceCl
 	return h.insist(ctx, operator, JobsToken)
 }
 
-// insist makes a token, also when the leadership changes meanwhile: one that was made before and never heard of does no harm.
+// insist makes a token, and tries again if the leadership changes meanwhile. A token that was made without our being
+// told does no harm.
 func (h *house) insist(
 	ctx context.Context, operator apiv1.OperatorServiceClient, makeToken func(context.Context, apiv1.OperatorServiceClient) (string, error),
 ) (string, error) {
@@ -152,14 +153,14 @@ func (h *house) insist(
 	}
 }
 
-// AgentsToken makes the token by which agents join, any number of them and each any number of times: one that was marked gone
-// joins anew.
+// AgentsToken makes the token with which agents join. It can be used any number of times, because an agent that was
+// marked gone joins anew.
 func AgentsToken(ctx context.Context, operator apiv1.OperatorServiceClient) (string, error) {
 	answer, err := operator.CreateToken(ctx, &apiv1.CreateTokenRequest{Kind: "agent", Ttl: durationpb.New(tokenLife)})
 	return answer.GetToken(), err
 }
 
-// JobsToken makes the token by which a job manager joins, and lets it run jobs in every role.
+// JobsToken makes the token with which a job manager joins, and grants it to run jobs in every role.
 func JobsToken(ctx context.Context, operator apiv1.OperatorServiceClient) (string, error) {
 	answer, err := operator.CreateToken(ctx, &apiv1.CreateTokenRequest{Kind: "framework", Principal: jobsPrincipal, Ttl: durationpb.New(tokenLife)})
 	if err != nil {
@@ -169,7 +170,8 @@ func JobsToken(ctx context.Context, operator apiv1.OperatorServiceClient) (strin
 	return answer.GetToken(), err
 }
 
-// announce lets programs find the cluster's token, until withdraw is called. Where that can't be, people are told what to do.
+// announce lets programs find the cluster's token, until withdraw is called. If that is not possible, it tells people
+// what to do.
 func (h *house) announce() (withdraw func() error) {
 	none := func() error { return nil }
 	if h.token == "" {

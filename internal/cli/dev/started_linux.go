@@ -9,8 +9,8 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
-// startedBelow lists the executors and tasks whose sandbox lies in the folder: their environment says so (R33). A
-// shell that merely stands in the folder is none.
+// startedBelow lists the executors and tasks whose sandbox is in the folder, by their environment (R33). A shell whose
+// working folder is there is not one of them.
 func startedBelow(dir string) []int {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -23,7 +23,7 @@ func startedBelow(dir string) []int {
 			continue
 		}
 		environment, err := os.ReadFile(filepath.Join("/proc", entry.Name(), "environ"))
-		if err == nil && hasSandbox(environment, dir) { // else it has ended, or is another user's
+		if err == nil && hasSandbox(environment, dir) { // otherwise it has ended, or belongs to another user
 			pids = append(pids, pid)
 		}
 	}

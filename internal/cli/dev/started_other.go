@@ -2,5 +2,6 @@
 
 package dev
 
-// startedBelow knows no way to find processes by their environment here; executors end by themselves all the same.
+// startedBelow returns none: on this system processes can't be found by their environment. Executors end by themselves
+// all the same.
 func startedBelow(string) []int { return nil }

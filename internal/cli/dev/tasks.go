@@ -16,15 +16,15 @@ const (
 	killedEndMax = 2 * time.Second
 )
 
-// awaitTasks returns when no process that an agent of ours has started is left. Executors end by themselves when their
-// agent does; what does not is killed.
+// awaitTasks waits until no process is left that one of our agents has started. Executors end by themselves when their
+// agent does; those that do not are killed.
 func (h *house) awaitTasks(ctx context.Context) {
 	if h.awaitNone(ctx, tasksEndMax) {
 		return
 	}
 	for _, pid := range startedBelow(h.cluster.Dir) {
 		h.config.Say("process %d did not end; killing it", pid)
-		_ = syscall.Kill(pid, syscall.SIGKILL) // it may just have ended
+		_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended already
 	}
 	h.awaitNone(ctx, killedEndMax)
 }
@@ -44,7 +44,7 @@ func (h *house) awaitNone(ctx context.Context, longest time.Duration) bool {
 	return true
 }
 
-// removeAll removes the folder, also when something wrote into it meanwhile.
+// removeAll removes the folder, even if something is written into it meanwhile.
 func removeAll(dir string) (err error) {
 	for range 5 {
 		if err = os.RemoveAll(dir); err == nil || !errors.Is(err, syscall.ENOTEMPTY) {

@@ -17,26 +17,26 @@ import (
 )
 
 const (
-	// againAfter is how long after a failure masters are asked again.
+	// againAfter is how long to wait after a failure before masters are asked again.
 	againAfter = time.Second
-	// sayEvery bounds how often progress is said while it changes all the time.
+	// sayEvery limits how often progress is reported while it changes all the time.
 	sayEvery = 5 * time.Second
 	// namedMax is how many agents a sentence names.
 	namedMax = 5
 )
 
-// Config says what is to be drained, and to whom it is told.
+// Config says which agents to drain, and whom to tell.
 type Config struct {
 	Operator apiv1.OperatorServiceClient
-	Agents   []*apiv1.AgentView      // in the order in which their turn comes
-	Request  *apiv1.MarkAgentRequest // of each
-	AtATime  int                     // so many are draining and not yet empty; 0 = all
-	// Drained is told of each agent when it is empty, Say of what happens on the way.
+	Agents   []*apiv1.AgentView      // in the order in which they are drained
+	Request  *apiv1.MarkAgentRequest // the request for each of them
+	AtATime  int                     // how many may be draining and not yet empty; 0 = all
+	// Drained is called for each agent that is empty, and Say with what happens on the way.
 	Drained func(agent *apiv1.AgentView, done, all int)
 	Say     func(sentence string)
 }
 
-// Stopped is the error of a roll whose context ended: what was begun goes on.
+// Stopped is the error of a drain whose context ended. Agents that are draining go on.
 type Stopped struct {
 	Draining, Untouched []string
 	Cause               error
@@ -55,21 +55,21 @@ func (s *Stopped) Error() string {
 	return strings.Join(append(words, "the same command goes on from here, 'tender reactivate AGENT' takes a drain back"), "; ")
 }
 
-// roll is one run.
+// roll is one run of a rolling drain.
 type roll struct {
 	Config
-	waiting []*apiv1.AgentView // draining, as last seen
+	waiting []*apiv1.AgentView // agents that are draining, as last seen
 	todo    []*apiv1.AgentView
 	done    int
-	lost    []string // why some will never be drained
+	lost    []string // why some agents will never be drained
 	said    string
 	saidAt  time.Time
 	away    string // why no master answers
-	watch   *watch // of those that are waiting; nil: none is open
+	watch   *watch // the watch of the waiting agents; nil: none is open
 }
 
-// Run returns when all agents are drained. An agent that is given up or taken back meanwhile is an error, which
-// comes when the others are drained.
+// Run returns when all agents are drained. If an agent is given up or taken back meanwhile, that is an error, which is
+// returned when the others are drained.
 func Run(ctx context.Context, config Config) error {
 	r := &roll{Config: config, todo: slices.Clone(config.Agents)}
 	defer r.forgetWatch()
@@ -90,16 +90,16 @@ func Run(ctx context.Context, config Config) error {
 	return nil
 }
 
-// room says whether the next agent may begin.
+// room says whether the next agent may begin to drain.
 func (r *roll) room() bool {
 	return len(r.todo) > 0 && (r.AtATime <= 0 || len(r.waiting) < r.AtATime)
 }
 
-// begin drains as many as may be.
+// begin drains as many agents as may be draining.
 func (r *roll) begin(ctx context.Context) error {
 	for r.room() {
 		agent := r.todo[0]
-		// One that is drained already is none the worse for it, and may have been taken back since it was seen.
+		// Draining an agent again does no harm, and it may have been taken back since it was seen.
 		answer, err := r.Operator.MarkAgent(ctx, &apiv1.MarkAgentRequest{
 			AgentId: agent.GetId(), Action: apiv1.AgentAction_DRAIN, Grace: r.Request.GetGrace(), Force: r.Request.GetForce(),
 		})
@@ -108,8 +108,8 @@ func (r *roll) begin(ctx context.Context) error {
 			return r.stopped(ctx)
 		case api.Is(err, api.Unavailable), api.Is(err, api.NotLeader), api.Is(err, api.Unknown):
 			r.noAnswer(err)
-			return nil // the same again is no harm
-		case api.Is(err, api.Removed), api.Is(err, api.NotFound): // given up since it was seen, as the next look says
+			return nil // repeating it later does no harm
+		case api.Is(err, api.Removed), api.Is(err, api.NotFound): // it was given up since it was seen, as the next look tells
 		case err != nil:
 			return err
 		default:
@@ -117,12 +117,12 @@ func (r *roll) begin(ctx context.Context) error {
 			r.Say(answer.GetMessage())
 		}
 		r.todo, r.waiting = r.todo[1:], append(r.waiting, agent)
-		r.forgetWatch() // what it tells may be from before the mark
+		r.forgetWatch() // its news may be older than the mark
 	}
 	return nil
 }
 
-// noAnswer says once why nothing is known.
+// noAnswer reports once why nothing is known.
 func (r *roll) noAnswer(err error) {
 	if why := err.Error(); why != r.away {
 		r.away = why
@@ -130,7 +130,7 @@ func (r *roll) noAnswer(err error) {
 	}
 }
 
-// forgetWatch ends the watch, if there is one. The next one tells what is then.
+// forgetWatch ends the watch, if there is one. A new one tells the state at that time.
 func (r *roll) forgetWatch() {
 	if r.watch != nil {
 		r.watch.close()
@@ -138,9 +138,9 @@ func (r *roll) forgetWatch() {
 	}
 }
 
-// hear waits until the leader tells of a change, or it is time to say something or to ask again.
+// hear waits until the leader tells of a change, or it is time to report something or to ask again.
 func (r *roll) hear(ctx context.Context) error {
-	var news chan heard // none while nobody is awaited
+	var news chan heard // nil while no agent is waited for
 	if len(r.waiting) > 0 {
 		if r.watch == nil {
 			r.watch = openWatch(ctx, r.Operator, ids(r.waiting))
@@ -169,7 +169,7 @@ func (r *roll) hear(ctx context.Context) error {
 	}
 }
 
-// watchEnded waits a while before the next one, when there may be one. A leader that leads no more is no news.
+// watchEnded waits a while before the next watch, if there may be one. That a leader no longer leads is not reported.
 func (r *roll) watchEnded(ctx context.Context, told heard) error {
 	r.forgetWatch()
 	switch {
@@ -186,7 +186,7 @@ func (r *roll) watchEnded(ctx context.Context, told heard) error {
 	return nil
 }
 
-// look sees who is empty.
+// look checks which agents are empty.
 func (r *roll) look(told heard) {
 	changed := r.watch.changed(told, r.waiting)
 	waiting := r.waiting[:0]
@@ -215,7 +215,7 @@ func marked(agent *apiv1.AgentView, mark api.Mark) bool {
 	return slices.Contains(agent.GetMarks(), mark.Strings()[0])
 }
 
-// over says why an agent will not become drained any more, "" when it may.
+// over returns why an agent will not become drained any more; "" if it still may.
 func over(before, now *apiv1.AgentView) string {
 	id := before.GetId()
 	switch {
@@ -237,7 +237,7 @@ func List(ctx context.Context, operator apiv1.OperatorServiceClient) ([]*apiv1.A
 	return all, err
 }
 
-// progress says what is awaited, when that has changed and not all the time.
+// progress reports what is waited for, if that has changed, but not too often.
 func (r *roll) progress() {
 	if len(r.waiting) == 0 {
 		return
@@ -257,7 +257,7 @@ func (r *roll) progress() {
 	r.Say(text)
 }
 
-// awaits says what stands between an agent and its mark.
+// awaits says what keeps an agent from being drained.
 func awaits(agent *apiv1.AgentView) string {
 	id, tasks := agent.GetId(), agent.GetTasks()
 	away := agent.GetState() == api.AgentDisconnected.String() || agent.GetState() == api.AgentTombstone.String()
@@ -284,7 +284,7 @@ func ids(agents []*apiv1.AgentView) []string {
 	return names
 }
 
-// listed names the first of them.
+// listed names the first few of them.
 func listed(names []string) string {
 	if more := len(names) - namedMax; more > 0 {
 		return fmt.Sprintf("%s and %d more", strings.Join(names[:namedMax], ", "), more)
@@ -292,8 +292,8 @@ func listed(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// Choose finds the agents that people mean: each by its whole ID or hostname, or all that have every one of the
-// attributes (KEY=VALUE; zone and region are attributes too). All or none are found, each once.
+// Choose finds the agents that a person names: each by its whole ID or hostname, or all that have every one of the
+// attributes (KEY=VALUE; zone and region count as attributes). It finds all of them, each once, or returns an error.
 func Choose(all []*apiv1.AgentView, said, attributes []string) ([]*apiv1.AgentView, error) {
 	if len(attributes) > 0 {
 		return having(all, attributes)

@@ -11,23 +11,23 @@ import (
 	"github.com/tenderhq/tender/internal/cli/client"
 )
 
-// watch hears from the leader whenever one of some agents has changed, until it is closed or breaks.
+// watch is told by the leader whenever one of some agents has changed, until it is closed or breaks.
 type watch struct {
 	news  chan heard
 	end   context.CancelFunc
 	ended chan struct{}
 
-	seen map[string]bool // agents that it has told of; nil once it has told of all
+	seen map[string]bool // the agents that it has told of; nil once it has told of all
 }
 
-// heard is what the leader says or, last of all, why it says no more.
+// heard is news from the leader or, as the last item, why there is no more.
 type heard struct {
 	*apiv1.WatchAgentsResponse
 	err    error
-	opened bool // whoever answered had begun to answer
+	opened bool // the master had begun to answer
 }
 
-// openWatch begins a watch of the agents. What it tells is later than this call.
+// openWatch begins a watch of the agents. Its news is from after this call.
 func openWatch(ctx context.Context, operator apiv1.OperatorServiceClient, names []string) *watch {
 	ctx, cancel := context.WithCancel(ctx)
 	w := &watch{news: make(chan heard), end: cancel, ended: make(chan struct{}), seen: make(map[string]bool)}
@@ -59,13 +59,13 @@ func (w *watch) run(ctx context.Context, operator apiv1.OperatorServiceClient, n
 	}
 }
 
-// close returns when the watch has ended.
+// close ends the watch, and returns when it has ended.
 func (w *watch) close() {
 	w.end()
 	<-w.ended
 }
 
-// changed are the agents of which the leader has told something new; nil: the agent is no more.
+// changed returns the agents of which the news tells something new; nil for an agent that is gone.
 func (w *watch) changed(news heard, waiting []*apiv1.AgentView) map[string]*apiv1.AgentView {
 	changed := make(map[string]*apiv1.AgentView)
 	for _, id := range news.GetRemovedIds() {
@@ -81,7 +81,7 @@ func (w *watch) changed(news heard, waiting []*apiv1.AgentView) map[string]*apiv
 		w.seen[id] = true
 	}
 	if news.GetComplete() {
-		for _, agent := range waiting { // removed before the watch of all began
+		for _, agent := range waiting { // it was removed before the watch of all agents began
 			if !w.seen[agent.GetId()] {
 				changed[agent.GetId()] = nil
 			}
@@ -91,7 +91,7 @@ func (w *watch) changed(news heard, waiting []*apiv1.AgentView) map[string]*apiv
 	return changed
 }
 
-// mayComeBack says that another master, or the same one later, may answer.
+// mayComeBack says whether another master, or the same one later, may answer.
 func mayComeBack(err error) bool {
 	own := client.Error(err)
 	return api.Is(own, api.Unavailable) || api.Is(own, api.NotLeader) || status.Code(err) == codes.Unavailable

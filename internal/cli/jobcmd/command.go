@@ -18,32 +18,34 @@ import (
 	"github.com/tenderhq/tender/internal/cli/show"
 )
 
-// Env is what the commands may touch of the world.
+// Env is what the commands need from their caller.
 type Env struct {
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 	Now            func() time.Time
 	Lookup         func(string) (string, bool) // the environment
-	// Masters are their addresses; Client connects to whoever leads.
+	// Masters returns the addresses of the masters; Client connects to the leading one.
 	Masters func() ([]string, error)
 	Client  func(ctx context.Context) (*client.Client, error)
-	// BesideDev makes a manager's token where the masters are of a cluster that this user runs by 'tender dev'; else it is "".
+	// BesideDev makes a manager's token if the masters belong to a cluster of 'tender dev' of this user; otherwise it
+	// returns "".
 	BesideDev func(ctx context.Context, masters []string) (token string, err error)
-	// Between wants at least so many of the named arguments; Usage marks an error as the caller's.
+	// Between checks that there are at least that many of the named arguments. Usage marks an error as a mistake of the
+	// caller.
 	Between func(least int, names ...string) cobra.PositionalArgs
 	Usage   func(error) error
 	// Logs prints the output of a task, FRAMEWORK/TASK.
 	Logs func(ctx context.Context, c *client.Client, task string, follow, stderr bool) error
 }
 
-// service is the job service at the masters.
+// service is the job service, reached through the masters.
 type service struct {
 	apiv1.JobServiceClient
 	client *client.Client
 	stderr io.Writer
 }
 
-// with runs a command with the service.
+// with makes the function of a command that uses the service.
 func (e Env) with(run func(ctx context.Context, s service, args []string) error) func(*cobra.Command, []string) error {
 	return func(command *cobra.Command, args []string) (err error) {
 		c, err := e.Client(command.Context())
@@ -59,8 +61,8 @@ func (e Env) with(run func(ctx context.Context, s service, args []string) error)
 	}
 }
 
-// call asks the manager, and again while one takes over from another. All calls may be repeated: a second copy of a
-// change answers what the first one did.
+// call makes a call to the manager, and repeats it while one manager takes over from another. All calls may be
+// repeated: a second copy of a change is answered like the first one.
 func call[Request, Answer any](ctx context.Context, s service, ask func(context.Context, Request, ...grpc.CallOption) (Answer, error), request Request) (Answer, error) {
 	waiting := newWait(s.stderr)
 	for {
@@ -71,7 +73,7 @@ func call[Request, Answer any](ctx context.Context, s service, ask func(context.
 	}
 }
 
-// Command is 'tender job'.
+// Command returns 'tender job'.
 func (e Env) Command() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "job",
@@ -93,7 +95,7 @@ func (e Env) say(format string, values ...any) error {
 	return err
 }
 
-// read reads a job's file; what is wrong with it is the caller's fault.
+// read reads a job's file; a mistake in it is marked as one of the caller.
 func (e Env) read(name string) (*structpb.Struct, jobs.Job, error) {
 	job, err := readJob(name, e.Stdin, e.Now())
 	if err != nil {
@@ -228,7 +230,7 @@ func (e Env) rollbackCommand() *cobra.Command {
 					return e.Usage(fmt.Errorf("%q is no version; write a number from 'tender job history %s'", args[1], args[0]))
 				}
 			}
-			if request.Version == 0 { // named, so that a second copy asks for the same
+			if request.Version == 0 { // the version is set, so that a second copy asks for the same
 				before, err := s.before(ctx, args[0])
 				if err != nil {
 					return err
@@ -244,7 +246,7 @@ func (e Env) rollbackCommand() *cobra.Command {
 	}
 }
 
-// before is the version before the current one; 0: there is none, and the manager says so.
+// before returns the version before the current one; 0: there is none, which the manager reports.
 func (s service) before(ctx context.Context, name string) (version int32, err error) {
 	history, err := call(ctx, s, s.GetJobHistory, &apiv1.GetJobHistoryRequest{Name: name})
 	if err != nil {

@@ -18,10 +18,10 @@ import (
 	"github.com/tenderhq/tender/internal/calendar"
 )
 
-// jobBytesMax bounds a job's file.
+// jobBytesMax limits the size of a job's file.
 const jobBytesMax = 1 << 20
 
-// readJob reads a job's file, TOML or JSON; "-" is standard input. What is wrong is told with its line.
+// readJob reads a job's file in TOML or JSON; "-" is standard input. Mistakes are reported with their lines.
 func readJob(name string, stdin io.Reader, now time.Time) (job jobs.Job, err error) {
 	var text []byte
 	if name == "-" {
@@ -55,7 +55,7 @@ func readJob(name string, stdin io.Reader, now time.Time) (job jobs.Job, err err
 	return job, errors.Join(told...)
 }
 
-// parse reads JSON where the text begins with a brace, else TOML.
+// parse reads JSON if the text begins with a brace, and otherwise TOML.
 func parse(text string) (tree map[string]any, lines lines, err error) {
 	if strings.HasPrefix(strings.TrimSpace(text), "{") {
 		tree, err = jobfile.ParseJSON([]byte(text))
@@ -77,10 +77,10 @@ func parse(text string) (tree map[string]any, lines lines, err error) {
 	return tree, linesOfTOML(text), nil
 }
 
-// lines are those on which fields stand.
+// lines holds the lines of the fields.
 type lines map[string]int
 
-// of is the line of a field, or of the nearest that it is in.
+// of returns the line of a field, or of the nearest field that contains it.
 func (l lines) of(field string) int {
 	for field != "" {
 		if line, is := l[field]; is {
@@ -95,7 +95,7 @@ func lineAt(text string, offset int64) int {
 	return 1 + strings.Count(text[:min(int(offset), len(text))], "\n")
 }
 
-// linesOfTOML looks for keys below their tables. A key in a table that is written in one line is found by that line.
+// linesOfTOML finds the lines of keys in their tables. A key in an inline table is found by the line of that table.
 func linesOfTOML(text string) lines {
 	found, table, items := lines{}, "", map[string]int{}
 	number := 0
@@ -134,7 +134,7 @@ func linesOfTOML(text string) lines {
 	return found
 }
 
-// linesOfJSON walks the tokens.
+// linesOfJSON finds the lines of keys by reading the tokens.
 func linesOfJSON(text string) lines {
 	w := jsonWalk{text: text, from: json.NewDecoder(strings.NewReader(text)), found: lines{}}
 	w.value("")
@@ -173,5 +173,5 @@ func (w *jsonWalk) value(field string) {
 	default:
 		return
 	}
-	_, _ = w.from.Token() // the end, which is there: the text was parsed
+	_, _ = w.from.Token() // the end, which exists because the text was parsed
 }

@@ -48,23 +48,23 @@ func (e Env) runCommand() *cobra.Command {
 	}
 }
 
-// follow shows a job whenever it has changed, until see has enough.
+// follow passes a job to see whenever it has changed, until see returns true.
 func (s service) follow(ctx context.Context, name string, see func(*apiv1.JobStatus) (over bool, err error)) error {
 	return read(ctx, s.stderr, func(ctx context.Context) (grpc.ServerStreamingClient[apiv1.JobStatus], error) {
 		return s.WatchJob(ctx, &apiv1.GetJobRequest{Name: name})
 	}, func(_ bool, status *apiv1.JobStatus) (bool, error) { return see(status) })
 }
 
-// followAll shows all jobs of a prefix, and what changes of them, until see has enough. anew: what comes now is a picture
-// from its beginning, as another manager or master answers.
+// followAll passes all jobs of a prefix to see, and then what changes of them, until see returns true. anew says that a
+// new picture begins, because another manager or master answers.
 func (s service) followAll(ctx context.Context, prefix string, see func(anew bool, news *apiv1.WatchJobsResponse) (over bool, err error)) error {
 	return read(ctx, s.stderr, func(ctx context.Context) (grpc.ServerStreamingClient[apiv1.WatchJobsResponse], error) {
 		return s.WatchJobs(ctx, &apiv1.WatchJobsRequest{Prefix: prefix})
 	}, see)
 }
 
-// read opens a stream and shows what comes, over the ends of managers and masters: it opens another one then. anew: it is
-// the first of its stream.
+// read opens a stream and passes its answers to see. If the stream ends because a manager or a master has ended, it
+// opens another one. anew is true for the first answer of a stream.
 func read[Answer any](
 	ctx context.Context, stderr io.Writer,
 	open func(context.Context) (grpc.ServerStreamingClient[Answer], error), see func(anew bool, answer *Answer) (over bool, err error),
@@ -81,7 +81,7 @@ func read[Answer any](
 	}
 }
 
-// readOne reads one stream. over: see has enough, or has failed.
+// readOne reads one stream. over says that see has returned true or an error.
 func readOne[Answer any](
 	ctx context.Context, open func(context.Context) (grpc.ServerStreamingClient[Answer], error), see func(anew bool, answer *Answer) (over bool, err error),
 ) (answered, over bool, err error) {
@@ -101,12 +101,12 @@ func readOne[Answer any](
 	return answered, false, err
 }
 
-// comesBack says whether a stream has ended because who served it has, which another one does for.
+// comesBack says whether a stream has ended because its server has, so that another server can continue.
 func comesBack(err error) bool {
 	return errors.Is(err, io.EOF) || status.Code(err) == codes.Unavailable || api.Is(client.Error(err), api.Unavailable) || api.Is(client.Error(err), api.NotLeader)
 }
 
-// ended says whether a job has ended, and whether that is bad.
+// ended says whether a job has ended; the error says that it has failed.
 func ended(status *apiv1.JobStatus) (over bool, err error) {
 	switch status.GetPhase() {
 	case "SUCCEEDED", "STOPPED":
@@ -117,7 +117,8 @@ func ended(status *apiv1.JobStatus) (over bool, err error) {
 	return false, nil
 }
 
-// settled says whether nothing more is to be told of a job that was to be of the version, and whether that is bad.
+// settled says whether there is nothing more to wait for of a job that should have this version; the error says that it
+// has failed.
 func settled(status *apiv1.JobStatus, version int32) (over bool, err error) {
 	if over, err := ended(status); over {
 		return true, err

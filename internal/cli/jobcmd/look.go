@@ -97,7 +97,7 @@ func (e Env) showStatus(ctx context.Context, s service, j *apiv1.JobStatus) erro
 		rows = append(rows, []string{one.GetName(), number(one.GetTasks()), number(one.GetWaiting()), number(one.GetPausing()), number(one.GetRunning()),
 			number(one.GetDone()), number(one.GetFailed()), one.GetState()})
 	}
-	if len(rows) > 0 { // a cron job has none between its runs
+	if len(rows) > 0 { // a cron job has no tasks between its runs
 		fmt.Fprintln(e.Stdout)
 		if err := show.Table(e.Stdout, []string{"SUB-JOB", "TASKS", "WAITING", "PAUSING", "RUNNING", "DONE", "FAILED", "STATE"}, rows); err != nil {
 			return err
@@ -128,7 +128,7 @@ func (e Env) ago(j *apiv1.JobStatus) string {
 	return ""
 }
 
-// nextRun is when a cron job's next run is due.
+// nextRun returns when a cron job's next run is due.
 func (e Env) nextRun(j *apiv1.JobStatus) string {
 	if j.GetNextRun() == nil {
 		return ""
@@ -162,7 +162,7 @@ func changeOf(r *apiv1.JobRoll) string {
 	return fmt.Sprintf("to version %d: %d of %d run it, %d have to prove themselves", r.GetTo(), r.GetChanged(), r.GetOf(), r.GetTrying())
 }
 
-// tasksShown is how many tasks people see; the rest is counted.
+// tasksShown is how many tasks are shown; the others are counted.
 const tasksShown = 50
 
 func (e Env) showTasks(tasks []*apiv1.JobTask) error {
@@ -193,7 +193,7 @@ func (e Env) showTasks(tasks []*apiv1.JobTask) error {
 	return err
 }
 
-// showWhy says what stands between the manager and an offer, as the masters explain it.
+// showWhy shows what keeps the manager from getting offers, as the masters explain it.
 func (e Env) showWhy(ctx context.Context, s service, j *apiv1.JobStatus) {
 	answer, err := s.client.Operator().Explain(ctx, &apiv1.ExplainRequest{FrameworkId: j.GetFrameworkId()})
 	if err != nil {

@@ -14,14 +14,14 @@ import (
 	"github.com/tenderhq/tender/internal/transport"
 )
 
-// managerFlags are what 'tender jobs' is told.
+// managerFlags are the flags of 'tender jobs'.
 type managerFlags struct {
 	bind, advertise string
 	port            int
 	insecure        bool
 }
 
-// ManagerCommand is 'tender jobs'.
+// ManagerCommand returns 'tender jobs'.
 func (e Env) ManagerCommand() *cobra.Command {
 	var f managerFlags
 	command := &cobra.Command{
@@ -80,7 +80,7 @@ func (e Env) ManagerCommand() *cobra.Command {
 	return command
 }
 
-// noWords refuses words behind 'tender jobs': whoever writes them means 'tender job'.
+// noWords refuses arguments of 'tender jobs': whoever writes them means 'tender job'.
 func (e Env) noWords(_ *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil

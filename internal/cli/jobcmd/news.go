@@ -7,18 +7,18 @@ import (
 	apiv1 "github.com/tenderhq/tender/api/v1"
 )
 
-// news is what was told of a job to who follows it.
+// news is what a person who follows a job was told about it.
 type news struct {
-	since time.Time // notes from before are no news
+	since time.Time // notes from before that are not told
 	notes map[string]bool
-	lines map[string]string // what was told last, by sub-job; "": of the next run
+	lines map[string]string // by sub-job: the last line that was told; "": the one about the next run
 }
 
 func newNews(since time.Time) *news {
 	return &news{since: since, notes: make(map[string]bool), lines: make(map[string]string)}
 }
 
-// begin returns what a job is when somebody begins to follow it. What has happened before is no news.
+// begin returns what a job is when somebody begins to follow it. What happened before is not told later.
 func (n *news) begin(status *apiv1.JobStatus) (lines []string) {
 	for _, note := range status.GetNotes() {
 		n.notes[keyOf(note)] = true
@@ -28,9 +28,9 @@ func (n *news) begin(status *apiv1.JobStatus) (lines []string) {
 
 func keyOf(note *apiv1.JobNote) string { return note.GetAt().AsTime().String() + note.GetText() }
 
-// of returns a line for each thing that is news.
+// of returns a line for each thing that has changed.
 func (n *news) of(status *apiv1.JobStatus) (lines []string) {
-	notes := make(map[string]bool) // those that the job has; one that it has no more does not come again
+	notes := make(map[string]bool) // the notes that the job has; one that was dropped does not come back
 	for _, note := range status.GetNotes() {
 		key := keyOf(note)
 		if notes[key] = true; !n.notes[key] && !note.GetAt().AsTime().Before(n.since) {

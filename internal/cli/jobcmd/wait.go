@@ -11,23 +11,23 @@ import (
 	"github.com/tenderhq/tender/internal/pause"
 )
 
-// takeoverMax is how long a command waits for a job manager to take over from one that has gone.
+// takeoverMax is how long a command waits for a job manager to take over from one that is gone.
 const takeoverMax = 20 * time.Second
 
-// wait is for a job manager, or a leader, to take over from one that has gone.
+// wait is the wait of a command for a job manager, or a leader, to take over from one that is gone.
 type wait struct {
 	stderr io.Writer
-	since  time.Time // it has begun, or somebody has answered last
-	heard  bool      // there is a cluster: a master has answered
+	since  time.Time // when the wait began, or somebody answered last
+	heard  bool      // a master has answered, so there is a cluster
 	said   bool
 }
 
 func newWait(stderr io.Writer) *wait { return &wait{stderr: stderr, since: time.Now()} }
 
-// answered ends the wait: the next one has all its time.
+// answered ends the wait; the next one has the full time.
 func (w *wait) answered() { w.since, w.heard, w.said = time.Now(), true, false }
 
-// goesOn pauses and says whether to ask once more after the error. Where no master has ever answered, nobody will take over.
+// goesOn pauses, and says whether to ask again after the error. If no master has ever answered, nobody will take over.
 func (w *wait) goesOn(ctx context.Context, err error) bool {
 	const every = 250 * time.Millisecond
 	away := (*client.Unreachable)(nil)

@@ -41,15 +41,15 @@ func (e Env) watchCommand() *cobra.Command {
 	return command
 }
 
-// watchOne tells of one job.
+// watchOne prints the changes of one job.
 type watchOne struct {
 	env  Env
 	json bool
-	told *news            // nil: nothing yet
-	last *apiv1.JobStatus // as JSON
+	told *news            // nil: nothing was printed yet
+	last *apiv1.JobStatus // the last one that was printed as JSON
 }
 
-// see tells what has changed; over: the job has ended.
+// see prints what has changed. over says that the job has ended.
 func (w *watchOne) see(status *apiv1.JobStatus) (over bool, err error) {
 	switch {
 	case w.json:
@@ -68,12 +68,12 @@ func (w *watchOne) see(status *apiv1.JobStatus) (over bool, err error) {
 	return ended(status)
 }
 
-// sayIs says what a job is.
+// sayIs prints what a job is.
 func (e Env) sayIs(status *apiv1.JobStatus) error {
 	return e.say("%s is version %d (%s)", status.GetName(), status.GetVersion(), status.GetPhase())
 }
 
-// tell prints lines behind a word.
+// tell prints lines after a word.
 func (e Env) tell(before string, lines []string) error {
 	for _, line := range lines {
 		if err := e.say("%s%s", before, show.Clean(line)); err != nil {
@@ -83,21 +83,21 @@ func (e Env) tell(before string, lines []string) error {
 	return nil
 }
 
-// watchAll tells of all jobs.
+// watchAll prints the changes of all jobs.
 type watchAll struct {
 	env   Env
 	json  bool
-	begun bool                        // the picture from which the watch begins is complete
-	told  map[string]*news            // by job; as text
-	shown map[string]*apiv1.JobStatus // by job; what was seen of it last
-	left  map[string]bool             // of those, who have not come again in the picture of another manager; nil: it is complete
+	begun bool                        // the picture with which the watch begins is complete
+	told  map[string]*news            // by job, for text
+	shown map[string]*apiv1.JobStatus // by job: what was seen of it last
+	left  map[string]bool             // jobs that another manager's picture has not contained yet; nil: that is complete
 }
 
 func newWatchAll(e Env, asJSON bool) *watchAll {
 	return &watchAll{env: e, json: asJSON, told: make(map[string]*news), shown: make(map[string]*apiv1.JobStatus)}
 }
 
-// see tells what has changed.
+// see prints what has changed.
 func (w *watchAll) see(anew bool, news *apiv1.WatchJobsResponse) (over bool, err error) {
 	if anew {
 		w.left = make(map[string]bool)
@@ -131,10 +131,10 @@ func (w *watchAll) seeOne(status *apiv1.JobStatus) error {
 		return nil
 	}
 	w.shown[name] = status
-	over, _ := ended(status) // an error says only that this is bad
+	over, _ := ended(status) // an error only says that it has failed
 	if over && !w.begun {
 		w.told[name] = newNews(time.Time{})
-		w.told[name].begin(status) // its end is no news
+		w.told[name].begin(status) // its end is not news
 		return nil
 	}
 	if w.json {
@@ -155,7 +155,7 @@ func (w *watchAll) seeOne(status *apiv1.JobStatus) error {
 
 func (w *watchAll) seeRemoved(name string) error {
 	if w.shown[name] == nil {
-		return nil // it was never told of
+		return nil // nothing was printed about it before
 	}
 	delete(w.shown, name)
 	delete(w.told, name)

@@ -11,16 +11,16 @@ import (
 )
 
 const (
-	// endsEvery is how often is asked which tasks have ended: masters send no events about tasks.
+	// endsEvery is how often to ask which tasks have ended, because masters send no events about tasks.
 	endsEvery = time.Second
-	// forgottenAfter answers in a row without a task mean that nobody knows it any more. One may mean that its agent has
-	// not reported to a new leader yet.
+	// forgottenAfter is how many answers in a row must lack a task until nobody knows it any more. One may lack it only
+	// because its agent has not reported to a new leader yet.
 	forgottenAfter = 15
 )
 
-// AwaitEnds returns nil when all of the tasks have ended, or an error when ctx has. It tells of each end once, with how
-// the task is then; nil of a task that nobody knows any more. It begins with the views that are at hand, and then lists;
-// either may lack tasks and have others.
+// AwaitEnds returns nil when all of the tasks have ended, or an error when ctx has. ended is called once for each task,
+// with its view after the end, or with nil if nobody knows the task any more. AwaitEnds begins with the given views and
+// then calls list; both may lack some of the tasks and contain others.
 func AwaitEnds(
 	ctx context.Context, views []*apiv1.TaskView, list func(context.Context) ([]*apiv1.TaskView, error), tasks []api.TaskRef,
 	ended func(api.TaskRef, *apiv1.TaskView),
@@ -28,7 +28,7 @@ func AwaitEnds(
 	var err error
 	waiting, unknown := slices.Clone(tasks), make(map[api.TaskRef]int, len(tasks))
 	for {
-		if err == nil { // else masters do not answer, which says nothing of the tasks
+		if err == nil { // an error means that masters do not answer, which says nothing about the tasks
 			known := make(map[api.TaskRef]*apiv1.TaskView, len(views))
 			for _, view := range views {
 				known[api.TaskRef{Framework: api.FrameworkID(view.GetFrameworkId()), Task: api.TaskID(view.GetId())}] = view

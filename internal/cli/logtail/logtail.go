@@ -29,26 +29,26 @@ const (
 	Stderr Stream = "stderr"
 )
 
-// Output is one stream of a task on its way here.
+// Output is one stream of a task that is being read.
 type Output struct {
 	Stream Stream
 	To     io.Writer
-	// Offset is the first byte wanted; it moves on as bytes are written.
+	// Offset is the offset of the next byte that is wanted; it grows as bytes are written.
 	Offset int64
-	// Lines asks for the last so many lines only. Since leaves out what is there when nothing was written for so long.
-	// Both are 0, "all", once the agent has said where that begins.
+	// Lines asks for that many last lines only. Since leaves out present content if nothing was written for that long.
+	// Both become 0, which means everything, once the agent has said where that begins.
 	Lines int
 	Since time.Duration
-	// Dropped is told how many bytes are not kept any more that would come next. Nil: nobody is.
+	// Dropped is called with the number of bytes that come next and are not kept any more. It may be nil.
 	Dropped func(bytes int64)
 }
 
-// Transport reaches agents by a dialer, which proves and checks identities if there are any.
+// Transport returns a transport to agents that uses the dialer, which proves and checks identities if there are any.
 func Transport(dial func(ctx context.Context, address string) (net.Conn, error)) *http.Transport {
 	return &http.Transport{DialContext: func(ctx context.Context, _, address string) (net.Conn, error) { return dial(ctx, address) }}
 }
 
-// Source is where outputs of a task are read, all of them by one request.
+// Source reads outputs of a task, all of them by one request.
 type Source struct {
 	Task    api.TaskRef
 	Outputs []*Output
@@ -56,34 +56,36 @@ type Source struct {
 	Executor bool
 	// Address tells where the agent's HTTP listener is now. It is asked again after each failure.
 	Address func(ctx context.Context) (string, error)
-	// Ticket is asked for what the agent is shown, again for each request. Nil: nothing is, as in a cluster without
-	// certificates. Who is refused it, or refused by it, gives up.
+	// Ticket returns the ticket that the agent is shown; it is called for each request. Nil: no ticket is shown, as in
+	// a cluster without certificates. If the ticket is refused, by the leader or by the agent, reading stops.
 	Ticket func(ctx context.Context) (string, error)
 	// HTTP is the client. Default http.DefaultClient. It must not have a timeout.
 	HTTP *http.Client
-	// Patience is how long an agent that does not answer is asked again once the task has ended. Default 10 s.
+	// Patience is how long to ask again after the task has ended, if the agent does not answer. Default 10 s.
 	Patience time.Duration
-	// Silence is how long an agent may say nothing in the middle of its answer once the task has ended. Default 10 s.
+	// Silence is how long the agent may send nothing in the middle of its answer after the task has ended. Default 10
+	// s.
 	Silence time.Duration
 }
 
 const (
 	pauseMin = 50 * time.Millisecond
 	pauseMax = time.Second
-	// whyBytesMax of an agent's refusal are shown.
+	// whyBytesMax is how many bytes of an agent's refusal are shown.
 	whyBytesMax = 400
 )
 
-// ErrNone says that the agent knows no such output: the task never started there, or its folder is gone.
+// ErrNone means that the agent has no such output: the task never started there, or its folder was deleted.
 var ErrNone = errors.New("the agent has no such output (any more)")
 
-// writeFailed is an error of the reader's own side: asking again does not help.
+// writeFailed is an error of the reader's own side, which asking again does not help.
 type writeFailed struct{ error }
 
 func (w writeFailed) Unwrap() error { return w.error }
 
-// Follow copies the outputs until the task has ended and everything is written. Ended is closed at the task's
-// terminal status: from then on the files do not grow, and an agent that says nothing is not waited for much longer.
+// Follow copies the outputs until the task has ended and everything was written. ended is closed when the task's
+// terminal status is known: from then on the files do not grow, and an agent that sends nothing is not waited for much
+// longer.
 func (s *Source) Follow(ctx context.Context, ended <-chan struct{}) error {
 	whole, err := s.live(ctx, ended)
 	if whole || err != nil {
@@ -92,8 +94,8 @@ func (s *Source) Follow(ctx context.Context, ended <-chan struct{}) error {
 	return s.Rest(ctx)
 }
 
-// live copies what comes until the agent says that this was all, or until an answer breaks off after the task's end.
-// Only a failing writer, a denial and ctx are errors.
+// live copies what comes until the agent says that this was everything, or until an answer breaks off after the task's
+// end. It returns an error only if a writer fails, the agent denies the request, or ctx ends.
 func (s *Source) live(ctx context.Context, ended <-chan struct{}) (whole bool, err error) {
 	for rest := pauseMin; !closed(ended); {
 		before := s.offset()
@@ -116,7 +118,7 @@ func (s *Source) live(ctx context.Context, ended <-chan struct{}) (whole bool, e
 	return false, nil
 }
 
-// pauseUnless rests for so long, or until ended is closed; false: until ctx has ended.
+// pauseUnless pauses for that long, or until ended is closed. It returns false if ctx has ended.
 func pauseUnless(ctx context.Context, ended <-chan struct{}, long time.Duration) bool {
 	timer := time.NewTimer(long)
 	defer timer.Stop()
@@ -129,7 +131,7 @@ func pauseUnless(ctx context.Context, ended <-chan struct{}, long time.Duration)
 	return true
 }
 
-// Rest copies what is there now and returns; an agent that does not answer is asked again for a while.
+// Rest copies what is there now and returns. An agent that does not answer is asked again for a while.
 func (s *Source) Rest(ctx context.Context) error {
 	patience := s.Patience
 	if patience == 0 {
@@ -155,10 +157,10 @@ func (s *Source) Rest(ctx context.Context) error {
 	}
 }
 
-// isFinal says that asking again does not help: the writer here fails, or the reader may not.
+// isFinal says that asking again does not help: the writer fails, or the reader may not read this.
 func isFinal(err error) bool { return errors.As(err, new(writeFailed)) || api.Is(err, api.Denied) }
 
-// offset is how much of all outputs was written.
+// offset returns how many bytes of all outputs were written.
 func (s *Source) offset() (sum int64) {
 	for _, output := range s.Outputs {
 		sum += output.Offset
@@ -174,18 +176,18 @@ func (s *Source) names() string {
 	return strings.Join(names, " and ")
 }
 
-// always is the end of a task that has ended.
+// always is the closed channel of a task that has ended.
 var always = func() chan struct{} {
 	ended := make(chan struct{})
 	close(ended)
 	return ended
 }()
 
-// errSilent is an agent that took the question and said nothing more: it may be stopped.
+// errSilent means that the agent accepted the request and sent nothing more: it may be stopped.
 var errSilent = errors.New("the agent does not go on with its answer")
 
-// once makes one request and copies its answer; nil: that was all. Once ended is closed, an agent that falls silent is
-// given up.
+// once makes one request and copies its answer; nil: that was everything. After ended is closed, an agent that falls
+// silent is given up.
 func (s *Source) once(ctx context.Context, follow bool, ended <-chan struct{}) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -196,7 +198,7 @@ func (s *Source) once(ctx context.Context, follow bool, ended <-chan struct{}) e
 	} else {
 		waiting := make(chan struct{})
 		defer close(waiting)
-		go func() { // ends with once
+		go func() { // it ends with once
 			select {
 			case <-ended:
 				quiet.begin()
@@ -238,15 +240,15 @@ func (s *Source) ask(ctx context.Context, follow bool, quiet *silence) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = response.Body.Close() }() // read to its end or given up
+	defer func() { _ = response.Body.Close() }() // it was read to its end, or is no longer wanted
 	if err := refused(response); err != nil {
 		return err
 	}
 	return tail.ReadFrames(response.Body, func(kind byte, content []byte) error { return s.take(kind, content, quiet) })
 }
 
-// take moves an offset by what was written, so that what is asked for again begins there. A writer may take its time:
-// the agent is not silent meanwhile.
+// take writes content and moves the offset, so that a repeated request begins there. A writer may take its time; the
+// agent does not count as silent meanwhile.
 func (s *Source) take(kind byte, content []byte, quiet *silence) error {
 	quiet.pause()
 	defer quiet.resume()
@@ -265,7 +267,7 @@ func (s *Source) take(kind byte, content []byte, quiet *silence) error {
 	return nil
 }
 
-// moveTo goes on at another offset: what was asked for begins there, or what is before is not kept any more.
+// moveTo goes on at another offset, because what was asked for begins there, or what is before is not kept any more.
 func (o *Output) moveTo(offset int64) {
 	if o.Lines == 0 && o.Since == 0 && o.Dropped != nil && offset > o.Offset {
 		o.Dropped(offset - o.Offset)
@@ -307,7 +309,7 @@ func (s *Source) url(address string, follow bool) string {
 	}
 	path, err := url.JoinPath("http://"+address, "v1", "output",
 		url.PathEscape(string(s.Task.Framework)), url.PathEscape(string(s.Task.Task)))
-	if err != nil { // the address is no host:port; the request that follows says so
+	if err != nil { // the address is not HOST:PORT; the request that follows reports it
 		path = "http://" + address
 	}
 	return path + "?" + query.Encode()
@@ -318,7 +320,7 @@ func refused(response *http.Response) error {
 	case http.StatusOK, http.StatusPartialContent, http.StatusNoContent:
 		return nil
 	}
-	why, _ := io.ReadAll(io.LimitReader(response.Body, whyBytesMax)) // better than nothing
+	why, _ := io.ReadAll(io.LimitReader(response.Body, whyBytesMax)) // an incomplete text is better than none
 	if code := response.StatusCode; code == http.StatusNotFound && !strings.HasPrefix(string(why), "404 page not found") || code == http.StatusGone {
 		return ErrNone
 	}

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// silence ends a request whose agent says nothing for too long. It counts from begin on, but for the pauses in which
-// the reader is busy.
+// silence ends a request whose agent sends nothing for too long. The time begins with begin, and does not run while the
+// reader is busy.
 type silence struct {
 	most  time.Duration
 	timer *time.Timer
@@ -18,7 +18,7 @@ type silence struct {
 	over   bool
 }
 
-// watchSilence is told to begin once the task has ended.
+// watchSilence makes a silence, which begins once the task has ended.
 func (s *Source) watchSilence(cancel context.CancelCauseFunc) *silence {
 	most := s.Silence
 	if most == 0 {
@@ -37,7 +37,7 @@ func (s *silence) resume() { s.change(func() { s.paused = false }) }
 
 func (s *silence) stop() { s.change(func() { s.over = true }) }
 
-// change lets the time run anew, or not.
+// change restarts or stops the timer.
 func (s *silence) change(do func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 	"github.com/tenderhq/tender/internal/rights"
 )
 
-// The columns are an interface too: scripts cut them by position, so new ones go to the end or to -o wide.
+// The columns are an interface too: scripts cut them by position. So new ones are added at the end or to -o wide.
 
 var masterColumns = []column[*apiv1.MasterView]{
 	text("MASTER", (*apiv1.MasterView).GetId),
@@ -121,14 +121,14 @@ var principalColumns = []column[*apiv1.PrincipalView]{
 	wide(aged("REVOKED", func(p *apiv1.PrincipalView, now time.Time) string { return show.Age(now, p.GetRevoked()) })),
 }
 
-// GrantOf reads a grant.
+// GrantOf converts a grant.
 func GrantOf(m *apiv1.PrincipalGrant) rights.Grant {
 	return rights.Grant{
 		Verb: rights.Verb(m.GetVerb()), Role: api.Role(m.GetRole()), Framework: m.GetFramework(), Agent: m.GetAgent(), User: m.GetUser(),
 	}
 }
 
-// GrantTexts are grants as they are typed behind `tender grant PRINCIPAL`.
+// GrantTexts returns grants as they are typed after `tender grant PRINCIPAL`.
 func GrantTexts(grants []*apiv1.PrincipalGrant) []string {
 	texts := make([]string, len(grants))
 	for i, grant := range grants {
@@ -137,7 +137,7 @@ func GrantTexts(grants []*apiv1.PrincipalGrant) []string {
 	return texts
 }
 
-// indexOf is how far a master has come; 0 is not known.
+// indexOf returns the index up to which a master has applied the log; "" if it is not known.
 func indexOf(m *apiv1.MasterView) string {
 	if m.GetAppliedIndex() == 0 {
 		return ""
@@ -145,7 +145,7 @@ func indexOf(m *apiv1.MasterView) string {
 	return strconv.FormatUint(m.GetAppliedIndex(), 10)
 }
 
-// TasksOf is how many tasks an agent has: "2+" of one that may have more, and "?" of one of which nothing is known.
+// TasksOf returns how many tasks an agent has: "2+" if it may have more, and "?" if nothing is known.
 func TasksOf(a *apiv1.AgentView) string {
 	switch {
 	case !a.GetTasksMaybeMore():
@@ -156,7 +156,7 @@ func TasksOf(a *apiv1.AgentView) string {
 	return strconv.Itoa(int(a.GetTasks())) + "+"
 }
 
-// stateWithMarks is "RUNNING,draining": one word for those who cut columns.
+// stateWithMarks returns text such as "RUNNING,draining": one word, for scripts that cut columns.
 func stateWithMarks(a *apiv1.AgentView) string {
 	return strings.Join(append([]string{a.GetState()}, a.GetMarks()...), ",")
 }
@@ -169,7 +169,7 @@ func demandOf(f *apiv1.FrameworkView) string {
 	return strings.Join(parts, ", ")
 }
 
-// healthOf says whether a task passes its checks; "" when that is not known, or nobody asks.
+// healthOf says whether a task passes its checks; "" if that is not known or it has none.
 func healthOf(t *apiv1.TaskView) string {
 	switch {
 	case t.Healthy == nil:
@@ -180,7 +180,7 @@ func healthOf(t *apiv1.TaskView) string {
 	return "no"
 }
 
-// whyOf is what a state alone does not say: the code of a command, the reason, the message.
+// whyOf returns what the state alone does not tell: exit code, reason and message.
 func whyOf(t *apiv1.TaskView) string {
 	var parts []string
 	if t.ExitCode != nil && (t.GetExitCode() != 0 || t.GetState() != "FINISHED") {
@@ -189,7 +189,7 @@ func whyOf(t *apiv1.TaskView) string {
 	if t.GetReason() != "" {
 		parts = append(parts, t.GetReason())
 	}
-	// The executor's message for a plain exit says the code once more.
+	// The executor's message for a plain exit only repeats the code.
 	if t.GetMessage() != "" && t.GetMessage() != fmt.Sprintf("exited with %d", t.GetExitCode()) {
 		parts = append(parts, t.GetMessage())
 	}
@@ -204,7 +204,7 @@ func usageOf(u *apiv1.Usage) string {
 	return "cpus " + milli(u.GetCpuMilli()) + ", mem " + strconv.FormatInt(u.GetMemMilli()/1000, 10)
 }
 
-// commandOf shows a command as one would type it.
+// commandOf returns a command as one would type it.
 func commandOf(c *apiv1.Command) string {
 	if c.GetShell() != "" {
 		return c.GetShell()

@@ -18,14 +18,14 @@ import (
 	"github.com/tenderhq/tender/internal/words"
 )
 
-// describer is one description on its way.
+// describer writes one description.
 type describer struct {
 	client *client.Client
 	out    io.Writer
 	now    time.Time
 }
 
-// Describe writes everything that is known about one item, and the tasks that belong to it below.
+// Describe writes everything that is known about one item, and below that the tasks that belong to it.
 func Describe(ctx context.Context, c *client.Client, w io.Writer, now time.Time, found Item) error {
 	d := describer{c, w, now}
 	switch view := found.Message.(type) {
@@ -83,7 +83,7 @@ func (d describer) describeAgent(ctx context.Context, v *apiv1.AgentView) error 
 	return d.printBelow(tasks)
 }
 
-// orphans are volumes that nobody but the agent knows.
+// orphans lists volumes that only the agent knows.
 func orphans(volumes []*apiv1.OrphanedVolume) string {
 	words := make([]string, len(volumes))
 	for i, o := range volumes {
@@ -133,10 +133,10 @@ func (d describer) describeFramework(ctx context.Context, v *apiv1.FrameworkView
 	return d.tasksBelow(ctx, Query{Framework: v.GetId()})
 }
 
-// preferredShown bounds the agents that are named.
+// preferredShown is how many preferred agents are named.
 const preferredShown = 5
 
-// preferenceOf is " preferably on agent-1, agent-2", or nothing.
+// preferenceOf returns text such as " preferably on agent-1, agent-2", or nothing.
 func preferenceOf(d *apiv1.DemandView) string {
 	agents := d.GetPreferred()
 	if len(agents) == 0 {
@@ -153,7 +153,7 @@ func preferenceOf(d *apiv1.DemandView) string {
 	return text
 }
 
-// spreadOf is " spread by rack, at most 2 per agent (group web)", or nothing.
+// spreadOf returns text such as " spread by rack, at most 2 per agent (group web)", or nothing.
 func spreadOf(d *apiv1.DemandView) string {
 	var places []string
 	for _, one := range d.GetSpread() {
@@ -181,8 +181,7 @@ func yesOrNothing(is bool, text string) string {
 	return text
 }
 
-// localityOf tells what waiting for preferred agents has brought and cost; "" when no
-// task said.
+// localityOf says what waiting for preferred agents has achieved and cost; "" if no task has reported it.
 func localityOf(l *apiv1.LocalityView) string {
 	tasks := l.GetNode() + l.GetNear() + l.GetAny()
 	if tasks == 0 {
@@ -197,7 +196,7 @@ func localityOf(l *apiv1.LocalityView) string {
 	return text
 }
 
-// tasksBelow adds the table of the living tasks that belong to what was described.
+// tasksBelow adds the table of the living tasks that belong to the item.
 func (d describer) tasksBelow(ctx context.Context, q Query) error {
 	l, err := listTasks(ctx, d.client, &q)
 	if err != nil {
@@ -206,7 +205,7 @@ func (d describer) tasksBelow(ctx context.Context, q Query) error {
 	return d.printBelow(l)
 }
 
-// printBelow prints a table, if there is anything in it, below what was described.
+// printBelow prints a table below the description, if it is not empty.
 func (d describer) printBelow(l *Listing) error {
 	if len(l.Items) == 0 {
 		return nil
@@ -249,14 +248,14 @@ func (d describer) taskFields(v *apiv1.TaskView) [][2]string {
 	}
 }
 
-// outputOf is where the task's output can be read.
+// outputOf returns where the task's output can be read.
 func outputOf(v *apiv1.TaskView) string {
 	if v.GetAgentAddress() == "" {
 		return ""
 	}
 	at := "http://" + v.GetAgentAddress() + "/" + path.Join("v1", "logs", v.GetFrameworkId(), v.GetId(), "stdout")
 	if executor := api.ExecutorID(v.GetExecutorId()); executor != "" && executor != api.CommandExecutor {
-		// Its own executor writes for it: only that one's output is sure to be there.
+		// A framework's own executor writes for the task: only the executor's output is sure to exist.
 		return "tender logs --executor " + TaskRef(v) + "\n" + at + "?executor=1"
 	}
 	return "tender logs " + TaskRef(v) + "\n" + at
@@ -288,7 +287,7 @@ func (d describer) offerFields(v *apiv1.OfferView) [][2]string {
 	}
 }
 
-// RoleFields are the lines that describe a role.
+// RoleFields returns the lines that describe a role.
 func RoleFields(v *apiv1.RoleView) [][2]string {
 	return [][2]string{
 		{"Role", v.GetRole()},
@@ -304,7 +303,7 @@ func RoleFields(v *apiv1.RoleView) [][2]string {
 	}
 }
 
-// since is " for 12s", or nothing.
+// since returns text such as " for 12s", or nothing.
 func (d describer) since(at *timestamppb.Timestamp) string {
 	if age := show.Age(d.now, at); age != "" {
 		return " for " + age
@@ -312,7 +311,7 @@ func (d describer) since(at *timestamppb.Timestamp) string {
 	return ""
 }
 
-// moment is a time with its age: "2026-11-21 10:17:44 UTC (12s ago)".
+// moment returns a time with its age: "2026-11-21 10:17:44 UTC (12s ago)".
 func (d describer) moment(at *timestamppb.Timestamp) string {
 	age := show.Age(d.now, at)
 	if age == "" {

@@ -16,7 +16,7 @@ import (
 	"github.com/tenderhq/tender/internal/wire"
 )
 
-// endpoint is a named port of a task that runs and, where it has health checks, passes them.
+// endpoint is a named port of a running task that passes its health checks, if it has any.
 type endpoint = *structpb.Struct
 
 func fieldOf(name string) func(endpoint) string {
@@ -32,7 +32,7 @@ var endpointColumns = []column[endpoint]{
 	wide(text("HOSTNAME", fieldOf("hostname"))),
 }
 
-// listEndpoints lists the ports of tasks whose own name, or whose framework's, begins as the query says.
+// listEndpoints lists the ports of tasks whose own name, or that of their framework, begins with the query's prefix.
 func listEndpoints(ctx context.Context, c *client.Client, q *Query) (*Listing, error) {
 	running := *q
 	running.Prefix, running.Limit, running.States = "", 0, []string{api.TaskRunning.String()}
@@ -60,7 +60,7 @@ func listEndpoints(ctx context.Context, c *client.Client, q *Query) (*Listing, e
 	return listingOf(message, items, more, endpointColumns, fieldOf("address"), fieldOf("port")), nil
 }
 
-// endpointsOf are the ports of a task that is ready.
+// endpointsOf returns the ports of a task that is ready.
 func endpointsOf(task *apiv1.TaskView) (endpoints []endpoint) {
 	for _, one := range wire.ReadyEndpoints(task) {
 		fields := map[string]*structpb.Value{"number": structpb.NewNumberValue(float64(one.Number))}

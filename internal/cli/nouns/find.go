@@ -10,14 +10,14 @@ import (
 	"github.com/tenderhq/tender/internal/cli/client"
 )
 
-// wrong marks an error as that of who wrote the words.
+// wrong marks an error as a mistake in the words of the caller.
 func wrong(err error) error { return api.E("nouns", api.Invalid, "", err) }
 
 // NamedMax is how many of several matches an error lists.
 const NamedMax = 8
 
-// Find returns the one item of the kind that word means: a whole ID or name before the start of one. Several matches
-// are an error that lists them.
+// Find returns the one item of the kind that a word means. A whole ID or name goes before the beginning of one. Several
+// matches are an error that lists them.
 func (k Kind) Find(ctx context.Context, c *client.Client, word string) (Item, error) {
 	l, err := k.List(ctx, c, &Query{Prefix: word, All: true})
 	if err != nil {
@@ -43,7 +43,7 @@ func (k Kind) Find(ctx context.Context, c *client.Client, word string) (Item, er
 	return Item{}, wrong(fmt.Errorf("%q is the start of %d %s: %s; write more of it", word, len(matches), k.Name, strings.Join(ids, ", ")))
 }
 
-// WhereListed adds to the refusal of a name where the names of its kind are found.
+// WhereListed adds to a NotFound error the command that lists the names of this kind.
 func (k Kind) WhereListed(err error) error {
 	if !api.Is(err, api.NotFound) {
 		return err
@@ -51,7 +51,7 @@ func (k Kind) WhereListed(err error) error {
 	return fmt.Errorf("%w; 'tender get %s' lists them", err, k.Name+orAll(k))
 }
 
-// Nobody says that none is called so, or that the other filters left none.
+// Nobody returns the error that nothing has this name, or that the other filters left nothing.
 func (k Kind) Nobody(q Query) error {
 	if len(q.States)+len(q.Agent)+len(q.Framework)+len(q.Role) > 0 {
 		return fmt.Errorf("no %s that is asked for is called %q; leave out some of the flags", k.singular(), q.Prefix)
@@ -66,7 +66,7 @@ func orAll(k Kind) string {
 	return ""
 }
 
-// soleMatch is the only item whose ID, last part of the ID, or name is the word.
+// soleMatch returns the only item whose ID, last part of the ID, or name is the word.
 func soleMatch(items []Item, word string) *Item {
 	for _, same := range []func(Item) string{
 		func(i Item) string { return i.ID },
@@ -86,7 +86,7 @@ func soleMatch(items []Item, word string) *Item {
 	return nil
 }
 
-// Task returns the one task that word means.
+// Task returns the one task that a word means.
 func Task(ctx context.Context, c *client.Client, word string) (*apiv1.TaskView, error) {
 	found, err := Tasks.Find(ctx, c, word)
 	if err != nil {
@@ -95,8 +95,8 @@ func Task(ctx context.Context, c *client.Client, word string) (*apiv1.TaskView, 
 	return found.Message.(*apiv1.TaskView), nil
 }
 
-// Resolve turns what people call an agent and a framework into IDs; one that is not there is an error and no empty
-// list.
+// Resolve replaces the names of an agent and a framework by their IDs. One that does not exist is an error and not an
+// empty list.
 func (q *Query) Resolve(ctx context.Context, c *client.Client) error {
 	for _, asked := range []struct {
 		kind Kind

@@ -11,8 +11,8 @@ import (
 	apiv1 "github.com/tenderhq/tender/api/v1"
 )
 
-// gpusOf says which GPUs of an agent are whose, of the tasks that live there, and what keeps them from others; "" where it
-// has none.
+// gpusOf says which of an agent's GPUs belong to which of its living tasks, and what keeps others from using them; ""
+// if the agent has none.
 func gpusOf(v *apiv1.AgentView, tasks *Listing) string {
 	total := int(math.Round(v.GetTotal().GetFields()[api.GPUs].GetNumberValue()))
 	if total == 0 {
@@ -34,7 +34,7 @@ func gpusOf(v *apiv1.AgentView, tasks *Listing) string {
 	return strings.Join(append(lines, "not enforced: tasks are told which are theirs, and nothing keeps them from the others"), "\n")
 }
 
-// gpuList is the indices of GPUs, with commas between.
+// gpuList returns indices of GPUs, separated by commas.
 func gpuList(indices []uint32) string {
 	words := make([]string, len(indices))
 	for i, index := range indices {

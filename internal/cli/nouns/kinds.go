@@ -15,14 +15,14 @@ import (
 	"github.com/tenderhq/tender/internal/cli/settings"
 )
 
-// Query is what `get` can ask of a list.
+// Query says what to list.
 type Query struct {
 	Prefix, Agent, Framework, Role string
 	States                         []string
 	All                            bool
 	Limit                          int
 	Stale                          bool
-	Index                          uint64 // of the registry, in the answer to a stale read
+	Index                          uint64 // the registry's index, from the answer to a stale read
 }
 
 func (q *Query) list(token string, limit int32) *apiv1.ListRequest {
@@ -37,16 +37,16 @@ func (q *Query) tasks(token string, limit int32) *apiv1.ListTasksRequest {
 	}
 }
 
-// Kind is a noun that has a list.
+// Kind is a noun that can be listed.
 type Kind struct {
-	Name    string // as `get` takes it; the singular and its start do too
+	Name    string // as `get` takes it; the singular and its beginning work too
 	About   string
-	Filters []string // flags that mean something for it
-	States  []string // what --state may name
+	Filters []string // flags that have an effect for it
+	States  []string // the values of --state
 	list    func(ctx context.Context, c *client.Client, q *Query) (*Listing, error)
 }
 
-// The kinds that there are.
+// The kinds.
 var (
 	Masters = Kind{"masters", "the masters and which one leads", []string{"state", "stale"},
 		[]string{"leader", "follower", "non-voter", "unreachable"}, listMasters}
@@ -62,12 +62,12 @@ var (
 	Roles = Kind{"roles", "the roles with weight, priority and quota", []string{"stale"}, nil, listRoles}
 )
 
-// Kinds are all of them in the order in which people are told.
+// Kinds returns all kinds in the order in which people are told of them.
 func Kinds() []Kind {
 	return []Kind{Masters, Agents, Frameworks, Tasks, Endpoints, Offers, Roles, Principals}
 }
 
-// taskStates are all that a list can show: UNKNOWN is only ever an answer to one framework.
+// taskStates returns all states that a list can show: UNKNOWN is only ever an answer to one framework.
 func taskStates() (names []string) {
 	for state := api.TaskStaging; state < api.TaskUnknown; state++ {
 		names = append(names, state.String())
@@ -75,7 +75,7 @@ func taskStates() (names []string) {
 	return names
 }
 
-// Named finds a kind by its name, its singular or a start of at least two letters.
+// Named finds a kind by its name, its singular, or a beginning of at least two letters.
 func Named(word string) (Kind, error) {
 	lower := strings.ToLower(word)
 	var names []string
@@ -90,7 +90,7 @@ func Named(word string) (Kind, error) {
 
 func (k Kind) singular() string { return strings.TrimSuffix(k.Name, "s") }
 
-// indexed notes the registry's index that an answer shows.
+// indexed notes the index of the registry in an answer.
 func indexed[Request any, Response interface{ GetAppliedIndex() uint64 }](
 	q *Query, call func(context.Context, Request, ...grpc.CallOption) (Response, error),
 ) func(context.Context, Request, ...grpc.CallOption) (Response, error) {
@@ -149,12 +149,12 @@ func listPrincipals(ctx context.Context, c *client.Client, q *Query) (*Listing, 
 		(*apiv1.PrincipalView).GetName, nameless), err
 }
 
-// List asks the leader for all of them that the query wants; a query for stale ones is told the registry's index.
+// List asks the leader for everything that the query selects. A query for a stale read is given the registry's index.
 func (k Kind) List(ctx context.Context, c *client.Client, q *Query) (*Listing, error) {
 	return k.list(ctx, c, q)
 }
 
 func nameless[T any](T) string { return "" }
 
-// TaskRef is how people write a task: FRAMEWORK/TASK.
+// TaskRef returns a task as people write it: FRAMEWORK/TASK.
 func TaskRef(t *apiv1.TaskView) string { return t.GetFrameworkId() + "/" + t.GetId() }

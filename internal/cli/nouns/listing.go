@@ -10,12 +10,12 @@ import (
 	"github.com/tenderhq/tender/internal/cli/show"
 )
 
-// Listing is a list that was fetched, ready to be shown in any form.
+// Listing is a list that was fetched and can be shown in every format.
 type Listing struct {
 	Message proto.Message // the response with the items of all pages
 	Items   []Item
 	header  func(wide bool) []string
-	More    bool // the limit cut it
+	More    bool // the limit has cut the list
 }
 
 // Item is one row.
@@ -26,14 +26,14 @@ type Item struct {
 	cells   func(wide bool, now time.Time) []string
 }
 
-// column says how one value of an item is shown.
+// column says how to show one value of an item.
 type column[T any] struct {
 	title string
 	wide  bool // only with -o wide
 	cell  func(T, time.Time) string
 }
 
-// listingOf shows items by columns.
+// listingOf makes a listing of items with these columns.
 func listingOf[T proto.Message](
 	message proto.Message, items []T, more bool, columns []column[T], id, name func(T) string,
 ) *Listing {
@@ -62,23 +62,23 @@ func listingOf[T proto.Message](
 	return l
 }
 
-// text is a column without a clock.
+// text makes a column that does not depend on the time.
 func text[T any](title string, cell func(T) string) column[T] {
 	return column[T]{title: title, cell: func(t T, _ time.Time) string { return cell(t) }}
 }
 
-// aged is a column with one.
+// aged makes a column that depends on the time.
 func aged[T any](title string, cell func(T, time.Time) string) column[T] {
 	return column[T]{title: title, cell: cell}
 }
 
-// wide keeps a column for -o wide.
+// wide makes a column that is shown only with -o wide.
 func wide[T any](c column[T]) column[T] {
 	c.wide = true
 	return c
 }
 
-// Print writes a list as -o asks: table, wide, json or name. An empty table is nothing.
+// Print writes a list in the format of -o: table, wide, json or name. An empty table is not written.
 func (l *Listing) Print(w io.Writer, format string, now time.Time) error {
 	switch format {
 	case show.AsJSON:

@@ -15,10 +15,10 @@ import (
 type Volume struct {
 	Agent    string
 	Resource api.Resource
-	Used     bool // by a task
+	Used     bool // a task uses it
 }
 
-// VolumeNamed is the one of them with that name.
+// VolumeNamed returns the volume with that name.
 func VolumeNamed(all []Volume, name string) (found Volume, err error) {
 	for _, p := range all {
 		switch {
@@ -35,12 +35,12 @@ func VolumeNamed(all []Volume, name string) (found Volume, err error) {
 	return found, nil
 }
 
-// NoVolume says that there is none of that name.
+// NoVolume returns the error that there is no volume with that name.
 func NoVolume(name string) error {
 	return fmt.Errorf("there is no volume %q; 'tender volume list' shows those there are", name)
 }
 
-// Volumes are those of all agents.
+// Volumes returns the volumes of all agents.
 func Volumes(ctx context.Context, c *client.Client) ([]Volume, error) {
 	agents, err := Agents.List(ctx, c, &Query{})
 	if err != nil {
@@ -57,7 +57,7 @@ func Volumes(ctx context.Context, c *client.Client) ([]Volume, error) {
 	return all, nil
 }
 
-// VolumesOf reads them out of an agent's resources.
+// VolumesOf returns the volumes among an agent's resources.
 func VolumesOf(agent *apiv1.AgentView) ([]Volume, error) {
 	total, err := wire.ResourcesFromStruct(agent.GetTotal())
 	if err != nil {

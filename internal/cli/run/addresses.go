@@ -11,24 +11,24 @@ import (
 )
 
 // addresses remembers where the agents listen. All streams ask here, so that a restarted agent with a hundred tasks
-// costs one question and not two hundred.
+// costs one request and not two hundred.
 type addresses struct {
 	operator apiv1.OperatorServiceClient
 
-	mu    sync.Mutex // held while asking
+	mu    sync.Mutex // held during a request
 	known map[api.AgentID]string
 	asked time.Time
 }
 
-// fresh is how long an answer is good for.
+// fresh is how long an answer can be used.
 const fresh = 500 * time.Millisecond
 
 func newAddresses(operator apiv1.OperatorServiceClient) *addresses {
 	return &addresses{operator: operator, known: map[api.AgentID]string{}}
 }
 
-// of returns the question for one agent that has tasks of the framework: the first time it may be answered from memory,
-// later only by a fresh answer.
+// of returns a function that returns the address of an agent with tasks of the framework. Its first call may be
+// answered from memory, later ones only by a fresh answer.
 func (a *addresses) of(agent api.AgentID, framework api.FrameworkID) func(context.Context) (string, error) {
 	first := true
 	return func(ctx context.Context) (string, error) {
@@ -53,7 +53,8 @@ func (a *addresses) of(agent api.AgentID, framework api.FrameworkID) func(contex
 	}
 }
 
-// askByTasks asks where the tasks of the framework on the agent are: who may not look at agents is told that of his own.
+// askByTasks asks for the tasks of the framework on the agent: a caller that may not see agents is told the addresses
+// of its own.
 func (a *addresses) askByTasks(ctx context.Context, agent api.AgentID, framework api.FrameworkID) (string, error) {
 	tasks, err := a.operator.ListTasks(ctx, &apiv1.ListTasksRequest{FrameworkId: string(framework), AgentId: string(agent), All: true, Limit: 1})
 	if err != nil || len(tasks.GetItems()) == 0 {

@@ -14,18 +14,18 @@ import (
 	"github.com/tenderhq/tender/internal/cli/logtail"
 )
 
-// Attached says what to follow. All fields must be set.
+// Attached says which tasks to follow. All fields must be set.
 type Attached struct {
 	Operator       apiv1.OperatorServiceClient
 	Agents         Agents
-	Framework      api.FrameworkID // of a run that has detached; any other serves as well
-	Stdout, Stderr io.Writer       // take the tasks' output
+	Framework      api.FrameworkID // that of a run that has detached; any other framework works as well
+	Stdout, Stderr io.Writer       // where the tasks' output is written
 	Say            func(format string, args ...any)
 }
 
-// Attach brings the output of the tasks that a framework has had until now here, from where it begins, and returns when
-// all of them have ended and all of it is written. It is no scheduler, so it neither starts nor kills anything: when ctx
-// ends the tasks go on. The code is the first that is not 0, in the order in which the tasks are listed.
+// Attach copies the output of all tasks that a framework has had so far, from where it begins, and returns when all of
+// them have ended and all output was written. It is no scheduler, so it neither starts nor kills anything: when ctx
+// ends, the tasks go on. The code is the first one that is not 0, in the order in which the tasks are listed.
 func Attach(ctx context.Context, config Attached) (code int, err error) {
 	f := &follower{
 		config: config, where: newAddresses(config.Operator), tickets: newTickets(config.Agents.Ticket), http: newHTTP(config.Agents.Dial),
@@ -55,16 +55,16 @@ func Attach(ctx context.Context, config Attached) (code int, err error) {
 	return code, errors.Join(err, f.out.err())
 }
 
-// follower follows tasks that somebody else has started.
+// follower follows tasks that another process has started.
 type follower struct {
 	config  Attached
 	out     *outputs
 	where   *addresses
 	tickets *tickets
 	http    *http.Client
-	copies  sync.WaitGroup                // of outputs on their way here
-	over    map[api.TaskRef]chan struct{} // closed when a task has ended
-	codes   map[api.TaskRef]int           // of those that have
+	copies  sync.WaitGroup                // goroutines that copy outputs
+	over    map[api.TaskRef]chan struct{} // closed when the task has ended
+	codes   map[api.TaskRef]int           // exit codes of tasks that have ended
 }
 
 func (f *follower) list(ctx context.Context) ([]*apiv1.TaskView, error) {
@@ -74,12 +74,12 @@ func (f *follower) list(ctx context.Context) ([]*apiv1.TaskView, error) {
 	return views, err
 }
 
-// begin follows one task.
+// begin begins to follow one task.
 func (f *follower) begin(ctx context.Context, view *apiv1.TaskView) api.TaskRef {
 	task, over := api.TaskRef{Framework: f.config.Framework, Task: api.TaskID(view.GetId())}, make(chan struct{})
 	f.over[task] = over
 	if view.GetAgentId() == "" {
-		return task // it was never on an agent
+		return task // it never was on an agent
 	}
 	agent := api.AgentID(view.GetAgentId())
 	source := &logtail.Source{Task: task, HTTP: f.http, Address: f.where.of(agent, task.Framework), Ticket: f.tickets.of(task.Framework, agent)}
@@ -91,7 +91,7 @@ func (f *follower) begin(ctx context.Context, view *apiv1.TaskView) api.TaskRef 
 	return task
 }
 
-// end notes how a task has ended, and says it where the output and the exit code do not.
+// end notes how a task has ended, and reports it if output and exit code do not show it.
 func (f *follower) end(task api.TaskRef, view *apiv1.TaskView) {
 	status := statusOf(view)
 	f.codes[task] = codeOf(status)
@@ -102,13 +102,13 @@ func (f *follower) end(task api.TaskRef, view *apiv1.TaskView) {
 	f.config.Say("%s ended %s", task.Task, why(status))
 }
 
-// statusOf is how a task has ended as a list shows it; nil: nobody knows it.
+// statusOf converts a task's end as a list shows it; for nil, nobody knows the task.
 func statusOf(view *apiv1.TaskView) api.Status {
 	if view == nil {
 		return api.Status{State: api.TaskUnknown, Message: "nobody knows it any more"}
 	}
 	status := api.Status{Message: view.GetMessage()}
-	// A list shows states and reasons by the names that are read here.
+	// The names of states and reasons in a list can be parsed.
 	status.State, _ = api.ParseTaskState(view.GetState())
 	status.Reason, _ = api.ParseReason(view.GetReason())
 	if view.ExitCode != nil {

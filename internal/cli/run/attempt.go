@@ -9,17 +9,17 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// instance is one of the copies that were asked for. It is only kept from its first launch to its end.
+// instance is one of the copies that were asked for. It is kept only from its first launch to its end.
 type instance struct {
 	index    int
-	attempts int        // begun so far
-	restarts int        // of these, because its program had ended
-	live     []*attempt // launched and not ended: one, or two when the agent of the first is silent
-	rest     time.Time  // not launched again before
+	attempts int        // how many were begun so far
+	restarts int        // how many of these because the program had ended
+	live     []*attempt // attempts that were launched and have not ended: one, or two if the agent of the first is silent
+	rest     time.Time  // no new attempt is launched before
 	over     bool
 }
 
-// attempt is one task of an instance. Each has an ID of its own.
+// attempt is one task of an instance. Each has its own task ID.
 type attempt struct {
 	of       *instance
 	id       api.TaskID
@@ -27,25 +27,25 @@ type attempt struct {
 	agent    api.AgentID
 	output   copying
 	unwanted bool               // it was killed in favor of another attempt
-	reached  string             // where, as it was said; "" = nowhere, or not said yet
-	silent   time.Time          // since when its agent is; zero: it is not
+	reached  string             // the address that was told; "" = it has none, or none was told yet
+	silent   time.Time          // since when its agent is silent; zero: it is not
 	ended    chan struct{}      // closed at its terminal status
-	size     *api.OutputSize    // of what it has written, when that is known; to be read when ended is closed
+	size     *api.OutputSize    // the size of its output, if known; may be read after ended is closed
 	context  context.Context    //nolint:containedctx // of the following, which ends with the attempt's worth
-	drop     context.CancelFunc // ends the following: nobody wants the output
+	drop     context.CancelFunc // stops following: nobody wants the output
 }
 
-// copying is how far the bringing of an attempt's output has come.
+// copying is how far an attempt's output was copied.
 type copying uint8
 
 const (
-	unasked copying = iota // nobody has asked for it yet
+	unasked copying = iota // nothing was asked for yet
 	coming
-	behind // it still comes, though the attempt has ended
-	here   // all of it, or as much as could be had
+	behind // it is still being copied, although the attempt has ended
+	here   // all of it was copied, or as much as could be had
 )
 
-// idOf is the task of an instance's attempt.
+// idOf returns the task ID of an instance's attempt.
 func (j *job) idOf(index, attempts int) api.TaskID {
 	id := api.TaskID(fmt.Sprintf("%s.%d", j.config.Name, index))
 	if attempts > 0 {
@@ -54,7 +54,7 @@ func (j *job) idOf(index, attempts int) api.TaskID {
 	return id
 }
 
-// launch begins the next attempt of an instance. Under mu.
+// launch begins the next attempt of an instance. Callers hold mu.
 func (j *job) launch(i *instance, agent api.AgentID, now time.Time) api.Task {
 	a := &attempt{of: i, id: j.idOf(i.index, i.attempts), agent: agent, ended: make(chan struct{})}
 	a.context, a.drop = context.WithCancel(j.own)
@@ -67,7 +67,7 @@ func (j *job) launch(i *instance, agent api.AgentID, now time.Time) api.Task {
 	return task
 }
 
-// end forgets an attempt that has ended. Under mu.
+// end forgets an attempt that has ended. Callers hold mu.
 func (j *job) end(a *attempt, size *api.OutputSize) {
 	a.size = size
 	close(a.ended)
@@ -82,15 +82,15 @@ func (j *job) end(a *attempt, size *api.OutputSize) {
 	}
 }
 
-// dismiss ends an attempt of which nobody waits for the end. Under mu.
+// dismiss ends an attempt for whose end nobody waits. Callers hold mu.
 func (j *job) dismiss(a *attempt) {
 	a.unwanted = true
-	a.drop() // what it has written is not worth waiting for
-	// The SDK repeats it until the task has ended; it refuses only what it never launched.
+	a.drop() // its output is not worth waiting for
+	// The SDK repeats the kill until the task has ended. It refuses only a task that it never launched.
 	_ = j.client.Kill(a.id)
 }
 
-// silence notes that the agent of a task is silent. Under mu.
+// silence notes that the agent of a task is silent. Callers hold mu.
 func (j *job) silence(a *attempt) {
 	if !a.silent.IsZero() {
 		return
@@ -101,7 +101,8 @@ func (j *job) silence(a *attempt) {
 	}
 }
 
-// back settles what was started elsewhere: the task that has run for longer stays. Under mu.
+// back handles the return of a silent agent. If the task was started elsewhere, the one that has run for longer stays.
+// Callers hold mu.
 func (j *job) back(a *attempt) {
 	if a.silent.IsZero() {
 		return
@@ -120,7 +121,7 @@ func (j *job) back(a *attempt) {
 	}
 }
 
-// restartSilent has instances launched elsewhere whose agent is silent for too long.
+// restartSilent launches instances elsewhere whose agents have been silent for too long.
 func (j *job) restartSilent(now time.Time) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

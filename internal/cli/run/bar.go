@@ -9,7 +9,7 @@ import (
 // barWidth is how many characters the bar has.
 const barWidth = 30
 
-// progressBar is one line about all instances.
+// progressBar returns one line about all instances.
 func progressBar(instances, done, failed, running int) string {
 	full := barWidth * done / instances
 	text := fmt.Sprintf("[%s%s] %d of %d ended, %d running",
@@ -20,10 +20,10 @@ func progressBar(instances, done, failed, running int) string {
 	return text
 }
 
-// wipeLine takes the last line of a terminal away.
+// wipeLine removes the last line of a terminal.
 const wipeLine = "\r\x1b[K"
 
-// bar draws the line anew; what is written otherwise goes above it.
+// bar draws the line again. Other output is written above it.
 func (o *outputs) bar(text string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -40,7 +40,7 @@ func (o *outputs) noBar() {
 	o.wipe()
 }
 
-// wipe makes room for what is to be written. Under mu.
+// wipe removes the bar to make room for output. Callers hold mu.
 func (o *outputs) wipe() {
 	if o.drawn != "" {
 		_, _ = io.WriteString(o.stderr, wipeLine) // as above
@@ -48,7 +48,7 @@ func (o *outputs) wipe() {
 	}
 }
 
-// aside has sentences stand in lines of their own, between those of the tasks.
+// aside makes sentences stand on lines of their own, between the lines of the tasks.
 func (o *outputs) aside(say func(string, ...any)) func(string, ...any) {
 	return func(format string, args ...any) {
 		o.mu.Lock()

@@ -8,19 +8,20 @@ import (
 	apiv1 "github.com/tenderhq/tender/api/v1"
 )
 
-// cluster is where a run began.
+// cluster is the cluster in which a run began.
 type cluster struct {
 	id    string
 	asked time.Time
 }
 
-// clusterEvery is how often a run looks whether its cluster is still the same.
+// clusterEvery is how often a run checks whether its cluster is still the same.
 const clusterEvery = 5 * time.Second
 
-// Replaced is why a run ended: what answers at the masters' addresses knows nothing of it.
+// Replaced is the error of a run that ended because another cluster, which does not know it, answers at the masters'
+// addresses.
 type Replaced struct {
 	Was, Is string
-	Left    int // instances that had not ended
+	Left    int // how many instances had not ended
 }
 
 func (r *Replaced) Error() string {
@@ -28,8 +29,8 @@ func (r *Replaced) Error() string {
 		r.Is, r.Was, count(r.Left, "task"))
 }
 
-// sameCluster is an error when the masters are of another cluster than at the beginning. Masters that do not answer
-// say nothing.
+// sameCluster returns an error if the masters belong to another cluster than at the beginning. Masters that do not
+// answer prove nothing.
 func (r *runner) sameCluster() error {
 	if time.Since(r.cluster.asked) < clusterEvery {
 		return nil
@@ -39,7 +40,7 @@ func (r *runner) sameCluster() error {
 	defer cancel()
 	view, err := r.config.Operator.GetCluster(ctx, &apiv1.GetClusterRequest{})
 	if err != nil || view.GetClusterId() == "" {
-		return nil // others say why
+		return nil // other code reports why
 	}
 	if r.cluster.id == "" {
 		r.cluster.id = view.GetClusterId()

@@ -7,10 +7,10 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// A run that detaches leaves when an agent has each of its tasks. Its framework stays, without a scheduler, for its
-// failover time; then the masters end it with its tasks.
+// A run that detaches leaves when all of its tasks are on an agent. Its framework stays without a scheduler for its
+// failover time. Then the masters remove it with its tasks.
 
-// placed says whether an agent has each instance, or had it. Under mu.
+// placed says whether each instance is, or was, on an agent. Callers hold mu.
 func (j *job) placed() bool {
 	if j.fresh < j.config.Instances || len(j.again) > 0 {
 		return false
@@ -23,7 +23,7 @@ func (j *job) placed() bool {
 	return true
 }
 
-// detachIfPlaced ends a run that waits for no more than that. Under mu.
+// detachIfPlaced ends a run that waits only for that. Callers hold mu.
 func (j *job) detachIfPlaced() {
 	if j.config.Detach <= 0 || j.killing || !j.placed() {
 		return
@@ -35,7 +35,7 @@ func (j *job) detachIfPlaced() {
 	}
 }
 
-// tellTasks names the tasks that live on, for programs and people.
+// tellTasks names the tasks that go on, for programs and people.
 func (r *runner) tellTasks() error {
 	ids := r.job.liveTasks()
 	for _, id := range ids {
@@ -58,7 +58,7 @@ func (j *job) detached() bool {
 	}
 }
 
-// teardown removes a framework that would stay, though nothing of it is left.
+// teardown removes a framework that would stay although none of its tasks is left.
 func (j *job) teardown() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 	"github.com/tenderhq/tender/framework/pack"
 )
 
-// session is what the job asks of the SDK.
+// session is what the job needs from the SDK.
 type session interface {
 	FrameworkID() api.FrameworkID
 	Demand(demand api.Demand) error
@@ -24,8 +24,9 @@ type session interface {
 	Teardown() error
 }
 
-// job is the scheduler. The SDK calls it from one goroutine, the runner from another. It keeps what runs, and of all
-// others only numbers: a hundred thousand instances take no more memory than those that run at a time.
+// job is the scheduler. The SDK calls it from one goroutine, and the runner from another. It keeps the instances that
+// run, and only counts the others: a hundred thousand instances take no more memory than those that run at the same
+// time.
 type job struct {
 	config Config
 	follow func(*attempt)
@@ -35,26 +36,27 @@ type job struct {
 
 	mu       sync.Mutex
 	client   session     // nil before the first session
-	fresh    int         // instances from this one on were never launched
-	again    []*instance // wait for another attempt
+	fresh    int         // instances from this number on were never launched
+	again    []*instance // instances that wait for another attempt
 	live     map[api.TaskID]*attempt
-	done     int // instances that are over
-	failed   int // of these, with a code other than 0
-	first    int // the first of these
+	done     int // how many instances are over
+	failed   int // how many of these have a code other than 0
+	first    int // the number of the first of these
 	exit     int // its code
-	behind   int // attempts that have ended, and whose output is not all here
+	behind   int // how many attempts have ended whose output was not copied completely
 	killing  bool
-	launched time.Time // the last launch, or the first session, or the start; or when something began to wait after that
+	launched time.Time // the last launch, or the first session, or the start, or when something began to wait after that
 }
 
 const (
-	// restMin is how long a dropped task rests before the next attempt; each time twice as long.
+	// restMin is how long a dropped task rests before the next attempt; each further pause is twice as long.
 	restMin = 200 * time.Millisecond
 	restMax = 5 * time.Second
-	// answerTasksMax go into one answer: the first of many run while the others are still told.
+	// answerTasksMax is how many tasks go into one answer: the first of many then run while the others are still being
+	// launched.
 	answerTasksMax = 500
-	// behindMax ended tasks whose output is not here yet make the others wait: what runs ahead of its output would be
-	// kept here, and its agent keeps only so many folders.
+	// behindMax is how many ended tasks may have output that is not copied yet; beyond it no others start. Their output
+	// would be kept here, and an agent keeps only so many folders.
 	behindMax = 500
 )
 
@@ -79,7 +81,7 @@ func (j *job) begin(client session) {
 	j.demand()
 }
 
-// waiting counts the instances that wait for an offer. Under mu.
+// waiting returns how many instances wait for an offer. Callers hold mu.
 func (j *job) waiting() int {
 	if j.killing {
 		return 0
@@ -87,7 +89,7 @@ func (j *job) waiting() int {
 	return j.config.Instances - j.fresh + len(j.again)
 }
 
-// tryAgain has an instance wait for another attempt. Under mu.
+// tryAgain makes an instance wait for another attempt. Callers hold mu.
 func (j *job) tryAgain(i *instance) {
 	if j.waiting() == 0 {
 		j.launched = time.Now()
@@ -95,10 +97,10 @@ func (j *job) tryAgain(i *instance) {
 	j.again = append(j.again, i)
 }
 
-// waits says whether an instance waits for another attempt. Under mu.
+// waits says whether an instance waits for another attempt. Callers hold mu.
 func (j *job) waits(i *instance) bool { return slices.Contains(j.again, i) }
 
-// waitNoMore: an instance needs no other attempt. Under mu.
+// waitNoMore notes that an instance needs no other attempt. Callers hold mu.
 func (j *job) waitNoMore(i *instance) {
 	if j.waits(i) {
 		j.again = slices.DeleteFunc(j.again, func(other *instance) bool { return other == i })
@@ -106,7 +108,7 @@ func (j *job) waitNoMore(i *instance) {
 	}
 }
 
-// demand says what still waits, so that offers fit it. An allocator that knows no demand makes plain offers.
+// demand tells what still waits, so that offers fit it. An allocator without demands makes plain offers.
 func (j *job) demand() {
 	if j.client == nil {
 		return
@@ -122,7 +124,7 @@ func (j *job) demand() {
 		}
 		demand.Shapes = []api.Shape{shape}
 	}
-	// Demand only makes offers better; without it they are answered just as well.
+	// A demand only makes offers fit better; without it they are answered just as well.
 	_ = j.client.Demand(demand)
 }
 
@@ -139,7 +141,7 @@ func (j *job) Offers(_ context.Context, offers []api.Offer) []api.Answer {
 	return answers
 }
 
-// answer leaves no filter where something waits: what an offer has beside its tasks is for the next ones.
+// answer sets no filter while something waits: what an offer has besides its tasks is for the next ones.
 func (j *job) answer(offer api.Offer, now time.Time) api.Answer {
 	if j.waiting() == 0 {
 		return api.Decline(offer, 0)
@@ -155,7 +157,7 @@ func (j *job) answer(offer api.Offer, now time.Time) api.Answer {
 			resting = len(j.again) > 0
 			break
 		}
-		bin.Put(j.launch(i, offer.Agent, now)) // it fits, as all of them ask for the same
+		bin.Put(j.launch(i, offer.Agent, now)) // it fits, because all of them ask for the same
 	}
 	switch {
 	case len(bin.Tasks) > 0:
@@ -168,10 +170,10 @@ func (j *job) answer(offer api.Offer, now time.Time) api.Answer {
 	return api.Decline(offer, 0)
 }
 
-// next takes the instance that is launched next: one that has rested, or a fresh one. Under mu.
+// next returns the instance to launch next: one that has rested, or a new one. Callers hold mu.
 func (j *job) next(agent api.AgentID, now time.Time) *instance {
 	for n, i := range j.again {
-		// The other attempt's agent is silent, so it is not this one.
+		// The agent of the other attempt is silent, so an offer of that agent is not used.
 		if !i.rest.After(now) && !slices.ContainsFunc(i.live, func(a *attempt) bool { return a.agent == agent }) {
 			j.again = slices.Delete(j.again, n, n+1)
 			return i
@@ -210,7 +212,7 @@ func (j *job) Update(_ context.Context, status api.Status) error {
 	return nil
 }
 
-// startFollowing begins when there may be output: the agent prepares the task, or had it.
+// startFollowing begins to copy the output when there may be some: the agent prepares the task, or had it.
 func (j *job) startFollowing(a *attempt) {
 	never := []api.TaskState{api.TaskStaging, api.TaskError, api.TaskDropped, api.TaskUnknown}
 	if a.output != unasked || a.agent == "" || a.unwanted || slices.Contains(never, a.state) {
@@ -220,7 +222,7 @@ func (j *job) startFollowing(a *attempt) {
 	j.follow(a)
 }
 
-// followedToItsEnd: the output of an attempt is here.
+// followedToItsEnd notes that the output of an attempt was copied.
 func (j *job) followedToItsEnd(a *attempt) {
 	a.drop()
 	j.mu.Lock()
@@ -231,7 +233,7 @@ func (j *job) followedToItsEnd(a *attempt) {
 	a.output = here
 }
 
-// ended takes an attempt's terminal status: the instance is over, or tried again.
+// ended handles an attempt's terminal status: the instance is over, or is tried again.
 func (j *job) ended(a *attempt, status api.Status) {
 	i := a.of
 	j.end(a, status.Output)
@@ -261,8 +263,8 @@ func (j *job) ended(a *attempt, status api.Status) {
 	}
 }
 
-// restarts says whether an instance is started again because of how its program ended. What somebody has killed stays
-// ended.
+// restarts says whether an instance is started again because of how its program ended. A task that somebody has killed
+// stays ended.
 func (j *job) restarts(i *instance, status api.Status) bool {
 	asked := status.Reason == api.ReasonKilledByOperator || status.Reason == api.ReasonKilledByFramework
 	switch {
@@ -274,7 +276,7 @@ func (j *job) restarts(i *instance, status api.Status) bool {
 	return status.State == api.TaskFailed && i.restarts < j.config.Restart
 }
 
-// tellPorts says where a task is reached, once it runs.
+// tellPorts tells where a task can be reached, once it runs.
 func (j *job) tellPorts(a *attempt, status api.Status) {
 	if a.reached != "" || status.State != api.TaskRunning || len(status.Ports) == 0 {
 		return
@@ -287,7 +289,7 @@ func (j *job) tellPorts(a *attempt, status api.Status) {
 	j.config.Say("%s has %s", a.id, a.reached)
 }
 
-// blameless ends are not the task's fault, nor asked for by whoever runs it.
+// blameless says whether an end was not the task's fault, nor asked for by the person who runs it.
 func blameless(status api.Status) bool {
 	switch status.State {
 	case api.TaskGone, api.TaskGoneByOperator:
@@ -299,7 +301,7 @@ func blameless(status api.Status) bool {
 	return false
 }
 
-// finish ends an instance, and the run with its last one. Under mu.
+// finish ends an instance, and with the last one the run. Callers hold mu.
 func (j *job) finish(i *instance, code int) {
 	i.over = true
 	j.done++
@@ -307,7 +309,7 @@ func (j *job) finish(i *instance, code int) {
 	j.closeIfOver()
 }
 
-// note keeps the code of the first instance that failed. Under mu.
+// note keeps the code of the first instance that failed. Callers hold mu.
 func (j *job) note(index, code int) {
 	if code == 0 {
 		return
@@ -329,7 +331,7 @@ func (j *job) closeIfOver() {
 	}
 }
 
-// tell says how an instance ended where its output and exit code do not.
+// tell reports how an instance ended, if output and exit code do not show it.
 func (j *job) tell(a *attempt, status api.Status) {
 	switch {
 	case isPlain(status) && (j.config.Instances == 1 || codeOf(status) == 0):
@@ -339,13 +341,13 @@ func (j *job) tell(a *attempt, status api.Status) {
 	}
 }
 
-// isPlain says that the exit code of a task says all about its end.
+// isPlain says whether the exit code of a task says everything about its end.
 func isPlain(status api.Status) bool {
 	exited := status.State == api.TaskFinished || status.State == api.TaskFailed && status.ExitCode != nil
 	return exited && status.Reason == api.ReasonNone
 }
 
-// why is a terminal status in words: "FAILED: MEMORY_LIMIT: it used …".
+// why returns a terminal status in words: "FAILED: MEMORY_LIMIT: it used …".
 func why(status api.Status) string {
 	parts := []string{status.State.String()}
 	if status.Reason != api.ReasonNone {
@@ -354,14 +356,14 @@ func why(status api.Status) string {
 	if status.ExitCode != nil && *status.ExitCode != 0 {
 		parts = append(parts, fmt.Sprintf("exit code %d", *status.ExitCode))
 	}
-	// The executor's message for a plain exit says the code once more.
+	// The executor's message for a plain exit only repeats the code.
 	if status.Message != "" && (status.ExitCode == nil || status.Message != fmt.Sprintf("exited with %d", *status.ExitCode)) {
 		parts = append(parts, status.Message)
 	}
 	return strings.Join(parts, ": ")
 }
 
-// codeOf is what an instance adds to the run's exit code.
+// codeOf returns what an instance contributes to the run's exit code.
 func codeOf(status api.Status) int {
 	switch {
 	case status.ExitCode != nil && *status.ExitCode != 0:
@@ -372,7 +374,7 @@ func codeOf(status api.Status) int {
 	return 1
 }
 
-// killAll ends every instance: those that wait at once, the others by a kill. It returns how many are awaited.
+// killAll ends every instance: those that wait at once, the others by a kill. It returns how many are waited for.
 func (j *job) killAll() int {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -394,7 +396,7 @@ func (j *job) killAll() int {
 		if a := j.live[id]; !a.unwanted {
 			awaited++
 		}
-		// The SDK repeats it until the task has ended; it refuses only what it never launched.
+		// The SDK repeats the kill until the task has ended. It refuses only a task that it never launched.
 		_ = j.client.Kill(id)
 	}
 	j.closeIfOver()
@@ -416,19 +418,19 @@ func (j *job) allOver() bool {
 	}
 }
 
-// ref addresses a task of this run.
+// ref returns the reference of a task of this run.
 func (j *job) ref(id api.TaskID) api.TaskRef {
 	return api.TaskRef{Framework: j.client.FrameworkID(), Task: id}
 }
 
-// subscribed says that there was a session.
+// subscribed says whether there was a session.
 func (j *job) subscribed() bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.client != nil
 }
 
-// idle says for how long nothing was launched while something waits; 0 when nothing waits.
+// idle returns how long nothing was launched while something waits; 0 if nothing waits.
 func (j *job) idle(now time.Time) time.Duration {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -438,7 +440,7 @@ func (j *job) idle(now time.Time) time.Duration {
 	return now.Sub(j.launched)
 }
 
-// counts are how many instances are over, how many of these failed, and how many tasks run.
+// counts returns how many instances are over, how many of these failed, and how many tasks run.
 func (j *job) counts() (done, failed, running int) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

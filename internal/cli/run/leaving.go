@@ -10,22 +10,23 @@ import (
 	"github.com/tenderhq/tender/internal/cli/client"
 )
 
-// leaveAfter without a master, or without the agents of all that is left, an interrupted run ends by itself. By then
-// it has nothing more to do: the kill stands, or the failover time brings it.
+// leaveAfter is how long an interrupted run waits without a master, or without the agents of all that is left, before
+// it ends by itself. There is nothing more that it could do: the tasks are killed by the kill or after the failover
+// time.
 const leaveAfter = 30 * time.Second
 
-// Pending is why an interrupted run ended before its tasks did.
+// Pending is the error of an interrupted run that ended before its tasks did.
 type Pending struct{ Why string }
 
 func (p *Pending) Error() string { return p.Why }
 
-// leaving is what an interrupted run has found out.
+// leaving is the state of an interrupted run.
 type leaving struct {
-	since time.Time // of the interrupt, or the last time that waiting made sense
+	since time.Time // when it was interrupted, or when waiting last made sense
 	said  said
 }
 
-// leave says what an interrupted run waits for, and ends it when waiting brings nothing.
+// leave tells what an interrupted run waits for, and ends the run when waiting is of no use.
 func (r *runner) leave() error {
 	now := time.Now()
 	waits, away := r.job.left()
@@ -50,9 +51,9 @@ func (r *runner) leave() error {
 	return nil
 }
 
-// trouble is why no master leads just now, nil when one does. It may take as long as the operator's patience.
+// trouble returns why no master leads now, or nil if one does. It may take as long as the operator client's patience.
 func (r *runner) trouble() error {
-	// A follower answers GetCluster.
+	// A follower would answer GetCluster.
 	_, err := r.config.Operator.ListMasters(r.job.own, &apiv1.ListRequest{})
 	if away := (*client.Unreachable)(nil); errors.As(err, &away) {
 		return away
@@ -60,7 +61,7 @@ func (r *runner) trouble() error {
 	return err
 }
 
-// left counts the launched tasks whose end is awaited, and those whose agent is silent.
+// left returns how many launched tasks have not ended, and how many have silent agents.
 func (j *job) left() (waits, away int) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

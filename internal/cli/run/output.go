@@ -10,14 +10,15 @@ import (
 	"github.com/tenderhq/tender/internal/cli/logtail"
 )
 
-// outputs joins the streams of all tasks into two. Of several tasks, lines stay whole and begin with their task.
+// outputs joins the streams of all tasks into two. If there are several tasks, lines stay whole and begin with their
+// task.
 type outputs struct {
 	stdout, stderr io.Writer
 	prefixed       bool
 
-	mu     sync.Mutex // one write at a time, of both: they may be the same terminal
+	mu     sync.Mutex // one write at a time, of both streams, which may be the same terminal
 	failed error      // the first error of a writer
-	drawn  string     // the bar that stands in the last line of stderr; "" = none
+	drawn  string     // the bar that is on the last line of stderr; "" = none
 }
 
 func newOutputs(stdout, stderr io.Writer, prefixed bool) *outputs {
@@ -41,13 +42,13 @@ func (o *outputs) write(w io.Writer, data []byte) (int, error) {
 	return n, err
 }
 
-// stream is one output of one task on its way here.
+// stream is one output of one task that is being copied.
 type stream struct {
 	name   logtail.Stream
 	out    *outputs
 	to     io.Writer
-	prefix string // "" = bytes as they come
-	held   []byte // the begun line, when prefixed
+	prefix string // "" = bytes are written as they come
+	held   []byte // the incomplete line, if prefix is set
 }
 
 func (o *outputs) streams(task string) []*stream {
@@ -61,10 +62,10 @@ func (o *outputs) streams(task string) []*stream {
 	}
 }
 
-// heldBytesMax of a line are held; a longer one is cut into several.
+// heldBytesMax is how many bytes of a line are held; a longer one is split.
 const heldBytesMax = 64 << 10
 
-// Write passes bytes on; of several tasks, whole lines.
+// Write writes bytes; with a prefix, only whole lines.
 func (s *stream) Write(data []byte) (int, error) {
 	if s.prefix == "" {
 		return s.out.write(s.to, data)
@@ -94,7 +95,7 @@ func (s *stream) withPrefix(lines []byte) []byte {
 	return text
 }
 
-// flush writes the last line, should it lack its end.
+// flush writes the last line if it has no end.
 func (s *stream) flush() error {
 	if len(s.held) == 0 {
 		return nil
@@ -104,7 +105,7 @@ func (s *stream) flush() error {
 	return err
 }
 
-// follow brings both outputs of the source's task here, to its end.
+// follow copies both outputs of the source's task to their end.
 func (o *outputs) follow(ctx context.Context, source *logtail.Source, ended <-chan struct{}, say func(string, ...any)) error {
 	task := source.Task
 	streams := o.streams(string(task.Task))
@@ -118,7 +119,7 @@ func (o *outputs) follow(ctx context.Context, source *logtail.Source, ended <-ch
 	}
 	err := source.Follow(ctx, ended)
 	if errors.Is(err, logtail.ErrNone) && source.Outputs[0].Offset+source.Outputs[1].Offset == 0 {
-		err = nil // it ended before it had any output
+		err = nil // the task ended before it had any output
 	}
 	for _, stream := range streams {
 		err = errors.Join(err, stream.flush())

@@ -7,8 +7,8 @@ import (
 	"github.com/tenderhq/tender/internal/cli/show"
 )
 
-// reason is why the run waits: the first sentence of the leader's explanation, which says what stands between the run
-// and the agent that is nearest to holding a task.
+// reason returns why the run waits: the first sentence of the leader's explanation, which says what keeps the nearest
+// agent from holding a task.
 func (r *runner) reason(ctx context.Context, agents []*apiv1.AgentView) string {
 	if len(agents) == 0 {
 		return "waiting: no agent has registered yet"

@@ -36,29 +36,30 @@ import (
 // Config says what to run. Masters, Operator, Name, Task, Stdout, Stderr and Say must be set.
 type Config struct {
 	Masters  []string
-	Operator apiv1.OperatorServiceClient // at whoever leads: for agents' addresses and explanations
-	Name     string                      // of the framework; also the start of the tasks' IDs
+	Operator apiv1.OperatorServiceClient // the leader's service for people: for agents' addresses and explanations
+	Name     string                      // the name of the framework, and the beginning of the tasks' IDs
 	Role     api.Role                    // default api.DefaultRole
 	// Task is what each instance runs; its ID is replaced.
 	Task       api.Task
 	Instances  int // default 1
 	Constraint string
 	// Retry starts a task again that ended without its own fault: its agent was lost, drained or given up, or others
-	// needed its resources. Default: that is a failure.
+	// needed its resources. Default: the task has failed.
 	Retry bool
-	// Unreachable is how long a task waits for an agent that is silent before it is started elsewhere, when Retry is
-	// set. 0: for ever. Should the agent come back, the task that has run for longer stays.
+	// Unreachable is how long a task waits for a silent agent before it is started elsewhere, if Retry is set. 0: for
+	// ever. If the agent comes back, the task that has run for longer stays.
 	Unreachable time.Duration
-	// Revocable asks for the task's cpus and mem out of what other tasks leave unused.
+	// Revocable asks for the task's cpus and mem from what other tasks leave unused.
 	Revocable bool
-	// Preferred agents are offered first while tasks fit there. Spread is the kind of place in as many of which the
-	// tasks are to be; "": anywhere.
+	// Preferred agents are offered first while tasks fit there. Spread is the kind of place over which the tasks are to
+	// be spread; "": they may be anywhere.
 	Preferred []api.AgentID
 	Spread    api.Place
-	// Restart is how often an instance is started again whose program failed; negative: always, and also when it ended
+	// Restart is how often an instance is started again whose program failed; negative: always, and also if it ended
 	// well. Default: never.
 	Restart int
-	// Detach has the run return as soon as an agent has each task; they live on for so long. Default: it stays.
+	// Detach makes the run return as soon as each task is on an agent; the tasks go on for this long. Default: it
+	// stays.
 	Detach time.Duration
 	// Dial opens connections to masters. Default TCP.
 	Dial func(ctx context.Context, address string) (net.Conn, error)
@@ -68,33 +69,33 @@ type Config struct {
 	Stdout, Stderr io.Writer
 	// Say tells people what happens, in a sentence.
 	Say func(format string, args ...any)
-	// Progress: Stderr is a terminal, whose last line shows how many of several tasks run and have ended.
+	// Progress: Stderr is a terminal, and its last line shows how many of several tasks run and have ended.
 	Progress bool
 }
 
-// Agents says how agents are reached, and what lets this run read there.
+// Agents says how to reach agents, and how this run may read there.
 type Agents struct {
 	// Dial opens connections. Default TCP.
 	Dial func(ctx context.Context, address string) (net.Conn, error)
-	// Ticket asks for tickets. Default: none is shown.
+	// Ticket gets tickets. Default: none are shown.
 	Ticket TicketSource
 }
 
 const (
 	// failoverTimeout is how long the tasks outlive a run that was killed.
 	failoverTimeout = 30 * time.Second
-	// lookEvery is how often a run that waits looks for the reason.
+	// lookEvery is how often a run that waits checks the reason.
 	lookEvery = time.Second
 )
 
-// TooLarge is why a task will fit nowhere.
+// TooLarge is the error of a task that will fit nowhere.
 type TooLarge struct{ Asked, Largest string }
 
 func (t *TooLarge) Error() string {
 	return fmt.Sprintf("no agent is large enough: the largest has %s; the task asks for %s", t.Largest, t.Asked)
 }
 
-// runner is one run.
+// runner carries out one run.
 type runner struct {
 	config  Config
 	job     *job
@@ -108,8 +109,9 @@ type runner struct {
 	cluster cluster
 }
 
-// Run returns when all tasks have ended and all their output is written. The code is the first of theirs that is not 0.
-// When ctx ends, the tasks are killed and their ends awaited; what nobody can end just now is a *Pending.
+// Run returns when all tasks have ended and all their output was written. The code is the first of theirs that is not
+// 0. When ctx ends, the tasks are killed and their ends waited for. If nobody can end them now, the error is a
+// *Pending.
 func Run(ctx context.Context, config Config) (code int, err error) {
 	if config.Role == "" {
 		config.Role = api.DefaultRole
@@ -123,7 +125,7 @@ func Run(ctx context.Context, config Config) (code int, err error) {
 	}
 	out := newOutputs(config.Stdout, config.Stderr, config.Instances > 1)
 	config.Say = out.aside(config.Say)
-	// What this run started ends with it, and not with ctx: the ends of killed tasks are awaited.
+	// What this run started ends with own and not with ctx, because the ends of killed tasks are waited for.
 	own, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	r := &runner{config: config, out: out, where: newAddresses(config.Operator), tickets: newTickets(config.Agents.Ticket), http: newHTTP(config.Agents.Dial)}
@@ -134,7 +136,7 @@ func Run(ctx context.Context, config Config) (code int, err error) {
 		session <- framework.Run(own, framework.Config{
 			Masters: config.Masters, Dialer: config.Dial, Token: framework.NoToken, Name: config.Name, Roles: []api.Role{config.Role},
 			FailoverTimeout: cmp.Or(config.Detach, failoverTimeout), Constraint: config.Constraint, TeardownAtEnd: config.Detach == 0,
-			Suppressed: true, // until the demand is told: an offer before it fits by chance
+			Suppressed: true, // until the demand is told: an earlier offer would fit only by chance
 			Revocable:  config.Revocable,
 		}, r.job)
 	}()
@@ -144,7 +146,7 @@ func Run(ctx context.Context, config Config) (code int, err error) {
 	}
 	r.outputs.Wait()
 	r.out.noBar()
-	if config.Detach > 0 && r.job.allOver() { // its framework was told to go
+	if config.Detach > 0 && r.job.allOver() { // its framework was told to end
 		select {
 		case ended := <-session:
 			session <- ended
@@ -152,14 +154,14 @@ func Run(ctx context.Context, config Config) (code int, err error) {
 		}
 	}
 	stop()
-	// The session's end is the removal of the framework; should no master answer, its failover time removes it.
+	// The session ends with the removal of the framework. If no master answers, the failover time removes it.
 	if ended := <-session; err == nil && ended != nil && !r.job.allOver() && !r.job.detached() {
 		err = ended
 	}
 	return r.job.code(), errors.Join(err, r.out.err())
 }
 
-// watch waits for the end of all tasks, looks after those that wait, and passes an interrupt on.
+// watch waits for the end of all tasks, checks on those that wait, and passes an interrupt on.
 func (r *runner) watch(ctx context.Context, session chan error) error {
 	look := time.NewTicker(lookEvery)
 	defer look.Stop()
@@ -198,7 +200,7 @@ func (r *runner) watch(ctx context.Context, session chan error) error {
 	}
 }
 
-// drawEvery is how often the bar is drawn anew.
+// drawEvery is how often the bar is drawn.
 const drawEvery = 200 * time.Millisecond
 
 func (r *runner) draw() {
@@ -208,7 +210,7 @@ func (r *runner) draw() {
 	}
 }
 
-// follow brings the output of an attempt here. The job calls it once for each, when an agent has it.
+// follow copies the output of an attempt. The job calls it once for each attempt, when it is on an agent.
 func (r *runner) follow(a *attempt) {
 	if r.config.Detach > 0 {
 		a.drop()
@@ -218,7 +220,7 @@ func (r *runner) follow(a *attempt) {
 	r.outputs.Go(func() {
 		defer r.job.followedToItsEnd(a)
 		if r.config.Instances > 1 {
-			select { // the end of a short task tells whether there is anything to ask for
+			select { // the end of a short task tells whether there is any output
 			case <-time.After(followAfter):
 			case <-a.ended:
 			case <-a.context.Done():
@@ -235,10 +237,10 @@ func (r *runner) follow(a *attempt) {
 	})
 }
 
-// followAfter is how long a task of several runs before its output is asked for.
+// followAfter is how long a task, if it is one of several, runs before its output is asked for.
 const followAfter = 50 * time.Millisecond
 
-// wroteNothing says that the task has ended and that its output is empty.
+// wroteNothing says whether the task has ended and its output is empty.
 func wroteNothing(a *attempt) bool {
 	select {
 	case <-a.ended:
@@ -255,7 +257,7 @@ func count(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// newHTTP is the client for the agents' output: all that one agent has to tell comes on one connection, however many
+// newHTTP returns the client for the agents' output. Everything from one agent comes on one connection, however many
 // tasks there are.
 func newHTTP(dial func(ctx context.Context, address string) (net.Conn, error)) *http.Client {
 	var protocols http.Protocols
@@ -267,7 +269,7 @@ func newHTTP(dial func(ctx context.Context, address string) (net.Conn, error)) *
 	transport.Protocols, transport.IdleConnTimeout = &protocols, 10*time.Second
 	transport.HTTP2 = &http.HTTP2Config{
 		MaxReceiveBufferPerConnection: 8 << 20, MaxReceiveBufferPerStream: 64 << 10,
-		SendPingTimeout: 15 * time.Second, PingTimeout: 15 * time.Second, // a connection that hangs is dialed anew
+		SendPingTimeout: 15 * time.Second, PingTimeout: 15 * time.Second, // a connection that hangs is dialed again
 	}
 	return &http.Client{Transport: transport}
 }

@@ -8,16 +8,17 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// tickets remembers what lets this run read the output of its tasks, one ticket for each agent: a thousand tasks ask the
-// leader once for each of their agents.
+// tickets remembers the tickets with which this run reads the output of its tasks, one for each agent. So a thousand
+// tasks ask the leader only once for each agent.
 type tickets struct {
-	ask TicketSource // nil: agents ask for none
+	ask TicketSource // nil: agents need no tickets
 
-	mu    sync.Mutex // held while asking
+	mu    sync.Mutex // held during a request
 	known map[api.AgentID]kept
 }
 
-// TicketSource asks the leader for a ticket to all tasks of a framework on an agent, and says how long it may be shown.
+// TicketSource asks the leader for a ticket for all tasks of a framework on an agent. fresh is how long it may be
+// shown.
 type TicketSource = func(ctx context.Context, task api.TaskRef, agent api.AgentID) (ticket string, fresh time.Duration, err error)
 
 type kept struct {
@@ -29,7 +30,7 @@ func newTickets(ask TicketSource) *tickets {
 	return &tickets{ask: ask, known: map[api.AgentID]kept{}}
 }
 
-// of returns the question for the tasks of a framework on one agent.
+// of returns the function that returns a ticket for the tasks of a framework on one agent; nil if none is needed.
 func (t *tickets) of(framework api.FrameworkID, agent api.AgentID) func(context.Context) (string, error) {
 	if t.ask == nil {
 		return nil

@@ -18,11 +18,12 @@ import (
 )
 
 const (
-	// patience is how long a task waits before anyone asks why.
+	// patience is how long a task waits before the reason is asked for.
 	patience = 2 * time.Second
-	// sureAfter looks in a row must find no agent large enough: one may be about to register.
+	// sureAfter is how many checks in a row must find no agent that is large enough, because one may be about to
+	// register.
 	sureAfter = 2
-	// lookMax bounds one look; a failover must not stop the run from hearing a Ctrl-C for longer.
+	// lookMax limits one check, so that a failover does not delay the answer to a Ctrl-C for longer.
 	lookMax = time.Second
 )
 
@@ -32,16 +33,16 @@ type waiting struct {
 	why      causes
 }
 
-// causes are what was said of one wait. Of several that are about as near, now the one and now the other comes first:
-// each is said once, until something was launched or the masters were away.
+// causes are the reasons that were reported in one wait. Of several that are about as near, sometimes one comes first
+// and sometimes another. Each is reported once, until something was launched or the masters were away.
 type causes map[string]bool
 
-// said is the last sentence of a kind.
+// said is the last sentence of one kind.
 type said struct {
-	plain string // without its numbers
+	plain string // the sentence without its numbers
 }
 
-// look says why instances wait, and ends the run when they will for ever.
+// look reports why instances wait, and ends the run if they would wait for ever.
 func (r *runner) look(ctx context.Context) error {
 	now := time.Now()
 	if r.job.idle(now) < patience {
@@ -68,7 +69,7 @@ func (r *runner) look(ctx context.Context) error {
 	return nil
 }
 
-// say speaks once, and again when something else is true. A number that has changed is nothing else.
+// say reports a sentence once, and again when it has changed. A number that has changed is not a change.
 func (r *runner) say(last *said, text string) {
 	if plain := withoutNumbers(text); plain != last.plain {
 		last.plain = plain
@@ -76,7 +77,7 @@ func (r *runner) say(last *said, text string) {
 	}
 }
 
-// sayCause says why instances wait, unless it has said so of this wait.
+// sayCause reports why instances wait, unless it was reported in this wait.
 func (r *runner) sayCause(text string) {
 	plain := withoutNumbers(text)
 	if r.waiting.why[plain] {
@@ -89,7 +90,7 @@ func (r *runner) sayCause(text string) {
 	r.config.Say("%s", text)
 }
 
-// sayAnew says what makes all causes before it old, once.
+// sayAnew reports something once after which earlier reasons are reported again.
 func (r *runner) sayAnew(text string) {
 	if plain := withoutNumbers(text); !r.waiting.why[plain] {
 		r.waiting.why = nil
@@ -97,7 +98,7 @@ func (r *runner) sayAnew(text string) {
 	}
 }
 
-// withoutNumbers keeps the digits of names, such as agent-2.
+// withoutNumbers removes numbers, but keeps the digits in names such as agent-2.
 func withoutNumbers(text string) string {
 	var kept strings.Builder
 	for word := range strings.FieldsSeq(text) {
@@ -116,7 +117,7 @@ func withoutNumbers(text string) string {
 	return kept.String()
 }
 
-// judge returns a TooLarge when every agent is known and none could ever hold the task.
+// judge returns a TooLarge if every agent is known and none could ever hold the task.
 func (r *runner) judge(agents []*apiv1.AgentView) error {
 	asked := pack.Ask(r.config.Task)
 	var largest api.Resources
@@ -129,7 +130,7 @@ func (r *runner) judge(agents []*apiv1.AgentView) error {
 			return nil //nolint:nilerr // not known yet, or not to us: then nobody can say that it never fits
 		}
 		usable := total.UsableBy(r.config.Role)
-		// What is revocable comes and goes, up to all that the agent has.
+		// Revocable resources come and go, up to all that the agent has.
 		if _, _, fits := usable.Plus(usable.AsRevocable()).Carve(asked); fits {
 			return nil
 		}
@@ -143,7 +144,7 @@ func (r *runner) judge(agents []*apiv1.AgentView) error {
 	return &TooLarge{Asked: words(asked), Largest: words(ofThese(largest, asked))}
 }
 
-// share is how much of what is asked an agent has, by the kind of which it has least.
+// share returns which part of what is asked an agent has, for the kind of resource of which it has least.
 func share(has, asked api.Resources) float64 {
 	least := 1.0
 	for _, item := range asked.Items() {
@@ -154,7 +155,7 @@ func share(has, asked api.Resources) float64 {
 	return least
 }
 
-// ofThese are the resources of the names that are asked for, without labels; a missing one is left out.
+// ofThese returns the resources with the names that are asked for, without labels; missing ones are left out.
 func ofThese(has, asked api.Resources) api.Resources {
 	return has.Plain().Filter(func(l api.Label) bool {
 		return slices.ContainsFunc(asked.Items(), func(item api.Resource) bool { return item.Name == l.Name })
@@ -168,7 +169,7 @@ func listAgents(ctx context.Context, operator apiv1.OperatorServiceClient) ([]*a
 	return agents, err
 }
 
-// resourcesOf reads the form in which lists show resources.
+// resourcesOf reads resources in the form in which lists show them.
 func resourcesOf(shown *structpb.Struct) (api.Resources, error) {
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(shown.GetFields())) {
@@ -182,7 +183,7 @@ func resourcesOf(shown *structpb.Struct) (api.Resources, error) {
 	return api.ParseResources(strings.Join(parts, ";"))
 }
 
-// words are resources as `get` shows them.
+// words returns resources as `get` shows them.
 func words(resources api.Resources) string {
 	parts := make([]string, 0, len(resources.Items()))
 	for _, item := range resources.Items() {

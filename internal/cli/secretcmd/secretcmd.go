@@ -18,26 +18,26 @@ import (
 	"github.com/tenderhq/tender/internal/cli/client"
 )
 
-// Env is what the commands may touch.
+// Env is what the commands need from their caller.
 type Env struct {
 	Stdin    io.Reader
-	Terminal bool // whether Stdin is one
-	// WithClient runs a command against the leading master.
+	Terminal bool // whether Stdin is a terminal
+	// WithClient makes the function of a command that calls the leading master.
 	WithClient func(func(ctx context.Context, c *client.Client, args []string) error) func(*cobra.Command, []string) error
 	// Exactly makes the check of a command's arguments from their names; Usage marks an error as a mistake in how the
 	// command was written.
 	Exactly func(names ...string) cobra.PositionalArgs
 	Usage   func(error) error
-	// Said prints what a master has answered.
+	// Said prints the answer of a master.
 	Said func(*apiv1.ActionResponse) error
 }
 
-// Commands are set and rm.
+// Commands returns set and rm.
 func (e Env) Commands() []*cobra.Command {
 	return []*cobra.Command{e.setCommand(), e.removeCommand()}
 }
 
-// List asks for the secrets of a role and of all below it; "" is all.
+// List asks for the secrets of a role and of all roles below it; "" is all.
 func List(ctx context.Context, c *client.Client, role string) (*apiv1.ListSecretsResponse, error) {
 	items, _, err := client.All(ctx, c.Operator().ListSecrets, 0, func(token string, limit int32) *apiv1.ListRequest {
 		return &apiv1.ListRequest{Role: role, Limit: limit, PageToken: token}
@@ -48,7 +48,7 @@ func List(ctx context.Context, c *client.Client, role string) (*apiv1.ListSecret
 // Header is the first line of a table of secrets.
 var Header = []string{"SECRET", "SET", "BY"}
 
-// Rows are the lines below it.
+// Rows returns the lines below the header.
 func Rows(answer *apiv1.ListSecretsResponse) (rows [][]string) {
 	for _, secret := range answer.GetItems() {
 		rows = append(rows, []string{secret.GetName(), secret.GetSet().AsTime().Format(time.RFC3339), cmp.Or(secret.GetBy(), "-")})
@@ -95,7 +95,7 @@ func (e Env) setCommand() *cobra.Command {
 	return command
 }
 
-// read is the value.
+// read reads the value.
 func (e Env) read(name string) ([]byte, error) {
 	from := e.Stdin
 	switch {

@@ -9,7 +9,8 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// ParseCheck reads [OPTION,...]KIND:WHAT: a check of a task. What follows the kind's colon is the check's, commas too.
+// ParseCheck reads a check of a task: [OPTION,...]KIND:WHAT. Everything after the kind's colon is WHAT, including
+// commas.
 func ParseCheck(text string) (api.Check, error) {
 	var check api.Check
 	for rest := text; ; {
@@ -68,7 +69,7 @@ func checkOption(check *api.Check, option string) (err error) {
 	if err != nil {
 		return fmt.Errorf("%s is %q; write a time such as 5s, and failures as a number", name, value)
 	}
-	// In a check that is nothing stands for the default, which nobody means by it.
+	// In an api.Check 0 means the default, which nobody means who writes it.
 	if name == "interval" && check.Interval == 0 || name == "timeout" && check.Timeout == 0 || name == "grace" && check.Grace == 0 ||
 		name == "failures" && check.Failures == 0 {
 		return fmt.Errorf("%s is %s; write more than that, or leave it out", name, value)

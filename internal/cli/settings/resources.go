@@ -8,8 +8,8 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// meant are names that people write for the kinds which agents detect. Such a name would be a kind of its own, of which
-// no agent has anything.
+// meant holds names that people write for the kinds that agents detect. Such a name would be a kind of its own, of
+// which no agent has anything.
 var meant = map[string]string{
 	"cpu": "cpus", "core": "cpus", "cores": "cpus", "vcpu": "cpus", "vcpus": "cpus", "cpus": "cpus",
 	"memory": "mem", "ram": "mem", "mb": "mem", "mem": "mem",
@@ -18,7 +18,8 @@ var meant = map[string]string{
 	"port": "ports", "ports": "ports",
 }
 
-// ParseResources reads resources as people write them, and asks back for names that are nearly those of a known kind.
+// ParseResources reads resources as people write them. It refuses names that are nearly those of a known kind, with a
+// question.
 func ParseResources(text string) (api.Resources, error) {
 	resources, err := api.ParseResources(text)
 	if err != nil {

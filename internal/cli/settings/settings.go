@@ -18,10 +18,10 @@ import (
 	"github.com/tenderhq/tender/internal/words"
 )
 
-// prefix of every variable of the environment.
+// prefix is the beginning of every environment variable.
 const prefix = "TENDER_"
 
-// Variable is the environment's name for a flag: TENDER_DATA_DIR for --data-dir.
+// Variable returns the environment variable of a flag: TENDER_DATA_DIR for --data-dir.
 func Variable(flag string) string {
 	return prefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
@@ -32,8 +32,8 @@ type File struct {
 	Text string
 }
 
-// Merge sets every flag of names that was not given on the command line from the environment, else from the file.
-// An error names the variable, or the file, line and key, and what would be right.
+// Merge sets every flag in names that was not given on the command line, from the environment or else from the file. An
+// error names the variable, or the file, line and key, and what would be right.
 func Merge(flags *pflag.FlagSet, names []string, lookup func(string) (string, bool), file *File) error {
 	values, err := file.values(names)
 	if err != nil {
@@ -59,7 +59,7 @@ func Merge(flags *pflag.FlagSet, names []string, lookup func(string) (string, bo
 	return nil
 }
 
-// set writes the texts into the flag: the first replaces the default, the others add to it.
+// set sets the flag to the texts: the first replaces the default, the others are added.
 func set(flags *pflag.FlagSet, flag *pflag.Flag, texts []string) error {
 	if list, ok := flag.Value.(pflag.SliceValue); ok && len(texts) == 0 {
 		return list.Replace(nil)
@@ -73,7 +73,7 @@ func set(flags *pflag.FlagSet, flag *pflag.Flag, texts []string) error {
 	return nil
 }
 
-// wanted says in words what a flag takes.
+// wanted says in words which values a flag takes.
 func wanted(flag *pflag.Flag) string {
 	switch flag.Value.Type() {
 	case "bool":
@@ -90,7 +90,7 @@ func wanted(flag *pflag.Flag) string {
 	return "what --help shows for --" + flag.Name
 }
 
-// value is what the file says for a key.
+// value is the file's value for a key.
 type value struct {
 	texts []string
 	line  int
@@ -126,7 +126,7 @@ func (f *File) unreadable(err error) error {
 	return fmt.Errorf("%s: %w", f.Name, err)
 }
 
-// line finds where a key stands; the decoder does not tell.
+// line finds the line of a key, which the decoder does not tell.
 func (f *File) line(key string) int {
 	number := 0
 	for line := range strings.Lines(f.Text) {
@@ -141,7 +141,7 @@ func (f *File) line(key string) int {
 	return 1
 }
 
-// textsOf writes a value as a flag would have been given it.
+// textsOf returns a value in the form in which a flag takes it.
 func textsOf(value any) ([]string, error) {
 	switch value := value.(type) {
 	case []any:

@@ -8,7 +8,7 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// ParseURI reads SOURCE[,OPTION...]: a file for a task, and what is to be done with it.
+// ParseURI reads SOURCE[,OPTION...]: a file for a task, and what to do with it.
 func ParseURI(text string) (api.URI, error) {
 	source, options, _ := strings.Cut(text, ",")
 	uri := api.URI{Source: source}
@@ -65,8 +65,8 @@ func ParsePorts(texts []string) (map[string]uint16, error) {
 	return ports, nil
 }
 
-// JudgeTask says why a task can never be started, as it was described by flags: nil when it can. What comes with an offer is not
-// judged, the numbers of its ports.
+// JudgeTask returns why a task that flags describe can never be started; nil if it can. Port numbers that come only
+// with an offer are not checked.
 func JudgeTask(task api.Task) error {
 	task.ID = "task"
 	number := uint16(1)
@@ -84,7 +84,7 @@ func JudgeTask(task api.Task) error {
 	return task.Check()
 }
 
-// PortResources are the ports of the task that have a number, as resources.
+// PortResources returns the ports of the task that have a number, as resources.
 func PortResources(ports map[string]uint16) api.Resources {
 	var ranges []api.Range
 	for _, port := range ports { // order: irrelevant because ranges are sorted

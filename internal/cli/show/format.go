@@ -9,22 +9,22 @@ import (
 	"github.com/tenderhq/tender/internal/cli/settings"
 )
 
-// The formats. People read tables of lists, and texts of single things.
+// The formats. AsTable and AsWide are for lists, AsText is for single things.
 const (
 	AsTable = "table"
 	AsWide  = "wide" // a table with more columns
 	AsText  = "text"
 	AsJSON  = "json"
-	AsName  = "name" // a name a line
+	AsName  = "name" // one name on each line
 )
 
-// Format is how a command writes what it has found. It is the value of the flag --output, the same for every command.
+// Format is the format in which a command writes its result. It is the value of the flag --output of every command.
 type Format struct {
 	chosen string
 	known  []string
 }
 
-// FormatFlag adds the flag to a command that can write the formats that are named; the first is its default.
+// FormatFlag adds the flag to a command that can write these formats; the first one is its default.
 func FormatFlag(flags *pflag.FlagSet, known ...string) *Format {
 	f := &Format{chosen: known[0], known: known}
 	last := len(known) - 1
@@ -35,13 +35,13 @@ func FormatFlag(flags *pflag.FlagSet, known ...string) *Format {
 // Is says whether the format was chosen.
 func (f *Format) Is(name string) bool { return f.chosen == name }
 
-// String is the chosen one.
+// String returns the chosen format.
 func (f *Format) String() string { return f.chosen }
 
-// Type is what the help calls a value of the flag.
+// Type returns what the help calls a value of the flag.
 func (f *Format) Type() string { return "format" }
 
-// Set chooses one that the command can write.
+// Set chooses a format that the command can write.
 func (f *Format) Set(name string) error {
 	if !slices.Contains(f.known, name) {
 		return settings.Unknown("format", name, f.known)

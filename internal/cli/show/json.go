@@ -10,7 +10,7 @@ import (
 	"github.com/tenderhq/tender/internal/wire"
 )
 
-// JSON writes a message as programs read it: names as in the .proto, empty lists and zeros written out.
+// JSON writes a message for programs: field names as in the .proto, with empty lists and zeros.
 func JSON(w io.Writer, message proto.Message) error {
 	data, err := wire.JSON(message)
 	if err != nil {
@@ -20,7 +20,7 @@ func JSON(w io.Writer, message proto.Message) error {
 	return err
 }
 
-// JSONLine writes the same in one line: one of many that come by and by.
+// JSONLine writes a message as JSON on one line, for commands that write one after the other.
 func JSONLine(w io.Writer, message proto.Message) error {
 	data, err := wire.JSON(message)
 	if err != nil {

@@ -41,7 +41,7 @@ func Table(w io.Writer, header []string, rows [][]string) error {
 	return err
 }
 
-// orDash keeps a cell on one line, free of what a terminal would obey, and visible.
+// orDash makes a cell visible and safe: on one line, without control characters, and "-" if it is empty.
 func orDash(cell string) string {
 	cell = strings.TrimSpace(Clean(cell))
 	if cell == "" {
@@ -84,7 +84,7 @@ func Fields(w io.Writer, fields [][2]string) error {
 	return err
 }
 
-// Age is how long ago a moment was: "12s", "3m", "5h", "9d"; "" for none.
+// Age returns how long ago a time was: "12s", "3m", "5h", "9d"; "" for none.
 func Age(now time.Time, at *timestamppb.Timestamp) string {
 	if at == nil || at.AsTime().Unix() <= 0 {
 		return ""
@@ -92,7 +92,7 @@ func Age(now time.Time, at *timestamppb.Timestamp) string {
 	return Span(now.Sub(at.AsTime()))
 }
 
-// Span is a length of time in its largest fitting unit. A clock that is behind shows as 0s.
+// Span returns a duration in its largest fitting unit. A negative one is shown as 0s.
 func Span(d time.Duration) string {
 	switch {
 	case d < 0:
@@ -107,7 +107,7 @@ func Span(d time.Duration) string {
 	return strconv.Itoa(int(d/(24*time.Hour))) + "d"
 }
 
-// Resources is "cpus 4, mem 4096": the well-known ones first, then by name.
+// Resources returns text such as "cpus 4, mem 4096": the well-known kinds first, then by name.
 func Resources(resources *structpb.Struct) string {
 	fields := resources.GetFields()
 	names := slices.Sorted(maps.Keys(fields))
@@ -135,12 +135,12 @@ func amount(value *structpb.Value) string {
 	return strconv.FormatFloat(value.GetNumberValue(), 'f', -1, 64)
 }
 
-// Percent is a share of 1: "33.3%".
+// Percent returns a share of 1 as "33.3%".
 func Percent(share float64) string {
 	return strings.TrimSuffix(strconv.FormatFloat(100*share, 'f', 1, 64), ".0") + "%"
 }
 
-// Pairs is "a=1, b=2", by name.
+// Pairs returns text such as "a=1, b=2", sorted by name.
 func Pairs[Value any](pairs map[string]Value) string {
 	parts := make([]string, 0, len(pairs))
 	for _, key := range slices.Sorted(maps.Keys(pairs)) {

@@ -17,22 +17,22 @@ import (
 	"github.com/tenderhq/tender/agent/inside"
 )
 
-// Session is one command on its way.
+// Session is one command that runs.
 type Session struct {
 	// Conn is the connection to the agent.
 	Conn io.ReadWriter
-	// Stdin goes to the command when Typed says so.
+	// Stdin is passed to the command if Typed is set.
 	Stdin          io.Reader
 	Typed          bool
 	Stdout, Stderr io.Writer
-	// Term is the kind of this terminal.
+	// Term is the type of this terminal.
 	Term string
 
 	to *inside.Writer
 }
 
 // Run runs the command to its end and returns its exit code. When the context ends, the command is sent the signal that
-// signalOf names.
+// signalOf returns.
 func (s *Session) Run(ctx context.Context, command inside.Command, signalOf func(context.Context) syscall.Signal) (code int, err error) {
 	s.to = inside.NewWriter(s.Conn)
 	keyboard, isFile := s.Stdin.(*os.File)
@@ -48,29 +48,29 @@ func (s *Session) Run(ctx context.Context, command inside.Command, signalOf func
 	}
 	over := make(chan struct{})
 	defer close(over)
-	go func() { // ends with run
+	go func() { // it ends with Run
 		select {
 		case <-ctx.Done():
-			_ = s.to.Write(inside.FrameSignal, []byte{byte(signalOf(ctx))}) // a session that is over says so itself
+			_ = s.to.Write(inside.FrameSignal, []byte{byte(signalOf(ctx))}) // a session that is over reports that itself
 		case <-over:
 		}
 	}()
 	if s.Typed {
-		go s.passStdin() // reads until this process ends
+		go s.passStdin() // it reads until this process ends
 	} else if err := s.to.Write(inside.FrameStdinEnd, nil); err != nil && !command.TTY {
 		return 0, err
 	}
 	return s.toEnd()
 }
 
-// passStdin passes on what is typed, and its end.
+// passStdin passes on what is typed, and the end of it.
 func (s *Session) passStdin() {
 	if s.to.Copy(inside.FrameStdin, s.Stdin) == nil {
-		_ = s.to.Write(inside.FrameStdinEnd, nil) // a session that is over says so itself
+		_ = s.to.Write(inside.FrameStdinEnd, nil) // a session that is over reports that itself
 	}
 }
 
-// takeTerminal passes every key on as it is, and tells of the terminal's size now and when it changes.
+// takeTerminal passes on every key as it is, and the terminal's size now and whenever it changes.
 func (s *Session) takeTerminal(keyboard *os.File, command *inside.Command) (restore func(), err error) {
 	fd := int(keyboard.Fd())
 	if cols, rows, err := term.GetSize(fd); err == nil {
@@ -83,7 +83,7 @@ func (s *Session) takeTerminal(keyboard *os.File, command *inside.Command) (rest
 	}
 	resized := make(chan os.Signal, 1)
 	signal.Notify(resized, syscall.SIGWINCH)
-	go func() { // until restore
+	go func() { // until restore is called
 		for range resized {
 			if cols, rows, err := term.GetSize(fd); err == nil {
 				_ = s.to.WriteSize(uint16(rows), uint16(cols)) // as above
@@ -93,11 +93,11 @@ func (s *Session) takeTerminal(keyboard *os.File, command *inside.Command) (rest
 	return func() {
 		signal.Stop(resized)
 		close(resized)
-		_ = term.Restore(fd, before) // there is nothing to be done about it
+		_ = term.Restore(fd, before) // nothing can be done about an error
 	}, nil
 }
 
-// toEnd writes what comes here, until the agent says how the command ended.
+// toEnd writes what arrives, until the agent says how the command ended.
 func (s *Session) toEnd() (code int, err error) {
 	for {
 		kind, content, err := inside.Read(s.Conn)
