@@ -98,7 +98,7 @@ func (c *cells) spawn(p *process, null *os.File) (pid int, strayed bool, err err
 		pid, err = c.fork(program, &syscall.SysProcAttr{Setpgid: true}, opened)
 		return pid, false, err
 	}
-	its, limits, err := c.makeCell(p.task)
+	its, err := c.makeCell(p.task, program.user)
 	if err != nil {
 		return 0, false, err
 	}
@@ -108,36 +108,46 @@ func (c *cells) spawn(p *process, null *os.File) (pid int, strayed bool, err err
 	}
 	helped := c.helps(&p.task.Task)
 	if helped {
-		pid, err = c.startInSpaces(its, program, opened, spaces.Order{Score: strconv.Itoa(int(spared))})
+		pid, err = c.startInSpaces(its.Cell, program, opened, spaces.Order{Score: strconv.Itoa(int(spared))})
 	} else {
-		pid, strayed, err = c.inside(its, func(attr *syscall.SysProcAttr) (int, error) { return c.fork(program, attr, opened) })
+		pid, strayed, err = c.inside(its.Cell, func(attr *syscall.SysProcAttr) (int, error) { return c.fork(program, attr, opened) })
 		cell.Spare(pid, spared)
 	}
-	p.cell, p.limits, p.helped = &its, limits, helped
+	p.cell, p.helped = &its, helped
 	return pid, strayed, err
 }
 
 // helps says whether a task is started by a helper, in namespaces of its own.
 func (c *cells) helps(task *api.Task) bool { return c.Spaces || task.Image != "" }
 
-// makeCell makes the cell of a task, of a spare if there is one, and tells its limits.
-func (c *cells) makeCell(task *executor.Task) (cell.Cell, cell.Limits, error) {
-	its, limits := c.Cell.Child(cell.TaskName(string(task.ID))).Brief(), c.Rules.Limits(&task.Task)
-	if c.helps(&task.Task) && limits.Pids != 0 {
-		limits.Pids += spaces.HelperPids
+// taskCell is the cell of a task.
+type taskCell struct {
+	cell.Cell
+	limits cell.Limits
+	byRoot bool   // its task is root, who may change the kernel's files
+	spare  string // the name that it has as a spare; "": it was none
+}
+
+// makeCell makes the cell of a task that runs as a user, of a spare if there is one.
+func (c *cells) makeCell(task *executor.Task, user entry.User) (taskCell, error) {
+	its := taskCell{
+		Cell: c.Cell.Child(cell.TaskName(string(task.ID))).Brief(), limits: c.Rules.Limits(&task.Task), byRoot: user.UID == 0,
 	}
-	if c.reuse(its, limits) {
-		return its, limits, nil
+	if c.helps(&task.Task) && its.limits.Pids != 0 {
+		its.limits.Pids += spaces.HelperPids
+	}
+	if c.reuse(&its) {
+		return its, nil
 	}
 	err := its.Make()
 	if err == nil {
-		err = errors.Join(its.Limit(limits), its.Deny(c.GPUs.Others(protocol.GPUIndices(task.GPUs))))
+		err = errors.Join(its.Limit(its.limits), its.Deny(c.GPUs.Others(protocol.GPUIndices(task.GPUs))))
 	}
 	if err != nil {
 		_ = its.Remove() // it goes with the executor's at the latest
-		return its, limits, fmt.Errorf("its control group can't be made: %w", err)
+		return its, fmt.Errorf("its control group can't be made: %w", err)
 	}
-	return its, limits, nil
+	return its, nil
 }
 
 // startInSpaces starts a program with a helper, which gives it namespaces of its own, or takes it into those of a task.
@@ -228,11 +238,11 @@ func (c *cells) startBeside(p *process, program program, opened files) (pid int,
 		return c.fork(program, &syscall.SysProcAttr{Setpgid: true}, opened)
 	}
 	if p.helped {
-		return c.startInSpaces(*p.cell, program, opened, spaces.Order{Beside: p.pid})
+		return c.startInSpaces(p.cell.Cell, program, opened, spaces.Order{Beside: p.pid})
 	}
 	entry.OnThread(func() (asBefore bool) {
 		var strayed bool
-		pid, strayed, err = c.inside(*p.cell, func(attr *syscall.SysProcAttr) (int, error) { return c.fork(program, attr, opened) })
+		pid, strayed, err = c.inside(p.cell.Cell, func(attr *syscall.SysProcAttr) (int, error) { return c.fork(program, attr, opened) })
 		return !strayed
 	})
 	return pid, err
@@ -248,9 +258,9 @@ func (x *commands) cellGone(p *process) bool {
 		}
 	}
 	if p.rest == nil {
-		rest, kept := *p.cell, false
+		rest, kept := p.cell.Cell, false
 		if x.mayKeepCell(p) {
-			rest, kept = x.cells.keep(rest, p.limits)
+			rest, kept = x.cells.keep(*p.cell)
 		}
 		if kept {
 			return true

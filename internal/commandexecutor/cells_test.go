@@ -224,7 +224,7 @@ func TestThreadsThatDoNotComeHome(t *testing.T) {
 				var all sync.WaitGroup
 				for range 20 {
 					all.Go(func() {
-						p := &process{cell: &its}
+						p := &process{cell: &taskCell{Cell: its}}
 						pid, err := c.startBeside(p, program{path: "/bin/true", argv: []string{"true"}, sandbox: "/", user: entry.Self()}, files{0, 1, 2})
 						if err == nil && !collect(pid, new(syscall.WaitStatus)) {
 							t.Error("it was not waited for")

@@ -94,8 +94,7 @@ type process struct {
 	fading   int          // the process group of the one before, of which something was left; 0: none
 	deadline *time.Timer
 	killBy   time.Time    // when deadline rings
-	cell     *cell.Cell   // nil: it has none
-	limits   cell.Limits  // of its cell
+	cell     *taskCell    // nil: it has none
 	rest     *cell.Cell   // what is left of that after it was tried to keep it for a next task; nil: that was not tried
 	helped   bool         // its first process is a helper, which gives it namespaces
 	limit    cell.Reached // read when its first process had ended

@@ -15,13 +15,8 @@ const sparesMax = 32
 // what a cell costs a short task. The zero value is ready, and may be used from any goroutine.
 type spares struct {
 	mutex   sync.Mutex
-	all     []spare // the oldest first
-	numbers uint64  // so many have had a name
-}
-
-type spare struct {
-	cell   cell.Cell
-	limits cell.Limits
+	all     []taskCell // the oldest first
+	numbers uint64     // so many have had a name
 }
 
 // name is one that no spare of this executor has had.
@@ -33,12 +28,12 @@ func (s *spares) name() string {
 }
 
 // put adds one, and gives the oldest away when there are too many: its limits are the least likely to be asked for.
-func (s *spares) put(one spare) (oldest spare, tooMany bool) {
+func (s *spares) put(one taskCell) (oldest taskCell, tooMany bool) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	s.all = append(s.all, one)
 	if len(s.all) <= sparesMax {
-		return spare{}, false
+		return taskCell{}, false
 	}
 	oldest = s.all[0]
 	s.all = slices.Delete(s.all, 0, 1)
@@ -46,7 +41,7 @@ func (s *spares) put(one spare) (oldest spare, tooMany bool) {
 }
 
 // take gives the newest one with these limits away.
-func (s *spares) take(limits cell.Limits) (one spare, found bool) {
+func (s *spares) take(limits cell.Limits) (one taskCell, found bool) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	for i, one := range slices.Backward(s.all) {
@@ -55,37 +50,43 @@ func (s *spares) take(limits cell.Limits) (one spare, found bool) {
 			return one, true
 		}
 	}
-	return spare{}, false
+	return taskCell{}, false
 }
 
-// reuse makes a spare with these limits the cell of a task, if there is one.
-func (c *cells) reuse(its cell.Cell, limits cell.Limits) bool {
-	one, found := c.spares.take(limits)
+// reuse makes a spare with its limits the cell of a task, if there is one.
+func (c *cells) reuse(its *taskCell) bool {
+	spare, found := c.spares.take(its.limits)
 	if !found {
 		return false
 	}
-	if its.TakeOver(one.cell) == nil {
-		return true
+	taken, err := its.TakeOver(spare.Cell)
+	if err != nil {
+		_ = spare.Remove() // it goes with the executor's at the latest
+		return false
 	}
-	_ = one.cell.Remove() // it goes with the executor's at the latest
-	return false
+	its.Cell, its.spare = taken, spare.spare
+	return true
 }
 
 // keep makes the cell of an ended task a spare, if nothing of the task is left in it or known of it. If it does not, rest is
 // where what is left of the cell is now. Nothing may be about to enter the cell.
-func (c *cells) keep(its cell.Cell, limits cell.Limits) (rest cell.Cell, kept bool) {
+func (c *cells) keep(its taskCell) (rest cell.Cell, kept bool) {
 	if !its.CanSpare() {
-		return its, false
+		return its.Cell, false
 	}
-	aside, err := its.SetAside(c.Cell.Child(c.spares.name()).Brief())
+	if its.spare == "" {
+		its.spare = c.spares.name()
+	}
+	aside, err := its.SetAside(c.Cell.Child(its.spare).Brief())
 	if err != nil {
-		return its, false
+		return its.Cell, false
 	}
-	if !aside.IsAsNew(limits) {
+	if !aside.IsAsNew() || its.byRoot && !aside.IsUntouched(its.limits) {
 		return aside, false
 	}
-	if oldest, tooMany := c.spares.put(spare{aside, limits}); tooMany {
-		_ = oldest.cell.Remove() // it goes with the executor's at the latest
+	its.Cell = aside
+	if oldest, tooMany := c.spares.put(its); tooMany {
+		_ = oldest.Remove() // it goes with the executor's at the latest
 	}
 	return aside, true
 }
@@ -99,7 +100,7 @@ func (c *cells) removeSpares() error {
 	defer c.spares.mutex.Unlock()
 	var failures []error
 	for _, one := range c.spares.all {
-		failures = append(failures, one.cell.Remove())
+		failures = append(failures, one.Remove())
 	}
 	c.spares.all = nil
 	return errors.Join(failures...)

@@ -47,7 +47,14 @@ func (a *agent) hold(around cell.Cell, task api.Task) cell.Cell {
 	a.launch(task)
 	a.want(task.ID, api.TaskRunning)
 	a.await(task.ID, "up")
-	return around.Child(cell.TaskName(string(task.ID))).Brief()
+	return cellOf(around, task.ID)
+}
+
+// cellOf is the cell of a task as agents look for it; its groups of processors and processes may be called otherwise.
+func cellOf(around cell.Cell, task api.TaskID) cell.Cell {
+	its := around.Child(cell.TaskName(string(task))).Brief()
+	its.CPU, its.Pids = "", ""
+	return its
 }
 
 // finish ends a task that was held.
@@ -76,6 +83,9 @@ func TestCellsAreUsedAgain(t *testing.T) {
 			a.t.Errorf("it has used %+v (%v), at its peak %d; the one before %+v", used, err, peak, before)
 		}
 		a.finish("second")
+		if spares := sparesIn(around); len(spares) != 1 || spares[0] != cell.SpareName(1) {
+			t.Errorf("the groups of both are %v, want those that were renamed first", spares)
+		}
 	})
 }
 
@@ -110,9 +120,11 @@ func TestGroupsWithAPastAreNotUsedAgain(t *testing.T) {
 			{"processes, and it ends well", "(for i in $(seq 200); do sleep 1000 & done); exit 0"},
 			{"a daemon", `env -i PATH=/usr/bin:/bin setsid sh -c 'trap "" TERM HUP INT; echo $$ > daemon; touch up; exec sleep 1000' & until test -e up; do :; done; exit 0`},
 			{"cached files", "dd if=/dev/zero of=file bs=1M count=8; exit 0"},
+			{"a limit that it has written itself", "echo 50 > PIDS/pids.max; exit 0"},
 		} {
 			id := api.TaskID(fmt.Sprintf("past%d", i))
-			a.launch(sized(id, one.line))
+			its := around.Child(cell.TaskName(string(id)))
+			a.launch(sized(id, strings.ReplaceAll(one.line, "PIDS", its.Pids)))
 			for status := a.next(id); !status.State.Terminal(); status = a.next(id) { // its limit may be seen while it lives
 			}
 			if left := around.Children(); len(left) > 0 {

@@ -62,12 +62,13 @@ func TestASpareIsTakenOver(t *testing.T) {
 	}
 	groups := []uint64{inode(t, first.Memory), inode(t, first.CPU), inode(t, first.Pids)}
 	spare := setAside(t, tree, first)
-	if !spare.IsAsNew(spareLimits) {
+	if !spare.IsAsNew() || !spare.IsUntouched(spareLimits) {
 		t.Error("it is not as new")
 	}
-	second := tree.Root.Child("task@2").Brief()
-	if err := second.TakeOver(spare); err != nil || !second.Whole() || spare.Exists() {
-		t.Fatalf("%v; whole %v; the spare exists: %v", err, second.Whole(), spare.Exists())
+	named := tree.Root.Child("task@2").Brief()
+	second, err := named.TakeOver(spare)
+	if err != nil || !second.Whole() || second.Memory != named.Memory || second.Unified != named.Unified || second.CPU != spare.CPU {
+		t.Fatalf("%v; whole %v: %+v", err, second.Whole(), second)
 	}
 	for i, folder := range []string{second.Memory, second.CPU, second.Pids} {
 		if inode(t, folder) != groups[i] {
@@ -81,12 +82,15 @@ func TestASpareIsTakenOver(t *testing.T) {
 	if reached, err := second.Reached(); err != nil || reached != (Reached{}) || !second.has(spareLimits) {
 		t.Errorf("%+v, %v; its limits are the same: %v", reached, err, second.has(spareLimits))
 	}
-	s := start(t, second, "cat /proc/self/cgroup | grep -c /task@2$")
+	s := start(t, second, "cat /proc/self/cgroup | grep -c -e /task@2$ -e /spare@1$")
 	if groups := s.line(); groups != "4" {
 		t.Errorf("the next task is in %s groups", groups)
 	}
 	_ = s.Wait()
-	end(t, second)
+	if again, err := second.SetAside(spare); err != nil || again != spare || second.Memory == spare.Memory {
+		t.Errorf("it is %+v again, %v", again, err)
+	}
+	end(t, spare)
 }
 
 // What a task, or whoever looks after it, has left in a cell is not for the next one.
@@ -128,10 +132,10 @@ func TestNotEveryCellIsAsNew(t *testing.T) {
 			c := made(t, tree, "task@1", spareLimits).Brief()
 			test.leave(t, c)
 			spare := setAside(t, tree, c)
-			if got := spare.IsAsNew(spareLimits); got != test.asNew {
+			if got := spare.IsAsNew() && spare.IsUntouched(spareLimits); got != test.asNew {
 				t.Errorf("as new: %v, want %v", got, test.asNew)
 			}
-			if spare.IsAsNew(Limits{CPUs: 100}) {
+			if spare.IsUntouched(Limits{CPUs: 100}) {
 				t.Error("it has no limits, it seems")
 			}
 			end(t, spare)
@@ -183,16 +187,28 @@ func TestACellThatLivesIsNotSetAside(t *testing.T) {
 func TestSparesThatCannotMove(t *testing.T) {
 	tree := spareable(t)
 	taken := tree.Root.Child("task@taken").Brief()
-	for _, there := range []string{taken.Unified, taken.CPU, taken.Pids} {
+	for _, there := range []string{taken.Unified, taken.Memory} {
 		spare := setAside(t, tree, made(t, tree, "task@1", spareLimits).Brief())
 		if err := os.Mkdir(there, 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if err := taken.TakeOver(spare); !errors.Is(err, os.ErrExist) || !spare.IsAsNew(spareLimits) {
-			t.Errorf("%s is there: %v; the spare is as new: %v", there, err, spare.IsAsNew(spareLimits))
+		if _, err := taken.TakeOver(spare); !errors.Is(err, os.ErrExist) || !spare.IsAsNew() {
+			t.Errorf("%s is there: %v; the spare is as new: %v", there, err, spare.IsAsNew())
 		}
 		end(t, spare)
 		end(t, taken)
+	}
+	for _, part := range []func(Cell) string{
+		func(c Cell) string { return c.CPU }, func(c Cell) string { return c.Pids }, func(c Cell) string { return c.Memory },
+	} {
+		spare := setAside(t, tree, made(t, tree, "task@1", spareLimits).Brief())
+		if err := os.Remove(part(spare)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := taken.TakeOver(spare); !errors.Is(err, os.ErrNotExist) || taken.Exists() {
+			t.Errorf("%s is gone: %v; the task's cell exists: %v", part(spare), err, taken.Exists())
+		}
+		end(t, spare)
 	}
 	c := made(t, tree, "task@2", spareLimits).Brief()
 	if err := os.Remove(c.Pids); err != nil {
