@@ -34,10 +34,10 @@ func Example() {
 	// f2: a1 has mem:2048 free; f2 wants cpus:1;mem:512; f1 holds cpus:2;mem:1024, f2 holds cpus:2;mem:1024
 }
 
-// It happens once, before anything runs, as in a main function.
+// It is called once, before anything runs, as in a main function.
 func init() { allocator.Register("even", fairshare.New) }
 
-// A policy of your own is registered in main; `tender master --allocator` then knows its name.
+// Register your own policy in main; then `tender master --allocator` knows its name.
 func ExampleRegister() {
 	_, err := allocator.Make("evn", allocator.Config{})
 	fmt.Println(err)

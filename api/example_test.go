@@ -8,7 +8,7 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// Amounts are exact: thousandths inside, no floats.
+// Amounts are exact: they are kept in thousandths, not as floats.
 func ExampleScalars() {
 	need := api.Scalars(0.1, 32) // cpus, MB of memory
 	fmt.Println(need, need.Plus(need).Plus(need))
@@ -26,7 +26,7 @@ func ExampleParseResources() {
 	// resources "cpus:four": "four" is not a number; write a number such as 2, 0.5 or 0.125
 }
 
-// What is left of an offer when a task is taken out of it, and whether it was there.
+// Minus returns what is left of an offer without a task, and whether the offer contained the task.
 func ExampleResources_Minus() {
 	offered := api.Scalars(2, 1024)
 	left, fits := offered.Minus(api.Scalars(1.5, 512))
@@ -38,8 +38,8 @@ func ExampleResources_Minus() {
 	// cpus:0.5;mem:512 false
 }
 
-// Carve finds what is asked for without a label also in what is reserved for one's role,
-// and any two ports.
+// Carve also finds what is asked for without a label among resources that are reserved for one's role, and any two
+// ports.
 func ExampleResources_Carve() {
 	offered, _ := api.ParseResources("cpus:2;cpus(web):1;ports:[31000-31009]")
 	ask, _ := api.ParseResources("cpus:1.5;ports:2")
@@ -55,9 +55,9 @@ func ExampleResources_Carve() {
 func ExampleAnswer() {
 	offer := api.Offer{ID: "offer-1-1", Resources: api.Scalars(4, 4096)}
 	task := api.Task{ID: "task-1", Resources: api.Scalars(1, 512), Command: &api.Command{Argv: []string{"sleep", "60"}}}
-	launch := api.Launch(offer, task)          // what is left is declined
+	launch := api.Launch(offer, task)          // what is left over is declined
 	decline := api.Decline(offer, time.Minute) // no such offer of this agent for a minute
-	keep := api.Keep(offer)                    // answered later, by the client
+	keep := api.Keep(offer)                    // answered later, through the client
 	reserve := api.Answer{                     // any operations, in this order
 		Offers: []api.OfferID{offer.ID},
 		Operations: []api.Operation{

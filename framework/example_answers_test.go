@@ -9,8 +9,8 @@ import (
 	"github.com/tenderhq/tender/framework"
 )
 
-// picky wants an agent with an SSD, thinks about others for a while, and wants none that
-// is about to be maintained.
+// picky wants an agent with an SSD, keeps offers of others for a while, and wants no agent that will soon be
+// maintained.
 type picky struct{ started bool }
 
 func (p *picky) Offers(_ context.Context, offers []api.Offer) []api.Answer {
@@ -23,7 +23,7 @@ func (p *picky) Offers(_ context.Context, offers []api.Offer) []api.Answer {
 			answers = append(answers, api.Keep(offer)) // answered later, by Client.Answer
 		case !p.started:
 			p.started = true
-			answers = append(answers, api.Launch(offer, api.Task{ // what is left is declined
+			answers = append(answers, api.Launch(offer, api.Task{ // what is left over is declined
 				ID: "index-1", Resources: api.Scalars(1, 512), Command: &api.Command{Shell: "make index"},
 			}))
 		}

@@ -10,7 +10,7 @@ import (
 	"github.com/tenderhq/tender/framework/frameworktest"
 )
 
-// builder runs what is in its queue and says how much that is.
+// builder runs the tasks in its queue, and states how many there are.
 type builder struct {
 	queue  []api.Task // all of one size
 	client *framework.Client
@@ -21,7 +21,7 @@ func (b *builder) Subscribed(_ context.Context, client *framework.Client) error 
 	return b.state()
 }
 
-// state replaces what was demanded before. No shape at all means that nothing is wanted.
+// state replaces the demand that was stated before. A demand without shapes says that nothing is wanted.
 func (b *builder) state() error {
 	if len(b.queue) == 0 {
 		return b.client.Demand(api.Demand{})
@@ -42,7 +42,7 @@ func (b *builder) Offers(_ context.Context, offers []api.Offer) []api.Answer {
 			b.queue = b.queue[1:]
 		}
 	}
-	if err := b.state(); err != nil { // it goes to the masters behind the answers
+	if err := b.state(); err != nil { // the masters are told it after the answers
 		fmt.Println(err)
 	}
 	return answers
@@ -50,9 +50,9 @@ func (b *builder) Offers(_ context.Context, offers []api.Offer) []api.Answer {
 
 func (b *builder) Update(context.Context, api.Status) error { return nil }
 
-// A framework that states its demand is offered what fits it, and nothing when it wants
-// nothing; only stated demand makes others be preempted. It starts suppressed, so that
-// nothing is offered before the masters know what it wants.
+// A framework that states its demand is offered what fits it, and nothing if it wants nothing. Only for stated demand
+// are the tasks of others preempted. The framework starts suppressed, so that nothing is offered before the masters
+// know what it wants.
 func ExampleClient_Demand() {
 	frameworktest.Example(frameworktest.Cluster{}, func(c *frameworktest.Handle) { // its agent has no attributes
 		c.AddAgent(frameworktest.Machine{Hostname: "fast", Attributes: map[string]string{"disk": "ssd"}})

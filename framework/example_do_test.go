@@ -12,8 +12,8 @@ import (
 	"github.com/tenderhq/tender/framework/frameworktest"
 )
 
-// counted runs one task and counts what it was told. Its methods, and what it gives to Do
-// and After, run on one goroutine: it has no lock.
+// counted runs one task and counts the statuses that it was told. Its methods, and the functions that it passes to Do
+// and After, run on one goroutine, so it needs no lock.
 type counted struct {
 	client *framework.Client
 	told   map[api.TaskState]int
@@ -40,7 +40,7 @@ func (c *counted) Update(_ context.Context, status api.Status) error {
 	return nil
 }
 
-// ServeHTTP is called by goroutines of a server; Do takes its function to that of the scheduler.
+// ServeHTTP is called by goroutines of a server. Do runs the function on the scheduler's goroutine.
 func (c *counted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var page string
 	if err := c.client.Do(r.Context(), func() { page = fmt.Sprint(c.told) }); err != nil {
@@ -50,7 +50,7 @@ func (c *counted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprint(w, page)
 }
 
-// Do runs a function where the scheduler's methods run; After does so later.
+// Do runs a function on the goroutine of the scheduler's methods; After does so later.
 func ExampleClient_Do() {
 	frameworktest.Example(frameworktest.Cluster{}, func(c *frameworktest.Handle) {
 		scheduler := &counted{}

@@ -9,8 +9,7 @@ import (
 	"github.com/tenderhq/tender/framework/frameworktest"
 )
 
-// obliging gives back at once what it is asked for. It starts a server as the stopper in
-// the example of Client.Kill does.
+// obliging gives back at once what it is asked for. It starts a server, like the stopper in the example of Client.Kill.
 type obliging struct{ stopper }
 
 func (o *obliging) InverseOffers(_ context.Context, offers []api.InverseOffer) {
@@ -27,14 +26,14 @@ func (o *obliging) Update(_ context.Context, status api.Status) error {
 	return nil
 }
 
-// What others have a better claim to is asked back by an inverse offer, with a deadline.
-// The scheduler may choose what to kill, or have the masters do it now; what it has not
-// given back by then they take.
+// Resources to which others have a better claim are asked back by an inverse offer, with a deadline. The scheduler may
+// choose which tasks to kill, or let the masters do it now. At the deadline the masters take what it has not given
+// back.
 func ExampleInverseOfferee() {
 	frameworktest.Example(frameworktest.Cluster{Allocator: "priority"}, func(c *frameworktest.Handle) {
 		f := c.Start(framework.Config{Name: "obliging"}, &obliging{})
 		f.AwaitState("server-1", api.TaskRunning)
-		c.Preempt(api.Scalars(4, 512)) // another framework, of higher priority, which gets it
+		c.Preempt(api.Scalars(4, 512)) // another framework, of higher priority, gets the resources
 		f.AwaitState("server-1", api.TaskKilled)
 	})
 	// Output:

@@ -45,8 +45,8 @@ func (p *ponderer) Update(_ context.Context, status api.Status) error {
 	return nil
 }
 
-// An offer that is kept is answered later, from any goroutine. Were it gone by then, the
-// task would end DROPPED, through Update, and nothing else had happened.
+// An offer that is kept is answered later, from any goroutine. If it were gone by then, the task would end DROPPED,
+// which Update would be told, and nothing else would happen.
 func ExampleClient_Answer() {
 	frameworktest.Example(frameworktest.Cluster{}, func(c *frameworktest.Handle) {
 		fmt.Println(c.Start(framework.Config{Name: "ponderer"}, &ponderer{}).Await())

@@ -10,7 +10,7 @@ import (
 	"github.com/tenderhq/tender/framework/frameworktest"
 )
 
-// asker runs a task on an executor of its own, and hears what that has to say.
+// asker runs a task on its own executor, and receives the executor's messages.
 type asker struct {
 	client  *framework.Client
 	started bool
@@ -36,21 +36,20 @@ func (a *asker) Update(_ context.Context, status api.Status) error {
 	if !status.State.Terminal() {
 		return nil
 	}
-	fmt.Printf("%s: %s\n", status.State, status.Data) // what must arrive comes with a status
-	// Bytes for the executor, at most once: it is a Messenger of package executor, or
-	// does not hear them.
+	fmt.Printf("%s: %s\n", status.State, status.Data) // what must arrive is sent with a status
+	// Data for the executor is delivered at most once, and only if the executor is a Messenger of package executor.
 	if err := a.client.Message(status.Agent, "thinker", []byte("thanks")); err != nil {
 		return err
 	}
 	return a.client.Teardown()
 }
 
-// Message makes it a Messenger.
+// Message makes asker a Messenger.
 func (a *asker) Message(_ context.Context, _ api.AgentID, from api.ExecutorID, data []byte) {
 	fmt.Printf("%s says: %s\n", from, data)
 }
 
-// think is the executor's code: what executor.Run takes.
+// think is the executor's code: a function for executor.Run.
 func think(_ context.Context, task *executor.Task) error {
 	if err := task.Message([]byte("thinking about " + string(task.Data))); err != nil {
 		return err
@@ -59,8 +58,8 @@ func think(_ context.Context, task *executor.Task) error {
 	return nil
 }
 
-// Scheduler and executor exchange bytes: messages at most once, the data of a status until
-// it is acknowledged.
+// Scheduler and executor exchange data: by messages, which arrive at most once, and with statuses, which come again
+// until they are acknowledged.
 func ExampleClient_Message() {
 	cluster := frameworktest.Cluster{Executors: map[api.ExecutorID]frameworktest.ExecutorFunc{"thinker": think}}
 	frameworktest.Example(cluster, func(c *frameworktest.Handle) {

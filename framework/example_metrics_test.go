@@ -9,7 +9,7 @@ import (
 	"github.com/tenderhq/tender/framework/frameworktest"
 )
 
-// Metrics go to any library; here to the standard one, which shows them at /debug/vars.
+// Metrics work with any library; here with the standard one, which shows them at /debug/vars.
 func ExampleMetrics() {
 	offers, active := expvar.NewInt("offers"), expvar.NewInt("session_active")
 	statuses, waiting := expvar.NewMap("statuses"), expvar.NewInt("callbacks_waiting")
@@ -23,7 +23,7 @@ func ExampleMetrics() {
 		},
 	}
 	frameworktest.Example(frameworktest.Cluster{}, func(c *frameworktest.Handle) {
-		f := c.Start(config, &stopper{}) // of the example for Client.Kill
+		f := c.Start(config, &stopper{}) // from the example of Client.Kill
 		fmt.Println(f.Await())
 	})
 	fmt.Println(statuses, active)

@@ -14,7 +14,7 @@ type database struct{ asked bool }
 
 func (d *database) Offers(_ context.Context, offers []api.Offer) []api.Answer {
 	if d.asked {
-		return nil // the reserved resources are offered to our role from now on
+		return nil // from now on the reserved resources are offered to our role
 	}
 	d.asked = true
 	disk, err := api.ParseResources("disk:1024")
@@ -34,13 +34,13 @@ func (d *database) Offers(_ context.Context, offers []api.Offer) []api.Answer {
 
 func (d *database) Update(context.Context, api.Status) error { return nil }
 
-// OperationDone hears what became of each operation that has an ID.
+// OperationDone is told the outcome of each operation that has an ID.
 func (d *database) OperationDone(_ context.Context, _ api.AgentID, operation api.OperationID, err error) {
 	fmt.Println(operation, err)
 }
 
-// Operations of an answer run in order, each against what the ones before have left. One
-// that fails stops no other.
+// The operations of an answer run in order, each on what the ones before it have left. An operation that fails stops no
+// other.
 func ExampleOperationWatcher() {
 	resources, err := api.ParseResources("cpus:4;mem:4096;disk:8192")
 	if err != nil {

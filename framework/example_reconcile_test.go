@@ -9,8 +9,8 @@ import (
 	"github.com/tenderhq/tender/framework/frameworktest"
 )
 
-// forgetful is a scheduler that was restarted. It has the IDs of its tasks from a file,
-// and wants to know what became of them.
+// forgetful is a scheduler that was restarted. It has read the IDs of its tasks from a file, and wants to know what has
+// become of them.
 type forgetful struct{ mine []api.TaskID }
 
 func (f *forgetful) Subscribed(_ context.Context, client *framework.Client) error {
@@ -24,9 +24,8 @@ func (f *forgetful) Update(_ context.Context, status api.Status) error {
 	return nil
 }
 
-// Tasks that run are told of in every new session without a word. Reconcile asks about
-// those of which only the scheduler knows: say one that it has written down before the
-// answer that launches it was sent.
+// Tasks that run are told in every new session without being asked for. Reconcile asks about tasks that only the
+// scheduler may know, such as one that it wrote down before it sent the answer that launches it.
 func ExampleClient_Reconcile() {
 	frameworktest.Example(frameworktest.Cluster{}, func(c *frameworktest.Handle) {
 		f := c.Start(framework.Config{Name: "forgetful"}, &forgetful{mine: []api.TaskID{"never-launched"}})

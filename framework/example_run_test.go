@@ -10,8 +10,8 @@ import (
 	"github.com/tenderhq/tender/framework"
 )
 
-// Run blocks. Its error says why it has ended, with a kind to switch on. Here the Config
-// can't be right, and all that is wrong with it is told at once.
+// Run blocks. Its error says why it has ended, with a kind to switch on. Here the Config can't be right, and everything
+// that is wrong with it is reported at once.
 func ExampleRun() {
 	ctx, end := context.WithCancel(context.Background())
 	defer end()

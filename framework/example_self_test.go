@@ -9,8 +9,8 @@ import (
 	"github.com/tenderhq/tender/framework/frameworktest"
 )
 
-// One binary is scheduler and executor, and reaches agents without a shared file system:
-// they fetch it from the scheduler, which says where it can be reached, and check it.
+// One binary is both scheduler and executor. It reaches the agents without a shared file system: they fetch it from the
+// scheduler, at the address that the scheduler tells them, and check it.
 func ExampleClient_Self() {
 	frameworktest.Example(frameworktest.Cluster{}, func(c *frameworktest.Handle) {
 		f := c.Start(framework.Config{Name: "counter", ShipAddress: "scheduler.example.com:7000"}, idle{})

@@ -9,7 +9,7 @@ import (
 	"github.com/tenderhq/tender/framework/frameworktest"
 )
 
-// nightly runs one job each night; the store knows the last one. Any instance of it can go on.
+// nightly runs one job each night; the store has the last one. Any instance can continue.
 type nightly struct {
 	instance string
 	client   *framework.Client
@@ -24,8 +24,8 @@ func (n *nightly) Subscribed(ctx context.Context, client *framework.Client) (err
 	return err
 }
 
-// Settled makes it a Settler: Update has told all that runs. Offers come from now on, as
-// its Config says Suppressed, so nothing is started twice.
+// Settled makes nightly a Settler: when it is called, Update has told every task that runs. Offers come only from now
+// on, because its Config sets Suppressed, so nothing is started twice.
 func (n *nightly) Settled(context.Context) {
 	if !n.runs && n.last.Version == 0 {
 		_ = n.client.Revive() // fails only when Run has ended
@@ -42,8 +42,8 @@ func (n *nightly) Offers(_ context.Context, offers []api.Offer) []api.Answer {
 	})}
 }
 
-// Update writes the end down before it acknowledges it: an instance that dies in between
-// leaves the status to the next one.
+// Update writes the end into the store before it acknowledges it. If an instance dies in between, the next one is told
+// the status.
 func (n *nightly) Update(ctx context.Context, status api.Status) (err error) {
 	fmt.Println(n.instance, "hears:", status.Task, status.State)
 	n.runs = true
@@ -53,8 +53,8 @@ func (n *nightly) Update(ctx context.Context, status api.Status) (err error) {
 	return err // of kind api.Stale when somebody else has changed it meanwhile
 }
 
-// Copies of a scheduler run with one Name and Standby: one is active. When it is gone the
-// next goes on with the same framework ID, its tasks and its store.
+// Copies of a scheduler run with the same Name and Standby; one is active. When it is gone, the next continues with the
+// same framework ID, its tasks and its store.
 func Example_standby() {
 	frameworktest.Example(frameworktest.Cluster{}, func(c *frameworktest.Handle) {
 		config := framework.Config{Name: "nightly", Standby: true, Suppressed: true}

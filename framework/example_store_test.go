@@ -10,8 +10,8 @@ import (
 	"github.com/tenderhq/tender/framework/frameworktest"
 )
 
-// The store keeps small values on a majority of the masters. A write names the version it
-// has seen, so that two instances never overwrite each other's.
+// The store keeps small values on a majority of the masters. A write names the version that it has seen, so that two
+// instances never overwrite each other's values.
 func ExampleStore() {
 	frameworktest.Example(frameworktest.Cluster{Masters: 3}, func(c *frameworktest.Handle) {
 		f := c.Start(framework.Config{Name: "keeper"}, idle{})
@@ -31,7 +31,7 @@ func ExampleStore() {
 }
 
 func keep(ctx context.Context, store *framework.Store, kill func()) error {
-	entry, err := store.Put(ctx, "done/1", []byte("2026-01-01"), 0) // 0: if there is none
+	entry, err := store.Put(ctx, "done/1", []byte("2026-01-01"), 0) // 0: only if the key does not exist
 	if err != nil {
 		return err
 	}

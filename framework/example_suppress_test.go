@@ -16,13 +16,13 @@ type idle struct{}
 func (idle) Offers(context.Context, []api.Offer) []api.Answer { return nil }
 func (idle) Update(context.Context, api.Status) error         { return nil }
 
-// Without a stated demand, offers come again and again. Suppress stops them for the roles,
-// none named means all; Revive brings them back, and those that were declined as well.
+// Without a stated demand, offers come again and again. Suppress stops them in the given roles, or in all if none is
+// given. Revive resumes them, and also brings back what was declined.
 func ExampleClient_Suppress() {
 	frameworktest.Example(frameworktest.Cluster{}, func(c *frameworktest.Handle) {
 		f := c.Start(framework.Config{Name: "idle"}, idle{})
 		f.AwaitOffers(1)
-		client := f.Client() // what Subscribed is given
+		client := f.Client() // the client that Subscribed is given
 		fmt.Println(client.Suppress())
 		c.Advance(10 * time.Second)
 		before := f.Offered()

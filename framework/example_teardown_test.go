@@ -8,8 +8,8 @@ import (
 	"github.com/tenderhq/tender/framework/frameworktest"
 )
 
-// Teardown removes the framework with its tasks, and Run returns nil. Its ID is never used
-// again. Without it a framework that ends leaves its tasks for the failover timeout.
+// Teardown removes the framework with its tasks, and Run returns nil. The framework's ID is never used again. A
+// framework that ends without Teardown leaves its tasks running for the failover timeout.
 func ExampleClient_Teardown() {
 	frameworktest.Example(frameworktest.Cluster{}, func(c *frameworktest.Handle) {
 		f := c.Start(framework.Config{Name: "short"}, idle{})

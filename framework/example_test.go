@@ -34,7 +34,7 @@ func (g *greeter) Update(_ context.Context, status api.Status) error {
 	return nil // acknowledged
 }
 
-// A scheduler is a value that answers: a test can ask it without any cluster.
+// A scheduler is a value with methods, so a test can call them without any cluster.
 func Example() {
 	ctx, end := context.WithCancel(context.Background())
 	g := &greeter{end: end}

@@ -12,8 +12,9 @@ import (
 
 var errSeenEnough = errors.New("seen enough")
 
-// Watch tells what is there, then what changes, until its function or its context ends it. It tells each key as it is
-// when it looks, not every write: who wants to be heard twice writes the second when the first has been heard.
+// Watch tells the present entries and then what changes, until its function fails or its context ends. It tells each
+// key as it is when it looks, not every write. To make sure that two writes are both seen, make the second after the
+// first was seen.
 func ExampleStore_Watch() {
 	frameworktest.Example(frameworktest.Cluster{}, func(c *frameworktest.Handle) {
 		f := c.Start(framework.Config{Name: "watcher"}, idle{})

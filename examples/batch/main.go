@@ -36,7 +36,7 @@ func main() {
 	}
 }
 
-// sum is the executor: it runs one task, and an error is a failed attempt.
+// sum runs one task in the executor. An error makes the attempt a failed one.
 func sum(_ context.Context, task *executor.Task) error {
 	file, err := os.Open(string(task.Data))
 	if err != nil {
@@ -86,7 +86,7 @@ type batch struct {
 	out      io.Writer
 }
 
-// set has an item for each file; PATH@HOST,HOST says where it is.
+// set returns a task set with an item for each file; PATH@HOST,HOST says on which hosts a file is.
 func (b batch) set(files []string) (*taskset.Set, error) {
 	set := taskset.New(taskset.Config{
 		Attempts:  b.attempts,

@@ -1,4 +1,4 @@
-// Command custom-allocator is Tender with a policy of its own beside the built-in ones:
+// Command custom-allocator is Tender with an additional policy beside the built-in ones:
 //
 //	go run ./examples/custom-allocator dev --allocator first
 package main

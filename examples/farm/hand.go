@@ -9,7 +9,7 @@ import (
 	"github.com/tenderhq/tender/framework/pack"
 )
 
-// group names the tasks that are counted together.
+// group is the name of the tasks that are counted together.
 const group = "frames"
 
 // hand is the scheduler. Its methods are called one at a time, so it needs no lock.
@@ -19,7 +19,7 @@ type hand struct {
 	waiting []api.Task
 	flying  map[api.TaskID]api.Task
 	tries   int
-	agents  *pack.Spread // how many frames are on each
+	agents  *pack.Spread // counts the frames on each agent
 	end     context.CancelFunc
 }
 
@@ -31,7 +31,7 @@ func newHand(frames int, command api.Command, end context.CancelFunc) *hand {
 	return h
 }
 
-// enqueue makes a task of a frame. An ID is never used twice, so each try has its own.
+// enqueue makes a task for a frame. An ID is never used twice, so each try has an ID of its own.
 func (h *hand) enqueue(frame string) {
 	h.tries++
 	h.waiting = append(h.waiting, api.Task{
@@ -39,13 +39,13 @@ func (h *hand) enqueue(frame string) {
 	})
 }
 
-// Subscribed is called when a session begins: nothing is offered before what is wanted is told.
+// Subscribed is called when a session begins. Nothing is offered before it has returned, so it states the demand.
 func (h *hand) Subscribed(_ context.Context, client *framework.Client) error {
 	h.client = client
 	return h.demand()
 }
 
-// demand says what is wanted, and that an agent with two frames need not be offered.
+// demand states what is wanted, and that an agent with two frames need not be offered.
 func (h *hand) demand() error {
 	var demand api.Demand
 	if n := int64(len(h.waiting)); n > 0 {
@@ -56,7 +56,7 @@ func (h *hand) demand() error {
 	return h.client.Demand(demand)
 }
 
-// Offers fills the offers, an agent with no more than two frames.
+// Offers puts waiting frames into the offers, at most two on each agent.
 func (h *hand) Offers(_ context.Context, offers []api.Offer) []api.Answer {
 	answers, left := pack.Pack(offers, h.waiting, pack.Options{
 		Allow: h.agents.AtMost(perAgent),
@@ -70,11 +70,11 @@ func (h *hand) Offers(_ context.Context, offers []api.Offer) []api.Answer {
 	return answers
 }
 
-// Update hears what becomes of the tasks. What did not finish is tried again.
+// Update is told what becomes of the tasks. A frame whose task did not finish is tried again.
 func (h *hand) Update(_ context.Context, status api.Status) error {
 	task, ok := h.flying[status.Task]
 	if !ok || !status.State.Terminal() {
-		return nil // told before, or not over
+		return nil // the scheduler knows it already, or the task goes on
 	}
 	delete(h.flying, status.Task)
 	h.agents.Ended(status.Task)

@@ -21,13 +21,13 @@ import (
 	"github.com/tenderhq/tender/framework"
 )
 
-// perAgent is how many frames one agent renders at once.
+// perAgent is how many frames one agent renders at a time.
 const perAgent = 2
 
-// need is what a frame asks for.
+// need is what one frame asks for.
 var need = api.Scalars(0.1, 32)
 
-// config is the framework's, whichever way its scheduler is written.
+// config is the framework's configuration, whichever scheduler it has.
 func config(masters []string) framework.Config {
 	return framework.Config{Name: "farm", Masters: masters, ConnectTimeout: 10 * time.Second, TeardownAtEnd: true}
 }

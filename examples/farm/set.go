@@ -7,7 +7,7 @@ import (
 	"github.com/tenderhq/tender/framework/taskset"
 )
 
-// newSet has an item for each frame. What fails is tried again.
+// newSet returns a task set with an item for each frame. It tries again what fails.
 func newSet(frames int, command api.Command) (*taskset.Set, error) {
 	set := taskset.New(taskset.Config{Apart: api.ByAgent, Most: perAgent})
 	for frame := range frames {

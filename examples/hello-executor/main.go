@@ -18,8 +18,8 @@ import (
 	"github.com/tenderhq/tender/framework/pack"
 )
 
-// greet runs one task, on an agent: an error is FAILED, nil FINISHED. Many run at once
-// in one process, so whatever is slow to load is loaded once.
+// greet runs one task on an agent. nil makes the task FINISHED, an error FAILED. Many tasks run at the same time in one
+// process, so whatever is slow to load is loaded once.
 func greet(_ context.Context, task *executor.Task) error {
 	if len(task.Data) == 0 {
 		return errors.New("nobody to greet")
@@ -31,7 +31,7 @@ func greet(_ context.Context, task *executor.Task) error {
 // hello is the scheduler.
 type hello struct {
 	waiting []api.Task
-	open    map[api.TaskID]api.Task // not over yet
+	open    map[api.TaskID]api.Task // tasks that have not ended
 	end     context.CancelFunc
 }
 
@@ -47,7 +47,7 @@ func (h *hello) add(task api.Task) {
 	h.waiting, h.open[task.ID] = append(h.waiting, task), task
 }
 
-// Offers packs what waits into the offers, with an executor where none runs yet.
+// Offers packs the waiting tasks into the offers, with an executor on agents where none runs yet.
 func (h *hello) Offers(_ context.Context, offers []api.Offer) (answers []api.Answer) {
 	answers, h.waiting = pack.Pack(offers, h.waiting, pack.Options{})
 	return answers
@@ -57,7 +57,7 @@ func (h *hello) Offers(_ context.Context, offers []api.Offer) (answers []api.Ans
 func (h *hello) Update(_ context.Context, status api.Status) error {
 	task, open := h.open[status.Task]
 	if !open || !status.State.Terminal() {
-		return nil // told before, or not over
+		return nil // the scheduler knows it already, or the task goes on
 	}
 	delete(h.open, status.Task)
 	fmt.Printf("%s is %s on %s: %s%s\n", status.Task, status.State, status.Agent, status.Data, status.Message)
@@ -71,13 +71,13 @@ func (h *hello) Update(_ context.Context, status api.Status) error {
 	return nil
 }
 
-// schedule runs the scheduler, where no agent has started this program.
+// schedule runs the scheduler, if no agent has started this program.
 func schedule(ctx context.Context) error {
 	self, err := executor.Self("greeter") // this binary; agents find it at the same path
 	if err != nil {
 		return err
 	}
-	self.Resources = api.Scalars(0.1, 32) // for itself, once an agent
+	self.Resources = api.Scalars(0.1, 32) // for the executor itself, once on each agent
 	ctx, end := context.WithCancel(ctx)
 	defer end()
 	masters := strings.Split(cmp.Or(os.Getenv("TENDER_MASTER"), framework.DefaultMaster), ",")

@@ -9,7 +9,7 @@ import (
 	"github.com/tenderhq/tender/framework/locality"
 )
 
-// measurement is one wait with what came of it.
+// measurement is a wait and its result.
 type measurement struct {
 	wait         time.Duration
 	small, large kind
@@ -25,7 +25,7 @@ const (
 	waitColour              = "#57606a"
 )
 
-// line is a curve with its name, which stands at its last point, so much lower.
+// line is a curve and its name. The name is written at the curve's last point, lowered by some pixels.
 type line struct {
 	name, colour string
 	lower        float64
@@ -33,7 +33,7 @@ type line struct {
 	value        func(measurement) float64
 }
 
-// draw writes locality and job time, by wait, as an SVG.
+// draw writes locality and job time for each wait as an SVG.
 func draw(file string, measured []measurement) error {
 	var svg strings.Builder
 	fmt.Fprintf(&svg, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="sans-serif" font-size="12">`+"\n", chartWidth, chartHeight)
@@ -55,7 +55,7 @@ func draw(file string, measured []measurement) error {
 	return os.WriteFile(file, []byte(svg.String()), 0o644)
 }
 
-// panel draws axes, grid and curves of one chart whose left edge is given.
+// panel draws the axes, grid and curves of one chart; left is its left edge.
 func panel(svg *strings.Builder, left float64, title, unit string, most, step float64, measured []measurement, lines ...line) {
 	last := measured[len(measured)-1].wait.Seconds()
 	across := func(m measurement) float64 { return left + panelWidth*m.wait.Seconds()/last }

@@ -15,13 +15,13 @@ import (
 // kind sums up the jobs of one size.
 type kind struct {
 	jobs, tasks, local int
-	took               time.Duration // of jobs, from their arrival to their end
+	took               time.Duration // of the jobs, from their arrival to their end
 }
 
 func (k kind) hitRate() float64    { return float64(k.local) / float64(k.tasks) }
 func (k kind) mean() time.Duration { return k.took / time.Duration(k.jobs) }
 
-// running is a job that has come and not ended.
+// running is a job that has arrived and has not ended.
 type running struct {
 	job
 	came   time.Time
@@ -29,8 +29,7 @@ type running struct {
 	prefer map[string]locality.Prefer
 }
 
-// experiment runs jobs with one wait. All that it does beside is to let them come when
-// they come, and to count.
+// experiment runs jobs with one wait. In addition to a task set it only adds the jobs when they are due, and counts.
 type experiment struct {
 	*taskset.Set
 	jobs []job
@@ -50,7 +49,7 @@ func newExperiment(wait time.Duration, jobs []job) *experiment {
 	return e
 }
 
-// Subscribed lets the jobs come.
+// Subscribed starts the arrival of the jobs.
 func (e *experiment) Subscribed(ctx context.Context, client *framework.Client) error {
 	e.once.Do(func() {
 		waiting := len(e.jobs)
@@ -77,11 +76,11 @@ func (e *experiment) come(j job) {
 	e.running[j.name] = r
 	e.mu.Unlock()
 	if err := e.Add(j.items...); err != nil {
-		panic(err) // the names are ours
+		panic(err) // cannot fail: the names are made here
 	}
 }
 
-// ended is told of each task that is done.
+// ended is called for each task that is done.
 func (e *experiment) ended(outcome taskset.Outcome) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -101,7 +100,7 @@ func (e *experiment) ended(outcome taskset.Outcome) {
 	}
 }
 
-// look is a scheduler that takes nothing: it sees which agents there are.
+// look is a scheduler that takes nothing. It only learns which agents there are.
 type look struct {
 	agents map[api.AgentID]bool
 }
@@ -115,7 +114,7 @@ func (l *look) Offers(_ context.Context, offers []api.Offer) []api.Answer {
 
 func (l *look) Update(context.Context, api.Status) error { return nil }
 
-// agentsOf lists the agents that are offered within a moment.
+// agentsOf returns the agents that are offered within the given time.
 func agentsOf(ctx context.Context, config framework.Config, moment time.Duration) ([]api.AgentID, error) {
 	ctx, done := context.WithTimeout(ctx, moment)
 	defer done()

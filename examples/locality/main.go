@@ -70,7 +70,7 @@ func run(ctx context.Context) error {
 	return nil
 }
 
-// timesOf reads times that are joined by commas.
+// timesOf reads a list of times that are separated by commas.
 func timesOf(words string) (times []time.Duration, err error) {
 	for word := range strings.SplitSeq(words, ",") {
 		wait, err := time.ParseDuration(word)
@@ -82,7 +82,7 @@ func timesOf(words string) (times []time.Duration, err error) {
 	return times, nil
 }
 
-// print tells one run.
+// print prints the result of one run.
 func (e *experiment) print(out io.Writer, wait time.Duration) {
 	n := e.Locality()
 	fmt.Fprintf(out, "wait %4v: %5.1f %% node-local, mean wait %5.2f s", wait, 100*n.HitRate(), n.MeanWait().Seconds())

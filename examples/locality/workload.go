@@ -10,29 +10,29 @@ import (
 	"github.com/tenderhq/tender/framework/taskset"
 )
 
-// workload is which jobs come when. Its numbers are those of the paper, made small.
+// workload says which jobs come when. Its numbers are those of the paper, made smaller.
 type workload struct {
-	small, large           int // jobs
+	small, large           int // number of jobs
 	smallEvery, largeEvery time.Duration
-	taskTime               time.Duration // of a task on average: half of it to one and a half
+	taskTime               time.Duration // average time of a task; each takes between half of it and one and a half
 }
 
 const (
 	smallBlocks = 3
 	largeBlocks = 100
-	// copies is on how many agents each block sits.
+	// copies is on how many agents each block is.
 	copies = 3
 )
 
-// job reads blocks, one task each.
+// job reads blocks, with one task for each.
 type job struct {
 	name  string
 	large bool
-	at    time.Duration // it comes
+	at    time.Duration // when it arrives
 	items []taskset.Item
 }
 
-// jobs deals the blocks over the agents. The same seed gives the same jobs.
+// jobs distributes the blocks over the agents. The same seed gives the same jobs.
 func (w workload) jobs(agents []api.AgentID, seed uint64) []job {
 	random := rand.New(rand.NewPCG(seed, 1))
 	var jobs []job

@@ -22,8 +22,8 @@ var need = api.Scalars(0.5, 64)
 // many is the scheduler. Its methods are called one at a time, so it needs no lock.
 type many struct {
 	client  *framework.Client
-	waiting []api.Task              // no agent has them
-	flying  map[api.TaskID]api.Task // launched, and not ended
+	waiting []api.Task              // tasks that no agent has
+	flying  map[api.TaskID]api.Task // tasks that are launched and have not ended
 	tries   int
 	done    int
 	end     context.CancelFunc
@@ -37,7 +37,7 @@ func newMany(jobs int, end context.CancelFunc) *many {
 	return m
 }
 
-// enqueue makes a task of a job. An ID is never used twice, so each try has its own.
+// enqueue makes a task for a job. An ID is never used twice, so each try has an ID of its own.
 func (m *many) enqueue(job string) {
 	m.tries++
 	m.waiting = append(m.waiting, api.Task{
@@ -54,7 +54,7 @@ func (m *many) Subscribed(_ context.Context, client *framework.Client) error {
 	return m.demand()
 }
 
-// demand says what is still wanted: offers come when there is some, and fit it.
+// demand states what is still wanted. Offers come only while something is, and fit it.
 func (m *many) demand() error {
 	var demand api.Demand
 	if n := int64(len(m.waiting)); n > 0 {
@@ -63,7 +63,7 @@ func (m *many) demand() error {
 	return m.client.Demand(demand)
 }
 
-// Offers fills the offers with waiting tasks.
+// Offers puts waiting tasks into the offers.
 func (m *many) Offers(_ context.Context, offers []api.Offer) []api.Answer {
 	answers, left := pack.Pack(offers, m.waiting, pack.Options{
 		Put: func(_ *pack.Bin, task api.Task) { m.flying[task.ID] = task },
@@ -72,11 +72,11 @@ func (m *many) Offers(_ context.Context, offers []api.Offer) []api.Answer {
 	return answers
 }
 
-// Update hears what becomes of the tasks. What did not finish is tried again.
+// Update is told what becomes of the tasks. A job whose task did not finish is tried again.
 func (m *many) Update(_ context.Context, status api.Status) error {
 	task, ok := m.flying[status.Task]
 	if !ok || !status.State.Terminal() {
-		return nil // told before, or not over
+		return nil // the scheduler knows it already, or the task goes on
 	}
 	delete(m.flying, status.Task)
 	if status.State == api.TaskFinished {

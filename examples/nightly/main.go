@@ -21,14 +21,14 @@ import (
 	"github.com/tenderhq/tender/framework/taskset"
 )
 
-// config makes all instances one framework. Its tasks live on for an hour without any.
+// config is the same in all instances, so they are one framework. Its tasks live on for an hour without any instance.
 var config = framework.Config{Name: "nightly", Standby: true, FailoverTimeout: time.Hour}
 
-// newSet is the scheduler: what is to be done, and how.
+// newSet returns the scheduler: what is to be done, and how.
 func newSet() (*taskset.Set, error) {
 	set := taskset.New(taskset.Config{
 		Remember:    "jobs", // in the masters' store: what is done stays done
-		Unreachable: -1,     // never two of a job at once: wait for a silent agent
+		Unreachable: -1,     // never two tasks of one job at once: wait for a silent agent
 		Ended:       func(o taskset.Outcome) { fmt.Println(o.Item, "is done") },
 	})
 	for job := range 20 {
@@ -50,7 +50,7 @@ func main() {
 		log.Fatal(err)
 	}
 	config.Masters = strings.Split(cmp.Or(os.Getenv("TENDER_MASTER"), framework.DefaultMaster), ",")
-	config.Logger = slog.Default() // says whether it works or waits
+	config.Logger = slog.Default() // logs whether this instance works or waits
 	err = framework.Run(context.Background(), config, set)
 	if err := errors.Join(err, set.Err()); err != nil {
 		log.Fatal(err)

@@ -22,15 +22,15 @@ import (
 
 const (
 	tasks = 20
-	each  = 10_000 // numbers for each task
+	each  = 10_000 // how many numbers each task tests
 )
 
-// count is a task on the agent: it gets the first number as data and gives back a count.
-// Many run at once in one process, each in its own goroutine.
+// count runs one task on an agent. It gets the first number as data, and returns a count. Many run at the same time in
+// one process, each in its own goroutine.
 func count(ctx context.Context, task *executor.Task) error {
 	first, err := strconv.Atoi(string(task.Data))
 	if err != nil {
-		return err // the task is FAILED with these words
+		return err // the task is FAILED with this error
 	}
 	primes := 0
 	for n := first; n < first+each; n++ {
@@ -84,7 +84,7 @@ func (c *counter) Offers(_ context.Context, offers []api.Offer) (answers []api.A
 
 func (c *counter) Update(_ context.Context, status api.Status) error {
 	if !status.State.Terminal() || !c.open[status.Task] {
-		return nil // not over, or told before
+		return nil // the task goes on, or the scheduler knows it already
 	}
 	delete(c.open, status.Task)
 	c.failure = errors.Join(c.failure, c.add(status))
@@ -94,7 +94,7 @@ func (c *counter) Update(_ context.Context, status api.Status) error {
 	return nil
 }
 
-// add adds what a task has counted.
+// add adds the count of a task.
 func (c *counter) add(status api.Status) error {
 	if status.State != api.TaskFinished {
 		return fmt.Errorf("%s is %s: %s", status.Task, status.State, status.Message)
@@ -113,7 +113,7 @@ func schedule(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	self.Resources = api.Scalars(0.1, 32) // for itself, once an agent
+	self.Resources = api.Scalars(0.1, 32) // for the executor itself, once on each agent
 	ctx, end := context.WithCancel(ctx)
 	defer end()
 	masters := strings.Split(cmp.Or(os.Getenv("TENDER_MASTER"), framework.DefaultMaster), ",")

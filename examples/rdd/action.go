@@ -11,12 +11,12 @@ import (
 	"slices"
 )
 
-// Collect brings all elements to the driver, in order.
+// Collect returns all elements, in order.
 func (d Dataset[T]) Collect(ctx context.Context) ([]T, error) {
 	return d.gather(ctx, action{Op: actCollect}, d.all())
 }
 
-// Count counts the elements.
+// Count returns the number of elements.
 func (d Dataset[T]) Count(ctx context.Context) (int, error) {
 	total := 0
 	err := d.run(ctx, action{Op: actCount}, d.all(), func(_ int, value []byte) error {
@@ -27,11 +27,11 @@ func (d Dataset[T]) Count(ctx context.Context) (int, error) {
 	return total, err
 }
 
-// ErrEmpty is what Reduce makes of nothing.
+// ErrEmpty is what Reduce returns for an empty dataset.
 var ErrEmpty = errors.New("rdd: nothing to reduce: the dataset is empty")
 
-// Reduce makes one element of all. Executors reduce each partition, and the driver what is left, in the order of the
-// partitions: floats come out the same to the last digit, whoever has computed them.
+// Reduce reduces all elements to one. Executors reduce each partition, and the driver reduces their results in the
+// order of the partitions. So a sum of floats is the same to the last digit, whichever executors have computed it.
 func (d Dataset[T]) Reduce(ctx context.Context, r Reducer[T]) (sum T, err error) {
 	if err = known.usable(r.name); err != nil {
 		return sum, err
@@ -51,7 +51,8 @@ func (d Dataset[T]) Reduce(ctx context.Context, r Reducer[T]) (sum T, err error)
 	return sum, nil
 }
 
-// Take brings the first n elements. It begins with one partition, and looks at more of them as long as it has to.
+// Take returns the first n elements. It begins with one partition, and looks at further ones only as long as it needs
+// to.
 func (d Dataset[T]) Take(ctx context.Context, n int) ([]T, error) {
 	var taken []T
 	all := d.all()
@@ -67,14 +68,14 @@ func (d Dataset[T]) Take(ctx context.Context, n int) ([]T, error) {
 	return taken[:min(n, len(taken))], nil
 }
 
-// Save writes the elements as lines into a folder that must not exist yet: a file for each partition, and _SUCCESS when
-// all are there. Executors must reach the folder under the same path.
+// Save writes the elements as lines into a folder that must not exist yet: one file for each partition, and _SUCCESS
+// when all are there. Executors must reach the folder under the same path.
 func (d Dataset[T]) Save(ctx context.Context, dir string) error {
 	return d.write(ctx, actSave, dir)
 }
 
-// Checkpoint writes the partitions into a folder that must not exist yet, and has the dataset come from there from now
-// on. A long lineage, as loops make it, is cut: what is lost afterwards is read again, not computed.
+// Checkpoint writes the partitions into a folder that must not exist yet. From then on the dataset is read from there.
+// That cuts a long lineage, as loops make it: what is lost afterwards is read again instead of computed again.
 func (d Dataset[T]) Checkpoint(ctx context.Context, dir string) error {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -105,7 +106,7 @@ func (d Dataset[T]) write(ctx context.Context, op act, dir string) error {
 	return os.WriteFile(filepath.Join(dir, "_SUCCESS"), nil, 0o644)
 }
 
-// all partitions.
+// all returns the numbers of all partitions.
 func (d Dataset[T]) all() []int {
 	all := make([]int, d.lineage().partitions)
 	for i := range all {
@@ -114,7 +115,7 @@ func (d Dataset[T]) all() []int {
 	return all
 }
 
-// gather runs an action that brings elements, and gives them in the order of the partitions.
+// gather runs an action that returns elements, and returns them in the order of the partitions.
 func (d Dataset[T]) gather(ctx context.Context, a action, partitions []int) ([]T, error) {
 	parts := map[int][]T{}
 	err := d.run(ctx, a, partitions, func(partition int, value []byte) (err error) {
@@ -130,7 +131,7 @@ func (d Dataset[T]) gather(ctx context.Context, a action, partitions []int) ([]T
 	return all, err
 }
 
-// run does an action with partitions of the dataset. see is called with each result, one at a time.
+// run runs an action on partitions of the dataset. see is called with each result, one at a time.
 func (d Dataset[T]) run(ctx context.Context, a action, partitions []int, see func(partition int, value []byte) error) error {
 	if err := d.lineage().err; err != nil {
 		return err

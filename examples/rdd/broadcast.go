@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// A parameter of a step travels with each task, unless it is larger than broadcastBytes: then executors ask the driver
-// for it once, and keep the last broadcastsKept of them.
+// A parameter of a step is sent with each task, unless it is larger than broadcastBytes. Then each executor asks the
+// driver for it once, and keeps the last broadcastsKept of such parameters.
 const (
 	broadcastBytes = 32 << 10
 	broadcastsKept = 8
@@ -21,7 +21,7 @@ type large struct {
 	given []byte
 }
 
-// broadcast finds a large parameter by its name, or asks the driver for it.
+// broadcast returns a large parameter by its name; if the executor does not have it, it asks the driver.
 func (w *worker) broadcast(ctx context.Context, name string) ([]byte, error) {
 	w.mu.Lock()
 	at := slices.IndexFunc(w.large, func(l large) bool { return l.name == name })
@@ -46,7 +46,7 @@ func (w *worker) broadcast(ctx context.Context, name string) ([]byte, error) {
 	return given, nil
 }
 
-// serveBroadcast is the driver's side.
+// serveBroadcast sends a large parameter to an executor.
 func (c *Context) serveBroadcast(to http.ResponseWriter, r *http.Request) {
 	c.mu.Lock()
 	given, found := c.large[r.FormValue("name")]

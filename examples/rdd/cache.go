@@ -12,25 +12,25 @@ import (
 	"github.com/tenderhq/tender/examples/rdd/plan"
 )
 
-// cache holds blocks: in memory while they fit, the least recently used ones on disk. A block is lost only with its
-// executor.
+// cache holds blocks: in memory while they fit; beyond that the least recently used ones on disk. A block is lost only
+// with its executor.
 type cache struct {
 	dir   string
 	limit int64
 
 	mu      sync.Mutex
 	blocks  map[plan.Block]*cached
-	recent  *list.List // of those in memory, the most recently used first
+	recent  *list.List // blocks in memory, the most recently used first
 	used    int64
 	spilled int
 	hits    map[plan.NodeID]int
 }
 
-// held is what an executor has of a dataset in its cache.
+// held tells what an executor has in its cache of a dataset.
 type held struct {
-	Memory, Disk int   // blocks
-	Bytes        int64 // of those in memory
-	Hits         int   // reads so far that found a block
+	Memory, Disk int   // number of blocks
+	Bytes        int64 // size of the blocks in memory
+	Hits         int   // number of reads so far that found a block
 }
 
 // cached is a block: in memory as a slice, or on disk.
@@ -47,7 +47,8 @@ func newCache(dir string, limit int64) *cache {
 	return &cache{dir: dir, limit: limit, blocks: map[plan.Block]*cached{}, recent: list.New(), hits: map[plan.NodeID]int{}}
 }
 
-// get gives the block as a sequence, which ends with ctx. closing is to be called when it has been read.
+// get returns the block as a sequence, which ends early when ctx ends. The caller must call closing when it has read
+// it.
 func (c *cache) get(ctx context.Context, block plan.Block) (seq any, closing func() error, found bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -62,12 +63,12 @@ func (c *cache) get(ctx context.Context, block plan.Block) (seq any, closing fun
 	}
 	file, err := os.Open(b.path)
 	if err != nil {
-		return nil, nil, false // as good as never computed
+		return nil, nil, false // then it is as if it had never been computed
 	}
 	return b.kind.decode(heeding{ctx, file}), file.Close, true
 }
 
-// holds says what is there of each dataset.
+// holds tells what the cache has of each dataset.
 func (c *cache) holds() map[plan.NodeID]held {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -86,7 +87,7 @@ func (c *cache) holds() map[plan.NodeID]held {
 	return all
 }
 
-// open gives the block as the bytes that are sent to other executors.
+// open returns a function that writes the block as the bytes that are sent to other executors.
 func (c *cache) open(ctx context.Context, block plan.Block) (write func(to io.Writer) error, found bool) {
 	seq, closing, found := c.get(ctx, block)
 	if !found {
@@ -102,13 +103,13 @@ func (c *cache) open(ctx context.Context, block plan.Block) (write func(to io.Wr
 	}, true
 }
 
-// put keeps a block; others make room for it.
+// put adds a block; other blocks make room for it.
 func (c *cache) put(block plan.Block, kind kind, slice any) error {
 	b := &cached{block: block, kind: kind, slice: slice, bytes: kind.bytes(slice)}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.blocks[block] != nil {
-		return nil // a second copy of the task has been quicker
+		return nil // another copy of the task was faster
 	}
 	b.element = c.recent.PushFront(b)
 	c.blocks[block], c.used = b, c.used+b.bytes
@@ -149,14 +150,14 @@ func (c *cache) drop(node plan.NodeID) {
 			c.recent.Remove(b.element)
 			c.used -= b.bytes
 		} else if err := os.Remove(b.path); err != nil {
-			continue // it goes with the sandbox
+			continue // its file is deleted with the sandbox
 		}
 		delete(c.blocks, block)
 	}
 }
 
-// caught turns what check has thrown into an error again. Other panics become errors that say so: a task's function that
-// panics fails its task, not its executor.
+// caught turns what check has thrown back into an error. Other panics become errors too: if a task's function panics,
+// its task fails, not its executor.
 func caught(err *error) {
 	switch thrown := recover().(type) {
 	case nil:

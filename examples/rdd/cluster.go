@@ -15,19 +15,19 @@ import (
 	"github.com/tenderhq/tender/framework/executor"
 )
 
-// Main lets one binary be driver and executor: started by an agent it works for its driver, elsewhere it runs
-// drive, which is to call Run.
+// Main lets one binary be driver and executor. If an agent has started it, it works for its driver; otherwise it runs
+// drive, which must call Run.
 func Main(ctx context.Context, drive func(ctx context.Context) error) error {
 	work := Execute(Network{})
 	return executor.Main(ctx, func(ctx context.Context, task *executor.Task) error {
 		if s, err := unpack[setup](task.Data); err == nil && s.MemoryBytes > 0 {
-			debug.SetMemoryLimit(s.MemoryBytes * 9 / 10) // collect garbage rather than outgrow it
+			debug.SetMemoryLimit(s.MemoryBytes * 9 / 10) // rather collect garbage than exceed it
 		}
 		return work(ctx, task)
 	}, drive)
 }
 
-// Run runs a program with executors on a cluster.
+// Run runs a program whose executors run on a cluster.
 func Run(ctx context.Context, config Config, program func(ctx context.Context, c *Context) error) error {
 	c, err := New(config)
 	if err != nil {
@@ -61,20 +61,20 @@ func Run(ctx context.Context, config Config, program func(ctx context.Context, c
 	return errors.Join(err, <-ran)
 }
 
-// launcher brings tasks to executors, in one of the two modes.
+// launcher gives tasks to executors, in one of the two modes.
 type launcher interface {
-	// scheduler is the framework that has executors begin; self describes this binary as one.
+	// scheduler returns the framework that starts executors; self describes this binary as an executor.
 	scheduler(self *api.Executor) (framework.Scheduler, error)
-	// routes are what executors ask their driver.
+	// routes adds what executors ask their driver.
 	routes(mux *http.ServeMux)
-	// handOut has queued tasks run where there is room for them. It is called, with the context's lock held, whenever
-	// something has changed, and after the time that it returns; 0: time alone changes nothing.
+	// handOut runs queued tasks where there is room for them. It is called with the context's lock held, whenever
+	// something has changed, and again after the time that it returns; 0: time alone changes nothing.
 	handOut() time.Duration
-	// giveUp hears of a task on its way of which nobody wants the result any more.
+	// giveUp is called for a running task whose result nobody wants any more.
 	giveUp(t *task)
 }
 
-// routes are what the driver is asked.
+// routes returns the handler for requests to the driver.
 func (c *Context) routes() http.Handler {
 	mux := http.NewServeMux()
 	c.launcher.routes(mux)
@@ -82,15 +82,16 @@ func (c *Context) routes() http.Handler {
 	return mux
 }
 
-// Scheduler is the framework that brings the context's executors.
+// Scheduler returns the framework that starts the context's executors.
 func (c *Context) Scheduler(self *api.Executor) (framework.Scheduler, error) {
 	return c.launcher.scheduler(self)
 }
 
-// stillbornMost is how many executors may end before they have asked for a task, with none in between that has.
+// stillbornMost is how many executors in a row may end before they have asked for a task.
 const stillbornMost = 10
 
-// bury takes out an executor that has ended, or of which nobody knows what became. When none begins, all is given up.
+// bury removes an executor that has ended, or of which nobody knows what became of it. If no executor ever gets to ask
+// for a task, all jobs are given up.
 func (c *Context) bury(name plan.Place, status api.Status) {
 	if p := c.places[name]; !c.gone[name] && (p == nil || p.address == "") {
 		c.stillborn++
@@ -101,7 +102,7 @@ func (c *Context) bury(name plan.Place, status api.Status) {
 	}
 }
 
-// Execute is what executors do: it is for executor.Run, and for tests in virtual time.
+// Execute returns what executors do: a function for executor.Run, and for tests in virtual time.
 func Execute(network Network) func(ctx context.Context, task *executor.Task) error {
 	here := &workers{ready: map[api.ExecutorID]chan *worker{}}
 	return func(ctx context.Context, task *executor.Task) error {

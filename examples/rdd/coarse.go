@@ -15,26 +15,27 @@ import (
 	"github.com/tenderhq/tender/framework/taskset"
 )
 
-// coarse is the mode [Coarse]: executors have their cpus for as long as they live, and each of their slots asks the driver
-// for one task of a job after the other.
+// coarse is the mode [Coarse]: executors have their cpus for as long as they live, and each of their slots asks the
+// driver for one task of a job after another.
 type coarse struct{ c *Context }
 
-// slot runs one task at a time. It asks for the next one, and is answered when there is one.
+// slot runs one task at a time. It asks for the next one, and gets the answer when there is one.
 type slot struct {
 	asked chan *order // nil: it runs a task
 	task  *task
 }
 
-// question is what an executor asks its driver: here is how my last task has ended, what is the next one?
+// question is what an executor asks its driver: this is how my last task has ended; what is the next one?
 type question struct {
 	Place   plan.Place
-	Address string // where it serves what it holds
-	Slot    int    // in mode coarse: whose question it is
-	Task    string // in mode fine: the attempt that it is about
+	Address string // address at which the executor serves what it holds
+	Slot    int    // in mode coarse: the number of the slot that asks
+	Task    string // in mode fine: the attempt that the question is about
 	Report  *report
 }
 
-// scheduler keeps one task on each of so many agents: an executor, which works until the driver does not want it any more.
+// scheduler keeps one task running on each of several agents: an executor, which works until the driver does not want
+// it any more.
 func (m *coarse) scheduler(self *api.Executor) (framework.Scheduler, error) {
 	data, err := pack(m.c.setup())
 	if err != nil {
@@ -49,7 +50,7 @@ func (m *coarse) scheduler(self *api.Executor) (framework.Scheduler, error) {
 	}}, m.c.config.Executors)
 }
 
-// hear takes an executor for dead when its task has ended, or nobody knows what became of it.
+// hear takes an executor for dead when its task has ended, or when nobody knows what has become of the task.
 func (m *coarse) hear(status api.Status) {
 	if status.State.Terminal() || status.State == api.TaskUnreachable {
 		m.c.mu.Lock()
@@ -60,7 +61,7 @@ func (m *coarse) hear(status api.Status) {
 
 func (m *coarse) routes(mux *http.ServeMux) { mux.HandleFunc("/next", m.serveNext) }
 
-// serveNext answers a question when there is a task for it.
+// serveNext answers a question as soon as there is a task for it.
 func (m *coarse) serveNext(w http.ResponseWriter, r *http.Request) {
 	var q question
 	if err := gob.NewDecoder(r.Body).Decode(&q); err != nil {
@@ -72,7 +73,7 @@ func (m *coarse) serveNext(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusGone)
 		return
 	}
-	_ = gob.NewEncoder(w).Encode(o) // an order that gets lost is noticed when the slot asks again
+	_ = gob.NewEncoder(w).Encode(o) // if the order is lost, the slot asks again
 }
 
 var errGone = errors.New("this executor is taken for dead")
@@ -95,8 +96,8 @@ func (m *coarse) await(ctx context.Context, q question) (*order, error) {
 	}
 }
 
-// ask is a slot's question for a task, with the report of its last one. The channel brings the order; it is closed when
-// there will be none.
+// ask is a slot's question for a task, with the report of its last one. The returned channel brings the order; it is
+// closed when there will be none.
 func (m *coarse) ask(q question) (<-chan *order, error) {
 	c := m.c
 	c.mu.Lock()
@@ -115,12 +116,12 @@ func (m *coarse) ask(q question) (<-chan *order, error) {
 		p.slots[q.Slot] = s
 	}
 	if s.asked != nil {
-		close(s.asked) // it asks anew: its connection broke
+		close(s.asked) // the slot asks again because its connection broke
 	}
 	if q.Report != nil {
 		c.told(*q.Report)
 	}
-	if t := s.task; t != nil && c.tasks[t.id] == t { // the order got lost on its way
+	if t := s.task; t != nil && c.tasks[t.id] == t { // the order was lost on its way
 		c.abandon(t)
 	}
 	s.asked, s.task = make(chan *order, 1), nil
@@ -129,7 +130,7 @@ func (m *coarse) ask(q question) (<-chan *order, error) {
 	return asked, nil
 }
 
-// silence takes back a question whose asker has gone.
+// silence withdraws a question whose asker has gone.
 func (m *coarse) silence(q question, asked <-chan *order) {
 	m.c.mu.Lock()
 	defer m.c.mu.Unlock()
@@ -138,8 +139,9 @@ func (m *coarse) silence(q question, asked <-chan *order) {
 	}
 }
 
-// handOut gives queued tasks to slots. A free executor is to its tasks what an agent's offer is to a framework, so delay
-// scheduling is that of package locality, as it is: each task goes where its block is, or waits a little for it.
+// handOut gives queued tasks to slots. A free executor is to its tasks what an agent's offer is to a framework. So
+// package locality can be used for delay scheduling as it is: each task goes where its block is, or waits a little for
+// that.
 func (m *coarse) handOut() time.Duration {
 	for _, name := range slices.Sorted(maps.Keys(m.c.places)) {
 		p := m.c.places[name]
@@ -161,17 +163,17 @@ func (m *coarse) handOut() time.Duration {
 	return 0
 }
 
-// giveUp lets the task run to its end: its executor has the cpu anyway, and its report changes nothing.
+// giveUp lets the task run to its end, because its executor has the cpu anyway. Its report changes nothing.
 func (m *coarse) giveUp(*task) {}
 
-// give hands a task to a slot.
+// give gives a task to a slot.
 func (m *coarse) give(s *slot, t *task) {
 	s.task = t
-	s.asked <- m.c.order(t) // of one element, and empty
+	s.asked <- m.c.order(t) // capacity 1, and it is empty
 	s.asked = nil
 }
 
-// free are the numbers of slots that wait, in order.
+// free returns the numbers of the waiting slots, in order.
 func (p *place) free() []int {
 	var free []int
 	for _, number := range slices.Sorted(maps.Keys(p.slots)) {

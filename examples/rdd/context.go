@@ -18,52 +18,53 @@ import (
 	"github.com/tenderhq/tender/framework/locality"
 )
 
-// Config says what a context asks of the cluster. The zero value is complete.
+// Config says what a context asks of the cluster. All fields have defaults.
 type Config struct {
-	// Name of the framework. Default "rdd".
+	// Name is the name of the framework. Default "rdd".
 	Name string
-	// Role whose share of the cluster is used. Default [api.DefaultRole].
+	// Role is the role whose share of the cluster is used. Default [api.DefaultRole].
 	Role api.Role
-	// Masters are gRPC addresses. Default: that of a cluster on this machine.
+	// Masters are gRPC addresses of masters. Default: those of a cluster on this machine.
 	Masters []string
 	// Mode says when executors have cpus. Default [Coarse].
 	Mode Mode
-	// Executors is how many there are at most, one on an agent. Default 4.
+	// Executors is how many executors there are at most, one on each agent. Default 4.
 	Executors int
-	// Slots is how many tasks an executor runs at once, each with a cpu. Default 1.
+	// Slots is how many tasks an executor runs at a time, each with one cpu. Default 1.
 	Slots int
-	// MemoryMB is what an executor asks for. Default 512. Six tenths of it are for cached blocks, two for what tasks
-	// shuffle; beyond that both are spilled to its sandbox.
+	// MemoryMB is how much memory an executor asks for. Default 512. Six tenths of it are for cached blocks, and two
+	// tenths for what tasks shuffle; what does not fit there is spilled to the executor's sandbox.
 	MemoryMB float64
-	// ShufflePartitions is how many partitions reduceByKey and its like make. Default: two for each slot.
+	// ShufflePartitions is how many partitions ReduceByKey and similar operations make. Default: two for each slot.
 	ShufflePartitions int
-	// SplitBytes is how much of text files makes one partition. Default 32 MiB.
+	// SplitBytes is how many bytes of text files make one partition. Default 32 MiB.
 	SplitBytes int64
-	// Wait is how long tasks wait for the executor that has their cached partition. Default 3 s.
+	// Wait is how long a task waits for the executor that has its cached partition. Default 3 s.
 	Wait time.Duration
-	// Speculate runs a second copy of tasks that take longer than so many times the median of their stage. 0: never.
+	// Speculate runs a second copy of a task that takes longer than this many times the median of its stage. 0: never.
 	Speculate float64
-	// Host is where the driver listens for its executors; theirs are the hostnames of their agents, unless it is on
-	// loopback. Default 127.0.0.1, which is for clusters on one machine.
+	// Host is where the driver listens for its executors. The executors listen at the hostnames of their agents, or at
+	// Host if that is a loopback address. Default 127.0.0.1, for clusters on one machine.
 	Host string
-	// Network is how driver and executors reach each other. Default: TCP.
+	// Network is how driver and executors connect to each other. Default: TCP.
 	Network Network
-	// Progress is drawn there, stage by stage; nil: nowhere.
+	// Progress is where the progress of the stages is drawn; nil: it is not.
 	Progress io.Writer
-	// Stages gets a table of each action when it has ended: what its stages have done, and what is cached; nil: nowhere.
+	// Stages is where a table is printed after each action: what its stages have done, and what is cached; nil: none is
+	// printed.
 	Stages io.Writer
 }
 
-// Mode says when the executors of a context have cpus. The results are the same.
+// Mode says when the executors of a context have cpus. It does not change the results.
 type Mode string
 
 const (
-	// Coarse executors have their cpus from the first job to the end of the program, idle or not: a task begins as soon
-	// as the one before it has ended.
+	// Coarse executors have their cpus from the first job to the end of the program, even while they are idle: a task
+	// begins as soon as the one before it has ended.
 	Coarse Mode = "coarse"
-	// Fine executors have memory alone. Each task of a job is a task of Tender, with a cpu out of an offer, which is given
-	// back when it ends: others have it meanwhile, and each task waits for its offer. An executor is begun with its first
-	// task, and ended when it has held nothing for a while.
+	// Fine executors have only memory. Each task of a job is a task of Tender, with a cpu out of an offer, and gives
+	// the cpu back when it ends. So others can use it in between, and each task waits for an offer. An executor is
+	// started with its first task, and ended when it has held nothing for a while.
 	Fine Mode = "fine"
 )
 
@@ -82,7 +83,7 @@ func (c Config) filled() Config {
 	return c
 }
 
-// Context is a driver's end of a cluster: the datasets that it has made, the executors that it has, and what runs there.
+// Context is the driver's side: the datasets that it has made, its executors, and what runs there.
 type Context struct {
 	config Config
 	endpoint
@@ -95,38 +96,38 @@ type Context struct {
 	shuffles map[plan.ShuffleID]shuffle
 	executors
 	jobs     map[int]*job
-	tasks    map[string]*task // on their way, by attempt
-	numbers  int              // of jobs so far
+	tasks    map[string]*task // tasks under way, by attempt
+	numbers  int              // number of jobs so far
 	launcher launcher
 	delay    *locality.Delay
-	placed   locality.Numbers // of jobs that have ended
+	placed   locality.Numbers // locality of jobs that have ended
 	timer    *time.Timer
 	tally    tally
 	large    map[string][]byte // parameters, by their SHA-256
 	failure  error             // why no job can run any more
 }
 
-// executors are those that a context has, and has had.
+// executors holds the executors that a context has, and knows those that it had.
 type executors struct {
-	places map[plan.Place]*place // those that live
-	gone   map[plan.Place]bool   // those that are taken for dead: they may ask no more
-	// stillborn counts those that ended before they asked for a task, since one has.
+	places map[plan.Place]*place // executors that are alive
+	gone   map[plan.Place]bool   // executors that are taken for dead, and may ask nothing more
+	// stillborn counts the executors that ended before they asked for a task, since one last did.
 	stillborn int
 }
 
-// endpoint is where executors reach their driver, and the word by which they know each other.
+// endpoint is the address at which executors reach their driver, and the token by which all of them know each other.
 type endpoint struct {
 	token, address string
 	stop           func()
 }
 
-// tally is what steps have counted, and of which map tasks: one that had to run again does not count again.
+// tally is what steps have counted, and in which map tasks: a task that had to run again does not count again.
 type tally struct {
 	sums    map[string]int
 	counted map[plan.Task]bool
 }
 
-// add takes in what a task has counted.
+// add adds what a task has counted.
 func (t *tally) add(task plan.Task, counts map[string]int) {
 	if t.counted[task] {
 		return
@@ -139,7 +140,7 @@ func (t *tally) add(task plan.Task, counts map[string]int) {
 	}
 }
 
-// New makes a context that listens for executors. Close ends it.
+// New makes a context, which listens for executors. Close ends it.
 func New(config Config) (*Context, error) {
 	known.start()
 	config = config.filled()
@@ -169,13 +170,13 @@ func New(config Config) (*Context, error) {
 	return c, nil
 }
 
-// Close ends what the context has begun. Jobs that still run fail.
+// Close ends everything that the context has started. Jobs that still run fail.
 func (c *Context) Close() {
 	c.fail(errors.New("rdd: the context is closed"))
 	c.stop()
 }
 
-// fail ends all jobs, those to come as well.
+// fail ends all jobs, including later ones.
 func (c *Context) fail(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -192,14 +193,14 @@ func (c *Context) giveUp(err error) {
 	}
 }
 
-// Locality tells how many tasks ran where their block is, and what they waited.
+// Locality tells how many tasks ran where their block is, and how long they waited.
 func (c *Context) Locality() locality.Numbers {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.placed.Plus(c.delay.Numbers(""))
 }
 
-// Counts are the sums of what steps have counted; see Counting.
+// Counts returns the sums of what steps have counted; see Counting.
 func (c *Context) Counts() map[string]int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -241,7 +242,7 @@ func (c *Context) keep(id plan.NodeID, kept bool) {
 	}
 }
 
-// cut has a dataset come from files.
+// cut makes a dataset read from files instead of computed.
 func (c *Context) cut(id plan.NodeID, dir string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -251,7 +252,8 @@ func (c *Context) cut(id plan.NodeID, dir string) {
 	c.graph.Cut(id)
 }
 
-// unsorted are the shuffles by ranges that a dataset comes through and whose bounds are not known yet, first ones first.
+// unsorted returns the shuffles by ranges on which the dataset depends and whose bounds are not known yet, the first
+// ones first.
 func (c *Context) unsorted(id plan.NodeID) []shuffle {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -279,7 +281,7 @@ func (c *Context) unsorted(id plan.NodeID) []shuffle {
 	return all
 }
 
-// findBounds samples the keys of a shuffle by ranges, so that the ranges have about the same size.
+// findBounds samples the keys of a shuffle by ranges, so that the ranges get about the same size.
 func (c *Context) findBounds(ctx context.Context, s shuffle) error {
 	c.mu.Lock()
 	from := c.graph.Shuffle(s.ID).From
@@ -307,7 +309,7 @@ func (c *Context) findBounds(ctx context.Context, s shuffle) error {
 	return nil
 }
 
-// run does an action, once the bounds of all that is sorted on the way are known.
+// run runs an action. First it finds the bounds of everything that is sorted on the way.
 func (c *Context) run(ctx context.Context, id plan.NodeID, a action, partitions []int,
 	see func(int, []byte) error) error {
 	for _, s := range c.unsorted(id) {
@@ -318,5 +320,5 @@ func (c *Context) run(ctx context.Context, id plan.NodeID, a action, partitions 
 	return c.runJob(ctx, id, a, partitions, see)
 }
 
-// taskCPUs is what a slot is to the packing of tasks.
+// taskCPUs is the size of a task when tasks are packed into slots.
 var taskCPUs = api.Scalars(1, 0)

@@ -8,15 +8,15 @@ import (
 	"github.com/tenderhq/tender/examples/rdd/plan"
 )
 
-// Dataset is a list of T in partitions, which need not exist yet: it knows what it comes from, and an action computes
-// what it wants. A mistake in how it was made is the error of its first action, before anything runs.
+// Dataset is a list of T in partitions, which need not be computed yet: it knows how to compute them, and an action
+// computes what it needs. If a dataset was made wrongly, its first action returns the error before anything runs.
 type Dataset[T any] struct {
 	context *Context
 	id      plan.NodeID
 	err     error
 }
 
-// lineage is what a dataset comes from.
+// lineage is what a dataset is computed from.
 type lineage struct {
 	context    *Context
 	partitions int
@@ -25,7 +25,7 @@ type lineage struct {
 	err        error
 }
 
-// lineage of a dataset whose partitions come one from one of d's.
+// lineage returns the lineage of a dataset whose partitions are each computed from the same partition of d.
 func (d Dataset[T]) lineage() lineage {
 	switch {
 	case d.err != nil:
@@ -42,7 +42,7 @@ func (d Dataset[T]) partitions() int {
 	return d.context.graph.Node(d.id).Partitions
 }
 
-// derive makes a dataset.
+// derive makes a dataset with this lineage.
 func derive[T any](n node, from lineage, err error) Dataset[T] {
 	if err = cmp.Or(from.err, err, checkKind[T]()); err == nil && n.Name != "" {
 		err = known.usable(n.Name)
@@ -54,7 +54,7 @@ func derive[T any](n node, from lineage, err error) Dataset[T] {
 	return Dataset[T]{context: from.context, id: from.context.addNode(n, from)}
 }
 
-// shuffled is the lineage of a dataset that reads d's pairs by their keys.
+// shuffled returns the lineage of a dataset that reads d's pairs by their keys.
 func shuffled[K ordered, V any](d Dataset[Pair[K, V]], s shuffle) lineage {
 	from := d.lineage()
 	if from.err != nil {
@@ -71,17 +71,18 @@ func shuffled[K ordered, V any](d Dataset[Pair[K, V]], s shuffle) lineage {
 	return lineage{context: d.context, partitions: s.Partitions, shuffles: []plan.ShuffleID{id}, err: from.err}
 }
 
-// ReduceByKey makes one pair of all pairs with the same key. What can be reduced before it is shuffled is.
+// ReduceByKey reduces all pairs with the same key to one pair. As much as possible is reduced before the shuffle.
 func ReduceByKey[K ordered, V any](d Dataset[Pair[K, V]], r Reducer[V]) Dataset[Pair[K, V]] {
 	return derive[Pair[K, V]](node{Op: opReduced, Name: r.name}, shuffled(d, shuffle{Combine: r.name}), known.usable(r.name))
 }
 
-// GroupByKey gathers all values of each key. They must fit into the memory of an executor.
+// GroupByKey gathers all values of each key. The values of one key must fit into the memory of an executor.
 func GroupByKey[K ordered, V any](d Dataset[Pair[K, V]]) Dataset[Group[K, V]] {
 	return derive[Group[K, V]](node{Op: opGrouped}, shuffled(d, shuffle{}), nil)
 }
 
-// SortBy sorts by a key, over all partitions: those of the result are ranges of keys of about the same size.
+// SortBy sorts the elements by a key, over all partitions. The partitions of the result are ranges of keys of about the
+// same size.
 func SortBy[T any, K ordered](d Dataset[T], key Step[T, Pair[K, T]]) Dataset[T] {
 	keyed := key.On(d)
 	n := 0
@@ -91,7 +92,7 @@ func SortBy[T any, K ordered](d Dataset[T], key Step[T, Pair[K, T]]) Dataset[T] 
 	return derive[T](node{Op: opValues}, shuffled(keyed, shuffle{Sorted: true, Partitions: n}), nil)
 }
 
-// Repartition deals the elements evenly into so many partitions.
+// Repartition distributes the elements evenly over n partitions.
 func (d Dataset[T]) Repartition(n int) Dataset[T] {
 	if n < 1 {
 		return Dataset[T]{context: d.context, err: fmt.Errorf("rdd: a dataset can't have %d partitions", n)}
@@ -104,7 +105,7 @@ func (d Dataset[T]) Repartition(n int) Dataset[T] {
 	return derive[T](node{Op: opDealt}, from, nil)
 }
 
-// Union is the elements of d, then those of the others.
+// Union has the elements of d, and then those of the others.
 func (d Dataset[T]) Union(others ...Dataset[T]) Dataset[T] {
 	from := d.lineage()
 	for _, other := range others {
@@ -122,12 +123,12 @@ func (d Dataset[T]) Union(others ...Dataset[T]) Dataset[T] {
 	return derive[T](node{Op: opUnion}, from, nil)
 }
 
-// Sample takes each element with the chance of fraction. The same seed gives the same sample.
+// Sample takes each element with the probability fraction. The same seed gives the same sample.
 func (d Dataset[T]) Sample(fraction float64, seed uint64) Dataset[T] {
 	return derive[T](node{Op: opSample, Fraction: fraction, Seed: seed}, d.lineage(), nil)
 }
 
-// Cache has executors keep the partitions once they have computed them: in memory, or on disk when it gets short.
+// Cache makes executors keep the partitions once they have computed them: in memory, or on disk when memory gets short.
 // It returns d.
 func (d Dataset[T]) Cache() Dataset[T] {
 	if d.err == nil && d.context != nil {
@@ -136,7 +137,7 @@ func (d Dataset[T]) Cache() Dataset[T] {
 	return d
 }
 
-// Uncache lets them go.
+// Uncache lets executors drop the partitions again.
 func (d Dataset[T]) Uncache() {
 	if d.err == nil && d.context != nil {
 		d.context.keep(d.id, false)

@@ -18,30 +18,30 @@ import (
 	packing "github.com/tenderhq/tender/framework/pack"
 )
 
-// fine is the mode [Fine], and the scheduler of it. An executor is a task of Tender that has memory and no cpu: it serves
-// what is cached. Each task of a job is a task of Tender beside it, in the same process, with a cpu out of an offer.
-// Each executor has an executor ID of its own, so that no task is sent to the successor of one that has died.
+// fine is the mode [Fine], and its scheduler. An executor is a task of Tender that has memory and no cpu: it serves
+// what is cached. Each task of a job is another task of Tender in the same process, with a cpu out of an offer. Each
+// executor has an executor ID of its own, so that no task is sent to the successor of one that has died.
 type fine struct {
 	c      *Context
 	self   *api.Executor
-	data   []byte            // what executors are told when they begin
+	data   []byte            // what executors are told when they start
 	client *framework.Client // nil before the first session
 
 	at     map[api.AgentID]*fineExecutor
-	open   map[api.TaskID]*fineExecutor // whose task of Tender it is; that its end is not known holds for all in it
-	number int                          // of executors so far
-	stated []api.Shape                  // what masters were told last is wanted; nil: it is to be told anew
+	open   map[api.TaskID]*fineExecutor // by the executor's task, as long as its end is not known
+	number int                          // number of executors so far
+	stated []api.Shape                  // what the masters were last told; nil: they must be told again
 }
 
-// fineExecutor is an executor that has begun.
+// fineExecutor is an executor that was started.
 type fineExecutor struct {
 	place *place
 	self  *api.Executor
-	tasks int       // of jobs, that have been launched there and have not ended
-	idle  time.Time // since when it has had nothing to do and nothing to keep; zero: it has
+	tasks int       // tasks of jobs that were launched there and have not ended
+	idle  time.Time // since when it has nothing to do and holds nothing; zero: it does
 }
 
-// newFine also gives what delay scheduling has to heed: no executor runs more tasks at once than it has slots.
+// newFine also returns the condition for delay scheduling: no executor may run more tasks at a time than it has slots.
 func newFine(c *Context) (*fine, func(*packing.Bin, api.Task) bool) {
 	m := &fine{c: c, at: map[api.AgentID]*fineExecutor{}, open: map[api.TaskID]*fineExecutor{}}
 	return m, func(bin *packing.Bin, _ api.Task) bool { return len(bin.Tasks) < m.slotsAt(bin.Offer.Agent) }
@@ -62,7 +62,7 @@ func (m *fine) Subscribed(_ context.Context, client *framework.Client) error {
 	return nil
 }
 
-// slotsAt is how many more tasks may run on the agent at once.
+// slotsAt returns how many more tasks may run on the agent at the same time.
 func (m *fine) slotsAt(agent api.AgentID) int {
 	if e := m.at[agent]; e != nil {
 		return m.c.config.Slots - e.tasks
@@ -70,13 +70,13 @@ func (m *fine) slotsAt(agent api.AgentID) int {
 	return m.c.config.Slots
 }
 
-// ask is what an executor takes on its agent, before any task of a job.
+// ask returns what an executor takes on its agent, without any task of a job.
 func (m *fine) ask() api.Resources {
 	return m.self.Resources.Plus(api.Scalars(0, m.c.config.MemoryMB))
 }
 
-// wanted is what offers are good for now: a cpu for each queued task where an executor has a free slot, and as long as
-// there may be more executors, room for one with a task.
+// wanted returns for what offers are useful now: a cpu for each queued task, on agents whose executor has a free slot,
+// and, as long as there may be more executors, room for an executor and a task.
 func (m *fine) wanted() []api.Shape {
 	var agents []api.AgentID
 	slots, queued := 0, m.c.delay.Queued("")
@@ -95,7 +95,7 @@ func (m *fine) wanted() []api.Shape {
 	return shapes
 }
 
-// state tells the masters what is wanted, if that has changed.
+// state states the demand to the masters, if it has changed.
 func (m *fine) state() {
 	if wanted := m.wanted(); m.client != nil && !reflect.DeepEqual(wanted, m.stated) {
 		m.stated = wanted
@@ -117,7 +117,7 @@ func (m *fine) Offers(_ context.Context, offers []api.Offer) (answers []api.Answ
 		answer := api.Answer{Offers: []api.OfferID{bin.Offer.ID}}
 		if tasks := m.fill(bin); len(tasks) > 0 {
 			answer.Operations = []api.Operation{{Kind: api.OpLaunch, Tasks: tasks}}
-			m.stated = nil // masters count down what is launched
+			m.stated = nil // the masters take launches off the demand
 		}
 		answer.Filter.Refuse = m.c.delay.Refuse(bin)
 		answers = append(answers, answer)
@@ -126,12 +126,12 @@ func (m *fine) Offers(_ context.Context, offers []api.Offer) (answers []api.Answ
 	return answers
 }
 
-// giveUp kills the task of Tender, which gives its cpu back. How it has ended is heard as of any other.
+// giveUp kills the task of Tender, which gives its cpu back. Its end is handled like that of any other.
 func (m *fine) giveUp(t *task) {
 	_ = m.client.Kill(api.TaskID(t.id)) // an error: the framework has ended, and all its tasks
 }
 
-// fill puts queued tasks into an offer, behind an executor where there is none yet.
+// fill puts queued tasks into an offer, together with an executor if there is none yet.
 func (m *fine) fill(bin *packing.Bin) (tasks []api.Task) {
 	agent := bin.Offer.Agent
 	e := m.at[agent]
@@ -164,7 +164,7 @@ func (m *fine) fill(bin *packing.Bin) (tasks []api.Task) {
 	return tasks
 }
 
-// begin makes an executor for an agent, and the task that is to be launched for it.
+// begin makes an executor for an agent, and returns the task to launch for it.
 func (m *fine) begin(agent api.AgentID) (*fineExecutor, api.Task) {
 	m.number++
 	name := fmt.Sprint("executor-", m.number)
@@ -176,7 +176,7 @@ func (m *fine) begin(agent api.AgentID) (*fineExecutor, api.Task) {
 	return e, task
 }
 
-// dismiss gives up an executor with all that runs there.
+// dismiss gives up an executor and everything that runs there.
 func (m *fine) dismiss(e *fineExecutor) {
 	if m.at[e.place.agent] != e {
 		return
@@ -190,10 +190,10 @@ func (m *fine) dismiss(e *fineExecutor) {
 	_ = m.client.Shutdown(e.place.agent, e.self.ID) // likewise
 }
 
-// idleMost is how long an executor stays that has nothing to do and nothing to keep.
+// idleMost is how long an executor is kept that has nothing to do and holds nothing.
 const idleMost = 10 * time.Second
 
-// endIdle ends executors that nobody needs, and says when to look again.
+// endIdle ends executors that nobody needs, and returns when to look again.
 func (m *fine) endIdle() (again time.Duration) {
 	for _, agent := range slices.Sorted(maps.Keys(m.at)) {
 		e := m.at[agent]
@@ -243,7 +243,8 @@ func (m *fine) Update(_ context.Context, status api.Status) error {
 	return nil
 }
 
-// ended looks at how a task of Tender has ended that has run a task of a job. One that has reported is over already.
+// ended handles the end of a task of Tender that has run a task of a job. If that task has reported, it is done
+// already.
 func (m *fine) ended(status api.Status) {
 	t := m.c.tasks[string(status.Task)]
 	switch {
@@ -279,7 +280,7 @@ func (m *fine) answer(find func(question) *order) http.HandlerFunc {
 	}
 }
 
-// order is what the task of a question is to do; nil: it was given up.
+// order returns what the task that asks has to do; nil: it was given up.
 func (m *fine) order(q question) *order {
 	t := m.c.tasks[q.Task]
 	if t == nil || t.place == nil || t.place.name != q.Place {
@@ -289,14 +290,14 @@ func (m *fine) order(q question) *order {
 	return t.order
 }
 
-// report takes in how a task has ended, once. What is told of one that was given up changes nothing.
+// report handles the end of a task, once. The report of a task that was given up changes nothing.
 func (m *fine) report(q question) *order {
 	m.c.told(*q.Report)
 	m.c.advance()
 	return &order{}
 }
 
-// workers are the executors in this process, in mode fine: one, but for tests.
+// workers holds the executors in this process, in mode fine: one, except in tests.
 type workers struct {
 	mu    sync.Mutex
 	ready map[api.ExecutorID]chan *worker // of one element, which who needs it takes out and puts back; empty: it does not serve
@@ -311,7 +312,7 @@ func (ws *workers) of(id api.ExecutorID) chan *worker {
 	return ws.ready[id]
 }
 
-// serve is an executor's life: it serves what its tasks have cached and written, until it is killed.
+// serve is the life of an executor: it serves what its tasks have cached and written, until it is killed.
 func (ws *workers) serve(ctx context.Context, network Network, s setup, task *executor.Task) error {
 	w, stop, err := newWorker(ctx, network, s, task.Sandbox)
 	if err != nil {
@@ -326,8 +327,8 @@ func (ws *workers) serve(ctx context.Context, network Network, s setup, task *ex
 	return ctx.Err()
 }
 
-// runTask runs one task of a job, for the executor in this process. If that has ended, or never begins, the driver hears
-// of it and kills this task too.
+// runTask runs one task of a job for the executor in this process. If the executor has ended, or never starts, the
+// driver is told so and kills this task too.
 func (ws *workers) runTask(ctx context.Context, task *executor.Task) error {
 	ready := ws.of(task.ExecutorID())
 	var w *worker

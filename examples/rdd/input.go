@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// Slice makes a dataset of elements that the driver has, in so many partitions.
+// Slice makes a dataset of elements that the driver has, with this number of partitions.
 func Slice[T any](c *Context, elements []T, partitions int) Dataset[T] {
 	var each [][]byte
 	var err error
@@ -24,7 +24,7 @@ func Slice[T any](c *Context, elements []T, partitions int) Dataset[T] {
 	return derive[T](node{Op: opSlice, Each: each}, c.source(partitions), err)
 }
 
-// Range makes a dataset of the numbers from 0 to below n, in so many partitions.
+// Range makes a dataset of the numbers from 0 to n-1, with this number of partitions.
 func Range(c *Context, n, partitions int) Dataset[int] {
 	partitions = max(1, partitions)
 	var spans []span
@@ -36,7 +36,7 @@ func Range(c *Context, n, partitions int) Dataset[int] {
 }
 
 // TextFiles makes a dataset of the lines of files, which executors must reach under the same paths. Patterns such as
-// logs/*.txt are expanded; large files are cut into splits, small ones are put together.
+// logs/*.txt are expanded. Large files are split into several partitions; small ones share one.
 func TextFiles(c *Context, patterns ...string) Dataset[string] {
 	pieces, err := cutPatterns(patterns, c.config.SplitBytes)
 	each, packing := packEach(pieces)
@@ -80,5 +80,5 @@ func packEach[T any](values []T) (each [][]byte, err error) {
 	return each, nil
 }
 
-// source is the lineage of a dataset that comes from outside.
+// source returns the lineage of a dataset that is not computed from others.
 func (c *Context) source(partitions int) lineage { return lineage{context: c, partitions: partitions} }

@@ -12,8 +12,8 @@ import (
 	"slices"
 )
 
-// kind is what an executor can do with the elements of a dataset, whatever their type. Sequences and slices of them
-// travel between the steps of a task as any; each kind knows its own.
+// kind is what an executor can do with the elements of a dataset, whatever their type. Between the steps of a task,
+// sequences and slices of elements are passed as any; each kind knows their type.
 type kind interface {
 	// encode writes a sequence in batches; decode reads it again, and fails the task when it can't.
 	encode(to io.Writer, seq any) error
@@ -27,16 +27,16 @@ type kind interface {
 	concat(pieces []io.Reader) any
 	lines(to io.Writer, seq any) error
 	bytes(slice any) int64
-	pairing() pairing // nil: the elements are no pairs
+	pairing() pairing // nil: the elements are not pairs
 }
 
-// kindOf is the kind of elements of type T.
+// kindOf is the kind for elements of type T.
 type kindOf[T any] struct{}
 
-// nameOf is the name of a type, the same in driver and executors.
+// nameOf returns the name of a type, which is the same in driver and executors.
 func nameOf[T any]() string { return reflect.TypeFor[T]().String() }
 
-// batchElements go over the wire at once: gob is quick with slices, and slow with one element at a time.
+// batchElements is how many elements are encoded at once: gob is fast with slices, and slow with single elements.
 const batchElements = 256
 
 func (kindOf[T]) encode(to io.Writer, seq any) error {
@@ -58,7 +58,7 @@ func (kindOf[T]) encode(to io.Writer, seq any) error {
 	return buffer.Flush()
 }
 
-// batches reads what encode has written.
+// batches returns a function that reads what encode has written, one batch at a time.
 func batches[T any](from io.Reader) func() ([]T, error) {
 	decoder := gob.NewDecoder(bufio.NewReaderSize(from, 16<<10))
 	return func() (batch []T, err error) {
@@ -126,8 +126,8 @@ func (kindOf[T]) take(seq any, n int) any {
 	})
 }
 
-// sample takes each element with the same chance. The chance is a hash of the seed and the element's number, so a
-// partition that is computed again has the same sample.
+// sample takes each element with the same probability. The choice is made by a hash of the seed and the element's
+// number, so a partition that is computed again has the same sample.
 func (kindOf[T]) sample(seq any, fraction float64, seed uint64) any {
 	return iter.Seq[T](func(yield func(T) bool) {
 		number := seed
@@ -148,7 +148,7 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// deal gives the elements to so many encoders in turn.
+// deal gives the elements to the encoders in turn.
 func (kindOf[T]) deal(seq any, to []*gob.Encoder) {
 	held, turn := make([][]T, len(to)), 0
 	send := func(i int) {
@@ -191,7 +191,7 @@ func (kindOf[T]) lines(to io.Writer, seq any) error {
 	return buffer.Flush()
 }
 
-// bytes guesses how much memory a slice takes, from up to 32 of its elements.
+// bytes estimates how much memory a slice takes, from at most 32 of its elements.
 func (kindOf[T]) bytes(slice any) int64 {
 	all := slice.([]T)
 	if len(all) == 0 {
@@ -205,7 +205,7 @@ func (kindOf[T]) bytes(slice any) int64 {
 	return sum * int64(len(all)) / looked
 }
 
-// bytesOf is what a value takes with all that it points to.
+// bytesOf returns how much memory a value takes, with everything that it points to.
 func bytesOf(value reflect.Value) int64 {
 	size := int64(value.Type().Size())
 	switch value.Kind() {
@@ -255,10 +255,11 @@ func (kindOf[T]) pairing() pairing {
 	return nil
 }
 
-// failure is an error on its way from inside a sequence to the edge of the task: sequences have no other way out.
+// failure carries an error from inside a sequence to the edge of the task, by a panic, because sequences can't return
+// errors.
 type failure struct{ error }
 
-// check fails the task.
+// check fails the task if err is not nil.
 func check(err error) {
 	if err != nil {
 		panic(failure{err})

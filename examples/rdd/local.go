@@ -11,7 +11,7 @@ import (
 	"github.com/tenderhq/tender/examples/rdd/plan"
 )
 
-// Local runs a program with executors within this process and without a cluster: to try things, and to test them.
+// Local runs a program with executors in this process, without a cluster, to try things out and to test them.
 func Local(ctx context.Context, config Config, program func(ctx context.Context, c *Context) error) (err error) {
 	if config.Mode == Fine {
 		return errors.New("rdd: without a cluster nothing offers cpus; mode fine needs one")
@@ -38,12 +38,12 @@ func Local(ctx context.Context, config Config, program func(ctx context.Context,
 		if err := os.Mkdir(home, 0o700); err != nil {
 			return err
 		}
-		executors.Go(func() { _ = c.employ(ctx, name, home) }) // what goes wrong there, the program's actions tell
+		executors.Go(func() { _ = c.employ(ctx, name, home) }) // the program's actions return what goes wrong there
 	}
 	return program(ctx, c)
 }
 
-// employ is an executor of this context within this process.
+// employ runs an executor of this context in this process.
 func (c *Context) employ(ctx context.Context, name plan.Place, dir string) error {
 	defer func() {
 		c.mu.Lock()
@@ -53,7 +53,7 @@ func (c *Context) employ(ctx context.Context, name plan.Place, dir string) error
 	return serveDriver(ctx, c.config.Network, c.setup(), name, dir)
 }
 
-// setup is what executors of this context are told.
+// setup returns what executors of this context are told.
 func (c *Context) setup() setup {
 	memory := int64(c.config.MemoryMB * (1 << 20))
 	return setup{
@@ -62,7 +62,8 @@ func (c *Context) setup() setup {
 	}
 }
 
-// serveDriver is an executor's life: it serves what it holds and works until it is not wanted any more.
+// serveDriver is the life of an executor: it serves what it holds, and works until the driver does not want it any
+// more.
 func serveDriver(ctx context.Context, network Network, s setup, name plan.Place, dir string) error {
 	w, stop, err := newWorker(ctx, network, s, dir)
 	if err != nil {

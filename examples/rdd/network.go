@@ -12,7 +12,7 @@ import (
 	"github.com/tenderhq/tender/examples/rdd/plan"
 )
 
-// Network is how driver and executors reach each other.
+// Network is how driver and executors connect to each other.
 type Network struct {
 	// Listen opens a port. Default: any free one of the host.
 	Listen func(host string) (net.Listener, error)
@@ -30,7 +30,7 @@ func (n Network) filled() Network {
 	return n
 }
 
-// client makes requests with the context's token; nobody else is answered.
+// client makes requests with the context's token; requests without it are refused.
 type client struct {
 	token string
 	http  http.Client
@@ -43,7 +43,7 @@ func newClient(network Network, token string) *client {
 
 const tokenHeader = "Rdd-Token"
 
-// post sends a body and gives back that of the answer, which is to be closed.
+// post sends a body, and returns the body of the answer, which the caller must close.
 func (c *client) post(ctx context.Context, url string, body io.Reader) (io.ReadCloser, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, body)
 	if err != nil {
@@ -56,13 +56,13 @@ func (c *client) post(ctx context.Context, url string, body io.Reader) (io.ReadC
 	}
 	if answer.StatusCode != http.StatusOK {
 		defer answer.Body.Close()
-		said, _ := io.ReadAll(io.LimitReader(answer.Body, 1<<10)) // the status is error enough
+		said, _ := io.ReadAll(io.LimitReader(answer.Body, 1<<10)) // the status says enough
 		return nil, &refusal{answer.StatusCode, fmt.Sprintf("%s: %s %s", url, answer.Status, said)}
 	}
 	return answer.Body, nil
 }
 
-// refusal is an answer of another status than OK.
+// refusal is an answer with a status other than OK.
 type refusal struct {
 	status int
 	said   string
@@ -70,7 +70,7 @@ type refusal struct {
 
 func (r *refusal) Error() string { return r.said }
 
-// guarded answers only those who know the token.
+// guarded answers only requests that have the token.
 func guarded(token string, handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if subtle.ConstantTimeCompare([]byte(r.Header.Get(tokenHeader)), []byte(token)) != 1 {
@@ -81,7 +81,7 @@ func guarded(token string, handler http.Handler) http.Handler {
 	})
 }
 
-// blockURL and outputURL are where an executor serves what it holds.
+// blockURL and outputURL return the addresses at which an executor serves what it holds.
 func blockURL(address string, block plan.Block) string {
 	return fmt.Sprintf("http://%s/block?node=%d&partition=%d", address, block.Node, block.Partition)
 }

@@ -12,8 +12,8 @@ import (
 	"strconv"
 )
 
-// output is what a map task has written: one file, in which the pairs for each partition of the shuffle stand together,
-// sorted by key. Partition p is between ends[p-1] and ends[p].
+// output is what a map task has written: one file that has the pairs for each partition of the shuffle together, sorted
+// by key. Partition p is between ends[p-1] and ends[p].
 type output struct {
 	path string
 	ends []int64
@@ -38,25 +38,26 @@ type outputWriter struct {
 	partitions int
 	bounds     []byte // packed; nil: by hash
 	combine    any    // func(V, V) V, or nil
-	// memory is how many bytes of pairs are held before they are spilled.
+	// memory is how many bytes of pairs are held in memory before they are spilled.
 	memory int64
 	spills []output
 	output output
 }
 
-// sorter holds pairs until they are written: for each partition those that came, or one for each key.
+// sorter holds pairs until they are written: for each partition all of its pairs or, with combine, one pair for each
+// key.
 type sorter[K ordered, V any] struct {
 	pairs  [][]Pair[K, V]
 	sums   map[K]*summed[V] // with combine
 	f      func(V, V) V
 	place  func(K) int
 	held   int64
-	sized  int // pairs since one was measured
+	sized  int // number of pairs since one was measured
 	weight int64
 }
 
-// write sorts the pairs by partition and key into one file. When they take more memory than they may, what is there is
-// spilled as a file of the same form, and at the end the spills are merged.
+// write writes the pairs into one file, sorted by partition and key. When they take more memory than allowed, they are
+// spilled into a file of the same form; at the end all spills are merged.
 func (p pairs[K, V]) write(w *outputWriter, seq any) {
 	s := &sorter[K, V]{place: p.partitioner(w.bounds, w.partitions)}
 	s.f, _ = w.combine.(func(V, V) V)
@@ -82,13 +83,15 @@ func (s *sorter[K, V]) clear(partitions int) {
 	s.pairs, s.sums = make([][]Pair[K, V], partitions), make(map[K]*summed[V])
 }
 
-// summed is what the pairs of a key amount to so far. A key is looked up once for each pair, and placed once.
+// summed is the sum so far of the pairs with one key. A key is looked up once for each pair, and assigned to a
+// partition once.
 type summed[V any] struct {
 	value V
 	at    int // its partition
 }
 
-// measureEvery is how many pairs are taken to be as large as the one that was measured.
+// measureEvery is how often the size of a pair is measured: the pairs until the next measurement are assumed to have
+// the same size.
 const measureEvery = 256
 
 func (s *sorter[K, V]) add(pair Pair[K, V]) {
@@ -109,14 +112,14 @@ func (s *sorter[K, V]) add(pair Pair[K, V]) {
 	s.held += s.weight
 }
 
-// take gives back what is held, by partition, sorted.
+// take removes and returns what is held, sorted, by partition.
 func (s *sorter[K, V]) take() [][]Pair[K, V] {
 	for key, sum := range s.sums { // order: irrelevant because they are sorted
 		s.pairs[sum.at] = append(s.pairs[sum.at], Pair[K, V]{key, sum.value})
 	}
 	for _, pairs := range s.pairs {
 		if s.f != nil {
-			slices.SortFunc(pairs, byKey) // each key is there once
+			slices.SortFunc(pairs, byKey) // each key occurs once
 		} else {
 			slices.SortStableFunc(pairs, byKey)
 		}
@@ -124,7 +127,7 @@ func (s *sorter[K, V]) take() [][]Pair[K, V] {
 	return s.pairs
 }
 
-// mergeSpills merges what was spilled with what is still held, partition by partition.
+// mergeSpills merges the spills with what is still held, partition by partition.
 func mergeSpills[K ordered, V any](w *outputWriter, s *sorter[K, V]) output {
 	held := s.take()
 	return writePartitions(w.path, w.partitions, func(partition int, encode func([]Pair[K, V])) {
@@ -151,7 +154,8 @@ func mergeSpills[K ordered, V any](w *outputWriter, s *sorter[K, V]) output {
 	})
 }
 
-// deal writes an output of elements without keys: a file for each partition, which are then put one behind the other.
+// deal writes an output of elements without keys. It writes a file for each partition, and then appends the files to
+// each other.
 func deal(w *outputWriter, kind kind, seq any) output {
 	var files []*os.File
 	var buffers []*bufio.Writer
@@ -191,7 +195,7 @@ func writeOutput[K ordered, V any](path string, pairs [][]Pair[K, V]) output {
 	})
 }
 
-// writePartitions writes an output, partition after partition, under a name of its own until it is whole.
+// writePartitions writes an output, one partition after the other, under a temporary name until it is complete.
 func writePartitions[K ordered, V any](path string, n int, write func(partition int, encode func([]Pair[K, V]))) output {
 	file, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".part")
 	check(err)

@@ -17,16 +17,16 @@ type Pair[K ordered, V any] struct {
 	Value V
 }
 
-// String is the line that Save writes.
+// String returns the line that Save writes.
 func (p Pair[K, V]) String() string { return fmt.Sprintf("%v\t%v", p.Key, p.Value) }
 
-// Group is a key with all its values, in the order in which they stood in the dataset.
+// Group is a key with all its values, in their order in the dataset.
 type Group[K ordered, V any] struct {
 	Key    K
 	Values []V
 }
 
-// paired is what kindOf looks for to learn that its elements are pairs, and of what types.
+// paired is how kindOf finds out that its elements are pairs, and of which types.
 type paired interface{ pairing() pairing }
 
 func (Pair[K, V]) pairing() pairing { return pairs[K, V]{} }
@@ -36,13 +36,14 @@ type pairing interface {
 	register()
 	// write is the map side of a shuffle.
 	write(w *outputWriter, seq any)
-	// merge is its reduce side: it makes one sequence of many sorted ones, sorted by key; of equal keys those of the
-	// first come first. So sums of floats are added in the same order each time, to the last digit.
+	// merge is the reduce side of a shuffle: it merges sorted sequences into one that is sorted by key. Among equal
+	// keys the pairs of the first sequence come first. So sums of floats are added in the same order each time, and are
+	// equal to the last digit.
 	merge(outputs []io.Reader) any
 	reduce(sorted, f any) any
 	group(sorted any) any
 	values(seq any) any
-	// keys is a sample of a partition's keys, and bounds cuts samples into so many ranges of equal weight.
+	// keys returns a sample of a partition's keys. bounds divides samples into ranges of equal weight.
 	keys(seq any, seed uint64) ([]byte, error)
 	bounds(samples [][]byte, ranges int) ([]byte, error)
 }
@@ -54,7 +55,8 @@ func (pairs[K, V]) register() {
 	registerKind[Group[K, V]]()
 }
 
-// partitioner says to which of n partitions a key goes: to the range that it is in, or, without bounds, by its hash.
+// partitioner returns the function that assigns a key to one of n partitions: by the range in which it is or, without
+// bounds, by its hash.
 func (pairs[K, V]) partitioner(packed []byte, n int) func(K) int {
 	bounds, err := unpack[[]K](packed)
 	check(err)
@@ -70,7 +72,7 @@ func (pairs[K, V]) partitioner(packed []byte, n int) func(K) int {
 	}
 }
 
-// hash is the same in every process, as the hashes of Go's maps are not.
+// hash returns the same value in every process, unlike the hashes of Go's maps.
 func hash[K ordered](key K) uint64 {
 	switch key := any(key).(type) {
 	case string:
@@ -101,14 +103,14 @@ func hashString(text string) uint64 {
 
 func byKey[K ordered, V any](a, b Pair[K, V]) int { return cmp.Compare(a.Key, b.Key) }
 
-// stream is a sorted output that is being read.
+// stream is a sorted output while it is being read.
 type stream[K ordered, V any] struct {
 	index int
 	next  func() ([]Pair[K, V], error)
 	batch []Pair[K, V]
 }
 
-// fill reads on when the batch is used up; false: that was all.
+// fill reads the next batch if the current one is used up; false: there are no more pairs.
 func (s *stream[K, V]) fill() bool {
 	if len(s.batch) == 0 && s.next != nil {
 		batch, err := s.next()
@@ -135,7 +137,7 @@ func (pairs[K, V]) merge(outputs []io.Reader) any {
 	})
 }
 
-// mergeStreams yields what the streams hold, by key, and of equal keys in the order of the streams.
+// mergeStreams yields the pairs of the streams by key and, among equal keys, in the order of the streams.
 func mergeStreams[K ordered, V any](streams []*stream[K, V], yield func(Pair[K, V]) bool) {
 	var heap []*stream[K, V]
 	for i, s := range streams {
@@ -182,7 +184,7 @@ func (pairs[K, V]) reduce(sorted, f any) any {
 	return reduceSorted(sorted.(iter.Seq[Pair[K, V]]), f.(func(V, V) V))
 }
 
-// reduceSorted makes one pair of all that follow each other with the same key.
+// reduceSorted reduces consecutive pairs with the same key to one.
 func reduceSorted[K ordered, V any](sorted iter.Seq[Pair[K, V]], f func(V, V) V) iter.Seq[Pair[K, V]] {
 	return func(yield func(Pair[K, V]) bool) {
 		var sum Pair[K, V]
@@ -207,7 +209,7 @@ func reduceSorted[K ordered, V any](sorted iter.Seq[Pair[K, V]], f func(V, V) V)
 
 func (pairs[K, V]) group(sorted any) any { return groupSorted(sorted.(iter.Seq[Pair[K, V]])) }
 
-// groupSorted gathers the values that follow each other with the same key.
+// groupSorted gathers the values of consecutive pairs with the same key.
 func groupSorted[K ordered, V any](sorted iter.Seq[Pair[K, V]]) iter.Seq[Group[K, V]] {
 	return func(yield func(Group[K, V]) bool) {
 		var group Group[K, V]
@@ -230,10 +232,10 @@ func (pairs[K, V]) values(seq any) any {
 	return mapped(seq.(iter.Seq[Pair[K, V]]), func(pair Pair[K, V]) V { return pair.Value })
 }
 
-// sampleKeys is how many keys of each partition say where the bounds of a sort are.
+// sampleKeys is how many keys of each partition are sampled to find the bounds of a sort.
 const sampleKeys = 256
 
-// keys draws from a partition (a reservoir), by numbers that are the same each time.
+// keys draws a sample of a partition (a reservoir), with random numbers that are the same each time.
 func (pairs[K, V]) keys(seq any, seed uint64) ([]byte, error) {
 	random, seen := rand.New(rand.NewPCG(seed, 0)), 0
 	var sample []K

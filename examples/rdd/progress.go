@@ -8,7 +8,7 @@ import (
 	"github.com/tenderhq/tender/examples/rdd/plan"
 )
 
-// bars draw how far the stages of a job are: one line, drawn over itself, for the stage that is at work.
+// bars draws how far the stages of a job have come: one line for the current stage, drawn over itself.
 type bars struct {
 	out   io.Writer
 	drawn string
@@ -38,7 +38,7 @@ func (b *bars) show(stages []plan.Stage) {
 	}
 }
 
-// end wipes the line.
+// end erases the line.
 func (b *bars) end() {
 	if b.out != nil && b.drawn != "" {
 		fmt.Fprint(b.out, "\r", strings.Repeat(" ", len(b.drawn)), "\r")

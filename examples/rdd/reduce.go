@@ -6,11 +6,11 @@ import (
 	"iter"
 )
 
-// Reducer is a named function that makes one element of two. It must not matter how the elements are bracketed; in what
-// order they come is the same each time.
+// Reducer is a named function that makes one element from two. It must be associative. The order of the elements is the
+// same each time.
 type Reducer[T any] struct{ name string }
 
-// reducer is what an executor has of a Reducer.
+// reducer is the executor's side of a Reducer.
 type reducer struct {
 	f    any // func(T, T) T
 	fold func(seq any) any
@@ -23,7 +23,7 @@ func Reduce[T any](name string, f func(T, T) T) Reducer[T] {
 	return Reducer[T]{name}
 }
 
-// folded is a sequence of at most one element.
+// folded reduces a sequence to one element, or to none if it is empty.
 func folded[T any](in iter.Seq[T], f func(T, T) T) iter.Seq[T] {
 	return func(yield func(T) bool) {
 		var sum T
@@ -41,16 +41,15 @@ func folded[T any](in iter.Seq[T], f func(T, T) T) iter.Seq[T] {
 	}
 }
 
-// Grouper is a named function that sees all values of a key in two datasets of pairs.
+// Grouper is a named function of all values that a key has in two datasets of pairs.
 type Grouper[K ordered, V, W, U any] struct{ name string }
 
-// grouper is what an executor has of a Grouper.
+// grouper is the executor's side of a Grouper.
 type grouper struct {
 	join func(left, right any) any
 }
 
-// CoGroup declares a function of a key and all its values on the left and on the right, in one of which there may be
-// none.
+// CoGroup declares a function of a key and all its values on the left and on the right; on one side there may be none.
 func CoGroup[K ordered, V, W, U any](name string, f func(K, []V, []W) []U) Grouper[K, V, W, U] {
 	registerKind[Pair[K, V]]()
 	registerKind[Pair[K, W]]()
@@ -61,7 +60,7 @@ func CoGroup[K ordered, V, W, U any](name string, f func(K, []V, []W) []U) Group
 	return Grouper[K, V, W, U]{name}
 }
 
-// Join declares a function of a key and each two values that it has on the left and on the right.
+// Join declares a function of a key and one value from each side. It is called for every pair of such values.
 func Join[K ordered, V, W, U any](name string, f func(K, V, W) U) Grouper[K, V, W, U] {
 	return CoGroup(name, func(key K, left []V, right []W) []U {
 		var all []U
@@ -74,7 +73,7 @@ func Join[K ordered, V, W, U any](name string, f func(K, V, W) U) Grouper[K, V, 
 	})
 }
 
-// coGrouped walks two sorted sequences side by side.
+// coGrouped walks through two sorted sequences in step.
 func coGrouped[K ordered, V, W, U any](left iter.Seq[Group[K, V]], right iter.Seq[Group[K, W]],
 	f func(K, []V, []W) []U) iter.Seq[U] {
 	return func(yield func(U) bool) {
@@ -106,7 +105,7 @@ func coGrouped[K ordered, V, W, U any](left iter.Seq[Group[K, V]], right iter.Se
 	}
 }
 
-// side says whose turn it is: negative the left, positive the right, 0 both.
+// side says which side has the next key: negative the left, positive the right, 0 both.
 func side[K ordered](inLeft, inRight bool, left, right K) int {
 	switch {
 	case !inRight:

@@ -9,8 +9,8 @@ import (
 	"sync"
 )
 
-// registry is what this program can do, by name. The same binary is driver and executor, and both fill it before main
-// begins; so a name that the driver has put into a dataset means the same to every executor.
+// registry holds the functions and types that this program declares, by name. Driver and executors are the same binary
+// and fill it before main begins, so a name that the driver puts into a dataset means the same to every executor.
 type registry struct {
 	mu      sync.Mutex
 	started bool
@@ -51,14 +51,14 @@ func (r *registry) register(name string, function any) {
 	r.steps[name], r.late[name] = function, r.started
 }
 
-// start ends the time of declarations.
+// start ends the time in which functions may be declared.
 func (r *registry) start() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.started = true
 }
 
-// usable says why a function can't be part of a dataset.
+// usable returns why a function can't be part of a dataset, or nil.
 func (r *registry) usable(name string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -86,7 +86,7 @@ func (r *registry) kind(name string) (kind, bool) {
 	return k, ok
 }
 
-// named finds a function of a certain type, on an executor.
+// named returns a function of this type by its name; executors call it.
 func named[F any](name string) F {
 	function, ok := known.function(name).(F)
 	if !ok {
@@ -95,7 +95,7 @@ func named[F any](name string) F {
 	return function
 }
 
-// kindNamed finds a kind, on an executor.
+// kindNamed returns a kind by its name; executors call it.
 func kindNamed(name string) kind {
 	k, ok := known.kind(name)
 	if !ok {
@@ -104,7 +104,7 @@ func kindNamed(name string) kind {
 	return k
 }
 
-// checkKind says why datasets can't have elements of type T.
+// checkKind returns why a dataset can't have elements of type T, or nil.
 func checkKind[T any]() error {
 	if _, ok := known.kind(nameOf[T]()); !ok {
 		return fmt.Errorf("rdd: no declared function takes or gives a %s, so executors do not know the type", nameOf[T]())
@@ -112,7 +112,7 @@ func checkKind[T any]() error {
 	return nil
 }
 
-// pack and unpack bring values to executors and back.
+// pack and unpack encode values for the way to executors and back.
 func pack(value any) ([]byte, error) {
 	var buffer bytes.Buffer
 	err := gob.NewEncoder(&buffer).Encode(value)
@@ -126,5 +126,5 @@ func unpack[T any](data []byte) (value T, err error) {
 	return value, err
 }
 
-// ordered is what keys must be: strings and numbers.
+// ordered is what keys can be: strings and numbers.
 type ordered = cmp.Ordered

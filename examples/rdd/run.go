@@ -24,7 +24,7 @@ type run struct {
 	closers []func() error
 }
 
-// perform computes the task's block, and writes it as an output or does the action with it.
+// perform computes the task's block, and then writes it as an output or applies the action to it.
 func (r *run) perform() (value []byte, err error) {
 	defer caught(&err)
 	defer r.close()
@@ -36,7 +36,7 @@ func (r *run) perform() (value []byte, err error) {
 	return r.act(seq)
 }
 
-// count adds to what the task reports when it is done.
+// count adds n to a count that the task reports when it is done.
 func (r *run) count(what string, n int) {
 	if r.counts == nil {
 		r.counts = map[string]int{}
@@ -50,7 +50,7 @@ func (r *run) close() {
 	}
 }
 
-// compute gives the elements of a block: out of a cache, or from what it comes from.
+// compute returns the elements of a block: from a cache, or computed from its sources.
 func (r *run) compute(block plan.Block) any {
 	n := r.order.Nodes[block.Node]
 	if seq, closing, found := r.worker.cache.get(r.ctx, block); found {
@@ -126,7 +126,7 @@ func (r *run) derive(n node, block plan.Block) any {
 	return nil
 }
 
-// given is a step's parameter. A large one is not in the order; the executor keeps it since it was first asked for.
+// given returns a step's parameter. A large parameter is not in the order; the executor asks the driver for it once.
 func (r *run) given(n node) []byte {
 	if n.Broadcast == "" {
 		return n.Given
@@ -136,7 +136,7 @@ func (r *run) given(n node) []byte {
 	return given
 }
 
-// source is the one block that the block comes from.
+// source returns the one block from which the block is computed.
 func (r *run) source(n node, block plan.Block) plan.Block {
 	for i, parent := range n.Parents {
 		next := i + 1
@@ -148,7 +148,7 @@ func (r *run) source(n node, block plan.Block) plan.Block {
 	return plan.Block{}
 }
 
-// act does the job's action with a partition of its result.
+// act applies the job's action to a partition of its result.
 func (r *run) act(seq any) ([]byte, error) {
 	kind := kindNamed(r.order.Nodes[r.order.Block.Node].Kind)
 	var value bytes.Buffer
@@ -175,13 +175,14 @@ func (r *run) act(seq any) ([]byte, error) {
 	}
 }
 
-// writeFile writes the partition's file under a name of its own, until it is whole: two copies of a task do not meet.
+// writeFile writes the partition's file under a temporary name until it is complete, so that two copies of a task do
+// not disturb each other.
 func (r *run) writeFile(dir string, write func(*os.File) error) error {
 	file, err := os.CreateTemp(dir, ".part")
 	if err != nil {
 		return err
 	}
-	defer os.Remove(file.Name()) // after the rename there is nothing of that name
+	defer os.Remove(file.Name()) // after the rename no file has this name
 	defer file.Close()
 	if err := write(file); err != nil {
 		return err
@@ -194,7 +195,7 @@ func (r *run) writeFile(dir string, write func(*os.File) error) error {
 
 func partName(partition int) string { return fmt.Sprintf("part-%05d", partition) }
 
-// heeding reads until the task is being killed.
+// heeding is a reader that fails when the task is being killed.
 type heeding struct {
 	ctx  context.Context
 	from io.Reader
@@ -207,7 +208,7 @@ func (h heeding) Read(into []byte) (int, error) {
 	return h.from.Read(into)
 }
 
-// heedEvery is after how many elements a sequence looks whether the task is being killed.
+// heedEvery is after how many elements a sequence checks whether the task is being killed.
 const heedEvery = 64
 
 // until stops a sequence when the task is being killed.

@@ -13,7 +13,7 @@ import (
 	"github.com/tenderhq/tender/examples/rdd/plan"
 )
 
-// piece is a part of a text file: the lines that begin between From and To.
+// piece is a part of a text file: the lines that begin at From or later and before To.
 type piece struct {
 	Path     string
 	From, To int64
@@ -50,7 +50,7 @@ func (r *run) text(block plan.Block) any {
 	pieces, err := unpack[[]piece](r.order.Each[block])
 	check(err)
 	return until(r.ctx, iter.Seq[string](func(yield func(string) bool) {
-		reader := bufio.NewReaderSize(nil, 256<<10) // for all pieces, as many files are smaller than this
+		reader := bufio.NewReaderSize(nil, 256<<10) // used for all pieces, because many files are smaller than this
 		for _, p := range pieces {
 			if !p.lines(reader, yield) {
 				return
@@ -59,14 +59,15 @@ func (r *run) text(block plan.Block) any {
 	}))
 }
 
-// lines yields the lines that begin within the piece; the last of them may end behind it. False: no more are wanted.
+// lines yields the lines that begin within the piece; the last one may end after it. It returns false if no more lines
+// are wanted.
 func (p piece) lines(reader *bufio.Reader, yield func(string) bool) bool {
 	file, err := os.Open(p.Path)
 	check(err)
 	defer file.Close()
 	at := p.From
 	if at > 0 {
-		at-- // a line begins at From if the byte before it ends one
+		at-- // a line begins at From if the byte before it ends a line
 	}
 	_, err = file.Seek(at, io.SeekStart)
 	check(err)
@@ -89,7 +90,7 @@ func (p piece) lines(reader *bufio.Reader, yield func(string) bool) bool {
 	return true
 }
 
-// endOf reports whether the file has ended; another error fails the task.
+// endOf reports whether err is the end of the file; any other error fails the task.
 func endOf(err error) bool {
 	if err == nil {
 		return false
@@ -110,14 +111,14 @@ func skipLine(reader *bufio.Reader) (size int64, err error) {
 	}
 }
 
-// readLine reads a line without its end; size is with it.
+// readLine reads a line and returns it without its end; size includes the end.
 func readLine(reader *bufio.Reader) (line string, size int64, err error) {
 	line, err = reader.ReadString('\n')
 	size = int64(len(line))
 	return strings.TrimSuffix(strings.TrimSuffix(line, "\n"), "\r"), size, err
 }
 
-// cutFiles cuts files into pieces of at most so many bytes, and puts small ones together.
+// cutFiles divides files into pieces of at most this many bytes, and puts small files together.
 func cutFiles(paths []string, bytes int64) ([][]piece, error) {
 	var all [][]piece
 	var open []piece

@@ -10,7 +10,7 @@ import (
 	"github.com/tenderhq/tender/examples/rdd/plan"
 )
 
-// showStages prints what has become of a job that has just ended, and what is cached since.
+// showStages prints what the stages of a job that has just ended have done, and what is cached now.
 func (c *Context) showStages(j *job) {
 	if c.config.Stages == nil {
 		return
@@ -27,7 +27,7 @@ func (c *Context) showStages(j *job) {
 		fmt.Fprintf(table, "  %s\t%d\t%d\t%d\t%d\t%.3f s\n", name, one.Done, one.Running, one.Failed, one.Again, max(0, one.Ended-one.Began).Seconds())
 	}
 	c.showCache(table)
-	_ = table.Flush() // who can't read it has no table
+	_ = table.Flush() // if the table can't be printed, nobody gets it
 }
 
 // showCache prints a line for each dataset that is cached somewhere.

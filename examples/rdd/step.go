@@ -5,7 +5,7 @@ import (
 	"iter"
 )
 
-// Step is a named function that makes a dataset of B from a dataset of A, partition by partition. Declare steps as
+// Step is a named function that makes a dataset of B from a dataset of A, one partition at a time. Declare steps as
 // variables of a package, so that executors, which are the same binary, know them too.
 type Step[A, B any] struct {
 	name  string
@@ -13,7 +13,7 @@ type Step[A, B any] struct {
 	err   error
 }
 
-// step is what an executor has of a Step: sequences of A become sequences of B.
+// step is the executor's side of a Step: it turns sequences of A into sequences of B.
 type step struct {
 	apply func(r *run, given []byte, seq any) any
 }
@@ -23,7 +23,7 @@ func Map[A, B any](name string, f func(A) B) Step[A, B] {
 	return Partitions(name, func(in iter.Seq[A]) iter.Seq[B] { return mapped(in, f) })
 }
 
-// Filter declares a step that lets some elements through.
+// Filter declares a step that keeps the elements for which f returns true.
 func Filter[A any](name string, f func(A) bool) Step[A, A] {
 	return Partitions(name, func(in iter.Seq[A]) iter.Seq[A] { return filtered(in, f) })
 }
@@ -43,18 +43,18 @@ func FlatMap[A, B any](name string, f func(A) []B) Step[A, B] {
 	})
 }
 
-// KeyBy declares a step that puts a key before each element.
+// KeyBy declares a step that makes pairs of the elements and their keys.
 func KeyBy[T any, K ordered](name string, f func(T) K) Step[T, Pair[K, T]] {
 	return Map(name, func(element T) Pair[K, T] { return Pair[K, T]{f(element), element} })
 }
 
-// Partitions declares a step that sees a whole partition: it may set something up once, or give back one sum in place of
-// a million elements.
+// Partitions declares a step that gets a whole partition: it can set something up once, or return one sum for a million
+// elements.
 func Partitions[A, B any](name string, f func(iter.Seq[A]) iter.Seq[B]) Step[A, B] {
 	return PartitionsWith(name, func(_ struct{}, in iter.Seq[A]) iter.Seq[B] { return f(in) }).With(struct{}{})
 }
 
-// Parameterized is a step that waits for a value, say the centers of a k-means.
+// Parameterized is a step that needs a value first, such as the centers of a k-means.
 type Parameterized[P, A, B any] struct{ name string }
 
 // MapWith declares a Map with a parameter.
@@ -71,7 +71,7 @@ func FilterWith[P, A any](name string, f func(P, A) bool) Parameterized[P, A, A]
 	})
 }
 
-// PartitionsWith declares a Partitions with a parameter. All other steps are made of it, but Counting.
+// PartitionsWith declares a Partitions with a parameter. All other steps except Counting are made from it.
 func PartitionsWith[P, A, B any](name string, f func(P, iter.Seq[A]) iter.Seq[B]) Parameterized[P, A, B] {
 	registerStep[A, B](name, func(_ *run, given []byte, seq any) any {
 		value, err := unpack[P](given)
@@ -87,8 +87,9 @@ func registerStep[A, B any](name string, apply func(r *run, given []byte, seq an
 	known.register(name, &step{apply})
 }
 
-// Counting declares a Partitions that may count by the way, say the lines that it could not read. Context.Counts tells the
-// sums. What a task has counted is added once, when it is done, however often it had to be tried.
+// Counting declares a Partitions that may count something in passing, such as lines that it could not read.
+// Context.Counts returns the sums. What a task has counted is added once, when the task is done, however often it had
+// to be tried.
 func Counting[A, B any](name string, f func(count func(what string, n int), in iter.Seq[A]) iter.Seq[B]) Step[A, B] {
 	registerStep[A, B](name, func(r *run, _ []byte, seq any) any { return f(r.count, seq.(iter.Seq[A])) })
 	return Step[A, B]{name: name}
@@ -107,7 +108,7 @@ func packParameter(value any) ([]byte, error) {
 	return pack(value)
 }
 
-// On applies the step to a dataset. Nothing is computed before an action wants something.
+// On applies the step to a dataset. Nothing is computed until an action needs it.
 func (s Step[A, B]) On(d Dataset[A]) Dataset[B] {
 	return derive[B](node{Op: opStep, Name: s.name, Given: s.given}, d.lineage(), cmp.Or(s.err, known.usable(s.name)))
 }

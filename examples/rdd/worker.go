@@ -21,10 +21,10 @@ import (
 type worker struct {
 	dir     string
 	address string
-	driver  string // its address
+	driver  string // address of the driver
 	client  *client
 	cache   *cache
-	memory  int64 // of one task, for what it shuffles
+	memory  int64 // bytes that one task may use for what it shuffles
 
 	mu      sync.Mutex
 	outputs map[outputKey]output
@@ -38,16 +38,17 @@ type outputKey struct {
 
 // setup is what the driver tells an executor that starts.
 type setup struct {
-	Driver string // its address
+	Driver string // address of the driver
 	Token  string
-	Host   string // where to listen
+	Host   string // where the executor listens
 	Mode   Mode
 	Slots  int
-	// CacheBytes and ShuffleBytes, parts of MemoryBytes, bound what is held in memory; the rest is spilled to the sandbox.
+	// CacheBytes and ShuffleBytes are parts of MemoryBytes. They bound what is held in memory; the rest is spilled to
+	// the sandbox.
 	MemoryBytes, CacheBytes, ShuffleBytes int64
 }
 
-// newWorker starts to serve what it will hold, until ctx ends.
+// newWorker starts to serve what the executor will hold, until ctx ends.
 func newWorker(ctx context.Context, network Network, s setup, dir string) (*worker, func(), error) {
 	listener, err := network.Listen(s.Host)
 	if err != nil {
@@ -60,10 +61,10 @@ func newWorker(ctx context.Context, network Network, s setup, dir string) (*work
 	return w, serve(ctx, listener, guarded(s.Token, w.routes())), nil
 }
 
-// driverPatience is how often a driver that can't be reached is asked, a second apart, before its executor ends.
+// driverPatience is how many times, a second apart, a driver that can't be reached is asked before its executor ends.
 const driverPatience = 20
 
-// errUnwanted is what the driver says to an executor, or of a task, that it has given up.
+// errUnwanted is what the driver answers to an executor, or about a task, that it has given up.
 var errUnwanted = errors.New("the driver does not want this executor any more")
 
 // work keeps the slots of an executor busy until the driver does not want it any more.
@@ -90,7 +91,7 @@ func (w *worker) slot(ctx context.Context, q question) error {
 	}
 }
 
-// ask asks the driver, again and again for a while when it can't be reached.
+// ask asks the driver; while the driver can't be reached it repeats that for a while.
 func (w *worker) ask(ctx context.Context, path string, q question) (*order, error) {
 	for failures := 1; ; failures++ {
 		o, err := w.askOnce(ctx, path, q)
@@ -123,7 +124,7 @@ func (w *worker) askOnce(ctx context.Context, path string, q question) (*order, 
 	return &o, gob.NewDecoder(answer).Decode(&o)
 }
 
-// pause waits, unless ctx ends before.
+// pause waits for d; it ends early with an error if ctx ends.
 func pause(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -135,7 +136,7 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// headersMax is how long a connection may take to say what it asks for.
+// headersMax is how long a connection may take to send its request's headers.
 const headersMax = 10 * time.Second
 
 // serve answers requests until the returned function is called.
@@ -144,10 +145,10 @@ func serve(ctx context.Context, listener net.Listener, handler http.Handler) (st
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = server.Serve(listener) // it returns when it is closed, or its listener fails: then clients notice
+		_ = server.Serve(listener) // it returns when it is closed or its listener fails; clients notice that
 	}()
 	return func() {
-		_ = server.Close() // what it could not close is closed
+		_ = server.Close() // there is nothing else to do about an error
 		<-ended
 	}
 }
@@ -224,7 +225,7 @@ func (w *worker) perform(ctx context.Context, o order) report {
 	return told
 }
 
-// missing is what can't be read from another executor.
+// missing is the error of something that can't be read from another executor.
 type missing struct {
 	address string
 	err     error
@@ -233,7 +234,7 @@ type missing struct {
 func (m *missing) Error() string { return fmt.Sprintf("reading from %s: %v", m.address, m.err) }
 func (m *missing) Unwrap() error { return m.err }
 
-// writeOutput is the end of a map task.
+// writeOutput is the last step of a map task.
 func (r *run) writeOutput(seq any) {
 	w, s := r.worker, r.order.Shuffle
 	writer := &outputWriter{
@@ -263,7 +264,7 @@ func (r *run) pairing(name string) pairing {
 	return pairs
 }
 
-// readShuffle is the beginning of a stage behind a shuffle: the pieces of all map outputs, merged by key.
+// readShuffle is the first step of a stage after a shuffle: it reads the pieces of all map outputs, merged by key.
 func (r *run) readShuffle(id plan.ShuffleID, partition int) any {
 	return r.pairing(r.order.Shuffles[id].Kind).merge(r.readOutputs(id, partition))
 }
@@ -276,7 +277,7 @@ func (r *run) readOutputs(id plan.ShuffleID, partition int) (pieces []io.Reader)
 	return pieces
 }
 
-// readOutput opens one piece: our own where it is, that of others after it has come whole.
+// readOutput opens one piece: a local one directly, that of another executor after it was read completely.
 func (r *run) readOutput(id plan.ShuffleID, address string, from, to int) io.Reader {
 	if address == r.worker.address {
 		out, found := r.worker.output(id, from)
@@ -300,7 +301,7 @@ func (r *run) readOutput(id plan.ShuffleID, address string, from, to int) io.Rea
 	return piece
 }
 
-// store takes in what comes from elsewhere: in memory while it fits into the task's part of it, else in a file.
+// store keeps what comes from another executor: in memory while it fits into the task's share, otherwise in a file.
 func (r *run) store(body io.Reader) (io.Reader, error) {
 	room := max(0, r.worker.memory-r.held)
 	data, err := io.ReadAll(io.LimitReader(body, room))
@@ -313,7 +314,7 @@ func (r *run) store(body io.Reader) (io.Reader, error) {
 		return nil, err
 	}
 	r.closers = append(r.closers, file.Close)
-	if err := os.Remove(file.Name()); err != nil { // it lives as long as it is open
+	if err := os.Remove(file.Name()); err != nil { // the file exists as long as it is open
 		return nil, err
 	}
 	if _, err := file.Write(data); err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/tenderhq/tender/framework"
 )
 
-// keeper keeps a task running in each of its slots. It does nothing that its successor could not know:
-// before a task is launched, the store says so.
+// keeper keeps a task running in each of its slots. It does nothing that its successor could not know: it writes each
+// launch to the store before it launches the task.
 type keeper struct {
 	command api.Command
 	slots   []slot
@@ -20,23 +20,23 @@ type keeper struct {
 // slot is one copy of the command.
 type slot struct {
 	kept
-	version uint64 // of the entry in the store
-	wanted  bool   // no task is known to run in it or to be on its way
+	version uint64 // version of the entry in the store
+	wanted  bool   // no task of the slot is known to run or to be on its way
 }
 
-// kept is what the store holds of a slot.
+// kept is what the store has of a slot.
 type kept struct {
-	Task api.TaskID // the last that was launched, "" = none yet
-	Runs int        // how many were launched so far
+	Task api.TaskID // the task that was launched last, "" = none yet
+	Runs int        // number of tasks that were launched so far
 }
 
-// size is what a copy needs.
+// size is what one copy needs.
 var size = api.Scalars(0.1, 32)
 
 func key(slot int) string { return fmt.Sprintf("slot/%d", slot) }
 
-// Subscribed begins a session: this instance is the active one. It reads what the one before has
-// written, and asks what became of its tasks: Update is told the answers.
+// Subscribed begins a session: this instance is the active one. It reads what the instance before has written, and asks
+// what has become of its tasks; Update is told the answers.
 func (k *keeper) Subscribed(ctx context.Context, client *framework.Client) error {
 	k.client = client
 	var tasks []api.TaskID
@@ -65,7 +65,7 @@ func (k *keeper) Subscribed(ctx context.Context, client *framework.Client) error
 	return k.demand()
 }
 
-// demand says how many copies are missing; offers come only for those.
+// demand states how many copies are missing; offers come only for those.
 func (k *keeper) demand() error {
 	var demand api.Demand
 	missing := int64(0)
@@ -80,8 +80,8 @@ func (k *keeper) demand() error {
 	return k.client.Demand(demand)
 }
 
-// Offers launches the missing copies. A launch that the store does not hear of does not happen: if this
-// instance was taken over meanwhile, the store refuses (R5).
+// Offers launches the missing copies. If a launch can't be written to the store, it does not happen: the store refuses
+// the write if this instance was taken over meanwhile (R5).
 func (k *keeper) Offers(ctx context.Context, offers []api.Offer) []api.Answer {
 	var answers []api.Answer
 	for _, offer := range offers {
@@ -106,7 +106,7 @@ func (k *keeper) Offers(ctx context.Context, offers []api.Offer) []api.Answer {
 	return answers
 }
 
-// plan writes down the next task of a slot.
+// plan writes the next task of a slot to the store.
 func (k *keeper) plan(ctx context.Context, i int) error {
 	s := &k.slots[i]
 	next := kept{Task: api.TaskID(fmt.Sprintf("copy-%d-%d", i, s.Runs+1)), Runs: s.Runs + 1}
@@ -122,7 +122,7 @@ func (k *keeper) plan(ctx context.Context, i int) error {
 	return nil
 }
 
-// Update makes room for the next copy when one has ended, or never began.
+// Update lets the next copy start when one has ended, or was never started.
 func (k *keeper) Update(_ context.Context, status api.Status) error {
 	fmt.Println(status.Task, status.State)
 	for i := range k.slots {

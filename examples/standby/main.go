@@ -44,7 +44,7 @@ func main() {
 	}
 }
 
-// configOf is all that high availability takes: a name, and Standby.
+// configOf returns the configuration. High availability takes only a name, and Standby.
 func configOf(name string) framework.Config {
 	return framework.Config{Name: name, Standby: true, FailoverTimeout: time.Hour}
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/tenderhq/tender/framework/taskset"
 )
 
-// newWeb is the scheduler of n servers.
+// newWeb returns the scheduler for n servers.
 func newWeb(n int, command, file string) (*taskset.Set, error) {
 	var set *taskset.Set
 	set = taskset.New(taskset.Config{
@@ -28,18 +28,18 @@ func newWeb(n int, command, file string) (*taskset.Set, error) {
 	})
 	web := taskset.Item{Task: api.Task{
 		Resources: api.Scalars(0.2, 64),
-		Ports:     map[string]uint16{"http": 0}, // any that is free there
+		Ports:     map[string]uint16{"http": 0}, // any port that is free there
 		Command:   &api.Command{Shell: command},
 		Checks:    []api.Check{{Readiness: true, TCP: &api.TCPCheck{Port: "http"}, Interval: time.Second}},
 	}}
 	if err := set.Scale("web", web, n); err != nil {
 		return nil, err
 	}
-	// Servers of an earlier program that run another command are replaced, one after the other.
+	// Servers of an earlier program that run another command are replaced one after the other.
 	return set, set.Roll("web", web, taskset.Rolling{Proof: 5 * time.Second})
 }
 
-// write says where the servers are. The file is replaced at once, so nobody reads half of it.
+// write writes where the servers are. The file is replaced in one step, so nobody reads half of it.
 func write(file string, tasks []taskset.Task) {
 	var text strings.Builder
 	for _, task := range tasks {

@@ -15,8 +15,8 @@ import (
 	"github.com/tenderhq/tender/framework/executor"
 )
 
-// counts says how often each word occurs. A word is a run of letters, in lower case;
-// one of more than wordBytesMax bytes is data, not a word.
+// counts says how often each word occurs. A word is a sequence of letters, in lower case. A sequence of more than
+// wordBytesMax bytes is data, not a word.
 type counts map[string]int
 
 const wordBytesMax = 64
@@ -49,7 +49,7 @@ func (c counts) total() (sum int) {
 	return sum
 }
 
-// equal names a word that differs, when one does.
+// equal returns a word whose counts differ, if there is one.
 func (c counts) equal(other counts) (string, bool) {
 	for _, word := range slices.Sorted(maps.Keys(c)) {
 		if c[word] != other[word] {
@@ -64,7 +64,7 @@ func (c counts) equal(other counts) (string, bool) {
 	return "", true
 }
 
-// file is one input.
+// file is one input file.
 type file struct {
 	path string
 	size int64
@@ -83,8 +83,8 @@ func listFiles(dir string) ([]file, error) {
 	return files, err
 }
 
-// split deals the files into at most n chunks of about the same size: the largest
-// file first, each to the smallest chunk of the moment.
+// split distributes the files over at most n chunks of about the same size. It begins with the largest file, and adds
+// each to the chunk that is smallest so far.
 func split(files []file, n int) [][]string {
 	sorted := slices.Clone(files)
 	slices.SortStableFunc(sorted, func(a, b file) int { return int(b.size - a.size) })
@@ -98,12 +98,13 @@ func split(files []file, n int) [][]string {
 			}
 		}
 		chunks[smallest] = append(chunks[smallest], file.path)
-		sizes[smallest] += file.size + 512 // opening a file costs too
+		sizes[smallest] += file.size + 512 // to open a file has a cost too
 	}
 	return chunks
 }
 
-// part is as much of a task's counts as one status carries. Its number tells a status that comes twice.
+// part is a part of a task's counts, as much as one status carries. By its number a status that comes twice is
+// recognised.
 type part struct {
 	Part   int
 	Counts counts
@@ -112,7 +113,7 @@ type part struct {
 // partBytes keeps a part well below the limit of a status, api.StatusDataBytesMax.
 const partBytes = 48 << 10
 
-// parts cuts the counts.
+// parts divides the counts into parts.
 func (c counts) parts() (parts []part) {
 	bytes := partBytes
 	for _, word := range slices.Sorted(maps.Keys(c)) {
@@ -125,8 +126,8 @@ func (c counts) parts() (parts []part) {
 	return parts
 }
 
-// countTask is the executor: it counts the files that the task names, and sends the counts with its statuses, which are
-// delivered at least once and in order. An error fails the task, and the set tries again.
+// countTask runs one task in the executor: it counts the files that the task names, and sends the counts with its
+// statuses, which are delivered at least once and in order. An error fails the task, and the set tries again.
 func countTask(ctx context.Context, task *executor.Task) error {
 	var files []string
 	if err := json.Unmarshal(task.Data, &files); err != nil {
@@ -149,7 +150,7 @@ func countTask(ctx context.Context, task *executor.Task) error {
 		if err := task.Report(executor.Report{State: api.TaskRunning, Data: data}); err != nil {
 			return err
 		}
-		if err := task.Flush(ctx); err != nil { // many parts wait here for a scheduler that is behind
+		if err := task.Flush(ctx); err != nil { // with many parts it waits here for a scheduler that is behind
 			return err
 		}
 	}

@@ -84,7 +84,7 @@ func parseFlags() (options, error) {
 	return o, nil
 }
 
-// run counts on the cluster, prints, and verifies when asked to.
+// run counts the words on the cluster, prints the result, and verifies it if asked to.
 func run(ctx context.Context, o options) error {
 	files, err := listFiles(o.dir)
 	if err != nil {

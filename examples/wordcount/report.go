@@ -13,8 +13,8 @@ import (
 	"github.com/tenderhq/tender/framework/taskset"
 )
 
-// progress shows how many tasks are done: a bar that is drawn over itself on a
-// terminal, else a line for each tenth.
+// progress shows how many tasks are done: as a bar that is drawn over itself on a terminal, otherwise as a line for
+// each tenth.
 type progress struct {
 	out   io.Writer
 	bar   bool
@@ -45,7 +45,7 @@ func (p *progress) show(done int) {
 	}
 }
 
-// report prints the most frequent words, then who did the work.
+// report prints the most frequent words, and then which agents did the work.
 func report(out io.Writer, c *count, n taskset.Numbers, top int, took time.Duration) {
 	words := slices.SortedFunc(maps.Keys(c.words), func(a, b string) int {
 		return cmp.Or(cmp.Compare(c.words[b], c.words[a]), cmp.Compare(a, b))

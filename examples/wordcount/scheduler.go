@@ -15,14 +15,14 @@ const attemptsMax = 5
 // taskResources is what one task needs.
 var taskResources = api.Scalars(0.25, 64)
 
-// count is what the tasks have counted so far. The set calls it from one goroutine.
+// count is what the tasks have counted so far. The set calls its methods from one goroutine.
 type count struct {
 	progress *progress
 	fail     func(error)                   // ends the count
-	parts    map[api.TaskID]map[int]counts // of tasks that have not ended, by number
+	parts    map[api.TaskID]map[int]counts // parts of tasks that have not ended, by number
 	done     map[string]bool               // chunks whose counts are in words
 	words    counts
-	byAgent  map[api.AgentID]int // tasks done
+	byAgent  map[api.AgentID]int // number of tasks done
 	hosts    map[api.AgentID]string
 }
 
@@ -33,7 +33,8 @@ func newCount(progress *progress, fail func(error)) *count {
 	}
 }
 
-// newSet has an item for each chunk. When one of them is given up, the others would count in vain.
+// newSet returns a task set with an item for each chunk. If one chunk is given up, the count fails, because the others
+// would count in vain.
 func newSet(c *count, chunks [][]string, self *api.Executor) (*taskset.Set, error) {
 	set := taskset.New(taskset.Config{
 		Attempts: attemptsMax,
@@ -58,13 +59,13 @@ func newSet(c *count, chunks [][]string, self *api.Executor) (*taskset.Set, erro
 	return set, nil
 }
 
-// update gathers the parts of a task, and adds them up when it is done. It may be told the same thing twice, and of a
-// second task for a chunk that was done by the first: neither changes anything.
+// update collects the parts of a task, and adds them up when the task is done. The same status may come twice, and a
+// second task for a chunk may follow that the first has done; neither changes anything.
 func (c *count) update(_ context.Context, chunk string, status api.Status) error {
 	if c.done[chunk] {
 		return nil
 	}
-	if status.Hostname != "" { // the status of a task that has ended does not tell it
+	if status.Hostname != "" { // the status of a task that has ended has no hostname
 		c.hosts[status.Agent] = status.Hostname
 	}
 	if len(status.Data) > 0 {

@@ -11,8 +11,8 @@ import (
 	"github.com/tenderhq/tender/framework/frameworktest"
 )
 
-// count is an executor: nil is FINISHED, an error FAILED, and KILLED when its context has
-// ended. Its main is
+// count is an executor's function: if it returns nil the task is FINISHED, if it returns an error FAILED, and KILLED if
+// its context has ended. Its main calls
 //
 //	err := executor.Run(ctx, count)
 func count(ctx context.Context, task *executor.Task) error {
@@ -20,7 +20,7 @@ func count(ctx context.Context, task *executor.Task) error {
 		select {
 		case <-time.After(time.Second):
 		case <-ctx.Done():
-			return ctx.Err() // killed: clean up and go
+			return ctx.Err() // killed: clean up and return
 		}
 		task.Progress(nil, fmt.Sprintf("step %d of 2", step+1)) // RUNNING again
 	}
@@ -58,8 +58,8 @@ func (c *counter) Update(_ context.Context, status api.Status) error {
 	return nil
 }
 
-// An executor is one function, which runs once for each task, many at once. Here a cluster
-// in memory runs it, in the place of a program that calls [executor.Run] with it.
+// An executor is one function that runs once for each task, many at the same time. Here a cluster in memory runs it, in
+// place of a program that calls [executor.Run] with it.
 func ExampleRun() {
 	cluster := frameworktest.Cluster{Executors: map[api.ExecutorID]frameworktest.ExecutorFunc{"counter": count}}
 	frameworktest.Example(cluster, func(c *frameworktest.Handle) {

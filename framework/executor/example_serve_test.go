@@ -10,10 +10,10 @@ import (
 	"github.com/tenderhq/tender/framework/executor"
 )
 
-// tables is an executor that keeps what it has loaded from task to task, runs many tasks
-// at once and listens to its scheduler.
+// tables is an executor that keeps what it has loaded from one task to the next, runs many tasks at the same time and
+// receives messages of its scheduler.
 type tables struct {
-	mu     sync.Mutex // methods come one at a time, the tasks' goroutines do not
+	mu     sync.Mutex // Handler's methods are called one at a time, but the tasks run in goroutines
 	loaded map[string][]byte
 	stop   map[api.TaskID]context.CancelFunc
 }
@@ -23,18 +23,18 @@ func (t *tables) Launch(task *executor.Task) {
 	t.mu.Lock()
 	t.stop[task.ID] = stop
 	t.mu.Unlock()
-	go t.work(ctx, task) // return soon: nothing is heard from the agent meanwhile
+	go t.work(ctx, task) // return soon, as nothing is heard from the agent meanwhile
 }
 
 func (t *tables) work(ctx context.Context, task *executor.Task) {
-	_ = task.Report(executor.Report{State: api.TaskRunning}) // an error: it has ended by now
+	_ = task.Report(executor.Report{State: api.TaskRunning}) // an error says that the task has ended by now
 	name := string(task.Data)
 	t.mu.Lock()
 	if t.loaded[name] == nil {
 		t.loaded[name] = []byte("table")
 	}
 	t.mu.Unlock()
-	_ = task.Message([]byte("loaded " + name)) // at most once, so for what may be lost
+	_ = task.Message([]byte("loaded " + name)) // arrives at most once, so it is for what may be lost
 	end := executor.Report{State: api.TaskFinished}
 	if ctx.Err() != nil {
 		end.State = api.TaskKilled
@@ -53,16 +53,16 @@ func (t *tables) Kill(task *executor.Task, _ time.Duration) {
 	}
 }
 
-// Message makes it a Messenger: here the scheduler names a table to forget.
+// Message makes tables a Messenger: here the scheduler names a table that is to be dropped.
 func (t *tables) Message(data []byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.loaded, string(data))
 }
 
-// The full interface is for executors that keep state between tasks. The agent may be
-// restarted meanwhile: tasks go on, and their reports are told when it is back. Where no
-// agent has started the process, it says so.
+// The full interface is for executors that keep state between tasks. The agent may be restarted meanwhile: the tasks go
+// on, and their reports are told when the agent is back. If no agent has started the process, Environment returns an
+// error.
 func ExampleServe() {
 	config, err := executor.Environment()
 	if err == nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/tenderhq/tender/framework/executor"
 )
 
-// Self describes this program, where agents find it under the same path.
+// Self describes this program, for agents that find it under the same path.
 func ExampleSelf() {
 	self, err := executor.Self("counter", "-v")
 	if err != nil {
@@ -20,7 +20,7 @@ func ExampleSelf() {
 	// Output: counter [-v] cpus:0.1;mem:64
 }
 
-// One binary is both: started by an agent it runs tasks, started by you it schedules.
+// One binary is both: started by an agent it runs tasks, otherwise it schedules.
 func ExampleMain() {
 	work := func(context.Context, *executor.Task) error { return nil }
 	schedule := func(context.Context) error { // framework.Run(…)

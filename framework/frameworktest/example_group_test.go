@@ -9,7 +9,7 @@ import (
 	"github.com/tenderhq/tender/framework/frameworktest"
 )
 
-// pod answers an offer with a server and the proxy before it: all or none of them.
+// pod answers an offer with a server and a proxy in front of it: both are launched, or neither.
 func pod(offer api.Offer, name string) api.Answer {
 	part := func(part, command string) api.Task {
 		return api.Task{

@@ -10,7 +10,7 @@ import (
 	"github.com/tenderhq/tender/framework/frameworktest"
 )
 
-var t *testing.T // of the test around the example
+var t *testing.T // the test around the example
 
 // A batch of jobs survives the death of the leading master. The other examples of this
 // package use [frameworktest.Example] instead of a test.
@@ -40,8 +40,8 @@ func ExampleExample() {
 	// 60 jobs are done
 }
 
-// Half a minute of faults, drawn from a seed; then everything is whole again and the work
-// comes to its end. A test that fails prints the plan.
+// The cluster has half a minute of faults, drawn from a seed. Then everything is whole again, and the work finishes. A
+// test that fails prints the plan.
 func ExampleHandle_Chaos() {
 	frameworktest.Example(frameworktest.Cluster{Masters: 3, Agents: 3}, func(c *frameworktest.Handle) {
 		c.Start(framework.Config{Name: "batch", FailoverTimeout: time.Hour}, newBatch(100, "sleep 10"))
@@ -49,7 +49,7 @@ func ExampleHandle_Chaos() {
 			Plan:  frameworktest.NewPlan(42, 30*time.Second),
 			Again: func(killed *frameworktest.Framework) framework.Scheduler { return killed.Scheduler() },
 		})
-		c.AwaitEnded() // well: without an error
+		c.AwaitEnded() // none has ended with an error
 		c.AwaitSettled()
 		fmt.Println("all is done")
 	})
@@ -71,7 +71,7 @@ func ExampleHandle_Preempt() {
 	// <nil>
 }
 
-// An agent that the leader alone does not see is lost to it, until the two are joined again.
+// If only the leader can't reach an agent, the agent is lost to it until the two are joined again.
 func ExampleHandle_Partition() {
 	frameworktest.Example(frameworktest.Cluster{Masters: 3, Agents: 2}, func(c *frameworktest.Handle) {
 		leader := []frameworktest.Member{c.Leader()}
@@ -85,7 +85,7 @@ func ExampleHandle_Partition() {
 	// Output: back after less than a minute: true
 }
 
-// The process of one task is killed by the kernel, for want of memory.
+// The kernel kills the process of one task because memory is short.
 func ExampleFramework_EndTask() {
 	frameworktest.Example(frameworktest.Cluster{}, func(c *frameworktest.Handle) {
 		f := c.Start(framework.Config{Name: "crew"}, sleepers("job"))
@@ -110,7 +110,7 @@ func ExampleFramework_Use() {
 	// Output: REVOKED
 }
 
-// A whole hour takes a moment, on as many agents as the test likes.
+// A whole hour takes a moment, with as many agents as the test likes.
 func ExampleHandle_Advance() {
 	frameworktest.Example(frameworktest.Cluster{Agents: 2, Heartbeat: 10 * time.Second}, func(c *frameworktest.Handle) {
 		f := c.Start(framework.Config{Name: "crew"}, sleepers("a", "b", "c"))

@@ -10,7 +10,7 @@ import (
 
 func show(answers []api.Answer) { fmt.Println(strings.Join(placed(answers), "; ")) }
 
-// First fit is what the zero Options do.
+// The zero Options put each task into the first offer with room.
 func ExamplePack_firstFit() {
 	offers := []api.Offer{offer("a1", 4, 1024, "r1"), offer("a2", 1, 1024, "r2")}
 	answers, _ := pack.Pack(offers, []api.Task{task("t1", 1, 64), task("t2", 1, 64)}, pack.Options{})
@@ -26,7 +26,7 @@ func ExampleBestFit() {
 	// Output: offer-a1: large; offer-a2: small
 }
 
-// Spreading goes evenly over racks, also from call to call.
+// Spread keeps tasks even over racks, also from one call to the next.
 func ExampleSpread() {
 	racks := pack.NewSpread(api.ByAttribute("rack"))
 	offers := []api.Offer{offer("a1", 4, 1024, "r1"), offer("a2", 4, 1024, "r1"), offer("a3", 4, 1024, "r2")}
@@ -36,7 +36,7 @@ func ExampleSpread() {
 	// Output: offer-a1: t1 t3; offer-a3: t2 t4
 }
 
-// Anti-affinity: no two on one agent.
+// Anti-affinity keeps two tasks from running on one agent.
 func ExampleSpread_AtMost() {
 	agents := pack.NewSpread(api.ByAgent)
 	offers := []api.Offer{offer("a1", 4, 1024, "r1"), offer("a2", 4, 1024, "r1")}
@@ -49,7 +49,7 @@ func ExampleSpread_AtMost() {
 	// no room: t3
 }
 
-// Ports come out of the ranges of the offer: those that the task names and leaves at 0.
+// Ports are taken out of the ranges of the offer: those that the task names and leaves at 0.
 func ExampleBin_Put() {
 	resources, _ := api.ParseResources("cpus:1;mem:64;ports:[31000-31001]")
 	bin := pack.Bins([]api.Offer{{ID: "offer-1-1", Resources: resources}})[0]

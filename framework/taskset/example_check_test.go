@@ -10,7 +10,7 @@ import (
 	"github.com/tenderhq/tender/framework/taskset"
 )
 
-// checked is a server that is ended when it hangs, and tells when it is ready.
+// checked is a server that is killed when it hangs, and that tells when it is ready.
 func checked() api.Task {
 	return api.Task{
 		Command:   &api.Command{Shell: "./serve --port $TENDER_TASK_PORT_HTTP"},
@@ -23,7 +23,7 @@ func checked() api.Task {
 	}
 }
 
-// A server is up when it runs and passes its checks, which its executor makes beside it.
+// A server is up when it runs and passes its checks. Its executor makes the checks while it runs.
 func Example_checks() {
 	resources, err := api.ParseResources("cpus:4;mem:4096;ports:[31000-31009]")
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/tenderhq/tender/framework/taskset"
 )
 
-// A queue: each item is done once, and tried again when it fails. Run returns when the set
-// is closed and all has ended; Err says what was given up.
+// In a queue each item is done once, and tried again if it fails. Run returns when the set is closed and all items have
+// ended; Err tells what was given up.
 func Example_queue() {
 	frameworktest.Example(frameworktest.Cluster{}, func(c *frameworktest.Handle) {
 		set := taskset.New(taskset.Config{Attempts: 3})
@@ -37,8 +37,8 @@ func Example_queue() {
 	// 1 item was given up: broken: 3 attempts failed, the last: FAILED exited with 3
 }
 
-// A service of three, at most one on an agent, each with a port of its own. It is kept up
-// until it is scaled down.
+// The service has three tasks, at most one on each agent, each with a port of its own. It is kept running until it is
+// scaled down.
 func Example_service() {
 	resources, err := api.ParseResources("cpus:4;mem:4096;ports:[31000-31009]")
 	if err != nil {
@@ -63,7 +63,7 @@ func Example_service() {
 		c.AwaitRunning(3)
 		for _, agent := range c.Agents() {
 			if len(agent.Tasks()) > 0 {
-				agent.Lose() // the machine, for good
+				agent.Lose() // the machine is lost for good
 				break
 			}
 		}
@@ -74,7 +74,7 @@ func Example_service() {
 	// Output: 4 tasks were launched
 }
 
-// A straggler is given a copy on another agent; who ends first wins, the other is killed.
+// A straggler gets a copy on another agent. Whichever ends first counts, and the other is killed.
 func Example_speculative() {
 	cluster := frameworktest.Cluster{Agents: 2, Script: func(task api.Task) frameworktest.Play {
 		if strings.HasPrefix(string(task.ID), "part-7.1.") { // its first attempt hangs
@@ -83,7 +83,7 @@ func Example_speculative() {
 		return frameworktest.Play{Duration: 10 * time.Second}
 	}}
 	frameworktest.Example(cluster, func(c *frameworktest.Handle) {
-		set := taskset.New(taskset.Config{Speculate: 1.5}) // from 1.5 times the median on
+		set := taskset.New(taskset.Config{Speculate: 1.5}) // when it has taken 1.5 times the median
 		for i := range 8 {
 			if err := set.Add(taskset.Item{ID: fmt.Sprint("part-", i), Task: api.Task{
 				Resources: api.Scalars(1, 128), Command: &api.Command{Shell: "work"},
@@ -101,7 +101,7 @@ func Example_speculative() {
 	// 8 done, 1 copy, 1 of it won; in under a minute: true
 }
 
-// Items wait for the agents that have their data, and no longer than they should.
+// Items wait for the agents that have their data, but no longer than they should.
 func Example_locality() {
 	frameworktest.Example(frameworktest.Cluster{Agents: 3}, func(c *frameworktest.Handle) {
 		set := taskset.New(taskset.Config{Locality: locality.Config{Node: locality.Wait{Time: 5 * time.Second}}})

@@ -5,18 +5,19 @@ import (
 	"slices"
 )
 
-// Books say what is where: which executors hold which blocks and which map outputs. All jobs of a context share them, so
-// what one job has computed the next one finds.
+// Books record what is where: which executors hold which blocks and which map outputs. All jobs of a context share
+// them, so one job finds what another has computed.
+//
 // Holds: every place in them is alive, as far as is known.
 type Books struct {
 	kept    map[Block]map[Place]bool
 	outputs map[ShuffleID]map[int]Place // by map partition
 	ever    map[Block]bool              // blocks that some place has had
 	written map[Task]bool               // map tasks whose output some place has had
-	again   map[NodeID]int              // blocks that were lost everywhere and then kept again
+	again   map[NodeID]int              // number of blocks that were lost everywhere and then kept again
 }
 
-// NewBooks are empty.
+// NewBooks makes empty books.
 func NewBooks() *Books {
 	return &Books{kept: map[Block]map[Place]bool{}, outputs: map[ShuffleID]map[int]Place{},
 		ever: map[Block]bool{}, written: map[Task]bool{}, again: map[NodeID]int{}}
@@ -34,7 +35,7 @@ func (b *Books) Keep(block Block, place Place) {
 	b.kept[block][place] = true
 }
 
-// Write notes that a place has the output of a map task. Of two copies the later counts; they are alike.
+// Write notes that a place has the output of a map task. If there are two copies, the later one counts; they are equal.
 func (b *Books) Write(shuffle ShuffleID, partition int, place Place) {
 	if b.outputs[shuffle] == nil {
 		b.outputs[shuffle] = map[int]Place{}
@@ -43,7 +44,7 @@ func (b *Books) Write(shuffle ShuffleID, partition int, place Place) {
 	b.written[Task{shuffle, partition}] = true
 }
 
-// Forget drops all that a place held: it has died, or can't be read from.
+// Forget forgets everything that a place held, because it has died or can't be read from.
 func (b *Books) Forget(place Place) {
 	// order: irrelevant because each entry is changed alone
 	for block, places := range b.kept {
@@ -58,21 +59,21 @@ func (b *Books) Forget(place Place) {
 	}
 }
 
-// ForgetBlocks drops what is known of a dataset's blocks: it is not to be cached any more.
+// ForgetBlocks forgets the blocks of a dataset, which is no longer to be cached.
 func (b *Books) ForgetBlocks(node NodeID) {
 	maps.DeleteFunc(b.kept, func(block Block, _ map[Place]bool) bool { return block.Node == node })
 	maps.DeleteFunc(b.ever, func(block Block, _ bool) bool { return block.Node == node })
 }
 
-// Again counts the blocks of a dataset that were lost with whoever held them, and computed and kept again.
+// Again returns how many blocks of a dataset were lost, computed again and kept again.
 func (b *Books) Again(node NodeID) int { return b.again[node] }
 
-// Lost says whether the output of a map task was there and is no more.
+// Lost reports whether the output of a map task existed and no longer does.
 func (b *Books) Lost(task Task) bool {
 	return b.written[task] && b.outputs[task.Shuffle][task.Partition] == ""
 }
 
-// Holders are the places that have the block in their cache, in order.
+// Holders returns the places that have the block in their cache, in order.
 func (b *Books) Holders(block Block) []Place { return slices.Sorted(maps.Keys(b.kept[block])) }
 
 // Holds reports whether a place has a block or an output.
@@ -92,10 +93,10 @@ func (b *Books) Holds(place Place) bool {
 	return false
 }
 
-// Output is where the output of a map task is; "" is nowhere.
+// Output returns where the output of a map task is; "" is nowhere.
 func (b *Books) Output(shuffle ShuffleID, partition int) Place { return b.outputs[shuffle][partition] }
 
-// Cached counts the blocks of a dataset that some place holds.
+// Cached returns how many blocks of a dataset some place holds.
 func (b *Books) Cached(node NodeID) (blocks int) {
 	// order: irrelevant because they are counted
 	for block := range b.kept {

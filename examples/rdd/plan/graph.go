@@ -13,7 +13,7 @@ type NodeID int
 // ShuffleID numbers a shuffle within its graph, from 1.
 type ShuffleID int
 
-// Place is an executor: where tasks run, and what holds blocks and outputs until it dies.
+// Place is an executor. Tasks run there, and it holds blocks and outputs until it dies.
 type Place string
 
 // Block is one partition of a dataset.
@@ -26,30 +26,31 @@ type Block struct {
 type Node struct {
 	ID         NodeID
 	Partitions int
-	// Parents are read partition by partition, without moving data.
+	// Parents are datasets that are read partition by partition, without moving data.
 	Parents []Parent
-	// Shuffles are read across: each partition needs a piece of every map output.
+	// Shuffles are read by all partitions: each needs a piece of every map output.
 	Shuffles []ShuffleID
-	// Kept: executors cache its partitions once they have computed them.
+	// Kept says that executors cache the dataset's partitions once they have computed them.
 	Kept bool
 }
 
-// Parent is a dataset whose partitions the child passes on. Partition p of the child comes from partition p-First of the
-// parent, where there is one; so a union has several parents, each after the partitions of those before.
+// Parent is a dataset whose partitions the child takes over. Partition p of the child comes from partition p-First of
+// the parent, if there is one. So a union has several parents, each after the partitions of those before.
 type Parent struct {
 	Node  NodeID
 	First int
 }
 
-// Shuffle moves the pairs of a dataset into other partitions by their key. Its map tasks, one for each partition of
-// From, write outputs; who reads the shuffle needs all of them.
+// Shuffle moves the pairs of a dataset into other partitions, by their keys. Its map tasks, one for each partition of
+// From, write outputs; to read the shuffle one needs all of them.
 type Shuffle struct {
 	ID         ShuffleID
 	From       NodeID
 	Partitions int
 }
 
-// Graph is the lineage: how each dataset comes from others. It only grows; a parent is added before its children.
+// Graph is the lineage of all datasets: how each is computed from others. It only grows, and a parent is added before
+// its children.
 type Graph struct {
 	nodes    map[NodeID]Node
 	shuffles map[ShuffleID]Shuffle
@@ -60,7 +61,7 @@ func NewGraph() *Graph {
 	return &Graph{nodes: map[NodeID]Node{}, shuffles: map[ShuffleID]Shuffle{}}
 }
 
-// AddNode adds a dataset and numbers it.
+// AddNode adds a dataset and returns its number.
 func (g *Graph) AddNode(node Node) NodeID {
 	node.ID = NodeID(len(g.nodes) + 1)
 	for _, parent := range node.Parents {
@@ -70,7 +71,7 @@ func (g *Graph) AddNode(node Node) NodeID {
 	return node.ID
 }
 
-// AddShuffle adds a shuffle and numbers it.
+// AddShuffle adds a shuffle and returns its number.
 func (g *Graph) AddShuffle(shuffle Shuffle) ShuffleID {
 	shuffle.ID = ShuffleID(len(g.shuffles) + 1)
 	g.mustHave(shuffle.From)
@@ -84,28 +85,28 @@ func (g *Graph) mustHave(id NodeID) {
 	}
 }
 
-// Node is the dataset of that number.
+// Node returns the dataset with this number.
 func (g *Graph) Node(id NodeID) Node { return g.nodes[id] }
 
-// Shuffle is the shuffle of that number.
+// Shuffle returns the shuffle with this number.
 func (g *Graph) Shuffle(id ShuffleID) Shuffle { return g.shuffles[id] }
 
-// Keep says whether executors cache the dataset's partitions from now on.
+// Keep sets whether executors cache the dataset's partitions.
 func (g *Graph) Keep(id NodeID, kept bool) {
 	node := g.nodes[id]
 	node.Kept = kept
 	g.nodes[id] = node
 }
 
-// Cut makes a dataset one that comes from nothing: its partitions have been saved, and are read from there. What it came
-// from is never computed again on its account.
+// Cut makes a dataset one without parents, because its partitions were saved and are read from there. What it was
+// computed from is never computed again for it.
 func (g *Graph) Cut(id NodeID) {
 	node := g.nodes[id]
 	node.Parents, node.Shuffles = nil, nil
 	g.nodes[id] = node
 }
 
-// Sources are the blocks that a block is computed from on the same executor.
+// Sources returns the blocks from which a block is computed on the same executor.
 func (g *Graph) Sources(block Block) []Block {
 	var sources []Block
 	for _, parent := range g.nodes[block.Node].Parents {

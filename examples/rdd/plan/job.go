@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// Task computes one partition of a stage. A stage is a chain of datasets that needs no data moved: it begins at sources,
-// kept blocks and shuffles, and ends in the outputs of a shuffle, or, with Shuffle 0, in the job's result.
+// Task computes one partition of a stage. A stage is a chain of datasets for which no data has to be moved. It begins
+// at sources, cached blocks and shuffles, and ends with the outputs of a shuffle or, if Shuffle is 0, with the job's
+// result.
 type Task struct {
 	Shuffle   ShuffleID
 	Partition int
@@ -26,32 +27,32 @@ func compareTasks(a, b Task) int {
 	return cmp.Or(cmp.Compare(a.Shuffle, b.Shuffle), cmp.Compare(a.Partition, b.Partition))
 }
 
-// attempt is a task on its way: queued while Place is "".
+// attempt is one attempt of a task. It is queued while Place is "".
 type attempt struct {
 	Number int
 	Place  Place
 	Since  time.Duration
 }
 
-// Job is one action: the partitions of a dataset that are wanted, and what runs to get them.
+// Job is one action: the partitions of a dataset that are wanted, and the attempts that run to get them.
 type Job struct {
 	graph *Graph
 	books *Books
 	node  NodeID
 
-	wanted   map[int]bool       // partitions of the result that are not there yet
+	wanted   map[int]bool       // partitions of the result that are still missing
 	total    int                // how many were wanted at first
-	attempts map[Task][]attempt // on their way, at most two for each task
+	attempts map[Task][]attempt // under way, at most two for each task
 	failures map[Task]int
-	numbers  int // attempts so far; numbers are never used twice
+	numbers  int // number of attempts so far; numbers are never used twice
 	took     map[ShuffleID][]time.Duration
 	work     map[ShuffleID]*Work
 }
 
-// failuresMax is how often a task may fail by its own fault before the job does, as in Spark.
+// failuresMax is how many failures of a task by its own fault make the job fail, as in Spark.
 const failuresMax = 4
 
-// NewJob wants partitions of a dataset.
+// NewJob makes a job that wants these partitions of a dataset.
 func NewJob(graph *Graph, books *Books, node NodeID, partitions []int) *Job {
 	j := &Job{
 		graph: graph, books: books, node: node, total: len(partitions),
@@ -64,10 +65,10 @@ func NewJob(graph *Graph, books *Books, node NodeID, partitions []int) *Job {
 	return j
 }
 
-// Done reports whether every wanted partition has come.
+// Done reports whether every wanted partition was computed.
 func (j *Job) Done() bool { return len(j.wanted) == 0 }
 
-// Block is what the task computes.
+// Block returns the block that the task computes.
 func (j *Job) Block(task Task) Block {
 	if task.Shuffle == 0 {
 		return Block{j.node, task.Partition}
@@ -75,18 +76,18 @@ func (j *Job) Block(task Task) Block {
 	return Block{j.graph.Shuffle(task.Shuffle).From, task.Partition}
 }
 
-// Ready are the tasks that can run now and are not on their way: all that they read is there. Nothing else is needed to
-// recover from a loss: what was lost is missing, and is computed again as far back as it has to be.
+// Ready returns the tasks that can run now and are not under way: everything that they read is there. Nothing more is
+// needed to recover from a loss: what was lost is missing, and is computed again from as far back as necessary.
 func (j *Job) Ready() []Task {
 	ready := j.walk().ready
 	return slices.DeleteFunc(ready, func(task Task) bool { return len(j.attempts[task]) > 0 })
 }
 
-// walk follows the wanted partitions back to what is there.
+// walk goes from the wanted partitions back to what is there.
 type walk struct {
 	job      *Job
-	blocks   map[Block]bool     // whether it can be computed now
-	shuffles map[ShuffleID]bool // whether all its outputs are there
+	blocks   map[Block]bool     // whether the block can be computed now
+	shuffles map[ShuffleID]bool // whether all outputs of the shuffle are there
 	ready    []Task             // in order: stages that others need come first
 }
 
@@ -100,7 +101,7 @@ func (j *Job) walk() *walk {
 	return w
 }
 
-// block reports whether the block can be had now, and wants what is missing for it.
+// block reports whether the block can be computed now, and adds the tasks that are needed first.
 func (w *walk) block(block Block) bool {
 	if can, known := w.blocks[block]; known {
 		return can
@@ -118,7 +119,7 @@ func (w *walk) block(block Block) bool {
 	return can
 }
 
-// shuffle reports whether all outputs are there, and wants those that are not.
+// shuffle reports whether all outputs of the shuffle are there, and adds the tasks for those that are not.
 func (w *walk) shuffle(id ShuffleID) bool {
 	if whole, known := w.shuffles[id]; known {
 		return whole
@@ -138,14 +139,14 @@ func (w *walk) shuffle(id ShuffleID) bool {
 	return whole
 }
 
-// Queue begins an attempt of a task and gives its number.
+// Queue begins an attempt of a task and returns its number.
 func (j *Job) Queue(task Task) int {
 	j.numbers++
 	j.attempts[task] = append(j.attempts[task], attempt{Number: j.numbers})
 	return j.numbers
 }
 
-// Start says where the attempt runs, and since when.
+// Start notes where the attempt runs, and since when.
 func (j *Job) Start(task Task, number int, place Place, now time.Duration) {
 	for i, a := range j.attempts[task] {
 		if a.Number == number {
@@ -157,7 +158,7 @@ func (j *Job) Start(task Task, number int, place Place, now time.Duration) {
 	}
 }
 
-// drop ends an attempt; false: it had ended.
+// drop ends an attempt; false: it had ended before.
 func (j *Job) drop(task Task, number int) (dropped attempt, found bool) {
 	j.attempts[task] = slices.DeleteFunc(j.attempts[task], func(a attempt) bool {
 		if a.Number != number {
@@ -172,8 +173,8 @@ func (j *Job) drop(task Task, number int) (dropped attempt, found bool) {
 	return dropped, found
 }
 
-// Finish says that an attempt has done its task, and reports whether that is news: the result of a second copy is not,
-// nor is that of a place that is taken for dead.
+// Finish notes that an attempt has done its task. It reports whether that is news: the result of a second copy is not,
+// and neither is that of a place that is taken for dead.
 func (j *Job) Finish(task Task, number int, now time.Duration) bool {
 	a, found := j.drop(task, number)
 	if !found {
@@ -194,10 +195,10 @@ func (j *Job) Finish(task Task, number int, now time.Duration) bool {
 	return news
 }
 
-// Abandon ends an attempt that is nobody's fault: it is to be queued again.
+// Abandon ends an attempt that has failed by nobody's fault; its task is to be queued again.
 func (j *Job) Abandon(task Task, number int) { j.drop(task, number) }
 
-// Fail ends an attempt by the task's own fault, and reports whether it may be tried again.
+// Fail ends an attempt that has failed by its task's own fault, and reports whether the task may be tried again.
 func (j *Job) Fail(task Task, number int) bool {
 	if _, found := j.drop(task, number); found {
 		j.failures[task]++
@@ -217,8 +218,8 @@ func (j *Job) Lose(place Place) {
 	}
 }
 
-// Prefers are the places where a task runs best: those that hold a block of its chain, the one nearest to the result
-// first. None: anywhere.
+// Prefers returns the places where a task runs best: those that hold a block of its chain, and first those with the
+// block nearest to the result. None: it may run anywhere.
 func (j *Job) Prefers(task Task) []Place {
 	level := []Block{j.Block(task)}
 	for len(level) > 0 {
@@ -237,14 +238,14 @@ func (j *Job) Prefers(task Task) []Place {
 	return nil
 }
 
-// Inputs are what a task may read from elsewhere.
+// Inputs are what a task may read from other places.
 type Inputs struct {
-	Chain   []Block               // what it computes, from its own block back
-	Kept    map[Block][]Place     // blocks of the chain that are in a cache
-	Outputs map[ShuffleID][]Place // of each shuffle that it reads, by map partition
+	Chain   []Block               // the blocks that it computes, from its own block backwards
+	Kept    map[Block][]Place     // blocks of the chain that are in some cache
+	Outputs map[ShuffleID][]Place // for each shuffle that it reads: the places, by map partition
 }
 
-// Inputs of a task whose turn it is.
+// Inputs returns the inputs of a task that is about to run.
 func (j *Job) Inputs(task Task) Inputs {
 	in := Inputs{Kept: map[Block][]Place{}, Outputs: map[ShuffleID][]Place{}}
 	seen := map[Block]bool{}
@@ -272,13 +273,13 @@ func (j *Job) Inputs(task Task) Inputs {
 	return in
 }
 
-// Stage is how far one stage of a job is.
+// Stage says how far one stage of a job has come.
 type Stage struct {
 	Shuffle              ShuffleID // 0: the result
 	Total, Done, Running int
 }
 
-// Stages lists those that the job still needs, the first to run first; the result is last.
+// Stages returns the stages that the job still needs, in the order in which they run; the result is last.
 func (j *Job) Stages() []Stage {
 	var stages []Stage
 	for _, id := range slices.Sorted(maps.Keys(j.walk().shuffles)) {
@@ -301,8 +302,8 @@ func (j *Job) Stages() []Stage {
 	return append(stages, result)
 }
 
-// Stragglers are tasks that run for more than so many times the median of their stage, once three quarters of it are
-// done. A second copy of each may be queued; whichever ends first counts.
+// Stragglers returns tasks that have run for more than this many times the median of their stage, once three quarters
+// of the stage are done. A second copy of each may be queued; whichever ends first counts.
 func (j *Job) Stragglers(now time.Duration, times float64) []Task {
 	var slow []Task
 	// order: irrelevant because what is found is sorted

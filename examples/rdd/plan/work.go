@@ -6,13 +6,14 @@ import (
 	"time"
 )
 
-// Work is what a job has done for one stage. What other jobs have done for it before, and what is still there, is no part
-// of it.
+// Work is what a job has done for one stage. It does not include what other jobs did for the stage before and is still
+// there.
 type Work struct {
 	Shuffle ShuffleID // 0: the result
-	// Done, Running and Failed count attempts of its tasks; those that ended with their executor are in none of them.
+	// Done, Running and Failed count attempts of the stage's tasks. Attempts that ended with their executor are in none
+	// of them.
 	Done, Running, Failed int
-	// Again counts those that were done because the output of an earlier one was lost.
+	// Again counts the tasks that were done once more because an earlier output was lost.
 	Again int
 	// Began is when the first attempt was started, Ended when the last one was done.
 	Began, Ended time.Duration
@@ -28,7 +29,7 @@ func (j *Job) workOf(task Task) *Work {
 	return w
 }
 
-// Work lists the stages that the job has done something for, in the order of their shuffles; the result is last.
+// Work returns the stages for which the job has done something, in the order of their shuffles; the result is last.
 func (j *Job) Work() (list []Work) {
 	for _, id := range slices.Sorted(maps.Keys(j.work)) {
 		one := *j.work[id]

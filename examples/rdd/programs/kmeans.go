@@ -13,7 +13,7 @@ import (
 
 var nearest = rdd.PartitionsWith("nearest", nearestOf)
 
-// nearestOf gives for each center the total of those points of the partition to which it is the nearest.
+// nearestOf returns, for each center, the total of the points in the partition that are nearest to it.
 func nearestOf(centers [][]float64, points iter.Seq[Point]) iter.Seq[rdd.Pair[int, Total]] {
 	return func(yield func(rdd.Pair[int, Total]) bool) {
 		heaps := make([]Total, len(centers))
@@ -43,8 +43,8 @@ func closest(centers [][]float64, x []float64) (best int) {
 	return best
 }
 
-// distance is the square of how far two points are from each other. An iteration over points in memory takes its time for
-// this. It makes two sums, as an addition has to wait for the one before it of its sum.
+// distance returns the square of the distance of two points. An iteration over points in memory spends most of its time
+// here. It computes two sums, because each addition to a sum has to wait for the one before it.
 func distance(a, b []float64) float64 {
 	var even, odd float64
 	b = b[:len(a)]
@@ -61,7 +61,7 @@ func distance(a, b []float64) float64 {
 	return even + odd
 }
 
-// kmeans moves centers to the middle of the points that are nearest to them.
+// kmeans moves centers to the middle of the points that are nearest to them, again and again.
 func kmeans(flags *flag.FlagSet) func(context.Context, *rdd.Context, io.Writer) error {
 	l := newLearning(flags)
 	k := flags.Int("centers", 5, "`number` of centers")

@@ -13,7 +13,7 @@ import (
 
 var gradient = rdd.PartitionsWith("gradient", gradientOf)
 
-// gradientOf gives the sum of the gradients at all points of a partition: with plane w, how should it turn?
+// gradientOf returns the sum of the gradients at all points of a partition: how should the plane w turn?
 func gradientOf(w []float64, points iter.Seq[Point]) iter.Seq[Total] {
 	return func(yield func(Total) bool) {
 		slope := Total{Sum: make([]float64, len(w))}
@@ -25,7 +25,7 @@ func gradientOf(w []float64, points iter.Seq[Point]) iter.Seq[Total] {
 	}
 }
 
-// logreg is the program of the Spark paper: logistic regression, the same points again and again.
+// logreg is the program of the Spark paper: logistic regression, which goes over the same points again and again.
 func logreg(flags *flag.FlagSet) func(context.Context, *rdd.Context, io.Writer) error {
 	l := newLearning(flags)
 	return func(ctx context.Context, c *rdd.Context, out io.Writer) error {

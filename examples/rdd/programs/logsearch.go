@@ -15,8 +15,8 @@ import (
 
 var having = rdd.FilterWith("having", func(what, line string) bool { return strings.Contains(line, what) })
 
-// logsearch caches a log and answers a question for each line of its input: how many lines have this in them, and which
-// are the first?
+// logsearch caches a log and answers a question for each line of its input: how many lines of the log contain this
+// text, and which are the first?
 func logsearch(flags *flag.FlagSet) func(context.Context, *rdd.Context, io.Writer) error {
 	most := flags.Int("most", 3, "`number` of lines to show")
 	return func(ctx context.Context, c *rdd.Context, out io.Writer) error {

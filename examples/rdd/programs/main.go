@@ -28,7 +28,7 @@ import (
 	"github.com/tenderhq/tender/framework"
 )
 
-// program is a driver: it adds its flags, and gives back what runs when they are parsed.
+// program is a driver: it adds its flags, and returns the function that runs after they are parsed.
 type program func(flags *flag.FlagSet) func(ctx context.Context, c *rdd.Context, out io.Writer) error
 
 var programs = map[string]program{

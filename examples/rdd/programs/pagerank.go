@@ -34,8 +34,8 @@ var (
 	damp       = rdd.Map("damp", func(page rank) rank { return rank{Key: page.Key, Value: 0.15 + 0.85*page.Value} })
 )
 
-// contributions are what a page gives to those that it links: each an equal part of its own rank. A page that nobody
-// links keeps its place in the list.
+// contributions returns what a page gives to the pages that it links to: each gets an equal part of the page's own
+// rank. A page to which nobody links stays in the list.
 func contributions(page string, to [][]string, ranks []float64) []rank {
 	all := []rank{{Key: page}}
 	for _, targets := range to {
@@ -48,7 +48,7 @@ func contributions(page string, to [][]string, ranks []float64) []rank {
 	return all
 }
 
-// rankPages goes over the links so many times.
+// rankPages passes the ranks on along the links, this many times.
 func rankPages(lines rdd.Dataset[string], iterations int) rdd.Dataset[rank] {
 	pages := outgoing.On(rdd.GroupByKey(parseLink.On(lines))).Cache()
 	ranks := firstRank.On(pages)
@@ -58,7 +58,7 @@ func rankPages(lines rdd.Dataset[string], iterations int) rdd.Dataset[rank] {
 	return ranks
 }
 
-// pagerank reads lines of two words: a page, and one that it links.
+// pagerank reads lines of two words: a page, and a page to which it links.
 func pagerank(flags *flag.FlagSet) func(context.Context, *rdd.Context, io.Writer) error {
 	iterations := flags.Int("iterations", 10, "`number` of times to pass ranks on")
 	top := flags.Int("top", 10, "`number` of pages to print")

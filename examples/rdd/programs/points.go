@@ -18,13 +18,13 @@ import (
 	"github.com/tenderhq/tender/examples/rdd"
 )
 
-// Point is what logreg and kmeans learn from: which side it is on, and where it is.
+// Point is what logreg and kmeans learn from: its label says on which side it is, and X where it is.
 type Point struct {
 	Label float64 // 1 or -1
 	X     []float64
 }
 
-// Total is points, or what was made of them, summed up, with how many they are.
+// Total is the sum of some points, or of what was computed from them, and their number.
 type Total struct {
 	Sum    []float64
 	Points int
@@ -56,16 +56,16 @@ func parse(line string) Point {
 func number(field string) float64 {
 	n, err := strconv.ParseFloat(field, 64)
 	if err != nil {
-		panic(fmt.Sprintf("%q is no number", field)) // fails the task with these words
+		panic(fmt.Sprintf("%q is no number", field)) // fails the task with this text
 	}
 	return n
 }
 
-// heaps is around how many centers the points are drawn.
+// heaps is the number of centers around which the points are drawn.
 const heaps = 10
 
-// draw makes lines of points of so many dimensions: each lies around one of ten centers, and its label says, nearly
-// always, on which side of a plane. Each number has its own point, so it does not matter who draws it.
+// draw makes lines of points with this many dimensions. Each point lies around one of the centers, and its label nearly
+// always says on which side of a plane it is. Each number has its own point, so it does not matter which task draws it.
 func draw(dimensions int, numbers iter.Seq[int]) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		var line []byte
@@ -89,7 +89,7 @@ func draw(dimensions int, numbers iter.Seq[int]) iter.Seq[string] {
 	}
 }
 
-// heapCenter is a coordinate between -1 and 1 that looks like chance, and is the same for everybody.
+// heapCenter returns a coordinate between -1 and 1 that looks random and is the same in every process.
 func heapCenter(heap, dimension int) float64 {
 	return 2*rand.New(rand.NewPCG(uint64(heap), uint64(dimension))).Float64() - 1
 }
@@ -109,7 +109,7 @@ func generate(flags *flag.FlagSet) func(context.Context, *rdd.Context, io.Writer
 	}
 }
 
-// learning is what logreg and kmeans have in common: flags, the points, and iterations that are timed.
+// learning is what logreg and kmeans have in common: their flags, the points, and iterations that are timed.
 type learning struct {
 	flags      *flag.FlagSet
 	iterations *int
@@ -126,7 +126,7 @@ func newLearning(flags *flag.FlagSet) learning {
 	}
 }
 
-// points are those of the folder that the command line names, and the first n of them.
+// points returns the points in the folder that the command line names, and the first n of them.
 func (l learning) points(ctx context.Context, c *rdd.Context, n int) (points rdd.Dataset[Point], first []Point, err error) {
 	if l.flags.NArg() != 1 {
 		return points, nil, errors.New("name the folder with the points; `generate` makes one")
@@ -141,7 +141,7 @@ func (l learning) points(ctx context.Context, c *rdd.Context, n int) (points rdd
 	return points, first, err
 }
 
-// iterate runs the iterations and tells how long the first took, and the later ones on average.
+// iterate runs the iterations, and prints how long the first took and the later ones on average.
 func (l learning) iterate(ctx context.Context, c *rdd.Context, out io.Writer, do func() error) error {
 	if _, err := rdd.Range(c, 1, 1).Count(ctx); err != nil { // so that no executor is still starting
 		return err
@@ -158,7 +158,7 @@ func (l learning) iterate(ctx context.Context, c *rdd.Context, out io.Writer, do
 		}
 		fmt.Fprintf(out, "iteration %d: %.3f s\n", i+1, took.Seconds())
 		if i+1 == *l.hold {
-			_, _ = bufio.NewReader(os.Stdin).ReadString('\n') // its end is as good as a line
+			_, _ = bufio.NewReader(os.Stdin).ReadString('\n') // the end of the input will do as well
 		}
 	}
 	if *l.iterations > 1 {

@@ -32,10 +32,10 @@ func recordOf(n int) string {
 
 func sortKey(record string) string { return record[:min(10, len(record))] }
 
-// Verdict is what there is to say of a sorted partition without looking at it again.
+// Verdict is what has to be known of a sorted partition so that it need not be read again.
 type Verdict struct {
 	Records     int
-	Sum         uint64 // of hashes, so the order does not matter
+	Sum         uint64 // of hashes, so that the order does not matter
 	First, Last string
 	Sorted      bool
 }
@@ -65,7 +65,7 @@ func fingerprint(text string) uint64 {
 	return sum
 }
 
-// follow joins the verdicts of partitions that follow each other.
+// follow combines the verdicts of partitions that follow each other.
 func follow(verdicts []Verdict) Verdict {
 	whole := Verdict{Sorted: true}
 	for _, v := range verdicts {
@@ -78,7 +78,7 @@ func follow(verdicts []Verdict) Verdict {
 	return whole
 }
 
-// terasort draws records, sorts them, and judges the result: all there, and in order.
+// terasort draws records, sorts them, and checks the result: are all there, and in order?
 func terasort(flags *flag.FlagSet) func(context.Context, *rdd.Context, io.Writer) error {
 	records := flags.Int("records", 1_000_000, "`number` of records of 99 bytes")
 	plain := flags.Bool("plain", false, "sort the same in this process as well, by one goroutine and all in memory")
@@ -116,7 +116,7 @@ func terasort(flags *flag.FlagSet) func(context.Context, *rdd.Context, io.Writer
 	}
 }
 
-// sortHere draws and sorts the records as plainly as it can be done, and judges them too.
+// sortHere draws and sorts the records in this process, in the simplest way, and checks them too.
 func sortHere(out io.Writer, n int, want Verdict) error {
 	begun := time.Now()
 	records := make([]string, n)

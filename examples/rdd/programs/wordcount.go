@@ -27,7 +27,7 @@ var (
 	sum   = rdd.Reduce("sum", func(a, b int) int { return a + b })
 )
 
-// wordsOf are runs of letters, in lower case.
+// wordsOf returns the words of a line: sequences of letters, in lower case.
 func wordsOf(line string) []string {
 	return strings.FieldsFunc(strings.ToLower(line), func(r rune) bool { return !unicode.IsLetter(r) })
 }
@@ -75,7 +75,8 @@ func wordcount(flags *flag.FlagSet) func(context.Context, *rdd.Context, io.Write
 	}
 }
 
-// readOnce has the files in memory, so that of two counts that are compared none waits for the disk.
+// readOnce reads the files once, so that they are in memory and neither of two counts that are compared waits for the
+// disk.
 func readOnce(files []string) error {
 	for _, file := range files {
 		if _, err := os.ReadFile(file); err != nil {
@@ -85,7 +86,7 @@ func readOnce(files []string) error {
 	return nil
 }
 
-// filesBelow lists the files of folders.
+// filesBelow returns the files in the folders.
 func filesBelow(dirs []string) (files []string, err error) {
 	for _, dir := range dirs {
 		err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
@@ -104,7 +105,7 @@ func filesBelow(dirs []string) (files []string, err error) {
 	return files, nil
 }
 
-// countHere counts in this process, each goroutine some of the files.
+// countHere counts in this process; each goroutine counts some of the files.
 func countHere(files []string, goroutines int) (map[string]int, error) {
 	parts, errs := make([]map[string]int, goroutines), make([]error, goroutines)
 	next := make(chan string)
@@ -125,13 +126,13 @@ func countHere(files []string, goroutines int) (map[string]int, error) {
 	return parts[0], errors.Join(errs...)
 }
 
-// countFiles counts line by line, as plainly as it can be done.
+// countFiles counts line by line, in the simplest way.
 func countFiles(files <-chan string) (counts map[string]int, failed error) {
 	counts = map[string]int{}
 	for path := range files {
 		data, err := os.ReadFile(path)
 		if err != nil {
-			failed = err // and the others are counted: whoever sends them waits for it
+			failed = err // the other files are still counted, because the sender waits for that
 			continue
 		}
 		for line := range strings.Lines(string(data)) {

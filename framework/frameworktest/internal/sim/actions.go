@@ -13,7 +13,7 @@ import (
 	"github.com/tenderhq/tender/master/view"
 )
 
-// What people and misfortune do to the parts of a world.
+// What operators and faults do to the parts of a world.
 
 func (w *World) electIfNone() {
 	if w.quorum.leader == nil {
@@ -21,14 +21,14 @@ func (w *World) electIfNone() {
 	}
 }
 
-// ask brings an operator's action to the leader, if there is one.
+// ask sends an operator's action to the leader, if there is one.
 func (w *World) ask(action core.Action) {
 	if l := w.leader(); l != nil {
 		l.request(action, func(core.Reply) {})
 	}
 }
 
-// stall lets the leader's loop be away: what comes meanwhile waits (R23).
+// stall stops the leader's loop for a time: what comes meanwhile waits (R23).
 func (w *World) stall(span time.Duration) {
 	l := w.leader()
 	if l == nil {
@@ -48,7 +48,7 @@ func (w *World) stall(span time.Duration) {
 	})
 }
 
-// mark changes the marks of the machine's agent, if it has a name by now.
+// mark changes the marks of the machine's agent, if the agent has an ID by now.
 func (m *machine) mark(action core.MarkAgent) {
 	if m.daemon == nil {
 		return
@@ -58,13 +58,13 @@ func (m *machine) mark(action core.MarkAgent) {
 	}
 }
 
-// goneWhileAway gives an agent up that is alive and can't be heard.
+// goneWhileAway marks an agent gone that is alive but can't be heard.
 func (m *machine) goneWhileAway() {
 	m.isolate()
 	m.world.in(time.Second, func() { m.mark(core.MarkAgent{Set: api.MarkGone, Force: true}) })
 }
 
-// living are the executors that run.
+// living returns the executors that run.
 func (m *machine) living() []*process {
 	return slices.DeleteFunc(slices.Clone(m.processes), func(p *process) bool { return p.dead || p.gated })
 }
@@ -83,7 +83,7 @@ func (m *machine) cutExecutor() {
 	}
 }
 
-// finishAll ends what runs, by itself.
+// finishAll lets all tasks of the process end by themselves.
 func (p *process) finishAll() {
 	for _, id := range slices.Sorted(maps.Keys(p.tasks)) {
 		p.finish(p.tasks[id])
@@ -97,7 +97,7 @@ func (s *scheduler) cut() {
 	}
 }
 
-// killByOperator has an operator end one of the framework's tasks.
+// killByOperator lets an operator kill one of the framework's tasks.
 func (s *scheduler) killByOperator() {
 	ids := slices.Sorted(maps.Keys(s.work.tasks))
 	if len(ids) > 0 && s.info.ID != "" {
@@ -118,8 +118,8 @@ func (s *scheduler) shutDownExecutor() {
 	}
 }
 
-// copyFolder starts a second machine on a copy of what the first has on disk: while the first
-// is alive it is refused, and in the end gives up.
+// copyFolder starts a second machine on a copy of the first one's disk. While the first is alive the second is refused,
+// and finally gives up.
 func (m *machine) copyFolder() {
 	twin := m.world.addMachine(m.name+"-copy", m.config.Agent.Resources)
 	twin.twin = true
@@ -127,15 +127,15 @@ func (m *machine) copyFolder() {
 	twin.start()
 }
 
-// remove has an operator remove the framework.
+// remove lets an operator remove the framework.
 func (s *scheduler) remove() {
 	if s.info.ID != "" {
 		s.world.ask(core.RemoveFramework{Framework: string(s.info.ID), Force: true})
 	}
 }
 
-// removeOrphans has an operator remove the frameworks to which no scheduler comes back: those
-// that a snapshot has brought back to life, and those whose name has become another's.
+// removeOrphans lets an operator remove the frameworks to which no scheduler comes back: those that a restored snapshot
+// has brought back, and those whose name now belongs to another framework.
 func (w *World) removeOrphans() {
 	if l := w.leader(); l != nil {
 		for _, view := range l.core.View().Frameworks(view.Query{States: []string{"disconnected"}}).Items {
@@ -144,12 +144,12 @@ func (w *World) removeOrphans() {
 	}
 }
 
-// giveUpLost has an operator mark the agents gone that no machine is any more: a snapshot has
-// forgotten that they were, or that there ever were such agents.
+// giveUpLost lets an operator mark the agents gone that no machine has any more. A restored snapshot has forgotten that
+// they were marked, or that there ever were such agents.
 func (w *World) giveUpLost() {
 	if l := w.leader(); l != nil {
 		for _, view := range l.core.View().Agents(view.Query{States: []string{"TOMBSTONE", "DISCONNECTED"}}).Items {
-			unknown := view.Agent.Hostname == "" // only frameworks know of it
+			unknown := view.Agent.Hostname == "" // only frameworks know of the agent
 			if !view.Marks.Has(api.MarkGone) && (unknown || view.State == api.AgentTombstone) && w.truth.mayBeAway(view.Agent.ID) {
 				w.ask(core.MarkAgent{Agent: string(view.Agent.ID), Set: api.MarkGone, Force: true})
 			}

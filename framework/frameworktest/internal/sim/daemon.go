@@ -14,19 +14,19 @@ import (
 	"github.com/tenderhq/tender/internal/wire"
 )
 
-// daemon is one life of an agent: the shell of its core, without goroutines.
+// daemon is one life of an agent: a shell around the agent's core, without goroutines.
 type daemon struct {
 	machine    *machine
 	world      *World
 	core       *agentcore.Core
 	dead       bool
-	registered bool // it was in a session, in this process
+	registered bool // this process was in a session before
 	conns      agentConn
-	line       *agentLine // to the leader; nil: none
+	line       *agentLine // stream to the leader; nil: none
 	seeking    bool
 	executors  map[agentConn]*executorLine
-	starts     map[agentcore.Run]bool // under way; true: still wanted
-	full       api.TaskID             // as its launch comes the disk is full, and has room again behind it
+	starts     map[agentcore.Run]bool // starts under way; true: still wanted
+	full       api.TaskID             // when its launch comes the disk is full; after that it has room again
 
 	group   group // what is being written
 	waiting group
@@ -34,9 +34,9 @@ type daemon struct {
 	armed   time.Time
 }
 
-// group is what the writer takes at once.
+// group is what the writer writes at once.
 type group struct {
-	compact []agentcore.Record // says the same as all before it; nil: nothing is compacted
+	compact []agentcore.Record // says the same as all records before it; nil: nothing is compacted
 	records []agentcore.Record
 	number  uint64
 }
@@ -122,7 +122,7 @@ func (d *daemon) perform(effect agentcore.Effect) {
 	}
 }
 
-// work carries out what concerns processes and folders.
+// work performs the effects that concern processes and folders.
 func (d *daemon) work(work agentcore.Work) {
 	w, m := d.world, d.machine
 	switch e := work.(type) {
@@ -180,7 +180,7 @@ func (d *daemon) work(work agentcore.Work) {
 	}
 }
 
-// sample says that everything uses half of nothing: what is revocable has stories of its own.
+// sample reports a use of next to nothing. Revocable resources are tested elsewhere.
 func (d *daemon) sample(targets []agentcore.Target) protocol.UsageReport {
 	usage := protocol.UsageReport{Total: api.Usage{At: d.time()}, Executors: map[api.ExecutorRef]api.Usage{}, Tasks: map[api.TaskRef]api.Usage{}}
 	for _, target := range targets {
@@ -191,7 +191,7 @@ func (d *daemon) sample(targets []agentcore.Target) protocol.UsageReport {
 
 // The disk.
 
-// write has the writer take what waits, unless it is at work.
+// write lets the writer take what waits, unless it is busy.
 func (d *daemon) write() {
 	if d.writing || d.waiting.empty() || d.dead {
 		return
@@ -212,15 +212,15 @@ func (d *daemon) write() {
 	})
 }
 
-// writes reports whether a record is among those on their way to the disk.
+// writes reports whether such a record is on its way to the disk.
 func (d *daemon) writes(is func(agentcore.Record) bool) bool {
 	return slices.ContainsFunc(d.group.records, is)
 }
 
-// unwritten is how many records are on their way to the disk.
+// unwritten returns how many records are on their way to the disk.
 func (d *daemon) unwritten() int { return len(d.group.records) }
 
-// tear puts the first of the group's records on disk, which is all of it when nothing tears.
+// tear puts the first records of the group on the disk; if the write is not torn, these are all.
 func (d *daemon) tear(records int) {
 	m := d.machine
 	if d.group.compact != nil {
@@ -246,7 +246,7 @@ func (d *daemon) seek() {
 	})
 }
 
-// connect opens a stream to the leader, or to one that still takes itself for it.
+// connect opens a stream to the leader, or to a former leader that still believes that it leads.
 func (d *daemon) connect() bool {
 	q := d.world.quorum
 	to := q.leader
@@ -283,7 +283,7 @@ func (d *daemon) hear(line *agentLine, batch protocol.AgentEvents) {
 	d.step(agentcore.LeaderSaid{Conn: line.own, Batch: batch})
 }
 
-// hearFull hears the events of a batch one by one, and one of them on a full disk.
+// hearFull handles the events of a batch one by one, one of them while the disk is full.
 func (d *daemon) hearFull(line *agentLine, batch protocol.AgentEvents) {
 	for _, event := range batch.Events {
 		launch, is := event.(protocol.LaunchTask)
@@ -309,7 +309,7 @@ func (d *daemon) leaderClosed(line *agentLine, err *api.Error) {
 	}
 }
 
-// refusedFor follows how long this agent has been refused for good; in the end a person is asked.
+// refusedFor notes how long this agent has been refused for good; in the end it stops and asks a person.
 func (d *daemon) refusedFor(err *api.Error) {
 	m := d.machine
 	switch api.KindOf(err) {
@@ -329,7 +329,7 @@ func (d *daemon) refusedFor(err *api.Error) {
 	}
 }
 
-// stop ends the agent's process with an error for a person. Only a copied folder is one.
+// stop ends the agent's process with an error for a person. Only an agent with a copied folder may end like this.
 func (d *daemon) stop(err *api.Error) {
 	if !d.machine.twin {
 		d.world.breaks("the agent on %s gives up: %v", d.machine.name, err)
@@ -338,7 +338,7 @@ func (d *daemon) stop(err *api.Error) {
 	d.machine.kill()
 }
 
-// forget begins a new agent on an empty disk, in the same process.
+// forget begins a new agent with an empty disk, in the same process.
 func (d *daemon) forget(e agentcore.Forget) {
 	m := d.machine
 	d.world.say(m.name, "a new agent begins: %s", e.Why)
@@ -351,7 +351,7 @@ func (d *daemon) forget(e agentcore.Forget) {
 	})
 }
 
-// sendCalls sends what one step has said.
+// sendCalls sends the calls of one step.
 func (line *agentLine) sendCalls() {
 	if len(line.calls) == 0 {
 		return
@@ -376,7 +376,7 @@ func (line *agentLine) sendCalls() {
 
 // Executors.
 
-// fork makes the child that waits at its gate.
+// fork makes the child process, which waits at its gate.
 func (d *daemon) fork(e agentcore.StartExecutor) {
 	wanted := d.starts[e.Run]
 	delete(d.starts, e.Run)

@@ -10,8 +10,8 @@ import (
 	"github.com/tenderhq/tender/master/core"
 )
 
-// describe gives a value of the story as one line, the same for the same value: no pointers,
-// no maps.
+// describe returns a value of the story as one line. The same value gives the same line: it contains no pointers and no
+// maps.
 func describe(value any) string {
 	switch v := value.(type) {
 	case core.SchedulerCalled:

@@ -11,20 +11,20 @@ import (
 	"github.com/tenderhq/tender/internal/wire"
 )
 
-// process is an executor's process, by the rules of the executors' SDK: what its agent has
-// not acknowledged is told again, a second copy of a launch is ignored.
+// process is an executor's process. It follows the rules of the executors' SDK: what its agent has not acknowledged is
+// told again, and a repeated launch is ignored.
 type process struct {
 	world   *World
 	machine *machine
-	parent  *daemon // that waits for its end
+	parent  *daemon // the daemon that waits for its end
 	run     agentcore.Run
 	pid     int
 	token   string
 	builtin bool
-	gated   bool // it waits to be let go
+	gated   bool // it waits at its gate
 	dead    bool
-	closing bool // it takes no launches any more
-	// unwanted: its scheduler has asked for its end.
+	closing bool // it accepts no more launches
+	// unwanted says that its scheduler has asked for its end.
 	unwanted bool
 
 	tasks    map[api.TaskID]*run
@@ -43,19 +43,19 @@ type run struct {
 	state  api.TaskState
 	number uint64
 	kept   []protocol.ExecutorStatus
-	pid    int       // of its own process group; 0: it lives in the executor's
-	alive  bool      // its processes
-	killed bool      // asked to end
-	killBy time.Time // within
-	taken  bool      // its agent has acknowledged the end
-	parts  int       // of its result that it has told, one in the data of each report of progress
+	pid    int       // of its own process group; 0: it runs in the executor's
+	alive  bool      // its processes are alive
+	killed bool      // it was asked to end
+	killBy time.Time // until when it may take to end
+	taken  bool      // its agent has acknowledged its end
+	parts  int       // parts of its result that it has told, one in the data of each report of progress
 }
 
-// executorLine is an executor's stream with both its ends.
+// executorLine is an executor's stream, with both ends.
 type executorLine struct {
 	stream  *stream
 	daemon  *daemon
-	conn    agentConn // at the agent; 0: it has not been heard there
+	conn    agentConn // number at the agent; 0: the agent has not heard of it yet
 	process *process
 }
 
@@ -63,7 +63,7 @@ func (p *process) process() agentcore.Process {
 	return agentcore.Process{PID: p.pid, Start: uint64(p.pid)}
 }
 
-// open lets the program begin.
+// open opens the gate, so that the program begins.
 func (p *process) open() {
 	p.gated, p.lost = false, p.world.now
 	if p.world.chance(60) {
@@ -72,8 +72,7 @@ func (p *process) open() {
 	p.dial()
 }
 
-// end ends the executor's own process. Tasks with process groups of their own live on, until
-// somebody ends them.
+// end ends the executor's own process. Tasks in process groups of their own live on until somebody ends them.
 func (p *process) end(why string) {
 	if p.dead {
 		return
@@ -96,14 +95,14 @@ func (p *process) end(why string) {
 	})
 }
 
-// reap ends the tasks' processes.
+// reap ends the processes of all tasks.
 func (p *process) reap() {
 	for _, id := range slices.Sorted(maps.Keys(p.tasks)) {
 		p.world.truth.dies(p.tasks[id])
 	}
 }
 
-// killGroup ends one task's processes; the executor sees it.
+// killGroup ends the processes of one task; the executor notices it.
 func (p *process) killGroup(group agentcore.Process) {
 	for _, id := range slices.Sorted(maps.Keys(p.tasks)) {
 		if r := p.tasks[id]; r.alive && r.pid != 0 && r.pid == group.PID {
@@ -148,8 +147,8 @@ func (p *process) connect(d *daemon) {
 	p.send(p.subscription()...)
 }
 
-// subscription lists the tasks and what is not acknowledged. One that has ended is named until
-// its end is acknowledged: what is not named never came here.
+// subscription lists the tasks and the statuses that are not acknowledged. A task that has ended is listed until its
+// end is acknowledged, because a task that is not listed counts as never launched.
 func (p *process) subscription() []protocol.ExecutorCall {
 	first := protocol.SubscribeExecutor{ExecutorRef: p.run.Executor, Token: p.token, Version: "v1", Secrets: true}
 	for _, id := range slices.Sorted(maps.Keys(p.tasks)) {
@@ -177,7 +176,7 @@ func (p *process) closed(line *executorLine, err *api.Error) {
 	p.dial()
 }
 
-// send sends calls in this session; without one they are kept or lost.
+// send sends calls in this session. Without a session they are kept or lost.
 func (p *process) send(calls ...protocol.ExecutorCall) {
 	line := p.line
 	if line == nil {
@@ -199,7 +198,7 @@ func (p *process) send(calls ...protocol.ExecutorCall) {
 	}
 }
 
-// heard brings the calls into the agent's core.
+// heard passes the calls to the agent's core.
 func (line *executorLine) heard(calls []protocol.ExecutorCall) {
 	d := line.daemon
 	if d.dead {
@@ -217,7 +216,7 @@ func (line *executorLine) heard(calls []protocol.ExecutorCall) {
 	}
 }
 
-// hear takes an event of the agent.
+// hear handles an event of the agent.
 func (p *process) hear(line *executorLine, event protocol.ExecutorEvent) {
 	if p.dead || p.line != line {
 		return
@@ -235,13 +234,13 @@ func (p *process) hear(line *executorLine, event protocol.ExecutorEvent) {
 		p.acknowledged(e)
 	case protocol.ExecutorShutdown:
 		p.shutDown(e.Grace)
-	default: // the others mean nothing here
+	default: // the other events mean nothing here
 	}
 }
 
 func (p *process) launch(e protocol.ExecutorLaunch) {
 	if p.tasks[e.Task.ID] != nil || p.endings[e.Task.ID] {
-		return // a second copy
+		return // a repeated launch
 	}
 	r := &run{task: e.Task, label: e.Task.Labels[labelOfTry], state: api.TaskStaging}
 	p.tasks[e.Task.ID] = r
@@ -266,10 +265,10 @@ func (p *process) launch(e protocol.ExecutorLaunch) {
 	p.world.in(p.world.truth.lifeOf(r), func() { p.finish(r) })
 }
 
-// partsMax is fewer than what an agent keeps of a task's unacknowledged statuses, so that it keeps them all.
+// partsMax is less than the number of unacknowledged statuses of a task that an agent keeps, so that all are kept.
 const partsMax = 8
 
-// progress tells a part of the task's result, and the next one after a while.
+// progress tells one part of the task's result and, after a while, the next.
 func (p *process) progress(r *run) {
 	if !r.alive || r.killed || p.dead || r.parts == partsMax {
 		return
@@ -279,7 +278,7 @@ func (p *process) progress(r *run) {
 	p.world.in(p.world.between(0, time.Second), func() { p.progress(r) })
 }
 
-// finish ends the task by itself.
+// finish lets the task end by itself.
 func (p *process) finish(r *run) {
 	if !r.alive || p.dead {
 		return
@@ -302,7 +301,7 @@ func (p *process) killTask(r *run, grace time.Duration) {
 		r.state = api.TaskKilling
 	}
 	if r.pid != 0 && p.world.chance(8) {
-		return // it heeds no signal but SIGKILL
+		return // it ignores every signal but SIGKILL
 	}
 	p.world.in(p.world.between(0, max(grace, time.Millisecond)), func() {
 		if r.alive && !p.dead {
@@ -312,7 +311,7 @@ func (p *process) killTask(r *run, grace time.Duration) {
 	})
 }
 
-// ends tells the end of a task whose processes are gone.
+// ends tells the end of a task whose processes have ended.
 func (p *process) ends(r *run, state api.TaskState) {
 	if p.dead || r.state.Terminal() {
 		return
@@ -320,7 +319,7 @@ func (p *process) ends(r *run, state api.TaskState) {
 	p.report(r, state, api.ReasonNone)
 }
 
-// report numbers a status and keeps it until it is acknowledged.
+// report numbers a status, and keeps it until it is acknowledged.
 func (p *process) report(r *run, state api.TaskState, reason api.Reason) {
 	if r.state != state && !api.MayMove(r.state, state, api.MoverExecutor) {
 		return
@@ -353,7 +352,7 @@ func (p *process) acknowledged(e protocol.ExecutorAcknowledged) {
 	}
 }
 
-// shutDown kills what runs, waits for its end and the acknowledgements, and ends.
+// shutDown kills the tasks that run, waits for their ends and the acknowledgements, and then ends.
 func (p *process) shutDown(grace time.Duration) {
 	if p.closing {
 		return

@@ -13,28 +13,28 @@ import (
 	"github.com/tenderhq/tender/master/core"
 )
 
-// leader is the shell of a leader's core: its loop, without goroutines.
+// leader is a shell around a leader's core: its loop, without goroutines.
 type leader struct {
 	world *World
 	name  string
 	term  api.Term
 	core  *core.Core
-	clock time.Duration // ahead of the world's
+	clock time.Duration // how far its clock is ahead of the world's
 	ended bool
 
 	conns      core.Conn
 	agents     map[core.Conn]*agentLine
 	schedulers map[core.Conn]*schedulerLine
 	touched    []flusher
-	rounds     bool      // one is planned
-	armed      time.Time // the core will be woken then
+	rounds     bool      // a round is planned
+	armed      time.Time // when the core will be woken
 	requests   core.RequestID
 	replies    map[core.RequestID]func(core.Reply)
 	stalled    bool         // the loop does not run
-	late       []core.Event // what came meanwhile
+	late       []core.Event // events that came meanwhile
 }
 
-// flusher is the leader's end of a stream: what is queued leaves at the end of a round.
+// flusher is the leader's end of a stream: what is queued is sent at the end of a round.
 type flusher interface{ flush() }
 
 func newLeader(w *World, name string, term api.Term, clock time.Duration) *leader {
@@ -46,7 +46,7 @@ func newLeader(w *World, name string, term api.Term, clock time.Duration) *leade
 
 func (l *leader) time() time.Time { return l.world.now.Add(l.clock) }
 
-// step steps the core; what it breaks is a broken promise.
+// step passes an event to the core. If an invariant of the core fails, a promise is broken.
 func (l *leader) step(what core.Happening) {
 	if l.ended {
 		return
@@ -58,7 +58,7 @@ func (l *leader) step(what core.Happening) {
 	l.stepCame(what, l.time())
 }
 
-// stepCame steps what came earlier than now.
+// stepCame passes an event to the core that came earlier than now.
 func (l *leader) stepCame(what core.Happening, came time.Time) {
 	if l.ended {
 		return
@@ -84,7 +84,7 @@ func (l *leader) catch() {
 	panic(evidence)
 }
 
-// round plans the allocation that follows all that happens at this moment.
+// round plans the allocation that follows everything that happens at this moment.
 func (l *leader) round() {
 	if l.rounds {
 		return
@@ -138,7 +138,7 @@ func (l *leader) perform(effects []core.Effect) {
 				line.queued = append(line.queued, agentEvent{e.Session, e.Event})
 				l.touched = append(l.touched, line)
 			}
-		case core.SendSecrets: // no task of a story has any: there is no key to seal them with
+		case core.SendSecrets: // no task of a story has secrets, as there is no key to seal them
 		case core.CloseAgent:
 			if line := l.agents[e.Conn]; line != nil {
 				line.closing, line.why = true, e.Err
@@ -148,7 +148,7 @@ func (l *leader) perform(effects []core.Effect) {
 			l.world.quorum.propose(l, e.Command)
 		case core.Reply:
 			l.replied(e)
-		case core.Served: // how long resources were free is for the metrics of a real master
+		case core.Served: // only the metrics of a real master use this
 		case core.Log:
 			l.say(e)
 		}
@@ -166,7 +166,7 @@ func (l *leader) say(e core.Log) {
 	l.world.say(l.name, "%s", text)
 }
 
-// request brings an operator's action in.
+// request passes an operator's action to the core.
 func (l *leader) request(action core.Action, answer func(core.Reply)) {
 	l.requests++
 	l.replies[l.requests] = answer
@@ -186,7 +186,7 @@ func (l *leader) replied(e core.Reply) {
 	answer(e)
 }
 
-// end closes every stream; it knows now that it leads no more, or its process has ended.
+// end closes every stream: the leader has learned that it no longer leads, or its process has ended.
 func (l *leader) end() {
 	if l.ended {
 		return
@@ -197,7 +197,7 @@ func (l *leader) end() {
 		l.world.quorum.former = nil
 	}
 	err := api.E("session", api.NotLeader, l.name, errors.New("another one leads"))
-	for conn := core.Conn(1); conn <= l.conns; conn++ { // in order: a map has none
+	for conn := core.Conn(1); conn <= l.conns; conn++ { // in order, which a map would not have
 		if line := l.agents[conn]; line != nil {
 			line.stream.closeByServer(err)
 		}
@@ -207,27 +207,27 @@ func (l *leader) end() {
 	}
 }
 
-// agentEvent is an event and the session that it belongs to.
+// agentEvent is an event with the session to which it belongs.
 type agentEvent struct {
 	session uint64
 	event   protocol.AgentEvent
 }
 
-// agentLine is an agent's stream with both its ends.
+// agentLine is an agent's stream, with both ends.
 type agentLine struct {
 	stream *stream
 	leader *leader
-	conn   core.Conn // at the leader; 0: it has not been heard there
+	conn   core.Conn // number at the leader; 0: the leader has not heard of it yet
 	daemon *daemon
 	own    agentConn
 
 	queued  []agentEvent
 	closing bool
 	why     *api.Error
-	calls   []protocol.AgentCall // at the agent, until its step is over
+	calls   []protocol.AgentCall // at the agent, until the end of its step
 }
 
-// flush sends what the leader has queued, in batches of one session.
+// flush sends what the leader has queued, in batches that each belong to one session.
 func (line *agentLine) flush() {
 	for len(line.queued) > 0 {
 		batch := protocol.AgentEvents{Term: line.leader.term, Session: line.queued[0].session}
@@ -258,7 +258,7 @@ func (line *agentLine) flush() {
 	}
 }
 
-// hear takes what the agent has sent.
+// hear handles what the agent has sent.
 func (line *agentLine) hear(calls []protocol.AgentCall) {
 	l := line.leader
 	if l.ended {
@@ -283,7 +283,7 @@ func (line *agentLine) closedAtLeader() {
 	}
 }
 
-// schedulerLine is a scheduler's stream with both its ends.
+// schedulerLine is a scheduler's stream, with both ends.
 type schedulerLine struct {
 	stream    *stream
 	leader    *leader

@@ -10,7 +10,7 @@ import (
 
 type agentConn = agentcore.Conn
 
-// machine is a node: what outlives its agent's process.
+// machine is a node: everything that outlives its agent's process.
 type machine struct {
 	world     *World
 	name      string
@@ -19,13 +19,13 @@ type machine struct {
 	disk      []agentcore.Record
 	processes []*process
 	pids      int
-	lives     int     // of agents, for their nonces
+	lives     int     // number of agents so far, for their nonces
 	daemon    *daemon // nil: the agent does not run
-	isolated  bool    // it reaches nobody
+	isolated  bool    // it can't be reached, and reaches nobody
 	full      bool
-	twin      bool // its folder was copied, so it may be refused
+	twin      bool // its folder is a copy, so it may be refused
 	clock     time.Duration
-	refused   time.Time // since when it is refused for good; zero: it is not
+	refused   time.Time // since when it is refused for good; zero: it is not refused
 	volumes   map[api.VolumeID]bool
 }
 
@@ -41,14 +41,14 @@ func (w *World) addMachine(name string, resources api.Resources) *machine {
 
 func (m *machine) boot() string { return fmt.Sprintf("%s-boot-%d", m.name, m.boots) }
 
-// start starts the agent on what the disk holds.
+// start starts the agent with what is on the disk.
 func (m *machine) start() {
 	if m.daemon == nil {
 		m.live(false)
 	}
 }
 
-// live begins one life of an agent's core; the process may have had others (R16).
+// live begins one life of an agent's core; the process may have had others before (R16).
 func (m *machine) live(registered bool) {
 	m.lives++
 	d := &daemon{machine: m, world: m.world, registered: registered, executors: map[agentConn]*executorLine{}, starts: map[agentcore.Run]bool{}}
@@ -82,15 +82,15 @@ func (m *machine) processOf(run agentcore.Run) *process {
 	return nil
 }
 
-// kill ends the agent's process like kill -9: of what it was about to write a first part
-// is on disk, cut at any record.
+// kill ends the agent's process like kill -9. Of what it was about to write, the first part is on the disk; it may end
+// after any record.
 func (m *machine) kill() {
 	if m.daemon != nil {
 		m.killAfter(m.world.random.IntN(m.daemon.unwritten() + 1))
 	}
 }
 
-// killAfter ends the agent's process when so many of the waiting records were written.
+// killAfter ends the agent's process after this many of the waiting records were written.
 func (m *machine) killAfter(records int) {
 	d := m.daemon
 	if d == nil {
@@ -102,7 +102,7 @@ func (m *machine) killAfter(records int) {
 	m.leave(d)
 }
 
-// leave ends the streams of an agent's process and the starts that it had begun.
+// leave ends the streams of an agent's process, and the starts of executors that it had begun.
 func (m *machine) leave(d *daemon) {
 	if d.line != nil {
 		d.line.stream.tear()
@@ -112,12 +112,12 @@ func (m *machine) leave(d *daemon) {
 	}
 	for _, p := range m.processes {
 		if p.gated && p.parent == d {
-			p.end("its agent ended before it was let go") // the pipe's end ends it (R10)
+			p.end("its agent ended before it was let go") // the end of the pipe ends it (R10)
 		}
 	}
 }
 
-// reboot ends everything that runs.
+// reboot ends everything that runs on the machine.
 func (m *machine) reboot() {
 	m.kill()
 	m.boots++
@@ -129,7 +129,7 @@ func (m *machine) reboot() {
 	m.processes = nil
 }
 
-// isolate cuts the machine off without anybody noticing at once.
+// isolate cuts the machine off, without anybody noticing at once.
 func (m *machine) isolate() {
 	m.isolated = true
 	m.world.say(m.name, "is isolated")

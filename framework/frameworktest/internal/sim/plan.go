@@ -11,7 +11,7 @@ import (
 	"github.com/tenderhq/tender/master/core"
 )
 
-// acts are all that can go wrong. Their order is part of what a seed means.
+// acts is everything that can go wrong. Their order is part of what a seed means.
 var acts = []chaos.Act[*World]{
 	{Do: "break/agent", Weight: 6, Begin: onMachine((*machine).cut, nil)}, // its stream
 	{Do: chaos.CutAgent, Weight: 5, Begin: onMachine((*machine).isolate, (*machine).rejoin)},
@@ -58,7 +58,7 @@ func onScheduler(begin, end func(*scheduler)) chaos.Begin[*World] {
 	return chaos.On(func(w *World, f chaos.Fault) *scheduler { return w.schedulers[f.Of(len(w.schedulers))] }, begin, end)
 }
 
-// NewPlan draws the faults of a seed, and for how long they come.
+// NewPlan draws the faults of a seed, and for how long there are faults.
 func NewPlan(seed uint64) chaos.Plan {
 	return chaos.Draw(seed, time.Duration(rand.New(rand.NewPCG(seed, 2)).Int64N(int64(80*time.Second))), acts)
 }
@@ -68,15 +68,15 @@ func Shrink(plan chaos.Plan) chaos.Plan {
 	return plan.Shrink(func(p chaos.Plan) bool { return Run(p, nil).Err != nil })
 }
 
-// Outcome is what a plan came to.
+// Outcome is the result of a plan.
 type Outcome struct {
 	Err   error // the first promise that did not hold
 	Steps int
 	Tasks int
 }
 
-// Run tells the plan's story: the faults, then the calm in which everything has to settle.
-// The story is written when somebody wants to read it.
+// Run runs the story of a plan: first the faults, then a calm time in which everything has to settle. It writes the
+// story into story, unless that is nil.
 func Run(p chaos.Plan, story *strings.Builder) Outcome {
 	w := newWorld(p.Seed)
 	w.story = story
@@ -92,13 +92,13 @@ func Run(p chaos.Plan, story *strings.Builder) Outcome {
 // Pass lets time go by, unless a promise is broken.
 func (w *World) Pass(span time.Duration) error { w.pass(span); return w.broken }
 
-// Tell writes down what becomes of a fault.
+// Tell writes a line about a fault into the story.
 func (w *World) Tell(what string, f chaos.Fault) { w.say("fault", "%s: %v", what, f) }
 
-// Calm is not awaited: here faults come upon faults.
+// Calm does not wait: here a fault may begin while others last.
 func (*World) Calm(chaos.Fault) error { return nil }
 
-// disk is what volumes are made of.
+// disk is a resource of which volumes can be made.
 var disk = api.NewResources(api.Resource{Label: api.Label{Name: "disk"}, Scalar: 1_000_000})
 
 // populate draws a cluster and its work.
@@ -138,7 +138,7 @@ func (w *World) populate() {
 	}
 }
 
-// calm ends all that goes wrong; then everything has to come to rest, and at last to nothing.
+// calm ends all faults. Then everything has to come to rest, and at the end everything has to be gone.
 func (w *World) calm() {
 	if w.broken != nil {
 		return

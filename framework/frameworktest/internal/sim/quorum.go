@@ -10,13 +10,13 @@ import (
 	"github.com/tenderhq/tender/master/registry"
 )
 
-// quorum is the masters together: what a majority has committed, and who leads.
+// quorum is all masters together: what a majority has committed, and who leads.
 type quorum struct {
 	world   *World
 	state   *registry.State
 	term    api.Term
 	leader  *leader // nil: nobody leads
-	former  *leader // deposed, and may not know it yet
+	former  *leader // was deposed, and may not know it yet
 	policy  string
 	config  core.Config
 	masters int
@@ -24,9 +24,9 @@ type quorum struct {
 	pending []registry.Command
 	busy    bool // a commit is under way
 	backup  *registry.State
-	saved   api.Term      // of the leader then
+	saved   api.Term      // term of the leader at that time
 	clock   time.Duration // how far the next leader's wall clock is ahead
-	// restored: what was changed behind the snapshot is forgotten, marks and removals too.
+	// restored says that a snapshot was restored: everything after it is forgotten, including marks and removals.
 	restored bool
 }
 
@@ -40,8 +40,8 @@ func newQuorum(w *World) *quorum {
 	return q
 }
 
-// elect makes a new leader of what is committed. Of what the former had proposed, a first
-// part may have come through.
+// elect makes a new leader from what is committed. Of the former leader's proposals the first few may have been
+// committed.
 func (q *quorum) elect() {
 	q.depose()
 	if kept := len(q.pending); kept > 0 {
@@ -64,7 +64,7 @@ func (q *quorum) elect() {
 	q.leader.round()
 }
 
-// depose lets the leader go on without knowing that it leads no more, for a while.
+// depose lets the leader go on for a while without knowing that it no longer leads.
 func (q *quorum) depose() {
 	if q.leader == nil {
 		return
@@ -87,10 +87,10 @@ func (q *quorum) crash() {
 	}
 }
 
-// propose takes a leader's command to the majority.
+// propose proposes a leader's command to the majority.
 func (q *quorum) propose(from *leader, command registry.Command) {
 	if from != q.leader {
-		return // it can't reach a majority; nobody will ever know
+		return // it can't reach a majority, and nobody will ever know
 	}
 	q.pending = append(q.pending, command)
 	q.commitSoon()
@@ -130,7 +130,7 @@ func describeResult(r registry.Result) string {
 	return string(r.Agent) + string(r.Framework)
 }
 
-// stop takes the majority away; start gives it back.
+// stop takes the majority away; start brings it back.
 func (q *quorum) stop() { q.stopped = true }
 
 func (q *quorum) start() {
@@ -138,13 +138,13 @@ func (q *quorum) start() {
 	q.commitSoon()
 }
 
-// save takes a snapshot; restore makes the cluster what it was then, in the epoch behind it and in
-// terms that begin at the seconds since 1970 (R1). The same snapshot may be restored again.
+// save takes a snapshot. restore sets the cluster back to it, in the next epoch and in terms that begin at the seconds
+// since 1970 (R1). The same snapshot may be restored again.
 func (q *quorum) save() { q.backup, q.saved = q.state.Clone(), q.term }
 
 func (q *quorum) restore() {
 	begins := uint64(q.world.now.Unix())
-	if q.backup == nil || q.term.Number >= begins { // nobody restores within seconds of a restore
+	if q.backup == nil || q.term.Number >= begins { // nobody restores again within seconds
 		return
 	}
 	q.crash()

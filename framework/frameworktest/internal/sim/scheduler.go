@@ -12,7 +12,8 @@ import (
 	"github.com/tenderhq/tender/internal/wire"
 )
 
-// scheduler is a framework's scheduler: the SDK's core with a shell that has no goroutines. What it wants is its work's.
+// scheduler is a framework's scheduler: the SDK's core in a shell without goroutines. What the scheduler wants is in
+// its work.
 type scheduler struct {
 	world    *World
 	name     string
@@ -20,40 +21,40 @@ type scheduler struct {
 	work     *work
 	up       bool // its process runs
 	isolated bool
-	life     int // counts starts and ends, so that what was planned in another life is not done
-	updates  int // that were heard
+	life     int // counts starts and ends, so that what one life has planned is not done in another
+	updates  int // number of updates that were heard
 
-	// What ends with the process.
+	// What ends with the process:
 	core      *sdk.Core
-	armed     time.Time // the core will be woken then
+	armed     time.Time // when the core will be woken
 	callbacks []callback
-	calling   bool   // one of them is under way
-	asked     uint64 // the number of the call of Offers that began last
+	calling   bool   // a callback is under way
+	asked     uint64 // number of the call of Offers that began last
 	offers    map[api.OfferID]api.Offer
-	sessions  uint64 // so far
+	sessions  uint64 // number of sessions so far
 	phase     phase
 
-	// What lives as long as one stream.
+	// What lives as long as one stream:
 	line *schedulerLine
 	out  []protocol.NumberedCall
 }
 
-// phase is how far a session has come, as the scheduler and its leader see it.
+// phase says how far a session has come, as the scheduler and its leader see it.
 type phase uint8
 
 const (
 	away     phase = iota
-	standing       // by: another instance is active
+	standing       // standing by: another instance is active
 	active
 )
 
-// callback is a call of the work that waits for its turn.
+// callback is a call of the work that waits.
 type callback struct {
 	call    sdk.Callback
-	session uint64 // in which it was handed out
+	session uint64 // the session in which it was handed out
 }
 
-// reconcileEvery is shorter than the SDK's, as are all stories.
+// reconcileEvery is shorter than the SDK's default, because stories are short.
 const reconcileEvery = time.Minute
 
 // addScheduler makes a scheduler whose process is not yet started.
@@ -64,7 +65,7 @@ func (w *World) addScheduler(name string, work *work) *scheduler {
 	return s
 }
 
-// start starts the process, which remembers nothing but its framework's ID and its work.
+// start starts the process, which only remembers its framework's ID and its work.
 func (s *scheduler) start() {
 	if s.up {
 		return
@@ -91,7 +92,7 @@ func (s *scheduler) kill() {
 	s.end()
 }
 
-// end forgets all that ends with the process.
+// end forgets everything that ends with the process.
 func (s *scheduler) end() {
 	s.up, s.armed, s.line, s.out = false, time.Time{}, nil, nil
 	s.callbacks, s.calling, s.asked, s.offers = nil, false, 0, map[api.OfferID]api.Offer{}
@@ -109,7 +110,7 @@ func (s *scheduler) isolate() {
 
 func (s *scheduler) rejoin() { s.isolated = false }
 
-// later does something unless the process has ended meanwhile.
+// later calls do after a pause, unless the process has ended meanwhile.
 func (s *scheduler) later(pause time.Duration, do func()) {
 	life := s.life
 	s.world.in(pause, func() {
@@ -119,13 +120,13 @@ func (s *scheduler) later(pause time.Duration, do func()) {
 	})
 }
 
-// step tells the core what has happened, and does what it decides.
+// step passes an event to the core, and performs the core's effects.
 func (s *scheduler) step(what sdk.Happening) {
 	if !s.up {
 		return
 	}
 	effects := s.core.Step(sdk.Event{At: s.world.now, Chance: s.world.random.Uint64(), What: what})
-	for _, effect := range slices.Clone(effects) { // what follows may step again
+	for _, effect := range slices.Clone(effects) { // a clone, because performing one may step again
 		s.perform(effect)
 	}
 	s.arm()
@@ -183,7 +184,7 @@ func (s *scheduler) say(e sdk.Log) {
 	s.world.say(s.name, "%s", text)
 }
 
-// ended follows the end of Run. One that others ended begins anew, as a supervisor would have it.
+// ended handles the end of Run. If others have ended it, the scheduler starts again, as under a supervisor.
 func (s *scheduler) ended(err error) {
 	s.hangUp()
 	s.end()
@@ -196,7 +197,7 @@ func (s *scheduler) ended(err error) {
 	}
 }
 
-// dial answers the core's wish for a stream.
+// dial opens the stream that the core asks for.
 func (s *scheduler) dial() {
 	q := s.world.quorum
 	to := q.leader
@@ -229,7 +230,7 @@ func (s *scheduler) hangUp() {
 	s.out = nil
 }
 
-// send queues a call; it leaves when this moment is over.
+// send queues a call, which is sent at the end of this moment.
 func (s *scheduler) send(number uint64, call protocol.SchedulerCall) {
 	if len(s.out) == 0 {
 		s.world.in(0, func() {
@@ -262,7 +263,7 @@ func (s *scheduler) flushTo(line *schedulerLine) {
 	}
 }
 
-// hear takes a message of the master.
+// hear handles a message of the master.
 func (s *scheduler) hear(line *schedulerLine, term api.Term, events []protocol.SchedulerEvent) {
 	if s.line != line || !s.up {
 		return
@@ -276,13 +277,13 @@ func (s *scheduler) hear(line *schedulerLine, term api.Term, events []protocol.S
 			s.phase = standing
 		case protocol.Update:
 			s.updates++
-		default: // the core's alone
+		default: // only the core handles the others
 		}
 	}
 	s.step(sdk.Heard{Term: term, Events: events})
 }
 
-// callNext has the work take the callback that waits for longest; it may be slow.
+// callNext lets the work handle the callback that has waited for longest; that may take long.
 func (s *scheduler) callNext() {
 	if s.calling || len(s.callbacks) == 0 {
 		return
@@ -326,12 +327,12 @@ func (s *scheduler) call(callback sdk.Callback) (result sdk.Called) {
 			return result
 		}
 		s.work.update(s, c.Status)
-	default: // the work takes no others
+	default: // the work handles no others
 	}
 	return result
 }
 
-// accept answers an offer with operations, the last of which launches, if it is still open.
+// accept answers an offer with operations, the last of which launches, if the offer is still open.
 func (s *scheduler) accept(offer api.Offer, operations []api.Operation, filter api.Filter) bool {
 	return s.answer(api.Answer{Offers: []api.OfferID{offer.ID}, Operations: operations, Filter: filter})
 }
@@ -350,15 +351,15 @@ func (s *scheduler) answer(answer api.Answer) bool {
 	return true
 }
 
-// firstOffer is one that was not answered yet.
+// firstOffer returns an offer that was not answered yet.
 func (s *scheduler) firstOffer() api.Offer { return s.offers[slices.Sorted(maps.Keys(s.offers))[0]] }
 
-// demand says what is wanted from now on.
+// demand states what is wanted from now on.
 func (s *scheduler) demand(demand api.Demand) {
 	s.step(sdk.DemandStated{Demand: demand, Behind: s.asked})
 }
 
-// ask asks for the states of tasks that the work remembers: another process may have launched them.
+// ask asks for the states of tasks that the work remembers, because another process may have launched them.
 func (s *scheduler) ask(tasks ...api.TaskID) {
 	if len(tasks) > 0 {
 		s.step(sdk.ReconcileAsked{Tasks: tasks})

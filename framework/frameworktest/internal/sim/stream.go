@@ -7,21 +7,21 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// lane is one direction of a stream. It keeps the order, and loses nothing but its end.
+// lane is one direction of a stream. It keeps the order; if anything is lost, it is everything from some point on.
 type lane struct {
 	open bool
-	mute bool      // what is sent vanishes, and nobody notices
-	last time.Time // when the latest that is under way arrives
+	mute bool      // what is sent is lost, and nobody notices
+	last time.Time // when the last message under way arrives
 }
 
-// stream joins a client and a server until one of them, or the network, ends it.
+// stream connects a client and a server until one of them, or the network, ends it.
 type stream struct {
 	world                      *World
 	up, down                   lane
-	atClient                   func(err *api.Error) // hears of the end, once
+	atClient                   func(err *api.Error) // is called once, when the client learns of the end
 	atServer                   func()
 	overAtClient, overAtServer bool
-	delay                      time.Duration // of all that the server says
+	delay                      time.Duration // delay of everything that the server sends
 }
 
 var (
@@ -33,7 +33,7 @@ func newStream(w *World) *stream {
 	return &stream{world: w, up: lane{open: true}, down: lane{open: true}}
 }
 
-// send brings something to the other end, behind what was sent before.
+// send delivers something at the other end, after everything that was sent before.
 func (s *stream) send(l *lane, deliver func()) {
 	if !l.open || l.mute {
 		return
@@ -53,14 +53,14 @@ func (s *stream) send(l *lane, deliver func()) {
 	})
 }
 
-// closeByClient ends the stream from the client's side: what is under way to it is lost.
+// closeByClient ends the stream from the client's side: what is under way to the client is lost.
 func (s *stream) closeByClient(err *api.Error) {
 	s.down.open = false
 	s.send(&s.up, s.endAtServer)
 	s.world.in(0, func() { s.endAtClient(err) })
 }
 
-// closeByServer ends the stream after what was sent to the client, with a status.
+// closeByServer ends the stream with a status, after everything that was sent to the client.
 func (s *stream) closeByServer(err *api.Error) {
 	if err == nil {
 		err = errOver
@@ -69,14 +69,14 @@ func (s *stream) closeByServer(err *api.Error) {
 	s.world.in(s.world.pause(), s.endAtServer)
 }
 
-// tear breaks the stream: what is under way is lost, and both ends hear of it some time.
+// tear breaks the stream: what is under way is lost, and both ends notice it at some time.
 func (s *stream) tear() {
 	s.up.open, s.down.open = false, false
 	s.world.in(s.world.pause(), func() { s.endAtClient(errBroken) })
 	s.world.in(s.world.pause(), s.endAtServer)
 }
 
-// silence swallows whatever is sent from now on; only a deadline notices.
+// silence loses everything that is sent from now on; only deadlines notice it.
 func (s *stream) silence() { s.up.mute, s.down.mute = true, true }
 
 func (s *stream) endAtClient(err *api.Error) {
@@ -93,7 +93,7 @@ func (s *stream) endAtServer() {
 	}
 	s.overAtServer, s.up.open = true, false
 	s.atServer()
-	if !s.overAtClient && s.down.open { // who serves has gone: the client sees the end of it
+	if !s.overAtClient && s.down.open { // the server has gone: the client notices the end
 		s.send(&s.down, func() { s.endAtClient(errBroken) })
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/tenderhq/tender/master/view"
 )
 
-// truth is what really happened, as nobody in the cluster can see it, and the promises that
-// are held against it.
+// truth is what has really happened, which nobody in the cluster can see completely. The promises are checked against
+// it.
 type truth struct {
 	world    *World
 	launches map[string]*launch
@@ -33,18 +33,18 @@ type launch struct {
 	alive     *run
 	machine   *machine
 	end       api.Status // as its user was told
-	parts     int        // of its result that its user was told, without one left out
-	killing   bool       // its user was told so: of a task that is to end no progress is told
-	abandoned bool       // its framework is no more
+	parts     int        // parts of its result that its user was told, in order and without a gap
+	killing   bool       // its user was told KILLING; from then on no progress is told
+	abandoned bool       // its framework no longer exists
 }
 
-// holdings are what an agent's records say is in use on its machine.
+// holdings are what is in use on a machine according to its agent's records.
 type holdings struct {
 	tasks     map[api.TaskRef]api.Resources
 	executors map[agentcore.Run]api.Resources
 	term      api.Term
 	killed    map[api.TaskRef]bool     // somebody has asked for their end
-	removed   map[api.FrameworkID]bool // with all that it has here
+	removed   map[api.FrameworkID]bool // with everything that they have here
 }
 
 func newTruth(w *World) *truth {
@@ -62,8 +62,8 @@ func (t *truth) abandoned(label string) {
 	}
 }
 
-// starts holds promise 2: one accepted launch starts at most once, and not at all once its
-// user was told that it never would.
+// starts checks promise 2: an accepted launch starts at most once, and not at all after its user was told that it never
+// would.
 func (t *truth) starts(p *process, r *run) {
 	r.alive = true
 	l := t.launches[r.label]
@@ -77,7 +77,7 @@ func (t *truth) starts(p *process, r *run) {
 	if l.starts > 1 {
 		t.world.breaks("launch %s starts a second time (promise 2)", r.label)
 	}
-	if l.end.State.Terminal() && l.end.State != api.TaskGoneByOperator { // who says that can't know
+	if l.end.State.Terminal() && l.end.State != api.TaskGoneByOperator { // an operator who says so can't know
 		t.world.breaks("launch %s starts after its framework was told %s", r.label, l.end.State)
 	}
 	for _, other := range t.order {
@@ -87,7 +87,7 @@ func (t *truth) starts(p *process, r *run) {
 	}
 }
 
-// dies: the processes of a task are gone.
+// dies notes that the processes of a task have ended.
 func (t *truth) dies(r *run) {
 	if r.alive {
 		r.alive = false
@@ -95,7 +95,7 @@ func (t *truth) dies(r *run) {
 	}
 }
 
-// lifeOf is how long a task runs if nobody ends it.
+// lifeOf returns how long a task runs if nobody ends it.
 func (t *truth) lifeOf(*run) time.Duration {
 	switch {
 	case t.short:
@@ -109,7 +109,7 @@ func (t *truth) lifeOf(*run) time.Duration {
 	return t.world.between(0, 15*time.Second)
 }
 
-// told holds promise 3 where a user hears of it.
+// told checks promise 3 when a user is told a status.
 func (t *truth) told(s *scheduler, j *job, status api.Status) {
 	if j == nil {
 		t.toldAgain(s, status)
@@ -133,8 +133,8 @@ func (t *truth) told(s *scheduler, j *job, status api.Status) {
 	t.trueEnd(l, status)
 }
 
-// toldParts: the statuses of a task come in order and none is left out, so whoever hears that it has FINISHED has heard
-// each part of its result (promise 3).
+// toldParts checks that the statuses of a task come in order and that none is left out, so that a user who is told
+// FINISHED has been told each part of the result (promise 3).
 func (t *truth) toldParts(l *launch, status api.Status) {
 	l.killing = l.killing || status.State == api.TaskKilling
 	if len(status.Data) == 0 || l.killing {
@@ -149,8 +149,8 @@ func (t *truth) toldParts(l *launch, status api.Status) {
 	}
 }
 
-// trueEnd: an end that an agent has taken from its executor is the one that is told, unless the
-// agent itself is lost (promise 3).
+// trueEnd checks that the end that is told is the one that the agent has taken from the executor, unless the agent
+// itself is lost (promise 3).
 func (t *truth) trueEnd(l *launch, status api.Status) {
 	told := status.State
 	if !told.Terminal() || told == api.TaskGone || told == api.TaskGoneByOperator || l.alive == nil {
@@ -164,9 +164,10 @@ func (t *truth) trueEnd(l *launch, status api.Status) {
 	}
 }
 
-// toldAgain: a scheduler that was restarted, or another instance, may hear an end again, but no other one: save for GONE
-// after a reboot (R13), and for DROPPED of an earlier launch of the ID, whose agent has not heard that the end is known.
-// Where it took that DROPPED for the end of a launch that was refused, it hears the refusal behind it (R9).
+// toldAgain checks that a scheduler that was restarted, or another instance, may be told an end again, but no other
+// end. The exceptions are GONE after a reboot (R13), and DROPPED of an earlier launch of the ID, whose agent has not
+// heard that its end is known. If the scheduler took that DROPPED for the end of a launch that was refused, it is
+// told the refusal after it (R9).
 func (t *truth) toldAgain(s *scheduler, status api.Status) {
 	if !status.State.Terminal() || status.State == api.TaskError && status.Reason == api.ReasonTaskDuplicate {
 		return
@@ -191,8 +192,8 @@ func (t *truth) toldAgain(s *scheduler, status api.Status) {
 	t.world.breaks("task %s was told to be %s and now %s (%s: %s) (promise 3)", status.Task, last.end.State, status.State, status.Reason, status.Message)
 }
 
-// recorded holds promise 1 at the agent, which knows of every end first: what its records
-// say is in use is within what it has.
+// recorded checks promise 1 at the agent, which knows of every end first: what is in use according to its records must
+// be within what it has.
 func (t *truth) recorded(m *machine, record agentcore.Record) {
 	h := t.held[m]
 	h.take(record)
@@ -209,7 +210,7 @@ func (t *truth) recorded(m *machine, record agentcore.Record) {
 	}
 }
 
-// restarted: what counts is what was found on disk.
+// restarted sets what is in use to what was found on the disk.
 func (t *truth) restarted(m *machine) {
 	h := &holdings{
 		tasks: map[api.TaskRef]api.Resources{}, executors: map[agentcore.Run]api.Resources{},
@@ -239,7 +240,7 @@ func (h *holdings) take(record agentcore.Record) {
 		h.removed[r.Framework] = true
 	case agentcore.FrameworkForgotten:
 		delete(h.removed, r.Framework)
-	default: // what holds no resources
+	default: // records that hold no resources
 	}
 }
 
@@ -254,8 +255,8 @@ func (h *holdings) sum() api.Resources {
 	return sum
 }
 
-// executorKilled holds promise 6: no agent ends a task that runs, but because somebody has asked
-// for that, or its executor has not answered for a minute.
+// executorKilled checks promise 6: an agent ends a running task only because somebody has asked for that, or because
+// its executor has not answered for a minute.
 func (t *truth) executorKilled(d *daemon, e agentcore.KillGroups) {
 	p := d.machine.processOf(e.Run)
 	h := t.held[d.machine]
@@ -272,7 +273,7 @@ func (t *truth) executorKilled(d *daemon, e agentcore.KillGroups) {
 	}
 }
 
-// booksHold holds promise 1 at the leader, now and then.
+// booksHold checks promise 1 at the leader, in some of the rounds.
 func (t *truth) booksHold(l *leader) {
 	if t.rounds++; t.rounds%16 != 0 {
 		return
@@ -285,8 +286,8 @@ func (t *truth) booksHold(l *leader) {
 	}
 }
 
-// settled says what has not come to rest, "" when all has: every task that is not over runs,
-// every agent is back, and both sides have one picture (promise 7).
+// settled returns what has not come to rest, "" if everything has: every task that has not ended runs, every agent is
+// back, and both sides agree (promise 7).
 func (t *truth) settled() string {
 	l := t.world.leader()
 	if l == nil {
@@ -303,7 +304,7 @@ func (t *truth) settled() string {
 		for _, view := range page.Items {
 			shown[api.TaskRef{Framework: view.Framework, Task: view.Task.ID}] = view
 			if !t.claimed(view.Framework) {
-				continue // nobody is there to acknowledge anything, until its failover time is over
+				continue // nobody can acknowledge anything until its failover time is over
 			}
 			switch view.Status.State {
 			case api.TaskRunning:
@@ -332,7 +333,7 @@ func (t *truth) settled() string {
 	return ""
 }
 
-// claimed: a scheduler goes on with the framework.
+// claimed reports whether a scheduler continues the framework.
 func (t *truth) claimed(id api.FrameworkID) bool {
 	return slices.ContainsFunc(t.world.schedulers, func(s *scheduler) bool { return s.phase == active && s.info.ID == id })
 }
@@ -343,7 +344,7 @@ func (t *truth) mayBeAway(id api.AgentID) bool {
 			return m.isolated || m.twin
 		}
 	}
-	return true // no machine of that name is left
+	return true // no machine has this agent any more
 }
 
 func (t *truth) machineSettled(l *leader, m *machine) string {
@@ -410,7 +411,7 @@ func (t *truth) schedulerSettled(l *leader, s *scheduler) string {
 	return t.demandSettled(l, s)
 }
 
-// demandSettled: what the leader shows as wanted is what the framework wants.
+// demandSettled checks that the demand that the leader shows is what the framework wants.
 func (t *truth) demandSettled(l *leader, s *scheduler) string {
 	for _, view := range l.core.View().Frameworks(view.Query{Framework: s.info.ID}).Items {
 		if view.Framework.ID != s.info.ID || !s.work.stated {
@@ -433,7 +434,7 @@ func (t *truth) demandSettled(l *leader, s *scheduler) string {
 	return ""
 }
 
-// empty says what is left when everything has ended, "" when nothing is.
+// empty returns what is left after everything has ended, "" if nothing is.
 func (t *truth) empty() string {
 	l := t.world.leader()
 	if l == nil {

@@ -10,35 +10,35 @@ import (
 	sdk "github.com/tenderhq/tender/framework/internal/core"
 )
 
-// labelOfTry names the launch of a task: an ID that was DROPPED may be launched again.
+// labelOfTry is the label that names the launch of a task, because an ID that was DROPPED may be launched again.
 const labelOfTry = "try"
 
-// work is what a framework's user wants: so many jobs, each tried until it has finished. It
-// is on the user's disk, so every instance of the scheduler goes on where the last one stood.
+// work is what a framework's user wants: a number of jobs, each tried until it has finished. It is on the user's disk,
+// so every instance of the scheduler continues where the last one stopped.
 type work struct {
 	world   *World
 	name    string
 	todo    int
-	tasks   map[api.TaskID]*job // launched, and not known to have ended
-	count   int                 // of tasks so far
+	tasks   map[api.TaskID]*job // tasks that were launched and are not known to have ended
+	count   int                 // number of tasks so far
 	volumes int
 	tries   int
-	again   []api.TaskID // were DROPPED, and are tried under the same ID
+	again   []api.TaskID // tasks that were DROPPED and are tried again under the same ID
 
-	stated  bool      // states its demand
-	resting bool      // takes no offers any more
+	stated  bool      // it states its demand
+	resting bool      // it takes no more offers
 	own     bool      // some tasks have executors of the framework's own
-	faulty  bool      // some tasks are such that only an agent may notice
-	saves   bool      // some answers reserve, or make and destroy volumes
+	faulty  bool      // some tasks have faults that only an agent may notice
+	saves   bool      // some answers reserve resources, or make and destroy volumes
 	torn    bool      // the framework was removed
 	quiet   time.Time // since when it has said that it wants nothing; zero: it wants something
 }
 
-// job is one task as the user knows it.
+// job is one task, as the user knows it.
 type job struct {
 	id        api.TaskID
 	label     string
-	framework api.FrameworkID // that launched it
+	framework api.FrameworkID // the framework that launched it
 	state     api.TaskState
 }
 
@@ -46,10 +46,10 @@ func newWork(w *World, name string, todo int) *work {
 	return &work{world: w, name: name, todo: todo, tasks: map[api.TaskID]*job{}}
 }
 
-// each job asks for this much.
+// jobShape is what each job asks for.
 var jobShape = api.Scalars(0.2, 32)
 
-// subscribed says what is wanted, and asks for all tasks: another instance may have launched them.
+// subscribed states what is wanted, and asks for all tasks, because another instance may have launched them.
 func (k *work) subscribed(s *scheduler) {
 	if k.torn {
 		s.tearDown()
@@ -74,7 +74,7 @@ func (k *work) sayDemand(s *scheduler) {
 	s.demand(demand)
 }
 
-// offered thinks about offers for a while.
+// offered decides about offers, after a while.
 func (k *work) offered(s *scheduler, offers []api.Offer) {
 	if k.world.kind && !k.torn && !k.quiet.IsZero() && k.world.now.Sub(k.quiet) > 10*time.Second {
 		k.world.breaks("%s has said for %v that it wants nothing, and is offered %s", s.name, k.world.now.Sub(k.quiet), offers[0].Resources)
@@ -82,7 +82,7 @@ func (k *work) offered(s *scheduler, offers []api.Offer) {
 	for _, offer := range offers {
 		think := k.world.pause()
 		if k.world.chance(50) {
-			continue // it forgets about it
+			continue // it forgets this offer
 		}
 		s.later(think, func() { k.answer(s, offer) })
 	}
@@ -146,7 +146,7 @@ func (k *work) task(s *scheduler) api.Task {
 			task.Command.URIs = []api.URI{{Source: "/usr/share/data"}}
 		}
 		if k.faulty && k.world.random.IntN(6) == 0 {
-			task.Command.URIs = []api.URI{{Source: "http://example.org/data"}} // without a checksum
+			task.Command.URIs = []api.URI{{Source: "http://example.org/data"}} // without the checksum that is needed
 		}
 		return task
 	}
@@ -160,7 +160,7 @@ func (k *work) task(s *scheduler) api.Task {
 	return task
 }
 
-// faultyTask has an executor of its own that asks for resources, and can't be started.
+// faultyTask gives the task an executor of its own, with resources, that can't be started.
 func (k *work) faultyTask(task api.Task) api.Task {
 	task.Executor = &api.Executor{
 		ID: api.ExecutorID(fmt.Sprintf("faulty-%d", k.tries)), Resources: api.Scalars(0.1, 16),
@@ -169,8 +169,8 @@ func (k *work) faultyTask(task api.Task) api.Task {
 	return task
 }
 
-// operations are what an answer does beside launching: now and then it reserves something for
-// the role, or gives it back, or makes or destroys a volume on what is reserved.
+// operations returns what an answer does besides launching: now and then it reserves something for the role or gives it
+// back, or makes or destroys a volume on what is reserved.
 func (k *work) operations(offer api.Offer, launch api.Operation) []api.Operation {
 	if !k.saves || k.world.random.IntN(4) > 0 {
 		return []api.Operation{launch}
@@ -197,7 +197,7 @@ func (k *work) operations(offer api.Offer, launch api.Operation) []api.Operation
 	return []api.Operation{{Kind: api.OpDestroy, Volume: volume}, launch}
 }
 
-// update takes a status that the SDK delivers.
+// update handles a status that the SDK delivers.
 func (k *work) update(s *scheduler, status api.Status) {
 	j := k.tasks[status.Task]
 	if k.world.story != nil {
@@ -222,7 +222,7 @@ func (k *work) update(s *scheduler, status api.Status) {
 	k.sayDemand(s)
 }
 
-// removed begins a new framework: the old one is no more, nor are its tasks.
+// removed begins a new framework, because the old one and its tasks no longer exist.
 func (k *work) removed(s *scheduler) {
 	k.world.say(s.name, "its framework was removed")
 	for _, id := range slices.Sorted(maps.Keys(k.tasks)) {
@@ -235,7 +235,7 @@ func (k *work) removed(s *scheduler) {
 	k.again = nil
 	for _, other := range k.world.schedulers {
 		if other.work == k && other != s {
-			k.sayDemand(other) // it may be active already, and there is more to do now
+			k.sayDemand(other) // the other instance may be active already, and there is more to do now
 		}
 	}
 	s.info.ID = ""

@@ -9,12 +9,12 @@ import (
 	"github.com/tenderhq/tender/internal/alarms"
 )
 
-// World is one cluster with all that is around it. Make it with newWorld.
+// World is one cluster with everything around it. Make it with newWorld.
 type World struct {
 	random *rand.Rand
 	now    time.Time
 	queue  alarms.Alarms[func()] // calls that are planned
-	still  int                   // at one moment
+	still  int                   // number of calls at one moment
 
 	quorum     *quorum
 	machines   []*machine
@@ -24,14 +24,14 @@ type World struct {
 	// kind says that nothing goes wrong by chance any more: executors, disks and streams work.
 	kind   bool
 	steps  int
-	broken error            // the first promise that did not hold
+	broken error            // the first promise that was broken
 	story  *strings.Builder // what happened, line by line; nil: nobody reads it
 }
 
 // epoch is when every story begins.
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// stillMax is how many calls one moment may have before the cores count as running in circles.
+// stillMax is how many calls one moment may have before the cores are taken to run in circles.
 const stillMax = 200_000
 
 func newWorld(seed uint64) *World {
@@ -41,7 +41,7 @@ func newWorld(seed uint64) *World {
 	return w
 }
 
-// at plans a call; one for the past comes now.
+// at plans a call; a time in the past means now.
 func (w *World) at(when time.Time, do func()) {
 	if when.Before(w.now) {
 		when = w.now
@@ -54,7 +54,7 @@ func (w *World) in(pause time.Duration, do func()) { w.at(w.now.Add(pause), do) 
 // pass lets time go by.
 func (w *World) pass(span time.Duration) { w.until(w.now.Add(span), func() bool { return false }) }
 
-// until lets time go by until the moment, or until the condition holds or a promise is broken.
+// until lets time pass until `when`, or until the condition holds or a promise is broken.
 func (w *World) until(when time.Time, done func() bool) bool {
 	for w.broken == nil {
 		if done() {
@@ -79,7 +79,7 @@ func (w *World) until(when time.Time, done func() bool) bool {
 	return false
 }
 
-// breaks notes that a promise does not hold; the story ends here.
+// breaks notes a broken promise; the story ends here.
 func (w *World) breaks(format string, args ...any) {
 	if w.broken == nil {
 		w.broken = fmt.Errorf("at %v: %s", w.now.Sub(epoch), fmt.Sprintf(format, args...))
@@ -94,15 +94,15 @@ func (w *World) say(who, format string, args ...any) {
 	}
 }
 
-// between draws a duration.
+// between draws a duration between the two.
 func (w *World) between(least, most time.Duration) time.Duration {
 	return least + time.Duration(w.random.Int64N(int64(most-least)+1))
 }
 
-// chance is true once in so many times, and never when the world is kind.
+// chance is true once in this many times on average, and never when the world is kind.
 func (w *World) chance(times int) bool { return w.random.IntN(times) == 0 && !w.kind }
 
-// pause is short, mostly.
+// pause draws a pause, which is mostly short.
 func (w *World) pause() time.Duration {
 	if w.chance(40) {
 		return w.between(0, 3*time.Second)
@@ -110,5 +110,5 @@ func (w *World) pause() time.Duration {
 	return w.between(0, 5*time.Millisecond)
 }
 
-// leader is the present one, nil while nobody leads.
+// leader returns the present leader; nil: nobody leads.
 func (w *World) leader() *leader { return w.quorum.leader }
