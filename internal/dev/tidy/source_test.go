@@ -14,10 +14,10 @@ import (
 	"strings"
 )
 
-// tree is what the rules read: every file of the repository that people write or that is generated from it.
+// tree is what the rules read: every file of the repository that people write, or that is generated from such a file.
 type tree struct {
 	fset   *token.FileSet
-	files  []*file           // Go, by path
+	files  []*file           // Go files, sorted by path
 	others map[string]string // .proto, Makefile and scripts: path to text
 	broken []complaint       // Go files that do not parse
 }
@@ -26,18 +26,18 @@ type tree struct {
 type file struct {
 	*ast.File
 	path      string // from the root, with slashes
-	pkg       string // the folder: "master/core", "." for the root
+	pkg       string // the folder, such as "master/core"; "." for the root
 	text      string
 	test      bool // _test.go
 	generated bool
 }
 
-// complaint is one refusal: where, what is wrong, what would be right.
+// complaint is one refusal: where, what is wrong, and what would be right.
 type complaint struct{ at, wrong, right string }
 
 func (c complaint) String() string { return c.at + ": " + c.wrong + "; " + c.right }
 
-// read takes in everything below root but hidden folders, testdata and modules of their own (tools).
+// read reads everything below root, except hidden folders, testdata and modules of their own (tools).
 func read(root fs.FS) (*tree, error) {
 	texts := map[string]string{}
 	err := fs.WalkDir(root, ".", func(name string, entry fs.DirEntry, err error) error {
@@ -69,7 +69,7 @@ func wanted(name string) bool {
 		path.Base(name) == "Makefile" || path.Dir(name) == ".ci"
 }
 
-// parse makes a tree of texts by path.
+// parse makes a tree from texts by path.
 func parse(texts map[string]string) *tree {
 	t := &tree{fset: token.NewFileSet(), others: map[string]string{}}
 	for _, name := range slices.Sorted(maps.Keys(texts)) {
@@ -94,7 +94,7 @@ func parse(texts map[string]string) *tree {
 	return t
 }
 
-// at is the place of a node as people and editors write it.
+// at returns the position of a node as people and editors write it.
 func (t *tree) at(node ast.Node) string {
 	position := t.fset.Position(node.Pos())
 	return fmt.Sprintf("%s:%d", position.Filename, position.Line)
