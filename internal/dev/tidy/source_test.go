@@ -100,12 +100,12 @@ func (t *tree) at(node ast.Node) string {
 	return fmt.Sprintf("%s:%d", position.Filename, position.Line)
 }
 
-// shipped are the files that are linked into programs: all but tests.
+// shipped returns the files that are linked into programs: all except tests.
 func (t *tree) shipped() []*file {
 	return slices.DeleteFunc(slices.Clone(t.files), func(f *file) bool { return f.test })
 }
 
-// imported is the path that a file names.
+// imported returns the path that an import names.
 func imported(spec *ast.ImportSpec) string {
 	name, err := strconv.Unquote(spec.Path.Value)
 	if err != nil {
@@ -114,7 +114,7 @@ func imported(spec *ast.ImportSpec) string {
 	return name
 }
 
-// ours cuts an import to the folder in this repository, if it is one.
+// ours returns the folder in this repository that an import names, if it is one of ours.
 func ours(name string) (string, bool) {
 	if name == module {
 		return ".", true
@@ -122,13 +122,13 @@ func ours(name string) (string, bool) {
 	return strings.CutPrefix(name, module+"/")
 }
 
-// fromStandard says whether an import comes with Go: its first element is no host.
+// fromStandard says whether an import comes with Go: its first element is not a host.
 func fromStandard(name string) bool {
 	first, _, _ := strings.Cut(name, "/")
 	return !strings.Contains(first, ".")
 }
 
-// uses calls yield with each NAME of an imported package that the file mentions as package.NAME.
+// uses calls yield with each NAME of an imported package that the file uses as package.NAME.
 func (f *file) uses(yield func(node ast.Node, imported, name string)) {
 	local := map[string]string{}
 	for _, spec := range f.Imports {
@@ -154,14 +154,14 @@ func (f *file) uses(yield func(node ast.Node, imported, name string)) {
 	})
 }
 
-// isMajor knows the "v2" at the end of math/rand/v2.
+// isMajor recognizes the "v2" at the end of math/rand/v2.
 func isMajor(element string) bool {
 	digits, ok := strings.CutPrefix(element, "v")
 	_, err := strconv.Atoi(digits)
 	return ok && err == nil
 }
 
-// within says whether a list of packages (see floor) takes in pkg. Later words overrule earlier ones.
+// within says whether a list of packages (see floor) contains pkg. Later words overrule earlier ones.
 func within(list, pkg string) bool {
 	in := false
 	for word := range strings.FieldsSeq(list) {
@@ -178,8 +178,8 @@ func matches(pattern, pkg string) bool {
 	return pattern == "..." || pkg == base || deep && strings.HasPrefix(pkg, base+"/")
 }
 
-// has says whether a list of words holds one.
+// has says whether a list of words contains one.
 func has(list, word string) bool { return slices.Contains(strings.Fields(list), word) }
 
-// lines counts as editors do.
+// lines counts lines as editors do.
 func lines(text string) int { return bytes.Count([]byte(text), []byte("\n")) }
