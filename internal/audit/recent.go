@@ -112,7 +112,7 @@ func (e *Entry) by(name string) bool {
 	return who == name || alone == name
 }
 
-// byBrowser is what package rights adds to a caller who is known by a cookie.
+// byBrowser is what package rights adds to the name of a caller that was identified by a cookie.
 const byBrowser = " by a browser"
 
 // Select returns entries, the newest first, and whether older ones are selected as well.

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestResetTerm: an agent's folder is looked at, and forgets its term only when its ID is named.
+// TestResetTerm: the state of an agent's folder can be shown, and its term is reset only if the agent's ID is given.
 func TestResetTerm(t *testing.T) {
 	home := t.TempDir()
 	for _, name := range []string{"identity", "checkpoint.log"} {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Whoever comes back to a run that has detached sees all that its tasks have written, and how they end.
+// Attaching to a run that has detached shows everything that its tasks have written, and how they end.
 func TestAttach(t *testing.T) {
 	d := startDev(t)
 	gate := filepath.Join(t.TempDir(), "gate")

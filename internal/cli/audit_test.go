@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// change is one that `tender audit -o json` tells of.
+// change is a change in the output of `tender audit -o json`.
 type change struct {
 	At                     time.Time
 	Who, Call, Result, Why string
@@ -19,7 +19,7 @@ type change struct {
 	MasterID               string `json:"master_id"`
 }
 
-// audited is what `tender audit` tells somebody, and what it says beside.
+// audited returns what `tender audit` shows somebody, and its stderr.
 func audited(t *testing.T, env []string, args ...string) (changes []change, stderr string) {
 	t.Helper()
 	stdout, stderr, code := tender(t, env, append([]string{"audit", "-o", "json"}, args...)...)
@@ -30,7 +30,7 @@ func audited(t *testing.T, env []string, args ...string) (changes []change, stde
 	return answer.Items, stderr
 }
 
-// count is how many of the changes are such calls.
+// count returns how many of the changes are such calls.
 func count(changes []change, call string) (n int) {
 	for _, c := range changes {
 		if c.Call == call {
@@ -40,15 +40,15 @@ func count(changes []change, call string) (n int) {
 	return n
 }
 
-// has says whether one of the changes was about an object, at a master, with a result.
+// has says whether one of the changes was about this object, at this master, with this result.
 func has(changes []change, master, object, result string) bool {
 	return slices.ContainsFunc(changes, func(c change) bool {
 		return c.MasterID == master && slices.Contains(c.Objects, object) && c.Result == result
 	})
 }
 
-// TestTheAuditLogIsTold: by all masters of a real quorum together, by followers too; one that is down is named, and what it
-// knew is there again when it is back after kill -9. Who may not see it is told so.
+// TestTheAuditLogIsTold: all masters of a real quorum answer together, followers too. One that is down is named, and
+// what it knew can be seen again when it is back after kill -9. Somebody who may not see it gets an error.
 func TestTheAuditLogIsTold(t *testing.T) {
 	c := startTrusted(t)
 	c.three()
@@ -133,7 +133,7 @@ func TestTheAuditLogIsTold(t *testing.T) {
 	}
 }
 
-// TestAnInsecureClusterTellsItsChanges: of anybody.
+// TestAnInsecureClusterTellsItsChanges: anybody may see them.
 func TestAnInsecureClusterTellsItsChanges(t *testing.T) {
 	address := "127.0.0.1:" + strconv.Itoa(freePort(t))
 	_, port, _ := strings.Cut(address, ":")

@@ -14,7 +14,7 @@ import (
 	"github.com/tenderhq/tender/internal/trust"
 )
 
-// three has a quorum of three masters, all of which have said where they are.
+// three makes a quorum of three masters, all of which have announced their addresses.
 func (c *trusted) three() {
 	c.t.Helper()
 	token := c.must("token", "create", "master", "--uses", "2")
@@ -29,7 +29,7 @@ func (c *trusted) three() {
 	})
 }
 
-// contextOf is what somebody's `tender context` says.
+// contextOf returns what `tender context` shows somebody.
 func contextOf(t *testing.T, env []string) string {
 	t.Helper()
 	stdout, stderr, code := tender(t, env, "context")
@@ -39,8 +39,8 @@ func contextOf(t *testing.T, env []string) string {
 	return stdout
 }
 
-// TestAContextOutlivesTheMasterOfItsLogin: who named one master when he logged in is told of the others, at once and whenever
-// others come, and goes on when that one is gone.
+// TestAContextOutlivesTheMasterOfItsLogin: a context for which one master was named at its login learns the others, at
+// once and whenever there are new ones. It works when that one master is gone.
 func TestAContextOutlivesTheMasterOfItsLogin(t *testing.T) {
 	c := startTrusted(t)
 	if named := contextOf(t, c.env); !strings.Contains(named, c.masters[0]) {
@@ -68,7 +68,8 @@ func TestAContextOutlivesTheMasterOfItsLogin(t *testing.T) {
 	})
 }
 
-// TestAnAgentThatWasAwayTooLongComesBack as who it was, by a token, with the task that ran on: its certificate has ended.
+// TestAnAgentThatWasAwayTooLongComesBack: an agent whose certificate has expired comes back with a token and keeps its
+// ID. Its task has gone on.
 func TestAnAgentThatWasAwayTooLongComesBack(t *testing.T) {
 	c := startTrusted(t)
 	args := func(more ...string) []string {
@@ -111,7 +112,7 @@ func TestAnAgentThatWasAwayTooLongComesBack(t *testing.T) {
 	}
 }
 
-// ends lets the certificate of a file end, as if its owner had been away since long ago, and says when it did.
+// ends lets the certificate in a file expire, as if its owner had been away for long, and returns when it did.
 func (c *trusted) ends(file string) string {
 	c.t.Helper()
 	pass, err := trust.ReadPass(file)
@@ -136,10 +137,10 @@ func (c *trusted) ends(file string) string {
 	return old.Ends().Format(time.RFC3339)
 }
 
-// TestAMasterOfAnAuthorityThatCountsNoMoreComesBack by a token: another authority has followed while it was away. A start that
-// finds a port taken changes nothing, neither the key in its folder nor what is left of the token.
+// TestAMasterOfAnAuthorityThatCountsNoMoreComesBack: while it was away another authority has followed; it comes back
+// with a token. A start that finds a port taken changes neither the key in its folder nor the token's uses.
 func TestAMasterOfAnAuthorityThatCountsNoMoreComesBack(t *testing.T) {
-	const life = "1m" // so that two authorities overlap for some seconds only
+	const life = "1m" // so that two authorities overlap only for some seconds
 	c := startTrustedWith(t, "--certificate-life", life, "--agent-certificate-life", life)
 	c.three()
 	away := c.procs[1]

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// TestAPersonLooksWithABrowser on real sockets: the browser knows the cluster by what 'tender ca show' prints, shows a token
-// once, and then a cookie alone; and the port for programs goes on to let nobody in by it.
+// TestAPersonLooksWithABrowser uses real sockets. The browser trusts the cluster by what 'tender ca show' prints, shows
+// a token once, and after that only a cookie. The port for programs does not accept the cookie.
 func TestAPersonLooksWithABrowser(t *testing.T) {
 	address := "127.0.0.1:" + strconv.Itoa(freePort(t))
 	c := startTrustedWith(t, "--browser", address)
@@ -85,7 +85,7 @@ func TestAPersonLooksWithABrowser(t *testing.T) {
 	}
 }
 
-// TestABrowserIsNoUseWithoutCertificates: the flag is refused in a sentence.
+// TestABrowserIsNoUseWithoutCertificates: the flag is refused with a sentence.
 func TestABrowserIsNoUseWithoutCertificates(t *testing.T) {
 	_, stderr, code := tender(t, nil, "master", "--data-dir", t.TempDir(), "--insecure", "--browser", "127.0.0.1:0")
 	if code != 2 || !strings.Contains(stderr, "--insecure and --browser exclude each other") {

@@ -40,7 +40,7 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-// now is when all commands of the tests run.
+// now is the time at which all commands of the tests run.
 var now = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
 // shell runs commands against a master that answers from memory, or none.
@@ -65,7 +65,7 @@ func (s *shell) run(t *testing.T, args ...string) (stdout, stderr string, code i
 	return out.String(), err.String(), code
 }
 
-// serving is a shell whose every master address is this server.
+// serving returns a shell for which this server is at every master address.
 func serving(t *testing.T, operator apiv1.OperatorServiceServer) *shell {
 	t.Helper()
 	listener := bufconn.Listen(1 << 20)

@@ -58,7 +58,7 @@ func TestWrongDaemonSettingsAreTold(t *testing.T) {
 		{args: "agent --master nowhere", want: []string{"--master", "nowhere", "HOST:PORT"}},
 		{args: "agent --data-dir /nowhere", want: []string{"--join TOKEN", "token create agent", "--insecure"}},
 		{args: "agent --attributes rack", want: []string{"--attributes", "rack"}},
-		// What deploy/ holds is read first, so it is right.
+		// The files in deploy/ are read first, so they are valid.
 		{args: "master --config ../../deploy/tender-master.toml --bind 127.0.0.1 --heartbeat 0s", want: []string{"--heartbeat is 0s"}},
 		{args: "agent --config ../../deploy/tender-agent.toml --http-port 70000", want: []string{"--http-port is 70000"}},
 		{args: "dev --masters 2", want: []string{"--masters is 2", "1, 3 or 5"}},

@@ -14,10 +14,10 @@ import (
 	"github.com/tenderhq/tender/internal/testing/hang"
 )
 
-// resultLine writes what does not fit into a status: a file, and one in a folder.
+// resultLine writes results that do not fit into a status: a file, and a file in a folder.
 const resultLine = "head -c 300000 /dev/zero > result.bin; mkdir parts; echo one > parts/1"
 
-// TestFilesAreCopied: what a task has left in its sandbox can be had after its end, and an error says what is missing.
+// TestFilesAreCopied: what a task has left in its sandbox can be copied after its end. An error says what is missing.
 func TestFilesAreCopied(t *testing.T) {
 	d := startDev(t)
 	if _, stderr, code := tender(t, d.env, "run", "--name", "writer", "--", "sh", "-c", resultLine); code != 0 {
@@ -72,7 +72,7 @@ func TestFilesAreCopied(t *testing.T) {
 	}
 }
 
-// fetcher runs one task and fetches its result when it has ended.
+// fetcher runs one task and fetches its result after its end.
 type fetcher struct {
 	client *framework.Client
 	asked  bool
@@ -111,7 +111,7 @@ func (f *fetcher) Update(ctx context.Context, status api.Status) error {
 	return nil
 }
 
-// TestSchedulerReadsResults: a scheduler fetches what is larger than a status, and its errors have kinds.
+// TestSchedulerReadsResults: a scheduler fetches results that are larger than a status. The errors have kinds.
 func TestSchedulerReadsResults(t *testing.T) {
 	d := startDev(t)
 	ctx, end := context.WithCancel(t.Context())

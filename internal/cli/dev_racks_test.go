@@ -8,7 +8,7 @@ import (
 )
 
 // TestDevRacks: dev puts its agents into racks, gives each a hostname and the attributes that were asked for, and runs
-// each in a process that can be killed: the cluster goes on, and misses it.
+// each in a process that can be killed. The cluster then goes on, and notices that the agent is missing.
 func TestDevRacks(t *testing.T) {
 	d := startDev(t, "--agents", "3", "--racks", "2", "--attributes", "disk=ssd", "--agent-processes")
 	stdout, _, code := tender(t, d.env, "get", "agents", "-o", "json")
@@ -55,7 +55,7 @@ func TestDevRacks(t *testing.T) {
 	run.wait()
 }
 
-// TestDevAttributesOfItsOwn: dev sets some attributes itself, and says so.
+// TestDevAttributesOfItsOwn: dev sets some attributes itself, and refuses values for them.
 func TestDevAttributesOfItsOwn(t *testing.T) {
 	for _, args := range [][]string{{"--attributes", "dev=7"}, {"--racks", "2", "--attributes", "rack=a"}, {"--racks", "-1"}} {
 		if _, stderr, code := tender(t, nil, append([]string{"dev"}, args...)...); code != 2 || stderr == "" {

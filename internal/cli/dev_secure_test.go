@@ -18,8 +18,9 @@ import (
 	"github.com/tenderhq/tender/framework"
 )
 
-// TestDevHasCertificates: gRPC, Raft and what agents say is by TLS, and yet nobody types a token: commands, a framework and
-// curl find everything by themselves, also when dev was killed and its folder is used again, beside another dev.
+// TestDevHasCertificates: gRPC, Raft and the agents' HTTP use TLS, and yet nobody types a token. Commands, a framework
+// and curl find everything by themselves, also after dev was killed and its folder is used again, and beside another
+// dev.
 func TestDevHasCertificates(t *testing.T) {
 	other := startDev(t, "--insecure")
 	d := startDev(t, "--masters", "3", "--agents", "2", "--agent-processes")
@@ -43,8 +44,8 @@ func TestDevHasCertificates(t *testing.T) {
 	}
 }
 
-// TestDevIsKilledAndStartedAnew: what is left of its cluster deceives nobody, and goes on by the same certificates. A framework
-// that was started before it gets in.
+// TestDevIsKilledAndStartedAnew: what is left of a killed cluster misleads nobody, and its folder goes on with the same
+// certificates. A framework that was started before it connects.
 func TestDevIsKilledAndStartedAnew(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "dev")
 	args := []string{"dev", "--free-ports", "--data-dir", dir, "--jobs=false"}
@@ -78,8 +79,8 @@ func TestDevIsKilledAndStartedAnew(t *testing.T) {
 	nothingLeft(t, dir)
 }
 
-// TestAGoneAgentOfDevIsANewOne: its certificate counts no more, and it has the token to join anew, as a process of its own or
-// not, so that what an operator tries ends nobody's cluster.
+// TestAGoneAgentOfDevIsANewOne: its certificate is void, and it has a token to join anew, whether it is a process of
+// its own or not. So an operator's experiment does not end the cluster.
 func TestAGoneAgentOfDevIsANewOne(t *testing.T) {
 	for _, args := range [][]string{{"--agents", "1"}, {"--agents", "1", "--agent-processes"}} {
 		d := startDev(t, args...)
@@ -98,8 +99,8 @@ func TestAGoneAgentOfDevIsANewOne(t *testing.T) {
 	}
 }
 
-// TestAnotherDevTakesThePlace: whoever was in the cluster of a dev that has ended, with all that it had, finds another one at its
-// address. It can't go on, and says so in one sentence with what to do; what begins then gets in.
+// TestAnotherDevTakesThePlace: members of a dev that has ended, with all that they had, find another one at its
+// address. They can't go on, and say so in one sentence with what to do. What is started then connects.
 func TestAnotherDevTakesThePlace(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "dev")
 	args := []string{"dev", "--free-ports", "--data-dir", dir, "--jobs=false", "--agents", "1"}
@@ -127,7 +128,7 @@ func TestAnotherDevTakesThePlace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, one := range left { // but for its addresses
+	for _, one := range left { // except for its addresses
 		if one.Name() != "dev-addresses.json" {
 			if err := os.RemoveAll(filepath.Join(dir, one.Name())); err != nil {
 				t.Fatal(err)
@@ -167,7 +168,7 @@ func TestAnotherDevTakesThePlace(t *testing.T) {
 	nothingLeft(t, dir)
 }
 
-// aFrameworkThatTries returns when a framework has tried to reach a master that is not there; works waits until it has done
+// aFrameworkThatTries returns when a framework has tried to reach a master that is down. works waits until it has done
 // its work.
 func aFrameworkThatTries(t *testing.T, master string) (works func()) {
 	t.Helper()
@@ -190,7 +191,7 @@ func aFrameworkThatTries(t *testing.T, master string) (works func()) {
 	return func() { <-done }
 }
 
-// usable does with a cluster what the first five minutes of the README do, without a word about certificates.
+// usable does with a cluster what the first five minutes of the README do, without mentioning certificates.
 func usable(t *testing.T, d *devCluster) {
 	t.Helper()
 	if stdout, stderr, code := tender(t, d.env, "run", "--", "echo", "hello"); code != 0 || stdout != "hello\n" {
@@ -213,7 +214,8 @@ func usable(t *testing.T, d *devCluster) {
 	aFrameworkWorks(t, []string{d.Masters[0].GRPC}, "")
 }
 
-// TestDevSaysWhatLeadsElsewhere: commands go to the context of the environment, whatever else is named.
+// TestDevSaysWhatLeadsElsewhere: commands use the context of the environment, whatever else is named, and dev warns of
+// that.
 func TestDevSaysWhatLeadsElsewhere(t *testing.T) {
 	d := start(t, []string{"TENDER_CONTEXT=production"}, "dev", "--free-ports", "--agents", "0", "--jobs=false")
 	d.await("unset TENDER_CONTEXT")

@@ -9,10 +9,10 @@ import (
 	"testing"
 )
 
-// stubborn is a task that ends when somebody has opened the door after it was told to.
+// stubborn is a task that ends only when, after it was told to end, somebody writes to its door.
 const stubborn = `trap 'read word < %s; exit 0' TERM; echo up; while :; do sleep 1000 & wait; done`
 
-// open returns when the task waits at its door, which is then opened.
+// open waits until the task reads from its door, and then opens it.
 func open(t *testing.T, door string) {
 	t.Helper()
 	until(t, "somebody waits at "+door, func() bool {
@@ -24,7 +24,7 @@ func open(t *testing.T, door string) {
 	})
 }
 
-// A rolling drain is stopped and goes on: of three agents one at a time is drained, in the order in which they were
+// A rolling drain is stopped and run again. Of three agents one at a time is drained, in the order in which they were
 // named, and the next one begins when the one before is empty.
 func TestDrainOneAtATime(t *testing.T) {
 	d := startDev(t, "--agents", "3", "--own-hostnames")
@@ -75,7 +75,7 @@ func TestDrainOneAtATime(t *testing.T) {
 	}
 }
 
-// Agents can be named by what they have, and one that is taken back meanwhile is told.
+// Agents can be named by their attributes. That one is taken back meanwhile is reported.
 func TestDrainAllOfAndTakenBack(t *testing.T) {
 	d := startDev(t, "--agents", "3")
 	door := filepath.Join(t.TempDir(), "door")

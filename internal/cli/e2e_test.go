@@ -23,10 +23,10 @@ import (
 	"github.com/tenderhq/tender/internal/testing/hang"
 )
 
-// The tests below run the real binary on loopback and kill it as operators and accidents do. They await conditions;
-// the only time limit is that of hang_test.go, for waits that have no end.
+// The tests below run the real binary on loopback and kill it as operators and accidents do. They wait for conditions.
+// The only time limit is that of hang_test.go, for waits that do not end.
 
-// binary builds bin/tender once, into a folder that the last test leaves.
+// binary builds bin/tender once, into a folder that is removed after the last test.
 var binary = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "tender-e2e-")
 	if err != nil {
@@ -41,7 +41,7 @@ var binary = sync.OnceValues(func() (string, error) {
 	return name, nil
 })
 
-var built string // the folder of the binary, "" when none was built
+var built string // the folder of the binary; "" if none was built
 
 func TestMain(m *testing.M) {
 	if shipped() {
@@ -57,7 +57,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// needsBinary skips what is too much for the quick tests.
+// needsBinary skips what is too slow for the quick tests.
 func needsBinary(t *testing.T) string {
 	t.Helper()
 	if testing.Short() {
@@ -107,7 +107,7 @@ func startDev(t *testing.T, args ...string) *devCluster {
 	return d
 }
 
-// described is the cluster in the folder as it says itself, and how commands find it.
+// described reads the description of the cluster in the folder, and sets how commands find it.
 func described(t *testing.T, dir string) *devCluster {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(dir, "dev.json"))
@@ -126,7 +126,7 @@ func described(t *testing.T, dir string) *devCluster {
 	return d
 }
 
-// nothingLeft fails the test when a process mentions the folder: in its arguments or its environment.
+// nothingLeft fails the test if a process mentions the folder in its arguments or its environment.
 func nothingLeft(t *testing.T, dir string) {
 	t.Helper()
 	for _, left := range processesOf(dir) {
@@ -161,7 +161,7 @@ func processesOf(dir string) (found []process) {
 	return found
 }
 
-// until asks again and again, as fast as the answers come, until the answer is yes.
+// until asks again and again, as fast as the answers come, until yes returns true.
 func until(t *testing.T, what string, yes func() bool) {
 	t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -331,7 +331,7 @@ func TestKillExplainDescribeAndLogs(t *testing.T) {
 	}
 }
 
-// Of an output one asks for the last lines, for both streams, and for nothing that is old.
+// The last lines of an output can be asked for, of both streams, and old output can be left out.
 func TestLogsOfWhatIsWanted(t *testing.T) {
 	d := startDev(t)
 	if _, stderr, code := tender(t, d.env, "run", "--name", "talks", "--", "sh", "-c", "echo one; echo two; echo three; echo bad >&2; echo worse >&2"); code != 0 {
@@ -353,7 +353,7 @@ func TestLogsOfWhatIsWanted(t *testing.T) {
 	}
 }
 
-// A command runs inside a task: with its files and environment, and its exit code comes here.
+// A command runs inside a task with the task's files and environment, and its exit code is returned.
 func TestExec(t *testing.T) {
 	d := startDev(t)
 	run := start(t, d.env, "run", "--name", "host", "-e", "OF_THE_TASK=1", "--", "sh", "-c", "echo here > file; cat /proc/self/cgroup > groups; echo awake; exec sleep 1000")
@@ -375,7 +375,7 @@ func TestExec(t *testing.T) {
 			t.Errorf("exec %s: exit code %d, %q, %q", c.args, code, stdout, stderr)
 		}
 	}
-	// Whoever is interrupted interrupts the command.
+	// An interrupt is passed on to the command.
 	trap := start(t, d.env, "exec", "host", "--", "sh", "-c", "trap 'echo caught; exit 5' INT; echo ready; while :; do sleep 0.01; done")
 	trap.await("ready")
 	trap.signal(syscall.SIGINT)
@@ -383,7 +383,7 @@ func TestExec(t *testing.T) {
 	if code := trap.wait(); code != 5 {
 		t.Errorf("exit code %d", code)
 	}
-	// The command ends with the task.
+	// The command ends with its task.
 	beside := start(t, d.env, "exec", "host", "--", "sh", "-c", "echo beside; exec sleep 1000")
 	beside.await("beside")
 	run.signal(syscall.SIGINT)
@@ -429,7 +429,7 @@ func TestCtrlCOnDevEndsAll(t *testing.T) {
 	}
 }
 
-// TestKilledLeader is the acceptance of the whole: kill -9 of the leading master while a task runs.
+// TestChaosKilledLeaderWhileATaskRuns kills the leading master with SIGKILL while a task runs.
 func TestChaosKilledLeaderWhileATaskRuns(t *testing.T) {
 	d := startDev(t, "--masters", "3", "--agents", "2", "--master-processes")
 	gate := filepath.Join(t.TempDir(), "gate")
@@ -475,7 +475,7 @@ func leader(t *testing.T, d *devCluster) string {
 	return ""
 }
 
-// TestChaosKilledAgent kills -9 an agent of its own process while a task runs, and starts it again.
+// TestChaosKilledAgentWhileATaskRuns kills an agent's own process with SIGKILL while a task runs, and starts it again.
 func TestChaosKilledAgentWhileATaskRuns(t *testing.T) {
 	d := startDev(t, "--agents", "0")
 	data := filepath.Join(t.TempDir(), "agent")
@@ -488,10 +488,10 @@ func TestChaosKilledAgentWhileATaskRuns(t *testing.T) {
 	run.await("more")
 	agent.signal(syscall.SIGKILL)
 	agent.wait()
-	until(t, "the master has noticed", func() bool { // on a slow machine it is TOMBSTONE before anyone looks
+	until(t, "the master has noticed", func() bool { // on a slow machine it is TOMBSTONE before anybody looks
 		return slices.Contains([]string{"DISCONNECTED", "TOMBSTONE"}, get(t, d.env, "agents").Items[0].State)
 	})
-	// The task ends while no agent looks.
+	// The task ends while there is no agent.
 	if err := os.WriteFile(gate, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -504,7 +504,7 @@ func TestChaosKilledAgentWhileATaskRuns(t *testing.T) {
 	if code := agent.wait(); code != 0 {
 		t.Errorf("the agent ended with %d", code)
 	}
-	// Its executor waits for the next agent; this folder will have none.
+	// Its executor waits for the next agent, which this folder will not have.
 	for _, left := range processesOf(data) {
 		if err := syscall.Kill(left.pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
 			t.Error(err)
@@ -522,14 +522,14 @@ func TestTwoAgentsDoNotShareAPort(t *testing.T) {
 	}
 }
 
-// lastPort is the port that freePort gave last. It begins anywhere, for other tests may run beside these.
+// lastPort is the port that freePort returned last. It begins at random, because other tests may run beside these.
 var lastPort atomic.Int64
 
 func init() { lastPort.Store(rand.Int64N(1000)) }
 
-// freePort finds a port below the range from which systems take the ports of outgoing connections: between the kill of
-// an agent and its next start nothing else may take it. Nor is it among those that `tender dev` takes. A test that asks
-// for several before it uses them never gets the same one twice.
+// freePort finds a port below the range that systems use for outgoing connections, because between the kill of an agent
+// and its next start nothing else may take it. Nor is it one that `tender dev` uses. A test that asks for several ports
+// before it uses them never gets the same one twice.
 func freePort(t *testing.T) int {
 	t.Helper()
 	for {

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// One of three masters is recovered from its folder, and then the two that were given up are started all the same. They
-// end with a sentence, and the recovered one goes on to lead its agents.
+// One of three masters is recovered from its folder, and then the two that were given up are started anyway. They end
+// with a sentence, and the recovered one goes on to lead its agents.
 func TestOldMastersAreRefusedAfterARecovery(t *testing.T) {
 	dir := t.TempDir()
 	port := func() string { return strconv.Itoa(freePort(t)) }

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// buildExample gives the file of an example's program.
+// buildExample builds an example's program and returns its path.
 func buildExample(t *testing.T, name string) string {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), name)
@@ -21,7 +21,7 @@ func buildExample(t *testing.T, name string) string {
 	return program
 }
 
-// TestHelloExecutorExample: agents start the scheduler's own binary, and one process runs all of an agent's tasks.
+// TestHelloExecutorExample: agents start the scheduler's own binary, and one process runs all tasks of an agent.
 func TestHelloExecutorExample(t *testing.T) {
 	needsBinary(t)
 	program := buildExample(t, "hello-executor")
@@ -51,18 +51,19 @@ func TestHelloExecutorExample(t *testing.T) {
 	}
 }
 
-// TestWebExample: the file of examples/web names three servers by host and port, no two alike, and at its end none runs.
+// TestWebExample: the file of examples/web names three different servers by host and port, and in the end none is
+// running.
 func TestWebExample(t *testing.T) {
 	needsBinary(t)
 	program := buildExample(t, "web")
 	d := startDev(t, "--agents", "3")
 	file := filepath.Join(t.TempDir(), "servers.conf")
-	serve := buildExample(t, "remote-allocator") + " -listen 127.0.0.1:$TENDER_TASK_PORT_HTTP" // it listens, and that is all
+	serve := buildExample(t, "remote-allocator") + " -listen 127.0.0.1:$TENDER_TASK_PORT_HTTP" // it only listens
 	web := launchProgram(t, program, d.env, false, []string{"-command", "exec " + serve, "-file", file})
 	server := regexp.MustCompile(`(?m)^server \S+:(\d+); # web-[012] on (agent-\d+)$`)
 	ports, agents := make(map[string]bool), make(map[string]bool)
 	until(t, "three servers", func() bool {
-		text, _ := os.ReadFile(file) // not there yet: none
+		text, _ := os.ReadFile(file) // it does not exist yet
 		for _, found := range server.FindAllStringSubmatch(string(text), -1) {
 			ports[found[1]], agents[found[2]] = true, true
 		}
@@ -74,7 +75,7 @@ func TestWebExample(t *testing.T) {
 	}
 }
 
-// TestBatchExample runs examples/batch on real processes: its binary is scheduler and executor.
+// TestBatchExample runs examples/batch on real processes. Its binary is both scheduler and executor.
 func TestBatchExample(t *testing.T) {
 	needsBinary(t)
 	program := buildExample(t, "batch")

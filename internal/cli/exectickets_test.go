@@ -13,7 +13,7 @@ import (
 	"github.com/tenderhq/tender/internal/wire"
 )
 
-// granted is a person who may do nothing but what the grant says.
+// granted makes a person who has only this grant.
 func (c *trusted) granted(name string, grant ...string) []string {
 	c.t.Helper()
 	env := c.person(name)
@@ -22,8 +22,8 @@ func (c *trusted) granted(name string, grant ...string) []string {
 	return env
 }
 
-// TestTicketsToExec: who may run commands inside a task, and change the level of an agent's log, is what docs/security.md says:
-// "operate" or "exec" on it, or "run" for one's own tasks. What such a ticket opens is what it is for, and nothing else.
+// TestTicketsToExec: docs/security.md says who may run commands inside a task and change the level of an agent's log:
+// "operate" or "exec" on it, or "run" for one's own tasks. Such a ticket opens only what it is for.
 func TestTicketsToExec(t *testing.T) {
 	c := startTrusted(t)
 	port := strconv.Itoa(freePort(t))
@@ -46,12 +46,12 @@ func TestTicketsToExec(t *testing.T) {
 	}
 	agent := get(t, c.env, "agents").Items[0].ID
 
-	// By the command, with its ticket asked for on the way.
+	// With the command, which asks for its ticket itself.
 	for _, story := range []struct {
 		who  string
 		env  []string
 		task string
-		says string // of the refusal; "": it is let in
+		says string // part of the refusal; "": it is admitted
 	}{
 		{"operates", operates, "theirs", ""},
 		{"runs", runs, "own", ""},
@@ -65,7 +65,7 @@ func TestTicketsToExec(t *testing.T) {
 		}
 	}
 
-	// By the tickets themselves.
+	// With the tickets themselves.
 	ticketFor := func(env []string, r *apiv1.TicketRequest) (string, error) {
 		answer, err := c.operator(c.pass(env)).GetExecTicket(t.Context(), r)
 		if err != nil {
@@ -98,7 +98,7 @@ func TestTicketsToExec(t *testing.T) {
 		}
 		return word
 	}
-	must(levels, ofTask) // whoever may at the agent may in its tasks
+	must(levels, ofTask) // who may do it at the agent may do it in its tasks
 	level, inside := "/v1/log-level?level=debug", "/v1/exec/"+tasks["theirs"].String()
 	for name, story := range map[string]struct {
 		env    []string

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// A machine that dies while nobody looks is marked gone after the time of its class, and its task runs elsewhere.
+// A machine that dies unnoticed is marked gone after the time of its class, and its task runs elsewhere.
 func TestADeadMachineIsGivenUp(t *testing.T) {
 	dir := t.TempDir()
 	port := func() string { return strconv.Itoa(freePort(t)) }
@@ -38,7 +38,7 @@ func TestADeadMachineIsGivenUp(t *testing.T) {
 	run.wait()
 	for _, left := range processesOf(dir) { // the dead agent's executor waits for it
 		if strings.Contains(left.command, "executor") {
-			_ = syscall.Kill(left.pid, syscall.SIGKILL) // it may just have ended
+			_ = syscall.Kill(left.pid, syscall.SIGKILL) // it may have ended already
 		}
 	}
 }

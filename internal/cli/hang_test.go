@@ -20,7 +20,7 @@ func hung(t *testing.T, what string) {
 	t.Fatalf("%s: has not come for %v\n%s", what, hang.After, statesOf(t))
 }
 
-// statesOf is what every cluster of the test says of itself.
+// statesOf returns the state of every cluster of the test.
 func statesOf(t *testing.T) string {
 	var text strings.Builder
 	for _, masters := range clustersOf(t) {
@@ -40,7 +40,7 @@ func statesOf(t *testing.T) string {
 	return text.String()
 }
 
-// clustersOf are the masters that the test's processes were told of.
+// clustersOf returns the masters that the test's processes were given.
 func clustersOf(t *testing.T) (found []string) {
 	running.Lock()
 	defer running.Unlock()
@@ -58,7 +58,7 @@ func ask(masters string, args ...string) string {
 	return fmt.Sprintf("$ tender %s\n%s", strings.Join(args, " "), answerTo(masters, args...))
 }
 
-// answerTo is what a command says, or why it says nothing.
+// answerTo returns the output of a command, or why there is none.
 func answerTo(masters string, args ...string) string {
 	name, err := binary()
 	if err != nil {
@@ -75,7 +75,7 @@ func answerTo(masters string, args ...string) string {
 	return string(out)
 }
 
-// A wait that has no end says what the cluster looks like.
+// A wait that does not end shows the state of the cluster.
 func TestAHangTellsTheStateOfTheCluster(t *testing.T) {
 	d := startDev(t)
 	run := start(t, d.env, "run", "--name", "sleeper", "--", "sh", "-c", "echo up; exec sleep 1000")

@@ -9,7 +9,7 @@ import (
 	"github.com/tenderhq/tender/internal/testing/oci"
 )
 
-// A command runs in an image, or the image's own does; its digest is shown, and what is wrong is a sentence.
+// A command runs in an image, or the image's own command does. The digest is shown, and errors are sentences.
 func TestRunInAnImage(t *testing.T) {
 	d := startDev(t)
 	if stdout, _, _ := tender(t, d.env, "get", "agents", "-o", "json"); !strings.Contains(stdout, ",images,") {

@@ -23,8 +23,8 @@ const sumFile = `{
   "batch": {"completions": 10, "parallelism": 3}
 }`
 
-// TestJobsOutliveTheirManager: the active manager is killed while a batch runs; the one that stood by goes on, and
-// each index was done once.
+// TestJobsOutliveTheirManager: the active manager is killed while a batch runs. The one that stood by goes on, and each
+// index was done once.
 func TestJobsOutliveTheirManager(t *testing.T) {
 	d := startDev(t, "--agents", "2")
 	folder := t.TempDir()
@@ -50,11 +50,11 @@ func TestJobsOutliveTheirManager(t *testing.T) {
 	second := launch(t, d.env, true, []string{"jobs"})
 	second.await("standing by")
 	good("job", "run", web)
-	until(t, "the service has said its index", func() bool { // it runs, and its shell may not have come to it yet
+	until(t, "the service has said its index", func() bool { // it is RUNNING, but its shell may not have got so far yet
 		return good("job", "logs", "web", "--index", "1") == "I am 1\n"
 	})
 	good("job", "submit", sum)
-	good("job", "submit", sum) // the same again changes nothing
+	good("job", "submit", sum) // a repetition changes nothing
 	until(t, "some of the batch is done", func() bool {
 		text, err := os.ReadFile(filepath.Join(folder, "done"))
 		return err == nil && strings.Count(string(text), "\n") >= 4
@@ -64,7 +64,7 @@ func TestJobsOutliveTheirManager(t *testing.T) {
 	watch := launch(t, d.env, true, []string{"job", "watch", "sum", "-o", "json"})
 	watch.await(`"phase":"RUNNING"`)
 	first.signal(syscall.SIGKILL)
-	good("job", "run", sum) // waits for the second, and follows the job to its end
+	good("job", "run", sum) // it waits for the second manager, and follows the job to its end
 	text, err := os.ReadFile(filepath.Join(folder, "done"))
 	if err != nil || strings.Count(string(text), "\n") != 10 {
 		t.Errorf("the batch has done %q, %v", text, err)

@@ -18,8 +18,8 @@ import (
 	"github.com/tenderhq/tender/internal/words"
 )
 
-// TestLocalityIsShown: twelve tasks want an agent with room for eight. While the others hold out for
-// it, explain says so; when they have gone elsewhere, describe and the metrics say what it cost.
+// TestLocalityIsShown: twelve tasks want an agent that has room for eight. While the others wait for it, explain says
+// so. When they have gone elsewhere, describe and the metrics say what that has cost.
 func TestLocalityIsShown(t *testing.T) {
 	frameworktest.Run(t, frameworktest.Cluster{Agents: 3}, func(c *frameworktest.Handle) {
 		set := taskset.New(taskset.Config{Locality: locality.Config{Node: locality.Wait{Time: 5 * time.Second}, Withhold: true}})

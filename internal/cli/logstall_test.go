@@ -12,22 +12,21 @@ import (
 	"github.com/tenderhq/tender/internal/cli"
 )
 
-// shut takes nothing: a terminal that was stopped, or a collector of logs that hangs.
+// shut is a writer that blocks, like a terminal that was stopped, or a log collector that hangs.
 type shut struct {
 	t      *testing.T
 	opened chan struct{}
 }
 
 func (s shut) Write(line []byte) (int, error) {
-	if strings.HasPrefix(string(line), "tender: ") { // the last words of the command, which should go on
+	if strings.HasPrefix(string(line), "tender: ") { // the last words of the command, which should not block
 		s.t.Errorf("%s", line)
 	}
 	<-s.opened
 	return len(line), nil
 }
 
-// TestALogThatNobodyTakesStopsNothing (R36): a master whose every line waits for ever leads
-// and answers.
+// TestALogThatNobodyTakesStopsNothing (R36): a master whose every log line blocks for ever still leads and answers.
 func TestALogThatNobodyTakesStopsNothing(t *testing.T) {
 	stderr := shut{t, make(chan struct{})}
 	defer close(stderr.opened)
@@ -52,7 +51,7 @@ func TestALogThatNobodyTakesStopsNothing(t *testing.T) {
 	}
 }
 
-// served is what is served there; "" when nothing is.
+// served returns what is served at a URL; "" if nothing is.
 func served(t *testing.T, url string) string {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)

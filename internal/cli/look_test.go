@@ -25,12 +25,12 @@ type cluster struct {
 	agents   []*apiv1.AgentView
 	tasks    []*apiv1.TaskView
 	pageMax  int
-	index    uint64 // of the registry, in answers to stale reads
+	index    uint64 // the registry's index, in answers to stale reads
 	requests []string
 	kill     *apiv1.KillTaskResponse
 }
 
-// page cuts items; its token is the number of the first item of the next page.
+// page cuts a list into pages. A token is the number of the first item of the next page.
 func page[T any](items []T, limit int32, token string, pageMax int) ([]T, string) {
 	start, _ := strconv.Atoi(token)
 	end := min(start+pageMax, len(items))
@@ -135,7 +135,7 @@ func (c *cluster) RemoveFramework(_ context.Context, r *apiv1.RemoveFrameworkReq
 	return &apiv1.ActionResponse{Subject: "web", Message: "framework framework-1 is removed; its 2 tasks are killed"}, nil
 }
 
-// refusal is an error as a master sends it.
+// refusal returns an error as a master sends it.
 func refusal(kind apiv1.ErrorKind, message string) error {
 	s, err := status.New(codes.FailedPrecondition, message).WithDetails(&apiv1.Error{Kind: kind, Message: message})
 	if err != nil {
@@ -262,7 +262,7 @@ func TestLimitAsksForNoMore(t *testing.T) {
 	}
 }
 
-// TestAStaleReadSaysSo: for people beside the table, for programs in the object.
+// TestAStaleReadSaysSo: people see it beside the table, and programs in the object.
 func TestAStaleReadSaysSo(t *testing.T) {
 	c := small()
 	c.index = 17
@@ -320,7 +320,8 @@ func TestTeardown(t *testing.T) {
 	}
 }
 
-// What changes something does not look for agents whose names begin so: the leader is told the words as they are.
+// A command that changes something does not look for agents by the beginning of a name: the leader gets the words
+// unchanged.
 func TestChangesTakeWholeNames(t *testing.T) {
 	for args, asked := range map[string]string{
 		"drain agent-1":                              "DRAIN agent-1",
@@ -335,7 +336,7 @@ func TestChangesTakeWholeNames(t *testing.T) {
 		"volume create agent- v --size 1 --role ops": "CREATE_VOLUME agent-v",
 		"volume destroy agent- v --role ops --force": "DESTROY_VOLUME agent-v",
 	} {
-		c := small() // has agent-2 and agent-10
+		c := small() // it has agent-2 and agent-10
 		stdout, stderr, code := serving(t, c).run(t, strings.Fields(args)...)
 		if code != 1 || stdout != "" || !slices.Equal(c.requests, []string{asked}) {
 			t.Errorf("%s: exit code %d, asked %q; %s%s", args, code, c.requests, stdout, stderr)

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A master with little in use lets megabytes come anew before it collects garbage.
+// A master that uses little memory allocates megabytes before it collects garbage.
 func TestSmallMasterCollectsSeldom(t *testing.T) {
 	if os.Getenv("GOGC") != "" {
 		t.Skip("who has set GOGC has chosen when garbage is collected")

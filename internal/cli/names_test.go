@@ -14,7 +14,7 @@ import (
 	"github.com/tenderhq/tender/internal/testing/hang"
 )
 
-// askForName asks a master by DNS.
+// askForName makes a DNS query to a master.
 func askForName(t *testing.T, address, name string, kind uint16) *dns.Msg {
 	t.Helper()
 	reply, _, err := (&dns.Client{Timeout: hang.After}).Exchange(new(dns.Msg).SetQuestion(name, kind), address)
@@ -24,8 +24,8 @@ func askForName(t *testing.T, address, name string, kind uint16) *dns.Msg {
 	return reply
 }
 
-// TestNamesAreAnswered: a leader and a follower tell by DNS the endpoints that 'tender get endpoints' lists, in a cluster in which
-// everybody is known by a certificate: those that ask for names are not asked who they are.
+// TestNamesAreAnswered: a leader and a follower answer by DNS with the endpoints that 'tender get endpoints' lists.
+// Although the cluster has certificates, DNS clients are not identified.
 func TestNamesAreAnswered(t *testing.T) {
 	var answerers []string
 	next := func() {
@@ -39,7 +39,7 @@ func TestNamesAreAnswered(t *testing.T) {
 	start(t, c.env, "agent", "--data-dir", c.folder("a1"), "--http-port", strconv.Itoa(freePort(t)), "--resources", "cpus:2;mem:500;disk:100;ports:[31000-31009]",
 		"--join", c.must("token", "create", "agent"), "--master", c.masters[0])
 	until(t, "two masters and an agent", func() bool {
-		masters, _, _ := tender(t, c.env, "get", "masters") // nobody may lead for a moment, as the second one joins
+		masters, _, _ := tender(t, c.env, "get", "masters") // nobody may lead for a moment while the second one joins
 		return strings.Contains(masters, "follower") && len(get(t, c.env, "agents", "--state", "RUNNING").Items) == 1
 	})
 	gate := filepath.Join(t.TempDir(), "gate")
@@ -48,7 +48,7 @@ func TestNamesAreAnswered(t *testing.T) {
 	until(t, "two tasks", func() bool { return len(get(t, c.env, "tasks", "--state", "RUNNING").Items) == 2 })
 	for _, address := range answerers {
 		var reply *dns.Msg
-		until(t, address+" knows the framework", func() bool { // a follower hears of it a moment later
+		until(t, address+" knows the framework", func() bool { // a follower knows it a moment later
 			reply = askForName(t, address, "web-app.tender.", dns.TypeSRV)
 			return reply.Rcode == dns.RcodeSuccess
 		})
@@ -65,7 +65,7 @@ func TestNamesAreAnswered(t *testing.T) {
 		endpoints = strings.Fields(stdout)
 		return len(endpoints) == 2
 	})
-	framework := get(t, c.env, "tasks").Items[0].FrameworkID // what was read under its name is kept for a moment
+	framework := get(t, c.env, "tasks").Items[0].FrameworkID // the answer for its name is cached for a moment
 	for _, address := range answerers {
 		reply := askForName(t, address, "_http._tcp."+framework+".tender.", dns.TypeSRV)
 		var told []string

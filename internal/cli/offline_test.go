@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestSnapshotsOffline: what the golden snapshot of the registry's format holds, and
-// the folder that is made of it.
+// TestSnapshotsOffline checks the content of the golden snapshot of the registry's format, and the folder that is made
+// from it.
 func TestSnapshotsOffline(t *testing.T) {
 	text, err := os.ReadFile("../../master/internal/registrycodec/testdata/snapshot-1.hex")
 	if err != nil {
@@ -52,7 +52,7 @@ func TestSnapshotsOffline(t *testing.T) {
 	}
 	refused("empty or does not exist", restore...)
 	refused("--data-dir FOLDER", "raft", "snapshot", "restore", file)
-	// Not to make a key: no agent would know the cluster by another one.
+	// No new key is made, because no agent would trust the cluster with another one.
 	refused("(cluster.key), which no snapshot holds either: if the cluster has one, copy the file", "master", "--data-dir", home, "--id", "m9")
 	refused("no master's data folder", "raft", "recover", "--data-dir", filepath.Join(dir, "nowhere"))
 	refused("nothing was changed", "raft", "recover", "--data-dir", home, "--confirm", "cluster-of-others")
@@ -62,7 +62,7 @@ func TestSnapshotsOffline(t *testing.T) {
 		t.Fatalf("recover, first look: %d %s%s", code, out, errs)
 	}
 	_, command, _ := strings.Cut(out, "  tender ")
-	out, errs, code = s.run(t, strings.Fields(command)...) // as it says itself
+	out, errs, code = s.run(t, strings.Fields(command)...) // the command that its message names
 	if code != 0 || !strings.Contains(out, "master m9 is a quorum of one now") {
 		t.Errorf("recover: %d %s%s", code, out, errs)
 	}

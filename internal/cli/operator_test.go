@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// What an operator says to a cluster in the first hour, on the real binary.
+// The commands of an operator in the first hour, with the real binary.
 func TestAnOperatorsWords(t *testing.T) {
 	d := startDev(t)
 	run := start(t, d.env, "run", "--name", "sleeper", "--role", "eng", "--", "sh", "-c", "echo up; exec sleep 1000")
@@ -16,7 +16,7 @@ func TestAnOperatorsWords(t *testing.T) {
 	for _, test := range []struct {
 		args           string
 		code           int
-		stdout, stderr string // parts; "" = nothing at all
+		stdout, stderr string // parts of them; "" = nothing at all
 	}{
 		{"get tasks --agent nosuch", 1, "", `no agent is called "nosuch"; 'tender get agents' lists them`},
 		{"get offers --framework nosuch", 1, "", `no framework is called "nosuch"`},
@@ -58,7 +58,7 @@ func TestAnOperatorsWords(t *testing.T) {
 	}
 }
 
-// says reports whether text holds the words, or is empty when there are none.
+// says reports whether text contains the words; without words, whether it is empty.
 func says(text, words string) bool {
 	if words == "" {
 		return text == ""
@@ -66,7 +66,7 @@ func says(text, words string) bool {
 	return strings.Contains(text, words)
 }
 
-// Who is asked to stop and does so has not failed: service managers go by the exit code.
+// A daemon that was asked to stop and does so has not failed: service managers look at the exit code.
 func TestADaemonThatIsToldToStopExitsWithZero(t *testing.T) {
 	dir := t.TempDir()
 	port := func() string { return strconv.Itoa(freePort(t)) }

@@ -13,7 +13,7 @@ import (
 	"github.com/tenderhq/tender/internal/testing/hang"
 )
 
-// paperFramework hands its offers and statuses to the test, which answers. At the test's end nobody takes them.
+// paperFramework passes its offers and statuses to the test, which answers. At the test's end nobody takes them.
 type paperFramework struct {
 	t        *testing.T
 	over     context.Context
@@ -51,7 +51,7 @@ func hand[T any](f *paperFramework, to chan<- T, what T) {
 	}
 }
 
-// taken is the next that the framework hands over.
+// taken returns the next item that the framework passes on.
 func taken[T any](f *paperFramework, from <-chan T, what string) (next T) {
 	f.t.Helper()
 	limit := time.NewTimer(hang.After)
@@ -86,7 +86,7 @@ func subscribe(t *testing.T, d *devCluster, name string, answer func(*framework.
 	return f
 }
 
-// awaitRunning awaits that the tasks run, in whatever order they come.
+// awaitRunning waits until the tasks run, in whatever order their statuses come.
 func (f *paperFramework) awaitRunning(tasks ...api.TaskID) {
 	for len(tasks) > 0 {
 		status := taken(f, f.statuses, fmt.Sprint(tasks, " RUNNING"))
@@ -96,7 +96,7 @@ func (f *paperFramework) awaitRunning(tasks ...api.TaskID) {
 	}
 }
 
-// wantOffer awaits the next offer; the ports that dev adds belong to nobody's example.
+// wantOffer checks the next offer, without the ports that dev adds.
 func wantOffer(t *testing.T, f *paperFramework, what, resources string) {
 	t.Helper()
 	offer := taken(f, f.offers, what+" is offered "+resources)
@@ -106,9 +106,8 @@ func wantOffer(t *testing.T, f *paperFramework, what, resources string) {
 	}
 }
 
-// The example of the Mesos paper, on real processes: one agent of 4 cpus and 4 GB, two
-// frameworks. The built-in executor asks for nothing of its own, so that what is left
-// is exact.
+// The example of the Mesos paper, on real processes: one agent with 4 cpus and 4 GB, and two frameworks. The built-in
+// executor needs no resources of its own, so that what is left is exact.
 func TestTheExampleOfTheMesosPaper(t *testing.T) {
 	needsBinary(t)
 	d := startDev(t, "--agent-resources", "cpus:4;mem:4096")

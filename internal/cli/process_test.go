@@ -22,21 +22,21 @@ import (
 	"github.com/tenderhq/tender/internal/testing/hang"
 )
 
-// proc is a running tender.
+// proc is a running tender process.
 type proc struct {
 	t      *testing.T
 	cmd    *exec.Cmd
-	lines  chan string // of both outputs; closed at their end
+	lines  chan string // lines of both outputs; closed at their end
 	stdout bytes.Buffer
 	stderr bytes.Buffer
-	said   []string // and not awaited yet
+	said   []string // lines that were read and not awaited yet
 	ended  chan struct{}
 	code   int
-	told   atomic.Bool // to end: it ends by itself, by a signal of the test, or at the test's end
+	told   atomic.Bool // it was told to end: it ends by itself, was signalled by the test, or the test has ended
 }
 
-// running are the processes of a test. A daemon that ends untold takes the others with it: what a test awaits of them
-// would never come.
+// running holds the processes of each test. If a daemon ends without having been told to, the others are killed: what
+// the test waits for would never come.
 var running struct {
 	sync.Mutex
 	of map[*testing.T][]*proc
@@ -51,47 +51,47 @@ func (p *proc) enter() {
 	running.of[p.t] = append(running.of[p.t], p)
 }
 
-// endedUntold fails the test, and ends its other processes so that nobody waits for them.
+// endedUntold fails the test, and kills its other processes so that nobody waits for them.
 func (p *proc) endedUntold() {
 	running.Lock()
 	defer running.Unlock()
 	p.t.Errorf("%v ended by itself with %d", p.cmd.Args[1:], p.code)
 	for _, other := range running.of[p.t] {
 		if other != p && !other.over() {
-			_ = other.cmd.Process.Kill() // it may just have ended
+			_ = other.cmd.Process.Kill() // it may have ended already
 		}
 	}
 }
 
-// start starts the binary; the test's end kills what is still there.
+// start starts the binary. What still runs at the test's end is killed.
 func start(t *testing.T, env []string, args ...string) *proc {
 	t.Helper()
 	return launch(t, env, !slices.Contains([]string{"dev", "agent", "master"}, args[0]), args)
 }
 
-// launch starts the binary; mayEnd says that it may end untold.
+// launch starts the binary; mayEnd says that it may end without being told to.
 func launch(t *testing.T, env []string, mayEnd bool, args []string) *proc {
 	t.Helper()
-	if args[0] == "agent" && strings.HasPrefix(args[1], "--") { // its tasks may do what their test does
+	if args[0] == "agent" && strings.HasPrefix(args[1], "--") { // its tasks may do what the test may do
 		args = slices.Insert(slices.Clone(args), 1, "--task-user", devcluster.Me())
 	}
 	return launchProgram(t, needsBinary(t), env, mayEnd, args)
 }
 
-// launchProgram starts any program so.
+// launchProgram starts any program in this way.
 func launchProgram(t *testing.T, program string, env []string, mayEnd bool, args []string) *proc {
 	t.Helper()
 	p := &proc{t: t, cmd: exec.Command(program, args...), lines: make(chan string, 10_000), ended: make(chan struct{})}
 	p.told.Store(mayEnd)
 	p.cmd.Env = append(os.Environ(), env...)
-	p.cmd.WaitDelay = hang.After // who inherited its outputs and outlives it would hold them, and us, for ever
+	p.cmd.WaitDelay = hang.After // a process that has inherited its outputs and outlives it would block us for ever
 	stdout, stderr := p.pipe(&p.stdout), p.pipe(&p.stderr)
 	p.cmd.Stdout, p.cmd.Stderr = stdout.w, stderr.w
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	p.enter()
-	go func() { // ends with the process
+	go func() { // it ends with the process
 		defer close(p.ended)
 		err := p.cmd.Wait()
 		stdout.close()
@@ -112,7 +112,7 @@ func launchProgram(t *testing.T, program string, env []string, mayEnd bool, args
 	t.Cleanup(func() {
 		p.told.Store(true)
 		if !p.over() {
-			_ = p.cmd.Process.Kill() // it may just have ended
+			_ = p.cmd.Process.Kill() // it may have ended already
 		}
 		<-p.ended
 		if folder := slices.Index(args, "--data-dir") + 1; folder > 0 && args[0] == "agent" {
@@ -125,11 +125,12 @@ func launchProgram(t *testing.T, program string, env []string, mayEnd bool, args
 	return p
 }
 
-// endExecutors ends the executors and tasks of an agent that runs no more. They would outlive their test: an agent leaves
-// them to the next one with its data folder, and executors wait for it until their recovery timeout.
+// endExecutors kills the executors and tasks of an agent that does not run any more. They would outlive their test,
+// because an agent leaves them to the next one with its data folder, for which executors wait until their recovery
+// timeout.
 func endExecutors(t *testing.T, dataDir string) {
 	t.Helper()
-	tree := cell.Open(cell.Place{Folder: dataDir, Best: cell.Groups}) // finds the agent's control groups, and makes none
+	tree := cell.Open(cell.Place{Folder: dataDir, Best: cell.Groups}) // it finds the agent's control groups and makes none
 	if err := errors.Join(tree.Sweep(context.Background(), nil), tree.Close()); err != nil {
 		t.Errorf("the executors of %s: %v", dataDir, err)
 	}
@@ -140,7 +141,8 @@ type pipe struct {
 	done chan struct{}
 }
 
-// pipe copies an output into a buffer and line by line into the channel. A full channel loses lines, not the process.
+// pipe copies an output into a buffer and, line by line, into the channel. If the channel is full, lines are lost, and
+// the process is not blocked.
 func (p *proc) pipe(into *bytes.Buffer) pipe {
 	r, w := io.Pipe()
 	done := make(chan struct{})
@@ -165,7 +167,7 @@ func (p *proc) pipe(into *bytes.Buffer) pipe {
 }
 
 func (p pipe) close() {
-	_ = p.w.Close() // never fails
+	_ = p.w.Close() // it never fails
 	<-p.done
 }
 
@@ -178,7 +180,8 @@ func (p *proc) over() bool {
 	}
 }
 
-// await returns when the process has said a line with the words. Each line is taken once; the two outputs have no order.
+// await waits until the process has written a line with these words. Each line is taken once. The order of the two
+// outputs is not defined.
 func (p *proc) await(words string) {
 	p.t.Helper()
 	has := func(line string) bool { return strings.Contains(line, words) }
@@ -204,7 +207,7 @@ func (p *proc) await(words string) {
 	}
 }
 
-// hasSaid reports, without waiting, whether the process has said a line with the words. The line stays for await.
+// hasSaid reports, without waiting, whether the process has written a line with these words. The line stays for await.
 func (p *proc) hasSaid(words string) bool {
 	for {
 		select {
@@ -219,7 +222,7 @@ func (p *proc) hasSaid(words string) bool {
 	}
 }
 
-// wait returns the exit code.
+// wait waits for the end of the process and returns the exit code.
 func (p *proc) wait() int {
 	p.t.Helper()
 	limit := time.NewTimer(hang.After)
@@ -240,7 +243,7 @@ func (p *proc) signal(s syscall.Signal) {
 	}
 }
 
-// tender runs a command to its end, also a daemon that is expected to refuse.
+// tender runs a command to its end, also a daemon that is expected to fail.
 func tender(t *testing.T, env []string, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
 	p := launch(t, env, true, args)

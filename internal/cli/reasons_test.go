@@ -14,7 +14,7 @@ import (
 	"github.com/tenderhq/tender/internal/testing/hang"
 )
 
-// expect awaits the task's next status of that state and reason.
+// expect waits for the task's next status with this state and reason.
 func (f *paperFramework) expect(task api.TaskID, state api.TaskState, reason api.Reason) {
 	f.t.Helper()
 	for {
@@ -28,8 +28,8 @@ func (f *paperFramework) expect(task api.TaskID, state api.TaskState, reason api
 	}
 }
 
-// TestReasonsOfMasters: with real processes, a scheduler is told AGENT_RESTARTED, AGENT_DISCONNECTED, AGENT_REREGISTERED,
-// RECONCILIATION and PREEMPTED when that is why.
+// TestReasonsOfMasters: with real processes, a scheduler is told AGENT_RESTARTED, AGENT_DISCONNECTED,
+// AGENT_REREGISTERED, RECONCILIATION and PREEMPTED when that is the reason.
 func TestReasonsOfMasters(t *testing.T) {
 	asked, release := make(chan struct{}, 8), make(chan struct{})
 	slow := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
@@ -39,10 +39,10 @@ func TestReasonsOfMasters(t *testing.T) {
 	defer slow.Close()
 	defer close(release)
 	dir := t.TempDir()
-	t.Cleanup(func() { // the agent's executor waits for the next one
+	t.Cleanup(func() { // the agent's executor waits for the next agent
 		for _, left := range processesOf(dir) {
 			if strings.Contains(left.command, "executor") {
-				_ = syscall.Kill(left.pid, syscall.SIGKILL) // it may just have ended
+				_ = syscall.Kill(left.pid, syscall.SIGKILL) // it may have ended already
 			}
 		}
 	})

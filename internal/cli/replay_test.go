@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestReplay: what dev has written down is replayed by the policy that was there, to the
-// letter, and by another one beside it. One in another process that is not there is said.
+// TestReplay: a journal of dev is replayed exactly by the policy that has written it, and by another one for
+// comparison. A policy in another process that can't be reached is reported.
 func TestReplay(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "allocator.journal")
 	d := startDev(t, "--allocator-journal", file)

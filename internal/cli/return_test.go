@@ -13,11 +13,11 @@ import (
 	"github.com/tenderhq/tender/framework"
 )
 
-// TestAFrameworkComesBackByItsToken as the same principal and to its tasks: first one that was suspended until after its
-// certificate had ended, then one on a machine that holds nothing of the former but the token. Another principal is let take over
-// neither by the name nor by the ID.
+// TestAFrameworkComesBackByItsToken: it comes back as the same principal and to its tasks. First it was suspended until
+// after its certificate had expired; then it comes from a machine that has nothing of it but the token. Another
+// principal can't take over, neither by the name nor by the ID.
 func TestAFrameworkComesBackByItsToken(t *testing.T) {
-	const life = 10 * time.Second // as short as it may be: the test waits until such a certificate has ended
+	const life = 10 * time.Second // as short as possible, because the test waits until such a certificate has expired
 	c := startTrustedWith(t, "--certificate-life", life.String())
 	start(t, c.env, "agent", "--data-dir", c.folder("a1"), "--http-port", strconv.Itoa(freePort(t)), "--resources", "cpus:4;mem:2000;disk:100",
 		"--join", c.must("token", "create", "agent"), "--master", c.masters[0]).await(`"registered"`)

@@ -54,7 +54,7 @@ func TestRetryOfWhatAnOperatorEnded(t *testing.T) {
 	}
 }
 
-// Another cluster behind the same addresses knows nothing of a run, which says so and ends.
+// Another cluster at the same addresses does not know a run. The run says so and ends.
 func TestARunWhoseClusterWasReplaced(t *testing.T) {
 	dir, grpc := t.TempDir(), strconv.Itoa(freePort(t))
 	args := func(name string) []string {
@@ -76,7 +76,7 @@ func TestARunWhoseClusterWasReplaced(t *testing.T) {
 	second.wait()
 }
 
-// A run that waits names the agent that is nearest to holding its task, and who holds what is there.
+// A run that waits names the agent that is nearest to holding its task, and who uses its resources.
 func TestAWaitingRunNamesTheNearestAgent(t *testing.T) {
 	d := startDev(t)
 	web := start(t, d.env, "run", "--name", "web", "--cpus", "3", "--", "sh", "-c", "echo up; exec sleep 1000")
@@ -89,8 +89,8 @@ func TestAWaitingRunNamesTheNearestAgent(t *testing.T) {
 	}
 }
 
-// A run that detaches leaves its tasks behind, with ports of their own that are listed; teardown ends them. A program that
-// fails is started again.
+// A run that detaches leaves its tasks behind, with ports of their own that are listed. teardown ends them. A program
+// that fails is started again.
 func TestRunAsPeopleUseIt(t *testing.T) {
 	d := startDev(t)
 	file := filepath.Join(t.TempDir(), "greeting")

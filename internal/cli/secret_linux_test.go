@@ -17,10 +17,10 @@ import (
 	"testing"
 )
 
-// confidential is a value that must be found nowhere but in the task that it is for.
+// confidential is a value that may be found only in the task that it is for.
 type confidential struct{ text, file string }
 
-// newConfidential draws a value and writes it into a file that is no part of the cluster.
+// newConfidential makes a random value and writes it into a file outside of the cluster.
 func newConfidential(t *testing.T) confidential {
 	t.Helper()
 	c := confidential{text: rand.Text() + rand.Text(), file: filepath.Join(t.TempDir(), "value")}
@@ -35,19 +35,19 @@ func (c confidential) sum() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// in says whether the value is in a text, as it is or as JSON has bytes.
+// in says whether a text contains the value, as it is or in base64 as JSON has bytes.
 func (c confidential) in(text []byte) bool {
 	return bytes.Contains(text, []byte(c.text)) || bytes.Contains(text, []byte(base64.StdEncoding.EncodeToString([]byte(c.text))))
 }
 
-// TestSecretsReachTheirTaskAndNobodyElse: on a master and an agent of real processes. The task proves by checksums what it
-// was given, so that its output does not hold the values.
+// TestSecretsReachTheirTaskAndNobodyElse uses a master and an agent as real processes. The task proves by checksums
+// what it was given, so that its output does not contain the values.
 func TestSecretsReachTheirTaskAndNobodyElse(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("a folder in memory for a task takes root")
 	}
 	c := startTrusted(t)
-	t.Cleanup(func() { // also when it fails while a task has files
+	t.Cleanup(func() { // also if the test fails while a task has files
 		for _, place := range mountsBelow(t, c.dir) {
 			_ = syscall.Unmount(place, syscall.MNT_DETACH)
 		}
@@ -84,7 +84,7 @@ func TestSecretsReachTheirTaskAndNobodyElse(t *testing.T) {
 	c.must("raft", "snapshot", "save", c.folder("snapshot"))
 	anyoneFinds(t, c, []confidential{password, key}, task)
 
-	// The agent is killed, and another process of it goes on: the task keeps what it has.
+	// The agent is killed and started again: the task keeps its secrets.
 	agent.signal(syscall.SIGKILL)
 	agent.wait()
 	agent = start(t, c.env, agentArgs...)
@@ -115,11 +115,11 @@ func TestSecretsReachTheirTaskAndNobodyElse(t *testing.T) {
 		t.Errorf("what was done to secrets is not in the audit log: %v\n%s", err, audited)
 	}
 	agent.signal(syscall.SIGTERM)
-	agent.wait() // it says no more
+	agent.wait() // it writes no more
 	anyoneFinds(t, c, []confidential{password, key}, agent.stdout.String()+agent.stderr.String()+run.stdout.String()+run.stderr.String())
 }
 
-// theValueIsNoArgument: everybody on the machine sees what stands on a command line.
+// theValueIsNoArgument: a value on the command line is refused, because everybody on the machine can see it there.
 func theValueIsNoArgument(t *testing.T, c *trusted) {
 	t.Helper()
 	_, stderr, code := tender(t, c.env, "secret", "set", "eng/etl/db", "hunter2")
@@ -128,7 +128,7 @@ func theValueIsNoArgument(t *testing.T, c *trusted) {
 	}
 }
 
-// setFromInput sets a secret by what comes on standard input.
+// setFromInput sets a secret to what comes on standard input.
 func setFromInput(t *testing.T, c *trusted, name, value string) {
 	t.Helper()
 	command := exec.Command(needsBinary(t), "secret", "set", name)
@@ -147,23 +147,23 @@ func aTaskOfAnotherRoleGetsNone(t *testing.T, c *trusted) {
 	}
 }
 
-// anyoneFinds looks for the values in all that the cluster has written down, and in what was said.
+// anyoneFinds looks for the values in everything that the cluster has written, and in outputs.
 func anyoneFinds(t *testing.T, c *trusted, values []confidential, said string) {
 	t.Helper()
 	files := 0
 	err := filepath.WalkDir(c.dir, func(path string, entry fs.DirEntry, err error) error {
 		switch {
-		case errors.Is(err, fs.ErrNotExist): // removed meanwhile
+		case errors.Is(err, fs.ErrNotExist): // it was removed meanwhile
 			return nil
 		case err != nil:
 			return err
 		case entry.IsDir() && entry.Name() == "secrets" && len(mountsBelow(t, path)) > 0:
-			return fs.SkipDir // in memory, for the task
+			return fs.SkipDir // it is in memory, for the task
 		case !entry.Type().IsRegular():
 			return nil
 		}
 		text, err := os.ReadFile(path)
-		if errors.Is(err, fs.ErrNotExist) { // removed meanwhile
+		if errors.Is(err, fs.ErrNotExist) { // it was removed meanwhile
 			return nil
 		}
 		files++
@@ -184,7 +184,7 @@ func anyoneFinds(t *testing.T, c *trusted, values []confidential, said string) {
 	}
 }
 
-// mountsBelow are the folders of secrets that are mounted at a path or below it.
+// mountsBelow returns the secrets folders that are mounted at or below a path.
 func mountsBelow(t *testing.T, path string) (places []string) {
 	t.Helper()
 	text, err := os.ReadFile("/proc/self/mountinfo")

@@ -17,7 +17,7 @@ import (
 	"github.com/tenderhq/tender/internal/testing/program"
 )
 
-// hired is a framework that launches one task by an executor of its own.
+// hired is a framework that launches one task with its own executor.
 type hired struct {
 	t        *testing.T
 	task     api.Task
@@ -37,11 +37,11 @@ func (h *hired) Offers(_ context.Context, offers []api.Offer) []api.Answer {
 }
 
 func (h *hired) Update(_ context.Context, status api.Status) error {
-	h.statuses <- status // there is room for all of one task
+	h.statuses <- status // there is room for all statuses of one task
 	return nil
 }
 
-// hire runs the framework of a role until end is called, or the test ends.
+// hire runs a framework in a role until end is called, or the test ends.
 func (c *trusted) hire(name, role string, task api.Task) *hired {
 	c.t.Helper()
 	c.must("grant", name, "run", "--role", role)
@@ -67,7 +67,7 @@ func (c *trusted) hire(name, role string, task api.Task) *hired {
 	return h
 }
 
-// finished is what the task has said, when it has ended well.
+// finished waits until the task has ended well, and returns its message.
 func (h *hired) finished() string {
 	h.t.Helper()
 	for {
@@ -95,7 +95,8 @@ func (h *hired) seen(agent, name string) (sandbox string) {
 	return sandbox
 }
 
-// strangerTries are lines of a task that says nothing when it finds no secret of the task with this sandbox and process.
+// strangerTries are lines of a task that prints nothing if it finds no secret of the task with this sandbox and
+// process.
 func strangerTries(sandbox, pid string) string {
 	return strings.NewReplacer("SANDBOX", sandbox, "PID", pid).Replace(`
 		fails() { if "$@" > /dev/null 2>&1; then echo "leak: $*"; fi; }
@@ -110,7 +111,7 @@ func strangerTries(sandbox, pid string) string {
 		true`)
 }
 
-// userOf is the user to whom a folder belongs, which is one of a framework's own.
+// userOf returns the user who owns a folder, which must be a framework's own user.
 func userOf(t *testing.T, folder string) string {
 	t.Helper()
 	info, err := os.Lstat(folder)
@@ -124,21 +125,21 @@ func userOf(t *testing.T, folder string) string {
 	return strconv.Itoa(uid)
 }
 
-// sees tells whether a process sees the secret of a task, in the mounts that are its own.
+// sees says whether a process sees the secret of a task, with the mounts that the process has.
 func sees(pid, sandbox string) bool {
 	_, err := os.Stat(filepath.Join("/proc", pid, "root", sandbox, "secrets/key.pem"))
 	return err == nil
 }
 
-// An executor of a framework's own with namespaces, on a cluster with certificates: its task has its secrets, as the user
-// that the framework runs as, and nobody else sees anything of them, whatever happens to the agent. They are gone when the
-// task has ended, also when it has done so while there was no agent.
+// A framework's own executor with namespaces, in a cluster with certificates: its task has its secrets, as the user
+// that the framework runs as, and nobody else sees them, whatever happens to the agent. They are gone when the task has
+// ended, also if it ended while there was no agent.
 func TestSecretsOfAnOwnExecutor(t *testing.T) {
 	if os.Geteuid() != 0 || entry.Unprivileged() != entry.Dynamic {
 		t.Skip("namespaces and users of frameworks take root, and users from 70000 on")
 	}
 	c := startTrusted(t)
-	t.Cleanup(func() { // also when it fails while a task has files
+	t.Cleanup(func() { // also if the test fails while a task has files
 		for _, place := range mountsBelow(t, c.dir) {
 			_ = syscall.Unmount(place, syscall.MNT_DETACH)
 		}
@@ -193,9 +194,9 @@ func TestSecretsOfAnOwnExecutor(t *testing.T) {
 		}
 	}
 	said := ""
-	for _, next := range []string{"look", "end"} { // the task does so while there is no agent
+	for _, next := range []string{"look", "end"} { // the task does that while there is no agent
 		agent.signal(syscall.SIGKILL)
-		agent.wait() // it says no more
+		agent.wait() // it writes no more
 		said += agent.stdout.String() + agent.stderr.String()
 		write(next)
 		etl.seen(data, "did-"+next)

@@ -18,7 +18,7 @@ import (
 // shipEnv makes this test binary the program of a framework.
 const shipEnv = "TENDER_TEST_SHIP"
 
-// shipped runs this binary as scheduler or executor, where it was started as one.
+// shipped runs this binary as scheduler or executor, if it was started as one.
 func shipped() (ran bool) {
 	masters := os.Getenv(shipEnv)
 	if masters == "" && !executor.Active() {
@@ -44,7 +44,7 @@ func answerWhere(ctx context.Context, task *executor.Task) error {
 	return err
 }
 
-// shipSelf is the scheduler's part. Its file is gone before anybody asks for it.
+// shipSelf is the scheduler. Its file is deleted before anybody asks for it.
 func shipSelf(ctx context.Context, masters []string) error {
 	self, err := os.Executable()
 	if err != nil {
@@ -96,7 +96,7 @@ func (s *shipper) Update(_ context.Context, status api.Status) error {
 	return nil
 }
 
-// TestSelfIsShipped: a framework's one binary runs on an agent that has no file of it.
+// TestSelfIsShipped: a framework's binary runs on an agent that does not have its file.
 func TestSelfIsShipped(t *testing.T) {
 	d := startDev(t)
 	self := filepath.Join(t.TempDir(), "program")
@@ -120,8 +120,8 @@ func TestSelfIsShipped(t *testing.T) {
 	}
 }
 
-// runLines is the executor's part for tasks with data: lines of a shell with the task's secret PASSWORD. What they say is
-// the task's result.
+// runLines is the executor for tasks with data: lines of shell, with the task's secret PASSWORD. Their output is the
+// task's result.
 func runLines(ctx context.Context, task *executor.Task) error {
 	if err := task.MakeSandbox(); err != nil {
 		return err

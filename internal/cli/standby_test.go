@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestStandbyExample runs three instances of examples/standby against a quorum of processes and kills
-// the active one twice: the next goes on with the same framework, tasks and store.
+// TestStandbyExample runs three instances of examples/standby against a quorum of processes and kills the active one
+// twice. The next one goes on with the same framework, tasks and store.
 func TestStandbyExample(t *testing.T) {
 	needsBinary(t)
 	d := startDev(t, "--masters", "3", "--agents", "2")
@@ -51,7 +51,7 @@ func TestStandbyExample(t *testing.T) {
 	if out, _, code := tender(t, d.env, "kill", "copy-1-1"); code != 0 {
 		t.Fatalf("kill: %s", out)
 	}
-	active.await("copy-1-2 RUNNING") // that it is the second it knows from the store
+	active.await("copy-1-2 RUNNING") // it knows from the store that it is the second
 	active.signal(syscall.SIGKILL)
 	active.wait()
 	takeOver()

@@ -10,7 +10,7 @@ import (
 
 func destroys(request string) bool { return strings.HasPrefix(request, "DESTROY_VOLUME") }
 
-// Nobody is asked about what is not there.
+// Nobody is asked about something that does not exist.
 func TestAVolumeThatIsNotThere(t *testing.T) {
 	c := small()
 	stdout, stderr, code := serving(t, c).run(t, "volume", "destroy", "agent-2", "data", "--role", "ops")
@@ -28,7 +28,7 @@ func TestDestroyingAVolumeIsAsked(t *testing.T) {
 		asks        bool
 		force       bool
 		code        int
-		asked       bool // the leader
+		asked       bool // the leader was asked
 	}{
 		{name: "without a terminal", code: 2},
 		{name: "without a terminal, by force", force: true, code: 0, asked: true},

@@ -26,7 +26,7 @@ import (
 	"github.com/tenderhq/tender/internal/wire"
 )
 
-// person logs somebody else in, and returns his environment. He may do everything.
+// person logs in another person with all rights, and returns that person's environment.
 func (c *trusted) person(name string) []string {
 	c.t.Helper()
 	token := c.must("token", "create", "operator", "--principal", name)
@@ -35,7 +35,7 @@ func (c *trusted) person(name string) []string {
 	return env
 }
 
-// pass is what somebody who has logged in shows.
+// pass returns the pass of somebody who has logged in.
 func (c *trusted) pass(env []string) *trust.Pass {
 	c.t.Helper()
 	files, err := filepath.Glob(filepath.Join(strings.TrimPrefix(env[0], "XDG_CONFIG_HOME="), "tender", "contexts", "*.pem"))
@@ -49,7 +49,7 @@ func (c *trusted) pass(env []string) *trust.Pass {
 	return pass
 }
 
-// operator is the service of the leader, as somebody.
+// operator returns the leader's service, called as somebody.
 func (c *trusted) operator(as *trust.Pass) apiv1.OperatorServiceClient {
 	c.t.Helper()
 	conn, err := transport.Connect(c.masters[0], trust.NewHolder(as).Dialer(transport.DialTCP, trust.Master))
@@ -60,7 +60,7 @@ func (c *trusted) operator(as *trust.Pass) apiv1.OperatorServiceClient {
 	return apiv1.NewOperatorServiceClient(conn)
 }
 
-// ask asks an agent, as somebody, with a ticket.
+// ask makes a request to an agent as somebody, with a ticket.
 func (c *trusted) ask(agent string, as *trust.Pass, word, method, path string) (int, string) {
 	c.t.Helper()
 	secure := logtail.Transport(trust.NewHolder(as).Dialer(transport.DialTCP, trust.Agent))
@@ -82,8 +82,9 @@ func (c *trusted) ask(agent string, as *trust.Pass, word, method, path string) (
 	return answer.StatusCode, string(text)
 }
 
-// TestTicketsOpenTasksAtTheirAgents: an operator runs commands inside tasks and reads them; who may not is told which grant is
-// missing, and no agent answers whoever shows no ticket of the leader for himself, for it and for what he asks.
+// TestTicketsOpenTasksAtTheirAgents: an operator runs commands inside tasks and reads them. Somebody who may not is
+// told which grant is missing. An agent answers only a ticket of the leader for this person, this agent and this
+// request.
 func TestTicketsOpenTasksAtTheirAgents(t *testing.T) {
 	c := startTrusted(t)
 	port := strconv.Itoa(freePort(t))
@@ -167,8 +168,8 @@ func TestTicketsOpenTasksAtTheirAgents(t *testing.T) {
 	}
 }
 
-// TestWhoIsRevokedOrGoneIsOut: a command and an output that somebody has opened at an agent end when he is revoked, and an agent
-// that was marked gone or removed ends and comes back by no copy of its certificate.
+// TestWhoIsRevokedOrGoneIsOut: a command and an output that somebody has opened at an agent end when that person is
+// revoked. An agent that was marked gone or removed ends, and no copy of its certificate lets it come back.
 func TestWhoIsRevokedOrGoneIsOut(t *testing.T) {
 	c := startTrusted(t)
 	agents := map[string]*proc{}
@@ -219,7 +220,7 @@ func TestWhoIsRevokedOrGoneIsOut(t *testing.T) {
 	}
 }
 
-// idle is a scheduler that says when it is in.
+// idle is a scheduler that signals when it has a session.
 type idle struct{ in chan struct{} }
 
 func (i idle) Subscribed(context.Context, *framework.Client) error { close(i.in); return nil }
@@ -228,7 +229,7 @@ func (i idle) Offers(context.Context, []api.Offer) []api.Answer { return nil }
 
 func (i idle) Update(context.Context, api.Status) error { return nil }
 
-// aRevokedFrameworkEnds: with an error that programs know; and it does not come in again by its token.
+// aRevokedFrameworkEnds: it ends with an error that programs can recognize, and its token does not let it come back.
 func aRevokedFrameworkEnds(t *testing.T, c *trusted) {
 	t.Helper()
 	config := framework.Config{Masters: c.masters, Name: "spy", Token: c.must("token", "create", "framework", "--principal", "spy")}
@@ -240,7 +241,7 @@ func aRevokedFrameworkEnds(t *testing.T, c *trusted) {
 		t.Fatalf("it has ended before: %v", err)
 	}
 	c.must("revoke", "spy", "--why", "it leaked", "--force")
-	for again := true; ; again = false { // the one that runs, and the next
+	for again := true; ; again = false { // first the one that runs, then the next one
 		if err := <-ended; !errors.Is(err, framework.ErrRevoked) || !api.Is(err, api.Denied) || !strings.Contains(err.Error(), "it leaked") {
 			t.Errorf("a framework whose principal was revoked ends with %v", err)
 		}
@@ -251,7 +252,7 @@ func aRevokedFrameworkEnds(t *testing.T, c *trusted) {
 	}
 }
 
-// register comes as a new agent by the name of the pass.
+// register registers a new agent with the name in the pass.
 func (c *trusted) register(pass *trust.Pass) error {
 	c.t.Helper()
 	conn, err := transport.Connect(c.masters[0], trust.NewHolder(pass).Dialer(transport.DialTCP, trust.Master))
@@ -268,13 +269,13 @@ func (c *trusted) register(pass *trust.Pass) error {
 	for err == nil {
 		var message *apiv1.AgentEvents
 		if message, err = stream.Recv(); err == nil && message.GetEvents()[0].GetRegistered() != nil {
-			return nil // it is let in
+			return nil // it was admitted
 		}
 	}
 	return wire.Error(err)
 }
 
-// renew asks for another certificate in the name of who has the pass.
+// renew asks for another certificate in the name of the pass.
 func (c *trusted) renew(pass *trust.Pass) error {
 	c.t.Helper()
 	conn, err := transport.Connect(c.masters[0], trust.NewHolder(pass).Dialer(transport.DialTCP, trust.Master))
@@ -305,7 +306,7 @@ func askForTicket(t *testing.T, operator apiv1.OperatorServiceClient, action str
 	return wire.Error(err)
 }
 
-// issue is a master's pass, made from the cluster's key.
+// issue makes a master's pass with the cluster's key.
 func issue(t *testing.T, key trust.Key) *trust.Pass {
 	t.Helper()
 	authority, err := key.Authority()

@@ -34,16 +34,16 @@ import (
 	"github.com/tenderhq/tender/internal/trust"
 )
 
-// trusted is a cluster of real processes whose members know each other by certificates.
+// trusted is a cluster of real processes whose members have certificates.
 type trusted struct {
 	t       *testing.T
 	dir     string
-	env     []string // of the operator
+	env     []string // the operator's environment
 	masters []string // their gRPC addresses
 	http    []string
 	raft    []string
-	procs   []*proc  // the masters, as they were started first
-	flags   []string // that all masters have beside
+	procs   []*proc  // the masters, as they were first started
+	flags   []string // further flags of all masters
 }
 
 // startTrusted starts the first master of a cluster, which founds it, and logs the first operator in.
@@ -52,7 +52,7 @@ func startTrusted(t *testing.T) *trusted {
 	return startTrustedWith(t)
 }
 
-// startTrustedWith is the same, of masters that have these flags.
+// startTrustedWith is startTrusted with these flags for masters.
 func startTrustedWith(t *testing.T, flags ...string) *trusted {
 	t.Helper()
 	c := &trusted{t: t, dir: t.TempDir(), flags: flags}
@@ -75,7 +75,7 @@ func (c *trusted) logIn(env []string, token string) {
 	})
 }
 
-// master starts one; the token lets it into the quorum.
+// master starts a master; with a token it joins the quorum.
 func (c *trusted) master(id string, token ...string) *proc {
 	c.t.Helper()
 	ports := [3]string{}
@@ -95,7 +95,7 @@ func (c *trusted) master(id string, token ...string) *proc {
 	return p
 }
 
-// must runs a command of the operator's.
+// must runs a command as the operator.
 func (c *trusted) must(args ...string) string {
 	c.t.Helper()
 	stdout, stderr, code := tender(c.t, c.env, args...)
@@ -105,8 +105,8 @@ func (c *trusted) must(args ...string) string {
 	return strings.TrimSpace(stdout)
 }
 
-// TestEverybodyIsKnownByACertificate: three masters, two agents, a framework and a person, by one line more each than without;
-// and an outsider who has the network.
+// TestEverybodyIsKnownByACertificate: three masters, two agents, a framework and a person need only one line more each
+// than without certificates. An outsider has only the network.
 func TestEverybodyIsKnownByACertificate(t *testing.T) {
 	c := startTrusted(t)
 	token := c.must("token", "create", "master", "--uses", "2")
@@ -152,8 +152,9 @@ func TestEverybodyIsKnownByACertificate(t *testing.T) {
 	}
 }
 
-// TestAnotherAuthorityWhileARunGoesOn: on a real quorum that was founded with an authority of one's own organisation. Nothing
-// that runs is broken, everybody comes to have a certificate of the new one, and who was there before is known after a restart.
+// TestAnotherAuthorityWhileARunGoesOn uses a real quorum that was founded with an organisation's own authority. Nothing
+// that runs is broken, everybody gets a certificate of the new authority, and earlier members are known after a
+// restart.
 func TestAnotherAuthorityWhileARunGoesOn(t *testing.T) {
 	c := &trusted{t: t, dir: t.TempDir()}
 	c.env = []string{"XDG_CONFIG_HOME=" + filepath.Join(c.dir, "operator"), "TENDER_MASTER=", "TENDER_TOKEN="}
@@ -185,7 +186,8 @@ func TestAnotherAuthorityWhileARunGoesOn(t *testing.T) {
 		t.Errorf("another one at once: exit code %d, %q", code, stderr)
 	}
 	second.await("another authority signs the certificates")
-	// A master, an agent and a leader come back to a quorum that has the new one; who has the old one is known to all.
+	// A master, an agent and a leader come back to a quorum with the new authority. Those with the old one are known to
+	// all.
 	second.signal(syscall.SIGTERM)
 	second.wait()
 	second = start(t, c.env, "master", "--data-dir", c.folder("m2"))
@@ -199,7 +201,7 @@ func TestAnotherAuthorityWhileARunGoesOn(t *testing.T) {
 		return code == 0
 	})
 	second.await(`"leading"`)
-	c.must("token", "create", "agent") // by a person whose certificate is of the old one
+	c.must("token", "create", "agent") // by a person whose certificate is of the old authority
 	if person := c.must("login", "--name", "again", "--master", c.masters[1], "--join", c.must("token", "create", "operator", "--principal", "ann")); !strings.Contains(person, "ann") {
 		t.Errorf("who joins now is %q", person)
 	}
@@ -216,7 +218,7 @@ func TestAnotherAuthorityWhileARunGoesOn(t *testing.T) {
 	}
 	table := c.must("ca", "status")
 	for _, want := range []string{"Former:", "/master/m", "/agent/", "/person/ann", "present", "Ends:"} {
-		if want == "Ends:" { // the one of one's own has ended to sign, and the cluster's own does not end
+		if want == "Ends:" { // the organisation's authority signs no more, and the cluster's own does not end
 			if strings.Contains(table, "\n"+want) {
 				t.Errorf("the authority ends:\n%s", table)
 			}
@@ -230,7 +232,7 @@ func TestAnotherAuthorityWhileARunGoesOn(t *testing.T) {
 	}
 }
 
-// authorityView is what `ca status -o json` says.
+// authorityView is the output of `ca status -o json`.
 type authorityView struct {
 	Digest       string `json:"digest"`
 	FormerDigest string `json:"former_digest"`
@@ -244,7 +246,7 @@ func (c *trusted) authority() (view authorityView) {
 	return view
 }
 
-// ownAuthority writes one as an organisation has it.
+// ownAuthority writes the files of an organisation's authority.
 func ownAuthority(t *testing.T, dir string) (certificateFile, keyFile string) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -273,7 +275,7 @@ func ownAuthority(t *testing.T, dir string) (certificateFile, keyFile string) {
 	return certificateFile, keyFile
 }
 
-// theJobManagerKnowsMastersAlone: people reach it through them, and nobody else does.
+// theJobManagerKnowsMastersAlone: people reach it through the masters, and nobody else reaches it.
 func theJobManagerKnowsMastersAlone(t *testing.T, c *trusted) {
 	t.Helper()
 	token, port := c.must("token", "create", "framework", "--principal", "jobs"), strconv.Itoa(freePort(t))
@@ -296,7 +298,7 @@ func theJobManagerKnowsMastersAlone(t *testing.T, c *trusted) {
 	}
 }
 
-// tasksOutliveTheirLeader: the next one believes the receipts of the one before, and sets nothing apart (R40).
+// tasksOutliveTheirLeader: the next leader accepts the receipts of the one before, and sets no task apart (R40).
 func tasksOutliveTheirLeader(t *testing.T, c *trusted) {
 	run := start(t, c.env, "run", "--name", "sleeper", "--", "sh", "-c", "echo up; exec sleep 1000")
 	run.await("up")
@@ -356,7 +358,7 @@ func aFrameworkWorks(t *testing.T, masters []string, token string) {
 	}
 }
 
-// anOutsiderGetsNothing: with the network, and without a token, nobody gets further than a handshake.
+// anOutsiderGetsNothing: with the network, but without a token, nobody gets further than a handshake.
 func anOutsiderGetsNothing(t *testing.T, c *trusted, agents []string) {
 	t.Helper()
 	key := trust.NewKey()
@@ -417,7 +419,7 @@ func anOutsiderGetsNothing(t *testing.T, c *trusted, agents []string) {
 	}
 }
 
-// callWith is what a call comes to that is made by a client which knows nothing of passes.
+// callWith returns the result of a call by a client that knows nothing of passes.
 func callWith(t *testing.T, address string, how credentials.TransportCredentials) error {
 	t.Helper()
 	conn, err := grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(how))
@@ -440,7 +442,7 @@ func atokenIsUsedUp(t *testing.T, c *trusted, token string) {
 	}
 }
 
-// TestKilledWhileTheKeyWasWritten: what that has left does not make the folder somebody's, and none of it stays.
+// TestKilledWhileTheKeyWasWritten: what is left of it does not make the folder one that is in use, and is removed.
 func TestKilledWhileTheKeyWasWritten(t *testing.T) {
 	dir := t.TempDir()
 	killed := filepath.Join(dir, "."+trust.KeyFile+"-1")
@@ -457,7 +459,7 @@ func TestKilledWhileTheKeyWasWritten(t *testing.T) {
 	}
 }
 
-// TestInsecureAndJoiningExcludeEachOther also of a folder that has joined before.
+// TestInsecureAndJoiningExcludeEachOther: this also holds for a folder that has joined before.
 func TestInsecureAndJoiningExcludeEachOther(t *testing.T) {
 	dir := t.TempDir()
 	s := &shell{}
@@ -483,7 +485,8 @@ func TestInsecureAndJoiningExcludeEachOther(t *testing.T) {
 	}
 }
 
-// TestAMasterThatWouldBeOpenIsRefused unless it was told to be: founders that have no key, and one that ran without so far.
+// TestAMasterThatWouldBeOpenIsRefused: founders without a key, and a master that ran without one so far, must be told
+// to be insecure.
 func TestAMasterThatWouldBeOpenIsRefused(t *testing.T) {
 	s := &shell{}
 	fresh := filepath.Join(t.TempDir(), "m1")
@@ -519,8 +522,8 @@ func TestAMasterThatWouldBeOpenIsRefused(t *testing.T) {
 	}
 }
 
-// TestAMasterThatFindsAPortTakenLeavesNoKey: the next start in its folder is like the first, and the token of one that was
-// to join is not used up.
+// TestAMasterThatFindsAPortTakenLeavesNoKey: the next start in its folder is like the first one, and the token of a
+// master that was to join is not used up.
 func TestAMasterThatFindsAPortTakenLeavesNoKey(t *testing.T) {
 	c := startTrusted(t)
 	_, taken, _ := strings.Cut(c.masters[0], ":")
@@ -557,7 +560,7 @@ func TestAMasterThatFindsAPortTakenLeavesNoKey(t *testing.T) {
 	until(t, "the one that joins is in the quorum", func() bool { return strings.Contains(c.must("raft", "peers"), "m2") })
 }
 
-// forgetInsecure makes the folder that of a version in which masters on loopback needed no word of it.
+// forgetInsecure makes the folder one of a version in which masters on loopback needed no flag for that.
 func forgetInsecure(t *testing.T, dir string) {
 	t.Helper()
 	name := filepath.Join(dir, "master.json")

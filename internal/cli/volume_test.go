@@ -12,7 +12,7 @@ import (
 )
 
 // TestChaosVolumesKeepTheirData writes to a volume from one task and reads it from others: after the task, while the
-// agent is killed and started again under the task that holds it, and with another leader.
+// agent is killed and started again under the task that holds the volume, and with another leader.
 func TestChaosVolumesKeepTheirData(t *testing.T) {
 	d := startDev(t, "--masters", "3", "--agents", "0", "--master-processes")
 	data := filepath.Join(t.TempDir(), "agent")
@@ -38,7 +38,7 @@ func TestChaosVolumesKeepTheirData(t *testing.T) {
 	say("is of role eng, which role ops may not use", "run", "--volume", "v1", "--role", "ops", "--", "true")
 	say("one", "run", "--volume", "v1", "--", "sh", "-c", "echo one >>volumes/v1/log; cat volumes/v1/log")
 
-	// The agent dies under a task that holds it, and comes back.
+	// The agent is killed under a task that holds the volume, and comes back.
 	gate := filepath.Join(t.TempDir(), "gate")
 	run := start(t, d.env, "run", "--volume", "v1", "--", "sh", "-c",
 		"echo two >>$TENDER_TASK_SANDBOX/volumes/v1/log; echo up; while [ ! -e "+gate+" ]; do sleep 0.05; done; cat volumes/v1/log")
@@ -52,7 +52,7 @@ func TestChaosVolumesKeepTheirData(t *testing.T) {
 	})
 	agent = start(t, d.env, args...)
 
-	// Another leader.
+	// Another master leads.
 	before := leader(t, d)
 	for _, master := range d.Masters {
 		if master.GRPC == before {

@@ -155,13 +155,13 @@ func TestUnreachableMasters(t *testing.T) {
 	}
 }
 
-// oldHTTP connects to a server of HTTP that knows no newer version, as the HTTP port of a master is.
+// oldHTTP connects to an HTTP/1 server, as the HTTP port of a master is one.
 func oldHTTP(context.Context, string) (net.Conn, error) {
 	here, there := net.Pipe()
 	go func() {
-		_, _ = http.ReadRequest(bufio.NewReader(there)) // the preface of HTTP/2 looks like one
+		_, _ = http.ReadRequest(bufio.NewReader(there)) // the preface of HTTP/2 looks like a request
 		_, _ = io.WriteString(there, "HTTP/1.1 505 HTTP Version Not Supported\r\nConnection: close\r\n\r\n")
-		_, _ = io.Copy(io.Discard, there) // until the client hangs up
+		_, _ = io.Copy(io.Discard, there) // until the client closes the connection
 		_ = there.Close()
 	}()
 	return here, nil

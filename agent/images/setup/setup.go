@@ -39,7 +39,7 @@ type Setup struct {
 	WorkingDir string   `json:"working_dir,omitempty"`
 	// StopSignal is what ends it in place of SIGTERM; 0: SIGTERM.
 	StopSignal int `json:"stop_signal,omitempty"`
-	// User is as whom it runs, and Home the user's folder by the image's own list; "": the image does not know the user.
+	// User is the user it runs as. Home is the user's folder by the image's list; "": the image does not know the user.
 	User entry.User `json:"user"`
 	Home string     `json:"home,omitempty"`
 }

@@ -18,7 +18,7 @@ func after(seconds int) *timestamppb.Timestamp {
 	return timestamppb.New(began.Add(time.Duration(seconds) * time.Second))
 }
 
-// answer is what a master tells: changes at these seconds, the newest first, each by its name.
+// answer is the answer of a master: changes at these seconds, the newest first, each named by its second.
 func answer(master string, seconds ...int) *apiv1.ListChangesResponse {
 	a := &apiv1.ListChangesResponse{MasterId: master}
 	for i, at := range seconds {
@@ -27,7 +27,8 @@ func answer(master string, seconds ...int) *apiv1.ListChangesResponse {
 	return a
 }
 
-// TestAnswersArePutTogether by time, and those of one moment in the order in which their master has them; the newest are kept.
+// TestAnswersArePutTogether: changes are ordered by time, and those of the same time as their master has them. The
+// newest are kept.
 func TestAnswersArePutTogether(t *testing.T) {
 	for _, c := range []struct {
 		limit int
@@ -71,7 +72,8 @@ func TestATableOfChanges(t *testing.T) {
 	}
 }
 
-// TestWhatIsMissingIsSaid: who has not answered, and who has forgotten some of what was asked for.
+// TestWhatIsMissingIsSaid: masters that have not answered, and those that have dropped some of what was asked for, are
+// named.
 func TestWhatIsMissingIsSaid(t *testing.T) {
 	forgetful := answer("m1", 5)
 	forgetful.Since = after(3)

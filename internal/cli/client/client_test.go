@@ -24,7 +24,7 @@ import (
 	"github.com/tenderhq/tender/internal/wire"
 )
 
-// master answers as it is told at each call; every call is noted.
+// master answers each call as the test says. Every call is noted.
 type master struct {
 	apiv1.UnimplementedOperatorServiceServer
 	name   string
@@ -69,7 +69,7 @@ var errHangs = errors.New("hangs")
 // network holds the masters by address.
 type network struct {
 	listeners map[string]*bufconn.Listener
-	view      *apiv1.ClusterView // what the masters say beside their names; nil: nothing
+	view      *apiv1.ClusterView // what the masters answer besides their names; nil: nothing
 	members   []*apiv1.MasterView
 	mu        sync.Mutex
 	calls     []string
@@ -140,7 +140,7 @@ func TestAFollowerIsFollowedToTheLeaderSilently(t *testing.T) {
 				t.Fatalf("got %v, %v", answer, err)
 			}
 		}
-		// The leader is looked for by a read, so that an action happens once; then it is remembered.
+		// The leader is looked for by a read, so that an action happens only once. After that the leader is remembered.
 		if want := []string{"read m1", "read m3", "kill m3", "kill m3"}; !slices.Equal(n.calls, want) {
 			t.Errorf("calls were %v, want %v", n.calls, want)
 		}
@@ -154,7 +154,7 @@ func TestAnElectionIsAwaited(t *testing.T) {
 		n.add(t, "m1", follows("m2:5060"))
 		n.add(t, "m2", func() error {
 			if time.Now().Before(elected) {
-				return follows("m1:5060")() // two that name each other
+				return follows("m1:5060")() // two followers that name each other
 			}
 			return nil
 		})
@@ -198,7 +198,7 @@ func TestAMasterThatHangsDoesNotHideTheLeader(t *testing.T) {
 	})
 }
 
-// TestALeaderThatHangsCostsOneTurnARound, however many masters still name it.
+// TestALeaderThatHangsCostsOneTurnARound: this holds however many masters still name it.
 func TestALeaderThatHangsCostsOneTurnARound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork()
@@ -247,7 +247,7 @@ func TestAnActionThatTheLeaderCouldNotDoKeepsItsReason(t *testing.T) {
 	})
 }
 
-// TestWhoSaysWhenToComeBackIsObeyed: reads and actions wait so long, unless it is longer than their patience.
+// TestWhoSaysWhenToComeBackIsObeyed: reads and actions wait that long, unless it is longer than their patience.
 func TestWhoSaysWhenToComeBackIsObeyed(t *testing.T) {
 	for name, call := range map[string]func(context.Context, *client.Client) error{
 		"read": func(ctx context.Context, c *client.Client) error {

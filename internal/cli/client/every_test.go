@@ -17,14 +17,14 @@ import (
 	"github.com/tenderhq/tender/internal/wire"
 )
 
-// quorum has these masters as its members, each where its name says.
+// quorum makes these masters the members, each at the address of its name.
 func (n *network) quorum(names ...string) {
 	for _, name := range names {
 		n.members = append(n.members, &apiv1.MasterView{Id: name, GrpcAddress: name + ":5060"})
 	}
 }
 
-// everyone asks all masters, and returns who has answered.
+// everyone asks all masters, and returns those that have answered.
 func everyone(t *testing.T, c *client.Client) (answered []string, silent []client.Silent, err error) {
 	t.Helper()
 	answers, silent, err := client.AskEvery(t.Context(), c, func(ctx context.Context, master apiv1.OperatorServiceClient) (*apiv1.ListChangesResponse, error) {
@@ -36,8 +36,8 @@ func everyone(t *testing.T, c *client.Client) (answered []string, silent []clien
 	return answered, silent, err
 }
 
-// TestEveryMasterIsAsked: those that lead and those that do not, in no more time than one may take; the others are named with
-// what is wrong with them.
+// TestEveryMasterIsAsked: the leader and the followers are asked, in no more time than one of them may take. The others
+// are named with what is wrong with them.
 func TestEveryMasterIsAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork()
@@ -65,8 +65,8 @@ func TestEveryMasterIsAsked(t *testing.T) {
 	})
 }
 
-// TestAMasterBehindAGatewayIsAsked: where the client was told to look, if it can't be reached where it says it is. One that is
-// reached by two addresses answers once.
+// TestAMasterBehindAGatewayIsAsked: it is asked at the address that the client was given, if it can't be reached at its
+// own. A master that is reached at two addresses answers once.
 func TestAMasterBehindAGatewayIsAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork()
@@ -83,7 +83,7 @@ func TestAMasterBehindAGatewayIsAsked(t *testing.T) {
 	})
 }
 
-// TestNoMasterThatIsAskedAnswers: what the leader says goes before what followers say, and before who is down.
+// TestNoMasterThatIsAskedAnswers: the error is the leader's, else a follower's, else it says which masters are down.
 func TestNoMasterThatIsAskedAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork()
@@ -106,7 +106,7 @@ func TestNoMasterThatIsAskedAnswers(t *testing.T) {
 	})
 }
 
-// TestAMasterThatSaysWhenToComeBackIsAskedThen: once.
+// TestAMasterThatSaysWhenToComeBackIsAskedThen: it is asked once more at that time.
 func TestAMasterThatSaysWhenToComeBackIsAskedThen(t *testing.T) {
 	for times, want := range map[int]int{1: 1, 2: 0} {
 		synctest.Test(t, func(t *testing.T) {

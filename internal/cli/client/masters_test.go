@@ -13,7 +13,7 @@ import (
 	"github.com/tenderhq/tender/internal/cli/client"
 )
 
-// TestAClientIsToldOfTheOtherMasters by the one that answers, and goes on without it.
+// TestAClientIsToldOfTheOtherMasters: the master that answers names the others, and the client goes on without it.
 func TestAClientIsToldOfTheOtherMasters(t *testing.T) {
 	for name, c := range map[string]struct {
 		named string
@@ -38,7 +38,7 @@ func TestAClientIsToldOfTheOtherMasters(t *testing.T) {
 					return nil
 				})
 				n.add(t, "m2", leads)
-				var told [][]string // by one goroutine at a time, each before it is waited for
+				var told [][]string // used by one goroutine at a time
 				asking, err := client.New(client.Config{
 					Masters: []string{c.named}, Dial: n.dial, Told: func(masters []string) { told = append(told, masters) },
 				})

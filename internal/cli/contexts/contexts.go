@@ -19,9 +19,9 @@ import (
 	"github.com/tenderhq/tender/internal/trust"
 )
 
-// Folder is where they are kept:
+// Folder is the folder with the contexts:
 //
-//	current      the name of the one that commands use
+//	current      the name of the context that commands use
 //	NAME.json    masters and token of a context
 //	NAME.pem     its pass
 type Folder string

@@ -11,7 +11,7 @@ import (
 	"github.com/tenderhq/tender/internal/trust"
 )
 
-// Who logs in is told at once why no master answers, and not when all patience is over.
+// A login says at once why no master answers, and not only at the end of its patience.
 func TestJoinTellsWhyItWaits(t *testing.T) {
 	token, err := trust.NewKey().FirstToken()
 	if err != nil {

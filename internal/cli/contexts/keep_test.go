@@ -18,7 +18,7 @@ import (
 	"github.com/tenderhq/tender/internal/trust"
 )
 
-// signer signs for whoever shows a certificate.
+// signer signs for everybody who shows a certificate.
 type signer struct {
 	apiv1.UnimplementedTrustServiceServer
 	authority *trust.Authority
@@ -32,8 +32,8 @@ func (s signer) Sign(ctx context.Context, r *apiv1.SignRequest) (*apiv1.SignResp
 	return &apiv1.SignResponse{Certificate: leaf.Raw, Roots: [][]byte{s.authority.Anchors().Root.Raw}}, nil
 }
 
-// TestACommandKeepsItsCertificateFromEnding for as long as it runs, and the next one has it. The context's own master is away:
-// another one was named.
+// TestACommandKeepsItsCertificateFromEnding: it is renewed as long as the command runs, and the next command has the
+// new one. The context's own master is down, but another one was named.
 func TestACommandKeepsItsCertificateFromEnding(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		authority, err := trust.NewKey().Authority()

@@ -22,21 +22,21 @@ import (
 	"github.com/tenderhq/tender/internal/trust"
 )
 
-// theatre runs masters and agents that only note their comings and goings.
+// theatre runs masters and agents that only note when they start and end.
 type theatre struct {
 	apiv1.OperatorServiceClient
 	mu     sync.Mutex
 	events []string
-	agents []string // addresses that are up
-	tokens []string // by which the agents were to join
+	agents []string // addresses of running agents
+	tokens []string // tokens with which the agents were to join
 	breaks string   // the part that fails at its start
 	ready  chan dev.Cluster
 	said   []string
 
-	announced []string // to programs on this machine
-	deaf      error    // why they can't be told
+	announced []string // what was announced to programs on this machine
+	deaf      error    // why announcing fails
 
-	refusals []api.Kind // of tokens, before the first is made
+	refusals []api.Kind // errors for tokens, before the first is made
 }
 
 func (th *theatre) note(format string, args ...any) {
@@ -171,7 +171,7 @@ func TestAPartThatFailsEndsTheWhole(t *testing.T) {
 	}
 }
 
-// once brings a cluster up in the folder, and down again.
+// once starts a cluster in the folder, and stops it again.
 func once(t *testing.T, masters, agents int, dir string) (dev.Cluster, error) {
 	t.Helper()
 	th := &theatre{}
@@ -226,8 +226,8 @@ func TestAKeptFolderKeepsItsAddresses(t *testing.T) {
 	}
 }
 
-// TestAClusterHasCertificatesUnlessItIsToldToDoWithout: its masters have one key, agents join by a token, and programs on this
-// machine are told the first operator's, for as long as the cluster runs.
+// TestAClusterHasCertificatesUnlessItIsToldToDoWithout: its masters have one key, agents join with a token, and
+// programs on this machine find the first operator's token for as long as the cluster runs.
 func TestAClusterHasCertificatesUnlessItIsToldToDoWithout(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	run := func(insecure bool) (*theatre, error) {
@@ -276,7 +276,7 @@ func TestAClusterHasCertificatesUnlessItIsToldToDoWithout(t *testing.T) {
 	if _, err := run(true); err == nil || !strings.Contains(err.Error(), "leave --insecure out") {
 		t.Errorf("a folder with a key, without certificates: %v", err)
 	}
-	if _, err := run(false); err != nil { // once more
+	if _, err := run(false); err != nil { // a second time
 		t.Error(err)
 	}
 	if its, err := trust.ReadKey(filepath.Join(dir, "master-m1")); err != nil || its != key {
@@ -286,7 +286,7 @@ func TestAClusterHasCertificatesUnlessItIsToldToDoWithout(t *testing.T) {
 	if th, err = run(true); err != nil || len(th.announced) > 0 || th.tokens[0] != "" {
 		t.Errorf("without certificates: %v, told %q, agents join by %q", err, th.announced, th.tokens)
 	}
-	for _, master := range []string{"master-m1", "master-m2"} { // killed before they had the key
+	for _, master := range []string{"master-m1", "master-m2"} { // they were killed before they had the key
 		if err := os.Mkdir(filepath.Join(dir, master), 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -299,7 +299,7 @@ func TestAClusterHasCertificatesUnlessItIsToldToDoWithout(t *testing.T) {
 	}
 }
 
-// TestATokenWhileTheLeadershipChanges: a cluster comes up although its first leader is deposed while it makes a token.
+// TestATokenWhileTheLeadershipChanges: a cluster starts even if its first leader is deposed while it makes a token.
 func TestATokenWhileTheLeadershipChanges(t *testing.T) {
 	run := func(refusals ...api.Kind) error {
 		th := &theatre{refusals: refusals}
@@ -324,7 +324,8 @@ func TestATokenWhileTheLeadershipChanges(t *testing.T) {
 	}
 }
 
-// TestAFolderWithoutCertificatesStaysSo: a cluster of a version that had none, or of --insecure, goes on and says so.
+// TestAFolderWithoutCertificatesStaysSo: a cluster of a version without certificates, or of --insecure, goes on and
+// says so.
 func TestAFolderWithoutCertificatesStaysSo(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	if err := os.MkdirAll(filepath.Join(dir, "master-m1", "raft"), 0o700); err != nil {
@@ -352,7 +353,7 @@ func TestAFolderWithoutCertificatesStaysSo(t *testing.T) {
 	}
 }
 
-// TestAClusterThatCanNotBeAnnounced runs all the same, and says how its token is found.
+// TestAClusterThatCanNotBeAnnounced: it runs all the same, and says where its token is.
 func TestAClusterThatCanNotBeAnnounced(t *testing.T) {
 	th := &theatre{deaf: errors.New("/tmp is full")}
 	dir := t.TempDir()

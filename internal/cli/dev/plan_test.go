@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// An agent's folder is named after its number, so that nobody takes it for an ID; one of an older version keeps its name,
-// also in a cluster that was moved.
+// An agent's folder is named after its number, so that nobody takes the name for an ID. The folder of an older version
+// keeps its name, also in a cluster that was moved.
 func TestFoldersOfAgentsAreNoIDs(t *testing.T) {
 	dir := t.TempDir()
 	kept := Cluster{Dir: dir, Masters: []Master{{GRPC: at(portMin)}}, Agents: []Agent{{HTTP: at(portMin + 1), Dir: "/elsewhere/agent-1"}}}
@@ -21,13 +21,13 @@ func TestFoldersOfAgentsAreNoIDs(t *testing.T) {
 	}
 }
 
-// A plan has no port twice, nor one that a kept cluster has.
+// A plan contains no port twice, nor one that a kept cluster has.
 func TestNoPortIsPlannedTwice(t *testing.T) {
 	for range 3 {
 		kept := Cluster{Masters: []Master{{GRPC: at(portMin + 1), HTTP: at(portMin + 2), Raft: at(portMin + 3)}}, Agents: []Agent{{HTTP: at(portMin + 4)}}}
 		seen := map[string]bool{at(portMin + 1): true, at(portMin + 2): true, at(portMin + 3): true, at(portMin + 4): true}
 		look := newLook(kept)
-		look.next = PortsEnd - portMin - 2 // before the end, so that it begins anew
+		look.next = PortsEnd - portMin - 2 // close to the end, so that it begins again at the start
 		for range 5 {
 			ports, err := look.freePorts(3)
 			if err != nil {

@@ -15,12 +15,12 @@ import (
 	"github.com/tenderhq/tender/internal/cli/draining"
 )
 
-// masters answer every mark, and each watch with the next of the stories; the last one ends with its context.
+// masters accept every mark, and answer each watch with the next of the stories. The last story ends with its context.
 type masters struct {
 	apiv1.OperatorServiceClient
 	marked  []string
 	stories [][]*apiv1.WatchAgentsResponse
-	watched [][]string // who, each time
+	watched [][]string // the agents that were watched, each time
 }
 
 func (m *masters) MarkAgent(_ context.Context, r *apiv1.MarkAgentRequest, _ ...grpc.CallOption) (*apiv1.ActionResponse, error) {
@@ -40,7 +40,7 @@ func (m *masters) WatchAgents(
 	return &told{ctx: ctx, story: story}, nil
 }
 
-// told is a stream that tells a story; nil in it: the leader leads no more.
+// told is a stream that tells a story; nil in the story means that the leader no longer leads.
 type told struct {
 	grpc.ClientStream
 	ctx   context.Context
@@ -60,7 +60,7 @@ func (s *told) Recv() (*apiv1.WatchAgentsResponse, error) {
 	return message, nil
 }
 
-// is an agent with tasks and marks.
+// is returns an agent with tasks and marks.
 func is(id string, tasks int32, marks ...string) *apiv1.AgentView {
 	return &apiv1.AgentView{Id: id, State: "RUNNING", Tasks: tasks, Marks: marks}
 }
@@ -69,7 +69,7 @@ func news(complete bool, items ...*apiv1.AgentView) *apiv1.WatchAgentsResponse {
 	return &apiv1.WatchAgentsResponse{Items: items, Complete: complete}
 }
 
-// drain runs a drain, and returns what it has said, in order.
+// drain runs a drain, and returns its output in order.
 func drain(t *testing.T, m *masters, atATime int, agents ...*apiv1.AgentView) (said []string, err error) {
 	t.Helper()
 	err = draining.Run(t.Context(), draining.Config{
@@ -80,8 +80,9 @@ func drain(t *testing.T, m *masters, atATime int, agents ...*apiv1.AgentView) (s
 	return said, err
 }
 
-// TestDrainHearsOfEachStep: the next agent begins when the leader tells that the one before is empty, and what was told
-// of it before its mark is not believed: with each mark a new watch begins. One that ends with its leader is begun anew.
+// TestDrainHearsOfEachStep: the next agent begins when the leader says that the one before is empty. What was told
+// about an agent before its mark is not believed: each mark begins a new watch. A watch that ends with its leader is
+// opened again.
 func TestDrainHearsOfEachStep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &masters{stories: [][]*apiv1.WatchAgentsResponse{
@@ -100,8 +101,8 @@ func TestDrainHearsOfEachStep(t *testing.T) {
 	})
 }
 
-// TestDrainOfWhatIsGoneMeanwhile: who was removed, taken back or given up is named in the end, when the others are
-// empty. In the first picture of all agents, who is not in it was removed before.
+// TestDrainOfWhatIsGoneMeanwhile: agents that were removed, taken back or given up are named at the end, when the
+// others are empty. An agent that is missing in the first picture of all agents was removed before.
 func TestDrainOfWhatIsGoneMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &masters{stories: [][]*apiv1.WatchAgentsResponse{{

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// TestProblemsNameTheLine in TOML and JSON.
+// TestProblemsNameTheLine: errors name the line, in TOML and in JSON.
 func TestProblemsNameTheLine(t *testing.T) {
 	for _, test := range []struct{ name, text, want string }{
 		{"table.toml", "name = \"web\"\ntype = \"service\"\n\n[task]\ncommand = \"x\"\ncpu = 1\n[service]\ncount = \"3\"\n",
@@ -41,7 +41,7 @@ func TestProblemsNameTheLine(t *testing.T) {
 	}
 }
 
-// TestDocumentedJobsAreGood reads all examples of docs/jobs.md.
+// TestDocumentedJobsAreGood reads all examples in docs/jobs.md.
 func TestDocumentedJobsAreGood(t *testing.T) {
 	text, err := os.ReadFile("../../../docs/jobs.md")
 	if err != nil {

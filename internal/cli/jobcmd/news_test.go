@@ -10,7 +10,7 @@ import (
 	apiv1 "github.com/tenderhq/tender/api/v1"
 )
 
-// TestNews: who follows a job is told of each step that changes, and not what has happened before the version.
+// TestNews: a person who follows a job is told each step that changes, and not what happened before the version.
 func TestNews(t *testing.T) {
 	began := time.Date(2026, 11, 22, 9, 0, 0, 0, time.UTC)
 	note := func(after time.Duration, text string) *apiv1.JobNote {
@@ -45,7 +45,7 @@ func TestNews(t *testing.T) {
 	}
 }
 
-// TestSettled: who follows a job that has no end is let go when all that there is of it runs.
+// TestSettled: following a job without an end stops when everything of it runs.
 func TestSettled(t *testing.T) {
 	for _, test := range []struct {
 		kind           string

@@ -17,8 +17,8 @@ import (
 	"github.com/tenderhq/tender/internal/pause"
 )
 
-// TestCallsWaitNoLongerThanATakeover: however long each try takes, a command gives up in time, and says what it waits for, once.
-// Where nobody has ever answered it does not wait at all, as nobody will take over.
+// TestCallsWaitNoLongerThanATakeover: however long each try takes, a command gives up in time, and says once what it
+// waits for. If nobody has ever answered it does not wait, because nobody will take over.
 func TestCallsWaitNoLongerThanATakeover(t *testing.T) {
 	const try = 4 * time.Second // as long as the client looks for a leader
 	away := func(leaderless bool) error {
@@ -27,7 +27,7 @@ func TestCallsWaitNoLongerThanATakeover(t *testing.T) {
 	standsBy := api.E("job.list", api.Unavailable, "", errors.New("this instance stands by"))
 	for _, test := range []struct {
 		what   string
-		errs   []error // one a try; the last of them for ever
+		errs   []error // one for each try; the last one for all further tries
 		least  time.Duration
 		most   time.Duration
 		stderr string
@@ -60,7 +60,7 @@ func TestCallsWaitNoLongerThanATakeover(t *testing.T) {
 	}
 }
 
-// TestCtrlCEndsAWaitInSilence: who has ended a command is told nothing more.
+// TestCtrlCEndsAWaitInSilence: a person who has interrupted a command is told nothing more.
 func TestCtrlCEndsAWaitInSilence(t *testing.T) {
 	var stderr bytes.Buffer
 	ctx, stop := context.WithCancel(t.Context())

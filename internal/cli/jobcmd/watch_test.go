@@ -19,7 +19,7 @@ import (
 	apiv1 "github.com/tenderhq/tender/api/v1"
 )
 
-// a job of this name and phase, with notes.
+// aJob returns a job with this name and phase, with notes.
 func aJob(name, phase string, running int32, notes ...string) *apiv1.JobStatus {
 	job := &apiv1.JobStatus{Name: name, Type: "batch", Phase: phase, Version: 1, SubJobs: []*apiv1.SubJobStatus{{Name: "main", State: "running", Running: running}}}
 	for i, text := range notes {
@@ -28,8 +28,8 @@ func aJob(name, phase string, running int32, notes ...string) *apiv1.JobStatus {
 	return job
 }
 
-// TestWatchOfAllJobs: who watches all jobs is told how those are that have not ended, and then of each change, of each job
-// that is new, and of each that is deleted: also of what has changed while one manager took over from another, once.
+// TestWatchOfAllJobs: watching all jobs shows the jobs that have not ended, and then each change, each new job, and
+// each that is deleted. What has changed while one manager took over from another is shown too, once.
 func TestWatchOfAllJobs(t *testing.T) {
 	var out bytes.Buffer
 	w := newWatchAll(Env{Stdout: &out}, false)
@@ -47,7 +47,8 @@ func TestWatchOfAllJobs(t *testing.T) {
 		{false, &apiv1.WatchJobsResponse{Items: []*apiv1.JobStatus{aJob("new", "RUNNING", 0, "submitted")}, Complete: true},
 			"new is version 1 (RUNNING)\nnew: submitted\nnew: main: 0 running, 0 waiting, 0 done, 0 failed\n"},
 		{false, &apiv1.WatchJobsResponse{RemovedNames: []string{"old", "never-seen"}, Complete: true}, "old: it is deleted\n"},
-		// Another manager: web is as it was, new has changed, zoo was deleted and late submitted and done in between.
+		// Another manager: web is unchanged, new has changed, zoo was deleted, and late was submitted and has ended in
+		// between.
 		{true, &apiv1.WatchJobsResponse{Items: []*apiv1.JobStatus{aJob("late", "SUCCEEDED", 0, "succeeded"), aJob("new", "SUCCEEDED", 0, "submitted", "succeeded")}},
 			"late is version 1 (SUCCEEDED)\nlate: succeeded\nlate: main: 0 running, 0 waiting, 0 done, 0 failed\nnew: succeeded\n"},
 		{false, &apiv1.WatchJobsResponse{Items: []*apiv1.JobStatus{aJob("web", "RUNNING", 1, "of yesterday", "a task has failed")}, Complete: true}, "zoo: it is deleted\n"},
@@ -62,7 +63,7 @@ func TestWatchOfAllJobs(t *testing.T) {
 	}
 }
 
-// TestWatchOfAllJobsAsJSON: each line is a job; one that is as it was has none.
+// TestWatchOfAllJobsAsJSON: each line is a job; a job that is unchanged has none.
 func TestWatchOfAllJobsAsJSON(t *testing.T) {
 	var out bytes.Buffer
 	w := newWatchAll(Env{Stdout: &out}, true)
@@ -83,7 +84,7 @@ func TestWatchOfAllJobsAsJSON(t *testing.T) {
 	}
 }
 
-// story is a stream that says these and then fails so.
+// story is a stream that returns these items and then this error.
 type story struct {
 	grpc.ClientStream
 	says []*apiv1.JobStatus
@@ -99,8 +100,8 @@ func (s *story) Recv() (*apiv1.JobStatus, error) {
 	return one, nil
 }
 
-// TestFollowingOutlivesManagersAndMasters: a stream whose server has gone is opened again, for as long as another one may
-// take to take over; what a person has to know ends the following.
+// TestFollowingOutlivesManagersAndMasters: a stream whose server has ended is opened again, for as long as a takeover
+// may take. An error that a person has to know ends the following.
 func TestFollowingOutlivesManagersAndMasters(t *testing.T) {
 	gone := api.E("job.watch", api.Unavailable, "", errors.New("this instance stands by"))
 	deleted := api.E("job.watch", api.NotFound, "web", errors.New("no job has this name"))

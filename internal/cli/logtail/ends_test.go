@@ -13,7 +13,8 @@ import (
 	"github.com/tenderhq/tender/internal/cli/logtail"
 )
 
-// Each end is told once, a leader that does not answer is no end, and who is missing in one answer is not forgotten yet.
+// Each end is told once. A leader that does not answer is no end, and a task that is missing in one answer is not
+// forgotten yet.
 func TestAwaitEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()

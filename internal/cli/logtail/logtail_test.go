@@ -23,12 +23,12 @@ import (
 type file struct {
 	mu      sync.Mutex
 	text    string
-	breaks  []int         // lengths of the next answers, cut off in the middle
-	refuse  int           // so many requests are refused first
+	breaks  []int         // how long the next answers are, which are cut off
+	refuse  int           // how many requests are refused first
 	changed chan struct{} // closed and replaced with each change
-	asked   []int64       // offsets
-	ended   bool          // the task has
-	down    bool          // the agent goes down in good order
+	asked   []int64       // the offsets that were asked for
+	ended   bool          // the task has ended
+	down    bool          // the agent shuts down in order
 }
 
 func newFile() *file { return &file{changed: make(chan struct{})} }
@@ -95,7 +95,7 @@ func source(server *httptest.Server, to io.Writer) *logtail.Source {
 	}
 }
 
-// text is a writer that tells when it holds so much.
+// text is a writer that signals when it has a certain length.
 type text struct {
 	mu sync.Mutex
 	strings.Builder
@@ -188,7 +188,7 @@ func TestRestOfNothing(t *testing.T) {
 	}
 }
 
-// An agent of a version that does not know the question is no agent without output.
+// An agent of a version without this route does not count as an agent without output.
 func TestRestOfAnOlderAgent(t *testing.T) {
 	server := httptest.NewServer(http.NewServeMux())
 	defer server.Close()
@@ -212,7 +212,7 @@ func TestRestGivesUpWithAReason(t *testing.T) {
 	}
 }
 
-// A stopped agent takes connections and says nothing; the rest of a task's output is not worth waiting for ever.
+// A stopped agent accepts connections and sends nothing. The rest of a task's output is not waited for for ever.
 func TestRestGivesUpOnASilentAgent(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Get("stdout") == "0" {
@@ -232,7 +232,7 @@ func TestRestGivesUpOnASilentAgent(t *testing.T) {
 	}
 }
 
-// The end of a task is heard from the masters; an agent that is stopped then does not hold the follower for ever.
+// The masters tell the end of a task. An agent that is stopped then does not block the follower for ever.
 func TestFollowGivesUpOnAnAgentThatIsSilentAfterTheEnd(t *testing.T) {
 	asked := make(chan struct{}, 10)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -252,7 +252,7 @@ func TestFollowGivesUpOnAnAgentThatIsSilentAfterTheEnd(t *testing.T) {
 	}
 }
 
-// Both outputs come by one request, each from its own offset, and what was written is not asked for again.
+// Both outputs come with one request, each from its own offset. What was written is not asked for again.
 func TestBothOutputsByOneRequest(t *testing.T) {
 	var asked []string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -299,7 +299,7 @@ func TestAFailingWriterEndsTheFollowing(t *testing.T) {
 	}
 }
 
-// The outputs of a task's executor are asked for as such.
+// The outputs of a task's executor are asked for with executor=1.
 func TestTheOutputOfAnExecutor(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		word := "the task's"
@@ -318,19 +318,19 @@ func TestTheOutputOfAnExecutor(t *testing.T) {
 	}
 }
 
-// The agent says where the last lines begin, and what it does not keep any more: a reader that is cut off goes on from
-// there, and only what would have come next is told as dropped.
+// The agent says where the last lines begin, and what it does not keep any more. A reader that is cut off goes on from
+// there, and only bytes that would have come next count as dropped.
 func TestWhereAnOutputGoesOn(t *testing.T) {
 	var asked []string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked = append(asked, r.URL.RawQuery)
 		frames := tail.Frames{To: w, Kind: tail.FrameStdout}
 		switch len(asked) {
-		case 1: // the last lines begin at 1000; then it is cut off
+		case 1: // the last lines begin at 1000; then the answer is cut off
 			_ = errors.Join(frames.SkipTo(1000), write(frames, "abc"))
 			frames.Flush()
 			panic(http.ErrAbortHandler)
-		case 2: // what came next has gone meanwhile
+		case 2: // what came next was dropped meanwhile
 			_ = errors.Join(frames.SkipTo(2000), write(frames, "xyz"), tail.WriteEnd(w))
 		}
 	}))

@@ -5,13 +5,13 @@ import (
 	"testing"
 )
 
-// The bar stands in the last line alone: what is written meanwhile takes its place, and it is drawn again below.
+// Only the bar is on the last line: other output takes its place, and the bar is drawn again below that.
 func TestTheBarMakesRoom(t *testing.T) {
 	var terminal strings.Builder
 	out := newOutputs(&terminal, &terminal, true)
 	say := out.aside(func(format string, _ ...any) { terminal.WriteString("tender: " + format + "\n") })
 	out.bar(progressBar(4, 1, 0, 2))
-	out.bar(progressBar(4, 1, 0, 2)) // nothing is new
+	out.bar(progressBar(4, 1, 0, 2)) // nothing has changed
 	if _, err := out.streams("t.0")[0].Write([]byte("line\n")); err != nil {
 		t.Fatal(err)
 	}

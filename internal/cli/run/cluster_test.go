@@ -10,7 +10,7 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// Behind the masters' addresses there is another cluster: a run of the one before ends, and says so.
+// If another cluster answers at the masters' addresses, a run of the earlier one ends and says so.
 func TestARunWhoseClusterWasReplacedEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := tell(3, nil)

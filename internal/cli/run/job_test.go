@@ -19,7 +19,7 @@ import (
 // asked notes what the job asks of the SDK.
 type asked struct {
 	demands []string
-	wanted  api.Shape // of the last demand
+	wanted  api.Shape // the shape of the last demand
 	kills   []api.TaskID
 }
 
@@ -61,7 +61,7 @@ func tell(instances int, change func(*Config)) *story {
 	return s
 }
 
-// offer makes an offer and returns the IDs of the tasks that it was answered with.
+// offer makes an offer and returns the IDs of the tasks that were launched on it.
 func (s *story) offer(cpus float64) []string { return s.offerOf("agent-1", cpus) }
 
 func (s *story) offerOf(agent api.AgentID, cpus float64) (ids []string) {
@@ -142,7 +142,7 @@ func TestADroppedTaskIsTriedAgainUnderANewID(t *testing.T) {
 		same(t, s.offer(1)) // it rests first
 		<-time.After(restMin + 1)
 		same(t, s.offer(1), "hello.0.again1")
-		s.update(t, "hello.0", api.TaskGone) // late news of the attempt before
+		s.update(t, "hello.0", api.TaskGone) // late news about the earlier attempt
 		s.update(t, "hello.0.again1", api.TaskFinished, 0)
 		if !s.allOver() || s.code() != 0 {
 			t.Errorf("over %v, code %d", s.allOver(), s.code())
@@ -167,7 +167,7 @@ func TestALostTaskIsAFailureUnlessRetryIsWanted(t *testing.T) {
 	}
 }
 
-// What others did to a task is a failure of the run unless --retry is given; what the task did is one always.
+// Without --retry a task that others have ended has failed. A task that has failed by itself always has.
 func TestRetryIsForWhatTheTaskIsNotToBlameFor(t *testing.T) {
 	code := 143
 	for _, end := range []struct {
@@ -202,7 +202,7 @@ func TestRetryIsForWhatTheTaskIsNotToBlameFor(t *testing.T) {
 	}
 }
 
-// silent tells of a run with one task whose agent has been silent for longer than it is waited for.
+// silent returns a run with one task, whose agent has been silent for longer than the task waits.
 func silent(t *testing.T) *story {
 	t.Helper()
 	s := tell(1, func(c *Config) { c.Retry, c.Unreachable = true, time.Minute })
@@ -220,7 +220,7 @@ func silent(t *testing.T) *story {
 func TestATaskOfASilentAgentIsStartedElsewhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := silent(t)
-		same(t, s.offer(1)) // of the silent agent itself
+		same(t, s.offer(1)) // an offer of the silent agent itself
 		same(t, s.offerOf("agent-2", 1), "hello.0.again1")
 		s.update(t, "hello.0.again1", api.TaskFinished, 0)
 		if !s.allOver() || s.code() != 0 || !slices.Equal(s.kills, []api.TaskID{"hello.0"}) {
@@ -231,7 +231,7 @@ func TestATaskOfASilentAgentIsStartedElsewhere(t *testing.T) {
 	})
 }
 
-// A run looks by itself whether an agent has been silent for too long.
+// A run checks by itself whether an agent has been silent for too long.
 func TestARunStartsElsewhereByItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := tell(1, func(c *Config) { c.Retry, c.Unreachable = true, time.Minute })
@@ -255,7 +255,8 @@ func TestARunStartsElsewhereByItself(t *testing.T) {
 	})
 }
 
-// What has to be started again has waited for no time yet, however long ago the last launch was: nobody asks why at once.
+// An instance that has to be started again has not waited yet, however long ago the last launch was, so the reason is
+// not asked for at once.
 func TestAWaitBeginsAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := tell(1, func(c *Config) { c.Retry = true })
@@ -297,7 +298,7 @@ func TestWhatIsBackBeforeItWasStartedElsewhereStays(t *testing.T) {
 		s.update(t, "hello.0", api.TaskRunning)
 		same(t, s.offerOf("agent-2", 1))
 		same(t, s.demands[len(s.demands)-1:], "nothing")
-		// The agent is lost for good after all: then the other one is the only one.
+		// If the agent is lost after all, the other attempt is the only one.
 		s.update(t, "hello.0", api.TaskGone)
 		<-time.After(restMax)
 		same(t, s.offerOf("agent-2", 1), "hello.0.again1")
@@ -309,7 +310,7 @@ func TestWhenBothEndTheFirstGoodEndCounts(t *testing.T) {
 		s := silent(t)
 		same(t, s.offerOf("agent-2", 1), "hello.0.again1")
 		s.update(t, "hello.0.again1", api.TaskRunning)
-		s.update(t, "hello.0", api.TaskGone) // what is left of it
+		s.update(t, "hello.0", api.TaskGone) // the end of what is left of it
 		if s.allOver() {
 			t.Error("the other one still runs")
 		}
@@ -344,7 +345,7 @@ func TestManyInstancesTakeTheMemoryOfThoseThatRun(t *testing.T) {
 	}
 }
 
-// Tasks whose output is not here yet make the others wait, for their agent does not keep their folders for ever.
+// Tasks whose output is not copied yet make the others wait, because their agent does not keep their folders for ever.
 func TestARunDoesNotGetFarAheadOfItsOutput(t *testing.T) {
 	s := tell(10*behindMax, nil)
 	var followed []*attempt
@@ -385,7 +386,7 @@ func TestAnInterruptKillsWhatRunsAndForgetsWhatWaits(t *testing.T) {
 	}
 	same(t, s.offer(2))
 	s.update(t, "hello.0", api.TaskKilled, 143)
-	s.update(t, "hello.1", api.TaskDropped) // it never started: not tried again
+	s.update(t, "hello.1", api.TaskDropped) // it never started, so it is not tried again
 	if !s.allOver() || s.code() != 143 {
 		t.Errorf("over %v, code %d", s.allOver(), s.code())
 	}
@@ -432,7 +433,7 @@ func TestATaskLargerThanAnyAgentIsJudgedByWhatIsSurelyKnown(t *testing.T) {
 	}
 }
 
-// What tasks leave unused may one day be all that an agent has, and never more.
+// What tasks leave unused may one day be everything that an agent has, and never more.
 func TestARevocableTaskLargerThanAnyAgent(t *testing.T) {
 	agents := []*apiv1.AgentView{agent("RUNNING", map[string]any{"cpus": 4, "mem": 4096})}
 	r := &runner{config: Config{Role: api.DefaultRole, Revocable: true, Task: api.Task{Resources: api.Scalars(4, 100).AsRevocable()}}}
@@ -494,7 +495,7 @@ func TestAnEndInWords(t *testing.T) {
 	}
 }
 
-// A program that fails is started again so often, and no more; one that somebody has killed is not.
+// A program that fails is started again only that often. One that somebody has killed is not started again.
 func TestRestarts(t *testing.T) {
 	s := tell(1, func(c *Config) { c.Restart = 1 })
 	same(t, s.offer(1), "hello.0")
@@ -521,8 +522,8 @@ func TestRestarts(t *testing.T) {
 	}
 }
 
-// Each task gets ports of its own out of the offer, and says where it is reached once it runs; where it is to be is in
-// the demand.
+// Each task gets ports of its own from the offer, and tells where it can be reached once it runs. Where it should run
+// is in the demand.
 func TestPortsAndPlaces(t *testing.T) {
 	s := tell(2, func(c *Config) {
 		c.Task.Ports = map[string]uint16{"http": 0, "admin": 0}
@@ -549,7 +550,7 @@ func TestPortsAndPlaces(t *testing.T) {
 	same(t, s.said, "hello.0 has admin at h1:31000, http at h1:31001")
 }
 
-// A run that detaches may leave when agents have all tasks, and not before.
+// A run that detaches may leave when all tasks are on agents, and not before.
 func TestDetachWaitsForTheAgents(t *testing.T) {
 	s := tell(2, func(c *Config) { c.Detach = time.Hour })
 	same(t, s.offer(1), "hello.0")

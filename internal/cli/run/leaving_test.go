@@ -16,11 +16,11 @@ import (
 	"github.com/tenderhq/tender/internal/cli/client"
 )
 
-// desk is the masters' operator service: answers, or tells why nobody does.
+// desk plays the masters' operator service: it answers, or says why nobody does.
 type desk struct {
 	apiv1.OperatorServiceClient
 	trouble func() error
-	cluster func() string // nil: it is not told
+	cluster func() string // nil: the cluster is not told
 }
 
 func (d *desk) GetCluster(context.Context, *apiv1.GetClusterRequest, ...grpc.CallOption) (*apiv1.ClusterView, error) {
@@ -38,7 +38,7 @@ func (d *desk) ListAgents(context.Context, *apiv1.ListRequest, ...grpc.CallOptio
 	return &apiv1.ListAgentsResponse{}, d.trouble()
 }
 
-// interrupt watches a run of one launched task from its interrupt on.
+// interrupt watches a run with one launched task from its interrupt on.
 func interrupt(t *testing.T, s *story, d *desk) chan error {
 	t.Helper()
 	s.offer(1)
@@ -84,7 +84,7 @@ func TestAnInterruptedRunLeavesAnAgentThatIsSilent(t *testing.T) {
 func TestAnInterruptedRunAwaitsASlowEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, began := tell(1, nil), time.Now()
-		// Masters come and go; the patience begins anew each time that one answers.
+		// Masters come and go; the patience begins anew each time one answers.
 		done := interrupt(t, s, &desk{trouble: func() error {
 			if time.Since(began)%(leaveAfter/2) < 2*lookEvery {
 				return nil
@@ -99,7 +99,7 @@ func TestAnInterruptedRunAwaitsASlowEnd(t *testing.T) {
 	})
 }
 
-// Followers without a leader answer some questions; a run that gets no session says what it waits for.
+// Followers without a leader answer some requests; a run that gets no session says what it waits for.
 func TestARunWithoutALeaderSaysSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &story{}

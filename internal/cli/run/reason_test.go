@@ -9,7 +9,7 @@ import (
 	apiv1 "github.com/tenderhq/tender/api/v1"
 )
 
-// explaining is an operator's service that explains.
+// explaining is an operator's service with explanations.
 type explaining struct {
 	apiv1.OperatorServiceClient
 	sentences []string
@@ -19,7 +19,7 @@ func (e *explaining) Explain(context.Context, *apiv1.ExplainRequest, ...grpc.Cal
 	return &apiv1.ExplainResponse{Framework: e.sentences}, nil
 }
 
-// The leader names the nearest agent first; a run says that, and no more.
+// The leader names the nearest agent first; a run reports that, and no more.
 func TestTheNearestReason(t *testing.T) {
 	s := tell(1, nil)
 	config := s.config
@@ -39,7 +39,7 @@ func TestTheNearestReason(t *testing.T) {
 	}
 }
 
-// A reason is said once until another one holds; a number that counts on is no other reason.
+// A reason is reported once until another one holds. A number that changes is no other reason.
 func TestAReasonIsSaidOnce(t *testing.T) {
 	s := tell(1, nil)
 	r := &runner{config: s.config}
@@ -54,7 +54,8 @@ func TestAReasonIsSaidOnce(t *testing.T) {
 		"agent-2 is full: web holds 3 of 4 cpus", "agent-3 is full: web holds 3 of 4 cpus")
 }
 
-// Of reasons that come first in turns each is said once, as long as nothing else happens; an outage of the masters does.
+// If reasons alternate, each is reported once, as long as nothing else happens. An outage of the masters is something
+// else.
 func TestReasonsThatAlternate(t *testing.T) {
 	s := tell(1, nil)
 	r := &runner{config: s.config}

@@ -13,8 +13,8 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// bare is what a replicated write costs without us: three nodes of the same library on
-// the same disk, over TCP on loopback, with a state machine that does nothing.
+// bare measures a replicated write without Tender: three nodes of the same library on the same disk, over TCP on
+// loopback, with a state machine that does nothing.
 type bare struct {
 	dir    string
 	nodes  []*raft.Raft
@@ -47,7 +47,7 @@ func startBare(parent string) (*bare, error) {
 }
 
 func (b *bare) start(i int, transport *raft.NetworkTransport, founders raft.Configuration) error {
-	// As the masters open theirs.
+	// With the options that the masters use.
 	store, err := raftboltdb.New(raftboltdb.Options{
 		Path:                    filepath.Join(b.dir, fmt.Sprint("n", i, ".db")),
 		BoltOptions:             &bbolt.Options{NoFreelistSync: true, FreelistType: bbolt.FreelistMapType},
@@ -96,7 +96,7 @@ func (b *bare) stop() error {
 	return errors.Join(append(failed, os.RemoveAll(b.dir))...)
 }
 
-// nothing is a state machine without a state.
+// nothing is a state machine without state.
 type nothing struct{}
 
 func (nothing) Apply(*raft.Log) any                 { return nil }

@@ -2,8 +2,8 @@ package main
 
 import "syscall"
 
-// ofOurs is what every child process is started with: Ctrl-C is ours to pass
-// on, and it dies with us, even of a kill -9.
+// ofOurs is set for every child process: it does not get the terminal's Ctrl-C, and it dies with us, even if we are
+// killed with SIGKILL.
 func ofOurs() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }

@@ -13,19 +13,19 @@ import (
 	"github.com/tenderhq/tender/framework"
 )
 
-// writes is what one run of durable writes came to.
+// writes is the result of one run of durable writes.
 type writes struct {
 	p50, p99 time.Duration
 	rate     float64
 }
 
 const (
-	commitSpan       = 3 * time.Second // of one run
+	commitSpan       = 3 * time.Second // how long one run takes
 	commitValueBytes = 128
 )
 
-// commit measures a write to a framework's store through the SDK, on three durable
-// masters, in turn with a bare commit of the library on the same disk.
+// commit measures a write to a framework's store through the SDK, on three durable masters, in turn with a bare commit
+// of the library on the same disk.
 func commit(ctx context.Context, o options) (err error) {
 	q, err := startQuorum(ctx, o.binary, o.dir)
 	if q != nil {
@@ -60,7 +60,7 @@ type writer struct {
 
 func (w *writer) Subscribed(ctx context.Context, client *framework.Client) error {
 	w.once.Do(func() {
-		go func() { // ends with the last run, and then Run does
+		go func() { // it ends with the last run, and then Run does
 			defer w.finish()
 			w.failure = w.measure(context.WithoutCancel(ctx), client.Store())
 		}()
@@ -77,7 +77,7 @@ func (w *writer) measure(ctx context.Context, store *framework.Store) error {
 		_, err := store.Put(ctx, key, value, framework.AnyVersion)
 		return err
 	}
-	// The bare entry is as large as ours: a command has its names beside the value.
+	// The bare entry is as large as ours: a command contains names besides the value.
 	entry := make([]byte, 2*commitValueBytes)
 	bare := func(string) error { return w.bare.write(entry) }
 	for _, flight := range w.flights {
@@ -107,13 +107,13 @@ func showWrites(flight int, ours, bare writes) {
 			ms(bare.p50), ms(bare.p99), bare.rate, float64(ours.p50)/float64(bare.p50), ours.rate/bare.rate))
 }
 
-// middle is the run with the median p50.
+// middle returns the run with the median p50.
 func middle(runs []writes) writes {
 	slices.SortFunc(runs, func(a, b writes) int { return int(a.p50 - b.p50) })
 	return runs[len(runs)/2]
 }
 
-// flights keeps so many writes under way for a while.
+// flights keeps n writes under way for a while.
 func flights(n int, write func(key string) error) (writes, error) {
 	var mu sync.Mutex
 	var all []time.Duration

@@ -20,7 +20,7 @@ import (
 	"github.com/tenderhq/tender/internal/pause"
 )
 
-// failover kills the leading master again and again and takes the time until a task that
+// failover kills the leading master again and again and measures the time until a task that
 // was asked for afterwards is RUNNING through the next one, for two profiles of Raft.
 func failover(ctx context.Context, o options) error {
 	for _, profile := range []string{"lan", "fast"} {
@@ -116,7 +116,7 @@ func (p *probe) Update(_ context.Context, status api.Status) error {
 	return nil
 }
 
-// after waits for a task that was launched after a moment to run.
+// after waits until a task runs that was launched after a time, and returns when it was RUNNING.
 func (p *probe) after(ctx context.Context, moment time.Time) (time.Time, error) {
 	for ; ctx.Err() == nil; pause.For(ctx, time.Millisecond) {
 		if newest := p.running.Load(); newest != nil && newest.launched.After(moment) {
@@ -126,7 +126,7 @@ func (p *probe) after(ctx context.Context, moment time.Time) (time.Time, error) 
 	return time.Time{}, ctx.Err()
 }
 
-// trio is three durable masters and an agent, processes of their own.
+// trio is three durable masters and an agent, each a process of its own.
 type trio struct {
 	dir     string
 	masters []*devcluster.Process

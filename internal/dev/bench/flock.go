@@ -19,43 +19,43 @@ import (
 	"github.com/tenderhq/tender/internal/trust"
 )
 
-// flock are agents that are nothing but sessions, all in this process: they speak the
-// agent's protocol over a connection each, look for leaders by the agent's own rules,
-// and their tasks are entries in a map that run for as long as their data says.
+// flock is many agents that consist only of sessions, all in this process. They speak the agent's protocol over a
+// connection each, and look for leaders by the agent's own rules. Their tasks are entries in a map that run for as long
+// as their data says.
 type flock struct {
 	mu    sync.Mutex
-	terms map[api.Term]int // members whose session has reported, by its term; guarded by mu
-	swaps int              // sessions that began, ever; guarded by mu
-	tries atomic.Int64     // streams that were asked for, ever
-	conns atomic.Int64     // connections that were made, with their handshake, ever
-	// refused are the connections that a master has refused at the first word, because it did not lead, ever.
+	terms map[api.Term]int // by term: members whose session in that term has reported; guarded by mu
+	swaps int              // how many sessions have begun; guarded by mu
+	tries atomic.Int64     // how many streams were asked for
+	conns atomic.Int64     // how many connections were made, with their handshakes
+	// refused counts the connections that a master has refused at the first message because it did not lead.
 	refused atomic.Int64
 }
 
-// roll is what the flock says of itself, a line each time.
+// roll is the state of the flock, which it writes as one line each time.
 type roll struct {
 	At       time.Time `json:"at"`
-	Term     api.Term  `json:"term"` // the newest in which anybody has reported
+	Term     api.Term  `json:"term"` // the newest term in which a member has reported
 	Reported int       `json:"reported"`
-	Sessions int       `json:"sessions"` // that began, ever
-	Tries    int64     `json:"tries"`    // streams that were asked for, ever
-	Conns    int64     `json:"conns"`    // connections that were made, ever
-	Refused  int64     `json:"refused"`  // connections that a master refused as it did not lead, ever
+	Sessions int       `json:"sessions"` // how many have begun
+	Tries    int64     `json:"tries"`    // how many streams were asked for
+	Conns    int64     `json:"conns"`    // how many connections were made
+	Refused  int64     `json:"refused"`  // how many connections a master refused because it did not lead
 }
 
-// rollEvery is how exact the times of returns are.
+// rollEvery is the precision of the times at which agents return.
 const rollEvery = 10 * time.Millisecond
 
-// flockBegins is how many agents begin in a second: a cluster grows, it does not burst.
+// flockBegins is how many agents begin in a second, because a cluster grows and does not appear at once.
 const flockBegins = 500
 
-// flockMain is the process of a flock: it ends with its standard input, which its
-// starter holds.
+// flockMain is the main function of a flock's process. It ends with its standard input, which the process that started
+// it holds open.
 func flockMain(ctx context.Context, o options) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() {
-		_, _ = os.Stdin.Read(make([]byte, 1)) // the end of it, however it comes
+		_, _ = os.Stdin.Read(make([]byte, 1)) // its end, for whatever reason
 		cancel()
 	}()
 	f := &flock{terms: make(map[api.Term]int)}
@@ -95,7 +95,7 @@ func flockMain(ctx context.Context, o options) error {
 	return nil
 }
 
-// authority signs the certificates of a flock; nil: it has none.
+// authority returns the authority that signs the certificates of a flock; nil: it has none.
 func (o options) authority() (*trust.Authority, error) {
 	if o.key == "" {
 		return nil, nil
@@ -132,7 +132,7 @@ func (f *flock) left(term api.Term) {
 	f.terms[term]--
 }
 
-// flockWatch reads a flock's lines and keeps those of which somebody may ask.
+// flockWatch reads the lines of a flock and keeps those that may be needed.
 type flockWatch struct {
 	mu    sync.Mutex
 	rolls []roll // guarded by mu
@@ -156,10 +156,10 @@ func (w *flockWatch) read(lines *json.Decoder) {
 	}
 }
 
-// flockPatience is how long a flock may take to come together.
+// flockPatience is how long it may take until all agents of a flock have reported.
 const flockPatience = 5 * time.Minute
 
-// flockSaysEvery is how often a wait for a flock says how far it is.
+// flockSaysEvery is how often a wait for a flock reports its progress.
 const flockSaysEvery = 10 * time.Second
 
 // whole waits until all agents have reported to a leader of a term after the given one.
@@ -189,7 +189,7 @@ func (w *flockWatch) whole(ctx context.Context, agents int, after api.Term) (rol
 	}
 }
 
-// firstWith is when so many had reported in a term after the given one.
+// firstWith returns when that many agents had reported in a term after the given one.
 func (w *flockWatch) firstWith(reported int, after api.Term) time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -201,8 +201,8 @@ func (w *flockWatch) firstWith(reported int, after api.Term) time.Time {
 	return time.Time{}
 }
 
-// flockProcess is a flock in a process of its own, so that it shares no goroutine scheduler with a framework, and what
-// it says of itself.
+// flockProcess is a flock in a process of its own, so that it shares no goroutine scheduler with a framework, and the
+// state that it reports.
 type flockProcess struct {
 	flockWatch
 	child *exec.Cmd

@@ -16,14 +16,14 @@ import (
 const (
 	// herdSteady is how long the cluster is watched before the leader is killed.
 	herdSteady = 10 * time.Second
-	// herdAfter is how long what was launched while the agents came back may still take.
+	// herdAfter is how much longer launches may take that were made while the agents came back.
 	herdAfter = time.Second
-	// herdAgents is how many come back, unless the command says how many.
+	// herdAgents is how many agents come back, unless a flag says otherwise.
 	herdAgents = 10_000
 )
 
-// herd kills the leader of many agents, all of which have a task, while a framework
-// launches more all the time, and tells how they come back and what that does to it.
+// herd kills the leader of many agents, each of which has a task, while a framework keeps launching more. It reports
+// how the agents come back, and how that affects the launches.
 func herd(ctx context.Context, o options) (err error) {
 	q := &quorum{flags: append([]string{"--log-level", "info"}, beating(o.heartbeat)...)}
 	defer func() { err = errors.Join(err, q.stop()) }()
@@ -56,7 +56,7 @@ func herd(ctx context.Context, o options) (err error) {
 	return errors.Join(h.work.failure, err, <-ended)
 }
 
-// beating are the flags of masters whose agents send heartbeats so often; 0: as masters have it.
+// beating returns the flags for masters whose agents send heartbeats this often; 0: the default.
 func beating(every time.Duration) []string {
 	if every == 0 {
 		return nil
@@ -124,11 +124,11 @@ func (s spent) String() string {
 	return fmt.Sprintf("cores: leader %.2f, followers %.2f, agents' process %.2f, framework %.2f", s.leader, s.followers, s.flock, s.framework)
 }
 
-// herdSteadily is the cluster while nothing is broken.
+// herdSteadily is what was measured while nothing was broken.
 type herdSteadily struct {
 	spent
 	latency  []time.Duration
-	sessions int // that began meanwhile: none should
+	sessions int // how many began meanwhile: there should be none
 	memory   float64
 }
 
@@ -154,16 +154,16 @@ func (h *herding) steady(ctx context.Context) (s herdSteadily, err error) {
 	}, nil
 }
 
-// herdRound is what followed one kill.
+// herdRound is what was measured after one kill.
 type herdRound struct {
 	steady       herdSteadily
-	first, half  time.Duration // until so many agents had reported to the next leader
+	first, half  time.Duration // until the first, and half of the agents, had reported to the next leader
 	almost, all  time.Duration
-	session, ran time.Duration // until the framework had one, and until a new task ran
+	session, ran time.Duration // until the framework had a session, and until a new task ran
 	latency      []time.Duration
 	dropped      int
-	sessions     int   // that began, of all agents: one each is right
-	tries        int64 // streams that agents asked for until they had one
+	sessions     int   // how many sessions of all agents began: one for each is right
+	tries        int64 // how many streams agents asked for until they had one
 	spent        spent
 	memory       float64
 }
@@ -181,7 +181,7 @@ func spread(times []time.Duration) string {
 	return fmt.Sprintf("p50 %.0f ms, p99 %.0f ms, max %.0f ms (%d)", ms(quantile(times, 0.5)), ms(quantile(times, 0.99)), ms(quantile(times, 1)), len(times))
 }
 
-// round kills the leader, waits until all are back, and starts the killed one again.
+// round kills the leader, waits until all agents are back, and starts the killed master again.
 func (h *herding) round(ctx context.Context) (r herdRound, err error) {
 	leader, err := h.quorum.leader(ctx)
 	if err != nil {
@@ -221,7 +221,7 @@ func (h *herding) round(ctx context.Context) (r herdRound, err error) {
 	return r, leader.knows(ctx)
 }
 
-// report makes rows of the median round.
+// report writes rows about the median round.
 func (h *herding) report(rounds []herdRound) {
 	var all, half, session, ran, latency, calm []time.Duration
 	var memory []float64

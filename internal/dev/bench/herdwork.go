@@ -11,32 +11,32 @@ import (
 	"github.com/tenderhq/tender/internal/pause"
 )
 
-// herdWindow is how many short tasks are under way at once.
+// herdWindow is how many short tasks are under way at the same time.
 const herdWindow = 20
 
 var (
-	standingResources = api.Scalars(3, 1024) // of an agent's four cpus: one on each
+	standingResources = api.Scalars(3, 1024) // of an agent's four cpus: so there is one on each agent
 	shortResources    = api.Scalars(0.1, 32)
 )
 
-// herdWork is the framework of a herd: a task that stays on each agent, and one short
-// task after the other.
+// herdWork is the framework of a herd. It has one task that stays on each agent, and runs one short task after the
+// other.
 type herdWork struct {
 	ending
 	client *framework.Client
 
 	mu       sync.Mutex
-	standing int                   // tasks that shall stay
-	placed   map[api.TaskID]bool   // of those; true: RUNNING; guarded by mu
-	short    map[api.TaskID]*trial // under way; guarded by mu
-	trials   []*trial              // all that ran; guarded by mu
+	standing int                   // how many tasks should stay
+	placed   map[api.TaskID]bool   // the tasks of these that were launched; true: it is RUNNING; guarded by mu
+	short    map[api.TaskID]*trial // short tasks under way; guarded by mu
+	trials   []*trial              // all short tasks that ran; guarded by mu
 	sessions []time.Time           // guarded by mu
 	dropped  int                   // guarded by mu
 	next     int                   // guarded by mu
-	running  int                   // standing tasks that run; guarded by mu
+	running  int                   // how many standing tasks run; guarded by mu
 }
 
-// trial is a short task's time.
+// trial holds the times of one short task.
 type trial struct{ launched, running time.Time }
 
 func (w *herdWork) Subscribed(_ context.Context, client *framework.Client) error {
@@ -50,7 +50,7 @@ func (w *herdWork) Subscribed(_ context.Context, client *framework.Client) error
 	return w.demand()
 }
 
-// demand states what is wanted now: first the tasks that stay, then short ones.
+// demand tells what is wanted now: first the tasks that stay, then short ones.
 func (w *herdWork) demand() error {
 	shapes := []api.Shape{}
 	if missing := w.standing - len(w.placed); missing > 0 {
@@ -110,7 +110,7 @@ func (w *herdWork) Update(_ context.Context, status api.Status) error {
 	return nil
 }
 
-// updateStanding: a task that stays may fail to begin, never to go on.
+// updateStanding handles a status of a task that stays. It may fail at its beginning, but never later.
 func (w *herdWork) updateStanding(status api.Status, ran bool) {
 	switch {
 	case status.State == api.TaskRunning && !ran:
@@ -127,7 +127,7 @@ func (w *herdWork) updateStanding(status api.Status, ran bool) {
 	}
 }
 
-// settled waits until all tasks that stay run.
+// settled waits until all tasks that stay are running.
 func (w *herdWork) settled(ctx context.Context) error {
 	for pause.For(ctx, 10*time.Millisecond) {
 		w.mu.Lock()
@@ -140,7 +140,7 @@ func (w *herdWork) settled(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// recovered waits for the first session and the first new task that runs after a kill.
+// recovered waits for the first session and the first new running task after a kill.
 func (w *herdWork) recovered(ctx context.Context, killed time.Time) (session, ran time.Duration, err error) {
 	for pause.For(ctx, 5*time.Millisecond) {
 		w.mu.Lock()
@@ -160,7 +160,7 @@ func (w *herdWork) recovered(ctx context.Context, killed time.Time) (session, ra
 	return 0, 0, ctx.Err()
 }
 
-// latencies are those of the tasks that were launched within a time.
+// latencies returns those of the tasks that were launched within that time.
 func (w *herdWork) latencies(from, to time.Time) (times []time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

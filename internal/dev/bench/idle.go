@@ -13,8 +13,8 @@ import (
 // idleTime is how long the roles are watched while nothing happens.
 const idleTime = 20 * time.Second
 
-// idle tells what each role costs while nothing happens: masters as processes of their
-// own, and the agent of a dev that has nothing else in it.
+// idle reports what each role costs while nothing happens: masters as processes of their own, and the agent in a dev
+// process that has nothing else in it.
 func idle(ctx context.Context, o options) error {
 	cluster, err := devcluster.Start(ctx, devcluster.Options{Binary: o.binary, Parent: o.dir, Insecure: true, Masters: 3, Agents: 1, Processes: true})
 	if err != nil {

@@ -22,34 +22,34 @@ import (
 )
 
 const (
-	// jobsAgents hold the tasks: agents that are only sessions.
+	// jobsAgents is how many agents hold the tasks; the agents are only sessions.
 	jobsAgents = 100
 	// jobsTasks is how many tasks each job has.
 	jobsTasks = 10
-	// jobsFew are those beside which the cost of one change is measured first.
+	// jobsFew is the number of jobs with which the cost of one change is measured first.
 	jobsFew = 100
 	// jobsLooks and jobsChanges are how many statuses and changes are measured.
 	jobsLooks   = 2000
 	jobsChanges = 200
-	// jobsPatience is how long anything may take.
+	// jobsPatience is how long each wait may take.
 	jobsPatience = 10 * time.Minute
 )
 
-// jobsBench is a job manager that has many jobs, and another one that stands by: processes of their own, beside three
-// masters that keep what they keep on their disks.
+// jobsBench is a job manager with many jobs, and another one that stands by, each a process, with three masters that
+// store everything on their disks.
 type jobsBench struct {
 	binary   string
 	runs     int // how often a manager is killed
 	quorum   *quorum
 	flock    *flockProcess
-	managers []*devcluster.Process  // the active one, then the one that stands by
-	started  int                    // managers so far
-	client   apiv1.JobServiceClient // of the leading master, which forwards
+	managers []*devcluster.Process  // the active one first, then the one that stands by
+	started  int                    // how many managers were started so far
+	client   apiv1.JobServiceClient // at the leading master, which forwards the calls
 	leader   *node
-	jobs     int // that were submitted
+	jobs     int // how many were submitted
 }
 
-// manyJobs measures the job manager as it is given more and more jobs, and as the next one takes them over.
+// manyJobs measures the job manager with more and more jobs, and how long the next manager takes to take them over.
 func manyJobs(ctx context.Context, o options) (err error) {
 	b := &jobsBench{binary: o.binary, runs: o.runs, quorum: &quorum{flags: []string{"--log-level", "warn"}}}
 	defer func() { err = errors.Join(err, b.stop()) }()
@@ -92,7 +92,7 @@ func (b *jobsBench) start(ctx context.Context, o options) (err error) {
 	}); err != nil {
 		return err
 	}
-	return b.startManager() // this one stands by
+	return b.startManager() // the one that stands by
 }
 
 func (b *jobsBench) startManager() error {
@@ -116,7 +116,7 @@ func (b *jobsBench) stop() (err error) {
 	return errors.Join(err, b.quorum.stop())
 }
 
-// answers asks again and again until there is no error.
+// answers repeats a call until there is no error.
 func (b *jobsBench) answers(ctx context.Context, ask func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, jobsPatience)
 	defer cancel()
@@ -132,7 +132,7 @@ func (b *jobsBench) row(what, figure, beside string) {
 	row(fmt.Sprintf("%d jobs of %d tasks: %s", b.jobs, jobsTasks, what), figure, beside)
 }
 
-// job is one of so many tasks, which run until they are killed.
+// job returns a job of so many tasks, which run until they are killed.
 func job(name string, tasks int) *structpb.Struct {
 	object, err := structpb.NewStruct(map[string]any{
 		"name": name, "type": "batch", "task": map[string]any{"command": "sleep 1000000", "cpus": 0.001, "mem": 1},
@@ -146,7 +146,7 @@ func job(name string, tasks int) *structpb.Struct {
 
 func jobName(i int) string { return fmt.Sprintf("job-%05d", i) }
 
-// submit brings the number of jobs up to n, many at a time, and waits until all of their tasks run.
+// submit submits jobs until there are n, many at the same time, and waits until all of their tasks run.
 func (b *jobsBench) submit(ctx context.Context, n int) error {
 	first, began, used := b.jobs, time.Now(), b.used()
 	var mu sync.Mutex
@@ -182,14 +182,14 @@ func (b *jobsBench) allRun(ctx context.Context) error {
 	return b.answers(ctx, func(ctx context.Context) error {
 		running, err := b.list(ctx)
 		if err == nil && running < b.jobs*jobsTasks {
-			pause.For(ctx, 200*time.Millisecond) // so that looking is not what is measured
+			pause.For(ctx, 200*time.Millisecond) // so that the looking itself does not count
 			err = fmt.Errorf("%d tasks run", running)
 		}
 		return err
 	})
 }
 
-// list goes through all jobs, and counts the tasks that run.
+// list lists all jobs and counts the tasks that run.
 func (b *jobsBench) list(ctx context.Context) (running int, err error) {
 	for token := ""; ; {
 		page, err := b.client.ListJobs(ctx, &apiv1.ListJobsRequest{Limit: api.PageItemsMax, PageToken: token})
@@ -207,7 +207,7 @@ func (b *jobsBench) list(ctx context.Context) (running int, err error) {
 	}
 }
 
-// looks measures the status of one job.
+// looks measures how long the status of one job takes.
 func (b *jobsBench) looks(ctx context.Context) error {
 	var times []time.Duration
 	for range jobsLooks {
@@ -222,7 +222,7 @@ func (b *jobsBench) looks(ctx context.Context) error {
 	return nil
 }
 
-// lists measures the list of all jobs, in pages.
+// lists measures how long the list of all jobs takes, in pages.
 func (b *jobsBench) lists(ctx context.Context) error {
 	began := time.Now()
 	if _, err := b.list(ctx); err != nil {
@@ -255,7 +255,7 @@ func (b *jobsBench) change(ctx context.Context, name string) error {
 		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // ends the watch
+	defer cancel() // it ends the watch
 	watch, err := b.client.WatchJob(ctx, &apiv1.GetJobRequest{Name: name})
 	if err != nil {
 		return err
@@ -264,7 +264,7 @@ func (b *jobsBench) change(ctx context.Context, name string) error {
 		status, err := watch.Recv()
 		switch {
 		case err != nil && asked:
-			return nil // it is gone, and with it the watch
+			return nil // the job is gone, and with it the watch
 		case err != nil:
 			return err
 		case !asked && status.GetSubJobs()[0].GetRunning() == 1:
@@ -282,7 +282,7 @@ func (b *jobsBench) memory(context.Context) error {
 	return nil
 }
 
-// takeOver kills the manager again and again, and measures how long the next one is without the jobs.
+// takeOver kills the manager again and again, and measures how long it takes until the next one has the jobs.
 func (b *jobsBench) takeOver(ctx context.Context) error {
 	var without, silent, known []time.Duration
 	var used []float64
@@ -321,7 +321,7 @@ func (b *jobsBench) takeOver(ctx context.Context) error {
 	return nil
 }
 
-// turn reads in the next manager's log when its turn came, and when it had all jobs.
+// turn reads from the next manager's log when it became the active one, and when it had all jobs.
 func (b *jobsBench) turn() (turn, here time.Time, err error) {
 	text, err := os.ReadFile(b.managers[0].Log)
 	if err != nil {

@@ -15,8 +15,7 @@ import (
 	"github.com/tenderhq/tender/internal/trust"
 )
 
-// single is a scheduler that runs one task after the other on an idle cluster and
-// takes the time of each step.
+// single is a scheduler that runs one task after the other on an idle cluster and measures the time of each step.
 type single struct {
 	dir    string
 	total  int
@@ -25,8 +24,8 @@ type single struct {
 
 	next      int
 	submitted time.Time
-	process   []time.Duration // submitted to the process's own clock
-	running   []time.Duration // submitted to RUNNING seen here
+	process   []time.Duration // from submit to the clock of the task's process
+	running   []time.Duration // from submit to RUNNING at the scheduler
 }
 
 func latency(ctx context.Context, cluster *devcluster.Cluster, o options) error {
@@ -49,7 +48,7 @@ func latency(ctx context.Context, cluster *devcluster.Cluster, o options) error 
 	return nil
 }
 
-// run runs all of them, as a framework that reaches masters by dial; nil: TCP.
+// run runs all tasks. The framework reaches masters by dial; nil: by TCP.
 func (s *single) run(ctx context.Context, cluster *devcluster.Cluster, dial trust.Dial) error {
 	ctx, s.finish = context.WithCancel(ctx)
 	defer s.finish()
@@ -73,7 +72,7 @@ func (s *single) Subscribed(_ context.Context, client *framework.Client) error {
 	return s.submit()
 }
 
-// submit states the demand for one task: from here the time counts.
+// submit tells the demand for one task; the time is measured from here on.
 func (s *single) submit() error {
 	s.submitted = time.Now()
 	return s.client.Demand(api.Demand{Shapes: []api.Shape{{Resources: taskResources, Count: 1}}})
@@ -83,7 +82,7 @@ func (s *single) file(n int) string { return filepath.Join(s.dir, strconv.Itoa(n
 
 func (s *single) Offers(_ context.Context, offers []api.Offer) []api.Answer {
 	if s.next > len(s.process) {
-		return nil // on its way
+		return nil // it is on its way
 	}
 	task := api.Task{
 		ID:        api.TaskID("t" + strconv.Itoa(s.next)),

@@ -23,7 +23,7 @@ import (
 	"github.com/tenderhq/tender/internal/dev/devcluster"
 )
 
-// options are what the flags say.
+// options are the values of the flags.
 type options struct {
 	binary  string
 	runs    int
@@ -47,7 +47,7 @@ type options struct {
 	anew      bool
 }
 
-// hostileOptions are of what is measured beside hostile peers.
+// hostileOptions are the options for what is measured beside hostile peers.
 type hostileOptions struct {
 	peer   string
 	storm  time.Duration
@@ -127,7 +127,7 @@ func run(ctx context.Context, o options) error {
 	return nil
 }
 
-// headline begins the table of figures.
+// headline writes the beginning of the table.
 func headline(o options) {
 	fmt.Printf("%d cores, %s; every median is of %d runs after one warm-up\n\n", runtime.NumCPU(), runtime.Version(), o.runs)
 	fmt.Println("| what | figure | beside it |")

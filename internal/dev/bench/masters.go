@@ -23,12 +23,12 @@ import (
 type quorum struct {
 	binary string
 	dir    string
-	flags  []string // more, for each start
+	flags  []string // more flags, for each start
 	nodes  []*node
-	proof  *proof // nil: it has no certificates
+	proof  *proof // nil: there are no certificates
 }
 
-// proof is by what the masters of a quorum, and who comes to them, know each other.
+// proof holds what identifies the masters of a quorum, and those who connect to them.
 type proof struct {
 	key      trust.Key
 	operator *trust.Holder
@@ -44,7 +44,7 @@ func newProof() (*proof, error) {
 	return &proof{key, trust.NewHolder(pass)}, err
 }
 
-// dialer reaches masters as the operator; without proof nobody is asked.
+// dialer reaches masters as the operator, or without an identity if p is nil.
 func (p *proof) dialer() trust.Dial {
 	if p == nil {
 		return transport.DialTCP
@@ -61,10 +61,10 @@ type node struct {
 	client  *grpc.ClientConn
 }
 
-// electionMax is how long anybody may take to lead before a benchmark gives up.
+// electionMax is how long a benchmark waits for a leader before it gives up.
 const electionMax = 2 * time.Minute
 
-// startQuorum founds one and returns when it has a leader.
+// startQuorum founds a quorum and returns when it has a leader.
 func startQuorum(ctx context.Context, binary, parent string) (*quorum, error) {
 	q := &quorum{flags: []string{"--log-level", "warn"}}
 	return q, q.found(ctx, binary, parent)
@@ -102,7 +102,7 @@ func (q *quorum) found(ctx context.Context, binary, parent string) (err error) {
 	return err
 }
 
-// prove gives a master's folder the key, if there is one.
+// prove writes the cluster's key into a master's folder, if there is one.
 func (q *quorum) prove(n *node) (flag string, err error) {
 	if q.proof == nil {
 		return "--insecure", nil
@@ -110,7 +110,7 @@ func (q *quorum) prove(n *node) (flag string, err error) {
 	return "--insecure=false", errors.Join(os.MkdirAll(n.dir, 0o700), trust.WriteKey(n.dir, q.proof.key))
 }
 
-// start runs a master; the folder knows all but what a first start says.
+// start starts a master. The folder has everything except what the arguments of a first start say.
 func (q *quorum) start(n *node, args ...string) error {
 	log, err := os.OpenFile(n.dir+".log", os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -123,11 +123,11 @@ func (q *quorum) start(n *node, args ...string) error {
 	return n.process.Start()
 }
 
-// kill ends a master as a crash does.
+// kill ends a master as a crash would.
 func (n *node) kill() {
 	if n.process != nil {
 		_ = n.process.Process.Kill()
-		_ = n.process.Wait() // killed
+		_ = n.process.Wait() // it was killed
 		n.process = nil
 	}
 }
@@ -150,7 +150,7 @@ func (q *quorum) addresses() []string {
 	return list
 }
 
-// leader awaits a master that answers a read as the leader does.
+// leader waits for a master that answers a read as the leader.
 func (q *quorum) leader(ctx context.Context) (*node, error) {
 	ctx, cancel := context.WithTimeout(ctx, electionMax)
 	defer cancel()
@@ -172,7 +172,7 @@ func (q *quorum) leader(ctx context.Context) (*node, error) {
 	}
 }
 
-// answers asks for something that only a leader with its whole registry can tell.
+// answers makes a call that only a leader with the whole registry can answer.
 func (n *node) answers(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
@@ -181,7 +181,7 @@ func (n *node) answers(ctx context.Context) error {
 	return err
 }
 
-// knows awaits a master that has caught up so far that it can tell who leads.
+// knows waits until a master has caught up so far that it knows who leads.
 func (n *node) knows(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, electionMax)
 	defer cancel()

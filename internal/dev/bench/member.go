@@ -23,11 +23,11 @@ import (
 	"github.com/tenderhq/tender/internal/wire"
 )
 
-// member is one agent of a flock. Its fields below mu change with the session.
+// member is one agent of a flock. The fields below mu change with the session.
 type member struct {
 	flock  *flock
-	from   int                  // its address has this number
-	holder func() *trust.Holder // what it shows; nil: it has no certificate
+	from   int                  // the number of its address
+	holder func() *trust.Holder // returns its certificate; nil: it has none
 	info   api.Agent
 	nonce  api.Nonce
 	boot   string
@@ -41,13 +41,13 @@ type member struct {
 	tasks   map[api.TaskRef]*herdTask
 }
 
-// herdTask is a task and its latest status, until that is terminal and acknowledged.
+// herdTask is a task with its latest status. It is kept until that is terminal and acknowledged.
 type herdTask struct {
 	reported protocol.ReportedTask
 	acked    uint64
 }
 
-// proven has a member show a certificate, and take up sessions of TLS unless each connection is to begin anew.
+// proven gives a member a certificate. It resumes TLS sessions, unless anew is set.
 func (m *member) proven(authority *trust.Authority, anew bool) error {
 	pass, err := authority.Issue(trust.Identity{Kind: trust.Agent, Name: string(m.nonce)}, time.Now())
 	if err != nil {
@@ -87,7 +87,7 @@ func (m *member) run(ctx context.Context, masters []string) {
 	}
 }
 
-// plainly reaches a master from the member's address.
+// plainly dials a master from the member's address.
 func (m *member) plainly(ctx context.Context, to string) (net.Conn, error) {
 	return loopback.Dialer(m.from).DialContext(ctx, "tcp", to)
 }
@@ -100,7 +100,8 @@ func (m *member) dial(address string) (*grpc.ClientConn, error) {
 	return m.dialBy(m.holder().Dialer(m.plainly, trust.Master), address)
 }
 
-// dialNext connects to whoever is tried next for a session, as an agent does; refused is called if it does not lead.
+// dialNext connects to the master that is tried next for a session, as an agent does; refused is called if it does not
+// lead.
 func (m *member) dialNext(address string, refused func()) (*grpc.ClientConn, error) {
 	if m.holder == nil || !m.seek.LeaderOnly() {
 		return m.dial(address)
@@ -118,14 +119,14 @@ func (m *member) dialBy(dial trust.Dial, address string) (*grpc.ClientConn, erro
 	}
 	return transport.Connect(address, counted,
 		grpc.WithInitialWindowSize(wire.StreamWindowBytes), grpc.WithInitialConnWindowSize(wire.ConnWindowBytes),
-		grpc.WithReadBufferSize(4<<10)) // ten thousand share this process
+		grpc.WithReadBufferSize(4<<10)) // ten thousand members share this process
 }
 
-// memberTimeout is how long a stream may take to open, and a session may be silent until
-// its master says how long.
+// memberTimeout is how long opening a stream may take, and how long a session may be silent until its master tells its
+// own timeout.
 const memberTimeout = 5 * time.Second
 
-// hold is one session. found: it was a leader's.
+// hold holds one session. found means that the master was the leader.
 func (m *member) hold(ctx context.Context, address string) (found bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -176,7 +177,7 @@ func (m *member) hold(ctx context.Context, address string) (found bool, err erro
 	return found, err
 }
 
-// open greets with what the member knows of itself.
+// open greets the master with what the member knows about itself.
 func (m *member) open(stream grpc.BidiStreamingClient[apiv1.AgentCalls, apiv1.AgentEvents]) (api.Term, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -189,7 +190,7 @@ func (m *member) open(stream grpc.BidiStreamingClient[apiv1.AgentCalls, apiv1.Ag
 	})
 }
 
-// say sends calls over the stream, if there is one. The caller holds mu.
+// say sends calls on the stream, if there is one. The caller holds mu.
 func (m *member) say(calls ...protocol.AgentCall) error {
 	if m.stream == nil || len(calls) == 0 {
 		return nil
@@ -201,7 +202,7 @@ func (m *member) say(calls ...protocol.AgentCall) error {
 	return err
 }
 
-// read obeys the master until the session ends. What it starts beside ends with ctx.
+// read obeys the master until the session ends. What it starts beside that ends with ctx.
 func (m *member) read(ctx context.Context, stream grpc.BidiStreamingClient[apiv1.AgentCalls, apiv1.AgentEvents],
 	watch *lookout.Lookout, silent *time.Timer, beside *sync.WaitGroup,
 ) (found bool, err error) {
@@ -242,7 +243,7 @@ func (m *member) read(ctx context.Context, stream grpc.BidiStreamingClient[apiv1
 	}
 }
 
-// adopt makes the cut: the report, the first heartbeat, what is unacknowledged (R2).
+// adopt makes the cut: the report, the first heartbeat, and the unacknowledged statuses (R2).
 func (m *member) adopt(batch protocol.AgentEvents, e protocol.AgentRegistered) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -266,7 +267,7 @@ func (m *member) beat(ctx context.Context, interval time.Duration) {
 		err := m.say(protocol.AgentHeartbeat{Usage: usage})
 		m.mu.Unlock()
 		if err != nil {
-			return // the reader sees why
+			return // the reader returns why
 		}
 	}
 }
@@ -287,13 +288,13 @@ func (m *member) obey(term api.Term, event protocol.AgentEvent) error {
 			}
 		}
 	case protocol.RemoveFramework:
-		clear(m.tasks) // there is only one
+		clear(m.tasks) // there is only one framework
 	default: // the others mean nothing here
 	}
 	return nil
 }
 
-// launch starts a task: it runs at once, and for as many milliseconds as its data says.
+// launch starts a task: it runs at once, for as many milliseconds as its data says.
 func (m *member) launch(term api.Term, e protocol.LaunchTask) error {
 	ref := api.TaskRef{Framework: e.Framework.ID, Task: e.Task.ID}
 	if m.tasks[ref] != nil {
@@ -313,7 +314,7 @@ func (m *member) launch(term api.Term, e protocol.LaunchTask) error {
 	return m.moved(ref, api.TaskRunning)
 }
 
-// moved takes the next step in a task's life. The caller holds mu.
+// moved makes the next step in a task's life. The caller holds mu.
 func (m *member) moved(ref api.TaskRef, state api.TaskState) error {
 	t := m.tasks[ref]
 	if t == nil || t.reported.Ended {

@@ -22,7 +22,8 @@ import (
 	"github.com/tenderhq/tender/internal/dev/bench/hostile"
 )
 
-// hostileTasks are what a neighbour is measured beside. They come to limits of their walls, so they run in no agent without.
+// hostileTasks are the tasks beside which a neighbour is measured. They exceed the limits of their walls, so they run
+// only with walls.
 var hostileTasks = []struct{ name, shell string }{
 	{"a task that needs all processors", "for i in 1 2 3 4 5 6 7 8; do while :; do :; done & done; wait"},
 	{"a fork bomb", "bomb() { while :; do bomb & done 2>/dev/null; }; while :; do bomb; done"},
@@ -30,11 +31,12 @@ var hostileTasks = []struct{ name, shell string }{
 	{"a task that fills its output", "while :; do head -c 1048576 /dev/zero; done"},
 }
 
-// neighbourPids bounds the processes of each: what is measured is another task, not how long the kernel takes to end them.
+// neighbourPids limits the processes of each hostile task, because the other task is measured, and not how long the
+// kernel takes to end the processes.
 const neighbourPids = 100
 
-// measureNeighbour measures the delays of a task that does a little again and again, alone and beside each hostile one. Both
-// have asked for a core.
+// measureNeighbour measures the delays of a task that does a little work again and again, alone and beside each hostile
+// task. Both ask for a core.
 func (a *alone) measureNeighbour(ctx context.Context, o options, walls string) error {
 	quiet, err := a.delays(ctx, o, "")
 	if err != nil {
@@ -51,7 +53,7 @@ func (a *alone) measureNeighbour(ctx context.Context, o options, walls string) e
 	return nil
 }
 
-// delays runs the neighbour once, beside a hostile task or, with "", alone, and returns its p99 in milliseconds.
+// delays runs the neighbour once, beside a hostile task or, with "", alone. It returns its p99 in milliseconds.
 func (a *alone) delays(ctx context.Context, o options, hostile string) (p99 float64, err error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -79,13 +81,14 @@ func (a *alone) delays(ctx context.Context, o options, hostile string) (p99 floa
 	return p99, err
 }
 
-// neighbourhood is a scheduler that runs a neighbour once the hostile task runs, and that one again whenever it has ended.
+// neighbourhood is a scheduler that runs a neighbour once the hostile task runs, and restarts the hostile task whenever
+// it ends.
 type neighbourhood struct {
 	neighbour api.Command
 	hostile   string // "": none
 	client    *framework.Client
 	framework api.FrameworkID
-	tasks     []api.Task // to be launched
+	tasks     []api.Task // tasks to launch
 	again     int
 	ending
 }
@@ -141,8 +144,8 @@ func (n *neighbourhood) Update(_ context.Context, status api.Status) error {
 	return nil
 }
 
-// beNeighbour is the task: every five milliseconds it is to sum up numbers for about half a millisecond. It prints the p99
-// in milliseconds of how long after its time each was done.
+// beNeighbour is the neighbour task: every five milliseconds it sums up numbers for about half a millisecond. It
+// prints, in milliseconds, the p99 of how long after its due time each sum was done.
 func beNeighbour(_ context.Context, o options) error {
 	const each, numbers = 5 * time.Millisecond, 500_000
 	var took []float64
@@ -159,14 +162,14 @@ func beNeighbour(_ context.Context, o options) error {
 	return err
 }
 
-// busyProcess is one of those beside the honest framework: how many threads it has, and how many processors it has used
-// since it began, on average.
+// busyProcess is a process beside the honest framework: how many threads it has, and how many processors it has used on
+// average since it began.
 type busyProcess struct {
 	threads    int
 	processors float64
 }
 
-// ownProcesses are those that run this program: hostile peers and their executors, busy ones, and this one.
+// ownProcesses returns the processes that run this program: hostile peers and their executors, busy ones, and this one.
 func ownProcesses() map[int]procfs.Proc {
 	self, err := os.Executable()
 	if err != nil {
@@ -185,7 +188,7 @@ func ownProcesses() map[int]procfs.Proc {
 	return found
 }
 
-// seenSince are those that were not there before.
+// seenSince returns those that were not there before.
 func seenSince(before map[int]procfs.Proc) []busyProcess {
 	var seen []busyProcess
 	for pid, process := range ownProcesses() { // order: irrelevant because all are summed or started
@@ -203,7 +206,7 @@ func seenSince(before map[int]procfs.Proc) []busyProcess {
 	return seen
 }
 
-// start starts a process that is as busy, until ctx ends; ended waits for its end.
+// start starts a process that is as busy, until ctx ends. ended waits for its end.
 func (b busyProcess) start(ctx context.Context) (ended func(), err error) {
 	child, in, err := yielding("-only", "busy", fmt.Sprint(b.threads), fmt.Sprint(b.processors))
 	if err != nil {
@@ -217,7 +220,8 @@ func (b busyProcess) start(ctx context.Context) (ended func(), err error) {
 	return func() { _ = child.Wait() }, nil // it ends with its input
 }
 
-// beBusy is such a process: its arguments are how many threads it has and how many processors it uses.
+// beBusy is the main function of such a process. Its arguments are how many threads it has and how many processors it
+// uses.
 func beBusy(ctx context.Context, _ options) error {
 	ctx, cancel := untilInputEnds(ctx)
 	defer cancel()
@@ -233,8 +237,8 @@ func beBusy(ctx context.Context, _ options) error {
 	return nil
 }
 
-// yieldingTo is a command that yields the processors to all others: with what Linux has for that, or else by its priority
-// alone, with which it is still given a turn of some milliseconds now and then.
+// yieldingTo returns a command that yields the processors to all others: by Linux's idle policy, or else only by its
+// priority, with which it still gets some milliseconds now and then.
 func yieldingTo(argv ...string) []string {
 	command := []string{"nice", "-n", "19"}
 	if _, err := exec.LookPath("chrt"); err == nil {
@@ -243,8 +247,8 @@ func yieldingTo(argv ...string) []string {
 	return append(command, argv...)
 }
 
-// goFirst has all threads of a process get a processor before all others, but those of a higher rank. What it starts is
-// not to inherit that: see yieldingTo.
+// goFirst makes all threads of a process get a processor before all others except those of a higher rank. What the
+// process starts must not inherit that: see yieldingTo.
 func goFirst(pid, rank int) error {
 	said, err := exec.Command("chrt", "--all-tasks", "--rr", "--pid", strconv.Itoa(rank), strconv.Itoa(pid)).CombinedOutput()
 	if err != nil {
@@ -253,7 +257,7 @@ func goFirst(pid, rank int) error {
 	return nil
 }
 
-// yielding is this program as a process of its own that does so.
+// yielding returns this program as a child process that yields.
 func yielding(args ...string) (child *exec.Cmd, in io.Closer, err error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -266,7 +270,7 @@ func yielding(args ...string) (child *exec.Cmd, in io.Closer, err error) {
 	return child, in, err
 }
 
-// untilInputEnds ends with the standard input of a process, however that ends.
+// untilInputEnds returns a context that ends with the standard input of this process.
 func untilInputEnds(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	go func() {

@@ -4,8 +4,8 @@ import (
 	"github.com/prometheus/procfs"
 )
 
-// cpuOf is the CPU time, in seconds, of a process and of all below it, those that have
-// ended included. A process that is gone counts nothing.
+// cpuOf returns the CPU time, in seconds, of a process and of all its descendants, including those that have ended. A
+// process that is gone counts nothing.
 func cpuOf(pid int) float64 {
 	all, err := procfs.AllProcs()
 	if err != nil {
@@ -20,7 +20,7 @@ func cpuOf(pid int) float64 {
 	var sum float64
 	for id, stat := range stats {
 		if below(stats, id, pid) {
-			// CUTime: children that were waited for.
+			// CUTime counts children that were waited for.
 			sum += stat.CPUTime() + float64(stat.CUTime+stat.CSTime)/userHZ
 		}
 	}
@@ -39,14 +39,13 @@ func below(stats map[int]procfs.ProcStat, id, pid int) bool {
 	return false
 }
 
-// ownCPU is the CPU time, in seconds, of the process alone; 0 when it has ended.
+// ownCPU returns the CPU time, in seconds, of the process alone; 0 if it has ended.
 func ownCPU(pid int) float64 { return statOf(pid).CPUTime() }
 
-// residentMB is its memory; 0 when it has ended.
+// residentMB returns its resident memory in MB; 0 if it has ended.
 func residentMB(pid int) float64 { return float64(statOf(pid).ResidentMemory()) / (1 << 20) }
 
-// ownMB is the memory that is a process's own, without the pages of files that it has mapped; 0
-// when it has ended.
+// ownMB returns the memory, in MB, that belongs to the process alone, without mapped files; 0 if it has ended.
 func ownMB(pid int) float64 {
 	process, err := procfs.NewProc(pid)
 	if err != nil {
@@ -71,8 +70,8 @@ func statOf(pid int) procfs.ProcStat {
 	return stat
 }
 
-// waitedFor is how long, in seconds, the threads of a process that live have been ready and had no processor: what
-// else runs on the machine makes them wait.
+// waitedFor returns how long, in seconds, the living threads of a process were ready but had no processor, because
+// other programs used them.
 func waitedFor(pid int) float64 {
 	threads, err := procfs.AllThreads(pid)
 	if err != nil {

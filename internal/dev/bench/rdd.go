@@ -15,19 +15,20 @@ import (
 	"github.com/tenderhq/tender/internal/dev/devcluster"
 )
 
-// rddExecutors are on an agent each and run a task at a time; what is counted beside them has as many goroutines.
+// rddExecutors is how many executors there are, one on each agent, with one task at a time. The comparison has as many
+// goroutines.
 const rddExecutors = 4
 
 // rddSize is how much the programs of examples/rdd are given.
 type rddSize struct {
-	text       string // whose words are counted: a folder of Go's own source
-	split      int    // MB of it that make a task: three for each executor
+	text       string // the folder whose words are counted: Go's own source
+	split      int    // MB for each task; there are then three for each executor
 	points     int    // a million are 100 MB of text
-	iterations int    // over the points in memory
-	plain      int    // over the points as text
+	iterations int    // iterations over the points in memory
+	plain      int    // iterations over the points as text
 	memory     int    // MB of an executor, for the points
-	records    int    // to sort, of 99 bytes
-	sortMemory int    // MB of an executor, to sort
+	records    int    // how many to sort, of 99 bytes each
+	sortMemory int    // MB of an executor, for the sort
 }
 
 var (
@@ -35,7 +36,7 @@ var (
 	rddQuick = rddSize{text: "src/net", split: 1, points: 400_000, iterations: 6, plain: 3, memory: 256, records: 400_000, sortMemory: 16}
 )
 
-// rddBench runs the programs of examples/rdd on a cluster, each beside what it is compared with.
+// rddBench runs the programs of examples/rdd on a cluster, each in turn with its comparison.
 type rddBench struct {
 	size     rddSize
 	runs     int
@@ -94,7 +95,7 @@ func (b *rddBench) prepare(ctx context.Context, cluster *devcluster.Cluster) err
 	return err
 }
 
-// draw draws the points, once.
+// draw generates the points, once.
 func (b *rddBench) draw(ctx context.Context) error {
 	if _, err := os.Stat(b.points); err == nil {
 		return nil
@@ -119,7 +120,7 @@ func (b *rddBench) drive(ctx context.Context, program string, memory int, args .
 	return string(out), nil
 }
 
-// secondsOf finds the time that a program has printed behind some words.
+// secondsOf finds the time that a program has printed after some words.
 func secondsOf(said, words string) (float64, error) {
 	found := regexp.MustCompile(regexp.QuoteMeta(words) + `: ([0-9.]+) s`).FindStringSubmatch(said)
 	if found == nil {
@@ -135,7 +136,7 @@ func timesOf(said, first, second string) (a, b float64, err error) {
 	return a, b, errors.Join(errA, errB)
 }
 
-// compare measures something and its reference in turns, after a warm-up: how many times quicker it is.
+// compare measures something and its reference in turns, after a warm-up, and reports how many times faster it is.
 func (b *rddBench) compare(what, beside string, measure func() (took, reference float64, err error)) error {
 	var times, references, ratios []float64
 	for i := range b.runs + 1 {
@@ -167,7 +168,7 @@ func (b *rddBench) wordcount(ctx context.Context) error {
 func (b *rddBench) logreg(ctx context.Context) error { return b.learn(ctx, "logreg") }
 func (b *rddBench) kmeans(ctx context.Context) error { return b.learn(ctx, "kmeans") }
 
-// learn goes over the same points again and again, with these in memory and without.
+// learn measures iterations over the same points, with the points in memory and without.
 func (b *rddBench) learn(ctx context.Context, program string) error {
 	if err := b.draw(ctx); err != nil {
 		return err
@@ -180,7 +181,8 @@ func (b *rddBench) learn(ctx context.Context, program string) error {
 	})
 }
 
-// fine goes over the same points with cpus that each task is offered, and with cpus that executors have.
+// fine measures iterations over the same points, with cpus that each task is offered, and with cpus that executors
+// keep.
 func (b *rddBench) fine(ctx context.Context) error {
 	if err := b.draw(ctx); err != nil {
 		return err
@@ -193,7 +195,7 @@ func (b *rddBench) fine(ctx context.Context) error {
 	})
 }
 
-// iteration is how long a later one takes, in seconds, on average.
+// iteration returns the average time, in seconds, of the iterations after the first.
 func (b *rddBench) iteration(ctx context.Context, program string, iterations int, args ...string) (float64, error) {
 	args = slices.Concat([]string{"-iterations", strconv.Itoa(iterations)}, args, []string{b.points})
 	said, err := b.drive(ctx, program, b.size.memory, args...)
@@ -203,7 +205,7 @@ func (b *rddBench) iteration(ctx context.Context, program string, iterations int
 	return secondsOf(said, "mean of the later")
 }
 
-// both measures something, then its reference.
+// both measures something, and then its reference.
 func both(measure, beside func() (float64, error)) (took, reference float64, err error) {
 	if took, err = measure(); err != nil {
 		return 0, 0, err

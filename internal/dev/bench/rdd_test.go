@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestTheProgramsSayWhatIsMeasured: the benchmark of the small Spark finds its figures in what the programs print.
+// TestTheProgramsSayWhatIsMeasured: the benchmark of the small Spark finds its figures in the output of the programs.
 func TestTheProgramsSayWhatIsMeasured(t *testing.T) {
 	dir := t.TempDir()
 	programs, points := filepath.Join(dir, "programs"), filepath.Join(dir, "points")

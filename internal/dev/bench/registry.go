@@ -23,13 +23,13 @@ import (
 const (
 	registryAgents     = 50_000
 	registryFrameworks = 1_000
-	// registryClients register at the same time.
+	// registryClients is how many clients register at the same time.
 	registryClients = 64
 	registryKills   = 5
 )
 
-// bigRegistry measures masters that remember a large cluster: every agent and framework
-// was admitted by its own registration, over the network and through the quorum.
+// bigRegistry measures masters with the registry of a large cluster. Every agent and framework was admitted by its own
+// registration, over the network and through the quorum.
 func bigRegistry(ctx context.Context, o options) (err error) {
 	q, err := startQuorum(ctx, o.binary, o.dir)
 	if q != nil {
@@ -69,7 +69,7 @@ func fillRegistry(ctx context.Context, leader *node) error {
 	return nil
 }
 
-// inParallel calls do for all numbers below n and returns the first error.
+// inParallel calls do for all numbers below n, several at the same time, and returns the first error.
 func inParallel(n int, do func(i int) error) error {
 	work := make(chan int)
 	failed := make(chan error, registryClients)
@@ -82,7 +82,7 @@ func inParallel(n int, do func(i int) error) error {
 					break
 				}
 			}
-			for range work { // somebody has failed
+			for range work { // another worker has failed
 			}
 		})
 	}
@@ -95,7 +95,7 @@ func inParallel(n int, do func(i int) error) error {
 	return <-failed
 }
 
-// register is an agent's first contact, and the end of its stream.
+// register makes an agent's first contact and then ends its stream.
 func register(ctx context.Context, conn *grpc.ClientConn, i int) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -126,7 +126,7 @@ func register(ctx context.Context, conn *grpc.ClientConn, i int) error {
 	return err
 }
 
-// subscribe is a framework's first contact, and the end of its stream.
+// subscribe makes a framework's first contact and then ends its stream.
 func subscribe(ctx context.Context, conn *grpc.ClientConn, i int) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -197,7 +197,7 @@ func folderBytes(dir string) (int64, error) {
 	return sum, err
 }
 
-// failoverRow kills the leader again and again; the others must answer.
+// failoverRow kills the leader again and again and measures how long it takes until another master answers.
 func failoverRow(ctx context.Context, q *quorum) error {
 	var times, rejoins []time.Duration
 	for range registryKills {
@@ -227,7 +227,7 @@ func failoverRow(ctx context.Context, q *quorum) error {
 	return nil
 }
 
-// follows awaits a follower that has the whole registry: what it answers to stale reads.
+// follows waits until a follower has the whole registry, as its answers to stale reads show.
 func (n *node) follows(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, electionMax)
 	defer cancel()

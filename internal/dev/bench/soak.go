@@ -21,8 +21,8 @@ import (
 	"github.com/tenderhq/tender/internal/pause"
 )
 
-// soak puts full load on three masters, processes of their own, for as long as is
-// wanted, and tells how often another term began: nothing is broken, so never is right.
+// soak puts full load on three masters, processes of their own, for as long as is wanted. It reports how often a new
+// term began: nothing is broken, so there should be none.
 func soak(ctx context.Context, o options) (err error) {
 	self, err := executor.Self("noop")
 	if err != nil {
@@ -54,10 +54,10 @@ func soak(ctx context.Context, o options) (err error) {
 	return nil
 }
 
-// terms are what masters said while they were watched.
+// terms is what masters reported while they were watched.
 type terms struct {
 	first, last uint64
-	when        []string // of each change
+	when        []string // when each change was seen
 	loads       []float64
 }
 
@@ -81,7 +81,7 @@ func watchTerms(ctx context.Context, cluster *devcluster.Cluster) (seen terms) {
 	}
 }
 
-// termOf is Raft's term as a master knows it; 0 when it does not answer.
+// termOf returns Raft's term as a master knows it; 0 if the master does not answer.
 func termOf(ctx context.Context, address string) uint64 {
 	conn, err := grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
@@ -95,7 +95,7 @@ func termOf(ctx context.Context, address string) uint64 {
 	return answer.GetTerm().GetNumber()
 }
 
-// machineLoad is how many processes wanted to run during the last minute, on average.
+// machineLoad returns how many processes wanted to run during the last minute, on average.
 func machineLoad() float64 {
 	text, err := os.ReadFile("/proc/loadavg")
 	if err != nil {

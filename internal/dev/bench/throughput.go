@@ -14,8 +14,7 @@ import (
 	"github.com/tenderhq/tender/internal/dev/devcluster"
 )
 
-// lives counts whole lives of tasks that do nothing: offered, launched, RUNNING,
-// FINISHED, acknowledged.
+// lives measures whole lives of tasks that do nothing: offered, launched, RUNNING, FINISHED, acknowledged.
 func lives(ctx context.Context, cluster *devcluster.Cluster, o options) error {
 	self, err := executor.Self("noop")
 	if err != nil {
@@ -37,8 +36,8 @@ func lives(ctx context.Context, cluster *devcluster.Cluster, o options) error {
 	return nil
 }
 
-// throughput returns tasks per second, and µs of CPU per task of everything that took part: the cluster is a child of
-// this process, so what is below this process is all of it, counted once.
+// throughput returns tasks per second, and the µs of CPU per task of everything that took part. The cluster is a child
+// of this process, so the descendants of this process are all of it, counted once.
 func throughput(ctx context.Context, cluster *devcluster.Cluster, l *load) (rate, cpu float64, err error) {
 	if err := runLoad(ctx, cluster, l); err != nil {
 		return 0, 0, err
@@ -50,11 +49,11 @@ func throughput(ctx context.Context, cluster *devcluster.Cluster, l *load) (rate
 	return counted / l.took.Seconds(), used * 1e6 / counted, nil
 }
 
-// spawnsBefore is how many commands a framework has run before one is counted: from then on an agent, which keeps the
-// sandboxes of a thousand ended tasks, can give sandboxes to next tasks.
+// spawnsBefore is how many commands a framework runs before they are counted. From then on an agent, which keeps the
+// sandboxes of a thousand ended tasks, also removes old ones.
 const spawnsBefore = 1200
 
-// spawn runs /bin/true as command tasks, in turn with plain fork, exec and wait.
+// spawn runs /bin/true as command tasks, in turn with a plain fork, exec and wait.
 func spawn(ctx context.Context, cluster *devcluster.Cluster, o options) error {
 	task := func(int) api.Task { return api.Task{Command: &api.Command{Argv: []string{"/bin/true"}}} }
 	var rates, plains, ratios, cpus []float64
@@ -78,7 +77,7 @@ func spawn(ctx context.Context, cluster *devcluster.Cluster, o options) error {
 	return nil
 }
 
-// plainSpawn starts and awaits /bin/true with two workers; processes per second.
+// plainSpawn runs /bin/true n times with two workers, and returns processes per second.
 func plainSpawn(n int) (float64, error) {
 	start := time.Now()
 	work := make(chan struct{}, n)

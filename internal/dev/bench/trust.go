@@ -19,8 +19,9 @@ import (
 	"github.com/tenderhq/tender/internal/trust"
 )
 
-// trustCost measures what certificates cost, beside the same without: of lives and launches in turns on two clusters that are
-// both there, and of agents that come back to another leader on one cluster after the other; trust/returns is only that.
+// trustCost measures what certificates cost in comparison with none. Lives and launches are measured in turns on two
+// clusters that both run, and the return of agents to another leader on one cluster after the other; trust/returns
+// measures only that.
 func trustCost(ctx context.Context, o options) error {
 	if o.agents == 0 {
 		o.agents = trustAgents
@@ -37,11 +38,11 @@ func trustCost(ctx context.Context, o options) error {
 	return trustOfReturns(ctx, o)
 }
 
-// members are three masters and two agents, all processes of their own.
+// members are three masters and two agents, each a process of its own.
 type members struct {
 	*quorum
 	agents  []*devcluster.Process
-	cluster *devcluster.Cluster // as far as a load needs one
+	cluster *devcluster.Cluster // as much of a cluster as a load needs
 }
 
 func startMembers(ctx context.Context, o options, p *proof) (m *members, err error) {
@@ -75,7 +76,7 @@ func startMembers(ctx context.Context, o options, p *proof) (m *members, err err
 	return m, nil
 }
 
-// enrol gives an agent's folder a certificate, if there are any.
+// enrol writes a certificate into an agent's folder, if there are certificates.
 func (p *proof) enrol(folder, name string) (flag string, err error) {
 	if p == nil {
 		return "--insecure", nil
@@ -99,7 +100,7 @@ func (m *members) end() error {
 	return errors.Join(err, m.quorum.stop())
 }
 
-// cpu is the processor time, in seconds, that the members and this process have used.
+// cpu returns the processor time, in seconds, that the members and this process have used.
 func (m *members) cpu() float64 {
 	sum := ownCPU(os.Getpid())
 	for _, n := range m.nodes {
@@ -111,7 +112,7 @@ func (m *members) cpu() float64 {
 	return sum
 }
 
-// trustOfTasks runs the same tasks with certificates and without, in turns.
+// trustOfTasks runs the same tasks with and without certificates, in turns.
 func trustOfTasks(ctx context.Context, o options) (err error) {
 	p, err := newProof()
 	if err != nil {
@@ -137,7 +138,7 @@ func trustOfTasks(ctx context.Context, o options) (err error) {
 	for turn := range o.runs + 1 {
 		var cpu, p50 [2]float64
 		for i := range both {
-			which := (i + turn) % 2 // each is first as often
+			which := (i + turn) % 2 // each comes first equally often
 			if cpu[which], p50[which], err = both[which].measure(ctx, o, self, kinds[which].dialer()); err != nil {
 				return err
 			}
@@ -157,7 +158,7 @@ func trustOfTasks(ctx context.Context, o options) (err error) {
 	return nil
 }
 
-// measure is the µs of processor time for a life, and the ms to a task's RUNNING.
+// measure returns the µs of processor time for each life, and the ms until a task is RUNNING.
 func (m *members) measure(ctx context.Context, o options, self *api.Executor, dial trust.Dial) (cpu, p50 float64, err error) {
 	l := &load{task: func(int) api.Task { return api.Task{Executor: self} }, total: o.tasks, window: 2000, dial: dial}
 	before := m.cpu()
@@ -173,16 +174,17 @@ func (m *members) measure(ctx context.Context, o options, self *api.Executor, di
 }
 
 const (
-	// trustAgents is how many agents come back, unless the command says how many.
+	// trustAgents is how many agents come back, unless a flag says otherwise.
 	trustAgents = 2000
-	// beatsPerSecond is how many heartbeats all agents together send unless the command says how often each does: more
-	// would keep a machine of two cores busy that is to show how they come back.
+	// beatsPerSecond is how many heartbeats all agents together send, unless a flag says how often each does. More
+	// would keep a machine with two cores busy, on which their return is to be measured.
 	beatsPerSecond = 2000
-	// filesBeside is what a process needs beside a descriptor for each agent: some agents have two connections for a moment.
+	// filesBeside is how many descriptors a process needs besides one for each agent: some agents have two connections
+	// for a moment.
 	filesBeside = 1000
 )
 
-// enoughFiles says so if a process may not have a file for each of so many agents.
+// enoughFiles returns an error if this process may not have a file for each of that many agents.
 func enoughFiles(agents int) error {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
@@ -195,15 +197,15 @@ func enoughFiles(agents int) error {
 	return nil
 }
 
-// comebacks are how agents come back: in plain text, or with TLS whose sessions they take up, or not.
+// comebacks are the ways in which agents come back: in plain text, or with TLS, with and without resuming sessions.
 var comebacks = []struct {
 	name  string
 	proof bool
 	more  []string
 }{{"in plain text", false, nil}, {"with sessions taken up", true, nil}, {"each with a handshake of its own", true, []string{"-anew"}}}
 
-// comeback is one: how long until all agents have reported to the next leader, what it cost, how many connections each agent
-// made, and by how many masters each was refused at the first word because they did not lead.
+// comeback is one result: how long it took until all agents had reported to the next leader, what it cost, how many
+// connections each agent made, and how many masters refused each at the first message because they did not lead.
 type comeback struct{ all, masters, agents, conns, refused float64 }
 
 func (c comeback) String() string {
@@ -245,7 +247,7 @@ func trustOfReturns(ctx context.Context, o options) error {
 	return nil
 }
 
-// comeBack founds a quorum with so many agents and kills its leader.
+// comeBack founds a quorum with that many agents and kills its leader.
 func comeBack(ctx context.Context, o options, which int) (one comeback, err error) {
 	q, more := &quorum{flags: append([]string{"--log-level", "warn"}, beating(o.heartbeat)...)}, comebacks[which].more
 	if comebacks[which].proof {
@@ -269,7 +271,7 @@ func comeBack(ctx context.Context, o options, which int) (one comeback, err erro
 	if err != nil {
 		return one, err
 	}
-	pause.For(ctx, 2*o.heartbeat) // all hear over how long they are to spread their return
+	pause.For(ctx, 2*o.heartbeat) // so that all are told over how long to spread their return
 	leader, err := q.leader(ctx)
 	if err != nil {
 		return one, err

@@ -18,15 +18,15 @@ import (
 	"github.com/tenderhq/tender/internal/dev/devcluster"
 )
 
-// walls are what an agent is started with.
+// walls are the flags of an agent about walls.
 type walls struct {
 	name string
 	args []string
-	held int // tasks that run at once, to see what each takes, and whether their neighbours are looked at; 0: neither
+	held int // how many tasks run at once, to see what each takes and to measure neighbours; 0: neither is done
 }
 
-// agentWalls are what agents of a comparison are started with, one after the other. Those that hold no tasks are there to
-// tell what a single wall costs.
+// agentWalls are the walls that are compared, one after the other. Those that hold no tasks show what a single wall
+// costs.
 var agentWalls = []walls{
 	{"bare", []string{"--isolation", "none", "--task-user", devcluster.Me()}, 1000},
 	{"users", []string{"--isolation", "none", "--task-user", "dynamic"}, 0},
@@ -36,9 +36,9 @@ var agentWalls = []walls{
 	{"all walls, a read-only root and denied calls", []string{"--isolation", "namespaces", "--task-user", "dynamic", "--read-only-root", "--seccomp"}, 0},
 }
 
-// agentAlone measures one agent without its tasks' neighbours: what commands cost with each kind of walls, what memory it
-// and they take, and what a thousand of them cost while nothing happens. After agent/ stands what is measured alone: the
-// commands, or all of the walls that are called so or else have the word in their names, or of these the commands
+// agentAlone measures an agent by itself: what commands cost with each kind of walls, how much memory the agent and
+// they take, and what a thousand of them cost while nothing happens. After agent/ comes what is measured alone: the
+// commands; or all of the walls with this name, or else with this word in their names; or only the commands of these
 // (agent/commands/all walls).
 func agentAlone(ctx context.Context, o options) error {
 	_, part, _ := strings.Cut(o.only, "/")
@@ -64,7 +64,7 @@ func agentAlone(ctx context.Context, o options) error {
 type alone struct {
 	folder        string
 	master, agent *devcluster.Process
-	cluster       *devcluster.Cluster // as far as a load needs one
+	cluster       *devcluster.Cluster // as much of a cluster as a load needs
 }
 
 func startAlone(o options, args []string) (*alone, error) {
@@ -81,7 +81,7 @@ func startAlone(o options, args []string) (*alone, error) {
 		return nil, err
 	}
 	ports, err := devcluster.FreePorts(2)
-	if err = errors.Join(err, os.Chmod(folder, 0o711)); err != nil { // the users of tasks pass through it
+	if err = errors.Join(err, os.Chmod(folder, 0o711)); err != nil { // the users of tasks must be able to pass through it
 		return nil, err
 	}
 	grpc, raft := strconv.Itoa(ports[0]), strconv.Itoa(ports[1])
@@ -97,7 +97,7 @@ func startAlone(o options, args []string) (*alone, error) {
 	return a, errors.Join(a.master.Start(), a.agent.Start())
 }
 
-// watch ends what is measured when one of the processes ends, with the last that it has said.
+// watch ends the measurement when one of the processes ends, with the last lines that it has written.
 func (a *alone) watch(ctx context.Context, cancel context.CancelCauseFunc) {
 	over := a.agent
 	select {
@@ -167,10 +167,10 @@ func measureWalls(ctx context.Context, o options, name string, args []string, he
 	return a.measureNeighbour(ctx, o, name)
 }
 
-// restTime is how long an agent that has worked has had nothing to do when it counts as idle.
+// restTime is how long an agent that has worked must have had nothing to do to count as idle.
 const restTime = 15 * time.Second
 
-// idleMB is the memory of the agent that has worked, and on which nothing runs.
+// idleMB returns the memory of an agent that has worked, and on which nothing runs.
 func (a *alone) idleMB(ctx context.Context) (float64, error) {
 	select {
 	case <-time.After(restTime):
@@ -180,10 +180,10 @@ func (a *alone) idleMB(ctx context.Context) (float64, error) {
 	}
 }
 
-// heldTime is how long an agent is watched that holds tasks.
+// heldTime is how long an agent that holds tasks is watched.
 const heldTime = 10 * time.Second
 
-// hold runs so many commands that do nothing, and tells what memory our processes take for each, and what part of a
+// hold runs count commands that do nothing. It returns how much memory our processes take for each, and what part of a
 // processor the agent uses meanwhile.
 func (a *alone) hold(ctx context.Context, count int) (eachMB, busy float64, err error) {
 	ctx, cancel := context.WithCancel(ctx)
@@ -223,7 +223,7 @@ func (a *alone) hold(ctx context.Context, count int) (eachMB, busy float64, err 
 	return eachMB, busy, nil
 }
 
-// oursMB is the memory of the agent, its executors and the helpers of tasks, but not of what these run.
+// oursMB returns the memory of the agent, its executors and the helpers of tasks, without what these run.
 func (a *alone) oursMB() (sum float64) {
 	all, err := procfs.AllProcs()
 	if err != nil {
@@ -242,7 +242,7 @@ func (a *alone) oursMB() (sum float64) {
 	return sum
 }
 
-// inOurCells tells whether a helper is of this agent: its control groups are named in the agent's folder.
+// inOurCells says whether a helper belongs to this agent, whose folder names its control groups.
 func (a *alone) inOurCells(one procfs.Proc) bool {
 	cells, err := os.ReadFile(filepath.Join(a.folder, "agent", "cells"))
 	if err != nil {
@@ -259,7 +259,8 @@ func (a *alone) inOurCells(one procfs.Proc) bool {
 	})
 }
 
-// shareMB is a process's part of the memory, where pages that several have are shared out among them; 0 when it has ended.
+// shareMB returns a process's part of the memory, with shared pages divided among those who share them; 0 if it has
+// ended.
 func shareMB(pid int) float64 {
 	process, err := procfs.NewProc(pid)
 	if err != nil {

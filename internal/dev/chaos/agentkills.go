@@ -18,14 +18,14 @@ import (
 	"github.com/tenderhq/tender/internal/testing/chaos"
 )
 
-// An agent with many executors is killed and started again, over and over. It is the only one, with one master and as
-// many frameworks as executors. What is wanted to know is how long it takes until all of them are back, whether any task
-// is lost or runs twice, and what the agent leaves behind.
+// An agent with many executors is killed and started again, over and over. It is the only agent; there are one master,
+// and as many frameworks as executors. Measured are how long it takes until all executors are back, whether any task is
+// lost or runs twice, and what the agent leaves behind.
 
-// upMax is how long the agent is left alone, at most, when all is back; a quarter of it is how long it is away.
+// upMax is how long the agent is left alone, at most, when everything is back; it is away for up to a quarter of that.
 const upMax = 300 * time.Millisecond
 
-// parent is where the folder of a run is made. Tasks with namespaces do not see what is in /tmp.
+// parent returns where to make the folder of a run. Tasks with namespaces can't see what is in /tmp.
 func (o options) parent() string {
 	if o.executors > 0 && os.Geteuid() == 0 {
 		return "/var/lib"
@@ -43,7 +43,7 @@ func (c *cluster) onlyAgent(binary string) *node {
 	}}
 }
 
-// killAgent kills the agent as often as there are rounds, and judges.
+// killAgent kills the agent in each round, and checks the promises.
 func (c *cluster) killAgent(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, c.endCells()) }()
 	keepers, err := startKeepers(ctx, c)
@@ -69,7 +69,7 @@ func (c *cluster) killAgent(ctx context.Context) (err error) {
 	r.harms = append(r.harms, killed)
 	err = c.verdict(ctx, r)
 	for state, count := range r.tasks {
-		switch { // a task that was never started is told so by DROPPED, and one for each executor is killed in the end
+		switch { // a task that was never started is DROPPED, and one for each executor is killed in the end
 		case state == "FINISHED", state == "DROPPED", state == "KILLED" && count == c.options.executors:
 		default:
 			r.broken = append(r.broken, fmt.Sprintf("%d tasks ended %s", count, state))
@@ -81,17 +81,17 @@ func (c *cluster) killAgent(ctx context.Context) (err error) {
 	return r.conclude(errors.Join(err, err2))
 }
 
-// killAgain leaves the agent alone for a while before it is killed, and sees how long it takes from its new start.
+// killAgain leaves the agent alone for a while before it kills it, and measures the time from its new start.
 func killAgain(s *stage, agent *node, f chaos.Fault) (end func() error, err error) {
 	pause(s.ctx, upMax*time.Duration(f.Whom2)/100)
-	agent.kill(syscall.SIGKILL) // tasks end and nobody hears of it
+	agent.kill(syscall.SIGKILL) // tasks end meanwhile and nobody is told
 	return func() error {
 		s.began = time.Now()
 		return agent.start()
 	}, nil
 }
 
-// executorsBack is when all is well again.
+// executorsBack waits until everything is well again.
 func (s *stage) executorsBack(f chaos.Fault) error {
 	if err := s.awaitExecutors(s.ctx, s.options.executors); err != nil {
 		return err
@@ -101,7 +101,7 @@ func (s *stage) executorsBack(f chaos.Fault) error {
 	return nil
 }
 
-// awaitExecutors waits until the agent has a session with the master, and so many executors one with the agent.
+// awaitExecutors waits until the agent has a session with the master, and that many executors have one with the agent.
 func (c *cluster) awaitExecutors(ctx context.Context, want int) error {
 	return c.await(ctx, "the agent with its executors", 4*c.options.heal, func(ctx context.Context) string {
 		var state struct {
@@ -135,13 +135,13 @@ func (c *cluster) awaitExecutors(ctx context.Context, want int) error {
 	})
 }
 
-// cells is where the agent has its control groups, by its own word.
+// cells returns where the agent has its control groups, as it has written down.
 func (c *cluster) cells() (root cell.Cell, found bool) {
 	text, err := os.ReadFile(filepath.Join(c.dir, "a1", "cells"))
 	return root, err == nil && json.Unmarshal(text, &root) == nil && root.Exists()
 }
 
-// endCells ends what the agent has left, should the run end early.
+// endCells ends what the agent has left, if the run ends early.
 func (c *cluster) endCells() error {
 	c.agents[0].kill(syscall.SIGKILL)
 	root, found := c.cells()
@@ -153,7 +153,7 @@ func (c *cluster) endCells() error {
 	return root.End(ctx)
 }
 
-// leftBehind stops the agent, whose frameworks were removed, and says what of it is still there.
+// leftBehind stops the agent after its frameworks were removed, and returns what is still there of it.
 func (c *cluster) leftBehind(ctx context.Context) (left []string, err error) {
 	err = c.awaitExecutors(ctx, 0)
 	root, walled := c.cells()

@@ -18,14 +18,14 @@ import (
 	"github.com/tenderhq/tender/internal/trust"
 )
 
-// certified is what a cluster with certificates has beside, as the person knows it who breaks it. A nil one is of a cluster
-// without.
+// certified is what belongs to a cluster with certificates, as seen by the operator who breaks it. It is nil for a
+// cluster without certificates.
 type certified struct {
 	*cluster
-	life         time.Duration // of all certificates
-	holder       *trust.Holder // the operator's; nil until she has joined
-	token        trust.Token   // by which she has joined
-	frame        string        // ID of the schedulers' token
+	life         time.Duration // the life of all certificates
+	holder       *trust.Holder // the operator's certificate; nil until it has joined
+	token        trust.Token   // the token with which it has joined
+	frame        string        // the ID of the schedulers' token
 	renewing     sync.WaitGroup
 	stopRenewing context.CancelFunc
 }
@@ -36,7 +36,7 @@ const (
 	schedulerToken = "scheduler.token"
 )
 
-// masterProof is how masters are told that there are certificates, or that there are none.
+// masterProof returns the flags that tell masters whether there are certificates.
 func (c *certified) masterProof() []string {
 	if c == nil {
 		return []string{"--insecure"}
@@ -52,7 +52,7 @@ func (c *certified) agentProof() []string {
 	return []string{"--join", filepath.Join(c.dir, agentToken)}
 }
 
-// found gives all founders the key of a new cluster.
+// found gives all founding masters the key of a new cluster.
 func (c *certified) found(ctx context.Context) error {
 	if c == nil {
 		return nil
@@ -75,7 +75,7 @@ func (c *certified) found(ctx context.Context) error {
 	return err
 }
 
-// enrol joins as an operator, for as long as the run goes on, and makes the tokens by which the others join.
+// enrol joins as an operator for as long as the run goes on, and makes the tokens with which the others join.
 func (c *certified) enrol(ctx context.Context) error {
 	if c == nil {
 		return nil
@@ -100,7 +100,7 @@ func (c *certified) enrol(ctx context.Context) error {
 	return c.renewSchedulerToken(ctx)
 }
 
-// renewSchedulerToken gives schedulers that start from now on another token than those before.
+// renewSchedulerToken makes a new token for schedulers that start from now on.
 func (c *certified) renewSchedulerToken(ctx context.Context) error {
 	made, err := c.newToken(ctx, &apiv1.CreateTokenRequest{Kind: "framework", Principal: "chaos", Roles: []string{"default"}})
 	if err != nil {
@@ -110,7 +110,7 @@ func (c *certified) renewSchedulerToken(ctx context.Context) error {
 	return trust.WriteSecret(filepath.Join(c.dir, schedulerToken), []byte(made.GetToken()))
 }
 
-// disband ends what renews the operator's certificate.
+// disband stops the renewal of the operator's certificate.
 func (c *certified) disband() {
 	if c != nil && c.stopRenewing != nil {
 		c.stopRenewing()
@@ -133,7 +133,7 @@ func (c *certified) join(ctx context.Context, token trust.Token) (*trust.Pass, e
 	return answer.Pass, err
 }
 
-// newToken asks whoever leads.
+// newToken asks the leader for a token.
 func (c *certified) newToken(ctx context.Context, request *apiv1.CreateTokenRequest) (made *apiv1.CreateTokenResponse, err error) {
 	return made, c.await(ctx, "a token", c.options.heal, func(ctx context.Context) string {
 		return c.atLeader(ctx, func(ctx context.Context, m *node) error {
@@ -144,7 +144,7 @@ func (c *certified) newToken(ctx context.Context, request *apiv1.CreateTokenRequ
 	})
 }
 
-// atLeader does something with whoever leads, and says what stood in the way.
+// atLeader calls the leader, and returns what has failed.
 func (c *certified) atLeader(ctx context.Context, do func(context.Context, *node) error) string {
 	leader := c.leader(ctx)
 	if leader == nil {
@@ -158,7 +158,7 @@ func (c *certified) atLeader(ctx context.Context, do func(context.Context, *node
 	return ""
 }
 
-// dialMaster reaches a master as the operator does, who may not have joined yet when a connection is made.
+// dialMaster dials a master as the operator, who may not have joined yet when a connection is made.
 func (c *certified) dialMaster(ctx context.Context, address string) (net.Conn, error) {
 	if c == nil {
 		return transport.DialTCP(ctx, address)
@@ -169,12 +169,12 @@ func (c *certified) dialMaster(ctx context.Context, address string) (net.Conn, e
 	return c.holder.Dialer(transport.DialTCP, trust.Master)(ctx, address)
 }
 
-// variables are how a command knows the cluster.
+// variables returns the environment variables with which a command finds the cluster.
 func (c *certified) variables() []string {
 	if c == nil || c.holder == nil {
 		return nil
 	}
 	token := c.token
-	token.Digest = c.holder.Pass().Authority() // another one than when it was made may sign by now
+	token.Digest = c.holder.Pass().Authority() // another authority than when it was made may sign by now
 	return []string{"XDG_CONFIG_HOME=" + filepath.Join(c.dir, "operator"), "TENDER_TOKEN=" + token.String()}
 }

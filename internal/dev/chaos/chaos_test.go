@@ -17,8 +17,8 @@ import (
 	"github.com/tenderhq/tender/internal/testing/chaos"
 )
 
-// TestChaos breaks a real cluster a few times; TENDER_TEST_LONG does so a hundred times,
-// and wants each round healed in time. `make chaos` takes a number of rounds.
+// TestChaos breaks a real cluster a few times. With TENDER_TEST_LONG it does so a hundred times, and each round must
+// heal in time. `make chaos` takes a number of rounds.
 func TestChaos(t *testing.T) {
 	rounds := []string{"-rounds", "4", "-heal", "0"}
 	if os.Getenv("TENDER_TEST_LONG") != "" {
@@ -27,9 +27,10 @@ func TestChaos(t *testing.T) {
 	runChaos(t, rounds...)
 }
 
-// TestTrust: in a cluster with certificates another authority follows, a framework and a token are revoked, and a stranger tries
-// its luck, while tasks run. `make chaos ARGS='-only trust'` does so again and again, with renewals that nothing but time brings.
-// Who is too slow for the overlap of two authorities has no certificate that counts, so it is for machines that are not too busy.
+// TestTrust: in a cluster with certificates another authority follows, a framework and a token are revoked, and a
+// stranger tries what it can, while tasks run. `make chaos ARGS='-only trust'` does so again and again, and waits for
+// renewals. A member that is too slow for the overlap of two authorities loses its certificate, so this is for machines
+// that are not too busy.
 func TestTrust(t *testing.T) {
 	if os.Getenv("TENDER_TEST_LONG") == "" {
 		t.Skip("TENDER_TEST_LONG is not set: it takes a minute, and a machine that is not too busy")
@@ -37,7 +38,7 @@ func TestTrust(t *testing.T) {
 	runChaos(t, "-rounds", "4", "-agents", "2", "-heal", "0", "-life", "90s", "-only", "trust/rotation,trust/principal,trust/token,trust/stranger")
 }
 
-// TestGrow: 1, 3, 5 and again 3 masters, while tasks run.
+// TestGrow changes the quorum to 1, 3, 5 and again 3 masters, while tasks run.
 func TestGrow(t *testing.T) { runChaos(t, "-grow", "-heal", "0") }
 
 // TestAgentWithExecutors kills an agent with a few executors a few times, without namespaces for tasks and with them;
@@ -62,7 +63,7 @@ func runChaos(t *testing.T, args ...string) {
 		t.Skip("looks into /proc to know who connects")
 	}
 	dir := t.TempDir()
-	// As the tests of the CLI build it, so that one of them finds all that the other has compiled.
+	// Built as the tests of the command line build it, so that both share the compiler's cache.
 	build := exec.Command("go", "build", "-o", dir+string(filepath.Separator), "../../..", ".")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -81,10 +82,10 @@ func runChaos(t *testing.T, args ...string) {
 	}
 }
 
-// plan is what a run with these options does.
+// plan returns the faults of a run with these options.
 func plan(o options) []chaos.Fault { return chaos.Rounds(o.seed, o.rounds, o.acts()).Faults }
 
-// TestPlan: a long run breaks everything; a short one has the hardest, and nothing that takes long or needs mounts.
+// TestPlan: a long run has every fault. A short one has the hardest, and none that takes long or needs mounts.
 func TestPlan(t *testing.T) {
 	o := options{rounds: 40, seed: 5, mounts: true}
 	seen := map[chaos.FaultKind]bool{}
@@ -112,8 +113,9 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// TestPlanInMemory: what `make chaos` does to processes by this seed is done to whole masters, agents and schedulers in memory,
-// round after round, in virtual time. Left out is what only a system can do: stop a process, fill a master's disk.
+// TestPlanInMemory: what `make chaos` does to processes with this seed is done to whole masters, agents and schedulers
+// in memory, round after round, in virtual time. Faults that only a system can have are left out: to stop a process, or
+// to fill a master's disk.
 func TestPlanInMemory(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a minute and a half of a whole cluster")
@@ -130,7 +132,7 @@ func TestPlanInMemory(t *testing.T) {
 	})
 }
 
-// naps launches one short task with each offer, until none is left to be launched.
+// naps launches one short task on each offer, until all were launched.
 type naps struct{ left int }
 
 func (n *naps) Offers(_ context.Context, offers []api.Offer) (answers []api.Answer) {
@@ -148,7 +150,7 @@ func (n *naps) Offers(_ context.Context, offers []api.Offer) (answers []api.Answ
 
 func (*naps) Update(context.Context, api.Status) error { return nil }
 
-// TestPlanOfTrust: what is done to certificates needs a cluster that has some, and comes after all faults.
+// TestPlanOfTrust: acts on certificates need a cluster that has some, and come after all faults.
 func TestPlanOfTrust(t *testing.T) {
 	for _, o := range []options{{life: time.Minute, only: "trust"}, {life: time.Minute, only: "stop/agent,trust/to"}, {only: "trust"}} {
 		var names []string
@@ -168,7 +170,7 @@ func TestPlanOfTrust(t *testing.T) {
 	}
 }
 
-// TestSessionsEnded: what looked for a leader, or was not let in, has broken nothing.
+// TestSessionsEnded: sessions that looked for a leader, or were refused, do not count as broken.
 func TestSessionsEnded(t *testing.T) {
 	ended := sessionsEnded([]byte(`# HELP tender_calls_total Calls.
 tender_calls_total{kind="internal",method="/tender.v1.AgentService/Session"} 2
@@ -183,7 +185,7 @@ tender_tasks{state="RUNNING"} 7
 	}
 }
 
-// TestJudges: what must not happen is seen.
+// TestJudges: broken promises are noticed.
 func TestJudges(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Mkdir(filepath.Join(dir, "proof"), 0o700); err != nil {

@@ -22,9 +22,8 @@ const (
 	fatBytes    = 4000
 )
 
-// clerk reads and writes the store for as long as the process lives. What it asks goes to
-// the journal before, what it is answered afterwards, so that the order of the lines is one
-// in which things may have happened.
+// clerk reads and writes the store for as long as the process lives. It writes a call to the journal before it is made,
+// and its answer after it has come. So the order of the lines is one in which things may have happened.
 func (s *scheduler) clerk(id int) {
 	clerk := clerks.New(rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())), clerkKeys)
 	for n := 0; s.ctx.Err() == nil && !s.stopping(); n++ {
@@ -38,7 +37,7 @@ func (s *scheduler) clerk(id int) {
 			op, every = clerk.Put(name+strings.Repeat(".", fatBytes)), putFatEvery
 		}
 		if s.journal.say("ask", name, string(op.Kind), op.Key, op.Value, strconv.FormatUint(op.Version, 10)) != nil {
-			continue // a write that nobody would know of
+			continue // nobody would know of such a write
 		}
 		ctx, cancel := context.WithTimeout(s.ctx, clerkWaits)
 		got := clerk.Ask(ctx, s.client.Store(), op)

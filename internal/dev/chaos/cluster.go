@@ -19,23 +19,23 @@ import (
 	"github.com/tenderhq/tender/internal/transport"
 )
 
-// cluster is all that runs.
+// cluster is everything that runs.
 type cluster struct {
 	options    options
 	dir        string
 	network    *network
-	masters    []*node // of the quorum
-	spare      []*node // masters that are yet to join
-	gone       []*node // masters that were taken out
+	masters    []*node // the members of the quorum
+	spare      []*node // masters that have not joined yet
+	gone       []*node // masters that were removed
 	agents     []*node
 	schedulers []*node
-	grpc       map[string]*grpc.ClientConn // to each master, past its proxy
-	agentPort  string                      // of the only agent, for HTTP
+	grpc       map[string]*grpc.ClientConn // to each master, without its proxy
+	agentPort  string                      // the HTTP port of the only agent
 	journal    *follower
 	ledger     *ledger
-	disk       *smallDisk // of the first master; nil: it has a usual one
-	agentDisk  *smallDisk // of the first agent; likewise
-	trust      *certified // nil: it has no certificates
+	disk       *smallDisk // the disk of the first master; nil: an ordinary one
+	agentDisk  *smallDisk // the disk of the first agent; nil: an ordinary one
+	trust      *certified // nil: there are no certificates
 }
 
 func newCluster(o options) (*cluster, error) {
@@ -128,7 +128,7 @@ func (c *cluster) makeMasters(binary string) error {
 	return nil
 }
 
-// addresses of the masters' proxies.
+// addresses returns the addresses of the masters' proxies.
 func (c *cluster) addresses() string {
 	var list []string
 	for _, m := range c.masters {
@@ -137,7 +137,7 @@ func (c *cluster) addresses() string {
 	return strings.Join(list, ",")
 }
 
-// nodes are all that should run.
+// nodes returns all nodes that should be running.
 func (c *cluster) nodes() []*node { return slices.Concat(c.masters, c.agents, c.schedulers) }
 
 func (c *cluster) pids() map[int]string {
@@ -180,7 +180,7 @@ func startAll(nodes []*node) error {
 	return nil
 }
 
-// stop ends every process that was started, and those that they started.
+// stop ends every process that was started, and the processes that these have started.
 func (c *cluster) stop(failed bool) {
 	c.trust.disband()
 	for _, n := range slices.Concat(c.nodes(), c.spare, c.gone) {
@@ -189,13 +189,13 @@ func (c *cluster) stop(failed bool) {
 	}
 	c.network.close()
 	for _, pid := range leftovers(c.dir) {
-		_ = syscall.Kill(pid, syscall.SIGKILL) // it may just have ended
+		_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended already
 	}
 	for _, conn := range c.grpc {
 		_ = conn.Close() // nothing depends on it
 	}
 	if failed || c.options.keep {
-		for _, d := range c.disks() { // they end with us
+		for _, d := range c.disks() { // they end with this process
 			d.keep(d.dir + ".kept")
 		}
 		fmt.Fprintln(os.Stderr, "chaos: logs and data are in", c.dir)
@@ -216,9 +216,9 @@ func (c *cluster) disks() []*smallDisk {
 	return []*smallDisk{c.disk, c.agentDisk}
 }
 
-// leftovers are executors and tasks: they know our folder, which nobody else does.
+// leftovers returns the executors and tasks that are left: their environment names our folder.
 func leftovers(dir string) (pids []int) {
-	entries, _ := os.ReadDir("/proc") // without it there is nothing to find
+	entries, _ := os.ReadDir("/proc") // without /proc nothing can be found
 	for _, entry := range entries {
 		pid, err := strconv.Atoi(entry.Name())
 		if err != nil || pid == os.Getpid() {
@@ -233,7 +233,7 @@ func leftovers(dir string) (pids []int) {
 	return pids
 }
 
-// look brings the ledger up to date.
+// look reads the journal and updates the ledger.
 func (c *cluster) look() error {
 	entries, err := c.journal.read()
 	for _, e := range entries {
@@ -244,12 +244,12 @@ func (c *cluster) look() error {
 
 const lookEvery = 20 * time.Millisecond
 
-// hangAfter ends a wait that has no limit of its own. It is for hangs only: whatever is
-// awaited takes seconds, also on a machine that does ten other things.
+// hangAfter ends a wait that has no limit of its own. It is for hangs only: everything that is waited for takes
+// seconds, also on a machine that does ten other things.
 const hangAfter = 4 * time.Minute
 
-// await returns when nothing is wrong any more, or, if it takes too long, with what is and
-// what the cluster says of itself.
+// await waits until wrong returns "". If that takes too long, it returns an error with the last result and the state of
+// the cluster.
 func (c *cluster) await(ctx context.Context, what string, limit time.Duration, wrong func(context.Context) string) error {
 	began := time.Now()
 	for {
@@ -284,7 +284,7 @@ func (c *cluster) raft(m *node) apiv1.RaftServiceClient {
 	return apiv1.NewRaftServiceClient(c.grpc[m.name])
 }
 
-// term is who leads in which term, as the leader says.
+// term returns who leads and in which term, as the leader says.
 func (c *cluster) term(ctx context.Context) (leader, term string) {
 	m := c.leader(ctx)
 	if m == nil {
@@ -299,10 +299,10 @@ func (c *cluster) term(ctx context.Context) (leader, term string) {
 	return m.name, fmt.Sprintf("%d.%d", answer.GetTerm().GetEpoch(), answer.GetTerm().GetNumber())
 }
 
-// lagMax is how many entries a healthy master may be behind another.
+// lagMax is how many entries a healthy master may be behind another one.
 const lagMax = 50
 
-// laggard names a master that does not answer, or has fallen behind.
+// laggard returns a master that does not answer, or is too far behind.
 func (c *cluster) laggard(ctx context.Context) string {
 	var low, high uint64
 	var last string
@@ -323,7 +323,7 @@ func (c *cluster) laggard(ctx context.Context) string {
 	return ""
 }
 
-// state is what the cluster says of itself, and the last lines of every process.
+// state returns what the cluster says about itself, and the last lines of every process.
 func (c *cluster) state(ctx context.Context) string {
 	var text strings.Builder
 	for _, args := range [][]string{
@@ -346,12 +346,12 @@ func (c *cluster) state(ctx context.Context) string {
 	return text.String()
 }
 
-// linesShown is how much of each process's log is shown when a wait has no end.
+// linesShown is how many lines of each process's log are shown if a wait does not end.
 const linesShown = 15
 
 const callTimeout = 2 * time.Second
 
-// awaitLeader returns who leads: between two looks a leader may lose its office.
+// awaitLeader waits for a leader and returns it. Between two looks a leader may lose its office.
 func (c *cluster) awaitLeader(ctx context.Context) (leader *node, err error) {
 	err = c.await(ctx, "a leader", c.options.heal, func(ctx context.Context) string {
 		if leader = c.leader(ctx); leader == nil {
@@ -362,7 +362,7 @@ func (c *cluster) awaitLeader(ctx context.Context) (leader *node, err error) {
 	return leader, err
 }
 
-// leader asks all masters; nil when none leads that can say so.
+// leader asks all masters; it returns nil if none answers as leader.
 func (c *cluster) leader(ctx context.Context) *node {
 	for _, m := range c.masters {
 		ctx, cancel := context.WithTimeout(ctx, callTimeout)
@@ -375,8 +375,8 @@ func (c *cluster) leader(ctx context.Context) *node {
 	return nil
 }
 
-// illness says what is not as it should be; since is when the last fault was over: a
-// task that was launched later has to have ended.
+// illness returns what is not as it should be; "" if nothing is. since is when the last fault was over: a task that was
+// launched after it must have ended.
 func (c *cluster) illness(ctx context.Context, since time.Time) string {
 	leader := c.leader(ctx)
 	if leader == nil {

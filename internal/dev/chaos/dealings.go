@@ -10,24 +10,23 @@ import (
 	"github.com/tenderhq/tender/internal/testing/history"
 )
 
-// dealings are what the clerks asked of the store and were answered, by the order of the
-// journal's lines.
+// dealings are what the clerks asked of the store and were answered, in the order of the journal's lines.
 type dealings struct {
 	line    int64
 	done    []dealing
-	asked   map[string]int // into done, by the name of what was asked
+	asked   map[string]int // index into done, by the name of the operation
 	takings []taking
-	wrote   time.Time              // when a write was acknowledged last
+	wrote   time.Time              // when a write was last acknowledged
 	listed  int64                  // the line before the store was listed at the end
-	held    map[string]history.Got // what it held
+	held    map[string]history.Got // what the store contained at the end
 }
 
 type dealing struct {
 	history.Event
-	by string // process
+	by string // the process
 }
 
-// taking is that a process became the active instance.
+// taking says that a process became the active instance.
 type taking struct {
 	line int64
 	by   string
@@ -54,7 +53,7 @@ func (d *dealings) add(e entry) {
 	}
 }
 
-// ask notes a question, whose answer is not known until there is one.
+// ask notes an operation whose answer is not known yet.
 func (d *dealings) ask(args []string) {
 	words := strings.SplitN(args[0], "-", 3) // scheduler, process, the rest
 	d.asked[args[0]] = len(d.done)
@@ -77,8 +76,8 @@ func (d *dealings) answer(e entry) {
 	}
 }
 
-// judge says what no single copy of the store could have answered, what it held at the
-// end included. unknown: how many writes may or may not have happened.
+// judge returns an error if no single copy of the store could have given these answers and the final content. unknown
+// is how many writes may or may not have happened.
 func (d *dealings) judge() (unknown int, err error) {
 	events, keys := make([]history.Event, 0, len(d.done)), map[string]bool{}
 	for _, one := range d.done {
@@ -101,8 +100,8 @@ func (d *dealings) waits(by string) bool {
 	return slices.ContainsFunc(d.done, func(one dealing) bool { return one.by == by && one.Return == math.MaxInt64 })
 }
 
-// latest is until when an unknown write may have happened: when another process is the
-// active instance, what the former one asked is refused (R5).
+// latest returns until when an unknown write may have happened: once another process is the active instance, what the
+// former one asked is refused (R5).
 func (d *dealings) latest(one dealing) int64 {
 	for _, t := range d.takings {
 		switch {
@@ -117,6 +116,6 @@ func (d *dealings) latest(one dealing) int64 {
 }
 
 func number(text string) uint64 {
-	n, _ := strconv.ParseUint(text, 10, 64) // ours
+	n, _ := strconv.ParseUint(text, 10, 64) // we have written it
 	return n
 }

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestDealings: the order of the journal's lines is what may have happened, and an unknown
-// write of a process is over when another one has taken its place.
+// TestDealings: the order of the journal's lines is one that may have happened. An unknown write of a process can't
+// happen any more once another process has become the active one.
 func TestDealings(t *testing.T) {
 	put := func(name, value string) string {
 		return fmt.Sprint("ask ", name, " put k ", value, " ", uint64(math.MaxUint64))

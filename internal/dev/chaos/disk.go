@@ -15,18 +15,18 @@ import (
 	"github.com/tenderhq/tender/internal/testing/chaos"
 )
 
-// smallDisk is a file system in memory that can be full.
+// smallDisk is a file system in memory that can become full.
 type smallDisk struct {
 	dir  string
-	said time.Time // when the log said last that it was
+	said time.Time // when the log last said that the disk is full
 }
 
-// sayAgain is how long a master only counts a warning that it has told.
+// sayAgain is how long a master only counts a warning after it has logged it.
 const sayAgain = time.Minute
 
 func (d *smallDisk) ballast() string { return filepath.Join(d.dir, "ballast") }
 
-// fill takes all room there is.
+// fill takes all free space.
 func (d *smallDisk) fill() error {
 	file, err := os.OpenFile(d.ballast(), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
@@ -48,12 +48,12 @@ func (d *smallDisk) free() error { return os.Remove(d.ballast()) }
 // keep copies what a failed run has left.
 func (d *smallDisk) keep(to string) {
 	_ = os.Remove(d.ballast())                                                         // nobody wants it
-	if said, err := exec.Command("cp", "-a", d.dir, to).CombinedOutput(); err != nil { // sockets too
+	if said, err := exec.Command("cp", "-a", d.dir, to).CombinedOutput(); err != nil { // there are sockets too
 		fmt.Fprintf(os.Stderr, "chaos: evidence of a small disk: %v: %s\n", err, said)
 	}
 }
 
-// seat makes a master the leader, or makes sure that it is none.
+// seat makes a master the leader, or makes sure that it is not.
 func (c *cluster) seat(ctx context.Context, n *node, leads bool) error {
 	return c.await(ctx, "the wanted leader", c.options.heal, func(ctx context.Context) string {
 		leader := c.leader(ctx)
@@ -73,8 +73,8 @@ func (c *cluster) seat(ctx context.Context, n *node, leads bool) error {
 	})
 }
 
-// fillUp takes all room of a master's disk while much is written. A leader has to make
-// room for another one; writes go on; and the log says why.
+// fillUp takes all free space of a master's disk while much is written. A leader must give up its office to another
+// one, writes must go on, and the log must say why.
 func fillUp(s *stage, n *node, f chaos.Fault) (end func() error, err error) {
 	log, fat := filepath.Join(s.dir, n.name+".log"), filepath.Join(s.dir, "fat")
 	before, err := os.Stat(log)
@@ -90,10 +90,10 @@ func fillUp(s *stage, n *node, f chaos.Fault) (end func() error, err error) {
 		switch {
 		case said:
 			s.disk.said = time.Now()
-		case f.Do.Whom() == "follower": // it says so only if it needed room
+		case f.Do.Whom() == "follower": // it logs that only if it needed space
 			said = saysFull(log, 0) || s.laggard(s.ctx) == ""
 		case time.Since(s.disk.said) < sayAgain+time.Since(s.began):
-			said = true // it was told lately, and is only counted
+			said = true // it was logged lately, and is only counted
 		}
 		if err == nil && !said {
 			s.r.broken = append(s.r.broken, n.name+"'s disk was full, and its log does not say so")
@@ -104,7 +104,7 @@ func fillUp(s *stage, n *node, f chaos.Fault) (end func() error, err error) {
 	}, s.awaitAnother(n, f)
 }
 
-// awaitAnother waits for the leader for which one makes room whose disk is full.
+// awaitAnother waits for the leader that replaces the one with the full disk.
 func (s *stage) awaitAnother(n *node, f chaos.Fault) error {
 	if f.Do.Whom() != "leader" {
 		return nil
@@ -117,7 +117,7 @@ func (s *stage) awaitAnother(n *node, f chaos.Fault) error {
 	})
 }
 
-// awaitWrite returns when a write was acknowledged that nobody had heard of before.
+// awaitWrite waits until a new write is acknowledged.
 func (s *stage) awaitWrite() error {
 	began := time.Now()
 	return s.await(s.ctx, "a write beside the full disk", s.options.heal, func(context.Context) string {

@@ -11,13 +11,13 @@ import (
 	"github.com/tenderhq/tender/internal/testing/chaos"
 )
 
-// stage is the cluster of processes, on which a plan of rounds is played.
+// stage is the cluster of processes on which a plan of rounds is played.
 type stage struct {
 	*cluster
-	ctx    context.Context // of the run
+	ctx    context.Context // the context of the run
 	r      *report
-	struck *node     // whom the fault under way is done to
-	began  time.Time // when it was
+	struck *node     // the target of the present fault
+	began  time.Time // when the present fault began
 }
 
 type act = chaos.Act[*stage]
@@ -25,13 +25,13 @@ type act = chaos.Act[*stage]
 const (
 	least = 500 * time.Millisecond // of most faults
 	most  = 8 * time.Second
-	quick = 900 * time.Millisecond // until what was killed is started again, at most
+	quick = 900 * time.Millisecond // until a killed process is started again, at most
 )
 
-// acts are all faults. A stop is short enough for some sessions to outlive it; a sleep is not: who wakes up has been
-// replaced long ago. The trio is a leader with an agent and a scheduler of its own: when they wake up together they only
-// know each other. Full is the disk of the first master; that of an agent is the first one's, which a task fills. The
-// masters are all of them at once, the executors those of an agent that runs something.
+// acts are all faults. A stop is short enough for some sessions to outlive it. A sleep is not: the sleeper was replaced
+// long before it wakes up. The trio is a leader with one agent and one scheduler: when they wake up together they know
+// only each other. full/ means the disk of the first master, or of the first agent, which a task fills. masters means
+// all of them at once, and executors those of an agent on which something runs.
 var acts = []act{
 	{Do: chaos.KillLeader, Most: quick, Begin: on(leading, kill)},
 	{Do: "stop/leader", Least: least, Most: most, Begin: on(leading, stop)},
@@ -55,7 +55,7 @@ var acts = []act{
 	{Do: "full/follower", Least: 2 * time.Second, Most: 6 * time.Second, Begin: on(seated(false), fillUp)},
 	{Do: chaos.RebootAgent, Most: quick, Begin: on(busy, reboot)},
 	{Do: chaos.FullAgent, Least: 2 * time.Second, Most: 6 * time.Second, Begin: on(firstAgent, fillByTask)},
-	// What is done to certificates is no fault, and nobody is to notice: see trust.go.
+	// What is done to certificates is no fault, and nobody may notice it: see trust.go.
 	{Do: "trust/rotation", Least: least, Most: 2500 * time.Millisecond, Begin: on(leading, try)},
 	{Do: "trust/principal", Least: least, Most: 2500 * time.Millisecond, Begin: on(leading, try)},
 	{Do: "trust/token", Least: least, Most: 2500 * time.Millisecond, Begin: on(leading, try)},
@@ -64,7 +64,7 @@ var acts = []act{
 	{Do: "trust/renewals", Least: least, Most: 2500 * time.Millisecond, Begin: on(leading, try)},
 }
 
-// acts that are wanted, and that the cluster of these options can do.
+// acts returns the acts that are wanted, and that a cluster with these options can do.
 func (o options) acts() []act {
 	only := strings.Split(o.only, ",")
 	return slices.DeleteFunc(slices.Clone(acts), func(a act) bool {
@@ -74,10 +74,10 @@ func (o options) acts() []act {
 	})
 }
 
-// whom finds who is meant now.
+// whom finds the target of a fault when it begins.
 type whom = func(*stage, chaos.Fault) (*node, error)
 
-// on does something to who is meant when it begins.
+// on makes a Begin that does something to the target.
 func on(whom whom, do func(*stage, *node, chaos.Fault) (end func() error, err error)) chaos.Begin[*stage] {
 	return func(s *stage, f chaos.Fault) (func() error, error) {
 		n, err := whom(s, f)
@@ -102,7 +102,7 @@ func following(s *stage, f chaos.Fault) (*node, error) {
 	return others[f.Of(len(others))], err
 }
 
-// seated is the first master, in the role that is wanted.
+// seated returns the first master, after making it the leader or a follower.
 func seated(leads bool) whom {
 	return func(s *stage, _ chaos.Fault) (*node, error) { return s.masters[0], s.seat(s.ctx, s.masters[0], leads) }
 }
@@ -122,10 +122,10 @@ func (s *stage) Pass(d time.Duration) error {
 	return s.ctx.Err()
 }
 
-// Tell has nothing to say: the line of a round tells all, when it is over.
+// Tell does nothing, because one line about the whole round is written at its end.
 func (*stage) Tell(string, chaos.Fault) {}
 
-// Calm awaits that all is well again.
+// Calm waits until everything is well again.
 func (s *stage) Calm(f chaos.Fault) error {
 	if s.options.executors > 0 {
 		return s.executorsBack(f)
@@ -139,7 +139,7 @@ func (s *stage) Calm(f chaos.Fault) error {
 	return err
 }
 
-// kill: a killed leader is started again after the next one has got a task to run.
+// kill kills a process. A killed leader is started again only after a task has started through the next leader.
 func kill(s *stage, n *node, f chaos.Fault) (end func() error, err error) {
 	n.kill(syscall.SIGKILL)
 	return func() error {
@@ -162,7 +162,7 @@ func cut(s *stage, n *node, _ chaos.Fault) (end func() error, err error) {
 	return func() error { s.network.setCut(n.line(), false); return nil }, nil
 }
 
-// awaitTask returns when a task runs that was launched after a moment.
+// awaitTask waits until a task runs that was launched after a time.
 func (c *cluster) awaitTask(ctx context.Context, began time.Time) error {
 	return c.await(ctx, "a task through the next leader", c.options.heal, func(context.Context) string {
 		if _, ok := c.ledger.firstAfter(began, running); ok {
@@ -174,8 +174,8 @@ func (c *cluster) awaitTask(ctx context.Context, began time.Time) error {
 
 func running(t *task) time.Time { return t.running }
 
-// sleep stops a leader for so long that it is replaced, then wakes it: it must find out
-// by itself, and the next one leads on as if nothing were.
+// sleep stops a leader for so long that it is replaced, and then wakes it up. The leader must find out by itself, and
+// the next one must go on to lead.
 func sleep(s *stage, n *node, f chaos.Fault) (end func() error, err error) {
 	sleepers := []*node{n}
 	if f.Do.Whom() == "trio" {
@@ -204,7 +204,7 @@ func sleep(s *stage, n *node, f chaos.Fault) (end func() error, err error) {
 			return err
 		}
 		pause(s.ctx, time.Second)
-		// Under load the next leader may lose its office all the same: only the sleeper must not take it.
+		// Under load the next leader may lose its office anyway; only the sleeper must not get it.
 		if leader, after := s.term(s.ctx); leader == n.name {
 			s.r.broken = append(s.r.broken, fmt.Sprintf("%s woke up after %v: before, %s led in term %s; after, %s in term %s",
 				n.name, f.For, next, term, leader, after))

@@ -13,22 +13,23 @@ import (
 	"github.com/tenderhq/tender/internal/testing/chaos"
 )
 
-// greedy is the file for as long as whose presence a task fills the disk of its agent;
-// filled is how the task says that it has done so.
+// greedy is the file during whose existence a task fills the disk of its agent. filled is the file with which the task
+// says that it has done so.
 const (
 	greedy = "greedy"
 	filled = "filled"
 )
 
-// fill is what such a task does: whatever becomes free is its.
+// fill returns the command of such a task, which takes whatever becomes free.
 func fill(dir string) string {
 	return fmt.Sprintf("cat /dev/zero > zeros 2>/dev/null; true >| %s; "+
 		"while [ -e %s ]; do cat /dev/zero >> zeros 2>/dev/null; sleep 0.05; done; rm -f zeros",
 		filepath.Join(dir, filled), filepath.Join(dir, greedy))
 }
 
-// send has the next task of all do something on an agent; it awaits that the task says so, and takes the errand
-// back: a scheduler that is started later knows of none that were run, and would wait for that agent with all it has.
+// send makes the next task do something on an agent, waits until the task says that it has, and then removes the
+// errand. A scheduler that starts later does not know which errands were done, and would wait for that agent with all
+// its tasks.
 func (c *cluster) send(ctx context.Context, n *node, work string) error {
 	answer, next := filepath.Join(c.dir, filled), filepath.Join(c.dir, errand)
 	if err := os.WriteFile(next+".new", fmt.Appendf(nil, "%d %s %s", time.Now().UnixNano(), n.name, work), 0o600); err != nil {
@@ -48,9 +49,8 @@ func (c *cluster) send(ctx context.Context, n *node, work string) error {
 	return errors.Join(os.Remove(next), os.Remove(answer))
 }
 
-// fillByTask has a task fill the disk of its agent. What runs there goes on, even if the
-// agent is started again meanwhile, and ends as usual; with room the agent takes tasks
-// again.
+// fillByTask makes a task fill the disk of its agent. What runs there goes on, even if the agent is restarted
+// meanwhile, and ends as usual. With free space the agent takes tasks again.
 func fillByTask(s *stage, n *node, f chaos.Fault) (end func() error, err error) {
 	full := filepath.Join(s.dir, greedy)
 	if err := os.WriteFile(full, nil, 0o600); err != nil {
@@ -68,7 +68,7 @@ func fillByTask(s *stage, n *node, f chaos.Fault) (end func() error, err error) 
 			return err
 		}
 		n.forgive()
-		had := s.ledger.runningOn(n.name) // it takes more as soon as it has room
+		had := s.ledger.runningOn(n.name) // it takes more as soon as it has space
 		if err := s.await(s.ctx, "the end of the tasks on a full disk", s.options.heal, func(context.Context) string {
 			running := s.ledger.runningOn(n.name)
 			had = slices.DeleteFunc(had, func(id string) bool { return !slices.Contains(running, id) })

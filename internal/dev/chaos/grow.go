@@ -12,11 +12,10 @@ import (
 	"github.com/tenderhq/tender/internal/testing/chaos"
 )
 
-// A quorum that changes while tasks run: one master becomes three, then five, then three
-// others, led by a new one all the time. Agents and schedulers are given the address of
-// the first master only, and that one is among those that go.
+// The quorum changes while tasks run: one master becomes three, then five, then three others, with a new leader each
+// time. Agents and schedulers are given the address of the first master only, and that one is removed too.
 
-// grow takes the quorum through all that and reports how long each step took.
+// grow takes the quorum through these steps and reports how long each took.
 func (c *cluster) grow(ctx context.Context, r *report) error {
 	steps := []struct {
 		what string
@@ -48,14 +47,14 @@ func (c *cluster) grow(ctx context.Context, r *report) error {
 	return nil
 }
 
-// add starts masters that are not part of the quorum yet, and lets them join.
+// add starts masters that are not part of the quorum yet, and makes them join.
 func (c *cluster) add(ctx context.Context, count int) error {
 	for range count {
 		n := c.spare[0]
 		if err := n.start(); err != nil {
 			return err
 		}
-		// It is refused as long as the new master is starting.
+		// This is refused as long as the new master is starting.
 		if err := c.await(ctx, n.name+" to join", c.options.heal, func(ctx context.Context) string {
 			return c.tender(ctx, "raft", "add", n.name, n.proxies[1].front)
 		}); err != nil {
@@ -67,17 +66,17 @@ func (c *cluster) add(ctx context.Context, count int) error {
 	return nil
 }
 
-// newsTravels is until agents and schedulers know of a new master: it announces itself
-// within a second, and a heartbeat later they are told.
+// newsTravels is how long it takes until agents and schedulers know a new master: it announces itself within a second,
+// and they are told with the next heartbeat.
 const newsTravels = 4 * time.Second
 
-// remove takes a master out of the quorum; its process is not started again.
+// remove removes a master from the quorum. Its process is not started again.
 func (c *cluster) remove(ctx context.Context, n *node) error {
 	n.retire()
 	if err := c.await(ctx, n.name+" to leave", c.options.heal, func(ctx context.Context) string {
 		said := c.tender(ctx, "raft", "remove", n.name)
 		if strings.Contains(said, "no such master is in the quorum") {
-			return "" // a try before this one did it; a leader that removes itself may end before it has answered
+			return "" // an earlier try has succeeded; a leader that removes itself may end before it answers
 		}
 		return said
 	}); err != nil {
@@ -102,10 +101,10 @@ func (c *cluster) handOver(ctx context.Context) error {
 	})
 }
 
-// commandTimeout ends a command that does not end.
+// commandTimeout limits how long a command may take.
 const commandTimeout = time.Minute
 
-// ask runs a command as an operator would, and returns what it says.
+// ask runs a command as an operator would, and returns its output.
 func (c *cluster) ask(ctx context.Context, args ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
 	defer cancel()
@@ -114,7 +113,7 @@ func (c *cluster) ask(ctx context.Context, args ...string) ([]byte, error) {
 	return command.CombinedOutput()
 }
 
-// tender runs a command; "" when it has succeeded.
+// tender runs a command; it returns "" if that has succeeded.
 func (c *cluster) tender(ctx context.Context, args ...string) string {
 	out, err := c.ask(ctx, args...)
 	if err != nil {

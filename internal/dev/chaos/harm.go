@@ -11,14 +11,14 @@ import (
 	"github.com/tenderhq/tender/internal/testing/chaos"
 )
 
-// harm is that a fault ended tasks on an agent that had begun.
+// harm says that a fault ended running tasks on an agent.
 type harm struct {
 	agent       string
 	began, over time.Time
-	ends        string // how such a task ends
+	ends        string // the state in which such a task ends
 }
 
-// harmed says that a task ended as one does that was struck.
+// harmed says whether a task ended because of a fault.
 func (r *report) harmed(t *task) bool {
 	return slices.ContainsFunc(r.harms, func(h harm) bool {
 		return t.agent == h.agent && slices.Equal(t.ends, []string{h.ends}) && t.launched.Before(h.over) && !t.ended.Before(h.began)
@@ -39,7 +39,7 @@ func (c *cluster) busyAgent(ctx context.Context) (busy *node, err error) {
 	return busy, err
 }
 
-// runningOn are the tasks that have not ended on an agent, as far as is known.
+// runningOn returns the tasks on an agent that have not ended, as far as is known.
 func (l *ledger) runningOn(agent string) (ids []string) {
 	for _, id := range l.open() {
 		if t := l.tasks[id]; t.agent == agent && !t.running.IsZero() {
@@ -49,8 +49,8 @@ func (l *ledger) runningOn(agent string) (ids []string) {
 	return ids
 }
 
-// awaitStruck returns when all of the tasks have ended; each either as one does that was
-// struck, or it had finished just before.
+// awaitStruck waits until all of the tasks have ended. Each must have ended because of the fault, or have finished just
+// before it.
 func (s *stage) awaitStruck(ids []string, f chaos.Fault, h harm) error {
 	err := s.await(s.ctx, "the end of the tasks that were struck", s.options.heal, func(context.Context) string {
 		open := slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return !s.ledger.tasks[id].ended.IsZero() })

@@ -11,10 +11,10 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// The journal is a file to which all schedulers append, a line at once, before they act
-// on what it says. It survives any of them.
+// The journal is a file to which all schedulers append. They write each line at once, before they act on what it says.
+// It survives each of them.
 
-// entry is a line of it.
+// entry is one line of the journal.
 type entry struct {
 	at   time.Time
 	what string // launch, running, end, active, ask, answer, list, store, settled
@@ -34,7 +34,7 @@ func (j *journal) say(what string, args ...string) error {
 	return err
 }
 
-// follower reads what was appended since it read last.
+// follower reads what was appended since its last read.
 type follower struct {
 	file *os.File
 	rest []byte
@@ -44,7 +44,7 @@ func (f *follower) read() ([]entry, error) {
 	var entries []entry
 	buffer := make([]byte, 64<<10)
 	for {
-		n, _ := f.file.Read(buffer) // the end is no error: there will be more
+		n, _ := f.file.Read(buffer) // the end of the file is no error, because more will come
 		if n == 0 {
 			return entries, nil
 		}
@@ -72,14 +72,14 @@ func parseEntry(line string) (entry, error) {
 	return entry{time.Unix(0, nanos), words[1], words[2:]}, nil
 }
 
-// task is what the journal knows of one.
+// task is what the journal tells about a task.
 type task struct {
 	agent                    string // it was launched on
 	launched, running, ended time.Time
-	ends                     []string // states, one for each different end
+	ends                     []string // each different terminal state
 }
 
-// ledger is the journal's sum.
+// ledger is the result of all lines of the journal.
 type ledger struct {
 	tasks   map[string]*task
 	order   []string
@@ -121,20 +121,20 @@ func (l *ledger) end(e entry) {
 		l.tasks[e.args[0]] = t
 	}
 	if e.args[1] == api.TaskUnknown.String() && len(t.ends) > 0 {
-		return // the masters have forgotten what has ended while they were asked
+		return // the masters have forgotten a task that ended while they were asked
 	}
 	if t.ended.IsZero() {
 		t.ended = e.at
 	}
 	for _, known := range t.ends {
 		if known == e.args[1] {
-			return // told again, as is promised
+			return // it was told again, as is promised
 		}
 	}
 	t.ends = append(t.ends, e.args[1])
 }
 
-// open are the tasks whose end nobody has told yet.
+// open returns the tasks whose end was not told yet.
 func (l *ledger) open() (ids []string) {
 	for _, id := range l.order {
 		if l.tasks[id].ended.IsZero() {
@@ -144,7 +144,7 @@ func (l *ledger) open() (ids []string) {
 	return ids
 }
 
-// firstAfter is when the first task that was launched after a moment got so far.
+// firstAfter returns when the first task that was launched after a time got that far.
 func (l *ledger) firstAfter(moment time.Time, reached func(*task) time.Time) (time.Time, bool) {
 	first := time.Time{}
 	for i := len(l.order) - 1; i >= 0; i-- {

@@ -13,7 +13,7 @@ import (
 	"github.com/tenderhq/tender/framework"
 )
 
-// keeper is a scheduler whose executor lives: its first task runs until it is killed, beside short ones.
+// keeper is a scheduler whose executor lives on: its first task runs until it is killed, beside short ones.
 type keeper struct {
 	scheduler
 	keeps api.TaskID // guarded by mu
@@ -54,7 +54,7 @@ func (a *keepers) end() {
 	a.running.Wait()
 }
 
-// finish has all tasks end. Nobody asks for the ends: the statuses must come.
+// finish makes all tasks end. It does not ask for their ends: the statuses must come by themselves.
 func (a *keepers) finish(ctx context.Context) error {
 	if err := os.WriteFile(filepath.Join(a.cluster.dir, "stop"), nil, 0o600); err != nil {
 		return err
@@ -77,7 +77,7 @@ func (k *keeper) release() error {
 	return k.client.Kill(k.keeps)
 }
 
-// Subscribed begins nothing beside offers.
+// Subscribed starts nothing beside offers.
 func (k *keeper) Subscribed(_ context.Context, client *framework.Client) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -85,7 +85,8 @@ func (k *keeper) Subscribed(_ context.Context, client *framework.Client) error {
 	return nil
 }
 
-// Offers launches the task that stays, then one short task after the other. What is left goes to the others at once.
+// Offers launches the task that stays, and then one short task after the other. Leftovers are returned at once for the
+// others.
 func (k *keeper) Offers(_ context.Context, offers []api.Offer) (answers []api.Answer) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -10,9 +10,9 @@ import (
 	"github.com/tenderhq/tender/internal/testing/chaos"
 )
 
-// markGone has an agent be away, whose tasks go on, marks it gone, and lets it come back:
-// its frameworks have heard that the tasks are gone, and it comes as a new one. Away is
-// killed, or, every other time, cut off: then it learns what it missed while it lives.
+// markGone makes an agent be away while its tasks go on, marks it gone, and lets it come back. Its frameworks are told
+// that the tasks are gone, and it must come back as a new agent. It is away because it was killed or, every other time,
+// because it was cut off: then it is told what it missed while it lives.
 func markGone(s *stage, n *node, f chaos.Fault) (end func() error, err error) {
 	var old string
 	if err := s.await(s.ctx, n.name+" to be well", s.options.heal, func(ctx context.Context) (why string) {
@@ -38,7 +38,7 @@ func markGone(s *stage, n *node, f chaos.Fault) (end func() error, err error) {
 	struck := s.ledger.runningOn(n.name)
 	mark := []string{"gone", old}
 	if f.Whom2%2 == 0 {
-		mark = append(mark, "--force") // else as soon as the leader knows that it is away
+		mark = append(mark, "--force") // otherwise as soon as the leader knows that it is away
 	}
 	if err := s.await(s.ctx, n.name+" to be marked gone", s.options.heal, func(ctx context.Context) string {
 		return s.tender(ctx, mark...)
@@ -62,7 +62,7 @@ func markGone(s *stage, n *node, f chaos.Fault) (end func() error, err error) {
 	}, s.awaitStruck(struck, f, h)
 }
 
-// agentID is under which ID an agent is registered and well.
+// agentID returns the ID under which an agent is registered and well.
 func (c *cluster) agentID(ctx context.Context, n *node) (string, error) {
 	leader := c.leader(ctx)
 	if leader == nil {

@@ -38,7 +38,7 @@ func main() {
 	}
 }
 
-// run does what the first word says, if we were started by ourselves.
+// run does what the first argument says, if this program has started itself.
 func run(ctx context.Context, args []string) error {
 	switch {
 	case len(args) == 4 && args[0] == "scheduler":
@@ -54,21 +54,21 @@ func run(ctx context.Context, args []string) error {
 	return breakAll(ctx, args, false)
 }
 
-// options of a run.
+// options are the options of a run.
 type options struct {
 	binary          string
 	masters, agents int
 	rounds          int
 	seed            uint64
-	heal            time.Duration // a round may take to heal; 0: as long as it wants
+	heal            time.Duration // how long a round may take to heal; 0: there is no limit
 	profile         string
-	only            string // how the wanted faults begin, such as kill/leader
+	only            string // how the names of the wanted faults begin, such as kill/leader
 	keep            bool
 	grow            bool
-	executors       int           // above 0: instead of faults one agent with so many is killed
-	isolation       string        // walls of that agent's tasks
-	mounts          bool          // we may make file systems: a disk can be full, an agent reboot
-	life            time.Duration // of the cluster's certificates; 0: it has none
+	executors       int           // above 0: instead of faults, one agent with that many executors is killed
+	isolation       string        // the isolation of that agent's tasks
+	mounts          bool          // we may mount file systems, so a disk can be full and an agent reboot
+	life            time.Duration // the life of the cluster's certificates; 0: it has none
 	limit           time.Duration // of the whole run, which then says where it hangs; 0: none
 }
 
@@ -89,7 +89,7 @@ func breakAll(ctx context.Context, args []string, mounts bool) error {
 	flag.BoolVar(&o.grow, "grow", false, "instead of faults: 1 -> 3 -> 5 -> 3 masters under load")
 	flag.IntVar(&o.executors, "executors", 0, "instead of faults: one agent with so many executors is killed in each round")
 	flag.StringVar(&o.isolation, "isolation", "auto", "with -executors: walls of the agent's tasks")
-	_ = flag.Parse(args) // exits itself
+	_ = flag.Parse(args) // it exits by itself
 	if o.life == 0 && strings.HasPrefix(o.only, "trust") {
 		o.life = time.Minute
 	}
@@ -102,7 +102,7 @@ func breakAll(ctx context.Context, args []string, mounts bool) error {
 	return runAll(ctx, o)
 }
 
-// limited ends a run that takes too long. What it hangs at is told before anything ends.
+// limited ends a run that takes too long. It first writes where the run hangs.
 func (o options) limited(ctx context.Context) (context.Context, context.CancelFunc) {
 	if o.limit <= 0 {
 		return ctx, func() {}
@@ -110,7 +110,7 @@ func (o options) limited(ctx context.Context) (context.Context, context.CancelFu
 	ctx, cancel := context.WithCancelCause(ctx)
 	timer := time.AfterFunc(o.limit, func() {
 		fmt.Fprintf(os.Stderr, "chaos: the limit of %v is over; all goroutines:\n", o.limit)
-		_ = pprof.Lookup("goroutine").WriteTo(os.Stderr, 2) // nobody is left to be told
+		_ = pprof.Lookup("goroutine").WriteTo(os.Stderr, 2) // nobody could be told of an error
 		cancel(fmt.Errorf("the limit of %v is over", o.limit))
 	})
 	return ctx, func() { timer.Stop(); cancel(nil) }

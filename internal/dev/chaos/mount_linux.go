@@ -7,11 +7,11 @@ import (
 	"syscall"
 )
 
-// apart is the word by which we know that we have file systems of our own.
+// apart is the argument that says that this process has file systems of its own.
 const apart = "apart"
 
-// runApart runs this program again where the file systems that it mounts are its own,
-// and end with it. ended is false where that is not allowed.
+// runApart runs this program again with mounts that only it sees and that end with it. ended is false if that is not
+// allowed.
 func runApart(ctx context.Context, args []string) (ended bool, err error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -34,7 +34,7 @@ func runApart(ctx context.Context, args []string) (ended bool, err error) {
 	return true, command.Wait()
 }
 
-// smallDiskSize holds a log of many rounds.
+// smallDiskSize has room for a log of many rounds.
 const smallDiskSize = "size=96m"
 
 func mountSmallDisk(dir string) (*smallDisk, error) {
@@ -47,10 +47,10 @@ func mountSmallDisk(dir string) (*smallDisk, error) {
 	return &smallDisk{dir: dir}, nil
 }
 
-// ownMounts gives a process file systems that end with it.
+// ownMounts gives a process mounts of its own, which end with it.
 func ownMounts(of *syscall.SysProcAttr) { of.Unshareflags |= syscall.CLONE_NEWNS }
 
-// bootAs becomes another program, on a machine that was booted under the ID in a file.
+// bootAs replaces this process by another program, on a machine with the boot ID in a file.
 func bootAs(file string, command []string) error {
 	if err := syscall.Mount(file, "/proc/sys/kernel/random/boot_id", "", syscall.MS_BIND, ""); err != nil {
 		return err
@@ -59,5 +59,5 @@ func bootAs(file string, command []string) error {
 }
 
 func (d *smallDisk) unmount() {
-	_ = syscall.Unmount(d.dir, syscall.MNT_DETACH) // else it ends with us
+	_ = syscall.Unmount(d.dir, syscall.MNT_DETACH) // otherwise it ends with this process
 }

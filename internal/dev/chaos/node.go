@@ -10,14 +10,13 @@ import (
 	"time"
 )
 
-// restartAfter is how long a supervisor lets a process lie that ended by itself.
+// restartAfter is how long a supervisor waits before it restarts a process that ended by itself.
 const restartAfter = 300 * time.Millisecond
 
-// startsMax bounds how often a process is started; more is a fault of its own.
+// startsMax is how often a process may be started; more means that something is wrong with it.
 const startsMax = 500
 
-// hopelessEnds is how often a process may end by itself: a little more than it can while a
-// disk is full.
+// hopelessEnds is how often a process may end by itself: a little more often than it can while a disk is full.
 const hopelessEnds = 60
 
 // node is a process that is broken and started again.
@@ -25,17 +24,17 @@ type node struct {
 	name    string
 	binary  string
 	args    []string
-	dir     string // of its log
-	host    *host  // an agent's; nil: the machine's own
+	dir     string // of the log
+	host    *host  // of an agent; nil: the real machine
 	proxies []*proxy
-	http    string // a master's
+	http    string // of a master
 
 	mu      sync.Mutex
 	command *exec.Cmd     // guarded by mu
 	ended   chan struct{} // guarded by mu
-	wanted  bool          // to be started again when it ends by itself; guarded by mu
+	wanted  bool          // it is restarted when it ends by itself; guarded by mu
 	starts  int           // guarded by mu
-	itself  int           // how often it ended by itself since it was started by us; guarded by mu
+	itself  int           // how often it ended by itself since we started it; guarded by mu
 }
 
 func (n *node) start() error {
@@ -56,7 +55,7 @@ func (n *node) start() error {
 	command := exec.Command(n.binary, n.args...)
 	command.Stdout, command.Stderr = log, log
 	command.Dir = n.dir
-	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is ours to pass on
+	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // it does not get the terminal's Ctrl-C
 	if n.host != nil {
 		ownMounts(command.SysProcAttr)
 	}
@@ -66,12 +65,12 @@ func (n *node) start() error {
 	ended := make(chan struct{})
 	n.command, n.ended = command, ended
 	go func() {
-		_ = command.Wait() // its log tells why
-		_ = log.Close()    // its writes are what mattered
+		_ = command.Wait() // its log says why
+		_ = log.Close()    // only its content matters
 		close(ended)
 		<-time.After(restartAfter)
 		if n.endedItself(command) {
-			_ = n.start() // as its supervisor would; the log tells
+			_ = n.start() // as its supervisor would; the log tells of errors
 		}
 	}()
 	return nil
@@ -84,21 +83,21 @@ func (n *node) endedItself(command *exec.Cmd) bool {
 	return n.wanted && n.command == command && n.starts < startsMax
 }
 
-// forgive forgets how often the process ended by itself while it could do no better.
+// forgive forgets how often the process ended by itself while it had no choice.
 func (n *node) forgive() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.itself = 0
 }
 
-// retire says that nobody starts the process again when it ends.
+// retire says that the process is not restarted when it ends.
 func (n *node) retire() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.wanted = false
 }
 
-// hopeless says that the process ends again and again by itself.
+// hopeless says whether the process ends by itself again and again.
 func (n *node) hopeless() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -116,11 +115,11 @@ func (n *node) pid() int {
 
 func (n *node) signal(s syscall.Signal) {
 	if pid := n.pid(); pid > 0 {
-		_ = syscall.Kill(pid, s) // it may just have ended
+		_ = syscall.Kill(pid, s) // it may have ended already
 	}
 }
 
-// kill ends the process without a warning and returns when it is gone.
+// kill ends the process with a signal and returns when it has ended.
 func (n *node) kill(with syscall.Signal) {
 	n.mu.Lock()
 	n.wanted = false

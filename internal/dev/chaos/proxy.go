@@ -14,11 +14,11 @@ import (
 	"sync"
 )
 
-// network is what lies between the processes: a proxy before each port of each master.
-// A cut holds back every byte, both ways, of the connections of a process, whoever
-// opened them; healed, they go on, as TCP does. A master that is down refuses.
+// network is what lies between the processes: a proxy for each port of each master. A cut holds back every byte, in
+// both directions, of all connections of a process. After the cut the connections go on, as TCP connections do. The
+// proxy of a master that is down refuses connections.
 type network struct {
-	pids func() map[int]string // who is who
+	pids func() map[int]string // the name of each process
 
 	mu   sync.Mutex
 	heal *sync.Cond
@@ -46,7 +46,7 @@ func (n *network) close() {
 	n.heal.Broadcast()
 }
 
-// pass waits until nothing is cut between two processes.
+// pass waits until neither of two processes is cut off.
 func (n *network) pass(from, to string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -55,16 +55,16 @@ func (n *network) pass(from, to string) {
 	}
 }
 
-// proxy stands before one port of a master.
+// proxy is the proxy of one port of a master.
 type proxy struct {
 	network     *network
-	to          string // name of the master
+	to          string // the name of the master
 	front, back string // addresses
 	mu          sync.Mutex
-	listener    net.Listener // nil: down; guarded by mu
+	listener    net.Listener // nil: the proxy refuses connections; guarded by mu
 }
 
-// up accepts connections; down refuses them. What is open lives on until its ends do.
+// up accepts connections; down refuses them. Open connections stay until their ends close them.
 func (p *proxy) up() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -84,7 +84,7 @@ func (p *proxy) down() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.listener != nil {
-		_ = p.listener.Close() // it accepts nothing any more, whatever it says
+		_ = p.listener.Close() // it accepts nothing any more, whatever the error is
 		p.listener = nil
 	}
 }
@@ -102,13 +102,13 @@ func (p *proxy) serve(listener net.Listener) {
 // join copies both ways until both have ended.
 func (p *proxy) join(client net.Conn) {
 	from, err := p.network.ownerOf(client)
-	if err != nil { // let through, it would not be cut with its process
+	if err != nil { // if it were let through, it would not be cut off with its process
 		_ = client.Close()
 		return
 	}
 	server, err := net.Dial("tcp", p.back)
 	if err != nil {
-		_ = client.Close() // what else
+		_ = client.Close() // nothing else can be done
 		return
 	}
 	var both sync.WaitGroup
@@ -134,7 +134,7 @@ func (p *proxy) copy(into, out net.Conn, from string) {
 	}
 }
 
-// ownerOf finds the process at the other end of a connection; "" is nobody we know, and everybody where no /proc tells.
+// ownerOf finds the process at the other end of a connection; "" is one that we do not know, or any without /proc.
 func (n *network) ownerOf(conn net.Conn) (string, error) {
 	inode, err := inodeOf(conn.RemoteAddr().(*net.TCPAddr), conn.LocalAddr().(*net.TCPAddr))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -145,7 +145,7 @@ func (n *network) ownerOf(conn net.Conn) (string, error) {
 	}
 	want := "socket:[" + inode + "]"
 	for pid, name := range n.pids() {
-		links, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid)) // the pattern is good
+		links, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid)) // the pattern is valid
 		for _, link := range links {
 			if target, err := os.Readlink(link); err == nil && target == want {
 				return name, nil
@@ -155,8 +155,8 @@ func (n *network) ownerOf(conn net.Conn) (string, error) {
 	return "", nil
 }
 
-// inodeOf finds the socket of a connection between two ports of this machine. A port alone does not tell: another connection
-// from it, to somebody else, may not be forgotten yet.
+// inodeOf finds the socket of a connection between two ports of this machine. One port is not enough: an earlier
+// connection from it, to another port, may still be listed.
 func inodeOf(near, far *net.TCPAddr) (string, error) {
 	file, err := os.Open("/proc/net/tcp")
 	if err != nil {
@@ -176,7 +176,7 @@ func inodeOf(near, far *net.TCPAddr) (string, error) {
 	return "", io.EOF
 }
 
-// kernelAddress is how the kernel writes an address of IPv4 and a port.
+// kernelAddress returns an IPv4 address and a port as the kernel writes them.
 func kernelAddress(a *net.TCPAddr) string {
 	return fmt.Sprintf("%08X:%04X", binary.LittleEndian.Uint32(a.IP.To4()), a.Port)
 }

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestAConnectionIsToldFromAnotherOfItsPort: the kernel may list a connection of before that had the same port, and whoever was
-// taken for nobody by it was not cut with its process.
+// TestAConnectionIsToldFromAnotherOfItsPort: the kernel may still list an earlier connection with the same port. If a
+// connection is mistaken for that one, its owner is not found, and it is not cut off with its process.
 func TestAConnectionIsToldFromAnotherOfItsPort(t *testing.T) {
 	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}, Control: func(_, _ string, conn syscall.RawConn) error {
 		var failed error
@@ -29,7 +29,7 @@ func TestAConnectionIsToldFromAnotherOfItsPort(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer conn.Close()
-		dialer.LocalAddr = conn.LocalAddr() // the second one's too
+		dialer.LocalAddr = conn.LocalAddr() // the second connection has the same local address
 		inode, err := inodeOf(conn.LocalAddr().(*net.TCPAddr), conn.RemoteAddr().(*net.TCPAddr))
 		if err != nil || inode == "0" {
 			t.Fatalf("socket %s, %v", inode, err)

@@ -16,27 +16,27 @@ import (
 	"github.com/tenderhq/tender/internal/testing/chaos"
 )
 
-// report is what a run has seen.
+// report is the result of a run.
 type report struct {
 	options   options
 	faults    map[chaos.FaultKind]int
-	failovers map[chaos.FaultKind][]time.Duration // from the fault to a new task RUNNING, by fault
+	failovers map[chaos.FaultKind][]time.Duration // by fault: the times from the fault to a new task RUNNING
 	healed    []time.Duration
 	last      string
-	tasks     map[string]int // by how they ended
+	tasks     map[string]int // by terminal state
 	proofs    int
-	asked     int      // of the store
-	unknown   int      // of it
-	broken    []string // promises
+	asked     int      // operations on the store
+	unknown   int      // how many of these have an unknown result
+	broken    []string // the promises that were broken
 	harms     []harm
-	struck    map[chaos.FaultKind]map[string]int // tasks that ran where it struck: by fault, by how they ended
+	struck    map[chaos.FaultKind]map[string]int // by fault and terminal state: tasks that ran where it struck
 	trust     trustReport
 }
 
-// trustReport is what was seen of what was done to certificates.
+// trustReport is the result of what was done to certificates.
 type trustReport struct {
-	streams, meant int             // that ended meanwhile, and how many of them were meant to
-	unjudged       int             // rounds in which another master came to lead
+	streams, meant int             // how many streams ended meanwhile, and how many of them were meant to
+	unjudged       int             // rounds in which another master became the leader
 	out            []time.Duration // from a revocation to the end of the framework's session
 	outlived       []time.Duration // from there to the end of its task
 }
@@ -64,7 +64,7 @@ func (r *report) add(f chaos.Fault, began time.Time, healed time.Duration, l *le
 	}
 }
 
-// conclude prints the report, and returns what was wrong: with the run, or else with the promises.
+// conclude prints the report, and returns the error of the run, or else the broken promises.
 func (r *report) conclude(err error) error {
 	r.print(os.Stdout)
 	if err == nil && len(r.broken) > 0 {
@@ -73,7 +73,7 @@ func (r *report) conclude(err error) error {
 	return err
 }
 
-// brokenShown bounds what is told of a run that breaks everything.
+// brokenShown is how many broken promises are shown.
 const brokenShown = 100
 
 func (r *report) print(w io.Writer) {
@@ -102,7 +102,7 @@ func (r *report) print(w io.Writer) {
 	fmt.Fprintf(w, "store: %d operations judged by porcupine, %d writes among them may or may not have happened\n", r.asked, r.unknown)
 }
 
-// counts are numbers of tasks by how they ended.
+// counts writes the numbers of tasks by terminal state.
 func counts(tasks map[string]int) string {
 	var text strings.Builder
 	for _, state := range slices.Sorted(maps.Keys(tasks)) {
@@ -120,8 +120,7 @@ func spread(times []time.Duration) string {
 	return fmt.Sprintf("p50 %v, p99 %v, max %v (n=%d)", at(0.5), at(0.99), at(1), len(times))
 }
 
-// verdict ends the launching, awaits every task's end, and reports which promises were
-// broken.
+// verdict stops the launching, waits for every task's end, and reports which promises were broken.
 func (c *cluster) verdict(ctx context.Context, r *report) error {
 	if err := os.WriteFile(filepath.Join(c.dir, "stop"), nil, 0o600); err != nil {
 		return err
@@ -140,7 +139,7 @@ func (c *cluster) verdict(ctx context.Context, r *report) error {
 	return c.await(ctx, "equal registries", 4*c.options.heal, c.disagreement)
 }
 
-// openTasks says which tasks have not ended as far as is known; "" when all have.
+// openTasks says which tasks have not ended as far as is known; "" if all have.
 func (c *cluster) openTasks() string {
 	open := c.ledger.open()
 	if len(open) == 0 {
@@ -149,7 +148,7 @@ func (c *cluster) openTasks() string {
 	return fmt.Sprintf("%d tasks are open: %s", len(open), strings.Join(open[:min(len(open), brokenShown)], " "))
 }
 
-// homes are the folders that hold the sandboxes of tasks, when the agent may keep these from our folder; else none.
+// homes returns the folders that hold the sandboxes of tasks, if the agent may keep the tasks from our folder.
 func (c *cluster) homes() []string {
 	if c.options.executors == 0 {
 		return nil
@@ -158,8 +157,8 @@ func (c *cluster) homes() []string {
 	return homes
 }
 
-// proofOf is what a task makes when it starts: in its sandbox, if one of the homes has that. It is asked for by name, as a
-// home holds thousands of tasks after a thousand rounds.
+// proofOf returns the file that a task makes when it starts: in its sandbox, if one of the homes contains that. It is
+// looked up by name, because a home contains thousands of tasks after a thousand rounds.
 func (c *cluster) proofOf(id string, homes []string) string {
 	for _, home := range homes {
 		if in := filepath.Join(home, id); exists(in) {
@@ -169,8 +168,8 @@ func (c *cluster) proofOf(id string, homes []string) string {
 	return filepath.Join(c.dir, "proof", id)
 }
 
-// judgeTasks: every task that was launched has ended once, none was started twice, and
-// its proof is there if, and only if, it ran to its end, or was harmed on the way.
+// judgeTasks checks that every task that was launched has ended once, that none was started twice, and that its proof
+// exists if, and only if, it ran to its end or was harmed on the way.
 func (c *cluster) judgeTasks(r *report) (broken []string) {
 	r.tasks = map[string]int{}
 	homes := c.homes()
@@ -192,7 +191,7 @@ func (c *cluster) judgeTasks(r *report) (broken []string) {
 	return broken
 }
 
-// judgeStore: what it answered, and what it holds at the end, a single copy could have.
+// judgeStore checks that a single copy could have given the store's answers and its content at the end.
 func (c *cluster) judgeStore(r *report) (broken []string) {
 	unknown, err := c.ledger.store.judge()
 	r.asked, r.unknown = len(c.ledger.store.done), unknown

@@ -13,13 +13,12 @@ import (
 	"github.com/tenderhq/tender/internal/trust"
 )
 
-// quiet is the file by which clerks are told to ask nothing: what was written after a
-// snapshot is lost with what came after it.
+// quiet is the file that tells clerks to ask nothing, because what is written after a snapshot is lost with the rest.
 const quiet = "quiet"
 
-// restore brings back a snapshot of the registry, as an operator does who has nothing
-// else: a quorum of one, which the others join with empty folders. Agents and schedulers
-// run on all the time, and tasks that began after the snapshot are known to agents only.
+// restore restores a snapshot of the registry, as an operator does who has nothing else: first a quorum of one, which
+// the other masters join with empty folders. Agents and schedulers run on all the time, and tasks that began after the
+// snapshot are known only to agents.
 func restore(s *stage, first *node, _ chaos.Fault) (end func() error, err error) {
 	still, saved := filepath.Join(s.dir, quiet), filepath.Join(s.dir, fmt.Sprint("saved-", time.Now().UnixNano()))
 	if err := os.WriteFile(still, nil, 0o600); err != nil {
@@ -33,10 +32,10 @@ func restore(s *stage, first *node, _ chaos.Fault) (end func() error, err error)
 	}); err != nil {
 		return nil, err
 	}
-	if err := s.awaitTask(s.ctx, time.Now()); err != nil { // which the snapshot does not know
+	if err := s.awaitTask(s.ctx, time.Now()); err != nil { // a task that the snapshot does not know
 		return nil, err
 	}
-	key, err := trust.ReadKey(filepath.Join(s.dir, first.name)) // no snapshot holds it: an operator has a copy
+	key, err := trust.ReadKey(filepath.Join(s.dir, first.name)) // no snapshot contains it; an operator has a copy
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +48,7 @@ func restore(s *stage, first *node, _ chaos.Fault) (end func() error, err error)
 	}, s.loseMasters()
 }
 
-// rejoin starts all masters, of which only the first one still has a folder that holds something.
+// rejoin starts all masters, of which only the first one still has a folder with content.
 func (s *stage) rejoin(key trust.Key) (err error) {
 	for i, m := range s.masters {
 		if !key.IsZero() {
@@ -71,9 +70,9 @@ func (s *stage) rejoin(key trust.Key) (err error) {
 	return nil
 }
 
-// awaitQuiet returns when each clerk has been answered, or will not be.
+// awaitQuiet waits until each clerk was answered, or can't be any more.
 func (c *cluster) awaitQuiet(ctx context.Context) error {
-	pause(ctx, 2*clerkEvery) // who had just found that it may ask has done so
+	pause(ctx, 2*clerkEvery) // a clerk that had just found that it may ask has done so by then
 	return c.await(ctx, "the clerks' answers", c.options.heal, func(context.Context) string {
 		for _, s := range c.schedulers {
 			if c.ledger.store.waits(fmt.Sprint(s.name, "-", s.pid())) {

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	again       = ".again" // behind the name of a proof: its task was started once more
+	again       = ".again" // appended to the name of a proof: its task was started a second time
 	errand      = "errand" // the file that says what one task is to do, and on which agent
 	nap         = "sleep 0.4"
 	stay        = "exec sleep 100000"
@@ -27,8 +27,8 @@ const (
 	restAfterDrop = 100 * time.Millisecond // while a disk is full
 )
 
-// scheduler launches short tasks for as long as there is no file named stop. Each task
-// makes a file that must not exist yet, which proves that it has run, and only once.
+// scheduler launches short tasks until there is a file named stop. Each task makes a file that must not exist yet,
+// which proves that it has run, and only once.
 type scheduler struct {
 	dir, name string
 	journal   *journal
@@ -37,10 +37,10 @@ type scheduler struct {
 	mu       sync.Mutex
 	inFlight map[api.TaskID]bool // guarded by mu
 	launched int                 // guarded by mu
-	sent     string              // the last errand; guarded by mu
-	dropped  time.Time           // when a task was dropped last; guarded by mu
+	sent     string              // the last errand that was given to a task; guarded by mu
+	dropped  time.Time           // when a task was last dropped; guarded by mu
 	begun    sync.Once
-	ctx      context.Context // of the process; work begins with the first subscription
+	ctx      context.Context // the context of the process; work begins with the first subscription
 }
 
 func schedule(ctx context.Context, dir, name string, masters []string) error {
@@ -62,7 +62,7 @@ func schedule(ctx context.Context, dir, name string, masters []string) error {
 	}
 }
 
-// Subscribed begins the work that goes on beside offers.
+// Subscribed starts the work beside offers.
 func (s *scheduler) Subscribed(_ context.Context, client *framework.Client) error {
 	s.client = client
 	s.mu.Lock()
@@ -79,13 +79,13 @@ func (s *scheduler) Subscribed(_ context.Context, client *framework.Client) erro
 
 func (s *scheduler) stopping() bool { return s.told("stop") }
 
-// told looks for a file by which we are told something.
+// told says whether a file exists that tells us something.
 func (s *scheduler) told(what string) bool {
 	_, err := os.Stat(filepath.Join(s.dir, what))
 	return err == nil
 }
 
-// Offers launches one task on each, up to the limit; the rest comes again soon.
+// Offers launches one task on each offer, up to the limit. The rest is offered again soon.
 func (s *scheduler) Offers(_ context.Context, offers []api.Offer) []api.Answer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -93,7 +93,7 @@ func (s *scheduler) Offers(_ context.Context, offers []api.Offer) []api.Answer {
 	errand, agent, work := s.errand()
 	most := inFlightMax
 	if s.told(greedy) && time.Since(s.dropped) < restAfterDrop {
-		most = 0 // the next one would be dropped too
+		most = 0 // the next task would be dropped too
 	}
 	for _, offer := range offers {
 		sent := agent == offer.Hostname
@@ -113,7 +113,7 @@ func (s *scheduler) Offers(_ context.Context, offers []api.Offer) []api.Answer {
 	return answers
 }
 
-// errand is what is wanted of a task on one agent before any other task, if anything is.
+// errand returns what a task on one agent is to do before any other task, if there is an errand.
 func (s *scheduler) errand() (id, agent, work string) {
 	text, err := os.ReadFile(filepath.Join(s.dir, errand))
 	words := strings.SplitN(string(text), " ", 3)
@@ -123,8 +123,8 @@ func (s *scheduler) errand() (id, agent, work string) {
 	return words[0], words[1], words[2]
 }
 
-// launch answers an offer with a task, unless that can't be written down: then nobody would know of it. Proofs is the
-// folder for its proof; "": its sandbox.
+// launch answers an offer with a task. It launches none if that can't be written to the journal, because nobody would
+// know of it. proofs is the folder for the task's proof; "": its sandbox.
 func (s *scheduler) launch(offer api.Offer, work, proofs string) (answer api.Answer, launched bool) {
 	s.launched++
 	id := api.TaskID(fmt.Sprintf("%s-%d-%d", s.name, os.Getpid(), s.launched))
@@ -138,16 +138,16 @@ func (s *scheduler) launch(offer api.Offer, work, proofs string) (answer api.Ans
 }
 
 func taskOf(id api.TaskID, work, proof string) api.Task {
-	// With -C the shell opens with O_EXCL. Who comes second says so.
+	// With -C the shell opens with O_EXCL, so a second start fails and leaves a mark.
 	line := fmt.Sprintf("set -C; true > %s || { true > %s%s; exit 9; }; %s", proof, proof, again, work)
 	mem := 16.0
 	if work != nap && work != stay {
-		mem = 256 // more than the small disk, which is memory, and what a task writes to it is the task's
+		mem = 256 // more than the small disk has, which is memory that counts as the task's when the task writes to it
 	}
 	return api.Task{ID: id, Resources: api.Scalars(0.1, mem), Command: &api.Command{Shell: line}}
 }
 
-// Update writes down what a task has come to before it acknowledges it.
+// Update writes a status to the journal before it is acknowledged.
 func (s *scheduler) Update(_ context.Context, status api.Status) error {
 	what, args := "running", []string{string(status.Task)}
 	switch {
@@ -165,8 +165,8 @@ func (s *scheduler) Update(_ context.Context, status api.Status) error {
 	return s.journal.say(what, args...)
 }
 
-// settle asks, once the end has begun, for all tasks whose end is not in the journal;
-// when there are none it writes down what the store holds.
+// settle asks, after the end of the run has begun, for all tasks whose end is not in the journal. When there are none
+// it writes down what the store contains.
 func (s *scheduler) settle() {
 	for ; s.ctx.Err() == nil; pause(s.ctx, settleEvery) {
 		if !s.stopping() {
@@ -181,7 +181,7 @@ func (s *scheduler) settle() {
 			for i, id := range open {
 				ids[i] = api.TaskID(id)
 			}
-			_ = s.client.Reconcile(ids...) // else at the next round
+			_ = s.client.Reconcile(ids...) // an error means the next round asks again
 			continue
 		}
 		if s.journal.say("list") != nil {

@@ -20,7 +20,7 @@ import (
 	"github.com/tenderhq/tender/internal/trust"
 )
 
-// comeAsStranger tries what somebody can who has the network and nothing else.
+// comeAsStranger tries what somebody can do who has the network and nothing else.
 func (c *certified) comeAsStranger(ctx context.Context, r *report) error {
 	forged, err := forgedPass(c.holder.Pass().Identity().Cluster)
 	if err != nil {
@@ -53,7 +53,7 @@ func (c *certified) comeAsStranger(ctx context.Context, r *report) error {
 	return nil
 }
 
-// forgedPass is that of an authority which says that it is the cluster's.
+// forgedPass returns a pass of an authority that claims to be the cluster's.
 func forgedPass(cluster string) (*trust.Holder, error) {
 	other := trust.NewKey()
 	key, err := trust.ParseKey([]byte(strings.Replace(string(other.Marshal()), other.Cluster(), cluster, 1)))
@@ -68,7 +68,7 @@ func forgedPass(cluster string) (*trust.Holder, error) {
 	return trust.NewHolder(pass), err
 }
 
-// unverified opens TLS to whoever is there, and shows nothing.
+// unverified opens TLS to any server, and shows no certificate.
 func unverified(ctx context.Context, address string) (net.Conn, error) {
 	return (&tls.Dialer{Config: &tls.Config{
 		InsecureSkipVerify: true, //nolint:gosec // a stranger asks nobody who he is
@@ -86,7 +86,8 @@ func askAsStranger(ctx context.Context, address string, dial trust.Dial) error {
 	return err
 }
 
-// greet reads from a connection on which nobody has said anything: who is let in waits, and who is not is told so.
+// greet reads from a connection on which nothing was sent: a peer that is admitted waits, and another one gets an
+// error.
 func greet(ctx context.Context, dial trust.Dial, address string) error {
 	conn, err := dial(ctx, address)
 	if err != nil {

@@ -26,11 +26,12 @@ import (
 	"github.com/tenderhq/tender/internal/trust"
 )
 
-// What is done to certificates is no fault, and nobody is to notice: none of these breaks a stream that is not meant.
+// What is done to certificates is no fault, and nobody may notice it: it breaks no stream that is not meant to break.
 
-// try does one of them. Renewals: everybody gets another one. Rotation: another authority follows, with a short overlap; back is
-// the same while an agent is away, which comes back before the former one ends. A token is revoked by which others have
-// joined, and a principal with a framework that runs. A stranger has the network and nothing else.
+// try does one of these things. Renewals: everybody gets a new certificate. Rotation: another authority follows, with a
+// short overlap. back is a rotation while an agent is away, which comes back before the former authority ends. Revoked
+// are a token with which others have joined, and a principal with a running framework. A stranger has the network and
+// nothing else.
 func try(s *stage, _ *node, f chaos.Fault) (end func() error, err error) {
 	return nil, s.trust.try(s.ctx, f, s.r)
 }
@@ -60,8 +61,8 @@ func (c *certified) try(ctx context.Context, f chaos.Fault, r *report) error {
 	return c.unbroken(ctx, f, 0, r, func(ctx context.Context) error { return c.comeAsStranger(ctx, r) })
 }
 
-// unbroken does something during which no more streams may end than are meant to. A leader that loses its office on a busy
-// machine takes all streams along: then they are not judged.
+// unbroken does something during which no more streams may end than are meant to. If the leader changes on a busy
+// machine, all streams end: then they are not judged.
 func (c *certified) unbroken(ctx context.Context, f chaos.Fault, meant int, r *report, do func(context.Context) error) error {
 	var before, after map[string]int
 	var leader, term string
@@ -99,7 +100,7 @@ func (c *certified) unbroken(ctx context.Context, f chaos.Fault, meant int, r *r
 	return nil
 }
 
-// sessionsEndedAt is how many sessions of agents and schedulers a leader has seen end, by its metrics.
+// sessionsEndedAt returns how many sessions of agents and schedulers a leader has seen end, by its metrics.
 func (c *certified) sessionsEndedAt(ctx context.Context, m *node) (map[string]int, error) {
 	client := &http.Client{Transport: &http.Transport{
 		DisableKeepAlives: true, DialContext: func(ctx context.Context, _, address string) (net.Conn, error) { return c.dialMaster(ctx, address) },
@@ -124,8 +125,8 @@ func (c *certified) sessionsEndedAt(ctx context.Context, m *node) (map[string]in
 	return sessionsEnded(text), nil
 }
 
-// sessionsEnded are those by the labels of the metric, which name the method and the kind of the error: those left out that
-// looked for a leader, or were not let in.
+// sessionsEnded returns these numbers by the labels of the metric, which name the method and the kind of the error. It
+// leaves out those that looked for a leader, or were refused.
 func sessionsEnded(metrics []byte) map[string]int {
 	ended := map[string]int{}
 	lines := bufio.NewScanner(bytes.NewReader(metrics))
@@ -142,8 +143,8 @@ func sessionsEnded(metrics []byte) map[string]int {
 	return ended
 }
 
-// shown is what everybody shows whose certificate can be looked at: masters show theirs, agents have it in their
-// folders, and the operator's is ours.
+// shown returns the certificates that can be looked at: masters show theirs, agents have theirs in their folders, and
+// the operator's is ours.
 func (c *certified) shown(ctx context.Context) (map[string]shownPass, error) {
 	all := map[string]shownPass{}
 	for _, m := range c.masters {
@@ -172,7 +173,7 @@ type shownPass struct {
 	authority trust.Digest
 }
 
-// renewedBySchedulers is how many certificates the masters have signed for schedulers that had one, by their logs.
+// renewedBySchedulers returns how many certificates the masters have renewed for schedulers, by their logs.
 func (c *certified) renewedBySchedulers() (sum int, err error) {
 	for _, m := range c.masters {
 		log, err := os.ReadFile(filepath.Join(c.dir, m.name+".log"))
@@ -189,10 +190,10 @@ func (c *certified) renewedBySchedulers() (sum int, err error) {
 	return sum, nil
 }
 
-// passes are what everybody showed at a moment.
+// passes are the certificates at one time.
 type passes struct {
 	shown  map[string]shownPass
-	signed int // for schedulers that had one
+	signed int // how many were renewed for schedulers
 }
 
 func (c *certified) passes(ctx context.Context) (now passes, err error) {
@@ -208,8 +209,8 @@ func (c *certified) passes(ctx context.Context) (now passes, err error) {
 	})
 }
 
-// awaitOthers returns when everybody's certificate is another one in some way, and each scheduler has got one. It is no failure
-// to be slow: whoever is too late has no certificate that counts, and never gets another one.
+// awaitOthers waits until everybody's certificate has changed as other says, and each scheduler has got a new one.
+// Being slow is no failure: a certificate that is renewed too late expires, and is never replaced.
 func (c *certified) awaitOthers(ctx context.Context, what string, before passes, other func(now, before shownPass) bool) error {
 	return c.await(ctx, what, 0, func(ctx context.Context) string {
 		now, err := c.shown(ctx)
@@ -237,11 +238,11 @@ func (c *certified) awaitRenewals(ctx context.Context) error {
 	return c.awaitOthers(ctx, "everybody's renewal", before, func(now, before shownPass) bool { return now.ends.After(before.ends) })
 }
 
-// overlapsPerLife is how short two authorities overlap.
+// overlapsPerLife: the overlap of two authorities is the life of a certificate divided by it.
 const overlapsPerLife = 3
 
-// rotate lets another authority follow, does something meanwhile, and returns when the former one has ended, before which all
-// have a certificate of the next one.
+// rotate makes another authority follow, does something meanwhile, and returns when the former authority has ended.
+// Before that everybody must have a certificate of the next one.
 func (c *certified) rotate(ctx context.Context, meanwhile func() error) error {
 	before, err := c.passes(ctx)
 	if err != nil {
@@ -251,7 +252,7 @@ func (c *certified) rotate(ctx context.Context, meanwhile func() error) error {
 	if err := c.await(ctx, "another authority", 0, func(ctx context.Context) string {
 		said := c.tender(ctx, "ca", "rotate", "--overlap", overlap.String())
 		if strings.Contains(said, "two at a time are enough") {
-			return "" // a try before this one did it
+			return "" // an earlier try has done it
 		}
 		return said
 	}); err != nil {
@@ -276,7 +277,7 @@ func (c *certified) rotate(ctx context.Context, meanwhile func() error) error {
 	})
 }
 
-// rotateWithout does so while an agent is away.
+// rotateWithout does that while an agent is away.
 func (c *certified) rotateWithout(ctx context.Context, away *node, hold time.Duration) error {
 	away.kill(syscall.SIGKILL)
 	return c.rotate(ctx, func() error {
@@ -285,8 +286,8 @@ func (c *certified) rotateWithout(ctx context.Context, away *node, hold time.Dur
 	})
 }
 
-// afterRotation has everybody come to another leader, where the former authority counts no more; and schedulers that start from
-// now on have a token of the next one.
+// afterRotation makes everybody connect to another leader, which does not accept the former authority any more.
+// Schedulers that start from now on have a token of the next one.
 func (c *certified) afterRotation(ctx context.Context) error {
 	if err := c.renewSchedulerToken(ctx); err != nil {
 		return err
@@ -294,7 +295,7 @@ func (c *certified) afterRotation(ctx context.Context) error {
 	return c.handOver(ctx)
 }
 
-// revokeTokens: who has joined by one stays, and nobody else joins by it.
+// revokeTokens checks that those who have joined with a revoked token stay, and that nobody else can join with it.
 func (c *certified) revokeTokens(ctx context.Context, r *report) error {
 	made, err := c.newToken(ctx, &apiv1.CreateTokenRequest{Kind: "operator", Principal: fmt.Sprint("ann-", time.Now().UnixNano())})
 	if err != nil {
@@ -321,7 +322,7 @@ func (c *certified) revokeTokens(ctx context.Context, r *report) error {
 		r.broken = append(r.broken, fmt.Sprintf("by a token that was revoked: %v", err))
 	}
 	renewed, err := joining.Renew(ctx, c.joining(), trust.NewHolder(pass))
-	if !time.Now().Before(pass.Ends()) { // the machine is too busy for such a life
+	if !time.Now().Before(pass.Ends()) { // the machine is too busy for such a short life
 		r.trust.unjudged++
 		return nil
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/tenderhq/tender/framework"
 )
 
-// victimOutlived is for how long the task of a framework outlives it whose principal is revoked.
+// victimOutlived is how long the task of a framework outlives it after its principal was revoked.
 const victimOutlived = 3 * time.Second
 
 // victim is such a framework: it has one task, which runs until somebody ends it.
@@ -25,9 +25,9 @@ type victim struct {
 	work string
 
 	mu      sync.Mutex
-	running bool      // its task; guarded by mu
+	running bool      // its task runs; guarded by mu
 	active  bool      // it has a session; guarded by mu
-	out     time.Time // when its session ended last; guarded by mu
+	out     time.Time // when its session last ended; guarded by mu
 }
 
 func (v *victim) Offers(_ context.Context, offers []api.Offer) []api.Answer {
@@ -41,12 +41,12 @@ func (v *victim) Update(_ context.Context, status api.Status) error {
 	return nil
 }
 
-// Subscribed wants room for one task.
+// Subscribed asks for resources for one task.
 func (v *victim) Subscribed(_ context.Context, client *framework.Client) error {
 	return client.Demand(api.Demand{Shapes: []api.Shape{{Resources: api.Scalars(0.1, 16), Count: 1}}})
 }
 
-// session hears of its beginning and its end.
+// session notes the beginning or the end of its session.
 func (v *victim) session(active bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -61,8 +61,8 @@ func (v *victim) looks() (running, active bool, out time.Time) {
 	return v.running, v.active, v.out
 }
 
-// revokeFramework revokes the principal of a framework that has a task. It is out, does not come back, and its task ends when
-// its failover time is over, and not before.
+// revokeFramework revokes the principal of a framework that has a task. Its session must end and not come back, and its
+// task must end when its failover time is over, and not before.
 func (c *certified) revokeFramework(ctx context.Context, r *report) (err error) {
 	name := fmt.Sprint("victim-", time.Now().UnixNano())
 	made, err := c.newToken(ctx, &apiv1.CreateTokenRequest{Kind: "framework", Principal: name, Roles: []string{"default"}})

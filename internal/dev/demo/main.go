@@ -41,7 +41,7 @@ func main() {
 	log.Print("done; nothing is left running")
 }
 
-// hangAfter ends a demo that has no end. It takes less than a minute on a laptop.
+// hangAfter limits the demo. It takes less than a minute on a laptop.
 const hangAfter = 15 * time.Minute
 
 func run(ctx context.Context, chaos bool) (err error) {
@@ -68,7 +68,7 @@ func run(ctx context.Context, chaos bool) (err error) {
 	return nil
 }
 
-// hung says that the demo took too long, if it did.
+// hung returns an error if the demo took too long.
 func hung(ctx context.Context) error {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return context.Cause(ctx)
@@ -76,7 +76,7 @@ func hung(ctx context.Context) error {
 	return nil
 }
 
-// showCluster prints what the cluster says of itself, for who has to find out what it waited for.
+// showCluster prints the state of the cluster, for finding out what the demo waited for.
 func showCluster(cluster *devcluster.Cluster) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -90,7 +90,7 @@ func showCluster(cluster *devcluster.Cluster) {
 	}
 }
 
-// count runs the framework; its progress tells when halfway is reached.
+// count runs the framework. Its progress shows when half of the work is done.
 func count(ctx context.Context, cluster *devcluster.Cluster, wordcount string, chaos bool) error {
 	args := []string{"-master", cluster.MasterAddresses(), "-verify"}
 	if terminal(os.Stderr) {
@@ -125,7 +125,7 @@ func count(ctx context.Context, cluster *devcluster.Cluster, wordcount string, c
 	return errors.Join(err, <-killed)
 }
 
-// killLeader kills the leading master without warning, if chaos is wanted.
+// killLeader kills the leading master without a warning, if chaos is wanted.
 func killLeader(ctx context.Context, cluster *devcluster.Cluster, chaos bool) error {
 	if !chaos {
 		return nil
@@ -156,7 +156,7 @@ func terminal(file *os.File) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// watch passes a progress report on and closes half when half of it is done.
+// watch passes a progress report on, and closes half when half of the work is done.
 type watch struct {
 	out  io.Writer
 	half chan struct{}
@@ -167,7 +167,7 @@ var done = regexp.MustCompile(`(\d+)/(\d+) tasks`)
 
 func (w *watch) Write(data []byte) (int, error) {
 	for _, match := range done.FindAllSubmatch(data, -1) {
-		n, _ := strconv.Atoi(string(match[1])) // digits
+		n, _ := strconv.Atoi(string(match[1])) // it consists of digits
 		of, _ := strconv.Atoi(string(match[2]))
 		if !w.done && 2*n >= of {
 			w.done = true

@@ -25,15 +25,15 @@ import (
 	"github.com/tenderhq/tender/internal/trust"
 )
 
-// Options say what to start. Zero fields leave the choice to `tender dev`.
+// Options say what to start. For zero fields `tender dev` chooses.
 type Options struct {
 	Binary    string // bin/tender
-	Parent    string // of the folder for all data; "" = the system's temporary folder
+	Parent    string // the parent of the folder for all data; "" = the system's temporary folder
 	Masters   int
 	Agents    int
-	Processes bool      // masters as processes of their own
+	Processes bool      // masters are processes of their own
 	Insecure  bool      // without certificates
-	Log       io.Writer // what dev has to say; nil = discarded
+	Log       io.Writer // takes dev's output; nil = it is discarded
 	Args      []string  // more flags
 }
 
@@ -47,7 +47,7 @@ type Node struct {
 
 // Cluster is a running `tender dev`.
 type Cluster struct {
-	Dir     string `json:"-"` // who reads the description has found it there
+	Dir     string `json:"-"` // a reader of the description knows where it is
 	Masters []Node `json:"masters"`
 	Agents  []Node `json:"agents"`
 
@@ -55,7 +55,7 @@ type Cluster struct {
 	ended   chan struct{} // closed when dev's output has ended
 }
 
-// Start starts dev and returns when it says that it is ready.
+// Start starts dev and returns when it is ready.
 func Start(ctx context.Context, options Options) (*Cluster, error) {
 	dir, err := os.MkdirTemp(options.Parent, "tender-")
 	if err != nil {
@@ -73,8 +73,8 @@ func Start(ctx context.Context, options Options) (*Cluster, error) {
 		args = append(args, "--insecure")
 	}
 	c.command = exec.Command(options.Binary, args...)
-	c.command.WaitDelay = time.Minute                           // for what it may have left that holds its output
-	c.command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is ours to pass on
+	c.command.WaitDelay = time.Minute                           // in case something that dev left holds its output
+	c.command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // it does not get the terminal's Ctrl-C
 	if err := c.start(ctx, options.Log); err != nil {
 		return nil, errors.Join(err, c.Stop())
 	}
@@ -89,7 +89,7 @@ func (c *Cluster) start(ctx context.Context, log io.Writer) error {
 	}
 	go func() {
 		defer close(c.ended)
-		_ = c.command.Wait() // Stop tells what matters
+		_ = c.command.Wait() // Stop reports what matters
 		_ = write.Close()
 	}()
 	ready := make(chan error, 1)
@@ -102,8 +102,8 @@ func (c *Cluster) start(ctx context.Context, log io.Writer) error {
 	}
 }
 
-// follow copies dev's output for as long as there is any, and reports when dev.json,
-// which dev writes before it says that it is ready, is there.
+// follow copies dev's output until it ends. It reports when dev.json exists, which dev writes before it says that it is
+// ready.
 func (c *Cluster) follow(read io.Reader, log io.Writer, ready chan<- error) {
 	if log == nil {
 		log = io.Discard
@@ -134,10 +134,10 @@ func (c *Cluster) load() error {
 	return json.Unmarshal(data, c)
 }
 
-// PID is dev's process.
+// PID returns dev's process ID.
 func (c *Cluster) PID() int { return c.command.Process.Pid }
 
-// MasterAddresses are the gRPC addresses of the masters, joined by commas.
+// MasterAddresses returns the gRPC addresses of the masters, joined by commas.
 func (c *Cluster) MasterAddresses() string {
 	addresses := make([]string, len(c.Masters))
 	for i, master := range c.Masters {
@@ -146,7 +146,7 @@ func (c *Cluster) MasterAddresses() string {
 	return strings.Join(addresses, ",")
 }
 
-// Connect reaches the first master as who may do everything, for less than a day: nothing renews the certificate.
+// Connect connects to the first master with all rights, for less than a day, because nothing renews the certificate.
 func (c *Cluster) Connect(ctx context.Context) (*grpc.ClientConn, error) {
 	address := c.Masters[0].GRPC
 	token := nearby.Token(nearby.UsersOf(func(string) (string, bool) { return "", false }), []string{address})
@@ -158,10 +158,10 @@ func (c *Cluster) Connect(ctx context.Context) (*grpc.ClientConn, error) {
 	return transport.Connect(address, holder.Dialer(transport.DialTCP, trust.Master))
 }
 
-// stopMax is how long dev may take to end. Longer, and it is made to say what its goroutines wait for.
+// stopMax is how long dev may take to end. After that it is made to write what its goroutines wait for.
 const stopMax = 4 * time.Minute
 
-// Stop ends dev as Ctrl-C does and removes its folder. The error says what dev left.
+// Stop ends dev as Ctrl-C does, and removes its folder. The error says what dev has left.
 func (c *Cluster) Stop() error {
 	var err error
 	if c.command.Process != nil {

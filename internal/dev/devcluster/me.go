@@ -2,7 +2,8 @@ package devcluster
 
 import "os/user"
 
-// Me is the user who runs this program, for agents whose tasks are to run as it does; "root" if nobody can say who.
+// Me returns the user who runs this program, for agents whose tasks are to run as the same user; "root" if that is not
+// known.
 func Me() string {
 	me, err := user.Current()
 	if err != nil {

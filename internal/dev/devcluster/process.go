@@ -9,27 +9,27 @@ import (
 	"syscall"
 )
 
-// Process is a program that is killed and started again.
+// Process is a program that can be killed and started again.
 type Process struct {
 	Binary string
 	Args   []string
-	Log    string // file for all that it says
+	Log    string // the file for its output
 
 	command *exec.Cmd     // nil: it was not started, or was stopped
 	ended   chan struct{} // closed when the command has ended
-	result  error         // of the command; once it has ended
+	result  error         // the result of the command, once it has ended
 }
 
-// Start starts the program, once more after Kill.
+// Start starts the program; after Kill it can be started again.
 func (p *Process) Start() error {
 	log, err := os.OpenFile(p.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
-	defer log.Close() // the program has its own
+	defer log.Close() // the program has its own descriptor
 	command := exec.Command(p.Binary, p.Args...)
 	command.Stdout, command.Stderr = log, log
-	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is ours to pass on
+	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // it does not get the terminal's Ctrl-C
 	if err := command.Start(); err != nil {
 		return err
 	}
@@ -42,10 +42,10 @@ func (p *Process) Start() error {
 	return nil
 }
 
-// Ended is closed when the program that was started last has ended, by itself or not.
+// Ended returns a channel that is closed when the program that was started last has ended.
 func (p *Process) Ended() <-chan struct{} { return p.ended }
 
-// Kill ends the program without a warning and returns when it is gone.
+// Kill ends the program with SIGKILL and returns when it has ended.
 func (p *Process) Kill() error {
 	if p.command == nil {
 		return nil
@@ -58,7 +58,7 @@ func (p *Process) Kill() error {
 	return nil
 }
 
-// PID is the program's process; 0: it does not run.
+// PID returns the program's process ID; 0: it does not run.
 func (p *Process) PID() int {
 	if p.command == nil {
 		return 0
@@ -79,8 +79,8 @@ func (p *Process) Stop() error {
 	return p.result
 }
 
-// FreePorts are below those that the kernel gives to outgoing connections and those that
-// `tender dev` looks for: either could take the port of a program that is down.
+// FreePorts returns ports below those that the kernel gives to outgoing connections and those that `tender dev` looks
+// for, because either could take the port of a program that is down.
 func FreePorts(n int) (ports []int, err error) {
 	for port := 10000 + os.Getpid()%900*10; len(ports) < n && port < 20000; port++ {
 		listener, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", port))

@@ -53,17 +53,17 @@ func (p *described) add(format string, args ...any) {
 	p.lines = append(p.lines, fmt.Sprintf(format, args...))
 }
 
-// nothing imports nothing: constants that need another package are shown as written.
+// nothing is an importer that imports nothing: constants that need another package are shown as they are written.
 type nothing struct{}
 
 var errNotImported = errors.New("not imported")
 
 func (nothing) Import(string) (*types.Package, error) { return nil, errNotImported }
 
-// evaluate finds the values of the constants, as far as the package alone knows them.
+// evaluate finds the values of the constants, as far as they do not depend on other packages.
 func (p *described) evaluate(folder string, files []*ast.File) {
 	config := types.Config{Importer: nothing{}, Error: func(error) {}}
-	// What it returns are the errors of missing imports, which are expected.
+	// It returns the errors of missing imports, which are expected.
 	_, _ = config.Check(folder, p.fset, files, &types.Info{Defs: p.values})
 }
 
@@ -97,7 +97,7 @@ func (p *described) function(f *ast.FuncDecl) {
 	}
 }
 
-// value shows a constant with its value; a group's order is part of the API.
+// value lists a constant with its value, because the order in a group is part of the API.
 func (p *described) value(token token.Token, spec *ast.ValueSpec) {
 	for i, name := range spec.Names {
 		if !name.IsExported() {
@@ -140,9 +140,8 @@ func (p *described) typeSpec(spec *ast.TypeSpec) {
 	}
 }
 
-// members lists fields of a struct, and methods and embedded types of an interface. One
-// that is not exported says that nobody else can implement the interface, or that the
-// struct can't be written without names.
+// members lists the fields of a struct, or the methods and embedded types of an interface. One that is not exported
+// means that nobody else can implement the interface, or write the struct without field names.
 func (p *described) members(of, noun string, fields *ast.FieldList) {
 	hidden := false
 	for _, field := range fields.List {
@@ -166,7 +165,7 @@ func (p *described) members(of, noun string, fields *ast.FieldList) {
 	}
 }
 
-// signature is a function's types; the names of its parameters are no API.
+// signature returns a function's types. The names of its parameters are not part of the API.
 func (p *described) signature(f *ast.FuncType) string {
 	results := p.list(f.Results)
 	switch {
@@ -191,7 +190,7 @@ func (p *described) list(fields *ast.FieldList) []string {
 	return all
 }
 
-// parameters are those of a generic type or function.
+// parameters returns the type parameters of a generic type or function.
 func (p *described) parameters(fields *ast.FieldList) string {
 	if fields == nil {
 		return ""
@@ -205,7 +204,7 @@ func (p *described) parameters(fields *ast.FieldList) string {
 	return "[" + strings.Join(all, ", ") + "]"
 }
 
-// text is the expression on one line.
+// text returns the expression on one line.
 func (p *described) text(expression ast.Expr) string {
 	if f, ok := expression.(*ast.FuncType); ok {
 		return "func" + p.signature(f)

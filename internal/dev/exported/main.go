@@ -13,8 +13,8 @@ import (
 	"strings"
 )
 
-// public are the packages that users import, and all below those that end with "/...".
-// Left out is api/v1: its contract are the .proto files, which make proto checks.
+// public lists the packages that users import, with all packages below those that end with "/...". api/v1 is not among
+// them: its contract is the .proto files, which make proto checks.
 var public = []string{"api", "allocator", "allocator/allocatortest", "framework/...", "tender"}
 
 const header = `# The exported API of the public packages, which programs of others are built on.
@@ -50,7 +50,7 @@ func run() error {
 	return out.Flush()
 }
 
-// packages lists the folders of the public packages.
+// packages returns the folders of the public packages.
 func packages(root fs.FS) ([]string, error) {
 	var folders []string
 	for _, pattern := range public {
@@ -80,7 +80,7 @@ func packages(root fs.FS) ([]string, error) {
 
 func skipped(name string) bool { return name == "testdata" || name == "internal" || name == "vendor" }
 
-// sourcesOf are a package's files but its tests.
+// sourcesOf returns a package's files without its tests.
 func sourcesOf(root fs.FS, folder string) ([]string, error) {
 	names, err := fs.Glob(root, filepath.ToSlash(filepath.Join(folder, "*.go")))
 	return slices.DeleteFunc(names, func(name string) bool { return strings.HasSuffix(name, "_test.go") }), err

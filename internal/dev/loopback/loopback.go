@@ -7,8 +7,8 @@ import (
 	"runtime"
 )
 
-// Dialer dials 127.0.0.1 from the address of that number: 0 is the usual one. Only Linux has the others without
-// being asked for them; elsewhere all peers have the usual one.
+// Dialer returns a dialer that dials from the loopback address with that number; 0 is the usual address. Only Linux has
+// the other addresses without configuration; elsewhere all peers have the usual one.
 func Dialer(number int) *net.Dialer {
 	if number == 0 || runtime.GOOS != "linux" {
 		return new(net.Dialer)

@@ -23,15 +23,15 @@ import (
 	"time"
 )
 
-// A mode is how the machine looks to one round of the tests.
+// A mode is the machine as one round of the tests sees it.
 type mode struct {
 	name  string
 	procs int  // GOMAXPROCS of the tests; 0 = as many as the machine has
-	busy  bool // beside one busy loop on each core
+	busy  bool // there is a busy loop on each core
 }
 
-// Fewer processors show who waits without giving way, more of them races, and a busy machine shows patience that was
-// measured on an idle one. The first mode is the one that finds most.
+// Fewer processors show code that waits without yielding, more of them show races, and a busy machine shows timeouts
+// that were measured on an idle one. The first mode is the one that finds most.
 var modes = []mode{
 	{name: "busy", busy: true},
 	{name: "GOMAXPROCS=1", procs: 1},
@@ -68,7 +68,7 @@ type stress struct {
 	results *results
 }
 
-// run returns an error when anything failed, or could not be built. The test binaries are gone afterwards.
+// run returns an error if anything failed, or could not be built. It removes the test binaries.
 func (s *stress) run(ctx context.Context, folder string, patterns []string, limit time.Duration, rounds int) error {
 	end := time.Now().Add(limit)
 	binaries, err := os.MkdirTemp("", "tender-stress-")
@@ -92,7 +92,7 @@ func (s *stress) run(ctx context.Context, folder string, patterns []string, limi
 	return s.results.report(os.Stdout, done)
 }
 
-// round runs every package once, several beside each other, and tells whether it came to the end of the list.
+// round runs every package once, several at the same time, and says whether it reached the end of the list.
 func (s *stress) round(ctx context.Context, suites []suite, mode mode, end time.Time) bool {
 	log.Printf("round: %s", mode.name)
 	if mode.busy {
@@ -118,7 +118,7 @@ func (s *stress) round(ctx context.Context, suites []suite, mode mode, end time.
 	return true
 }
 
-// heldFor is how long a test's processes may hold its outputs after its end.
+// heldFor is how long a test's processes may hold its outputs open after its end.
 const heldFor = time.Minute
 
 func (s *stress) runSuite(ctx context.Context, suite suite, mode mode) {
@@ -134,7 +134,7 @@ func (s *stress) runSuite(ctx context.Context, suite suite, mode mode) {
 	}
 	output, err := cmd.CombinedOutput()
 	if ctx.Err() != nil {
-		return // interrupted: what it printed says nothing
+		return // it was interrupted, so its output proves nothing
 	}
 	s.results.countRun()
 	if err == nil {
@@ -146,7 +146,8 @@ func (s *stress) runSuite(ctx context.Context, suite suite, mode mode) {
 	}
 }
 
-// keep writes the output of a failure, over that of an earlier one of the same test, and returns where it is.
+// keep writes the output of a failure to a file, in place of that of an earlier failure of the same test, and returns
+// the path.
 func (s *stress) keep(name string, output []byte) string {
 	at := filepath.Join(s.folder, strings.NewReplacer("/", "_", " ", "_").Replace(name)+".log")
 	if err := errors.Join(os.MkdirAll(s.folder, 0o755), os.WriteFile(at, output, 0o644)); err != nil {
@@ -155,8 +156,8 @@ func (s *stress) keep(name string, output []byte) string {
 	return at
 }
 
-// keepBusy starts one busy loop for each core, as processes of their own so that they compete with the tests as other
-// programs would, and returns what ends them. They also end when this program is gone.
+// keepBusy starts one busy loop for each core, as separate processes, so that they compete with the tests as other
+// programs would. It returns the function that ends them. They also end when this program is gone.
 func keepBusy() (end func()) {
 	var loops []*exec.Cmd
 	for range runtime.NumCPU() {
@@ -170,12 +171,12 @@ func keepBusy() (end func()) {
 	return func() {
 		for _, loop := range loops {
 			_ = loop.Process.Kill()
-			_ = loop.Wait() // it was killed, which is what it says
+			_ = loop.Wait() // it was killed, which the error says
 		}
 	}
 }
 
-// A suite is the tests of one package, built.
+// A suite is the compiled tests of one package.
 type suite struct {
 	path   string
 	dir    string
@@ -210,7 +211,7 @@ func build(ctx context.Context, folder string, patterns []string) ([]suite, erro
 	return suites, nil
 }
 
-// race is the race detector's flag, where the machine can build with it.
+// race returns the race detector's flag, if the machine can build with it.
 func race() []string {
 	cc, err := exec.Command("go", "env", "CC").Output()
 	if err != nil {

@@ -11,16 +11,16 @@ import (
 	"sync"
 )
 
-// A failure is one test of one package that failed, however often.
+// A failure is one test of one package that has failed at least once.
 type failure struct {
 	pkg, test string
 }
 
-// seen is what is known of a failure.
+// seen is what is known about a failure.
 type seen struct {
 	times int
 	modes map[string]int
-	log   string // its last output
+	log   string // the file with its last output
 }
 
 // results counts what ran and what failed.
@@ -53,7 +53,7 @@ func (r *results) add(f failure, mode, log string) {
 	s.log = log
 }
 
-// report prints each failure once and returns an error when there is one.
+// report prints each failure once, and returns an error if there is one.
 func (r *results) report(w io.Writer, rounds int) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -75,14 +75,14 @@ func (r *results) report(w io.Writer, rounds int) error {
 	return fmt.Errorf("%d tests failed by chance or always, in %d whole rounds", len(r.failed), rounds)
 }
 
-// The lines by which a test binary names what failed: the outermost tests, and the one that was running when the
-// binary was ended for its time or by a panic.
+// The lines in which a test binary names what failed: the outermost tests, and the test that was running when the
+// binary was ended by its timeout or by a panic.
 var (
 	failLine    = regexp.MustCompile(`(?m)^\x16?--- FAIL: (\S+)`)
 	runningLine = regexp.MustCompile(`(?m)^\t+(Test\S+) \([0-9].*\)$`)
 )
 
-// failures names the failed tests in a test binary's output; one that died without naming any is "(no test named)".
+// failures returns the failed tests in a test binary's output; "(no test named)" if it died without naming any.
 func failures(output []byte) []string {
 	var names []string
 	for _, pattern := range []*regexp.Regexp{failLine, runningLine} {

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// What failed is named by its outermost test, in go test's own words; a hung one by the list of what was running.
+// A failure is named by its outermost test, as in the output of go test. A test that hung is named by the list of
+// running tests.
 func TestFailuresAreNamed(t *testing.T) {
 	for _, c := range []struct {
 		name, output string

@@ -13,16 +13,17 @@ import (
 	"testing"
 )
 
-// A row of docs/bounds.md: "| what | 64 KiB | `master/file.go` `nameMax` | beyond it |".
+// boundRow matches a row of docs/bounds.md: "| what | 64 KiB | `master/file.go` `nameMax` | beyond it |".
 var boundRow = regexp.MustCompile("^\\| ([^|]+) \\| ([0-9,]+)( [A-Za-z]+)? \\| `([^`]+)` `(\\w+)` \\|")
 
-// units are those of docs/bounds.md: bytes, and times in nanoseconds as package time has them.
+// units are the units in docs/bounds.md: of bytes, and of times in nanoseconds as in package time.
 var units = map[string]int64{
 	"": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30,
 	"ms": 1e6, "s": 1e9, "min": 60e9, "days": 24 * 3600e9,
 }
 
-// TestBoundsAreTrue: every bound in docs/bounds.md is that of the constant which the row names, in that file.
+// TestBoundsAreTrue: every bound in docs/bounds.md has the value of the constant that its row names, in the file that
+// it names.
 func TestBoundsAreTrue(t *testing.T) {
 	text, err := os.ReadFile("../../../docs/bounds.md")
 	if err != nil {
@@ -60,7 +61,7 @@ func TestBoundsAreTrue(t *testing.T) {
 	}
 }
 
-// constants are the expressions of the constants of packages, by folder.
+// constants holds the expressions of the constants of packages, by folder.
 type constants map[string]map[string]constantAt
 
 type constantAt struct {
@@ -68,7 +69,7 @@ type constantAt struct {
 	is   ast.Expr
 }
 
-// value is that of a constant, which is to stand in that file.
+// value returns the value of a constant, which must be declared in this file.
 func (c constants) value(file, name string) (int64, error) {
 	folder := filepath.Dir(file)
 	found, is := c.of(folder)[name]
@@ -112,10 +113,10 @@ func (c constants) add(folder, file string, group *ast.GenDecl) {
 	}
 }
 
-// times are the constants of package time.
+// times holds the constants of package time.
 var times = map[string]int64{"Millisecond": 1e6, "Second": 1e9, "Minute": 60e9, "Hour": 3600e9}
 
-// eval computes an expression of numbers, constants of its package, and those of packages api and time.
+// eval computes an expression of numbers, constants of its own package, and constants of packages api and time.
 func (c constants) eval(folder string, e ast.Expr) constant.Value {
 	switch e := e.(type) {
 	case *ast.BasicLit:

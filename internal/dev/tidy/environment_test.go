@@ -12,11 +12,11 @@ import (
 	"testing"
 )
 
-// row is the first cell of a row of the guide's table of variables.
+// row matches the first cell of a row in the guide's table of environment variables.
 var row = regexp.MustCompile("(?m)^\\| `(TENDER_(?:TASK|EXECUTOR)_[A-Z_]+)")
 
-// TestEnvironmentIsInTheGuide: the table of what tasks and executors find in their environment names each variable of
-// the code once, and no other (R33).
+// TestEnvironmentIsInTheGuide: the guide's table of the environment of tasks and executors names each variable in the
+// code once, and no other (R33).
 func TestEnvironmentIsInTheGuide(t *testing.T) {
 	set := append(variablesOf(t, "../../protocol/environment.go"), variablesOf(t, "../../../api/ports.go")...)
 	guide, err := os.ReadFile("../../../docs/write-a-framework.md")
@@ -25,7 +25,7 @@ func TestEnvironmentIsInTheGuide(t *testing.T) {
 	}
 	var told []string
 	for _, found := range row.FindAllStringSubmatch(string(guide), -1) {
-		told = append(told, strings.Replace(found[1], "_PORT_NAME", "_PORT_", 1)) // one begins alike for each port
+		told = append(told, strings.Replace(found[1], "_PORT_NAME", "_PORT_", 1)) // the variables of all ports begin alike
 	}
 	slices.Sort(set)
 	slices.Sort(told)
@@ -34,7 +34,7 @@ func TestEnvironmentIsInTheGuide(t *testing.T) {
 	}
 }
 
-// variablesOf are the names of environment variables that a source spells out.
+// variablesOf returns the names of environment variables in a source file.
 func variablesOf(t *testing.T, source string) []string {
 	file, err := parser.ParseFile(token.NewFileSet(), source, nil, 0)
 	if err != nil {

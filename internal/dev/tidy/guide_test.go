@@ -19,13 +19,13 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write the code blocks of the documents anew")
 
-// block is Go code in a document. Right above it stands where it comes from, unseen by
-// readers: <!-- examples/hello/main.go --> for a whole file, with names behind it for
-// some of its declarations: <!-- examples/hello/main.go hello hello.Offers -->.
+// block matches Go code in a document. A comment right above it, which readers do not see, says where it comes from:
+// <!-- examples/hello/main.go --> for a whole file, or with names of declarations for some of these: <!--
+// examples/hello/main.go hello hello.Offers -->.
 var block = regexp.MustCompile("(?s)(?:<!-- ([^\n]*) -->\n)?```go\n(.*?)```\n")
 
-// TestCodeInDocuments: what a reader copies is what is compiled and tested here, to the
-// letter. -rewrite copies it anew.
+// TestCodeInDocuments: code in documents is exactly the code that is compiled and tested here. -rewrite copies it
+// again.
 func TestCodeInDocuments(t *testing.T) {
 	documents, err := filepath.Glob("../../../docs/*.md")
 	if err != nil || len(documents) == 0 {
@@ -61,7 +61,7 @@ func TestCodeInDocuments(t *testing.T) {
 	}
 }
 
-// codeOf is a file, or the named declarations in it, in the order of their names.
+// codeOf returns a file, or the named declarations in it, in the order of their names.
 func codeOf(words []string) (string, error) {
 	text, err := os.ReadFile(filepath.Join("../../..", words[0]))
 	if err != nil || len(words) == 1 {
@@ -88,7 +88,7 @@ func codeOf(words []string) (string, error) {
 	return strings.Join(parts, "\n"), nil
 }
 
-// declared is the name of a declaration, TYPE.METHOD for methods, and where it begins.
+// declared returns where a declaration begins, and its name, which is TYPE.METHOD for methods.
 func declared(decl ast.Decl) (from token.Pos, name string) {
 	from = decl.Pos()
 	switch decl := decl.(type) {
@@ -120,10 +120,10 @@ func declared(decl ast.Decl) (from token.Pos, name string) {
 	return from, name
 }
 
-// documentColumnsMax is how wide a line of a document may be, so that a change of it can be read beside what it was.
+// documentColumnsMax is the longest line of a document, so that an old and a new version can be read side by side.
 const documentColumnsMax = 120
 
-// TestDocumentsAreNarrow leaves out what can't be broken: tables, code, and a word with nothing before it.
+// TestDocumentsAreNarrow does not check what can't be broken: tables, code, and a single long word.
 func TestDocumentsAreNarrow(t *testing.T) {
 	root := os.DirFS("../../..")
 	err := fs.WalkDir(root, ".", func(name string, entry fs.DirEntry, err error) error {
@@ -149,7 +149,7 @@ func TestDocumentsAreNarrow(t *testing.T) {
 	}
 }
 
-// wideLines are the numbers of the lines that are too wide.
+// wideLines returns the numbers of the lines that are too long.
 func wideLines(text string) (numbers []int) {
 	code, number := false, 0
 	for line := range strings.Lines(text) {
@@ -166,7 +166,7 @@ func wideLines(text string) (numbers []int) {
 	return numbers
 }
 
-// TestWideLines shows what is refused and what is left alone.
+// TestWideLines shows which lines are refused and which are left alone.
 func TestWideLines(t *testing.T) {
 	wide := strings.Repeat("word ", 30)
 	text := "# head\n" + wide + "\n| " + wide + "|\n```\n" + wide + "\n```\n" + strings.Repeat("w", 130) + "\n- " + wide

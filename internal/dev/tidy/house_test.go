@@ -9,10 +9,10 @@ import (
 	"testing"
 )
 
-// apart are folders whose packages docs/architecture.md leaves out of its list of the house, with where they are listed.
+// apart are folders whose packages docs/architecture.md does not list itself; it says where they are listed.
 const apart = "examples master/core internal/cli internal/dev/bench internal/dev/demo"
 
-// TestEveryPackageIsInTheHouse: the list in docs/architecture.md names every package, and no other.
+// TestEveryPackageIsInTheHouse: the list in docs/architecture.md names every package, and nothing else.
 func TestEveryPackageIsInTheHouse(t *testing.T) {
 	_, text, _ := strings.Cut(contents(t, "docs/architecture.md"), "Where to look:\n\n```\n")
 	text, _, found := strings.Cut(text, "```\n")
@@ -45,14 +45,14 @@ func belowApart(pkg string) bool {
 	return slices.ContainsFunc(strings.Fields(apart), func(folder string) bool { return strings.HasPrefix(pkg, folder+"/") })
 }
 
-// roomNames are what a line of the list begins with, aloneNames a folder that is named in the words behind.
+// roomNames matches the folders at the beginning of a line of the list, and aloneNames folders that its text names.
 var (
 	roomNames  = regexp.MustCompile(`^( *)((?:[a-z0-9/]+/ {0,2})+)(?: |$)`)
 	aloneNames = regexp.MustCompile(`\b([a-z]+(?:/[a-z]+)*)/(?:[ ,;]|$)`)
 )
 
-// listed reads the list: the rooms that lines begin with, below the room that is less indented, and the folders of a room
-// that its words name.
+// listed reads the list. rooms are the folders at the beginnings of lines, each below the last one that is less
+// indented. beside are the folders that the texts name.
 func listed(text string) (rooms, beside []string) {
 	above := []string{""}
 	for line := range strings.Lines(text) {

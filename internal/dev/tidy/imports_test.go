@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// importsPointDown holds the floors. Tests may look up, down and sideways, but those of the examples, which show what
-// can be done from outside.
+// importsPointDown checks the layers of packages. Tests may import anything, except those of the examples, which show
+// what can be done from outside.
 func importsPointDown(t *tree) []complaint {
 	var found []complaint
 	homeless := map[string]bool{}
@@ -42,8 +42,8 @@ func importsPointDown(t *tree) []complaint {
 	return found
 }
 
-// floorsHoldPackages refuses rows of floors on which no package stands, and packages that rows name but that are not there:
-// a name that was renamed would allow what nobody meant.
+// floorsHoldPackages refuses rows of floors that match no package, and packages that rows name but that do not exist:
+// after a renaming such a row could allow something that nobody meant.
 func floorsHoldPackages(t *tree) []complaint {
 	there := map[string]bool{}
 	for _, f := range t.files {
@@ -69,7 +69,7 @@ func orNone(may string) string {
 	return "it may import " + strings.Join(strings.Fields(may), ", ")
 }
 
-// floorOf is the most specific row: the package itself, else the longest pattern.
+// floorOf returns the most specific row: that of the package itself, or else the longest pattern.
 func floorOf(pkg string) (floor, bool) {
 	var best floor
 	for _, row := range floors {
@@ -83,14 +83,14 @@ func floorOf(pkg string) (floor, bool) {
 	return best, best.pkg != ""
 }
 
-// sdkIsLight follows our own imports from the SDK's packages and refuses every third party behind the wall.
+// sdkIsLight follows our own imports from the SDK's packages, and refuses third-party packages that they may not reach.
 func sdkIsLight(t *tree) []complaint {
 	byPackage := map[string][]*file{}
 	for _, f := range t.shipped() {
 		byPackage[f.pkg] = append(byPackage[f.pkg], f)
 	}
 	var found []complaint
-	way := map[string]string{} // a package that was reached, and how: "framework > internal/wire"
+	way := map[string]string{} // by package that is reached: how, such as "framework > internal/wire"
 	var queue []string
 	for _, f := range t.shipped() {
 		if within(sdk, f.pkg) && way[f.pkg] == "" {
@@ -119,7 +119,7 @@ func sdkIsLight(t *tree) []complaint {
 	return found
 }
 
-// processIsTheProgramsOwn keeps flags, environment, signals and the end of the process in the programs.
+// processIsTheProgramsOwn allows flags, environment, signals and the end of the process only in the programs.
 func processIsTheProgramsOwn(t *tree) []complaint {
 	var found []complaint
 	for _, f := range t.shipped() {

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestRulesAreTested: each rule of docs/protocol.md has a transcript or a test that names it,
-// and no test names a rule that is not there.
+// TestRulesAreTested: each rule of docs/protocol.md is named by a transcript or a test, and no test names a rule that
+// does not exist.
 func TestRulesAreTested(t *testing.T) {
 	root := os.DirFS("../../..")
 	text, err := fs.ReadFile(root, "docs/protocol.md")
@@ -48,7 +48,7 @@ func rulesOf(protocol string) []string {
 	return rules
 }
 
-// namedRules are the files by the rules that they name: stories in testdata, comments of tests.
+// namedRules returns for each rule the files that name it: stories in testdata, and comments of tests.
 func namedRules(root fs.FS) (map[string][]string, error) {
 	named := make(map[string][]string)
 	err := fs.WalkDir(root, ".", func(path string, entry fs.DirEntry, err error) error {
@@ -82,7 +82,7 @@ func namedRules(root fs.FS) (map[string][]string, error) {
 	return named, err
 }
 
-// commentOf is what a line says to its reader: all behind # in a story, behind // in Go.
+// commentOf returns the comment on a line: after # in a story, after // in Go.
 func commentOf(line string, story bool) (string, bool) {
 	if story {
 		return line, strings.HasPrefix(line, "#")

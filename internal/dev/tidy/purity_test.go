@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// pureFiles are the files that rules of purity read: tests may do what they like.
+// pureFiles returns the files that the rules of purity read, without tests.
 func (t *tree) pureFiles() []*file {
 	var files []*file
 	for _, f := range t.shipped() {
@@ -18,7 +18,7 @@ func (t *tree) pureFiles() []*file {
 	return files
 }
 
-// pureReachesNoWorld refuses imports and names by which a clock, chance or the world could come in.
+// pureReachesNoWorld refuses imports and names through which a clock, randomness or the outside world could get in.
 func pureReachesNoWorld(t *tree) []complaint {
 	var found []complaint
 	for _, f := range t.pureFiles() {
@@ -41,7 +41,7 @@ func pureReachesNoWorld(t *tree) []complaint {
 	return found
 }
 
-// pureStartsNothing refuses goroutines, channels, and printing by the builtins.
+// pureStartsNothing refuses goroutines, channels, and printing with the builtin functions.
 func pureStartsNothing(t *tree) []complaint {
 	var found []complaint
 	for _, f := range t.pureFiles() {
@@ -78,11 +78,11 @@ func concurrency(node ast.Node) string {
 	return ""
 }
 
-// orderNote says, on the line of a loop over a map or the one above, why its order can't show.
+// orderNote is the comment that says, on the line of a loop over a map or the one above, why the order does not matter.
 const orderNote = "// order: irrelevant because "
 
-// pureOrderIsSorted refuses to walk a map in Go's random order. It is content with slices.Sorted(maps.Keys(m)), with
-// a loop that only gathers what the same function sorts afterwards, and with a reason given as orderNote.
+// pureOrderIsSorted refuses to walk a map in Go's random order. It accepts slices.Sorted(maps.Keys(m)), a loop that
+// only collects what the same function sorts afterwards, and an orderNote with a reason.
 func pureOrderIsSorted(t *tree) []complaint {
 	checked := newChecker(t)
 	var found []complaint
@@ -114,7 +114,7 @@ func pureOrderIsSorted(t *tree) []complaint {
 	return found
 }
 
-// notedLines are those on which an orderNote with a reason stands, and the ones below.
+// notedLines returns the lines with an orderNote that has a reason, and the lines below them.
 func (t *tree) notedLines(f *file) map[int]bool {
 	noted := map[int]bool{}
 	for _, group := range f.Comments {
@@ -128,7 +128,7 @@ func (t *tree) notedLines(f *file) map[int]bool {
 	return noted
 }
 
-// orderlessCalls are calls whose result goes straight to where order ends: sorted, or into another map.
+// orderlessCalls returns calls whose result is directly sorted, or put into another map, so that its order is lost.
 func orderlessCalls(f *file) map[ast.Node]bool {
 	settled := map[ast.Node]bool{}
 	ast.Inspect(f.File, func(node ast.Node) bool {
@@ -147,7 +147,7 @@ func orderlessCalls(f *file) map[ast.Node]bool {
 	return settled
 }
 
-// sortedLoops are the loops that do nothing but append to a slice that a later statement of the same block sorts.
+// sortedLoops returns the loops that only append to a slice that a later statement of the same block sorts.
 func sortedLoops(f *file) map[*ast.RangeStmt]bool {
 	loops := map[*ast.RangeStmt]bool{}
 	ast.Inspect(f.File, func(node ast.Node) bool {
@@ -172,7 +172,7 @@ func sortedLoops(f *file) map[*ast.RangeStmt]bool {
 	return loops
 }
 
-// appendsTo is the slice of a body that is one "s = append(s, ...)", perhaps under one condition.
+// appendsTo returns the slice of a body that is only "s = append(s, ...)", perhaps under one condition.
 func appendsTo(body *ast.BlockStmt) string {
 	if len(body.List) != 1 {
 		return ""
@@ -193,7 +193,7 @@ func appendsTo(body *ast.BlockStmt) string {
 	return ""
 }
 
-// sorts says whether a statement is a call of package sort or slices.Sort... with the slice first.
+// sorts says whether a statement is a call of package sort or of slices.Sort... with this slice as its first argument.
 func sorts(statement ast.Stmt, slice string) bool {
 	expression, ok := statement.(*ast.ExprStmt)
 	if !ok {

@@ -9,10 +9,10 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// seenBy is a test that sees a task with a reason, by its file and name.
+// seenBy names the test, by file and name, in which a task has a reason.
 type seenBy struct{ file, test string }
 
-// reasonsSeen has for each reason the test on real processes that sees a task with it.
+// reasonsSeen holds for each reason the test on real processes in which a task has it.
 var reasonsSeen = map[api.Reason]seenBy{
 	api.ReasonExecutorTerminated:          {"agent/agent_test.go", "TestExecutorDies"},
 	api.ReasonExecutorRegistrationTimeout: {"agent/reasons_linux_test.go", "TestReasonsOfAnAgent"},
@@ -44,13 +44,13 @@ var reasonsSeen = map[api.Reason]seenBy{
 	api.ReasonInvalidOffers:               {"agent/reasons_linux_test.go", "TestReasonsOfAnAgent"},
 }
 
-// reasonsUnseen are those that guard against what no test has brought about, with the words of docs/protocol.md for it.
+// reasonsUnseen are reasons that guard against what no test can cause, with the words of docs/protocol.md about them.
 var reasonsUnseen = map[api.Reason]string{
 	api.ReasonAgentRemoved: "AGENT_REMOVED is a guard",
 }
 
-// TestEveryReasonIsSeen: docs/protocol.md lists every reason, and for each there is a test on real processes in which a task
-// has it.
+// TestEveryReasonIsSeen: docs/protocol.md lists every reason, and for each there is a test on real processes in which a
+// task has it.
 func TestEveryReasonIsSeen(t *testing.T) {
 	_, list, found := strings.Cut(contents(t, "docs/protocol.md"), "## Reasons")
 	if !found {
@@ -84,7 +84,7 @@ func contents(t *testing.T, path string) string {
 	return string(text)
 }
 
-// bodyOf is the text of a test.
+// bodyOf returns the text of a test.
 func bodyOf(t *testing.T, seen seenBy) string {
 	t.Helper()
 	_, body, found := strings.Cut(contents(t, seen.file), "\nfunc "+seen.test+"(")
@@ -95,7 +95,7 @@ func bodyOf(t *testing.T, seen seenBy) string {
 	return body
 }
 
-// seesReason says whether a test names a reason: as a word of the protocol, or as a constant.
+// seesReason says whether a test names a reason, by its protocol name or its constant.
 func seesReason(body, name string) bool {
 	constant := "api.Reason"
 	for word := range strings.SplitSeq(name, "_") {

@@ -9,12 +9,12 @@ import (
 	"testing"
 )
 
-// roomed are the packages whose core is made of rooms. A room is a struct that embeds *base, as its core does, and holds
-// those rooms that it calls; nothing else holds any.
+// roomed are the packages whose core is made of rooms. A room is a struct that embeds *base, as its core does, and
+// holds the rooms that it calls. Nothing else holds rooms.
 const roomed = "master/core agent/core"
 
-// roomsCallOneWay refuses a call between rooms that runs back up: a room can call only what it holds, so it is enough
-// that no room holds one from which there is a way back to it, and that what rooms share (nouns, base) holds none.
+// roomsCallOneWay refuses calls between rooms that go in a circle. A room can call only what it holds. So it is enough
+// that no room holds one from which a way leads back to it, and that what rooms share (nouns, base) holds none.
 func roomsCallOneWay(t *tree) []complaint {
 	var found []complaint
 	for pkg := range strings.FieldsSeq(roomed) {
@@ -23,7 +23,7 @@ func roomsCallOneWay(t *tree) []complaint {
 	return found
 }
 
-// room is one room, and the rooms in its fields.
+// room is one room with the rooms in its fields.
 type room struct {
 	at    string
 	holds []string
@@ -77,7 +77,7 @@ func embedsBase(s *ast.StructType) bool {
 	})
 }
 
-// roomsIn are the rooms that the fields of a struct name, in whatever a field is made of.
+// roomsIn returns the rooms that the types of a struct's fields name.
 func roomsIn(s *ast.StructType, rooms map[string]*room) []string {
 	var held []string
 	for _, f := range s.Fields.List {
@@ -85,14 +85,14 @@ func roomsIn(s *ast.StructType, rooms map[string]*room) []string {
 			if named, ok := node.(*ast.Ident); ok && rooms[named.Name] != nil && !slices.Contains(held, named.Name) {
 				held = append(held, named.Name)
 			}
-			_, other := node.(*ast.SelectorExpr) // of another package
+			_, other := node.(*ast.SelectorExpr) // a type of another package
 			return !other
 		})
 	}
 	return held
 }
 
-// wayBetween is how calls may come from one room to another, nil if they can't.
+// wayBetween returns a way on which calls may get from one room to another; nil if there is none.
 func wayBetween(rooms map[string]*room, from, to string, passed []string) []string {
 	if slices.Contains(passed, from) {
 		return nil
@@ -109,7 +109,7 @@ func wayBetween(rooms map[string]*room, from, to string, passed []string) []stri
 	return nil
 }
 
-// TestRoomsCallOneWay shows what is refused, and that the cores have rooms to judge.
+// TestRoomsCallOneWay shows what is refused, and that the cores have rooms to check.
 func TestRoomsCallOneWay(t *testing.T) {
 	for _, c := range []struct{ name, text, refused string }{
 		{"down", "type low struct{ *base }\ntype high struct{ *base\nlow *low }\ntype Core struct{ *base\nlow *low\nhigh *high }", ""},

@@ -8,22 +8,22 @@ import (
 	"testing"
 )
 
-// A size is what one part of the house may have at most, so that a reader holds it in the head.
+// The largest sizes of parts of the code, so that a reader can keep each part in mind.
 const (
 	methodsMax = 80 // of one receiver
 	fieldsMax  = 20 // of one struct
-	boolsMax   = 3  // among them: four bools are sixteen states that nobody has listed
-	filesMax   = 25 // of one package, tests apart
+	boolsMax   = 3  // of these; four bools are sixteen states that nobody has listed
+	filesMax   = 25 // of one package, without tests
 )
 
-// sized is a part that was counted, and where it stands.
+// sized is a part whose size was counted, and where it is.
 type sized struct {
 	what, at string
 	count    int
 }
 
-// partsAreSmall refuses what has grown past its size. What may be larger stands in larger with the reason; an entry that is needed no more,
-// or allows more than there is, is refused as well, so that the table only shrinks.
+// partsAreSmall refuses parts that are too large. Exceptions are in the table larger, with their reasons. An entry that
+// is not needed any more, or allows more than necessary, is refused as well, so that the table only shrinks.
 func partsAreSmall(t *tree) []complaint {
 	var found []complaint
 	seen := map[string]bool{}
@@ -47,7 +47,7 @@ func partsAreSmall(t *tree) []complaint {
 	return found
 }
 
-// oversized are all parts of what ships and develops that are larger than their size allows.
+// oversized returns all parts of the program and the development tools that are larger than allowed.
 func (t *tree) oversized() []sized {
 	var parts []sized
 	keep := func(what, at string, count, limit int) {
@@ -87,7 +87,7 @@ func (t *tree) oversized() []sized {
 	return parts
 }
 
-// receiver is the type whose method this is, "" for a function.
+// receiver returns the type of which this is a method; "" for a function.
 func receiver(f *ast.FuncDecl) string {
 	if f.Recv == nil || len(f.Recv.List) != 1 {
 		return ""
@@ -109,7 +109,7 @@ func baseName(e ast.Expr) string {
 	return ""
 }
 
-// structs are the struct types of one declaration by name.
+// structs returns the struct types in one declaration by name.
 func structs(d *ast.GenDecl) map[string]*ast.StructType {
 	found := map[string]*ast.StructType{}
 	for _, spec := range d.Specs {
@@ -122,7 +122,7 @@ func structs(d *ast.GenDecl) map[string]*ast.StructType {
 	return found
 }
 
-// fieldsOf counts the fields of a struct, an embedded one as one, and the bools among them.
+// fieldsOf counts the fields of a struct, an embedded struct as one, and the bools among them.
 func fieldsOf(s *ast.StructType) (fields, bools int) {
 	for _, f := range s.Fields.List {
 		n := max(len(f.Names), 1)

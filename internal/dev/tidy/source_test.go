@@ -14,10 +14,10 @@ import (
 	"strings"
 )
 
-// tree is what the rules read: every file of the repository that people write or that is generated from it.
+// tree is what the rules read: every file of the repository that people write, or that is generated from such a file.
 type tree struct {
 	fset   *token.FileSet
-	files  []*file           // Go, by path
+	files  []*file           // Go files, sorted by path
 	others map[string]string // .proto, Makefile and scripts: path to text
 	broken []complaint       // Go files that do not parse
 }
@@ -26,18 +26,18 @@ type tree struct {
 type file struct {
 	*ast.File
 	path      string // from the root, with slashes
-	pkg       string // the folder: "master/core", "." for the root
+	pkg       string // the folder, such as "master/core"; "." for the root
 	text      string
 	test      bool // _test.go
 	generated bool
 }
 
-// complaint is one refusal: where, what is wrong, what would be right.
+// complaint is one refusal: where, what is wrong, and what would be right.
 type complaint struct{ at, wrong, right string }
 
 func (c complaint) String() string { return c.at + ": " + c.wrong + "; " + c.right }
 
-// read takes in everything below root but hidden folders, testdata and modules of their own (tools).
+// read reads everything below root, except hidden folders, testdata and modules of their own (tools).
 func read(root fs.FS) (*tree, error) {
 	texts := map[string]string{}
 	err := fs.WalkDir(root, ".", func(name string, entry fs.DirEntry, err error) error {
@@ -69,7 +69,7 @@ func wanted(name string) bool {
 		path.Base(name) == "Makefile" || path.Dir(name) == ".ci"
 }
 
-// parse makes a tree of texts by path.
+// parse makes a tree from texts by path.
 func parse(texts map[string]string) *tree {
 	t := &tree{fset: token.NewFileSet(), others: map[string]string{}}
 	for _, name := range slices.Sorted(maps.Keys(texts)) {
@@ -94,18 +94,18 @@ func parse(texts map[string]string) *tree {
 	return t
 }
 
-// at is the place of a node as people and editors write it.
+// at returns the position of a node as people and editors write it.
 func (t *tree) at(node ast.Node) string {
 	position := t.fset.Position(node.Pos())
 	return fmt.Sprintf("%s:%d", position.Filename, position.Line)
 }
 
-// shipped are the files that are linked into programs: all but tests.
+// shipped returns the files that are linked into programs: all except tests.
 func (t *tree) shipped() []*file {
 	return slices.DeleteFunc(slices.Clone(t.files), func(f *file) bool { return f.test })
 }
 
-// imported is the path that a file names.
+// imported returns the path that an import names.
 func imported(spec *ast.ImportSpec) string {
 	name, err := strconv.Unquote(spec.Path.Value)
 	if err != nil {
@@ -114,7 +114,7 @@ func imported(spec *ast.ImportSpec) string {
 	return name
 }
 
-// ours cuts an import to the folder in this repository, if it is one.
+// ours returns the folder in this repository that an import names, if it is one of ours.
 func ours(name string) (string, bool) {
 	if name == module {
 		return ".", true
@@ -122,13 +122,13 @@ func ours(name string) (string, bool) {
 	return strings.CutPrefix(name, module+"/")
 }
 
-// fromStandard says whether an import comes with Go: its first element is no host.
+// fromStandard says whether an import comes with Go: its first element is not a host.
 func fromStandard(name string) bool {
 	first, _, _ := strings.Cut(name, "/")
 	return !strings.Contains(first, ".")
 }
 
-// uses calls yield with each NAME of an imported package that the file mentions as package.NAME.
+// uses calls yield with each NAME of an imported package that the file uses as package.NAME.
 func (f *file) uses(yield func(node ast.Node, imported, name string)) {
 	local := map[string]string{}
 	for _, spec := range f.Imports {
@@ -154,14 +154,14 @@ func (f *file) uses(yield func(node ast.Node, imported, name string)) {
 	})
 }
 
-// isMajor knows the "v2" at the end of math/rand/v2.
+// isMajor recognizes the "v2" at the end of math/rand/v2.
 func isMajor(element string) bool {
 	digits, ok := strings.CutPrefix(element, "v")
 	_, err := strconv.Atoi(digits)
 	return ok && err == nil
 }
 
-// within says whether a list of packages (see floor) takes in pkg. Later words overrule earlier ones.
+// within says whether a list of packages (see floor) contains pkg. Later words overrule earlier ones.
 func within(list, pkg string) bool {
 	in := false
 	for word := range strings.FieldsSeq(list) {
@@ -178,8 +178,8 @@ func matches(pattern, pkg string) bool {
 	return pattern == "..." || pkg == base || deep && strings.HasPrefix(pkg, base+"/")
 }
 
-// has says whether a list of words holds one.
+// has says whether a list of words contains one.
 func has(list, word string) bool { return slices.Contains(strings.Fields(list), word) }
 
-// lines counts as editors do.
+// lines counts lines as editors do.
 func lines(text string) int { return bytes.Count([]byte(text), []byte("\n")) }

@@ -1,22 +1,22 @@
 package tidy
 
-// module is the prefix of every import of ours.
+// module is the prefix of every import of our own packages.
 const module = "github.com/tenderhq/tender"
 
-// A floor says which of our packages a package may import. In a list of packages "x/..." is x and all below it, "..."
-// is everything, and "!x" takes x out again. Where several rows fit a package, the most specific one counts alone.
+// A floor says which of our packages a package may import. In a list of packages "x/..." is x and everything below it,
+// "..." is everything, and "!x" excludes x again. If several rows match a package, only the most specific one counts.
 type floor struct{ pkg, may string }
 
-// values are what every floor above them may speak in: plain values without a will of their own.
+// values are packages of plain values, which every floor above them may use.
 const values = "api internal/alarms internal/protocol internal/invariant internal/rights internal/value internal/words "
 
-// shell is what each of master, agent and framework stands on. They never import each other.
+// shell is what master, agent and framework may each import. They never import each other.
 const shell = values + "api/v1 internal/wire internal/lookout internal/version internal/pause internal/watchdog internal/allowance internal/strangers internal/datafolder internal/diskroom internal/loglevel internal/trust internal/transport internal/joining internal/nearby "
 
 // public is what a user of Tender may import.
 const public = "api api/v1 allocator/... framework/... "
 
-// floors is section 2 of docs/architecture.md as data: imports only point down.
+// floors is section 2 of docs/architecture.md as data: imports point only downwards.
 var floors = []floor{
 	// Leaves.
 	{"api", ""},
@@ -66,7 +66,8 @@ var floors = []floor{
 	{"framework/jobs", "api"},
 	{"framework/jobs/internal/core", values + "framework/jobs framework/internal/verdict"},
 
-	// Beside the pure ones: a suite for allocators, which knows none of them, and an allocator that is elsewhere.
+	// Beside the pure packages: a test suite for allocators, which knows none of them, and an allocator in another
+	// process.
 	{"allocator/allocatortest", values + "allocator allocator/constraint"},
 	{"allocator/internal/codec", values + "api/v1 internal/version internal/wire allocator allocator/inputs"},
 	{"allocator/remote", shell + "allocator allocator/inputs allocator/internal/codec"},
@@ -133,20 +134,20 @@ var floors = []floor{
 	{".", "internal/cli"},
 }
 
-// pure packages decide and do nothing else: the same events give the same effects, byte for byte. The values they
-// speak in are held to the same. Left out: the suite needs package testing, the remote
-// allocator is I/O by trade, and the journal and their codec speak protobuf.
+// pure packages only make decisions: the same events give the same effects, byte for byte. The packages of values that
+// they use are pure too. Left out are the test suite, which needs package testing, the remote allocator, which does
+// I/O, and the journal and their codec, which use protobuf.
 const pure = "api internal/alarms internal/leadersearch internal/protocol internal/rights internal/words master/core/... master/quorum master/view master/registry/... agent/core/... framework/internal/core " +
 	"framework/jobs framework/jobs/internal/core framework/internal/verdict examples/rdd/plan allocator/... !allocator/allocatortest !allocator/remote !allocator/journal !allocator/internal/codec"
 
 // pureImports is what a pure package may import from elsewhere: packages that compute. None of them reads a clock,
-// starts a goroutine, holds a lock or does I/O, but for the names in impure.
+// starts a goroutine, holds a lock or does I/O, except the names in impure.
 const pureImports = "bytes cel.dev/cel-go/cel cel.dev/cel-go/common/ast cel.dev/cel-go/common/types cel.dev/cel-go/common/types/ref cel.dev/cel-go/ext " +
 	"cmp container/heap container/list container/ring crypto/hmac crypto/sha256 encoding encoding/base64 " +
 	"encoding/binary encoding/hex encoding/json errors fmt hash hash/crc32 hash/fnv hash/maphash iter maps math math/big math/bits " +
 	"math/rand/v2 path regexp slices sort strconv strings text/tabwriter time unicode unicode/utf8 unique"
 
-// impure are the names in pureImports that a pure package may not use all the same.
+// impure are the names in pureImports that a pure package must not use.
 var impure = map[string]names{
 	"fmt":          {ban: "Print Printf Println Scan Scanf Scanln"},
 	"hash/maphash": {ban: "MakeSeed Comparable"},
@@ -154,19 +155,19 @@ var impure = map[string]names{
 	"time":         {ban: "Now Since Until Sleep After AfterFunc Tick Ticker NewTicker Timer NewTimer Local LoadLocation"},
 }
 
-// names of a package: all but some, or only some.
+// names of a package: all except some, or only some.
 type names struct{ ban, only string }
 
-// programs are where flags and the environment are read and where a process ends. Tests may too. The spawner of tasks'
-// namespaces is one as well, under another name of the agent's program.
+// programs are the packages that may read flags and the environment and end the process. Tests may too. The spawner of
+// tasks' namespaces is one of them, because the agent's program runs it under another name.
 const programs = ". internal/cli/... internal/dev/demo internal/dev/demo/jobs internal/dev/demo/rdd internal/dev/demo/share internal/dev/bench internal/dev/bench/allocator internal/dev/chaos internal/dev/exported " +
 	"internal/dev/stress agent/walls/spaces"
 
-// exampleMains are programs as well, in their package main.
+// exampleMains are programs as well, but only in their package main.
 const exampleMains = "examples/..."
 
-// process are the names by which a package reads flags and environment, takes signals, or ends the process; "" is
-// every name of it.
+// process holds the names with which a package reads flags and the environment, takes signals, or ends the process; ""
+// stands for every name of the package.
 var process = map[string]string{
 	"flag":                   "",
 	"github.com/spf13/cobra": "",
@@ -176,30 +177,31 @@ var process = map[string]string{
 	"syscall":                "Clearenv Environ Exit Getenv Setenv Unsetenv",
 }
 
-// processAllowed are the exceptions, each with its reason.
+// processAllowed holds the exceptions, each with its reason.
 var processAllowed = map[string]string{
 	"framework":          "LookupEnv",        // TENDER_TOKEN: what lets a framework in stands in no program's text
 	"framework/executor": "Getenv LookupEnv", // the agent speaks to it by TENDER_EXECUTOR_* (R33)
 }
 
-// wall is the SDK's: who imports one of sdk gets, through all of our packages, no third party but these.
+// wall is the limit of the SDK: through all of our packages, a program that imports one of sdk gets no third-party
+// package except these.
 const (
 	sdk  = "api api/v1 framework/... !framework/frameworktest/..."
 	wall = "google.golang.org/grpc/... google.golang.org/protobuf/..."
 )
 
-// fileLinesMax is where a file has surely stopped holding one noun.
+// fileLinesMax is the number of lines beyond which a file surely holds more than one noun.
 const fileLinesMax = 600
 
-// An allowance is how much a part has that is larger than its size allows, and why it is one part all the same.
+// An allowance is the size of a part that is larger than allowed, and why it is still one part.
 type allowance struct {
 	count int
 	why   string
 }
 
-// larger is what partsAreSmall lets be, by what it counts.
+// larger holds the parts that partsAreSmall accepts, by what it counts.
 var larger = map[string]allowance{
-	// What people set: each field is one setting, and none of them is a state.
+	// Settings: each field is one setting, and none of them is a state.
 	"fields of framework.Config":         {23, "settings of a scheduler"},
 	"bools of framework.Config":          {4, "settings of a scheduler"},
 	"fields of framework/taskset.Config": {21, "settings of a set"},
@@ -208,14 +210,14 @@ var larger = map[string]allowance{
 	"bools of internal/cli.devFlags":     {6, "flags of tender dev"},
 	"bools of internal/cli.runFlags":     {4, "flags of tender run"},
 
-	// One bool for each of several things, which are not the states of one.
+	// One bool for each of several things, which are not the states of one thing.
 	"bools of internal/trust.Door":    {5, "each is one rule about who comes in, and a listener has those that it needs"},
 	"bools of master/registry.shared": {6, "one for each map of a registry: whether a clone has it too"},
 
-	// What stories look at.
+	// What stories use.
 	"fields of allocator/allocatortest.Cluster": {21, "the ledger that a policy is held against, and what its stories look at"},
 
-	// Models of tests: what they pretend is set bit by bit, and nothing is decided by it outside.
+	// Models for tests: what they pretend is set bit by bit, and nothing outside depends on it.
 	"bools of internal/testing/memnet.pipe":                 {4, "the faults of one direction, which come together in any way"},
 	"bools of framework/frameworktest/internal/sim.daemon":  {4, "a model of an agent's shell"},
 	"bools of framework/frameworktest/internal/sim.process": {7, "a model of an executor's process"},

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// rule is one promise about the sources.
+// rule is one rule about the sources.
 type rule struct {
 	name  string
 	check func(*tree) []complaint
@@ -25,7 +25,7 @@ var rules = []rule{
 	{"files hold one noun", filesHoldOneNoun},
 }
 
-// TestTidy holds Tender's own sources.
+// TestTidy checks Tender's own sources.
 func TestTidy(t *testing.T) {
 	sources, err := read(os.DirFS("../../.."))
 	if err != nil {

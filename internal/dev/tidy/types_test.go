@@ -14,9 +14,9 @@ import (
 	"sync"
 )
 
-// checker finds out the types in pure packages, which parsing alone can't tell: is this a map? It reads our packages
-// from the tree and Go's from the go command. It is no compiler: what does not type-check is left for that one to
-// refuse, and a third party is an empty package.
+// checker finds types in pure packages, such as whether something is a map, which parsing alone can't tell. It reads
+// our packages from the tree and Go's own from the go command. It does not report type errors, which the compiler does,
+// and takes third-party packages for empty.
 type checker struct {
 	tree *tree
 	info *types.Info
@@ -31,11 +31,11 @@ func newChecker(t *tree) *checker {
 	}
 }
 
-// standard knows Go's own packages, once for all checkers; it is not safe to be used by two at a time.
+// standard imports Go's own packages, for all checkers; it must not be used by two at the same time.
 var standard = sync.OnceValue(func() types.Importer { return importer.ForCompiler(token.NewFileSet(), "gc", exported) })
 
-// exported opens what the compiler wrote of a package. The importer's own way needs to know where Go is, which a test
-// built with -trimpath does not.
+// exported opens the compiler's export data of a package. The importer's own way needs to know where Go is, which a
+// test that was built with -trimpath does not.
 func exported(name string) (io.ReadCloser, error) {
 	file, err := exec.Command("go", "list", "-export", "-f", "{{.Export}}", name).Output()
 	if err != nil {
@@ -44,7 +44,7 @@ func exported(name string) (io.ReadCloser, error) {
 	return os.Open(strings.TrimSpace(string(file)))
 }
 
-// Import answers the type checker.
+// Import returns a package to the type checker.
 func (c *checker) Import(name string) (*types.Package, error) {
 	if pkg, own := ours(name); own {
 		return c.check(pkg), nil
@@ -57,7 +57,7 @@ func (c *checker) Import(name string) (*types.Package, error) {
 	return empty, nil
 }
 
-// check type-checks one of our packages, and before it those that it imports.
+// check type-checks one of our packages, and before that those that it imports.
 func (c *checker) check(pkg string) *types.Package {
 	if done := c.done[pkg]; done != nil {
 		return done
@@ -70,12 +70,12 @@ func (c *checker) check(pkg string) *types.Package {
 		}
 	}
 	config := types.Config{Importer: c, Error: func(error) {}, IgnoreFuncBodies: !within(pure, pkg)}
-	done, _ := config.Check(module+"/"+pkg, c.tree.fset, files, c.info) // errors are the compiler's to tell
+	done, _ := config.Check(module+"/"+pkg, c.tree.fset, files, c.info) // the compiler reports errors
 	c.done[pkg] = done
 	return done
 }
 
-// mapsFunction names the function if the call is one of Go's package maps.
+// mapsFunction returns the name of the function if the call is one of Go's package maps.
 func (c *checker) mapsFunction(call *ast.CallExpr) (string, bool) {
 	selector, ok := call.Fun.(*ast.SelectorExpr)
 	if !ok {
@@ -85,7 +85,7 @@ func (c *checker) mapsFunction(call *ast.CallExpr) (string, bool) {
 	return selector.Sel.Name, used != nil && used.Pkg() != nil && used.Pkg().Path() == "maps"
 }
 
-// isMap sees through names and type parameters.
+// isMap says whether a type is a map, also behind names and type parameters.
 func isMap(t types.Type) bool {
 	if t == nil {
 		return false

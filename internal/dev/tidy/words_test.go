@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// packagesPromise wants one comment for each package, in one file, that opens as godoc wants it.
+// packagesPromise requires one comment for each package, in one file, that begins as godoc expects.
 func packagesPromise(t *tree) []complaint {
 	type promise struct {
 		first *file
@@ -47,7 +47,7 @@ func packagesPromise(t *tree) []complaint {
 	return found
 }
 
-// testsDoNotSleep: a sleep is either too short on a busy machine or too long on every other.
+// testsDoNotSleep refuses sleeps in tests: a sleep is either too short on a busy machine or too long on every other.
 func testsDoNotSleep(t *tree) []complaint {
 	var found []complaint
 	for _, f := range t.files {
@@ -64,10 +64,10 @@ func testsDoNotSleep(t *tree) []complaint {
 	return found
 }
 
-// leftover is spelled apart, so that this file does not refuse itself.
+// leftover is written in pieces, so that this file does not refuse itself.
 var leftover = regexp.MustCompile(`\b(TO` + `DO|FIX` + `ME|XX` + `X)\b`)
 
-// nothingIsLeftOver refuses notes to oneself.
+// nothingIsLeftOver refuses notes of authors to themselves.
 func nothingIsLeftOver(t *tree) []complaint {
 	texts := maps.Clone(t.others)
 	for _, f := range t.files {
@@ -89,7 +89,7 @@ func nothingIsLeftOver(t *tree) []complaint {
 	return found
 }
 
-// filesHoldOneNoun refuses the file that has grown past reading.
+// filesHoldOneNoun refuses files that are too long to read.
 func filesHoldOneNoun(t *tree) []complaint {
 	var found []complaint
 	for _, f := range t.files {
@@ -102,5 +102,5 @@ func filesHoldOneNoun(t *tree) []complaint {
 	return found
 }
 
-// sourcesParse: what can't be read can't be judged.
+// sourcesParse refuses files that do not parse, because they can't be checked.
 func sourcesParse(t *tree) []complaint { return t.broken }

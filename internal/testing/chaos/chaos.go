@@ -9,49 +9,49 @@ import (
 	"time"
 )
 
-// Plan is a list of faults. Its text is what a failed test prints.
+// Plan is a list of faults. A failed test prints it as text.
 type Plan struct {
 	Seed   uint64
-	Length time.Duration // the faults begin in it; then comes the calm
+	Length time.Duration // the faults begin within it; then it stays calm
 	Faults []Fault
 }
 
-// Fault is one thing that goes wrong and, after a while, right again.
+// Fault is something that breaks and, after a while, is repaired.
 type Fault struct {
 	At    time.Duration // since the plan began
 	For   time.Duration
 	Do    FaultKind
-	Whom  int // which one of those that the kind is about, from 1 on; modulo how many there are
-	Whom2 int // the other end, or in which way, where there are several
+	Whom  int // which of the parts that the kind is about, from 1 on; modulo their number
+	Whom2 int // the other end, or in which way, if there are several
 }
 
-// FaultKind is what goes wrong, a slash, and with whom.
+// FaultKind is what is done, a slash, and to whom.
 type FaultKind string
 
-// The faults that more than one stage does. What a stage alone can do has its name in that stage's table.
+// The faults that several stages have. A fault of only one stage has its name in that stage's table.
 const (
 	KillLeader    FaultKind = "kill/leader"    // started again after For, with its disk
 	KillFollower  FaultKind = "kill/follower"  // likewise
-	KillAgent     FaultKind = "kill/agent"     // likewise; its executors live on
+	KillAgent     FaultKind = "kill/agent"     // likewise; its executors go on
 	KillScheduler FaultKind = "kill/scheduler" //
-	KillExecutor  FaultKind = "kill/executor"  // one of an agent
-	CutLeader     FaultKind = "cut/leader"     // nobody reaches it, and it reaches nobody; what is sent waits
+	KillExecutor  FaultKind = "kill/executor"  // one executor of an agent
+	CutLeader     FaultKind = "cut/leader"     // it is cut off from everybody; what is sent waits
 	CutFollower   FaultKind = "cut/follower"   //
 	CutAgent      FaultKind = "cut/agent"      //
 	CutScheduler  FaultKind = "cut/scheduler"  //
-	RebootAgent   FaultKind = "reboot/agent"   // its machine, with all that runs on it
-	GoneAgent     FaultKind = "gone/agent"     // it is away, is marked gone, and comes back to learn it
-	FullAgent     FaultKind = "full/agent"     // its disk
+	RebootAgent   FaultKind = "reboot/agent"   // its machine is rebooted, with everything that runs on it
+	GoneAgent     FaultKind = "gone/agent"     // it is cut off, marked gone, and told so when it comes back
+	FullAgent     FaultKind = "full/agent"     // its disk is full
 	Restore       FaultKind = "restore/masters"
 )
 
-// How is the part before the slash.
+// How returns the part before the slash.
 func (k FaultKind) How() string { how, _, _ := strings.Cut(string(k), "/"); return how }
 
-// Whom is the part behind it.
+// Whom returns the part after the slash.
 func (k FaultKind) Whom() string { _, whom, _ := strings.Cut(string(k), "/"); return whom }
 
-// Of says which one of so many the fault is about, counted from 0.
+// Of returns which one of count parts the fault is about, counted from 0.
 func (f Fault) Of(count int) int { return ((f.Whom-1)%count + count) % count }
 
 func (f Fault) String() string {

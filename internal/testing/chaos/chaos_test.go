@@ -34,7 +34,7 @@ var acts = []chaos.Act[*stage]{
 	{Do: "reboot/agent", Most: time.Second, Begin: func(*stage, chaos.Fault) (func() error, error) { return nil, nil }},
 }
 
-// TestPlay: faults overlap as the plan says; the calm is told of when nothing is broken, and not before.
+// TestPlay: faults overlap as the plan says. Calm is called when nothing is broken, and not before.
 func TestPlay(t *testing.T) {
 	for _, test := range []struct {
 		name   string
@@ -64,7 +64,7 @@ func TestPlay(t *testing.T) {
 	}
 }
 
-// TestOn: who is struck is known when the fault begins, and is the one that is mended.
+// TestOn: the target is chosen when the fault begins, and the same one is repaired.
 func TestOn(t *testing.T) {
 	s := &stage{}
 	kill := chaos.On((*stage).whom, func(who string) { s.say("kill %s", who) }, func(who string) { s.say("start %s", who) })
@@ -76,7 +76,7 @@ func TestOn(t *testing.T) {
 	}
 }
 
-// TestDraw: the same seed draws the same time line, by weight; rounds never overlap and leave nothing out.
+// TestDraw: the same seed draws the same plan, by weight. Rounds never overlap and leave nothing out.
 func TestDraw(t *testing.T) {
 	overlaps := false
 	for seed := range uint64(20) {
@@ -111,7 +111,7 @@ func TestDraw(t *testing.T) {
 	}
 }
 
-// TestShrink: what is left is what it takes.
+// TestShrink: the faults that are left are those that are needed to fail.
 func TestShrink(t *testing.T) {
 	plan := chaos.Rounds(3, 40, acts)
 	small := plan.Shrink(func(p chaos.Plan) bool {
@@ -122,7 +122,7 @@ func TestShrink(t *testing.T) {
 	}
 }
 
-// TestLife: what must not happen to a task is seen.
+// TestLife: what must not happen to a task is noticed.
 func TestLife(t *testing.T) {
 	finished := []string{"FINISHED"}
 	for _, test := range []struct {
@@ -158,7 +158,7 @@ func (m master) StateHash(context.Context, *apiv1.StateHashRequest, ...grpc.Call
 	return &apiv1.StateHashResponse{AppliedIndex: 7, Hash: m.hash}, m.err
 }
 
-// TestDisagreement: masters agree when all of them answer, and the same.
+// TestDisagreement: masters agree if all of them answer, and with the same hash.
 func TestDisagreement(t *testing.T) {
 	for _, test := range []struct {
 		other master

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Draw draws a time line on which faults overlap. The same seed draws the same plan of the same acts.
+// Draw draws a plan whose faults overlap. The same seed draws the same plan of the same acts.
 func Draw[S any](seed uint64, length time.Duration, acts []Act[S]) Plan {
 	random := rand.New(rand.NewPCG(seed, 0))
 	plan := Plan{Seed: seed, Length: length}
@@ -26,11 +26,11 @@ func Draw[S any](seed uint64, length time.Duration, acts []Act[S]) Plan {
 	}
 }
 
-// long is how much a fault takes, at least, that has no place in a short run.
+// long is the length from which on a fault is left out of a short run.
 const long = 8 * time.Second
 
-// Rounds draws so many faults, one after the other: all in turn, then by chance. A plan that is too short for all has the
-// first, then some of the others, but none of those that take long if there are others.
+// Rounds draws count faults, one after the other: first every act in turn, then random ones. If count is too small for
+// all acts, the plan has the first act and some of the others, and long ones only if there are no others.
 func Rounds[S any](seed uint64, count int, acts []Act[S]) Plan {
 	random := rand.New(rand.NewPCG(seed, 0))
 	plan, acts := Plan{Seed: seed}, slices.Clone(acts)
@@ -59,7 +59,8 @@ func (a Act[S]) draw(random *rand.Rand, at time.Duration) Fault {
 	return f
 }
 
-// outage is mostly short, sometimes longer than a session timeout, rarely longer than a tombstone.
+// outage returns a duration that is mostly short, sometimes longer than a session timeout, rarely longer than a
+// tombstone.
 func outage(random *rand.Rand) time.Duration {
 	most := 3 * time.Second
 	switch n := random.IntN(10); {
@@ -71,7 +72,8 @@ func outage(random *rand.Rand) time.Duration {
 	return time.Duration(random.Int64N(int64(most)))
 }
 
-// Shrink leaves out faults as long as the plan still fails. It is for stages on which the same plan tells the same story.
+// Shrink leaves out faults as long as the plan still fails. It is for stages on which the same plan always does the
+// same.
 func (p Plan) Shrink(fails func(Plan) bool) Plan {
 	for size := (len(p.Faults) + 1) / 2; size >= 1; {
 		smaller := false

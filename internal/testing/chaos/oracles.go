@@ -10,17 +10,17 @@ import (
 	apiv1 "github.com/tenderhq/tender/api/v1"
 )
 
-// Life is what both ends saw of a task: its framework, and the machine on which it ran.
+// Life is what the framework of a task saw of it, and the machine on which it ran.
 type Life struct {
 	Launched bool
 	Starts   int      // how often it was seen to start
-	Runs     bool     // still
+	Runs     bool     // it still runs
 	Ends     []string // the different terminal states that its framework was told
-	Right    []string // those in which it ends by itself, once it has started
-	Excused  bool     // somebody ended it, or something struck it
+	Right    []string // the states in which it ends by itself, once it has started
+	Excused  bool     // somebody ended it, or a fault did
 }
 
-// Wrong says what is wrong with a task when everything had the time to come to rest; "" if nothing is.
+// Wrong returns what is wrong with a task after everything has come to rest; "" if nothing is.
 func (l Life) Wrong() string {
 	ends, right := strings.Join(l.Ends, " and "), strings.Join(l.Right, " or ")
 	switch {
@@ -44,7 +44,7 @@ func (l Life) Wrong() string {
 	return ""
 }
 
-// Disagreement says how the registries of masters differ; "" if they are the same, byte for byte.
+// Disagreement returns how the registries of masters differ; "" if they are identical.
 func Disagreement(ctx context.Context, masters map[string]apiv1.RaftServiceClient) string {
 	seen := make(map[string][]string)
 	for name, master := range masters { // order: irrelevant because all must be in one place

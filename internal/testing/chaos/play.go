@@ -10,27 +10,27 @@ import (
 
 // Stage is where a plan is played.
 type Stage interface {
-	// Pass lets the time pass, or says why nothing may follow.
+	// Pass lets time pass, or returns why the play can't go on.
 	Pass(d time.Duration) error
-	// Tell hears what a fault does next: it begins, or ends.
+	// Tell is called with what a fault does next: it begins, or ends.
 	Tell(what string, f Fault)
-	// Calm is called when the fault has ended, or is nothing that ends, and no other is under way.
+	// Calm is called when a fault has ended, or can't end, and no other one is under way.
 	Calm(f Fault) error
 }
 
 // Act is how a stage does one kind of fault.
 type Act[S any] struct {
 	Do          FaultKind
-	Weight      int           // how often it is drawn on a time line with overlaps
+	Weight      int           // how often it is drawn for a plan whose faults overlap
 	Least, Most time.Duration // how long it lasts; Most 0: mostly some seconds, sometimes a minute
-	// Begin breaks, and returns what mends; nil: nothing is left to be mended.
+	// Begin breaks something, and returns the function that repairs it; nil: there is nothing to repair.
 	Begin Begin[S]
 }
 
 // Begin begins a fault on a stage.
 type Begin[S any] = func(stage S, f Fault) (end func() error, err error)
 
-// On is what begins at one of those on the stage who is known only then, and ends there; end may be nil.
+// On makes a Begin that chooses the target when the fault begins. begin and end are called with it; end may be nil.
 func On[S, M any](whom func(S, Fault) M, begin, end func(M)) Begin[S] {
 	return func(stage S, f Fault) (func() error, error) {
 		m := whom(stage, f)
@@ -45,7 +45,7 @@ func On[S, M any](whom func(S, Fault) M, begin, end func(M)) Begin[S] {
 // Play carries out the plan. It returns when the last fault is over, or with the first error of the stage.
 func Play[S Stage](plan Plan, stage S, acts []Act[S]) error {
 	var steps []step
-	broken := 0 // how many faults are to be mended
+	broken := 0 // how many faults still have to be repaired
 	for _, f := range plan.Faults {
 		var mend func() error
 		over := func() error {

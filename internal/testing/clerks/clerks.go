@@ -12,20 +12,20 @@ import (
 	"github.com/tenderhq/tender/internal/testing/history"
 )
 
-// Clerk works on a few keys. It is for one goroutine.
+// Clerk is a client that works on a few keys. It is for one goroutine.
 type Clerk struct {
 	random *rand.Rand
 	keys   int
 	seen   map[string]uint64 // versions
 }
 
-// New makes a clerk for so many keys, whom the source of randomness decides.
+// New makes a clerk for that many keys; random decides what it does.
 func New(random *rand.Rand, keys int) *Clerk {
 	return &Clerk{random, keys, make(map[string]uint64)}
 }
 
-// Draw decides what to ask next: reads, writes of the value and deletions, half of these
-// with the condition that nobody else has changed the key since.
+// Draw decides what to ask next: reads, writes of the value, and deletions. Half of the writes and deletions have the
+// condition that nobody else has changed the key.
 func (c *Clerk) Draw(value string) history.Op {
 	op := history.Op{Kind: history.Get, Key: c.key()}
 	switch n := c.random.IntN(10); {
@@ -42,12 +42,12 @@ func (c *Clerk) Draw(value string) history.Op {
 
 func (c *Clerk) key() string { return fmt.Sprintf("key-%d", c.random.IntN(c.keys)) }
 
-// Put is a write of the value to any key, without a condition.
+// Put returns a write of the value to a random key, without a condition.
 func (c *Clerk) Put(value string) history.Op {
 	return history.Op{Kind: history.Put, Key: c.key(), Value: value, Version: history.Any}
 }
 
-// Ask asks, for as long as ctx lets it, and remembers the version it has seen.
+// Ask makes the call, until ctx ends, and remembers the version that it was told.
 func (c *Clerk) Ask(ctx context.Context, store *framework.Store, op history.Op) history.Got {
 	got := ask(ctx, store, op)
 	if !got.Stale && !got.Unknown {

@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// After is when a wait counts as one without an end. It is for hangs only: whatever is awaited takes seconds, also on a
-// machine that does ten other things.
+// After is the time after which a wait counts as endless. It is for hangs only: everything that is waited for takes
+// seconds, also on a machine that does ten other things.
 const After = 4 * time.Minute
 
-// Receive returns what comes from a channel. When nothing does, the test fails with what was waited for and with the
-// state of things, which state tells; nil tells nothing.
+// Receive returns what it receives from a channel. If nothing comes, the test fails with what was waited for and with
+// the result of state, which may be nil.
 func Receive[T any](t testing.TB, what string, state func() string, from <-chan T) T {
 	t.Helper()
 	limit := time.NewTimer(After)
@@ -30,8 +30,8 @@ func Receive[T any](t testing.TB, what string, state func() string, from <-chan 
 	}
 }
 
-// Await returns what wait returns. One that can't be told to end, as the opening of a FIFO, is left behind when the test
-// fails.
+// Await returns what wait returns. A wait that can't be interrupted, such as opening a FIFO, is left behind when the
+// test fails.
 func Await[T any](t testing.TB, what string, state func() string, wait func() T) T {
 	t.Helper()
 	done := make(chan T, 1)

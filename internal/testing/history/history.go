@@ -13,15 +13,15 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// Op is what was asked.
+// Op is an operation that was asked for.
 type Op struct {
 	Kind    Kind
 	Key     string
 	Value   string // of a put
-	Version uint64 // of a write: it must be the key's; 0 = there must be no such key
+	Version uint64 // of a write: the key must have this version; 0 = the key must not exist
 }
 
-// Kind of an operation.
+// Kind is the kind of an operation.
 type Kind string
 
 // The kinds.
@@ -34,33 +34,33 @@ const (
 // Any is the version of a write without a condition.
 const Any = math.MaxUint64
 
-// Got is what was answered: the entry (Version 0: there is none), that the condition of a
-// write does not hold, or nothing that can be relied on.
+// Got is an answer: the entry (Version 0: there is none), that the condition of a write does not hold, or nothing that
+// can be relied on.
 type Got struct {
 	Version uint64
-	Value   string // to a get
+	Value   string // the answer to a get
 	Stale   bool
-	Unknown bool // the write may have happened, then or later
+	Unknown bool // the write may have happened, at that time or later
 }
 
-// Event is an operation with its answer. Call and Return order it among the others: one
-// that returned before another was called came first.
+// Event is an operation with its answer. Call and Return say when it was called and when it returned: an event that
+// returned before another one was called came first.
 type Event struct {
 	Op
 	Got
 	Call, Return int64
 }
 
-// timeout is how long one key's order may be looked for.
+// timeout is how long to look for an order of one key's events.
 const timeout = time.Minute
 
-// Judge returns an error that names the keys whose events no single copy could have
-// answered, and those whose order was not found in time: not knowing is failure.
+// Judge returns an error that names the keys whose events no single copy could have answered, and those whose order was
+// not found in time: an unknown result counts as a failure.
 func Judge(events []Event) error {
 	keys := map[string][]porcupine.Operation{}
 	for _, e := range events {
 		if e.Unknown && e.Kind == Get {
-			continue // says nothing
+			continue // it says nothing
 		}
 		keys[e.Key] = append(keys[e.Key], porcupine.Operation{
 			ClientId: len(keys[e.Key]), Input: e.Op, Output: e.Got, Call: e.Call, Return: e.Return,
@@ -75,7 +75,7 @@ func Judge(events []Event) error {
 	return nil
 }
 
-// state is one key. A write whose answer is not known leaves a version that nobody knows.
+// state is the state of one key. A write whose answer is not known leaves a version that nobody knows.
 type state struct {
 	version uint64 // 0: there is no such key
 	value   string
@@ -93,7 +93,7 @@ var model = porcupine.NondeterministicModel{
 	},
 }
 
-// step lists the states in which an operation may have left the key; none: it can't have been so.
+// step returns the states in which an operation may have left the key; none: the answer is impossible.
 func (now state) step(op Op, got Got) []state {
 	if op.Kind == Get {
 		return now.read(got)

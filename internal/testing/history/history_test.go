@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestJudge: it refuses what no store may answer, and takes what nobody can know.
+// TestJudge: answers that no store may give are refused, and uncertain ones are accepted.
 func TestJudge(t *testing.T) {
 	put := Op{Kind: Put, Key: "k", Value: "v", Version: Any}
 	onlyNew := Op{Kind: Put, Key: "k", Value: "w"}

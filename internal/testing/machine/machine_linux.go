@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// GivesNamespaces skips the test where nobody can have namespaces for tasks. trying is what has come of having walls built with them:
-// it fails the test where the kernel makes the same ones for a plain program.
+// GivesNamespaces skips the test if nobody can make the namespaces for tasks here. trying is the result of building
+// walls with them: if that is an error although a plain program can have the same namespaces, the test fails.
 func GivesNamespaces(t testing.TB, trying error) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -23,7 +23,7 @@ func GivesNamespaces(t testing.TB, trying error) {
 	t.Fatalf("a plain program gets namespaces here, and a task does not: %v", trying)
 }
 
-// plain says why a program can't have the namespaces that tasks have, or nil.
+// plain returns why a plain program can't have the namespaces of tasks, or nil.
 func plain() error {
 	const spaces = syscall.CLONE_NEWNS | syscall.CLONE_NEWIPC | syscall.CLONE_NEWUTS | syscall.CLONE_NEWPID
 	program, err := os.StartProcess("/bin/true", []string{"true"}, &os.ProcAttr{Sys: &syscall.SysProcAttr{Cloneflags: spaces}})

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// pipeBytesMax: a writer waits while so many bytes are under way.
+// pipeBytesMax is how many bytes may be under way in one direction; a writer of more waits.
 const pipeBytesMax = 64 << 10
 
 // conn is one end of a connection.
@@ -78,12 +78,12 @@ type pipe struct {
 	mu      sync.Mutex
 	changed *sync.Cond
 	bytes   []byte
-	arrived int                  // of bytes; all of them without a delay
+	arrived int                  // how many of bytes have arrived; all of them without a delay
 	delay   func() time.Duration // nil: none
 	cut     bool                 // nothing arrives, not even the end
 	ended   bool                 // the writer has closed
 	gone    bool                 // the reader has closed
-	broken  bool                 // reset: both fail
+	broken  bool                 // it was reset: both sides fail
 	reading deadline
 	writing deadline
 }
@@ -148,7 +148,7 @@ func (p *pipe) write(from []byte) (int, error) {
 	}
 }
 
-// send has the n bytes that were written last arrive. Arrivals are counted, so bytes keep
+// send makes the n bytes that were written last arrive after their delay. Arrivals are only counted, so bytes keep
 // their order whatever their delays. The caller holds p.mu.
 func (p *pipe) send(n int) {
 	var delay time.Duration
@@ -163,7 +163,7 @@ func (p *pipe) send(n int) {
 	time.AfterFunc(delay, func() { p.change(func() { p.arrived += n }) })
 }
 
-// change makes a change that who waits must see.
+// change makes a change and wakes those who wait for one.
 func (p *pipe) change(what func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -176,7 +176,7 @@ func (p *pipe) reset()          { p.change(func() { p.broken = true }) }
 func (p *pipe) closeWriter()    { p.change(func() { p.ended = true; p.writing.stop() }) }
 func (p *pipe) closeReader()    { p.change(func() { p.gone = true; p.reading.stop() }) }
 
-// deadline belongs to the pipe's lock.
+// deadline is a deadline of one side; the pipe's lock guards it.
 type deadline struct {
 	at    time.Time
 	timer *time.Timer

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// backlogConnsMax: more connections that nobody has accepted yet are refused.
+// backlogConnsMax is how many connections may wait to be accepted; further ones are refused.
 const backlogConnsMax = 128
 
 type listener struct {

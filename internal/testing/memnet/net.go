@@ -17,16 +17,16 @@ const Everybody = "*"
 // Net is a network. All methods may be called from any goroutine.
 type Net struct {
 	mu        sync.Mutex
-	changed   *sync.Cond // something was healed, or a listener came
+	changed   *sync.Cond // something was healed, or there is a new listener
 	listeners map[string]*listener
 	conns     map[*conn]bool // both ends of each connection
 	cuts      map[[2]string]bool
-	mutes     map[[2]string]bool   // one direction: from, to
+	mutes     map[[2]string]bool   // pairs of hosts of which the first is not heard by the second
 	delay     func() time.Duration // nil: none
-	port      int                  // the last one minted
+	port      int                  // the last port that was given out
 }
 
-// New makes a network without listeners. Inside a bubble, make it there.
+// New makes a network without listeners. For use in a synctest bubble it must be made there.
 func New() *Net {
 	n := &Net{
 		listeners: make(map[string]*listener),
@@ -60,7 +60,7 @@ func (n *Net) Listen(address string) (net.Listener, error) {
 	return l, nil
 }
 
-// Dial connects a host without a name, which no Cut separates but Cut(host, Everybody).
+// Dial connects from a host without a name, which only Cut(host, Everybody) separates from a host.
 func (n *Net) Dial(ctx context.Context, address string) (net.Conn, error) {
 	return n.From("").Dial(ctx, address)
 }
@@ -71,11 +71,11 @@ type Host struct {
 	name string
 }
 
-// From is the host of that name. It need not listen anywhere.
+// From returns the host with that name. It need not listen anywhere.
 func (n *Net) From(name string) Host { return Host{n, hostOf(name)} }
 
-// Dial connects to a listener. Nobody listening is refused at once; a listener behind
-// a Cut answers nothing, so Dial waits for Heal or the end of ctx.
+// Dial connects to a listener. If nobody listens, it is refused at once. A listener behind a Cut does not answer, so
+// Dial waits for Heal or the end of ctx.
 func (h Host) Dial(ctx context.Context, address string) (net.Conn, error) {
 	c, err := h.net.dial(ctx, h.name, address)
 	if err != nil {
@@ -113,8 +113,8 @@ func (n *Net) dial(ctx context.Context, from, address string) (*conn, error) {
 	return near, nil
 }
 
-// Cut silences two hosts to each other: what is sent waits, dials wait, nothing fails
-// by itself. Cutting what is cut changes nothing.
+// Cut makes two hosts unable to reach each other: what is sent waits, dials wait, and nothing fails by itself. A
+// repeated Cut changes nothing.
 func (n *Net) Cut(a, b string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -130,8 +130,8 @@ func (n *Net) Heal(a, b string) {
 	n.update()
 }
 
-// Mute silences one direction: what from sends to the other waits, while it hears what
-// the other sends. No new connection can be made between them.
+// Mute cuts one direction: what from sends to the other host waits, while it still receives what that host sends. No
+// new connection can be made between them.
 func (n *Net) Mute(from, to string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -147,9 +147,8 @@ func (n *Net) Unmute(from, to string) {
 	n.update()
 }
 
-// Delay has everything that is written on connections made from now on take as long as
-// delay says, each write by itself; a connection keeps its order. delay must not use
-// the network.
+// Delay makes every write on later connections take as long as delay returns. Each write has its own delay, and a
+// connection keeps its order. delay must not use the network.
 func (n *Net) Delay(delay func() time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -182,8 +181,8 @@ func (n *Net) Break(a, b string) {
 }
 
 // Crash ends a host for all others at one moment: it is cut off from everybody, its listeners close, and its
-// connections are reset, those within the host too. Whoever dials at once when its connection fails is too late.
-// Heal(host, Everybody) ends the cut, and nothing else.
+// connections are reset, including those within the host. A dial that follows the failure of a connection at once is
+// refused too. Heal(host, Everybody) ends only the cut.
 func (n *Net) Crash(host string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -221,7 +220,7 @@ func (n *Net) Conns(a, b string) int {
 	return (ends + 1) / 2
 }
 
-// silent reports whether what from sends does not arrive.
+// silent reports whether what from sends does not arrive at the other host.
 func (n *Net) silent(from, to string) bool {
 	if from == to {
 		return false

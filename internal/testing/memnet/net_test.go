@@ -46,7 +46,7 @@ func connect(t *testing.T, n *memnet.Net) (near, far net.Conn) {
 func TestBytesArriveInOrderThenTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		near, far := connect(t, memnet.New())
-		sent := bytes.Repeat([]byte("0123456789"), 100_000) // many times what a pipe holds
+		sent := bytes.Repeat([]byte("0123456789"), 100_000) // many times what a pipe can hold
 		go func() {
 			if n, err := near.Write(sent); n != len(sent) || err != nil {
 				t.Errorf("wrote %d: %v", n, err)
@@ -224,8 +224,8 @@ func TestBreak(t *testing.T) {
 	})
 }
 
-// TestCrashIsOneMoment: of many that dial as soon as their connection fails, from the host and within it, none is
-// quick enough; nothing that was under way arrives, and when the host is joined again nobody listens there.
+// TestCrashIsOneMoment: of many that dial as soon as their connection fails, from the host and within it, none is fast
+// enough. Nothing that was under way arrives, and after the Heal nobody listens on the host.
 func TestCrashIsOneMoment(t *testing.T) {
 	for range 100 {
 		synctest.Test(t, crashWhileAllRedial)
@@ -294,8 +294,7 @@ func crashWhileAllRedial(t *testing.T) {
 	}
 }
 
-// A gRPC client finds out about a silent partition by its keepalive, on the bubble's
-// clock, and comes back after it.
+// A gRPC client notices a silent partition by its keepalive, on the bubble's clock, and comes back after it.
 func TestGRPCThroughACut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := memnet.New()

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// List is what is mounted, a line each, but for what lies in temporary folders other than own: that is other tests'.
+// List returns the mounts, one on each line, without those in temporary folders other than own, which belong to other
+// tests.
 func List(t *testing.T, own string) string {
 	t.Helper()
 	text, err := os.ReadFile("/proc/self/mountinfo")
@@ -18,7 +19,7 @@ func List(t *testing.T, own string) string {
 	return without(string(text), strings.TrimSuffix(os.TempDir(), "/")+"/", own)
 }
 
-// Check fails the test when what is mounted is not what List has returned before.
+// Check fails the test if the mounts are not those that List returned before.
 func Check(t *testing.T, own, before string) {
 	t.Helper()
 	if now := List(t, own); now != before {
@@ -26,7 +27,7 @@ func Check(t *testing.T, own, before string) {
 	}
 }
 
-// without drops the lines of mounts beneath a folder, but for those of own.
+// without drops the lines of mounts below a folder, except those below own.
 func without(table, folder, own string) string {
 	const mountPoint = 4 // proc_pid_mountinfo(5)
 	var kept strings.Builder

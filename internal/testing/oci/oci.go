@@ -22,13 +22,13 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
 
-// Registry is one for a test.
+// Registry is a registry for a test.
 type Registry struct {
-	// Host is its host and port.
+	// Host is its HOST:PORT.
 	Host string
 	// Asked counts the requests to it.
 	Asked atomic.Int64
-	// Before, if set, answers requests instead of it when it returns true.
+	// Before, if set, is called first; if it returns true, it has answered the request.
 	Before func(w http.ResponseWriter, r *http.Request) bool
 }
 
@@ -48,8 +48,8 @@ func Serve(t testing.TB) *Registry {
 	return r
 }
 
-// Push gives the registry an image, or a list of some, by a name such as "app:v1". It returns the whole reference, and
-// the digest.
+// Push puts an image, or a list of images, into the registry under a name such as "app:v1". It returns the whole
+// reference, and the digest.
 func (r *Registry) Push(t testing.TB, as string, what remote.Taggable) (reference, digest string) {
 	t.Helper()
 	named, err := name.ParseReference(r.Host + "/" + as)
@@ -82,7 +82,7 @@ type File struct {
 	UID, GID            int
 }
 
-// Tar is an archive of entries.
+// Tar returns an archive of these entries.
 func Tar(t testing.TB, files ...File) []byte {
 	t.Helper()
 	var buffer bytes.Buffer
@@ -114,10 +114,10 @@ func Tar(t testing.TB, files ...File) []byte {
 	return buffer.Bytes()
 }
 
-// Layer is a layer of such entries.
+// Layer returns a layer with these entries.
 func Layer(t testing.TB, files ...File) v1.Layer { return LayerOf(t, Tar(t, files...)) }
 
-// LayerOf is a layer of an archive.
+// LayerOf returns a layer with this archive.
 func LayerOf(t testing.TB, archive []byte) v1.Layer {
 	t.Helper()
 	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(archive)), nil })
@@ -127,12 +127,12 @@ func LayerOf(t testing.TB, archive []byte) v1.Layer {
 	return layer
 }
 
-// Image is an image for this machine.
+// Image returns an image for this machine.
 func Image(t testing.TB, says v1.Config, layers ...v1.Layer) v1.Image {
 	return ImageFor(t, v1.Platform{OS: "linux", Architecture: runtime.GOARCH}, says, layers...)
 }
 
-// ImageFor is an image for a platform.
+// ImageFor returns an image for a platform.
 func ImageFor(t testing.TB, platform v1.Platform, says v1.Config, layers ...v1.Layer) v1.Image {
 	t.Helper()
 	image, err := mutate.AppendLayers(empty.Image, layers...)
@@ -151,7 +151,7 @@ func ImageFor(t testing.TB, platform v1.Platform, says v1.Config, layers ...v1.L
 	return image
 }
 
-// Index is a list of images by their platforms.
+// Index returns a list of images by platform.
 func Index(t testing.TB, images ...v1.Image) v1.ImageIndex {
 	t.Helper()
 	index := v1.ImageIndex(empty.Index)

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// Programs are programs of this machine as files of an image, with the libraries that they need: each as bin/NAME. The test
-// is skipped where there is none of that name.
+// Programs returns programs of this machine as files bin/NAME of an image, with the libraries that they need. It skips
+// the test if there is no such program.
 func Programs(t testing.TB, names ...string) []File {
 	t.Helper()
 	files := []File{{Name: "bin/"}}
@@ -35,7 +35,7 @@ func read(t testing.TB, path string) string {
 	return string(content)
 }
 
-// needed are the libraries of a program that are not known yet, with those that these need.
+// needed returns the libraries of a program that are not known yet, with those that these need.
 func needed(t testing.TB, path string, known map[string]bool) (files []File) {
 	t.Helper()
 	program, err := elf.Open(path)

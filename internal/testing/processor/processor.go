@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// Own is what this process has used so far.
+// Own returns the processor time that this process has used so far.
 func Own(t testing.TB) time.Duration { return usedBy(t, syscall.RUSAGE_SELF) }
 
-// WithChildren is what this process and those of its children that have ended have used so far.
+// WithChildren returns what this process and those of its children that have ended have used so far.
 func WithChildren(t testing.TB) time.Duration { return Own(t) + usedBy(t, syscall.RUSAGE_CHILDREN) }
 
 func usedBy(t testing.TB, who int) time.Duration {

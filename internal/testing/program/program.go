@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// Copy makes a new file of this very program, which everybody may run.
+// Copy copies this very program to a new file that everybody may run.
 func Copy(path string) error {
 	self, err := os.Open("/proc/self/exe")
 	if err != nil {
@@ -26,8 +26,8 @@ func Copy(path string) error {
 	return errors.Join(err, to.Close())
 }
 
-// ForAll copies it until the end of the test to where everybody sees it, also in a namespace, which has a /tmp of its own,
-// and says where that is. A test that may not write there is skipped.
+// ForAll copies this program, until the end of the test, to a place where everybody sees it, also in a namespace with a
+// /tmp of its own. It returns the path. A test that may not write there is skipped.
 func ForAll(t testing.TB) string {
 	t.Helper()
 	folder, err := os.MkdirTemp("/var/lib", "tender-test-")

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// restless is the program: between two lives, which is most of its time, a process has no environment by which it is known.
+// restless is the program. Between two lives, which is most of the time, its process has no environment to recognize it
+// by.
 var restless = []byte{
 	0x48, 0x8b, 0x7c, 0x24, 0x08, // mov rdi, [rsp+8]: its path
 	0x48, 0x8d, 0x74, 0x24, 0x08, // lea rsi, [rsp+8]: its arguments
@@ -20,8 +21,8 @@ var restless = []byte{
 	0xeb, 0xe4, // again
 }
 
-// Restless writes a program that does nothing but become itself again and again, and says where it is. It keeps all signals
-// ignored that it is started with. A machine that can't run it skips the test.
+// Restless writes a program that only executes itself again and again, and returns its path. Signals that it is started
+// with as ignored stay ignored. The test is skipped on a machine that can't run it.
 func Restless(t testing.TB) string {
 	t.Helper()
 	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" {

@@ -8,8 +8,8 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// New writes to the test's own log, from Info on, until the test ends. What is written later is dropped: a library may have
-// goroutines that end after whoever started them, and that say so.
+// New returns a logger that writes to the test's own log, from Info on, until the test ends. Later lines are dropped: a
+// library may have goroutines that end, and log that, after the code that started them.
 func New(t testing.TB) zerolog.Logger {
 	w := &writer{t: t}
 	t.Cleanup(w.end)
@@ -18,7 +18,7 @@ func New(t testing.TB) zerolog.Logger {
 
 type writer struct {
 	mu sync.Mutex
-	t  testing.TB // nil: it has ended; guarded by mu
+	t  testing.TB // nil: the test has ended; guarded by mu
 }
 
 func (w *writer) Write(line []byte) (int, error) {

@@ -6,7 +6,7 @@ import (
 	"github.com/tenderhq/tender/internal/testing/testlog"
 )
 
-// TestWhatIsWrittenAfterTheEndIsDropped: without that testing panics.
+// TestWhatIsWrittenAfterTheEndIsDropped: if such lines were not dropped, package testing would panic.
 func TestWhatIsWrittenAfterTheEndIsDropped(t *testing.T) {
 	late := testlog.New(t)
 	t.Run("ends", func(t *testing.T) {

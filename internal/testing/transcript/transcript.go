@@ -19,9 +19,9 @@ import (
 
 // Story is what a file of testdata is played on, from its first line to its last.
 type Story interface {
-	// Play plays one line. What it makes of it is told by Said; t is the test of its block.
+	// Play plays one line. Said then returns the result; t is the test of the line's block.
 	Play(t *testing.T, line Line)
-	// Said is what was made of all lines since it was asked last, one line each.
+	// Said returns the results of all lines since its last call, one on each line.
 	Said() string
 }
 
@@ -49,7 +49,7 @@ func Play(t *testing.T, begin func(t *testing.T) Story) {
 	}
 }
 
-// firstLine is the first line of a block as it stands there, "" for the word step.
+// firstLine returns the first line of a block as it is written, or "" for the word step.
 func firstLine(d *datadriven.TestData) string {
 	words := []string{d.Cmd}
 	for _, arg := range d.CmdArgs {
@@ -84,7 +84,7 @@ func Parse(text string) Line {
 	return line
 }
 
-// Shift is the line without its verb: its first word is the verb of what follows.
+// Shift returns the line without its verb: its first word becomes the verb.
 func (l Line) Shift() Line {
 	rest := Line{Named: l.Named}
 	if len(l.Words) > 0 {
@@ -93,7 +93,7 @@ func (l Line) Shift() Line {
 	return rest
 }
 
-// Word is the word at a place behind the verb, "" when there are not so many.
+// Word returns the word with this index after the verb; "" if there are not so many.
 func (l Line) Word(i int) string {
 	if i < len(l.Words) {
 		return l.Words[i]
@@ -101,15 +101,15 @@ func (l Line) Word(i int) string {
 	return ""
 }
 
-// Has says whether a word stands behind the verb.
+// Has says whether a word comes after the verb.
 func (l Line) Has(word string) bool { return slices.Contains(l.Words, word) }
 
-// List is a value of several, with commas between them.
+// List returns the parts of a value that is separated by commas.
 func (l Line) List(name string) []string {
 	return strings.FieldsFunc(l.Named[name], func(r rune) bool { return r == ',' })
 }
 
-// Number is a value that counts, 0 when it is not there.
+// Number returns a value as a number; 0 if it is missing.
 func (l Line) Number(t Tester, name string) uint64 {
 	text, is := l.Named[name]
 	if !is {
@@ -122,12 +122,12 @@ func (l Line) Number(t Tester, name string) uint64 {
 	return n
 }
 
-// Tester is a test, or one that looks for the shortest history that fails.
+// Tester is a test, or a replacement that finds the shortest history that fails.
 type Tester interface {
 	Fatalf(format string, args ...any)
 }
 
-// Duration reads a span of time, "" as none.
+// Duration reads a duration; "" is 0.
 func Duration(t Tester, text string) time.Duration {
 	if text == "" {
 		return 0
@@ -139,10 +139,10 @@ func Duration(t Tester, text string) time.Duration {
 	return span
 }
 
-// Epoch is when stories begin.
+// Epoch is the time at which stories begin.
 var Epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// Tick moves a story's clock by a span, and stops at each moment at which its core wants to be woken.
+// Tick moves a story's clock forward, and stops at each time at which its core wants to be woken.
 func Tick(now *time.Time, span time.Duration, wake func() time.Time, woken func()) {
 	end := now.Add(span)
 	for next := wake(); !next.IsZero() && !next.After(end); next = wake() {
@@ -154,7 +154,7 @@ func Tick(now *time.Time, span time.Duration, wake func() time.Time, woken func(
 	*now = end
 }
 
-// Out gathers what a story says.
+// Out collects the output of a story.
 type Out struct{ text strings.Builder }
 
 // Say adds a line.
@@ -165,10 +165,10 @@ func (o *Out) SayAt(now time.Time, line string) {
 	fmt.Fprintf(&o.text, "%6s  %s\n", now.Sub(Epoch), line)
 }
 
-// String is what was said.
+// String returns the output.
 func (o *Out) String() string { return o.text.String() }
 
-// Take is what was said since it was taken last.
+// Take returns the output since its last call.
 func (o *Out) Take() string {
 	said := o.text.String()
 	o.text.Reset()

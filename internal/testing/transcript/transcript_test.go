@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// counter is a core that counts what it is told and wants to be woken once a second.
+// counter is a core that counts its events and wants to be woken once a second.
 type counter struct {
 	Out
 	now   time.Time

@@ -63,7 +63,7 @@ func BenchmarkQuotas(b *testing.B) {
 	}
 }
 
-// All frameworks state their demand: agents are divided task by task.
+// All frameworks tell their demand, so agents are divided task by task.
 func BenchmarkDemandCycle(b *testing.B) {
 	w := bench.NewWorld(fresh(), 10000, 1000)
 	for i := range 1000 {

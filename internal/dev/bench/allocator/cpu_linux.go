@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// CPU is the processor time of the calling thread. On a machine that others use too it
-// says more than the clock on the wall. Lock the goroutine to its thread first.
+// CPU returns the processor time of the calling thread. On a machine that others use too it says more than the wall
+// clock. The goroutine must be locked to its thread first.
 func CPU() time.Duration {
 	var at unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &at); err != nil {

@@ -4,5 +4,5 @@ package allocator
 
 import "time"
 
-// CPU is the clock on the wall where a thread's processor time is not to be had.
+// CPU returns the time of the wall clock, because a thread's processor time is not available here.
 func CPU() time.Duration { return time.Duration(time.Now().UnixNano()) }

@@ -20,8 +20,8 @@ type curve struct {
 	points       []point
 }
 
-// Draw measures full cycles and draws how they grow with agents and with frameworks,
-// beside what is known of Mesos, on scales of powers of ten.
+// Draw measures full cycles and draws how they grow with agents and with frameworks, beside the known figures of Mesos,
+// on logarithmic scales.
 func Draw(file string, fresh New, quick bool) error {
 	n := 9
 	if quick {
@@ -94,5 +94,5 @@ func panel(svg *strings.Builder, left float64, title, unit string, least, most i
 	}
 }
 
-// ratio is where x lies between least and most on a scale of powers of ten.
+// ratio returns where x lies between least and most on a logarithmic scale.
 func ratio(x, least, most float64) float64 { return math.Log(x/least) / math.Log(most/least) }

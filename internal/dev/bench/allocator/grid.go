@@ -8,16 +8,16 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// Updated is what AddAndUpdateSlave costs: agents come, each with what is in use on it;
-// all get ten revocable cpus; then all get another total.
+// Updated holds the costs of AddAndUpdateSlave: agents are added, each with resources in use; all get ten revocable
+// cpus; then all get another total.
 type Updated struct {
 	Add, AddCycle         time.Duration
 	Revocable, SecondLook time.Duration
 	Total, TotalCycle     time.Duration
 }
 
-// AddAndUpdate adds agents in use, then changes each of them, twice. After each step
-// everything is offered once.
+// AddAndUpdate adds agents with resources in use, then changes each of them twice. After each step everything is
+// offered once.
 func AddAndUpdate(fresh New, agents, frameworks int) (Updated, error) {
 	defer pinned()()
 	policy := fresh()
@@ -58,14 +58,14 @@ func AddAndUpdate(fresh New, agents, frameworks int) (Updated, error) {
 	return u, err
 }
 
-// String has what was asked for first, then what a cycle took after it.
+// String writes for each step the time of the change, and then that of the cycle after it.
 func (u Updated) String() string {
 	return fmt.Sprintf("add %s + cycle %s; 10 revocable cpus each %s + %s; other total %s + %s",
 		short(u.Add), short(u.AddCycle), short(u.Revocable), short(u.SecondLook), short(u.Total), short(u.TotalCycle))
 }
 
-// DeclineEarly is the first cycles of DeclineOffers: every offer is declined for a year,
-// so that filters pile up, at most so many.
+// DeclineEarly plays the first cycles of DeclineOffers: every offer is declined for a year, until there are filtersMax
+// filters.
 func DeclineEarly(fresh New, agents, frameworks, filtersMax int) (Sample, error) {
 	defer pinned()()
 	w := NewWorld(fresh(), agents, frameworks)
@@ -80,8 +80,8 @@ func DeclineEarly(fresh New, agents, frameworks, filtersMax int) (Sample, error)
 	return early, nil
 }
 
-// SuppressSteps is SuppressOffers: five cycles, before each a fifth more of the
-// frameworks suppresses; in the last one nobody is offered anything.
+// SuppressSteps plays SuppressOffers: five cycles, before each of which a further fifth of the frameworks suppresses
+// offers. In the last one nothing is offered.
 func SuppressSteps(fresh New, agents, frameworks int) (Sample, error) {
 	defer pinned()()
 	w := NewWorld(fresh(), agents, frameworks)
@@ -107,14 +107,14 @@ func SuppressSteps(fresh New, agents, frameworks int) (Sample, error) {
 	return steps, nil
 }
 
-// Sorted is what FullSort costs.
+// Sorted holds the costs of FullSort.
 type Sorted struct {
 	AddClients, AddAgents, Allocate, FullSort, NoOp, Unallocate, Remove time.Duration
 }
 
-// FullSort plays Mesos's benchmark of its sorter: clients and agents come, each agent is
-// allocated (16 cpus and a hundred fragments of ports), everything is sorted because the
-// cluster's total has changed, sorted again with nothing changed, and all goes away.
+// FullSort plays Mesos's benchmark of its sorter. Clients and agents are added, and each agent is allocated (16 cpus
+// and a hundred fragments of ports). Everything is sorted because the cluster's total has changed, sorted again without
+// a change, and then removed.
 func FullSort(fresh New, agents, clients int) Sorted {
 	defer pinned()()
 	policy := fresh()
@@ -139,7 +139,7 @@ func FullSort(fresh New, agents, clients int) Sorted {
 			policy.SetFramework(allocator.Framework{Framework: api.Framework{ID: w.Framework(i), Roles: []api.Role{Role}}, Active: true})
 		}
 	})
-	// Not offerable, so that what follows is sorting and not offering.
+	// The agents can't be offered, so that what follows is sorting and not offering.
 	s.AddAgents = timed(func() {
 		for i := range agents {
 			policy.SetAgent(allocator.Agent{ID: w.Agent(i), Total: total})
@@ -167,7 +167,7 @@ func FullSort(fresh New, agents, clients int) Sorted {
 	return s
 }
 
-// String names the steps in their order.
+// String writes the steps in their order.
 func (s Sorted) String() string {
 	return fmt.Sprintf("add clients %s, agents %s, allocate %s, full sort and one offer %s, no-op %s, unallocate %s, remove %s", short(s.AddClients),
 		short(s.AddAgents), short(s.Allocate), short(s.FullSort), short(s.NoOp), short(s.Unallocate), short(s.Remove))

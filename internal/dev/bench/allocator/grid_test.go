@@ -6,8 +6,8 @@ import (
 	bench "github.com/tenderhq/tender/internal/dev/bench/allocator"
 )
 
-// The shapes that make bench-allocator measures hold what they say on a small cluster:
-// every agent is offered in every cycle that should offer it.
+// The benchmarks of make bench-allocator, on a small cluster: every agent is offered in every cycle that should offer
+// it.
 func TestGridOffersAll(t *testing.T) {
 	if _, err := bench.AddAndUpdate(fresh, 30, 7); err != nil {
 		t.Error("AddAndUpdateSlave:", err)

@@ -12,8 +12,8 @@ import (
 type kind struct {
 	name       string
 	frameworks int
-	tasks      int // of each
-	atOnce     int // at most so many from one offer
+	tasks      int // the tasks that each of them wants
+	atOnce     int // how many of these it takes from one offer at most
 	task       string
 	ownRole    bool // each framework has a role of its own
 }
@@ -27,7 +27,7 @@ var kinds = []kind{
 // Wanted is how many tasks all frameworks of MultiFramework want.
 const Wanted = 4*4000 + 500*5 + 50*20
 
-// Multi is what came of a run of MultiFramework.
+// Multi is the result of a run of MultiFramework.
 type Multi struct {
 	Launched int
 	Rounds   int
@@ -41,10 +41,9 @@ type runner struct {
 	left int
 }
 
-// MultiFramework plays Mesos's benchmark of that name: 80 agents, 554 frameworks of
-// three kinds; leftovers come back without a filter. Mesos stalls, because frameworks
-// that want nothing more go on holding what others wait for. stated: the frameworks say
-// what they want.
+// MultiFramework plays Mesos's benchmark of that name: 80 agents, and 554 frameworks of three kinds, which return
+// leftovers without a filter. Mesos stalls, because frameworks that want nothing more go on holding what others wait
+// for. stated says that the frameworks tell their demands.
 func MultiFramework(policy allocator.Allocator, stated bool, roundsMax int) Multi {
 	defer pinned()()
 	runners := make(map[api.FrameworkID]*runner)
@@ -93,7 +92,7 @@ func (r *runner) state(policy allocator.Allocator, id api.FrameworkID) {
 	policy.SetDemand(id, r.role, shapes)
 }
 
-// launch takes what it wants of an offer and gives the rest back without a filter.
+// launch takes what it wants from an offer and returns the rest without a filter.
 func (r *runner) launch(policy allocator.Allocator, offer allocator.Claim, number int, now time.Time) int {
 	launched := 0
 	rest := offer.Resources

@@ -9,7 +9,7 @@ import (
 	"github.com/tenderhq/tender/allocator"
 )
 
-// pinned keeps the goroutine on its thread, for CPU, until the result is called.
+// pinned keeps the goroutine on its thread, as CPU requires, until the result is called.
 func pinned() func() {
 	runtime.LockOSThread()
 	return runtime.UnlockOSThread
@@ -18,13 +18,13 @@ func pinned() func() {
 // Sample is several measurements of one thing.
 type Sample []time.Duration
 
-// Median is the one in the middle.
+// Median returns the value in the middle.
 func (s Sample) Median() time.Duration {
 	sorted := slices.Sorted(slices.Values(s))
 	return sorted[len(sorted)/2]
 }
 
-// String is "5.6 ms (5.4-6.1) n=20".
+// String returns text such as "5.6 ms (5.4-6.1) n=20".
 func (s Sample) String() string {
 	return fmt.Sprintf("%s (%s-%s) n=%d", short(s.Median()), short(slices.Min(s)), short(slices.Max(s)), len(s))
 }
@@ -43,18 +43,18 @@ func short(d time.Duration) string {
 	return fmt.Sprintf("%.2f µs", float64(d)/1e3)
 }
 
-// New makes a fresh allocator.
+// New makes a new allocator.
 type New func() allocator.Allocator
 
-// FullCycle offers every agent once, n times; all offers come back without a filter
-// between the cycles. keep: one of so many frameworks is not suppressed.
+// FullCycle offers every agent once, n times. Between the cycles all offers are returned without a filter. keep: only
+// one of so many frameworks is not suppressed.
 func FullCycle(fresh New, agents, frameworks, keep, n int) (Sample, error) {
 	defer pinned()()
 	w := NewWorld(fresh(), agents, frameworks)
 	if keep > 1 {
 		w.Suppress(keep)
 	}
-	w.Cycle() // the first one also grows the memory
+	w.Cycle() // the first cycle also allocates memory
 	var cycles Sample
 	for range n {
 		w.GiveBack(0)
@@ -66,15 +66,15 @@ func FullCycle(fresh New, agents, frameworks, keep, n int) (Sample, error) {
 	return cycles, nil
 }
 
-// Declined is what DeclineOffers costs.
+// Declined holds the costs of DeclineOffers.
 type Declined struct {
 	Early          Sample  // the first cycles
 	Unchanged      Sample  // cycles after every framework has declined every agent
-	Woken          Sample  // the same, with an agent's resources changed: all its filters are asked
+	Woken          Sample  // the same after an agent's resources have changed, so that all its filters are checked
 	BytesPerFilter float64 // of the heap
 }
 
-// DeclineAll has every framework decline every agent for a year.
+// DeclineAll makes every framework decline every agent for a year.
 func DeclineAll(fresh New, agents, frameworks int) (Declined, error) {
 	defer pinned()()
 	w := NewWorld(fresh(), agents, frameworks)
@@ -119,7 +119,7 @@ func heap() uint64 {
 	return stats.HeapAlloc
 }
 
-// OneReturns takes one offer back, n times: from its return to the next offer of it.
+// OneReturns measures, n times, the time from the return of one offer to the next offer of its resources.
 func OneReturns(fresh New, agents, frameworks, keep, n int) (Sample, error) {
 	defer pinned()()
 	w := NewWorld(fresh(), agents, frameworks)
@@ -143,7 +143,7 @@ func OneReturns(fresh New, agents, frameworks, keep, n int) (Sample, error) {
 	return sample, nil
 }
 
-// OneJoins adds an agent, n times: all shares change, since the cluster has grown.
+// OneJoins adds an agent, n times: all shares change, because the cluster has grown.
 func OneJoins(fresh New, agents, frameworks, n int) Sample {
 	defer pinned()()
 	w := NewWorld(fresh(), agents, frameworks)

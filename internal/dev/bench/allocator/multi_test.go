@@ -7,8 +7,8 @@ import (
 	bench "github.com/tenderhq/tender/internal/dev/bench/allocator"
 )
 
-// Mesos launches 5,132 of the 19,500 tasks and then stalls; ours launches all of them,
-// whether frameworks state what they want or not.
+// Mesos launches 5,132 of the 19,500 tasks and then stalls. Tender launches all of them, whether frameworks tell their
+// demand or not.
 func TestMultiFrameworkLaunchesAll(t *testing.T) {
 	for _, stated := range []bool{false, true} {
 		t.Run(fmt.Sprintf("stated %v", stated), func(t *testing.T) {

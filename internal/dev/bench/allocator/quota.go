@@ -8,10 +8,9 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// Quotas plays LargeAndSmallQuota: one framework in each role, small roles guaranteed
-// <1 cpu, 1 GB, 1 GB>, large ones four times that, agents that just hold it all. It
-// returns how long the first cycle took, the idle one after it, and whether all
-// guarantees were met.
+// Quotas plays LargeAndSmallQuota: one framework in each role, guarantees of <1 cpu, 1 GB, 1 GB> for small roles and of
+// four times that for large ones, and agents that are just large enough. It returns how long the first cycle took, how
+// long the idle one after it took, and whether all guarantees were met.
 func Quotas(policy allocator.Allocator, small, large int) (first, idle time.Duration, met bool) {
 	defer pinned()()
 	for i := range small + large {

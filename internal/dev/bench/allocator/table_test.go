@@ -16,8 +16,8 @@ var (
 	svg   = flag.String("svg", "", "draw the growth into this file")
 )
 
-// What is known of Mesos (its hierarchical allocator with DRF sorters, compiled -O2,
-// thread time on such a machine).
+// Known figures of Mesos: its hierarchical allocator with DRF sorters, compiled with -O2, in thread time on such a
+// machine.
 var (
 	mesosFull = map[[2]int]string{
 		{1000, 1}: "31.0 ms", {1000, 100}: "31.5 ms", {1000, 1000}: "44.5 ms", {5000, 500}: "213 ms",
@@ -38,7 +38,7 @@ func sizes() [][2]int {
 	if *quick {
 		return [][2]int{{1000, 1}, {1000, 1000}, {10000, 1000}, {20000, 2000}, {50000, 100}, {50000, 6000}}
 	}
-	all := [][2]int{{5000, 500}, {10000, 1000}, {20000, 2000}} // those that were measured of Mesos
+	all := [][2]int{{5000, 500}, {10000, 1000}, {20000, 2000}} // sizes for which Mesos was measured
 	for _, agents := range []int{1000, 5000, 10000, 20000, 30000, 50000} {
 		for _, frameworks := range []int{1, 50, 100, 200, 500, 1000, 3000, 6000} {
 			if size := [2]int{agents, frameworks}; size != all[1] {
@@ -119,7 +119,7 @@ func suppressed(p printer) {
 	}
 }
 
-// filtersMax bounds the memory of a machine that plays the large corners of the grid.
+// filtersMax limits the memory for the largest sizes.
 const filtersMax = 1_000_000
 
 func declined(p printer) {

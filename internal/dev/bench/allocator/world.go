@@ -8,23 +8,23 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// World is a cluster of the shape of Mesos's benchmarks: agents of 24 cpus, 4 GB of
-// memory and disk and a thousand ports, of which 16 cpus, half of the memory, a quarter
-// of the disk and 16 ranges of ports are in use by the frameworks in rotation.
+// World is a cluster as in Mesos's benchmarks: agents of 24 cpus, 4 GB of memory and disk, and a thousand ports. Of
+// these, 16 cpus, half of the memory, a quarter of the disk and 16 ranges of ports are in use by the frameworks in
+// rotation.
 type World struct {
 	Policy     allocator.Allocator
 	Now        time.Time
 	Agents     int
 	Frameworks int
-	Offers     []allocator.Claim // open
+	Offers     []allocator.Claim // open offers
 
-	Adding time.Duration // how long the agents took to add, each with its task
+	Adding time.Duration // how long adding the agents took, each with its task
 }
 
-// Role is where all frameworks of a world are.
+// Role is the role of all frameworks of a world.
 const Role = api.DefaultRole
 
-// NewWorld fills a fresh allocator.
+// NewWorld makes a world with a new allocator.
 func NewWorld(policy allocator.Allocator, agents, frameworks int) *World {
 	w := &World{Policy: policy, Now: time.Unix(0, 0), Agents: agents, Frameworks: frameworks}
 	for i := range frameworks {
@@ -41,7 +41,7 @@ func NewWorld(policy allocator.Allocator, agents, frameworks int) *World {
 	return w
 }
 
-// InUse is what is in use on every agent.
+// InUse returns what is in use on every agent.
 func InUse() api.Resources {
 	ports := make([]api.Range, 16)
 	for i := range ports {
@@ -60,16 +60,15 @@ func must(text string) api.Resources {
 	return resources
 }
 
-// Agent names agent i.
+// Agent returns the ID of agent i.
 func (w *World) Agent(i int) api.AgentID { return api.AgentID(fmt.Sprintf("agent-%d", i)) }
 
-// Framework names framework i.
+// Framework returns the ID of framework i.
 func (w *World) Framework(i int) api.FrameworkID {
 	return api.FrameworkID(fmt.Sprintf("framework-%d", i))
 }
 
-// Cycle allocates once, a second after the last time, and returns how much processor
-// time that took.
+// Cycle allocates once, a second after the last time, and returns how much processor time that took.
 func (w *World) Cycle() time.Duration {
 	w.Now = w.Now.Add(time.Second)
 	start := CPU()
@@ -79,7 +78,7 @@ func (w *World) Cycle() time.Duration {
 	return took
 }
 
-// GiveBack declines all open offers, with a filter for so long (0 = none).
+// GiveBack declines all open offers with a filter of that duration (0 = none).
 func (w *World) GiveBack(refuse time.Duration) time.Duration {
 	start := time.Now()
 	for _, offer := range w.Offers {
@@ -92,7 +91,7 @@ func (w *World) GiveBack(refuse time.Duration) time.Duration {
 	return time.Since(start)
 }
 
-// Suppress leaves one of n frameworks with offers, the others are suppressed.
+// Suppress suppresses all but one of n frameworks.
 func (w *World) Suppress(n int) {
 	for i := range w.Frameworks {
 		if i%n != 0 {

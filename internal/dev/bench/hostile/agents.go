@@ -16,17 +16,17 @@ import (
 	"github.com/tenderhq/tender/internal/pause"
 )
 
-// wait is what goes by between two tries that fail; false at the end.
+// wait pauses between two tries that fail. It returns false at the end.
 func wait(ctx context.Context) bool { return pause.For(ctx, time.Second) }
 
-// agent is a session written by hand.
+// agent is a handwritten session of an agent.
 type agent struct {
 	stream  grpc.BidiStreamingClient[apiv1.AgentCalls, apiv1.AgentEvents]
 	target  Target
 	session uint64
 }
 
-// newAgent registers; nil when it was not let in.
+// newAgent registers an agent; it returns nil if the master refused.
 func newAgent(ctx context.Context, target Target, name string, cpus int64) *agent {
 	a := &agent{target: target}
 	var err error
@@ -57,7 +57,7 @@ func pulse() *apiv1.AgentCall {
 	return &apiv1.AgentCall{Call: &apiv1.AgentCall_Heartbeat{Heartbeat: &apiv1.AgentHeartbeat{}}}
 }
 
-// deafAgent reads nothing and has each of its heartbeats answered.
+// deafAgent sends heartbeats, each of which is answered, and reads nothing.
 func deafAgent(ctx context.Context, target Target) {
 	a := newAgent(ctx, target, "deaf", 1)
 	if a == nil {
@@ -71,7 +71,7 @@ func deafAgent(ctx context.Context, target Target) {
 	}
 }
 
-// liar tells the ends of tasks that nobody launched, of frameworks that there are not.
+// liar reports the ends of tasks that nobody has launched, of frameworks that do not exist.
 func liar(ctx context.Context, target Target) {
 	a := newAgent(ctx, target, "liar", 1)
 	if a == nil {
@@ -95,7 +95,7 @@ func liar(ctx context.Context, target Target) {
 	}
 }
 
-// poller reads what there is to read, again and again.
+// poller reads everything that can be read, again and again.
 func poller(ctx context.Context, target Target) {
 	conn := target.connect(ctx)
 	operator, raft := apiv1.NewOperatorServiceClient(conn), apiv1.NewRaftServiceClient(conn)

@@ -11,14 +11,14 @@ import (
 )
 
 const (
-	// busySpell is how long a busy thread works at a time, and busyRest how long it rests when the process has used
-	// what it is to use.
+	// busySpell is how long a busy thread works at a time. busyRest is how long it rests when the process has used its
+	// share.
 	busySpell = 100 * time.Microsecond
 	busyRest  = time.Millisecond
 )
 
-// Busy keeps so many processors busy by so many threads, until ctx ends, and has to do with nobody: what hostile peers do
-// to others beyond that, they do by what they say. It returns how much processor time the process has used.
+// Busy keeps that many processors busy with that many threads, until ctx ends, without talking to anybody. What hostile
+// peers do to others beyond that is what they send. It returns how much processor time the process has used.
 func Busy(ctx context.Context, threads int, processors float64) time.Duration {
 	began, had := time.Now(), processorTime()
 	behind := func() bool {
@@ -44,11 +44,11 @@ func Busy(ctx context.Context, threads int, processors float64) time.Duration {
 	return processorTime() - had
 }
 
-// processorTime is what this process has used.
+// processorTime returns how much processor time this process has used.
 func processorTime() time.Duration {
 	var used syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &used) != nil {
-		return 0 // there is no such error for a process's own
+		return 0 // this call can't fail for the own process
 	}
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/tenderhq/tender/internal/pause"
 )
 
-// TestBusyWorksUntilItsEnd: the process has used processors, and all threads have ended when it returns.
+// TestBusyWorksUntilItsEnd: Busy uses processors, and all of its threads have ended when it returns.
 func TestBusyWorksUntilItsEnd(t *testing.T) {
 	const enough = 20 * time.Millisecond
 	ctx, cancel := context.WithCancel(t.Context())
@@ -16,7 +16,7 @@ func TestBusyWorksUntilItsEnd(t *testing.T) {
 	had := processorTime()
 	used := make(chan time.Duration)
 	go func() { used <- Busy(ctx, 3, 2) }()
-	for processorTime()-had < enough { // the test itself uses next to none
+	for processorTime()-had < enough { // the test itself uses next to nothing
 		pause.For(t.Context(), busyRest)
 	}
 	cancel()

@@ -14,7 +14,7 @@ import (
 	"github.com/tenderhq/tender/internal/pause"
 )
 
-// Socket is where an agent serves its executors, and one of them that it has started.
+// Socket describes the socket of an agent's executors, and one executor that the agent has started.
 type Socket struct {
 	Dial      func(ctx context.Context) (net.Conn, error)
 	Framework string
@@ -23,8 +23,8 @@ type Socket struct {
 	sent      *atomic.Int64
 }
 
-// RunExecutor is the worst executor there is, until ctx ends: it reads nothing and says as much as it is
-// let, while strangers open streams at its agent and guess tokens. It returns how many messages it made.
+// RunExecutor is the worst possible executor, until ctx ends: it reads nothing and sends as much as it can, while
+// strangers open streams at its agent and guess tokens. It returns how many messages were made.
 func RunExecutor(ctx context.Context, socket Socket) int64 {
 	socket.sent = new(atomic.Int64)
 	runExecutor(ctx, socket)
@@ -46,7 +46,7 @@ func runExecutor(ctx context.Context, socket Socket) {
 	all.Wait()
 }
 
-// session opens a stream on a connection of its own; nil when that can't be.
+// session opens a stream on a connection of its own; it returns nil if that fails.
 func (s Socket) session(ctx context.Context) grpc.BidiStreamingClient[apiv1.ExecutorCalls, apiv1.ExecutorEvents] {
 	conn, err := grpc.NewClient("passthrough:///agent", grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return s.Dial(ctx) }))
@@ -88,7 +88,7 @@ func deafExecutor(ctx context.Context, socket Socket) {
 	}
 }
 
-// guesser has no token and names as many tasks as it is let.
+// guesser has no token, and names as many tasks as it can before it is refused.
 func guesser(ctx context.Context, socket Socket) {
 	page := socket.subscribe("guessed", 10_000, true)
 	for ctx.Err() == nil {
@@ -100,7 +100,7 @@ func guesser(ctx context.Context, socket Socket) {
 	}
 }
 
-// muteExecutors open streams and say nothing.
+// muteExecutors open streams and send nothing.
 func muteExecutors(ctx context.Context, socket Socket) {
 	for range 400 {
 		if socket.session(ctx) == nil {

@@ -17,15 +17,15 @@ import (
 )
 
 const (
-	// tasksWanted is how many tasks of the honest framework run beside the hostile executor, at least.
+	// tasksWanted is how many tasks of the honest framework must run beside the hostile executor.
 	tasksWanted = 20
-	// executorSentWanted is how much that one has said by then, at least.
+	// executorSentWanted is how many messages the hostile executor must have sent by then.
 	executorSentWanted = 300
 	ruleless           = "ruleless"
 )
 
-// TestHostileExecutorsEndNothing (R34): on the same agent an honest executor runs one task after the other, and the
-// agent stays in its session, within its bounds.
+// TestHostileExecutorsEndNothing (R34): on the same agent an honest executor runs one task after the other. The agent
+// keeps its session, and stays within its limits.
 func TestHostileExecutorsEndNothing(t *testing.T) {
 	m, ended := lead(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -104,7 +104,7 @@ func (o *owner) Offers(_ context.Context, offers []api.Offer) []api.Answer {
 func (o *owner) Update(context.Context, api.Status) error { return nil }
 
 func (o *owner) Message(_ context.Context, agent api.AgentID, _ api.ExecutorID, _ []byte) {
-	_ = o.client.Message(agent, ruleless, make([]byte, 32<<10)) // it may come to nothing
+	_ = o.client.Message(agent, ruleless, make([]byte, 32<<10)) // it may be dropped
 }
 
 // worker runs one task after the other.

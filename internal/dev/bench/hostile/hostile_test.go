@@ -18,16 +18,15 @@ import (
 const (
 	// offersWanted is how many offers the honest framework waits for, one after the other.
 	offersWanted = 20
-	// sentWanted is how much the hostile peers have said by the end, at least.
+	// sentWanted is how many messages the hostile peers must have sent by the end.
 	sentWanted = 1_500
-	// heapGrowthMax is what they may leave behind: sessions, queues, lanes, programs and
-	// stores, each bounded.
+	// heapGrowthMax is how much memory they may leave in use: sessions, queues, lanes, programs and stores, each of
+	// which is limited.
 	heapGrowthMax = 256 << 20
 )
 
-// TestHostilePeersEndNothing (R34, R36): beside all of them an honest framework is offered what it
-// wants, again and again, in the same term; and the master's memory stays within the sum of
-// its bounds.
+// TestHostilePeersEndNothing (R34, R36): beside all hostile peers an honest framework gets the offers that it wants,
+// again and again, in the same term. The master's memory stays within the sum of its limits.
 func TestHostilePeersEndNothing(t *testing.T) {
 	m, ended := lead(t)
 	term, _ := m.Leading()
@@ -74,7 +73,7 @@ func lead(t *testing.T) (m *master.Master, end func() error) {
 	m, err := master.New(master.Config{
 		ID: "m1", DataDir: t.TempDir(), Trust: master.Trust{Insecure: true},
 		GRPC: "127.0.0.1:0", HTTP: "127.0.0.1:0", Raft: "127.0.0.1:0", Profile: "fast",
-		Core: core.Config{SessionTimeout: 5 * time.Minute}, // who is slow here is slow for want of processors
+		Core: core.Config{SessionTimeout: 5 * time.Minute}, // what is slow here lacks a processor
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -92,7 +91,7 @@ func lead(t *testing.T) (m *master.Master, end func() error) {
 	return m, func() error { cancel(); return <-ended }
 }
 
-// heap is what is in use. What lies in a pool outlives one collection.
+// heap returns how much of the heap is in use. It collects twice, because what is in a pool outlives one collection.
 func heap() uint64 {
 	runtime.GC()
 	runtime.GC()
@@ -101,7 +100,7 @@ func heap() uint64 {
 	return stats.HeapAlloc
 }
 
-// beatAsAgent is an honest agent that runs nothing.
+// beatAsAgent is an honest agent on which nothing runs.
 func beatAsAgent(ctx context.Context, t *testing.T, target Target) {
 	a := newAgent(ctx, target, "honest", 8)
 	if a == nil {
@@ -124,8 +123,7 @@ func beatAsAgent(ctx context.Context, t *testing.T, target Target) {
 	}
 }
 
-// patient asks for one offer after the other until it had enough and all others have said
-// enough.
+// patient asks for one offer after the other, until it has had enough of them and the hostile peers have sent enough.
 type patient struct {
 	client *framework.Client
 	sent   *atomic.Int64

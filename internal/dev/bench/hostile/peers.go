@@ -19,30 +19,30 @@ import (
 	"github.com/tenderhq/tender/internal/pause"
 )
 
-// Role is that of all hostile frameworks. Whoever measures gives it a limit: what a framework
-// may hold without a limit is no fault of its master.
+// Role is the role of all hostile frameworks. A benchmark gives it a limit: what a framework may hold without a limit
+// is not the fault of its master.
 const Role = "hostile"
 
-// AddressBeside is the number of an address (see package loopback) that is no peer's own and none of a flock's: those of
-// the peers follow it. What an address may do together nobody shares who is not meant to.
+// AddressBeside is the number of an address (see package loopback) that neither a peer nor a flock has; those of the
+// peers follow it. Masters limit what comes from one address, and only those who are meant to may share such a limit.
 const AddressBeside = 1 << 16
 
 // Target is a master.
 type Target struct {
 	GRPC string
-	HTTP string // "": none
-	Raft string // "": not reached
+	HTTP string // "": it has none
+	Raft string // "": it is not attacked there
 	sent *atomic.Int64
 	from int // the number of the peer's own address
 }
 
-// Peer is one of them.
+// Peer is a hostile peer.
 type Peer struct {
 	Name string
 	run  func(context.Context, Target)
 }
 
-// Peers are all there are.
+// Peers returns all of them.
 func Peers() []Peer {
 	return []Peer{
 		{"a scheduler that reads nothing", deafScheduler},
@@ -60,7 +60,7 @@ func Peers() []Peer {
 	}
 }
 
-// Names are of those whose name holds a word.
+// Names returns the names that contain a word.
 func Names(word string) []string {
 	var names []string
 	for _, peer := range named(word) {
@@ -73,8 +73,8 @@ func named(word string) []Peer {
 	return slices.DeleteFunc(Peers(), func(peer Peer) bool { return !strings.Contains(peer.Name, word) })
 }
 
-// Run lets loose on the master the peers whose name holds a word, until ctx ends, and returns how
-// many messages and connections they made. "" lets loose all of them.
+// Run runs the peers whose name contains a word against the master, until ctx ends; "" runs all of them. It returns how
+// many messages and connections they made.
 func Run(ctx context.Context, target Target, word string) int64 {
 	target.sent = new(atomic.Int64)
 	return run(ctx, target, named(word))
@@ -86,7 +86,7 @@ func run(ctx context.Context, target Target, peers []Peer) int64 {
 		target := target
 		target.from = AddressBeside + 1 + i
 		all.Go(func() {
-			for ctx.Err() == nil { // each life ends when the master has had enough
+			for ctx.Err() == nil { // each life ends when the master throws the peer out
 				life, end := context.WithCancel(ctx)
 				peer.run(life, target)
 				end()
@@ -98,23 +98,23 @@ func run(ctx context.Context, target Target, peers []Peer) int64 {
 	return target.sent.Load()
 }
 
-// comeBackAfter is how soon one comes back that was thrown out.
+// comeBackAfter is how long a peer waits after it was thrown out.
 const comeBackAfter = 50 * time.Millisecond
 
-// connect is a connection that ends with ctx.
+// connect makes a connection that ends with ctx.
 func (t Target) connect(ctx context.Context) *grpc.ClientConn {
 	conn, err := grpc.NewClient("passthrough:///"+t.GRPC, grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, to string) (net.Conn, error) {
 			return loopback.Dialer(t.from).DialContext(ctx, "tcp", to)
 		}))
 	if err != nil {
-		panic(fmt.Sprintf("%s is no address: %v", t.GRPC, err)) // our own mistake
+		panic(fmt.Sprintf("%s is no address: %v", t.GRPC, err)) // a bug of ours
 	}
 	context.AfterFunc(ctx, func() { _ = conn.Close() })
 	return conn
 }
 
-// mute opens streams and connections and says nothing.
+// mute opens streams and connections and sends nothing.
 func mute(ctx context.Context, target Target) {
 	for range 10 {
 		if !muteStreams(ctx, target) {
@@ -137,7 +137,7 @@ func mute(ctx context.Context, target Target) {
 	pause.For(ctx, 10*time.Second)
 }
 
-// muteStreams opens streams on one connection: fewer than a connection may have, as one more waits.
+// muteStreams opens streams on one connection: fewer than a connection may have, because a further one would wait.
 func muteStreams(ctx context.Context, target Target) bool {
 	streams := target.connect(ctx)
 	describe := &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}

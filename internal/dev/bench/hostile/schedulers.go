@@ -12,7 +12,7 @@ import (
 	apiv1 "github.com/tenderhq/tender/api/v1"
 )
 
-// scheduler is a session written by hand.
+// scheduler is a handwritten session of a scheduler.
 type scheduler struct {
 	conn    *grpc.ClientConn
 	stream  grpc.BidiStreamingClient[apiv1.SchedulerCalls, apiv1.SchedulerEvents]
@@ -21,7 +21,7 @@ type scheduler struct {
 	session *apiv1.StoreSession
 }
 
-// newScheduler subscribes; nil when it was not let in.
+// newScheduler subscribes a scheduler; it returns nil if the master refused.
 func newScheduler(ctx context.Context, target Target, name string) *scheduler {
 	s := &scheduler{conn: target.connect(ctx), target: target}
 	var err error
@@ -47,7 +47,7 @@ func newScheduler(ctx context.Context, target Target, name string) *scheduler {
 	}
 }
 
-// say sends calls in one message, however many they are; false when the stream is over.
+// say sends all calls in one message. It returns false when the stream has ended.
 func (s *scheduler) say(calls ...*apiv1.SchedulerCall) bool {
 	for _, call := range calls {
 		s.number++
@@ -57,7 +57,7 @@ func (s *scheduler) say(calls ...*apiv1.SchedulerCall) bool {
 	return s.stream.Send(&apiv1.SchedulerCalls{Calls: calls}) == nil
 }
 
-// listen reads all that comes and thinks nothing of it.
+// listen reads everything that comes and ignores it.
 func (s *scheduler) listen() {
 	go func() {
 		for {
@@ -68,7 +68,7 @@ func (s *scheduler) listen() {
 	}()
 }
 
-// calls makes so many of one kind.
+// calls makes n calls of one kind.
 func calls(n int, one func(i int) *apiv1.SchedulerCall) []*apiv1.SchedulerCall {
 	all := make([]*apiv1.SchedulerCall, n)
 	for i := range all {
@@ -81,14 +81,14 @@ func beat(int) *apiv1.SchedulerCall {
 	return &apiv1.SchedulerCall{Call: &apiv1.SchedulerCall_Heartbeat{Heartbeat: &apiv1.SchedulerHeartbeat{}}}
 }
 
-// deafScheduler reads nothing and has each of its heartbeats answered.
+// deafScheduler sends heartbeats, each of which is answered, and reads nothing.
 func deafScheduler(ctx context.Context, target Target) {
 	s := newScheduler(ctx, target, "deaf")
 	for s != nil && s.say(calls(4000, beat)...) {
 	}
 }
 
-// asker asks for everything, and for what nobody knows.
+// asker asks for everything, and for things that nobody knows.
 func asker(ctx context.Context, target Target) {
 	s := newScheduler(ctx, target, "asker")
 	if s == nil {
@@ -113,7 +113,7 @@ func asker(ctx context.Context, target Target) {
 	}
 }
 
-// accepter answers offers that it does not have, and those that it has with tasks of nothing.
+// accepter answers offers that it does not have, and those that it has with empty tasks.
 func accepter(ctx context.Context, target Target) {
 	s := newScheduler(ctx, target, "accepter")
 	if s == nil {
@@ -133,7 +133,7 @@ func accepter(ctx context.Context, target Target) {
 	}
 }
 
-// demander has new constraints in every demand, each as costly as may be.
+// demander sends demands with new constraints each time, each as costly as possible.
 func demander(ctx context.Context, target Target) {
 	s := newScheduler(ctx, target, "demander")
 	if s == nil {
@@ -152,7 +152,7 @@ func demander(ctx context.Context, target Target) {
 	}
 }
 
-// crammer sends more calls, and calls that list more, than may be in a message.
+// crammer sends more calls than a message may have, and calls that list more than is allowed.
 func crammer(ctx context.Context, target Target) {
 	s := newScheduler(ctx, target, "crammer")
 	if s == nil {
@@ -174,7 +174,7 @@ func crammer(ctx context.Context, target Target) {
 	s.say(calls(200_000, beat)...)
 }
 
-// comer subscribes and is gone.
+// comer subscribes and leaves at once, again and again.
 func comer(ctx context.Context, target Target) {
 	for ctx.Err() == nil {
 		life, end := context.WithCancel(ctx)
@@ -183,7 +183,7 @@ func comer(ctx context.Context, target Target) {
 	}
 }
 
-// hoarder writes its store as fast as it can, and watches it without reading.
+// hoarder writes to its store as fast as it can, and watches it without reading.
 func hoarder(ctx context.Context, target Target) {
 	s := newScheduler(ctx, target, "hoarder")
 	if s == nil {
@@ -216,7 +216,7 @@ func hoarder(ctx context.Context, target Target) {
 	writers.Wait()
 }
 
-// deafReader asks for its store by many calls on some connections, and reads no answer.
+// deafReader reads its store by many calls on some connections, but does not read the answers.
 func deafReader(ctx context.Context, target Target) {
 	s := newScheduler(ctx, target, "deaf-reader")
 	if s == nil {
@@ -226,7 +226,7 @@ func deafReader(ctx context.Context, target Target) {
 	stub := apiv1.NewStoreServiceClient(s.conn)
 	for write := range uint64(4) {
 		put := &apiv1.StorePutRequest{Session: s.session, Key: fmt.Sprint(write), Value: make([]byte, 200<<10), Write: 1 + write}
-		_, _ = stub.Put(ctx, put) // of an earlier life: it is stored already
+		_, _ = stub.Put(ctx, put) // an earlier life has stored it already
 	}
 	for range 4 {
 		conn := target.connect(ctx)

@@ -32,7 +32,7 @@ const (
 	agents  = 4
 )
 
-// hangAfter ends a demo that has no end. It takes a minute or two on a laptop.
+// hangAfter limits the demo. It takes a minute or two on a laptop.
 const hangAfter = 15 * time.Minute
 
 func main() {
@@ -48,7 +48,7 @@ func main() {
 	log.Print("every job is as it should be; nothing is left running")
 }
 
-// jobFiles are the jobs of the demo by their names. The service is another one in each of its versions.
+// jobFiles are the jobs of the demo by name. The service changes with each of its versions.
 var jobFiles = map[string]string{
 	"sum": `type = "batch"
 task.command = "sleep 1"
@@ -89,7 +89,7 @@ task.spread = "agent"
 service = { count = 3, proof = "3s" }`, command)
 }
 
-// demo is the cluster and the job managers.
+// demo is the cluster with its job managers.
 type demo struct {
 	cluster  *devcluster.Cluster
 	managers []*devcluster.Process
@@ -150,7 +150,7 @@ func (d *demo) play(ctx context.Context) error {
 	return nil
 }
 
-// tender runs a command of the CLI.
+// tender runs a command of the command line.
 func (d *demo) tender(ctx context.Context, stdin string, args ...string) ([]byte, error) {
 	command := exec.CommandContext(ctx, tender, append(args, "--master", d.cluster.MasterAddresses())...)
 	command.Stdin = strings.NewReader(stdin)
@@ -172,7 +172,7 @@ func (d *demo) job(ctx context.Context, verb, name, file string) error {
 	return err
 }
 
-// status is a job as the active manager shows it.
+// status returns a job as the active manager shows it.
 func (d *demo) status(ctx context.Context, name string) (*apiv1.JobStatus, error) {
 	out, err := d.tender(ctx, "", "job", "status", name, "-o", "json")
 	if err != nil {
@@ -182,7 +182,7 @@ func (d *demo) status(ctx context.Context, name string) (*apiv1.JobStatus, error
 	return status, protojson.Unmarshal(out, status)
 }
 
-// await looks at a job until it is as it should be. While parts of the cluster are down it may be that nobody answers.
+// await looks at a job until it is as it should be. While parts of the cluster are down nobody may answer.
 func (d *demo) await(ctx context.Context, name, what string, good func(*apiv1.JobStatus) (bool, error)) error {
 	for {
 		status, err := d.status(ctx, name)
@@ -221,7 +221,7 @@ func (d *demo) awaitService(ctx context.Context, version int32) error {
 	return nil
 }
 
-// awaitEnds says how all jobs have ended.
+// awaitEnds checks how all jobs have ended.
 func (d *demo) awaitEnds(ctx context.Context) error {
 	for _, one := range []struct {
 		name string
@@ -259,7 +259,7 @@ func (d *demo) awaitEnds(ctx context.Context) error {
 	})
 }
 
-// active is the place of the manager that has the jobs: the latest that says so.
+// active returns the index of the active manager: the latest one whose log says so.
 func (d *demo) active() (int, error) {
 	for i, one := range d.managers {
 		text, err := os.ReadFile(one.Log)
@@ -282,7 +282,7 @@ func (d *demo) killManager(context.Context) error {
 	return d.managers[at].Kill()
 }
 
-// killAgent kills an agent with a task of the service.
+// killAgent kills an agent that has a task of the service.
 func (d *demo) killAgent(ctx context.Context) error {
 	status, err := d.status(ctx, "web")
 	if err != nil {

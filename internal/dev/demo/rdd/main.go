@@ -26,19 +26,20 @@ import (
 	"github.com/tenderhq/tender/internal/dev/devcluster"
 )
 
-// demo is what the command line asks for.
+// demo holds the options of the command line.
 type demo struct {
 	agents, iterations, plain int
 	gb                        float64 // of points, and of records to sort
-	memory, sortMemory        float64 // MB of each executor
-	binary                    string  // of tender
-	programs                  string  // the binary
-	dir                       string  // of the points
-	text                      string  // folder whose words are counted; "": Go's own source
+	memory, sortMemory        float64 // in MB, for each executor
+	binary                    string  // the binary of tender
+	programs                  string  // the binary of examples/rdd
+	dir                       string  // the folder of the points
+	text                      string  // the folder whose words are counted; "": Go's own source
 	masters                   string
 }
 
-// A million bytes of text are so many points of ten coordinates, or records of terasort; a few more, so that it is no less.
+// A million bytes of text are that many points of ten coordinates, or records of terasort; slightly more, to be on the
+// safe side.
 const (
 	pointsPerMB  = 10_400
 	recordsPerMB = 10_150
@@ -111,10 +112,10 @@ func (d *demo) run(ctx context.Context) (err error) {
 	return nil
 }
 
-// numberOf is how many there are to be, when so many are a million bytes.
+// numberOf returns how many points or records to make, if perMB of them take a million bytes.
 func (d *demo) numberOf(perMB int) string { return strconv.Itoa(int(d.gb * 1000 * float64(perMB))) }
 
-// wordcount counts words, and again in one process with as many goroutines as there are executors.
+// wordcount counts words on the cluster, and again in one process with as many goroutines as there are executors.
 func (d *demo) wordcount(ctx context.Context) (run, error) {
 	text := d.text
 	if text == "" {
@@ -129,7 +130,7 @@ func (d *demo) wordcount(ctx context.Context) (run, error) {
 	return d.drive(ctx, 0, d.memory, "wordcount", "-verify", "-goroutines", strconv.Itoa(d.agents), "-top", "0", "-split", "13", text)
 }
 
-// compare runs a program in three ways, and is a row of the table.
+// compare runs a program in three ways, and returns a row of the table.
 func (d *demo) compare(ctx context.Context, program string) (row string, err error) {
 	cached, err := d.learn(ctx, program, d.iterations, true, false)
 	if err != nil {
@@ -151,14 +152,14 @@ func (d *demo) compare(ctx context.Context, program string) (row string, err err
 		killed.times[d.iterations/2].Seconds()-cached.later()), nil // the iteration after the kill, which computes again what was lost
 }
 
-// run is what a program has printed.
+// run is the output of a program.
 type run struct {
 	lines  []string
-	times  []time.Duration // of its iterations
+	times  []time.Duration // the times of its iterations
 	result string
 }
 
-// later is the mean of all iterations but the first, in seconds.
+// later returns the mean, in seconds, of all iterations but the first.
 func (r run) later() float64 {
 	var sum time.Duration
 	for _, took := range r.times[1:] {
@@ -167,7 +168,7 @@ func (r run) later() float64 {
 	return sum.Seconds() / float64(max(1, len(r.times)-1))
 }
 
-// learn runs logreg or kmeans. If kill is set, an executor is killed halfway, while the program holds.
+// learn runs logreg or kmeans. If kill is set, an executor is killed halfway, while the program pauses.
 func (d *demo) learn(ctx context.Context, program string, iterations int, cache, kill bool) (run, error) {
 	args := []string{"-iterations", strconv.Itoa(iterations), "-cache=" + strconv.FormatBool(cache)}
 	holds := 0
@@ -182,8 +183,8 @@ func (d *demo) learn(ctx context.Context, program string, iterations int, cache,
 	return r, err
 }
 
-// drive starts a program with the flags that all have, and reads what it prints. After the iteration at which it holds an
-// executor is killed, and then it goes on.
+// drive starts a program with the common flags, and reads its output. If the program pauses after an iteration, an
+// executor is killed, and then the program continues.
 func (d *demo) drive(ctx context.Context, holds int, memory float64, program string, args ...string) (r run, err error) {
 	common := []string{program, "-master", d.masters, "-executors", strconv.Itoa(d.agents), "-memory", fmt.Sprint(memory)}
 	command := exec.CommandContext(ctx, d.programs, append(common, args...)...)
@@ -213,7 +214,7 @@ func (d *demo) drive(ctx context.Context, holds int, memory float64, program str
 	return r, errors.Join(err, in.Close(), command.Wait())
 }
 
-// read takes in "iteration N: 1.234 s" and "result: ...", and shows them.
+// read reads lines such as "iteration N: 1.234 s" and "result: ...", and shows them.
 func (r *run) read(out io.Reader, see func(iteration int) error) error {
 	lines := bufio.NewScanner(out)
 	for lines.Scan() {
@@ -234,7 +235,7 @@ func (r *run) read(out io.Reader, see func(iteration int) error) error {
 	return lines.Err()
 }
 
-// killOne kills one of the executors of a driver.
+// killOne kills one of a driver's executors.
 func (d *demo) killOne(driver int) error {
 	executors, err := d.executors(driver)
 	if err != nil {
@@ -247,7 +248,7 @@ func (d *demo) killOne(driver int) error {
 	return syscall.Kill(executors[0], syscall.SIGKILL)
 }
 
-// executors are the processes that run the programs' binary, but for the driver.
+// executors returns the processes that run the programs' binary, except the driver.
 func (d *demo) executors(driver int) (pids []int, err error) {
 	links, err := filepath.Glob("/proc/[0-9]*/exe")
 	for _, link := range links {

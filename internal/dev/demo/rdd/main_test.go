@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestDemo runs the demo with little data on real processes. It fails by itself when the results differ: with one
-// executor of three killed (kill -9) between two iterations, they are the same to the last digit.
+// TestDemo runs the demo with little data on real processes. The demo fails if the results differ: with one of three
+// executors killed (kill -9) between two iterations, they are the same to the last digit.
 func TestDemo(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a dozen processes")

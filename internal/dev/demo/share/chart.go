@@ -6,37 +6,37 @@ import (
 	"time"
 )
 
-// chart draws who had which part of the cluster, as time goes to the right. It needs neither colour nor a wide terminal.
+// chart draws which part of the cluster each framework had over time. It needs neither colour nor a wide terminal.
 type chart struct {
 	began   time.Time
 	samples []sample
 	marks   []mark
 }
 
-// sample is what two frameworks had at a moment: parts of the cluster, 0 to 1.
+// sample is what two frameworks had at one time, as parts of the cluster from 0 to 1.
 type sample struct {
 	at        time.Time
 	jobs, rdd float64
 }
 
-// mark is a moment at which something happened.
+// mark is a time at which something happened.
 type mark struct {
 	at   time.Time
 	what string
 }
 
 const (
-	// chartRows are the lines of the chart: each is a tenth of the cluster.
+	// chartRows is how many lines the chart has; each stands for a tenth of the cluster.
 	chartRows = 10
-	// chartColumns are the most that fit beside the scale.
+	// chartColumns is how many columns fit beside the scale.
 	chartColumns = 100
-	// chartStep is the time of a column, unless that makes too many of them.
+	// chartStep is the time that a column stands for, unless that would make too many columns.
 	chartStep = 500 * time.Millisecond
 )
 
 func (c *chart) mark(at time.Time, what string) { c.marks = append(c.marks, mark{at, what}) }
 
-// within lists the samples of a time.
+// within returns the samples from a span of time.
 func (c *chart) within(from, to time.Time) (list []sample) {
 	for _, one := range c.samples {
 		if !one.at.Before(from) && one.at.Before(to) {
@@ -46,7 +46,7 @@ func (c *chart) within(from, to time.Time) (list []sample) {
 	return list
 }
 
-// mean is that of samples; false: there are none.
+// mean returns the mean of samples; false: there are none.
 func mean(samples []sample) (m sample, is bool) {
 	for _, one := range samples {
 		m.jobs += one.jobs / float64(len(samples))
@@ -55,8 +55,8 @@ func mean(samples []sample) (m sample, is bool) {
 	return m, len(samples) > 0
 }
 
-// String is the chart: "r" is what rdd has, "#" what the jobs have, "." what nobody has. Below the time stand the letters
-// of the moments, and what they were.
+// String draws the chart: "r" is what rdd has, "#" what the jobs have, "." what nobody has. Below the time axis are
+// letters for the marks, and below these what they mean.
 func (c *chart) String() string {
 	if len(c.samples) == 0 {
 		return "nothing was seen\n"
@@ -77,7 +77,7 @@ func (c *chart) String() string {
 	}
 	for i, one := range c.marks {
 		at := min(int(one.at.Sub(c.began)/step), columns-1)
-		for letters[at] != ' ' && at < len(letters)-1 { // two of one column stand side by side
+		for letters[at] != ' ' && at < len(letters)-1 { // two marks in one column are drawn side by side
 			at++
 		}
 		letters[at] = letter(i)
@@ -92,7 +92,7 @@ func (c *chart) String() string {
 	return out.String()
 }
 
-// rows are the lines of the chart, the highest first. A column at which nobody looked is as the one before.
+// rows returns the lines of the chart, from the top. A column without a sample repeats the one before.
 func (c *chart) rows(columns int, step time.Duration) [][]byte {
 	rows := make([][]byte, chartRows)
 	for row := range rows {

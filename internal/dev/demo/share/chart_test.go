@@ -15,7 +15,7 @@ func TestChart(t *testing.T) {
 			one.jobs, one.rdd = 0.5, 0.48
 		}
 		if i == 20 {
-			continue // nobody looked
+			continue // there is no sample
 		}
 		if i > 21 {
 			one.jobs = 0

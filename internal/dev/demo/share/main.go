@@ -33,11 +33,11 @@ import (
 
 const (
 	agents = 16
-	// agentResources hold one task of the batch, or one executor.
+	// agentResources are enough for one task of the batch, or one executor.
 	agentResources = "cpus:1.1;mem:512;disk:1024"
-	// hangAfter ends a demo that has no end. It takes a minute on a laptop.
+	// hangAfter limits the demo. It takes a minute on a laptop.
 	hangAfter = 10 * time.Minute
-	// hold is how long each state is looked at.
+	// hold is how long each state must last.
 	hold = 4 * time.Second
 )
 
@@ -59,18 +59,18 @@ func main() {
 
 // demo is what both turns have in common.
 type demo struct {
-	binary   string // of tender
-	programs string // of examples/rdd
-	points   string // folder
-	result   string // of the program: the same each time
+	binary   string // the binary of tender
+	programs string // the binary of examples/rdd
+	points   string // the folder of the points
+	result   string // the program's result, which is the same each time
 }
 
-// policy is what is to be seen of one.
+// policy describes what a policy should show.
 type policy struct {
 	name string
-	task string // of the batch
+	task string // the tasks of the batch
 	rdd  float64
-	jobs float64 // parts that they are to have while both want all
+	jobs float64 // the shares that they should have while both want everything
 	say  string
 }
 
@@ -140,7 +140,7 @@ func (t *turn) look(ctx context.Context, operator apiv1.OperatorServiceClient) e
 		list, err := operator.ListFrameworks(ctx, &apiv1.ListRequest{})
 		switch {
 		case ctx.Err() != nil:
-			continue // and so to the end
+			continue // the context has ended, and so does the loop
 		case err != nil:
 			return fmt.Errorf("looking at the shares: %w", err)
 		}
@@ -188,7 +188,7 @@ func (t *turn) story(ctx context.Context) error {
 	return err
 }
 
-// share has the program come, and go.
+// share starts the program and ends it again.
 func (t *turn) share(ctx context.Context, how string) error {
 	t.mark("rdd " + how)
 	program, err := t.start(ctx)
@@ -219,11 +219,11 @@ func (t *turn) mark(what string) {
 	t.chart.mark(time.Now(), what)
 }
 
-// near is how far a share may be from what it is to be: one agent is a sixteenth of the cluster, and tasks that follow
+// near is how far a share may be from what it should be: one agent is a sixteenth of the cluster, and tasks that follow
 // each other leave a little free between them.
 const near = 0.1
 
-// await waits until the shares are as they are to be, and holds that they stay so.
+// await waits until the shares are as they should be, and checks that they stay so.
 func (t *turn) await(ctx context.Context, what string, rdd, jobs float64) error {
 	began := time.Now()
 	good := func(one sample) bool { return math.Abs(one.rdd-rdd) <= near && math.Abs(one.jobs-jobs) <= near }
@@ -254,7 +254,7 @@ func (t *turn) await(ctx context.Context, what string, rdd, jobs float64) error 
 	return nil
 }
 
-// check looks at the batch: what was asked back is no failure of it.
+// check checks the batch: tasks that were preempted are no failures of it.
 func (t *turn) check(ctx context.Context) error {
 	out, err := t.tender(ctx, "", "job", "status", "small", "-o", "json")
 	if err != nil {
@@ -277,7 +277,7 @@ func (t *turn) check(ctx context.Context) error {
 	return nil
 }
 
-// submit asks until the job manager is active.
+// submit submits a job, and tries again until the job manager is active.
 func (t *turn) submit(ctx context.Context, file string) error {
 	for {
 		_, err := t.tender(ctx, file, "job", "submit", "-")
@@ -287,7 +287,7 @@ func (t *turn) submit(ctx context.Context, file string) error {
 	}
 }
 
-// tender runs a command of the CLI.
+// tender runs a command of the command line.
 func (t *turn) tender(ctx context.Context, stdin string, args ...string) ([]byte, error) {
 	command := exec.CommandContext(ctx, t.binary, append(args, "--master", t.cluster.MasterAddresses())...)
 	command.Stdin = strings.NewReader(stdin)
@@ -300,7 +300,7 @@ func (t *turn) tender(ctx context.Context, stdin string, args ...string) ([]byte
 	return out, nil
 }
 
-// program is a driver of the small Spark: it works, and keeps its executors until it is told to end.
+// program is a driver of the small Spark. It works, and then keeps its executors until it is told to end.
 type program struct {
 	command *exec.Cmd
 	in      io.WriteCloser
@@ -308,7 +308,7 @@ type program struct {
 }
 
 func (t *turn) start(ctx context.Context) (*program, error) {
-	const works = 3 // iterations, before it waits
+	const works = 3 // iterations before it waits
 	command := exec.CommandContext(ctx, t.programs, "logreg", "-master", t.cluster.MasterAddresses(), "-role", "rdd",
 		"-executors", strconv.Itoa(agents), "-memory", "128", "-iterations", strconv.Itoa(works+1), "-hold", strconv.Itoa(works), t.points)
 	command.Stderr = os.Stderr
@@ -324,7 +324,7 @@ func (t *turn) start(ctx context.Context) (*program, error) {
 	return &program{command: command, in: in, lines: bufio.NewScanner(out)}, command.Start()
 }
 
-// end lets the program go on to its end, and tells its result.
+// end lets the program finish, and returns its result.
 func (p *program) end() (result string, err error) {
 	_, err = p.in.Write([]byte("\n"))
 	for p.lines.Scan() {
