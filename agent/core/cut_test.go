@@ -26,13 +26,14 @@ type afterlife struct {
 	before *truth // what was true when the agent was killed
 	story  string // which cut this is
 	queue  []Happening
+	opens  map[Conn]Run                  // the run whose stream each is, from the moment in which it was begun
 	ends   map[api.TaskRef]api.TaskState // the ends of tasks that the leader was told
 	pid    int
 	wild   bool // executors die and tasks take their time, instead of everything ending well
 }
 
 func newAfterlife(w *world, end int) *afterlife {
-	a := &afterlife{before: w.truth, pid: 9000, ends: map[api.TaskRef]api.TaskState{}}
+	a := &afterlife{before: w.truth, pid: 9000, opens: map[Conn]Run{}, ends: map[api.TaskRef]api.TaskState{}}
 	a.story = fmt.Sprintf("killed with %d of %d records on disk", end, len(w.log))
 	a.world = &world{
 		t: w.t, config: w.config, now: w.now, auto: true, log: slices.Clone(w.log[:end]),
@@ -111,11 +112,17 @@ func (a *afterlife) comeBack(run Run) {
 			ends = append(ends, protocol.ExecutorStatus{Task: id, Number: task.number + 1, State: api.TaskFinished})
 		}
 	}
-	a.conn++
-	a.later(ExecutorOpened{a.conn, subscribe})
+	a.open(run, subscribe)
 	for _, end := range ends {
 		a.later(ExecutorCalled{a.conn, []protocol.ExecutorCall{end}})
 	}
+}
+
+// open lets the executor of a run subscribe.
+func (a *afterlife) open(run Run, subscribe protocol.SubscribeExecutor) {
+	a.conn++
+	a.opens[a.conn] = run
+	a.later(ExecutorOpened{a.conn, subscribe})
 }
 
 // react answers an effect of the new agent as the world would, and checks the promises.
@@ -125,8 +132,7 @@ func (a *afterlife) react(effect Effect) {
 		a.pid++
 		a.later(ExecutorForked{e.Run, Process{a.pid, 100}, tokenHash})
 	case ReleaseExecutor:
-		a.conn++
-		a.later(ExecutorOpened{a.conn, protocol.SubscribeExecutor{ExecutorRef: e.Run.Executor, Token: "token", Version: a.config.Version, Secrets: true}})
+		a.open(e.Run, protocol.SubscribeExecutor{ExecutorRef: e.Run.Executor, Token: "token", Version: a.config.Version, Secrets: true})
 	case AbandonExecutor:
 		a.later(ExecutorFailed{Run: e.Run}, ExecutorExited{Run: e.Run})
 	case KillGroups:
@@ -148,6 +154,10 @@ func (a *afterlife) react(effect Effect) {
 		a.later(ExecutorClosed{e.Conn})
 	case PrepareTask:
 		a.later(TaskPrepared{Task: e.Task})
+	case Checkpoint:
+		if launched, is := e.Record.(TaskLaunched); is { // it has an end of its own, not that of a launch that was DROPPED
+			delete(a.ends, api.TaskRef{Framework: launched.Framework, Task: launched.Task.ID})
+		}
 	case DestroyVolume:
 		a.later(VolumeDestroyed{Volume: e.Volume})
 	case ToLeader:

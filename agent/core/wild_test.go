@@ -54,6 +54,10 @@ func (a *afterlife) chance(random *rand.Rand, launches *int) {
 	case n < 12:
 		*launches++
 		task := api.Task{ID: api.TaskID(fmt.Sprint("t", *launches)), Resources: api.Scalars(1, 32), Command: &api.Command{Shell: "true"}}
+		if dropped := a.dropped(); len(dropped) > 0 && random.IntN(2) == 0 {
+			again := dropped[random.IntN(len(dropped))]
+			framework, task.ID = again.Framework, again.Task
+		}
 		if random.IntN(3) == 0 {
 			task.Command = nil
 			task.Executor = &api.Executor{ID: "x", Command: api.Command{Argv: []string{"x"}}}
@@ -96,6 +100,16 @@ func (a *afterlife) chance(random *rand.Rand, launches *int) {
 	}
 }
 
+// dropped returns the tasks that have never run and whose IDs may be launched again.
+func (a *afterlife) dropped() (refs []api.TaskRef) {
+	for _, stub := range a.core.state.stubs {
+		if stub.Status.State == api.TaskDropped {
+			refs = append(refs, stub.TaskRef)
+		}
+	}
+	return refs
+}
+
 // groupOf returns a group of two or three tasks.
 func groupOf(framework api.FrameworkID, random *rand.Rand, launches *int) protocol.LaunchGroup {
 	var group protocol.LaunchGroup
@@ -120,6 +134,9 @@ func (a *afterlife) next(i int) {
 	a.queue = slices.Delete(a.queue, i, i+1)
 	if called, is := what.(ExecutorCalled); is && !a.truth.alive(a.truth.conns[called.Conn]) {
 		return // it died before it could say that
+	}
+	if opened, is := what.(ExecutorOpened); is && !a.truth.alive(a.opens[opened.Conn]) {
+		return // the next run, which has another token in truth, is not to be taken for it
 	}
 	a.step(what)
 }
