@@ -214,7 +214,7 @@ func noSuchSubcommand(command *cobra.Command, args []string) error {
 // exactly checks the number of arguments by their names: "TASK", "FRAMEWORK".
 func exactly(names ...string) cobra.PositionalArgs { return between(len(names), names...) }
 
-// between checks that there are at least least of the named arguments, and no more than all of them.
+// between checks that at least so many of the named arguments are there, and no more than all of them.
 func between(least int, names ...string) cobra.PositionalArgs {
 	return func(command *cobra.Command, args []string) error {
 		path := command.CommandPath()

@@ -98,7 +98,8 @@ func aroundValues(message proto.Message, share func(value []byte) mem.Buffer) (m
 func aroundPage(page *apiv1.StoreListResponse, share func(value []byte) mem.Buffer) (around mem.BufferSlice, err error) {
 	var piece []byte
 	for _, entry := range page.GetItems() {
-		value, head := entry.GetValue(), []byte(nil)
+		value := entry.GetValue()
+		var head []byte
 		if len(value) < sharedValueMin {
 			head, err = proto.Marshal(entry)
 			value = nil

@@ -212,7 +212,7 @@ func TestRestGivesUpWithAReason(t *testing.T) {
 	}
 }
 
-// A stopped agent accepts connections and sends nothing. The rest of a task's output is not waited for for ever.
+// A stopped agent accepts connections and sends nothing. The rest of a task's output is not awaited for ever.
 func TestRestGivesUpOnASilentAgent(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Get("stdout") == "0" {

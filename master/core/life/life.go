@@ -9,19 +9,19 @@ import "slices"
 type Phase uint8
 
 const (
-	// Away: the agent has no stream, and may come back at any moment.
+	// Away means that the agent has no stream, and may come back at any moment.
 	Away Phase = iota
-	// Reporting: the agent has a stream, and has not finished its report yet.
+	// Reporting means that the agent has a stream, and has not finished its report yet.
 	Reporting
-	// Initing: the agent is new and has nothing to report; its first heartbeat has not arrived yet.
+	// Initing means that the agent is new and has nothing to report; its first heartbeat has not arrived yet.
 	Initing
-	// Up: the agent has reported and is heard from. It does what it is told.
+	// Up means that the agent has reported and is heard from. It does what it is told.
 	Up
-	// Tombstone: the agent is taken for dead, or was marked gone. The allocator does not know it.
+	// Tombstone means that the agent is taken for dead, or was marked gone. The allocator does not know it.
 	Tombstone
-	// Overdue: the agent has been a TOMBSTONE for so long that it waits to be marked gone.
+	// Overdue means that the agent has been a TOMBSTONE for so long that it waits to be marked gone.
 	Overdue
-	// Returning: an agent that was a TOMBSTONE has a stream again. It counts as dead until its report is complete.
+	// Returning means that an agent that was a TOMBSTONE has a stream again. It counts as dead until its report is complete.
 	Returning
 )
 
@@ -73,10 +73,10 @@ func (p Phase) Alive() bool { return p == Up }
 type Account uint8
 
 const (
-	// AccountNone: nothing yet. The agent may have tasks of earlier terms.
+	// AccountNone means that it has reported nothing yet. The agent may have tasks of earlier terms.
 	AccountNone Account = iota
-	// AccountGiven: the agent has named its tasks of earlier terms.
+	// AccountGiven means that the agent has named its tasks of earlier terms.
 	AccountGiven
-	// AccountRebooted: the agent has also said that it was rebooted, so what ran before is surely dead. (R8)
+	// AccountRebooted means that the agent has also said that it was rebooted, so what ran before is surely dead. (R8)
 	AccountRebooted
 )

@@ -259,8 +259,8 @@ func (l *Log) awaitWhoTakesOver(ctx context.Context, r *life, voters []quorum.Me
 	}
 }
 
-// askWhoTakesOver asks voters which of them can take over leadership. A voter that has been silent is waited for for a
-// shorter time.
+// askWhoTakesOver asks voters which of them can take over leadership. Its wait for a voter that has been silent is
+// shorter.
 func (l *Log) askWhoTakesOver(voters []quorum.Member) (Peer, error) {
 	return quorum.TakeOver(voters, l.askEach(voters, func(peer Peer, timeout time.Duration) (quorum.About, error) {
 		if l.silentSince(peer.ID).IsZero() {
