@@ -467,7 +467,8 @@ func (*AllocatorInput_Use) isAllocatorInput_Input() {}
 
 func (*AllocatorInput_Allocate) isAllocatorInput_Input() {}
 
-// AllocatorAgent adds an agent, or replaces what is known of it. What is taken on the agent stays taken.
+// AllocatorAgent adds an agent, or replaces what is known of it. What is taken on the agent stays taken. When its
+// attributes, region or zone change, filters of it are forgotten.
 type AllocatorAgent struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	Id         string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -569,8 +570,8 @@ func (x *AllocatorAgent) GetWhy() string {
 	return ""
 }
 
-// AllocatorFramework adds a framework, or replaces what is known of it. When the framework becomes inactive, its
-// filters are forgotten. What it holds stays taken.
+// AllocatorFramework adds a framework, or replaces what is known of it. Its filters are forgotten when it becomes
+// inactive, and when its constraint, min_offer, max_offer or revocable changes. What it holds stays taken.
 type AllocatorFramework struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Id     string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`

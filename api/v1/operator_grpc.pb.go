@@ -144,7 +144,7 @@ type OperatorServiceClient interface {
 	SetSecret(ctx context.Context, in *SetSecretRequest, opts ...grpc.CallOption) (*ActionResponse, error)
 	// ListSecrets lists the secrets of the roles that the caller may view. It shows no values; no call does.
 	ListSecrets(ctx context.Context, in *ListRequest, opts ...grpc.CallOption) (*ListSecretsResponse, error)
-	// RemoveSecret removes a secret. Tasks that have got it keep it.
+	// RemoveSecret removes a secret. Tasks that have got it keep it. A second copy is refused (NOT_FOUND).
 	RemoveSecret(ctx context.Context, in *RemoveSecretRequest, opts ...grpc.CallOption) (*ActionResponse, error)
 	// GetReadTicket gives the caller a ticket, with which it can read output and files of a task at the task's agent for
 	// some minutes. Only the leader signs tickets. A second copy makes another ticket. (R47)
@@ -582,7 +582,7 @@ type OperatorServiceServer interface {
 	SetSecret(context.Context, *SetSecretRequest) (*ActionResponse, error)
 	// ListSecrets lists the secrets of the roles that the caller may view. It shows no values; no call does.
 	ListSecrets(context.Context, *ListRequest) (*ListSecretsResponse, error)
-	// RemoveSecret removes a secret. Tasks that have got it keep it.
+	// RemoveSecret removes a secret. Tasks that have got it keep it. A second copy is refused (NOT_FOUND).
 	RemoveSecret(context.Context, *RemoveSecretRequest) (*ActionResponse, error)
 	// GetReadTicket gives the caller a ticket, with which it can read output and files of a task at the task's agent for
 	// some minutes. Only the leader signs tickets. A second copy makes another ticket. (R47)
