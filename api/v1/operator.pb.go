@@ -85,6 +85,7 @@ func (AgentAction) EnumDescriptor() ([]byte, []int) {
 	return file_api_v1_operator_proto_rawDescGZIP(), []int{0}
 }
 
+// ListChangesRequest asks for a page of the changes. All conditions that are set must hold.
 type ListChangesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The most items of a page. 0 or more than 1000: 1000. A page has at most 512 KiB, so it may have fewer.
@@ -177,6 +178,7 @@ func (x *ListChangesRequest) GetDenied() bool {
 	return false
 }
 
+// ListChangesResponse is a page of the changes, the newest first.
 type ListChangesResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Items         []*ChangeView          `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
@@ -381,6 +383,7 @@ func (x *ChangeView) GetMasterId() string {
 	return ""
 }
 
+// SetSecretRequest names a secret and its value.
 type SetSecretRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Written ROLE/NAME.
@@ -435,6 +438,7 @@ func (x *SetSecretRequest) GetValue() []byte {
 	return nil
 }
 
+// RemoveSecretRequest names the secret that is to be removed.
 type RemoveSecretRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -479,6 +483,7 @@ func (x *RemoveSecretRequest) GetName() string {
 	return ""
 }
 
+// ListSecretsResponse is a page of the secrets.
 type ListSecretsResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Items         []*SecretView          `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
@@ -758,6 +763,7 @@ func (*WhoAmIRequest) Descriptor() ([]byte, []int) {
 	return file_api_v1_operator_proto_rawDescGZIP(), []int{9}
 }
 
+// WhoAmIResponse says as whom the cluster knows the caller.
 type WhoAmIResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// nobody, anybody (the cluster does not check identities), master, agent, framework or person.
@@ -902,6 +908,7 @@ func (x *PrincipalGrant) GetUser() string {
 	return ""
 }
 
+// CanIRequest names what the caller wishes to do, as a grant would allow it.
 type CanIRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Wish          *PrincipalGrant        `protobuf:"bytes,1,opt,name=wish,proto3" json:"wish,omitempty"`
@@ -946,6 +953,7 @@ func (x *CanIRequest) GetWish() *PrincipalGrant {
 	return nil
 }
 
+// CanIResponse says whether the caller may do it.
 type CanIResponse struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Allowed bool                   `protobuf:"varint,1,opt,name=allowed,proto3" json:"allowed,omitempty"`
@@ -999,6 +1007,7 @@ func (x *CanIResponse) GetWhy() string {
 	return ""
 }
 
+// PrincipalView is a principal with its grants.
 type PrincipalView struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Name    string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -1077,6 +1086,7 @@ func (x *PrincipalView) GetWhy() string {
 	return ""
 }
 
+// ListPrincipalsResponse is a page of the principals.
 type ListPrincipalsResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Items         []*PrincipalView       `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
@@ -1138,6 +1148,7 @@ func (x *ListPrincipalsResponse) GetAppliedIndex() uint64 {
 	return 0
 }
 
+// GrantRequest names a principal and what it is to be granted.
 type GrantRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Principal     string                 `protobuf:"bytes,1,opt,name=principal,proto3" json:"principal,omitempty"`
@@ -1190,6 +1201,7 @@ func (x *GrantRequest) GetGrant() *PrincipalGrant {
 	return nil
 }
 
+// RevokeRequest names a principal and what is taken back from it.
 type RevokeRequest struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	Principal string                 `protobuf:"bytes,1,opt,name=principal,proto3" json:"principal,omitempty"`
@@ -1252,6 +1264,7 @@ func (x *RevokeRequest) GetWhy() string {
 	return ""
 }
 
+// CheckConstraintRequest has the text of a constraint.
 type CheckConstraintRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Constraint    string                 `protobuf:"bytes,1,opt,name=constraint,proto3" json:"constraint,omitempty"`
@@ -1296,6 +1309,7 @@ func (x *CheckConstraintRequest) GetConstraint() string {
 	return ""
 }
 
+// CheckConstraintResponse says that the constraint is valid.
 type CheckConstraintResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -1448,6 +1462,7 @@ func (x *ListRequest) GetAll() bool {
 	return false
 }
 
+// ListTasksRequest asks for a page of the tasks. Fields that ListRequest has too mean the same here.
 type ListTasksRequest struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	Limit     int32                  `protobuf:"varint,1,opt,name=limit,proto3" json:"limit,omitempty"`
@@ -1587,6 +1602,7 @@ func (*GetClusterRequest) Descriptor() ([]byte, []int) {
 	return file_api_v1_operator_proto_rawDescGZIP(), []int{22}
 }
 
+// ClusterView is the cluster as the answering master knows it.
 type ClusterView struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	ClusterId     string                 `protobuf:"bytes,1,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"`
@@ -1688,6 +1704,7 @@ func (x *ClusterView) GetMasterAddresses() []string {
 	return nil
 }
 
+// MasterView is one master of the quorum.
 type MasterView struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -1806,6 +1823,7 @@ func (x *MasterView) GetWhy() string {
 	return ""
 }
 
+// ListMastersResponse is a page of the masters.
 type ListMastersResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Items         []*MasterView          `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
@@ -1867,6 +1885,7 @@ func (x *ListMastersResponse) GetAppliedIndex() uint64 {
 	return 0
 }
 
+// AgentView is one agent as the leader knows it.
 type AgentView struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	Id       string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -2187,6 +2206,7 @@ func (x *OrphanedVolume) GetWhy() string {
 	return ""
 }
 
+// ListAgentsResponse is a page of the agents.
 type ListAgentsResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Items         []*AgentView           `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
@@ -2247,6 +2267,7 @@ func (x *ListAgentsResponse) GetAppliedIndex() uint64 {
 	return 0
 }
 
+// WatchAgentsRequest names the agents that are to be watched.
 type WatchAgentsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Whole IDs, at most 1000. None: all agents.
@@ -2292,6 +2313,7 @@ func (x *WatchAgentsRequest) GetAgentIds() []string {
 	return nil
 }
 
+// WatchAgentsResponse is what has changed since the previous message.
 type WatchAgentsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The agents that have changed, at most 256.
@@ -2356,6 +2378,7 @@ func (x *WatchAgentsResponse) GetComplete() bool {
 	return false
 }
 
+// FrameworkView is one framework as the leader knows it.
 type FrameworkView struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -2694,6 +2717,7 @@ func (x *LocalityView) GetIdle() *durationpb.Duration {
 	return nil
 }
 
+// DemandView is one shape of a framework's demand in a role.
 type DemandView struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	Role       string                 `protobuf:"bytes,1,opt,name=role,proto3" json:"role,omitempty"`
@@ -2796,6 +2820,7 @@ func (x *DemandView) GetGroup() string {
 	return ""
 }
 
+// ListFrameworksResponse is a page of the frameworks.
 type ListFrameworksResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Items         []*FrameworkView       `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
@@ -2856,6 +2881,7 @@ func (x *ListFrameworksResponse) GetAppliedIndex() uint64 {
 	return 0
 }
 
+// TaskView is one task as the leader knows it.
 type TaskView struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -3090,6 +3116,7 @@ func (x *TaskView) GetSecrets() []*Secret {
 	return nil
 }
 
+// ListTasksResponse is a page of the tasks.
 type ListTasksResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Items         []*TaskView            `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
@@ -3142,6 +3169,7 @@ func (x *ListTasksResponse) GetNextPageToken() string {
 	return ""
 }
 
+// OfferView is one open offer.
 type OfferView struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -3250,6 +3278,7 @@ func (x *OfferView) GetExpires() *timestamppb.Timestamp {
 	return nil
 }
 
+// ListOffersResponse is a page of the open offers.
 type ListOffersResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Items         []*OfferView           `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
@@ -3302,6 +3331,7 @@ func (x *ListOffersResponse) GetNextPageToken() string {
 	return ""
 }
 
+// RoleView is one role with its settings and what it holds.
 type RoleView struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Role          string                 `protobuf:"bytes,1,opt,name=role,proto3" json:"role,omitempty"`
@@ -3418,6 +3448,7 @@ func (x *RoleView) GetFrameworks() int32 {
 	return 0
 }
 
+// ListRolesResponse is a page of the roles.
 type ListRolesResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Items         []*RoleView            `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
@@ -3478,6 +3509,7 @@ func (x *ListRolesResponse) GetAppliedIndex() uint64 {
 	return 0
 }
 
+// ExplainRequest names the framework, and perhaps the agent, that is to be explained.
 type ExplainRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// An ID, the beginning of one ID only, or a name.
@@ -3532,6 +3564,7 @@ func (x *ExplainRequest) GetAgentId() string {
 	return ""
 }
 
+// ExplainResponse says in sentences for people why the framework is offered what it is offered, or nothing.
 type ExplainResponse struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
 	FrameworkId string                 `protobuf:"bytes,1,opt,name=framework_id,json=frameworkId,proto3" json:"framework_id,omitempty"`
@@ -3719,6 +3752,7 @@ func (x *ExplainedDecision) GetLaunched() int32 {
 	return 0
 }
 
+// ExplainedAgent says why the framework is offered this agent, or not.
 type ExplainedAgent struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	AgentId       string                 `protobuf:"bytes,1,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
@@ -3779,6 +3813,7 @@ func (x *ExplainedAgent) GetWhy() string {
 	return ""
 }
 
+// KillTaskRequest names the task that is to end, and the grace. Absent grace: the task's own.
 type KillTaskRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// FRAMEWORK/TASK, TASK, or the name that only one task has. It must be whole, like every name in a request that
@@ -3833,6 +3868,7 @@ func (x *KillTaskRequest) GetGrace() *durationpb.Duration {
 	return nil
 }
 
+// KillTaskResponse says what has become of the kill.
 type KillTaskResponse struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
 	FrameworkId string                 `protobuf:"bytes,1,opt,name=framework_id,json=frameworkId,proto3" json:"framework_id,omitempty"`
@@ -3903,6 +3939,7 @@ func (x *KillTaskResponse) GetAlready() string {
 	return ""
 }
 
+// RemoveFrameworkRequest names the framework that is to be removed.
 type RemoveFrameworkRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// A whole ID or a whole name.
@@ -3957,6 +3994,7 @@ func (x *RemoveFrameworkRequest) GetForce() bool {
 	return false
 }
 
+// MarkAgentRequest names an agent and what is to be done to it.
 type MarkAgentRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// A whole ID or a whole hostname.
@@ -4027,6 +4065,7 @@ func (x *MarkAgentRequest) GetForce() bool {
 	return false
 }
 
+// SetMaintenanceRequest names agents and their maintenance window.
 type SetMaintenanceRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Whole IDs or whole hostnames, at most 1,000.
@@ -4081,6 +4120,7 @@ func (x *SetMaintenanceRequest) GetWindow() *Window {
 	return nil
 }
 
+// ActionResponse says that a change was made: on what, and a sentence for people.
 type ActionResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Subject       string                 `protobuf:"bytes,1,opt,name=subject,proto3" json:"subject,omitempty"`
@@ -4133,6 +4173,7 @@ func (x *ActionResponse) GetMessage() string {
 	return ""
 }
 
+// ReserveRequest names an agent, a role and what is to be reserved, made or undone there.
 type ReserveRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// A whole ID or a whole hostname.
@@ -4222,6 +4263,7 @@ func (x *ReserveRequest) GetSizeMb() int64 {
 	return 0
 }
 
+// SetRoleRequest names a role and those of its settings that are to change.
 type SetRoleRequest struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	Role     string                 `protobuf:"bytes,1,opt,name=role,proto3" json:"role,omitempty"`
@@ -4344,6 +4386,7 @@ func (*ListPeersRequest) Descriptor() ([]byte, []int) {
 	return file_api_v1_operator_proto_rawDescGZIP(), []int{53}
 }
 
+// RaftPeer is one member of the quorum.
 type RaftPeer struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
 	Id          string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -4405,6 +4448,7 @@ func (x *RaftPeer) GetRole() string {
 	return ""
 }
 
+// ListPeersResponse has the members of the quorum as the answering master knows them.
 type ListPeersResponse struct {
 	state        protoimpl.MessageState `protogen:"open.v1"`
 	Items        []*RaftPeer            `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
@@ -4482,6 +4526,7 @@ func (x *ListPeersResponse) GetWhy() string {
 	return ""
 }
 
+// AddPeerRequest names the master that is to be added.
 type AddPeerRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -4534,6 +4579,7 @@ func (x *AddPeerRequest) GetRaftAddress() string {
 	return ""
 }
 
+// RemovePeerRequest names the master that is to be removed.
 type RemovePeerRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -4578,6 +4624,7 @@ func (x *RemovePeerRequest) GetId() string {
 	return ""
 }
 
+// TransferLeaderRequest names the voter that is to lead.
 type TransferLeaderRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Empty: any voter.
@@ -4659,6 +4706,7 @@ func (*SaveSnapshotRequest) Descriptor() ([]byte, []int) {
 	return file_api_v1_operator_proto_rawDescGZIP(), []int{59}
 }
 
+// SnapshotChunk is a part of a snapshot, in order.
 type SnapshotChunk struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Data          []byte                 `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`
@@ -4739,6 +4787,7 @@ func (*StateHashRequest) Descriptor() ([]byte, []int) {
 	return file_api_v1_operator_proto_rawDescGZIP(), []int{61}
 }
 
+// StateHashResponse has the hash and the applied index to which it belongs.
 type StateHashResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	AppliedIndex  uint64                 `protobuf:"varint,1,opt,name=applied_index,json=appliedIndex,proto3" json:"applied_index,omitempty"`
@@ -4791,7 +4840,7 @@ func (x *StateHashResponse) GetHash() string {
 	return ""
 }
 
-// StoreSession proves that the caller holds the framework's session.
+// StoreSession proves that the caller holds the framework's session. A session that is over is refused (FENCED).
 type StoreSession struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	FrameworkId   string                 `protobuf:"bytes,1,opt,name=framework_id,json=frameworkId,proto3" json:"framework_id,omitempty"`
@@ -4852,6 +4901,7 @@ func (x *StoreSession) GetInstance() string {
 	return ""
 }
 
+// StoreEntry is one key of a store, with its value and version.
 type StoreEntry struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Key   string                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
@@ -4931,6 +4981,7 @@ func (x *StoreEntry) GetComplete() bool {
 	return false
 }
 
+// StoreGetRequest names the key that is to be read.
 type StoreGetRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Session       *StoreSession          `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
@@ -4983,6 +5034,7 @@ func (x *StoreGetRequest) GetKey() string {
 	return ""
 }
 
+// StorePutRequest has the key and the value that is to be stored.
 type StorePutRequest struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	Session   *StoreSession          `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
@@ -5070,6 +5122,7 @@ func (x *StorePutRequest) GetLane() uint32 {
 	return 0
 }
 
+// StoreDeleteRequest names the key that is to be deleted. Its write and lane are as in StorePutRequest.
 type StoreDeleteRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Session       *StoreSession          `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
@@ -5146,6 +5199,7 @@ func (x *StoreDeleteRequest) GetLane() uint32 {
 	return 0
 }
 
+// StoreListRequest asks for a page of the entries under a prefix.
 type StoreListRequest struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Session *StoreSession          `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
@@ -5216,6 +5270,7 @@ func (x *StoreListRequest) GetLimit() int32 {
 	return 0
 }
 
+// StoreListResponse is a page of entries.
 type StoreListResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Items         []*StoreEntry          `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
@@ -5268,6 +5323,7 @@ func (x *StoreListResponse) GetNextPageToken() string {
 	return ""
 }
 
+// StoreWatchRequest names the prefix that is to be watched.
 type StoreWatchRequest struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Session *StoreSession          `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
