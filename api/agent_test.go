@@ -13,7 +13,7 @@ func TestZoneAndRegionAreAttributes(t *testing.T) {
 		has              bool
 	}{
 		{"rack", "r1", true}, {"rack", "r2", false}, {"zone", "z1", true}, {"zone", "z2", false},
-		{"region", "north", true}, {"region", "eu", false}, // its own attribute of that name counts
+		{"region", "north", true}, {"region", "eu", false}, // the agent's own attribute goes before its region
 		{"disk", "", false},
 	} {
 		if agent.Has(test.attribute, test.value) != test.has {

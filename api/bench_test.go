@@ -6,7 +6,7 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// What masters do for every launch and every status: sums of small bundles.
+// Masters sum small bundles for every launch and every status.
 
 var sink api.Resources
 

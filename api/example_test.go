@@ -38,8 +38,7 @@ func ExampleResources_Minus() {
 	// cpus:0.5;mem:512 false
 }
 
-// Carve also finds what is asked for without a label among resources that are reserved for one's role, and any two
-// ports.
+// Carve also finds what is asked for without a label among resources that are reserved for the role, and any two ports.
 func ExampleResources_Carve() {
 	offered, _ := api.ParseResources("cpus:2;cpus(web):1;ports:[31000-31009]")
 	ask, _ := api.ParseResources("cpus:1.5;ports:2")

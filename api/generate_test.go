@@ -6,7 +6,7 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// Small universes, so that labels and ranges meet often.
+// The generators draw from few names and small numbers, so that labels and ranges meet often.
 
 func genMilli(t *rapid.T) api.Milli {
 	return api.Milli(rapid.Int64Range(0, 5000).Draw(t, "milli"))
@@ -51,13 +51,13 @@ func genResources(t *rapid.T) api.Resources {
 	return api.NewResources(rapid.SliceOfN(rapid.Custom(genItem), 0, 8).Draw(t, "items")...)
 }
 
-// genDisjoint is something that shares no number and no word with r, so that sums
-// can be undone.
+// genDisjoint draws resources that share no number of a range and no word of a set with r, so that a sum of both can be
+// undone.
 func genDisjoint(t *rapid.T, r api.Resources) api.Resources {
 	return genResources(t).Without(onlySets(r))
 }
 
-// onlySets is what of r unites rather than adds up.
+// onlySets returns the part of r that a sum unites instead of adding up: its ranges and sets.
 func onlySets(r api.Resources) api.Resources {
 	var items []api.Resource
 	for _, item := range r.Items() {

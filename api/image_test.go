@@ -7,7 +7,8 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// TestImages: a reference looks like one, and leaves the command to the image; frameworks' own executors have none.
+// TestImages: a task's image must look like a reference. The command may be left to the image. A task of a framework's
+// own executor has no image.
 func TestImages(t *testing.T) {
 	for _, c := range []struct {
 		image string

@@ -7,7 +7,8 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// TestNamedPorts: each named port is one of the task's resources, and is told by a variable of its own.
+// TestNamedPorts: each named port must be one of the task's resources, and the task is told it by a variable of its
+// own.
 func TestNamedPorts(t *testing.T) {
 	resources, err := api.ParseResources("cpus:1;ports:[80-81]")
 	if err != nil {

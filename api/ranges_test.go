@@ -10,7 +10,7 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// model is what ranges mean: the set of their numbers, all below 64.
+// model is the set of the numbers in some ranges, all below 64.
 func model(r api.Ranges) (bits uint64) {
 	for _, one := range r {
 		for x := one.Begin; x <= one.End; x++ {

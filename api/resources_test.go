@@ -11,7 +11,7 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// canonical is what equality and all walks rest on.
+// canonical checks the properties on which equality and all loops over resources rely.
 func canonical(t *rapid.T, r api.Resources) {
 	t.Helper()
 	if r.IsZero() != (len(r.Items()) == 0) {
@@ -128,7 +128,7 @@ func TestCarve(t *testing.T) {
 	})
 }
 
-// An ask without labels succeeds whenever the plain parts hold enough of it.
+// Carve finds resources for a request without labels whenever the plain parts hold enough.
 func TestCarveFindsWhatIsThere(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		whole := genResources(t)

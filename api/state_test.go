@@ -24,7 +24,7 @@ func TestNothingLeavesATerminalState(t *testing.T) {
 	}
 }
 
-// Every state that a task can be in has a way to an end, and a way in.
+// Every state that a task can be in can be reached, and leads to an end.
 func TestEveryStateHasAWayInAndOut(t *testing.T) {
 	all := api.MoverMaster | api.MoverAgent | api.MoverExecutor
 	for state := api.TaskStaging; state < api.TaskUnknown; state++ {

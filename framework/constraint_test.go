@@ -25,8 +25,8 @@ func demandWhere(constraint string) api.Demand {
 	return api.Demand{Shapes: []api.Shape{{Resources: api.Scalars(1, 128), Count: 1, Constraint: constraint}}}
 }
 
-// TestWrongConstraintIsAnErrorAtOnce: who states a demand with one is told so, in a callback as well; the demand before
-// it holds.
+// TestWrongConstraintIsAnErrorAtOnce: a call that states a demand with a wrong constraint returns an error, in a
+// callback as well. The demand that was stated before stays.
 func TestWrongConstraintIsAnErrorAtOnce(t *testing.T) {
 	frameworktest.Run(t, frameworktest.Cluster{}, func(c *frameworktest.Handle) {
 		scheduler := &choosy{}

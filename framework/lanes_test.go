@@ -13,8 +13,8 @@ import (
 	apiv1 "github.com/tenderhq/tender/api/v1"
 )
 
-// TestLanesAtRandom: whoever enters and leaves, no two writes under way share a lane, a
-// lane's numbers only grow, and no more lanes are made than were needed at once.
+// TestLanesAtRandom: whatever writes enter and leave, no two writes under way share a lane, the numbers in a lane only
+// grow, and there are no more lanes than writes were under way at once.
 func TestLanesAtRandom(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	l, ended := newLanes(), make(chan struct{})
@@ -51,8 +51,8 @@ func TestLanesAtRandom(t *testing.T) {
 	}
 }
 
-// TestLanesAreFull: who comes while all are in use waits for one, its own end, or the
-// client's.
+// TestLanesAreFull: a write that comes while all lanes are in use waits until a lane is free, its own context ends, or
+// the client ends.
 func TestLanesAreFull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, ended := newLanes(), make(chan struct{})
@@ -80,7 +80,7 @@ func TestLanesAreFull(t *testing.T) {
 	})
 }
 
-// laneStore notes under which lane and number each put comes, and holds some.
+// laneStore notes the lane and the number of each put, and holds some puts back.
 type laneStore struct {
 	*fakeStore
 	came chan string
@@ -99,9 +99,9 @@ func (f *laneStore) Put(ctx context.Context, r *apiv1.StorePutRequest) (*apiv1.S
 	return &apiv1.StoreEntry{Key: r.Key, Version: 1}, nil
 }
 
-// TestWritesStayInOrder: writes after each other are numbered in one lane. One that takes
-// long does not hold up others, which go beside. One that is given up may come to the
-// masters still: the next of its lane has a higher number, so that it can't undo that.
+// TestWritesStayInOrder: writes one after the other are numbered in one lane. A write that takes long does not hold up
+// others, which use another lane. A write that is given up may still reach the masters. The next write of its lane has
+// a higher number, so the late one can't undo it.
 func TestWritesStayInOrder(t *testing.T) {
 	story(t, func(t *testing.T, n *network) {
 		store := &laneStore{fakeStore: &fakeStore{}, came: make(chan string, 1), hold: map[string]chan struct{}{"slow": make(chan struct{}), "lost": make(chan struct{})}}

@@ -15,8 +15,8 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
-// TestAcknowledgeLater: a status that is handed on is acknowledged when the scheduler says so, from any
-// goroutine and over the end of a session; until then the next ones of its task wait, and others do not.
+// TestAcknowledgeLater: a scheduler can acknowledge a status later, from any goroutine and also after the session has
+// ended. Until then the next statuses of the task wait, and those of other tasks do not.
 func TestAcknowledgeLater(t *testing.T) {
 	story(t, func(t *testing.T, n *network) {
 		m := n.start("m1:1")
@@ -67,7 +67,7 @@ func TestAcknowledgeLater(t *testing.T) {
 	})
 }
 
-// TestKillWithin: the grace goes with each repeat of the kill (R12).
+// TestKillWithin: each repeat of a kill carries the grace (R12).
 func TestKillWithin(t *testing.T) {
 	story(t, func(t *testing.T, n *network) {
 		m := n.start("m1:1")
@@ -94,7 +94,7 @@ func TestKillWithin(t *testing.T) {
 	})
 }
 
-// TestSuppressedRoles: some roles start without offers, the others do not.
+// TestSuppressedRoles: some roles start suppressed, and the others do not.
 func TestSuppressedRoles(t *testing.T) {
 	config, err := Config{Name: "test", Roles: []api.Role{"a", "b", "c"}, SuppressedRoles: []api.Role{"b"}}.complete()
 	if err != nil {
@@ -108,7 +108,7 @@ func TestSuppressedRoles(t *testing.T) {
 	}
 }
 
-// TestPackageNamesItsInterfaces: whoever reads the package's comment learns of every optional interface.
+// TestPackageNamesItsInterfaces: the package's comment names every optional interface.
 func TestPackageNamesItsInterfaces(t *testing.T) {
 	files := token.NewFileSet()
 	file, err := parser.ParseFile(files, "framework.go", nil, parser.ParseComments)

@@ -13,7 +13,7 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
-// leave is a master that goes away just when a stream is opened: it says that it has not read it (GOAWAY).
+// leave plays a master that goes away just when a stream is opened: it says that it has not read the stream (GOAWAY).
 func leave(conn net.Conn) {
 	const preface, header, headers = 24, 9, 1
 	if _, err := io.CopyN(io.Discard, conn, preface); err != nil {
@@ -33,8 +33,8 @@ func leave(conn net.Conn) {
 	}
 }
 
-// A session whose master leaves before it has read anything is over at once; it is not opened anew under the hands of
-// reader and writer, of which one would wait for the other where no deadline reaches it.
+// A session whose master leaves before it has read anything ends at once. gRPC must not open the stream anew while
+// reader and writer use it: one of them would then wait for the other without any deadline.
 func TestASessionEndsWithItsConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dials := 0

@@ -40,7 +40,7 @@ func (n *network) dial(ctx context.Context, address string) (net.Conn, error) {
 	return m.listener.DialContext(ctx)
 }
 
-// fakeMaster is played by the test, session by session.
+// fakeMaster is a master that the test plays, session by session.
 type fakeMaster struct {
 	apiv1.UnimplementedSchedulerServiceServer
 	n        *network
@@ -81,9 +81,9 @@ type fakeSession struct {
 	term      api.Term
 	stream    grpc.BidiStreamingServer[apiv1.SchedulerCalls, apiv1.SchedulerEvents]
 	subscribe protocol.Subscribe
-	calls     chan protocol.NumberedCall // not heartbeats; closed at the end
+	calls     chan protocol.NumberedCall // without heartbeats; closed at the end
 	end       chan error
-	told      bool // it has said that there may be offers; calls does not have that
+	told      bool // it has said that offers may come; that call is not in calls
 	stopBeat  context.CancelFunc
 	last      uint64
 	mu        sync.Mutex
@@ -120,7 +120,7 @@ func (m *fakeMaster) Session(stream grpc.BidiStreamingServer[apiv1.SchedulerCall
 				case protocol.SchedulerHeartbeat:
 				case protocol.Revive:
 					if !s.told && len(s.subscribe.Suppressed) > 0 && len(c.Roles) > 0 {
-						s.told = true // what is wanted: offers may come
+						s.told = true // this call says that offers may come
 						continue
 					}
 					s.calls <- call
@@ -128,7 +128,7 @@ func (m *fakeMaster) Session(stream grpc.BidiStreamingServer[apiv1.SchedulerCall
 					s.calls <- call
 				}
 			}
-			if s.subscribe.TellLater && !open { // its last page comes when the scheduler has read what it needs
+			if s.subscribe.TellLater && !open { // the last page comes when the scheduler has read what it needs
 				open = true
 				close(opened)
 			}
@@ -164,7 +164,7 @@ func (m *fakeMaster) accept() *fakeSession {
 	}
 }
 
-// lead accepts a scheduler and its subscription, and beats from then on.
+// lead accepts a scheduler and its subscription, and sends heartbeats from then on.
 func (m *fakeMaster) lead(term uint64) *fakeSession {
 	m.n.t.Helper()
 	s := m.accept()
@@ -202,8 +202,8 @@ func (s *fakeSession) ask(tasks []protocol.UnsettledTask) {
 	s.unsettled = append(s.unsettled, tasks...)
 }
 
-// asked waits until all that the scheduler sent at its start has come, and is what it asked the states of. Its writer may
-// send the subscription and these questions in one message or in two; the clock of the story moves when none is under way.
+// asked returns the tasks whose states the scheduler asked for at its start. First it waits a moment until all of that
+// has come, because the subscription and these questions may come in one message or in two.
 func (s *fakeSession) asked() []protocol.UnsettledTask {
 	<-time.After(time.Millisecond)
 	s.mu.Lock()
@@ -224,7 +224,7 @@ func (s *fakeSession) close(err error) {
 	s.end <- err
 }
 
-// call waits for the next call of the type; others before it fail the test.
+// call waits for the next call, which must be of the type.
 func call[T protocol.SchedulerCall](s *fakeSession) (T, uint64) {
 	s.t.Helper()
 	var zero T
@@ -258,7 +258,7 @@ func (s *fakeSession) quiet(d time.Duration) {
 	}
 }
 
-// script is a scheduler that tells the test what it is asked.
+// script is a scheduler whose callbacks are functions of the test.
 type script struct {
 	offers  func(ctx context.Context, offers []api.Offer) []api.Answer
 	update  func(ctx context.Context, status api.Status) error

@@ -12,7 +12,7 @@ import (
 	"github.com/tenderhq/tender/framework/frameworktest"
 )
 
-// counts is what a framework's metrics would show.
+// counts is what the metrics of a framework have counted.
 type counts struct {
 	mu sync.Mutex
 	of map[string]int
@@ -61,7 +61,7 @@ func (c *counts) metrics() framework.Metrics {
 	}
 }
 
-// slowly runs one task for each offer, up to some, and thinks for two seconds.
+// slowly runs one task for each offer, up to a number of tasks, and thinks for two seconds each time.
 type slowly struct {
 	tasks  int
 	client *framework.Client
@@ -92,7 +92,7 @@ func (s *slowly) Offers(ctx context.Context, offers []api.Offer) []api.Answer {
 
 func (s *slowly) Update(context.Context, api.Status) error { return nil }
 
-// TestMetrics: what is counted adds up, over a failover.
+// TestMetrics: the numbers of the metrics add up, also over a failover.
 func TestMetrics(t *testing.T) {
 	frameworktest.Run(t, frameworktest.Cluster{Masters: 3}, func(c *frameworktest.Handle) {
 		seen := &counts{of: make(map[string]int)}

@@ -34,8 +34,8 @@ func TestOffersThatTakesAMinute(t *testing.T) {
 	})
 }
 
-// What an answer launches counts down the demand that the master knows, so a demand
-// stated in the callback is what is left after its answers, and must follow them.
+// The launches of an answer lower the demand that the master knows. A demand that is stated in the callback is what is
+// left after its answers, and must follow them.
 func TestDemandFollowsTheAnswers(t *testing.T) {
 	story(t, func(t *testing.T, n *network) {
 		m := n.start("m1:1")
@@ -59,8 +59,8 @@ func TestDemandFollowsTheAnswers(t *testing.T) {
 	})
 }
 
-// What a callback states before Offers is called, the masters hear before its answers, which count it down: also when
-// both calls wait in one queue.
+// A demand that a callback states before Offers is called reaches the masters before the answers of Offers, which lower
+// it. This holds also if both callbacks wait in one queue.
 func TestDemandOfAnUpdateComesBeforeTheAnswers(t *testing.T) {
 	story(t, func(t *testing.T, n *network) {
 		m := n.start("m1:1")

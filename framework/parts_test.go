@@ -12,7 +12,7 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
-// heavy is a task of which four fit into an accept.
+// heavy is a task that is so large that only four fit into an accept.
 func heavy(id string) api.Task {
 	task := taskOf(id)
 	task.Data = make([]byte, 220_000)
@@ -43,9 +43,8 @@ func idsOf(operations []api.Operation) string {
 	return strings.Join(ids, " ")
 }
 
-// TestAnswerInParts: one answer of ten large tasks is three accepts. The first names all
-// offers; each that follows names the first of them and the part before; the last brings the
-// answer's filter.
+// TestAnswerInParts: one answer with ten large tasks is sent as three accepts. The first names all offers. Each that
+// follows names the first offer and the part before. The last one brings the answer's filter.
 func TestAnswerInParts(t *testing.T) {
 	story(t, func(t *testing.T, n *network) {
 		m := n.start("m1:1")
@@ -111,8 +110,8 @@ func TestRefusedPart(t *testing.T) {
 	})
 }
 
-// TestAnswerWithReservationTooLarge: what waits for the quorum can't go in parts. What fits is
-// sent, without a filter, and the rest is told DROPPED so that it comes again.
+// TestAnswerWithReservationTooLarge: an answer that must wait for the quorum can't be sent in parts. As much as fits is
+// sent, without a filter, and the other tasks are told DROPPED so that the user tries them again.
 func TestAnswerWithReservationTooLarge(t *testing.T) {
 	story(t, func(t *testing.T, n *network) {
 		m := n.start("m1:1")
@@ -139,8 +138,8 @@ func TestAnswerWithReservationTooLarge(t *testing.T) {
 	})
 }
 
-// TestTaskLargerThanAMessage: it is in ERROR, because no accept can launch it; the others of
-// its answer start.
+// TestTaskLargerThanAMessage: such a task ends ERROR, because no accept can launch it. The other tasks of its answer
+// start.
 func TestTaskLargerThanAMessage(t *testing.T) {
 	story(t, func(t *testing.T, n *network) {
 		m := n.start("m1:1")
@@ -163,7 +162,7 @@ func TestTaskLargerThanAMessage(t *testing.T) {
 	})
 }
 
-// TestTaskThatCanNeverRun: what masters and agents would refuse is in ERROR at once, and is not even sent.
+// TestTaskThatCanNeverRun: a task that masters or agents would refuse ends ERROR at once, and is not sent.
 func TestTaskThatCanNeverRun(t *testing.T) {
 	story(t, func(t *testing.T, n *network) {
 		m := n.start("m1:1")

@@ -52,7 +52,7 @@ func TestOneOfferEndToEnd(t *testing.T) {
 		if acked[0] != 1 || acked[1] != 2 {
 			t.Errorf("acknowledged %v", acked)
 		}
-		// The last acknowledgement was lost: it is repeated, the scheduler is not asked again.
+		// The last acknowledgement was lost. It is repeated, and the scheduler is not called again.
 		session.send(statusOf("t1", 2, api.TaskFinished))
 		call[protocol.Acknowledge](session)
 		if len(s.updates) > 0 {
@@ -88,7 +88,7 @@ func TestFailoverMidAccept(t *testing.T) {
 			t.Errorf("unsettled %+v, want %+v", asked, want)
 		}
 		again.quiet(10 * time.Second) // above all no second accept
-		// Numbers begin anew: what is refused now is another call, not the accept of before.
+		// Numbers begin anew in each session: the call that is refused now is not the accept of the former session.
 		again.send(protocol.Refused{Number: accept, Err: api.E("framework.demand", api.Invalid, "", errors.New("no such role"))})
 		again.quiet(time.Second)
 		dropped := statusOf("t1", 0, api.TaskDropped)
@@ -178,7 +178,7 @@ func TestSubscribedFails(t *testing.T) {
 	})
 }
 
-// TestReconcileBetweenSessions: what is asked while no master is there is asked in the next session.
+// TestReconcileBetweenSessions: what is asked while there is no session is sent in the next one.
 func TestReconcileBetweenSessions(t *testing.T) {
 	story(t, func(t *testing.T, n *network) {
 		m := n.start("m1:1")
@@ -205,8 +205,8 @@ func TestReconcileBetweenSessions(t *testing.T) {
 	})
 }
 
-// TestReconcilesByItself: about every interval the leader is asked about the tasks whose
-// end is not known; never where the config says so.
+// TestReconcilesByItself: about once every interval the SDK asks the leader about the tasks whose end it does not know.
+// It never does if the config says so.
 func TestReconcilesByItself(t *testing.T) {
 	for _, c := range []struct {
 		interval, least, most time.Duration

@@ -12,8 +12,7 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// TestShip: what is served is this program, under its checksum and nothing else, until
-// the end.
+// TestShip: this program is served under its checksum, and nothing else is. After the end nothing is served.
 func TestShip(t *testing.T) {
 	config, err := Config{Name: "test"}.complete()
 	if err != nil {
@@ -84,7 +83,7 @@ func get(t *testing.T, source string) (int, []byte) {
 	return response.StatusCode, body
 }
 
-// TestShipAddress: agents connect to it, so it names a host.
+// TestShipAddress: the address must name a host, because agents connect to it.
 func TestShipAddress(t *testing.T) {
 	for address, fine := range map[string]bool{
 		"": true, "10.0.0.1:0": true, "scheduler.example:8000": true, "[::1]:0": true,

@@ -17,10 +17,10 @@ import (
 	"github.com/tenderhq/tender/framework/frameworktest"
 )
 
-// This file is what a framework's author meets in bad hours, one test for each, and what
-// the SDK then says. Each runs a whole cluster in virtual time.
+// The tests in this file are the bad hours of a framework's author, one each, with what the SDK says then. Each of them
+// runs a whole cluster in virtual time.
 
-// actor is a scheduler that launches one task and does with callbacks what its test says.
+// actor is a scheduler that launches one task, and whose callbacks do what the test says.
 type actor struct {
 	task   string // the command of the one task; "" = it launches nothing
 	offers func(ctx context.Context)
@@ -64,7 +64,7 @@ func (a *actor) Update(ctx context.Context, status api.Status) error {
 	return nil
 }
 
-// log keeps what the SDK says.
+// log keeps the lines that the SDK logs.
 type log struct {
 	mu  sync.Mutex
 	out bytes.Buffer
@@ -78,7 +78,7 @@ func (l *log) Write(p []byte) (int, error) {
 
 func (l *log) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
 
-// says checks that a sentence holds all the words.
+// says checks that a sentence contains all the words.
 func says(t *testing.T, sentence string, words ...string) {
 	t.Helper()
 	for _, word := range words {
@@ -88,7 +88,7 @@ func says(t *testing.T, sentence string, words ...string) {
 	}
 }
 
-// logs checks that a line of the log holds all the words.
+// logs checks that a line of the log contains all the words.
 func (l *log) says(t *testing.T, words ...string) {
 	t.Helper()
 	l.mu.Lock()
@@ -105,8 +105,8 @@ lines:
 	t.Errorf("no line says %q:\n%s", words, l.out.String())
 }
 
-// TestSchedulerKilledBeforeItsAcceptIsSent: nobody knows the task. A successor that
-// remembers it, say from its store, asks and is told that it never was.
+// TestSchedulerKilledBeforeItsAcceptIsSent: nobody else knows the task. A successor that remembers it, for example from
+// its store, asks for it and is told that it never existed.
 func TestSchedulerKilledBeforeItsAcceptIsSent(t *testing.T) {
 	frameworktest.Run(t, frameworktest.Cluster{}, func(c *frameworktest.Handle) {
 		thinking := make(chan struct{})
@@ -152,8 +152,8 @@ func TestSchedulerKilledAfterItsAcceptIsSent(t *testing.T) {
 	})
 }
 
-// TestTwoInstancesOfOneFramework: the newer one has it. Run of the older one ends with
-// ErrFenced and says so; it must not come back.
+// TestTwoInstancesOfOneFramework: the newer instance takes the framework over. Run of the older one returns ErrFenced
+// and says why; it must not come back.
 func TestTwoInstancesOfOneFramework(t *testing.T) {
 	frameworktest.Run(t, frameworktest.Cluster{}, func(c *frameworktest.Handle) {
 		first := c.Start(framework.Config{Name: "twice"}, &actor{task: "sleep 60"})
@@ -169,8 +169,7 @@ func TestTwoInstancesOfOneFramework(t *testing.T) {
 	})
 }
 
-// TestTwoInstancesWithStandby: the second waits, says for whom, and goes on when the
-// first is gone.
+// TestTwoInstancesWithStandby: the second instance waits, says for which one, and continues when the first is gone.
 func TestTwoInstancesWithStandby(t *testing.T) {
 	frameworktest.Run(t, frameworktest.Cluster{}, func(c *frameworktest.Handle) {
 		var said log
@@ -190,8 +189,8 @@ func TestTwoInstancesWithStandby(t *testing.T) {
 	})
 }
 
-// TestUpdateThatErrors: the status comes again, with a growing pause, and is in the log;
-// what else happens goes on.
+// TestUpdateThatErrors: the status is told again, with growing pauses, and the error is in the log. Everything else
+// goes on.
 func TestUpdateThatErrors(t *testing.T) {
 	frameworktest.Run(t, frameworktest.Cluster{}, func(c *frameworktest.Handle) {
 		var said log
@@ -220,8 +219,8 @@ func TestUpdateThatErrors(t *testing.T) {
 	})
 }
 
-// TestUpdateThatPanics: Run ends with what was thrown and where. The status was not
-// acknowledged, so the next scheduler is told it; the tasks know of nothing.
+// TestUpdateThatPanics: Run ends with the value of the panic and where it happened. The status was not acknowledged, so
+// the next scheduler is told it. The tasks do not notice.
 func TestUpdateThatPanics(t *testing.T) {
 	frameworktest.Run(t, frameworktest.Cluster{}, func(c *frameworktest.Handle) {
 		first := c.Start(framework.Config{Name: "panicking"}, &actor{task: "sleep 60", update: func(context.Context, api.Status) error {
@@ -238,8 +237,8 @@ func TestUpdateThatPanics(t *testing.T) {
 	})
 }
 
-// TestOffersThatTakesAMinute: the session goes on, statuses wait. The offers have
-// expired, so what is launched on them is DROPPED and says why.
+// TestOffersThatTakesAMinute: the session goes on, and statuses wait. The offers have expired meanwhile, so tasks that
+// are launched on them are DROPPED, and the status says why.
 func TestOffersThatTakesAMinute(t *testing.T) {
 	frameworktest.Run(t, frameworktest.Cluster{}, func(c *frameworktest.Handle) {
 		var said log
@@ -262,8 +261,7 @@ func TestOffersThatTakesAMinute(t *testing.T) {
 	})
 }
 
-// TestAContextThatEnds: Run returns nil and says how long the tasks live on; a new Run
-// with the ID has them again.
+// TestAContextThatEnds: Run returns nil and says how long the tasks live on. A new Run with the same ID has them again.
 func TestAContextThatEnds(t *testing.T) {
 	frameworktest.Run(t, frameworktest.Cluster{}, func(c *frameworktest.Handle) {
 		var said log
@@ -279,7 +277,7 @@ func TestAContextThatEnds(t *testing.T) {
 	})
 }
 
-// TestAContextThatEndsWithTeardown: the framework is removed, its task killed.
+// TestAContextThatEndsWithTeardown: the framework is removed, and its task is killed.
 func TestAContextThatEndsWithTeardown(t *testing.T) {
 	frameworktest.Run(t, frameworktest.Cluster{}, func(c *frameworktest.Handle) {
 		f := c.Start(framework.Config{Name: "leaving", TeardownAtEnd: true}, &actor{task: "sleep infinity"})
@@ -291,8 +289,8 @@ func TestAContextThatEndsWithTeardown(t *testing.T) {
 	})
 }
 
-// TestAMasterThatIsGoneForAnHour: Run goes on and says each minute what stands in the
-// way. When a master is back, so is all that happened meanwhile.
+// TestAMasterThatIsGoneForAnHour: Run goes on, and says each minute what is wrong. When a master is back, the scheduler
+// is told everything that has happened meanwhile.
 func TestAMasterThatIsGoneForAnHour(t *testing.T) {
 	frameworktest.Run(t, frameworktest.Cluster{}, func(c *frameworktest.Handle) {
 		var said log
@@ -315,8 +313,8 @@ func TestAMasterThatIsGoneForAnHour(t *testing.T) {
 	})
 }
 
-// TestARemovedFramework: an operator has removed it. Run ends with who did what; another
-// Run with that ID is refused with the same.
+// TestARemovedFramework: an operator has removed the framework. Run returns who did that and why. Another Run with the
+// same ID is refused as removed too.
 func TestARemovedFramework(t *testing.T) {
 	frameworktest.Run(t, frameworktest.Cluster{}, func(c *frameworktest.Handle) {
 		first := c.Start(framework.Config{Name: "removed"}, &actor{task: "sleep infinity"})

@@ -132,7 +132,7 @@ func TestStore(t *testing.T) {
 			if err != nil || entry.Key != "job/1" {
 				t.Errorf("the first of all: %+v, %v", entry, err)
 			}
-			break // the rest, which may be on its way, is nobody's
+			break // the other entries are not read
 		}
 		ended, end := context.WithCancel(ctx)
 		end()

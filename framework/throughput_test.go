@@ -39,8 +39,8 @@ func (e *endless) Update(_ context.Context, status api.Status) error {
 	return nil
 }
 
-// BenchmarkLives is task lives through the SDK and one stream, with a master that
-// answers at once; both sides' work is in the number.
+// BenchmarkLives runs the lives of tasks through the SDK and one stream, with a master that answers at once. The work
+// of both sides is measured.
 func BenchmarkLives(b *testing.B) {
 	n := &network{t: b, masters: make(map[string]*fakeMaster)}
 	m := n.start("m1:1")

@@ -12,8 +12,8 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
-// TestDo: the function runs between two callbacks, so it shares their variables without a
-// lock (the race detector would object), and Do returns when it has run.
+// TestDo: the function runs between two callbacks, so it can use their variables without a lock; the race detector
+// would notice otherwise. Do returns when the function has run.
 func TestDo(t *testing.T) {
 	story(t, func(t *testing.T, n *network) {
 		m := n.start("m1:1")
@@ -38,8 +38,8 @@ func TestDo(t *testing.T) {
 	})
 }
 
-// TestDoCalledOff: a function that has not begun when its context ends never runs; one that
-// has begun is waited for.
+// TestDoCalledOff: if its context ends before the function has begun, the function never runs. If it has begun, Do
+// waits for it.
 func TestDoCalledOff(t *testing.T) {
 	story(t, func(t *testing.T, n *network) {
 		m := n.start("m1:1")
@@ -71,7 +71,7 @@ func TestDoCalledOff(t *testing.T) {
 	})
 }
 
-// TestDoWithoutSession: it serves before the first session and between two.
+// TestDoWithoutSession: Do also works before the first session and between two sessions.
 func TestDoWithoutSession(t *testing.T) {
 	story(t, func(t *testing.T, n *network) {
 		m := n.start("m1:1")
@@ -89,7 +89,7 @@ func TestDoWithoutSession(t *testing.T) {
 	})
 }
 
-// TestDoFromACallback is an error at once, and no deadlock.
+// TestDoFromACallback: Do returns an error at once, instead of waiting for itself.
 func TestDoFromACallback(t *testing.T) {
 	story(t, func(t *testing.T, n *network) {
 		m := n.start("m1:1")
@@ -111,7 +111,7 @@ func TestDoFromACallback(t *testing.T) {
 	})
 }
 
-// TestDoAtTheEnd: who waits when Run ends is told, and after the end nothing runs.
+// TestDoAtTheEnd: a call that waits when Run ends gets an error, and after the end nothing runs.
 func TestDoAtTheEnd(t *testing.T) {
 	story(t, func(t *testing.T, n *network) {
 		m := n.start("m1:1")
@@ -149,7 +149,7 @@ func TestDoAtTheEnd(t *testing.T) {
 // ended reports whether Run has returned.
 func (r *running) ended() bool { return len(r.done) > 0 }
 
-// TestDoThatPanics ends Run as a callback's panic does, and who waits is told.
+// TestDoThatPanics: a panic of the function ends Run like that of a callback, and the caller gets an error.
 func TestDoThatPanics(t *testing.T) {
 	for name, end := range map[string]func(){"panics": func() { panic("wrong") }, "exits": runtime.Goexit} {
 		t.Run(name, func(t *testing.T) {
@@ -170,8 +170,8 @@ func TestDoThatPanics(t *testing.T) {
 	}
 }
 
-// TestAfter: functions run when they are due, in order, also between sessions; what was
-// called off does not.
+// TestAfter: functions run when they are due, in order, also between sessions. A function that was called off does not
+// run.
 func TestAfter(t *testing.T) {
 	story(t, func(t *testing.T, n *network) {
 		m := n.start("m1:1")

@@ -23,7 +23,7 @@ func into(roles ...api.Role) func(*api.Framework) {
 	return func(f *api.Framework) { f.Roles = roles }
 }
 
-// TestUpdateFrameworkHoldsFromThenOn: in this session and in what later ones say.
+// TestUpdateFrameworkHoldsFromThenOn: the update holds in this session, and the later sessions subscribe with it.
 func TestUpdateFrameworkHoldsFromThenOn(t *testing.T) {
 	story(t, func(t *testing.T, n *network) {
 		m := n.start("m1:1")
@@ -75,7 +75,7 @@ func TestUpdateFrameworkHoldsFromThenOn(t *testing.T) {
 	})
 }
 
-// TestUpdateFrameworkRefused: the error says why, and all is as it was.
+// TestUpdateFrameworkRefused: the error says why, and nothing has changed.
 func TestUpdateFrameworkRefused(t *testing.T) {
 	story(t, func(t *testing.T, n *network) {
 		m := n.start("m1:1")
@@ -107,8 +107,8 @@ func TestUpdateFrameworkRefused(t *testing.T) {
 	})
 }
 
-// TestUpdateFrameworkOverFailover: an answer that was lost with the session is asked for
-// in the next; two updates do not undo each other.
+// TestUpdateFrameworkOverFailover: an update whose answer was lost with the session is sent again in the next one. Two
+// updates do not undo each other.
 func TestUpdateFrameworkOverFailover(t *testing.T) {
 	story(t, func(t *testing.T, n *network) {
 		m := n.start("m1:1")
@@ -139,7 +139,7 @@ func TestUpdateFrameworkOverFailover(t *testing.T) {
 	})
 }
 
-// TestUpdateFrameworkGivesUp with its context, and when Run ends.
+// TestUpdateFrameworkGivesUp: the call returns when its context ends, and when Run ends.
 func TestUpdateFrameworkGivesUp(t *testing.T) {
 	story(t, func(t *testing.T, n *network) {
 		m := n.start("m1:1")
@@ -166,7 +166,7 @@ func TestUpdateFrameworkGivesUp(t *testing.T) {
 	})
 }
 
-// TestUpdateFrameworkThatNobodyTakes: Run ends before its loop has taken the change.
+// TestUpdateFrameworkThatNobodyTakes: Run ends before its loop has taken the update.
 func TestUpdateFrameworkThatNobodyTakes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		config, err := Config{Name: "test"}.complete()

@@ -11,8 +11,8 @@ import (
 	"github.com/tenderhq/tender/framework/frameworktest"
 )
 
-// TestAWatchHearsWhatWasDeletedBetweenLeaders: who keeps a copy of the store by a watch keeps no key for ever that was
-// deleted while the watch had no leader.
+// TestAWatchHearsWhatWasDeletedBetweenLeaders: a program that keeps a copy of the store by a watch must not keep a key
+// for ever that was deleted while the watch had no leader.
 func TestAWatchHearsWhatWasDeletedBetweenLeaders(t *testing.T) {
 	frameworktest.Run(t, frameworktest.Cluster{Masters: 3}, func(c *frameworktest.Handle) {
 		f := c.Start(framework.Config{Name: "watcher"}, idle{})
@@ -59,8 +59,8 @@ func TestAWatchHearsWhatWasDeletedBetweenLeaders(t *testing.T) {
 	})
 }
 
-// TestAWatchEndsWithItsFunction: what the function of a watch returns ends the watch at once, whatever changes, and
-// leaves no stream behind: a framework may have 16.
+// TestAWatchEndsWithItsFunction: when the function of a watch returns an error the watch ends at once, whatever
+// changes. It leaves no stream behind, because a framework may have only 16.
 func TestAWatchEndsWithItsFunction(t *testing.T) {
 	frameworktest.Run(t, frameworktest.Cluster{}, func(c *frameworktest.Handle) {
 		f := c.Start(framework.Config{Name: "watcher"}, idle{})

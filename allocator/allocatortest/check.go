@@ -8,8 +8,8 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// check holds a proposal against the ledger: the rules that every policy keeps. free is what its
-// agent had free before this round.
+// check checks an offer against the ledger: it fails the test if the offer breaks a rule that every policy must keep.
+// free is what the offer's agent had free before this round.
 func (c *Cluster) check(o allocator.Claim, free api.Resources) {
 	c.Helper()
 	words := c.Words([]allocator.Claim{o})
@@ -45,7 +45,7 @@ func (c *Cluster) check(o allocator.Claim, free api.Resources) {
 	c.checkLimits(o, words)
 }
 
-// Free is what nobody holds on the agent.
+// Free returns what nobody holds on the agent.
 func (c *Cluster) Free(id api.AgentID) api.Resources {
 	free := c.Agents[id].Total
 	for _, claim := range slices.Concat(c.Offers, c.Tasks) {
@@ -91,9 +91,10 @@ func (c *Cluster) checkDemand(o allocator.Claim, words string) {
 	c.checkOpen(o, words)
 }
 
-// checkOpen: what is launched counts as met, what is in open offers as being met; only what is left beyond both is
-// offered. Offers that were open when the demand was stated anew may have been made for something else, and so may
-// those that were open when a task took another shape than its offer was made for. (R38)
+// checkOpen fails if a framework's open offers in the role hold more than is left of its demand. Launched tasks have
+// been subtracted from that demand already. It does not judge offers that were open when the demand was stated anew, or
+// when a task met less than its offer was made for, or something else: these may have been made for what is no longer
+// wanted. (R38)
 func (c *Cluster) checkOpen(o allocator.Claim, words string) {
 	c.Helper()
 	var most api.Resources
@@ -114,7 +115,7 @@ func (c *Cluster) checkOpen(o allocator.Claim, words string) {
 	}
 }
 
-// manyOf is what all of the shape asks for, by kinds.
+// manyOf returns the plain resources that all tasks of the shape ask for together.
 func manyOf(s api.Shape) (sum api.Resources) {
 	for _, item := range s.Resources.Plain().Items() {
 		item.Scalar *= api.Milli(s.Count)
@@ -123,7 +124,7 @@ func manyOf(s api.Shape) (sum api.Resources) {
 	return sum
 }
 
-// meets reports whether the agent meets the constraint; one that does not compile is met by none.
+// meets reports whether the agent meets the constraint. No agent meets a constraint that does not compile.
 func (c *Cluster) meets(expr string, agent api.AgentID, role api.Role) bool {
 	if expr == "" {
 		return true
@@ -153,7 +154,8 @@ func (c *Cluster) checkCap(f allocator.Framework, o allocator.Claim, words strin
 	}
 }
 
-// checkLimits counts the offer with what the roles hold and have reserved.
+// checkLimits fails if the offer, with what its role and the roles above hold and have reserved, passes one of their
+// limits.
 func (c *Cluster) checkLimits(o allocator.Claim, words string) {
 	c.Helper()
 	for role := o.Role; role != ""; role = role.Parent() {
@@ -168,7 +170,7 @@ func (c *Cluster) checkLimits(o allocator.Claim, words string) {
 	}
 }
 
-// Used is what the role and those below hold or have reserved of a resource.
+// Used returns how much of a resource the role and the roles below it hold or have reserved.
 func (c *Cluster) Used(role api.Role, name string) int64 {
 	var used int64
 	for _, claim := range slices.Concat(c.Offers, c.Tasks) {
@@ -201,7 +203,7 @@ func size(item api.Resource) int64 {
 	return 1000 * int64(item.Ranges.Len()+uint64(len(item.Set)))
 }
 
-// spare takes victims out of the inverse offers that they were in.
+// spare removes tasks that are no longer asked back from the inverse offers that named them.
 func (c *Cluster) spare(spared []allocator.Claim) {
 	c.Helper()
 	for _, claim := range spared {
@@ -221,7 +223,7 @@ func (c *Cluster) spare(spared []allocator.Claim) {
 	}
 }
 
-// checkInverse: victims run there, once each, and nobody's demand is its own victim.
+// checkInverse fails unless the inverse offer has victims, which all run on its agent and are asked back only once.
 func (c *Cluster) checkInverse(inverse allocator.Inverse) {
 	c.Helper()
 	if len(inverse.Victims) == 0 {

@@ -13,16 +13,15 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
-// T is what of *testing.T and *rapid.T the suite needs.
+// T has the methods of *testing.T and *rapid.T that the suite needs.
 type T interface {
 	Helper()
 	Fatalf(format string, args ...any)
 	Logf(format string, args ...any)
 }
 
-// Cluster plays the master's core and the frameworks around an allocator: it keeps its
-// own ledger and fails the test as soon as the allocator breaks a rule. Time passes
-// only by Sleep.
+// Cluster plays the master's core and the frameworks around an allocator. It keeps a ledger of its own, and fails the
+// test as soon as the allocator breaks a rule. Time passes only by Sleep.
 type Cluster struct {
 	T
 	Policy allocator.Allocator
@@ -34,16 +33,16 @@ type Cluster struct {
 	Offers     []allocator.Claim // open, in the order in which they were made
 	Tasks      []allocator.Claim // running
 	Inverse    []allocator.Inverse
-	Spared     []allocator.Claim // asked back, then not any more
-	TookBack   []allocator.Claim // offers that were kept and asked back
+	Spared     []allocator.Claim // tasks that were asked back and then no longer needed
+	TookBack   []allocator.Claim // offers that were kept by their framework and asked back
 
 	suppressed map[string]bool
 	filters    []filter
 	shown      map[string]shown
-	mixed      map[string]bool           // by pairKey: see noteLaunch
-	offeredAt  map[api.AgentID]time.Time // last, to whomever
-	demand     map[string][]api.Shape    // what is left of it, as counted here and told to the policy
-	restated   map[string]bool           // or met in another way, while offers were open
+	mixed      map[string]bool           // by pairKey; see noteLaunch
+	offeredAt  map[api.AgentID]time.Time // when the agent was last offered, to any framework
+	demand     map[string][]api.Shape    // what is left of the demand, as counted here and told to the policy
+	restated   map[string]bool           // the demand was stated anew, or met in another way, while offers were open
 	tasks      int
 	held       bool
 	compiled   map[string]*constraint.Program
@@ -82,8 +81,8 @@ func (c *Cluster) Agent(id api.AgentID, total string) {
 	c.SetAgent(allocator.Agent{ID: id, Hostname: string(id) + ".example.com", Total: c.R(total), Offerable: true})
 }
 
-// SetAgent adds or changes an agent. When it is not offered any more, its offers are
-// rescinded, as the core does; when it looks different, filters of it are forgotten.
+// SetAgent adds or changes an agent. When the agent is no longer offerable, its offers are rescinded, as the core does.
+// When its attributes, region or zone change, the filters of it are forgotten.
 func (c *Cluster) SetAgent(a allocator.Agent) {
 	c.Logf("agent %s %s zone=%s offerable=%v", a.ID, a.Total, a.Zone, a.Offerable)
 	was := c.Agents[a.ID]
@@ -96,7 +95,7 @@ func (c *Cluster) SetAgent(a allocator.Agent) {
 	c.dropFilters(func(f filter) bool { return other && f.claim.Agent == a.ID })
 }
 
-// RemoveAgent forgets an agent with all on it.
+// RemoveAgent forgets an agent and everything on it.
 func (c *Cluster) RemoveAgent(id api.AgentID) {
 	c.Logf("remove agent %s", id)
 	on := func(claim allocator.Claim) bool { return claim.Agent == id }
@@ -113,8 +112,8 @@ func (c *Cluster) Framework(id api.FrameworkID, roles ...api.Role) {
 	c.SetFramework(allocator.Framework{Framework: api.Framework{ID: id, Name: string(id), Roles: roles}, Active: true})
 }
 
-// SetFramework adds or changes a framework. When it goes inactive its offers are
-// rescinded and its filters forgotten.
+// SetFramework adds or changes a framework. When the framework becomes inactive, its offers are rescinded and its
+// filters are forgotten.
 func (c *Cluster) SetFramework(f allocator.Framework) {
 	c.Logf("framework %+v", f)
 	was := c.Frameworks[f.ID]
@@ -129,7 +128,7 @@ func (c *Cluster) SetFramework(f allocator.Framework) {
 	})
 }
 
-// RemoveFramework ends a framework; what it held is returned first.
+// RemoveFramework removes a framework. What it held is returned first.
 func (c *Cluster) RemoveFramework(id api.FrameworkID) {
 	c.Logf("remove framework %s", id)
 	c.rescind(func(o allocator.Claim) bool { return o.Framework == id })
@@ -147,14 +146,14 @@ func (c *Cluster) RemoveFramework(id api.FrameworkID) {
 	delete(c.Frameworks, id)
 }
 
-// Role sets weight, priority and quota.
+// Role sets the weight, priority and quota of a role.
 func (c *Cluster) Role(r allocator.Role) {
 	c.Logf("role %+v", r)
 	c.Roles[r.Role] = r
 	c.Policy.SetRole(r)
 }
 
-// Suppress and Revive are the framework's calls.
+// Suppress stops offers to the framework in the roles; without roles, in all its roles.
 func (c *Cluster) Suppress(id api.FrameworkID, roles ...api.Role) {
 	c.Logf("suppress %s %v", id, roles)
 	for _, role := range c.rolesOf(id, roles) {
@@ -163,7 +162,7 @@ func (c *Cluster) Suppress(id api.FrameworkID, roles ...api.Role) {
 	c.Policy.Suppress(id, roles)
 }
 
-// Revive undoes Suppress and forgets filters.
+// Revive undoes Suppress and forgets the filters in the roles.
 func (c *Cluster) Revive(id api.FrameworkID, roles ...api.Role) {
 	c.Logf("revive %s %v", id, roles)
 	for _, role := range c.rolesOf(id, roles) {
@@ -180,7 +179,7 @@ func (c *Cluster) rolesOf(id api.FrameworkID, roles []api.Role) []api.Role {
 	return roles
 }
 
-// Demand states what the framework wants in the role; no shapes = nothing.
+// Demand states what the framework wants in the role. Without shapes it wants nothing.
 func (c *Cluster) Demand(id api.FrameworkID, role api.Role, shapes ...api.Shape) {
 	c.Logf("demand %s %s %+v", id, role, shapes)
 	if shapes == nil {
@@ -198,7 +197,7 @@ func (c *Cluster) Demand(id api.FrameworkID, role api.Role, shapes ...api.Shape)
 	c.Policy.SetDemand(id, role, shapes)
 }
 
-// NoDemand takes back what was stated.
+// NoDemand takes the framework's demand in the role back.
 func (c *Cluster) NoDemand(id api.FrameworkID, role api.Role) {
 	c.Logf("no demand %s %s", id, role)
 	if _, stated := c.demand[key(id, role)]; stated {
@@ -208,14 +207,14 @@ func (c *Cluster) NoDemand(id api.FrameworkID, role api.Role) {
 	c.Policy.SetDemand(id, role, nil)
 }
 
-// Hold is R20.
+// Hold begins or ends the recovery hold (R20).
 func (c *Cluster) Hold(on bool) {
 	c.Logf("hold %v", on)
 	c.held = on
 	c.Policy.Hold(on)
 }
 
-// Shape is a shape of demand.
+// Shape makes a shape of a demand.
 func (c *Cluster) Shape(resources string, count int64) api.Shape {
 	c.Helper()
 	return api.Shape{Resources: c.R(resources), Count: count}
@@ -229,8 +228,8 @@ func (c *Cluster) Sleep(d time.Duration) {
 	c.Now = c.Now.Add(d)
 }
 
-// Allocate runs the policy, checks every proposal and returns the new offers. When it asks kept offers back they are
-// rescinded, and the policy runs once more, as the core does.
+// Allocate runs the policy, checks every proposal and returns the new offers. When the policy asks kept offers back,
+// these are rescinded and the policy runs once more, as the core does.
 func (c *Cluster) Allocate() []allocator.Claim {
 	c.Helper()
 	before := len(c.TookBack)
@@ -265,8 +264,7 @@ func (c *Cluster) allocate() []allocator.Claim {
 	return allocation.Offers
 }
 
-// Words writes offers as "f1 a1 cpus:4;mem:4096", with the role if it is another than
-// the framework's only one.
+// Words writes offers as "f1 a1 cpus:4;mem:4096", one a line.
 func (c *Cluster) Words(offers []allocator.Claim) string {
 	var words []string
 	for _, o := range offers {
@@ -275,7 +273,7 @@ func (c *Cluster) Words(offers []allocator.Claim) string {
 	return strings.Join(words, "\n")
 }
 
-// Expect runs the policy and compares its offers.
+// Expect runs the policy and compares its offers with these, in this order.
 func (c *Cluster) Expect(want ...string) {
 	c.Helper()
 	if got := c.Words(c.Allocate()); got != strings.Join(want, "\n") {
@@ -283,7 +281,7 @@ func (c *Cluster) Expect(want ...string) {
 	}
 }
 
-// ExpectAll is Expect where the order of the offers is the policy's own.
+// ExpectAll is Expect for offers in any order.
 func (c *Cluster) ExpectAll(want ...string) {
 	c.Helper()
 	got := strings.Split(c.Words(c.Allocate()), "\n")
@@ -306,8 +304,8 @@ func (c *Cluster) Offer(id api.FrameworkID, agent api.AgentID) allocator.Claim {
 	return allocator.Claim{}
 }
 
-// Accept launches tasks from the offer and declines the rest with a filter for so long
-// (0 = none). It returns the tasks.
+// Accept launches tasks from the offer, and declines the rest with a filter that lasts for refuse (0 = no filter). It
+// returns the tasks.
 func (c *Cluster) Accept(offer allocator.Claim, refuse time.Duration, tasks ...api.Resources) []allocator.Claim {
 	c.Helper()
 	c.Logf("accept %s %s %s %s: %s, filter %s", offer.Framework, offer.Role, offer.Agent, offer.Resources, tasks, refuse)
@@ -347,8 +345,8 @@ func (c *Cluster) Accept(offer allocator.Claim, refuse time.Duration, tasks ...a
 	return launched
 }
 
-// countDown takes tasks that are launched off what their framework wants, as the core does, and says of which group
-// each is: that of the shape that it meets. (Protocol rule R38.)
+// countDown subtracts launched tasks from what their framework wants, as the core does. It returns the group of each
+// task: that of the shape that the task meets. (Protocol rule R38.)
 func (c *Cluster) countDown(offer allocator.Claim, tasks []api.Resources) (groups []string) {
 	who := key(offer.Framework, offer.Role)
 	shapes, stated := c.demand[who]
@@ -369,7 +367,7 @@ func (c *Cluster) countDown(offer allocator.Claim, tasks []api.Resources) (group
 	return groups
 }
 
-// Decline gives the offer back, with a filter for so long (0 = none).
+// Decline gives the offer back, with a filter that lasts for refuse (0 = no filter).
 func (c *Cluster) Decline(offer allocator.Claim, refuse time.Duration) {
 	c.Helper()
 	c.Accept(offer, refuse)
@@ -414,12 +412,12 @@ func (c *Cluster) rescind(which func(allocator.Claim) bool) {
 	}
 }
 
-// Reasons are the words of Explain, joined.
+// Reasons returns the sentences of Explain, one a line.
 func (c *Cluster) Reasons(id api.FrameworkID, agent api.AgentID) string {
 	return strings.Join(c.Policy.Explain(id, agent, c.Now).Reasons, "\n")
 }
 
-// Because checks that Explain says this among its reasons.
+// Because fails unless one of the reasons of Explain contains this text.
 func (c *Cluster) Because(id api.FrameworkID, agent api.AgentID, want string) {
 	c.Helper()
 	if got := c.Reasons(id, agent); !strings.Contains(got, want) {

@@ -8,8 +8,8 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// explainedForEver: a guarantee that is not met holds everything back, and is not why those
-// are offered nothing who never could be.
+// explainedForEver: a guarantee that is not met holds everything back. It is not given as the reason to frameworks that
+// could not be offered anything without it either.
 func explainedForEver(c *Cluster) {
 	c.Role(allocator.Role{Role: "rich", Guarantee: c.R("cpus:4;mem:4096")})
 	c.Role(allocator.Role{Role: "poor", Limit: c.R("cpus:1")})
@@ -30,7 +30,8 @@ func explainedForEver(c *Cluster) {
 	c.Because("capped", "a1", "no more than cpus:1")
 }
 
-// explainedGuarantee: who was behind another's guarantee is told so; where shares decide, shares are named.
+// explainedGuarantee: a framework that came after another role's guarantee is told so. Where shares decided, no
+// guarantee is named.
 func explainedGuarantee(c *Cluster) {
 	c.Role(allocator.Role{Role: "g", Guarantee: c.R("cpus:2;mem:1024")})
 	c.Framework("other", "h")
@@ -49,7 +50,7 @@ func explainedGuarantee(c *Cluster) {
 	}
 }
 
-// explainedNearest: what stands between a demand and the agent that is nearest to it comes first.
+// explainedNearest: the first reason is about the agent that comes nearest to what the framework wants.
 func explainedNearest(c *Cluster) {
 	c.Framework("web", "r")
 	c.Agent("small", "cpus:1;mem:4096")
@@ -68,7 +69,7 @@ func explainedNearest(c *Cluster) {
 	c.Because("batch", "", "away is not offered: draining")
 }
 
-// explainedRoles: of a framework in several roles each is explained, and named.
+// explainedRoles: for a framework in several roles, each role is named and explained.
 func explainedRoles(c *Cluster) {
 	c.Framework("f1", "a", "b")
 	c.Agent("a1", "cpus:4;mem:4096")
@@ -88,7 +89,8 @@ func explainedRoles(c *Cluster) {
 	c.Because("f1", "a1", "in role "+string(other)+": f1 filtered a1 until 1 h from now")
 }
 
-// explainedRest: an agent is seldom taken whole.
+// explainedRest: an agent is seldom taken whole. Where too little is left, the reason names what is left and who holds
+// the rest.
 func explainedRest(c *Cluster) {
 	c.Framework("f1", "r")
 	c.Agent("a1", "cpus:4;mem:4096;disk:100")

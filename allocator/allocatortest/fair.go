@@ -9,10 +9,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Fair holds a policy to the properties of dominant resource fairness (NSDI'11, section
-// 3), on demand that is as good as divisible: nobody gets less than its n-th of the
-// cluster, nobody could run more with what another has, and lying does not pay. What is
-// revocable does not count.
+// Fair checks that a policy has the properties of dominant resource fairness (NSDI'11, section 3), for demand that is
+// as good as divisible. With n users nobody gets less than an n-th of the cluster, nobody could run more tasks with
+// what another user has, and lying does not pay. Revocable resources do not count.
 func Fair(t *testing.T, fresh func() allocator.Allocator) {
 	t.Run("sharing incentive, no envy", func(t *testing.T) {
 		rapid.Check(t, func(t *rapid.T) { nobodyEnvies(t, fresh) })
@@ -23,14 +22,14 @@ func Fair(t *testing.T, fresh func() allocator.Allocator) {
 	t.Run("what is revocable costs nothing firm", func(t *testing.T) { revocableIsFree(NewCluster(t, fresh())) })
 }
 
-// want is what each task of a user takes: small beside the cluster, so that resources
-// are as good as divisible.
+// want is what each task of a user takes. It is small compared with the cluster, so that resources are as good as
+// divisible.
 type want struct{ cpus, mem int }
 
-// whole is the cluster: ten agents of 10 cpus and 10 MB, in thousandths.
+// whole is the size of the cluster in thousandths: ten agents with 10 cpus and 10 MB each.
 const whole = 100_000
 
-// divide lets users with endless demand share one cluster, and returns their tasks.
+// divide lets users with endless demand share one cluster, and returns how many tasks each of them runs.
 func divide(t *rapid.T, fresh func() allocator.Allocator, users []want) []int {
 	c := NewCluster(quiet{t}, fresh())
 	tasks := make(map[api.FrameworkID]api.Resources)
@@ -68,7 +67,7 @@ func divide(t *rapid.T, fresh func() allocator.Allocator, users []want) []int {
 	}
 }
 
-// tasksIn is how many tasks of a user a bundle of thousandths holds, as a fraction.
+// tasksIn returns how many tasks of the user fit into these thousandths, as a fraction.
 func (w want) tasksIn(cpus, mem float64) float64 {
 	return min(cpus/float64(w.cpus), mem/float64(w.mem))
 }
@@ -83,8 +82,8 @@ func drawUsers(t *rapid.T) []want {
 	}), 2, 4).Draw(t, "users")
 }
 
-// slack is what the size of tasks and of agents may cost: each of the ten agents ends
-// with less than a task free, and each user may be one helping ahead.
+// slack is the error that the sizes of tasks and agents may cause: each of the ten agents ends with less than a task
+// free, and each user may be one helping ahead.
 const slack = 0.15
 
 func nobodyEnvies(t *rapid.T, fresh func() allocator.Allocator) {
@@ -104,7 +103,7 @@ func nobodyEnvies(t *rapid.T, fresh func() allocator.Allocator) {
 	}
 }
 
-// lyingDoesNotPay: who says that its tasks need more than they do runs no more of them for it.
+// lyingDoesNotPay: a user who says that its tasks need more than they do does not run more of them.
 func lyingDoesNotPay(t *rapid.T, fresh func() allocator.Allocator) {
 	users := drawUsers(t)
 	honest := divide(t, fresh, users)[0]
@@ -118,8 +117,8 @@ func lyingDoesNotPay(t *rapid.T, fresh func() allocator.Allocator) {
 	}
 }
 
-// quiet leaves out the log of the cluster.
+// quiet is a T that leaves out the log of the cluster.
 type quiet struct{ T }
 
-// Logf says nothing.
+// Logf does nothing.
 func (quiet) Logf(string, ...any) {}

@@ -8,19 +8,19 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// filter is what a refusal leaves behind.
+// filter is what remains of a refusal.
 type filter struct {
 	claim allocator.Claim
 	until time.Time
-	// seen is the most that the framework may have known of the agent: a policy may compare with
-	// that, or with what was refused, which is less where a demand capped the offer.
+	// seen is the most that the framework may have known to be free on the agent. A policy may compare with that, or
+	// with what was refused. The latter is less if a demand capped the offer.
 	seen api.Resources
-	// sure filters hide at least what is no more than was refused. Of the others the ledger can't
-	// tell whether the policy has them.
+	// sure: the policy must have this filter, so an agent with no more than was refused must not be offered. Of other
+	// filters the ledger can't tell whether the policy has them.
 	sure bool
 }
 
-// hides reports whether the filter may hide an agent that has so much free for the framework.
+// hides reports whether the filter may hide the agent while this much of it is free for the framework.
 func (f filter) hides(free api.Resources, now time.Time) bool {
 	return now.Before(f.until) && f.seen.Contains(free)
 }
@@ -31,14 +31,14 @@ func (f filter) of(id api.FrameworkID, role api.Role, agent api.AgentID) bool {
 
 // shown is what a framework last saw of an agent in a role.
 type shown struct {
-	whole api.Resources // free for it, or in its offers, less what it has launched of those
+	whole api.Resources // what was free for it, or in its offers, less what it has launched of those
 }
 
 func pairKey(claim allocator.Claim) string {
 	return key(claim.Framework, claim.Role) + " " + string(claim.Agent)
 }
 
-// usable is the part of resources that the framework may be offered in the role.
+// usable returns the part of the free resources that the framework may be offered in the role.
 func (c *Cluster) usable(id api.FrameworkID, role api.Role, free api.Resources) api.Resources {
 	if !c.Frameworks[id].Revocable {
 		free = free.Firm()
@@ -46,7 +46,7 @@ func (c *Cluster) usable(id api.FrameworkID, role api.Role, free api.Resources) 
 	return free.UsableBy(role)
 }
 
-// show notes what a new offer lets its framework see. free is what the agent had before the round.
+// show notes what a framework learns by a new offer. free is what the agent had free before the round.
 func (c *Cluster) show(o allocator.Claim, free api.Resources) {
 	var before api.Resources
 	for _, open := range c.Offers {
@@ -62,15 +62,15 @@ func (c *Cluster) show(o allocator.Claim, free api.Resources) {
 	c.offeredAt[o.Agent] = c.Now
 }
 
-// launchShown takes what was launched out of what the framework has seen.
+// launchShown subtracts a launched task from what its framework has seen.
 func (c *Cluster) launchShown(task allocator.Claim) {
 	s := c.shown[pairKey(task)]
 	s.whole = s.whole.Without(task.Resources)
 	c.shown[pairKey(task)] = s
 }
 
-// refuse leaves a filter. What came back with nothing launched is not offered again too soon
-// after its agent was offered last, though no filter was asked for.
+// refuse adds a filter. An offer that came back with nothing launched gets a filter even if none was asked for: until
+// DefaultOfferAgain after its agent was last offered.
 func (c *Cluster) refuse(claim allocator.Claim, refuse time.Duration, untouched bool) {
 	s := c.shown[pairKey(claim)]
 	one := filter{claim, c.Now.Add(refuse), s.whole.Plus(claim.Resources), true}
@@ -89,13 +89,14 @@ func (c *Cluster) refuse(claim allocator.Claim, refuse time.Duration, untouched 
 	}
 }
 
-// hasOffer tells whether the framework holds an open offer of the agent in the role.
+// hasOffer reports whether the framework has an open offer of the agent in the role.
 func (c *Cluster) hasOffer(claim allocator.Claim) bool {
 	return slices.ContainsFunc(c.Offers, func(o allocator.Claim) bool { return pairKey(o) == pairKey(claim) })
 }
 
-// noteLaunch notes that a framework launched from one of several offers that it holds of an agent in a role. A policy
-// counts what is held, not offers: of the others it may no longer know that nothing was launched from them.
+// noteLaunch notes that a framework launched from one of several offers that it has of an agent in a role. A policy
+// counts what is held, and not offers. So of the remaining offers it may no longer know that nothing was launched from
+// them.
 func (c *Cluster) noteLaunch(offer allocator.Claim) {
 	if c.hasOffer(offer) {
 		c.mixed[pairKey(offer)] = true
@@ -106,7 +107,7 @@ func (c *Cluster) dropFilters(which func(filter) bool) {
 	c.filters = slices.DeleteFunc(c.filters, func(f filter) bool { return which(f) || !c.Now.Before(f.until) })
 }
 
-// lift ends the framework's filters of an agent where one of its tasks has ended.
+// lift ends a framework's filters of the agent on which one of its tasks has ended.
 func (c *Cluster) lift(task allocator.Claim) {
 	c.dropFilters(func(f filter) bool { return f.claim.Framework == task.Framework && f.claim.Agent == task.Agent })
 }
@@ -122,7 +123,8 @@ func (c *Cluster) demandChanged(id api.FrameworkID, role api.Role, before []api.
 	}
 }
 
-// wanted counts how many are wanted of what a shape asks for.
+// wanted counts the tasks that are wanted with the resources and constraint of the shape like. With anywhere it leaves
+// out shapes that take only preferred agents.
 func wanted(shapes []api.Shape, like api.Shape, anywhere bool) (n int64) {
 	for _, s := range shapes {
 		if s.Constraint == like.Constraint && s.Resources.Equal(like.Resources) && !(anywhere && s.OnlyPreferred) {
@@ -132,8 +134,7 @@ func wanted(shapes []api.Shape, like api.Shape, anywhere bool) (n int64) {
 	return n
 }
 
-// checkFilters: an agent that has no more than was refused is not offered again before the
-// filter ends.
+// checkFilters fails if the offer is hidden by a filter: its agent has no more free than was refused.
 func (c *Cluster) checkFilters(o allocator.Claim, free api.Resources, words string) {
 	c.Helper()
 	free = c.usable(o.Framework, o.Role, free)
@@ -144,7 +145,7 @@ func (c *Cluster) checkFilters(o allocator.Claim, free api.Resources, words stri
 	}
 }
 
-// filterStories say when a filter hides an agent, and when it ends.
+// filterStories tell when a filter hides an agent, and when it ends.
 var filterStories = []story{
 	{"a filter ends when a task of the framework ends there", filterEndsWithTask},
 	{"a filter does not hide more than the demand left out", filterAndDemand},
@@ -152,8 +153,8 @@ var filterStories = []story{
 	{"what was given back untouched is not offered again at once", offerAgain},
 }
 
-// filterEndsWithTask: somebody else has taken what the task had, so that the agent has no more
-// than was refused; but it may have been refused because of the task.
+// filterEndsWithTask: when the task ends, another framework has taken what f1 left, so the agent has no more free
+// than was refused. The filter ends even so, because the agent may have been refused because of the task.
 func filterEndsWithTask(c *Cluster) {
 	c.Framework("f1", "r")
 	c.Demand("f1", "r", c.Shape("cpus:1;mem:128", 2))
@@ -170,8 +171,8 @@ func filterEndsWithTask(c *Cluster) {
 	c.Expect("f1 a1 cpus:1;mem:128")
 }
 
-// filterAndDemand: the demand caps the offer, so that the offer after a task has ended is no
-// larger than what was refused. The agent has more free all the same.
+// filterAndDemand: the demand caps the offer, so the offer after a task has ended is no larger than what was refused.
+// It is made even so, because the agent has more free than it had then.
 func filterAndDemand(c *Cluster) {
 	c.Framework("f2", "r")
 	c.Agent("a1", "cpus:4;mem:4096")
@@ -191,10 +192,10 @@ func filterAndDemand(c *Cluster) {
 	c.Demand("f2", "r", c.Shape("cpus:1;mem:128", 1))
 	c.Expect("f2 a1 cpus:1;mem:128")
 	c.Decline(c.Offer("f2", "a1"), time.Hour)
-	c.Expect() // as much is free as f1 has refused already
+	c.Expect() // no more is free than when f1 refused
 }
 
-// filterAndGrowth: more is wanted than when the agent was refused.
+// filterAndGrowth: filters end when more is wanted than when the agent was refused.
 func filterAndGrowth(c *Cluster) {
 	c.Framework("f1", "r")
 	c.Agent("a1", "cpus:4;mem:4096")
@@ -204,26 +205,27 @@ func filterAndGrowth(c *Cluster) {
 		c.Expect()
 	}
 	refuse("f1 a1 cpus:4;mem:4096")
-	c.Demand("f1", "r", c.Shape("cpus:1;mem:128", 1)) // it stated none
+	c.Demand("f1", "r", c.Shape("cpus:1;mem:128", 1)) // before, it stated no demand
 	refuse("f1 a1 cpus:1;mem:128")
-	c.Demand("f1", "r", c.Shape("cpus:1;mem:128", 1)) // the same
+	c.Demand("f1", "r", c.Shape("cpus:1;mem:128", 1)) // the same demand
 	c.Expect()
-	c.Demand("f1", "r", c.Shape("cpus:1;mem:128", 3)) // more of them
+	c.Demand("f1", "r", c.Shape("cpus:1;mem:128", 3)) // more tasks of the shape
 	refuse("f1 a1 cpus:3;mem:384")
-	c.Demand("f1", "r", c.Shape("cpus:1;mem:128", 2)) // fewer
+	c.Demand("f1", "r", c.Shape("cpus:1;mem:128", 2)) // fewer tasks of the shape
 	c.Expect()
 	c.Demand("f1", "r")
 	c.Expect()
-	c.Demand("f1", "r", c.Shape("cpus:1;mem:128", 2)) // it wanted nothing
+	c.Demand("f1", "r", c.Shape("cpus:1;mem:128", 2)) // before, it wanted nothing
 	refuse("f1 a1 cpus:2;mem:256")
-	c.Demand("f1", "r", c.Shape("cpus:1;mem:128", 1), c.Shape("cpus:2;mem:64", 1)) // another
+	c.Demand("f1", "r", c.Shape("cpus:1;mem:128", 1), c.Shape("cpus:2;mem:64", 1)) // a shape that is new
 	refuse("f1 a1 cpus:3;mem:192")
-	c.NoDemand("f1", "r") // it takes anything
+	c.NoDemand("f1", "r") // now it takes anything
 	refuse("f1 a1 cpus:4;mem:4096")
 }
 
-// offerAgain: who declines everything and leaves no filter does not keep the master busy. Others
-// are offered it at once, and so is more than before.
+// offerAgain: a framework that declines everything without a filter does not keep the master busy, because the same is
+// not offered to it again at once. Other frameworks are offered it at once, and so is the framework itself when there
+// is more.
 func offerAgain(c *Cluster) {
 	c.Framework("f1", "r")
 	c.Agent("a1", "cpus:4;mem:4096")
@@ -246,6 +248,6 @@ func offerAgain(c *Cluster) {
 	c.Expect()
 	c.Sleep(allocator.DefaultOfferAgain)
 	c.Expect("f1 a1 cpus:5;mem:4096")
-	c.Accept(c.Offer("f1", "a1"), 0, c.R("cpus:1;mem:1024")) // what an accept leaves comes back at once
+	c.Accept(c.Offer("f1", "a1"), 0, c.R("cpus:1;mem:1024")) // what an accept leaves over may be offered again at once
 	c.Expect("f1 a1 cpus:4;mem:3072")
 }

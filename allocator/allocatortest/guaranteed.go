@@ -11,8 +11,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// guaranteed: whatever others take, hold and give back, a role that comes to want what it
-// is guaranteed is offered that at once, when the cluster has it.
+// guaranteed: whatever the others take, hold and give back, a role that begins to want its guarantee is offered it at
+// once, if the cluster has it.
 func guaranteed(t *testing.T, fresh func() allocator.Allocator) {
 	rapid.Check(t, func(t *rapid.T) {
 		h := &history{Cluster: NewCluster(t, fresh()), t: t}
@@ -43,9 +43,9 @@ func guaranteed(t *testing.T, fresh func() allocator.Allocator) {
 	})
 }
 
-// guaranteedByKind: three roles want the same small tasks without end, and the first is
-// guaranteed some cpus. That it lacks something of another kind, of which its tasks take little
-// or nothing, brings it no more cpus: no kind of which the guarantee is met goes before its share.
+// guaranteedByKind: three roles want the same small tasks without end, and the first role is guaranteed some cpus. It
+// may also lack a guaranteed resource of another kind, of which its tasks take little or nothing. That must bring it no
+// more cpus: of a kind of which the guarantee is met, the role gets no more than its share.
 func guaranteedByKind(t *testing.T, fresh func() allocator.Allocator) {
 	rapid.Check(t, func(t *rapid.T) {
 		life := threeRoles{
@@ -61,14 +61,14 @@ func guaranteedByKind(t *testing.T, fresh func() allocator.Allocator) {
 	})
 }
 
-// threeRoles is the size of a life of three roles with the same demand without end.
+// threeRoles is the size of a history of three roles with the same endless demand.
 type threeRoles struct {
 	T
 	agents, rounds int
-	ends           int // tasks that end in each round, the oldest first
+	ends           int // how many tasks end in each round, the oldest first
 }
 
-// run gives the first role the guarantee, and returns what it holds of cpus after each round.
+// run gives the first role the guarantee, and returns how many cpus the role holds after each round.
 func (t threeRoles) run(policy allocator.Allocator, guarantee string) []int64 {
 	c := NewCluster(quiet{t.T}, policy)
 	for i := range t.agents {
@@ -95,7 +95,7 @@ func (t threeRoles) run(policy allocator.Allocator, guarantee string) []int64 {
 	return held
 }
 
-// split is as many of the task as the resources hold.
+// split returns as many copies of the task as fit into the resources.
 func (c *Cluster) split(rest, task api.Resources) []api.Resources {
 	var tasks []api.Resources
 	for {
@@ -107,7 +107,7 @@ func (c *Cluster) split(rest, task api.Resources) []api.Resources {
 	}
 }
 
-// othersLive has the frameworks launch, decline and finish as they like.
+// othersLive lets the frameworks launch, decline and finish tasks at random.
 func (h *history) othersLive(rounds int) {
 	for range rounds {
 		h.Allocate()
@@ -130,8 +130,8 @@ func (h *history) othersLive(rounds int) {
 	}
 }
 
-// guaranteesMet: where one role alone is guaranteed something, nothing that it lacks lies
-// there while somebody in it would take it.
+// guaranteesMet fails if only one role has a guarantee, and cpus that it lacks are free while a framework in this role
+// would take them.
 func (h *history) guaranteesMet() {
 	var r allocator.Role
 	n := 0

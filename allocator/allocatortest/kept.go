@@ -13,7 +13,8 @@ import (
 )
 
 // takeBack rescinds the kept offers that are asked back, as the core does, and returns the inverse offer without them.
-// What was offered less than a moment ago is nobody else's, and nothing is asked back from oneself or for nobody.
+// It fails if nothing is old enough to be asked back, if a framework is asked for its own sake, and if the framework
+// for which it is asked does not want what is free then.
 func (c *Cluster) takeBack(inverse allocator.Inverse) allocator.Inverse {
 	c.Helper()
 	tasks := inverse
@@ -53,8 +54,8 @@ func (c *Cluster) takeBack(inverse allocator.Inverse) allocator.Inverse {
 	return tasks
 }
 
-// keptIsAskedBack: somebody keeps an offer of all there is. Who states no demand waits; who states one is offered it
-// as soon as the offer has stood for its time.
+// keptIsAskedBack: a framework keeps an offer of everything there is. As soon as that offer has stood for OfferStands,
+// a framework that states a demand is offered what it wants. One that states no demand must wait.
 func keptIsAskedBack(c *Cluster) {
 	c.Framework("keeper", "r")
 	c.Agent("a1", "cpus:4;mem:4096")
@@ -69,17 +70,17 @@ func keptIsAskedBack(c *Cluster) {
 	c.Expect("other a1 cpus:2;mem:1024", "keeper a1 cpus:2;mem:3072")
 	c.Demand("other", "r", c.Shape("cpus:3;mem:512", 1))
 	c.Sleep(10 * allocator.OfferStands)
-	c.Expect() // it keeps what it has itself
+	c.Expect() // other keeps a part of it itself
 	c.Accept(c.Offer("other", "a1"), 0, c.R("cpus:2;mem:1024"))
 	c.Demand("other", "r", c.Shape("cpus:3;mem:512", 1))
 	c.Sleep(10 * allocator.OfferStands)
-	c.Expect() // too large, whoever gives something back
+	c.Expect() // no offer that is given back would make enough room
 	if len(c.TookBack) != 1 {
 		c.Fatalf("one offer was to be asked back: %s", c.Words(c.TookBack))
 	}
 }
 
-// keptUndemanded: nothing is asked back for somebody who does not say what it wants, nor what a guarantee needs.
+// keptUndemanded: nothing is asked back for a framework that states no demand, and nothing that a guarantee needs.
 func keptUndemanded(c *Cluster) {
 	c.Role(allocator.Role{Role: "g", Guarantee: c.R("cpus:4;mem:4096")})
 	c.Framework("keeper", "g")
@@ -98,7 +99,8 @@ func keptUndemanded(c *Cluster) {
 	}
 }
 
-// keptByAll: everybody wants all there is and answers nothing. What one keeps may go to another, ever less often.
+// keptByAll: all frameworks want everything there is and answer nothing. What one of them keeps may go to another, but
+// ever less often.
 func keptByAll(t *testing.T, fresh func() allocator.Allocator) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := NewCluster(quiet{t}, fresh())

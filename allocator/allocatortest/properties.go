@@ -13,8 +13,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// properties runs random histories. Every proposal is held against the ledger (see
-// check); after every allocation nothing may be left that somebody could be offered.
+// properties runs random histories. Every proposal is checked against the ledger (see check). After every allocation
+// nothing may be left that could be offered to a framework.
 func properties(t *testing.T, fresh func() allocator.Allocator) {
 	rapid.Check(t, func(t *rapid.T) {
 		h := &history{Cluster: NewCluster(t, fresh()), t: t}
@@ -30,7 +30,7 @@ func determinism(t *testing.T, fresh func() allocator.Allocator) {
 	})
 }
 
-// history is a random life of a small cluster.
+// history is a random sequence of changes of a small cluster.
 type history struct {
 	*Cluster
 	t *rapid.T
@@ -51,7 +51,7 @@ var (
 	historyFilters = []time.Duration{0, time.Second, 5 * time.Second, time.Hour}
 )
 
-// pick draws one of several.
+// pick draws one of the values.
 func pick[V any](h *history, name string, from []V) V {
 	return from[rapid.IntRange(0, len(from)-1).Draw(h.t, name)]
 }
@@ -68,7 +68,7 @@ func (h *history) run(steps int) {
 	}
 }
 
-// step is one change of the cluster.
+// step makes one random change of the cluster.
 func (h *history) step() {
 	switch rapid.IntRange(0, 21).Draw(h.t, "what") {
 	case 0, 1:
@@ -114,7 +114,7 @@ func (h *history) setAgent() {
 		Zone: pick(h, "zone", []string{"z1", "z2"}), Offerable: rapid.IntRange(0, 4).Draw(h.t, "away") > 0, Why: "draining",
 	}
 	if old := h.Agents[a.ID]; old.ID != "" && h.holds(a.ID) {
-		// The core changes no total under what is held, but for the gap.
+		// While something is held on an agent, the core changes nothing of its total but the gap.
 		gap := h.R(pick(h, "gap", historyGaps))
 		h.shrink(a.ID, gap)
 		a.Total = old.Total.Firm().Plus(gap)
@@ -122,7 +122,7 @@ func (h *history) setAgent() {
 	h.SetAgent(a)
 }
 
-// shrink rescinds offers of more revocable resources than there will be, the youngest first.
+// shrink rescinds the youngest offers, until no more revocable resources are held on the agent than the new gap.
 func (h *history) shrink(id api.AgentID, gap api.Resources) {
 	for _, offer := range slices.Backward(slices.Clone(h.Offers)) {
 		var held api.Resources
@@ -195,7 +195,7 @@ func (h *history) setRole() {
 	h.Role(r)
 }
 
-// take is a task that an agent reports.
+// take adds a task that an agent reports.
 func (h *history) take() {
 	id, agent := h.framework(), pick(h, "agent", historyAgents)
 	f, known := h.Frameworks[id]
@@ -246,7 +246,7 @@ func (h *history) settled(offers []allocator.Claim, before map[string]int64) {
 	}
 }
 
-// sharesAreFirm: what is revocable counts in no share.
+// sharesAreFirm fails if a share counts revocable resources.
 func (h *history) sharesAreFirm() {
 	total, held := make(map[string]int64), make(map[api.FrameworkID]map[string]int64)
 	for _, a := range h.Agents { // order: irrelevant because it is a sum
@@ -276,8 +276,8 @@ func (h *history) sharesAreFirm() {
 	}
 }
 
-// nothingLeftLying: who takes anything is offered all that is free, unless a rule of the
-// ledger forbids it.
+// nothingLeftLying fails if the agent has something free that the framework would take, unless a rule of the ledger
+// forbids the offer.
 func (h *history) nothingLeftLying(id api.FrameworkID, agent api.AgentID) {
 	f, a := h.Frameworks[id], h.Agents[agent]
 	if !f.Active || f.Withheld != "" || !a.Offerable || f.Constraint != "" || !f.MaxOffer.IsZero() || !f.MinOffer.IsZero() || len(h.Inverse) > 0 {
@@ -316,7 +316,7 @@ func (h *history) takes(f allocator.Framework, role api.Role, free api.Resources
 	})
 }
 
-// spare sums what is free and unreserved.
+// spare sums what is free and unreserved on all agents that are offerable.
 func (h *history) spare() map[string]int64 {
 	sum := make(map[string]int64)
 	for id, a := range h.Agents { // order: irrelevant because it is a sum
@@ -331,8 +331,7 @@ func (h *history) spare() map[string]int64 {
 	return sum
 }
 
-// promisesKept: what top-level roles lack of their guarantees is not offered to roles
-// that have none.
+// promisesKept fails if a role outside of all guarantees was offered what top-level roles lack of theirs.
 func (h *history) promisesKept(offers []allocator.Claim, before map[string]int64) {
 	lacks := make(map[string]int64)
 	for name, r := range h.Roles { // order: irrelevant because it is a sum
@@ -358,14 +357,14 @@ func (h *history) promisesKept(offers []allocator.Claim, before map[string]int64
 	}
 }
 
-// twins are two allocators that must answer alike.
+// twins are two allocators that must give the same answers.
 type twins struct {
 	allocator.Allocator
 	other allocator.Allocator
 	t     T
 }
 
-// Allocate compares both.
+// Allocate compares the answers of both.
 func (w *twins) Allocate(now time.Time) allocator.Allocation {
 	one, other := w.Allocator.Allocate(now), w.other.Allocate(now)
 	if !reflect.DeepEqual(one, other) {

@@ -8,7 +8,7 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// explained: there is a reason, and where the ledger knows one it is that.
+// explained fails if there is no reason why the framework is not offered the agent, or if the ledger knows another one.
 func (h *history) explained(id api.FrameworkID, agent api.AgentID) {
 	why := h.Reasons(id, agent)
 	f, known := h.Frameworks[id]
@@ -42,7 +42,7 @@ func (h *history) explained(id api.FrameworkID, agent api.AgentID) {
 	}
 }
 
-// simple reports whether the ledger alone knows why the framework is offered nothing.
+// simple reports whether the ledger alone can tell why the framework is offered nothing.
 func (h *history) simple(f allocator.Framework) bool {
 	if len(f.Roles) != 1 || f.Revocable || f.Constraint != "" || !f.MaxOffer.IsZero() || !f.MinOffer.IsZero() || len(h.Inverse) > 0 {
 		return false
@@ -55,8 +55,8 @@ func (h *history) simple(f allocator.Framework) bool {
 	return true
 }
 
-// trueReason is what the explanation must say by the ledger; "" where it could be one of
-// several.
+// trueReason returns the text that the explanation must contain according to the ledger; "" if several reasons are
+// possible.
 func (h *history) trueReason(f allocator.Framework, role api.Role, agent api.AgentID) string {
 	shapes, stated := h.demand[key(f.ID, role)]
 	free := h.Free(agent).UsableBy(role).Filter(func(l api.Label) bool { return !l.Revocable })
@@ -64,7 +64,7 @@ func (h *history) trueReason(f allocator.Framework, role api.Role, agent api.Age
 	switch {
 	case stated && len(shapes) == 0:
 		return "wants nothing more in role " + string(role)
-	case h.held && h.limited(role) && !(stated && h.offered(f.ID, role)): // else it may want nothing more now
+	case h.held && h.limited(role) && !(stated && h.offered(f.ID, role)): // else its demand may be met
 		return "waits for the agents to come back"
 	case stated && (len(shapes) > 1 || shapes[0].Constraint != "" || shapes[0].OnlyPreferred || shapes[0].Resources.HasRevocable() || h.offered(f.ID, role)):
 		return ""
@@ -93,7 +93,7 @@ func (c *Cluster) offered(id api.FrameworkID, role api.Role) bool {
 	return slices.ContainsFunc(c.Offers, func(o allocator.Claim) bool { return o.Framework == id && o.Role == role })
 }
 
-// atLimit reports whether the role or one above has used up all its cpus or memory.
+// atLimit reports whether the role or a role above it has used up its limit of cpus or mem.
 func (h *history) atLimit(role api.Role) bool {
 	for ; role != ""; role = role.Parent() {
 		for _, limit := range h.Roles[role].Limit.Items() {
@@ -105,7 +105,7 @@ func (h *history) atLimit(role api.Role) bool {
 	return false
 }
 
-// open reports whether nothing of its own holds the framework back in all its roles.
+// open reports whether in none of its roles the framework has suppressed offers, states a demand or is held.
 func (h *history) open(f allocator.Framework) bool {
 	return !slices.ContainsFunc(f.Roles, func(r api.Role) bool {
 		_, stated := h.demand[key(f.ID, r)]

@@ -38,7 +38,7 @@ func revocableShares(c *Cluster) {
 	}
 }
 
-// revocableIsFree: who holds what is revocable gets no less of what is firm.
+// revocableIsFree: a framework that holds revocable resources gets no less of the firm ones.
 func revocableIsFree(c *Cluster) {
 	revocableShares(c)
 	c.Revive("f1")
@@ -70,7 +70,7 @@ func revocableDemand(c *Cluster) {
 	taker(c, "f1", "r")
 	c.Expect("f1 a1 cpus(revocable):2;mem(revocable):1024")
 	c.Accept(c.Offer("f1", "a1"), 0, c.R("cpus(revocable):1;mem(revocable):512"))
-	c.Expect("f1 a1 cpus(revocable):1;mem(revocable):512") // the second one still
+	c.Expect("f1 a1 cpus(revocable):1;mem(revocable):512") // the second task is still wanted
 	c.Accept(c.Offer("f1", "a1"), 0, c.R("cpus(revocable):1;mem(revocable):512"))
 	c.Expect()
 	c.Demand("f1", "r", c.Shape("cpus(revocable):2;mem(revocable):512", 1))

@@ -11,8 +11,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// spreads: of a demand that is spread, nothing is offered in a place that then has two more than another one that
-// could have taken it, nor more than the most in any; and what fits does not lie there.
+// spreads: a demand that is spread is offered nothing in a place that would then have two tasks more than another place
+// that could have taken it. No place gets more than most. And nothing is left free that fits.
 func spreads(t *testing.T, fresh func() allocator.Allocator) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := &spreadHistory{Cluster: NewCluster(quiet{t}, fresh()), t: t}
@@ -23,7 +23,7 @@ func spreads(t *testing.T, fresh func() allocator.Allocator) {
 	})
 }
 
-// spreadHistory is a framework that spreads groups of tasks, beside one that takes anything.
+// spreadHistory is a random history of a framework that spreads groups of tasks, beside one that takes anything.
 type spreadHistory struct {
 	*Cluster
 	t      *rapid.T
@@ -47,7 +47,7 @@ func (s *spreadHistory) build() {
 	}
 	places := []api.Place{api.ByAgent, api.ByZone, api.ByRegion, api.ByAttribute("rack")}
 	for i := range rapid.IntRange(1, 2).Draw(s.t, "groups") {
-		shape := s.Shape([]string{"cpus:1;mem:100", "cpus:1;mem:10000"}[i], 0) // so that an offer tells how many of each it is for
+		shape := s.Shape([]string{"cpus:1;mem:100", "cpus:1;mem:10000"}[i], 0) // mem tells how many of each an offer is for
 		shape.Group = fmt.Sprintf("g%d", i)
 		for range rapid.IntRange(1, 2).Draw(s.t, "kinds of places") {
 			most := rapid.Int64Range(0, 3).Draw(s.t, "most")
@@ -75,7 +75,7 @@ func (s *spreadHistory) round() {
 	for i, shape := range s.shapes {
 		before[i] = s.counts(shape)
 	}
-	for range 4 { // what was offered of two shapes at once may be left by the first
+	for range 4 { // the tasks of the first shape may leave room that was offered for the second
 		offers := s.Allocate()
 		for _, o := range offers {
 			s.answer(o)
@@ -86,7 +86,7 @@ func (s *spreadHistory) round() {
 	}
 }
 
-// answer launches what the offer has room for, of the shapes that are still wanted.
+// answer launches as many tasks of the shapes that are still wanted as the offer has room for.
 func (s *spreadHistory) answer(o allocator.Claim) {
 	var tasks []api.Resources
 	rest := o.Resources
@@ -103,12 +103,12 @@ func (s *spreadHistory) answer(o allocator.Claim) {
 			}
 		}
 	} else {
-		tasks = append(tasks, o.Resources) // and holds it until it ends: what it gave back could not have been taken before
+		tasks = append(tasks, o.Resources) // all of it, until it ends: what it gave back, others could not have taken before
 	}
 	s.Accept(o, 0, tasks...)
 }
 
-// counts are the tasks of the shape's group by the first kind of place that it names.
+// counts returns how many tasks of the shape's group run in each place of the first kind that the shape names.
 func (s *spreadHistory) counts(shape api.Shape) map[string]int64 {
 	counts := make(map[string]int64)
 	for _, task := range s.Tasks {
@@ -124,7 +124,8 @@ func (s *spreadHistory) place(by api.Place, id api.AgentID) string {
 	return by.Of(a.ID, a.Region, a.Zone, a.Attributes)
 }
 
-// checkSpread holds what was added against what the other places could have taken: those that still can.
+// checkSpread compares what was added with what the other places could have taken. Only places that have room now
+// count.
 func (s *spreadHistory) checkSpread(shape api.Shape, before map[string]int64) {
 	after := s.counts(shape)
 	wanted := false
@@ -168,7 +169,8 @@ func (s *spreadHistory) full(shape api.Shape, id api.AgentID) bool {
 	return false
 }
 
-// spreadStory: where the fewest are comes first, a place with the most gets none, and explain says so.
+// spreadStory: the place with the fewest tasks comes first, a place that has the most it may have gets none, and
+// explain says so.
 func spreadStory(c *Cluster) {
 	for _, a := range []struct {
 		id   api.AgentID

@@ -9,9 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// starvation: among equals in a role, each of which says what it wants, everybody is
-// offered fitting resources after at most as many rounds as there are of them, however
-// large its tasks and whatever the others answer.
+// starvation: among equal frameworks in a role that all state a demand, each is offered fitting resources after at most
+// as many rounds as there are frameworks, however large its tasks are and whatever the others answer.
 func starvation(t *testing.T, fresh func() allocator.Allocator) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := NewCluster(t, fresh())

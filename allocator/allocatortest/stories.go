@@ -8,7 +8,7 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// story is one rule, told by an example that holds for every policy.
+// story is one rule, shown by an example that every policy must pass.
 type story struct {
 	name string
 	tell func(*Cluster)
@@ -63,8 +63,8 @@ var stories = []story{
 	{"who has too little left is told who has the rest", explainedRest},
 }
 
-// NSDI'11 section 2 and the site of Mesos: framework 2 is offered exactly what framework
-// 1 left.
+// mesosExample is from section 2 of NSDI'11 and the site of Mesos: framework 2 is offered exactly what framework 1
+// left.
 func mesosExample(c *Cluster) {
 	c.Framework("f1", "a")
 	c.Framework("f2", "b")
@@ -75,7 +75,7 @@ func mesosExample(c *Cluster) {
 	c.Accept(c.Offer("f2", "s1"), 5*time.Second, c.R("cpus:1;mem:1024"))
 	c.Expect()
 	c.Finish(tasks[0])
-	offers := c.Allocate() // the refused <1 cpu, 1 GB> was less than this
+	offers := c.Allocate() // f2 has refused <1 cpu, 1 GB>, which is less than this
 	if len(offers) != 1 || !offers[0].Resources.Equal(c.R("cpus:2;mem:1024")) {
 		c.Fatalf("what a task left is offered at once; got %s", c.Words(offers))
 	}
@@ -166,7 +166,7 @@ func inactive(c *Cluster) {
 	c.Because("f1", "a1", "f1 is not subscribed")
 	f.Active = true
 	c.SetFramework(f)
-	c.Expect("f1 a1 cpus:4;mem:1024") // its filters went with its session
+	c.Expect("f1 a1 cpus:4;mem:1024") // its filters were forgotten with its session
 }
 
 func withheld(c *Cluster) {
@@ -195,7 +195,7 @@ func withheld(c *Cluster) {
 	c.filtersOf("web", 0)
 }
 
-// filtersOf holds what the policy says of the filters of a principal, if it counts them, against this.
+// filtersOf compares how many filters the policy counts for the principal, if it counts them.
 func (c *Cluster) filtersOf(principal string, want int) {
 	c.Helper()
 	if policy, counts := c.Policy.(allocator.FilterCounter); counts && policy.Filters(principal) != want {
@@ -226,7 +226,7 @@ func cappedOffer(c *Cluster) {
 	c.Because("f1", "a1", "f1")
 	c.Decline(c.Offer("f1", "a1"), 0)
 	c.Framework("f2", "r")
-	c.Expect("f2 a1 cpus:4;mem:1024") // it yields after giving one back untouched
+	c.Expect("f2 a1 cpus:4;mem:1024") // f1 lets f2 go first, because it gave an offer back untouched
 	c.Accept(c.Offer("f2", "a1"), time.Hour, c.R("cpus:1;mem:512"))
 	c.Sleep(allocator.DefaultOfferAgain)
 	c.Expect("f1 a1 cpus:1;mem:512")
@@ -339,7 +339,8 @@ func limitRoom(c *Cluster) {
 	}
 }
 
-// What makes room need not be what is offered: here the agent goes on which the role had used up its limit.
+// limitElsewhere: room under a limit may come from another agent than the one that is offered. Here the agent is
+// removed on which the role had used up its limit.
 func limitElsewhere(c *Cluster) {
 	c.Role(allocator.Role{Role: "r", Limit: c.R("cpus:1")})
 	c.Framework("f1", "r")
@@ -511,8 +512,8 @@ func yielding(c *Cluster) {
 	c.Expect("idle a2 cpus:1;mem:512", "idle a3 cpus:1;mem:512")
 }
 
-// A demand is offered the first fitting resources after at most as many rounds as there
-// are frameworks with demand in its role, whatever the others make of their offers.
+// nobodyStarves: a demand is offered fitting resources after at most as many rounds as there are frameworks with demand
+// in its role, whatever the others do with their offers.
 func nobodyStarves(c *Cluster) {
 	const equals = 7
 	for i := range equals {

@@ -11,8 +11,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Strict holds a policy to strict priorities: nothing is offered to a role while one of
-// higher priority would take it.
+// Strict checks that a policy has strict priorities: nothing is offered to a role while a role of higher priority would
+// take it.
 func Strict(t *testing.T, fresh func() allocator.Allocator) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := &strict{history: &history{Cluster: NewCluster(t, fresh()), t: t}}
@@ -35,7 +35,7 @@ func Strict(t *testing.T, fresh func() allocator.Allocator) {
 	})
 }
 
-// strict is a history of frameworks that each have a role of their own.
+// strict is a history in which each framework has a role of its own.
 type strict struct {
 	*history
 	all []api.FrameworkID
@@ -59,8 +59,8 @@ func (s *strict) step() {
 
 func (s *strict) role(id api.FrameworkID) api.Role { return s.Frameworks[id].Roles[0] }
 
-// reply launches as many tasks as it likes, or declines; without a demand it says for
-// how long, for else it would let the others go first.
+// reply launches one task from an offer, or declines it. A framework without a demand declines for an hour, because
+// otherwise it would let the others go first.
 func (s *strict) reply() {
 	if len(s.Offers) == 0 {
 		return
@@ -82,8 +82,8 @@ func (s *strict) reply() {
 	s.Decline(o, refuse)
 }
 
-// overtakes fails if somebody of higher priority would have taken the offer.
-// What preemption frees is kept for the demand that asked for it, whoever wants it since (R27).
+// overtakes fails if a framework of higher priority would have taken the offer. What preemption has freed is kept for
+// the demand that asked for it, whoever else wants it since (R27).
 func (s *strict) overtakes(o allocator.Claim) {
 	if slices.ContainsFunc(s.Inverse, func(i allocator.Inverse) bool { return i.For == o.Framework && i.Agent == o.Agent }) {
 		return

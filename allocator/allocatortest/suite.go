@@ -1,17 +1,16 @@
-// Package allocatortest holds the suite that every allocator passes: stories that show
-// the rules one by one, and properties over random histories. A policy of your own runs
-// it from its test:
+// Package allocatortest has the suite that every allocator must pass: stories that show the rules one by one, and
+// properties over random histories. A policy of your own runs the suite from its test:
 //
 //	func TestSuite(t *testing.T) {
 //		allocatortest.Suite(t, func() allocator.Allocator { return mine.New() })
 //	}
 //
-// A server of a policy in another process runs it through the wire: remote.NewPrompt
-// gives an allocator for it, and examples/remote-allocator shows how.
+// For a policy that a server in another process serves, remote.NewPrompt gives an allocator that runs the suite over
+// the wire; examples/remote-allocator shows how.
 //
-// The suite asks for nothing that is one policy's own. A policy that is fair in the sense
-// of DRF passes [Fair] as well, one of strict priorities [Strict]; tests of what is only
-// yours use [Cluster] directly. [Histories] runs the properties for as long as you like.
+// The suite demands nothing that only one policy promises. A policy that is fair in the sense of DRF passes [Fair] as
+// well, and one with strict priorities passes [Strict]. Tests of what only your policy promises use [Cluster] directly.
+// [Histories] runs the properties for as long as you like.
 package allocatortest
 
 import (
@@ -22,8 +21,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The parts of the suite that say that equals take turns, and that who states a demand has what its equal keeps: a
-// policy that orders them leaves these out.
+// The parts of the suite which say that equals take turns, and that a framework with a demand gets what its equal
+// keeps. A policy that puts equals in an order leaves these parts out.
 const (
 	EqualsTakeTurns = "equals take turns"
 	NoEqualStarves  = "among equals no demand starves"
@@ -31,9 +30,9 @@ const (
 	KeptIsAskedBack = "what is kept is asked back for stated demand"
 )
 
-// Suite runs all stories and properties, each on a fresh allocator. Parts that a policy means to
-// break are left out by their names: one that orders, so that equals do not take turns, names
-// [EqualsTakeTurns], [NoEqualStarves], [NobodyStarves] and [KeptIsAskedBack].
+// Suite runs all stories and properties, each on a fresh allocator. Parts that a policy breaks on purpose are left out
+// by their names. A policy that puts equals in an order, so that they do not take turns, names [EqualsTakeTurns],
+// [NoEqualStarves], [NobodyStarves] and [KeptIsAskedBack].
 func Suite(t *testing.T, fresh func() allocator.Allocator, leaveOut ...string) {
 	t.Helper()
 	var names []string
@@ -60,7 +59,7 @@ func Suite(t *testing.T, fresh func() allocator.Allocator, leaveOut ...string) {
 	}
 }
 
-// Histories runs random histories of so many steps in all.
+// Histories runs random histories, until they have had at least this many steps together.
 func Histories(t *testing.T, fresh func() allocator.Allocator, steps int) {
 	for done := 0; done < steps && !t.Failed(); {
 		rapid.Check(t, func(t *rapid.T) {

@@ -7,12 +7,11 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// yieldRounds is for how many rounds somebody may have to let others go first, at most,
-// because it gave offers back.
+// yieldRounds is the most rounds for which a framework may have to let others go first because it gave offers back.
 const yieldRounds = 100
 
-// yieldEnds: who gave offers back untouched has its turn again, though somebody always
-// wants what it would be offered.
+// yieldEnds: a framework that gave offers back untouched gets its turn again, even if another one always wants what it
+// would be offered.
 func yieldEnds(c *Cluster) {
 	c.Framework("idle", "r")
 	c.Framework("busy", "r")
@@ -38,7 +37,8 @@ func yieldEnds(c *Cluster) {
 	}
 }
 
-// idles has idle give one offer back, be there one or not.
+// idles runs two rounds. The framework idle gives back each offer that it gets, and others launch a task that ends at
+// once.
 func (c *Cluster) idles() {
 	for range 2 {
 		c.Sleep(allocator.DefaultOfferAgain)
@@ -52,7 +52,8 @@ func (c *Cluster) idles() {
 	}
 }
 
-// shapeConstraints: an agent that suits one shape of a demand does not suit the others.
+// shapeConstraints: each shape of a demand has its own constraint. An agent that suits one shape need not suit the
+// others.
 func shapeConstraints(c *Cluster) {
 	c.Framework("f1", "r")
 	here, there := c.Shape("cpus:1;mem:64", 9), c.Shape("cpus:2;mem:64", 9)

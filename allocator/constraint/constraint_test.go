@@ -12,7 +12,7 @@ var agent = constraint.Agent{
 	Hostname:   "gpu-7.example.com", Region: "eu", Zone: "eu-1", ID: "agent-3", Role: "eng/web",
 }
 
-// Every constraint of Mesos can be said, and more.
+// Every constraint of Mesos can be expressed, and more.
 func TestHolds(t *testing.T) {
 	for expr, want := range map[string]bool{
 		// EXISTS, NOT_EXISTS
@@ -54,8 +54,8 @@ func TestHolds(t *testing.T) {
 	}
 }
 
-// Each kind of constraint that Mesos has, in the words of docs/from-mesos.md, on an agent
-// in rack r1, one in rack x and one without a rack.
+// TestKindsOfMesos has each kind of constraint of Mesos as docs/from-mesos.md translates it. It is tried on an agent in
+// rack r1, one in rack x and one without a rack.
 func TestKindsOfMesos(t *testing.T) {
 	agents := []constraint.Agent{
 		{Attributes: map[string]string{"rack": "r1", "kernel": "5.10"}, Hostname: "web-1", Region: "eu-west", Zone: "a", Role: "web"},

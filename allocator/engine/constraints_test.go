@@ -9,9 +9,8 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// A constraint is evaluated once for each set of attributes and place, however many
-// agents share it, frameworks state it and rounds go by; one that names the host, once
-// for each agent.
+// A constraint is evaluated once for each combination of attributes and place, whatever the number of agents that have
+// it, of frameworks that state it and of rounds. A constraint that names the host is evaluated once for each agent.
 func TestConstraintsAreEvaluatedOnce(t *testing.T) {
 	for expr, want := range map[string]int{
 		`attributes["rack"] != "r1" && zone == "z"`: 3,

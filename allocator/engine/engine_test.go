@@ -25,7 +25,7 @@ func filled(t *testing.T, agents, frameworks int) *Engine {
 	return e
 }
 
-// A round in which nothing changed allocates nothing, with filters and open offers there.
+// A round in which nothing has changed allocates no memory, even with filters and open offers.
 func TestNoMemoryWhenNothingChanges(t *testing.T) {
 	e := filled(t, 20, 5)
 	now := time.Unix(0, 0)
@@ -43,7 +43,7 @@ func TestNoMemoryWhenNothingChanges(t *testing.T) {
 	}
 }
 
-// The same with unmet demand, limits, guarantees and a policy that preempts.
+// The same holds with unmet demand, limits, guarantees and a policy that preempts.
 func TestNoMemoryWhenNothingCanBeDone(t *testing.T) {
 	e := New(allocator.Config{}, byPriority)
 	for i := range 10 {
@@ -70,7 +70,7 @@ func TestNoMemoryWhenNothingCanBeDone(t *testing.T) {
 	}
 }
 
-// Filters that are forgotten or replaced leave no memory behind, however often.
+// Filters that are forgotten or replaced free their memory, however many there are.
 func TestFiltersAreSwept(t *testing.T) {
 	e := filled(t, 10, 3)
 	now := time.Unix(0, 0)

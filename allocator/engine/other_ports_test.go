@@ -8,8 +8,8 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// TestOtherPortsAreOffered: a role may have two ports. Who has refused the first two is
-// offered others as soon as somebody else has taken those, in the same round.
+// TestOtherPortsAreOffered: the limit of a role allows two ports. A framework that has refused the first two is offered
+// others in the same round in which another framework is offered those.
 func TestOtherPortsAreOffered(t *testing.T) {
 	parse := func(text string) api.Resources {
 		r, err := api.ParseResources(text)

@@ -9,7 +9,7 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// racks are agents in so many racks, and a framework that spreads over them.
+// racks makes this many agents in this many racks, and a framework that spreads over them.
 func racks(agents, racks int) *Engine {
 	e := New(allocator.Config{}, byShare)
 	for i := range agents {
@@ -26,7 +26,7 @@ func byRack(count int64) []api.Shape {
 	return []api.Shape{{Resources: api.Scalars(1, 128), Count: count, Spread: []api.Spread{{By: api.ByAttribute("rack")}}}}
 }
 
-// perRack is how many cpus are offered in each rack.
+// perRack returns how many cpus are offered in each rack.
 func perRack(e *Engine, offers []allocator.Claim) map[string]int {
 	counts := make(map[string]int)
 	for _, o := range offers {
@@ -35,7 +35,7 @@ func perRack(e *Engine, offers []allocator.Claim) map[string]int {
 	return counts
 }
 
-// Three hundred tasks over 25 of 100 racks of five thousand agents are twelve in each.
+// Five thousand agents are in 100 racks, and 300 tasks are spread over 25 of these: each gets twelve.
 func TestSpreadOverEligibleRacks(t *testing.T) {
 	e := racks(5000, 100)
 	shapes := byRack(300)
@@ -57,7 +57,8 @@ func TestSpreadOverEligibleRacks(t *testing.T) {
 	}
 }
 
-// What is looked at for a demand that is spread follows what has changed, not how large the cluster is.
+// How many agents are looked at for a demand that is spread depends on what has changed, not on the size of the
+// cluster.
 func TestSpreadCostsWhatChanged(t *testing.T) {
 	e := racks(500, 25)
 	e.SetDemand("f", "r", byRack(10_000))

@@ -12,7 +12,7 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// byShare is a policy like fairshare, byPriority one like priority: those stand above this package.
+// byShare is a policy like fairshare, and byPriority one like priority. This package can't import those two.
 var (
 	byShare    = Policy{Share: largestPart, Next: partByWeight}
 	byPriority = Policy{
@@ -37,8 +37,8 @@ func partByWeight(held, total books.Amounts, weight float64) float64 {
 	return largestPart(held, total) / weight
 }
 
-// A policy that orders by a function of its own may ask tasks back as well: here who came later gives way to
-// who came before, the youngest task first.
+// A policy that orders by a function of its own can ask tasks back as well. Here a framework that joined later gives
+// way to one that joined before, and loses its youngest task first.
 func TestLaterGivesWay(t *testing.T) {
 	e := New(allocator.Config{}, Policy{
 		Share:        largestPart,
@@ -76,7 +76,7 @@ func TestLaterGivesWay(t *testing.T) {
 	}
 }
 
-// Whoever forgets what a policy needs is told when it is made, not when it is asked first.
+// A policy that lacks something it needs is refused when it is made, not when it is first asked.
 func TestPolicyIsWhole(t *testing.T) {
 	for want, policy := range map[string]Policy{
 		"Share":        {Next: partByWeight},
@@ -94,7 +94,7 @@ func TestPolicyIsWhole(t *testing.T) {
 	}
 }
 
-// Runs are called by their commands, so two frameworks of one name are told apart by their IDs.
+// Frameworks of `tender run` are named by their commands, so two of the same name are told apart by their IDs.
 func TestHoldersOfOneName(t *testing.T) {
 	e := New(allocator.Config{}, byShare)
 	e.SetAgent(allocator.Agent{ID: "a", Total: api.Scalars(4, 4096), Offerable: true})

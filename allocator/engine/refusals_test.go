@@ -4,7 +4,7 @@ import (
 	"testing"
 )
 
-// Every refusal has its row: a sentence for one agent and words for several.
+// Every refusal has a row in the table: a sentence for one agent, and words for several.
 func TestEveryRefusalIsExplained(t *testing.T) {
 	for why, row := range refusals {
 		if row.plural == "" || row.say == nil {

@@ -24,8 +24,8 @@ func running(c *allocatortest.Cluster, id api.FrameworkID) (n int) {
 	return n
 }
 
-// launchAll lets every framework launch as many of its tasks as each offer holds, until
-// there are no more offers. Leftovers are declined for an hour.
+// launchAll launches as many tasks of its framework from each offer as fit, until there are no more offers. What is
+// left over is declined for an hour.
 func launchAll(c *allocatortest.Cluster, tasks map[api.FrameworkID]api.Resources) {
 	for {
 		offers := c.Allocate()
@@ -160,7 +160,7 @@ func TestTree(t *testing.T) {
 	}
 }
 
-// TestSharesAreExplained: behind whom somebody was, in this policy's words.
+// TestSharesAreExplained: a framework that came after another one is told so, with the shares of both.
 func TestSharesAreExplained(t *testing.T) {
 	c := cluster(t)
 	c.Framework("f1", "r")

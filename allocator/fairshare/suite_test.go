@@ -21,7 +21,7 @@ func fresh(t *testing.T) func() allocator.Allocator {
 
 func TestSuite(t *testing.T) { allocatortest.Suite(t, fresh(t)) }
 
-// TestHistories is the suite's properties for a million steps.
+// TestHistories runs the properties of the suite for a million steps.
 func TestHistories(t *testing.T) {
 	if os.Getenv("TENDER_TEST_LONG") == "" {
 		t.Skip("TENDER_TEST_LONG plays a million steps")

@@ -20,7 +20,7 @@ func refusal(id api.FrameworkID, role api.Role, agent int, until time.Time) Refu
 	return Refuse{allocator.Claim{Framework: id, Role: role, Agent: api.AgentID(fmt.Sprint("a", agent))}, until}
 }
 
-// filtersIn counts what a fresh policy would be told.
+// filtersIn counts the filters of which a fresh policy would be told.
 func filtersIn(m *Mirror) (count int) {
 	for _, input := range m.Inputs() {
 		if _, is := input.(Refuse); is {
@@ -30,7 +30,8 @@ func filtersIn(m *Mirror) (count int) {
 	return count
 }
 
-// TestFiltersAreBounded over all frameworks: what is beyond is not remembered, and what has ended makes room.
+// TestFiltersAreBounded: the bound holds over all frameworks. A filter beyond it is not remembered, and filters that
+// have ended make room.
 func TestFiltersAreBounded(t *testing.T) {
 	m := NewMirror()
 	m.filters.max = 10
@@ -43,14 +44,14 @@ func TestFiltersAreBounded(t *testing.T) {
 	if remembered := filtersIn(m); remembered != 10 || m.Filters("etl") != 10 {
 		t.Errorf("%d are remembered, %d counted of their principal; want 10", remembered, m.Filters("etl"))
 	}
-	m.Forget(begun.Add(time.Second)) // those of f0 have ended
+	m.Forget(begun.Add(time.Second)) // the filters of f0 have ended
 	m.Note(refusal("f2", "r", 0, begun.Add(time.Hour)))
 	if remembered := filtersIn(m); remembered != 6 || m.Filters("etl") != 6 {
 		t.Errorf("%d are remembered, %d counted; want 6", remembered, m.Filters("etl"))
 	}
 }
 
-// TestFiltersAreCounted: whatever happens, the counts are those of what is remembered.
+// TestFiltersAreCounted: whatever happens, the counts agree with the filters that are remembered.
 func TestFiltersAreCounted(t *testing.T) {
 	for seed := range uint64(50) {
 		draw := rand.New(rand.NewPCG(seed, 0))
@@ -93,7 +94,8 @@ func TestFiltersAreCounted(t *testing.T) {
 	}
 }
 
-// TestFiltersOfARoleThatWasLeftAreForgotten: nobody is told of them when the framework comes back to it.
+// TestFiltersOfARoleThatWasLeftAreForgotten: when a framework leaves a role, its filters there are forgotten, so a
+// later policy is not told of them.
 func TestFiltersOfARoleThatWasLeftAreForgotten(t *testing.T) {
 	m := NewMirror()
 	m.Note(framework("f", "etl", "r", "s"))

@@ -21,13 +21,13 @@ import (
 // rewrite is the flag of all transcripts and golden files.
 var rewrite = flag.Bool("rewrite", false, "write the golden files anew")
 
-// golden holds everyInput and everyAnswer, as written when format 2 was new. A new
-// format gets a file of its own.
+// golden has everyInput and everyAnswer as they were written when format 2 was new. A new format gets a file of its
+// own.
 const golden = "testdata/journal-2"
 
 var moment = time.Date(2026, 2, 3, 4, 5, 6, 7, time.UTC)
 
-// everyInput has each kind, with each field set.
+// everyInput has an input of each kind, with each field set.
 func everyInput() []inputs.Input {
 	reserved := api.NewResources(
 		api.Resource{Label: api.Label{Name: "cpus"}, Scalar: 1500},
@@ -64,7 +64,7 @@ func everyInput() []inputs.Input {
 	}
 }
 
-// everyAnswer is one proposal of each kind.
+// everyAnswer has a proposal of each kind.
 func everyAnswer() allocator.Allocation {
 	claim := allocator.Claim{Framework: "f1", Role: "eng/web", Agent: "a1", Resources: api.Scalars(1, 512)}
 	victim := claim
@@ -76,8 +76,8 @@ func everyAnswer() allocator.Allocation {
 	}
 }
 
-// TestGolden: R24. A journal that was written when its format was new is read as it was
-// meant, every input and every answer.
+// TestGolden: every input and every answer of a journal that was written when its format was new is read as it was
+// meant. (R24)
 func TestGolden(t *testing.T) {
 	config := allocator.Config{}
 	encoder := &journal.Encoder{Policy: "fairshare", Config: config, Epoch: moment}
@@ -119,7 +119,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// answering always gives the same answer.
+// answering is a policy that always proposes the same.
 type answering struct {
 	allocator.Allocator
 	answer allocator.Allocation
@@ -127,8 +127,8 @@ type answering struct {
 
 func (a answering) Allocate(time.Time) allocator.Allocation { return a.answer }
 
-// TestOtherFormatsAreRefused: R24. By the first line as by the head, older as newer, each
-// with what to do about it; nothing may be cut off such a file.
+// TestOtherFormatsAreRefused: a journal of an older or a newer format is refused, whether its first line or its head
+// says so. The error says what to do, and nothing may be cut off the file. (R24)
 func TestOtherFormatsAreRefused(t *testing.T) {
 	old, err := os.ReadFile(golden)
 	if err != nil {

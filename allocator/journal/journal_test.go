@@ -19,7 +19,7 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// recorded is a policy and what is written of it.
+// recorded is a policy with the journal that is written of it.
 type recorded struct {
 	allocator.Allocator
 	file []byte
@@ -59,7 +59,7 @@ func (r *recorded) section(t *testing.T) *journal.Section {
 // busy lets three frameworks work for a while.
 func busy(t *testing.T, p allocator.Allocator) { work(t, p, 200) }
 
-// few rounds are enough where the journal is read again and again.
+// few is the number of rounds where the journal is read many times.
 const few = 8
 
 func work(t *testing.T, p allocator.Allocator, rounds int) {
@@ -94,7 +94,7 @@ func sized(c *allocatortest.Cluster, random *rand.Rand) []api.Resources {
 	return []api.Resources{task}
 }
 
-// TestSame: the live policy, told the same again, proposes the same to the last bit.
+// TestSame: a policy that is told the journal's inputs gives exactly the answers that the journal has.
 func TestSame(t *testing.T) {
 	for name, fresh := range map[string]allocator.New{"fairshare": fairshare.New, "priority": priority.New} {
 		r := record(t, name, fresh)
@@ -107,7 +107,7 @@ func TestSame(t *testing.T) {
 	}
 }
 
-// TestOther: another policy is not taken for the same.
+// TestOther: the journal of one policy does not fit another policy.
 func TestOther(t *testing.T) {
 	r := record(t, "fairshare", fairshare.New)
 	busy(t, r)
@@ -116,8 +116,8 @@ func TestOther(t *testing.T) {
 	}
 }
 
-// TestReplay: one agent for one task at a time; two roles want two tasks each. Whoever
-// has the priority goes first, and the time the others wait is the price.
+// TestReplay: an agent has room for one task at a time, and two roles want two tasks each. The role of higher priority
+// goes first, and the other one waits longer for that.
 func TestReplay(t *testing.T) {
 	r := record(t, "fairshare", fairshare.New)
 	c := allocatortest.NewCluster(t, r)
@@ -127,12 +127,12 @@ func TestReplay(t *testing.T) {
 	for _, role := range []api.Role{"low", "high"} {
 		c.Demand(api.FrameworkID(role[:1]), role, c.Shape("cpus:1;mem:512", 2))
 	}
-	c.Allocate() // the moment since when all of it is wanted
+	c.Allocate() // from this moment on both demands wait
 	c.Agent("a1", "cpus:1;mem:512")
 	for range 4 {
 		c.Allocate()
 		c.Accept(c.Offers[0], 0, c.R("cpus:1;mem:512"))
-		c.Allocate() // a master allocates after every batch of events, so inputs have its time
+		c.Allocate() // a master allocates after every batch of events; this gives the inputs their time
 		c.Sleep(10 * time.Second)
 		c.Finish(c.Tasks[0])
 	}
@@ -150,7 +150,7 @@ func TestReplay(t *testing.T) {
 	}
 }
 
-// TestTorn: what a crash has torn at the end is left out, wherever it was torn.
+// TestTorn: a record that a crash has torn at the end is left out, wherever it was torn.
 func TestTorn(t *testing.T) {
 	r := record(t, "fairshare", fairshare.New)
 	work(t, r, few)
@@ -177,7 +177,7 @@ func TestTorn(t *testing.T) {
 	}
 }
 
-// TestUnreadable: a disk that fails is no torn end, or good records would be cut off.
+// TestUnreadable: an error of the disk is not taken for a torn end, because good records would be cut off then.
 func TestUnreadable(t *testing.T) {
 	r := record(t, "fairshare", fairshare.New)
 	work(t, r, few)

@@ -6,8 +6,8 @@ import (
 	"github.com/tenderhq/tender/allocator"
 )
 
-// TestExplainsPreemption: what is asked back is explained to who waits for it as well as to
-// who may not have it.
+// TestExplainsPreemption: preemption is explained both to the framework for which it happens and to one that may not
+// have what becomes free.
 func TestExplainsPreemption(t *testing.T) {
 	c := cluster(t)
 	c.Framework("l", "low")

@@ -17,7 +17,7 @@ func cluster(t *testing.T) *allocatortest.Cluster {
 	return c
 }
 
-// fill lets the framework run one task on each of n agents of one cpu, a second apart.
+// fill adds n agents with one cpu each, and lets the framework run one task on each of them, a second apart.
 func fill(c *allocatortest.Cluster, id api.FrameworkID, n int) {
 	for i := range n {
 		agent := api.AgentID(fmt.Sprintf("%s-%d", id, i))
@@ -83,8 +83,8 @@ func TestEqualsShare(t *testing.T) {
 	}
 }
 
-// The youngest of the lowest priority is asked back, no more than needed, and what it
-// leaves goes to the demand that asked, before anybody else.
+// The youngest task of the lowest priority is asked back, and no more than is needed. What it leaves goes to the demand
+// for which it was asked back, before anybody else gets any of it.
 func TestPreempts(t *testing.T) {
 	c := cluster(t)
 	c.Role(allocator.Role{Role: "lower", Priority: -1})
@@ -98,13 +98,13 @@ func TestPreempts(t *testing.T) {
 	c.Expect()
 	expect(t, victims(c), "m-2")
 	c.Expect()
-	expect(t, victims(c), "m-2") // asked once
+	expect(t, victims(c), "m-2") // it is asked back only once
 	c.Revive("l")
 	c.Finish(c.Tasks[4])
 	c.Expect("h m-2 cpus:1;mem:256", "l m-2 mem:256")
 	c.Accept(c.Offer("h", "m-2"), 0, c.R("cpus:1;mem:256"))
 	c.Expect()
-	expect(t, victims(c), "m-2") // the demand is met
+	expect(t, victims(c), "m-2") // the demand is met, so nothing more is asked back
 }
 
 func TestPreemptsFewest(t *testing.T) {
@@ -152,7 +152,7 @@ func TestPreemptsNothingInVain(t *testing.T) {
 	expect(t, victims(c), "l-2")
 }
 
-// A part that is guaranteed is nobody's victim.
+// Nothing that is guaranteed is asked back.
 func TestPreemptsNoGuarantee(t *testing.T) {
 	c := cluster(t)
 	c.Framework("l", "low")
@@ -164,7 +164,7 @@ func TestPreemptsNoGuarantee(t *testing.T) {
 	expect(t, victims(c), "l-2")
 }
 
-// What was preempted for a demand and then declined stops it for a growing time.
+// A demand that declines what was preempted for it preempts no more for a growing time.
 func TestPreemptsNoMoreForAWhile(t *testing.T) {
 	c := cluster(t)
 	c.Framework("l", "low")
@@ -194,7 +194,7 @@ func TestPreemptsNoMoreForAWhile(t *testing.T) {
 	}
 }
 
-// What is kept is let go when the demand is gone, or the agent.
+// What is kept for a demand is given to others when the demand is gone.
 func TestKeepsNoLongerThanWanted(t *testing.T) {
 	c := cluster(t)
 	c.Framework("l", "low")
@@ -208,7 +208,7 @@ func TestKeepsNoLongerThanWanted(t *testing.T) {
 	c.Expect("l l-0 cpus:1;mem:512")
 }
 
-// Preemption ends: a task that was preempted does not preempt back, whatever is asked.
+// Preemption comes to an end: whatever the preempted framework asks for, it does not preempt back.
 func TestNoPingPong(t *testing.T) {
 	c := cluster(t)
 	c.Framework("l", "low")
@@ -248,8 +248,7 @@ func TestNoPingPong(t *testing.T) {
 	}
 }
 
-// Where a limit that both are under is what stands in the way, the victims are taken
-// from under that limit.
+// If a limit is in the way that both frameworks are under, the victims are chosen from the tasks under that limit.
 func TestPreemptsUnderALimit(t *testing.T) {
 	c := cluster(t)
 	c.Role(allocator.Role{Role: "eng", Limit: c.R("cpus:2")})
@@ -268,7 +267,7 @@ func TestPreemptsUnderALimit(t *testing.T) {
 	c.Expect("prod batch-1 cpus:1;mem:128")
 }
 
-// A large agent gives room for several at once, in one round.
+// On one large agent, room for several tasks is asked back in one round.
 func TestPreemptsSeveralOnOneAgent(t *testing.T) {
 	c := cluster(t)
 	c.Framework("l", "low")
@@ -288,8 +287,8 @@ func TestPreemptsSeveralOnOneAgent(t *testing.T) {
 	c.Expect("h a cpus:3;mem:3072")
 }
 
-// Who holds one offer of an agent and is offered what was preempted there beside it has seen both: what it gives back of
-// them is not offered again at once.
+// A framework has an offer of an agent, and is offered beside it what was preempted there. It has seen both, so what it
+// gives back of them is not offered to it again at once.
 func TestGivesBackOneOfTwo(t *testing.T) {
 	c := cluster(t)
 	c.Framework("l", "low")

@@ -12,8 +12,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Of two tasks of the same age on one agent the small one is asked back where it is
-// enough, whatever they are called.
+// Of two tasks of the same age on one agent the smaller one is asked back if it is enough, whatever their IDs are.
 func TestPreemptsTheSmallerOfEquals(t *testing.T) {
 	for _, first := range []string{"cpus:1;mem:512", "cpus:3;mem:1024"} {
 		c := cluster(t)
@@ -34,7 +33,7 @@ func TestPreemptsTheSmallerOfEquals(t *testing.T) {
 	}
 }
 
-// The same on two agents: who gives up less goes.
+// The same holds on two agents: the one that gives up less is chosen.
 func TestPreemptsTheSmallerAgentOfEquals(t *testing.T) {
 	c := cluster(t)
 	c.Framework("l", "low")
@@ -49,7 +48,7 @@ func TestPreemptsTheSmallerAgentOfEquals(t *testing.T) {
 	expect(t, victims(c), "b")
 }
 
-// A guarantee that forbids the young and the old one together forbids neither alone.
+// A guarantee may forbid to take both the young and the old task. Either of them alone can still be taken.
 func TestPreemptsPastAGuarantee(t *testing.T) {
 	c := cluster(t)
 	c.Framework("l", "low")
@@ -68,20 +67,20 @@ func TestPreemptsPastAGuarantee(t *testing.T) {
 	}
 }
 
-// price orders sets of victims: the dearest task's priority and launch, how many, how
-// much of the cluster.
+// price orders sets of victims: first by priority and launch of the dearest task, then by their number, then by how
+// much of the cluster they hold.
 type price struct {
 	rank  int
-	age   int // of the dearest, in seconds
+	age   int // of the dearest task, in seconds
 	count int
-	share int // cpus; all tasks of the property have the same memory
+	share int // cpus; all tasks of this test have the same memory
 }
 
 func (p price) less(q price) bool {
 	return slices.Compare([]int{p.rank, p.age, p.count, p.share}, []int{q.rank, q.age, q.count, q.share}) < 0
 }
 
-// Among all sets of tasks that would make room, none is cheaper than the one chosen.
+// Of all sets of tasks that would make room, none is cheaper than the one that is chosen.
 func TestVictimsAreTheCheapest(t *testing.T) {
 	type task struct{ rank, age, cpus int }
 	rapid.Check(t, func(t *rapid.T) {
@@ -153,8 +152,8 @@ type quiet struct{ *rapid.T }
 
 func (quiet) Logf(string, ...any) {}
 
-// Who is asked back may choose: when it gives up something else of that agent that is
-// enough, the task that was named is spared. So it is when the demand is gone.
+// A framework that is asked for a task may choose. If it gives up something else on this agent that is enough, the
+// named task is spared. It is also spared when the demand is gone.
 func TestSparesWhoIsNeededNoMore(t *testing.T) {
 	for _, withdrawn := range []bool{false, true} {
 		c := cluster(t)
@@ -191,8 +190,8 @@ func TestSparesWhoIsNeededNoMore(t *testing.T) {
 	}
 }
 
-// While the victims of one demand end, one after the other, what they leave is kept for
-// it, and not offered to others.
+// The victims of one demand end one after the other. What they leave is kept for that demand, and is not offered to
+// others.
 func TestKeepsWhileVictimsEnd(t *testing.T) {
 	c := cluster(t)
 	c.Framework("l", "low")
@@ -212,8 +211,8 @@ func TestKeepsWhileVictimsEnd(t *testing.T) {
 	}
 }
 
-// Tasks that are asked back end in any order. What one leaves goes to the demand for which it ended: no other victim is
-// spared for it, and nothing further is asked back.
+// Victims end in any order. What one leaves goes to the demand for which it ended. No other victim is spared because of
+// that, and no further task is asked back.
 func TestVictimsEndInAnyOrder(t *testing.T) {
 	c := cluster(t)
 	c.Role(allocator.Role{Role: "high", Priority: 10, Limit: c.R("cpus:2")})

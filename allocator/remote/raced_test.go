@@ -2,5 +2,5 @@
 
 package remote
 
-// raced: the race detector watches.
+// raced says that the race detector is on.
 const raced = true

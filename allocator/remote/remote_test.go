@@ -44,7 +44,7 @@ func serve(t *testing.T, network *memnet.Net) (stop func()) {
 	return stop
 }
 
-// prompt is a Prompt that remembers what was said.
+// prompt is a Prompt that remembers the messages of its session.
 type prompt struct {
 	*Prompt
 	said chan string
@@ -66,7 +66,7 @@ func start(t *testing.T, network *memnet.Net) *prompt {
 	return &prompt{p, said}
 }
 
-// listen keeps the first that is said.
+// listen keeps the first messages, as many as fit into the channel.
 func listen(said chan<- string) func(bool, string, string) {
 	return func(_ bool, message, why string) {
 		select {
@@ -79,14 +79,14 @@ func listen(said chan<- string) func(bool, string, string) {
 // there waits until the other process is back.
 func (p *prompt) there() { p.await(func() bool { return p.session != nil }) }
 
-// TestSuite: what every allocator does, one in another process does as well.
+// TestSuite: an allocator in another process passes the suite of all allocators.
 func TestSuite(t *testing.T) {
 	fewer(t)
 	allocatortest.Suite(t, fresh(t))
 }
 
-// fewer checks of each property are enough while the race detector watches: every step waits
-// for the other process, and the rules are the same policy's as without a network.
+// fewer lowers the number of checks of each property while the race detector is on. Every step waits for the other
+// process then, and the policy's rules are the same as without a network.
 func fewer(t *testing.T) {
 	checks := flag.Lookup("rapid.checks")
 	if !raced || os.Getenv("TENDER_TEST_LONG") != "" || checks.Value.String() != checks.DefValue {
@@ -98,7 +98,7 @@ func fewer(t *testing.T) {
 	t.Cleanup(func() { _ = flag.Set(checks.Name, checks.DefValue) })
 }
 
-// TestHistories is the suite's properties for as long as a network lets it.
+// TestHistories runs the properties of the suite for as many steps as a network allows.
 func TestHistories(t *testing.T) {
 	if os.Getenv("TENDER_TEST_LONG") == "" {
 		t.Skip("TENDER_TEST_LONG plays twenty thousand steps")
@@ -106,13 +106,14 @@ func TestHistories(t *testing.T) {
 	allocatortest.Histories(t, fresh(t), 20_000)
 }
 
-// fresh connects a new half to the same other process, which serves each anew.
+// fresh returns a function that opens a new session to the same other process, which makes a new policy for each
+// session.
 func fresh(t *testing.T) func() allocator.Allocator {
 	network := memnet.New()
 	serve(t, network)
 	var last []*prompt
 	return func() allocator.Allocator {
-		if len(last) >= 4 { // nobody uses more at a time
+		if len(last) >= 4 { // no test uses more of them at a time
 			last[0].Close()
 			last = last[1:]
 		}
@@ -122,8 +123,8 @@ func fresh(t *testing.T) func() allocator.Allocator {
 	}
 }
 
-// TestAwayAndBack: without the other process nothing is offered, and the reason is said;
-// when it is back it knows all again, also of offers that it did not propose itself.
+// TestAwayAndBack: while the other process is away nothing is offered, and explain says why. When it is back it is told
+// everything again, also of open offers that it has not proposed itself.
 func TestAwayAndBack(t *testing.T) {
 	network := memnet.New()
 	stop := serve(t, network)
@@ -152,7 +153,7 @@ func TestAwayAndBack(t *testing.T) {
 	if said := <-p.said; !strings.HasPrefix(said, "allocator is away") {
 		t.Fatalf("then was said: %q", said)
 	}
-	// f2 wants anything, f1 four more; f1 has declined the rest of a1 for a minute.
+	// f2 takes anything and f1 wants four more; f1 has declined the rest of a1 for a minute.
 	c.Allocate()
 	held := map[api.AgentID]api.FrameworkID{}
 	for _, offer := range c.Offers {
@@ -167,8 +168,8 @@ func TestAwayAndBack(t *testing.T) {
 	}
 }
 
-// TestStaleProposals: what was proposed before its agent was removed is dropped without
-// a word, for the other process has forgotten it as well.
+// TestStaleProposals: a proposal from before its agent was removed is dropped and not returned, because the other
+// process has forgotten it together with the agent.
 func TestStaleProposals(t *testing.T) {
 	network := memnet.New()
 	serve(t, network)
@@ -191,8 +192,8 @@ func TestStaleProposals(t *testing.T) {
 	}
 }
 
-// TestIdle: a session over which nothing is said for a long time goes on. Servers take
-// more than a ping in five minutes for an attack, unless told otherwise.
+// TestIdle: a session over which nothing is sent for a long time stays open. A server that is not configured for it
+// takes more than one ping in five minutes for an attack.
 func TestIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		network := memnet.New()
@@ -205,7 +206,7 @@ func TestIdle(t *testing.T) {
 	})
 }
 
-// TestWrongAnswer: a process that makes no sense is as good as away.
+// TestWrongAnswer: a process that gives wrong answers is as good as away.
 func TestWrongAnswer(t *testing.T) {
 	network := memnet.New()
 	listener, err := network.Listen(address)
@@ -236,7 +237,8 @@ func TestWrongAnswer(t *testing.T) {
 	}
 }
 
-// TestAnEndlessAnswer: parts that never end are kept up to a bound, and those of a run that was not asked for not at all.
+// TestAnEndlessAnswer: the parts of an answer that never ends are kept up to a bound. A part for a run that was not
+// asked for is refused at once.
 func TestAnEndlessAnswer(t *testing.T) {
 	half, err := New(allocator.Config{Argument: address})
 	if err != nil {
@@ -271,7 +273,7 @@ func (babbler) Session(stream apiv1.AllocatorService_SessionServer) error {
 	return nil
 }
 
-// TestNobodyThere: who can't be reached is said at once, and what is closed answers nothing.
+// TestNobodyThere: a process that can't be reached is reported at once, and a Prompt that is closed proposes nothing.
 func TestNobodyThere(t *testing.T) {
 	network := memnet.New()
 	half, err := New(allocator.Config{Argument: address})
@@ -296,7 +298,7 @@ func TestNobodyThere(t *testing.T) {
 	}
 }
 
-// TestAddress: a wrong one is refused with a sentence.
+// TestAddress: a wrong address is refused, with the right form in the error.
 func TestAddress(t *testing.T) {
 	for _, argument := range []string{"", "policy", "policy:"} {
 		if _, err := New(allocator.Config{Argument: argument}); err == nil || !strings.Contains(err.Error(), "remote:HOST:PORT") {

@@ -9,7 +9,8 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// TestServeRefuses: nobody serves whoever comes without having been told that this is right.
+// TestServeRefuses: a wrong config is refused. Above all, without TLS the allocator does not serve other machines
+// unless the config says insecure.
 func TestServeRefuses(t *testing.T) {
 	listener, err := net.Listen("tcp", "0.0.0.0:0")
 	if err != nil {

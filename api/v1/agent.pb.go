@@ -23,7 +23,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// AgentCalls is a batch of calls, in order.
+// AgentCalls is a batch of calls, which the master handles in order.
 type AgentCalls struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Calls         []*AgentCall           `protobuf:"bytes,1,rep,name=calls,proto3" json:"calls,omitempty"`
@@ -68,7 +68,8 @@ func (x *AgentCalls) GetCalls() []*AgentCall {
 	return nil
 }
 
-// AgentCall is sent by the agent.
+// AgentCall is sent by the agent. A call that the master can't read (INVALID), that is too large (LIMIT) or that is of
+// an unknown kind (UNSUPPORTED) ends the stream with that error; the calls before it count.
 type AgentCall struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Call:
@@ -279,8 +280,8 @@ func (*AgentCall_VolumeDone) isAgentCall_Call() {}
 
 func (*AgentCall_NeedSecrets) isAgentCall_Call() {}
 
-// RegisterAgent is the first contact of an agent without an ID. A second copy with
-// the same nonce gets the same ID (R7).
+// RegisterAgent is sent by an agent without an ID, as its first contact with the cluster. A second copy with the same
+// nonce gets the same ID (R7).
 type RegisterAgent struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	ClusterId string                 `protobuf:"bytes,1,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"`
@@ -288,11 +289,11 @@ type RegisterAgent struct {
 	Agent     *Agent                 `protobuf:"bytes,3,opt,name=agent,proto3" json:"agent,omitempty"`
 	Nonce     string                 `protobuf:"bytes,4,opt,name=nonce,proto3" json:"nonce,omitempty"`
 	BootId    string                 `protobuf:"bytes,5,opt,name=boot_id,json=bootId,proto3" json:"boot_id,omitempty"`
-	// It keeps the receipts of launches, and shows them with its tasks.
+	// True: the agent stores the receipts of launches and shows them when it reports its tasks (R40).
 	Receipts bool `protobuf:"varint,20,opt,name=receipts,proto3" json:"receipts,omitempty"`
-	// It understands LaunchGroup. To others no group is sent.
+	// True: the agent understands LaunchGroup. Agents that do not are sent no group.
 	Groups bool `protobuf:"varint,21,opt,name=groups,proto3" json:"groups,omitempty"`
-	// It gives tasks their secrets. To others no task is sent that names any.
+	// True: the agent can give tasks their secrets. Agents that can't are sent no task that names secrets.
 	Secrets       bool `protobuf:"varint,22,opt,name=secrets,proto3" json:"secrets,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -384,10 +385,9 @@ func (x *RegisterAgent) GetSecrets() bool {
 	return false
 }
 
-// ReregisterAgent opens a session of an agent that has an ID. It is a cut (R2): the
-// master answers AgentRegistered with the session's number, the agent adopts it and
-// then reports everything in pages of AgentReport; what belongs to an older session
-// is dropped on both sides.
+// ReregisterAgent is sent by an agent that has an ID, as the first call of a stream. It is a cut (R2). The master
+// answers with AgentRegistered, whose batch carries the number of the new session. The agent adopts this number and
+// then reports everything that it has, in pages of AgentReport. Both sides drop whatever belongs to an older session.
 type ReregisterAgent struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	ClusterId string                 `protobuf:"bytes,1,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"`
@@ -396,11 +396,12 @@ type ReregisterAgent struct {
 	Agent     *Agent                 `protobuf:"bytes,4,opt,name=agent,proto3" json:"agent,omitempty"`
 	Nonce     string                 `protobuf:"bytes,5,opt,name=nonce,proto3" json:"nonce,omitempty"`
 	BootId    string                 `protobuf:"bytes,6,opt,name=boot_id,json=bootId,proto3" json:"boot_id,omitempty"`
-	// It keeps the receipts of launches, and shows them with its tasks. An agent that has said so once is held to it.
+	// True: the agent stores the receipts of launches and shows them when it reports its tasks. An agent that has said so
+	// once can't take it back (R40).
 	Receipts bool `protobuf:"varint,20,opt,name=receipts,proto3" json:"receipts,omitempty"`
-	// It understands LaunchGroup. To others no group is sent.
+	// True: the agent understands LaunchGroup. Agents that do not are sent no group.
 	Groups bool `protobuf:"varint,21,opt,name=groups,proto3" json:"groups,omitempty"`
-	// It gives tasks their secrets. To others no task is sent that names any.
+	// True: the agent can give tasks their secrets. Agents that can't are sent no task that names secrets.
 	Secrets       bool `protobuf:"varint,22,opt,name=secrets,proto3" json:"secrets,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -499,20 +500,24 @@ func (x *ReregisterAgent) GetSecrets() bool {
 	return false
 }
 
-// AgentReport lists what the agent's core has stepped, in pages. The agent has
-// reported when the last page is in; only then is it offered.
+// AgentReport is one page of the list of everything that the agent has. The agent sends the pages after
+// AgentRegistered. When the master has received the last page, the agent has reported; only then are its resources
+// offered. A page that names another session than the present one is ignored, and so is a page after the last one. A
+// report with too many entries ends the stream with LIMIT.
 type AgentReport struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	Session    uint64                 `protobuf:"varint,1,opt,name=session,proto3" json:"session,omitempty"`
 	Tasks      []*ReportedTask        `protobuf:"bytes,2,rep,name=tasks,proto3" json:"tasks,omitempty"`
 	Executors  []*ReportedExecutor    `protobuf:"bytes,3,rep,name=executors,proto3" json:"executors,omitempty"`
 	Frameworks []*ReportedFramework   `protobuf:"bytes,4,rep,name=frameworks,proto3" json:"frameworks,omitempty"`
-	// Tasks that have ended and whose sandbox is still there (R15).
+	// Tasks that have ended and whose sandbox still exists (R15).
 	Stubs   []*TaskStub  `protobuf:"bytes,5,rep,name=stubs,proto3" json:"stubs,omitempty"`
 	Volumes []*Resource  `protobuf:"bytes,6,rep,name=volumes,proto3" json:"volumes,omitempty"`
 	Usage   *UsageReport `protobuf:"bytes,7,opt,name=usage,proto3" json:"usage,omitempty"`
-	Last    bool         `protobuf:"varint,8,opt,name=last,proto3" json:"last,omitempty"`
-	// What the master knows but did not find here ran before a reboot.
+	// True: this is the last page.
+	Last bool `protobuf:"varint,8,opt,name=last,proto3" json:"last,omitempty"`
+	// True: the machine was booted again. Tasks that the master knows on this agent and that the report does not name
+	// ended with that reboot (R13).
 	Rebooted      bool `protobuf:"varint,9,opt,name=rebooted,proto3" json:"rebooted,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -611,23 +616,24 @@ func (x *AgentReport) GetRebooted() bool {
 	return false
 }
 
-// ReportedTask is a task that the agent has, or has not been told is over.
+// ReportedTask is a task that the agent knows: one that has not ended, or one whose end is not acknowledged.
 type ReportedTask struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
 	Task        *Task                  `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
 	FrameworkId string                 `protobuf:"bytes,2,opt,name=framework_id,json=frameworkId,proto3" json:"framework_id,omitempty"`
 	Role        string                 `protobuf:"bytes,3,opt,name=role,proto3" json:"role,omitempty"`
-	// As carved from the offers, with labels.
+	// The resources as the leader took them from the offers, with their labels.
 	Resources []*Resource `protobuf:"bytes,4,rep,name=resources,proto3" json:"resources,omitempty"`
-	// The latest state, and its number.
+	// The latest status that the agent has stored.
 	Status *Status `protobuf:"bytes,5,opt,name=status,proto3" json:"status,omitempty"`
-	// The launch that started it, to tell two of one ID apart (R9).
+	// Term and number of the launch that made the task. They tell two tasks with the same ID apart (R9).
 	LaunchTerm   *Term  `protobuf:"bytes,6,opt,name=launch_term,json=launchTerm,proto3" json:"launch_term,omitempty"`
 	LaunchNumber uint64 `protobuf:"varint,7,opt,name=launch_number,json=launchNumber,proto3" json:"launch_number,omitempty"`
-	// Ended, and its terminal status awaits acknowledgement: its resources are free.
+	// True: the task has ended, and its terminal status is not acknowledged. Its resources are free.
 	Ended      bool                   `protobuf:"varint,8,opt,name=ended,proto3" json:"ended,omitempty"`
 	LaunchedAt *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=launched_at,json=launchedAt,proto3" json:"launched_at,omitempty"`
-	// Of the launch, as it came. A task without a true one is set apart: shown, neither counted nor killed (R40).
+	// The receipt, as it came with the launch. A task without a valid receipt is set apart: it is shown to people, but
+	// neither counted nor killed (R40).
 	Receipt       []byte `protobuf:"bytes,20,opt,name=receipt,proto3" json:"receipt,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -802,7 +808,8 @@ func (x *ReportedExecutor) GetResources() []*Resource {
 	return nil
 }
 
-// ReportedFramework is the agent's copy, for a leader that does not know it (R21).
+// ReportedFramework is the agent's copy of a framework. A leader that does not know the framework readmits it from this
+// copy (R21).
 type ReportedFramework struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Framework     *Framework             `protobuf:"bytes,1,opt,name=framework,proto3" json:"framework,omitempty"`
@@ -847,7 +854,7 @@ func (x *ReportedFramework) GetFramework() *Framework {
 	return nil
 }
 
-// TaskStub is what remains of a task after its end while its sandbox lives.
+// TaskStub is what the agent keeps of a task after its end, for as long as the task's sandbox exists (R15).
 type TaskStub struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	FrameworkId   string                 `protobuf:"bytes,1,opt,name=framework_id,json=frameworkId,proto3" json:"framework_id,omitempty"`
@@ -932,14 +939,14 @@ func (x *TaskStub) GetLaunchedAt() *timestamppb.Timestamp {
 	return nil
 }
 
-// AgentHeartbeat is sent every heartbeat_interval, the first at once after
-// AgentRegistered, with what is really used.
+// AgentHeartbeat is sent every heartbeat_interval, the first one at once after AgentRegistered. The master answers each
+// with AgentPong.
 type AgentHeartbeat struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Usage *UsageReport           `protobuf:"bytes,1,opt,name=usage,proto3" json:"usage,omitempty"`
-	// Why the agent can start nothing, a sentence; empty: it can. Each heartbeat says it anew; one
-	// more comes at once when it changes, and one before the report while there is a reason. The
-	// master offers nothing of the agent until a heartbeat without a reason comes; tasks go on.
+	// Why the agent can't start any task, as a sentence. Empty: it can start tasks. Each heartbeat says it again. An
+	// additional heartbeat is sent at once when it changes, and another one before the report if there is a reason then.
+	// Until a heartbeat without a reason comes, the master offers nothing of the agent. Its running tasks continue. (R14)
 	Unable        string `protobuf:"bytes,2,opt,name=unable,proto3" json:"unable,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -989,7 +996,7 @@ func (x *AgentHeartbeat) GetUnable() string {
 	return ""
 }
 
-// UsageReport is what the agent, and each executor and task on it, really used.
+// UsageReport says what the agent, and each executor and task on it, used as measured.
 type UsageReport struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Total         *Usage                 `protobuf:"bytes,1,opt,name=total,proto3" json:"total,omitempty"`
@@ -1050,7 +1057,7 @@ func (x *UsageReport) GetTasks() []*TaskUsage {
 	return nil
 }
 
-// ExecutorUsage is what one executor used, with its tasks.
+// ExecutorUsage is what one executor used together with its tasks.
 type ExecutorUsage struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	FrameworkId   string                 `protobuf:"bytes,1,opt,name=framework_id,json=frameworkId,proto3" json:"framework_id,omitempty"`
@@ -1172,18 +1179,19 @@ func (x *TaskUsage) GetUsage() *Usage {
 	return nil
 }
 
-// ExecutorEnded says that an executor's processes are gone. again: it is started once
-// more, for tasks that never reached it. Of an end that fell between two sessions the
-// report tells, as it has no such executor; with again this follows the report, for another
-// run of the same executor is in it.
+// ExecutorEnded is sent when all processes of an executor are gone. It is not repeated: if an executor ended while the
+// agent had no session, the next report does not name it. If the agent has started the executor again meanwhile, the
+// report names the new run, and an ExecutorEnded with again follows the report. For an executor that the master does
+// not know the call is ignored.
 type ExecutorEnded struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
 	FrameworkId string                 `protobuf:"bytes,1,opt,name=framework_id,json=frameworkId,proto3" json:"framework_id,omitempty"`
 	ExecutorId  string                 `protobuf:"bytes,2,opt,name=executor_id,json=executorId,proto3" json:"executor_id,omitempty"`
 	Message     string                 `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
-	Again       bool                   `protobuf:"varint,4,opt,name=again,proto3" json:"again,omitempty"`
-	// Launches of this executor from this number on the agent has not heard of in this term: each of them may start it
-	// anew. 0: it does not say.
+	// True: the agent starts the executor once more, for tasks that never reached the run that has ended.
+	Again bool `protobuf:"varint,4,opt,name=again,proto3" json:"again,omitempty"`
+	// Of this executor's launches of the present term, those from this number on have not reached the agent yet. Each of
+	// them may start the executor again. 0: the agent does not say.
 	NextLaunch    uint64 `protobuf:"varint,5,opt,name=next_launch,json=nextLaunch,proto3" json:"next_launch,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1254,8 +1262,8 @@ func (x *ExecutorEnded) GetNextLaunch() uint64 {
 	return 0
 }
 
-// MessageFromExecutor carries bytes from an executor to its scheduler, at most once. The
-// agent drops it while it has no session, or while more wait than the leader takes.
+// MessageFromExecutor carries bytes from an executor to its scheduler. It is delivered at most once. The agent drops it
+// while it has no session, or while more messages wait than the leader takes.
 type MessageFromExecutor struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	FrameworkId   string                 `protobuf:"bytes,1,opt,name=framework_id,json=frameworkId,proto3" json:"framework_id,omitempty"`
@@ -1316,7 +1324,8 @@ func (x *MessageFromExecutor) GetData() []byte {
 	return nil
 }
 
-// KillTaken says that the agent has stored the kill and will carry it out.
+// KillTaken answers KillTask: the agent has stored the kill and will carry it out, or the task has ended already. A
+// second copy changes nothing.
 type KillTaken struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	FrameworkId   string                 `protobuf:"bytes,1,opt,name=framework_id,json=frameworkId,proto3" json:"framework_id,omitempty"`
@@ -1369,11 +1378,12 @@ func (x *KillTaken) GetTaskId() string {
 	return ""
 }
 
-// VolumeDone answers DestroyVolume.
+// VolumeDone answers DestroyVolume: the volume was deleted or does not exist, or it could not be deleted.
 type VolumeDone struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Volume        string                 `protobuf:"bytes,1,opt,name=volume,proto3" json:"volume,omitempty"`
-	Error         string                 `protobuf:"bytes,2,opt,name=error,proto3" json:"error,omitempty"`
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Volume string                 `protobuf:"bytes,1,opt,name=volume,proto3" json:"volume,omitempty"`
+	// Why the volume could not be deleted. Empty: it is gone.
+	Error         string `protobuf:"bytes,2,opt,name=error,proto3" json:"error,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1422,8 +1432,9 @@ func (x *VolumeDone) GetError() string {
 	return ""
 }
 
-// NeedSecrets asks for the secrets of a task that the agent is about to start: before its files are fetched, and once
-// more in each session in which it is still to start. TaskSecrets answers each copy.
+// NeedSecrets asks for the secrets of a task that the agent is about to start. The agent sends it before it fetches the
+// task's files, and once more in each new session in which the task is still to start. Each copy is answered by
+// TaskSecrets (R48).
 type NeedSecrets struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	FrameworkId   string                 `protobuf:"bytes,1,opt,name=framework_id,json=frameworkId,proto3" json:"framework_id,omitempty"`
@@ -1476,8 +1487,9 @@ func (x *NeedSecrets) GetTaskId() string {
 	return ""
 }
 
-// AgentEvents is a batch of events of one term and one session, in order. An agent
-// stores a higher term before it obeys it and drops whatever is older.
+// AgentEvents is a batch of events of one term and one session, in order. An agent stores a higher term before it obeys
+// the batch. It leaves a stream on which a batch of an older term or without a term comes, and it drops the events of
+// another session than its own (R1, R2).
 type AgentEvents struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Term          *Term                  `protobuf:"bytes,1,opt,name=term,proto3" json:"term,omitempty"`
@@ -1538,7 +1550,7 @@ func (x *AgentEvents) GetEvents() []*AgentEvent {
 	return nil
 }
 
-// AgentEvent is sent by the master. One that an agent does not know is ignored.
+// AgentEvent is sent by the master. An event of a kind that the agent does not know is ignored.
 type AgentEvent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Event:
@@ -1861,9 +1873,10 @@ func (*AgentEvent_TaskSecrets) isAgentEvent_Event() {}
 
 func (*AgentEvent_SendAgain) isAgentEvent_Event() {}
 
-// SendAgain asks for the statuses of a task that are not acknowledged, from the oldest on, now and not after the pause
-// that has grown while nobody listened. Sent when a scheduler begins a session and more than one of them waits. A second
-// copy has them sent once more.
+// SendAgain asks the agent to send a task's unacknowledged statuses again at once, from the oldest on. Without it the
+// agent would wait for its next resend, and the pauses between resends grow while nobody acknowledges. The master sends
+// it when a scheduler begins a session and more than one of the task's statuses is not acknowledged. A second copy
+// makes the agent send them once more.
 type SendAgain struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	FrameworkId   string                 `protobuf:"bytes,1,opt,name=framework_id,json=frameworkId,proto3" json:"framework_id,omitempty"`
@@ -1916,15 +1929,16 @@ func (x *SendAgain) GetTaskId() string {
 	return ""
 }
 
-// TaskSecrets answers NeedSecrets with the values of all secrets that the task names, or says why it gets none; then
-// the task ends FAILED (SECRET_UNAVAILABLE). The agent keeps the values in memory until the task's executor has the
-// task, and never anywhere else. Sent only for a task that a leader has launched on this agent and that has not run yet.
+// TaskSecrets answers NeedSecrets. It carries the values of all secrets that the task names, or says why the task gets
+// none; then the task ends FAILED (SECRET_UNAVAILABLE). The agent keeps the values only in memory, until the task's
+// executor has the task. The master sends values only for a task that a leader has launched on this agent and that has
+// not run yet. (R48)
 type TaskSecrets struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
 	FrameworkId string                 `protobuf:"bytes,1,opt,name=framework_id,json=frameworkId,proto3" json:"framework_id,omitempty"`
 	TaskId      string                 `protobuf:"bytes,2,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
 	Values      []*SecretValue         `protobuf:"bytes,3,rep,name=values,proto3" json:"values,omitempty"`
-	// Why there are none; empty: they are there.
+	// Why there are no values. Empty: values has all of them.
 	Why           string `protobuf:"bytes,4,opt,name=why,proto3" json:"why,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2041,13 +2055,14 @@ func (x *SecretValue) GetValue() []byte {
 	return nil
 }
 
-// EndTickets ends what tickets of a principal have opened that were signed until then; they open nothing any more. Sent to
-// all agents when the principal is revoked or something is taken from it, and to one that registers for those that were
-// revoked within the last day. A second copy changes nothing.
+// EndTickets makes all tickets of a principal void that were signed until a moment: the agent ends whatever these
+// tickets have opened, and they open nothing any more. The master sends it to all agents when the principal is revoked
+// or loses a grant. To an agent that registers it sends one for each principal that was revoked within the last 25
+// hours. A second copy changes nothing. (R47)
 type EndTickets struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	Principal string                 `protobuf:"bytes,1,opt,name=principal,proto3" json:"principal,omitempty"`
-	// By the leader's clock, as in the tickets.
+	// By the leader's clock, like the times in tickets.
 	Until         *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=until,proto3" json:"until,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2097,7 +2112,7 @@ func (x *EndTickets) GetUntil() *timestamppb.Timestamp {
 	return nil
 }
 
-// AgentRegistered opens the session.
+// AgentRegistered is the first event of a session.
 type AgentRegistered struct {
 	state             protoimpl.MessageState `protogen:"open.v1"`
 	ClusterId         string                 `protobuf:"bytes,1,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"`
@@ -2174,7 +2189,7 @@ func (x *AgentRegistered) GetMasters() []string {
 	return nil
 }
 
-// Reported says that the agent's whole report is in and that it may be offered.
+// Reported says that the master has received the agent's whole report, and that the agent may be offered now.
 type Reported struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -2211,24 +2226,26 @@ func (*Reported) Descriptor() ([]byte, []int) {
 	return file_api_v1_agent_proto_rawDescGZIP(), []int{25}
 }
 
-// LaunchTask starts a task. An ID that the agent knows is refused with
-// ERROR (TASK_DUPLICATE) unless the launch is the very same, or the task that had the ID was
-// DROPPED (R9): then it is DROPPED as well as long as that is not acknowledged. A refused launch,
-// for whatever reason, makes no task at the agent: its status has number 0, needs no
-// acknowledgement and comes once. If it is lost, the next report shows that there is no task.
+// LaunchTask starts a task. If the agent knows the task's ID already, it refuses the launch with ERROR
+// (TASK_DUPLICATE), with two exceptions (R9). A second copy of the same launch does nothing. And if the earlier task
+// with this ID was DROPPED, the ID is free again, but as long as that DROPPED is not acknowledged, the new launch is
+// DROPPED as well.
+//
+// A launch that is refused, for whatever reason, makes no task at the agent. Its status has number 0, needs no
+// acknowledgement and is sent once. If that status is lost, the next report shows that there is no task.
 type LaunchTask struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
 	Task        *Task                  `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
 	FrameworkId string                 `protobuf:"bytes,2,opt,name=framework_id,json=frameworkId,proto3" json:"framework_id,omitempty"`
 	Role        string                 `protobuf:"bytes,3,opt,name=role,proto3" json:"role,omitempty"`
 	Resources   []*Resource            `protobuf:"bytes,4,rep,name=resources,proto3" json:"resources,omitempty"`
-	// Of the task's executor, when this launch starts it.
+	// The resources of the task's executor, if this launch starts the executor.
 	ExecutorResources []*Resource `protobuf:"bytes,5,rep,name=executor_resources,json=executorResources,proto3" json:"executor_resources,omitempty"`
-	// Number of the launch within the term.
+	// The number of the launch within the term.
 	Number    uint64     `protobuf:"varint,6,opt,name=number,proto3" json:"number,omitempty"`
 	Framework *Framework `protobuf:"bytes,7,opt,name=framework,proto3" json:"framework,omitempty"`
-	// Proves to later leaders that one of them has launched the task on this agent. The agent stores it with the task and
-	// shows it whenever it reports the task. Absent: the cluster has no receipts.
+	// Proves to later leaders that a leader has launched the task on this agent. The agent stores it with the task and
+	// shows it in each report of the task. Absent: the cluster has no receipts. (R40)
 	Receipt       []byte `protobuf:"bytes,20,opt,name=receipt,proto3" json:"receipt,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2320,12 +2337,13 @@ func (x *LaunchTask) GetReceipt() []byte {
 	return nil
 }
 
-// LaunchGroup starts tasks of one framework as one group: all of them or none (R46). When one of them is refused, as it
-// would be by itself, the others are refused with DROPPED (TASK_GROUP_FAILED). When one has ended other than FINISHED,
-// the agent kills the others. A second copy does nothing.
+// LaunchGroup starts tasks of one framework as one group: all of them or none (R46). If the agent refuses one of them,
+// for a reason of its own, it refuses the others with DROPPED (TASK_GROUP_FAILED). When one of the tasks has ended
+// other than FINISHED, the agent kills the others. A second copy does nothing.
 type LaunchGroup struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// In the order in which they start. The first one alone names the framework, which is that of all.
+	// The launches, in the order in which the tasks start. All are of the same framework; only the first one describes
+	// it.
 	Tasks         []*LaunchTask `protobuf:"bytes,1,rep,name=tasks,proto3" json:"tasks,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2368,15 +2386,16 @@ func (x *LaunchGroup) GetTasks() []*LaunchTask {
 	return nil
 }
 
-// KillTask ends a task. The agent stores it and answers KillTaken, each time that it comes
-// (R12). Absent grace: the task's own. A further one that ends the task sooner shortens the
-// grace; none lengthens it, and the first one's reason stays.
+// KillTask ends a task. The agent stores the kill and answers each copy with KillTaken (R12). A kill of a task that the
+// agent does not know is ignored. A further kill shortens the remaining grace if it would end the task sooner. It never
+// lengthens the grace, and the reason of the first kill stays.
 type KillTask struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	FrameworkId   string                 `protobuf:"bytes,1,opt,name=framework_id,json=frameworkId,proto3" json:"framework_id,omitempty"`
-	TaskId        string                 `protobuf:"bytes,2,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
-	Grace         *durationpb.Duration   `protobuf:"bytes,3,opt,name=grace,proto3" json:"grace,omitempty"`
-	Reason        Reason                 `protobuf:"varint,4,opt,name=reason,proto3,enum=tender.v1.Reason" json:"reason,omitempty"`
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	FrameworkId string                 `protobuf:"bytes,1,opt,name=framework_id,json=frameworkId,proto3" json:"framework_id,omitempty"`
+	TaskId      string                 `protobuf:"bytes,2,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
+	// Absent: the task's own grace.
+	Grace         *durationpb.Duration `protobuf:"bytes,3,opt,name=grace,proto3" json:"grace,omitempty"`
+	Reason        Reason               `protobuf:"varint,4,opt,name=reason,proto3,enum=tender.v1.Reason" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2439,7 +2458,8 @@ func (x *KillTask) GetReason() Reason {
 	return Reason_REASON_NONE
 }
 
-// AcknowledgeStatus: the framework has handled the task's statuses up to that number.
+// AcknowledgeStatus says that the framework has handled the task's statuses up to this number. A second copy does
+// nothing.
 type AcknowledgeStatus struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	FrameworkId   string                 `protobuf:"bytes,1,opt,name=framework_id,json=frameworkId,proto3" json:"framework_id,omitempty"`
@@ -2500,7 +2520,7 @@ func (x *AcknowledgeStatus) GetNumber() uint64 {
 	return 0
 }
 
-// ShutdownAgentExecutor ends an executor and with it its tasks. A second copy does nothing.
+// ShutdownAgentExecutor ends an executor, and with it the executor's tasks. A second copy does nothing.
 type ShutdownAgentExecutor struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	FrameworkId   string                 `protobuf:"bytes,1,opt,name=framework_id,json=frameworkId,proto3" json:"framework_id,omitempty"`
@@ -2553,8 +2573,8 @@ func (x *ShutdownAgentExecutor) GetExecutorId() string {
 	return ""
 }
 
-// MessageToExecutor carries bytes from a scheduler to an executor, at most once. The
-// agent drops it while the executor has no session, or while more wait than it takes.
+// MessageToExecutor carries bytes from a scheduler to an executor. It is delivered at most once. The agent drops it
+// while the executor has no session, or while more messages wait than the executor takes.
 type MessageToExecutor struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	FrameworkId   string                 `protobuf:"bytes,1,opt,name=framework_id,json=frameworkId,proto3" json:"framework_id,omitempty"`
@@ -2615,8 +2635,8 @@ func (x *MessageToExecutor) GetData() []byte {
 	return nil
 }
 
-// RemoveFramework kills all that is left of a framework; its statuses need no
-// acknowledgement any more.
+// RemoveFramework ends all tasks and executors of a framework that was removed. Their statuses need no acknowledgement
+// any more. A second copy does nothing.
 type RemoveFramework struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	FrameworkId   string                 `protobuf:"bytes,1,opt,name=framework_id,json=frameworkId,proto3" json:"framework_id,omitempty"`
@@ -2661,11 +2681,14 @@ func (x *RemoveFramework) GetFrameworkId() string {
 	return ""
 }
 
-// Drain: launches are refused, running tasks are killed. Stored before it is obeyed.
+// Drain begins a drain, or ends it. While an agent is drained it refuses launches, and its running tasks are killed.
+// The agent stores the order before it obeys (R31).
 type Drain struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	On            bool                   `protobuf:"varint,1,opt,name=on,proto3" json:"on,omitempty"`
-	Grace         *durationpb.Duration   `protobuf:"bytes,2,opt,name=grace,proto3" json:"grace,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// True: the drain begins. False: it ends.
+	On bool `protobuf:"varint,1,opt,name=on,proto3" json:"on,omitempty"`
+	// Bounds the tasks' own graces. Absent: each task has its own.
+	Grace         *durationpb.Duration `protobuf:"bytes,2,opt,name=grace,proto3" json:"grace,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2714,9 +2737,9 @@ func (x *Drain) GetGrace() *durationpb.Duration {
 	return nil
 }
 
-// AgentGone: kill everything, forget the ID and register as a new agent (R16). Also the
-// first and only event of a stream that is refused to an agent that was marked gone while
-// it was away; it then belongs to no session.
+// AgentGone says that the agent was marked gone: it is to kill everything, forget its ID and register as a new agent
+// (R16). If the agent was marked gone while it was away, AgentGone is the first and only event of the stream that
+// refuses it, and then belongs to no session.
 type AgentGone struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Why           string                 `protobuf:"bytes,1,opt,name=why,proto3" json:"why,omitempty"`
@@ -2806,7 +2829,7 @@ func (x *CreateVolume) GetVolume() *Resource {
 	return nil
 }
 
-// DestroyVolume deletes a persistent volume with its data; VolumeDone answers it (R22).
+// DestroyVolume deletes a persistent volume with its data. The agent answers each copy with VolumeDone (R22).
 type DestroyVolume struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Volume        string                 `protobuf:"bytes,1,opt,name=volume,proto3" json:"volume,omitempty"`
@@ -2851,14 +2874,14 @@ func (x *DestroyVolume) GetVolume() string {
 	return ""
 }
 
-// AgentPong answers AgentHeartbeat, so that the agent knows that it is heard.
+// AgentPong answers AgentHeartbeat, so that the agent knows that the master hears it.
 type AgentPong struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// gRPC addresses of all masters, when they have changed since the session told them.
+	// gRPC addresses of all masters, if they have changed since they were last told in this session.
 	Masters []string `protobuf:"bytes,1,rep,name=masters,proto3" json:"masters,omitempty"`
-	// When the session ends, the agent waits for a random part of this before it looks for
-	// the next leader: thousands of agents must not come as one. Absent: as told before, at
-	// first not at all.
+	// When the session ends, the agent waits for a random part of this time before it looks for the next leader, so that
+	// thousands of agents do not come at once. Absent: what was told before holds; before anything was told, the agent
+	// does not wait. (R4)
 	ReturnWithin  *durationpb.Duration `protobuf:"bytes,2,opt,name=return_within,json=returnWithin,proto3" json:"return_within,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

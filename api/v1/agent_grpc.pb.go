@@ -26,11 +26,11 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// AgentService is how agents talk to the leading master.
+// AgentService is the service of the leading master for agents.
 type AgentServiceClient interface {
-	// Session lives as long as both sides do. The first call is Register or the
-	// first page of Reregister; the first event is AgentRegistered. Masters that do
-	// not lead end the stream with NOT_LEADER.
+	// Session is the stream between an agent and the leading master. It lasts as long as both sides do. The agent's first
+	// call is RegisterAgent, or ReregisterAgent if it has an ID; the pages of AgentReport follow after the master's first
+	// event, AgentRegistered. A master that does not lead ends the stream with NOT_LEADER.
 	Session(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[AgentCalls, AgentEvents], error)
 }
 
@@ -59,11 +59,11 @@ type AgentService_SessionClient = grpc.BidiStreamingClient[AgentCalls, AgentEven
 // All implementations must embed UnimplementedAgentServiceServer
 // for forward compatibility.
 //
-// AgentService is how agents talk to the leading master.
+// AgentService is the service of the leading master for agents.
 type AgentServiceServer interface {
-	// Session lives as long as both sides do. The first call is Register or the
-	// first page of Reregister; the first event is AgentRegistered. Masters that do
-	// not lead end the stream with NOT_LEADER.
+	// Session is the stream between an agent and the leading master. It lasts as long as both sides do. The agent's first
+	// call is RegisterAgent, or ReregisterAgent if it has an ID; the pages of AgentReport follow after the master's first
+	// event, AgentRegistered. A master that does not lead ends the stream with NOT_LEADER.
 	Session(grpc.BidiStreamingServer[AgentCalls, AgentEvents]) error
 	mustEmbedUnimplementedAgentServiceServer()
 }

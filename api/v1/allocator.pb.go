@@ -21,15 +21,16 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// AllocatorInputs is a batch of inputs, in order. They count from 1 in a session.
-// Times in it are nanoseconds on the master's monotonic clock since a moment of its
-// choice, the same for the whole session.
+// AllocatorInputs is sent by the master: a batch of inputs, in order, and of questions. Inputs are counted from 1 in
+// each session. All times are nanoseconds on the master's monotonic clock since a moment that the master chooses and
+// that is the same for the whole session.
 type AllocatorInputs struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Number of the first input.
+	// The number of the first input in this batch. The allocator ends the stream if it does not follow the last input
+	// before.
 	First  uint64            `protobuf:"varint,1,opt,name=first,proto3" json:"first,omitempty"`
 	Inputs []*AllocatorInput `protobuf:"bytes,2,rep,name=inputs,proto3" json:"inputs,omitempty"`
-	// Only in the first batch.
+	// Only in the first batch of a session.
 	Hello         *AllocatorHello      `protobuf:"bytes,3,opt,name=hello,proto3" json:"hello,omitempty"`
 	Questions     []*AllocatorQuestion `protobuf:"bytes,4,rep,name=questions,proto3" json:"questions,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -94,16 +95,17 @@ func (x *AllocatorInputs) GetQuestions() []*AllocatorQuestion {
 	return nil
 }
 
-// AllocatorHello opens the session.
+// AllocatorHello opens the session. It says what the policy is to be made from.
 type AllocatorHello struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Version string                 `protobuf:"bytes,1,opt,name=version,proto3" json:"version,omitempty"`
-	// Any one of these amounts is enough for an offer to a framework that says nothing
-	// itself. None: 0.01 cpus or 32 MB of mem.
+	// The least that is worth offering to a framework that sets no min_offer itself; any one of these amounts is enough.
+	// None: 0.01 cpus or 32 MB of mem.
 	MinOffer []*Resource `protobuf:"bytes,2,rep,name=min_offer,json=minOffer,proto3" json:"min_offer,omitempty"`
-	// Feeds the choices that must not always fall the same way.
+	// Seeds the choices that must not always be the same.
 	Seed uint64 `protobuf:"varint,3,opt,name=seed,proto3" json:"seed,omitempty"`
-	// Nanoseconds from an offer that came back untouched to the next of the same. 0: 0.1 s.
+	// The least time, in nanoseconds, from an offer that came back untouched to the next offer of the same resources. 0:
+	// 0.1 s.
 	OfferAgain    int64 `protobuf:"varint,4,opt,name=offer_again,json=offerAgain,proto3" json:"offer_again,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -167,8 +169,8 @@ func (x *AllocatorHello) GetOfferAgain() int64 {
 	return 0
 }
 
-// AllocatorInput is one thing that happened. An allocator ignores what it does not
-// know: kinds of input, and inputs about what it was never told of.
+// AllocatorInput is one thing that has happened. An allocator ignores inputs of a kind that it does not know, and
+// inputs about agents and frameworks that it was never told of.
 type AllocatorInput struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Input:
@@ -374,7 +376,7 @@ type AllocatorInput_SetAgent struct {
 }
 
 type AllocatorInput_RemoveAgent struct {
-	// With all that is taken on it.
+	// The agent's ID. Everything that is taken on the agent is forgotten too.
 	RemoveAgent string `protobuf:"bytes,2,opt,name=remove_agent,json=removeAgent,proto3,oneof"`
 }
 
@@ -391,7 +393,7 @@ type AllocatorInput_Suppress struct {
 }
 
 type AllocatorInput_Revive struct {
-	// Also forgets filters.
+	// Undoes suppress, and forgets the framework's filters in the roles.
 	Revive *AllocatorRoles `protobuf:"bytes,6,opt,name=revive,proto3,oneof"`
 }
 
@@ -404,22 +406,22 @@ type AllocatorInput_SetRole struct {
 }
 
 type AllocatorInput_Hold struct {
-	// On: nothing for roles under a limit, and no preemption (R20).
+	// While it is true, roles under a limit are offered nothing and no task is preempted (R20).
 	Hold bool `protobuf:"varint,9,opt,name=hold,proto3,oneof"`
 }
 
 type AllocatorInput_Take struct {
-	// In use, and not proposed by this session.
+	// The resources are in use, and this session has not proposed them.
 	Take *AllocatorClaim `protobuf:"bytes,10,opt,name=take,proto3,oneof"`
 }
 
 type AllocatorInput_Launch struct {
-	// Part of what a proposal held is a task now.
+	// A part of what a proposal held belongs to a task now.
 	Launch *AllocatorClaim `protobuf:"bytes,11,opt,name=launch,proto3,oneof"`
 }
 
 type AllocatorInput_Return struct {
-	// Free again; also the answer to a proposal that the master did not make an offer of.
+	// The resources are free again. The master also sends this for a proposal of which it makes no offer.
 	Return *AllocatorClaim `protobuf:"bytes,12,opt,name=return,proto3,oneof"`
 }
 
@@ -465,7 +467,8 @@ func (*AllocatorInput_Use) isAllocatorInput_Input() {}
 
 func (*AllocatorInput_Allocate) isAllocatorInput_Input() {}
 
-// AllocatorAgent adds an agent or replaces what is known of it; what is taken stays.
+// AllocatorAgent adds an agent, or replaces what is known of it. What is taken on the agent stays taken. When its
+// attributes, region or zone change, filters of it are forgotten.
 type AllocatorAgent struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	Id         string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -475,7 +478,7 @@ type AllocatorAgent struct {
 	Region     string                 `protobuf:"bytes,5,opt,name=region,proto3" json:"region,omitempty"`
 	Zone       string                 `protobuf:"bytes,6,opt,name=zone,proto3" json:"zone,omitempty"`
 	Offerable  bool                   `protobuf:"varint,7,opt,name=offerable,proto3" json:"offerable,omitempty"`
-	// Why it is not offerable.
+	// Why the agent is not offerable.
 	Why           string `protobuf:"bytes,8,opt,name=why,proto3" json:"why,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -567,24 +570,24 @@ func (x *AllocatorAgent) GetWhy() string {
 	return ""
 }
 
-// AllocatorFramework adds a framework or replaces what is known of it. Going inactive
-// forgets its filters; what it holds stays.
+// AllocatorFramework adds a framework, or replaces what is known of it. Its filters are forgotten when it becomes
+// inactive, and when its constraint, min_offer, max_offer or revocable changes. What it holds stays taken.
 type AllocatorFramework struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Id     string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	Name   string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
 	Roles  []string               `protobuf:"bytes,3,rep,name=roles,proto3" json:"roles,omitempty"`
 	Active bool                   `protobuf:"varint,4,opt,name=active,proto3" json:"active,omitempty"`
-	// CEL over the agent; "" = any.
+	// A CEL expression over an agent. Empty: any agent.
 	Constraint string      `protobuf:"bytes,5,opt,name=constraint,proto3" json:"constraint,omitempty"`
 	MinOffer   []*Resource `protobuf:"bytes,6,rep,name=min_offer,json=minOffer,proto3" json:"min_offer,omitempty"`
 	MaxOffer   []*Resource `protobuf:"bytes,7,rep,name=max_offer,json=maxOffer,proto3" json:"max_offer,omitempty"`
 	Revocable  bool        `protobuf:"varint,8,opt,name=revocable,proto3" json:"revocable,omitempty"`
-	// All that it says of itself; what stands above is in it once more, for those who read no
+	// Everything that the framework says about itself. The fields above repeat a part of it, for allocators that read no
 	// more than that.
 	Framework *Framework `protobuf:"bytes,9,opt,name=framework,proto3" json:"framework,omitempty"`
-	// Why it is offered nothing for now though it is active; "" = it is offered what it may have.
-	// What it holds and its filters stay.
+	// Why the framework is offered nothing for now although it is active. Empty: it may be offered something. What it
+	// holds, and its filters, stay.
 	Withheld      string `protobuf:"bytes,10,opt,name=withheld,proto3" json:"withheld,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -694,7 +697,7 @@ func (x *AllocatorFramework) GetWithheld() string {
 type AllocatorRoles struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
 	FrameworkId string                 `protobuf:"bytes,1,opt,name=framework_id,json=frameworkId,proto3" json:"framework_id,omitempty"`
-	// None: all of its roles.
+	// None: all roles of the framework.
 	Roles         []string `protobuf:"bytes,2,rep,name=roles,proto3" json:"roles,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -744,8 +747,8 @@ func (x *AllocatorRoles) GetRoles() []string {
 	return nil
 }
 
-// AllocatorDemand replaces what the framework wants in the role. Not stated: it may be
-// offered anything. Stated without shapes: it wants nothing.
+// AllocatorDemand replaces what the framework wants in the role. If stated is false, the framework may be offered
+// anything. If it is true and there are no shapes, the framework wants nothing.
 type AllocatorDemand struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	FrameworkId   string                 `protobuf:"bytes,1,opt,name=framework_id,json=frameworkId,proto3" json:"framework_id,omitempty"`
@@ -814,15 +817,15 @@ func (x *AllocatorDemand) GetShapes() []*Shape {
 	return nil
 }
 
-// AllocatorRole is what an operator says of a role.
+// AllocatorRole holds an operator's settings of a role.
 type AllocatorRole struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Role  string                 `protobuf:"bytes,1,opt,name=role,proto3" json:"role,omitempty"`
-	// 0 = 1.
+	// 0 counts as 1.
 	Weight    float64     `protobuf:"fixed64,2,opt,name=weight,proto3" json:"weight,omitempty"`
 	Priority  int64       `protobuf:"varint,3,opt,name=priority,proto3" json:"priority,omitempty"`
 	Guarantee []*Resource `protobuf:"bytes,4,rep,name=guarantee,proto3" json:"guarantee,omitempty"`
-	// A name that is missing is not limited.
+	// The most that the role may hold. A resource whose name is missing is not limited.
 	Limit         []*Resource `protobuf:"bytes,5,rep,name=limit,proto3" json:"limit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -900,14 +903,14 @@ type AllocatorClaim struct {
 	Role        string                 `protobuf:"bytes,2,opt,name=role,proto3" json:"role,omitempty"`
 	AgentId     string                 `protobuf:"bytes,3,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
 	Resources   []*Resource            `protobuf:"bytes,4,rep,name=resources,proto3" json:"resources,omitempty"`
-	// "": an offer or an executor.
+	// The task that holds the resources. Empty: an offer or an executor holds them.
 	TaskId string `protobuf:"bytes,5,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
-	// Of a task: when it was launched.
+	// Only of a task: when it was launched.
 	Since int64 `protobuf:"varint,6,opt,name=since,proto3" json:"since,omitempty"`
-	// Of a task: what a demand's places are counted by.
+	// Only of a task: the group by which the spread of a shape counts it.
 	Group string `protobuf:"bytes,7,opt,name=group,proto3" json:"group,omitempty"`
-	// Of an executor. What an executor held and returns is never taken out of an open offer of its framework. Masters
-	// before this field say nothing of executors here.
+	// The executor that holds the resources. What an executor held and returns is never part of an open offer of its
+	// framework. Masters of versions without this field name no executor here.
 	ExecutorId    string `protobuf:"bytes,8,opt,name=executor_id,json=executorId,proto3" json:"executor_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -999,14 +1002,15 @@ func (x *AllocatorClaim) GetExecutorId() string {
 	return ""
 }
 
-// AllocatorRefusal follows the giving back of what a framework refused, and is a filter:
-// until then not this agent for the framework in the role, while it has no more for it
-// than when it was offered. It ends before when a task of the framework ends there, and
-// when the framework's demand in the role grows. 0: no filter was asked for.
+// AllocatorRefusal follows the return of resources that a framework has refused, and is a filter. Until the given time
+// the framework is not offered this agent in this role, as long as the agent has no more for it than when it was
+// offered. The filter ends early when a task of the framework ends on the agent, and when the framework's demand in the
+// role grows.
 type AllocatorRefusal struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Claim         *AllocatorClaim        `protobuf:"bytes,1,opt,name=claim,proto3" json:"claim,omitempty"`
-	Until         int64                  `protobuf:"varint,2,opt,name=until,proto3" json:"until,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Claim *AllocatorClaim        `protobuf:"bytes,1,opt,name=claim,proto3" json:"claim,omitempty"`
+	// 0: the framework asked for no filter.
+	Until         int64 `protobuf:"varint,2,opt,name=until,proto3" json:"until,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1055,8 +1059,8 @@ func (x *AllocatorRefusal) GetUntil() int64 {
 	return 0
 }
 
-// AllocatorUse is what is really used on an agent beyond what was asked for there: so
-// much less of it is to be offered (R28).
+// AllocatorUse says how much of an agent is used beyond what was asked for there. That much less of the agent is to be
+// offered (R28).
 type AllocatorUse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	AgentId       string                 `protobuf:"bytes,1,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
@@ -1109,8 +1113,8 @@ func (x *AllocatorUse) GetBeyond() []*Resource {
 	return nil
 }
 
-// AllocatorRun asks for proposals on all inputs before it. One at a time: the next one
-// follows its answer.
+// AllocatorRun asks for proposals that take all inputs before it into account. The master sends the next one only after
+// the answer to this one.
 type AllocatorRun struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	At            int64                  `protobuf:"varint,1,opt,name=at,proto3" json:"at,omitempty"`
@@ -1155,7 +1159,7 @@ func (x *AllocatorRun) GetAt() int64 {
 	return 0
 }
 
-// AllocatorQuestion is asked at any time and answered in an AllocatorAnswers.
+// AllocatorQuestion may be asked at any time. It is answered by an AllocatorReply with the same number.
 type AllocatorQuestion struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Number uint64                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
@@ -1243,12 +1247,12 @@ type isAllocatorQuestion_Question interface {
 }
 
 type AllocatorQuestion_Explain struct {
-	// Why (not); with agent "": what holds the framework back as a whole.
+	// Why a framework is (not) offered an agent. With an empty agent_id: what holds the framework back as a whole.
 	Explain *AllocatorExplain `protobuf:"bytes,3,opt,name=explain,proto3,oneof"`
 }
 
 type AllocatorQuestion_Shares struct {
-	// The dominant shares of all.
+	// The dominant shares of all frameworks and roles.
 	Shares bool `protobuf:"varint,4,opt,name=shares,proto3,oneof"`
 }
 
@@ -1256,7 +1260,7 @@ func (*AllocatorQuestion_Explain) isAllocatorQuestion_Question() {}
 
 func (*AllocatorQuestion_Shares) isAllocatorQuestion_Question() {}
 
-// AllocatorExplain asks why a framework is (not) offered an agent.
+// AllocatorExplain names the framework and the agent of a question.
 type AllocatorExplain struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	FrameworkId   string                 `protobuf:"bytes,1,opt,name=framework_id,json=frameworkId,proto3" json:"framework_id,omitempty"`
@@ -1309,20 +1313,21 @@ func (x *AllocatorExplain) GetAgentId() string {
 	return ""
 }
 
-// AllocatorAnswers is what the allocator says. What it proposes counts in its books as
-// taken at once; the master checks each and returns what it makes no offer of.
+// AllocatorAnswers is sent by the allocator: proposals, and replies to questions. In the allocator's books a proposal
+// counts as taken at once. The master checks each proposal, and returns those of which it makes no offer. An answer to
+// a run that was not asked for ends the session, and so does one with resources that can't be.
 type AllocatorAnswers struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Answers the AllocatorRun with this input's number; 0 = none is answered here.
+	// The number of the AllocatorRun that this answers, counted as an input. 0: no run is answered here.
 	Saw     uint64              `protobuf:"varint,1,opt,name=saw,proto3" json:"saw,omitempty"`
 	Offers  []*AllocatorClaim   `protobuf:"bytes,2,rep,name=offers,proto3" json:"offers,omitempty"`
 	Inverse []*AllocatorInverse `protobuf:"bytes,3,rep,name=inverse,proto3" json:"inverse,omitempty"`
-	// When to run again though nothing happens (a filter ends); 0 = never.
+	// When to run again even if nothing happens until then, because a filter ends. 0: never.
 	Wake    int64             `protobuf:"varint,4,opt,name=wake,proto3" json:"wake,omitempty"`
 	Replies []*AllocatorReply `protobuf:"bytes,5,rep,name=replies,proto3" json:"replies,omitempty"`
-	// More of the same answer follows; none of it counts before the rest is there.
+	// True: the answer continues in the next message. None of its parts counts before the last one has come.
 	More bool `protobuf:"varint,6,opt,name=more,proto3" json:"more,omitempty"`
-	// Tasks that were asked back and are needed no more.
+	// Tasks that were asked back and are no longer needed.
 	Spared        []*AllocatorClaim `protobuf:"bytes,7,rep,name=spared,proto3" json:"spared,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1407,9 +1412,10 @@ func (x *AllocatorAnswers) GetSpared() []*AllocatorClaim {
 	return nil
 }
 
-// AllocatorInverse asks tasks back for a demand of higher priority (R27), or offers that are kept unanswered for
-// demand that nothing else can meet (R42): a victim without a task_id is what its framework holds in open offers of
-// the agent in the role. The master rescinds those that have stood for a second.
+// AllocatorInverse proposes to ask tasks back for a demand of higher priority (R27), or to ask offers back that
+// frameworks keep unanswered, for demand that nothing else can meet (R42). A victim without a task_id stands for what
+// its framework holds in open offers of the agent in the role. The master rescinds those of them that have stood for a
+// second.
 type AllocatorInverse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Victims       []*AllocatorClaim      `protobuf:"bytes,1,rep,name=victims,proto3" json:"victims,omitempty"`
@@ -1478,7 +1484,7 @@ func (x *AllocatorInverse) GetAgentId() string {
 	return ""
 }
 
-// AllocatorReply answers one question.
+// AllocatorReply answers the AllocatorQuestion with this number.
 type AllocatorReply struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
 	Number          uint64                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`

@@ -26,12 +26,12 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// AllocatorService is served by an allocator that runs beside the masters, in any
-// language: `tender master --allocator remote:HOST:PORT`. The leading master calls it.
+// AllocatorService is the service of an allocator that runs beside the masters, in any language. A master is told of it
+// by `tender master --allocator remote:HOST:PORT`, and calls it while it leads.
 type AllocatorServiceClient interface {
-	// Session lives as long as the leadership and both sides do. Each session is told
-	// everything from the start and is for a fresh policy: nothing of an older one holds.
-	// Two may be open for a moment, when leadership changes; only one of them counts.
+	// Session is the stream between the leading master and the allocator. It lasts as long as the leadership and both
+	// sides do. Each session begins with a new policy and is told everything from the start; nothing of an older session
+	// holds. Two sessions may be open for a moment when the leadership changes; only one of them counts. (R25)
 	Session(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[AllocatorInputs, AllocatorAnswers], error)
 }
 
@@ -60,12 +60,12 @@ type AllocatorService_SessionClient = grpc.BidiStreamingClient[AllocatorInputs, 
 // All implementations must embed UnimplementedAllocatorServiceServer
 // for forward compatibility.
 //
-// AllocatorService is served by an allocator that runs beside the masters, in any
-// language: `tender master --allocator remote:HOST:PORT`. The leading master calls it.
+// AllocatorService is the service of an allocator that runs beside the masters, in any language. A master is told of it
+// by `tender master --allocator remote:HOST:PORT`, and calls it while it leads.
 type AllocatorServiceServer interface {
-	// Session lives as long as the leadership and both sides do. Each session is told
-	// everything from the start and is for a fresh policy: nothing of an older one holds.
-	// Two may be open for a moment, when leadership changes; only one of them counts.
+	// Session is the stream between the leading master and the allocator. It lasts as long as the leadership and both
+	// sides do. Each session begins with a new policy and is told everything from the start; nothing of an older session
+	// holds. Two sessions may be open for a moment when the leadership changes; only one of them counts. (R25)
 	Session(grpc.BidiStreamingServer[AllocatorInputs, AllocatorAnswers]) error
 	mustEmbedUnimplementedAllocatorServiceServer()
 }

@@ -4,14 +4,15 @@
 // 	protoc        (unknown)
 // source: api/v1/common.proto
 
-// The nouns that all services share. Plain Go values of the same names live in
-// package api; package internal/wire turns one into the other and checks input.
+// The nouns that all services share. Plain Go values of the same names are in package api; package internal/wire
+// converts between the two and checks what it reads.
 //
-// Rules for every message of every service (docs/architecture.md tells why):
-//   - no message is larger than 1 MiB; what can be longer comes in pages;
-//   - everything that a master sends carries its term, and a receiver obeys no
-//     term older than the newest it has seen;
-//   - unknown fields are ignored, unknown enum values are refused by a typed error.
+// Rules for every message of every service (docs/architecture.md says why):
+//   - No message is larger than 1 MiB. What can be longer comes in pages.
+//   - Everything that a master sends carries its term. A receiver obeys no term older than the newest that it has
+//     seen.
+//   - Unknown fields are ignored. What clients, agents and executors send is checked: a value of an enum that the
+//     receiver does not know is refused by a typed error, unless the comment of the enum says otherwise.
 
 package apiv1
 
@@ -32,8 +33,8 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// One step in a task's life. FINISHED to GONE_BY_OPERATOR are terminal; UNREACHABLE may
-// come back; UNKNOWN only answers a Reconcile.
+// TaskState is one step in a task's life. FINISHED to GONE_BY_OPERATOR are terminal. A task that is UNREACHABLE may
+// come back. UNKNOWN is only sent as an answer to Reconcile.
 type TaskState int32
 
 const (
@@ -116,7 +117,7 @@ func (TaskState) EnumDescriptor() ([]byte, []int) {
 	return file_api_v1_common_proto_rawDescGZIP(), []int{0}
 }
 
-// Who made a status.
+// Source says who made a status.
 type Source int32
 
 const (
@@ -169,7 +170,7 @@ func (Source) EnumDescriptor() ([]byte, []int) {
 	return file_api_v1_common_proto_rawDescGZIP(), []int{1}
 }
 
-// Why a status is what it is; a closed list.
+// Reason says why a task is in the state that its status tells. The list is closed.
 type Reason int32
 
 const (
@@ -202,7 +203,7 @@ const (
 	Reason_RECONCILIATION                Reason = 26
 	Reason_AGENT_REREGISTERED            Reason = 27
 	Reason_TASK_GROUP_FAILED             Reason = 28
-	// A secret that the task names is not there, or can't be given to it.
+	// A secret that the task names does not exist, or can't be given to the task.
 	Reason_SECRET_UNAVAILABLE Reason = 29
 )
 
@@ -301,15 +302,17 @@ func (Reason) EnumDescriptor() ([]byte, []int) {
 	return file_api_v1_common_proto_rawDescGZIP(), []int{2}
 }
 
-// PlacementLevel is how near a task runs to what it prefers.
+// PlacementLevel is how near a task runs to the agents that it prefers.
 type PlacementLevel int32
 
 const (
 	PlacementLevel_PLACEMENT_LEVEL_UNSPECIFIED PlacementLevel = 0
-	// On a preferred agent, in the rack or zone of one, elsewhere.
+	// On a preferred agent.
 	PlacementLevel_PLACEMENT_LEVEL_NODE PlacementLevel = 1
+	// In the rack or zone of a preferred agent.
 	PlacementLevel_PLACEMENT_LEVEL_NEAR PlacementLevel = 2
-	PlacementLevel_PLACEMENT_LEVEL_ANY  PlacementLevel = 3
+	// Elsewhere.
+	PlacementLevel_PLACEMENT_LEVEL_ANY PlacementLevel = 3
 )
 
 // Enum value maps for PlacementLevel.
@@ -355,7 +358,8 @@ func (PlacementLevel) EnumDescriptor() ([]byte, []int) {
 	return file_api_v1_common_proto_rawDescGZIP(), []int{3}
 }
 
-// ErrorKind is what callers switch on; the kinds of package api.
+// ErrorKind is what callers switch on. The kinds are those of package api. A kind that the receiver does not know
+// counts as INTERNAL.
 type ErrorKind int32
 
 const (
@@ -435,7 +439,7 @@ func (ErrorKind) EnumDescriptor() ([]byte, []int) {
 	return file_api_v1_common_proto_rawDescGZIP(), []int{4}
 }
 
-// Term is the leadership number. Compared by epoch, then number.
+// Term is the leadership number. Two terms are compared by epoch, then by number.
 type Term struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Epoch         uint64                 `protobuf:"varint,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
@@ -488,7 +492,7 @@ func (x *Term) GetNumber() uint64 {
 	return 0
 }
 
-// Range holds begin to end, both included.
+// Range holds all numbers from begin to end, both included.
 type Range struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Begin         uint64                 `protobuf:"varint,1,opt,name=begin,proto3" json:"begin,omitempty"`
@@ -541,22 +545,21 @@ func (x *Range) GetEnd() uint64 {
 	return 0
 }
 
-// Resource is an amount of one kind with its labels. Exactly one of milli, ranges
-// and set says how much.
+// Resource is an amount of one kind of resource, with its labels. Exactly one of milli, ranges and set says how much.
 type Resource struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// Thousandths of a unit; mem and disk count MB (2^20 bytes).
+	// The amount in thousandths of a unit. The unit of mem and disk is the MB (2^20 bytes).
 	Milli  int64    `protobuf:"varint,2,opt,name=milli,proto3" json:"milli,omitempty"`
 	Ranges []*Range `protobuf:"bytes,3,rep,name=ranges,proto3" json:"ranges,omitempty"`
 	Set    []string `protobuf:"bytes,4,rep,name=set,proto3" json:"set,omitempty"`
-	// The role whose subtree alone may use it.
+	// The role for which the resource is reserved. Only this role and the roles below it may use it. Empty: not reserved.
 	Reserved string `protobuf:"bytes,5,opt,name=reserved,proto3" json:"reserved,omitempty"`
-	// Reserved by RESERVE, not by the agent's flags.
+	// True: the reservation was made by RESERVE. False: the agent's flags made it.
 	Dynamic bool `protobuf:"varint,6,opt,name=dynamic,proto3" json:"dynamic,omitempty"`
-	// The persistent volume that reserved disk has become.
+	// The ID of the persistent volume that was made of this reserved disk. Empty: this is no volume.
 	Volume string `protobuf:"bytes,7,opt,name=volume,proto3" json:"volume,omitempty"`
-	// May be taken back at any moment.
+	// True: the resource may be taken back at any moment.
 	Revocable     bool `protobuf:"varint,8,opt,name=revocable,proto3" json:"revocable,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -648,7 +651,7 @@ func (x *Resource) GetRevocable() bool {
 	return false
 }
 
-// URI is a file that the agent brings into a sandbox before a start.
+// URI is a file that the agent fetches into the sandbox before a command starts.
 type URI struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Source        string                 `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"`
@@ -725,15 +728,15 @@ func (x *URI) GetExtract() bool {
 	return false
 }
 
-// Command is a program to start: argv, or shell for a line of /bin/sh -c.
+// Command is a program to start. Either argv is set, or shell: a line for /bin/sh -c.
 type Command struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Argv  []string               `protobuf:"bytes,1,rep,name=argv,proto3" json:"argv,omitempty"`
 	Shell string                 `protobuf:"bytes,2,opt,name=shell,proto3" json:"shell,omitempty"`
 	Env   map[string]string      `protobuf:"bytes,3,rep,name=env,proto3" json:"env,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	Uris  []*URI                 `protobuf:"bytes,4,rep,name=uris,proto3" json:"uris,omitempty"`
-	// As whom it runs: a user of the agent's machine. Empty: as the agent does it with all that ask for nobody. An agent
-	// that is not told to allow this user ends the task: ERROR, TASK_UNAUTHORIZED.
+	// The user of the agent's machine as whom the command runs. Empty: the user that the agent chooses for all commands
+	// that name none. If the agent does not allow the user, the task ends ERROR (TASK_UNAUTHORIZED).
 	User          string `protobuf:"bytes,5,opt,name=user,proto3" json:"user,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -895,30 +898,30 @@ type Task struct {
 	Id        string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	Name      string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
 	Resources []*Resource            `protobuf:"bytes,3,rep,name=resources,proto3" json:"resources,omitempty"`
-	// Absent: the built-in executor runs the command.
+	// The framework's own executor, which runs the task. Absent: the built-in executor runs the command.
 	Executor  *Executor            `protobuf:"bytes,4,opt,name=executor,proto3" json:"executor,omitempty"`
 	Command   *Command             `protobuf:"bytes,5,opt,name=command,proto3" json:"command,omitempty"`
 	Data      []byte               `protobuf:"bytes,6,opt,name=data,proto3" json:"data,omitempty"`
 	KillGrace *durationpb.Duration `protobuf:"bytes,7,opt,name=kill_grace,json=killGrace,proto3" json:"kill_grace,omitempty"`
 	Labels    map[string]string    `protobuf:"bytes,8,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	Ports     map[string]uint32    `protobuf:"bytes,9,rep,name=ports,proto3" json:"ports,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
-	// From schedulers only: the leader counts it with the launch, and tells nobody else.
+	// Only schedulers set it. The leader counts it with the launch and does not pass it on to the agent.
 	Placement *Placement `protobuf:"bytes,10,opt,name=placement,proto3" json:"placement,omitempty"`
-	// The tasks that a demand spreads together, see Shape.
+	// Names the tasks that a demand spreads together; see Shape.
 	Group string `protobuf:"bytes,11,opt,name=group,proto3" json:"group,omitempty"`
-	// How its executor finds out whether it is well while it runs. At most 8.
+	// The checks by which the task's executor finds out whether the running task is healthy. At most 8.
 	Checks []*Check `protobuf:"bytes,20,rep,name=checks,proto3" json:"checks,omitempty"`
-	// The agent kills a task that has run for so long since its first RUNNING, with its grace; it is
-	// then FAILED (MAX_COMPLETION_TIME). Absent: no limit.
+	// How long the task may run, counted from its first RUNNING. When the time is over, the agent kills the task with its
+	// grace, and the task ends FAILED (MAX_COMPLETION_TIME). Absent: no limit.
 	MaxCompletionTime *durationpb.Duration `protobuf:"bytes,21,opt,name=max_completion_time,json=maxCompletionTime,proto3" json:"max_completion_time,omitempty"`
-	// What it may use at most, where that does not follow from its resources.
+	// The most that the task may use, where that does not follow from its resources.
 	Limits *Limits `protobuf:"bytes,23,opt,name=limits,proto3" json:"limits,omitempty"`
-	// What it is given of the secrets that the masters keep. At most 32.
+	// The secrets of the masters that the task gets. At most 32.
 	Secrets []*Secret `protobuf:"bytes,24,rep,name=secrets,proto3" json:"secrets,omitempty"`
-	// The reference of an OCI image in which the built-in executor starts the command, on agents whose
-	// attribute isolation names images; on others the task is an ERROR (TASK_INVALID). The agent pulls it
-	// while the task is STARTING. A command without argv and shell, or none, is the image's own; argv goes
-	// to its entrypoint, shell takes its place.
+	// The reference of an OCI image in which the built-in executor starts the command. The agent pulls the image while
+	// the task is STARTING. Only agents whose attribute isolation includes images can do this; on others the task ends
+	// ERROR (TASK_INVALID). Without a command, or with one that sets neither argv nor shell, the image's own command
+	// runs. argv is passed to the image's entrypoint; shell replaces the entrypoint.
 	Image         string `protobuf:"bytes,25,opt,name=image,proto3" json:"image,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1066,14 +1069,15 @@ func (x *Task) GetImage() string {
 	return ""
 }
 
-// Secret names one that a task is given when it starts. Its value is in no message but TaskSecrets and
-// ExecutorLaunch. The framework must be in the secret's role, or in one above it; else the task ends ERROR
-// (TASK_UNAUTHORIZED), and ERROR (SECRET_UNAVAILABLE) when there is no such secret.
+// Secret names a secret that a task gets when it starts. Only TaskSecrets and ExecutorLaunch carry its value to the
+// agent and the executor. The framework must be in the secret's role or in a role above it; else the task ends ERROR
+// (TASK_UNAUTHORIZED). If the secret does not exist, the task ends ERROR (SECRET_UNAVAILABLE). (R48)
 type Secret struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// ROLE/NAME.
+	// Written ROLE/NAME.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// Exactly one: the variable that holds it, or a file of the folder secrets in the task's sandbox, which is in memory.
+	// Exactly one of env and file is set. env is the variable that holds the value. file is the name of a file that holds
+	// it, in the folder "secrets" of the task's sandbox; this folder is in memory.
 	Env           string `protobuf:"bytes,2,opt,name=env,proto3" json:"env,omitempty"`
 	File          string `protobuf:"bytes,3,opt,name=file,proto3" json:"file,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1131,17 +1135,18 @@ func (x *Secret) GetFile() string {
 	return ""
 }
 
-// Limits bound what a task of the built-in executor may use, on agents whose machine can hold it to
-// them (attribute isolation). Absent or 0: of processors what nobody else wants, of memory what it has
-// asked for, of processes and threads what its agent allows.
+// Limits bound what a task of the built-in executor may use. They hold on agents whose machine can enforce them, which
+// the attribute isolation says. A limit that is absent or 0 has its default. The default for processors is whatever
+// other tasks leave, for memory what the task has asked for, and for processes the agent's own limit.
 type Limits struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The most of the processors that it gets, in thousandths of one, also when they lie idle.
+	// The most processor time that the task gets, in thousandths of a processor, even when processors are idle.
 	CpusMilli int64 `protobuf:"varint,1,opt,name=cpus_milli,json=cpusMilli,proto3" json:"cpus_milli,omitempty"`
-	// Memory in thousandths of a MB; not less than it has asked for. A task that needs more is killed, and
-	// FAILED (MEMORY_LIMIT).
+	// The most memory, in thousandths of a MB; not less than the task has asked for. A task that needs more is killed and
+	// ends FAILED (MEMORY_LIMIT).
 	MemMilli int64 `protobuf:"varint,2,opt,name=mem_milli,json=memMilli,proto3" json:"mem_milli,omitempty"`
-	// Processes and threads. One that fails for want of another is FAILED (PIDS_LIMIT).
+	// The most processes and threads together. A task that fails because it could not start another one ends FAILED
+	// (PIDS_LIMIT).
 	Pids          int64 `protobuf:"varint,3,opt,name=pids,proto3" json:"pids,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1198,14 +1203,14 @@ func (x *Limits) GetPids() int64 {
 	return 0
 }
 
-// Check is how it is found out whether a task that runs is well. Its executor makes the checks of a
-// task, one after the other. A task that fails one Failures times in a row is killed with its grace,
-// and FAILED (HEALTH_CHECK_FAILED); readiness alone only tells, by Status.healthy, and each change of
-// that is a RUNNING status.
+// Check says how to find out whether a running task is healthy. The task's executor makes the checks, one at a time for
+// each task. A task that fails a check as many times in a row as failures says is killed with its grace, and ends
+// FAILED (HEALTH_CHECK_FAILED). A readiness check never kills: it only changes Status.healthy. Each change of healthy
+// is told by a status in state RUNNING. (R44)
 type Check struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	Readiness bool                   `protobuf:"varint,1,opt,name=readiness,proto3" json:"readiness,omitempty"`
-	// Exactly one. Ports are names of the task's ports.
+	// Exactly one is set. A port is named as in the task's ports.
 	//
 	// Types that are valid to be assigned to How:
 	//
@@ -1214,12 +1219,14 @@ type Check struct {
 	//	*Check_Tcp
 	//	*Check_Grpc
 	How isCheck_How `protobuf_oneof:"how"`
-	// Absent: 10 s, 5 s, 15 s and 3.
+	// The pause between two checks. Absent: 10 s.
 	Interval *durationpb.Duration `protobuf:"bytes,6,opt,name=interval,proto3" json:"interval,omitempty"`
-	Timeout  *durationpb.Duration `protobuf:"bytes,7,opt,name=timeout,proto3" json:"timeout,omitempty"`
-	// A task that has not passed once may fail for so long after its first RUNNING.
-	Grace         *durationpb.Duration `protobuf:"bytes,8,opt,name=grace,proto3" json:"grace,omitempty"`
-	Failures      uint32               `protobuf:"varint,9,opt,name=failures,proto3" json:"failures,omitempty"`
+	// How long one check may take. After that it has failed. Absent: 5 s.
+	Timeout *durationpb.Duration `protobuf:"bytes,7,opt,name=timeout,proto3" json:"timeout,omitempty"`
+	// How long after its first RUNNING the task may fail this check while it has never passed it. Absent: 15 s.
+	Grace *durationpb.Duration `protobuf:"bytes,8,opt,name=grace,proto3" json:"grace,omitempty"`
+	// How many failures in a row make the task unhealthy. 0: 3.
+	Failures      uint32 `protobuf:"varint,9,opt,name=failures,proto3" json:"failures,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1360,7 +1367,7 @@ func (*Check_Tcp) isCheck_How() {}
 
 func (*Check_Grpc) isCheck_How() {}
 
-// HTTPCheck is a GET that is to be answered with 200 to 399.
+// HTTPCheck sends a GET request. It passes if the status code of the answer is 200 to 399.
 type HTTPCheck struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Port          string                 `protobuf:"bytes,1,opt,name=port,proto3" json:"port,omitempty"`
@@ -1413,7 +1420,7 @@ func (x *HTTPCheck) GetPath() string {
 	return ""
 }
 
-// TCPCheck is a connection that is to be accepted.
+// TCPCheck opens a connection. It passes if the connection is accepted.
 type TCPCheck struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Port          string                 `protobuf:"bytes,1,opt,name=port,proto3" json:"port,omitempty"`
@@ -1458,7 +1465,7 @@ func (x *TCPCheck) GetPort() string {
 	return ""
 }
 
-// GRPCCheck asks grpc.health.v1, which is to answer SERVING.
+// GRPCCheck asks the service grpc.health.v1. It passes if the answer is SERVING.
 type GRPCCheck struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Port          string                 `protobuf:"bytes,1,opt,name=port,proto3" json:"port,omitempty"`
@@ -1511,14 +1518,15 @@ func (x *GRPCCheck) GetService() string {
 	return ""
 }
 
-// Placement is how a task came to its agent: how near it runs to what it prefers, and
-// how long its scheduler has let offers pass for that.
+// Placement says how a task came to its agent: how near the task runs to the agents that it prefers, and how long its
+// scheduler waited for that. A placement whose level is unspecified or unknown counts as none.
 type Placement struct {
-	state  protoimpl.MessageState `protogen:"open.v1"`
-	Level  PlacementLevel         `protobuf:"varint,1,opt,name=level,proto3,enum=tender.v1.PlacementLevel" json:"level,omitempty"`
-	Waited *durationpb.Duration   `protobuf:"bytes,2,opt,name=waited,proto3" json:"waited,omitempty"`
-	// How long room was let pass for that and not used, summed over the tasks that it would have held, since the
-	// launch before.
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Level PlacementLevel         `protobuf:"varint,1,opt,name=level,proto3,enum=tender.v1.PlacementLevel" json:"level,omitempty"`
+	// How long the task waited for a nearer agent.
+	Waited *durationpb.Duration `protobuf:"bytes,2,opt,name=waited,proto3" json:"waited,omitempty"`
+	// How long room was left unused for the sake of such waiting since the previous launch, summed over the tasks that
+	// the room would have held.
 	Idle          *durationpb.Duration `protobuf:"bytes,3,opt,name=idle,proto3" json:"idle,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1575,20 +1583,21 @@ func (x *Placement) GetIdle() *durationpb.Duration {
 	return nil
 }
 
-// Status is one step in a task's life. With a number it was stored by its agent
-// and comes again until acknowledged; a second copy has the same number. Those of a
-// task come in the order of their numbers without waiting for one another, so that
-// the leader takes resources back at the end itself (R27). What comes again begins at
-// the oldest that is not acknowledged. Who was away may hear the latest first, and waits
-// for those before it (R8).
+// Status is one step in a task's life. A status with a number was stored by its agent, which sends it again until it is
+// acknowledged. A second copy has the same number.
+//
+// An agent sends the statuses of a task in the order of their numbers. It does not wait for the acknowledgement of one
+// before it sends the next, so that the leader takes back the resources when the task has ended (R27). When statuses
+// are sent again, the agent begins with the oldest that is not acknowledged. A scheduler that was away may be sent the
+// latest status first; it handles that one only after those before it (R8).
 type Status struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
 	FrameworkId string                 `protobuf:"bytes,1,opt,name=framework_id,json=frameworkId,proto3" json:"framework_id,omitempty"`
 	TaskId      string                 `protobuf:"bytes,2,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
 	AgentId     string                 `protobuf:"bytes,3,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
 	ExecutorId  string                 `protobuf:"bytes,4,opt,name=executor_id,json=executorId,proto3" json:"executor_id,omitempty"`
-	// Counts the statuses of the task at its agent from 1; 0: made by a master, not
-	// to be acknowledged.
+	// Counts the statuses that the agent has made for the task, from 1. 0: a master made the status, or an agent refused
+	// a launch with it. A status with number 0 is not acknowledged.
 	Number   uint64                 `protobuf:"varint,5,opt,name=number,proto3" json:"number,omitempty"`
 	State    TaskState              `protobuf:"varint,6,opt,name=state,proto3,enum=tender.v1.TaskState" json:"state,omitempty"`
 	Reason   Reason                 `protobuf:"varint,7,opt,name=reason,proto3,enum=tender.v1.Reason" json:"reason,omitempty"`
@@ -1598,23 +1607,23 @@ type Status struct {
 	Data     []byte                 `protobuf:"bytes,11,opt,name=data,proto3" json:"data,omitempty"`
 	ExitCode *int32                 `protobuf:"varint,12,opt,name=exit_code,json=exitCode,proto3,oneof" json:"exit_code,omitempty"`
 	Healthy  *bool                  `protobuf:"varint,13,opt,name=healthy,proto3,oneof" json:"healthy,omitempty"`
-	// Where the task is and how it is reached: hostname, region and zone of its agent, its
-	// labels and named ports. The leader tells them with each status of a task that has
-	// not ended; from agents and executors they are ignored.
+	// Where the task is and how it is reached: hostname, region and zone of its agent, and the task's labels and named
+	// ports. The leader adds them to each status of a task that has not ended. From agents and executors they are
+	// ignored.
 	Hostname string            `protobuf:"bytes,14,opt,name=hostname,proto3" json:"hostname,omitempty"`
 	Region   string            `protobuf:"bytes,15,opt,name=region,proto3" json:"region,omitempty"`
 	Zone     string            `protobuf:"bytes,16,opt,name=zone,proto3" json:"zone,omitempty"`
 	Labels   map[string]string `protobuf:"bytes,17,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	Ports    map[string]uint32 `protobuf:"bytes,18,rep,name=ports,proto3" json:"ports,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
-	// Of a command that has ended; absent: not known.
+	// What a command that has ended has written. Absent: not known.
 	Output *OutputSize `protobuf:"bytes,19,opt,name=output,proto3" json:"output,omitempty"`
-	// From agents: what the task's image was when it was pulled, its name with a digest.
+	// Set by agents: the name of the task's image with the digest that it had when it was pulled.
 	Image string `protobuf:"bytes,20,opt,name=image,proto3" json:"image,omitempty"`
-	// The indices of those of its agent's GPUs that it has, or had. Its agent says so with
-	// each status; from executors they are ignored.
+	// The indices of the agent's GPUs that the task has, or had. The agent sets them in each status. From executors they
+	// are ignored.
 	Gpus []uint32 `protobuf:"varint,21,rep,packed,name=gpus,proto3" json:"gpus,omitempty"`
-	// The number of the task's status before this one, while that is not acknowledged; 0: there is none. Who has not
-	// taken that one in does not take this one either: both come again, in order.
+	// The number of the task's status before this one, as long as that one is not acknowledged. 0: there is none. A
+	// scheduler that has not handled that one does not handle this one either: both are sent again, in order.
 	Previous      uint64 `protobuf:"varint,22,opt,name=previous,proto3" json:"previous,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1804,8 +1813,8 @@ func (x *Status) GetPrevious() uint64 {
 	return 0
 }
 
-// OutputSize is how much a task has written, in bytes, so that nobody asks its agent
-// for an output that is empty.
+// OutputSize says how many bytes a task has written. By it a reader knows that an output is empty without asking the
+// agent.
 type OutputSize struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Stdout        int64                  `protobuf:"varint,1,opt,name=stdout,proto3" json:"stdout,omitempty"`
@@ -1858,7 +1867,7 @@ func (x *OutputSize) GetStderr() int64 {
 	return 0
 }
 
-// Agent is what an agent says of itself.
+// Agent is what an agent says about itself.
 type Agent struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	Id         string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -1867,7 +1876,7 @@ type Agent struct {
 	Attributes map[string]string      `protobuf:"bytes,4,rep,name=attributes,proto3" json:"attributes,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	Region     string                 `protobuf:"bytes,5,opt,name=region,proto3" json:"region,omitempty"`
 	Zone       string                 `protobuf:"bytes,6,opt,name=zone,proto3" json:"zone,omitempty"`
-	// host:port of its HTTP listener.
+	// The address of the agent's HTTP listener, host:port.
 	Address       string `protobuf:"bytes,7,opt,name=address,proto3" json:"address,omitempty"`
 	Version       string `protobuf:"bytes,8,opt,name=version,proto3" json:"version,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1960,7 +1969,7 @@ func (x *Agent) GetVersion() string {
 	return ""
 }
 
-// Framework is what a scheduler says of itself.
+// Framework is what a scheduler says about its framework.
 type Framework struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
 	Id              string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -2093,15 +2102,15 @@ func (x *Framework) GetEndpoints() map[string]string {
 	return nil
 }
 
-// Usage is what something really used at one moment.
+// Usage is what something used, as measured at one moment.
 type Usage struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	At    *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=at,proto3" json:"at,omitempty"`
-	// Cores in use since the sample before, in thousandths.
+	// Processors in use since the previous sample, in thousandths of a processor.
 	CpuMilli int64 `protobuf:"varint,2,opt,name=cpu_milli,json=cpuMilli,proto3" json:"cpu_milli,omitempty"`
-	// Processor time used since its start.
+	// Processor time used since the start of what is measured.
 	CpuTime *durationpb.Duration `protobuf:"bytes,3,opt,name=cpu_time,json=cpuTime,proto3" json:"cpu_time,omitempty"`
-	// Resident memory in thousandths of a MB.
+	// Resident memory, in thousandths of a MB.
 	MemMilli      int64 `protobuf:"varint,4,opt,name=mem_milli,json=memMilli,proto3" json:"mem_milli,omitempty"`
 	Processes     int32 `protobuf:"varint,5,opt,name=processes,proto3" json:"processes,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -2173,22 +2182,23 @@ func (x *Usage) GetProcesses() int32 {
 	return 0
 }
 
-// Error travels inside events, and as the detail of a gRPC status.
+// Error is sent inside events, and as the detail of a gRPC status.
 type Error struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Kind    ErrorKind              `protobuf:"varint,1,opt,name=kind,proto3,enum=tender.v1.ErrorKind" json:"kind,omitempty"`
 	Op      string                 `protobuf:"bytes,2,opt,name=op,proto3" json:"op,omitempty"`
 	Subject string                 `protobuf:"bytes,3,opt,name=subject,proto3" json:"subject,omitempty"`
 	Message string                 `protobuf:"bytes,4,opt,name=message,proto3" json:"message,omitempty"`
-	// With NOT_LEADER: where the leader's gRPC listener is; empty when nobody knows.
+	// Only with NOT_LEADER: the address of the leader's gRPC listener. Empty: the sender knows of no leader.
 	Leader string `protobuf:"bytes,5,opt,name=leader,proto3" json:"leader,omitempty"`
-	// With DENIED: the principal was revoked, so nothing will ever be allowed to it again.
+	// Only with DENIED: the principal was revoked, so it will never be allowed anything again.
 	Revoked bool `protobuf:"varint,6,opt,name=revoked,proto3" json:"revoked,omitempty"`
-	// With a refusal that heals with time, such as LIMIT or UNAVAILABLE: whoever asks again waits at least so long, and up
-	// to half of it more, so that many who were refused together do not come together. Absent: nothing is known of that.
-	// More than a minute counts as a minute.
+	// With a refusal that heals with time, such as LIMIT or UNAVAILABLE: the caller must wait at least this long before
+	// it asks any master again. It adds a random part of up to half as much, so that callers that were refused together
+	// do not come back together. Absent: the sender can't say when to ask again. More than a minute counts as a minute.
+	// (R34)
 	RetryAfter *durationpb.Duration `protobuf:"bytes,7,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`
-	// With DENIED: the caller belongs to another cluster than this master; the message names both.
+	// Only with DENIED: the caller belongs to another cluster than this master. The message names both clusters.
 	OtherCluster  bool `protobuf:"varint,8,opt,name=other_cluster,json=otherCluster,proto3" json:"other_cluster,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -22,7 +22,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// ExecutorCalls is a batch of calls, in order.
+// ExecutorCalls is a batch of calls, which the agent handles in order.
 type ExecutorCalls struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Calls         []*ExecutorCall        `protobuf:"bytes,1,rep,name=calls,proto3" json:"calls,omitempty"`
@@ -67,7 +67,8 @@ func (x *ExecutorCalls) GetCalls() []*ExecutorCall {
 	return nil
 }
 
-// ExecutorCall is sent by the executor.
+// ExecutorCall is sent by the executor. A call that the agent can't read (INVALID), that is too large (LIMIT) or that
+// is of an unknown kind (UNSUPPORTED) ends the stream with that error.
 type ExecutorCall struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Call:
@@ -182,24 +183,26 @@ func (*ExecutorCall_Message) isExecutorCall_Call() {}
 
 func (*ExecutorCall_Heartbeat) isExecutorCall_Call() {}
 
-// SubscribeExecutor opens a session. Nothing is answered before its last page.
+// SubscribeExecutor opens a session. It may have several pages, and the agent answers only after the last one. An
+// executor that the agent did not start is refused (NOT_FOUND), and so is a wrong token (DENIED).
 type SubscribeExecutor struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
 	FrameworkId string                 `protobuf:"bytes,1,opt,name=framework_id,json=frameworkId,proto3" json:"framework_id,omitempty"`
 	ExecutorId  string                 `protobuf:"bytes,2,opt,name=executor_id,json=executorId,proto3" json:"executor_id,omitempty"`
-	// Came by an inherited descriptor; the agent compares its hash.
+	// The token that the executor got by an inherited descriptor. The agent compares its hash.
 	Token string `protobuf:"bytes,3,opt,name=token,proto3" json:"token,omitempty"`
-	// More than one minor version from the agent's, and a new executor is ended (R24).
+	// If the version is more than one minor version away from the agent's, the agent ends an executor that it has just
+	// started (R24).
 	Version string `protobuf:"bytes,4,opt,name=version,proto3" json:"version,omitempty"`
-	// Tasks that it has: those that have not ended, and those of which the agent has not
-	// acknowledged the end. A task that no page names never reached it.
+	// The tasks that the executor has: those that have not ended, and those whose end the agent has not acknowledged. A
+	// task that no page names never reached the executor.
 	Tasks []string `protobuf:"bytes,5,rep,name=tasks,proto3" json:"tasks,omitempty"`
-	// Statuses that the agent has not acknowledged, in order; on the last page. Those that
-	// do not fit follow as calls of their own.
+	// Statuses that the agent has not acknowledged, in order. Only the last page has them. Statuses that do not fit
+	// follow as calls of their own.
 	Unacknowledged []*ExecutorStatus `protobuf:"bytes,6,rep,name=unacknowledged,proto3" json:"unacknowledged,omitempty"`
-	// The next call is another page, with more tasks.
+	// True: the next call is another page, with more tasks.
 	More bool `protobuf:"varint,7,opt,name=more,proto3" json:"more,omitempty"`
-	// It understands ExecutorLaunch.secrets. To others no task is handed over that needs them.
+	// True: the executor understands ExecutorLaunch.secrets. Executors that do not are handed no task that needs them.
 	Secrets       bool `protobuf:"varint,8,opt,name=secrets,proto3" json:"secrets,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -291,8 +294,9 @@ func (x *SubscribeExecutor) GetSecrets() bool {
 	return false
 }
 
-// ExecutorStatus is numbered per task by the executor; a second copy of a number is
-// acknowledged and otherwise ignored.
+// ExecutorStatus is sent when a task of the executor enters a state, or has news about it. The executor numbers the
+// statuses of each task from 1. A second copy of a number is acknowledged and has no other effect. A status with number
+// 0 ends the stream (INVALID).
 type ExecutorStatus struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	TaskId   string                 `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
@@ -303,14 +307,15 @@ type ExecutorStatus struct {
 	Data     []byte                 `protobuf:"bytes,6,opt,name=data,proto3" json:"data,omitempty"`
 	ExitCode *int32                 `protobuf:"varint,7,opt,name=exit_code,json=exitCode,proto3,oneof" json:"exit_code,omitempty"`
 	Healthy  *bool                  `protobuf:"varint,8,opt,name=healthy,proto3,oneof" json:"healthy,omitempty"`
-	// Process group that runs the task, and when it started (clock ticks since boot),
-	// so that the agent can account for it and end it (R11). 0 = the executor's own.
+	// The process group that runs the task, and when its leader started, in clock ticks since boot. With them the agent
+	// can measure the task and end it (R11). 0: the task runs in the executor's own group.
 	ProcessGroup int32  `protobuf:"varint,9,opt,name=process_group,json=processGroup,proto3" json:"process_group,omitempty"`
 	ProcessStart uint64 `protobuf:"varint,10,opt,name=process_start,json=processStart,proto3" json:"process_start,omitempty"`
-	// At the end of a command: what its files stdout and stderr hold. Absent: not known.
+	// When a command has ended: how much its files stdout and stderr hold. Absent: not known.
 	Output *OutputSize `protobuf:"bytes,11,opt,name=output,proto3" json:"output,omitempty"`
-	// A RUNNING that the next such one may replace, while many wait for acknowledgement. All others are kept: while as many
-	// wait, the agent does not acknowledge what it has taken, so that the executor waits with what it tells next.
+	// True: this is a RUNNING that the next such status may replace while many statuses wait for acknowledgement. All
+	// other statuses are kept. While many of the task's statuses wait, the agent does not acknowledge a kept one unless
+	// it is terminal, so that the executor waits before it sends the next.
 	Progress      bool `protobuf:"varint,12,opt,name=progress,proto3" json:"progress,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -430,7 +435,7 @@ func (x *ExecutorStatus) GetProgress() bool {
 	return false
 }
 
-// ExecutorMessage carries bytes between an executor and its scheduler, at most once.
+// ExecutorMessage carries bytes between an executor and its scheduler. It is delivered at most once.
 type ExecutorMessage struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Data          []byte                 `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`
@@ -475,7 +480,7 @@ func (x *ExecutorMessage) GetData() []byte {
 	return nil
 }
 
-// ExecutorHeartbeat keeps the session.
+// ExecutorHeartbeat keeps the session alive.
 type ExecutorHeartbeat struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -557,7 +562,7 @@ func (x *ExecutorEvents) GetEvents() []*ExecutorEvent {
 	return nil
 }
 
-// ExecutorEvent is sent by the agent. One that an executor does not know is ignored.
+// ExecutorEvent is sent by the agent. An event of a kind that the executor does not know is ignored.
 type ExecutorEvent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Event:
@@ -704,7 +709,7 @@ func (*ExecutorEvent_Message) isExecutorEvent_Event() {}
 
 func (*ExecutorEvent_Shutdown) isExecutorEvent_Event() {}
 
-// ExecutorSubscribed is the first event.
+// ExecutorSubscribed is the first event of a session.
 type ExecutorSubscribed struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
 	AgentId         string                 `protobuf:"bytes,1,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
@@ -781,18 +786,19 @@ func (x *ExecutorSubscribed) GetRecoveryTimeout() *durationpb.Duration {
 	return nil
 }
 
-// ExecutorLaunch hands over a task. A second copy of a known ID is ignored.
+// ExecutorLaunch hands a task over to the executor. A second copy for a task that the executor knows is ignored.
 type ExecutorLaunch struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Task  *Task                  `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
-	// The task's own folder; stdout and stderr belong there. It exists if the task has
-	// a command or fetched files; else the executor makes it when it needs one.
+	// The task's own folder, which also holds its stdout and stderr. The folder exists if the task has a command or
+	// fetched files. Otherwise the executor makes it when it needs one.
 	Sandbox string `protobuf:"bytes,2,opt,name=sandbox,proto3" json:"sandbox,omitempty"`
-	// The folder that the tasks of its group share. Empty: it was launched by itself.
+	// The folder that all tasks of the task's group share. Empty: the task was launched by itself.
 	Shared string `protobuf:"bytes,3,opt,name=shared,proto3" json:"shared,omitempty"`
-	// Those that are its own until it ends: no other task is given one of them before.
+	// The GPUs that are the task's own until it ends. No other task is given one of them before that.
 	Gpus []*GPU `protobuf:"bytes,4,rep,name=gpus,proto3" json:"gpus,omitempty"`
-	// The values of its secrets that are variables, by the names of these. The executor keeps them in memory alone.
+	// The values of the task's secrets that are variables, by the names of the variables. The executor keeps them only in
+	// memory.
 	Secrets       map[string][]byte `protobuf:"bytes,5,rep,name=secrets,proto3" json:"secrets,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -863,12 +869,12 @@ func (x *ExecutorLaunch) GetSecrets() map[string][]byte {
 	return nil
 }
 
-// GPU is one of an agent's.
+// GPU is one GPU of an agent.
 type GPU struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its number on its agent, from 0.
+	// The number of the GPU on its agent, from 0.
 	Index uint32 `protobuf:"varint,1,opt,name=index,proto3" json:"index,omitempty"`
-	// Its driver's name for it; its index where there is none.
+	// The driver's name for the GPU. Where the driver gives no name, it is the index.
 	Id            string `protobuf:"bytes,2,opt,name=id,proto3" json:"id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -918,8 +924,8 @@ func (x *GPU) GetId() string {
 	return ""
 }
 
-// ExecutorKill ends a task within the grace. A further one shortens what is left of it, and never
-// lengthens it.
+// ExecutorKill ends a task within the grace. A further one may shorten the remaining grace, and never lengthens it. A
+// kill of a task that the executor does not know is ignored.
 type ExecutorKill struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	TaskId        string                 `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
@@ -972,7 +978,7 @@ func (x *ExecutorKill) GetGrace() *durationpb.Duration {
 	return nil
 }
 
-// ExecutorAcknowledged: the agent has stored that status.
+// ExecutorAcknowledged says that the agent has stored the task's status with this number.
 type ExecutorAcknowledged struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	TaskId        string                 `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
@@ -1025,7 +1031,8 @@ func (x *ExecutorAcknowledged) GetNumber() uint64 {
 	return 0
 }
 
-// ExecutorShutdown: end all tasks within the grace, then exit.
+// ExecutorShutdown tells the executor to end all its tasks within the grace, and then to exit. A second copy changes
+// nothing.
 type ExecutorShutdown struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Grace         *durationpb.Duration   `protobuf:"bytes,1,opt,name=grace,proto3" json:"grace,omitempty"`

@@ -26,14 +26,13 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// ExecutorService is how executors talk to their agent, over a unix socket.
+// ExecutorService is the service of an agent for its executors, over a unix socket.
 type ExecutorServiceClient interface {
-	// Session lives as long as both sides do. The first call is SubscribeExecutor, in as
-	// many pages as it takes, the first event ExecutorSubscribed. Each side leaves a
-	// stream on which the other has not said so much in half a minute. A newer session of the same executor closes
-	// the older. When the agent restarts, the executor comes back and names what is
-	// not acknowledged; when it stays away for recovery_timeout, the executor kills
-	// its tasks and exits (R32).
+	// Session is the stream between an executor and its agent. It lasts as long as both sides do. The executor's first
+	// call is SubscribeExecutor, in as many pages as it needs; the agent's first event is ExecutorSubscribed. Each side
+	// leaves a stream on which the other has not sent that within 30 s. A newer session of the same executor ends the
+	// older one (FENCED). When the agent has restarted, the executor subscribes again and names the statuses that are not
+	// acknowledged. When the agent stays away for recovery_timeout, the executor kills its tasks and exits. (R32)
 	Session(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ExecutorCalls, ExecutorEvents], error)
 }
 
@@ -62,14 +61,13 @@ type ExecutorService_SessionClient = grpc.BidiStreamingClient[ExecutorCalls, Exe
 // All implementations must embed UnimplementedExecutorServiceServer
 // for forward compatibility.
 //
-// ExecutorService is how executors talk to their agent, over a unix socket.
+// ExecutorService is the service of an agent for its executors, over a unix socket.
 type ExecutorServiceServer interface {
-	// Session lives as long as both sides do. The first call is SubscribeExecutor, in as
-	// many pages as it takes, the first event ExecutorSubscribed. Each side leaves a
-	// stream on which the other has not said so much in half a minute. A newer session of the same executor closes
-	// the older. When the agent restarts, the executor comes back and names what is
-	// not acknowledged; when it stays away for recovery_timeout, the executor kills
-	// its tasks and exits (R32).
+	// Session is the stream between an executor and its agent. It lasts as long as both sides do. The executor's first
+	// call is SubscribeExecutor, in as many pages as it needs; the agent's first event is ExecutorSubscribed. Each side
+	// leaves a stream on which the other has not sent that within 30 s. A newer session of the same executor ends the
+	// older one (FENCED). When the agent has restarted, the executor subscribes again and names the statuses that are not
+	// acknowledged. When the agent stays away for recovery_timeout, the executor kills its tasks and exits. (R32)
 	Session(grpc.BidiStreamingServer[ExecutorCalls, ExecutorEvents]) error
 	mustEmbedUnimplementedExecutorServiceServer()
 }

@@ -23,7 +23,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// SubmitJobRequest has the job as its file says it.
+// SubmitJobRequest has the job, with the words of its file.
 type SubmitJobRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Job           *structpb.Struct       `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
@@ -68,7 +68,7 @@ func (x *SubmitJobRequest) GetJob() *structpb.Struct {
 	return nil
 }
 
-// UpdateJobRequest has what the job is to become, as its file says it.
+// UpdateJobRequest has what the job is to become, with the words of its file.
 type UpdateJobRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Job           *structpb.Struct       `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
@@ -113,11 +113,11 @@ func (x *UpdateJobRequest) GetJob() *structpb.Struct {
 	return nil
 }
 
-// RollbackJobRequest names the version that a job becomes again.
+// RollbackJobRequest names the version to which the job is changed back.
 type RollbackJobRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// 0: the version before.
+	// 0: the version before the present one.
 	Version       int32 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -167,7 +167,7 @@ func (x *RollbackJobRequest) GetVersion() int32 {
 	return 0
 }
 
-// PlanJobRequest has the job as its file says it; nothing is changed.
+// PlanJobRequest has the job, with the words of its file.
 type PlanJobRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Job           *structpb.Struct       `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
@@ -212,14 +212,14 @@ func (x *PlanJobRequest) GetJob() *structpb.Struct {
 	return nil
 }
 
-// PlanJobResponse is what submitting or updating it would do.
+// PlanJobResponse says what submitting or updating the job would do.
 type PlanJobResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// submit, update or nothing: what the job's file comes to.
+	// submit, update or nothing.
 	Action string `protobuf:"bytes,1,opt,name=action,proto3" json:"action,omitempty"`
 	// One line for each thing that would change, for people.
 	Changes []string `protobuf:"bytes,2,rep,name=changes,proto3" json:"changes,omitempty"`
-	// Its sub-jobs.
+	// The sub-jobs that the job would have.
 	SubJobs       []*SubJobStatus `protobuf:"bytes,3,rep,name=sub_jobs,json=subJobs,proto3" json:"sub_jobs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -321,7 +321,7 @@ func (x *StopJobRequest) GetName() string {
 	return ""
 }
 
-// StopJobResponse says that the wish is kept; the tasks end after it.
+// StopJobResponse says that the order is stored. The tasks end after it.
 type StopJobResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -403,7 +403,7 @@ func (x *DeleteJobRequest) GetName() string {
 	return ""
 }
 
-// DeleteJobResponse says that the wish is kept; the job goes with the last of its tasks.
+// DeleteJobResponse says that the order is stored. The job is forgotten when the last of its tasks has ended.
 type DeleteJobResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -440,15 +440,16 @@ func (*DeleteJobResponse) Descriptor() ([]byte, []int) {
 	return file_api_v1_jobs_proto_rawDescGZIP(), []int{8}
 }
 
-// ListJobsRequest chooses jobs by their names, page by page.
+// ListJobsRequest asks for a page of the jobs, sorted by name.
 type ListJobsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Names that begin with this.
+	// Only jobs whose name begins with this.
 	Prefix string `protobuf:"bytes,1,opt,name=prefix,proto3" json:"prefix,omitempty"`
-	// Also jobs that have ended.
+	// True: jobs that have ended are listed too.
 	All bool `protobuf:"varint,2,opt,name=all,proto3" json:"all,omitempty"`
-	// At most so many, by default 100; the names after page_token, which is the last answer's.
-	Limit         int32  `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`
+	// The most jobs of the page. 0: 100; more than 1000: 1000.
+	Limit int32 `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`
+	// The next_page_token of the page before.
 	PageToken     string `protobuf:"bytes,4,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -610,10 +611,10 @@ func (x *GetJobRequest) GetName() string {
 	return ""
 }
 
-// WatchJobsRequest chooses jobs by their names.
+// WatchJobsRequest selects jobs by their names.
 type WatchJobsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Names that begin with this.
+	// Only jobs whose name begins with this.
 	Prefix        string `protobuf:"bytes,1,opt,name=prefix,proto3" json:"prefix,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -656,14 +657,15 @@ func (x *WatchJobsRequest) GetPrefix() string {
 	return ""
 }
 
-// WatchJobsResponse is what has changed since the message before.
+// WatchJobsResponse is what has changed since the previous message.
 type WatchJobsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Jobs that have changed, at most 256, those that have ended included; without their tasks.
+	// The jobs that have changed, also those that have ended, without their tasks. At most 256.
 	Items []*JobStatus `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
-	// Those that were deleted.
+	// The jobs that were deleted.
 	RemovedNames []string `protobuf:"bytes,2,rep,name=removed_names,json=removedNames,proto3" json:"removed_names,omitempty"`
-	// All has been sent that is known at this moment. The first such message ends the picture from which the watch begins.
+	// True: everything that is known at this moment has been sent. The first such message completes the state from which
+	// the watch begins.
 	Complete      bool `protobuf:"varint,3,opt,name=complete,proto3" json:"complete,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -765,7 +767,7 @@ func (x *GetJobHistoryRequest) GetName() string {
 	return ""
 }
 
-// GetJobHistoryResponse has the versions of a job.
+// GetJobHistoryResponse has the versions of a job, the newest first.
 type GetJobHistoryResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Items         []*JobVersion          `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
@@ -810,16 +812,16 @@ func (x *GetJobHistoryResponse) GetItems() []*JobVersion {
 	return nil
 }
 
-// JobVersion is one state of a job as somebody wrote it.
+// JobVersion is one version of a job, as somebody wrote it.
 type JobVersion struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Name    string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	Version int32                  `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
 	At      *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=at,proto3" json:"at,omitempty"`
-	// Where it came from: submitted, updated.
+	// How the version came about, for example: submitted, updated.
 	Why string           `protobuf:"bytes,4,opt,name=why,proto3" json:"why,omitempty"`
 	Job *structpb.Struct `protobuf:"bytes,5,opt,name=job,proto3" json:"job,omitempty"`
-	// The job is this version now.
+	// True: this is the job's present version.
 	Current       bool `protobuf:"varint,6,opt,name=current,proto3" json:"current,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -902,25 +904,26 @@ type JobStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	Type  string                 `protobuf:"bytes,2,opt,name=type,proto3" json:"type,omitempty"`
-	// RUNNING, STOPPING, FAILING, DELETING; ends: SUCCEEDED, FAILED, STOPPED.
+	// RUNNING, STOPPING, FAILING or DELETING; of a job that has ended: SUCCEEDED, FAILED or STOPPED.
 	Phase string `protobuf:"bytes,3,opt,name=phase,proto3" json:"phase,omitempty"`
-	// Of its end, or of a change that went back.
+	// Why the job has ended, or why a change was rolled back.
 	Why       string                 `protobuf:"bytes,4,opt,name=why,proto3" json:"why,omitempty"`
 	Version   int32                  `protobuf:"varint,5,opt,name=version,proto3" json:"version,omitempty"`
 	Submitted *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=submitted,proto3" json:"submitted,omitempty"`
 	Ended     *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=ended,proto3" json:"ended,omitempty"`
 	SubJobs   []*SubJobStatus        `protobuf:"bytes,8,rep,name=sub_jobs,json=subJobs,proto3" json:"sub_jobs,omitempty"`
-	// Absent: it does not change.
+	// Absent: no change of the job is under way.
 	Roll *JobRoll `protobuf:"bytes,9,opt,name=roll,proto3" json:"roll,omitempty"`
-	// Only of GetJob and WatchJob.
+	// Only in the answers of GetJob and WatchJob.
 	Tasks []*JobTask `protobuf:"bytes,10,rep,name=tasks,proto3" json:"tasks,omitempty"`
-	// What has happened to it, the oldest first. Not of ListJobs.
+	// What has happened to the job, the oldest first. Not in the answers of ListJobs.
 	Notes []*JobNote `protobuf:"bytes,11,rep,name=notes,proto3" json:"notes,omitempty"`
 	// The framework that runs its tasks.
 	FrameworkId string `protobuf:"bytes,12,opt,name=framework_id,json=frameworkId,proto3" json:"framework_id,omitempty"`
-	// Of a cron job: when its next run is due. Absent: it does not run, or nobody knows.
+	// Only of a cron job: when its next run is due. Absent: the job does not run, or the time is not known.
 	NextRun *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=next_run,json=nextRun,proto3" json:"next_run,omitempty"`
-	// Of a cron job: its runs that have ended, the oldest first, as many as it keeps. Only of GetJob and WatchJob.
+	// Only of a cron job, and only in the answers of GetJob and WatchJob: the runs that have ended and are kept, the
+	// oldest first.
 	Runs          []*JobRun `protobuf:"bytes,14,rep,name=runs,proto3" json:"runs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1054,18 +1057,18 @@ func (x *JobStatus) GetRuns() []*JobRun {
 	return nil
 }
 
-// JobRun is a run of a cron job that has ended. Those that go on are sub-jobs, called run-NUMBER.
+// JobRun is a run of a cron job that has ended. Runs that have not ended are sub-jobs with the name run-NUMBER.
 type JobRun struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Number int32                  `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
 	Due    *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=due,proto3" json:"due,omitempty"`
 	Began  *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=began,proto3" json:"began,omitempty"`
 	Ended  *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=ended,proto3" json:"ended,omitempty"`
-	// Of the job, when the run began.
+	// The version of the job when the run began.
 	Version int32 `protobuf:"varint,5,opt,name=version,proto3" json:"version,omitempty"`
-	// success, failure, overdue, replaced, stopped, failed: the last two with its job.
+	// success, failure, overdue, replaced, stopped or failed. The last two are those of runs that ended with their job.
 	State string `protobuf:"bytes,6,opt,name=state,proto3" json:"state,omitempty"`
-	// Indexes that ended well, and that were given up.
+	// How many indexes ended well, and how many were given up.
 	Done          int32 `protobuf:"varint,7,opt,name=done,proto3" json:"done,omitempty"`
 	Failed        int32 `protobuf:"varint,8,opt,name=failed,proto3" json:"failed,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1158,24 +1161,24 @@ func (x *JobRun) GetFailed() int32 {
 	return 0
 }
 
-// SubJobStatus counts the tasks of a group of equal tasks.
+// SubJobStatus counts the tasks of a sub-job, which is a group of equal tasks.
 type SubJobStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// Its indexes.
+	// How many indexes it has.
 	Tasks int32 `protobuf:"varint,2,opt,name=tasks,proto3" json:"tasks,omitempty"`
-	// That wait for an offer.
+	// Tasks that wait for an offer.
 	Waiting int32 `protobuf:"varint,3,opt,name=waiting,proto3" json:"waiting,omitempty"`
-	// That wait before another attempt.
+	// Tasks that wait before their next attempt.
 	Pausing int32 `protobuf:"varint,4,opt,name=pausing,proto3" json:"pausing,omitempty"`
 	Running int32 `protobuf:"varint,5,opt,name=running,proto3" json:"running,omitempty"`
-	// That have an agent: running, on the way to it, or to their end.
+	// Tasks that have an agent: on the way to it, running, or about to end.
 	Busy int32 `protobuf:"varint,6,opt,name=busy,proto3" json:"busy,omitempty"`
 	// Indexes that ended well.
 	Done int32 `protobuf:"varint,7,opt,name=done,proto3" json:"done,omitempty"`
 	// Indexes that were given up.
 	Failed int32 `protobuf:"varint,8,opt,name=failed,proto3" json:"failed,omitempty"`
-	// running, success, failure, skipped; blocked: what it comes after has not ended.
+	// running, success, failure, skipped, or blocked: a sub-job that must end first has not ended yet.
 	State         string `protobuf:"bytes,9,opt,name=state,proto3" json:"state,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1274,19 +1277,20 @@ func (x *SubJobStatus) GetState() string {
 	return ""
 }
 
-// JobRoll is how far the change of a service is.
+// JobRoll says how far the change of a service has come.
 type JobRoll struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	To    int32                  `protobuf:"varint,1,opt,name=to,proto3" json:"to,omitempty"`
-	// The version to which a bad change goes back.
+	// The version to which the service changes.
+	To int32 `protobuf:"varint,1,opt,name=to,proto3" json:"to,omitempty"`
+	// The version to which a bad change is rolled back.
 	From    int32 `protobuf:"varint,2,opt,name=from,proto3" json:"from,omitempty"`
 	Changed int32 `protobuf:"varint,3,opt,name=changed,proto3" json:"changed,omitempty"`
-	// Have begun, and have not proven themselves yet.
+	// Changed tasks that have begun and are not proven to work yet.
 	Trying int32 `protobuf:"varint,4,opt,name=trying,proto3" json:"trying,omitempty"`
 	Of     int32 `protobuf:"varint,5,opt,name=of,proto3" json:"of,omitempty"`
-	// A changed task was bad, and nothing more is changed.
+	// True: a changed task was bad, and no more tasks are changed.
 	Stopped bool `protobuf:"varint,6,opt,name=stopped,proto3" json:"stopped,omitempty"`
-	// It goes back.
+	// True: the change is being rolled back.
 	Back          bool `protobuf:"varint,7,opt,name=back,proto3" json:"back,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1371,7 +1375,7 @@ func (x *JobRoll) GetBack() bool {
 	return false
 }
 
-// JobTask is a task of a job, and the agent that it was assigned to.
+// JobTask is a task of a job, with the agent that it was assigned to.
 type JobTask struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	SubJob   string                 `protobuf:"bytes,1,opt,name=sub_job,json=subJob,proto3" json:"sub_job,omitempty"`
@@ -1381,13 +1385,14 @@ type JobTask struct {
 	TaskId   string                 `protobuf:"bytes,5,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
 	AgentId  string                 `protobuf:"bytes,6,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
 	Hostname string                 `protobuf:"bytes,7,opt,name=hostname,proto3" json:"hostname,omitempty"`
-	// As tasks have it; empty: nothing was told of it yet.
+	// The task's state, as in TaskState. Empty: no status of the task has been received yet.
 	State string                 `protobuf:"bytes,8,opt,name=state,proto3" json:"state,omitempty"`
 	Since *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=since,proto3" json:"since,omitempty"`
 	Ports map[string]uint32      `protobuf:"bytes,10,rep,name=ports,proto3" json:"ports,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
-	// Attempts of its index that failed.
+	// How many attempts of the task's index have failed.
 	Failures int32 `protobuf:"varint,11,opt,name=failures,proto3" json:"failures,omitempty"`
-	// It is a copy of a slow task of its index: whichever ends well first counts, the other is killed.
+	// True: the task is a copy of a slow task of the same index. The first of the two that ends well counts, and the
+	// other is killed.
 	Copy          bool `protobuf:"varint,12,opt,name=copy,proto3" json:"copy,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -36,39 +36,40 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// JobService is how people and programs hand jobs to the job manager (`tender jobs`). The active manager serves it at
-// the address that its framework names as the endpoint "jobs". One that stands by refuses with UNAVAILABLE.
+// JobService is how people and programs hand jobs to the job manager (`tender jobs`). The active manager serves it, at
+// the address that its framework names as the endpoint "jobs". A manager that stands by refuses every call
+// (UNAVAILABLE).
 //
 // A job is an object with the words of a job's file, as docs/jobs.md has them:
-// {"name":"web","type":"service","task":{"command":"..."},"service":{"count":3}}. What it names and the manager does not
-// know is refused (INVALID), with the place and what would be right.
+// {"name":"web","type":"service","task":{"command":"..."},"service":{"count":3}}. A word that the manager does not know
+// is refused (INVALID), with its place in the object and what would be right.
 //
-// What a call that changes something has answered is kept on a majority of the masters.
+// What a change has been answered with is stored by a majority of the masters.
 type JobServiceClient interface {
-	// SubmitJob begins a job. A second copy of the same job answers what the first one did; another job of a name that
-	// runs is refused (EXISTS). One that has ended is begun anew.
+	// SubmitJob begins a job. A second copy of the same job gets the answer of the first. Another job with the name of a
+	// job that runs is refused (EXISTS). A job that has ended is begun anew.
 	SubmitJob(ctx context.Context, in *SubmitJobRequest, opts ...grpc.CallOption) (*JobVersion, error)
-	// UpdateJob makes a job that runs another version of itself. A second copy changes nothing.
+	// UpdateJob changes a job that runs to another version. A second copy changes nothing.
 	UpdateJob(ctx context.Context, in *UpdateJobRequest, opts ...grpc.CallOption) (*JobVersion, error)
-	// RollbackJob makes a job what one of its versions says.
+	// RollbackJob changes a job back to one of its versions.
 	RollbackJob(ctx context.Context, in *RollbackJobRequest, opts ...grpc.CallOption) (*JobVersion, error)
-	// PlanJob says what SubmitJob or UpdateJob would do, and does nothing.
+	// PlanJob says what SubmitJob or UpdateJob would do. It changes nothing.
 	PlanJob(ctx context.Context, in *PlanJobRequest, opts ...grpc.CallOption) (*PlanJobResponse, error)
-	// StopJob ends a job's tasks and keeps its history. It answers when that is sure to happen. A second copy changes
-	// nothing.
+	// StopJob ends a job's tasks and keeps its history. It answers when it is certain that the tasks will end. A second
+	// copy changes nothing.
 	StopJob(ctx context.Context, in *StopJobRequest, opts ...grpc.CallOption) (*StopJobResponse, error)
-	// DeleteJob ends a job's tasks and forgets it.
+	// DeleteJob ends a job's tasks and forgets the job.
 	DeleteJob(ctx context.Context, in *DeleteJobRequest, opts ...grpc.CallOption) (*DeleteJobResponse, error)
 	// ListJobs lists the jobs by name, without their tasks.
 	ListJobs(ctx context.Context, in *ListJobsRequest, opts ...grpc.CallOption) (*ListJobsResponse, error)
 	// GetJob shows a job with its tasks and what has happened to it.
 	GetJob(ctx context.Context, in *GetJobRequest, opts ...grpc.CallOption) (*JobStatus, error)
-	// WatchJob sends a job's status, and again whenever it has changed. It ends when the manager is not active any more
-	// (UNAVAILABLE), and with the job (NOT_FOUND). Not served as HTTP/JSON.
+	// WatchJob sends a job's status, and sends it again whenever it has changed. It ends when the manager is no longer
+	// active (UNAVAILABLE), and when the job no longer exists (NOT_FOUND). Not served as HTTP/JSON.
 	WatchJob(ctx context.Context, in *GetJobRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[JobStatus], error)
-	// WatchJobs sends all jobs as they are, and then each of them again whenever it has changed. Of several changes that
-	// follow each other the last alone is sure to be sent. It ends when the manager is not active any more (UNAVAILABLE);
-	// who goes on begins anew. Not served as HTTP/JSON.
+	// WatchJobs sends all jobs as they are, and then each of them again whenever it has changed. Of several changes in a
+	// row only the last is sure to be sent. It ends when the manager is no longer active (UNAVAILABLE); a client that
+	// continues must watch anew. Not served as HTTP/JSON.
 	WatchJobs(ctx context.Context, in *WatchJobsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchJobsResponse], error)
 	// GetJobHistory lists the versions of a job that are kept, the newest first.
 	GetJobHistory(ctx context.Context, in *GetJobHistoryRequest, opts ...grpc.CallOption) (*GetJobHistoryResponse, error)
@@ -214,39 +215,40 @@ func (c *jobServiceClient) GetJobHistory(ctx context.Context, in *GetJobHistoryR
 // All implementations must embed UnimplementedJobServiceServer
 // for forward compatibility.
 //
-// JobService is how people and programs hand jobs to the job manager (`tender jobs`). The active manager serves it at
-// the address that its framework names as the endpoint "jobs". One that stands by refuses with UNAVAILABLE.
+// JobService is how people and programs hand jobs to the job manager (`tender jobs`). The active manager serves it, at
+// the address that its framework names as the endpoint "jobs". A manager that stands by refuses every call
+// (UNAVAILABLE).
 //
 // A job is an object with the words of a job's file, as docs/jobs.md has them:
-// {"name":"web","type":"service","task":{"command":"..."},"service":{"count":3}}. What it names and the manager does not
-// know is refused (INVALID), with the place and what would be right.
+// {"name":"web","type":"service","task":{"command":"..."},"service":{"count":3}}. A word that the manager does not know
+// is refused (INVALID), with its place in the object and what would be right.
 //
-// What a call that changes something has answered is kept on a majority of the masters.
+// What a change has been answered with is stored by a majority of the masters.
 type JobServiceServer interface {
-	// SubmitJob begins a job. A second copy of the same job answers what the first one did; another job of a name that
-	// runs is refused (EXISTS). One that has ended is begun anew.
+	// SubmitJob begins a job. A second copy of the same job gets the answer of the first. Another job with the name of a
+	// job that runs is refused (EXISTS). A job that has ended is begun anew.
 	SubmitJob(context.Context, *SubmitJobRequest) (*JobVersion, error)
-	// UpdateJob makes a job that runs another version of itself. A second copy changes nothing.
+	// UpdateJob changes a job that runs to another version. A second copy changes nothing.
 	UpdateJob(context.Context, *UpdateJobRequest) (*JobVersion, error)
-	// RollbackJob makes a job what one of its versions says.
+	// RollbackJob changes a job back to one of its versions.
 	RollbackJob(context.Context, *RollbackJobRequest) (*JobVersion, error)
-	// PlanJob says what SubmitJob or UpdateJob would do, and does nothing.
+	// PlanJob says what SubmitJob or UpdateJob would do. It changes nothing.
 	PlanJob(context.Context, *PlanJobRequest) (*PlanJobResponse, error)
-	// StopJob ends a job's tasks and keeps its history. It answers when that is sure to happen. A second copy changes
-	// nothing.
+	// StopJob ends a job's tasks and keeps its history. It answers when it is certain that the tasks will end. A second
+	// copy changes nothing.
 	StopJob(context.Context, *StopJobRequest) (*StopJobResponse, error)
-	// DeleteJob ends a job's tasks and forgets it.
+	// DeleteJob ends a job's tasks and forgets the job.
 	DeleteJob(context.Context, *DeleteJobRequest) (*DeleteJobResponse, error)
 	// ListJobs lists the jobs by name, without their tasks.
 	ListJobs(context.Context, *ListJobsRequest) (*ListJobsResponse, error)
 	// GetJob shows a job with its tasks and what has happened to it.
 	GetJob(context.Context, *GetJobRequest) (*JobStatus, error)
-	// WatchJob sends a job's status, and again whenever it has changed. It ends when the manager is not active any more
-	// (UNAVAILABLE), and with the job (NOT_FOUND). Not served as HTTP/JSON.
+	// WatchJob sends a job's status, and sends it again whenever it has changed. It ends when the manager is no longer
+	// active (UNAVAILABLE), and when the job no longer exists (NOT_FOUND). Not served as HTTP/JSON.
 	WatchJob(*GetJobRequest, grpc.ServerStreamingServer[JobStatus]) error
-	// WatchJobs sends all jobs as they are, and then each of them again whenever it has changed. Of several changes that
-	// follow each other the last alone is sure to be sent. It ends when the manager is not active any more (UNAVAILABLE);
-	// who goes on begins anew. Not served as HTTP/JSON.
+	// WatchJobs sends all jobs as they are, and then each of them again whenever it has changed. Of several changes in a
+	// row only the last is sure to be sent. It ends when the manager is no longer active (UNAVAILABLE); a client that
+	// continues must watch anew. Not served as HTTP/JSON.
 	WatchJobs(*WatchJobsRequest, grpc.ServerStreamingServer[WatchJobsResponse]) error
 	// GetJobHistory lists the versions of a job that are kept, the newest first.
 	GetJobHistory(context.Context, *GetJobHistoryRequest) (*GetJobHistoryResponse, error)

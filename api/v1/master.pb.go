@@ -21,13 +21,13 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// AnnounceRequest is what a master says of itself. One of another cluster, or one that
-// is no member of the quorum, is refused.
+// AnnounceRequest is what a master says about itself. It is refused if the master belongs to another cluster (DENIED)
+// or is no member of the quorum (NOT_FOUND).
 type AnnounceRequest struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	ClusterId string                 `protobuf:"bytes,1,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"`
 	Id        string                 `protobuf:"bytes,2,opt,name=id,proto3" json:"id,omitempty"`
-	// Advertised addresses, host:port.
+	// The addresses at which others reach the master, host:port.
 	GrpcAddress   string `protobuf:"bytes,3,opt,name=grpc_address,json=grpcAddress,proto3" json:"grpc_address,omitempty"`
 	HttpAddress   string `protobuf:"bytes,4,opt,name=http_address,json=httpAddress,proto3" json:"http_address,omitempty"`
 	RaftAddress   string `protobuf:"bytes,5,opt,name=raft_address,json=raftAddress,proto3" json:"raft_address,omitempty"`
@@ -116,7 +116,7 @@ func (x *AnnounceRequest) GetAllocator() string {
 	return ""
 }
 
-// AnnounceResponse says that the registry has it.
+// AnnounceResponse says that the announcement is in the registry.
 type AnnounceResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -153,10 +153,10 @@ func (*AnnounceResponse) Descriptor() ([]byte, []int) {
 	return file_api_v1_master_proto_rawDescGZIP(), []int{1}
 }
 
-// LeaderRequest: a client has not heard from the leader of a term for some time.
+// LeaderRequest is sent by a client that has not heard from its leader for some time.
 type LeaderRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Only a leader of a newer term is news. Absent: any leader is.
+	// Only a leader of a newer term than this one is an answer. Absent: any leader is.
 	After         *Term `protobuf:"bytes,1,opt,name=after,proto3" json:"after,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -199,7 +199,7 @@ func (x *LeaderRequest) GetAfter() *Term {
 	return nil
 }
 
-// LeaderResponse names a leader, which may have been replaced meanwhile.
+// LeaderResponse names a leader. Another one may have replaced it meanwhile.
 type LeaderResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Term  *Term                  `protobuf:"bytes,1,opt,name=term,proto3" json:"term,omitempty"`

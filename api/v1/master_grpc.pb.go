@@ -27,15 +27,14 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// MasterService is how masters talk to each other beside Raft, and how clients ask
-// around while their master is silent.
+// MasterService is how masters talk to each other beside Raft. Clients also use it to look for a leader while theirs is
+// silent.
 type MasterServiceClient interface {
-	// Announce tells the leader where a master can be reached, so that the registry
-	// names all of them. Sent by each follower that finds itself missing or told
-	// wrongly in the registry; a second copy changes nothing.
+	// Announce tells the leader where a master can be reached, so that the registry has the addresses of all masters. A
+	// follower calls it when its entry in the registry is missing or wrong. A second copy changes nothing.
 	Announce(ctx context.Context, in *AnnounceRequest, opts ...grpc.CallOption) (*AnnounceResponse, error)
-	// Leader says who leads as far as this master knows. It answers as soon as that is a
-	// leader of a term after the given one, and refuses when it has waited long enough.
+	// Leader says who leads, as far as this master knows. It waits until there is a leader of a term after the given one.
+	// If there is none after 5 s it refuses (UNAVAILABLE).
 	Leader(ctx context.Context, in *LeaderRequest, opts ...grpc.CallOption) (*LeaderResponse, error)
 }
 
@@ -71,15 +70,14 @@ func (c *masterServiceClient) Leader(ctx context.Context, in *LeaderRequest, opt
 // All implementations must embed UnimplementedMasterServiceServer
 // for forward compatibility.
 //
-// MasterService is how masters talk to each other beside Raft, and how clients ask
-// around while their master is silent.
+// MasterService is how masters talk to each other beside Raft. Clients also use it to look for a leader while theirs is
+// silent.
 type MasterServiceServer interface {
-	// Announce tells the leader where a master can be reached, so that the registry
-	// names all of them. Sent by each follower that finds itself missing or told
-	// wrongly in the registry; a second copy changes nothing.
+	// Announce tells the leader where a master can be reached, so that the registry has the addresses of all masters. A
+	// follower calls it when its entry in the registry is missing or wrong. A second copy changes nothing.
 	Announce(context.Context, *AnnounceRequest) (*AnnounceResponse, error)
-	// Leader says who leads as far as this master knows. It answers as soon as that is a
-	// leader of a term after the given one, and refuses when it has waited long enough.
+	// Leader says who leads, as far as this master knows. It waits until there is a leader of a term after the given one.
+	// If there is none after 5 s it refuses (UNAVAILABLE).
 	Leader(context.Context, *LeaderRequest) (*LeaderResponse, error)
 	mustEmbedUnimplementedMasterServiceServer()
 }

@@ -24,14 +24,15 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// What an operator does to an agent. A second copy changes nothing more.
+// AgentAction is what an operator does to an agent. A second copy changes nothing more. An action that the master does
+// not know is refused (UNSUPPORTED).
 type AgentAction int32
 
 const (
 	AgentAction_AGENT_ACTION_UNSPECIFIED AgentAction = 0
 	AgentAction_DRAIN                    AgentAction = 1
 	AgentAction_DEACTIVATE               AgentAction = 2
-	// Takes back Drain and Deactivate.
+	// Takes back DRAIN and DEACTIVATE.
 	AgentAction_REACTIVATE AgentAction = 3
 	AgentAction_MARK_GONE  AgentAction = 4
 	AgentAction_REMOVE     AgentAction = 5
@@ -84,21 +85,22 @@ func (AgentAction) EnumDescriptor() ([]byte, []int) {
 	return file_api_v1_operator_proto_rawDescGZIP(), []int{0}
 }
 
+// ListChangesRequest asks for a page of the changes. All conditions that are set must hold.
 type ListChangesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// At most so many items; 0 or more than 1000 = 1000. A page has at most 512 KiB, and so maybe fewer.
+	// The most items of a page. 0 or more than 1000: 1000. A page has at most 512 KiB, so it may have fewer.
 	Limit int32 `protobuf:"varint,1,opt,name=limit,proto3" json:"limit,omitempty"`
-	// next_page_token of the page before.
+	// The next_page_token of the page before.
 	PageToken string `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
-	// Only what was asked at this time or later. Absent: all.
+	// Only changes that were asked for at this time or later. Absent: all.
 	Since *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=since,proto3" json:"since,omitempty"`
-	// Only what was about this object, KIND/NAME: a kind is agent, framework, job, master, principal, role, secret, task,
-	// token or volume. A name is that of the request. A change whose request was too long to be kept may have been about it,
-	// so it is listed too.
+	// Only changes of this object, written KIND/NAME. The kind is agent, framework, job, master, principal, role, secret,
+	// task, token or volume, and the name is that of the request. A change whose request was too long to be kept is
+	// always listed, because it may have been about the object.
 	On string `protobuf:"bytes,4,opt,name=on,proto3" json:"on,omitempty"`
-	// Only what this one has asked for: a caller, such as "person ann", or the name alone.
+	// Only changes that this caller has asked for: "person ann", or the name alone.
 	By string `protobuf:"bytes,5,opt,name=by,proto3" json:"by,omitempty"`
-	// Only what was denied.
+	// True: only changes that were denied.
 	Denied        bool `protobuf:"varint,6,opt,name=denied,proto3" json:"denied,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -176,13 +178,14 @@ func (x *ListChangesRequest) GetDenied() bool {
 	return false
 }
 
+// ListChangesResponse is a page of the changes, the newest first.
 type ListChangesResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Items         []*ChangeView          `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
 	NextPageToken string                 `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
-	// Who answers.
+	// The master that answers.
 	MasterId string `protobuf:"bytes,3,opt,name=master_id,json=masterId,proto3" json:"master_id,omitempty"`
-	// From when on nothing is missing. Absent: nothing was forgotten.
+	// From when on the master has all changes. Absent: it has forgotten none.
 	Since         *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=since,proto3" json:"since,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -246,28 +249,28 @@ func (x *ListChangesResponse) GetSince() *timestamppb.Timestamp {
 	return nil
 }
 
-// ChangeView is a call that was to change something.
+// ChangeView is a call that asked for a change.
 type ChangeView struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	At    *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=at,proto3" json:"at,omitempty"`
-	// "person ann", or "anybody" where nobody is asked who he is.
+	// The caller, such as "person ann"; "anybody" where the cluster does not check identities.
 	Who  string `protobuf:"bytes,2,opt,name=who,proto3" json:"who,omitempty"`
 	From string `protobuf:"bytes,3,opt,name=from,proto3" json:"from,omitempty"`
-	// /SERVICE/METHOD, or where a route is served and its pattern.
+	// /SERVICE/METHOD. For other routes: where the route is served, and its pattern.
 	Call string `protobuf:"bytes,4,opt,name=call,proto3" json:"call,omitempty"`
-	// What it was about, KIND/NAME each.
+	// What the call was about, each written KIND/NAME.
 	Objects []string `protobuf:"bytes,5,rep,name=objects,proto3" json:"objects,omitempty"`
-	// The request as JSON, without secrets; empty if it was not read.
+	// The request as JSON, without secrets. Empty: it was not read.
 	Request string `protobuf:"bytes,6,opt,name=request,proto3" json:"request,omitempty"`
-	// It was too long to be kept.
+	// True: the request was too long to be kept.
 	RequestCut bool `protobuf:"varint,7,opt,name=request_cut,json=requestCut,proto3" json:"request_cut,omitempty"`
-	// "ok", or the kind of the error: "denied".
+	// "ok", or the kind of the error, such as "denied".
 	Result string `protobuf:"bytes,8,opt,name=result,proto3" json:"result,omitempty"`
-	// The error.
+	// The text of the error.
 	Why string `protobuf:"bytes,9,opt,name=why,proto3" json:"why,omitempty"`
-	// The registry's index at that master when the call was answered.
+	// The index of that master's registry when it answered the call.
 	Index uint64 `protobuf:"varint,10,opt,name=index,proto3" json:"index,omitempty"`
-	// Who was asked.
+	// The master that was asked.
 	MasterId      string `protobuf:"bytes,11,opt,name=master_id,json=masterId,proto3" json:"master_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -380,9 +383,10 @@ func (x *ChangeView) GetMasterId() string {
 	return ""
 }
 
+// SetSecretRequest names a secret and its value.
 type SetSecretRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// ROLE/NAME.
+	// Written ROLE/NAME.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// 1 byte to 64 KiB.
 	Value         []byte `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
@@ -434,6 +438,7 @@ func (x *SetSecretRequest) GetValue() []byte {
 	return nil
 }
 
+// RemoveSecretRequest names the secret that is to be removed.
 type RemoveSecretRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -478,6 +483,7 @@ func (x *RemoveSecretRequest) GetName() string {
 	return ""
 }
 
+// ListSecretsResponse is a page of the secrets.
 type ListSecretsResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Items         []*SecretView          `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
@@ -535,7 +541,7 @@ type SecretView struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	Role  string                 `protobuf:"bytes,2,opt,name=role,proto3" json:"role,omitempty"`
-	// When it got its value, and from whom.
+	// When the secret got its value, and from whom.
 	Set           *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=set,proto3" json:"set,omitempty"`
 	By            string                 `protobuf:"bytes,4,opt,name=by,proto3" json:"by,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -603,12 +609,13 @@ func (x *SecretView) GetBy() string {
 // TicketRequest says what a ticket is to open.
 type TicketRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Empty: the agent itself: a ticket to read opens its state, flags and log level, one to run commands lets its log
-	// level be changed.
+	// Empty: the ticket is for the agent itself. A ticket to read then opens the agent's state, flags and log level, and
+	// a ticket to run commands lets the caller change the log level.
 	FrameworkId string `protobuf:"bytes,1,opt,name=framework_id,json=frameworkId,proto3" json:"framework_id,omitempty"`
-	// Empty: all tasks of the framework that are on the agent.
+	// Empty: all tasks of the framework that are on the agent. A ticket to run commands in a task must name the task
+	// (INVALID).
 	TaskId string `protobuf:"bytes,2,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
-	// Empty: where the task is, or was last. Needed where no task is named.
+	// Empty: the agent on which the task is, or was last. Needed if no task is named (INVALID).
 	AgentId       string `protobuf:"bytes,3,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -665,12 +672,12 @@ func (x *TicketRequest) GetAgentId() string {
 	return ""
 }
 
-// Ticket is what an agent is shown as "Authorization: Bearer TICKET" beside the caller's own certificate.
+// Ticket is what a caller shows to an agent, as "Authorization: Bearer TICKET", together with its own certificate.
 type Ticket struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Empty: the cluster runs without certificates, and its agents ask for none.
+	// Empty: the cluster runs without certificates, so its agents ask for no ticket.
 	Ticket string `protobuf:"bytes,1,opt,name=ticket,proto3" json:"ticket,omitempty"`
-	// How long it opens anything from now on.
+	// For how long the ticket opens anything, from now on.
 	Ttl           *durationpb.Duration `protobuf:"bytes,2,opt,name=ttl,proto3" json:"ttl,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -756,9 +763,10 @@ func (*WhoAmIRequest) Descriptor() ([]byte, []int) {
 	return file_api_v1_operator_proto_rawDescGZIP(), []int{9}
 }
 
+// WhoAmIResponse says as whom the cluster knows the caller.
 type WhoAmIResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// nobody, anybody (the cluster asks nobody who he is), master, agent, framework or person.
+	// nobody, anybody (the cluster does not check identities), master, agent, framework or person.
 	Kind          string            `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
 	Name          string            `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
 	Grants        []*PrincipalGrant `protobuf:"bytes,3,rep,name=grants,proto3" json:"grants,omitempty"`
@@ -817,18 +825,19 @@ func (x *WhoAmIResponse) GetGrants() []*PrincipalGrant {
 	return nil
 }
 
-// PrincipalGrant is something that a principal may: a verb, and on what. An empty field restricts nothing, but for user.
+// PrincipalGrant is something that a principal may do: a verb, and on what. An empty field restricts nothing, except
+// user.
 type PrincipalGrant struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// view, run, operate, admin, or the name of a single action.
 	Verb string `protobuf:"bytes,1,opt,name=verb,proto3" json:"verb,omitempty"`
-	// This one and all below it.
+	// This role and all roles below it.
 	Role string `protobuf:"bytes,2,opt,name=role,proto3" json:"role,omitempty"`
 	// ID or name.
 	Framework string `protobuf:"bytes,3,opt,name=framework,proto3" json:"framework,omitempty"`
 	// ID or hostname.
 	Agent string `protobuf:"bytes,4,opt,name=agent,proto3" json:"agent,omitempty"`
-	// As whom tasks may run beside the agent's default; "*" is anybody. Empty: as nobody else.
+	// The user as whom tasks may run, in addition to the agent's default; "*" is any user. Empty: no other user.
 	User          string `protobuf:"bytes,5,opt,name=user,proto3" json:"user,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -899,6 +908,7 @@ func (x *PrincipalGrant) GetUser() string {
 	return ""
 }
 
+// CanIRequest names what the caller wishes to do, as a grant would allow it.
 type CanIRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Wish          *PrincipalGrant        `protobuf:"bytes,1,opt,name=wish,proto3" json:"wish,omitempty"`
@@ -943,6 +953,7 @@ func (x *CanIRequest) GetWish() *PrincipalGrant {
 	return nil
 }
 
+// CanIResponse says whether the caller may do it.
 type CanIResponse struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Allowed bool                   `protobuf:"varint,1,opt,name=allowed,proto3" json:"allowed,omitempty"`
@@ -996,14 +1007,15 @@ func (x *CanIResponse) GetWhy() string {
 	return ""
 }
 
+// PrincipalView is a principal with its grants.
 type PrincipalView struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Name    string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	Grants  []*PrincipalGrant      `protobuf:"bytes,2,rep,name=grants,proto3" json:"grants,omitempty"`
 	Created *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=created,proto3" json:"created,omitempty"`
-	// Absent: it counts.
+	// Absent: the principal is valid.
 	Revoked *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=revoked,proto3" json:"revoked,omitempty"`
-	// Of the revocation.
+	// Why the principal was revoked.
 	Why           string `protobuf:"bytes,5,opt,name=why,proto3" json:"why,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1074,6 +1086,7 @@ func (x *PrincipalView) GetWhy() string {
 	return ""
 }
 
+// ListPrincipalsResponse is a page of the principals.
 type ListPrincipalsResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Items         []*PrincipalView       `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
@@ -1135,6 +1148,7 @@ func (x *ListPrincipalsResponse) GetAppliedIndex() uint64 {
 	return 0
 }
 
+// GrantRequest names a principal and what it is to be granted.
 type GrantRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Principal     string                 `protobuf:"bytes,1,opt,name=principal,proto3" json:"principal,omitempty"`
@@ -1187,12 +1201,13 @@ func (x *GrantRequest) GetGrant() *PrincipalGrant {
 	return nil
 }
 
+// RevokeRequest names a principal and what is taken back from it.
 type RevokeRequest struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	Principal string                 `protobuf:"bytes,1,opt,name=principal,proto3" json:"principal,omitempty"`
-	// In the words in which it was given. Absent: the principal itself.
+	// The grant as it was given. Absent: the whole principal is revoked.
 	Grant *PrincipalGrant `protobuf:"bytes,2,opt,name=grant,proto3" json:"grant,omitempty"`
-	// For people.
+	// The reason, for people.
 	Why           string `protobuf:"bytes,3,opt,name=why,proto3" json:"why,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1249,6 +1264,7 @@ func (x *RevokeRequest) GetWhy() string {
 	return ""
 }
 
+// CheckConstraintRequest has the text of a constraint.
 type CheckConstraintRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Constraint    string                 `protobuf:"bytes,1,opt,name=constraint,proto3" json:"constraint,omitempty"`
@@ -1293,6 +1309,7 @@ func (x *CheckConstraintRequest) GetConstraint() string {
 	return ""
 }
 
+// CheckConstraintResponse says that the constraint is valid.
 type CheckConstraintResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -1332,21 +1349,21 @@ func (*CheckConstraintResponse) Descriptor() ([]byte, []int) {
 // ListRequest asks for a page of a list, in the order of the names.
 type ListRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// At most so many items; 0 or more than 1000 = 1000.
+	// The most items of the page. 0 or more than 1000: 1000.
 	Limit int32 `protobuf:"varint,1,opt,name=limit,proto3" json:"limit,omitempty"`
-	// next_page_token of the page before.
+	// The next_page_token of the page before.
 	PageToken string `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
-	// Only items whose ID starts so (or whose name equals it).
+	// Only items whose ID begins with this, or whose name is this.
 	Prefix string `protobuf:"bytes,3,opt,name=prefix,proto3" json:"prefix,omitempty"`
-	// Only items of this agent, framework, role (offers, frameworks).
+	// Only items of this agent, of this framework, and of this role (offers, frameworks).
 	AgentId     string `protobuf:"bytes,4,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
 	FrameworkId string `protobuf:"bytes,5,opt,name=framework_id,json=frameworkId,proto3" json:"framework_id,omitempty"`
 	Role        string `protobuf:"bytes,6,opt,name=role,proto3" json:"role,omitempty"`
 	// Only items in one of these states, by name.
 	States []string `protobuf:"bytes,7,rep,name=states,proto3" json:"states,omitempty"`
-	// A follower may answer from its registry.
+	// True: a follower may answer from its registry.
 	Stale bool `protobuf:"varint,8,opt,name=stale,proto3" json:"stale,omitempty"`
-	// Frameworks: also those that were removed.
+	// True: frameworks and principals that were removed or revoked are listed too.
 	All           bool `protobuf:"varint,9,opt,name=all,proto3" json:"all,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1445,16 +1462,17 @@ func (x *ListRequest) GetAll() bool {
 	return false
 }
 
+// ListTasksRequest asks for a page of the tasks. Fields that ListRequest has too mean the same here.
 type ListTasksRequest struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	Limit     int32                  `protobuf:"varint,1,opt,name=limit,proto3" json:"limit,omitempty"`
 	PageToken string                 `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
-	// FRAMEWORK/TASK or TASK, or the start of either.
+	// FRAMEWORK/TASK or TASK, or the beginning of either.
 	Prefix      string   `protobuf:"bytes,3,opt,name=prefix,proto3" json:"prefix,omitempty"`
 	AgentId     string   `protobuf:"bytes,4,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
 	FrameworkId string   `protobuf:"bytes,5,opt,name=framework_id,json=frameworkId,proto3" json:"framework_id,omitempty"`
 	States      []string `protobuf:"bytes,6,rep,name=states,proto3" json:"states,omitempty"`
-	// Also tasks that have ended.
+	// True: tasks that have ended are listed too.
 	All bool `protobuf:"varint,7,opt,name=all,proto3" json:"all,omitempty"`
 	// Only tasks of this role.
 	Role          string `protobuf:"bytes,8,opt,name=role,proto3" json:"role,omitempty"`
@@ -1584,6 +1602,7 @@ func (*GetClusterRequest) Descriptor() ([]byte, []int) {
 	return file_api_v1_operator_proto_rawDescGZIP(), []int{22}
 }
 
+// ClusterView is the cluster as the answering master knows it.
 type ClusterView struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	ClusterId     string                 `protobuf:"bytes,1,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"`
@@ -1593,7 +1612,7 @@ type ClusterView struct {
 	Allocator     string                 `protobuf:"bytes,5,opt,name=allocator,proto3" json:"allocator,omitempty"`
 	Version       string                 `protobuf:"bytes,6,opt,name=version,proto3" json:"version,omitempty"`
 	Index         uint64                 `protobuf:"varint,7,opt,name=index,proto3" json:"index,omitempty"`
-	// gRPC addresses, host:port, of the masters that have said theirs, ordered by the masters' IDs.
+	// gRPC addresses, host:port, of the masters that have announced theirs, in the order of the masters' IDs.
 	MasterAddresses []string `protobuf:"bytes,8,rep,name=master_addresses,json=masterAddresses,proto3" json:"master_addresses,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -1685,6 +1704,7 @@ func (x *ClusterView) GetMasterAddresses() []string {
 	return nil
 }
 
+// MasterView is one master of the quorum.
 type MasterView struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -1697,7 +1717,7 @@ type MasterView struct {
 	Allocator    string                 `protobuf:"bytes,7,opt,name=allocator,proto3" json:"allocator,omitempty"`
 	Since        *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=since,proto3" json:"since,omitempty"`
 	AppliedIndex uint64                 `protobuf:"varint,9,opt,name=applied_index,json=appliedIndex,proto3" json:"applied_index,omitempty"`
-	// What is wrong, for people: an allocator that differs, a peer that lags.
+	// What is wrong, for people: an allocator that differs from the others', or a master that lags behind.
 	Why           string `protobuf:"bytes,10,opt,name=why,proto3" json:"why,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1803,11 +1823,12 @@ func (x *MasterView) GetWhy() string {
 	return ""
 }
 
+// ListMastersResponse is a page of the masters.
 type ListMastersResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Items         []*MasterView          `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
 	NextPageToken string                 `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
-	// Set on stale reads: the registry index that the answer shows.
+	// Only of stale reads: the registry index that the answer shows.
 	AppliedIndex  uint64 `protobuf:"varint,3,opt,name=applied_index,json=appliedIndex,proto3" json:"applied_index,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1864,6 +1885,7 @@ func (x *ListMastersResponse) GetAppliedIndex() uint64 {
 	return 0
 }
 
+// AgentView is one agent as the leader knows it.
 type AgentView struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	Id       string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -1874,7 +1896,7 @@ type AgentView struct {
 	Why   string           `protobuf:"bytes,5,opt,name=why,proto3" json:"why,omitempty"`
 	Marks []string         `protobuf:"bytes,6,rep,name=marks,proto3" json:"marks,omitempty"`
 	Total *structpb.Struct `protobuf:"bytes,7,opt,name=total,proto3" json:"total,omitempty"`
-	// Held by tasks and executors.
+	// What tasks and executors hold.
 	Allocated  *structpb.Struct       `protobuf:"bytes,8,opt,name=allocated,proto3" json:"allocated,omitempty"`
 	Offered    *structpb.Struct       `protobuf:"bytes,9,opt,name=offered,proto3" json:"offered,omitempty"`
 	Free       *structpb.Struct       `protobuf:"bytes,10,opt,name=free,proto3" json:"free,omitempty"`
@@ -1888,22 +1910,22 @@ type AgentView struct {
 	Admitted   *timestamppb.Timestamp `protobuf:"bytes,18,opt,name=admitted,proto3" json:"admitted,omitempty"`
 	// Absent: none is planned.
 	Maintenance *Window `protobuf:"bytes,19,opt,name=maintenance,proto3" json:"maintenance,omitempty"`
-	// How frameworks have answered the request to leave until then, by their IDs:
-	// accepted, declined or asked.
+	// How frameworks have answered the request to leave before the maintenance, by framework ID: accepted, declined or
+	// asked.
 	Leaving map[string]string `protobuf:"bytes,20,rep,name=leaving,proto3" json:"leaving,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// The gap (R28): what tasks asked for and leave unused, as revocable resources; tasks
-	// and offers may hold some of it.
+	// The gap (R28): what tasks asked for and do not use, as revocable resources. Tasks and offers may hold some of it.
 	Revocable *structpb.Struct `protobuf:"bytes,21,opt,name=revocable,proto3" json:"revocable,omitempty"`
-	// Volumes that the agent holds and the registry does not know; kept until somebody
-	// destroys them by name (R22).
+	// Volumes that the agent has and the registry does not know. They are kept until somebody destroys them by name
+	// (R22).
 	Orphaned []*OrphanedVolume `protobuf:"bytes,22,rep,name=orphaned,proto3" json:"orphaned,omitempty"`
-	// The sum over its executors of what each was asked for with its firm tasks, or uses, whichever
-	// is more (R28): what is left is offered.
+	// The sum, over the agent's executors, of what each was asked for together with its firm tasks, or of what it uses if
+	// that is more (R28). The rest of the agent is offered.
 	Occupied *structpb.Struct `protobuf:"bytes,23,opt,name=occupied,proto3" json:"occupied,omitempty"`
-	// It has not told this leader what it has: tasks counts only those of which others know.
+	// True: the agent has not reported to this leader yet. The field tasks then counts only those that the leader knows
+	// from others.
 	TasksMaybeMore bool `protobuf:"varint,24,opt,name=tasks_maybe_more,json=tasksMaybeMore,proto3" json:"tasks_maybe_more,omitempty"`
-	// Tasks that the agent reports and no leader has launched there, FRAMEWORK/TASK, at most 100: set apart, neither
-	// counted nor killed (R40).
+	// Tasks that the agent reports and that no leader has launched there, as FRAMEWORK/TASK; at most 100. They are set
+	// apart, neither counted nor killed (R40).
 	Apart         []string `protobuf:"bytes,30,rep,name=apart,proto3" json:"apart,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2114,12 +2136,13 @@ func (x *AgentView) GetApart() []string {
 	return nil
 }
 
+// OrphanedVolume is a volume that an agent has and the registry does not know.
 type OrphanedVolume struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Volume string                 `protobuf:"bytes,1,opt,name=volume,proto3" json:"volume,omitempty"`
 	Role   string                 `protobuf:"bytes,2,opt,name=role,proto3" json:"role,omitempty"`
 	SizeMb int64                  `protobuf:"varint,3,opt,name=size_mb,json=sizeMb,proto3" json:"size_mb,omitempty"`
-	// Why it is there: nobody knows it, it is being destroyed, or that failed.
+	// Why the volume is still there: nobody knows it, it is being destroyed, or destroying it has failed.
 	Why           string `protobuf:"bytes,4,opt,name=why,proto3" json:"why,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2183,6 +2206,7 @@ func (x *OrphanedVolume) GetWhy() string {
 	return ""
 }
 
+// ListAgentsResponse is a page of the agents.
 type ListAgentsResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Items         []*AgentView           `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
@@ -2243,9 +2267,10 @@ func (x *ListAgentsResponse) GetAppliedIndex() uint64 {
 	return 0
 }
 
+// WatchAgentsRequest names the agents that are to be watched.
 type WatchAgentsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Whole IDs, at most 1000; none = all agents.
+	// Whole IDs, at most 1000. None: all agents.
 	AgentIds      []string `protobuf:"bytes,1,rep,name=agent_ids,json=agentIds,proto3" json:"agent_ids,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2288,13 +2313,15 @@ func (x *WatchAgentsRequest) GetAgentIds() []string {
 	return nil
 }
 
+// WatchAgentsResponse is what has changed since the previous message.
 type WatchAgentsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Those that have changed, at most 256.
+	// The agents that have changed, at most 256.
 	Items []*AgentView `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
-	// Those that were asked for by their ID, or sent before, and are no more.
+	// Agents that no longer exist: of those that the request names, and of those that were sent before.
 	RemovedIds []string `protobuf:"bytes,2,rep,name=removed_ids,json=removedIds,proto3" json:"removed_ids,omitempty"`
-	// All has been sent that is known at this moment. The first such message ends the picture from which the watch begins.
+	// True: everything that is known at this moment has been sent. The first such message completes the state from which
+	// the watch begins.
 	Complete      bool `protobuf:"varint,3,opt,name=complete,proto3" json:"complete,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2351,6 +2378,7 @@ func (x *WatchAgentsResponse) GetComplete() bool {
 	return false
 }
 
+// FrameworkView is one framework as the leader knows it.
 type FrameworkView struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -2364,7 +2392,7 @@ type FrameworkView struct {
 	Suppressed []string               `protobuf:"bytes,8,rep,name=suppressed,proto3" json:"suppressed,omitempty"`
 	Allocated  *structpb.Struct       `protobuf:"bytes,9,opt,name=allocated,proto3" json:"allocated,omitempty"`
 	Offered    *structpb.Struct       `protobuf:"bytes,10,opt,name=offered,proto3" json:"offered,omitempty"`
-	// The largest of its shares of any resource, 0 to 1.
+	// The largest of its shares of any resource, from 0 to 1.
 	DominantShare   float64                `protobuf:"fixed64,11,opt,name=dominant_share,json=dominantShare,proto3" json:"dominant_share,omitempty"`
 	Tasks           int32                  `protobuf:"varint,12,opt,name=tasks,proto3" json:"tasks,omitempty"`
 	Offers          int32                  `protobuf:"varint,13,opt,name=offers,proto3" json:"offers,omitempty"`
@@ -2377,10 +2405,10 @@ type FrameworkView struct {
 	Endpoints       map[string]string      `protobuf:"bytes,20,rep,name=endpoints,proto3" json:"endpoints,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	Demand          []*DemandView          `protobuf:"bytes,21,rep,name=demand,proto3" json:"demand,omitempty"`
 	Admitted        *timestamppb.Timestamp `protobuf:"bytes,22,opt,name=admitted,proto3" json:"admitted,omitempty"`
-	// Absent: no task said how it came to its agent.
+	// Absent: no task has said how it came to its agent.
 	Locality *LocalityView `protobuf:"bytes,23,opt,name=locality,proto3" json:"locality,omitempty"`
-	// What it says of its offers: the least that is worth one, the most that one may hold, and
-	// whether it takes revocable resources. Absent: it says nothing.
+	// What the framework says about its offers: the least that is worth one, the most that one may hold, and whether it
+	// takes revocable resources. Absent: it says nothing about that.
 	MinOffer      *structpb.Struct `protobuf:"bytes,24,opt,name=min_offer,json=minOffer,proto3" json:"min_offer,omitempty"`
 	MaxOffer      *structpb.Struct `protobuf:"bytes,25,opt,name=max_offer,json=maxOffer,proto3" json:"max_offer,omitempty"`
 	Revocable     bool             `protobuf:"varint,26,opt,name=revocable,proto3" json:"revocable,omitempty"`
@@ -2600,18 +2628,18 @@ func (x *FrameworkView) GetRevocable() bool {
 	return false
 }
 
-// LocalityView counts launches since this leader began, by how near to what they prefer
-// they are, and what they have waited for that.
+// LocalityView counts launches since this leader began, by how near the tasks run to what they prefer, and sums how
+// long they waited for that.
 type LocalityView struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Node  int64                  `protobuf:"varint,1,opt,name=node,proto3" json:"node,omitempty"`
 	Near  int64                  `protobuf:"varint,2,opt,name=near,proto3" json:"near,omitempty"`
 	Any   int64                  `protobuf:"varint,3,opt,name=any,proto3" json:"any,omitempty"`
-	// Summed over launches.
+	// The sum over all launches.
 	Waited  *durationpb.Duration `protobuf:"bytes,4,opt,name=waited,proto3" json:"waited,omitempty"`
 	Longest *durationpb.Duration `protobuf:"bytes,5,opt,name=longest,proto3" json:"longest,omitempty"`
-	// For how long room was let pass and not used, summed over the tasks that it would have held, up to the latest
-	// launch.
+	// For how long room was left unused for the sake of such waiting, summed over the tasks that the room would have
+	// held, up to the latest launch.
 	Idle          *durationpb.Duration `protobuf:"bytes,6,opt,name=idle,proto3" json:"idle,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2689,16 +2717,17 @@ func (x *LocalityView) GetIdle() *durationpb.Duration {
 	return nil
 }
 
+// DemandView is one shape of a framework's demand in a role.
 type DemandView struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	Role       string                 `protobuf:"bytes,1,opt,name=role,proto3" json:"role,omitempty"`
 	Resources  *structpb.Struct       `protobuf:"bytes,2,opt,name=resources,proto3" json:"resources,omitempty"`
 	Count      int64                  `protobuf:"varint,3,opt,name=count,proto3" json:"count,omitempty"`
 	Constraint string                 `protobuf:"bytes,4,opt,name=constraint,proto3" json:"constraint,omitempty"`
-	// Agents that it prefers, and whether it takes no others for now.
+	// The agents that the framework prefers, and whether it takes no others for now.
 	Preferred     []string `protobuf:"bytes,5,rep,name=preferred,proto3" json:"preferred,omitempty"`
 	OnlyPreferred bool     `protobuf:"varint,6,opt,name=only_preferred,json=onlyPreferred,proto3" json:"only_preferred,omitempty"`
-	// In which places the tasks of the group are to be, as in Shape.
+	// The places over which the tasks of the group are spread, as in Shape.
 	Spread        []*Spread `protobuf:"bytes,7,rep,name=spread,proto3" json:"spread,omitempty"`
 	Group         string    `protobuf:"bytes,8,opt,name=group,proto3" json:"group,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -2791,6 +2820,7 @@ func (x *DemandView) GetGroup() string {
 	return ""
 }
 
+// ListFrameworksResponse is a page of the frameworks.
 type ListFrameworksResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Items         []*FrameworkView       `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
@@ -2851,6 +2881,7 @@ func (x *ListFrameworksResponse) GetAppliedIndex() uint64 {
 	return 0
 }
 
+// TaskView is one task as the leader knows it.
 type TaskView struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -2863,7 +2894,7 @@ type TaskView struct {
 	Message       string                 `protobuf:"bytes,8,opt,name=message,proto3" json:"message,omitempty"`
 	AgentId       string                 `protobuf:"bytes,9,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
 	Hostname      string                 `protobuf:"bytes,10,opt,name=hostname,proto3" json:"hostname,omitempty"`
-	// Of the agent's HTTP listener, where its logs are.
+	// The address of the agent's HTTP listener, where the task's logs are.
 	AgentAddress string                 `protobuf:"bytes,11,opt,name=agent_address,json=agentAddress,proto3" json:"agent_address,omitempty"`
 	ExecutorId   string                 `protobuf:"bytes,12,opt,name=executor_id,json=executorId,proto3" json:"executor_id,omitempty"`
 	Resources    *structpb.Struct       `protobuf:"bytes,13,opt,name=resources,proto3" json:"resources,omitempty"`
@@ -2874,13 +2905,14 @@ type TaskView struct {
 	Ports        map[string]uint32      `protobuf:"bytes,18,rep,name=ports,proto3" json:"ports,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	Usage        *Usage                 `protobuf:"bytes,19,opt,name=usage,proto3" json:"usage,omitempty"`
 	Command      *Command               `protobuf:"bytes,20,opt,name=command,proto3" json:"command,omitempty"`
-	// Whether it passes its checks. Absent: it has none, or none is for readiness and not each has been made.
+	// Whether the task passes its checks. Absent: it has no checks; or it has no readiness check, and not every check has
+	// been made yet.
 	Healthy *bool `protobuf:"varint,27,opt,name=healthy,proto3,oneof" json:"healthy,omitempty"`
-	// The reference of the image that it runs in, with the digest as soon as its agent knows that.
+	// The reference of the image in which the task runs, with the digest as soon as its agent knows it.
 	Image string `protobuf:"bytes,28,opt,name=image,proto3" json:"image,omitempty"`
-	// The indices of its agent's GPUs that it has, or had.
+	// The indices of its agent's GPUs that the task has, or had.
 	Gpus []uint32 `protobuf:"varint,29,rep,packed,name=gpus,proto3" json:"gpus,omitempty"`
-	// Those that it names, without their values.
+	// The secrets that the task names, without their values.
 	Secrets       []*Secret `protobuf:"bytes,30,rep,name=secrets,proto3" json:"secrets,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3084,6 +3116,7 @@ func (x *TaskView) GetSecrets() []*Secret {
 	return nil
 }
 
+// ListTasksResponse is a page of the tasks.
 type ListTasksResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Items         []*TaskView            `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
@@ -3136,6 +3169,7 @@ func (x *ListTasksResponse) GetNextPageToken() string {
 	return ""
 }
 
+// OfferView is one open offer.
 type OfferView struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -3244,6 +3278,7 @@ func (x *OfferView) GetExpires() *timestamppb.Timestamp {
 	return nil
 }
 
+// ListOffersResponse is a page of the open offers.
 type ListOffersResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Items         []*OfferView           `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
@@ -3296,6 +3331,7 @@ func (x *ListOffersResponse) GetNextPageToken() string {
 	return ""
 }
 
+// RoleView is one role with its settings and what it holds.
 type RoleView struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Role          string                 `protobuf:"bytes,1,opt,name=role,proto3" json:"role,omitempty"`
@@ -3412,6 +3448,7 @@ func (x *RoleView) GetFrameworks() int32 {
 	return 0
 }
 
+// ListRolesResponse is a page of the roles.
 type ListRolesResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Items         []*RoleView            `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
@@ -3472,11 +3509,12 @@ func (x *ListRolesResponse) GetAppliedIndex() uint64 {
 	return 0
 }
 
+// ExplainRequest names the framework, and perhaps the agent, that is to be explained.
 type ExplainRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// ID, unique prefix of it, or name.
+	// An ID, the beginning of one ID only, or a name.
 	FrameworkId string `protobuf:"bytes,1,opt,name=framework_id,json=frameworkId,proto3" json:"framework_id,omitempty"`
-	// Optional.
+	// Empty: all agents.
 	AgentId       string `protobuf:"bytes,2,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3526,14 +3564,15 @@ func (x *ExplainRequest) GetAgentId() string {
 	return ""
 }
 
+// ExplainResponse says in sentences for people why the framework is offered what it is offered, or nothing.
 type ExplainResponse struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
 	FrameworkId string                 `protobuf:"bytes,1,opt,name=framework_id,json=frameworkId,proto3" json:"framework_id,omitempty"`
-	// Sentences about the framework as a whole, the weightiest first.
+	// Sentences about the framework as a whole, the most important first.
 	Framework []string          `protobuf:"bytes,2,rep,name=framework,proto3" json:"framework,omitempty"`
 	Agents    []*ExplainedAgent `protobuf:"bytes,3,rep,name=agents,proto3" json:"agents,omitempty"`
-	// What was decided last about the framework, or about it and the agent: the newest last,
-	// at most 20 of a framework, none from before this leader.
+	// The latest decisions about the framework, or about the framework and the agent; the newest last. At most 20 of a
+	// framework, and none from before this leader.
 	Decisions     []*ExplainedDecision `protobuf:"bytes,4,rep,name=decisions,proto3" json:"decisions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3603,7 +3642,7 @@ type ExplainedDecision struct {
 	At    *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=at,proto3" json:"at,omitempty"`
 	// When the offer was made.
 	Made *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=made,proto3" json:"made,omitempty"`
-	// The offer or inverse offer; the first, where an accept names several.
+	// The offer or inverse offer. If an accept names several offers: the first of them.
 	OfferId string `protobuf:"bytes,3,opt,name=offer_id,json=offerId,proto3" json:"offer_id,omitempty"`
 	AgentId string `protobuf:"bytes,4,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
 	Role    string `protobuf:"bytes,5,opt,name=role,proto3" json:"role,omitempty"`
@@ -3612,9 +3651,9 @@ type ExplainedDecision struct {
 	// "accepted", "declined", "expired" or "rescinded"; of an inverse offer "asked back",
 	// "given back", "declined", "taken back" or "withdrawn".
 	Outcome string `protobuf:"bytes,7,opt,name=outcome,proto3" json:"outcome,omitempty"`
-	// The rest of the sentence, for people: "filter for 5s".
+	// The rest of the sentence, for people, such as "filter for 5s".
 	Why string `protobuf:"bytes,8,opt,name=why,proto3" json:"why,omitempty"`
-	// Tasks that an accept launched.
+	// How many tasks an accept launched.
 	Launched      int32 `protobuf:"varint,9,opt,name=launched,proto3" json:"launched,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3713,6 +3752,7 @@ func (x *ExplainedDecision) GetLaunched() int32 {
 	return 0
 }
 
+// ExplainedAgent says why the framework is offered this agent, or not.
 type ExplainedAgent struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	AgentId       string                 `protobuf:"bytes,1,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
@@ -3773,9 +3813,10 @@ func (x *ExplainedAgent) GetWhy() string {
 	return ""
 }
 
+// KillTaskRequest names the task that is to end, and the grace. Absent grace: the task's own.
 type KillTaskRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// FRAMEWORK/TASK, TASK, or the name of one task: whole, as every name in a request that
+	// FRAMEWORK/TASK, TASK, or the name that only one task has. It must be whole, like every name in a request that
 	// changes something.
 	Task          string               `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
 	Grace         *durationpb.Duration `protobuf:"bytes,2,opt,name=grace,proto3" json:"grace,omitempty"`
@@ -3827,13 +3868,14 @@ func (x *KillTaskRequest) GetGrace() *durationpb.Duration {
 	return nil
 }
 
+// KillTaskResponse says what has become of the kill.
 type KillTaskResponse struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
 	FrameworkId string                 `protobuf:"bytes,1,opt,name=framework_id,json=frameworkId,proto3" json:"framework_id,omitempty"`
 	TaskId      string                 `protobuf:"bytes,2,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
-	// The agent is away; it is told when it is back.
+	// True: the agent is away. It is told when it is back.
 	Pending bool `protobuf:"varint,3,opt,name=pending,proto3" json:"pending,omitempty"`
-	// It had ended before.
+	// The state in which the task had ended before. Empty: it had not.
 	Already       string `protobuf:"bytes,4,opt,name=already,proto3" json:"already,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3897,11 +3939,12 @@ func (x *KillTaskResponse) GetAlready() string {
 	return ""
 }
 
+// RemoveFrameworkRequest names the framework that is to be removed.
 type RemoveFrameworkRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Whole ID or whole name.
+	// A whole ID or a whole name.
 	FrameworkId string `protobuf:"bytes,1,opt,name=framework_id,json=frameworkId,proto3" json:"framework_id,omitempty"`
-	// Also when a scheduler is connected.
+	// True: the framework is removed even if a scheduler is connected.
 	Force         bool `protobuf:"varint,2,opt,name=force,proto3" json:"force,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3951,12 +3994,13 @@ func (x *RemoveFrameworkRequest) GetForce() bool {
 	return false
 }
 
+// MarkAgentRequest names an agent and what is to be done to it.
 type MarkAgentRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Whole ID or whole hostname.
+	// A whole ID or a whole hostname.
 	AgentId string      `protobuf:"bytes,1,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
 	Action  AgentAction `protobuf:"varint,2,opt,name=action,proto3,enum=tender.v1.AgentAction" json:"action,omitempty"`
-	// Drain: bounds the tasks' own kill grace.
+	// Only of DRAIN: bounds the tasks' own graces.
 	Grace         *durationpb.Duration `protobuf:"bytes,3,opt,name=grace,proto3" json:"grace,omitempty"`
 	Force         bool                 `protobuf:"varint,4,opt,name=force,proto3" json:"force,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -4021,11 +4065,12 @@ func (x *MarkAgentRequest) GetForce() bool {
 	return false
 }
 
+// SetMaintenanceRequest names agents and their maintenance window.
 type SetMaintenanceRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Whole IDs or whole hostnames, at most 1,000.
 	AgentIds []string `protobuf:"bytes,1,rep,name=agent_ids,json=agentIds,proto3" json:"agent_ids,omitempty"`
-	// Absent: no maintenance any more.
+	// Absent: the maintenance of these agents is taken away.
 	Window        *Window `protobuf:"bytes,2,opt,name=window,proto3" json:"window,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4075,6 +4120,7 @@ func (x *SetMaintenanceRequest) GetWindow() *Window {
 	return nil
 }
 
+// ActionResponse says that a change was made: on what, and a sentence for people.
 type ActionResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Subject       string                 `protobuf:"bytes,1,opt,name=subject,proto3" json:"subject,omitempty"`
@@ -4127,18 +4173,19 @@ func (x *ActionResponse) GetMessage() string {
 	return ""
 }
 
+// ReserveRequest names an agent, a role and what is to be reserved, made or undone there.
 type ReserveRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Whole ID or whole hostname.
+	// A whole ID or a whole hostname.
 	AgentId string `protobuf:"bytes,1,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
 	Role    string `protobuf:"bytes,2,opt,name=role,proto3" json:"role,omitempty"`
-	// Any but LAUNCH.
+	// RESERVE, UNRESERVE, CREATE_VOLUME or DESTROY_VOLUME. Others are refused (UNSUPPORTED).
 	Action OperationKind `protobuf:"varint,3,opt,name=action,proto3,enum=tender.v1.OperationKind" json:"action,omitempty"`
-	// RESERVE, UNRESERVE: in the notation of the flags, "cpus:4;mem:1024".
+	// Of RESERVE and UNRESERVE: in the notation of the flags, "cpus:4;mem:1024".
 	Resources string `protobuf:"bytes,4,opt,name=resources,proto3" json:"resources,omitempty"`
-	// CREATE_VOLUME, DESTROY_VOLUME.
+	// Of CREATE_VOLUME and DESTROY_VOLUME.
 	Volume string `protobuf:"bytes,5,opt,name=volume,proto3" json:"volume,omitempty"`
-	// CREATE_VOLUME: in MB.
+	// Of CREATE_VOLUME: the size in MB.
 	SizeMb        int64 `protobuf:"varint,6,opt,name=size_mb,json=sizeMb,proto3" json:"size_mb,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4216,15 +4263,16 @@ func (x *ReserveRequest) GetSizeMb() int64 {
 	return 0
 }
 
+// SetRoleRequest names a role and those of its settings that are to change.
 type SetRoleRequest struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	Role     string                 `protobuf:"bytes,1,opt,name=role,proto3" json:"role,omitempty"`
 	Weight   *float64               `protobuf:"fixed64,2,opt,name=weight,proto3,oneof" json:"weight,omitempty"`
 	Priority *int32                 `protobuf:"varint,3,opt,name=priority,proto3,oneof" json:"priority,omitempty"`
-	// In the notation of the flags: "cpus:4;mem:1024"; "none" takes it away.
+	// In the notation of the flags, "cpus:4;mem:1024". "none" removes the guarantee or limit.
 	Guarantee *string `protobuf:"bytes,4,opt,name=guarantee,proto3,oneof" json:"guarantee,omitempty"`
 	Limit     *string `protobuf:"bytes,5,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
-	// Guarantee more than all agents have together: more are to come.
+	// True: the guarantees may be more than all agents have together, because more agents are to come.
 	Force         bool `protobuf:"varint,6,opt,name=force,proto3" json:"force,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4338,6 +4386,7 @@ func (*ListPeersRequest) Descriptor() ([]byte, []int) {
 	return file_api_v1_operator_proto_rawDescGZIP(), []int{53}
 }
 
+// RaftPeer is one member of the quorum.
 type RaftPeer struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
 	Id          string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -4399,13 +4448,14 @@ func (x *RaftPeer) GetRole() string {
 	return ""
 }
 
+// ListPeersResponse has the members of the quorum as the answering master knows them.
 type ListPeersResponse struct {
 	state        protoimpl.MessageState `protogen:"open.v1"`
 	Items        []*RaftPeer            `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
 	Term         *Term                  `protobuf:"bytes,2,opt,name=term,proto3" json:"term,omitempty"`
 	AppliedIndex uint64                 `protobuf:"varint,3,opt,name=applied_index,json=appliedIndex,proto3" json:"applied_index,omitempty"`
 	LastIndex    uint64                 `protobuf:"varint,4,opt,name=last_index,json=lastIndex,proto3" json:"last_index,omitempty"`
-	// What is wrong with the master that answers, for people: its disk takes no writes.
+	// What is wrong with the master that answers, for people: for example, its disk takes no writes.
 	Why           string `protobuf:"bytes,5,opt,name=why,proto3" json:"why,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4476,6 +4526,7 @@ func (x *ListPeersResponse) GetWhy() string {
 	return ""
 }
 
+// AddPeerRequest names the master that is to be added.
 type AddPeerRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -4528,6 +4579,7 @@ func (x *AddPeerRequest) GetRaftAddress() string {
 	return ""
 }
 
+// RemovePeerRequest names the master that is to be removed.
 type RemovePeerRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -4572,9 +4624,10 @@ func (x *RemovePeerRequest) GetId() string {
 	return ""
 }
 
+// TransferLeaderRequest names the voter that is to lead.
 type TransferLeaderRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// "" = any voter.
+	// Empty: any voter.
 	Id            string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4653,6 +4706,7 @@ func (*SaveSnapshotRequest) Descriptor() ([]byte, []int) {
 	return file_api_v1_operator_proto_rawDescGZIP(), []int{59}
 }
 
+// SnapshotChunk is a part of a snapshot, in order.
 type SnapshotChunk struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Data          []byte                 `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`
@@ -4733,6 +4787,7 @@ func (*StateHashRequest) Descriptor() ([]byte, []int) {
 	return file_api_v1_operator_proto_rawDescGZIP(), []int{61}
 }
 
+// StateHashResponse has the hash and the applied index to which it belongs.
 type StateHashResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	AppliedIndex  uint64                 `protobuf:"varint,1,opt,name=applied_index,json=appliedIndex,proto3" json:"applied_index,omitempty"`
@@ -4785,7 +4840,7 @@ func (x *StateHashResponse) GetHash() string {
 	return ""
 }
 
-// StoreSession proves whose store it is.
+// StoreSession proves that the caller holds the framework's session. A session that is over is refused (FENCED).
 type StoreSession struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	FrameworkId   string                 `protobuf:"bytes,1,opt,name=framework_id,json=frameworkId,proto3" json:"framework_id,omitempty"`
@@ -4846,15 +4901,16 @@ func (x *StoreSession) GetInstance() string {
 	return ""
 }
 
+// StoreEntry is one key of a store, with its value and version.
 type StoreEntry struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Key   string                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
 	Value []byte                 `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
-	// Grows with each change of the key; 0 = no such key.
+	// Grows with each change of the key. 0: the key does not exist.
 	Version uint64 `protobuf:"varint,3,opt,name=version,proto3" json:"version,omitempty"`
 	Deleted bool   `protobuf:"varint,4,opt,name=deleted,proto3" json:"deleted,omitempty"`
-	// In a watch that asked for it, once: no entry, but the word that all entries have been sent that were there when the
-	// watch began. The version is then the store's.
+	// Only in a watch that asked for it, once: this is no entry. It says that all entries have been sent that existed
+	// when the watch began. version is then the store's.
 	Complete      bool `protobuf:"varint,5,opt,name=complete,proto3" json:"complete,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4925,6 +4981,7 @@ func (x *StoreEntry) GetComplete() bool {
 	return false
 }
 
+// StoreGetRequest names the key that is to be read.
 type StoreGetRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Session       *StoreSession          `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
@@ -4977,14 +5034,15 @@ func (x *StoreGetRequest) GetKey() string {
 	return ""
 }
 
+// StorePutRequest has the key and the value that is to be stored.
 type StorePutRequest struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	Session   *StoreSession          `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
 	Key       string                 `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`
 	Value     []byte                 `protobuf:"bytes,3,opt,name=value,proto3" json:"value,omitempty"`
 	IfVersion *uint64                `protobuf:"varint,4,opt,name=if_version,json=ifVersion,proto3,oneof" json:"if_version,omitempty"`
-	// Numbers the writes of this lane, so that a repeat is applied once (R17). A lane has
-	// one write under way; who writes several at once has several lanes.
+	// Numbers the writes of this lane, so that a repeated write is applied once (R17). A lane has one write under way at
+	// a time. A client that writes several keys at once uses several lanes.
 	Write uint64 `protobuf:"varint,5,opt,name=write,proto3" json:"write,omitempty"`
 	// From 0, at most 255.
 	Lane          uint32 `protobuf:"varint,6,opt,name=lane,proto3" json:"lane,omitempty"`
@@ -5064,6 +5122,7 @@ func (x *StorePutRequest) GetLane() uint32 {
 	return 0
 }
 
+// StoreDeleteRequest names the key that is to be deleted. Its write and lane are as in StorePutRequest.
 type StoreDeleteRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Session       *StoreSession          `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
@@ -5140,11 +5199,13 @@ func (x *StoreDeleteRequest) GetLane() uint32 {
 	return 0
 }
 
+// StoreListRequest asks for a page of the entries under a prefix.
 type StoreListRequest struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Session *StoreSession          `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
 	Prefix  string                 `protobuf:"bytes,2,opt,name=prefix,proto3" json:"prefix,omitempty"`
-	// As the page before gave it. A page is as the store was when the first was asked for, or later.
+	// The next_page_token of the page before. A page shows the store as it was when the first page was asked for, or
+	// later.
 	PageToken     string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	Limit         int32  `protobuf:"varint,4,opt,name=limit,proto3" json:"limit,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -5209,6 +5270,7 @@ func (x *StoreListRequest) GetLimit() int32 {
 	return 0
 }
 
+// StoreListResponse is a page of entries.
 type StoreListResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Items         []*StoreEntry          `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
@@ -5261,12 +5323,14 @@ func (x *StoreListResponse) GetNextPageToken() string {
 	return ""
 }
 
+// StoreWatchRequest names the prefix that is to be watched.
 type StoreWatchRequest struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Session *StoreSession          `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
 	Prefix  string                 `protobuf:"bytes,2,opt,name=prefix,proto3" json:"prefix,omitempty"`
-	// Asks to be told when the entries are complete. Whoever watched before, at another leader, knows by that which of the
-	// keys that it knew are gone. Masters of older versions do not tell it.
+	// True: the watcher is told when all entries have been sent (StoreEntry.complete). A client that watched before, at
+	// another leader, finds by that which of the keys that it knew no longer exist. Masters of older versions do not tell
+	// it.
 	MarkComplete  bool `protobuf:"varint,3,opt,name=mark_complete,json=markComplete,proto3" json:"mark_complete,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

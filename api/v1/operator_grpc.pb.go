@@ -57,99 +57,100 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// OperatorService is for people and programs that look at the cluster or change it.
-// The same methods, but for the watch, are served as HTTP/JSON on the master's HTTP port:
-// POST /v1/ListAgents with a JSON body, or GET /v1/ListAgents?limit=10.
+// OperatorService is for people and programs that look at the cluster or change it. All its methods except WatchAgents
+// are also served as HTTP/JSON on the master's HTTP port: POST /v1/ListAgents with a JSON body, or GET
+// /v1/ListAgents?limit=10.
 //
-// Reads are answered by the leader. A follower refuses with NOT_LEADER, which names
-// the leader, unless the read is marked stale: then it answers from its registry and
-// says up to which index (lists of agents, frameworks, roles and masters only).
+// Reads are answered by the leader. A follower refuses them with NOT_LEADER, which names the leader. If a read is
+// marked stale, a follower answers it from its registry and says up to which index; only lists of agents, frameworks,
+// roles, masters and principals can be read so.
 //
-// Resources are shown as an object: {"cpus":4,"mem":1024,"ports":"[31000-31009]"};
-// labels stand in brackets behind the name: "disk(eng,volume=v1)".
+// Resources are shown as an object: {"cpus":4,"mem":1024,"ports":"[31000-31009]"}. Labels are in brackets behind the
+// name: "disk(eng,volume=v1)".
 type OperatorServiceClient interface {
-	// GetCluster says who leads, in which term, under which allocator.
+	// GetCluster says who leads, in which term, and under which allocator.
 	GetCluster(ctx context.Context, in *GetClusterRequest, opts ...grpc.CallOption) (*ClusterView, error)
-	// ListMasters lists the masters of the quorum and how each does.
+	// ListMasters lists the masters of the quorum, and how each of them does.
 	ListMasters(ctx context.Context, in *ListRequest, opts ...grpc.CallOption) (*ListMastersResponse, error)
 	// ListAgents lists the admitted agents.
 	ListAgents(ctx context.Context, in *ListRequest, opts ...grpc.CallOption) (*ListAgentsResponse, error)
-	// WatchAgents sends agents as they are, and then each of them whenever its state, its marks or its number of tasks
-	// has changed; what else is told of it is as at that moment. Changes within a quarter of a second are sent as one.
-	// Only the leader answers. When it leads no more the stream ends with NOT_LEADER, and who goes on begins anew. Not
-	// served as HTTP/JSON.
+	// WatchAgents sends the agents as they are, and then each agent again whenever its state, its marks or its number of
+	// tasks has changed. The rest of what is sent of an agent is as at that moment. Changes within a quarter of a second
+	// are sent as one. Only the leader answers. When it no longer leads, the stream ends with NOT_LEADER, and a client
+	// that continues must watch anew. Not served as HTTP/JSON.
 	WatchAgents(ctx context.Context, in *WatchAgentsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchAgentsResponse], error)
 	// ListFrameworks lists the frameworks, also those that are disconnected.
 	ListFrameworks(ctx context.Context, in *ListRequest, opts ...grpc.CallOption) (*ListFrameworksResponse, error)
-	// ListTasks lists the tasks that have not ended; with all, also those that have.
+	// ListTasks lists the tasks that have not ended. With all it also lists those that have.
 	ListTasks(ctx context.Context, in *ListTasksRequest, opts ...grpc.CallOption) (*ListTasksResponse, error)
 	// ListOffers lists the open offers.
 	ListOffers(ctx context.Context, in *ListRequest, opts ...grpc.CallOption) (*ListOffersResponse, error)
-	// ListRoles lists the roles that anybody has set, subscribed to or uses.
+	// ListRoles lists the roles that were set, subscribed to or are in use.
 	ListRoles(ctx context.Context, in *ListRequest, opts ...grpc.CallOption) (*ListRolesResponse, error)
-	// Explain says why a framework is (not) offered what; with an agent, why (not) that one.
+	// Explain says why a framework is offered what it is offered, or nothing. If an agent is named, it says why the
+	// framework is offered that agent, or not.
 	Explain(ctx context.Context, in *ExplainRequest, opts ...grpc.CallOption) (*ExplainResponse, error)
-	// KillTask returns when the agent has stored the kill, or with pending when the
-	// agent is away; then the kill is kept until it is back.
+	// KillTask returns when the agent has stored the kill. If the agent is away, it returns with pending, and the kill is
+	// kept until the agent is back.
 	KillTask(ctx context.Context, in *KillTaskRequest, opts ...grpc.CallOption) (*KillTaskResponse, error)
-	// RemoveFramework removes a framework with its tasks, for ever. One with a scheduler is
-	// removed only by force. A second copy says when and why it was removed.
+	// RemoveFramework removes a framework with all its tasks, for ever. A framework whose scheduler is connected is
+	// removed only with force. A second copy says when and why the framework was removed.
 	RemoveFramework(ctx context.Context, in *RemoveFrameworkRequest, opts ...grpc.CallOption) (*ActionResponse, error)
 	// MarkAgent drains, deactivates, reactivates, marks gone or removes an agent.
 	MarkAgent(ctx context.Context, in *MarkAgentRequest, opts ...grpc.CallOption) (*ActionResponse, error)
-	// SetMaintenance gives agents a maintenance window or takes it away: all or none of
-	// them. Until it begins, offers of them carry the window and frameworks are asked to
-	// leave; when it begins, they are drained; when it ends, they are offered again.
+	// SetMaintenance gives agents a maintenance window, or takes it away: for all named agents or for none. Until the
+	// window begins, offers of the agents carry it and frameworks are asked to leave. When it begins, the agents are
+	// drained. When it ends, they are offered again.
 	SetMaintenance(ctx context.Context, in *SetMaintenanceRequest, opts ...grpc.CallOption) (*ActionResponse, error)
-	// Reserve reserves free resources of an agent for a role, makes a persistent volume of
-	// reserved disk, or undoes either. Offers of the agent are rescinded.
+	// Reserve reserves free resources of an agent for a role, makes a persistent volume of reserved disk, or undoes
+	// either. The agent's offers are rescinded.
 	Reserve(ctx context.Context, in *ReserveRequest, opts ...grpc.CallOption) (*ActionResponse, error)
-	// SetRole changes weight, priority or quota of a role; absent fields stay.
+	// SetRole changes the weight, priority or quota of a role. What is absent stays as it is.
 	SetRole(ctx context.Context, in *SetRoleRequest, opts ...grpc.CallOption) (*RoleView, error)
-	// CheckConstraint refuses a constraint that is none, and says what is wrong with it (INVALID). It
-	// changes nothing, and every master answers it.
+	// CheckConstraint checks the text of a constraint. A text that is no constraint is refused (INVALID), with what is
+	// wrong. The call changes nothing, and every master answers it.
 	CheckConstraint(ctx context.Context, in *CheckConstraintRequest, opts ...grpc.CallOption) (*CheckConstraintResponse, error)
-	// CreateToken makes a token by which others join the cluster. A second copy makes another one.
+	// CreateToken makes a token by which others join the cluster. A second copy makes another token.
 	CreateToken(ctx context.Context, in *CreateTokenRequest, opts ...grpc.CallOption) (*CreateTokenResponse, error)
-	// ListTokens lists them without their secrets.
+	// ListTokens lists the tokens without their secrets.
 	ListTokens(ctx context.Context, in *ListTokensRequest, opts ...grpc.CallOption) (*ListTokensResponse, error)
-	// RevokeToken lets nobody in by a token any more; a second copy changes nothing.
+	// RevokeToken revokes a token, so that nobody can join by it any more. A second copy changes nothing.
 	RevokeToken(ctx context.Context, in *RevokeTokenRequest, opts ...grpc.CallOption) (*ActionResponse, error)
-	// GetAuthority says which authority signs certificates, and which ones those have shown who came to the leader since it
-	// leads.
+	// GetAuthority says which authority signs certificates. It also lists the certificates that have been shown to the
+	// leader since it leads.
 	GetAuthority(ctx context.Context, in *GetAuthorityRequest, opts ...grpc.CallOption) (*AuthorityView, error)
-	// RotateAuthority lets another authority sign from now on. Until the overlap is over the former one counts as well, and
-	// everybody gets a certificate of the new one in the meantime. A second copy is refused as long (EXISTS).
+	// RotateAuthority makes another authority sign from now on. The former one counts as well until the overlap is over,
+	// and in this time everybody gets a certificate of the new one. A second copy before that is refused (EXISTS).
 	RotateAuthority(ctx context.Context, in *RotateAuthorityRequest, opts ...grpc.CallOption) (*AuthorityView, error)
-	// WhoAmI says who the caller is to the cluster, and what was granted to it. Every master answers it.
+	// WhoAmI says as whom the cluster knows the caller, and what was granted to it. Every master answers it.
 	WhoAmI(ctx context.Context, in *WhoAmIRequest, opts ...grpc.CallOption) (*WhoAmIResponse, error)
 	// CanI says whether the caller may do something, and if not, which grant is missing. Every master answers it.
 	CanI(ctx context.Context, in *CanIRequest, opts ...grpc.CallOption) (*CanIResponse, error)
-	// ListPrincipals lists those to whom anything was granted; with all also those that were revoked.
+	// ListPrincipals lists the principals that anything was granted to. With all it also lists those that were revoked.
 	ListPrincipals(ctx context.Context, in *ListRequest, opts ...grpc.CallOption) (*ListPrincipalsResponse, error)
-	// Grant gives a principal something that it may; one that nobody knows begins with it. Nobody gives more than he has.
-	// A second copy changes nothing.
+	// Grant grants something to a principal. A principal that is not known yet is made by its first grant. Nobody can
+	// grant more than he has. A second copy changes nothing.
 	Grant(ctx context.Context, in *GrantRequest, opts ...grpc.CallOption) (*ActionResponse, error)
-	// Revoke takes back one grant, or ends a principal: its certificates count no more, and its streams end. The name of
-	// one that was ended is refused from then on.
+	// Revoke takes back one grant, or revokes the whole principal: its certificates are no longer accepted, and its
+	// streams end. The name of a revoked principal is refused from then on.
 	Revoke(ctx context.Context, in *RevokeRequest, opts ...grpc.CallOption) (*ActionResponse, error)
-	// ListChanges lists what somebody has asked this master to change, the newest first: who, from where, on what, and what
-	// came of it. Each master knows what itself was asked, and every master answers, so who wants all of it asks all. What a
-	// follower has refused because another one leads is the leader's to tell. A master has the newest thousands, also after a
-	// restart; those before are in its audit log.
+	// ListChanges lists the changes that this master was asked to make, the newest first: who asked, from where, about
+	// what, and with what result. Each master knows only what itself was asked, and every master answers; so a client
+	// that wants all changes asks all masters. A call that a follower has refused because another master leads is listed
+	// only by the leader. A master keeps the newest few thousand, also over a restart. Older ones are in its audit log.
 	ListChanges(ctx context.Context, in *ListChangesRequest, opts ...grpc.CallOption) (*ListChangesResponse, error)
-	// SetSecret gives a secret a value, which masters keep encrypted; tasks that start from now on get it. A second copy
-	// changes nothing.
+	// SetSecret gives a secret a value, which the masters keep encrypted. Tasks that start from now on get this value. A
+	// second copy changes nothing.
 	SetSecret(ctx context.Context, in *SetSecretRequest, opts ...grpc.CallOption) (*ActionResponse, error)
-	// ListSecrets lists the secrets of roles that the caller may view, without their values, which nobody is ever told.
+	// ListSecrets lists the secrets of the roles that the caller may view. It shows no values; no call does.
 	ListSecrets(ctx context.Context, in *ListRequest, opts ...grpc.CallOption) (*ListSecretsResponse, error)
-	// RemoveSecret removes one; tasks that have it keep it.
+	// RemoveSecret removes a secret. Tasks that have got it keep it. A second copy is refused (NOT_FOUND).
 	RemoveSecret(ctx context.Context, in *RemoveSecretRequest, opts ...grpc.CallOption) (*ActionResponse, error)
-	// GetReadTicket lets the caller read output and files of a task at its agent, for some minutes. The leader alone signs.
-	// A second copy makes another ticket.
+	// GetReadTicket gives the caller a ticket, with which it can read output and files of a task at the task's agent for
+	// some minutes. Only the leader signs tickets. A second copy makes another ticket. (R47)
 	GetReadTicket(ctx context.Context, in *TicketRequest, opts ...grpc.CallOption) (*Ticket, error)
-	// GetExecTicket lets the caller run commands inside a task in the same way. It stands in the audit log, and so does
-	// each command at the agent.
+	// GetExecTicket gives the caller a ticket with which it can run commands inside a task, in the same way. The call is
+	// recorded in the master's audit log, and each command in the agent's.
 	GetExecTicket(ctx context.Context, in *TicketRequest, opts ...grpc.CallOption) (*Ticket, error)
 }
 
@@ -494,99 +495,100 @@ func (c *operatorServiceClient) GetExecTicket(ctx context.Context, in *TicketReq
 // All implementations must embed UnimplementedOperatorServiceServer
 // for forward compatibility.
 //
-// OperatorService is for people and programs that look at the cluster or change it.
-// The same methods, but for the watch, are served as HTTP/JSON on the master's HTTP port:
-// POST /v1/ListAgents with a JSON body, or GET /v1/ListAgents?limit=10.
+// OperatorService is for people and programs that look at the cluster or change it. All its methods except WatchAgents
+// are also served as HTTP/JSON on the master's HTTP port: POST /v1/ListAgents with a JSON body, or GET
+// /v1/ListAgents?limit=10.
 //
-// Reads are answered by the leader. A follower refuses with NOT_LEADER, which names
-// the leader, unless the read is marked stale: then it answers from its registry and
-// says up to which index (lists of agents, frameworks, roles and masters only).
+// Reads are answered by the leader. A follower refuses them with NOT_LEADER, which names the leader. If a read is
+// marked stale, a follower answers it from its registry and says up to which index; only lists of agents, frameworks,
+// roles, masters and principals can be read so.
 //
-// Resources are shown as an object: {"cpus":4,"mem":1024,"ports":"[31000-31009]"};
-// labels stand in brackets behind the name: "disk(eng,volume=v1)".
+// Resources are shown as an object: {"cpus":4,"mem":1024,"ports":"[31000-31009]"}. Labels are in brackets behind the
+// name: "disk(eng,volume=v1)".
 type OperatorServiceServer interface {
-	// GetCluster says who leads, in which term, under which allocator.
+	// GetCluster says who leads, in which term, and under which allocator.
 	GetCluster(context.Context, *GetClusterRequest) (*ClusterView, error)
-	// ListMasters lists the masters of the quorum and how each does.
+	// ListMasters lists the masters of the quorum, and how each of them does.
 	ListMasters(context.Context, *ListRequest) (*ListMastersResponse, error)
 	// ListAgents lists the admitted agents.
 	ListAgents(context.Context, *ListRequest) (*ListAgentsResponse, error)
-	// WatchAgents sends agents as they are, and then each of them whenever its state, its marks or its number of tasks
-	// has changed; what else is told of it is as at that moment. Changes within a quarter of a second are sent as one.
-	// Only the leader answers. When it leads no more the stream ends with NOT_LEADER, and who goes on begins anew. Not
-	// served as HTTP/JSON.
+	// WatchAgents sends the agents as they are, and then each agent again whenever its state, its marks or its number of
+	// tasks has changed. The rest of what is sent of an agent is as at that moment. Changes within a quarter of a second
+	// are sent as one. Only the leader answers. When it no longer leads, the stream ends with NOT_LEADER, and a client
+	// that continues must watch anew. Not served as HTTP/JSON.
 	WatchAgents(*WatchAgentsRequest, grpc.ServerStreamingServer[WatchAgentsResponse]) error
 	// ListFrameworks lists the frameworks, also those that are disconnected.
 	ListFrameworks(context.Context, *ListRequest) (*ListFrameworksResponse, error)
-	// ListTasks lists the tasks that have not ended; with all, also those that have.
+	// ListTasks lists the tasks that have not ended. With all it also lists those that have.
 	ListTasks(context.Context, *ListTasksRequest) (*ListTasksResponse, error)
 	// ListOffers lists the open offers.
 	ListOffers(context.Context, *ListRequest) (*ListOffersResponse, error)
-	// ListRoles lists the roles that anybody has set, subscribed to or uses.
+	// ListRoles lists the roles that were set, subscribed to or are in use.
 	ListRoles(context.Context, *ListRequest) (*ListRolesResponse, error)
-	// Explain says why a framework is (not) offered what; with an agent, why (not) that one.
+	// Explain says why a framework is offered what it is offered, or nothing. If an agent is named, it says why the
+	// framework is offered that agent, or not.
 	Explain(context.Context, *ExplainRequest) (*ExplainResponse, error)
-	// KillTask returns when the agent has stored the kill, or with pending when the
-	// agent is away; then the kill is kept until it is back.
+	// KillTask returns when the agent has stored the kill. If the agent is away, it returns with pending, and the kill is
+	// kept until the agent is back.
 	KillTask(context.Context, *KillTaskRequest) (*KillTaskResponse, error)
-	// RemoveFramework removes a framework with its tasks, for ever. One with a scheduler is
-	// removed only by force. A second copy says when and why it was removed.
+	// RemoveFramework removes a framework with all its tasks, for ever. A framework whose scheduler is connected is
+	// removed only with force. A second copy says when and why the framework was removed.
 	RemoveFramework(context.Context, *RemoveFrameworkRequest) (*ActionResponse, error)
 	// MarkAgent drains, deactivates, reactivates, marks gone or removes an agent.
 	MarkAgent(context.Context, *MarkAgentRequest) (*ActionResponse, error)
-	// SetMaintenance gives agents a maintenance window or takes it away: all or none of
-	// them. Until it begins, offers of them carry the window and frameworks are asked to
-	// leave; when it begins, they are drained; when it ends, they are offered again.
+	// SetMaintenance gives agents a maintenance window, or takes it away: for all named agents or for none. Until the
+	// window begins, offers of the agents carry it and frameworks are asked to leave. When it begins, the agents are
+	// drained. When it ends, they are offered again.
 	SetMaintenance(context.Context, *SetMaintenanceRequest) (*ActionResponse, error)
-	// Reserve reserves free resources of an agent for a role, makes a persistent volume of
-	// reserved disk, or undoes either. Offers of the agent are rescinded.
+	// Reserve reserves free resources of an agent for a role, makes a persistent volume of reserved disk, or undoes
+	// either. The agent's offers are rescinded.
 	Reserve(context.Context, *ReserveRequest) (*ActionResponse, error)
-	// SetRole changes weight, priority or quota of a role; absent fields stay.
+	// SetRole changes the weight, priority or quota of a role. What is absent stays as it is.
 	SetRole(context.Context, *SetRoleRequest) (*RoleView, error)
-	// CheckConstraint refuses a constraint that is none, and says what is wrong with it (INVALID). It
-	// changes nothing, and every master answers it.
+	// CheckConstraint checks the text of a constraint. A text that is no constraint is refused (INVALID), with what is
+	// wrong. The call changes nothing, and every master answers it.
 	CheckConstraint(context.Context, *CheckConstraintRequest) (*CheckConstraintResponse, error)
-	// CreateToken makes a token by which others join the cluster. A second copy makes another one.
+	// CreateToken makes a token by which others join the cluster. A second copy makes another token.
 	CreateToken(context.Context, *CreateTokenRequest) (*CreateTokenResponse, error)
-	// ListTokens lists them without their secrets.
+	// ListTokens lists the tokens without their secrets.
 	ListTokens(context.Context, *ListTokensRequest) (*ListTokensResponse, error)
-	// RevokeToken lets nobody in by a token any more; a second copy changes nothing.
+	// RevokeToken revokes a token, so that nobody can join by it any more. A second copy changes nothing.
 	RevokeToken(context.Context, *RevokeTokenRequest) (*ActionResponse, error)
-	// GetAuthority says which authority signs certificates, and which ones those have shown who came to the leader since it
-	// leads.
+	// GetAuthority says which authority signs certificates. It also lists the certificates that have been shown to the
+	// leader since it leads.
 	GetAuthority(context.Context, *GetAuthorityRequest) (*AuthorityView, error)
-	// RotateAuthority lets another authority sign from now on. Until the overlap is over the former one counts as well, and
-	// everybody gets a certificate of the new one in the meantime. A second copy is refused as long (EXISTS).
+	// RotateAuthority makes another authority sign from now on. The former one counts as well until the overlap is over,
+	// and in this time everybody gets a certificate of the new one. A second copy before that is refused (EXISTS).
 	RotateAuthority(context.Context, *RotateAuthorityRequest) (*AuthorityView, error)
-	// WhoAmI says who the caller is to the cluster, and what was granted to it. Every master answers it.
+	// WhoAmI says as whom the cluster knows the caller, and what was granted to it. Every master answers it.
 	WhoAmI(context.Context, *WhoAmIRequest) (*WhoAmIResponse, error)
 	// CanI says whether the caller may do something, and if not, which grant is missing. Every master answers it.
 	CanI(context.Context, *CanIRequest) (*CanIResponse, error)
-	// ListPrincipals lists those to whom anything was granted; with all also those that were revoked.
+	// ListPrincipals lists the principals that anything was granted to. With all it also lists those that were revoked.
 	ListPrincipals(context.Context, *ListRequest) (*ListPrincipalsResponse, error)
-	// Grant gives a principal something that it may; one that nobody knows begins with it. Nobody gives more than he has.
-	// A second copy changes nothing.
+	// Grant grants something to a principal. A principal that is not known yet is made by its first grant. Nobody can
+	// grant more than he has. A second copy changes nothing.
 	Grant(context.Context, *GrantRequest) (*ActionResponse, error)
-	// Revoke takes back one grant, or ends a principal: its certificates count no more, and its streams end. The name of
-	// one that was ended is refused from then on.
+	// Revoke takes back one grant, or revokes the whole principal: its certificates are no longer accepted, and its
+	// streams end. The name of a revoked principal is refused from then on.
 	Revoke(context.Context, *RevokeRequest) (*ActionResponse, error)
-	// ListChanges lists what somebody has asked this master to change, the newest first: who, from where, on what, and what
-	// came of it. Each master knows what itself was asked, and every master answers, so who wants all of it asks all. What a
-	// follower has refused because another one leads is the leader's to tell. A master has the newest thousands, also after a
-	// restart; those before are in its audit log.
+	// ListChanges lists the changes that this master was asked to make, the newest first: who asked, from where, about
+	// what, and with what result. Each master knows only what itself was asked, and every master answers; so a client
+	// that wants all changes asks all masters. A call that a follower has refused because another master leads is listed
+	// only by the leader. A master keeps the newest few thousand, also over a restart. Older ones are in its audit log.
 	ListChanges(context.Context, *ListChangesRequest) (*ListChangesResponse, error)
-	// SetSecret gives a secret a value, which masters keep encrypted; tasks that start from now on get it. A second copy
-	// changes nothing.
+	// SetSecret gives a secret a value, which the masters keep encrypted. Tasks that start from now on get this value. A
+	// second copy changes nothing.
 	SetSecret(context.Context, *SetSecretRequest) (*ActionResponse, error)
-	// ListSecrets lists the secrets of roles that the caller may view, without their values, which nobody is ever told.
+	// ListSecrets lists the secrets of the roles that the caller may view. It shows no values; no call does.
 	ListSecrets(context.Context, *ListRequest) (*ListSecretsResponse, error)
-	// RemoveSecret removes one; tasks that have it keep it.
+	// RemoveSecret removes a secret. Tasks that have got it keep it. A second copy is refused (NOT_FOUND).
 	RemoveSecret(context.Context, *RemoveSecretRequest) (*ActionResponse, error)
-	// GetReadTicket lets the caller read output and files of a task at its agent, for some minutes. The leader alone signs.
-	// A second copy makes another ticket.
+	// GetReadTicket gives the caller a ticket, with which it can read output and files of a task at the task's agent for
+	// some minutes. Only the leader signs tickets. A second copy makes another ticket. (R47)
 	GetReadTicket(context.Context, *TicketRequest) (*Ticket, error)
-	// GetExecTicket lets the caller run commands inside a task in the same way. It stands in the audit log, and so does
-	// each command at the agent.
+	// GetExecTicket gives the caller a ticket with which it can run commands inside a task, in the same way. The call is
+	// recorded in the master's audit log, and each command in the agent's.
 	GetExecTicket(context.Context, *TicketRequest) (*Ticket, error)
 	mustEmbedUnimplementedOperatorServiceServer()
 }
@@ -1439,11 +1441,11 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// RaftService changes the masters' quorum.
+// RaftService shows and changes the quorum of the masters.
 type RaftServiceClient interface {
 	// ListPeers lists the members of the quorum as Raft knows them.
 	ListPeers(ctx context.Context, in *ListPeersRequest, opts ...grpc.CallOption) (*ListPeersResponse, error)
-	// AddPeer joins a master as a non-voter and makes it a voter when it has caught up.
+	// AddPeer adds a master as a non-voter, and makes it a voter when it has caught up.
 	AddPeer(ctx context.Context, in *AddPeerRequest, opts ...grpc.CallOption) (*ActionResponse, error)
 	// RemovePeer takes a master out of the quorum.
 	RemovePeer(ctx context.Context, in *RemovePeerRequest, opts ...grpc.CallOption) (*ActionResponse, error)
@@ -1451,7 +1453,7 @@ type RaftServiceClient interface {
 	TransferLeader(ctx context.Context, in *TransferLeaderRequest, opts ...grpc.CallOption) (*ActionResponse, error)
 	// SaveSnapshot streams a snapshot of the registry.
 	SaveSnapshot(ctx context.Context, in *SaveSnapshotRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[SnapshotChunk], error)
-	// StateHash is the hash of the registry at an applied index, the same on every master.
+	// StateHash returns the hash of the registry at an applied index. It is the same on every master.
 	StateHash(ctx context.Context, in *StateHashRequest, opts ...grpc.CallOption) (*StateHashResponse, error)
 }
 
@@ -1536,11 +1538,11 @@ func (c *raftServiceClient) StateHash(ctx context.Context, in *StateHashRequest,
 // All implementations must embed UnimplementedRaftServiceServer
 // for forward compatibility.
 //
-// RaftService changes the masters' quorum.
+// RaftService shows and changes the quorum of the masters.
 type RaftServiceServer interface {
 	// ListPeers lists the members of the quorum as Raft knows them.
 	ListPeers(context.Context, *ListPeersRequest) (*ListPeersResponse, error)
-	// AddPeer joins a master as a non-voter and makes it a voter when it has caught up.
+	// AddPeer adds a master as a non-voter, and makes it a voter when it has caught up.
 	AddPeer(context.Context, *AddPeerRequest) (*ActionResponse, error)
 	// RemovePeer takes a master out of the quorum.
 	RemovePeer(context.Context, *RemovePeerRequest) (*ActionResponse, error)
@@ -1548,7 +1550,7 @@ type RaftServiceServer interface {
 	TransferLeader(context.Context, *TransferLeaderRequest) (*ActionResponse, error)
 	// SaveSnapshot streams a snapshot of the registry.
 	SaveSnapshot(*SaveSnapshotRequest, grpc.ServerStreamingServer[SnapshotChunk]) error
-	// StateHash is the hash of the registry at an applied index, the same on every master.
+	// StateHash returns the hash of the registry at an applied index. It is the same on every master.
 	StateHash(context.Context, *StateHashRequest) (*StateHashResponse, error)
 	mustEmbedUnimplementedRaftServiceServer()
 }
@@ -1750,20 +1752,20 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// StoreService keeps small values for frameworks in the registry: linearizable,
-// versioned. Every call carries the session that the caller holds (R5).
+// StoreService keeps small values for frameworks in the registry. Reads and writes are linearizable, and each key has a
+// version. Every call carries the session that the caller holds (R5).
 type StoreServiceClient interface {
-	// Get reads a key. One that does not exist has version 0.
+	// Get reads a key. A key that does not exist has version 0.
 	Get(ctx context.Context, in *StoreGetRequest, opts ...grpc.CallOption) (*StoreEntry, error)
-	// Put stores the value. With if_version it refuses (STALE) unless the key has that
-	// version; 0 = the key must not exist. The answer has the key and its version: who wrote the value has it.
+	// Put stores a value. With if_version it is refused (STALE) unless the key has that version; 0 means that the key
+	// must not exist. The answer has the key and its new version, and not the value, which the caller has.
 	Put(ctx context.Context, in *StorePutRequest, opts ...grpc.CallOption) (*StoreEntry, error)
-	// Delete removes a key, with if_version only at that version (else STALE).
+	// Delete removes a key. With if_version it is refused (STALE) unless the key has that version.
 	Delete(ctx context.Context, in *StoreDeleteRequest, opts ...grpc.CallOption) (*StoreEntry, error)
-	// List reads the entries under a prefix, in pages, in the order of the keys.
+	// List reads the entries under a prefix in pages, in the order of the keys.
 	List(ctx context.Context, in *StoreListRequest, opts ...grpc.CallOption) (*StoreListResponse, error)
-	// Watch sends the entries under a prefix, then what changes of them. A key that changes again before it was sent is
-	// sent once, as it is then: the watcher learns how each key is, not every write of it.
+	// Watch sends the entries under a prefix, and then the changes of them. A key that changes again before it was sent
+	// is sent only once, with its latest value: the watcher learns the state of each key, not every write.
 	Watch(ctx context.Context, in *StoreWatchRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[StoreEntry], error)
 }
 
@@ -1838,20 +1840,20 @@ type StoreService_WatchClient = grpc.ServerStreamingClient[StoreEntry]
 // All implementations must embed UnimplementedStoreServiceServer
 // for forward compatibility.
 //
-// StoreService keeps small values for frameworks in the registry: linearizable,
-// versioned. Every call carries the session that the caller holds (R5).
+// StoreService keeps small values for frameworks in the registry. Reads and writes are linearizable, and each key has a
+// version. Every call carries the session that the caller holds (R5).
 type StoreServiceServer interface {
-	// Get reads a key. One that does not exist has version 0.
+	// Get reads a key. A key that does not exist has version 0.
 	Get(context.Context, *StoreGetRequest) (*StoreEntry, error)
-	// Put stores the value. With if_version it refuses (STALE) unless the key has that
-	// version; 0 = the key must not exist. The answer has the key and its version: who wrote the value has it.
+	// Put stores a value. With if_version it is refused (STALE) unless the key has that version; 0 means that the key
+	// must not exist. The answer has the key and its new version, and not the value, which the caller has.
 	Put(context.Context, *StorePutRequest) (*StoreEntry, error)
-	// Delete removes a key, with if_version only at that version (else STALE).
+	// Delete removes a key. With if_version it is refused (STALE) unless the key has that version.
 	Delete(context.Context, *StoreDeleteRequest) (*StoreEntry, error)
-	// List reads the entries under a prefix, in pages, in the order of the keys.
+	// List reads the entries under a prefix in pages, in the order of the keys.
 	List(context.Context, *StoreListRequest) (*StoreListResponse, error)
-	// Watch sends the entries under a prefix, then what changes of them. A key that changes again before it was sent is
-	// sent once, as it is then: the watcher learns how each key is, not every write of it.
+	// Watch sends the entries under a prefix, and then the changes of them. A key that changes again before it was sent
+	// is sent only once, with its latest value: the watcher learns the state of each key, not every write.
 	Watch(*StoreWatchRequest, grpc.ServerStreamingServer[StoreEntry]) error
 	mustEmbedUnimplementedStoreServiceServer()
 }

@@ -23,7 +23,8 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// What an operation does. A kind that the master does not know refuses the accept.
+// OperationKind is what an operation does. An accept with an operation of a kind that the master does not know is
+// refused.
 type OperationKind int32
 
 const (
@@ -33,8 +34,8 @@ const (
 	OperationKind_UNRESERVE                  OperationKind = 3
 	OperationKind_CREATE_VOLUME              OperationKind = 4
 	OperationKind_DESTROY_VOLUME             OperationKind = 5
-	// Starts all its tasks on the agent, or none of them. Then they are one group: when one of them ends other than
-	// FINISHED, the others are killed (TASK_GROUP_FAILED). All have the same executor and the same user.
+	// Starts all its tasks on the agent as one group, or none of them. When one of them ends other than FINISHED, the
+	// others are killed (TASK_GROUP_FAILED). All have the same executor and the same user. (R46)
 	OperationKind_LAUNCH_GROUP OperationKind = 6
 )
 
@@ -87,7 +88,7 @@ func (OperationKind) EnumDescriptor() ([]byte, []int) {
 	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{0}
 }
 
-// SchedulerCalls is a batch of calls, in order.
+// SchedulerCalls is a batch of calls, which the master handles in order.
 type SchedulerCalls struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Calls         []*SchedulerCall       `protobuf:"bytes,1,rep,name=calls,proto3" json:"calls,omitempty"`
@@ -132,8 +133,10 @@ func (x *SchedulerCalls) GetCalls() []*SchedulerCall {
 	return nil
 }
 
-// SchedulerCall is numbered from 1 within its session; a number that is not above
-// the last one is ignored (R3). A call that is refused is answered by Refused.
+// SchedulerCall is sent by the scheduler. Calls are numbered from 1 within a session. A call whose number is not above
+// that of the call before is ignored (R3). A call that can't be read, is of an unknown kind (UNSUPPORTED) or can't be
+// carried out is answered by Refused and changes nothing; the session goes on. A Subscribe that is refused, and a call
+// with number 0, end the stream.
 type SchedulerCall struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Number uint64                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
@@ -464,25 +467,24 @@ func (*SchedulerCall_Heartbeat) isSchedulerCall_Call() {}
 
 func (*SchedulerCall_Operations) isSchedulerCall_Call() {}
 
-// Subscribe opens the session.
+// Subscribe opens the session. It is sent once, as the first call of a stream.
 type Subscribe struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The cluster and the newest term that the scheduler has seen; empty at first
-	// contact. A master of another cluster, or of an older term, refuses.
+	// The cluster, and the newest term that the scheduler has seen. Both are empty at the first contact. A master of
+	// another cluster or of an older term refuses.
 	ClusterId string `protobuf:"bytes,1,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"`
 	Term      *Term  `protobuf:"bytes,2,opt,name=term,proto3" json:"term,omitempty"`
 	Version   string `protobuf:"bytes,3,opt,name=version,proto3" json:"version,omitempty"`
-	// framework.id is empty at first contact and kept ever after.
+	// framework.id is empty at the first contact. After that it is the ID that Subscribed told.
 	Framework *Framework `protobuf:"bytes,4,opt,name=framework,proto3" json:"framework,omitempty"`
-	// Minted by the SDK for this process: a repeated first contact with the same
-	// nonce gets the same framework ID (R7).
+	// Made by the SDK for this process. A repeated first contact with the same instance gets the same framework ID (R7).
 	Instance string `protobuf:"bytes,5,opt,name=instance,proto3" json:"instance,omitempty"`
-	// Roles that start suppressed. The SDK names all roles when it is yet to say what is
-	// wanted, and revives them when it has.
+	// The roles that are suppressed from the start. The SDK names all roles if it has yet to state what the framework
+	// wants, and revives them when it has stated that.
 	Suppressed []string `protobuf:"bytes,6,rep,name=suppressed,proto3" json:"suppressed,omitempty"`
-	// True: the states of all tasks that the master knows are told once the last page of
-	// Unsettled is in. Until then the scheduler does what it does at the start of a session,
-	// such as reading its store. A master that does not know this tells them at once.
+	// True: the master tells the states of all tasks that it knows only after the last page of Unsettled. Until then the
+	// scheduler can do what it does at the start of a session, such as read its store. A master that does not know this
+	// field tells the states at once.
 	TellLater     bool `protobuf:"varint,7,opt,name=tell_later,json=tellLater,proto3" json:"tell_later,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -567,8 +569,8 @@ func (x *Subscribe) GetTellLater() bool {
 	return false
 }
 
-// Unsettled lists tasks that the SDK has launched or heard of and not seen end
-// (R8), in pages. The master says that it has answered all once the last page is in.
+// Unsettled is one page of the list of tasks that the SDK has launched or heard of, and whose end it has not seen (R8).
+// After the last page the master answers what it can, and then sends Settled.
 type Unsettled struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Tasks         []*UnsettledTask       `protobuf:"bytes,1,rep,name=tasks,proto3" json:"tasks,omitempty"`
@@ -621,14 +623,14 @@ func (x *Unsettled) GetLast() bool {
 	return false
 }
 
-// UnsettledTask names a task and the last that the scheduler knows of it.
+// UnsettledTask names a task, and the latest that the scheduler knows of it.
 type UnsettledTask struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	TaskId  string                 `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
 	AgentId string                 `protobuf:"bytes,2,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
-	// Number of the last status handled; 0 = none yet.
+	// The number of the latest status that the scheduler has handled. 0: none yet.
 	Number uint64 `protobuf:"varint,3,opt,name=number,proto3" json:"number,omitempty"`
-	// The last state that the scheduler saw.
+	// The latest state that the scheduler has seen. Unspecified: none yet.
 	State         TaskState `protobuf:"varint,4,opt,name=state,proto3,enum=tender.v1.TaskState" json:"state,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -692,23 +694,24 @@ func (x *UnsettledTask) GetState() TaskState {
 	return TaskState_TASK_STATE_UNSPECIFIED
 }
 
-// Accept answers offers with operations, in order. Refused whole, by one event,
-// if any named offer is gone; then nothing has happened.
+// Accept answers offers of one agent in one role with operations, which are carried out in order. It is refused whole,
+// by one event, if any named offer is gone; then nothing has happened.
 //
-// What is larger than a message goes in parts, each an accept of its own that only
-// launches. A part that says more leaves the rest of its offers open in the first of
-// them; the next part names that offer and, in after, the number of this call. It is
-// refused whole, as stale, if this one was refused or the offer is gone meanwhile.
+// An answer that is larger than a message is sent in parts. Each part is an accept of its own, and its operations can
+// only be launches. A part with more leaves the rest of its offers open in the first of them. The next part names that
+// offer, and in after the number of the call with the part before. It is refused whole (STALE) if the part before was
+// refused, or if the offer is gone meanwhile. (R3)
 type Accept struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	OfferIds   []string               `protobuf:"bytes,1,rep,name=offer_ids,json=offerIds,proto3" json:"offer_ids,omitempty"`
 	Operations []*Operation           `protobuf:"bytes,2,rep,name=operations,proto3" json:"operations,omitempty"`
-	// For what is left. Absent: 5 s. Negative: none. Of a part that says more: unused.
+	// How long the filter lives for what is left of the offers. Absent: 5 s. Negative: no filter. In a part with more it
+	// is unused.
 	Refuse *durationpb.Duration `protobuf:"bytes,3,opt,name=refuse,proto3" json:"refuse,omitempty"`
-	// True: another part follows. A master that does not know it ends the offers, and
-	// the parts that follow are refused.
+	// True: another part follows. A master that does not know this field closes the offers, and refuses the parts that
+	// follow.
 	More bool `protobuf:"varint,4,opt,name=more,proto3" json:"more,omitempty"`
-	// The number of the call that brought the part before this one; 0 = this is the first.
+	// The number of the call with the part before this one. 0: this is the first part.
 	After         uint64 `protobuf:"varint,5,opt,name=after,proto3" json:"after,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -779,7 +782,7 @@ func (x *Accept) GetAfter() uint64 {
 	return 0
 }
 
-// Operation is one thing that an accept asks for; see api.Operation.
+// Operation is one step that an accept asks for; see api.Operation.
 type Operation struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -864,15 +867,16 @@ func (x *Operation) GetSizeMilli() int64 {
 	return 0
 }
 
-// Decline gives offers back. Offers that are gone already are no error. It leaves a filter:
-// for so long the agent is not offered to the framework in this role, while it has no more
-// free than when it was offered, and no task of the framework ends there. Refused whole (Limit)
-// while its principal has too many filters, unless it leaves none: the offers stay open.
+// Decline gives offers back. Offers that are gone already are no error. Each declined offer leaves a filter: for some
+// time the framework is not offered this agent in this role, as long as the agent has no more free than in the declined
+// offer. The filter ends early when a task of the framework ends on the agent, when the framework's demand in the role
+// grows, and by Revive. The master refuses the whole call (LIMIT) while the framework's principal has too many filters,
+// unless the call asks for no filter; the offers then stay open.
 type Decline struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	OfferIds []string               `protobuf:"bytes,1,rep,name=offer_ids,json=offerIds,proto3" json:"offer_ids,omitempty"`
-	// Absent: 5 s. Negative: none, but the same comes again no sooner than 0.1 s after it was
-	// offered.
+	// How long the filter lives. Absent: 5 s. Negative: no filter; the same is then offered again 0.1 s after it was
+	// offered at the earliest.
 	Refuse        *durationpb.Duration `protobuf:"bytes,2,opt,name=refuse,proto3" json:"refuse,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -922,13 +926,14 @@ func (x *Decline) GetRefuse() *durationpb.Duration {
 	return nil
 }
 
-// Kill asks for a task's end. The SDK repeats it in every new session until the
-// task is terminal or unknown (R12). Killing what is ending already is no error.
+// Kill asks for a task's end. The SDK repeats it in every new session until the task is terminal or unknown (R12). A
+// kill of a task that is already ending is no error. If the task has ended, or the master does not know it, the master
+// answers with the task's state.
 type Kill struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	TaskId  string                 `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
 	AgentId string                 `protobuf:"bytes,2,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
-	// Absent: the task's own grace. A further kill may shorten it.
+	// Absent: the task's own grace. A further kill may shorten the grace.
 	Grace         *durationpb.Duration `protobuf:"bytes,3,opt,name=grace,proto3" json:"grace,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1030,8 +1035,8 @@ func (x *Acknowledge) GetItems() []*Acknowledgement {
 	return nil
 }
 
-// Acknowledgement names one status by the number that its agent gave it. It settles
-// those of the task before it too: acknowledge in order.
+// Acknowledgement names one status by the number that its agent gave it. It also settles the task's statuses before it,
+// so a scheduler acknowledges in order.
 type Acknowledgement struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	FrameworkId   string                 `protobuf:"bytes,1,opt,name=framework_id,json=frameworkId,proto3" json:"framework_id,omitempty"`
@@ -1100,8 +1105,8 @@ func (x *Acknowledgement) GetNumber() uint64 {
 	return 0
 }
 
-// Reconcile asks for the state of the named tasks (of all, when none is named).
-// The answers are Updates with reason RECONCILIATION.
+// Reconcile asks for the states of the named tasks, or of all tasks if none is named. The answers are updates with
+// reason RECONCILIATION.
 type Reconcile struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Tasks         []*UnsettledTask       `protobuf:"bytes,1,rep,name=tasks,proto3" json:"tasks,omitempty"`
@@ -1146,11 +1151,11 @@ func (x *Reconcile) GetTasks() []*UnsettledTask {
 	return nil
 }
 
-// ReconcileOperations asks again what became of operations that carried an ID (of all
-// that are remembered, when none is named). Each is answered by an OperationResult: once
-// it is done, if it still waits for the quorum; with NOT_FOUND, if it has changed nothing
-// or is older than the last 1,000 that did. Of launches only the leader that did them
-// knows; ask for their tasks.
+// ReconcileOperations asks again what became of operations that carried an ID: of the named ones, or of all that are
+// remembered if none is named. Each is answered by an OperationResult. An operation that still waits for the quorum is
+// answered when it is done. The answer is NOT_FOUND if an operation has changed nothing, or is older than the
+// framework's last 1,000 that have. The results of launches are known only to the leader that did them; ask for their
+// tasks instead. (R26)
 type ReconcileOperations struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	OperationIds  []string               `protobuf:"bytes,1,rep,name=operation_ids,json=operationIds,proto3" json:"operation_ids,omitempty"`
@@ -1195,7 +1200,8 @@ func (x *ReconcileOperations) GetOperationIds() []string {
 	return nil
 }
 
-// Suppress stops offers for the roles (all, when none is named). Idempotent.
+// Suppress stops offers in the named roles, or in all roles if none is named. It is refused (INVALID) if it names a
+// role that the framework has not subscribed to. A second copy changes nothing.
 type Suppress struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Roles         []string               `protobuf:"bytes,1,rep,name=roles,proto3" json:"roles,omitempty"`
@@ -1240,7 +1246,8 @@ func (x *Suppress) GetRoles() []string {
 	return nil
 }
 
-// Revive undoes Suppress and forgets the filters of the roles. Idempotent.
+// Revive undoes Suppress in the named roles, or in all roles if none is named, and forgets their filters. It is refused
+// (INVALID) if it names a role that the framework has not subscribed to. It may be repeated.
 type Revive struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Roles         []string               `protobuf:"bytes,1,rep,name=roles,proto3" json:"roles,omitempty"`
@@ -1285,13 +1292,15 @@ func (x *Revive) GetRoles() []string {
 	return nil
 }
 
-// SetDemand replaces what the framework wants in the role. Where that was none or grows, by
-// a new shape or a higher count, the filters of the role are forgotten.
+// SetDemand replaces what the framework wants in the role. The filters of the role are forgotten if the framework had
+// no demand there, or if the demand grows by a new shape or a higher count. Launches lower the counts of the demand
+// that the master has (R38). A call that states exactly what is left of it changes nothing.
 type SetDemand struct {
-	state  protoimpl.MessageState `protogen:"open.v1"`
-	Role   string                 `protobuf:"bytes,1,opt,name=role,proto3" json:"role,omitempty"`
-	Shapes []*Shape               `protobuf:"bytes,2,rep,name=shapes,proto3" json:"shapes,omitempty"`
-	// True: the framework takes back that it ever stated a demand in this role.
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Empty: the framework's only role. With several roles an empty one is refused.
+	Role   string   `protobuf:"bytes,1,opt,name=role,proto3" json:"role,omitempty"`
+	Shapes []*Shape `protobuf:"bytes,2,rep,name=shapes,proto3" json:"shapes,omitempty"`
+	// True: the framework no longer states a demand in this role, and may be offered anything there.
 	Unstated      bool `protobuf:"varint,3,opt,name=unstated,proto3" json:"unstated,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1348,9 +1357,9 @@ func (x *SetDemand) GetUnstated() bool {
 	return false
 }
 
-// Shape is one kind of task that the framework still wants to start: what each needs,
-// how many more, and where. A number of what agents have as a range, such as two ports,
-// asks for any two of them.
+// Shape is one kind of task that the framework still wants to start: what each task needs, how many more are wanted,
+// and where. For a resource that agents have as a range, such as ports, a number asks for any so many of the range: 2
+// asks for any two ports.
 type Shape struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Resources     []*Resource            `protobuf:"bytes,1,rep,name=resources,proto3" json:"resources,omitempty"`
@@ -1358,11 +1367,11 @@ type Shape struct {
 	Constraint    string                 `protobuf:"bytes,3,opt,name=constraint,proto3" json:"constraint,omitempty"`
 	Preferred     []string               `protobuf:"bytes,4,rep,name=preferred,proto3" json:"preferred,omitempty"`
 	OnlyPreferred bool                   `protobuf:"varint,5,opt,name=only_preferred,json=onlyPreferred,proto3" json:"only_preferred,omitempty"`
-	// In which places, the first before the others: the next task is offered where the
-	// fewest are among those with room. At most three.
+	// The kinds of places over which the tasks are spread, the most important first. The next task is offered the place
+	// with the fewest of them, among the places that have room. At most three.
 	Spread []*Spread `protobuf:"bytes,6,rep,name=spread,proto3" json:"spread,omitempty"`
-	// Which tasks of the framework in the role the places are counted by: those of the same
-	// group, running or in open offers.
+	// Names the tasks that spread counts: all tasks of the framework in this role with the same group, whether they run
+	// or are in open offers.
 	Group         string `protobuf:"bytes,7,opt,name=group,proto3" json:"group,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1451,7 +1460,7 @@ func (x *Shape) GetGroup() string {
 type Spread struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	By    string                 `protobuf:"bytes,1,opt,name=by,proto3" json:"by,omitempty"`
-	// Never more in one place; 0: as many as there is room for.
+	// The most tasks in one place. 0: as many as there is room for.
 	Most          int64 `protobuf:"varint,2,opt,name=most,proto3" json:"most,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1501,7 +1510,8 @@ func (x *Spread) GetMost() int64 {
 	return 0
 }
 
-// MessageExecutor carries bytes to an executor, at most once.
+// MessageExecutor carries bytes to an executor. It is delivered at most once. The master refuses it if no such executor
+// runs (NOT_FOUND) or its agent is away (UNAVAILABLE).
 type MessageExecutor struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	AgentId       string                 `protobuf:"bytes,1,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
@@ -1562,7 +1572,8 @@ func (x *MessageExecutor) GetData() []byte {
 	return nil
 }
 
-// ShutdownExecutor ends an executor and with it its tasks.
+// ShutdownExecutor ends an executor, and with it the executor's tasks. The master refuses it if no such executor runs
+// (NOT_FOUND) or its agent is away (UNAVAILABLE).
 type ShutdownExecutor struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	AgentId       string                 `protobuf:"bytes,1,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
@@ -1615,7 +1626,9 @@ func (x *ShutdownExecutor) GetExecutorId() string {
 	return ""
 }
 
-// AnswerInverse tells the master what the scheduler makes of an inverse offer.
+// AnswerInverse accepts or declines inverse offers. When one with reason PREEMPTED is accepted, its tasks are killed
+// now; when it is declined, they are killed at its deadline. Before maintenance the answer is only noted. Inverse
+// offers that are gone already are no error.
 type AnswerInverse struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
 	InverseOfferIds []string               `protobuf:"bytes,1,rep,name=inverse_offer_ids,json=inverseOfferIds,proto3" json:"inverse_offer_ids,omitempty"`
@@ -1668,9 +1681,9 @@ func (x *AnswerInverse) GetAccept() bool {
 	return false
 }
 
-// UpdateFramework replaces what Subscribe said, but ID, name and Standby. It is
-// answered by FrameworkUpdated once the quorum has it, or by Refused; a second copy is
-// committed and answered again. Offers in a role that was left are rescinded before.
+// UpdateFramework replaces everything that Subscribe said about the framework, except its ID, name, principal and
+// Standby. It is answered by FrameworkUpdated once the quorum has it, or by Refused. A second copy is committed and
+// answered again. Offers in a role that the framework leaves are rescinded before the answer.
 type UpdateFramework struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Framework     *Framework             `protobuf:"bytes,1,opt,name=framework,proto3" json:"framework,omitempty"`
@@ -1715,7 +1728,7 @@ func (x *UpdateFramework) GetFramework() *Framework {
 	return nil
 }
 
-// Teardown removes the framework with its tasks, for ever.
+// Teardown removes the framework and all its tasks for ever.
 type Teardown struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -1752,7 +1765,7 @@ func (*Teardown) Descriptor() ([]byte, []int) {
 	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{22}
 }
 
-// SchedulerHeartbeat keeps the session; sent every heartbeat_interval.
+// SchedulerHeartbeat keeps the session alive. It is sent every heartbeat_interval and answered by MasterHeartbeat.
 type SchedulerHeartbeat struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -1789,7 +1802,7 @@ func (*SchedulerHeartbeat) Descriptor() ([]byte, []int) {
 	return file_api_v1_scheduler_proto_rawDescGZIP(), []int{23}
 }
 
-// SchedulerEvents is a batch of events, in order, of one term.
+// SchedulerEvents is a batch of events of one term, in order. A batch without a term ends the stream.
 type SchedulerEvents struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Term          *Term                  `protobuf:"bytes,1,opt,name=term,proto3" json:"term,omitempty"`
@@ -1842,7 +1855,7 @@ func (x *SchedulerEvents) GetEvents() []*SchedulerEvent {
 	return nil
 }
 
-// SchedulerEvent is sent by the master. One that a scheduler does not know is ignored.
+// SchedulerEvent is sent by the master. An event of a kind that the scheduler does not know is ignored.
 type SchedulerEvent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Event:
@@ -2138,12 +2151,12 @@ type Subscribed struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
 	ClusterId   string                 `protobuf:"bytes,1,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"`
 	FrameworkId string                 `protobuf:"bytes,2,opt,name=framework_id,json=frameworkId,proto3" json:"framework_id,omitempty"`
-	// Raised by each takeover; calls of an older one are refused.
+	// The number of the session. Each takeover raises it, and calls of an older session are refused (R5).
 	Session           uint64               `protobuf:"varint,3,opt,name=session,proto3" json:"session,omitempty"`
 	HeartbeatInterval *durationpb.Duration `protobuf:"bytes,4,opt,name=heartbeat_interval,json=heartbeatInterval,proto3" json:"heartbeat_interval,omitempty"`
 	SessionTimeout    *durationpb.Duration `protobuf:"bytes,5,opt,name=session_timeout,json=sessionTimeout,proto3" json:"session_timeout,omitempty"`
 	MasterId          string               `protobuf:"bytes,6,opt,name=master_id,json=masterId,proto3" json:"master_id,omitempty"`
-	// gRPC addresses of all masters, for the next reconnect.
+	// gRPC addresses of all masters, for the next time that the scheduler connects.
 	Masters       []string `protobuf:"bytes,7,rep,name=masters,proto3" json:"masters,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2228,8 +2241,7 @@ func (x *Subscribed) GetMasters() []string {
 	return nil
 }
 
-// Waiting tells a standby that another instance is active. Subscribed follows when
-// its turn has come.
+// Waiting tells a standby that another instance is active. Subscribed follows when it is this instance's turn (R6).
 type Waiting struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	ActiveInstance string                 `protobuf:"bytes,1,opt,name=active_instance,json=activeInstance,proto3" json:"active_instance,omitempty"`
@@ -2274,8 +2286,8 @@ func (x *Waiting) GetActiveInstance() string {
 	return ""
 }
 
-// Offer is resources of one agent, the framework's until it answers, the timeout ends or
-// the master rescinds it.
+// Offer offers resources of one agent to one framework in one role. The framework holds them until it answers, until
+// the timeout is over, or until the master rescinds the offer.
 type Offer struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -2408,7 +2420,7 @@ func (x *Offer) GetUnavailable() *Window {
 	return nil
 }
 
-// Window is a time in which an agent is not available; without duration it has no end.
+// Window is a time in which an agent is not available. Without a duration it has no end.
 type Window struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Start         *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=start,proto3" json:"start,omitempty"`
@@ -2461,7 +2473,7 @@ func (x *Window) GetDuration() *durationpb.Duration {
 	return nil
 }
 
-// Offers brings new offers, each once.
+// Offers brings new offers. Each offer is sent once.
 type Offers struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Offers        []*Offer               `protobuf:"bytes,1,rep,name=offers,proto3" json:"offers,omitempty"`
@@ -2506,7 +2518,7 @@ func (x *Offers) GetOffers() []*Offer {
 	return nil
 }
 
-// Rescind takes offers back; their resources are no longer the framework's.
+// Rescind takes offers back. The framework no longer holds their resources.
 type Rescind struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	OfferIds      []string               `protobuf:"bytes,1,rep,name=offer_ids,json=offerIds,proto3" json:"offer_ids,omitempty"`
@@ -2559,7 +2571,7 @@ func (x *Rescind) GetWhy() string {
 	return ""
 }
 
-// Refused answers the call of that number; the call has done nothing.
+// Refused answers the call with this number. The call has changed nothing.
 type Refused struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Number        uint64                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
@@ -2612,7 +2624,7 @@ func (x *Refused) GetError() *Error {
 	return nil
 }
 
-// FrameworkUpdated answers the UpdateFramework of that number: it is in the registry.
+// FrameworkUpdated answers the UpdateFramework with this number: the update is in the registry.
 type FrameworkUpdated struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Number        uint64                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
@@ -2657,13 +2669,13 @@ func (x *FrameworkUpdated) GetNumber() uint64 {
 	return 0
 }
 
-// OperationResult answers an operation that carried an ID, or whoever asks for it again.
-// One that carried none is answered, without an ID, only when it can't be done.
+// OperationResult answers an operation that carried an ID, and a ReconcileOperations that asks for it. An operation
+// without an ID is answered only if it could not be done; the result then has no ID either.
 type OperationResult struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Id      string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	AgentId string                 `protobuf:"bytes,2,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
-	// Absent: done.
+	// Why the operation was not done. Absent: it was done.
 	Error         *Error `protobuf:"bytes,3,opt,name=error,proto3" json:"error,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2720,7 +2732,7 @@ func (x *OperationResult) GetError() *Error {
 	return nil
 }
 
-// InverseOffer asks for resources back; what is not given back by the deadline is taken.
+// InverseOffer asks the framework to give resources back. What it has not given back by the deadline is taken.
 type InverseOffer struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -2805,7 +2817,7 @@ func (x *InverseOffer) GetReason() Reason {
 	return Reason_REASON_NONE
 }
 
-// InverseOffers brings new inverse offers, each once.
+// InverseOffers brings new inverse offers. Each is sent once.
 type InverseOffers struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Offers        []*InverseOffer        `protobuf:"bytes,1,rep,name=offers,proto3" json:"offers,omitempty"`
@@ -2850,7 +2862,7 @@ func (x *InverseOffers) GetOffers() []*InverseOffer {
 	return nil
 }
 
-// MessageFramework carries bytes from an executor, at most once.
+// MessageFramework carries bytes from an executor to its scheduler. It is delivered at most once.
 type MessageFramework struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	AgentId       string                 `protobuf:"bytes,1,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
@@ -2911,7 +2923,7 @@ func (x *MessageFramework) GetData() []byte {
 	return nil
 }
 
-// ExecutorLost says that an executor has ended; statuses of its tasks come on their own.
+// ExecutorLost says that an executor has ended. The statuses of its tasks are sent separately.
 type ExecutorLost struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	AgentId       string                 `protobuf:"bytes,1,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
@@ -2972,7 +2984,7 @@ func (x *ExecutorLost) GetMessage() string {
 	return ""
 }
 
-// AgentLost says that an agent is TOMBSTONE, gone or removed.
+// AgentLost says that an agent is TOMBSTONE, or was marked gone or removed.
 type AgentLost struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	AgentId       string                 `protobuf:"bytes,1,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
@@ -3025,10 +3037,10 @@ func (x *AgentLost) GetWhy() string {
 	return ""
 }
 
-// MasterHeartbeat answers SchedulerHeartbeat, so that the scheduler knows that it is heard.
+// MasterHeartbeat answers SchedulerHeartbeat, so that the scheduler knows that the master hears it.
 type MasterHeartbeat struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// gRPC addresses of all masters, when they have changed since the session told them.
+	// gRPC addresses of all masters, if they have changed since they were last told in this session.
 	Masters       []string `protobuf:"bytes,1,rep,name=masters,proto3" json:"masters,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3071,8 +3083,8 @@ func (x *MasterHeartbeat) GetMasters() []string {
 	return nil
 }
 
-// Settled says that every Unsettled task about which the leader knows something
-// has been answered; those of agents that are not yet back follow as they come.
+// Settled says that the master has answered every Unsettled task about which it knows something. The answers for tasks
+// on agents that are not back yet follow when these are back.
 type Settled struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields

@@ -26,13 +26,13 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// SchedulerService is how a framework's scheduler talks to the leading master.
+// SchedulerService is the service of the leading master for schedulers of frameworks.
 type SchedulerServiceClient interface {
-	// Session lives as long as both sides do. The first call is Subscribe, followed
-	// by all pages of Unsettled; the first event is Subscribed (or Waiting, for a
-	// standby). A master that does not lead ends the stream with NOT_LEADER and the
-	// leader's address. A newer subscription of the same framework ends the older
-	// stream with FENCED. A stream that takes events too slowly is closed.
+	// Session is the stream between a scheduler and the leading master. It lasts as long as both sides do. The
+	// scheduler's first call is Subscribe, followed by all pages of Unsettled. The master's first event is Subscribed, or
+	// Waiting for a standby. A master that does not lead ends the stream with NOT_LEADER and the leader's address. When a
+	// newer stream subscribes the same framework, the older stream is ended with FENCED. A stream whose scheduler reads
+	// events too slowly is closed.
 	Session(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[SchedulerCalls, SchedulerEvents], error)
 }
 
@@ -61,13 +61,13 @@ type SchedulerService_SessionClient = grpc.BidiStreamingClient[SchedulerCalls, S
 // All implementations must embed UnimplementedSchedulerServiceServer
 // for forward compatibility.
 //
-// SchedulerService is how a framework's scheduler talks to the leading master.
+// SchedulerService is the service of the leading master for schedulers of frameworks.
 type SchedulerServiceServer interface {
-	// Session lives as long as both sides do. The first call is Subscribe, followed
-	// by all pages of Unsettled; the first event is Subscribed (or Waiting, for a
-	// standby). A master that does not lead ends the stream with NOT_LEADER and the
-	// leader's address. A newer subscription of the same framework ends the older
-	// stream with FENCED. A stream that takes events too slowly is closed.
+	// Session is the stream between a scheduler and the leading master. It lasts as long as both sides do. The
+	// scheduler's first call is Subscribe, followed by all pages of Unsettled. The master's first event is Subscribed, or
+	// Waiting for a standby. A master that does not lead ends the stream with NOT_LEADER and the leader's address. When a
+	// newer stream subscribes the same framework, the older stream is ended with FENCED. A stream whose scheduler reads
+	// events too slowly is closed.
 	Session(grpc.BidiStreamingServer[SchedulerCalls, SchedulerEvents]) error
 	mustEmbedUnimplementedSchedulerServiceServer()
 }

@@ -23,22 +23,23 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// SignRequest is about one key.
+// SignRequest is about one key. It is refused (DENIED) without a valid token or certificate.
 type SignRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The request for a certificate (PKCS #10 as DER) of a key of ECDSA P-256. What it says of names counts for nothing.
+	// The certificate request (PKCS #10 as DER) for an ECDSA P-256 key. The names in it are ignored.
 	Request []byte `protobuf:"bytes,1,opt,name=request,proto3" json:"request,omitempty"`
-	// The token's ID and secret. Empty: who asks renews its certificate.
+	// ID and secret of the token. Empty: the caller renews its certificate.
 	TokenId string `protobuf:"bytes,2,opt,name=token_id,json=tokenId,proto3" json:"token_id,omitempty"`
 	Secret  string `protobuf:"bytes,3,opt,name=secret,proto3" json:"secret,omitempty"`
-	// What a joining agent (the nonce of its first contact, R7) or master (its ID) is called. The name of a framework or
-	// a person stands in the token.
+	// The name of a joining agent (the nonce of its first contact, R7) or master (its ID). For a framework or a person
+	// the token has the name.
 	Name string `protobuf:"bytes,4,opt,name=name,proto3" json:"name,omitempty"`
-	// Of an agent that comes back by a token as its certificate has ended: that certificate, as DER. The request is for
-	// its key, which proves who asks: it stays the agent that it was.
+	// For an agent that joins again because its certificate has ended: that certificate, as DER. The request must be for
+	// the same key, which proves who the agent is. It keeps its identity. (R47)
 	Ended []byte `protobuf:"bytes,5,opt,name=ended,proto3" json:"ended,omitempty"`
-	// What who asks can be, of "agent", "master", "framework" and "person". A token of another kind is refused (Invalid)
-	// before a use of it is counted. Empty, as of older versions: whatever the token makes of it.
+	// What the caller can be, of "agent", "master", "framework" and "person". A token of another kind is refused
+	// (INVALID) before a use of it is counted. Empty, as from older versions: the caller becomes whatever the token is
+	// for.
 	Kinds         []string `protobuf:"bytes,6,rep,name=kinds,proto3" json:"kinds,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -116,16 +117,16 @@ func (x *SignRequest) GetKinds() []string {
 	return nil
 }
 
-// SignResponse is what others know the asker by, and it others.
+// SignResponse holds the certificate by which others know the caller, and those by which it knows others.
 type SignResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// As DER.
+	// The caller's certificate, as DER.
 	Certificate []byte `protobuf:"bytes,1,opt,name=certificate,proto3" json:"certificate,omitempty"`
-	// The authority's own certificate, and while a former one counts as well, two more that lead from the one to the other: the
-	// authority's key signed by the former one, which is shown with one's own certificate, and the former one's key signed by
-	// the authority.
+	// The authority's own certificate, as DER. While a former authority counts as well, two more certificates follow,
+	// which connect the two. In the first the former authority signs the new one's key; it is shown together with one's
+	// own certificate. In the second the new authority signs the former one's key.
 	Roots [][]byte `protobuf:"bytes,2,rep,name=roots,proto3" json:"roots,omitempty"`
-	// Of a master that joins: the key of the cluster, as its file has it, and the masters of the quorum.
+	// Only for a master that joins: the cluster's key as in its file, and the masters of the quorum.
 	ClusterKey    []byte        `protobuf:"bytes,3,opt,name=cluster_key,json=clusterKey,proto3" json:"cluster_key,omitempty"`
 	Peers         []*QuorumPeer `protobuf:"bytes,4,rep,name=peers,proto3" json:"peers,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -190,7 +191,7 @@ func (x *SignResponse) GetPeers() []*QuorumPeer {
 	return nil
 }
 
-// QuorumPeer is where a master of the quorum is reached by the others.
+// QuorumPeer is the address at which the other masters reach a master of the quorum.
 type QuorumPeer struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -244,19 +245,19 @@ func (x *QuorumPeer) GetRaftAddress() string {
 	return ""
 }
 
-// CreateTokenRequest asks for a token.
+// CreateTokenRequest asks for a new token.
 type CreateTokenRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// agent, master, framework or operator.
 	Kind string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
-	// Whose framework or person joins by it; needed for these kinds, and for no other.
+	// The principal that joins by the token, for a token of a framework or an operator. Other kinds must not name one.
 	Principal string `protobuf:"bytes,2,opt,name=principal,proto3" json:"principal,omitempty"`
-	// Granted to the principal beside what it has: to run frameworks in these roles. Of an operator's token: none; its
-	// principal is granted everything, unless it has a grant already.
+	// Only for a framework: the roles in which its principal is granted to run frameworks, in addition to what it has.
+	// The principal of an operator's token is granted everything, unless it has a grant already.
 	Roles []string `protobuf:"bytes,3,rep,name=roles,proto3" json:"roles,omitempty"`
-	// How long somebody can join by it. Absent: for ever.
+	// How long the token lets anybody join. Absent: for ever.
 	Ttl *durationpb.Duration `protobuf:"bytes,4,opt,name=ttl,proto3" json:"ttl,omitempty"`
-	// How many can join by it, up to 1000; 0: any number.
+	// How many can join by the token, up to 1000. 0: any number.
 	Uses          uint64 `protobuf:"varint,5,opt,name=uses,proto3" json:"uses,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -327,11 +328,11 @@ func (x *CreateTokenRequest) GetUses() uint64 {
 	return 0
 }
 
-// CreateTokenResponse is the only message that ever holds the secret.
+// CreateTokenResponse is the only message that ever holds the token's secret.
 type CreateTokenResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// The whole token, one word.
+	// The whole token, as one word.
 	Token         string `protobuf:"bytes,2,opt,name=token,proto3" json:"token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -418,7 +419,7 @@ func (*ListTokensRequest) Descriptor() ([]byte, []int) {
 	return file_api_v1_trust_proto_rawDescGZIP(), []int{5}
 }
 
-// ListTokensResponse has them in the order of their IDs.
+// ListTokensResponse has the tokens in the order of their IDs.
 type ListTokensResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Items         []*TokenView           `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
@@ -472,12 +473,12 @@ type TokenView struct {
 	Created   *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=created,proto3" json:"created,omitempty"`
 	// Absent: never.
 	Expires *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=expires,proto3" json:"expires,omitempty"`
-	// How many have joined by it, and may; both 0 of one that is not counted.
+	// How many have joined by the token, and how many may. Both are 0 for a token whose uses are not counted.
 	Uses    uint64 `protobuf:"varint,6,opt,name=uses,proto3" json:"uses,omitempty"`
 	UsesMax uint64 `protobuf:"varint,7,opt,name=uses_max,json=usesMax,proto3" json:"uses_max,omitempty"`
-	// valid, or why it lets nobody in.
+	// "valid", or why the token lets nobody in.
 	State string `protobuf:"bytes,8,opt,name=state,proto3" json:"state,omitempty"`
-	// Who made it.
+	// Who made the token.
 	By            string `protobuf:"bytes,9,opt,name=by,proto3" json:"by,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -576,7 +577,7 @@ func (x *TokenView) GetBy() string {
 	return ""
 }
 
-// RevokeTokenRequest lets nobody in by a token any more. Who has joined by it stays.
+// RevokeTokenRequest revokes a token, so that nobody can join by it any more. Whoever has joined by it stays.
 type RevokeTokenRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -621,7 +622,7 @@ func (x *RevokeTokenRequest) GetId() string {
 	return ""
 }
 
-// GetAuthorityRequest asks for the present one.
+// GetAuthorityRequest asks for the present authority.
 type GetAuthorityRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -658,14 +659,15 @@ func (*GetAuthorityRequest) Descriptor() ([]byte, []int) {
 	return file_api_v1_trust_proto_rawDescGZIP(), []int{9}
 }
 
-// RotateAuthorityRequest asks for another authority.
+// RotateAuthorityRequest asks that another authority takes over.
 type RotateAuthorityRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// How long the former one counts as well, at least two hours, or less where certificates live for less than a day. Who gets
-	// no certificate of the new one in the meantime, as it is away, joins anew. Absent: the life of an agent's certificate, after
-	// which all that the former one has signed have ended.
+	// How long the former authority counts as well. At least two hours, or less where certificates live for less than a
+	// day. A peer that is away for all this time gets no certificate of the new authority, and must join again. Absent:
+	// as long as an agent's certificate lives, so that all certificates of the former authority end before it does.
 	Overlap *durationpb.Duration `protobuf:"bytes,1,opt,name=overlap,proto3" json:"overlap,omitempty"`
-	// Certificate and private key, in PEM, of an authority of one's own organisation. Absent: the cluster makes one.
+	// Certificate and private key, as PEM, of an authority of one's own organisation. Absent: the cluster makes an
+	// authority.
 	Certificate   []byte `protobuf:"bytes,2,opt,name=certificate,proto3" json:"certificate,omitempty"`
 	PrivateKey    []byte `protobuf:"bytes,3,opt,name=private_key,json=privateKey,proto3" json:"private_key,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -723,22 +725,23 @@ func (x *RotateAuthorityRequest) GetPrivateKey() []byte {
 	return nil
 }
 
-// AuthorityView is who signs the cluster's certificates.
+// AuthorityView describes the authority that signs the cluster's certificates.
 type AuthorityView struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The trust domain: the first part of all identities.
 	Cluster string `protobuf:"bytes,1,opt,name=cluster,proto3" json:"cluster,omitempty"`
-	// SHA-256 of its public key, in hex, as tokens have it.
+	// SHA-256 of the authority's public key, in hex, as in tokens.
 	Digest string `protobuf:"bytes,2,opt,name=digest,proto3" json:"digest,omitempty"`
-	// Since when it signs; absent: from the beginning.
+	// Since when the authority signs. Absent: from the beginning of the cluster.
 	Began *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=began,proto3" json:"began,omitempty"`
-	// When it ends itself; one that the cluster has made does not.
+	// When the authority's own certificate ends. Absent for an authority that the cluster has made.
 	Ends *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=ends,proto3" json:"ends,omitempty"`
-	// The one before, as long as it counts; else empty.
+	// The former authority, as long as it counts. Else empty.
 	FormerDigest string                 `protobuf:"bytes,5,opt,name=former_digest,json=formerDigest,proto3" json:"former_digest,omitempty"`
 	FormerEnds   *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=former_ends,json=formerEnds,proto3" json:"former_ends,omitempty"`
-	// By identity: of whom the leader has seen a certificate since it leads, but for those that have ended; and the masters and
-	// agents of which it has seen none. Up to 20000 in all; where there is no room for all, agents are left out.
+	// Ordered by identity: everybody of whom the leader has seen or signed a certificate since it leads, without those
+	// whose certificate has ended; and the masters and agents of which it has seen none. At most 20,000 in all; where
+	// there is no room for all, agents are left out.
 	Items         []*CertificateView `protobuf:"bytes,7,rep,name=items,proto3" json:"items,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -823,14 +826,15 @@ func (x *AuthorityView) GetItems() []*CertificateView {
 	return nil
 }
 
-// CertificateView is the latest certificate of somebody, as far as the leader knows.
+// CertificateView is somebody's latest certificate, as far as the leader knows.
 type CertificateView struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	Identity string                 `protobuf:"bytes,1,opt,name=identity,proto3" json:"identity,omitempty"`
-	// The authority that has signed it. Empty, as is all that follows: the leader has seen no certificate of this master or agent.
+	// The authority that signed the certificate. Empty, like all fields below, if the leader has seen no certificate of
+	// this master or agent.
 	Authority string                 `protobuf:"bytes,2,opt,name=authority,proto3" json:"authority,omitempty"`
 	Ends      *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=ends,proto3" json:"ends,omitempty"`
-	// When it was shown last. Absent: the leader has signed it, and nobody has come with it yet.
+	// When the certificate was last shown. Absent: the leader has signed it, and nobody has shown it yet.
 	Shown         *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=shown,proto3" json:"shown,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -26,12 +26,13 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// TrustService gives certificates to those who join the cluster, and to those who renew theirs. Served by the leader.
+// TrustService gives certificates to those who join the cluster, and renews them. It is served by the leader.
 type TrustServiceClient interface {
-	// Sign gives a certificate for a key that never leaves its owner. Who joins proves by a token that an operator has let it
-	// in: the only call for which no certificate is needed, on a connection that was opened as a joiner's. Who renews
-	// is known by its certificate, and gets another one of the same name. A second copy gets another certificate; of a
-	// token of limited uses it is the same use, as long as it is for the same key.
+	// Sign returns a certificate for a key; the private key never leaves its owner. A caller that joins shows a token,
+	// which proves that an operator has let it in. This is the only call for which no certificate is needed, on a
+	// connection that was opened as a joiner's. A caller that renews is known by its certificate, and gets another one of
+	// the same name. A second copy gets another certificate. For a token with a limited number of uses it is the same
+	// use, as long as it is for the same key.
 	Sign(ctx context.Context, in *SignRequest, opts ...grpc.CallOption) (*SignResponse, error)
 }
 
@@ -57,12 +58,13 @@ func (c *trustServiceClient) Sign(ctx context.Context, in *SignRequest, opts ...
 // All implementations must embed UnimplementedTrustServiceServer
 // for forward compatibility.
 //
-// TrustService gives certificates to those who join the cluster, and to those who renew theirs. Served by the leader.
+// TrustService gives certificates to those who join the cluster, and renews them. It is served by the leader.
 type TrustServiceServer interface {
-	// Sign gives a certificate for a key that never leaves its owner. Who joins proves by a token that an operator has let it
-	// in: the only call for which no certificate is needed, on a connection that was opened as a joiner's. Who renews
-	// is known by its certificate, and gets another one of the same name. A second copy gets another certificate; of a
-	// token of limited uses it is the same use, as long as it is for the same key.
+	// Sign returns a certificate for a key; the private key never leaves its owner. A caller that joins shows a token,
+	// which proves that an operator has let it in. This is the only call for which no certificate is needed, on a
+	// connection that was opened as a joiner's. A caller that renews is known by its certificate, and gets another one of
+	// the same name. A second copy gets another certificate. For a token with a limited number of uses it is the same
+	// use, as long as it is for the same key.
 	Sign(context.Context, *SignRequest) (*SignResponse, error)
 	mustEmbedUnimplementedTrustServiceServer()
 }

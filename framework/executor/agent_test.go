@@ -18,7 +18,7 @@ import (
 	"github.com/tenderhq/tender/internal/wire"
 )
 
-// machine is where a fake agent listens, in memory; it can be down.
+// machine is where a fake agent listens, in memory. The agent can be down.
 type machine struct {
 	t  *testing.T
 	mu sync.Mutex
@@ -35,7 +35,7 @@ func (m *machine) dial(ctx context.Context) (net.Conn, error) {
 	return on.listener.DialContext(ctx)
 }
 
-// fakeAgent is played by the test.
+// fakeAgent is an agent that the test plays.
 type fakeAgent struct {
 	apiv1.UnimplementedExecutorServiceServer
 	m        *machine
@@ -119,7 +119,7 @@ func (s *fakeSession) read(opened chan struct{}) {
 	}
 }
 
-// accept waits for an executor and takes it.
+// accept waits for an executor and accepts its session.
 func (a *fakeAgent) accept() *fakeSession {
 	a.m.t.Helper()
 	s := next(a.m.t, a.sessions)

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// duplicate makes a descriptor that is not the file's own.
+// duplicate makes another descriptor of the file.
 func duplicate(t *testing.T, file *os.File) int {
 	fd, err := syscall.Dup(int(file.Fd()))
 	if err != nil {

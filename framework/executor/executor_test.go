@@ -283,8 +283,8 @@ func TestProgressIsBounded(t *testing.T) {
 	})
 }
 
-// TestReportsWaitForTheAgent: whoever flushes waits while his agent takes no more, and goes on when it does. Whoever does
-// not is told that a report will not be told.
+// TestReportsWaitForTheAgent: a task that flushes its reports waits while the agent takes no more, and continues when
+// it does. A task that does not flush gets an error for a report that will not be sent.
 func TestReportsWaitForTheAgent(t *testing.T) {
 	story(t, func(t *testing.T, m *machine) {
 		part := make([]byte, 64<<10)
@@ -378,7 +378,7 @@ func TestSelf(t *testing.T) {
 	}
 }
 
-// TestMessages go up while there is a session, as many as fit.
+// TestMessages: messages are sent while there is a session, as many as fit.
 func TestMessages(t *testing.T) {
 	story(t, func(t *testing.T, m *machine) {
 		k := &keeper{tasks: map[api.TaskID]*Task{}, messages: make(chan string, 1)}
@@ -414,8 +414,8 @@ func TestMessages(t *testing.T) {
 	})
 }
 
-// TestSilentAgentIsLeft: an agent that takes the stream and says nothing is tried again, and
-// one that takes its time is not left.
+// TestSilentAgentIsLeft: the executor leaves an agent that accepts the stream and says nothing, and tries again. It
+// does not leave an agent that is only slow.
 func TestSilentAgentIsLeft(t *testing.T) {
 	story(t, func(t *testing.T, m *machine) {
 		agent := m.start()
@@ -432,7 +432,7 @@ func TestSilentAgentIsLeft(t *testing.T) {
 	})
 }
 
-// TestManyTasksArePages: what a session begins with is cut into pages, whatever there is.
+// TestManyTasksArePages: what the executor sends at the begin of a session is cut into pages, however much it is.
 func TestManyTasksArePages(t *testing.T) {
 	l := newLedger()
 	const tasks = 10_000
@@ -470,7 +470,7 @@ func TestManyTasksArePages(t *testing.T) {
 	}
 }
 
-// TestMessagesAreBounded: an agent that does not read costs no more memory than that.
+// TestMessagesAreBounded: for an agent that does not read, only a bounded number of messages is kept.
 func TestMessagesAreBounded(t *testing.T) {
 	l := newLedger()
 	l.subscribe(protocol.SubscribeExecutor{})

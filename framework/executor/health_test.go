@@ -13,7 +13,7 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
-// patient is a task whose health the test chooses: nil, or what is wrong with it.
+// patient is a task whose health the test sets: nil, or what is wrong with it.
 type patient struct {
 	result atomic.Pointer[error]
 	probes atomic.Int64
@@ -48,7 +48,7 @@ func untilKilled(ctx context.Context, _ *Task) error {
 	return ctx.Err()
 }
 
-// A task that is not ready runs on, and each change is one status. (R44.)
+// A task that is not ready keeps running, and each change of its readiness is one status. (R44.)
 func TestReadiness(t *testing.T) {
 	story(t, func(t *testing.T, m *machine) {
 		var p patient
@@ -126,8 +126,8 @@ func TestLiveness(t *testing.T) {
 	})
 }
 
-// A check that takes too long has failed; it is told to end, and none is made beside it. What the task itself calls
-// FINISHED meanwhile stands.
+// A check that takes too long has failed. It is told to end, and no other check is made beside it. If the task itself
+// ends as FINISHED meanwhile, that stands.
 func TestHungChecks(t *testing.T) {
 	story(t, func(t *testing.T, m *machine) {
 		var running, most atomic.Int64

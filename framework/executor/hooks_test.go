@@ -11,7 +11,7 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
-// works ends well, after as many seconds as its name is long.
+// works is a task that ends well after as many seconds as its name has letters.
 func works(ctx context.Context, task *Task) error {
 	select {
 	case <-time.After(time.Duration(len(task.ID)) * time.Second):
@@ -21,7 +21,7 @@ func works(ctx context.Context, task *Task) error {
 	}
 }
 
-// TestInit: the agent is heard at once, tasks wait until Init has ended, and one of them can be killed.
+// TestInit: while Init runs the executor already has its session, and tasks wait. One of these can be killed.
 func TestInit(t *testing.T) {
 	story(t, func(t *testing.T, m *machine) {
 		began := time.Now()
@@ -47,7 +47,7 @@ func TestInit(t *testing.T) {
 	})
 }
 
-// TestInitFails: the tasks that wait are told why, and the executor ends.
+// TestInitFails: the waiting tasks are told why, and the executor ends.
 func TestInitFails(t *testing.T) {
 	story(t, func(t *testing.T, m *machine) {
 		r := m.run(Functions(works), Init(func(context.Context) error {
@@ -77,7 +77,7 @@ func TestInitIsCalledOff(t *testing.T) {
 	})
 }
 
-// TestIdle: Idle is called once each time that nothing has run for long.
+// TestIdle: Idle is called once, each time that nothing has run for long enough.
 func TestIdle(t *testing.T) {
 	story(t, func(t *testing.T, m *machine) {
 		began, calls := time.Now(), make(chan time.Duration, 16)

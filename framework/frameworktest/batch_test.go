@@ -14,8 +14,8 @@ import (
 	"github.com/tenderhq/tender/framework"
 )
 
-// batch is a small batch scheduler: it runs each of its jobs to success once, trying again, under a
-// new ID, what ended badly. It ends when all jobs are done.
+// batch is a small batch scheduler. It runs each of its jobs to success once; what ended badly it tries again, under a
+// new ID. It ends when all jobs are done.
 type batch struct {
 	size    api.Resources
 	command func(job int) *api.Command

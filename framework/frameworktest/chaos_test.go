@@ -18,8 +18,8 @@ import (
 
 var seedFlag = flag.Uint64("seed", 0, "replay the chaos of this one seed")
 
-// TestChaos: whatever breaks, the promises of the architecture hold, and when it is whole again,
-// everything comes to its end. Replay a seed with -seed.
+// TestChaos: whatever breaks, the promises of the architecture hold. When everything is whole again, all work comes to
+// its end. Replay a seed with -seed.
 func TestChaos(t *testing.T) {
 	first, last := uint64(1), uint64(chaosSeeds)
 	switch {
@@ -65,7 +65,7 @@ func chaos(t *testing.T, seed uint64) {
 		}
 		clerk := newClerk(c)
 		plan := frameworktest.Chaos{Plan: plan, Between: clerk.write, Again: func(killed *frameworktest.Framework) framework.Scheduler {
-			return killed.Scheduler() // its state is, so to say, on its disk
+			return killed.Scheduler() // its state survives it, as if it were on disk
 		}}
 		c.Chaos(plan)
 		c.AwaitAgreement()
@@ -83,7 +83,7 @@ func chaos(t *testing.T, seed uint64) {
 	})
 }
 
-// clerk changes the registry during the chaos and holds promise 5 against it: what was answered is kept.
+// clerk changes the registry during the chaos, and checks promise 5: a change that was answered is kept.
 type clerk struct {
 	c     *frameworktest.Handle
 	busy  chan struct{} // closed when the last round of writes is over
@@ -99,8 +99,8 @@ func newClerk(c *frameworktest.Handle) *clerk {
 	return k
 }
 
-// write begins a round of writes, each asked for once, while the story goes on to the next fault. An
-// error leaves open whether the write counts.
+// write begins a round of writes, while the story goes on to the next fault. Each write is asked for once. After an
+// error it is open whether the write counts.
 func (k *clerk) write() {
 	<-k.busy
 	operator := k.c.Operator()
@@ -150,7 +150,7 @@ func (k *clerk) check(t *testing.T) {
 	t.Logf("the registry took %d of %d changes", k.kept, k.tried)
 }
 
-// command draws what a job does: mostly it works for some seconds, sometimes it fails at first.
+// command draws the command of a job. Most jobs work for some seconds, and some fail at first.
 func command(seed uint64) func(job int) *api.Command {
 	return func(job int) *api.Command {
 		random := rand.New(rand.NewPCG(seed, uint64(job)+100))

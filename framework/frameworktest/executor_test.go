@@ -14,17 +14,17 @@ import (
 	"github.com/tenderhq/tender/framework/frameworktest"
 )
 
-// cache is an executor that keeps what it has loaded for the tasks that follow.
+// cache is an executor that keeps what it has loaded for its next tasks.
 type cache struct {
 	mu      sync.Mutex
 	loaded  map[string]bool
 	loads   int
 	running int
-	most    int // tasks at once
+	most    int // the most tasks that ran at once
 }
 
-// run is one task of it: it loads the table that its data names, unless that is there,
-// tells half-time and works for 30 seconds.
+// run runs one task. It loads the table that the task's data names, if it has not been loaded yet, works for 30
+// seconds, and reports when half of that is over.
 func (c *cache) run(ctx context.Context, task *executor.Task) error {
 	c.enter(string(task.Data))
 	defer c.leave()
@@ -62,7 +62,7 @@ func (c *cache) leave() {
 	c.running--
 }
 
-// listener launches tasks for the executor and hears what it says.
+// listener launches tasks for the executor, and notes what it is told.
 type listener struct {
 	mu       sync.Mutex
 	left     int
@@ -105,8 +105,8 @@ func (l *listener) Message(_ context.Context, _ api.AgentID, from api.ExecutorID
 	l.messages = append(l.messages, string(from)+": "+string(data))
 }
 
-// TestExecutorThatKeepsACache: one executor runs many tasks at once, loads once for all of
-// them, tells how far it is, and its agent's restart in between loses no step of it.
+// TestExecutorThatKeepsACache: one executor runs many tasks at once, loads once for all of them, and reports their
+// progress. Its agent is restarted in between, and no report is lost.
 func TestExecutorThatKeepsACache(t *testing.T) {
 	for _, restart := range []bool{false, true} {
 		t.Run(fmt.Sprintf("restart %v", restart), func(t *testing.T) {
@@ -118,7 +118,7 @@ func TestExecutorThatKeepsACache(t *testing.T) {
 				f.AwaitCount(6, api.TaskRunning)
 				if restart {
 					c.Agent(1).Kill()
-					c.Advance(20 * time.Second) // half-time comes while the agent is away
+					c.Advance(20 * time.Second) // half of the time is over while the agent is away
 					c.Agent(1).Start()
 				}
 				f.AwaitCount(6, api.TaskFinished)

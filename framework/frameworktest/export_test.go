@@ -5,12 +5,13 @@ import (
 	"net"
 )
 
-// DialFrom reaches any listener of the story's network, from a host of its own.
+// DialFrom returns a function that connects to any listener of the story's network, from this host.
 func (h *Handle) DialFrom(from string) func(ctx context.Context, address string) (net.Conn, error) {
 	return h.dialer(from)
 }
 
-// Listeners lists what listens in the story: gRPC of masters, their Raft, the agents' executors.
+// Listeners lists the addresses of all listeners in the story: gRPC of the masters, their Raft, and the agents'
+// executors.
 func (h *Handle) Listeners() (masters, rafts, agents []string) {
 	for _, m := range h.masters {
 		masters = append(masters, m.address())

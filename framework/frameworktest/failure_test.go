@@ -14,10 +14,10 @@ import (
 	"github.com/tenderhq/tender/framework/frameworktest"
 )
 
-// failing, in the environment, names the story that is to fail; see TestFailures.
+// failing is the environment variable that names the story that is to fail; see TestFailures.
 const failing = "FRAMEWORKTEST_FAILING"
 
-// clumsy launches its tasks with the first offer, and does in Update what its story says.
+// clumsy launches its tasks from the first offers, and does in Update what its story wants.
 type clumsy struct {
 	tasks  []api.Task
 	update func(status api.Status)
@@ -43,9 +43,9 @@ func (s *clumsy) Update(_ context.Context, status api.Status) error {
 	return nil
 }
 
-// stories fail, each in its own way.
+// stories are stories that fail, each in its own way.
 var stories = map[string]func(c *frameworktest.Handle){
-	// It waits for something that never comes, and does not heed its context.
+	// It waits for something that never comes, and does not watch its context.
 	"blocked": func(c *frameworktest.Handle) {
 		never := make(chan struct{})
 		f := c.Start(framework.Config{Name: "blocked"}, &clumsy{tasks: []api.Task{{ID: "t"}}, update: func(api.Status) { <-never }})
@@ -57,12 +57,12 @@ var stories = map[string]func(c *frameworktest.Handle){
 		f := c.Start(framework.Config{Name: "locked"}, &clumsy{tasks: []api.Task{{ID: "t"}}, update: func(api.Status) { mu.Lock() }})
 		f.AwaitState("t", api.TaskFinished)
 	},
-	// It launches one ID on two agents.
+	// It launches two tasks with the same ID on two agents.
 	"twice": func(c *frameworktest.Handle) {
 		c.Start(framework.Config{Name: "twice"}, &clumsy{tasks: []api.Task{{ID: "same"}, {ID: "same"}}})
 		c.Advance(time.Minute)
 	},
-	// It is wrong early, and goes on for long.
+	// It fails early, and would go on for long.
 	"early": func(c *frameworktest.Handle) {
 		f := c.Start(framework.Config{Name: "early"}, &clumsy{tasks: []api.Task{{ID: "t"}}})
 		f.AwaitState("t", api.TaskRunning)
@@ -71,7 +71,7 @@ var stories = map[string]func(c *frameworktest.Handle){
 	},
 }
 
-// TestFailing is one story that fails, for TestFailures.
+// TestFailing is the story that fails, when TestFailures runs it.
 func TestFailing(t *testing.T) {
 	story := stories[os.Getenv(failing)]
 	if story == nil {
@@ -80,7 +80,7 @@ func TestFailing(t *testing.T) {
 	frameworktest.Run(t, frameworktest.Cluster{Agents: 2}, story)
 }
 
-// tell has the story fail in a process of its own, and returns what it says until it says enough.
+// tell runs the story in a process of its own, and returns its output, until that contains enough.
 func tell(t *testing.T, story, enough string) string {
 	t.Helper()
 	program, err := os.Executable()
@@ -99,7 +99,7 @@ func tell(t *testing.T, story, enough string) string {
 	return out.text.String()
 }
 
-// until ends a process that has said enough.
+// until ends a process when its output contains the text enough.
 type until struct {
 	text   strings.Builder
 	enough string
@@ -114,7 +114,7 @@ func (u *until) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// inOrder checks that the text says all of it, one after the other.
+// inOrder checks that the text contains all the words, one after the other.
 func inOrder(t *testing.T, text string, words ...string) {
 	t.Helper()
 	rest := text
@@ -127,7 +127,7 @@ func inOrder(t *testing.T, text string, words ...string) {
 	}
 }
 
-// TestFailures: a story that fails says first what was the author's doing.
+// TestFailures: the output of a story that fails begins with what its author did wrong.
 func TestFailures(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts processes")

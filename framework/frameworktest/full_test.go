@@ -12,8 +12,8 @@ import (
 	"github.com/tenderhq/tender/framework/frameworktest"
 )
 
-// TestFullDisks: agents whose disks fill again and again, with and without what they keep in
-// reserve, lose and double nothing (R14).
+// TestFullDisks: the agents' disks fill again and again, with and without the agents' reserve. No task is lost or runs
+// twice. (R14)
 func TestFullDisks(t *testing.T) {
 	plan := frameworktest.Plan{Length: 60 * time.Second}
 	for i := range 20 {
@@ -38,7 +38,7 @@ func TestFullDisks(t *testing.T) {
 	})
 }
 
-// unable counts the agents that can start nothing, as their leader knows; it is none without a leader.
+// unable counts the agents that can start nothing, as the leader knows it; without a leader it returns 0.
 func unable(c *frameworktest.Handle) int {
 	operator := c.Operator()
 	if operator == nil {
@@ -59,8 +59,8 @@ func unable(c *frameworktest.Handle) int {
 	return count
 }
 
-// TestAFullDiskIsOfferedToNobody: while the disks of all agents are full nothing is offered, so a
-// scheduler that launches again at once what is DROPPED waits, and does not go round (R14).
+// TestAFullDiskIsOfferedToNobody: while the disks of all agents are full nothing is offered. So a scheduler that
+// launches at once again what is DROPPED waits, instead of doing so in a loop. (R14)
 func TestAFullDiskIsOfferedToNobody(t *testing.T) {
 	plan := frameworktest.Plan{Length: 10 * time.Second}
 	for i := range 2 {

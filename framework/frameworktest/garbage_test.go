@@ -22,8 +22,8 @@ import (
 	"github.com/tenderhq/tender/framework/frameworktest"
 )
 
-// vandal sends what no peer in its right mind sends: noise instead of a protocol, messages of the right
-// types with anything in them, out of order, too many and too large. It knows the names that are in use.
+// vandal sends what no proper peer sends: noise instead of a protocol, and messages of the right types with any
+// content, out of order, too many and too large. It knows the names that are in use.
 type vandal struct {
 	random *rand.Rand
 	names  []string // in use
@@ -31,11 +31,12 @@ type vandal struct {
 	heard  int
 }
 
-// heapGrowthMax is what a thousand messages may leave behind: sessions, tombstones, logs, each bounded.
+// heapGrowthMax is how much a thousand messages may leave on the heap. Sessions, tombstones and logs stay, each
+// bounded.
 const heapGrowthMax = 64 << 20
 
-// TestGarbage holds promise 10 against whole processes: whatever is sent to masters and agents, none of
-// them ends or grows, and the work beside it comes to its end.
+// TestGarbage checks promise 10 with whole processes: whatever is sent to masters and agents, none of them ends or
+// grows, and the work beside it is completed.
 func TestGarbage(t *testing.T) {
 	rounds := 2
 	switch {
@@ -81,7 +82,7 @@ func TestGarbage(t *testing.T) {
 	})
 }
 
-// heap is what is in use. What lies in a pool outlives one collection.
+// heap returns the bytes in use. It collects twice, because what lies in a pool survives one collection.
 func heap() uint64 {
 	runtime.GC()
 	runtime.GC()
@@ -90,7 +91,7 @@ func heap() uint64 {
 	return stats.HeapAlloc
 }
 
-// rampage visits every door once.
+// rampage attacks each listener and each service once.
 func (v *vandal) rampage(t *testing.T, c *frameworktest.Handle) {
 	masters, rafts, agents := c.Listeners()
 	dial := c.DialFrom("vandal")
@@ -118,17 +119,17 @@ func (v *vandal) noise(dial func(context.Context, string) (net.Conn, error), add
 	for _, begin := range []string{"", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "GET / HTTP/1.1\r\n\r\n", "\x00\x00\x00\x04"} {
 		conn, err := dial(ctx, address)
 		if err != nil {
-			return // it has had enough of us
+			return // the other side has closed the connection
 		}
 		_ = conn.SetDeadline(time.Now().Add(time.Second))
-		_, _ = conn.Write(append([]byte(begin), v.bytes(1+v.random.IntN(4000))...)) // it may hang up any time
+		_, _ = conn.Write(append([]byte(begin), v.bytes(1+v.random.IntN(4000))...)) // the other side may hang up
 		v.sent++
 		_, _ = conn.Read(make([]byte, 100))
 		_ = conn.Close()
 	}
 }
 
-// dangerous are methods whose garbage may be an operator's true wish.
+// dangerous has the methods whose garbage could be a valid order of an operator.
 var dangerous = map[protoreflect.Name]bool{"TransferLeader": true, "RemovePeer": true, "AddPeer": true, "MarkAgent": true, "RemoveFramework": true, "KillTask": true, "SetRole": true, "Reserve": true, "Announce": true}
 
 func (v *vandal) service(conn *grpc.ClientConn, name protoreflect.FullName) {
@@ -150,7 +151,7 @@ func (v *vandal) service(conn *grpc.ClientConn, name protoreflect.FullName) {
 	}
 }
 
-// call opens one stream, says several things and listens for a moment.
+// call opens one stream, sends several messages, and listens for a moment.
 func (v *vandal) call(conn *grpc.ClientConn, method protoreflect.MethodDescriptor) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(50+v.random.IntN(2000))*time.Millisecond)
 	defer cancel()
@@ -191,8 +192,8 @@ func (v *vandal) listen(stream grpc.ClientStream) bool {
 	return err == nil
 }
 
-// opening is what a peer in its right mind says first, so that the rest comes further than the door. What
-// it registers is of no use to the work beside it.
+// opening is the first message of a proper peer. With it the following garbage gets further than to the first check.
+// What it registers does not disturb the work beside it.
 func (v *vandal) opening(method protoreflect.MethodDescriptor) proto.Message {
 	nonce := fmt.Sprintf("vandal-%d", v.random.IntN(3))
 	switch method.Parent().Name() {
@@ -216,7 +217,7 @@ func newMessage(of protoreflect.MessageDescriptor) proto.Message {
 	return kind.New().Interface()
 }
 
-// fill puts anything into a message.
+// fill puts random values into a message.
 func (v *vandal) fill(m protoreflect.Message, depth int) {
 	fields := m.Descriptor().Fields()
 	oneofs := m.Descriptor().Oneofs()
@@ -266,7 +267,7 @@ func (v *vandal) fillList(list protoreflect.List, field protoreflect.FieldDescri
 	}
 }
 
-// value is anything of the field's kind, mostly what could be right or is just beyond it.
+// value returns a random value of the field's kind, mostly one that could be right or is just beyond the bound.
 func (v *vandal) value(field protoreflect.FieldDescriptor) protoreflect.Value {
 	number := []int64{0, 1, 2, 3, 7, 1000, -1, 1 << 31, -1 << 31, 1<<53 + 1, 1<<63 - 1, -1 << 63}[v.random.IntN(12)]
 	switch field.Kind() {

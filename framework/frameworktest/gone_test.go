@@ -11,8 +11,8 @@ import (
 	"github.com/tenderhq/tender/framework/frameworktest"
 )
 
-// TestGoneWhileAway: an agent that was given up while it was away kills what it ran as soon as it is
-// back, and its machine takes part again as a new agent (R16).
+// TestGoneWhileAway: an agent was marked gone while it was away. As soon as it is back it kills what it ran, and its
+// machine takes part again as a new agent (R16).
 func TestGoneWhileAway(t *testing.T) {
 	for _, restarted := range []bool{false, true} {
 		t.Run(fmt.Sprintf("restarted=%v", restarted), func(t *testing.T) { goneWhileAway(t, restarted) })

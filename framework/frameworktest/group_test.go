@@ -11,7 +11,7 @@ import (
 	"github.com/tenderhq/tender/framework/frameworktest"
 )
 
-// pods launches one group after the other, each with an offer of its own.
+// pods launches groups one after the other, each from an offer of its own.
 type pods struct{ groups [][]api.Task }
 
 func (p *pods) Offers(_ context.Context, offers []api.Offer) []api.Answer {
@@ -36,8 +36,8 @@ func groupOf(ids ...api.TaskID) []api.Task {
 	return tasks
 }
 
-// What is launched as one group starts whole or not at all; who ends well leaves it, and when one ends otherwise, by
-// itself or because it is killed, the others are killed. (R46.)
+// A group starts whole or not at all. A task that ends well leaves it. When a task ends otherwise, by itself or because
+// it is killed, the others are killed. (R46.)
 func TestTaskGroups(t *testing.T) {
 	script := func(api.Task) frameworktest.Play { return frameworktest.Play{Forever: true} }
 	frameworktest.Run(t, frameworktest.Cluster{Agents: 3, Script: script}, func(c *frameworktest.Handle) {

@@ -31,8 +31,8 @@ func (c *clinic) Offers(_ context.Context, offers []api.Offer) []api.Answer {
 
 func (c *clinic) Update(context.Context, api.Status) error { return nil }
 
-// A task is not healthy before it is ready, and each change is told once; one that fails its check is FAILED for that. A
-// task without checks has no health. (R44.)
+// A task is not healthy before it is ready, and each change is told once. A task that fails its check is FAILED for
+// that reason. A task without checks has no health. (R44.)
 func TestHealth(t *testing.T) {
 	script := func(api.Task) frameworktest.Play {
 		return frameworktest.Play{Forever: true, ReadyAfter: 7 * time.Second}

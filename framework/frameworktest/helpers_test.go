@@ -11,10 +11,10 @@ import (
 	"github.com/tenderhq/tender/framework/frameworktest"
 )
 
-// crew launches each of its tasks once, whatever becomes of them.
+// crew launches each of its tasks once, whatever happens to them.
 type crew []api.Task
 
-// sleepers is a crew of tasks that run until someone ends them, of half a cpu each.
+// sleepers makes a crew of tasks with half a cpu each, which run until somebody ends them.
 func sleepers(ids ...api.TaskID) *crew {
 	var c crew
 	for _, id := range ids {
@@ -43,7 +43,7 @@ func (c *crew) Offers(_ context.Context, offers []api.Offer) []api.Answer {
 
 func (c *crew) Update(context.Context, api.Status) error { return nil }
 
-// hoarder keeps what it is offered.
+// hoarder keeps all offers.
 type hoarder struct{ crew }
 
 func (h *hoarder) Offers(_ context.Context, offers []api.Offer) []api.Answer {
@@ -136,7 +136,7 @@ func TestEndTask(t *testing.T) {
 	})
 }
 
-// TestUse: tasks that outgrow their requests lower what is offered of the agent.
+// TestUse: if tasks use more than they have asked for, less of the agent is offered.
 func TestUse(t *testing.T) {
 	frameworktest.Run(t, frameworktest.Cluster{}, func(c *frameworktest.Handle) {
 		f := c.Start(framework.Config{Name: "crew"}, sleepers("a"))
@@ -152,7 +152,7 @@ func TestUse(t *testing.T) {
 	})
 }
 
-// largest remembers the most cpus that it was offered.
+// largest remembers the most cpus that it was ever offered.
 type largest struct {
 	crew
 	cpus atomic.Int64
@@ -165,7 +165,7 @@ func (l *largest) Offers(_ context.Context, offers []api.Offer) []api.Answer {
 	return nil
 }
 
-// TestPartition: agents that are cut off from the leader alone are lost to it until the two are joined.
+// TestPartition: agents that only the leader can't reach are lost to it until they are joined again.
 func TestPartition(t *testing.T) {
 	frameworktest.Run(t, frameworktest.Cluster{Masters: 3, Agents: 2}, func(c *frameworktest.Handle) {
 		leader := []frameworktest.Member{c.Leader()}
@@ -177,7 +177,7 @@ func TestPartition(t *testing.T) {
 	})
 }
 
-// TestQuota: a limit holds, and lifting it lets the work go on.
+// TestQuota: a limit holds, and when it is lifted the work goes on.
 func TestQuota(t *testing.T) {
 	frameworktest.Run(t, frameworktest.Cluster{}, func(c *frameworktest.Handle) {
 		c.Limit("small", api.Scalars(1, 1024))
@@ -190,7 +190,7 @@ func TestQuota(t *testing.T) {
 	})
 }
 
-// TestGuarantee: what is kept for a role is not offered to another, however long it waits.
+// TestGuarantee: what is kept for a role's guarantee is not offered to another role, however long that one waits.
 func TestGuarantee(t *testing.T) {
 	frameworktest.Run(t, frameworktest.Cluster{}, func(c *frameworktest.Handle) {
 		c.Guarantee("kept", api.Scalars(3, 3072))

@@ -65,7 +65,7 @@ func hour(t *testing.T, agents int, length, heartbeat time.Duration) {
 	})
 }
 
-// busy keeps so many tasks of about five minutes running: as one ends, the next one is wanted.
+// busy keeps this many tasks of about five minutes running: when one ends, the next one is wanted.
 func busy(t *testing.T, tasks int) *taskset.Set {
 	var set *taskset.Set
 	added := 0

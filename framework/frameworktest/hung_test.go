@@ -27,8 +27,8 @@ func (s *shared) Offers(_ context.Context, offers []api.Offer) []api.Answer {
 
 func (s *shared) Update(context.Context, api.Status) error { return nil }
 
-// TestHungTask: a function that does not heed its kill can't be ended without its neighbours, and the scheduler is told
-// so when the grace is over.
+// TestHungTask: the function of a killed task goes on. It can't be ended without the other task of its executor, so the
+// scheduler is told of it when the grace is over.
 func TestHungTask(t *testing.T) {
 	var done chan struct{}
 	run := func(ctx context.Context, task *executor.Task) error {

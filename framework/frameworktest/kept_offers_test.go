@@ -10,8 +10,9 @@ import (
 	"github.com/tenderhq/tender/framework/taskset"
 )
 
-// TestKeptOfferIsAskedBack: who keeps an offer of the only agent hears that it was taken back for somebody who says
-// what it wants, and that one runs long before the offer would have expired. What is left is offered again.
+// TestKeptOfferIsAskedBack: a framework keeps an offer of the only agent, and another one states a demand. The offer is
+// taken back, its framework is told so, and the other's task runs long before the offer would have expired. What is
+// left is offered again.
 func TestKeptOfferIsAskedBack(t *testing.T) {
 	frameworktest.Run(t, frameworktest.Cluster{}, func(c *frameworktest.Handle) {
 		keeper := newKeeper()

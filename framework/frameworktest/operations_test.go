@@ -12,8 +12,7 @@ import (
 	"github.com/tenderhq/tender/framework/frameworktest"
 )
 
-// storekeeper reserves disk of the first offer, makes a volume of it and writes down what
-// it hears.
+// storekeeper reserves disk of the first offer, makes a volume of it, and writes down what it is told.
 type storekeeper struct {
 	asked bool
 	mu    sync.Mutex
@@ -54,8 +53,8 @@ func (s *storekeeper) of(operation api.OperationID) []api.Kind {
 	return slices.Clone(s.told[operation])
 }
 
-// TestOperationsOutliveTheLeader: R26. The next leader says what the first has done, and
-// that of the rest nothing is known.
+// TestOperationsOutliveTheLeader: the next leader knows what the first one has done. Of all other operations it says
+// that nothing is known. (R26)
 func TestOperationsOutliveTheLeader(t *testing.T) {
 	disks := frameworktest.Machine{Resources: api.NewResources(append(api.Scalars(4, 4096).Items(),
 		api.Resource{Label: api.Label{Name: "disk"}, Scalar: 1000_000})...)}

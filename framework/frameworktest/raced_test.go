@@ -2,9 +2,9 @@
 
 package frameworktest_test
 
-// raced: the race detector watches, and everything takes ten times as long. Its clock, which counts what a
-// process has synchronised, has been seen to run out after some three minutes of chaos, with a CHECK
-// failed of its own: so it watches fewer seeds.
+// raced says that the race detector is on. Everything takes ten times as long then. After some three minutes of chaos
+// the detector's own clock, which counts what a process has synchronised, has run out with a failed CHECK. So it gets
+// fewer seeds.
 const (
 	raced          = true
 	chaosSeeds     = 8

@@ -9,7 +9,7 @@ import (
 	"github.com/tenderhq/tender/framework/frameworktest"
 )
 
-// service is one firm task of three of the four cpus.
+// service has one task, which asks for three of the four cpus as firm resources.
 func service() *crew {
 	return &crew{{ID: "service", Resources: api.Scalars(3, 512), Command: &api.Command{Shell: "sleep infinity"}}}
 }
@@ -23,8 +23,8 @@ func guests(ids ...api.TaskID) *crew {
 	return c
 }
 
-// TestRevocable (R28): a service leaves most of what it asked for unused; guests run on that, until it
-// needs it: then they end, the youngest first and no more than need be, and the service never notices.
+// TestRevocable: a service leaves most of what it has asked for unused, and guests run on that. When the service needs
+// it, guests are killed, the youngest first and no more than necessary, and the service does not notice. (R28)
 func TestRevocable(t *testing.T) {
 	frameworktest.Run(t, frameworktest.Cluster{}, func(c *frameworktest.Handle) {
 		f := c.Start(framework.Config{Name: "firm"}, service())
@@ -38,7 +38,7 @@ func TestRevocable(t *testing.T) {
 		c.Advance(time.Minute)
 		g.ExpectCount(3, api.TaskRunning)
 
-		f.Use("service", api.Scalars(2.7, 128)) // with the guests 3.9 of 4
+		f.Use("service", api.Scalars(2.7, 128)) // together with the guests 3.9 of 4 cpus
 		g.AwaitState("g3", api.TaskKilled)
 		g.ExpectLife("g3", api.TaskRunning, api.TaskKilling, api.TaskKilled)
 		g.ExpectReason("g3", api.ReasonRevoked)
@@ -54,7 +54,7 @@ func TestRevocable(t *testing.T) {
 	})
 }
 
-// TestRevocableWithoutMaster: the agent protects its firm tasks also while nobody leads.
+// TestRevocableWithoutMaster: the agent protects its firm tasks also while there is no leader.
 func TestRevocableWithoutMaster(t *testing.T) {
 	frameworktest.Run(t, frameworktest.Cluster{}, func(c *frameworktest.Handle) {
 		f := c.Start(framework.Config{Name: "firm"}, service())

@@ -28,7 +28,7 @@ func TestPlayCommand(t *testing.T) {
 	}
 }
 
-// TestJournal shows every oracle what it must refuse, and what it must not.
+// TestJournal: each oracle refuses what it must refuse, and nothing else.
 func TestJournal(t *testing.T) {
 	ref := api.TaskRef{Framework: "framework-1", Task: "t"}
 	status := func(state api.TaskState) api.Status {

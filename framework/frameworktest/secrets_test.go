@@ -13,7 +13,7 @@ import (
 	"github.com/tenderhq/tender/framework/frameworktest"
 )
 
-// confidants are sleepers that name secrets.
+// confidants makes sleepers that name secrets.
 func confidants(named []api.Secret, ids ...api.TaskID) *crew {
 	c := sleepers(ids...)
 	for i := range *c {
@@ -22,8 +22,8 @@ func confidants(named []api.Secret, ids ...api.TaskID) *crew {
 	return c
 }
 
-// A task is given the secrets that it names, by whoever leads; it keeps them when they are removed, and a task that names one
-// which is not there ends. (R48.)
+// Whoever leads, a task gets the secrets that it names, and keeps them when they are removed. A task that names a
+// secret which does not exist ends. (R48.)
 func TestSecretsReachTheirTasks(t *testing.T) {
 	frameworktest.Run(t, frameworktest.Cluster{Masters: 3}, func(c *frameworktest.Handle) {
 		c.SetSecret("eng/etl/db", "hunter2")
@@ -44,7 +44,7 @@ func TestSecretsReachTheirTasks(t *testing.T) {
 	})
 }
 
-// A framework that is in another role than the secret, or below it, is told so, as by real masters; so is its role's sister.
+// A framework gets no secret whose role is neither its own nor below its own. It is told so, as by real masters.
 func TestSecretsAreForTheirRoleAlone(t *testing.T) {
 	frameworktest.Run(t, frameworktest.Cluster{}, func(c *frameworktest.Handle) {
 		c.SetSecret("eng/db", "hunter2")

@@ -17,8 +17,8 @@ import (
 	"github.com/tenderhq/tender/internal/testing/history"
 )
 
-// TestStoreIsLinearizable: whatever becomes of masters and network, there is an order of the operations in
-// which each has the answer that it got. That none is found in time counts as failure.
+// TestStoreIsLinearizable: whatever happens to masters and network, there is an order of the operations in which each
+// of them has the answer that it got. If none is found in time, the test fails.
 func TestStoreIsLinearizable(t *testing.T) {
 	seeds := uint64(3)
 	switch {
@@ -40,7 +40,8 @@ func TestStoreIsLinearizable(t *testing.T) {
 	}
 }
 
-// storeHistory is what the goroutines of one scheduler asked and heard during a chaos of masters and links.
+// storeHistory returns what the goroutines of one scheduler asked and were answered during a chaos of masters and
+// links.
 func storeHistory(t *testing.T, seed uint64) []history.Event {
 	var mu sync.Mutex
 	var events []history.Event
@@ -65,7 +66,7 @@ func storeHistory(t *testing.T, seed uint64) []history.Event {
 					mu.Lock()
 					if got.Unknown {
 						unknown++
-						returned = math.MaxInt64 // it may come to pass at any time
+						returned = math.MaxInt64 // it may take effect at any later time
 					}
 					events = append(events, history.Event{Op: op, Got: got, Call: called, Return: returned})
 					mu.Unlock()

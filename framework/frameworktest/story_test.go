@@ -18,7 +18,7 @@ func TestBatch(t *testing.T) {
 		if n := f.Count(api.TaskFinished); n != 20 {
 			t.Errorf("%d jobs finished", n)
 		}
-		// Eight fit at once, so three rounds of ten seconds.
+		// Eight tasks fit at once, so the batch takes three rounds of ten seconds.
 		if took := c.Now(); took < 30*time.Second || took > 60*time.Second {
 			t.Errorf("it took %v", took)
 		}
@@ -26,7 +26,7 @@ func TestBatch(t *testing.T) {
 	})
 }
 
-// TestLeaderKilled: tasks that run go on, and the batch ends as if nothing had been.
+// TestLeaderKilled: running tasks continue, and the batch ends as if nothing had happened.
 func TestLeaderKilled(t *testing.T) {
 	frameworktest.Run(t, frameworktest.Cluster{Masters: 3, Agents: 3}, func(c *frameworktest.Handle) {
 		f := c.Start(framework.Config{Name: "batch"}, newBatch(60, "sleep 20"))
@@ -48,8 +48,8 @@ func TestLeaderKilled(t *testing.T) {
 	})
 }
 
-// TestGap: what is asked for, and what happens, while nobody leads is not lost: a kill, a
-// task's end, and the acknowledgement of an end that the dead leader may not have passed on.
+// TestGap: what is asked for and what happens while there is no leader is not lost: a kill, the end of a task, and an
+// acknowledgement that the killed leader may not have passed on.
 func TestGap(t *testing.T) {
 	frameworktest.Run(t, frameworktest.Cluster{Masters: 3, Agents: 2}, func(c *frameworktest.Handle) {
 		f := c.Start(framework.Config{Name: "crew"}, sleepers("killed", "ends", "acknowledged"))
@@ -70,7 +70,7 @@ func TestGap(t *testing.T) {
 	})
 }
 
-// TestAgentRestart: the agent's process dies and comes back; its executors and tasks never notice.
+// TestAgentRestart: the agent's process is killed and started again. Its executors and tasks do not notice.
 func TestAgentRestart(t *testing.T) {
 	frameworktest.Run(t, frameworktest.Cluster{}, func(c *frameworktest.Handle) {
 		f := c.Start(framework.Config{Name: "batch"}, newBatch(8, "sleep 20"))
@@ -88,7 +88,7 @@ func TestAgentRestart(t *testing.T) {
 	})
 }
 
-// TestAgentReboots: what ran on it is GONE, told so, and tried again.
+// TestAgentReboots: the tasks that ran there are GONE. The batch is told so, and tries them again.
 func TestAgentReboots(t *testing.T) {
 	frameworktest.Run(t, frameworktest.Cluster{}, func(c *frameworktest.Handle) {
 		f := c.Start(framework.Config{Name: "batch"}, newBatch(8, "sleep 20"))
@@ -106,8 +106,8 @@ func TestAgentReboots(t *testing.T) {
 	})
 }
 
-// TestAgentPartitioned: after TombstoneAfter its tasks are UNREACHABLE; when it comes back they are told
-// as they are.
+// TestAgentPartitioned: after TombstoneAfter the agent's tasks are UNREACHABLE. When the agent is back, their real
+// states are told.
 func TestAgentPartitioned(t *testing.T) {
 	frameworktest.Run(t, frameworktest.Cluster{Agents: 2}, func(c *frameworktest.Handle) {
 		f := c.Start(framework.Config{Name: "batch"}, newBatch(16, "sleep 100"))
@@ -126,7 +126,7 @@ func TestAgentPartitioned(t *testing.T) {
 	})
 }
 
-// TestLeaderPartitioned: the minority's leader steps down; agents and framework find the new one.
+// TestLeaderPartitioned: the leader that is left with a minority steps down. Agents and framework find the new leader.
 func TestLeaderPartitioned(t *testing.T) {
 	frameworktest.Run(t, frameworktest.Cluster{Masters: 3, Agents: 2}, func(c *frameworktest.Handle) {
 		f := c.Start(framework.Config{Name: "batch"}, newBatch(32, "sleep 15"))
@@ -143,7 +143,7 @@ func TestLeaderPartitioned(t *testing.T) {
 	})
 }
 
-// TestSchedulerKilled: its successor hears of all tasks without asking.
+// TestSchedulerKilled: the successor is told of all tasks without asking.
 func TestSchedulerKilled(t *testing.T) {
 	frameworktest.Run(t, frameworktest.Cluster{}, func(c *frameworktest.Handle) {
 		first := c.Start(framework.Config{Name: "batch"}, newBatch(8, "sleep 60"))

@@ -27,8 +27,8 @@ func (p *pair) Offers(_ context.Context, offers []api.Offer) []api.Answer {
 
 func (p *pair) Update(context.Context, api.Status) error { return nil }
 
-// TestStubborn: a task that does not heed its kill ends when the grace is over, as a real process does by SIGKILL; its
-// neighbour in the same executor runs on.
+// TestStubborn: a task that ignores its kill ends when the grace is over, as a real process is killed by SIGKILL. The
+// other task in the same executor keeps running.
 func TestStubborn(t *testing.T) {
 	script := func(task api.Task) frameworktest.Play {
 		return frameworktest.Play{Forever: true, Stubborn: task.ID == "stubborn"}
@@ -37,7 +37,7 @@ func TestStubborn(t *testing.T) {
 		f := c.Start(framework.Config{Name: "pair"}, &pair{})
 		f.AwaitCount(2, api.TaskRunning)
 		asked := c.Now()
-		// Not the 20 s of the task; and a second kill shortens, a third does not lengthen.
+		// It does not take the 20 s of the task. A second kill shortens the grace, and a third does not lengthen it.
 		for _, grace := range []time.Duration{15 * time.Second, 7 * time.Second, 30 * time.Second} {
 			if err := f.Client().Kill("stubborn", framework.Within(grace)); err != nil {
 				t.Fatal(err)

@@ -14,9 +14,9 @@ import (
 	"github.com/tenderhq/tender/framework/frameworktest"
 )
 
-// keeper keeps every offer and notes what becomes of it.
+// keeper keeps every offer, and notes why offers go.
 type keeper struct {
-	mu     sync.Mutex // the story looks on
+	mu     sync.Mutex // the story reads the fields too
 	client *framework.Client
 	kept   map[api.OfferID]api.Offer
 	gone   map[api.OfferID]string
@@ -67,14 +67,14 @@ func (k *keeper) holds() []api.Role {
 	return slices.Compact(roles)
 }
 
-// why says what the offers that are gone went for.
+// why returns the reasons for which offers were taken back.
 func (k *keeper) why() []string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return slices.Collect(maps.Values(k.gone))
 }
 
-// described is the framework as people see it.
+// described returns the framework as people see it.
 func described(t *testing.T, c *frameworktest.Handle, id api.FrameworkID) *apiv1.FrameworkView {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
@@ -92,8 +92,8 @@ func described(t *testing.T, c *frameworktest.Handle, id api.FrameworkID) *apiv1
 	return nil
 }
 
-// TestUpdateFramework: a framework moves to another role, with its failover time and its
-// address, and another leader knows them. Whoever looks finds its endpoints.
+// TestUpdateFramework: a framework moves to another role, with another failover time and another address. The next
+// leader knows them too, and anybody can look up its endpoints.
 func TestUpdateFramework(t *testing.T) {
 	frameworktest.Run(t, frameworktest.Cluster{Masters: 3}, func(c *frameworktest.Handle) {
 		scheduler := newKeeper()

@@ -14,7 +14,7 @@ import (
 
 var offered int
 
-// offer is one of an agent with room for so many tasks; agents 0 to 9 are in rack 0.
+// offer makes an offer of an agent, with room for this many tasks. Agents 0 to 9 are in rack 0, and so on.
 func offer(agent, room int) api.Offer {
 	offered++
 	return api.Offer{
@@ -36,7 +36,7 @@ func at(agents ...int) (prefer locality.Prefer) {
 	return prefer
 }
 
-// launched lists the tasks of an answer, and how long the rest is refused.
+// launched returns the tasks of an answer, and for how long the rest is refused.
 func launched(d *locality.Delay, o api.Offer) string {
 	answer := d.Offers([]api.Offer{o})[0]
 	var ids []api.TaskID
@@ -86,8 +86,8 @@ func TestLevelsByTime(t *testing.T) {
 	})
 }
 
-// TestHotAgent: an agent that frees a slot each second does not keep the job from ten slots that
-// stand idle. Where others use what was let pass, the job holds out again.
+// TestHotAgent: an agent that frees a slot each second must not keep the job from using ten idle slots elsewhere. Where
+// others use the slots that were let pass, the job waits for its agent again.
 func TestHotAgent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := locality.New(locality.Config{Node: locality.Wait{Time: 5 * time.Second}})
@@ -104,8 +104,8 @@ func TestHotAgent(t *testing.T) {
 		}
 		want(t, launched(d, offer(2, 10)), "[t5 t6 t7 t8 t9 t10 t11 t12 t13 t14] 0s")
 		want(t, launched(d, offer(1, 1)), "[t15] 0s")
-		want(t, launched(d, offer(2, 1)), "[] 5s") // nothing was idle: back at the node
-		<-time.After(10 * time.Second)             // the offer does not come again: others use it
+		want(t, launched(d, offer(2, 1)), "[] 5s") // no slot was idle, so the job waits for its agent again
+		<-time.After(10 * time.Second)             // others use the slot, so it is not offered again
 		want(t, launched(d, offer(1, 1)), "[t16] 0s")
 		want(t, launched(d, offer(2, 1)), "[] 5s")
 		if n := d.Numbers("j"); n.Idle != 56*time.Second || n.Launched != [3]int{7, 10, 0} {
@@ -114,7 +114,7 @@ func TestHotAgent(t *testing.T) {
 	})
 }
 
-// TestPlacementsTellOfIdleSlots: each launch tells the masters what has stood idle since the one before.
+// TestPlacementsTellOfIdleSlots: each launch tells the masters for how long slots were idle since the launch before.
 func TestPlacementsTellOfIdleSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := locality.New(locality.Config{Node: locality.Wait{Time: 5 * time.Second}})
@@ -133,8 +133,8 @@ func TestPlacementsTellOfIdleSlots(t *testing.T) {
 	})
 }
 
-// TestPlacesAlone: a task that names only a rack is right anywhere in it, at once, and does not move
-// those of its job that prefer an agent.
+// TestPlacesAlone: a task that names only a rack runs anywhere in it at once. It does not change how long tasks of its
+// job wait that prefer an agent.
 func TestPlacesAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := locality.New(locality.Config{Node: locality.Wait{Time: time.Hour}, Near: locality.Wait{Time: time.Hour}})
@@ -142,12 +142,12 @@ func TestPlacesAlone(t *testing.T) {
 		d.Add("j", task("rack"), locality.Prefer{Places: []string{"2"}})
 		want(t, launched(d, offer(11, 1)), "[] 1h0m0s")
 		want(t, launched(d, offer(25, 2)), "[rack] 1h0m0s")
-		want(t, launched(d, offer(2, 1)), "[] 1h0m0s") // near its agent, which it holds out for
+		want(t, launched(d, offer(2, 1)), "[] 1h0m0s") // near its agent, for which it still waits
 		want(t, launched(d, offer(1, 1)), "[agent] 0s")
 	})
 }
 
-// TestDemandNamesAgentsOfHosts: hosts and places are stated as the agents that offers have shown there.
+// TestDemandNamesAgentsOfHosts: in a demand, hosts and places become the agents that earlier offers have shown there.
 func TestDemandNamesAgentsOfHosts(t *testing.T) {
 	d := locality.New(locality.Config{Node: locality.Wait{Time: 5 * time.Second}, Withhold: true})
 	d.Add("j", task("host"), locality.Prefer{Hostnames: []string{"host-3"}})
@@ -175,7 +175,8 @@ func TestLevelsBySkips(t *testing.T) {
 	want(t, launched(d, offer(12, 1)), "[t0] 0s")
 }
 
-// TestPlacement: the masters are told of each launch how near it is, what it waited and what stood idle meanwhile.
+// TestPlacement: each launch tells the masters how near it is, how long it waited, and for how long slots were idle
+// meanwhile.
 func TestPlacement(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := locality.New(locality.Config{Node: locality.Wait{Time: 5 * time.Second}})

@@ -12,9 +12,8 @@ import (
 	"github.com/tenderhq/tender/framework/locality"
 )
 
-// The setting of the paper, made small: 100 agents in racks of ten, two slots each,
-// tasks of about ten seconds, jobs whose blocks sit on three agents each, and more of
-// them than there is room.
+// The setting of the paper, in small: 100 agents in racks of ten, with two slots each; tasks of about ten seconds; jobs
+// whose blocks are on three agents each. There are more jobs than there is room for.
 const (
 	agents    = 100
 	slots     = 2
@@ -25,13 +24,13 @@ const (
 	largeJobs = 4
 )
 
-// outcome of a run.
+// outcome is the outcome of a run.
 type outcome struct {
 	locality.Numbers
 	small, large time.Duration // mean time of a job from its arrival to its end
 }
 
-// happening is what the run does at a time.
+// happening is something that the run does at a given time.
 type happening struct {
 	at time.Time
 	do func()
@@ -50,7 +49,7 @@ func (h *happenings) Pop() any {
 	return last
 }
 
-// grid is a cluster that offers what is free, unless it was refused.
+// grid is a cluster that offers what is free and was not refused.
 type grid struct {
 	d       *locality.Delay
 	random  *rand.Rand
@@ -106,11 +105,11 @@ func (g *grid) end(agent int, task api.TaskID) {
 		g.took[job] = time.Since(g.began[job])
 	}
 	g.free[agent]++
-	g.refused[agent] = time.Time{} // more than what was refused
+	g.refused[agent] = time.Time{} // more is free than was refused
 	g.offer(agent)
 }
 
-// simulate runs all jobs to their end with the wait, in a bubble of virtual time.
+// simulate runs all jobs to their end, with this wait, in virtual time.
 func simulate(t *testing.T, wait time.Duration) (result outcome) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &grid{

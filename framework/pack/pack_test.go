@@ -22,7 +22,7 @@ func task(id string, cpus, mem float64) api.Task {
 	return api.Task{ID: api.TaskID(id), Resources: api.Scalars(cpus, mem)}
 }
 
-// placed says which tasks went where: "a1: t1 t2".
+// placed says which tasks are placed where: "a1: t1 t2".
 func placed(answers []api.Answer) []string {
 	var lines []string
 	for _, answer := range answers {

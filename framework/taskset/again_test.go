@@ -11,8 +11,8 @@ import (
 	"github.com/tenderhq/tender/framework/taskset"
 )
 
-// TestAStatusThatComesAgainCountsOnce: while the store has no room for what has changed, statuses are not acknowledged and
-// come again and again. One failure of an item stays one, and the item is not given up for it.
+// TestAStatusThatComesAgainCountsOnce: while the store has no room for a change, statuses are not acknowledged and are
+// sent again and again. A failure of an item counts once even so, and the item is not given up because of it.
 func TestAStatusThatComesAgainCountsOnce(t *testing.T) {
 	frameworktest.Run(t, frameworktest.Cluster{Machine: frameworktest.Machine{Resources: api.Scalars(16, 16384)}}, func(c *frameworktest.Handle) {
 		ended := 0
@@ -46,7 +46,7 @@ func TestAStatusThatComesAgainCountsOnce(t *testing.T) {
 	})
 }
 
-// tasksOf are the tasks of the item that have not ended.
+// tasksOf returns the tasks of the item that have not ended.
 func tasksOf(set *taskset.Set, item string) (tasks []api.TaskID) {
 	for _, one := range set.Tasks() {
 		if one.Item == item {

@@ -9,8 +9,8 @@ import (
 	"github.com/tenderhq/tender/framework"
 )
 
-// prompt is a cluster that does at once what a set asks for: each task runs when it is launched, and has ended when it
-// is killed.
+// prompt is a cluster that does at once what a set asks for: each task runs when it is launched, and ends when it is
+// killed.
 type prompt struct {
 	set    *Set
 	wanted int64
@@ -43,7 +43,7 @@ func (p *prompt) tell(b *testing.B, id api.TaskID, state api.TaskState) {
 	}
 }
 
-// serve does what was asked for until nothing is.
+// serve launches and kills tasks until the set asks for nothing more.
 func (p *prompt) serve(b *testing.B) {
 	for p.wanted > 0 || len(p.kills) > 0 {
 		kills := p.kills
@@ -68,8 +68,8 @@ func (p *prompt) serve(b *testing.B) {
 	}
 }
 
-// BenchmarkService is the life of a service of n: begun, changed to another task a hundredth at a time, taken down. By
-// the number of its tasks it is to cost the same.
+// BenchmarkService runs the life of a service with n tasks: it is begun, changed to another version a hundredth at a
+// time, and removed. Divided by n, the cost should not depend on n.
 func BenchmarkService(b *testing.B) {
 	for _, n := range []int{100, 1000, 10_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {

@@ -22,7 +22,7 @@ func command(id, line string) taskset.Item {
 	return taskset.Item{ID: id, Task: api.Task{Resources: api.Scalars(0.5, 128), Command: &api.Command{Shell: line}}}
 }
 
-// queue is a closed set of n items that run the line.
+// queue makes a closed set of n items that each run the command line.
 func queue(t *testing.T, config taskset.Config, n int, line string) *taskset.Set {
 	t.Helper()
 	set := taskset.New(config)
@@ -59,7 +59,7 @@ func TestQueueRunsEachItemOnce(t *testing.T) {
 			t.Errorf("%d tasks finished, %d items ended", n, len(ended))
 		}
 		wantNumbers(t, set, taskset.Numbers{Done: 40, Attempts: 40})
-		// 16 fit at once, so three rounds of ten seconds.
+		// 16 items fit at once, so 40 take three rounds of ten seconds.
 		if took := c.Now(); took < 30*time.Second || took > 35*time.Second {
 			t.Errorf("it took %v", took)
 		}
@@ -67,7 +67,7 @@ func TestQueueRunsEachItemOnce(t *testing.T) {
 	})
 }
 
-// attemptOf is the number of a task among those of its item.
+// attemptOf returns the number of a task's attempt among those of its item.
 func attemptOf(task api.TaskID) string {
 	parts := strings.Split(string(task), ".")
 	return parts[len(parts)-2]
@@ -120,7 +120,8 @@ func TestGivesUp(t *testing.T) {
 	})
 }
 
-// TestWhatCanNeverRunIsGivenUpAtOnce: the master refuses a number of ports, which only a demand may ask for.
+// TestWhatCanNeverRunIsGivenUpAtOnce: an item whose task asks for a number of ports, as only a demand may, is refused
+// by the master. It is given up at once.
 func TestWhatCanNeverRunIsGivenUpAtOnce(t *testing.T) {
 	resources, err := api.ParseResources("cpus:4;mem:4096;ports:[31000-31009]")
 	if err != nil {
@@ -152,7 +153,7 @@ func TestDeadlines(t *testing.T) {
 	})
 }
 
-// TestServiceIsKeptUp: through ends of all kinds, and scaled up and down.
+// TestServiceIsKeptUp: a service keeps its number of tasks, however these end, and is scaled up and down.
 func TestServiceIsKeptUp(t *testing.T) {
 	frameworktest.Run(t, frameworktest.Cluster{Agents: 3}, func(c *frameworktest.Handle) {
 		set := taskset.New(taskset.Config{Apart: api.ByAgent})
@@ -192,7 +193,7 @@ func TestServiceIsKeptUp(t *testing.T) {
 	})
 }
 
-// TestUnreachable: a silent agent's task is replaced; when it comes back one of both goes.
+// TestUnreachable: the task of a silent agent is replaced. When the agent comes back, one of the two tasks is killed.
 func TestUnreachable(t *testing.T) {
 	frameworktest.Run(t, frameworktest.Cluster{Agents: 2}, func(c *frameworktest.Handle) {
 		set := taskset.New(taskset.Config{})
@@ -215,7 +216,7 @@ func TestUnreachable(t *testing.T) {
 	})
 }
 
-// TestSchedulerKilled: the next process goes on with what runs, and starts nothing twice.
+// TestSchedulerKilled: the next process continues with the tasks that run, and starts nothing twice.
 func TestSchedulerKilled(t *testing.T) {
 	frameworktest.Run(t, frameworktest.Cluster{}, func(c *frameworktest.Handle) {
 		first := c.Start(framework.Config{Name: "batch"}, queue(t, taskset.Config{}, 12, "sleep 60"))
@@ -231,7 +232,7 @@ func TestSchedulerKilled(t *testing.T) {
 	})
 }
 
-// TestRemember: what was done before the restart stays done, what failed has failed.
+// TestRemember: after a restart, what was done stays done, and what has failed stays failed.
 func TestRemember(t *testing.T) {
 	cluster := frameworktest.Cluster{Script: func(task api.Task) frameworktest.Play {
 		switch {
@@ -256,7 +257,7 @@ func TestRemember(t *testing.T) {
 	})
 }
 
-// TestStragglers: the copy on another agent wins.
+// TestStragglers: a slow task gets a copy on another agent, and the copy ends first.
 func TestStragglers(t *testing.T) {
 	cluster := frameworktest.Cluster{Agents: 2, Script: func(task api.Task) frameworktest.Play {
 		if strings.HasPrefix(string(task.ID), "item-3.1.") {
@@ -274,7 +275,7 @@ func TestStragglers(t *testing.T) {
 		f := c.Start(framework.Config{Name: "batch"}, set)
 		mustEnd(t, f)
 		n := set.Numbers()
-		n.Running = 0 // the loser goes with the framework
+		n.Running = 0 // the slow task is killed with the framework
 		if n != (taskset.Numbers{Done: 8, Attempts: 9, Copies: 1, CopiesWon: 1}) {
 			t.Errorf("numbers %+v", n)
 		}
@@ -289,7 +290,7 @@ func TestStragglers(t *testing.T) {
 	})
 }
 
-// TestNoCopiesUnlessAsked: without Speculate a straggler is left alone.
+// TestNoCopiesUnlessAsked: without Speculate a slow task gets no copy.
 func TestNoCopiesUnlessAsked(t *testing.T) {
 	cluster := frameworktest.Cluster{Agents: 2, Script: func(task api.Task) frameworktest.Play {
 		if strings.HasPrefix(string(task.ID), "item-3.1.") {
@@ -307,8 +308,8 @@ func TestNoCopiesUnlessAsked(t *testing.T) {
 	})
 }
 
-// TestSmallRestsAreUsed: what is left of an agent where the executor runs is too little
-// for another executor, and enough for a task.
+// TestSmallRestsAreUsed: what is free on the agent where the executor runs is too little for another executor, but
+// enough for a task. It is used.
 func TestSmallRestsAreUsed(t *testing.T) {
 	self := &api.Executor{ID: "own", Command: api.Command{Argv: []string{"own"}}, Resources: api.Scalars(2, 64)}
 	cluster := frameworktest.Cluster{Executors: map[api.ExecutorID]frameworktest.ExecutorFunc{
@@ -334,8 +335,9 @@ func TestSmallRestsAreUsed(t *testing.T) {
 	})
 }
 
-// TestServiceLeavesForMaintenance: a service is up elsewhere before it is killed here,
-// and not where it would have to leave as well; work to be done once stays till the end.
+// TestServiceLeavesForMaintenance: before maintenance a service's task is started elsewhere, and only then killed here.
+// It is not started on an agent that has maintenance too. The task of a queue's item stays until the maintenance
+// begins.
 func TestServiceLeavesForMaintenance(t *testing.T) {
 	frameworktest.Run(t, frameworktest.Cluster{Agents: 3}, func(c *frameworktest.Handle) {
 		set := taskset.New(taskset.Config{})
@@ -370,7 +372,7 @@ func TestServiceLeavesForMaintenance(t *testing.T) {
 	})
 }
 
-// TestServiceIsPreempted: where there is no room in time it is killed, and started anew later.
+// TestServiceIsPreempted: if there is no room elsewhere in time, a service's task is killed, and started again later.
 func TestServiceIsPreempted(t *testing.T) {
 	frameworktest.Run(t, frameworktest.Cluster{Allocator: "priority"}, func(c *frameworktest.Handle) {
 		set := taskset.New(taskset.Config{})
@@ -395,7 +397,7 @@ func TestServiceIsPreempted(t *testing.T) {
 	})
 }
 
-// TestServiceStays: when the maintenance is called off, nothing moves any more.
+// TestServiceStays: when the maintenance is called off, no more tasks are moved.
 func TestServiceStays(t *testing.T) {
 	frameworktest.Run(t, frameworktest.Cluster{Heartbeat: 10 * time.Second}, func(c *frameworktest.Handle) {
 		set := taskset.New(taskset.Config{})
@@ -420,7 +422,7 @@ func whereRuns(c *frameworktest.Handle) int {
 	return 1 + slices.IndexFunc(c.Agents(), func(a *frameworktest.Agent) bool { return len(a.Tasks()) > 0 })
 }
 
-// TestLocality: items wait for the agents they prefer, and no longer than they should.
+// TestLocality: items wait for the agents that they prefer, but no longer than they should.
 func TestLocality(t *testing.T) {
 	for _, withhold := range []bool{false, true} {
 		t.Run(fmt.Sprint("withhold ", withhold), func(t *testing.T) {
@@ -428,7 +430,7 @@ func TestLocality(t *testing.T) {
 				config := taskset.Config{Locality: locality.Config{Node: locality.Wait{Time: 5 * time.Second}, Withhold: withhold}}
 				set := taskset.New(config)
 				home := c.Agent(2).ID()
-				for i := range 8 + 4 { // eight have room there
+				for i := range 8 + 4 { // there is room for eight there
 					one := command(fmt.Sprint("item-", i), "sleep 60")
 					one.Prefer.Agents = []api.AgentID{home}
 					if err := set.Add(one); err != nil {
@@ -455,7 +457,7 @@ func TestLocality(t *testing.T) {
 	}
 }
 
-// counting counts what its set is offered.
+// counting counts the offers that its set gets.
 type counting struct {
 	*taskset.Set
 	offers int
@@ -466,7 +468,7 @@ func (s *counting) Offers(ctx context.Context, offers []api.Offer) []api.Answer 
 	return s.Set.Offers(ctx, offers)
 }
 
-// TestNothingIsOfferedThatNobodyWants: no demand, no offers.
+// TestNothingIsOfferedThatNobodyWants: without demand there are no offers.
 func TestNothingIsOfferedThatNobodyWants(t *testing.T) {
 	frameworktest.Run(t, frameworktest.Cluster{Agents: 3, Heartbeat: 10 * time.Second}, func(c *frameworktest.Handle) {
 		s := &counting{Set: taskset.New(taskset.Config{})}
@@ -514,8 +516,8 @@ func TestSpreadAndPorts(t *testing.T) {
 	})
 }
 
-// TestApartDoesNotWait: where a place takes one task of a group, the next one follows when that one has ended, though
-// the set refused what had room.
+// TestApartDoesNotWait: on each agent only one task of the set may run. When it has ended, the next one follows at
+// once, although the set has refused what was free beside it.
 func TestApartDoesNotWait(t *testing.T) {
 	for _, n := range []int{2, 3, 8} {
 		frameworktest.Run(t, frameworktest.Cluster{}, func(c *frameworktest.Handle) {
@@ -528,8 +530,8 @@ func TestApartDoesNotWait(t *testing.T) {
 	}
 }
 
-// TestPortsAreDemanded: a set that starts suppressed is offered what it demands and no more, so the demand
-// speaks of ports; beside an executor as well. No two tasks get one port.
+// TestPortsAreDemanded: a set that starts suppressed is offered only what it demands, so its demand must include ports.
+// This holds for tasks of its own executor too. No two tasks get the same port.
 func TestPortsAreDemanded(t *testing.T) {
 	resources, err := api.ParseResources("cpus:4;mem:4096;ports:[31000-31009]")
 	if err != nil {
@@ -555,11 +557,11 @@ func TestPortsAreDemanded(t *testing.T) {
 		c.AwaitRunning(4)
 		f.EndTask(running(f, "web-"), frameworktest.Play{ExitCode: 1})
 		f.AwaitCount(1, api.TaskFailed)
-		f.AwaitCount(4, api.TaskRunning) // and the next one
+		f.AwaitCount(4, api.TaskRunning) // the task that replaces it
 		if err := set.Scale("web", web, 4); err != nil {
 			t.Fatal(err)
 		}
-		f.AwaitCount(5, api.TaskRunning) // ten ports are enough for five
+		f.AwaitCount(5, api.TaskRunning) // ten ports are enough for five tasks
 		c.Never(time.Minute, "eleven ports to be taken", func() bool { return f.Count(api.TaskRunning) > 5 })
 	})
 }

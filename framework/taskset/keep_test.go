@@ -15,7 +15,7 @@ import (
 	"github.com/tenderhq/tender/framework/taskset"
 )
 
-// storeKeys lists what the framework's store has.
+// storeKeys lists the keys of the framework's store.
 func storeKeys(c *frameworktest.Handle, f *frameworktest.Framework) string {
 	c.T().Helper()
 	entries, err := f.Client().Store().List(c.T().Context(), "")
@@ -29,8 +29,8 @@ func storeKeys(c *frameworktest.Handle, f *frameworktest.Framework) string {
 	return strings.Join(keys, " ")
 }
 
-// TestKeep: what Add, Scale and Remove have returned nil for holds after takeovers, with schedulers that know
-// nothing of it; what has ended is not done again.
+// TestKeep: what Add, Scale and Remove have accepted (they returned nil) holds after takeovers, by schedulers that know
+// nothing of it. What has ended is not done again.
 func TestKeep(t *testing.T) {
 	frameworktest.Run(t, frameworktest.Cluster{Masters: 3, Agents: 2}, func(c *frameworktest.Handle) {
 		loaded := 0
@@ -83,8 +83,8 @@ func TestKeep(t *testing.T) {
 	})
 }
 
-// TestKeptRollGoesOn: a rolling change is ended by whoever takes over, with nobody to ask for it; one that has stopped
-// stays stopped, and both versions stay where they are.
+// TestKeptRollGoesOn: a scheduler that takes over completes a rolling change without being asked to. A change that has
+// stopped stays stopped, and no task changes its version.
 func TestKeptRollGoesOn(t *testing.T) {
 	frameworktest.Run(t, frameworktest.Cluster{Agents: 3}, func(c *frameworktest.Handle) {
 		config := taskset.Config{Keep: "items"}
@@ -113,7 +113,7 @@ func TestKeptRollGoesOn(t *testing.T) {
 		})
 		mustRoll(t, set, version("v3", "sleep 5; exit 1"), taskset.Rolling{})
 		c.Await("the change to stop", func() bool { return progressOf(t, set).Stopped && runningOf(set, "v2") == 4 })
-		c.Advance(time.Second) // the store has it when its goroutine has come to it
+		c.Advance(time.Second) // time for the set's goroutine to write it to the store
 		f.Kill()
 		set = taskset.New(config)
 		f.Again(set)
@@ -125,8 +125,8 @@ func TestKeptRollGoesOn(t *testing.T) {
 	})
 }
 
-// TestKeptQueue: every item for which Add has returned nil is done, though schedulers are killed at any moment, and
-// none of them is done by two tasks that finish.
+// TestKeptQueue: every item that Add has accepted is done, although schedulers are killed at any moment, and no item is
+// finished by two tasks.
 func TestKeptQueue(t *testing.T) {
 	frameworktest.Run(t, frameworktest.Cluster{Agents: 2}, func(c *frameworktest.Handle) {
 		var mu sync.Mutex
@@ -177,7 +177,7 @@ func TestKeptQueue(t *testing.T) {
 	})
 }
 
-// TestKeepNeedsItsOwnPrefix: what Remember reads is no item.
+// TestKeepNeedsItsOwnPrefix: Keep and Remember must not use the same keys, because a record of Remember is no item.
 func TestKeepNeedsItsOwnPrefix(t *testing.T) {
 	frameworktest.Run(t, frameworktest.Cluster{}, func(c *frameworktest.Handle) {
 		set := taskset.New(taskset.Config{Keep: "jobs/items", Remember: "jobs"})

@@ -13,8 +13,8 @@ import (
 	"github.com/tenderhq/tender/framework/taskset"
 )
 
-// TestSpreadOfMany: the masters offer where the fewest are, so racks that could not take all of it have the same, and
-// more tasks than one agent of a rack has room for go on beside it.
+// TestSpreadOfMany: the masters offer where the fewest tasks are, so each rack gets about the same number, although no
+// rack has room for all. When one agent of a rack is full, further tasks go to the other agents of the rack.
 func TestSpreadOfMany(t *testing.T) {
 	frameworktest.Run(t, frameworktest.Cluster{Agents: -1}, func(c *frameworktest.Handle) {
 		for i := range 12 {
@@ -61,7 +61,8 @@ func TestSpreadOfMany(t *testing.T) {
 	})
 }
 
-// TestAddRefusesWhatCanNeverRun: at once, with the reason, instead of an attempt that ends in ERROR.
+// TestAddRefusesWhatCanNeverRun: Add refuses such a task at once, with the reason, instead of an attempt that ends
+// ERROR.
 func TestAddRefusesWhatCanNeverRun(t *testing.T) {
 	for want, spoil := range map[string]func(task *api.Task){
 		"asks for no resources":                func(task *api.Task) { task.Resources = api.Resources{} },

@@ -18,7 +18,7 @@ import (
 	"github.com/tenderhq/tender/framework/locality"
 )
 
-// world is a cluster without time of its own, which ends tasks as chance will have it.
+// world is a cluster without a clock of its own, in which chance decides how tasks end.
 type world struct {
 	t       *rapid.T
 	set     *Set
@@ -29,15 +29,15 @@ type world struct {
 	kills   map[api.TaskID]bool
 	demand  api.Demand
 	offers  int
-	added   map[string]bool // items that are to end, told or not
+	added   map[string]bool // the items that must end
 	ended   map[string]int
 	torn    bool
 	leaving []api.OfferID // inverse offers so far
 	rolled  bool          // a change of the service has begun, so new tasks may run beside old ones
-	clock   sync.Mutex    // taken by whoever acts on the world: the set's timer does
+	clock   sync.Mutex    // taken by everybody who acts on the world, because the set's timer does too
 }
 
-// pass lets time pass, and what is due happen: before and behind what we do.
+// pass lets time pass, so that timers that are due run. It waits for those that run already before and after.
 func (w *world) pass(d time.Duration) {
 	w.act(func() {})
 	<-time.After(d)
@@ -122,7 +122,7 @@ func (w *world) tell(id api.TaskID, state api.TaskState, reason api.Reason) {
 	}
 }
 
-// checkSurvey: what a rolling change remembers of its items is what a look at all of them would find.
+// checkSurvey fails unless what a rolling change remembers of its items is what a look at all of them finds.
 func (w *world) checkSurvey() {
 	w.set.mu.Lock()
 	defer w.set.mu.Unlock()
@@ -153,7 +153,8 @@ func (w *world) checkSurvey() {
 	}
 }
 
-// check: nothing runs twice, but for stragglers, what is being killed and what is silent.
+// check fails if an item has two tasks that run. Copies, moves, changes beside, killed tasks and silent ones are
+// exceptions.
 func (w *world) check(*rapid.T) {
 	w.checkSurvey()
 	n := map[string]int{}
@@ -259,7 +260,7 @@ func (w *world) actions() map[string]func(*rapid.T) {
 		"scale": func(t *rapid.T) {
 			like := web("v1")
 			for _, service := range w.set.Services() {
-				like = service.Like // else a change that is done is not of what it is scaled to
+				like = service.Like // else it would be scaled to another version than that of its change
 			}
 			if err := w.set.Scale("web", like, rapid.IntRange(0, 3).Draw(t, "n")); err != nil {
 				t.Fatal(err)
@@ -279,14 +280,14 @@ func (w *world) actions() map[string]func(*rapid.T) {
 	}
 }
 
-// web is an item of the service that is scaled and changed.
+// web is an item of the service that the test scales and changes.
 func web(version string) Item {
 	return Item{Task: api.Task{
 		Resources: api.Scalars(1, 1), Command: &api.Command{Shell: "true"}, Labels: map[string]string{VersionLabel: version},
 	}}
 }
 
-// settle lets the services' tasks run well until each change has ended: done, but where it has stopped.
+// settle lets the services' tasks run well until each change has ended: it is done, or it has stopped.
 func (w *world) settle() {
 	for range 100 {
 		for agent := range w.agents {
@@ -354,8 +355,8 @@ func (w *world) calm() {
 // bubbled hides Deadline, which can't be asked for in a bubble.
 type bubbled struct{ rapid.TB }
 
-// TestEveryItemEndsOnce: whatever becomes of tasks, each item ends exactly once, and
-// never more runs than is wanted.
+// TestEveryItemEndsOnce: whatever happens to tasks, each item ends exactly once, and never do more tasks run than are
+// wanted.
 func TestEveryItemEndsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rapid.Check(bubbled{t}, func(t *rapid.T) {
@@ -383,7 +384,7 @@ func TestEveryItemEndsOnce(t *testing.T) {
 	})
 }
 
-// TestAfterRun: a client whose Run has ended stops the set's clock.
+// TestAfterRun: when a client's Run has ended, the set stops its timers.
 func TestAfterRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(Config{Timeout: time.Hour})

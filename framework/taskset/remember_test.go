@@ -11,8 +11,8 @@ import (
 	"github.com/tenderhq/tender/framework/taskset"
 )
 
-// TestRememberForgets: a queue that lives for long keeps as many records as it says, the latest, also after a
-// takeover; and none of an item that was removed.
+// TestRememberForgets: a queue that lives long keeps only the latest records, as many as it says, also after a
+// takeover. It keeps no record of an item that was removed.
 func TestRememberForgets(t *testing.T) {
 	cluster := frameworktest.Cluster{Script: func(task api.Task) frameworktest.Play {
 		if task.Name == "fails" {

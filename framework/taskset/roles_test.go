@@ -12,15 +12,15 @@ import (
 	"github.com/tenderhq/tender/framework/taskset"
 )
 
-// inRole is an item of a group of that role.
+// inRole makes an item that belongs to a group, in the role.
 func inRole(id string, role api.Role) taskset.Item {
 	item := command(id, "sleep infinity")
 	item.Role, item.Group = role, "of "+string(role)
 	return item
 }
 
-// TestRoles: groups in several roles run on what is offered to each; the framework subscribes to what an item names, before
-// the first session and later, and a successor as well.
+// TestRoles: groups in several roles run on what is offered in each role. The framework subscribes to the roles that
+// its items name, before the first session and later, and so does a successor.
 func TestRoles(t *testing.T) {
 	frameworktest.Run(t, frameworktest.Cluster{Agents: 2}, func(c *frameworktest.Handle) {
 		c.Limit("night", api.Scalars(1, 4096)) // room for two
@@ -63,7 +63,7 @@ func TestRoles(t *testing.T) {
 	})
 }
 
-// TestWhichRole: who has several roles says which one is meant, or Run says so.
+// TestWhichRole: with several roles the set or the item must say which one is meant. Otherwise Run returns an error.
 func TestWhichRole(t *testing.T) {
 	frameworktest.Run(t, frameworktest.Cluster{}, func(c *frameworktest.Handle) {
 		config := framework.Config{Name: "web", Roles: []api.Role{"day", "night"}}

@@ -12,21 +12,21 @@ import (
 	"github.com/tenderhq/tender/framework/taskset"
 )
 
-// readied is a version of a service that has a check for readiness, every second.
+// readied makes a version of a service that has a check for readiness, made every second.
 func readied(name string) taskset.Item {
 	item := version(name, "sleep infinity")
 	item.Task.Checks = []api.Check{{Readiness: true, Command: &api.Command{Shell: "true"}, Interval: time.Second}}
 	return item
 }
 
-// readyAfter plays versions that are ready so long after their start.
+// readyAfter plays tasks that become ready this long after their start, by version.
 func readyAfter(spans map[string]time.Duration) func(api.Task) frameworktest.Play {
 	return func(task api.Task) frameworktest.Play {
 		return frameworktest.Play{Forever: true, ReadyAfter: spans[task.Labels[taskset.VersionLabel]]}
 	}
 }
 
-// healthyOf counts the items that are up and run the version ("" = any).
+// healthyOf counts the tasks that run, are healthy and have the version ("" = any).
 func healthyOf(set *taskset.Set, version string) (n int) {
 	for _, task := range set.Tasks() {
 		if healthy := task.Status.Healthy; task.Status.State == api.TaskRunning && healthy != nil && *healthy &&
@@ -37,8 +37,8 @@ func healthyOf(set *taskset.Set, version string) (n int) {
 	return n
 }
 
-// TestRollAwaitsReadiness: a new task that is not ready is not up; the next item waits for it, and with Beside the old
-// one stays until then.
+// TestRollAwaitsReadiness: a new task that is not ready is not up. The next item waits for it, and with Beside the old
+// task stays until then.
 func TestRollAwaitsReadiness(t *testing.T) {
 	for _, beside := range []bool{false, true} {
 		cluster := frameworktest.Cluster{Agents: 3, Script: readyAfter(map[string]time.Duration{"v1": 5 * time.Second, "v2": 40 * time.Second})}
@@ -70,7 +70,7 @@ func TestRollAwaitsReadiness(t *testing.T) {
 	}
 }
 
-// TestRollOfWhatIsNeverReady: patience ends, the change stops, and its item is again what it was.
+// TestRollOfWhatIsNeverReady: when the patience is over the change stops, and its item gets the old version back.
 func TestRollOfWhatIsNeverReady(t *testing.T) {
 	for _, beside := range []bool{false, true} {
 		cluster := frameworktest.Cluster{Agents: 3, Script: readyAfter(map[string]time.Duration{"v2": 1000 * time.Hour})}
@@ -92,7 +92,7 @@ func TestRollOfWhatIsNeverReady(t *testing.T) {
 	}
 }
 
-// TestRollTriesAgain: as many new tasks as it is said may be bad, each is tried again, and the change is done.
+// TestRollTriesAgain: as many new tasks as Failures says may be bad. Each is tried again, and the change is done.
 func TestRollTriesAgain(t *testing.T) {
 	for _, beside := range []bool{false, true} {
 		var mu sync.Mutex
@@ -124,8 +124,8 @@ func TestRollTriesAgain(t *testing.T) {
 	}
 }
 
-// TestRollGoesBack: when a change stops, all of it is undone, one item at a time as it was made; whoever takes over
-// meanwhile goes on with that.
+// TestRollGoesBack: when a change stops, all of it is undone, one item at a time like the change itself. A scheduler
+// that takes over meanwhile continues with that.
 func TestRollGoesBack(t *testing.T) {
 	script := func(task api.Task) frameworktest.Play {
 		if task.Labels[taskset.VersionLabel] == "v2" && strings.HasPrefix(string(task.ID), "web-3.") {

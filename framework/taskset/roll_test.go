@@ -14,14 +14,14 @@ import (
 	"github.com/tenderhq/tender/framework/taskset"
 )
 
-// version is a service's item that runs the line.
+// version makes a service's item that runs the command line, with this name as its version.
 func version(name, line string) taskset.Item {
 	item := command("", line)
 	item.Task.Labels = map[string]string{taskset.VersionLabel: name}
 	return item
 }
 
-// runningOf counts the items that run the version.
+// runningOf counts the running tasks of the version ("" = any).
 func runningOf(set *taskset.Set, version string) (n int) {
 	for _, task := range set.Tasks() {
 		if task.Status.State == api.TaskRunning && (version == "" || task.Status.Labels[taskset.VersionLabel] == version) {
@@ -31,7 +31,7 @@ func runningOf(set *taskset.Set, version string) (n int) {
 	return n
 }
 
-// rolled collects what a set has said of its changes, in whatever goroutine.
+// rolled collects what a set reports about its changes, from any goroutine.
 type rolled struct {
 	mu  sync.Mutex
 	all []taskset.Progress
@@ -49,7 +49,7 @@ func (r *rolled) told() []taskset.Progress {
 	return slices.Clone(r.all)
 }
 
-// done reports whether the n-th change that has ended was done.
+// done reports whether the n-th change that was reported as ended is done.
 func (r *rolled) done(n int) bool {
 	told := r.told()
 	return len(told) >= n && told[n-1].Done
@@ -78,8 +78,8 @@ func progressOf(t *testing.T, set *taskset.Set) taskset.Progress {
 	return *services[0].Rolling
 }
 
-// TestRoll: a service changes two items at a time, the next when the last have run for as long as they must; beside
-// the old ones, where that is asked for.
+// TestRoll: a service changes two items at a time. The next two follow when the last ones have run for as long as they
+// must. With Beside, the new tasks run beside the old ones until then.
 func TestRoll(t *testing.T) {
 	for _, beside := range []bool{false, true} {
 		t.Run(fmt.Sprint("beside ", beside), func(t *testing.T) {
@@ -121,7 +121,8 @@ func TestRoll(t *testing.T) {
 	}
 }
 
-// TestRollStops: a new task that does not run for as long as it must stops the change, and its item is again what it was.
+// TestRollStops: when a new task does not run for as long as it must, the change stops, and its item gets the old
+// version back.
 func TestRollStops(t *testing.T) {
 	for _, beside := range []bool{false, true} {
 		t.Run(fmt.Sprint("beside ", beside), func(t *testing.T) {
@@ -149,7 +150,8 @@ func TestRollStops(t *testing.T) {
 	}
 }
 
-// TestRollIsReplaced: a change back, before the first one is done, ends what is in change and touches nothing else.
+// TestRollIsReplaced: a change back begins before the first change is done. It ends the tasks of the new version, and
+// touches no others.
 func TestRollIsReplaced(t *testing.T) {
 	frameworktest.Run(t, frameworktest.Cluster{Agents: 3}, func(c *frameworktest.Handle) {
 		var changes rolled
@@ -167,13 +169,13 @@ func TestRollIsReplaced(t *testing.T) {
 		mustScale(t, set, version("v1", "sleep infinity"), 2)
 		c.AwaitRunning(2)
 		mustRoll(t, set, version("v2", "sleep infinity"), taskset.Rolling{Proof: time.Minute})
-		mustScale(t, set, version("v2", "sleep infinity"), 1) // the one in change may be the one that goes
+		mustScale(t, set, version("v2", "sleep infinity"), 1) // the item in change may be the one that is removed
 		c.Await("the change of what is left", func() bool { return changes.done(2) && runningOf(set, "v2") == 1 })
 	})
 }
 
-// TestRollGoesOn: over the loss of the leader, of agents and of schedulers, whoever is next and asks for the same
-// change ends it; what runs the new version already is not started again.
+// TestRollGoesOn: the leader, agents and schedulers are lost during a change. A successor that asks for the same change
+// completes it. Tasks that run the new version already are not started again.
 func TestRollGoesOn(t *testing.T) {
 	cluster := frameworktest.Cluster{Masters: 3, Agents: 4, TombstoneAfter: 10 * time.Second}
 	frameworktest.Run(t, cluster, func(c *frameworktest.Handle) {
@@ -204,7 +206,7 @@ func TestRollGoesOn(t *testing.T) {
 		}
 		known = newTasks(set)
 		f.Kill()
-		set = start(version("v1", "sleep infinity")) // and one that begins as the first did
+		set = start(version("v1", "sleep infinity")) // this one begins like the first program
 		mustRoll(t, set, version("v2", "sleep infinity"), how)
 		f.Again(set)
 		c.Await("five to be new", func() bool { return progressOf(t, set).New >= 5 })
@@ -220,7 +222,7 @@ func TestRollGoesOn(t *testing.T) {
 	})
 }
 
-// newTasks lists what runs v2.
+// newTasks lists the tasks that run v2.
 func newTasks(set *taskset.Set) (ids []string) {
 	for _, task := range set.Tasks() {
 		if task.Status.State == api.TaskRunning && task.Status.Labels[taskset.VersionLabel] == "v2" {
@@ -230,7 +232,7 @@ func newTasks(set *taskset.Set) (ids []string) {
 	return ids
 }
 
-// TestRollWaitsForTheOthers: while another of the service is down, no further one is taken down for the change.
+// TestRollWaitsForTheOthers: while another item of the service is down, the change takes down no further one.
 func TestRollWaitsForTheOthers(t *testing.T) {
 	frameworktest.Run(t, frameworktest.Cluster{Agents: 3}, func(c *frameworktest.Handle) {
 		set := taskset.New(taskset.Config{Apart: api.ByAgent})

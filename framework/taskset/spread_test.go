@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestSpreadAmongOffers: of agents that are offered at one time each rack gets as many tasks.
+// TestSpreadAmongOffers: if agents of several racks are offered together, each rack gets the same number of tasks.
 func TestSpreadAmongOffers(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		racks, each := rapid.IntRange(1, 4).Draw(t, "racks"), rapid.IntRange(1, 3).Draw(t, "tasks of each")

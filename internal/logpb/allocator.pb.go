@@ -22,8 +22,8 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// AllocatorRecord is one record of an allocator's journal: what it was told and what
-// it proposed, in order.
+// AllocatorRecord is one record of an allocator's journal. The journal has what the policy was told and what it
+// proposed, in order.
 type AllocatorRecord struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Record:
@@ -113,7 +113,7 @@ type AllocatorRecord_Input struct {
 }
 
 type AllocatorRecord_Proposed struct {
-	// The answer to the last input, which asked for it.
+	// The answer to the previous input, which asked for it.
 	Proposed *v1.AllocatorAnswers `protobuf:"bytes,3,opt,name=proposed,proto3,oneof"`
 }
 
@@ -123,17 +123,17 @@ func (*AllocatorRecord_Input) isAllocatorRecord_Record() {}
 
 func (*AllocatorRecord_Proposed) isAllocatorRecord_Record() {}
 
-// AllocatorHead begins a journal anew for a fresh policy: at the start of a leadership,
-// of a file, and after a gap. All that is known follows as inputs.
+// AllocatorHead begins a section of the journal, for a new policy: at the start of a leadership, at the start of a
+// file, and after a gap. If the section is not whole, everything that is known follows as inputs.
 type AllocatorHead struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Format uint32                 `protobuf:"varint,1,opt,name=format,proto3" json:"format,omitempty"`
 	Policy string                 `protobuf:"bytes,2,opt,name=policy,proto3" json:"policy,omitempty"`
-	// Nanoseconds since 1970 from which times are counted.
+	// The moment from which times are counted, in nanoseconds since 1970.
 	Epoch  int64              `protobuf:"varint,3,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	Config *v1.AllocatorHello `protobuf:"bytes,4,opt,name=config,proto3" json:"config,omitempty"`
-	// From the start of a leadership the policy's own answers can be had again exactly;
-	// after a gap its memory of the past is missing.
+	// True: the section begins with a leadership, so that a replay gives exactly the policy's own answers. False: what
+	// the policy remembered from before is missing.
 	Whole         bool `protobuf:"varint,5,opt,name=whole,proto3" json:"whole,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -4,9 +4,9 @@
 // 	protoc        (unknown)
 // source: internal/logpb/checkpoint.proto
 
-// What an agent writes to its disk. A record is one step of agent/core; the file
-// checkpoint.log holds them in order, the file identity the few that have to survive
-// the machine. Fields are only ever added: golden files of every version load in tests.
+// What an agent writes to its disk. A record is one step of agent/core. The file checkpoint.log holds the records in
+// order. The file identity holds the few that must survive a crash of the machine. Fields are only ever added: golden
+// files of every version load in tests.
 
 package logpb
 
@@ -31,7 +31,7 @@ const (
 // AgentIdentity is the whole file identity: who the agent is, and its volumes.
 type AgentIdentity struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Counts the lives of this folder: a checkpoint.log of another one is not read.
+	// Counts the lives of this data folder. A checkpoint.log of another generation is not read.
 	Generation uint64               `protobuf:"varint,1,opt,name=generation,proto3" json:"generation,omitempty"`
 	Nonce      string               `protobuf:"bytes,2,opt,name=nonce,proto3" json:"nonce,omitempty"`
 	ClusterId  string               `protobuf:"bytes,3,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"`
@@ -43,8 +43,8 @@ type AgentIdentity struct {
 	DrainGrace *durationpb.Duration `protobuf:"bytes,9,opt,name=drain_grace,json=drainGrace,proto3" json:"drain_grace,omitempty"`
 	Gone       bool                 `protobuf:"varint,10,opt,name=gone,proto3" json:"gone,omitempty"`
 	Volumes    []*v1.Resource       `protobuf:"bytes,11,rep,name=volumes,proto3" json:"volumes,omitempty"`
-	// There is a log of this generation: without it tasks would be forgotten. Versions that
-	// began it later say nothing.
+	// True: a log of this generation has been created. If it is missing then, tasks would be forgotten. Older versions,
+	// which create the log later, do not set it.
 	LogBegun      bool `protobuf:"varint,12,opt,name=log_begun,json=logBegun,proto3" json:"log_begun,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -455,8 +455,8 @@ func (*AgentRecord_Group) isAgentRecord_Record() {}
 
 func (*AgentRecord_ExecutorStopping) isAgentRecord_Record() {}
 
-// RecordGroup begins records that were written together: the next ones, as many as it says,
-// count all together or not at all (R35). A record without a group is one by itself.
+// RecordGroup precedes records that were written together. The next records, as many as it says, are read back all
+// together or not at all (R35). A record outside of a group stands for itself.
 type RecordGroup struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Records       uint32                 `protobuf:"varint,1,opt,name=records,proto3" json:"records,omitempty"`
@@ -501,7 +501,7 @@ func (x *RecordGroup) GetRecords() uint32 {
 	return 0
 }
 
-// TaskRef addresses a task.
+// TaskRef is the address of a task.
 type TaskRef struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	FrameworkId   string                 `protobuf:"bytes,1,opt,name=framework_id,json=frameworkId,proto3" json:"framework_id,omitempty"`
@@ -554,11 +554,11 @@ func (x *TaskRef) GetTaskId() string {
 	return ""
 }
 
-// Process is a process, or a process group by its leader.
+// Process is a process, or a process group, which is named by its leader.
 type Process struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Pid   int32                  `protobuf:"varint,1,opt,name=pid,proto3" json:"pid,omitempty"`
-	// Clock ticks since boot.
+	// When it started, in clock ticks since boot.
 	Start         uint64 `protobuf:"varint,2,opt,name=start,proto3" json:"start,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -608,7 +608,7 @@ func (x *Process) GetStart() uint64 {
 	return 0
 }
 
-// ExecutorRun is one start of an executor.
+// ExecutorRun names one run of an executor.
 type ExecutorRun struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	FrameworkId   string                 `protobuf:"bytes,1,opt,name=framework_id,json=frameworkId,proto3" json:"framework_id,omitempty"`
@@ -669,7 +669,7 @@ func (x *ExecutorRun) GetNumber() uint64 {
 	return 0
 }
 
-// ExecutorStarting precedes every start of an executor.
+// ExecutorStarting is written before each start of an executor (R10).
 type ExecutorStarting struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Run           *ExecutorRun           `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
@@ -746,7 +746,7 @@ func (x *ExecutorStarting) GetBuiltin() bool {
 	return false
 }
 
-// ExecutorStarted precedes the opening of its gate.
+// ExecutorStarted is written before the gate is opened at which the started process waits (R10).
 type ExecutorStarted struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Run           *ExecutorRun           `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
@@ -807,13 +807,12 @@ func (x *ExecutorStarted) GetTokenHash() string {
 	return ""
 }
 
-// ExecutorStopping precedes every word to an executor that it is to end. What was launched on it
-// after this record was not handed to it. Versions before this record have no notion of it and
-// name it as one of a newer version.
+// ExecutorStopping is written before an executor is told to end. What is launched on the executor after this record is
+// not handed to it. Versions without this record refuse the log, as that of a newer version.
 type ExecutorStopping struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Run   *ExecutorRun           `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
-	// It is ended at once; else it has its grace.
+	// True: the executor is killed at once. False: it has its grace.
 	Kill          bool      `protobuf:"varint,2,opt,name=kill,proto3" json:"kill,omitempty"`
 	Reason        v1.Reason `protobuf:"varint,3,opt,name=reason,proto3,enum=tender.v1.Reason" json:"reason,omitempty"`
 	Why           string    `protobuf:"bytes,4,opt,name=why,proto3" json:"why,omitempty"`
@@ -890,15 +889,17 @@ type TaskLaunched struct {
 	Term              *v1.Term               `protobuf:"bytes,6,opt,name=term,proto3" json:"term,omitempty"`
 	Number            uint64                 `protobuf:"varint,7,opt,name=number,proto3" json:"number,omitempty"`
 	At                *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=at,proto3" json:"at,omitempty"`
-	// When a task that has a longest time was RUNNING first. Absent: not yet, or it has none.
+	// When a task with a max_completion_time was RUNNING for the first time. Absent: it was not yet, or it has no such
+	// time.
 	Began *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=began,proto3" json:"began,omitempty"`
-	// Of the leader, as it came. Versions before it keep none.
+	// The leader's receipt, as it came. Versions without this field keep none.
 	Receipt []byte `protobuf:"bytes,20,opt,name=receipt,proto3" json:"receipt,omitempty"`
-	// The group of tasks with which it was launched. Versions before it know no groups: the task goes on by itself.
+	// The group of tasks with which the task was launched. Versions without this field know no groups, and treat the task
+	// as one that was launched by itself.
 	Group string `protobuf:"bytes,21,opt,name=group,proto3" json:"group,omitempty"`
-	// The first task of the group: the folder that all share is in its sandbox.
+	// The first task of the group. The folder that the group shares is in its sandbox.
 	GroupFirst string `protobuf:"bytes,22,opt,name=group_first,json=groupFirst,proto3" json:"group_first,omitempty"`
-	// The indices of the agent's GPUs that are the task's until it ends. Versions before it give none.
+	// The indices of the agent's GPUs that are the task's own until it ends. Versions without this field give tasks none.
 	Gpus          []uint32 `protobuf:"varint,23,rep,packed,name=gpus,proto3" json:"gpus,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1025,13 +1026,13 @@ func (x *TaskLaunched) GetGpus() []uint32 {
 	return nil
 }
 
-// TaskKilled precedes every act of a kill.
+// TaskKilled is written before a kill is carried out (R12).
 type TaskKilled struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Task   *TaskRef               `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
 	Grace  *durationpb.Duration   `protobuf:"bytes,2,opt,name=grace,proto3" json:"grace,omitempty"`
 	Reason v1.Reason              `protobuf:"varint,3,opt,name=reason,proto3,enum=tender.v1.Reason" json:"reason,omitempty"`
-	// More about the reason, for the status in which the task ends.
+	// More about the reason. The message of the status in which the task ends begins with it.
 	Why           string `protobuf:"bytes,4,opt,name=why,proto3" json:"why,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1095,7 +1096,7 @@ func (x *TaskKilled) GetWhy() string {
 	return ""
 }
 
-// TaskGroup is a task's process group.
+// TaskGroup is a task's process group. It is written when no status carries it.
 type TaskGroup struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Task          *TaskRef               `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
@@ -1148,13 +1149,14 @@ func (x *TaskGroup) GetGroup() *Process {
 	return nil
 }
 
-// TaskStatus precedes every sending of a status.
+// TaskStatus is written before a status is sent, and before it is acknowledged to the executor.
 type TaskStatus struct {
-	state          protoimpl.MessageState `protogen:"open.v1"`
-	Status         *v1.Status             `protobuf:"bytes,1,opt,name=status,proto3" json:"status,omitempty"`
-	ExecutorNumber uint64                 `protobuf:"varint,2,opt,name=executor_number,json=executorNumber,proto3" json:"executor_number,omitempty"`
-	Group          *Process               `protobuf:"bytes,3,opt,name=group,proto3" json:"group,omitempty"`
-	// The next such one may take its place.
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Status *v1.Status             `protobuf:"bytes,1,opt,name=status,proto3" json:"status,omitempty"`
+	// The number that the executor gave the status. 0: the agent made the status.
+	ExecutorNumber uint64   `protobuf:"varint,2,opt,name=executor_number,json=executorNumber,proto3" json:"executor_number,omitempty"`
+	Group          *Process `protobuf:"bytes,3,opt,name=group,proto3" json:"group,omitempty"`
+	// True: the next status with progress may replace it.
 	Progress      bool `protobuf:"varint,4,opt,name=progress,proto3" json:"progress,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1218,7 +1220,7 @@ func (x *TaskStatus) GetProgress() bool {
 	return false
 }
 
-// TaskAcknowledged settles statuses up to number.
+// TaskAcknowledged settles the task's statuses up to this number.
 type TaskAcknowledged struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Task          *TaskRef               `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`

@@ -4,15 +4,13 @@
 // 	protoc        (unknown)
 // source: internal/logpb/log.proto
 
-// What masters write to disk: the entries of the Raft log and snapshots of the
-// registry (package master/registry, which tells what each change does). Package
-// master/internal/registrycodec writes and reads them.
+// What masters write to disk: the entries of the Raft log, and snapshots of the registry. Package master/registry says
+// what each change does. Package master/internal/registrycodec writes and reads the messages.
 //
-// Rules: numbers of fields are never used twice. A reader that meets a newer format
-// refuses to start. Whatever an older master could not apply in the very same way (a
-// new change, a field that changes what one does, a field of the registry's state)
-// raises the format, and is named with it in registrycodec/changes.go: a cluster whose
-// masters do not all know the newest format writes nothing that needs it.
+// Rules: The number of a field is never used twice. A reader that meets a newer format refuses to start. Some things an
+// older master could not apply in exactly the same way: a new change, a field that alters what a change does, a field
+// of the registry's state. Each of them raises the format, and is named with that format in registrycodec/changes.go.
+// While the masters of a cluster do not all know the newest format, nothing is written that needs it.
 
 package logpb
 
@@ -37,10 +35,10 @@ const (
 // Entry is one entry of the log: commands that were proposed at about the same time.
 type Entry struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What all masters know, or what the newest of its commands needs; since 4 with a sum.
+	// The format that all masters know, or that the newest of the commands needs. Since format 4 an entry has a sum.
 	Format   uint32     `protobuf:"varint,1,opt,name=format,proto3" json:"format,omitempty"`
 	Commands []*Command `protobuf:"bytes,2,rep,name=commands,proto3" json:"commands,omitempty"`
-	// Since format 4, always the last field: the CRC-32C of all bytes before it.
+	// The CRC-32C of all bytes before it. It is always the last field. Since format 4.
 	Sum           uint32 `protobuf:"fixed32,3,opt,name=sum,proto3" json:"sum,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -97,7 +95,8 @@ func (x *Entry) GetSum() uint32 {
 	return 0
 }
 
-// Command is one change of the registry with its identity (R17).
+// Command is one change of the registry, with its identity (R17). A second copy of a command is not applied again; it
+// gets the result of the first.
 type Command struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Client  string                 `protobuf:"bytes,1,opt,name=client,proto3" json:"client,omitempty"`
@@ -761,7 +760,7 @@ func (x *RaiseEpoch) GetEpoch() uint64 {
 	return 0
 }
 
-// SetMaster records a master's addresses.
+// SetMaster records what a master says about itself, such as its addresses.
 type SetMaster struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -814,7 +813,7 @@ func (x *SetMaster) GetMaster() *Master {
 	return nil
 }
 
-// Master is what a master says of itself.
+// Master is what a master says about itself.
 type Master struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Grpc          string                 `protobuf:"bytes,1,opt,name=grpc,proto3" json:"grpc,omitempty"`
@@ -891,7 +890,7 @@ func (x *Master) GetAllocator() string {
 	return ""
 }
 
-// RemoveMaster forgets one.
+// RemoveMaster forgets a master.
 type RemoveMaster struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -942,7 +941,7 @@ type AdmitAgent struct {
 	Agent  *v1.Agent              `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
 	Nonce  string                 `protobuf:"bytes,2,opt,name=nonce,proto3" json:"nonce,omitempty"`
 	BootId string                 `protobuf:"bytes,3,opt,name=boot_id,json=bootId,proto3" json:"boot_id,omitempty"`
-	// It keeps receipts of launches, of those after a term. Since format 6.
+	// True: the agent stores the receipts of launches, for terms after receipts_after. Since format 6.
 	Receipts      bool     `protobuf:"varint,10,opt,name=receipts,proto3" json:"receipts,omitempty"`
 	ReceiptsAfter *v1.Term `protobuf:"bytes,11,opt,name=receipts_after,json=receiptsAfter,proto3" json:"receipts_after,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1014,12 +1013,12 @@ func (x *AdmitAgent) GetReceiptsAfter() *v1.Term {
 	return nil
 }
 
-// UpdateAgent replaces what an agent says of itself.
+// UpdateAgent replaces what an agent says about itself.
 type UpdateAgent struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Agent  *v1.Agent              `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
 	BootId string                 `protobuf:"bytes,2,opt,name=boot_id,json=bootId,proto3" json:"boot_id,omitempty"`
-	// Since format 6.
+	// As in AdmitAgent. Once true, it stays true. Since format 6.
 	Receipts      bool     `protobuf:"varint,10,opt,name=receipts,proto3" json:"receipts,omitempty"`
 	ReceiptsAfter *v1.Term `protobuf:"bytes,11,opt,name=receipts_after,json=receiptsAfter,proto3" json:"receipts_after,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1084,7 +1083,7 @@ func (x *UpdateAgent) GetReceiptsAfter() *v1.Term {
 	return nil
 }
 
-// MarkAgent sets and clears marks, bits as in package api.
+// MarkAgent sets and clears marks of an agent. The bits are those of package api.
 type MarkAgent struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -1206,13 +1205,14 @@ func (x *RemoveAgent) GetId() string {
 	return ""
 }
 
-// SetReserved replaces dynamic reservations and volumes.
+// SetReserved replaces an agent's dynamic reservations and volumes. It is refused if the agent no longer has those that
+// the proposer saw.
 type SetReserved struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	Id       string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	Saw      []*v1.Resource         `protobuf:"bytes,2,rep,name=saw,proto3" json:"saw,omitempty"`
 	Reserved []*v1.Resource         `protobuf:"bytes,3,rep,name=reserved,proto3" json:"reserved,omitempty"`
-	// The operations that come to this, and whose they are. Since format 3.
+	// The framework whose operations led to this change, and the IDs of these operations. Since format 3.
 	FrameworkId   string   `protobuf:"bytes,4,opt,name=framework_id,json=frameworkId,proto3" json:"framework_id,omitempty"`
 	Done          []string `protobuf:"bytes,5,rep,name=done,proto3" json:"done,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1284,7 +1284,7 @@ func (x *SetReserved) GetDone() []string {
 	return nil
 }
 
-// Subscribe admits a framework or takes it over.
+// Subscribe admits a framework, or lets a new session take it over.
 type Subscribe struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Framework     *v1.Framework          `protobuf:"bytes,1,opt,name=framework,proto3" json:"framework,omitempty"`
@@ -1337,7 +1337,7 @@ func (x *Subscribe) GetInstance() string {
 	return ""
 }
 
-// Readmit takes a framework from an agent's copy.
+// Readmit admits a framework from an agent's copy (R21).
 type Readmit struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Framework     *v1.Framework          `protobuf:"bytes,1,opt,name=framework,proto3" json:"framework,omitempty"`
@@ -1382,7 +1382,7 @@ func (x *Readmit) GetFramework() *v1.Framework {
 	return nil
 }
 
-// UpdateFramework replaces what Subscribe said.
+// UpdateFramework replaces what Subscribe said about the framework.
 type UpdateFramework struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Framework     *v1.Framework          `protobuf:"bytes,1,opt,name=framework,proto3" json:"framework,omitempty"`
@@ -1435,7 +1435,7 @@ func (x *UpdateFramework) GetSession() uint64 {
 	return 0
 }
 
-// RemoveFramework makes a tombstone.
+// RemoveFramework removes a framework and leaves a tombstone.
 type RemoveFramework struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -1496,7 +1496,7 @@ func (x *RemoveFramework) GetWhy() string {
 	return ""
 }
 
-// SetRole replaces what is said of a role.
+// SetRole replaces the settings of a role.
 type SetRole struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Role          string                 `protobuf:"bytes,1,opt,name=role,proto3" json:"role,omitempty"`
@@ -1549,7 +1549,7 @@ func (x *SetRole) GetSet() *Role {
 	return nil
 }
 
-// Role is what operators say of a role.
+// Role holds the settings that operators have made for a role.
 type Role struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Weight        float64                `protobuf:"fixed64,1,opt,name=weight,proto3" json:"weight,omitempty"`
@@ -1626,8 +1626,8 @@ type PutEntry struct {
 	Key         string                 `protobuf:"bytes,3,opt,name=key,proto3" json:"key,omitempty"`
 	Value       []byte                 `protobuf:"bytes,4,opt,name=value,proto3" json:"value,omitempty"`
 	IfVersion   *uint64                `protobuf:"varint,5,opt,name=if_version,json=ifVersion,proto3,oneof" json:"if_version,omitempty"`
-	// What all stores may hold together, by the leader that proposed it; 0: 1 GiB.
-	// Since format 2.
+	// How much all stores together may hold, by the setting of the leader that proposed the entry. 0: 1 GiB. Since format
+	// 2.
 	AllBytesMax   uint64 `protobuf:"varint,6,opt,name=all_bytes_max,json=allBytesMax,proto3" json:"all_bytes_max,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1705,7 +1705,7 @@ func (x *PutEntry) GetAllBytesMax() uint64 {
 	return 0
 }
 
-// DeleteEntry deletes one.
+// DeleteEntry deletes a key of a framework's store.
 type DeleteEntry struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	FrameworkId   string                 `protobuf:"bytes,1,opt,name=framework_id,json=frameworkId,proto3" json:"framework_id,omitempty"`
@@ -1774,7 +1774,8 @@ func (x *DeleteEntry) GetIfVersion() uint64 {
 	return 0
 }
 
-// Expire forgets clients and tombstones.
+// Expire forgets clients that were last seen before this time, and tombstones, gone agents and revoked principals from
+// before it.
 type Expire struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Before        *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=before,proto3" json:"before,omitempty"`
@@ -1819,7 +1820,7 @@ func (x *Expire) GetBefore() *timestamppb.Timestamp {
 	return nil
 }
 
-// RaiseFormat allows what a newer format can say: all masters can read it.
+// RaiseFormat allows what a newer format introduces. It is proposed when all masters can read that format.
 type RaiseFormat struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Format        uint32                 `protobuf:"varint,1,opt,name=format,proto3" json:"format,omitempty"`
@@ -1864,7 +1865,7 @@ func (x *RaiseFormat) GetFormat() uint32 {
 	return 0
 }
 
-// CheckHash says which hash, in hex, the registries of the majority had behind an entry.
+// CheckHash says which hash, in hex, the registries of the majority had after an entry.
 type CheckHash struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Index         uint64                 `protobuf:"varint,1,opt,name=index,proto3" json:"index,omitempty"`
@@ -1917,13 +1918,13 @@ func (x *CheckHash) GetHash() string {
 	return ""
 }
 
-// SetMaintenance gives agents a maintenance window, or takes it away.
+// SetMaintenance gives agents a maintenance window, or takes it away. It changes all named agents or none.
 type SetMaintenance struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	AgentIds []string               `protobuf:"bytes,1,rep,name=agent_ids,json=agentIds,proto3" json:"agent_ids,omitempty"`
-	// Absent: none any more.
+	// Absent: the agents have no window any more.
 	Window *v1.Window `protobuf:"bytes,2,opt,name=window,proto3" json:"window,omitempty"`
-	// Only those that have this one now; absent: whatever they have.
+	// Only agents that have this window now are changed. Absent: whatever they have.
 	Saw           *v1.Window `protobuf:"bytes,3,opt,name=saw,proto3" json:"saw,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1980,7 +1981,7 @@ func (x *SetMaintenance) GetSaw() *v1.Window {
 	return nil
 }
 
-// BeginMaintenance drains an agent whose window has come.
+// BeginMaintenance drains an agent whose window has begun, if the agent still has this window.
 type BeginMaintenance struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	AgentId       string                 `protobuf:"bytes,1,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
@@ -2033,7 +2034,7 @@ func (x *BeginMaintenance) GetWindow() *v1.Window {
 	return nil
 }
 
-// Grant gives a principal something that it may; one that nobody knows begins with it.
+// Grant grants something to a principal. A principal that is not known yet is made by its first grant.
 type Grant struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Principal     string                 `protobuf:"bytes,1,opt,name=principal,proto3" json:"principal,omitempty"`
@@ -2086,7 +2087,7 @@ func (x *Grant) GetGrant() *PrincipalGrant {
 	return nil
 }
 
-// PrincipalGrant is a verb, and on what. An empty field restricts nothing, but for user.
+// PrincipalGrant is a verb, and on what it may be done. An empty field restricts nothing, except user.
 type PrincipalGrant struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Verb          string                 `protobuf:"bytes,1,opt,name=verb,proto3" json:"verb,omitempty"`
@@ -2163,7 +2164,7 @@ func (x *PrincipalGrant) GetUser() string {
 	return ""
 }
 
-// TakeGrant takes back what was granted.
+// TakeGrant takes a grant back.
 type TakeGrant struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Principal     string                 `protobuf:"bytes,1,opt,name=principal,proto3" json:"principal,omitempty"`
@@ -2216,7 +2217,7 @@ func (x *TakeGrant) GetGrant() *PrincipalGrant {
 	return nil
 }
 
-// RevokePrincipal ends a principal: its certificates count no more.
+// RevokePrincipal revokes a principal: its certificates are no longer accepted.
 type RevokePrincipal struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Principal     string                 `protobuf:"bytes,1,opt,name=principal,proto3" json:"principal,omitempty"`
@@ -2269,10 +2270,11 @@ func (x *RevokePrincipal) GetWhy() string {
 	return ""
 }
 
-// BeginReceipts says from which term on launches carry receipts.
+// BeginReceipts says from which term on launches carry receipts (R40).
 type BeginReceipts struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// By which the key is known again; it tells nothing of the key. Empty: they carry none any more.
+	// A fingerprint by which the signing key is recognised. It tells nothing about the key. Empty: launches carry no
+	// receipts any more.
 	Mark          []byte   `protobuf:"bytes,1,opt,name=mark,proto3" json:"mark,omitempty"`
 	Since         *v1.Term `protobuf:"bytes,2,opt,name=since,proto3" json:"since,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -2323,7 +2325,7 @@ func (x *BeginReceipts) GetSince() *v1.Term {
 	return nil
 }
 
-// RotateAuthority lets another authority sign from now on.
+// RotateAuthority makes another authority sign from now on. The same authority again changes nothing.
 type RotateAuthority struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Digest        string                 `protobuf:"bytes,1,opt,name=digest,proto3" json:"digest,omitempty"`
@@ -2384,7 +2386,7 @@ func (x *RotateAuthority) GetFormerEnds() *timestamppb.Timestamp {
 	return nil
 }
 
-// CreateToken remembers a token.
+// CreateToken stores a token. The same token again changes nothing.
 type CreateToken struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Token         *TokenItem             `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
@@ -2429,7 +2431,7 @@ func (x *CreateToken) GetToken() *TokenItem {
 	return nil
 }
 
-// UseToken counts somebody who joins, by the fingerprint of its key.
+// UseToken counts a peer that joins by a token, by the fingerprint of its key. The same key again is not counted.
 type UseToken struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -2482,7 +2484,7 @@ func (x *UseToken) GetKey() string {
 	return ""
 }
 
-// RevokeToken lets nobody in by a token any more.
+// RevokeToken revokes a token, so that nobody can join by it any more.
 type RevokeToken struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -2531,7 +2533,7 @@ func (x *RevokeToken) GetId() string {
 type SetSecret struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// Encrypted by a key that follows from the cluster's, which is in no log and no snapshot.
+	// The value, encrypted with a key that is derived from the cluster's key. Neither key is in any log or snapshot.
 	Sealed        []byte `protobuf:"bytes,2,opt,name=sealed,proto3" json:"sealed,omitempty"`
 	By            string `protobuf:"bytes,3,opt,name=by,proto3" json:"by,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -2634,30 +2636,30 @@ func (x *RemoveSecret) GetName() string {
 	return ""
 }
 
-// SnapshotHead is the first frame of a snapshot. A snapshot is a magic word and frames;
-// a frame is a varint length and a message; all frames after the head are SnapshotItems,
-// in the order of their kinds and keys, up to a frame of length 0. Then follows the
-// CRC-32C of everything before, four bytes, little endian.
+// SnapshotHead is the first frame of a snapshot. A snapshot is a magic word, frames, and a checksum. A frame is a
+// length as a varint, and a message of that length. All frames after the head are SnapshotItems, in the order of their
+// kinds and keys; a frame of length 0 ends them. The checksum is the CRC-32C of everything before it: four bytes,
+// little endian.
 type SnapshotHead struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Of the registry (RaiseFormat).
+	// The registry's format (RaiseFormat).
 	Format    uint32 `protobuf:"varint,1,opt,name=format,proto3" json:"format,omitempty"`
 	ClusterId string `protobuf:"bytes,2,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"`
 	Epoch     uint64 `protobuf:"varint,3,opt,name=epoch,proto3" json:"epoch,omitempty"`
-	// Of the last log entry in it.
+	// Index and term of the last log entry that the snapshot includes.
 	Index         uint64 `protobuf:"varint,4,opt,name=index,proto3" json:"index,omitempty"`
 	Term          uint64 `protobuf:"varint,5,opt,name=term,proto3" json:"term,omitempty"`
 	NextAgent     uint64 `protobuf:"varint,6,opt,name=next_agent,json=nextAgent,proto3" json:"next_agent,omitempty"`
 	NextFramework uint64 `protobuf:"varint,7,opt,name=next_framework,json=nextFramework,proto3" json:"next_framework,omitempty"`
-	// Hash of the registry's state, in hex; since format 5 of these messages.
+	// The hash of the registry's state, in hex. Since format 5 it is computed from these messages.
 	Hash string `protobuf:"bytes,8,opt,name=hash,proto3" json:"hash,omitempty"`
 	// How many items follow.
 	Items uint64 `protobuf:"varint,9,opt,name=items,proto3" json:"items,omitempty"`
-	// Numbers that changes may have given out which were lost. Since format 4.
+	// Numbers of IDs that may have been given out by changes that were lost (R37). Since format 4.
 	LostAgents     []*Numbers `protobuf:"bytes,10,rep,name=lost_agents,json=lostAgents,proto3" json:"lost_agents,omitempty"`
 	LostFrameworks []*Numbers `protobuf:"bytes,11,rep,name=lost_frameworks,json=lostFrameworks,proto3" json:"lost_frameworks,omitempty"`
-	// Checksum, in hex, of what Raft's library keeps beside the snapshot: version, index, term and membership. Empty in
-	// one that an operator took, and of a version that wrote none.
+	// A checksum, in hex, of what Raft's library keeps beside the snapshot: version, index, term and membership. Empty in
+	// a snapshot that an operator has taken, and in one of a version that wrote none.
 	MetaSum string `protobuf:"bytes,12,opt,name=meta_sum,json=metaSum,proto3" json:"meta_sum,omitempty"`
 	// Since format 6.
 	Receipts      *Receipts  `protobuf:"bytes,20,opt,name=receipts,proto3" json:"receipts,omitempty"`
@@ -2794,15 +2796,16 @@ func (x *SnapshotHead) GetAuthority() *Authority {
 	return nil
 }
 
-// Authority signs the certificates of the cluster, after the first one was followed by another.
+// Authority signs the certificates of the cluster. It is absent while the cluster has its first authority.
 type Authority struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Of its public key, SHA-256 in hex.
+	// SHA-256 of its public key, in hex.
 	Digest string `protobuf:"bytes,1,opt,name=digest,proto3" json:"digest,omitempty"`
-	// All of it, encrypted by a key that follows from the cluster's, which is in no log and no snapshot.
+	// The whole authority, encrypted with a key that is derived from the cluster's key. Neither key is in any log or
+	// snapshot.
 	Sealed []byte                 `protobuf:"bytes,2,opt,name=sealed,proto3" json:"sealed,omitempty"`
 	Began  *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=began,proto3" json:"began,omitempty"`
-	// Until when the one before counts as well.
+	// Until when the former authority counts as well.
 	FormerEnds    *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=former_ends,json=formerEnds,proto3" json:"former_ends,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2866,7 +2869,7 @@ func (x *Authority) GetFormerEnds() *timestamppb.Timestamp {
 	return nil
 }
 
-// Receipts are what makes a launch known as a leader's (R40).
+// Receipts says which launches carry receipts, which prove that a leader made them (R40).
 type Receipts struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Mark          []byte                 `protobuf:"bytes,1,opt,name=mark,proto3" json:"mark,omitempty"`
@@ -2927,7 +2930,7 @@ func (x *Receipts) GetBegan() *timestamppb.Timestamp {
 	return nil
 }
 
-// Numbers are some that follow each other, from first up to next, which is none of them.
+// Numbers is a range of numbers, from first up to, but not including, next.
 type Numbers struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	First         uint64                 `protobuf:"varint,1,opt,name=first,proto3" json:"first,omitempty"`
@@ -3144,7 +3147,7 @@ type SnapshotItem_Framework struct {
 }
 
 type SnapshotItem_Store struct {
-	// Of the framework before.
+	// Belongs to the last framework item before it.
 	Store *StoreItem `protobuf:"bytes,4,opt,name=store,proto3,oneof"`
 }
 
@@ -3193,7 +3196,7 @@ func (*SnapshotItem_Secret) isSnapshotItem_Item() {}
 
 func (*SnapshotItem_Barred) isSnapshotItem_Item() {}
 
-// BarredItem is the name of an agent that was removed, which nobody comes back by. Since format 6.
+// BarredItem is the nonce of an agent that was removed. No agent is admitted with it. Since format 6.
 type BarredItem struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Nonce         string                 `protobuf:"bytes,1,opt,name=nonce,proto3" json:"nonce,omitempty"`
@@ -3246,7 +3249,7 @@ func (x *BarredItem) GetSince() *timestamppb.Timestamp {
 	return nil
 }
 
-// SecretItem is what tasks may be given, encrypted. Since format 6.
+// SecretItem is a secret that tasks may be given; its value is encrypted. Since format 6.
 type SecretItem struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -3315,13 +3318,13 @@ func (x *SecretItem) GetSet() *timestamppb.Timestamp {
 	return nil
 }
 
-// PrincipalItem is somebody whom grants allow something.
+// PrincipalItem is a principal with its grants.
 type PrincipalItem struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Name    string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	Grants  []*PrincipalGrant      `protobuf:"bytes,2,rep,name=grants,proto3" json:"grants,omitempty"`
 	Created *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=created,proto3" json:"created,omitempty"`
-	// Absent: it counts.
+	// Absent: the principal is valid.
 	Revoked       *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=revoked,proto3" json:"revoked,omitempty"`
 	Why           string                 `protobuf:"bytes,5,opt,name=why,proto3" json:"why,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -3393,7 +3396,7 @@ func (x *PrincipalItem) GetWhy() string {
 	return ""
 }
 
-// MasterItem is a master of the registry.
+// MasterItem is a master that the registry knows.
 type MasterItem struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -3590,14 +3593,14 @@ func (x *AgentItem) GetReceiptsAfter() *v1.Term {
 	return nil
 }
 
-// FrameworkItem is a framework or its tombstone.
+// FrameworkItem is a framework, or the tombstone of one.
 type FrameworkItem struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	Framework *v1.Framework          `protobuf:"bytes,1,opt,name=framework,proto3" json:"framework,omitempty"`
 	Instance  string                 `protobuf:"bytes,2,opt,name=instance,proto3" json:"instance,omitempty"`
 	Session   uint64                 `protobuf:"varint,3,opt,name=session,proto3" json:"session,omitempty"`
 	Admitted  *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=admitted,proto3" json:"admitted,omitempty"`
-	// Absent: alive.
+	// Absent: the framework was not removed.
 	Removed      *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=removed,proto3" json:"removed,omitempty"`
 	Why          string                 `protobuf:"bytes,6,opt,name=why,proto3" json:"why,omitempty"`
 	StoreVersion uint64                 `protobuf:"varint,7,opt,name=store_version,json=storeVersion,proto3" json:"store_version,omitempty"`
@@ -3693,7 +3696,7 @@ func (x *FrameworkItem) GetOperations() []*OperationDone {
 	return nil
 }
 
-// OperationDone is an operation of a framework that has changed what is reserved.
+// OperationDone is an operation of a framework that has changed reservations or volumes.
 type OperationDone struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -3807,7 +3810,7 @@ func (x *StoreItem) GetVersion() uint64 {
 	return 0
 }
 
-// RoleItem is a role of which operators have said something.
+// RoleItem is a role with the settings that operators have made for it.
 type RoleItem struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Role          string                 `protobuf:"bytes,1,opt,name=role,proto3" json:"role,omitempty"`
@@ -3860,7 +3863,7 @@ func (x *RoleItem) GetSet() *Role {
 	return nil
 }
 
-// ClientItem is a proposer's last result (R17).
+// ClientItem is the last result of a client that proposes commands (R17).
 type ClientItem struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -3929,7 +3932,8 @@ func (x *ClientItem) GetResult() *Result {
 	return nil
 }
 
-// TokenItem lets somebody join the cluster; it holds the hash of the secret, never the secret. Since format 6.
+// TokenItem is a token by which peers join the cluster. It holds the hash of the secret, never the secret. Since format
+// 6.
 type TokenItem struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	Id        string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -3942,7 +3946,7 @@ type TokenItem struct {
 	Expires *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=expires,proto3" json:"expires,omitempty"`
 	UsesMax uint64                 `protobuf:"varint,8,opt,name=uses_max,json=usesMax,proto3" json:"uses_max,omitempty"`
 	Used    []string               `protobuf:"bytes,9,rep,name=used,proto3" json:"used,omitempty"`
-	// Absent: it is not.
+	// Absent: the token was not revoked.
 	Revoked       *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=revoked,proto3" json:"revoked,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4048,7 +4052,7 @@ func (x *TokenItem) GetRevoked() *timestamppb.Timestamp {
 	return nil
 }
 
-// Result is what a command came to.
+// Result is the result of a command: a refusal, or what it has given out.
 type Result struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Refusal       *Refusal               `protobuf:"bytes,1,opt,name=refusal,proto3" json:"refusal,omitempty"`
@@ -4131,7 +4135,7 @@ type Refusal struct {
 	Op      string                 `protobuf:"bytes,1,opt,name=op,proto3" json:"op,omitempty"`
 	Kind    uint32                 `protobuf:"varint,2,opt,name=kind,proto3" json:"kind,omitempty"`
 	Subject string                 `protobuf:"bytes,3,opt,name=subject,proto3" json:"subject,omitempty"`
-	// Absent: an error without a cause.
+	// Absent: the error has no cause.
 	Message       *string `protobuf:"bytes,4,opt,name=message,proto3,oneof" json:"message,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// Text writes a value for people, one line for each thing that is not zero: fields in their order, maps by their keys
-// as they are printed. What has a String method is printed by it. Something that was printed already is named by the
-// place where it was. Values with different texts differ.
+// Text writes a value for people, one line for each part that is not zero. Fields come in their order, and the entries
+// of a map in the order of their printed keys. A value that has a String method is printed by it. For a pointer to
+// something that was printed before, the text names the place where that was. Values with different texts differ.
 func Text(of any) string {
 	if of == nil {
 		return "nil\n"
@@ -35,7 +35,7 @@ func (p *printer) line(path, text string) {
 	fmt.Fprintf(&p.text, "%s = %s\n", strings.TrimPrefix(path, "."), text)
 }
 
-// print writes what stands at an addressable place.
+// print writes the value at an addressable place.
 func (p *printer) print(of reflect.Value, path string) {
 	if of.IsZero() {
 		return
@@ -70,7 +70,7 @@ func (p *printer) print(of reflect.Value, path string) {
 	}
 }
 
-// item prints what is in a list or a map, where it is something that it is there.
+// item prints an entry of a list or a map. A zero value is printed too, because that it is there matters.
 func (p *printer) item(of reflect.Value, path string) {
 	if of.IsZero() {
 		p.line(path, "zero")

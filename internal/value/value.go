@@ -1,9 +1,9 @@
 // Package value clones and prints values of any type, with all their unexported fields. It is used to copy and print
-// whole cores, whose state is plain data. Functions, channels and unsafe pointers can be neither copied nor compared,
-// so they are refused by a panic that names the place: nothing that holds one is a value.
+// whole cores, whose state is plain data. Functions, channels and unsafe pointers can be neither copied nor compared. A
+// value that holds one is refused by a panic that names the place.
 //
-// It never calls a method of what it clones. Equality needs no function here: reflect.DeepEqual says of two values
-// whether they are the same, and of a clone and its original that they are, as long as no map is keyed by pointers.
+// Cloning never calls a method of the value. The package needs no function for equality: reflect.DeepEqual compares two
+// values, and finds a clone equal to its original as long as no map is keyed by pointers.
 package value
 
 import (
@@ -13,8 +13,8 @@ import (
 	"unsafe"
 )
 
-// Clone copies a value and all that it refers to. What two of its pointers, maps or slices share they share in the
-// clone as well; with the original the clone shares nothing that can be changed.
+// Clone copies a value and everything that it refers to. Pointers, maps or slices that are the same in the original are
+// the same in the clone too. The clone and the original share nothing that can be changed.
 func Clone[T any](original T) T {
 	var clone T
 	from := reflect.ValueOf(&original).Elem()
@@ -23,7 +23,7 @@ func Clone[T any](original T) T {
 	return clone
 }
 
-// reference is what two places may share.
+// reference identifies something that two places of a value may share.
 type reference struct {
 	at   unsafe.Pointer
 	kind reflect.Type
@@ -34,7 +34,8 @@ type cloner struct {
 	done map[reference]reflect.Value
 }
 
-// shared calls make for the first place that refers to something, and gives what it made to all others.
+// shared calls fresh and fill at the first place that refers to something, and sets all other places to the same
+// result.
 func (c cloner) shared(to, from reflect.Value, size int, fill func(fresh reflect.Value), fresh func() reflect.Value) {
 	if from.IsNil() {
 		return
@@ -49,7 +50,7 @@ func (c cloner) shared(to, from reflect.Value, size int, fill func(fresh reflect
 	to.Set(known)
 }
 
-// copy sets to, which is addressable and zero.
+// copy sets to, which must be addressable and zero, to a copy of from.
 func (c cloner) copy(to, from reflect.Value, path string) {
 	switch from.Kind() {
 	case reflect.Pointer:
@@ -69,21 +70,21 @@ func (c cloner) copy(to, from reflect.Value, path string) {
 		}
 	case reflect.Struct:
 		if from.Type() == timeType {
-			to.Set(from) // its location is shared by all and never changes
+			to.Set(from) // the location is shared, and never changes
 			return
 		}
 		for i := range from.NumField() {
 			c.copy(opened(to.Field(i)), opened(from.Field(i)), path+"."+from.Type().Field(i).Name)
 		}
 	default:
-		if !from.IsZero() { // a place for a function that has none is no harm
+		if !from.IsZero() { // a nil function or channel does no harm
 			refuse(from.Kind(), path)
 			to.Set(from)
 		}
 	}
 }
 
-// copied is a copy of what can't be addressed: an item of a map or what an interface holds.
+// copied returns a copy of a value that is not addressable: a key or value of a map, or what an interface holds.
 func (c cloner) copied(from reflect.Value, path string) reflect.Value {
 	place, fresh := reflect.New(from.Type()).Elem(), reflect.New(from.Type()).Elem()
 	place.Set(from)
@@ -109,12 +110,12 @@ func (c cloner) copyItems(to, from reflect.Value, path string) {
 
 var timeType = reflect.TypeFor[time.Time]()
 
-// plain values hold nothing that could be shared.
+// plain reports whether values of this kind hold nothing that could be shared.
 func plain(kind reflect.Kind) bool {
 	return kind >= reflect.Bool && kind <= reflect.Complex128 || kind == reflect.String
 }
 
-// opened is an addressable field as if it were exported.
+// opened returns an addressable field as if it were exported.
 func opened(field reflect.Value) reflect.Value {
 	return reflect.NewAt(field.Type(), field.Addr().UnsafePointer()).Elem()
 }

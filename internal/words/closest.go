@@ -2,7 +2,7 @@ package words
 
 import "strings"
 
-// Closest is the one of names that was probably meant by word, or "".
+// Closest returns the one of names that was probably meant by word; "" if none is close.
 func Closest(word string, names []string) string {
 	best, bestDistance := "", 1+max(1, len(word)/3)
 	for _, name := range names {
@@ -17,12 +17,12 @@ func Closest(word string, names []string) string {
 	return best
 }
 
-// begins says whether word begins with start, which is long enough to mean it.
+// begins reports whether word begins with start. A start of one letter does not count.
 func begins(word, start string) bool {
 	return len(start) >= 2 && strings.HasPrefix(strings.ToLower(word), strings.ToLower(start))
 }
 
-// distance counts the letters to insert, delete, change or swap with their neighbour.
+// distance counts the letters that must be inserted, deleted, changed or swapped with their neighbour to make b of a.
 func distance(a, b string) int {
 	rows := make([][]int, len(a)+1)
 	for i := range rows {

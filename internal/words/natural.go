@@ -2,7 +2,7 @@ package words
 
 import "strings"
 
-// CompareNatural orders names as people do: agent-2 before agent-10. Different names are never equal.
+// CompareNatural orders names as people do: agent-2 comes before agent-10. Different names never compare as equal.
 func CompareNatural(a, b string) int {
 	for a != "" && b != "" {
 		x, y := leadingDigits(a), leadingDigits(b)
@@ -29,8 +29,8 @@ func leadingDigits(s string) int {
 	return n
 }
 
-// compareNumbers compares digits by value; of equal ones the shorter comes first, so
-// that different names are never equal.
+// compareNumbers compares digits by their value. Of two equal values the one with fewer digits comes first, so that
+// different names never compare as equal.
 func compareNumbers(a, b string) int {
 	x, y := strings.TrimLeft(a, "0"), strings.TrimLeft(b, "0")
 	if len(x) != len(y) {

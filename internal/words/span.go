@@ -1,4 +1,5 @@
-// Package words writes values for people. It is a leaf: it imports nothing of ours and decides nothing.
+// Package words writes values as text for people. It is a leaf: it imports no other package of Tender, and decides
+// nothing.
 package words
 
 import (
@@ -6,8 +7,8 @@ import (
 	"time"
 )
 
-// Span is a length of time in its two largest units: "0.4 s", "12 s", "2 min 30 s", "1 h", "9 days 3 h". What is
-// smaller counts as a whole one, so that nobody comes back too soon; nothing left is "0 s".
+// Span writes a length of time in its two largest units: "0.4 s", "12 s", "2 min 30 s", "1 h", "9 days 3 h". A part of
+// the smallest unit that is written counts as a whole one, so that nobody comes back too soon. Zero or less is "0 s".
 func Span(d time.Duration) string {
 	const day = 24 * time.Hour
 	switch {
@@ -35,7 +36,7 @@ func roundUp(d, unit time.Duration) time.Duration {
 	return d
 }
 
-// units writes whole numbers of both units, without those of which there are none.
+// units writes whole numbers of both units, and leaves out a unit whose number is zero.
 func units(d, large time.Duration, largeName string, small time.Duration, smallName string) string {
 	if d == time.Hour && large == time.Minute {
 		return "1 h"

@@ -1,5 +1,5 @@
-// Package codec turns what policies are told and propose into messages and back: for
-// allocators in other processes and for journals.
+// Package codec makes messages of what policies are told and of what they propose, and reads them. Allocators in other
+// processes use it, and journals.
 package codec
 
 import (
@@ -14,11 +14,11 @@ import (
 	"github.com/tenderhq/tender/internal/wire"
 )
 
-// Codec turns inputs and proposals into messages and back. Times are counted from
-// Epoch, so that both sides mean the same without comparing their clocks.
+// Codec makes messages of inputs and proposals, and reads them. Times are counted from Epoch, so that both sides mean
+// the same moment without comparing their clocks.
 type Codec struct{ Epoch time.Time }
 
-// Nanos counts a time from Epoch; 0 is none.
+// Nanos returns the nanoseconds from Epoch to t; 0 stands for no time.
 func (c Codec) Nanos(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -26,7 +26,7 @@ func (c Codec) Nanos(t time.Time) int64 {
 	return int64(t.Sub(c.Epoch))
 }
 
-// Time reads what Nanos counted.
+// Time returns the time that Nanos has counted.
 func (c Codec) Time(nanos int64) time.Time {
 	if nanos == 0 {
 		return time.Time{}
@@ -75,8 +75,7 @@ func (c Codec) InputToProto(input inputs.Input) *apiv1.AllocatorInput {
 	panic(fmt.Sprintf("no message for input %T", input))
 }
 
-// InputFromProto reads an input; nil without an error is one that this version does not
-// know.
+// InputFromProto reads an input. It returns nil and no error for an input of a kind that this version does not know.
 func (c Codec) InputFromProto(m *apiv1.AllocatorInput) (inputs.Input, error) {
 	switch i := m.GetInput().(type) {
 	case *apiv1.AllocatorInput_SetAgent:
@@ -158,7 +157,7 @@ func (c Codec) claimsFromProto(ms []*apiv1.AllocatorClaim) ([]allocator.Claim, e
 	return all, nil
 }
 
-// AllocationToProto makes the answer that proposes an allocation.
+// AllocationToProto makes the message of an allocation.
 func (c Codec) AllocationToProto(allocation allocator.Allocation) *apiv1.AllocatorAnswers {
 	m := &apiv1.AllocatorAnswers{Offers: c.ClaimsToProto(allocation.Offers), Spared: c.ClaimsToProto(allocation.Spared)}
 	for _, inverse := range allocation.Inverse {
@@ -174,7 +173,7 @@ func (c Codec) InverseToProto(inverse allocator.Inverse) *apiv1.AllocatorInverse
 	}
 }
 
-// AllocationFromProto reads what an answer proposes.
+// AllocationFromProto reads the allocation that an answer proposes.
 func (c Codec) AllocationFromProto(m *apiv1.AllocatorAnswers) (allocator.Allocation, error) {
 	offers, err := c.claimsFromProto(m.GetOffers())
 	if err != nil {
@@ -197,7 +196,7 @@ func (c Codec) AllocationFromProto(m *apiv1.AllocatorAnswers) (allocator.Allocat
 	return allocation, nil
 }
 
-// HelloOf says what a policy is to be made from.
+// HelloOf makes the message of what a policy is to be made from.
 func HelloOf(config allocator.Config) *apiv1.AllocatorHello {
 	hello := &apiv1.AllocatorHello{Version: version.String(), Seed: config.Seed, OfferAgain: int64(config.OfferAgain)}
 	for _, least := range config.MinOffer {
@@ -208,7 +207,7 @@ func HelloOf(config allocator.Config) *apiv1.AllocatorHello {
 	return hello
 }
 
-// ConfigOf reads what a policy is made from.
+// ConfigOf reads what a policy is to be made from.
 func ConfigOf(hello *apiv1.AllocatorHello) allocator.Config {
 	config := allocator.Config{Seed: hello.GetSeed(), OfferAgain: time.Duration(hello.GetOfferAgain())}
 	for _, least := range hello.GetMinOffer() {

@@ -77,7 +77,7 @@ func roleToProto(r allocator.Role) *apiv1.AllocatorRole {
 	}
 }
 
-// roleFromProto reads quotas as they are: a sum over agents may be larger than what one
+// roleFromProto reads a role's quotas without checking them: they are sums over agents, and may be larger than what one
 // agent may have.
 func roleFromProto(m *apiv1.AllocatorRole) (inputs.Input, error) {
 	return inputs.SetRole{Role: allocator.Role{

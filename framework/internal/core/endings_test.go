@@ -6,8 +6,8 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// TestUnknownSwallowsNoEnd: the leader says that it does not know a task, and before the scheduler has
-// heard that, the task's agent is back and tells its end. The end must be told too.
+// TestUnknownSwallowsNoEnd: the leader says that it does not know a task. Before the scheduler has been told that, the
+// task's agent is back and tells the task's end. The end must be told too.
 func TestUnknownSwallowsNoEnd(t *testing.T) {
 	b := newTasks(0)
 	for _, status := range []api.Status{
@@ -33,8 +33,8 @@ func TestUnknownSwallowsNoEnd(t *testing.T) {
 	}
 }
 
-// TestDroppedIsTheEnd: a leader's answer that comes late, when the scheduler has handled DROPPED, tells no
-// second end; but the ID may be tried again.
+// TestDroppedIsTheEnd: an answer of the leader that comes when the scheduler has handled DROPPED tells no second end.
+// The ID may be tried again.
 func TestDroppedIsTheEnd(t *testing.T) {
 	b := newTasks(0)
 	b.launch("t", "agent-1", 1)
@@ -52,8 +52,8 @@ func TestDroppedIsTheEnd(t *testing.T) {
 	}
 }
 
-// TestLateAnswerTellsNothingOfTheNextTry: a user asks for a task, hears that it was DROPPED and tries it again
-// under its ID. The leader's answer comes behind that, and must not end the second try.
+// TestLateAnswerTellsNothingOfTheNextTry: a user asks for a task, is told that it was DROPPED, and tries it again under
+// the same ID. The leader's answer to the question comes after that, and must not end the second try.
 func TestLateAnswerTellsNothingOfTheNextTry(t *testing.T) {
 	for _, second := range []api.AgentID{"agent-1", "agent-2"} {
 		b := newTasks(0)

@@ -13,7 +13,7 @@ import (
 	"github.com/tenderhq/tender/internal/wire"
 )
 
-// wordsOf are the IDs of tasks and launches, and the kinds of other operations.
+// wordsOf returns the IDs of tasks and launches, and the kinds of other operations.
 func wordsOf(operations []api.Operation) string {
 	var words []string
 	for _, operation := range operations {
@@ -30,8 +30,8 @@ func wordsOf(operations []api.Operation) string {
 	return strings.Join(words, " ")
 }
 
-// TestSplit: whatever the sizes, all tasks come once and in order, no part is empty or larger
-// than a message, and no two neighbours would fit into one.
+// TestSplit: whatever the sizes, each task is in exactly one part and in order, no part is empty or larger than a
+// message, and no two neighbours would fit into one.
 func TestSplit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var operations []api.Operation

@@ -8,7 +8,7 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
-// show is an effect in the words of the transcripts. Heartbeats are left out.
+// show writes an effect in the words of the transcripts. It leaves heartbeats out.
 func show(effect Effect) string {
 	switch e := effect.(type) {
 	case Dial:

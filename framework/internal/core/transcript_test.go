@@ -16,9 +16,9 @@ import (
 	"github.com/tenderhq/tender/internal/value"
 )
 
-// TestTranscripts plays testdata. Each line of a block is one event; below stands what the core made of it. A clone of
-// the core is told every event first: it has the same effects and stands where the core will stand, and the core does
-// not notice.
+// TestTranscripts plays testdata. Each line of a block is one event, and below it is what the core did. A clone of the
+// core is told every event first. It must have the same effects and end in the same state, and the core must not
+// notice.
 func TestTranscripts(t *testing.T) {
 	transcript.Play(t, func(t *testing.T) transcript.Story { return newWorld(t) })
 }
@@ -29,7 +29,7 @@ func (w *world) Play(t *testing.T, line transcript.Line) {
 	w.play(line)
 }
 
-// Said is what was said since it was asked last.
+// Said returns what was printed since the last call.
 func (w *world) Said() string { return w.out.Take() }
 
 // world is a core with a clock.
@@ -37,7 +37,7 @@ type world struct {
 	t      transcript.Tester
 	out    *transcript.Out
 	core   *Core
-	twin   *Core // is told the same
+	twin   *Core // a clone, which is told the same events
 	now    time.Time
 	chance uint64
 	term   api.Term
@@ -49,13 +49,14 @@ func newWorld(t transcript.Tester) *world {
 	return w
 }
 
-// interests by the names that a config line has for them.
+// interests has the callbacks by the names that a config line uses for them.
 var interests = map[string]Interests{
 	"subscribed": InSubscribed, "settled": InSettled, "rescinded": InRescinded, "inverse": InInverseOffers, "messages": InMessages,
 	"executors": InExecutorLost, "agents": InAgentLost, "operations": InOperations, "refused": InRefused,
 }
 
-// configure begins anew, by "config [roles=] [suppressed=] [masters=] [wants=] [connect=] [reconcile=] [standby] [teardown] [counts]".
+// configure makes a new core, by "config [roles=] [suppressed=] [masters=] [wants=] [connect=] [reconcile=] [standby]
+// [teardown] [counts]".
 func (w *world) configure(a transcript.Line) {
 	config := Config{
 		Framework:         api.Framework{ID: api.FrameworkID(a.Named["id"]), Name: "test", Roles: rolesOf(a, "roles"), FailoverTimeout: time.Hour, Standby: a.Has("standby")},
@@ -91,7 +92,7 @@ func named[T ~string](words []string) (list []T) {
 
 func (w *world) duration(text string) time.Duration { return transcript.Duration(w.t, text) }
 
-// line plays a line that a test has written.
+// line plays a line that the test has composed.
 func (w *world) line(text string) { w.play(transcript.Parse(text)) }
 
 func (w *world) play(a transcript.Line) {
@@ -102,9 +103,9 @@ func (w *world) play(a transcript.Line) {
 		w.chance, _ = strconv.ParseUint(a.Word(0), 10, 64)
 	case "tick":
 		w.tick(w.duration(a.Word(0)))
-	case "clock": // while the process does not run
+	case "clock": // time passes while the process does not run
 		w.now = w.now.Add(w.duration(a.Word(0)))
-	case "busy": // with so many calls that no other is handed out; they are not shown
+	case "busy": // so many calls wait that no other is handed out; they are not shown
 		for len(w.core.calls.handed) < HandedMax {
 			w.quietly(TurnAsked{Name: "Do", Turn: 99})
 		}
@@ -117,7 +118,7 @@ func (w *world) play(a transcript.Line) {
 	case "dialed":
 		w.awaitDial()
 		w.step(Dialed{Err: asError(fault(a))})
-	case "session": // what comes before most stories
+	case "session": // the usual beginning of a story
 		w.awaitDial()
 		w.step(Dialed{})
 		w.step(w.heard(protocol.Subscribed{Cluster: "c1", Framework: "framework-1", Session: 1, Master: "master-1"}))
@@ -159,7 +160,7 @@ func (w *world) tick(d time.Duration) {
 	}, func() { w.step(Woken{}) })
 }
 
-// quietly shows nothing but calls of Offers.
+// quietly shows no effects but calls of Offers.
 func (w *world) quietly(what Happening) {
 	out := w.out
 	w.out = &transcript.Out{}
@@ -197,7 +198,7 @@ func (w *world) heard(events ...protocol.SchedulerEvent) Heard {
 	return Heard{Term: w.term, Events: events}
 }
 
-// kinds of errors by their names.
+// kinds has the kinds of errors by their names.
 var kinds = func() map[string]api.Kind {
 	all := map[string]api.Kind{}
 	for kind := api.Kind(0); kind < 64; kind++ {
@@ -206,15 +207,15 @@ var kinds = func() map[string]api.Kind {
 	return all
 }()
 
-// fault reads "kind= [subject=] [op=] [message=]"; nil: there is no kind.
+// fault reads "kind= [subject=] [op=] [message=]". Without a kind it returns nil.
 func fault(a transcript.Line) *api.Error {
 	if a.Named["kind"] == "" {
 		return nil
 	}
-	if a.Named["kind"] == "revoked" { // the principal was
+	if a.Named["kind"] == "revoked" { // the principal was revoked
 		return api.E(a.Named["op"], api.Denied, a.Named["subject"], protocol.Revoked(a.Named["message"]))
 	}
-	retry, _ := time.ParseDuration(a.Named["retry"]) // 0: it says nothing of that
+	retry, _ := time.ParseDuration(a.Named["retry"]) // 0: the error does not say when to retry
 	return api.E(a.Named["op"], kinds[a.Named["kind"]], a.Named["subject"], errors.New(a.Named["message"])).RetryIn(retry)
 }
 
@@ -285,7 +286,7 @@ func (w *world) answers(a transcript.Line) (answers []api.Answer) {
 	return answers
 }
 
-// event reads what a master says.
+// event reads an event that a master sends.
 func (w *world) event(a transcript.Line) protocol.SchedulerEvent {
 	agent, why := api.AgentID(a.Named["agent"]), a.Named["why"]
 	switch a.Word(0) {
@@ -340,7 +341,7 @@ func (w *world) offered(a transcript.Line) (offers []api.Offer) {
 	return offers
 }
 
-// states and reasons by their names.
+// These maps have states and reasons by their names.
 var (
 	states = func() map[string]api.TaskState {
 		all := map[string]api.TaskState{}
@@ -358,7 +359,7 @@ var (
 	}()
 )
 
-// status reads "TASK STATE [n=] [previous=] [agent=] [reason=]", where what is not said of the agent is a1, and "none" is none.
+// status reads "TASK STATE [n=] [previous=] [agent=] [reason=]". Without agent= it is agent a1; "none" is no agent.
 func (w *world) status(a transcript.Line) api.Status {
 	agent := api.AgentID(a.Named["agent"])
 	switch agent {
@@ -375,7 +376,7 @@ func (w *world) status(a transcript.Line) api.Status {
 		Reason: reasons[strings.ReplaceAll(a.Named["reason"], " ", "_")], At: time.Unix(1_000_000_000, 0).Add(w.duration(a.Named["at"]))}
 }
 
-// wish reads what a caller of the Client asks for.
+// wish reads a request of a caller of the Client.
 func (w *world) wish(a transcript.Line) Happening {
 	switch a.Verb {
 	case "answer":

@@ -8,8 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestWild tells a core anything in any order, also what no master and no shell would say. Every event is told to a
-// clone as well, which must do the same and leave the core as it is.
+// TestWild sends a core any events in any order, also those that no master and no shell would send. Every event is sent
+// to a clone as well, which must do the same and leave the core as it is.
 func TestWild(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(t)
@@ -25,7 +25,7 @@ func TestWild(t *testing.T) {
 	})
 }
 
-// wildLine is any line of a transcript, about few nouns.
+// wildLine draws a random line of a transcript, with few different names.
 func (w *world) wildLine(pick func(words ...string) string) string {
 	offer, task := "o"+pick("1", "2", "3"), "t"+pick("1", "2", "3")
 	kind := pick("unavailable", "stale", "invalid", "notleader", "exists")
@@ -44,7 +44,7 @@ func (w *world) wildLine(pick func(words ...string) string) string {
 	return strings.NewReplacer("OFFER", offer, "TASK", task, "KIND", kind, "NUMBER", number).Replace(line)
 }
 
-// TestDump: it shows each room, and what differs shows differently.
+// TestDump: the dump shows each room, and two cores that differ have different dumps.
 func TestDump(t *testing.T) {
 	w := newWorld(t)
 	for _, line := range []string{"config roles=a", "started", "session", "heard offers o1", "returned launch=o1:t1", "kill t1"} {

@@ -13,7 +13,7 @@ import (
 	"github.com/tenderhq/tender/framework/jobs/jobfile"
 )
 
-// TestProblemsNameTheField and say what would be right, all at once.
+// TestProblemsNameTheField: all problems are reported at once, each with its field and with what would be right.
 func TestProblemsNameTheField(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"nam":"web"}`: `nam: there is no such field; did you mean "name"?`,
@@ -61,7 +61,8 @@ task.secrets[7].env: names that begin with TENDER_ are Tender's own`,
 	}
 }
 
-// TestWhatNoMasterTakes is refused when it is submitted: it would be in the way of all other jobs' demand.
+// TestWhatNoMasterTakes: a job whose demand masters would refuse is refused when it is submitted, because it would be
+// in the way of the demand of all other jobs.
 func TestWhatNoMasterTakes(t *testing.T) {
 	job := jobs.Job{Name: "web", Type: jobs.ServiceType, Task: jobs.Task{Command: "x", Where: map[string]string{"disk": strings.Repeat("x", 5000)}}}
 	if err := job.Check(); err == nil || !strings.HasPrefix(err.Error(), "task.where: it comes to a constraint of 50") {
@@ -69,7 +70,7 @@ func TestWhatNoMasterTakes(t *testing.T) {
 	}
 }
 
-// TestEncodeIsTheInverse of Decode.
+// TestEncodeIsTheInverse: Decode reads what Encode has written.
 func TestEncodeIsTheInverse(t *testing.T) {
 	text := `{"name":"web","type":"service","priority":3,"task":{"command":"serve","cpus":0.5,"ports":["http"],"env":{"A":"b"},
 		"where":{"disk":"ssd"},"spread":"zone","kill_grace":"10s","files":[{"source":"/x","executable":true}],
@@ -88,7 +89,7 @@ func TestEncodeIsTheInverse(t *testing.T) {
 	}
 }
 
-// TestChanges names what is different.
+// TestChanges: the changes name everything in which two jobs differ.
 func TestChanges(t *testing.T) {
 	before := jobs.Job{Name: "web", Type: jobs.ServiceType, Task: jobs.Task{Command: "one", Env: map[string]string{"A": "1"}}}
 	after := before
@@ -100,7 +101,7 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// TestSchemaHasEveryField that the reader takes, and no other.
+// TestSchemaHasEveryField: the schema has every field that Decode reads, and no other.
 func TestSchemaHasEveryField(t *testing.T) {
 	text, err := jobfile.Schema()
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 
 var config = framework.Config{Name: "jobs", Standby: true, FailoverTimeout: time.Hour}
 
-// cluster is a story's cluster with a manager.
+// cluster is the cluster of a story, with a job manager.
 type cluster struct {
 	*frameworktest.Handle
 	t       *testing.T
@@ -32,7 +32,7 @@ func begin(c *frameworktest.Handle) *cluster {
 	return s
 }
 
-// startManager starts an instance, and waits until it is active.
+// startManager starts a manager, and waits until it is active.
 func (c *cluster) startManager() {
 	m := manager.New(manager.Config{Calendar: calendar.Next})
 	c.run = c.Start(config, m)
@@ -118,7 +118,7 @@ func TestServiceIsKeptRunning(t *testing.T) {
 	})
 }
 
-// TestManagerIsKilled: the next one goes on, and nothing is started twice.
+// TestManagerIsKilled: the next manager continues, and starts nothing twice.
 func TestManagerIsKilled(t *testing.T) {
 	frameworktest.Run(t, frameworktest.Cluster{Agents: 2}, func(h *frameworktest.Handle) {
 		c := begin(h)
@@ -147,8 +147,8 @@ func TestManagerIsKilled(t *testing.T) {
 	})
 }
 
-// TestManagerIsKilledAgainAndAgain: at any step between a task's assignment and its end. What was answered holds, and
-// each index is done once.
+// TestManagerIsKilledAgainAndAgain: the manager is killed at any step between the assignment of a task and its end.
+// What was answered holds, and each index is done once.
 func TestManagerIsKilledAgainAndAgain(t *testing.T) {
 	frameworktest.Run(t, frameworktest.Cluster{Masters: 3, Agents: 2, Latency: 3 * time.Millisecond}, func(h *frameworktest.Handle) {
 		c := begin(h)
@@ -186,7 +186,7 @@ func TestManagerIsKilledAgainAndAgain(t *testing.T) {
 	})
 }
 
-// TestStepsFollowEachOther: a DAG goes on over the end of its manager.
+// TestStepsFollowEachOther: a DAG continues when its manager has been killed.
 func TestStepsFollowEachOther(t *testing.T) {
 	frameworktest.Run(t, frameworktest.Cluster{}, func(h *frameworktest.Handle) {
 		c := begin(h)
@@ -213,7 +213,8 @@ func TestStepsFollowEachOther(t *testing.T) {
 	})
 }
 
-// TestRunsBeginWhenTheyAreDue: in the job's time zone, also after nobody was there; and what has ended is kept by count.
+// TestRunsBeginWhenTheyAreDue: runs begin by the job's time zone, also after a time without a manager. Of the runs that
+// have ended only a number is kept.
 func TestRunsBeginWhenTheyAreDue(t *testing.T) {
 	frameworktest.Run(t, frameworktest.Cluster{Heartbeat: 10 * time.Second}, func(h *frameworktest.Handle) {
 		c := begin(h)
@@ -239,7 +240,7 @@ func TestRunsBeginWhenTheyAreDue(t *testing.T) {
 		c.Advance(45 * time.Minute)
 		c.startManager()
 		c.Advance(5 * time.Minute)
-		status := c.status("night") // what was missed, the latest alone
+		status := c.status("night") // of the runs that were missed only the latest is made
 		if runs := status.Runs; len(runs) != 2 || runs[1].Number != 3 || !runs[1].Due.Equal(day.Add(190*time.Minute)) {
 			t.Errorf("after four hours: %+v", runs)
 		}
@@ -255,8 +256,8 @@ func TestRunsBeginWhenTheyAreDue(t *testing.T) {
 	})
 }
 
-// TestSystemJobIsOnEachAgent that matches: also on one that comes later, and again on one that was booted anew; not on
-// one that has left. Another version comes to all.
+// TestSystemJobIsOnEachAgent: the job runs on each agent that matches, also on one that comes later, and again on one
+// that was rebooted. It does not run on one that has left. A new version reaches all agents.
 func TestSystemJobIsOnEachAgent(t *testing.T) {
 	frameworktest.Run(t, frameworktest.Cluster{Agents: 2}, func(h *frameworktest.Handle) {
 		c := begin(h)
@@ -295,7 +296,7 @@ func TestSystemJobIsOnEachAgent(t *testing.T) {
 	})
 }
 
-// awaitEach waits until the job has a task that runs on each of the agents, and no other.
+// awaitEach waits until the job has a task that runs on each of these agents, and on no other.
 func (c *cluster) awaitEach(name string, agents ...*frameworktest.Agent) {
 	c.t.Helper()
 	want := map[api.AgentID]int{}
@@ -317,7 +318,7 @@ func gang(name string, members int, cpus float64) jobs.Job {
 		Gang: &jobs.Gang{Members: members}}
 }
 
-// playMember plays a member of a gang as if it had no list to write.
+// playMember plays a member of a gang, without the line of its command that writes the list of members.
 func playMember(task api.Task) frameworktest.Play {
 	if command := task.Command; command != nil {
 		_, shell, is := strings.Cut(command.Shell, "\n")
@@ -328,7 +329,7 @@ func playMember(task api.Task) frameworktest.Play {
 	return frameworktest.PlayCommand(task)
 }
 
-// awaitWhole waits until the gang has ended, and says at how many moments a part of it was there.
+// awaitWhole waits until the gangs are done. It fails if it ever finds only a part of a gang's members.
 func (c *cluster) awaitWhole(members int, names ...string) {
 	c.t.Helper()
 	c.AwaitFor(time.Hour, fmt.Sprintf("%v to be done", names), func() bool {
@@ -349,7 +350,7 @@ func (c *cluster) awaitWhole(members int, names ...string) {
 	})
 }
 
-// TestGangsTakeTurns: each of three fits alone, no two do, and small tasks are in the way at first.
+// TestGangsTakeTurns: there is room for one of three gangs at a time, and at first small tasks are in the way.
 func TestGangsTakeTurns(t *testing.T) {
 	frameworktest.Run(t, frameworktest.Cluster{Agents: 3, Script: playMember}, func(h *frameworktest.Handle) {
 		c := begin(h)
@@ -365,7 +366,7 @@ func TestGangsTakeTurns(t *testing.T) {
 	})
 }
 
-// TestGangsOfTwoManagers neither of which knows of the other.
+// TestGangsOfTwoManagers: two managers that know nothing of each other have a gang each.
 func TestGangsOfTwoManagers(t *testing.T) {
 	frameworktest.Run(t, frameworktest.Cluster{Agents: 3, Script: playMember}, func(h *frameworktest.Handle) {
 		c := begin(h)
@@ -381,7 +382,7 @@ func TestGangsOfTwoManagers(t *testing.T) {
 	})
 }
 
-// TestGangBeginsAnew when a member is lost, also over the end of its manager.
+// TestGangBeginsAnew: a gang begins anew when a member is lost, also if its manager is killed meanwhile.
 func TestGangBeginsAnew(t *testing.T) {
 	frameworktest.Run(t, frameworktest.Cluster{Agents: 3, Script: playMember}, func(h *frameworktest.Handle) {
 		c := begin(h)
@@ -403,7 +404,8 @@ func TestGangBeginsAnew(t *testing.T) {
 	})
 }
 
-// TestAgentIsLost: its tasks are started elsewhere, at once or after a grace; what comes back is settled.
+// TestAgentIsLost: the tasks of a lost agent are started elsewhere, at once or after a grace. When the agent comes
+// back, only one task of each index stays.
 func TestAgentIsLost(t *testing.T) {
 	frameworktest.Run(t, frameworktest.Cluster{Agents: 2}, func(h *frameworktest.Handle) {
 		c := begin(h)
@@ -432,7 +434,7 @@ func TestAgentIsLost(t *testing.T) {
 	})
 }
 
-// TestBadChangeGoesBack: the tasks of the next version fail; those of the one before run on.
+// TestBadChangeGoesBack: the tasks of the next version fail, so those of the version before keep running.
 func TestBadChangeGoesBack(t *testing.T) {
 	frameworktest.Run(t, frameworktest.Cluster{Agents: 2}, func(h *frameworktest.Handle) {
 		c := begin(h)
@@ -466,7 +468,7 @@ func TestBadChangeGoesBack(t *testing.T) {
 	})
 }
 
-// awaitStore waits until the store has so many keys.
+// awaitStore waits until the store has this many keys.
 func (c *cluster) awaitStore(n int) {
 	c.t.Helper()
 	entries, err := c.run.Client().Store().List(c.t.Context(), "")
@@ -475,7 +477,7 @@ func (c *cluster) awaitStore(n int) {
 	}
 }
 
-// TestStoreStaysSmall: what has ended leaves nothing but its history, and that has bounds.
+// TestStoreStaysSmall: of a job that has ended only its history stays in the store, and that is bounded.
 func TestStoreStaysSmall(t *testing.T) {
 	frameworktest.Run(t, frameworktest.Cluster{Agents: 2}, func(h *frameworktest.Handle) {
 		c := &cluster{Handle: h, t: h.T()}
@@ -501,7 +503,7 @@ func TestStoreStaysSmall(t *testing.T) {
 		if list, _, err := c.manager.ListJobs(manager.ListQuery{Going: true}); err != nil || len(list) != 0 {
 			t.Errorf("%+v go on, %v", list, err)
 		}
-		c.awaitStore(4) // a header and a version of each
+		c.awaitStore(4) // the header and one version of each job
 		c.submit(service("web", "sleep infinity", 1))
 		if _, err := c.manager.SubmitJob(c.t.Context(), batch("more", "true", 1, 1)); !api.Is(err, api.Limit) {
 			t.Errorf("one job too many: %v", err)
@@ -512,7 +514,7 @@ func TestStoreStaysSmall(t *testing.T) {
 	})
 }
 
-// TestRequestsThatCantBe says what is wrong with them.
+// TestRequestsThatCantBe: a wrong request is refused, and the error says what is wrong.
 func TestRequestsThatCantBe(t *testing.T) {
 	frameworktest.Run(t, frameworktest.Cluster{}, func(h *frameworktest.Handle) {
 		idle := manager.New(manager.Config{})
@@ -521,7 +523,7 @@ func TestRequestsThatCantBe(t *testing.T) {
 		}
 		c := begin(h)
 		c.submit(service("web", "sleep infinity", 1))
-		c.submit(service("web", "sleep infinity", 1)) // the same again
+		c.submit(service("web", "sleep infinity", 1)) // the same job again
 		ctx := c.t.Context()
 		_, differs := c.manager.SubmitJob(ctx, service("web", "true", 1))
 		_, unknown := c.manager.UpdateJob(ctx, service("nobody", "true", 1))
@@ -540,8 +542,8 @@ func TestRequestsThatCantBe(t *testing.T) {
 	})
 }
 
-// TestStragglerGetsACopy: a batch with one task on a slow machine is done when the copy elsewhere is, also if its manager
-// is killed meanwhile; the first is killed, and counts for nothing.
+// TestStragglerGetsACopy: a batch with one task on a slow machine is done when the copy of that task elsewhere is done,
+// also if the manager is killed meanwhile. The slow task is killed, and does not count.
 func TestStragglerGetsACopy(t *testing.T) {
 	play := func(task api.Task) frameworktest.Play {
 		if env := task.Command.Env; env["TENDER_JOB_INDEX"] == "5" && env["TENDER_JOB_ATTEMPT"] == "6" {

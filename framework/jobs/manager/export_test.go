@@ -7,19 +7,19 @@ import (
 	"github.com/tenderhq/tender/framework"
 )
 
-// ServiceOf is the manager's gRPC service.
+// ServiceOf returns the manager's gRPC service.
 func ServiceOf(m *Manager) apiv1.JobServiceServer { return service{manager: m} }
 
-// WatchersMax is how many may watch all jobs.
+// WatchersMax bounds the watchers of all jobs.
 const WatchersMax = watchersMax
 
-// Masters is what a manager asks of the cluster.
+// Masters are the calls that a manager makes to the cluster.
 type Masters = masters
 
-// MastersOf is that of a session.
+// MastersOf returns the calls of a session.
 func MastersOf(client *framework.Client) Masters { return session{client} }
 
-// SubscribedTo is Subscribed with somebody between the manager and the cluster.
+// SubscribedTo is Subscribed with a client that the test puts between the manager and the cluster.
 func (m *Manager) SubscribedTo(ctx context.Context, client Masters) error {
 	return m.subscribed(ctx, client)
 }

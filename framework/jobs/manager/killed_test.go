@@ -20,17 +20,18 @@ import (
 	"github.com/tenderhq/tender/internal/pause"
 )
 
-// knife counts what a manager does to the world: each key that it writes or deletes, each launch, kill and
-// acknowledgement. Behind one of these steps nothing of the manager reaches anybody any more.
+// knife counts the steps by which a manager changes anything outside: each key that it writes or deletes, each launch,
+// kill and acknowledgement. After one of these steps it cuts the manager off, so that nothing of it reaches anybody any
+// more.
 type knife struct {
 	mu   sync.Mutex
-	left int           // steps to go; 0: it does not cut
-	hold func()        // stops all that the manager says, at once; nil: a moment later
-	cut  chan struct{} // closed behind the step
-	what string        // the step
+	left int           // how many steps are left before the cut; 0: it does not cut
+	hold func()        // cuts the manager off at once; nil: the test does that a moment later
+	cut  chan struct{} // closed after the step
+	what string        // names the step
 }
 
-// arm has it cut behind so many steps from now; 0: not at all.
+// arm makes the knife cut after this many steps from now; 0: not at all.
 func (k *knife) arm(steps int, hold func()) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -52,7 +53,7 @@ func (k *knife) step(what string, err error) error {
 	return nil
 }
 
-// mortal is a manager with a knife between it and the cluster.
+// mortal is a manager with a knife between itself and the cluster.
 type mortal struct {
 	*manager.Manager
 	knife *knife
@@ -99,7 +100,7 @@ func (w watched) Answer(answers ...api.Answer) error {
 	return err
 }
 
-// person asks the active manager, whichever that is, until it answers.
+// person repeats each request until an active manager has answered it.
 type person struct {
 	t       *testing.T
 	mu      sync.Mutex
@@ -151,7 +152,7 @@ func (p *person) stop(name string) {
 	p.await(name, func(status jobs.Status) bool { return status.Phase == jobs.Stopped })
 }
 
-// delete asks until the job is gone: a second request may find nothing more to delete.
+// delete repeats its request until the job is gone. A repeated request may find nothing more to delete.
 func (p *person) delete(name string) {
 	p.ask(func(ctx context.Context, m *manager.Manager) error {
 		err := m.DeleteJob(ctx, name)
@@ -169,7 +170,7 @@ func (p *person) delete(name string) {
 	})
 }
 
-// await asks until the job is as it should be.
+// await asks for the job's status until it is good.
 func (p *person) await(name string, good func(jobs.Status) bool) {
 	p.ask(func(_ context.Context, m *manager.Manager) error {
 		status, err := m.JobStatus(name)
@@ -184,21 +185,22 @@ func (p *person) awaitPhase(name string, phase jobs.Phase) {
 	p.await(name, func(status jobs.Status) bool { return status.Phase == phase })
 }
 
-// awaitRunning waits until so many run, and none is in change: of the first version, or of one behind it.
+// awaitRunning waits until n tasks run and no change is under way. With first the job must have its first version,
+// otherwise a later one.
 func (p *person) awaitRunning(name string, first bool, n int) {
 	p.await(name, func(status jobs.Status) bool {
 		return status.Roll == nil && (status.Version == 1) == first && status.SubJobs[0].Running == n
 	})
 }
 
-// ends counts how tasks have ended, by what they were: "main.0 FINISHED".
+// ends counts tasks by their index and their final state: "main.0 FINISHED".
 type ends map[string]int
 
-// killedStory is what a person does with a job, and what must have come of it whenever its manager was killed.
+// killedStory is what a person does with a job, and the result that it must have whenever its manager is killed.
 type killedStory struct {
 	play func(p *person, name string)
-	want ends // of tasks that ran
-	keys int  // that the store has in the end
+	want ends // how the tasks that ran must have ended
+	keys int  // how many keys of the job the store must have in the end
 }
 
 func named(job jobs.Job, name string) jobs.Job {
@@ -206,9 +208,9 @@ func named(job jobs.Job, name string) jobs.Job {
 	return job
 }
 
-// TestKilledBehindEveryStep ends a manager behind each of its steps, from a job's submission to its end, for jobs of each
-// type: with what it had asked for on its way, or lost; and at times the next one as it takes over. Nothing submitted is
-// lost, and nothing is done twice.
+// TestKilledBehindEveryStep kills a manager after each of its steps, from a job's submission to its end, for jobs of
+// each type. What the manager has asked for in its last moment arrives or is lost. Sometimes the next manager is killed
+// as well while it takes over. Nothing that was submitted is lost, and nothing is done twice.
 func TestKilledBehindEveryStep(t *testing.T) {
 	step := func(name, command string, when jobs.When, after ...string) jobs.Step {
 		return jobs.Step{Name: name, After: after, When: when, Task: jobs.Task{Command: command, Attempts: 1}}
@@ -315,8 +317,9 @@ func TestKilledBehindEveryStep(t *testing.T) {
 	}
 }
 
-// killBehindEveryStep has one job after the other, and kills its manager a step later each time: by turns at once, or
-// a moment later, when some of what it had said has arrived. other: the other way round.
+// killBehindEveryStep runs one job after the other, and kills the manager one step later each time. In turns it does so
+// at once, or a moment later, when some of what the manager has asked for has arrived; with other it begins with the
+// latter.
 func (s killedStory) killBehindEveryStep(h *frameworktest.Handle, kind string, other bool) {
 	c := &cluster{Handle: h, t: h.T()}
 	k := c.startMortal(0, false)
@@ -330,7 +333,7 @@ func (s killedStory) killBehindEveryStep(h *frameworktest.Handle, kind string, o
 			s.play(p, name)
 		}()
 		runs, what := []*frameworktest.Framework{c.run}, ""
-		for again := steps % 4; k.cuts(c, p.over); again = 0 { // the next one too, as it takes over
+		for again := steps % 4; k.cuts(c, p.over); again = 0 { // sometimes the next one too, as it takes over
 			what += k.what + " "
 			if late {
 				c.Advance(2 * time.Millisecond)
@@ -344,9 +347,9 @@ func (s killedStory) killBehindEveryStep(h *frameworktest.Handle, kind string, o
 		c.AwaitQuiet()
 		got := endsOf(runs, name)
 		switch kind {
-		case "gang": // a part of one that was not launched whole was ended, and all began anew
+		case "gang": // a gang that was launched in part was killed, and began anew
 			maps.DeleteFunc(got, func(what string, _ int) bool { return strings.HasSuffix(what, "KILLED") })
-		case "system", "service that goes back": // an agent is given another index, and any may be the first that is changed
+		case "system", "service that goes back": // an index may move to another agent, and any may be changed first
 			sum := ends{}
 			for what, n := range got {
 				_, state, _ := strings.Cut(what, " ")
@@ -367,12 +370,13 @@ func (s killedStory) killBehindEveryStep(h *frameworktest.Handle, kind string, o
 	}
 }
 
-// cuts waits until the knife has cut, or the person has all that it wanted and the manager is done with it.
+// cuts waits until the knife has cut, or until the person is done and so is the manager. It reports whether the knife
+// has cut.
 func (k *knife) cuts(c *cluster, over <-chan struct{}) bool {
 	select {
 	case <-k.cut:
 	case <-over:
-		c.Advance(time.Second) // for what is still on its way
+		c.Advance(time.Second) // lets arrive what is still on its way
 	}
 	return isClosed(k.cut)
 }
@@ -386,7 +390,7 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-// hold cuts the manager that runs now off at once; nil: it is to be a moment later.
+// hold returns a function that cuts the present manager off at once; nil if that is to happen a moment later.
 func (c *cluster) hold(late bool) func() {
 	if late {
 		return nil
@@ -403,7 +407,7 @@ func (c *cluster) startMortal(steps int, late bool) *knife {
 	return m.knife
 }
 
-// endsOf is how the job's tasks ended that ran, as any of the managers was told.
+// endsOf returns how those tasks of the job ended that ran, according to what the managers were told.
 func endsOf(runs []*frameworktest.Framework, name string) ends {
 	states := map[api.TaskID]api.TaskState{}
 	for _, run := range runs {
@@ -421,10 +425,10 @@ func endsOf(runs []*frameworktest.Framework, name string) ends {
 	return found
 }
 
-// ran are the states of what was started.
+// ran has the states of tasks that were started.
 var ran = []api.TaskState{api.TaskStaging, api.TaskStarting, api.TaskRunning, api.TaskKilling, api.TaskFinished, api.TaskFailed, api.TaskKilled}
 
-// awaitKeys waits until the store has so many keys of the job, besides versions of requests that were not answered.
+// awaitKeys waits until the store has n keys of the job. Versions of requests that were not answered may come on top.
 func (c *cluster) awaitKeys(name string, n int) {
 	c.t.Helper()
 	var keys []string
@@ -441,7 +445,7 @@ func (c *cluster) awaitKeys(name string, n int) {
 	})
 }
 
-// slow writes the ends of jobs late.
+// slow is a store that writes the ends of jobs late.
 type slow struct{ manager.Masters }
 
 func (s slow) Put(ctx context.Context, key string, value []byte) error {
@@ -457,8 +461,8 @@ func (m late) Subscribed(ctx context.Context, client *framework.Client) error {
 	return m.SubscribedTo(ctx, slow{manager.MastersOf(client)})
 }
 
-// TestSubmittedAgainAtOnce: a job is submitted again before its end is kept. What keeps the end does not undo the new
-// beginning, so that the next manager has it.
+// TestSubmittedAgainAtOnce: a job is submitted again before its end is stored. Storing the end must not undo the new
+// beginning, so that the next manager knows of it.
 func TestSubmittedAgainAtOnce(t *testing.T) {
 	frameworktest.Run(t, frameworktest.Cluster{}, func(h *frameworktest.Handle) {
 		c := &cluster{Handle: h, t: h.T()}

@@ -10,8 +10,8 @@ import (
 	"github.com/tenderhq/tender/framework/jobs/internal/core"
 )
 
-// TestEachJobHasItsTurn: whatever has changed before, each job that waits has one turn, in the order of their priorities
-// and of what they have; those behind one of a shape for which there is no room have none.
+// TestEachJobHasItsTurn: whatever has changed before, each job that waits gets one turn, in the order of priority and
+// then of how much each has. If there is no room for a shape, the other jobs with this shape get no turn.
 func TestEachJobHasItsTurn(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWants()

@@ -16,12 +16,13 @@ import (
 	"github.com/tenderhq/tender/framework/jobs"
 )
 
-// twin is the cluster as a manager sees it, in memory: it keeps what is written, and launches what it is told.
+// twin is the cluster as a manager sees it, in memory: it keeps what the manager writes, and the tasks that it
+// launches.
 type twin struct {
 	mu       sync.Mutex
 	store    map[string][]byte
 	launched []api.TaskID
-	asked    []api.TaskID // what became of them
+	asked    []api.TaskID // tasks whose states it was asked for
 }
 
 func newTwin() *twin { return &twin{store: make(map[string][]byte)} }
@@ -83,7 +84,7 @@ func (t *twin) All(_ context.Context, prefix string) iter.Seq2[framework.Entry, 
 	}
 }
 
-// newManager is one that is active in the twin.
+// newManager makes a manager that is active in the twin.
 func (t *twin) newManager(b testing.TB) *Manager {
 	m := New(Config{JobsMax: 1 << 20})
 	if err := m.subscribed(b.Context(), t); err != nil {
@@ -93,7 +94,7 @@ func (t *twin) newManager(b testing.TB) *Manager {
 	return m
 }
 
-// written waits until all is written.
+// written waits until everything has been written.
 func (m *Manager) written(b testing.TB) {
 	m.mu.Lock()
 	all := m.writing.all()
@@ -115,7 +116,7 @@ func submitMany(b testing.TB, m *Manager, first, n, tasks int) {
 
 var offers int
 
-// offer offers room for so many tasks of one agent.
+// offer offers the manager room for this many tasks on one agent.
 func (m *Manager) offer(b testing.TB, tasks int) []api.Answer {
 	offers++
 	offer := api.Offer{ID: api.OfferID(fmt.Sprint("offer-1-", offers)), Framework: "framework-1", Agent: "agent-1", Hostname: "host-1",
@@ -123,7 +124,7 @@ func (m *Manager) offer(b testing.TB, tasks int) []api.Answer {
 	return m.Offers(b.Context(), []api.Offer{offer})
 }
 
-// begin has so many jobs, whose tasks all run.
+// begin makes this many jobs whose tasks all run.
 func begin(b testing.TB, n, tasks int) (*twin, *Manager) {
 	t := newTwin()
 	m := t.newManager(b)
@@ -140,8 +141,8 @@ func begin(b testing.TB, n, tasks int) (*twin, *Manager) {
 	return t, m
 }
 
-// TestAsksForWhatNobodyHasTold: whoever takes over is told by the leader of the tasks that it knows. The manager asks for
-// the others alone, once it has been told.
+// TestAsksForWhatNobodyHasTold: a manager that takes over is told by the leader which tasks it knows. Only when it has
+// been told all of them, the manager asks for the others.
 func TestAsksForWhatNobodyHasTold(t *testing.T) {
 	twin, _ := begin(t, 3, 4)
 	next := New(Config{})
@@ -164,7 +165,7 @@ func TestAsksForWhatNobodyHasTold(t *testing.T) {
 
 var sizes = []int{100, 10_000}
 
-// BenchmarkTakeOver is a manager's turn: it makes all jobs of what the store has.
+// BenchmarkTakeOver measures how long a manager that takes over needs to read all jobs from the store.
 func BenchmarkTakeOver(b *testing.B) {
 	for _, n := range sizes {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
@@ -179,7 +180,7 @@ func BenchmarkTakeOver(b *testing.B) {
 	}
 }
 
-// BenchmarkOfferBacklog is an offer with room for one task, of many that wait.
+// BenchmarkOfferBacklog measures an offer with room for one task while many tasks wait.
 func BenchmarkOfferBacklog(b *testing.B) {
 	for _, n := range sizes {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
@@ -194,7 +195,7 @@ func BenchmarkOfferBacklog(b *testing.B) {
 	}
 }
 
-// BenchmarkStatus is a status of one task among many.
+// BenchmarkStatus measures the status of one task among many.
 func BenchmarkStatus(b *testing.B) {
 	for _, n := range sizes {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
@@ -209,7 +210,7 @@ func BenchmarkStatus(b *testing.B) {
 	}
 }
 
-// BenchmarkChange is a job that is submitted, whose task runs, and that is deleted, among many.
+// BenchmarkChange measures one job among many: it is submitted, its task runs, and it is deleted.
 func BenchmarkChange(b *testing.B) {
 	for _, n := range sizes {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
@@ -230,7 +231,7 @@ func BenchmarkChange(b *testing.B) {
 	}
 }
 
-// BenchmarkList is the list of all jobs, in pages.
+// BenchmarkList measures the list of all jobs, in pages.
 func BenchmarkList(b *testing.B) {
 	for _, n := range sizes {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {

@@ -10,8 +10,8 @@ import (
 	"github.com/tenderhq/tender/framework/jobs"
 )
 
-// TestSecretsOfJobs: each task of a job is given those that its job, or its step, names; a manager whose role may not use one
-// is told so, and a batch that can't have one has failed for that reason.
+// TestSecretsOfJobs: each task gets the secrets that its job, or its step, names. A manager whose role may not use a
+// secret is told so, and a batch that can't have one fails for that reason.
 func TestSecretsOfJobs(t *testing.T) {
 	frameworktest.Run(t, frameworktest.Cluster{Agents: 2, Script: playMember}, func(h *frameworktest.Handle) {
 		c := begin(h)

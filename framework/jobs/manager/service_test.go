@@ -10,7 +10,8 @@ import (
 	"github.com/tenderhq/tender/framework/jobs/manager"
 )
 
-// TestAnswersNameTheCurrentVersion: what a job has become is current in the answer to who asked for it, as in its history.
+// TestAnswersNameTheCurrentVersion: the version that a change answers with is marked as current, in the answer and in
+// the job's history.
 func TestAnswersNameTheCurrentVersion(t *testing.T) {
 	frameworktest.Run(t, frameworktest.Cluster{Agents: 1}, func(h *frameworktest.Handle) {
 		c := begin(h)

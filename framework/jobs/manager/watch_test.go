@@ -15,13 +15,13 @@ import (
 	"github.com/tenderhq/tender/framework/jobs/manager"
 )
 
-// told is what somebody who watches jobs was told.
+// told is what a watcher of jobs was told.
 type told struct {
 	phases   map[string]jobs.Phase
-	times    map[string]int // how often each was told of
+	times    map[string]int // how often each job was told
 	removed  []string
-	complete int   // pictures and changes that were told to their end
-	err      error // of the watch; nil: it goes on
+	complete int   // how many messages with Complete have come
+	err      error // the error of the watch; nil while it goes on
 }
 
 // watcher watches jobs from a goroutine of its own.
@@ -59,7 +59,7 @@ func (w *watcher) hear(news manager.JobsNews) error {
 	return nil
 }
 
-// soFar is what was told by now.
+// soFar returns a copy of what was told by now.
 func (w *watcher) soFar() told {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -68,8 +68,8 @@ func (w *watcher) soFar() told {
 	return so
 }
 
-// TestJobsAreWatched: who watches is told of all jobs, then of each that changes and of no other, and of those that are
-// deleted; a prefix chooses. The watch ends with its manager.
+// TestJobsAreWatched: a watcher is told of all jobs, then only of those that change, and of those that are deleted. A
+// prefix selects jobs. The watch ends with its manager.
 func TestJobsAreWatched(t *testing.T) {
 	frameworktest.Run(t, frameworktest.Cluster{Agents: 1}, func(h *frameworktest.Handle) {
 		c := begin(h)
@@ -112,7 +112,7 @@ func TestJobsAreWatched(t *testing.T) {
 	})
 }
 
-// TestManyJobsAreWatched: a picture of many jobs comes in parts, and those who watch are bounded.
+// TestManyJobsAreWatched: the state of many jobs comes in several messages, and the number of watchers is bounded.
 func TestManyJobsAreWatched(t *testing.T) {
 	const many = 300
 	frameworktest.Run(t, frameworktest.Cluster{Agents: 1}, func(h *frameworktest.Handle) {

@@ -6,8 +6,8 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// TestOffersOfOneValueAreOne: which of two equal parts goes does not depend on where the given resources lie in
-// memory, so that a policy in another process answers as one in this does.
+// TestOffersOfOneValueAreOne: which of two equal parts goes does not depend on where the given resources are in memory.
+// So a policy in another process gives the same answers as one in this process.
 func TestOffersOfOneValueAreOne(t *testing.T) {
 	m := &Member{Number: 7}
 	part := func() api.Resources { return api.Scalars(1, 128) }
@@ -28,8 +28,9 @@ func TestOffersOfOneValueAreOne(t *testing.T) {
 	}
 }
 
-// TestAnOfferOfSeveralPartsGoesAlone: an offer that was made in several parts, as when some of it is guaranteed, goes with
-// these. Whatever else its framework holds of the agent stays as it was: nothing was launched from it.
+// TestAnOfferOfSeveralPartsGoesAlone: an offer that was made in several parts, for example because a part is
+// guaranteed, goes with all of them. Whatever else the framework holds of the agent stays as it was: nothing was
+// launched from it.
 func TestAnOfferOfSeveralPartsGoesAlone(t *testing.T) {
 	m, other := &Member{Number: 7}, &Member{Number: 8}
 	mem := func(amount float64) api.Resources { return api.Scalars(0, amount) }

@@ -20,8 +20,8 @@ var (
 	forFlag    = flag.Duration("for", 0, "go on with new seeds for so long; default: some hundred seeds")
 )
 
-// TestSeeds: whatever breaks, the promises hold, and when it is whole again everything comes
-// to rest. Replay one with -seed.
+// TestSeeds: whatever breaks, the promises hold, and when everything is whole again it comes to rest. Replay a seed
+// with -seed.
 func TestSeeds(t *testing.T) {
 	if *seedFlag != 0 {
 		replay(t, NewPlan(*seedFlag))
@@ -49,7 +49,7 @@ func more(seeds uint64, began time.Time) bool {
 	return seeds < seedsMax
 }
 
-// explain prints what it takes to see the failure again, and ends the test.
+// explain prints everything that is needed to see the failure again, and ends the test.
 func explain(t *testing.T, plan chaos.Plan, err error) {
 	t.Helper()
 	shrunk := Shrink(plan)
@@ -74,8 +74,8 @@ func replay(t *testing.T, plan chaos.Plan) {
 	}
 }
 
-// TestSameSeedSameStory: a seed tells the same story each time, byte for byte, and the same one
-// to nobody as to a reader.
+// TestSameSeedSameStory: a seed tells the same story each time, byte for byte. The story does not depend on whether it
+// is written down.
 func TestSameSeedSameStory(t *testing.T) {
 	for seed := uint64(1); seed <= 8; seed++ {
 		var once, again strings.Builder

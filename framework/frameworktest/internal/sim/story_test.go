@@ -12,13 +12,13 @@ import (
 	"github.com/tenderhq/tender/master/core"
 )
 
-// tale is a world in which a test says what happens. Nothing goes wrong by chance.
+// tale is a world in which the test decides what happens, and nothing goes wrong by chance.
 type tale struct {
 	*World
 	t *testing.T
 }
 
-// tell begins a story with one leader and nobody else.
+// tell begins a story that has only a leader.
 func tell(t *testing.T) *tale {
 	x := &tale{World: newWorld(1), t: t}
 	x.kind = true
@@ -47,7 +47,7 @@ func (x *tale) machine(name string) *machine {
 	return m
 }
 
-// framework adds a scheduler that wants so many tasks to run.
+// framework adds a scheduler that wants to run this many tasks.
 func (x *tale) framework(name string, tasks int) *scheduler {
 	x.t.Helper()
 	s := x.addScheduler(name, newWork(x.World, name, tasks))
@@ -56,7 +56,7 @@ func (x *tale) framework(name string, tasks int) *scheduler {
 	return s
 }
 
-// await lets time go by until something holds.
+// await lets time pass until holds returns true.
 func (x *tale) await(what string, holds func() bool) {
 	x.t.Helper()
 	if !x.until(x.now.Add(10*time.Minute), holds) {
@@ -64,7 +64,7 @@ func (x *tale) await(what string, holds func() bool) {
 	}
 }
 
-// settles: within the time everything has come to rest.
+// settles fails unless everything has come to rest within this time.
 func (x *tale) settles(within time.Duration) {
 	x.t.Helper()
 	var why string
@@ -73,7 +73,7 @@ func (x *tale) settles(within time.Duration) {
 	}
 }
 
-// running is how many tasks of a framework really run.
+// running returns how many tasks of a framework really run.
 func (x *tale) running(s *scheduler) int {
 	n := 0
 	for _, label := range x.truth.order {
@@ -89,11 +89,11 @@ func (x *tale) awaitRunning(s *scheduler, n int) {
 	x.await("the tasks to run", func() bool { return x.running(s) == n && x.truth.settled() == "" })
 }
 
-// agentOf is the ID of the agent on a machine.
+// agentOf returns the ID of the agent on a machine.
 func (m *machine) agentID() api.AgentID { return m.daemon.core.Identity().Agent }
 
-// TestGoneWhileAway: an agent is marked gone while nobody hears it. When it is back it ends all
-// that runs there and begins a new life (R16).
+// TestGoneWhileAway: an agent is marked gone while it is cut off. When it is back it kills everything that runs there,
+// and registers as a new agent (R16).
 func TestGoneWhileAway(t *testing.T) {
 	for _, how := range []core.MarkAgent{{Set: api.MarkGone, Force: true}, {Remove: true, Force: true}} {
 		x := tell(t)
@@ -113,8 +113,8 @@ func TestGoneWhileAway(t *testing.T) {
 	}
 }
 
-// TestRebootAtOnce: a machine that crashes and is up again before its leader has missed it comes
-// back as its own successor; its agent does not give up (R7).
+// TestRebootAtOnce: a machine crashes, and is up again before its leader has noticed. Its agent comes back as its own
+// successor, and does not give up (R7).
 func TestRebootAtOnce(t *testing.T) {
 	x := tell(t)
 	m := x.machine("h1")
@@ -132,8 +132,8 @@ func TestRebootAtOnce(t *testing.T) {
 	x.awaitRunning(f, 3)
 }
 
-// TestCopiedFolder: an agent's folder is copied to another machine. While the first agent answers
-// the copy is refused, gives up, and disturbs nobody (R7).
+// TestCopiedFolder: an agent's folder is copied to another machine. While the first agent answers, the copy is refused,
+// gives up, and disturbs nobody (R7).
 func TestCopiedFolder(t *testing.T) {
 	x := tell(t)
 	m := x.machine("h1")
@@ -148,8 +148,8 @@ func TestCopiedFolder(t *testing.T) {
 	}
 }
 
-// TestRestoredSnapshot: behind a snapshot agents and frameworks come that it does not know. When
-// it is restored, nobody else gets their IDs, and their tasks run on (R37).
+// TestRestoredSnapshot: agents and frameworks come after a snapshot was taken, so the snapshot does not know them. When
+// it is restored, nobody else gets their IDs, and their tasks continue (R37).
 func TestRestoredSnapshot(t *testing.T) {
 	x := tell(t)
 	x.machine("h1")
@@ -171,8 +171,8 @@ func TestRestoredSnapshot(t *testing.T) {
 	}
 }
 
-// TestTornEnd: an agent is killed while it writes what an executor's end has made of its tasks,
-// at any record of it. No task starts a second time (R9, R35).
+// TestTornEnd: an executor has ended, and its agent is killed while it writes what this means for the tasks, at any of
+// these records. No task starts a second time (R9, R35).
 func TestTornEnd(t *testing.T) {
 	for torn := 0; torn < 8; torn++ {
 		x := tell(t)
@@ -190,8 +190,8 @@ func TestTornEnd(t *testing.T) {
 	}
 }
 
-// TestEndOwedAsAgentGoes: a task has ended, its scheduler is just coming back, and its agent is
-// marked gone in the same moment. The end is told all the same.
+// TestEndOwedAsAgentGoes: a task has ended, and its scheduler is just coming back. In this moment the task's agent is
+// marked gone. The scheduler is told the task's end even so.
 func TestEndOwedAsAgentGoes(t *testing.T) {
 	x := tell(t)
 	m := x.machine("h1")
@@ -208,16 +208,15 @@ func TestEndOwedAsAgentGoes(t *testing.T) {
 	f.rejoin()
 	x.pass(time.Second)
 	m.mark(core.MarkAgent{Set: api.MarkGone, Force: true})
-	x.quorum.start() // both in one entry of the log
+	x.quorum.start() // both changes in one entry of the log
 	x.settles(time.Minute)
 	if f.phase != active {
 		t.Fatal("the scheduler is not back")
 	}
 }
 
-// TestRefusedAndTriedAgain: a launch that its agent refuses is tried again under the same ID on
-// the same agent, while copies of the refusal may be on their way. They tell nothing of the
-// second launch (R9).
+// TestRefusedAndTriedAgain: an agent refuses a launch, and the launch is tried again under the same ID on the same
+// agent. Copies of the refusal may still be on their way. They must not count for the second launch (R9).
 func TestRefusedAndTriedAgain(t *testing.T) {
 	x := tell(t)
 	m := x.machine("h1")
@@ -255,7 +254,7 @@ func TestKilledWhileItsAcceptWaits(t *testing.T) {
 	x.await("the task to be killed", func() bool { return x.truth.order != nil && x.truth.launches["f1-1#1"].end.State == api.TaskKilled })
 }
 
-// launched notes a task that the test launches itself. Nothing is tried again.
+// launched notes a task that the test launches itself. Such a task is not tried again.
 func (x *tale) launched(f *scheduler, task api.Task) {
 	label := task.Labels[labelOfTry]
 	x.truth.launched(f, task, label)
@@ -270,8 +269,8 @@ func (x *tale) launchReserving(f *scheduler, offer api.Offer) {
 	f.accept(offer, []api.Operation{{Kind: api.OpReserve, Resources: api.Scalars(0.2, 0)}, {Kind: api.OpLaunch, Tasks: []api.Task{task}}}, api.Filter{})
 }
 
-// TestRefusedStarter: two launches name one executor, and the agent refuses the first, which was
-// to start it. The second starts it, and the leader knows of it.
+// TestRefusedStarter: two launches name the same executor, and the agent refuses the first, which was to start it. The
+// second launch starts the executor, and the leader knows that.
 func TestRefusedStarter(t *testing.T) {
 	x := tell(t)
 	m := x.machine("h1")
@@ -298,8 +297,8 @@ func TestRefusedStarter(t *testing.T) {
 	x.await("nothing to be left", func() bool { return x.truth.empty() == "" })
 }
 
-// TestExecutorStartedAgain: an executor ends while a task is on its way to it. The task goes to a
-// new run of it, of which the leader knows, so that the framework's removal ends it (R21).
+// TestExecutorStartedAgain: an executor ends while a task is on its way to it. The task goes to a new run of the
+// executor. The leader knows of that run, so the removal of the framework ends it (R21).
 func TestExecutorStartedAgain(t *testing.T) {
 	x := tell(t)
 	m := x.machine("h1")
@@ -329,9 +328,9 @@ func TestExecutorStartedAgain(t *testing.T) {
 	x.await("nothing to be left", func() bool { return x.truth.empty() == "" })
 }
 
-// TestEndedBeforeTheSnapshot: behind a snapshot a framework is removed and its tasks are killed,
-// and its scheduler, which nobody reaches, does not hear of it. When the snapshot is restored it
-// asks for tasks that have run, and hears how they ended, not that they never started (R8).
+// TestEndedBeforeTheSnapshot: after a snapshot was taken, a framework is removed and its tasks are killed. Its
+// scheduler is cut off and is not told. When the snapshot is restored, the scheduler asks for tasks that have run. It
+// is told how they ended, and not that they never started (R8).
 func TestEndedBeforeTheSnapshot(t *testing.T) {
 	x := tell(t)
 	m := x.machine("h1")
@@ -340,7 +339,7 @@ func TestEndedBeforeTheSnapshot(t *testing.T) {
 	x.await("an offer", func() bool { return len(f.offers) > 0 })
 	offer := f.firstOffer()
 	f.isolated = true
-	f.line.stream.down.mute = true // the accept arrives, and no word comes back
+	f.line.stream.down.mute = true // the accept arrives, and the answers do not
 	task := api.Task{ID: "f1-1", Resources: jobShape, Command: &api.Command{Shell: "work"}, Labels: map[string]string{labelOfTry: "f1-1#1"}}
 	x.launched(f, task)
 	f.accept(offer, []api.Operation{{Kind: api.OpLaunch, Tasks: []api.Task{task}}}, api.Filter{})
@@ -355,9 +354,8 @@ func TestEndedBeforeTheSnapshot(t *testing.T) {
 	}
 }
 
-// TestJumpingClock: a framework is removed while nobody hears one of its agents, and the next
-// leader's clock is weeks ahead. The removal is not forgotten for that: when the agent is back
-// its tasks end (R23).
+// TestJumpingClock: a framework is removed while one of its agents is cut off, and the next leader's clock is weeks
+// ahead. The removal is not forgotten because of that: when the agent is back, the framework's tasks are killed (R23).
 func TestJumpingClock(t *testing.T) {
 	x := tell(t)
 	m := x.machine("h1")
@@ -369,14 +367,14 @@ func TestJumpingClock(t *testing.T) {
 	x.pass(5 * time.Second)
 	x.quorum.clock = 20 * 24 * time.Hour
 	x.quorum.elect()
-	x.pass(2 * time.Hour) // what is old is looked for every hour
+	x.pass(2 * time.Hour) // old entries are looked for every hour
 	m.rejoin()
 	x.await("its tasks to end", func() bool { return x.running(f) == 0 })
 	x.await("nothing to be left", func() bool { return x.truth.empty() == "" })
 }
 
-// TestFaultyExecutorHoldsNothing: a task that can't be started, for its executor's sake, ends as
-// ERROR, and what it would have taken is free (promise 1).
+// TestFaultyExecutorHoldsNothing: a task that can't be started because of its executor ends ERROR, and the resources
+// that it would have taken are free (promise 1).
 func TestFaultyExecutorHoldsNothing(t *testing.T) {
 	x := tell(t)
 	x.machine("h1")
@@ -393,8 +391,8 @@ func TestFaultyExecutorHoldsNothing(t *testing.T) {
 	}
 }
 
-// TestManyQuestions: a scheduler asks for all its tasks two thousand times at once. What it is
-// owed is bounded, and others are served meanwhile (R4, promise 10).
+// TestManyQuestions: a scheduler asks for all its tasks two thousand times at once. The number of answers that wait for
+// it is bounded, and others are served meanwhile (R4, promise 10).
 func TestManyQuestions(t *testing.T) {
 	x := tell(t)
 	x.machine("h1")
@@ -415,8 +413,8 @@ func TestManyQuestions(t *testing.T) {
 	}
 }
 
-// TestNameTakenAfterRestore: a snapshot is restored that does not know a framework with
-// standbys, and one of those that never had an ID takes the name. The other one waits behind it.
+// TestNameTakenAfterRestore: a restored snapshot does not know a framework with standbys. One of the standbys, which
+// never had an ID, takes the name. The instance that was active waits behind it.
 func TestNameTakenAfterRestore(t *testing.T) {
 	x := tell(t)
 	x.machine("h1")

@@ -15,25 +15,26 @@ import (
 	"github.com/tenderhq/tender/internal/testing/transcript"
 )
 
-// world is a manager, its store, the masters and the agents, as a JobMaster sees them. What happens when is chance.
+// world plays everything around a JobMaster: its manager, its store, the masters and the agents. Chance decides what
+// happens when.
 type world struct {
 	t       *rapid.T
 	m       *JobMaster
 	now     time.Time
 	store   map[string][]byte
-	keys    map[string]bool // to be written
-	waiting []Effect        // for that
+	keys    map[string]bool // keys that are still to be written
+	waiting []Effect        // effects that wait until the keys are written
 	tasks   map[api.TaskID]*played
 	updates int
 	steps   int
-	quiet   bool // no agent was silent: then nothing may be done twice
-	endless bool // when all goes well, no task ends by itself
+	quiet   bool // no agent has been silent, so nothing may be done twice
+	endless bool // while all goes well, no task ends by itself
 }
 
 // played is a task on an agent.
 type played struct {
 	id     api.TaskID
-	told   []api.Status // not acknowledged, in order
+	told   []api.Status // statuses that are not acknowledged, in order
 	number uint64
 	state  api.TaskState
 	silent bool
@@ -61,7 +62,7 @@ func (w *world) write(key string) {
 	}
 }
 
-// step tells the JobMaster; a clone that was told the same must have done the same. It is looked at now and then.
+// step sends an event to the JobMaster. For one event of seven, a clone gets the event too and must do the same.
 func (w *world) step(happened Event) {
 	var twin *JobMaster
 	if w.steps++; w.steps%7 == 1 {
@@ -82,15 +83,15 @@ func (w *world) step(happened Event) {
 	w.plan()
 }
 
-// plan says when the next run of a cron job is due.
+// plan tells the JobMaster when the next run of a cron job is due.
 func (w *world) plan() {
 	if planned, is := plan(w.m, w.now); is {
 		w.step(planned)
 	}
 }
 
-// commit writes what is to be written, what is deleted last, and then does what waited for it. A crash in the middle
-// leaves some of it written.
+// commit writes what is to be written and then deletes what is to be deleted. After that it performs the effects that
+// waited for it. If a crash comes in between, only some of it is written.
 func (w *world) commit(crash bool) {
 	var puts, deletes []string
 	for _, key := range slices.Sorted(maps.Keys(w.keys)) {
@@ -128,7 +129,7 @@ func (w *world) perform(effect Effect) {
 			w.t.Fatalf("%s is started twice", effect.Task)
 		}
 		sub, _, _, known := w.m.parseTask(effect.Task)
-		if known { // a run of a cron job may have ended since, by what an earlier attempt had to tell: what still starts is ended
+		if known { // else its cron run has ended meanwhile, by a late status; the task is ended
 			for _, name := range sub.After {
 				if w.m.ends()[name] == goesOn {
 					w.t.Fatalf("%s is started before %s has ended", effect.Task, name)
@@ -156,7 +157,8 @@ func (w *world) perform(effect Effect) {
 	}
 }
 
-// onlyOne: of an index only one task runs that nobody has asked to end, those aside whose agent is taken for dead.
+// onlyOne fails if two tasks of one index run that were not asked to end. Tasks whose agent is taken for dead do not
+// count.
 func (w *world) onlyOne(id api.TaskID) {
 	sub, index, _, _ := w.m.parseTask(id)
 	for _, other := range w.tasks {
@@ -194,7 +196,7 @@ func (w *world) open() (ids []api.TaskID) {
 	return ids
 }
 
-// deliver tells the oldest status of a task.
+// deliver tells the JobMaster the oldest status of a task.
 func (w *world) deliver(id api.TaskID) bool {
 	task := w.tasks[id]
 	if task.silent || len(task.told) == 0 {
@@ -204,7 +206,7 @@ func (w *world) deliver(id api.TaskID) bool {
 	return true
 }
 
-// offer assigns the next task of each that waits.
+// offer assigns waiting tasks to agents, at most this many for each ask and agent. It returns how many.
 func (w *world) offer(most int) (n int) {
 	agents := []api.AgentID{"a1"}
 	if w.m.Job.System != nil {
@@ -234,7 +236,7 @@ func (w *world) offer(most int) (n int) {
 	return n
 }
 
-// wake lets time pass to the next alarm.
+// wake moves the clock to the next time at which the JobMaster wants to be woken, and wakes it.
 func (w *world) wake() bool {
 	next := w.m.Wake()
 	if next.IsZero() {
@@ -247,7 +249,7 @@ func (w *world) wake() bool {
 	return true
 }
 
-// silence has a task's agent be taken for dead, or come back.
+// silence makes a task's agent be taken for dead, or come back.
 func (w *world) silence(id api.TaskID) {
 	w.quiet = false
 	task := w.tasks[id]
@@ -312,7 +314,7 @@ func (w *world) actions(change func(n int) jobs.Job) map[string]func(*rapid.T) {
 	}
 }
 
-// calm lets all go well until nothing happens any more.
+// calm lets everything go well until nothing happens any more.
 func (w *world) calm() {
 	for rounds := 0; ; rounds++ {
 		if rounds > 10_000 {
@@ -385,7 +387,7 @@ func TestBatchWhateverHappens(t *testing.T) {
 	})
 }
 
-// TestDAGWhateverHappens: each step begins when those before it have ended, and in the end all have.
+// TestDAGWhateverHappens: each step begins when the steps before it have ended, and in the end all steps have ended.
 func TestDAGWhateverHappens(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		task := jobs.Task{Command: "true", Attempts: rapid.SampledFrom([]int{1, 1000}).Draw(t, "attempts")}
@@ -412,8 +414,8 @@ func TestDAGWhateverHappens(t *testing.T) {
 	})
 }
 
-// TestCronWhateverHappens: runs begin one after the other, no number twice; none is begun while another goes on, unless
-// that is allowed; and when the job is stopped nothing is left of them.
+// TestCronWhateverHappens: runs begin one after the other, and no number is used twice. No run begins while another one
+// goes on, unless that is allowed. When the job is stopped, no run is left.
 func TestCronWhateverHappens(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		overlap := rapid.SampledFrom([]jobs.Overlap{jobs.Forbid, jobs.Allow, jobs.Replace}).Draw(t, "overlap")
@@ -463,8 +465,8 @@ func (w *world) checkRuns(overlap jobs.Overlap) {
 	}
 }
 
-// TestSystemWhateverHappens: in the end each agent has one task, of the job's version, and never had two that nobody had
-// asked to end.
+// TestSystemWhateverHappens: in the end each agent has one task, of the job's version. No agent ever has two tasks that
+// were not asked to end.
 func TestSystemWhateverHappens(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		job := func(n int) jobs.Job {
@@ -501,8 +503,8 @@ func TestSystemWhateverHappens(t *testing.T) {
 	})
 }
 
-// TestGangWhateverHappens: its members begin together, those of the next beginning when those before have ended, and in
-// the end all have ended well in one and the same beginning.
+// TestGangWhateverHappens: all members begin together, and begin anew only when the former ones have ended. In the end
+// all of them have ended well in one and the same beginning.
 func TestGangWhateverHappens(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(2, 4).Draw(t, "members")
@@ -534,7 +536,7 @@ func TestGangWhateverHappens(t *testing.T) {
 	})
 }
 
-// TestServiceWhateverHappens: in the end so many run as it is to have, all of its version.
+// TestServiceWhateverHappens: in the end the service runs as many tasks as it should have, all of its version.
 func TestServiceWhateverHappens(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		job := func(n int) jobs.Job {

@@ -17,7 +17,7 @@ import (
 	"github.com/tenderhq/tender/internal/testing/transcript"
 )
 
-// TestPartsAreReadAsTheyWereWritten: whatever is known of the slots of a part, the next manager knows it too.
+// TestPartsAreReadAsTheyWereWritten: what is known of the slots of a part is also known to the next manager.
 func TestPartsAreReadAsTheyWereWritten(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var slots slotRecords
@@ -87,7 +87,7 @@ func drawAttempt(t *rapid.T, version int) *attemptRecord {
 	return a
 }
 
-// TestOldRecords: what older managers have written is read. The file has a job whose part is a list of slots.
+// TestOldRecords: records of older managers can be read. The file has a job whose part is a list of slots.
 func TestOldRecords(t *testing.T) {
 	text, err := os.ReadFile("testdata/records/part-list.json")
 	if err != nil {
@@ -111,7 +111,7 @@ func TestOldRecords(t *testing.T) {
 	}
 }
 
-// TestDamagedRecords: a part that can't be what a manager has written is refused.
+// TestDamagedRecords: a part that no manager can have written is refused.
 func TestDamagedRecords(t *testing.T) {
 	for _, tasks := range []string{"0", "0 1 0 1", "0 1 1 1 0", "0 1 -1 1 0", "0 1 0 1 x", " 0 1 0 1 0", "0 1 0 1 0 1"} {
 		text := `{"run":"r1","slots":{"since":1,"agents":[{"id":"agent-1"}],"tasks":"` + tasks + `"}}`

@@ -10,8 +10,8 @@ import (
 	"github.com/tenderhq/tender/framework/jobs"
 )
 
-// TestStoppedWhateverHappens: a job that somebody stops or deletes ends, with all that runs of it, although none of its
-// tasks ends by itself; and the store keeps of it what a history needs, or nothing.
+// TestStoppedWhateverHappens: a job that is stopped or deleted ends with all its tasks, even if none of these ends by
+// itself. The store then has what the history needs, or nothing.
 func TestStoppedWhateverHappens(t *testing.T) {
 	task := jobs.Task{Command: "serve", Attempts: 1000}
 	kinds := []jobs.Job{
@@ -35,7 +35,7 @@ func TestStoppedWhateverHappens(t *testing.T) {
 		w.commit(false)
 		w.step(Asked{Delete: remove, Why: "enough"})
 		t.Repeat(actions)
-		w.step(Asked{Delete: remove, Why: "enough"}) // the first may be lost, if it was not answered
+		w.step(Asked{Delete: remove, Why: "enough"}) // the first order may be lost if it was not answered
 		w.calm()
 		if len(w.open()) > 0 {
 			t.Fatalf("%v run on:\n%s", w.open(), w.m.Dump())

@@ -7,10 +7,10 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// takeOver is what a manager does that has become the active one.
+// takeOver does what a manager does that becomes active.
 func (w *world) takeOver() {
 	w.keys, w.waiting = map[string]bool{}, nil
-	if w.store[HeaderKey] == nil && w.m.Gone { // it was being deleted: what is left is nobody's, and what runs is a stray
+	if w.store[HeaderKey] == nil && w.m.Gone { // it was being deleted: the keys left are no job's, its tasks are strays
 		clear(w.store)
 		w.tellAll()
 		return
@@ -38,7 +38,7 @@ func (w *world) takeOver() {
 	}
 }
 
-// tellAll says what the leader knows of all that has not ended.
+// tellAll tells the manager what the leader knows of all tasks that have not ended.
 func (w *world) tellAll() {
 	for _, id := range slices.Sorted(maps.Keys(w.tasks)) {
 		if task := w.tasks[id]; len(task.told) == 0 && !task.state.Terminal() {
@@ -47,7 +47,7 @@ func (w *world) tellAll() {
 	}
 }
 
-// tell says what the leader knows of a task.
+// tell tells the manager what the leader knows of a task.
 func (w *world) tell(id api.TaskID) {
 	state := w.tasks[id].state
 	if w.tasks[id].silent {

@@ -14,13 +14,13 @@ import (
 	"github.com/tenderhq/tender/internal/testing/transcript"
 )
 
-// TestTranscripts plays testdata. Each line of a block is one event; below stands what the JobMaster wants done. A clone
-// is told every event too, and stands where the original does.
+// TestTranscripts plays testdata. Each line of a block is one event, and below it is what the JobMaster wants done. A
+// clone is told every event too, and must end in the same state.
 func TestTranscripts(t *testing.T) {
 	transcript.Play(t, func(t *testing.T) transcript.Story { return &story{store: map[string][]byte{}, now: transcript.Epoch} })
 }
 
-// story is a JobMaster with a clock and a store, to which all is written at once.
+// story is a JobMaster with a clock and a store, to which everything is written at once.
 type story struct {
 	t     *testing.T
 	m     *JobMaster
@@ -63,13 +63,13 @@ func (s *story) Play(t *testing.T, line transcript.Line) {
 				s.out.Say("%s is told: %s", task.ID, strings.ReplaceAll(task.Command.Env["TENDER_JOB_MEMBERS"], "\n", ", "))
 			}
 		}
-	case "offer": // offer AGENT [n=]: room for so many of what waits
+	case "offer": // offer AGENT [n=]: room for n of the tasks that wait
 		for range max(1, line.Number(t, "n")) {
 			if asks := s.m.Asks(); len(asks) > 0 {
 				s.step(Assigned{SubJob: asks[0].SubJob, Version: asks[0].Version, Agent: api.AgentID(line.Word(0))})
 			}
 		}
-	case "copy": // copy AGENT: room for a copy of a slow task, if one may be there
+	case "copy": // copy AGENT: room for a copy of a slow task, if the agent may have one
 		for _, ask := range s.m.Asks() {
 			if _, is := s.m.Peek(ask, api.AgentID(line.Word(0))); ask.Copy && is {
 				s.step(Assigned{SubJob: ask.SubJob, Version: ask.Version, Agent: api.AgentID(line.Word(0)), Copy: true})
@@ -83,7 +83,7 @@ func (s *story) Play(t *testing.T, line transcript.Line) {
 		s.step(Asked{Delete: line.Verb == "delete", Why: "somebody asked for it"})
 	case "tick":
 		transcript.Tick(&s.now, transcript.Duration(t, line.Word(0)), s.m.Wake, func() { s.step(Woken{}) })
-	case "away": // nobody is there for a while
+	case "away": // time passes without a manager
 		s.now = s.now.Add(transcript.Duration(t, line.Word(0)))
 	case "load": // another manager takes over
 		m, left, err := Load(s.now, s.store)
@@ -118,7 +118,7 @@ func (s *story) status(line transcript.Line, state api.TaskState) api.Status {
 	return status
 }
 
-// task is written as INDEX.ATTEMPT, or of a step as STEP/INDEX.ATTEMPT.
+// A task is written INDEX.ATTEMPT, or STEP/INDEX.ATTEMPT if it is of a step.
 func (s *story) task(word string) api.TaskID {
 	if step, rest, is := strings.Cut(word, "/"); is {
 		return api.TaskID(s.m.Job.Name + ".r1." + step + "." + rest)
@@ -169,7 +169,7 @@ func (s *story) version(number int, line transcript.Line) jobs.Version {
 	return jobs.Version{Number: number, At: s.now, Why: "written", Job: job}
 }
 
-// steps are written as NAME[*TASKS][:AFTER,AFTER][/WHEN].
+// Steps are written NAME[*TASKS][:AFTER,AFTER][/WHEN].
 func steps(line transcript.Line, task jobs.Task) (list []jobs.Step) {
 	for _, word := range line.Words[2:] {
 		word, when, _ := strings.Cut(word, "/")
@@ -213,7 +213,7 @@ func (s *story) step(happened Event) {
 	}
 }
 
-// plan is what a manager with a calendar says, where a schedule is the time between two runs.
+// plan plays a manager's calendar, in which a schedule is the time between two runs.
 func plan(m *JobMaster, now time.Time) (planned Planned, is bool) {
 	from, is := m.Unplanned()
 	if !is {
