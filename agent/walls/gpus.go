@@ -94,7 +94,8 @@ func gpuIDs(gpus cell.GPUs, count int) []string {
 }
 
 // GPUIDs returns the names of the GPUs that an agent with these resources gives to tasks, by their indices. It is an
-// error if their number is not whole, or if there are fewer. An agent whose machine has none gives indices as names.
+// error if the resources have a fraction of a GPU, or more GPUs than the machine. If the machine has none the names are
+// indices.
 func (c Config) GPUIDs(resources api.Resources) ([]string, error) {
 	amount := resources.Scalar(api.GPUs)
 	count := int(amount / 1000)

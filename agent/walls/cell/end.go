@@ -38,8 +38,9 @@ func (c Cell) Kill() error {
 	return err
 }
 
-// killListed kills the processes in the cell's folders one by one. It first forbids new processes there, where it can:
-// so when it is called again and again, sometime none is left.
+// killListed kills the processes in the cell's folders one by one. It first forbids new processes there, if the cell
+// has the controller for that. So if it is called again and again, it comes to an end: none can start another one any
+// more.
 func (c Cell) killListed() error {
 	if c.Pids != "" {
 		for _, folder := range tree(c.Pids) {

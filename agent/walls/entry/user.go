@@ -15,7 +15,7 @@ type User struct {
 	Groups []int
 }
 
-// Self is the user of this process.
+// Self returns the user of this process.
 func Self() User { return User{UID: os.Geteuid(), GID: os.Getegid()} }
 
 // IsSelf reports whether the user is that of this process.

@@ -33,7 +33,7 @@ type life struct {
 	record [recordBytes]byte
 }
 
-// executed is the program.
+// executed is the program of a life, as the kernel takes it.
 type executed struct {
 	path, folder *byte
 	argv, env    []*byte
@@ -243,7 +243,7 @@ func (l *life) pass(number syscall.Signal) {
 }
 
 // collect reaps children that have ended: the program, and orphans of the program that became the helper's children. It
-// tells whether the program was among them.
+// reports whether the program was among them.
 //
 //go:noinline
 //go:norace

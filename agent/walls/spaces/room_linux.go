@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// room is memory outside Go's heap, so that a helper has it, too: a helper does not have Go's heap (see lean). Nothing
-// in a room may point into Go's memory.
+// room is memory outside Go's heap. A helper has its rooms, but it does not have Go's heap (see lean). So nothing in a
+// room may point into Go's memory.
 type room struct {
 	chunks [][]byte
 	used   int // bytes of the last chunk

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Spawner starts helpers. They are children of this process, so whoever waits for its children waits for helpers too.
+// Spawner starts helpers. They are children of this process, so code that reaps all its children reaps helpers too.
 // They are forked by a process of the spawner's own, another child, which is started with the first helper, and again
 // should it have ended.
 type Spawner struct {

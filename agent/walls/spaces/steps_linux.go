@@ -32,12 +32,12 @@ type call struct {
 // point makes an argument a pointer to a text.
 func (s *step) point(argument int, text string) { s.points[argument] = append([]byte(text), 0) }
 
-// bytesOf are the bytes of a value that has no pointers.
+// bytesOf returns the bytes of a value that has no pointers.
 func bytesOf[T any](value *T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(value)), unsafe.Sizeof(*value))
 }
 
-// mountStep is mount(2).
+// mountStep returns a step that is mount(2).
 func mountStep(what, source, target, kind string, flags uintptr) step {
 	s := step{what: what, call: call{trap: unix.SYS_MOUNT}}
 	s.point(0, source)
@@ -50,7 +50,7 @@ func mountStep(what, source, target, kind string, flags uintptr) step {
 // readOnlyAttribute is what makes a mount read-only.
 var readOnlyAttribute = unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}
 
-// readOnlyStep is mount_setattr(2).
+// readOnlyStep returns a step that makes the mount at a path read-only, by mount_setattr(2).
 func readOnlyStep(what, path string) step {
 	const here = unix.AT_FDCWD
 	at := here // a variable, because a negative constant can't be converted
