@@ -62,7 +62,7 @@ func (c Cell) Child(name string) Cell {
 	return c.move(func(folder string) string { return filepath.Join(folder, name) })
 }
 
-// move returns the cell with each of its folders replaced by what where returns for that folder.
+// move returns the cell with each of its folders replaced by the result of where for that folder.
 func (c Cell) move(where func(folder string) string) Cell {
 	for _, folder := range []*string{&c.Unified, &c.CPU, &c.Memory, &c.Pids, &c.IO, &c.Devices, &c.Account} {
 		if *folder != "" {

@@ -39,8 +39,8 @@ func planted(t *testing.T, best Grade) Tree {
 	return tree
 }
 
-// alsoWithout runs a test in each grade, and with a version 2 that has no controllers, as it is mounted beside version
-// 1. Whatever is not about limits must work there too.
+// alsoWithout runs a test in each grade, and with a version 2 that has no controllers, as where version 1 has them.
+// Whatever is not about limits must work there too.
 func alsoWithout(t *testing.T, test func(t *testing.T, tree Tree)) {
 	inEachGrade(t, test)
 	t.Run("no controllers", func(t *testing.T) {

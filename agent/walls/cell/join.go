@@ -16,8 +16,8 @@ func (c Cell) Join(pid int) error {
 	return nil
 }
 
-// Spared says how likely the kernel kills a process when the machine has no memory left. It is the oom_score_adj of
-// proc(5): the higher, the more likely.
+// Spared says how likely the kernel is to kill a process when the machine has no memory left. It is the oom_score_adj
+// of proc(5): the higher, the more likely.
 type Spared int
 
 // Tasks are killed before executors, and tasks with revocable resources before other tasks. The agent itself is spared

@@ -127,8 +127,8 @@ type Reached struct {
 	Why    string // for people
 }
 
-// Reached returns which limit the processes of the cell have reached. If they have reached both, it returns the one for
-// memory, as that one has killed them.
+// Reached returns which limit the processes of the cell have reached. If they have reached both, it returns the limit
+// of memory, because for that limit processes were killed.
 func (c Cell) Reached() (Reached, error) {
 	events, err := c.Events()
 	switch {

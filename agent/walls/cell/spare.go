@@ -20,14 +20,15 @@ func SpareName(number uint64) string { return join("spare", strconv.FormatUint(n
 
 // CanSpare reports whether a cell like this one can become a spare. It can't where version 2 has the controllers, as
 // its groups can't be renamed; nor where there is no version 2, as only version 2 tells for certain that no process is
-// left; nor where the cell has denied devices, as that can't be undone for certain.
+// left; nor where the cell has rules for devices, as denied ones can't be permitted again for certain. It must have
+// groups for processors, memory and processes, and none for disks (see Brief).
 func (c Cell) CanSpare() bool {
 	return c.Grade == Hybrid && c.CPU != "" && c.Memory != "" && c.Pids != "" && c.IO == "" && c.Devices == ""
 }
 
-// SetAside makes a spare of a cell in which no process lives, and gives it the names of the cell name. Under its task's
-// name nothing can be found or moved into any more. On an error, those folders of the cell that still exist have their
-// old names.
+// SetAside makes a spare of a cell in which no process lives: it renames the cell's folders to those of name. After
+// that no process can enter them by the name of the cell's task. On an error, those folders of the cell that still
+// exist have their old names.
 func (c Cell) SetAside(name Cell) (spare Cell, err error) {
 	if err := syscall.Rmdir(c.Unified); err != nil { // EBUSY: something lives in it
 		return Cell{}, failed("rmdir", c.Unified, err)

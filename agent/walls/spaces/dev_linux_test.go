@@ -14,8 +14,8 @@ import (
 	"github.com/tenderhq/tender/agent/walls/entry"
 )
 
-// devices that every program may expect are there and work, and none of the machine's; what tasks write into shared
-// memory is their own.
+// A task has the devices that every program may expect, and none of the machine's others. What it writes into shared
+// memory is its own.
 func TestDevices(t *testing.T) {
 	w := build(t, "echo mine > /dev/shm/mark; exec sleep 1000")
 	_, said := w.start(0, `ls /dev | tr '\n' ' '; cd /dev; head -qc 4 zero random urandom full | wc -c; echo lost > null; echo lost 2>&- > full || echo full is full
