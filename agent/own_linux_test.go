@@ -15,7 +15,7 @@ import (
 	"github.com/tenderhq/tender/internal/testing/program"
 )
 
-// volumeOf is 1 MB in a volume.
+// volumeOf returns 1 MB of disk in a volume.
 func volumeOf(id api.VolumeID) api.Resources {
 	return api.NewResources(api.Resource{Label: api.Label{Name: "disk", Reserved: "default", Volume: id}, Scalar: 1000})
 }

@@ -48,7 +48,7 @@ func (p agentProcess) start(t *testing.T) *exec.Cmd {
 	return child
 }
 
-// runAgent is such an agent, until it is killed.
+// runAgent runs the agent of a process that agentProcess.start has started, until it is killed.
 func runAgent(told string) error {
 	var p agentProcess
 	if err := json.Unmarshal([]byte(told), &p); err != nil {

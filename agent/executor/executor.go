@@ -19,86 +19,84 @@ import (
 // Start says what to start.
 type Start struct {
 	Run api.ExecutorRef
-	// Command is what becomes of the child; for the built-in executor the agent has
-	// filled it in.
+	// Command is the program that the child becomes. For the built-in executor the agent has filled it in.
 	Command api.Command
 	Place
 	Socket string
-	// Token goes to the child by a descriptor, never by its environment (R32).
+	// Token goes to the child through a file descriptor, never through its environment. (R32)
 	Token           string
 	RecoveryTimeout time.Duration
-	// Resources are its own. Cell is what the built-in executor is told of the control groups
-	// of its tasks; the launcher fills it in.
+	// Resources are the executor's own. Cell is what the built-in executor is told of the control groups of its tasks;
+	// the launcher fills it in.
 	Resources api.Resources
 	Cell      string
-	// Path is where programs are looked for, and PATH of an executor that asks for none.
+	// Path is the list of folders in which programs are looked for. It is also the PATH of an executor whose command
+	// sets none.
 	Path string
 }
 
-// Place is the folder of an executor, or of a task in one, and as whom it works there.
+// Place is the folder of an executor, or of a task of an executor, and the user as which it works there.
 type Place struct {
 	// Sandbox is the executor's own folder.
 	Sandbox string
-	// Builtin says that the executor is the agent's own: it stays the agent's user, whoever its
-	// tasks are.
+	// Builtin says that the executor is the agent's own. It runs as the agent's user, as whatever users its tasks run.
 	Builtin bool
 	// Task is the task's folder; "": the place is the executor's.
 	Task string
-	// User is whom the command asks for, "" for nobody.
+	// User is the user that the command asks for; "": it asks for none.
 	User string
 }
 
-// TaskPlace is the place of a task whose executor's folder holds it as tasks/TASK.
+// TaskPlace returns the place of a task. folder is the task's folder, which is tasks/TASK in its executor's folder.
 func TaskPlace(folder string, builtin bool, user string) Place {
 	return Place{Sandbox: filepath.Dir(filepath.Dir(folder)), Builtin: builtin, Task: folder, User: user}
 }
 
-// Launcher starts executors. Its methods may run together.
+// Launcher starts executors. Its methods may run at the same time.
 type Launcher interface {
 	// Fork makes the executor's folder, fetches its files and forks a child that waits.
 	// An error that wraps a *FetchError is about the files.
 	Fork(ctx context.Context, start Start) (Process, error)
 	// Find returns a process that an earlier agent has started, or nil when it is gone.
 	Find(id core.Process) Process
-	// KillAll sends SIGKILL to all that the executor has left running until nothing of it
-	// is left, or the context ends. It says how the executor came to its end when that was
-	// for a limit.
+	// KillAll sends SIGKILL to all processes of the executor and its tasks until none is left, or the context ends. It
+	// returns which limit has ended the executor, if one has.
 	KillAll(ctx context.Context, owner Owner) (walls.End, error)
-	// Kill sends SIGKILL to all of one task that has walls of its own, else to its process
-	// group, and does not wait. A group that is not the executor's is left alone, with an
-	// error of kind Denied.
+	// Kill sends SIGKILL to all processes of a task that has a cell of its own, else to the task's process group. It
+	// does not wait for their end. A group that is not the executor's is left alone, with an error of kind Denied.
 	Kill(owner Owner, task api.TaskID, group core.Process) error
-	// Prepare makes an executor's folder, and a task's in it if the place has one, as their
-	// users', and fetches files into the last of them.
+	// Prepare makes the folder of an executor, and that of a task if the place has one. Each folder belongs to its
+	// user. Prepare fetches files into the task's folder, or, without a task, into the executor's.
 	Prepare(ctx context.Context, place Place, uris []api.URI) error
-	// ShowSecrets puts files into the folder of secrets in a task's folder, which is there, in the place of those before: in
-	// memory, for the task's user. HideSecrets takes them away.
+	// ShowSecrets puts files into the folder for secrets in a task's folder, which must exist. They replace those that
+	// were there. They are kept in memory, and only the task's user can read them. HideSecrets removes them.
 	ShowSecrets(folder string, files map[string]protocol.Hidden) error
 	HideSecrets(folder string) error
-	// MoveAway frees the path of a folder at once and says where the folder is now, "" when there was none or nothing of
-	// it needs to be deleted. Delete deletes it, which may take long; what is mounted in it stays, and what is needed to
-	// reach that.
+	// MoveAway frees the path of a folder at once, and returns where the folder is now; "" if there was no folder, or
+	// if nothing of it needs to be deleted. Delete deletes the folder that was moved away, which may take long.
+	// Whatever is mounted in it stays, with the folders that lead to it.
 	MoveAway(path string) (away string, err error)
 	Delete(away string) error
 }
 
-// Owner tells which processes are an executor's own: those in its cell. Where it has none, those of its session, and
-// those that were started with its folder, or a folder in it, as TENDER_EXECUTOR_SANDBOX or TENDER_TASK_SANDBOX: a
-// daemon that has left the session is found by that. What an executor says of process groups makes nothing its own.
+// Owner says which processes are an executor's own. These are the processes in its cell. Where it has no cell, they are
+// the processes of its session, and those that were started with its folder, or a folder in it, as
+// TENDER_EXECUTOR_SANDBOX or TENDER_TASK_SANDBOX in the environment, by which daemons that have left the session are
+// found. A process group is not the executor's own because the executor says so. (R11)
 type Owner struct {
 	Executor api.ExecutorRef
-	Leader   core.Process // the executor; the zero value: it never had a process
-	Sandbox  string       // its folder
+	Leader   core.Process // the executor's process; zero: it never had one
+	Sandbox  string       // the executor's folder
 }
 
 // Process is a child from its fork to its end.
 type Process interface {
 	ID() core.Process
-	// Release opens the gate. Abandon ends a child that waits at it; later it does nothing.
+	// Release opens the gate. Abandon ends a child that waits at its gate, and does nothing to one that has passed it.
 	Release() error
 	Abandon()
-	// Wait blocks until the process has ended, or the context, and says how. Done is
-	// false when only the context has ended.
+	// Wait blocks until the process or the context has ended. message says how the process has ended. done is false if
+	// only the context has ended.
 	Wait(ctx context.Context) (message string, done bool)
 }
 
@@ -108,7 +106,7 @@ type FetchError struct{ Err error }
 func (e *FetchError) Error() string { return e.Err.Error() }
 func (e *FetchError) Unwrap() error { return e.Err }
 
-// Reason is the reason of the status that a failed start or preparation ends in.
+// Reason returns the reason for the status of a task whose start or preparation has failed with this error.
 func Reason(err error) api.Reason {
 	var fetch *FetchError
 	if errors.As(err, &fetch) {
@@ -117,11 +115,11 @@ func Reason(err error) api.Reason {
 	return api.ReasonLaunchFailed
 }
 
-// TokenFD is the descriptor from which an executor reads its token.
+// TokenFD is the file descriptor from which an executor reads its token.
 const TokenFD = "4"
 
-// Environment is all that an executor gets (R33): what its command asks for, a PATH
-// where that names none, and TENDER_EXECUTOR_*, which win.
+// Environment returns the whole environment of an executor: the variables that its command sets, a PATH if the command
+// sets none, and TENDER_EXECUTOR_*, which replace variables of the same names. (R33)
 func (s Start) Environment() []string {
 	values := map[string]string{}
 	if s.Path != "" {

@@ -15,41 +15,42 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// Config says which walls an agent has. Zero fields mean the defaults.
+// Config says which isolation an agent has. Zero fields mean the defaults.
 type Config struct {
-	// Isolation is what is asked for. Default: the best that there is.
+	// Isolation is what the operator asks for. Default: the best that there is.
 	Isolation Isolation
 	cell.Strict
-	// GPUs are those that tasks can be given. Default: those that [FindGPUs] finds.
+	// GPUs are the GPUs that tasks can be given. Default: those that [FindGPUs] finds.
 	GPUs cell.GPUs
-	// Rlimits are limits of the kernel for each process of executors and tasks. Default: see [entry.Rlimits].
+	// Rlimits are the kernel's limits for each process of executors and tasks. Default: see [entry.Rlimits].
 	Rlimits entry.Rlimits
-	// PidsMax is how many processes and threads a task may have that says nothing of it. Default 4096; negative: any
+	// PidsMax is how many processes and threads a task may have that sets no limit itself. Default 4096; negative: any
 	// number.
 	PidsMax int64
-	// HardQuota gives a task no more of the processors than it has asked for, also when they lie idle. Default: it may
-	// use what nobody else wants.
+	// HardQuota gives a task no more of the processors than it has requested, even when they are idle. Default: a task
+	// may use what no other wants.
 	HardQuota bool
-	// Landlock keeps tasks of an agent that is not root from each other's files and the agent's, and from changing others,
-	// by package paths; without it the agent does not start. Default: they may do what the agent's user may.
+	// Landlock keeps tasks of an agent that is not root from each other's files and the agent's, and from changing any
+	// other files, by the rules of package paths. The agent does not start where the kernel has no such rules. Default:
+	// tasks may do what the agent's user may.
 	Landlock bool
-	// CopyImages gives each task in an image a copy of it. Default: only where the kernel can't lay an image's layers over
-	// one another.
+	// CopyImages gives each task with an image a copy of the image. Default: only where the kernel can't mount an
+	// image's layers over one another.
 	CopyImages bool
 }
 
-// Isolation is what an agent is asked to have.
+// Isolation says how an agent is to isolate its tasks.
 type Isolation string
 
-// The kinds. Best is the zero value's.
+// The kinds of isolation. Best is the default.
 const (
-	Best    Isolation = "auto"       // what there is; nothing is no reason not to start
+	Best    Isolation = "auto"       // the best that there is; the agent starts in any case
 	Demand  Isolation = "cgroups"    // control groups, or the agent does not start
-	Spaces  Isolation = "namespaces" // and each task of a command, and each executor of frameworks, in namespaces of its own, or the agent does not start
+	Spaces  Isolation = "namespaces" // also namespaces for tasks of commands and executors of frameworks, or the agent does not start
 	Without Isolation = "none"       // no control groups, even where there are some
 )
 
-// WithDefaults fills in what is not said.
+// WithDefaults returns the config with the defaults of its zero fields, or why it is wrong.
 func (c Config) WithDefaults() (Config, error) {
 	switch c.Isolation {
 	case "":
@@ -67,9 +68,10 @@ func (c Config) WithDefaults() (Config, error) {
 	return c, c.Rlimits.Check()
 }
 
-// Cells are the cells of one agent's executors. Nil ones are those of an agent without.
+// Cells are the cells of one agent's executors. A nil *Cells belongs to an agent that starts no processes of its own;
+// its methods may be called and do nothing.
 type Cells struct {
-	folder string // the agent's
+	folder string // the agent's data folder
 	rules  cell.Rules
 	tree   cell.Tree
 	config Config
@@ -77,11 +79,11 @@ type Cells struct {
 	holds  holdings
 	mends  mending
 
-	showing sync.Mutex // held while an executor is shown a folder, or one is taken from it
+	showing sync.Mutex // held while a folder is shown to an executor or taken from it
 }
 
-// OpenCells finds the cells that an agent of the folder has left, or makes the place for new ones. They are open until
-// Close. An error says that what was asked for is not to be had.
+// OpenCells finds the cells that an earlier agent with this folder has left, or prepares for new ones. They are open
+// until Close. The error says that the machine can't do what was asked for.
 func OpenCells(folder string, config Config) (*Cells, error) {
 	place := cell.Place{Folder: folder, Devices: len(config.GPUs.Each) > 0}
 	if config.Isolation == Without {
@@ -119,7 +121,8 @@ func trySpaces(folder string, readOnly bool) error {
 	return errors.Join(err, os.RemoveAll(sandbox))
 }
 
-// makeTrial makes the folder in which walls are tried. An agent that was killed meanwhile has left one.
+// makeTrial makes the folder in which walls are tried. It first removes the one that an agent left which was killed
+// while it tried.
 func makeTrial(folder string) (string, error) {
 	trial := filepath.Join(folder, "trial")
 	if err := os.RemoveAll(trial); err != nil {
@@ -128,7 +131,7 @@ func makeTrial(folder string) (string, error) {
 	return trial, os.Mkdir(trial, 0o700)
 }
 
-// Close removes what nobody needs any more. Cells with executors stay for the next agent.
+// Close removes the agent's cell, unless there are cells of executors in it: these stay for the agent's next process.
 func (c *Cells) Close() error {
 	if c == nil {
 		return nil
@@ -136,7 +139,7 @@ func (c *Cells) Close() error {
 	return c.tree.Close()
 }
 
-// Found is what they can do.
+// Found returns what the agent's isolation can do, and what is missing.
 func (c *Cells) Found() Found {
 	if c == nil {
 		return FromCells(cell.Tree{Lacks: "this agent starts no processes of its own"})
@@ -165,7 +168,8 @@ func (c *Cells) Found() Found {
 	return found
 }
 
-// Sweep ends all executors but those that are named, with their tasks: no agent knows them any more.
+// Sweep ends all executors except the known ones, with their tasks: the others are left over, and no agent knows them
+// any more. (R41)
 func (c *Cells) Sweep(ctx context.Context, known []api.ExecutorRef) error {
 	if c == nil {
 		return nil
@@ -177,13 +181,14 @@ func (c *Cells) Sweep(ctx context.Context, known []api.ExecutorRef) error {
 	return c.tree.Sweep(ctx, names)
 }
 
-// of is the cell of an executor: its tasks' cells are in it, and the one that holds the executor itself.
+// of returns the cell of an executor. In it are the cells of the executor's tasks, and the one that holds the executor
+// itself.
 func (c *Cells) of(ref api.ExecutorRef) cell.Cell {
 	return c.tree.Executor(string(ref.Framework), string(ref.Executor))
 }
 
-// Make makes the cell of an executor that has no tasks yet. What another run of it has left there ends first. It returns
-// what the built-in executor is told of it.
+// Make makes the cell of an executor that has no tasks yet. It first ends what an earlier run of the executor has left
+// there. told is the handout for the built-in executor (see [cell.Handout]); "" for others.
 func (c *Cells) Make(ctx context.Context, held Holding) (told string, err error) {
 	if c == nil || !c.tree.Makes {
 		if c != nil && c.config.Landlock && held.Builtin {
@@ -202,7 +207,7 @@ func (c *Cells) Make(ctx context.Context, held Holding) (told string, err error)
 	if err == nil {
 		err = errors.Join(own.Limit(cell.Limits{CPUs: 1000}), c.Remember([]Holding{held}))
 	}
-	if err == nil && !held.Builtin { // each task of the built-in one has a cell of its own
+	if err == nil && !held.Builtin { // each task of the built-in executor has a cell of its own
 		err = around.Deny(c.config.GPUs.Others(nil))
 	}
 	if err != nil {
@@ -214,7 +219,7 @@ func (c *Cells) Make(ctx context.Context, held Holding) (told string, err error)
 	return told, nil
 }
 
-// handout is what the built-in executor is told.
+// handout returns what the built-in executor is told of its cell and of the isolation of its tasks.
 func (c *Cells) handout(around cell.Cell) cell.Handout {
 	handout := cell.Handout{
 		Cell: around, Rules: c.rules, GPUs: c.config.GPUs, Images: c.images.not == "", Volumes: c.volumes(),
@@ -241,14 +246,14 @@ func (c *Cells) Join(ref api.ExecutorRef, pid int) error {
 	return nil
 }
 
-// End says how the processes of an executor came to their end, as far as its cell knows; the zero value: not for a limit.
+// End says which limit of its cell has ended the processes of an executor. The zero value says that none did.
 type End struct {
 	Reason  api.Reason
 	Message string
 }
 
-// Clear ends all that an executor and its tasks have started, and waits until nothing of it is left (R41). found is false
-// when it has no cell.
+// Clear ends all processes of an executor and its tasks, and waits until none is left. found is false if the executor
+// has no cell. (R41)
 func (c *Cells) Clear(ctx context.Context, ref api.ExecutorRef) (end End, found bool, err error) {
 	if c == nil {
 		return End{}, false, nil
@@ -262,7 +267,7 @@ func (c *Cells) Clear(ctx context.Context, ref api.ExecutorRef) (end End, found 
 	return end, true, around.End(ctx)
 }
 
-// ending reads from a cell why its processes ended; one that can't be read says nothing.
+// ending returns which limit has ended the processes of a cell. It returns zero if the cell can't be read.
 func ending(c cell.Cell) End {
 	reached, err := c.Reached()
 	switch {
@@ -276,7 +281,7 @@ func ending(c cell.Cell) End {
 	return End{}
 }
 
-// ExecutorUsage is what an executor uses with all its tasks.
+// ExecutorUsage returns what an executor and its tasks use together.
 func (c *Cells) ExecutorUsage(ref api.ExecutorRef) (used cell.Usage, found bool) {
 	if c == nil {
 		return used, false
@@ -284,7 +289,7 @@ func (c *Cells) ExecutorUsage(ref api.ExecutorRef) (used cell.Usage, found bool)
 	return usage(c.of(ref))
 }
 
-// TaskUsage is what a task uses that has a cell of its own.
+// TaskUsage returns what a task uses. found is false if the task has no cell of its own.
 func (c *Cells) TaskUsage(executor api.ExecutorRef, task api.TaskID) (used cell.Usage, found bool) {
 	if c == nil {
 		return used, false
@@ -292,7 +297,7 @@ func (c *Cells) TaskUsage(executor api.ExecutorRef, task api.TaskID) (used cell.
 	return usage(c.of(executor).Child(cell.TaskName(string(task))).Brief())
 }
 
-// Measure names the control group of an executor, or of one of its tasks, with what it uses.
+// Measure returns the control group of an executor, or of one of its tasks if a task is given, and what is used in it.
 func (c *Cells) Measure(executor api.ExecutorRef, task api.TaskID) (group string, used cell.Usage, found bool) {
 	if c == nil {
 		return "", used, false
@@ -305,7 +310,7 @@ func (c *Cells) Measure(executor api.ExecutorRef, task api.TaskID) (group string
 	return its.String(), used, found
 }
 
-// usage measures a cell; one that has gone meanwhile is not found.
+// usage measures a cell. found is false if the cell does not exist, or has no controller of memory.
 func usage(c cell.Cell) (used cell.Usage, found bool) {
 	if c.Memory == "" || !c.Exists() {
 		return used, false
@@ -314,7 +319,7 @@ func usage(c cell.Cell) (used cell.Usage, found bool) {
 	return used, err == nil
 }
 
-// KillTask kills all that a task has started, if it has a cell of its own, and does not wait.
+// KillTask kills all processes of a task that has a cell of its own, and does not wait for their end.
 func (c *Cells) KillTask(executor api.ExecutorRef, task api.TaskID) (found bool, err error) {
 	if c == nil {
 		return false, nil

@@ -35,7 +35,7 @@ func openedIn(t *testing.T, folder string, config Config) *Cells {
 	return cells
 }
 
-// number reads a limit of a cell, by its name in version 1 or in version 2.
+// number reads a limit of a cell. version1 and version2 are the names of its file in these versions of control groups.
 func number(t *testing.T, c cell.Cell, folder, version1, version2 string) int {
 	t.Helper()
 	name := version1
@@ -53,8 +53,8 @@ func number(t *testing.T, c cell.Cell, folder, version1, version2 string) int {
 	return value
 }
 
-// An executor that runs its tasks itself may use what it and they have asked for. Its share of the processors grows and
-// shrinks with them; what memory it has got is not taken from it.
+// An executor that runs its tasks itself may use what it and its tasks have requested. Its share of the processors
+// grows and shrinks with its tasks. Its limit of memory never shrinks.
 func TestExecutorsHoldWhatTheirTasksHold(t *testing.T) {
 	cells := opened(t, Config{PidsMax: 100})
 	ref := api.ExecutorRef{Framework: "framework-1", Executor: "own"}
@@ -81,7 +81,7 @@ func TestExecutorsHoldWhatTheirTasksHold(t *testing.T) {
 	}
 	check("alone", 1000, 200, 100)
 	first, second := api.Task{ID: "t1", Resources: api.Scalars(2, 100)}, api.Task{ID: "t2", Resources: api.Scalars(1, 50), Limits: api.Limits{Mem: 80_000}}
-	for _, task := range []*api.Task{&first, &second, &second} { // a session may repeat what the one before it has said
+	for _, task := range []*api.Task{&first, &second, &second} { // a task may be handed over again in the next session
 		if err := cells.Hold(ref, task, nil); err != nil {
 			t.Fatal(err)
 		}
@@ -98,7 +98,7 @@ func TestExecutorsHoldWhatTheirTasksHold(t *testing.T) {
 	}
 	check("with one", 2000, 380, 200)
 
-	again := &Cells{rules: cells.rules, tree: cells.tree, holds: newHoldings()} // of the next agent
+	again := &Cells{rules: cells.rules, tree: cells.tree, holds: newHoldings()} // as the agent's next process has it
 	if err := again.Remember([]Holding{{Executor: ref, Resources: api.Scalars(0.5, 200), Tasks: []api.Task{first, second}}}); err != nil {
 		t.Fatal(err)
 	}
@@ -114,8 +114,8 @@ func TestExecutorsHoldWhatTheirTasksHold(t *testing.T) {
 	}
 }
 
-// Of an executor with many small tasks the limits are not written with each that comes or goes; they are never too
-// small, and shrink by and by.
+// The limits of an executor with many small tasks are not written each time that a task comes or goes. They are never
+// too low, and are lowered later.
 func TestManySmallTasksComeAndGo(t *testing.T) {
 	cells := opened(t, Config{PidsMax: 100})
 	ref := api.ExecutorRef{Framework: "framework-1", Executor: "many"}
@@ -165,7 +165,7 @@ func TestManySmallTasksComeAndGo(t *testing.T) {
 	}
 }
 
-// An executor that needs more memory than it may use is killed, and its end says so.
+// An executor that needs more memory than its limit is killed, and its End says so.
 func TestAnExecutorOutOfMemory(t *testing.T) {
 	cells := opened(t, Config{})
 	ref := api.ExecutorRef{Framework: "framework-1", Executor: "hungry"}
@@ -195,7 +195,7 @@ func TestAnExecutorOutOfMemory(t *testing.T) {
 	}
 }
 
-// TestATrialThatWasLeft: an agent that was killed while it tried its walls has left the folder of the trial.
+// TestATrialThatWasLeft: the folder for trials can be made although an agent that was killed has left one.
 func TestATrialThatWasLeft(t *testing.T) {
 	folder := t.TempDir()
 	if err := os.MkdirAll(filepath.Join(folder, "trial", "work", "work"), 0o700); err != nil {
@@ -212,7 +212,7 @@ func TestATrialThatWasLeft(t *testing.T) {
 	}
 }
 
-// What was asked for and is not there is an error; what is not asked for is not used.
+// An agent that was told to use no control groups uses none, and so does one without Cells.
 func TestWhatIsAskedFor(t *testing.T) {
 	cells, err := OpenCells(t.TempDir(), Config{Isolation: Without})
 	if err != nil {
@@ -233,8 +233,9 @@ func TestWhatIsAskedFor(t *testing.T) {
 	}
 }
 
-// Somebody tidies the machine and takes away the control groups in which nothing runs: the next executor has all of them
-// again, with their limits, and it is told once. An agent beside this one still does not take them for those of a dead one.
+// When somebody has removed the control groups in which nothing runs, the next executor has all of them again, with
+// their limits, and the removal is told once. Another agent still does not take them for those of an agent that is
+// dead.
 func TestWhatWasRemovedIsMadeAgain(t *testing.T) {
 	cells := opened(t, Config{PidsMax: 100})
 	var told []string
@@ -256,7 +257,7 @@ func TestWhatWasRemovedIsMadeAgain(t *testing.T) {
 		if _, _, err := cells.Clear(t.Context(), ref); err != nil {
 			t.Error(err)
 		}
-		opened(t, Config{}) // it removes what nobody holds
+		opened(t, Config{}) // it removes cells without an agent
 		if !root.Whole() {
 			t.Error("the agent's cell was taken for that of a dead one")
 		}
@@ -266,8 +267,8 @@ func TestWhatWasRemovedIsMadeAgain(t *testing.T) {
 	}
 }
 
-// Somebody takes a running executor out of its control group and removes that: with its next task the executor is back in
-// one that has the limits of all that it holds. One that has ended gets none.
+// When somebody has moved a running executor out of its control group and removed the group, Mend puts the executor
+// into a new one, with the limits for all that it holds. An executor that has ended gets none.
 func TestARunningExecutorComesBackIntoItsCell(t *testing.T) {
 	cells := opened(t, Config{PidsMax: 100})
 	ref := api.ExecutorRef{Framework: "framework-1", Executor: "own"}
@@ -328,8 +329,8 @@ func TestARunningExecutorComesBackIntoItsCell(t *testing.T) {
 	}
 }
 
-// Where executors have control groups, system calls are denied to tasks with namespaces only; where they have none, to
-// the executors and all that they start. An executor of a framework's own is always denied them itself.
+// Where executors have control groups, system calls are denied only to tasks with namespaces. Where they have none, the
+// calls are denied to the executors and all that they start. An executor of a framework is always denied them itself.
 func TestWhoIsDeniedCalls(t *testing.T) {
 	if err := calls.Try(); err != nil {
 		t.Skip(err)
@@ -349,7 +350,7 @@ func TestWhoIsDeniedCalls(t *testing.T) {
 	if asked := (&Cells{config: Config{}}); asked.denies(false) || asked.Restrict(Ground{Sandbox: "/"}) != nil || none.Restrict(Ground{Sandbox: "/"}) != nil {
 		t.Error("denied unasked")
 	}
-	opened(t, Config{}) // or there are no control groups here
+	opened(t, Config{}) // skips the test where there are no control groups
 	if cells, err := OpenCells(t.TempDir(), Config{Isolation: Best, Strict: cell.Strict{DenyCalls: true}}); err == nil || !strings.Contains(err.Error(), `ask for isolation "namespaces" too`) {
 		t.Errorf("%v, %v", cells, err)
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/tenderhq/tender/agent/walls/cell"
 )
 
-// deviceAt is the device that a file is.
+// deviceAt returns the device of a device file.
 func deviceAt(path string) (cell.Device, error) {
 	var status unix.Stat_t
 	if err := unix.Stat(path, &status); err != nil {

@@ -14,10 +14,10 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// nvidiaShared are the files of NVIDIA's driver that whoever has one of its GPUs needs beside it.
+// nvidiaShared are the device files of NVIDIA's driver that each task with one of its GPUs needs in addition.
 var nvidiaShared = []string{"nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset"}
 
-// FindGPUs are the GPUs of NVIDIA's driver below a root, which is / but in tests: in the order of their device files.
+// FindGPUs returns the GPUs of NVIDIA's driver, in the order of their device files. root is / except in tests.
 func FindGPUs(root string) cell.GPUs {
 	var found cell.GPUs
 	names := nvidiaNames(filepath.Join(root, "proc/driver/nvidia/gpus"))
@@ -37,14 +37,14 @@ func FindGPUs(root string) cell.GPUs {
 	return found
 }
 
-// nvidiaNames are the names that the driver gives to GPUs, by the numbers of their device files.
+// nvidiaNames returns the names that the driver gives to GPUs, by the minor numbers of their device files.
 func nvidiaNames(folder string) map[string]string {
 	names := map[string]string{}
 	files, _ := filepath.Glob(filepath.Join(folder, "*/information")) // the pattern is right
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {
-			continue // without a name it goes by its index
+			continue // a GPU without a name is known by its index
 		}
 		var id, minor string
 		for line := range strings.Lines(string(text)) {
@@ -56,14 +56,14 @@ func nvidiaNames(folder string) map[string]string {
 				minor = strings.TrimSpace(value)
 			}
 		}
-		if strings.HasPrefix(id, "GPU-") && !strings.ContainsAny(id, ",? ") { // it knows some not before they are used
+		if strings.HasPrefix(id, "GPU-") && !strings.ContainsAny(id, ",? ") { // of some GPUs the driver knows the name only once they are used
 			names[minor] = id
 		}
 	}
 	return names
 }
 
-// NameGPUs are the GPUs that device files are, each one: for other drivers, and for trying things out.
+// NameGPUs returns one GPU for each of the device files. It is for other drivers, and for trying things out.
 func NameGPUs(paths []string) (cell.GPUs, error) {
 	var all cell.GPUs
 	var wrong []error
@@ -81,7 +81,7 @@ func NameGPUs(paths []string) (cell.GPUs, error) {
 	return all, errors.Join(wrong...)
 }
 
-// gpuIDs are the drivers' names of the first so many GPUs; their indices where they have none.
+// gpuIDs returns the driver's names of the first count GPUs. A GPU without a name has its index as its name.
 func gpuIDs(gpus cell.GPUs, count int) []string {
 	ids := make([]string, count)
 	for i := range ids {
@@ -93,8 +93,9 @@ func gpuIDs(gpus cell.GPUs, count int) []string {
 	return ids
 }
 
-// GPUIDs are the names of the GPUs that an agent with these resources gives to tasks, by their indices. It is an error
-// when they are not whole, or more than there are; an agent whose machine has none gives numbers.
+// GPUIDs returns the names of the GPUs that an agent with these resources gives to tasks, by their indices. It is an
+// error if the resources have a fraction of a GPU, or more GPUs than the machine. If the machine has none the names are
+// indices.
 func (c Config) GPUIDs(resources api.Resources) ([]string, error) {
 	amount := resources.Scalar(api.GPUs)
 	count := int(amount / 1000)
@@ -109,10 +110,11 @@ func (c Config) GPUIDs(resources api.Resources) ([]string, error) {
 	return gpuIDs(c.GPUs, count), nil
 }
 
-// gpusMax is more than any machine has. The indices of all of them fit a status.
+// gpusMax is how many GPUs an agent can have, which is more than any machine has. The indices of so many fit into a
+// status.
 const gpusMax = 1024
 
-// AddGPUs adds what there is to an agent's resources, which name none.
+// AddGPUs adds the GPUs of the config to an agent's resources, which must name none.
 func (c Config) AddGPUs(resources api.Resources) api.Resources {
 	if len(c.GPUs.Each) == 0 {
 		return resources

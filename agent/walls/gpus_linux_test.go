@@ -15,7 +15,7 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// machineWithGPUs is a root below which things lie as NVIDIA's driver lays them, with other devices in the places of GPUs.
+// machineWithGPUs makes a root with the files of NVIDIA's driver. Other devices are in the places of the GPUs.
 func machineWithGPUs(t *testing.T) string {
 	t.Helper()
 	root := t.TempDir()
@@ -36,7 +36,7 @@ func machineWithGPUs(t *testing.T) string {
 	return root
 }
 
-// GPUs are found in the order of their device files, with the names that the driver has for them.
+// GPUs are found in the order of their device files, with the driver's names.
 func TestFindGPUs(t *testing.T) {
 	root := machineWithGPUs(t)
 	found := FindGPUs(root)
@@ -53,7 +53,7 @@ func TestFindGPUs(t *testing.T) {
 	}{
 		{nil, nil, []cell.Device{two, ten, control}},
 		{[]uint32{1}, []cell.Device{ten, control}, []cell.Device{two}},
-		{[]uint32{0, 1, 7}, []cell.Device{two, ten, control}, nil}, // 7: there were more once
+		{[]uint32{0, 1, 7}, []cell.Device{two, ten, control}, nil}, // 7: an index of a GPU that is gone
 	} {
 		if own, others := found.Own(one.indices), found.Others(one.indices); !slices.Equal(own, one.own) || !slices.Equal(others, one.others) {
 			t.Errorf("%v: %v, others %v", one.indices, own, others)
@@ -64,7 +64,7 @@ func TestFindGPUs(t *testing.T) {
 	}
 }
 
-// What an agent offers are whole GPUs, not more than there are; without any they are numbers.
+// An agent offers whole GPUs, and no more than there are. If its machine has none it names them by numbers.
 func TestGPUIDs(t *testing.T) {
 	some := Config{GPUs: FindGPUs(machineWithGPUs(t))}
 	for _, one := range []struct {
@@ -111,7 +111,7 @@ func TestNameGPUs(t *testing.T) {
 	}
 }
 
-// An executor that runs its tasks itself has the GPUs of those that it holds, and no others: also after a restart of its
+// An executor that runs its tasks itself can use the GPUs of its tasks, and no others, also after a restart of its
 // agent.
 func TestExecutorsHaveTheGPUsOfTheirTasks(t *testing.T) {
 	if os.Geteuid() != 0 {

@@ -11,36 +11,37 @@ import (
 	"github.com/tenderhq/tender/internal/pause"
 )
 
-// Holding is an executor with the tasks that it was handed and that have not ended.
+// Holding is an executor with the tasks that it was handed and that have not ended yet.
 type Holding struct {
 	Executor  api.ExecutorRef
 	Builtin   bool          // each of its tasks has a cell of its own
-	Resources api.Resources // its own
+	Resources api.Resources // the executor's own, without those of its tasks
 	Tasks     []api.Task
-	GPUs      map[api.TaskID][]uint32 // of its tasks, by index
+	GPUs      map[api.TaskID][]uint32 // the GPUs of each task, by their indices
 }
 
-// ownMemory is for an executor that asks for no memory itself: its program needs some beside what its tasks ask for.
+// ownMemory is how many bytes an executor gets that requests no memory itself: its program needs some beside what its
+// tasks request.
 const ownMemory = 64 << 20
 
-// holdings are what executors hold with their tasks. Their cells have as large a share of the machine as all of it
-// together; that of an executor that runs its tasks itself has their limits together.
+// holdings are what the executors hold: their own resources, and those of their tasks. The weight of an executor's cell
+// is the sum of these. The cell of an executor that runs its tasks itself also has the sum of their limits.
 type holdings struct {
 	mutex     sync.Mutex
 	executors map[api.ExecutorRef]*holding
 	tasks     map[api.TaskRef]api.ExecutorRef
-	late      map[api.ExecutorRef]bool // their tasks have ended, and their cells have not shrunk yet
-	wake      chan struct{}            // something is late
+	late      map[api.ExecutorRef]bool // executors with tasks that have ended whose cells have not shrunk yet
+	wake      chan struct{}            // has a value when something was added to late
 }
 
 type holding struct {
 	builtin bool
 	own     cell.Limits
-	sum     cell.Limits // of its tasks
+	sum     cell.Limits // the sum of its tasks' limits
 	tasks   map[api.TaskID]cell.Limits
 	gpus    map[api.TaskID][]uint32
-	memory  int64       // its limit: it never shrinks, as what the executor has kept can't be taken from it
-	applied cell.Limits // what its cells are set to; zero: nothing yet
+	memory  int64       // the limit of its cell in bytes; it never shrinks, because memory that the executor still uses can't be taken from it
+	applied cell.Limits // the limits that its cells have; zero: none were set yet
 }
 
 func newHoldings() holdings {
@@ -53,7 +54,7 @@ func newHoldings() holdings {
 // begin notes a new executor.
 func (h *holdings) begin(held Holding, rules cell.Rules) *holding {
 	own := rules.Limits(&api.Task{Resources: held.Resources})
-	own.CPUs = max(own.CPUs, 1000) // it has to answer in time, whatever it has asked for
+	own.CPUs = max(own.CPUs, 1000) // whatever it has requested, it has to answer in time
 	if own.Memory == 0 {
 		own.Memory = ownMemory
 	}
@@ -63,7 +64,7 @@ func (h *holdings) begin(held Holding, rules cell.Rules) *holding {
 	return fresh
 }
 
-// drop forgets an executor with its tasks.
+// drop removes an executor with its tasks.
 func (h *holdings) drop(ref api.ExecutorRef) {
 	if old := h.executors[ref]; old != nil {
 		for task := range old.tasks { // order: irrelevant because each is deleted
@@ -73,14 +74,14 @@ func (h *holdings) drop(ref api.ExecutorRef) {
 	}
 }
 
-// forget is drop for an executor that has come to its end.
+// forget removes an executor that has ended, with its tasks.
 func (h *holdings) forget(ref api.ExecutorRef) {
 	h.mutex.Lock()
 	defer h.mutex.Unlock()
 	h.drop(ref)
 }
 
-// take adds a task, once.
+// take adds a task to its executor, unless the task is there already. It returns nil if the executor is not known.
 func (h *holdings) take(ref api.ExecutorRef, task *api.Task, gpus []uint32, rules cell.Rules) *holding {
 	its := h.executors[ref]
 	if its == nil {
@@ -98,7 +99,7 @@ func (h *holdings) take(ref api.ExecutorRef, task *api.Task, gpus []uint32, rule
 	return its
 }
 
-// release takes a task off, and tells whether it had GPUs; nil when nobody holds it.
+// release removes a task from its executor, and says whether the task had GPUs. its is nil if no executor has the task.
 func (h *holdings) release(task api.TaskRef) (ref api.ExecutorRef, its *holding, gpus bool) {
 	ref, known := h.tasks[task]
 	if !known {
@@ -119,8 +120,8 @@ func plus(a, b cell.Limits, sign int64) cell.Limits {
 	}
 }
 
-// apply sets the cells of an executor to what it holds. What they have beyond that stays until they shrink: where small
-// tasks come and go by the thousand, hardly any of them has something written.
+// apply sets the limits of an executor's cells to what the executor holds. Unless shrinks is set, limits that are
+// higher stay: so where thousands of small tasks come and go, hardly any of them causes a write.
 func (i *holding) apply(around cell.Cell, rules cell.Rules, shrinks bool) error {
 	all := plus(i.own, i.sum, +1)
 	i.memory = max(i.memory, all.Memory)
@@ -128,10 +129,10 @@ func (i *holding) apply(around cell.Cell, rules cell.Rules, shrinks bool) error 
 	if rules.PidsMax == 0 {
 		all.Pids = 0
 	}
-	if !rules.HardQuota { // what one task may have is nothing that could be held for it alone
+	if !rules.HardQuota { // without it only tasks that ask for a quota have one, so there is no sum for the executor
 		all.Quota = 0
 	}
-	if i.builtin { // each of its tasks has limits of its own
+	if i.builtin { // each task of the built-in executor has limits of its own
 		all = cell.Limits{CPUs: all.CPUs}
 	}
 	if !shrinks {
@@ -140,8 +141,8 @@ func (i *holding) apply(around cell.Cell, rules cell.Rules, shrinks bool) error 
 	return i.set(all, around)
 }
 
-// grown is the larger of what a cell has and what is wanted. A weight that is right to an eighth stays: it says only how
-// what there is not enough of is shared.
+// grown returns the higher of the limits that a cell has and those that are wanted. A weight that is too low by at most
+// an eighth stays, as it says only how scarce processors are shared.
 func grown(has, wanted cell.Limits) cell.Limits {
 	if wanted.CPUs <= has.CPUs+has.CPUs/8 {
 		wanted.CPUs = has.CPUs
@@ -150,7 +151,8 @@ func grown(has, wanted cell.Limits) cell.Limits {
 	return wanted
 }
 
-// set writes what the cells do not have yet. After a failure nobody knows what they have: all is written next time.
+// set writes those limits that the cells do not have yet. After a failure it is not known which they have, so the next
+// call writes them all.
 func (i *holding) set(limits cell.Limits, around cell.Cell) error {
 	has := i.applied
 	if limits == has {
@@ -164,7 +166,7 @@ func (i *holding) set(limits cell.Limits, around cell.Cell) error {
 	return nil
 }
 
-// write changes what differs; from nothing, that is all.
+// write writes those limits that differ from the ones that the cells have.
 func (i *holding) write(has, limits cell.Limits, around cell.Cell) error {
 	err := around.Change(cell.Limits{CPUs: has.CPUs}, cell.Limits{CPUs: limits.CPUs})
 	if i.builtin {
@@ -173,7 +175,8 @@ func (i *holding) write(has, limits cell.Limits, around cell.Cell) error {
 	return errors.Join(err, around.Child(cell.Own).Change(has, limits))
 }
 
-// Remember notes what executors hold that have outlived the agent before this one.
+// Remember notes what executors hold, and sets the limits of their cells accordingly. An agent calls it for the
+// executors that have survived its restart.
 func (c *Cells) Remember(all []Holding) error {
 	if c == nil || !c.tree.Makes {
 		return nil
@@ -193,7 +196,8 @@ func (c *Cells) Remember(all []Holding) error {
 	return errors.Join(failures...)
 }
 
-// Hold makes room for a task with these GPUs before its executor is handed it.
+// Hold raises the limits of an executor's cell for a task, and permits the task's GPUs. It must be called before the
+// executor is handed the task.
 func (c *Cells) Hold(executor api.ExecutorRef, task *api.Task, gpus []uint32) error {
 	if c == nil || !c.tree.Makes {
 		return nil
@@ -207,7 +211,7 @@ func (c *Cells) Hold(executor api.ExecutorRef, task *api.Task, gpus []uint32) er
 	return errors.Join(c.settle(its, executor, false), c.giveGPUs(its, executor, gpus))
 }
 
-// giveGPUs lets an executor that runs its tasks itself use the GPUs of one.
+// giveGPUs permits an executor that runs its tasks itself to use these GPUs.
 func (c *Cells) giveGPUs(its *holding, executor api.ExecutorRef, gpus []uint32) error {
 	if its.builtin || len(gpus) == 0 {
 		return nil
@@ -216,16 +220,17 @@ func (c *Cells) giveGPUs(its *holding, executor api.ExecutorRef, gpus []uint32) 
 	return errors.Join(around.Allow(devices), around.Child(cell.Own).Allow(devices))
 }
 
-// takeGPUs leaves an executor the GPUs of the tasks that it still has. What it has open of the others it keeps.
+// takeGPUs denies an executor all GPUs except those of the tasks that it still has. Others that it has open stay open.
 func (c *Cells) takeGPUs(its *holding, executor api.ExecutorRef) error {
 	var left []uint32
-	for _, gpus := range its.gpus { // order: irrelevant because it is a set
+	for _, gpus := range its.gpus { // order: irrelevant because the indices are a set
 		left = append(left, gpus...)
 	}
 	return c.of(executor).Deny(c.config.GPUs.Others(left))
 }
 
-// Release takes back what a task has held that has ended: its GPUs at once. Its executor's cell shrinks by and by.
+// Release takes back what an ended task has held. Its GPUs are denied at once. The limits of its executor's cell are
+// lowered later, by ShrinkByAndBy.
 func (c *Cells) Release(task api.TaskRef) error {
 	if c == nil || !c.tree.Makes {
 		return nil
@@ -239,7 +244,7 @@ func (c *Cells) Release(task api.TaskRef) error {
 	c.holds.late[executor] = true
 	select {
 	case c.holds.wake <- struct{}{}:
-	default: // it is known already
+	default: // the loop is to be woken already
 	}
 	if gpus && !its.builtin {
 		return c.takeGPUs(its, executor)
@@ -247,11 +252,11 @@ func (c *Cells) Release(task api.TaskRef) error {
 	return nil
 }
 
-// shrinkAfter is how long a cell stays as wide as the tasks needed that have ended: the next ones may need as much.
+// shrinkAfter is how long a cell keeps the limits that ended tasks needed, since the next tasks may need as much.
 const shrinkAfter = time.Second
 
-// ShrinkByAndBy keeps the cells of executors from staying wider than what these hold, until the context ends. failed takes
-// what went wrong.
+// ShrinkByAndBy lowers the limits of executors' cells some time after tasks have ended, until the context ends. It
+// calls failed with each error.
 func (c *Cells) ShrinkByAndBy(ctx context.Context, failed func(error)) {
 	if c == nil {
 		return
@@ -263,7 +268,7 @@ func (c *Cells) ShrinkByAndBy(ctx context.Context, failed func(error)) {
 			return
 		}
 		if !pause.For(ctx, shrinkAfter) {
-			return // the agent after this one sets them anew
+			return // the agent's next process sets all limits anew
 		}
 		if err := c.Shrink(); err != nil {
 			failed(err)
@@ -271,7 +276,7 @@ func (c *Cells) ShrinkByAndBy(ctx context.Context, failed func(error)) {
 	}
 }
 
-// Shrink sets the cells of executors whose tasks have ended to what they hold now.
+// Shrink sets the limits of cells of executors with ended tasks to what these executors hold now.
 func (c *Cells) Shrink() error {
 	c.holds.mutex.Lock()
 	defer c.holds.mutex.Unlock()
@@ -285,7 +290,7 @@ func (c *Cells) Shrink() error {
 	return errors.Join(failures...)
 }
 
-// settle applies what an executor holds, unless its cell has gone or was never there.
+// settle applies what an executor holds to its cell. It is no error if there is no cell.
 func (c *Cells) settle(its *holding, executor api.ExecutorRef, shrinks bool) error {
 	around := c.of(executor)
 	if err := its.apply(around, c.rules, shrinks); err != nil && around.Exists() {

@@ -9,16 +9,16 @@ import (
 	"github.com/tenderhq/tender/agent/walls/spaces"
 )
 
-// Images is the ability to run tasks in images.
+// Images is the name of the ability to run tasks in images (see [Found]).
 const Images = "images"
 
-// images says how tasks run in images here.
+// images says whether and how tasks run in images here.
 type images struct {
-	not    string // why they do not, as a part of a sentence; "": they do
-	copied bool   // each has a copy: the kernel can't lay layers over one another here
+	not    string // why tasks do not run in images, as a part of a sentence; "": they do
+	copied bool   // each task has a copy of its image, because the kernel can't mount layers over one another here
 }
 
-// tryImages finds that out for an agent with this folder.
+// tryImages finds out how tasks of an agent with this folder can run in images.
 func tryImages(folder string, config Config, tree cell.Tree) images {
 	switch {
 	case config.Isolation == Without:
@@ -37,7 +37,8 @@ func tryImages(folder string, config Config, tree cell.Tree) images {
 	return images{copied: true}
 }
 
-// tryImage says why a task can't have a root of its own, laid over the layers of an image or a copy of it.
+// tryImage returns why a task can't have an image as its root, or nil. laid says that the layers of the image are to be
+// mounted over one another, and not copied.
 func tryImage(folder string, laid bool) (err error) {
 	own, err := makeTrial(folder)
 	if err != nil {
@@ -60,7 +61,7 @@ func tryImage(folder string, laid bool) (err error) {
 	return spaces.Try(spaces.View{Root: root})
 }
 
-// NoImages says why tasks do not run in images, as a part of a sentence; "": they do.
+// NoImages returns why tasks do not run in images, as a part of a sentence; "" if they do.
 func (c *Cells) NoImages() string {
 	if c == nil {
 		return "it starts no processes of its own"
@@ -68,5 +69,5 @@ func (c *Cells) NoImages() string {
 	return c.images.not
 }
 
-// CopyImages says that each task has a copy of its image.
+// CopyImages reports whether each task has a copy of its image.
 func (c *Cells) CopyImages() bool { return c != nil && c.images.copied }

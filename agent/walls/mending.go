@@ -9,22 +9,23 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// mending makes cells again that somebody has removed from outside: whoever tidies a machine may take empty control
-// groups away, and without them every launch would fail.
+// mending makes cells again that somebody else has removed. People and programs that tidy a machine may remove empty
+// control groups, and without them every launch would fail.
 type mending struct {
-	mutex sync.Mutex // one at a time looks for what is missing, and makes it
+	mutex sync.Mutex // held while the agent's cell is looked for and made again
 	told  sync.Once
 	tell  func(removed string)
 }
 
-// OnRemoval has tell called the first time that control groups are found to have been removed, before anything is started.
+// OnRemoval sets a function that is called the first time that a control group is found to have been removed. It must
+// be called before anything is started.
 func (c *Cells) OnRemoval(tell func(removed string)) {
 	if c != nil {
 		c.mends.tell = tell
 	}
 }
 
-// say tells of it once: whoever removes them may do so again and again.
+// say tells of a removed cell. It does so once, because cells may be removed again and again.
 func (m *mending) say(removed cell.Cell) {
 	m.told.Do(func() {
 		if m.tell != nil {
@@ -33,7 +34,7 @@ func (m *mending) say(removed cell.Cell) {
 	})
 }
 
-// mendRoot makes the agent's own cell again if it was removed, with its limits.
+// mendRoot makes the agent's own cell again, with its limits, if it was removed.
 func (c *Cells) mendRoot() error {
 	c.mends.mutex.Lock()
 	defer c.mends.mutex.Unlock()
@@ -47,10 +48,10 @@ func (c *Cells) mendRoot() error {
 	return nil
 }
 
-// Mend makes the cell of an executor that runs again, if it was removed, with what it holds, and puts the executor's
-// process back into it: nobody can have removed it with the process inside, so somebody has taken that out before. What
-// the executor itself has started meanwhile stays where it is. living tells its process; 0: it has ended, and its cell with
-// it.
+// Mend makes the cell of a running executor again if it was removed, with the limits that follow from what the executor
+// holds. It also moves the executor's process back into the cell. A cell can't be removed with a process in it, so
+// somebody must have moved the process out before. Processes that the executor has started meanwhile stay where they
+// are. living returns the number of the executor's process; 0 if the executor has ended, and then no cell is made.
 func (c *Cells) Mend(ref api.ExecutorRef, living func(api.ExecutorRef) int) error {
 	if c == nil || !c.tree.Makes {
 		return nil
@@ -73,13 +74,13 @@ func (c *Cells) Mend(ref api.ExecutorRef, living func(api.ExecutorRef) int) erro
 		err = errors.Join(c.limitAgain(ref), own.Join(pid))
 	}
 	if err != nil {
-		_ = around.Remove() // as it was: with a process in it, it stays
+		_ = around.Remove() // without a process in it the new cell goes again; with one it stays
 		return fmt.Errorf("the executor's control group was removed and can't be made again: %w", err)
 	}
 	return nil
 }
 
-// limitAgain sets the cells of an executor, which are new, to what it holds.
+// limitAgain sets all limits of an executor's cells, which are new, to what the executor holds.
 func (c *Cells) limitAgain(ref api.ExecutorRef) error {
 	c.holds.mutex.Lock()
 	defer c.holds.mutex.Unlock()

@@ -13,14 +13,15 @@ import (
 	"github.com/tenderhq/tender/agent/walls/spaces"
 )
 
-// denies tells whether an executor is denied calls of the kernel from its start on, with all that it starts. The built-in
-// one of an agent with namespaces needs them for its tasks, to which it denies them.
+// denies reports whether an executor is denied system calls from its start on, with all that it starts. The built-in
+// executor of an agent with namespaces needs these calls to start its tasks; it denies them to the tasks.
 func (c *Cells) denies(builtin bool) bool {
 	return c.config.DenyCalls && !(builtin && c.config.Isolation == Spaces)
 }
 
-// tryDeny says why calls of the kernel can't be denied as they should be, or nil. In a cell of their own only tasks with
-// namespaces can be denied some: the kernel makes a process in a cell by a call that others are denied.
+// tryDeny returns why system calls can't be denied as the config says, or nil. Where there are control groups, only
+// tasks with namespaces can be denied some. For other tasks the executor would have the filter as well, and the filter
+// denies the call by which the kernel makes a process in a cell.
 func (c *Cells) tryDeny() error {
 	if !c.config.DenyCalls {
 		return nil
@@ -35,18 +36,19 @@ func (c *Cells) tryDeny() error {
 	return nil
 }
 
-// Ground is what an executor stands on.
+// Ground describes an executor to Restrict.
 type Ground struct {
 	Builtin bool
-	Sandbox string // its folder
-	Socket  string // by which it reaches its agent, in a folder that stays when another agent binds it anew
+	Sandbox string // the executor's folder
+	Socket  string // the socket of its agent; its folder stays when the agent's next process binds the socket anew
 	Owner   entry.User
 }
 
-// Restrict takes from the calling thread, and so from the executor that it starts with all its tasks, what these are not
-// to have. The built-in one reaches all files, and keeps its tasks from them one by one; another one may be given tasks
-// with volumes later: rules for files let it reach those of all, in namespaces it is shown them then (see Reveal). The
-// thread must be its goroutine's own, and end with it.
+// Restrict takes from the calling thread, and so from the executor that it starts and from the executor's tasks, what
+// these are not to have. The built-in executor can use all files, and restricts each of its tasks itself. An executor
+// of a framework may be given tasks with volumes later: with rules for files it can use all volumes from the start;
+// with namespaces the volumes are shown to it later (see Reveal). The thread must be locked to its goroutine, and end
+// with it.
 func (c *Cells) Restrict(ground Ground) (err error) {
 	if c == nil {
 		return nil
@@ -54,7 +56,7 @@ func (c *Cells) Restrict(ground Ground) (err error) {
 	if c.spaced(ground.Builtin) {
 		err = c.view(ground).Confine(spaces.User{UID: ground.Owner.UID, GID: ground.Owner.GID})
 	}
-	if c.config.Landlock { // which is for agents without root, and so without namespaces
+	if c.config.Landlock { // Landlock is for agents that are not root, which have no namespaces
 		err = paths.Separate()
 		if reach := c.Reach(ground.Sandbox, c.volumes()); !ground.Builtin && err == nil {
 			err = reach.Confine()
@@ -66,7 +68,7 @@ func (c *Cells) Restrict(ground Ground) (err error) {
 	return err
 }
 
-// Reach says which files a program may use whose own these folders are; nil: all that its user may.
+// Reach returns which files a program may use that has these folders as its own; nil: all files that its user may use.
 func (c *Cells) Reach(own ...string) *paths.Reach {
 	if c == nil || !c.config.Landlock {
 		return nil
@@ -74,10 +76,10 @@ func (c *Cells) Reach(own ...string) *paths.Reach {
 	return &paths.Reach{Hidden: c.folder, Own: own}
 }
 
-// volumes is the folder that those of all tasks are in.
+// volumes returns the folder that holds the volumes of all tasks.
 func (c *Cells) volumes() string { return filepath.Join(c.folder, "volumes") }
 
-// tryConfine says why tasks can't be kept from files as they should be, or nil.
+// tryConfine returns why tasks can't be kept from files as the config says, or nil.
 func (c *Cells) tryConfine() error {
 	if !c.config.Landlock {
 		return nil
@@ -94,7 +96,7 @@ func (c *Cells) tryConfine() error {
 		_, err = c.Reach().Rules()
 	}
 	if err == nil {
-		// A rule is for what is there.
+		// A rule can be made only for a folder that exists.
 		if err = os.Mkdir(c.volumes(), 0o711); errors.Is(err, os.ErrExist) {
 			err = nil
 		}
@@ -105,7 +107,7 @@ func (c *Cells) tryConfine() error {
 	return nil
 }
 
-// findPaths adds what rules for files can do here, and what they can't.
+// findPaths adds to found what rules for files can do here, and what they can't.
 func (c *Cells) findPaths(found *Found) {
 	if !c.config.Landlock {
 		return

@@ -10,8 +10,8 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// The built-in executor of an agent without control groups is told all the same what its tasks are kept from; one of a
-// framework's own is told nothing, as it is kept from it itself.
+// The built-in executor is told which files its tasks are kept from, also where there are no control groups. An
+// executor of a framework is told nothing, as it is kept from these files itself.
 func TestLandlockIsHandedOut(t *testing.T) {
 	c := &Cells{folder: "/var/lib/agent", config: Config{Landlock: true}, images: images{not: "it is not root"}}
 	held := Holding{Executor: api.ExecutorRef{Framework: "f1", Executor: "command"}, Builtin: true}

@@ -7,14 +7,14 @@ import (
 	"github.com/tenderhq/tender/agent/walls/spaces"
 )
 
-// spaced tells whether an executor sees the machine's files in a way of its own. The built-in one does not: each of its
-// tasks does.
+// spaced reports whether an executor has namespaces, and so a view of its own of the machine's files. The built-in
+// executor has none: each of its tasks does.
 func (c *Cells) spaced(builtin bool) bool {
 	return c != nil && !builtin && c.config.Isolation == Spaces
 }
 
-// view is what an executor of a framework's own sees of the machine's files, with all that it starts: of the agent's
-// folder its own and the socket's.
+// view returns which of the machine's files an executor of a framework sees, with all that it starts. In the agent's
+// folder it sees its own folder and that of the socket.
 func (c *Cells) view(ground Ground) spaces.View {
 	view := spaces.View{
 		Hidden: []string{c.folder}, Shown: []string{ground.Sandbox}, Temporary: ground.Sandbox, ReadOnly: c.config.ReadOnlyRoot,
@@ -22,7 +22,7 @@ func (c *Cells) view(ground Ground) spaces.View {
 	if ground.Socket != "" {
 		view.Shown = append(view.Shown, filepath.Dir(ground.Socket))
 	}
-	for _, device := range c.config.GPUs.Others(nil) { // which of them it may use its control group knows
+	for _, device := range c.config.GPUs.Others(nil) { // its control group says which of these it may use
 		view.Devices = append(view.Devices, device.Path)
 	}
 	for _, device := range c.config.GPUs.Shared {
@@ -31,8 +31,8 @@ func (c *Cells) view(ground Ground) spaces.View {
 	return view
 }
 
-// Reveal shows folders of the agent's to an executor that runs, and so to its tasks: volumes and secrets, which come with
-// tasks. It does nothing where the executor sees them anyway.
+// Reveal shows folders of the agent's folder to a running executor, and so to its tasks. These are the volumes and
+// secrets of tasks that it is about to get. Reveal does nothing where the executor sees the folders anyway.
 func (c *Cells) Reveal(pid int, folders ...string) error {
 	if pid == 0 || len(folders) == 0 || !c.spaced(false) {
 		return nil
@@ -42,7 +42,7 @@ func (c *Cells) Reveal(pid int, folders ...string) error {
 	return entry.Start(func() error { return spaces.Reveal(pid, c.folder, folders) })
 }
 
-// Conceal takes what is mounted on folders from an executor to which it was shown.
+// Conceal undoes Reveal for these folders.
 func (c *Cells) Conceal(pid int, folders ...string) error {
 	if pid == 0 || len(folders) == 0 || !c.spaced(false) {
 		return nil

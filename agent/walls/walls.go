@@ -2,8 +2,8 @@
 // agent starts. The list is one line of the log, is shown with the agent, and is the attribute "isolation", so that a
 // framework can ask for agents that have what it needs. Package cell has the control groups themselves.
 //
-// It only names what other packages have found. It never tests anything itself, and never decides what becomes of a
-// task.
+// It also gives each executor its cell and its limits, and shows folders to executors with namespaces. It never decides
+// what becomes of a task.
 package walls
 
 import (
@@ -13,19 +13,19 @@ import (
 	"github.com/tenderhq/tender/agent/walls/cell"
 )
 
-// Attribute is the name of the attribute that shows the abilities of an agent. Its value names them with commas between,
-// the grade of its control groups first: attributes["isolation"].contains("memory") is a constraint.
+// Attribute is the name of the attribute that shows the abilities of an agent. Its value names them with commas
+// between, the grade of its control groups first: attributes["isolation"].contains("memory") is a constraint.
 const Attribute = "isolation"
 
-// Found is what a machine can do, and what it can't.
+// Found says what can isolate tasks on a machine, and what is missing.
 type Found struct {
-	// Abilities are names of one word, the grade of the control groups first, the others sorted.
+	// Abilities are names of one word each: the grade of the control groups first, then the others, sorted.
 	Abilities []string
-	// Lacks says for people what is missing and why, a sentence each.
+	// Lacks says for people what is missing and why, a sentence for each.
 	Lacks []string
 }
 
-// FromCells are the abilities of control groups.
+// FromCells returns the abilities of the control groups of a tree.
 func FromCells(tree cell.Tree) Found {
 	found := Found{Abilities: []string{string(cell.Groups)}}
 	if tree.Makes {
@@ -40,7 +40,7 @@ func FromCells(tree cell.Tree) Found {
 	return found
 }
 
-// Add names one more ability.
+// Add adds an ability, once.
 func (f *Found) Add(ability string) {
 	if !f.Has(ability) {
 		f.Abilities = append(f.Abilities, ability)
@@ -48,11 +48,11 @@ func (f *Found) Add(ability string) {
 	}
 }
 
-// Lack says one more thing that is missing, as a sentence.
+// Lack adds a sentence that says what is missing.
 func (f *Found) Lack(why string) { f.Lacks = append(f.Lacks, why) }
 
-// Has tells whether the machine has an ability.
+// Has reports whether an ability is among them.
 func (f *Found) Has(ability string) bool { return slices.Contains(f.Abilities, ability) }
 
-// String is the value of the attribute.
+// String returns the value of the attribute "isolation".
 func (f *Found) String() string { return strings.Join(f.Abilities, ",") }

@@ -25,11 +25,11 @@ func TestFound(t *testing.T) {
 	}
 }
 
-// A framework asks for what it needs by a constraint.
+// A framework can ask for an ability by a constraint.
 func TestAFrameworkCanAskForWalls(t *testing.T) {
 	found := FromCells(cell.Tree{Root: cell.Cell{Grade: cell.Cgroup2, Memory: "m"}, Makes: true})
 	found.Add("users")
-	found.Add("memory") // it has that
+	found.Add("memory") // it is named already
 	if got := found.String(); got != "cgroup2,memory,users" || !found.Has("users") {
 		t.Errorf("%s", got)
 	}

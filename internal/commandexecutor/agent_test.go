@@ -21,8 +21,8 @@ import (
 	"github.com/tenderhq/tender/internal/wire"
 )
 
-// agent is played by the test, over a real unix socket, for one executor in this very
-// process. Tests do not run in parallel: an executor waits for all children.
+// agent is an agent that the test plays, over a real unix socket, for one executor in this process. Tests do not run in
+// parallel, because an executor waits for all children of its process.
 type agent struct {
 	apiv1.UnimplementedExecutorServiceServer
 	t        testing.TB
@@ -34,7 +34,7 @@ type agent struct {
 
 func start(t testing.TB) *agent { return startTold(t, "") }
 
-// startTold starts the executor with what its agent says of control groups.
+// startTold starts the executor with what its agent tells it of control groups.
 func startTold(t testing.TB, told string) *agent {
 	folder, err := os.MkdirTemp("", "tender-") // t.TempDir can be too long for a socket
 	if err != nil {
@@ -102,7 +102,7 @@ func (a *agent) Session(stream grpc.BidiStreamingServer[apiv1.ExecutorCalls, api
 
 func (a *agent) send(events ...protocol.ExecutorEvent) { a.out <- events }
 
-// sandbox makes a task's folder.
+// sandbox makes a task's sandbox, and returns its path.
 func (a *agent) sandbox(id api.TaskID) string {
 	path := filepath.Join(a.folder, string(id))
 	if err := os.MkdirAll(path, 0o755); err != nil {
@@ -115,12 +115,12 @@ func (a *agent) launch(task api.Task) {
 	a.send(protocol.ExecutorLaunch{Task: task, Sandbox: a.sandbox(task.ID)})
 }
 
-// shell launches a line.
+// shell launches a task that runs a line of a shell.
 func (a *agent) shell(id api.TaskID, line string) {
 	a.launch(api.Task{ID: id, Command: &api.Command{Shell: line}})
 }
 
-// want waits for the task's next status, which must have the state.
+// want waits for the task's next status, which must have this state.
 func (a *agent) want(id api.TaskID, state api.TaskState) protocol.ExecutorStatus {
 	a.t.Helper()
 	status := hang.Receive(a.t, fmt.Sprintf("%s %v", id, state), a.state, a.statuses)
@@ -130,7 +130,7 @@ func (a *agent) want(id api.TaskID, state api.TaskState) protocol.ExecutorStatus
 	return status
 }
 
-// state is what the tasks have written and what the executor, which runs in this process, does.
+// state describes what the tasks have written, and what the executor, which runs in this process, is doing.
 func (a *agent) state() string {
 	var text strings.Builder
 	_ = filepath.WalkDir(a.folder, func(path string, entry fs.DirEntry, err error) error {
@@ -144,7 +144,7 @@ func (a *agent) state() string {
 	return text.String() + string(stacks[:runtime.Stack(stacks, true)])
 }
 
-// read returns a file of the task's sandbox.
+// read returns the content of a file in the task's sandbox.
 func (a *agent) read(id api.TaskID, name string) string {
 	a.t.Helper()
 	text, err := os.ReadFile(filepath.Join(a.folder, string(id), name))

@@ -17,15 +17,16 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
-// cells are the control groups in which tasks live, one for each, and their other walls; nil: they have none.
+// cells are the control groups in which tasks run, one for each, and their other isolation. A nil *cells isolates
+// nothing.
 type cells struct {
 	cell.Handout
-	home    cell.Cell       // of this process, where there are control groups
-	spawner *spaces.Spawner // of tasks with namespaces; nil: they have none
+	home    cell.Cell       // the cell of this process, where there are control groups
+	spawner *spaces.Spawner // starts tasks with namespaces; nil: there are none
 	spares  spares
 }
 
-// newCells reads what the agent says of its control groups; "" is nothing.
+// newCells reads what the agent says of the isolation of tasks; "" if it says nothing.
 func newCells(told string) (*cells, error) {
 	if told == "" {
 		return nil, nil
@@ -49,17 +50,17 @@ func newCells(told string) (*cells, error) {
 	return c, nil
 }
 
-// grouped tells whether tasks have control groups.
+// grouped reports whether tasks have control groups.
 func (c *cells) grouped() bool { return c != nil && c.Cell.Grade != "" }
 
-// close ends the spawner, which is a child like any other.
+// close ends the spawner. Its process is a child of this one, and is reaped like any other.
 func (c *cells) close() {
 	if c != nil && c.spawner != nil {
 		c.spawner.Close()
 	}
 }
 
-// forget lets go of what newCells has opened.
+// forget closes what newCells has opened.
 func (c *cells) forget() error {
 	if c == nil || c.spawner == nil {
 		return nil
@@ -67,8 +68,9 @@ func (c *cells) forget() error {
 	return c.spawner.Forget()
 }
 
-// onThreads does work again and again until it says that it is over. Where starts happen in cells it has a thread for
-// itself, which goes into each of them for a moment; one that has not come home, and so has strayed, ends.
+// onThreads does work again and again until it says that it is over. Where tasks have cells, the work has a thread for
+// itself, which moves into a cell for a moment to start a task there. A thread that could not move back, and so has
+// strayed, ends, and the work goes on with another thread.
 func (c *cells) onThreads(work func() (over, strayed bool)) {
 	for over := false; !over; {
 		if !c.grouped() {
@@ -83,8 +85,8 @@ func (c *cells) onThreads(work func() (over, strayed bool)) {
 	}
 }
 
-// spawn starts a task in a cell of its own, which the process has also when that has failed: something may be left in it.
-// strayed: the thread has not come home, so it must end.
+// spawn starts a task in a cell of its own. It notes the cell in p also when the start has failed, because something
+// may be left in the cell. strayed says that the thread could not move back, so it must end.
 func (c *cells) spawn(p *process, null *os.File) (pid int, strayed bool, err error) {
 	program, opened, err := open(p.task, null)
 	if err != nil {
@@ -117,18 +119,18 @@ func (c *cells) spawn(p *process, null *os.File) (pid int, strayed bool, err err
 	return pid, strayed, err
 }
 
-// helps says whether a task is started by a helper, in namespaces of its own.
+// helps reports whether a task is started by a helper, in namespaces of its own.
 func (c *cells) helps(task *api.Task) bool { return c.Spaces || task.Image != "" }
 
 // taskCell is the cell of a task.
 type taskCell struct {
 	cell.Cell
 	limits cell.Limits
-	byRoot bool   // its task is root, who may change the kernel's files
-	spare  string // the name that it has as a spare; "": it was none
+	byRoot bool   // its task runs as root, and so may write the kernel's files
+	spare  string // the name that it had as a spare; "": it was none
 }
 
-// makeCell makes the cell of a task that runs as a user, of a spare if there is one.
+// makeCell makes the cell of a task that runs as a user, from a spare if there is one.
 func (c *cells) makeCell(task *executor.Task, user entry.User) (taskCell, error) {
 	its := taskCell{
 		Cell: c.Cell.Child(cell.TaskName(string(task.ID))).Brief(), limits: c.Rules.Limits(&task.Task), byRoot: user.UID == 0,
@@ -144,13 +146,13 @@ func (c *cells) makeCell(task *executor.Task, user entry.User) (taskCell, error)
 		err = errors.Join(its.Limit(its.limits), its.Deny(c.GPUs.Others(protocol.GPUIndices(task.GPUs))))
 	}
 	if err != nil {
-		_ = its.Remove() // it goes with the executor's at the latest
+		_ = its.Remove() // it is removed with the executor's cell at the latest
 		return its, fmt.Errorf("its control group can't be made: %w", err)
 	}
 	return its, nil
 }
 
-// startInSpaces starts a program with a helper, which gives it namespaces of its own, or takes it into those of a task.
+// startInSpaces starts a program by a helper, in new namespaces or, with order.Beside, in those of a running task.
 func (c *cells) startInSpaces(its cell.Cell, program program, opened files, order spaces.Order) (pid int, err error) {
 	order.Join, order.Born = its.Ways()
 	order.Deny = c.DenyCalls
@@ -168,7 +170,8 @@ func (c *cells) startInSpaces(its cell.Cell, program program, opened files, orde
 		order.View.Devices = append(order.View.Devices, device.Path)
 	}
 	pid, err = c.spawner.Start(order, opened)
-	// Within another error it is what has gone wrong with the walls.
+	// Only an error that is itself an errno is about the program. An errno within another error is about the
+	// namespaces.
 	if refused, is := err.(syscall.Errno); is { //nolint:errorlint // see above
 		return pid, program.explain(refused)
 	}
@@ -178,12 +181,12 @@ func (c *cells) startInSpaces(its cell.Cell, program program, opened files, orde
 	return pid, nil
 }
 
-// view is what a task sees of the machine's files.
+// view returns which of the machine's files a task sees.
 func (c *cells) view(program program) spaces.View {
 	return spaces.View{Hidden: c.Hidden, Shown: c.own(program), Temporary: program.sandbox, ReadOnly: c.ReadOnlyRoot}
 }
 
-// own are the folders that are a task's own.
+// own returns the folders of the agent that a task may use: its sandbox, its volumes, and the folder of its group.
 func (c *cells) own(program program) []string {
 	own := []string{program.sandbox}
 	for _, volume := range program.volumes {
@@ -195,8 +198,8 @@ func (c *cells) own(program program) []string {
 	return own
 }
 
-// fork starts a program that reaches no files but those that it may. Where there are rules for that, a thread takes them
-// on that ends with the start; control groups of version 2 are entered from any thread, and there are no others then.
+// fork starts a program. Where there are rules for files, a thread restricts itself by them, forks the program and
+// ends. If there are control groups too, they are then of version 2, in which any thread can start a process.
 func (c *cells) fork(program program, attr *syscall.SysProcAttr, opened files) (pid int, err error) {
 	if c == nil || !c.Paths {
 		return program.fork(attr, opened)
@@ -211,7 +214,8 @@ func (c *cells) fork(program program, attr *syscall.SysProcAttr, opened files) (
 	return pid, err
 }
 
-// ended is how a program has ended whose process was waited for; its helper has told that, if it had one.
+// ended returns how a program has ended whose process was reaped with this status. If the process was a helper, that is
+// what the helper has told.
 func (c *cells) ended(pid int, status syscall.WaitStatus) syscall.WaitStatus {
 	if c == nil || c.spawner == nil {
 		return status
@@ -219,8 +223,8 @@ func (c *cells) ended(pid int, status syscall.WaitStatus) syscall.WaitStatus {
 	return c.spawner.Ended(pid, status)
 }
 
-// inside has the calling thread, which is its goroutine's own, start a process in a cell, from its first instruction on
-// (R41). strayed: the thread has not come home.
+// inside calls start to start a process that is in a cell from its first instruction on. (R41) The calling thread must
+// be locked to its goroutine. strayed says that the thread could not move back from the cell.
 func (c *cells) inside(its cell.Cell, start func(attr *syscall.SysProcAttr) (int, error)) (pid int, strayed bool, err error) {
 	attr := &syscall.SysProcAttr{Setpgid: true}
 	closing, err := its.Start(attr)
@@ -232,7 +236,7 @@ func (c *cells) inside(its cell.Cell, start func(attr *syscall.SysProcAttr) (int
 	return pid, c.home.Return() != nil, err
 }
 
-// startBeside starts a program within the walls of a task that runs.
+// startBeside starts a program with the isolation of a running task.
 func (c *cells) startBeside(p *process, program program, opened files) (pid int, err error) {
 	if !c.grouped() || p.cell == nil {
 		return c.fork(program, &syscall.SysProcAttr{Setpgid: true}, opened)
@@ -248,13 +252,14 @@ func (c *cells) startBeside(p *process, program program, opened files) (pid int,
 	return pid, err
 }
 
-// cellGone kills what is left of a task in its cell, and tells whether nothing is. What the cell knows of the end is
-// read first: where version 2 is missing, whoever is killed may start nothing more. Under mu.
+// cellGone kills what is left of a task in its cell, and reports whether nothing is left. It first reads which limit
+// the task has reached: without version 2 a kill forbids new processes, and what that refuses would look like the
+// task's limit. Under mu.
 func (x *commands) cellGone(p *process) bool {
 	if !p.judged {
 		p.judged = true
-		if p.status != 0 { // who ends well has reached no limit that it could not live with
-			p.limit, _ = p.cell.Reached() // one that can't be read says nothing
+		if p.status != 0 { // a task that has ended well could do without what a limit refused
+			p.limit, _ = p.cell.Reached() // a cell that can't be read has no limit to report
 		}
 	}
 	if p.rest == nil {
@@ -267,20 +272,21 @@ func (x *commands) cellGone(p *process) bool {
 		}
 		p.rest = &rest
 	}
-	if p.rest.Remove() == nil { // nearly always; the kernel removes none in which something lives
+	if p.rest.Remove() == nil { // nearly always; the kernel removes no cell in which a process lives
 		return true
 	}
-	gone, _ := p.rest.TryEnd() // it is looked at again
+	gone, _ := p.rest.TryEnd() // after an error it is tried again
 	return gone
 }
 
-// mayKeepCell tells whether the cell of a task whose first process has ended may serve another task: not when the task was
-// never started, or has reached a limit, or when a check may be entering the cell, or no task comes any more. Under mu.
+// mayKeepCell reports whether the cell of a task whose first process has ended may serve another task. It may not if
+// the task was never started or has reached a limit, if a check may be entering the cell, or if no more tasks will
+// come. Under mu.
 func (x *commands) mayKeepCell(p *process) bool {
 	return p.refused == nil && p.limit == cell.Reached{} && p.check == nil && !x.closing
 }
 
-// explainLimit has a task that has failed tell which limit it has reached.
+// explainLimit adds to the report of a failed task which limit the task has reached.
 func (p *process) explainLimit(report *executor.Report) {
 	switch {
 	case report.State != api.TaskFailed:

@@ -41,7 +41,8 @@ func walled(t *testing.T, test func(a *agent, around cell.Cell)) {
 	}
 }
 
-// endAfterExecutor ends a tree of cells at the end of the test, when its executor has ended, which has left none behind.
+// endAfterExecutor ends a tree of cells at the end of the test, after its executor, which must have left no cells
+// behind.
 func endAfterExecutor(t *testing.T, tree cell.Tree, around cell.Cell) {
 	t.Cleanup(func() {
 		if left := around.Children(); len(left) > 0 {
@@ -55,7 +56,7 @@ func endAfterExecutor(t *testing.T, tree cell.Tree, around cell.Cell) {
 	})
 }
 
-// tasksIn names the cells of tasks in that of an executor.
+// tasksIn returns the names of the tasks' cells in an executor's cell.
 func tasksIn(around cell.Cell) []string {
 	return slices.DeleteFunc(around.Children(), isSpare)
 }
@@ -67,13 +68,13 @@ func sized(id api.TaskID, shell string) api.Task {
 	return api.Task{ID: id, Resources: api.Scalars(0.5, 40), Command: &api.Command{Shell: shell}}
 }
 
-// next is the task's next status, whatever it says.
+// next returns the next status, whatever it says.
 func (a *agent) next(id api.TaskID) protocol.ExecutorStatus {
 	a.t.Helper()
 	return hang.Receive(a.t, "a status of "+string(id), a.state, a.statuses)
 }
 
-// gone tells whether the process whose number a task has written is no more.
+// gone reports whether the process whose number a task has written to a file is dead.
 func (a *agent) gone(id api.TaskID, name string) bool {
 	a.t.Helper()
 	pid, err := strconv.Atoi(a.read(id, name))
@@ -84,8 +85,8 @@ func (a *agent) gone(id api.TaskID, name string) bool {
 	return err != nil || strings.Contains(string(stat), ") Z ")
 }
 
-// A task is in a cell of its own from its first instruction on, which has its limits, and which is gone when its end is
-// told. Its checks are in there too.
+// A task is in a cell of its own from its first instruction on. The cell has the task's limits, and is gone when the
+// task's end is told. The task's checks are in the cell too.
 func TestTasksHaveCells(t *testing.T) {
 	walled(t, func(a *agent, around cell.Cell) {
 		task := sized("t1", "cat /proc/self/cgroup; trap 'exit 0' TERM; touch up; while :; do sleep 0.01; done")
@@ -108,7 +109,7 @@ func TestTasksHaveCells(t *testing.T) {
 		}
 		a.send(protocol.ExecutorKill{Task: "t1", Grace: time.Hour})
 		for status := a.next("t1"); status.State != api.TaskKilled; status = a.next("t1") {
-			if status.State != api.TaskRunning { // it is ready
+			if status.State != api.TaskRunning { // RUNNING says that the check has found the task ready
 				t.Fatalf("%+v", status)
 			}
 		}
@@ -118,7 +119,8 @@ func TestTasksHaveCells(t *testing.T) {
 	})
 }
 
-// Who needs more memory than there may be fails for it, and is told how much that was. The task beside it lives on.
+// A task that needs more memory than its limit fails for that, and its status says how much it used. A task beside it
+// is not affected.
 func TestMemoryLimit(t *testing.T) {
 	walled(t, func(a *agent, _ cell.Cell) {
 		a.launch(sized("neighbour", "exec sleep 1000"))
@@ -134,7 +136,8 @@ func TestMemoryLimit(t *testing.T) {
 	})
 }
 
-// When the kernel kills but one process of a task, the rest of it ends too, and the task fails for that.
+// When the kernel kills only one process of a task for want of memory, the rest of the task is ended too, and the task
+// fails for that.
 func TestAMemoryLimitEndsAllOfATask(t *testing.T) {
 	walled(t, func(a *agent, _ cell.Cell) {
 		a.launch(sized("half", "sleep 1000 & dd if=/dev/zero of=/dev/null bs=200M count=1; exec sleep 1000"))
@@ -146,7 +149,8 @@ func TestAMemoryLimitEndsAllOfATask(t *testing.T) {
 	})
 }
 
-// A program that starts itself without end comes to its limit, and ends whole, however it is ended.
+// A program that starts itself without end reaches its limit, and all of its processes end, whether it ends by itself
+// or is killed.
 func TestPidsLimit(t *testing.T) {
 	walled(t, func(a *agent, _ cell.Cell) {
 		a.shell("counts", "for i in $(seq 200); do sleep 1000 & done; exit 3")
@@ -160,13 +164,14 @@ func TestPidsLimit(t *testing.T) {
 		a.await("bomb", "up")
 		a.send(protocol.ExecutorKill{Task: "bomb", Grace: time.Millisecond})
 		ended := a.next("bomb")
-		if !ended.State.Terminal() || !a.gone("bomb", "pid") { // its shell may have given up first
+		if !ended.State.Terminal() || !a.gone("bomb", "pid") { // its shell may have ended by itself before
 			t.Errorf("%v %v: %s", ended.State, ended.Reason, ended.Message)
 		}
 	})
 }
 
-// What a task leaves behind is gone when its end is told: a daemon that nothing tells of, and what forks all the time.
+// What a task leaves behind is gone when its end is told, even a daemon with nothing in its environment and processes
+// that fork all the time.
 func TestNothingIsLeftOfATask(t *testing.T) {
 	walled(t, func(a *agent, _ cell.Cell) {
 		a.shell("leaves", `env -i PATH=/usr/bin:/bin setsid sh -c 'trap "" TERM HUP INT; echo $$ > daemon
@@ -181,7 +186,7 @@ func TestNothingIsLeftOfATask(t *testing.T) {
 	})
 }
 
-// A program that can't be started leaves no cell, and one whose cell can't be made is not started outside.
+// A program that can't be started leaves no cell. A program whose cell can't be made is not started.
 func TestCellsOfWhatDoesNotStart(t *testing.T) {
 	walled(t, func(a *agent, around cell.Cell) {
 		a.launch(api.Task{ID: "none", Command: &api.Command{Argv: []string{"/no/such/program"}}})
@@ -199,8 +204,8 @@ func TestCellsOfWhatDoesNotStart(t *testing.T) {
 	})
 }
 
-// A thread that does not come home from a cell ends, and the process's first one, which can't, is never sent there: a cell
-// in which it stays could not be removed as long as the executor lives.
+// A thread that can't move back from a cell ends. The first thread of the process, which can't end, never moves into a
+// cell: if it stayed there the cell could not be removed as long as the executor lives.
 func TestThreadsThatDoNotComeHome(t *testing.T) {
 	for _, grade := range []cell.Grade{cell.Hybrid, cell.Cgroup1} {
 		t.Run(string(grade), func(t *testing.T) {
@@ -256,7 +261,7 @@ func TestThreadsThatDoNotComeHome(t *testing.T) {
 	}
 }
 
-// The end of a task whose start has failed is told when its cell is gone, and keeps no other start waiting until then.
+// The end of a task whose start has failed is told only when its cell is gone. No other start waits for that.
 func TestACellThatOutlivesItsStart(t *testing.T) {
 	walled(t, func(a *agent, around cell.Cell) {
 		if around.Grade == cell.Cgroup2 {
@@ -279,7 +284,7 @@ func TestACellThatOutlivesItsStart(t *testing.T) {
 			}
 			in := make(chan struct{})
 			kept.Go(func() {
-				entry.OnThread(func() (asBefore bool) { // one of this process's, which keeps the cell from its end
+				entry.OnThread(func() (asBefore bool) { // a thread of this process, which prevents that the cell is removed
 					closing, err := its.Start(&syscall.SysProcAttr{})
 					close(in)
 					<-held
@@ -297,7 +302,7 @@ func TestACellThatOutlivesItsStart(t *testing.T) {
 			a.launch(api.Task{ID: id, Command: &api.Command{Argv: []string{"/no/such/program"}}})
 		}
 		a.shell("other", "exit 0")
-		a.want("other", api.TaskRunning) // what is told of one that is late is not what is awaited here
+		a.want("other", api.TaskRunning) // so the late tasks have not ended yet
 		a.want("other", api.TaskFinished)
 		release()
 		kept.Wait()
@@ -320,7 +325,7 @@ func TestWhatIsToldOfCells(t *testing.T) {
 	}
 }
 
-// BenchmarkTasksInCells is BenchmarkTasks with a cell for each: what that costs is the difference.
+// BenchmarkTasksInCells is BenchmarkTasks with a cell for each task. The difference is the cost of cells.
 func BenchmarkTasksInCells(b *testing.B) {
 	tree := cell.Open(cell.Place{Folder: b.TempDir()})
 	around := tree.Executor("framework-1", "command")

@@ -15,16 +15,17 @@ import (
 	"github.com/tenderhq/tender/framework/executor"
 )
 
-// check is a command that finds out whether a task is well. It has a process group of its own, and is the task's: it
-// runs in its sandbox and environment, and the task has not ended before it is gone (R11).
+// check is a command that finds out whether a task is healthy. It has a process group of its own. It belongs to the
+// task: it runs in the task's sandbox and environment, and the task has not ended before the check is gone. (R11)
 type check struct {
 	of    *process
-	pid   int                     // and process group; 0: not started
+	pid   int                     // of its first process and its process group; 0: not started
 	ended chan syscall.WaitStatus // capacity 1
 }
 
 const (
-	// checkOutputMax is how much of a check's output is kept, to say why it failed; the rest is read and dropped.
+	// checkOutputMax is how many bytes of a check's output are kept, to say why it failed. The rest is read and
+	// dropped.
 	checkOutputMax = 512
 	// checkOutputPatience is how long the end of the output is awaited when the check has ended. Only a process that
 	// has left the check's group can hold it open.
@@ -33,8 +34,9 @@ const (
 
 var errNotRunning = errors.New("the task runs no more")
 
-// probe makes a check of a task that runs. One that has ended meanwhile is neither well nor ill: its end, which will be
-// told once all of it is gone, ends the context.
+// probe makes a check of a running task, and returns why it failed, or nil. If the task has ended meanwhile the check
+// says nothing about its health: probe then waits until the context ends, which it does with the report of the task's
+// end.
 func (x *commands) probe(ctx context.Context, task *executor.Task, how api.Check) error {
 	var err error
 	if how.Command != nil {
@@ -49,7 +51,7 @@ func (x *commands) probe(ctx context.Context, task *executor.Task, how api.Check
 	return err
 }
 
-// runs tells whether the first process of a task lives.
+// runs reports whether the first process of a task lives.
 func (x *commands) runs(id api.TaskID) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -82,7 +84,7 @@ func (x *commands) runCheck(ctx context.Context, task *executor.Task, command *a
 	return judgeCheck(status, <-said)
 }
 
-// judgeCheck says what the end of a check means; nil is well.
+// judgeCheck returns why a check with this status and output has failed; nil if it has passed.
 func judgeCheck(status syscall.WaitStatus, said string) error {
 	why := fmt.Sprintf("exited with %d", status.ExitStatus())
 	switch {
@@ -97,7 +99,7 @@ func judgeCheck(status syscall.WaitStatus, said string) error {
 	return errors.New(why)
 }
 
-// readStart reads to the end and returns the first line.
+// readStart reads the output to its end, and returns its first line, of which it keeps checkOutputMax bytes at most.
 func readStart(output io.Reader) string {
 	var start strings.Builder
 	_, _ = io.CopyN(&start, output, checkOutputMax)
@@ -106,7 +108,7 @@ func readStart(output io.Reader) string {
 	return line
 }
 
-// startCheck starts the command beside its task.
+// startCheck starts the command of a check beside its task.
 func (x *commands) startCheck(task *executor.Task, command *api.Command, output *os.File) (*check, error) {
 	like := *task
 	like.Command = &api.Command{Argv: command.Argv, Shell: command.Shell, Env: map[string]string{}}
@@ -141,7 +143,7 @@ func (x *commands) beginCheck(id api.TaskID) (*check, uint64) {
 	return p.check, x.sequence
 }
 
-// checkStarted notes a check's process. It may have ended already, and so may its task.
+// checkStarted notes a check's process. The process may have ended already, and so may its task.
 func (x *commands) checkStarted(c *check, sequence uint64, pid int, err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -162,7 +164,7 @@ func (x *commands) checkStarted(c *check, sequence uint64, pid int, err error) {
 	x.changed.Broadcast()
 }
 
-// checkEnded tells the end of a check whose first process is reaped. Under mu.
+// checkEnded passes on the end of a check whose first process was reaped. Under mu.
 func (x *commands) checkEnded(c *check, status syscall.WaitStatus) {
 	delete(x.checks, c.pid)
 	c.of.check, c.of.fading = nil, 0
@@ -172,10 +174,10 @@ func (x *commands) checkEnded(c *check, status syscall.WaitStatus) {
 	c.ended <- status
 }
 
-// groupLeft tells whether something is left of a process group.
+// groupLeft reports whether a process of the group is left.
 func groupLeft(group int) bool { return syscall.Kill(-group, 0) != syscall.ESRCH }
 
-// killCheck ends a check that takes too long.
+// killCheck kills a check that takes too long.
 func (x *commands) killCheck(c *check) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -184,7 +186,7 @@ func (x *commands) killCheck(c *check) {
 	}
 }
 
-// kill ends the check. Its helper, if it has one, does that, and then ends itself.
+// kill kills all processes of the check. If it has a helper, the helper does that at SIGTERM, and then ends itself.
 func (c *check) kill() {
 	how := syscall.SIGKILL
 	if c.of.helped {

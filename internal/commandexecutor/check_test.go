@@ -14,7 +14,8 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
-// checked launches a line with a check by another line, every 100 ms and with so long for each.
+// checked launches a task that runs a line of a shell, with a check that runs another line every 100 ms, with a
+// timeout.
 func (a *agent) checked(id api.TaskID, line string, readiness bool, timeout time.Duration, check string) {
 	a.launch(api.Task{
 		ID: id, KillGrace: time.Hour, Command: &api.Command{Shell: line, Env: map[string]string{"WHO": "task", "MORE": "task"}},
@@ -25,8 +26,8 @@ func (a *agent) checked(id api.TaskID, line string, readiness bool, timeout time
 	})
 }
 
-// A command that checks runs in the task's sandbox and environment. What it does not find ready is told, with its words,
-// and told again when it is.
+// A command of a check runs in the task's sandbox and environment. The agent is told that the task is not ready, with
+// the output of the check, and then that it is.
 func TestReadinessByACommand(t *testing.T) {
 	a := start(t)
 	a.checked("t1", "sleep 1000", true, time.Minute,
@@ -51,7 +52,7 @@ func TestReadinessByACommand(t *testing.T) {
 	a.want("t1", api.TaskKilled)
 }
 
-// A task that fails its check is killed with its grace, and FAILED for that.
+// A task that fails its check is killed with its own grace, and is then FAILED.
 func TestLivenessByACommand(t *testing.T) {
 	a := start(t)
 	a.checked("t1", `trap 'echo bye; exit 0' TERM; touch up; while :; do sleep 0.01; done`, false, time.Minute,
@@ -75,8 +76,8 @@ func TestLivenessByACommand(t *testing.T) {
 	}
 }
 
-// A check that hangs is killed at its timeout with its whole group, and so is one whose task ends: nothing of either is
-// left when the task's end is told. One that writes without end is read and not kept.
+// A check that hangs is killed at its timeout with its whole process group, and so is a check whose task ends. Nothing
+// of either is left when the task's end is told. The output of a check that writes without end is read and dropped.
 func TestHungChecksAreKilledWhole(t *testing.T) {
 	for name, check := range map[string]string{
 		"ignores signals": `trap '' TERM; echo $$ >>pids; (trap '' TERM; sh -c 'echo $$ >>pids; exec sleep 1000') & wait`,
@@ -101,7 +102,7 @@ func TestHungChecksAreKilledWhole(t *testing.T) {
 	}
 }
 
-// living counts the processes that live of those which the task's file names.
+// living returns how many of the processes that the task's file "pids" names exist.
 func (a *agent) living(id api.TaskID) (n int) {
 	a.t.Helper()
 	for text := range strings.FieldsSeq(a.read(id, "pids")) {
@@ -116,7 +117,7 @@ func (a *agent) living(id api.TaskID) (n int) {
 	return n
 }
 
-// noneLeft tells that none of them does.
+// noneLeft fails the test if one of these processes exists.
 func (a *agent) noneLeft(id api.TaskID) {
 	a.t.Helper()
 	if n := a.living(id); n > 0 {
@@ -124,7 +125,8 @@ func (a *agent) noneLeft(id api.TaskID) {
 	}
 }
 
-// Many tasks with checks begin and end at once: every one is told of in order, and no check is taken for another's.
+// Many tasks with checks begin and end at the same time. The statuses of each come in order, and no check is taken for
+// that of another task.
 func TestManyChecks(t *testing.T) {
 	a := start(t)
 	const n = 60

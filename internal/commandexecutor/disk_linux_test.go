@@ -9,7 +9,7 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// A program whose disk is full can't say so, as its stderr is on it: its end tells.
+// A program can't say that its disk is full, as its stderr is on that disk. So the status of its end says it.
 func TestAFullDiskIsTold(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root may mount a small file system")

@@ -17,8 +17,8 @@ import (
 	"github.com/tenderhq/tender/internal/diskroom"
 )
 
-// Run serves the agent that started this process; see [executor.Run].
-// Told is what the agent says of the control groups for tasks, in the environment; "" is nothing.
+// Run serves the agent that started this process; see [executor.Run]. told is what the agent says in the environment of
+// the control groups for tasks; "" if it says nothing.
 func Run(ctx context.Context, told string) error {
 	config, err := executor.Environment()
 	if err != nil {
@@ -27,7 +27,7 @@ func Run(ctx context.Context, told string) error {
 	return Serve(ctx, config, told)
 }
 
-// Serve runs the executor of the config.
+// Serve runs the executor with this config. told is as for [Run].
 func Serve(ctx context.Context, config executor.Config, told string) error {
 	cells, err := newCells(told)
 	if err != nil {
@@ -59,25 +59,25 @@ func Serve(ctx context.Context, config executor.Config, told string) error {
 	return errors.Join(err, cells.forget(), cells.removeSpares())
 }
 
-// starters is how many tasks are started at once. A start mostly waits for the kernel.
+// starters returns how many tasks are started at the same time. A start mostly waits for the kernel.
 func starters() int { return max(2, runtime.GOMAXPROCS(0)) }
 
 // commands is the handler: it starts, watches and kills processes.
 type commands struct {
 	null *os.File
 
-	cells *cells // nil: tasks have no control groups
+	cells *cells // nil: tasks have no control groups and no other isolation
 
 	mu       sync.Mutex
-	changed  sync.Cond // something is in starts, or a child exists, or closing
+	changed  sync.Cond // starts is not empty, or a child exists, or closing is set
 	tasks    map[api.TaskID]*process
-	leaders  map[int]*process  // started, its first process not reaped
-	leftover map[*process]bool // its first process is reaped, or was never started; others of the task are not gone
-	checks   map[int]*check    // their first process is not reaped
-	starts   []*process        // wait for a starter; bounded by the agent's tasks
-	inFlight int               // starts whose pid is not known yet
-	sequence uint64            // of starts
-	early    map[int]early     // reaped before their pid was known
+	leaders  map[int]*process  // tasks whose first process was started and is not reaped, by its number
+	leftover map[*process]bool // tasks whose first process is reaped, or was never started, and whose other processes are not gone
+	checks   map[int]*check    // checks whose first process is not reaped, by its number
+	starts   []*process        // tasks that wait to be started; bounded by the agent's tasks
+	inFlight int               // how many starts there are whose process number is not known yet
+	sequence uint64            // counts starts
+	early    map[int]early     // children that were reaped before their start had returned, by their numbers
 	closing  bool
 	sweeping chan struct{} // capacity 1: leftover is not empty
 }
@@ -85,24 +85,24 @@ type commands struct {
 // process is a task.
 type process struct {
 	task     *executor.Task
-	pid      int   // and process group; 0: not started
+	pid      int   // of its first process and its process group; 0: not started
 	refused  error // why its first process was not started
 	status   syscall.WaitStatus
-	killed   bool         // the agent asked
-	strays   map[int]bool // killed because they had left the group, and not reaped
-	check    *check       // that runs, or is being started
-	fading   int          // the process group of the one before, of which something was left; 0: none
+	killed   bool         // the agent has asked for its end
+	strays   map[int]bool // processes that were killed outside of the process group, and are not reaped
+	check    *check       // the check that runs or is being started; nil: none
+	fading   int          // the process group of the check before, if some of it was left; 0: none
 	deadline *time.Timer
-	killBy   time.Time    // when deadline rings
-	cell     *taskCell    // nil: it has none
-	rest     *cell.Cell   // what is left of that after it was tried to keep it for a next task; nil: that was not tried
-	helped   bool         // its first process is a helper, which gives it namespaces
+	killBy   time.Time    // when deadline fires
+	cell     *taskCell    // nil: the task has none
+	rest     *cell.Cell   // what is left of the cell if it could not be kept for a next task; nil: that was not tried yet
+	helped   bool         // its first process is a helper, so it has namespaces
 	limit    cell.Reached // read when its first process had ended
-	judged   bool         // that was read
+	judged   bool         // limit was set
 }
 
-// early is the end of a process that no one knew at that moment; only a start that had
-// begun by then can be its own.
+// early is the end of a process that was not known when it was reaped. Only a start that had begun by then, whose
+// number is at most sequence, can be the start of that process.
 type early struct {
 	status   syscall.WaitStatus
 	sequence uint64
@@ -123,7 +123,7 @@ func newCommands(null *os.File, cells *cells) *commands {
 	return x
 }
 
-// Launch queues the start.
+// Launch queues the start of a task.
 func (x *commands) Launch(task *executor.Task) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -133,7 +133,8 @@ func (x *commands) Launch(task *executor.Task) {
 	x.changed.Broadcast()
 }
 
-// Kill sends SIGTERM to the task's group, and SIGKILL when the grace is over. A further kill may only shorten it.
+// Kill sends SIGTERM to the task's process group, and SIGKILL when the grace is over. A further kill can only shorten
+// the remaining time.
 func (x *commands) Kill(task *executor.Task, grace time.Duration) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -160,8 +161,8 @@ func (x *commands) Kill(task *executor.Task, grace time.Duration) {
 	}
 }
 
-// killNow ends a group whose grace is over. Holds: a group in tasks is not yet gone, so
-// its number is no other's.
+// killNow kills a task whose grace is over. Holds: the process group of a task in tasks is not gone yet, so its number
+// belongs to no other group.
 func (x *commands) killNow(p *process) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -183,7 +184,8 @@ func (x *commands) close() {
 	x.changed.Broadcast()
 }
 
-// start starts one task after the other, until there will be no more, or the thread that it runs on has strayed.
+// start starts one task after the other, until no more will come (over), or until its thread could not return from a
+// task's cell (strayed).
 func (x *commands) start() (over, strayed bool) {
 	for !strayed {
 		p, sequence := x.next()
@@ -198,7 +200,7 @@ func (x *commands) start() (over, strayed bool) {
 	return false, true
 }
 
-// next waits for a task to start; nil: no more.
+// next waits for a task that is to be started, and returns it with the number of the start; nil: no more will come.
 func (x *commands) next() (*process, uint64) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -221,7 +223,7 @@ func (x *commands) next() (*process, uint64) {
 	}
 }
 
-// started notes a new process and tells that it runs; it may have ended already.
+// started notes a task's new process, and reports that the task runs. The process may have ended already.
 func (x *commands) started(p *process, sequence uint64, pid int, err error) {
 	var since uint64
 	if err == nil {
@@ -250,7 +252,7 @@ func (x *commands) started(p *process, sequence uint64, pid int, err error) {
 	x.changed.Broadcast()
 }
 
-// landed notes that a start is not in flight any more, and tells whether its process has been reaped already. Under mu.
+// landed notes that a start has returned, and tells whether its process was reaped already, and how it ended. Under mu.
 func (x *commands) landed(pid int) (ended early, found bool) {
 	x.inFlight--
 	ended, found = x.early[pid]
@@ -261,7 +263,7 @@ func (x *commands) landed(pid int) (ended early, found bool) {
 	return ended, found
 }
 
-// end tells the end of a task and forgets it. Under mu.
+// end reports the end of a task, and forgets the task. Under mu.
 func (x *commands) end(p *process, report executor.Report) {
 	if p.deadline != nil {
 		p.deadline.Stop()
@@ -270,7 +272,7 @@ func (x *commands) end(p *process, report executor.Report) {
 	_ = p.task.Report(report)
 }
 
-// outcome says how a task has ended.
+// outcome returns the report of how a task has ended.
 func (p *process) outcome() executor.Report {
 	if p.refused != nil {
 		return executor.Report{State: api.TaskFailed, Reason: api.ReasonLaunchFailed, Message: p.refused.Error()}
@@ -295,15 +297,14 @@ func (p *process) outcome() executor.Report {
 	return report
 }
 
-// isDiskFull tells whether hardly anything can be written to the disk that holds a folder.
+// isDiskFull reports whether hardly anything can be written to the disk that holds a folder.
 func isDiskFull(folder string) bool {
 	const fullBytes = 64 << 10
 	room, err := diskroom.Of(folder)
 	return err == nil && (room.Free < fullBytes || room.NoInodes)
 }
 
-// outputSize tells how much a task has written; nil when it has put something else in
-// the place of its files.
+// outputSize returns how much a task has written to its outputs; nil if one of them is missing or is no regular file.
 func outputSize(sandbox string) *api.OutputSize {
 	var sizes [2]int64
 	for i, name := range []string{"stdout", "stderr"} {

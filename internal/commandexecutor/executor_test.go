@@ -43,7 +43,7 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
-// The end of a task tells how much it has written, so that nobody asks for an output that is empty.
+// The status of a task's end says how much the task has written, so that nobody asks for an output that is empty.
 func TestTheEndTellsTheSizeOfTheOutput(t *testing.T) {
 	a := start(t)
 	for i, test := range []struct {
@@ -68,7 +68,7 @@ func TestTheEndTellsTheSizeOfTheOutput(t *testing.T) {
 	}
 }
 
-// A task gets the environment that it asks for and TENDER_TASK_*, and nothing of the agent's (R33).
+// A task gets the environment that it asks for and TENDER_TASK_*, and nothing of the agent's. (R33)
 func TestSandboxOutputAndEnvironment(t *testing.T) {
 	t.Setenv("SECRET_OF_THE_AGENT", "1")
 	a := start(t)
@@ -157,7 +157,7 @@ func TestKillWhenTheGraceIsOver(t *testing.T) {
 	}
 }
 
-// R11: no terminal status before all processes of the task are gone.
+// There is no terminal status before all processes of the task are gone. (R11)
 func TestRestOfTheGroupEndsFirst(t *testing.T) {
 	a := start(t)
 	a.shell("t1", `trap '' TERM; sh -c 'sleep 1000 & echo $! >grandchild; wait' & sleep 1000 & echo $! >child
@@ -177,8 +177,9 @@ func TestRestOfTheGroupEndsFirst(t *testing.T) {
 	}
 }
 
-// No terminal status before all processes of the task are gone, also those that left its process group and its
-// session: a background job, a daemon that forked twice, and what a daemon starts in turn. The neighbour's daemon lives.
+// There is no terminal status before all processes of the task are gone, also those that have left its process group
+// and its session: a background job, a daemon that forked twice, and what a daemon starts in turn. The daemon of a
+// neighbour lives on.
 func TestNothingOutlivesItsTask(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux has subreapers")
@@ -213,7 +214,7 @@ func TestNothingOutlivesItsTask(t *testing.T) {
 	}
 }
 
-// alive tells whether the process that the task left still runs.
+// alive reports whether the process that the task has left behind still runs.
 func (a *agent) alive(id api.TaskID) bool {
 	pid, err := strconv.Atoi(a.read(id, "left"))
 	if err != nil {
@@ -287,11 +288,11 @@ func (a *agent) await(id api.TaskID, name string) {
 	}
 }
 
-// BenchmarkTasks is lives of /bin/true through this executor, to be held against
-// BenchmarkSpawn, the same program by package os alone.
+// BenchmarkTasks runs /bin/true as tasks of this executor. It is to be compared with BenchmarkSpawn, which runs the
+// same program by package os.
 func BenchmarkTasks(b *testing.B) { benchmarkTasks(b, start(b)) }
 
-// benchmarkTasks also tells the time of processors that a life takes, its program's too.
+// benchmarkTasks also reports the processor time that a task takes, including that of its program.
 func benchmarkTasks(b *testing.B, a *agent) {
 	sandboxes := make([]string, b.N)
 	for i := range b.N {
@@ -330,7 +331,7 @@ func BenchmarkSpawn(b *testing.B) {
 	})
 }
 
-// A daemon that executes one program after the other is found in the midst of that, and gone when its task's end is told.
+// A daemon that executes one program after the other is found all the same, and is gone when its task's end is told.
 func TestTheRestlessEndWithTheirTask(t *testing.T) {
 	a, restless := start(t), testprogram.Restless(t)
 	for i := range 50 {

@@ -9,8 +9,8 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
-// A task that heeds no signal and starts sessions for as long as it lives is gone with all of them when its end is told,
-// without control groups too; its neighbour is not touched. (R11.)
+// A task that ignores all signals and starts sessions for as long as it lives is gone with all of them when its end is
+// told, even without control groups. Its neighbour is not touched. (R11)
 func TestWhatForksWhileItIsKilled(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux has subreapers")
@@ -42,7 +42,7 @@ func TestWhatForksWhileItIsKilled(t *testing.T) {
 	}
 }
 
-// One that fails its check, heeds no signal, and has daemons is gone as whole.
+// A task that fails its check, ignores signals and has daemons is ended as a whole.
 func TestWhatIsIllAndDeaf(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux has subreapers")
@@ -56,7 +56,7 @@ func TestWhatIsIllAndDeaf(t *testing.T) {
 	a.launch(task)
 	a.want("t1", api.TaskRunning)
 	got := a.next("t1")
-	for got.State == api.TaskRunning { // it was well before
+	for got.State == api.TaskRunning { // a check may have passed before
 		got = a.next("t1")
 	}
 	if got.State != api.TaskKilling || got.Reason != api.ReasonHealthCheckFailed {

@@ -15,19 +15,20 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
-// Where a task in an image finds what it has beside.
+// The paths at which a task in an image finds its sandbox and the folder of its group.
 const (
 	imagedSandbox = "/sandbox"
 	imagedShared  = "/shared"
 )
 
-// programInImage is the program of a task's command, or of its image. How it is found, is seen within the image.
+// programInImage returns the program of a task's command, or else that of its image. The helper finds its path within
+// the image.
 func programInImage(task *executor.Task) (program, error) {
 	p, err := startInImage(task)
 	if err != nil {
 		return p, err
 	}
-	var argv []string // of the task
+	var argv []string // that of the task
 	if task.Command != nil {
 		argv = task.Command.Argv
 		if task.Command.Shell != "" {
@@ -40,7 +41,7 @@ func programInImage(task *executor.Task) (program, error) {
 	return p.run(slices.Concat(p.image.Entrypoint, argv)...)
 }
 
-// programBeside is the program of a command that runs beside a task.
+// programBeside returns the program of a command that runs beside a task.
 func programBeside(task *executor.Task) (program, error) {
 	if task.Image == "" {
 		return programOf(task)
@@ -55,7 +56,7 @@ func programBeside(task *executor.Task) (program, error) {
 	return p.run(task.Command.Argv...)
 }
 
-// run says which program it is.
+// run returns p with this command line.
 func (p program) run(argv ...string) (program, error) {
 	if len(argv) == 0 || argv[0] == "" {
 		return p, errors.New("neither the task nor its image names a program; give it a command")
@@ -64,7 +65,7 @@ func (p program) run(argv ...string) (program, error) {
 	return p, nil
 }
 
-// startInImage is what programs in the task's image are started with.
+// startInImage returns all that programs in the task's image are started with, except their command line.
 func startInImage(task *executor.Task) (program, error) {
 	says, err := setup.Read(task.Sandbox)
 	if err != nil {
@@ -80,7 +81,8 @@ func startInImage(task *executor.Task) (program, error) {
 	}, nil
 }
 
-// imagedEnvironment is the image's, over it what the task asks for, and over that TENDER_TASK_*, which win.
+// imagedEnvironment returns the environment of a task in an image. Variables of the image are replaced by those that
+// the task asks for, and these by TENDER_TASK_*.
 func imagedEnvironment(task *executor.Task, asked map[string]string, says setup.Setup) []string {
 	all := map[string]string{"HOME": imagedSandbox}
 	if says.Home != "" {
@@ -102,13 +104,13 @@ func imagedEnvironment(task *executor.Task, asked map[string]string, says setup.
 	return env
 }
 
-// root is what the helper makes the task's root of.
+// root returns what the helper makes the task's root of.
 func (c *cells) root(p program) *spaces.Root {
 	root := &spaces.Root{
 		Folder: filepath.Join(p.sandbox, setup.Folder), Layers: p.image.Layers, Begin: p.begin(),
 		Shown: []spaces.Shown{{From: p.sandbox, At: imagedSandbox}},
 	}
-	for _, volume := range p.volumes { // the links in the sandbox lead there
+	for _, volume := range p.volumes { // the links in the sandbox lead to these paths
 		folder := filepath.Join(c.Volumes, string(volume))
 		root.Shown = append(root.Shown, spaces.Shown{From: folder, At: folder})
 	}
@@ -118,7 +120,7 @@ func (c *cells) root(p program) *spaces.Root {
 	return root
 }
 
-// begin is the folder that the program begins in.
+// begin returns the program's working directory.
 func (p program) begin() string {
 	switch {
 	case p.image == nil:

@@ -8,18 +8,19 @@ import (
 	"github.com/tenderhq/tender/agent/walls/cell"
 )
 
-// killsSingly tells whether the kernel kills one process of a task that needs too much memory, and not all of it: only
-// version 2 of control groups can do that.
+// killsSingly reports whether the kernel kills only one process of a task that needs too much memory. Only with version
+// 2 of control groups can it kill all processes of the task together.
 func (c *cells) killsSingly() bool {
 	return c != nil && c.Cell.Grade != cell.Cgroup2 && c.Cell.Memory != ""
 }
 
-// memoryPause is how long a task lives on, at most, of which the kernel has killed a part. There is no word of that but
-// in a file of each task, which takes 10 us to read; notices of version 1 come also for each task that ends well.
+// memoryPause is the time between two looks at whether the kernel has killed a process of a task. So the rest of such a
+// task lives on for that long at most. To look takes 10 us for each task, to read a file. The notifications of version
+// 1 are no better, as they come for each task that ends well, too.
 const memoryPause = 500 * time.Millisecond
 
-// watchMemory ends tasks of which the kernel has killed a process for want of memory: what is left would wait for it, or
-// go on without it.
+// watchMemory ends tasks of which the kernel has killed a process for want of memory. The rest of such a task would
+// wait for that process, or go on without it.
 func (x *commands) watchMemory(ctx context.Context) {
 	ticker := time.NewTicker(memoryPause)
 	defer ticker.Stop()
@@ -37,7 +38,7 @@ func (x *commands) watchMemory(ctx context.Context) {
 	}
 }
 
-// running are the tasks with cells whose first process lives.
+// running returns the tasks with cells whose first process lives.
 func (x *commands) running() (all []*process) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -49,13 +50,13 @@ func (x *commands) running() (all []*process) {
 	return all
 }
 
-// endStarved kills what is left of a task. That it was for want of memory is what its end will tell, unless that was
-// asked for before.
+// endStarved kills what is left of a task whose memory was short. The report of its end will say so, unless the agent
+// had asked for its end before.
 func (x *commands) endStarved(p *process, reached cell.Reached) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.leaders[p.pid] != p {
-		return // it has ended meanwhile, and is judged by how
+		return // it has ended meanwhile, and is reported by how it ended
 	}
 	p.judged, p.limit = true, reached
 	_ = p.cell.Kill() // what is left when the first process has ended is killed again

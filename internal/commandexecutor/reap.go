@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// reap is the goroutine that waits for children, one for all of them: tasks, and what
-// their processes have orphaned.
+// reap is the goroutine that waits for all children: tasks, checks, and orphans of their processes.
 func (x *commands) reap() {
 	for {
 		pid, ok := awaitChild()
@@ -20,7 +19,7 @@ func (x *commands) reap() {
 	}
 }
 
-// awaitStart waits until there may be a child again; false: there will be none.
+// awaitStart waits until there may be a child again. It returns false if there will be none.
 func (x *commands) awaitStart() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -30,8 +29,8 @@ func (x *commands) awaitStart() bool {
 	return len(x.leaders)+len(x.checks) > 0
 }
 
-// childEnded reaps a child. While the first process of a group is not reaped, the
-// group's number can't become another's: only until then is killing the rest safe.
+// childEnded reaps a child that has ended. As long as the first process of a group is not reaped, the group's number
+// can't be given to another group. So the rest of the group is killed first.
 func (x *commands) childEnded(pid int) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -41,7 +40,7 @@ func (x *commands) childEnded(pid int) {
 	}
 	var status syscall.WaitStatus
 	if !collect(pid, &status) {
-		return // someone else did: a start that has failed
+		return // it was reaped already, by a start that has failed
 	}
 	status = x.cells.ended(pid, status)
 	switch {
@@ -65,7 +64,7 @@ func (x *commands) childEnded(pid int) {
 	}
 }
 
-// collect takes the status of a child that has ended, which frees its number.
+// collect reaps a child that has ended, which frees its number.
 func collect(pid int, status *syscall.WaitStatus) bool {
 	for {
 		got, err := syscall.Wait4(pid, status, 0, nil)
@@ -75,7 +74,8 @@ func collect(pid int, status *syscall.WaitStatus) bool {
 	}
 }
 
-// leaderGone ends the task, or waits for the rest of it. Under mu.
+// leaderGone ends a task whose first process has ended, or has the rest of the task looked for until it is gone. Under
+// mu.
 func (x *commands) leaderGone(p *process) {
 	if x.restGone(p) {
 		x.end(p, p.outcome())
@@ -88,10 +88,11 @@ func (x *commands) leaderGone(p *process) {
 	}
 }
 
-// restGone kills what a task whose first process has ended left running and tells whether nothing is left: neither in
-// its group, nor of those that left the group and became orphans, daemons for example. These are our children since
-// their parents are dead; whose they are, their environment tells. One that was killed counts until it is reaped: before
-// that its own children may not be ours yet. (R11.) Under mu, so that no number is given to another meanwhile.
+// restGone kills what a task whose first process has ended has left running, and reports whether nothing is left. That
+// concerns the processes of its group, and those that have left the group and become orphans, such as daemons. Orphans
+// are our children, as their parents are dead, and their environment tells to which task they belong. An orphan that
+// was killed counts until it is reaped, because before that its own children may not be ours yet. (R11) Under mu, so
+// that no process number is given to another process meanwhile.
 func (x *commands) restGone(p *process) bool {
 	if c := p.check; c != nil && c.pid != 0 {
 		_ = syscall.Kill(-c.pid, syscall.SIGKILL)
@@ -99,7 +100,7 @@ func (x *commands) restGone(p *process) bool {
 	switch {
 	case p.cell != nil:
 		return x.cellGone(p) && p.check == nil
-	case p.pid == 0: // it was never started
+	case p.pid == 0: // the task was never started
 		return true
 	}
 	left := p.check != nil || groupLeft(p.pid) || p.fading != 0 && groupLeft(p.fading)
@@ -115,23 +116,23 @@ func (x *commands) restGone(p *process) bool {
 			p.strays[pid] = true
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 			left = true
-		case of == dying && (x.inFlight == 0 || !mayBeFirst(pid)): // its children may be the task's, and not ours yet
+		case of == dying && (x.inFlight == 0 || !mayBeFirst(pid)): // its children may belong to the task, and may not be ours yet
 			left = true
 		}
 	}
 	return !left
 }
 
-// kinship is whose an orphan is.
+// kinship says whether an orphan belongs to a task.
 type kinship uint8
 
 const (
 	stranger kinship = iota
 	kin
-	dying // it can't be asked any more
+	dying // its environment can't be read any more
 )
 
-// endOrphans kills all that the tasks of this executor have orphaned: nobody is to outlive it. Under mu.
+// endOrphans kills all orphans of this executor's tasks, so that none outlives the executor. Under mu.
 func (x *commands) endOrphans() {
 	for _, pid := range orphans() {
 		if x.leaders[pid] == nil {
@@ -140,7 +141,7 @@ func (x *commands) endOrphans() {
 	}
 }
 
-// sweepOnce ends the tasks of which the rest has gone meanwhile. Under mu.
+// sweepOnce ends those tasks in leftover of which nothing is left by now. Under mu.
 func (x *commands) sweepOnce() {
 	for p := range x.leftover { // order: irrelevant because tasks do not depend on each other
 		if x.restGone(p) {
@@ -155,8 +156,8 @@ const (
 	sweepPauseMax = time.Second
 )
 
-// sweep looks again at tasks of which something is left, until nothing is: not every
-// process that was killed is our child, so no one tells us when it is gone.
+// sweep looks again and again at tasks of which something is left, until nothing is. Not every process that was killed
+// is our child, so the kernel does not tell us when it is gone.
 func (x *commands) sweep(ctx context.Context) {
 	pause := sweepPauseMin
 	timer := time.NewTimer(pause)

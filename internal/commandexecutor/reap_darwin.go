@@ -5,11 +5,11 @@ import (
 	"unsafe"
 )
 
-// adoptOrphans: only Linux knows the like; here launchd waits for orphans.
+// adoptOrphans does nothing here: only Linux can do that, and launchd reaps orphans.
 func adoptOrphans() {}
 
-// awaitChild blocks until a child has ended and names it, without reaping it. false:
-// there is no child.
+// awaitChild blocks until a child has ended, and returns its number, without reaping it. ok is false if there is no
+// child.
 func awaitChild() (pid int, ok bool) {
 	const anyChild, exited, keep = 0, 0x4, 0x20 // P_ALL, WEXITED, WNOWAIT of sys/wait.h
 	var info [128]int32                         // siginfo_t has 104 bytes; si_pid is its fourth number
@@ -25,10 +25,10 @@ func awaitChild() (pid int, ok bool) {
 	}
 }
 
-// startTime is not known here.
+// startTime returns 0: it is not known here.
 func startTime(int) uint64 { return 0 }
 
-// orphans are launchd's children here.
+// orphans returns none: here orphans become children of launchd.
 func orphans() []int { return nil }
 
 func kinOf(int, string) kinship { return stranger }

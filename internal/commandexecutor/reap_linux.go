@@ -12,12 +12,12 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
-// adoptOrphans makes this process the parent of what its tasks orphan, so that it can
-// wait for them; no init need do it, and none may be there.
+// adoptOrphans makes this process the parent of orphans of its tasks, so that it can reap them. It does not rely on an
+// init process, which may not be there.
 func adoptOrphans() { _ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }
 
-// awaitChild blocks until a child has ended and names it, without reaping it. false:
-// there is no child.
+// awaitChild blocks until a child has ended, and returns its number, without reaping it. ok is false if there is no
+// child.
 func awaitChild() (pid int, ok bool) {
 	for {
 		var info unix.Siginfo
@@ -31,16 +31,17 @@ func awaitChild() (pid int, ok bool) {
 	}
 }
 
-// siginfoPID reads si_pid, which follows the three numbers of the head at the
-// alignment of a pointer (siginfo_t of the kernel).
+// siginfoPID returns si_pid of the kernel's siginfo_t. It follows the first three numbers, at the alignment of a
+// pointer.
 func siginfoPID(info *unix.Siginfo) int32 {
 	const head = 3 * unsafe.Sizeof(int32(0))
 	const align = unsafe.Sizeof(uintptr(0))
 	return *(*int32)(unsafe.Add(unsafe.Pointer(info), (head+align-1)/align*align))
 }
 
-// orphans lists our children that are the main thread's: those that we adopted, which the kernel gives to it, and the
-// tasks that it happened to fork. An unreadable list is empty: then only groups are looked at.
+// orphans returns the children of our main thread. These are the adopted ones, which the kernel gives to that thread,
+// and tasks that the thread happened to fork. If the list can't be read it is empty, and only process groups are looked
+// at.
 func orphans() []int {
 	self := strconv.Itoa(os.Getpid())
 	list, err := os.ReadFile("/proc/self/task/" + self + "/children")
@@ -56,8 +57,8 @@ func orphans() []int {
 	return pids
 }
 
-// kinOf tells whether the process was started with the sandbox as TENDER_TASK_SANDBOX. One that is ending has no
-// environment any more; nor memory, unlike one that was started without an environment.
+// kinOf says whether the process was started with the sandbox as TENDER_TASK_SANDBOX. A process that is ending has no
+// environment any more, but no memory either, which tells it from one that was started without an environment.
 func kinOf(pid int, sandbox string) kinship {
 	environment, known := proc.Environ(pid)
 	if !known {
@@ -78,7 +79,7 @@ func kinOf(pid int, sandbox string) kinship {
 	return dying
 }
 
-// mayBeFirst tells whether the process may be the first one of a task: it leads a group of our session.
+// mayBeFirst reports whether the process may be the first one of a task, which leads a process group in our session.
 func mayBeFirst(pid int) bool {
 	group, err := unix.Getpgid(pid)
 	if err != nil || group != pid {
@@ -89,8 +90,8 @@ func mayBeFirst(pid int) bool {
 	return err == nil && err2 == nil && its == ours
 }
 
-// startTime is when the process started, in clock ticks since boot: field 22 of its
-// stat. 0: it has ended and was reaped.
+// startTime returns when the process started, in clock ticks since boot, from field 22 of its stat. It returns 0 if the
+// process has ended and was reaped.
 func startTime(pid int) uint64 {
 	fd, err := unix.Open("/proc/"+strconv.Itoa(pid)+"/stat", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {

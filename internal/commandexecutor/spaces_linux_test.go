@@ -19,14 +19,14 @@ import (
 	"github.com/tenderhq/tender/internal/testing/mounts"
 )
 
-// spaced runs a test with an executor whose tasks have cells and namespaces. What tasks have mounted and started is gone
-// at its end.
+// spaced runs a test with an executor whose tasks have cells and namespaces. At its end all that tasks have mounted and
+// started must be gone.
 func spaced(t *testing.T, test func(a *agent, around cell.Cell)) {
 	t.Helper()
 	spacedIn(t, t.TempDir(), test)
 }
 
-// spacedIn is spaced with an agent of that folder.
+// spacedIn does what spaced does, with hidden as the agent's folder.
 func spacedIn(t *testing.T, hidden string, test func(a *agent, around cell.Cell)) {
 	t.Helper()
 	machine.GivesNamespaces(t, spaces.Try(spaces.View{Hidden: []string{hidden}, Shown: []string{hidden}, Temporary: hidden}))
@@ -68,8 +68,8 @@ func (a *agent) own(id api.TaskID, user int) {
 	}
 }
 
-// A task sees its own processes only, its own /tmp, and of the agent's folder its own sandbox and volumes; no other way
-// leads to those of its neighbour, whoever it runs as.
+// A task sees only its own processes, its own /tmp, and in the agent's folder only its own sandbox and volumes. No
+// other path leads to those of its neighbour, whatever user it runs as.
 func TestATaskSeesOnlyItsOwn(t *testing.T) {
 	folder, err := os.MkdirTemp("/var/lib", "tender-test-") // what is in /tmp is hidden anyway
 	if err != nil {
@@ -124,7 +124,7 @@ func TestATaskSeesOnlyItsOwn(t *testing.T) {
 	})
 }
 
-// How a program ends is told as it was: by exit code or by signal, and whether the kernel has refused it.
+// The status of a program's end says how it ended: by an exit code, by a signal, or because the kernel refused it.
 func TestEndsInNamespaces(t *testing.T) {
 	spaced(t, func(a *agent, _ cell.Cell) {
 		for i, one := range [][2]string{
@@ -151,8 +151,8 @@ func TestEndsInNamespaces(t *testing.T) {
 	})
 }
 
-// Signals reach the program and its group, what ignores them is killed when its time is over, and nothing that it has
-// started is left, whatever that has done to hide.
+// Signals reach the program and its process group. A program that ignores them is killed when its grace is over.
+// Nothing that it has started is left, whatever that has done to hide.
 func TestSignalsInNamespaces(t *testing.T) {
 	spaced(t, func(a *agent, around cell.Cell) {
 		a.shell("polite", "trap 'echo bye; exit 0' TERM; touch up; while :; do sleep 0.01; done")
@@ -177,8 +177,8 @@ func TestSignalsInNamespaces(t *testing.T) {
 	})
 }
 
-// Tasks that mean harm end as they do without namespaces, with the same reasons, and nothing of them is left; their
-// neighbour is not touched.
+// Hostile tasks end as they do without namespaces, with the same reasons, and nothing of them is left. Their neighbour
+// is not touched.
 func TestHostileTasksInNamespaces(t *testing.T) {
 	spaced(t, func(a *agent, around cell.Cell) {
 		a.shell("neighbour", "trap 'exit 0' TERM; touch up; while :; do sleep 0.01; done")
@@ -215,7 +215,7 @@ func TestHostileTasksInNamespaces(t *testing.T) {
 	})
 }
 
-// Checks run within the walls of their task, and end with what they have started.
+// Checks run in the namespaces of their task, and end with all that they have started.
 func TestChecksInNamespaces(t *testing.T) {
 	spaced(t, func(a *agent, around cell.Cell) {
 		a.own("t1", 71234)
@@ -243,7 +243,8 @@ func TestChecksInNamespaces(t *testing.T) {
 	})
 }
 
-// BenchmarkTasksInSpaces is BenchmarkTasks with a cell and namespaces for each: what that costs is the difference.
+// BenchmarkTasksInSpaces is BenchmarkTasks with a cell and namespaces for each task. The difference is the cost of
+// these.
 func BenchmarkTasksInSpaces(b *testing.B) {
 	tree := cell.Open(cell.Place{Folder: b.TempDir()})
 	around := tree.Executor("framework-1", "command")

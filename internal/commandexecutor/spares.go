@@ -8,18 +8,19 @@ import (
 	"github.com/tenderhq/tender/agent/walls/cell"
 )
 
-// sparesMax is how many spares there are. Each is three groups of the kernel, with up to a megabyte of what it can take back.
+// sparesMax is how many spares there are at most. Each consists of three control groups, to which up to a megabyte may
+// be charged that the kernel can take back.
 const sparesMax = 32
 
-// spares are cells of ended tasks that wait for next ones with the same limits. To make and to remove the groups is most of
-// what a cell costs a short task. The zero value is ready, and may be used from any goroutine.
+// spares are cells of ended tasks that wait for later tasks with the same limits. Most of what a cell costs a short
+// task is to make and to remove its groups. The zero value is ready, and may be used from any goroutine.
 type spares struct {
 	mutex   sync.Mutex
 	all     []taskCell // the oldest first
-	numbers uint64     // so many have had a name
+	numbers uint64     // how many names were given
 }
 
-// name is one that no spare of this executor has had.
+// name returns a name that no spare of this executor has had.
 func (s *spares) name() string {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -27,7 +28,8 @@ func (s *spares) name() string {
 	return cell.SpareName(s.numbers)
 }
 
-// put adds one, and gives the oldest away when there are too many: its limits are the least likely to be asked for.
+// put adds a spare. If there are too many it removes and returns the oldest, whose limits are the least likely to be
+// wanted.
 func (s *spares) put(one taskCell) (oldest taskCell, tooMany bool) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -40,7 +42,7 @@ func (s *spares) put(one taskCell) (oldest taskCell, tooMany bool) {
 	return oldest, true
 }
 
-// take gives the newest one with these limits away.
+// take removes and returns the newest spare with these limits.
 func (s *spares) take(limits cell.Limits) (one taskCell, found bool) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -53,7 +55,7 @@ func (s *spares) take(limits cell.Limits) (one taskCell, found bool) {
 	return taskCell{}, false
 }
 
-// reuse makes a spare with its limits the cell of a task, if there is one.
+// reuse makes a spare with the limits of a task's cell that cell, and reports whether there was one.
 func (c *cells) reuse(its *taskCell) bool {
 	spare, found := c.spares.take(its.limits)
 	if !found {
@@ -61,15 +63,15 @@ func (c *cells) reuse(its *taskCell) bool {
 	}
 	taken, err := its.TakeOver(spare.Cell)
 	if err != nil {
-		_ = spare.Remove() // it goes with the executor's at the latest
+		_ = spare.Remove() // it is removed with the executor's cell at the latest
 		return false
 	}
 	its.Cell, its.spare = taken, spare.spare
 	return true
 }
 
-// keep makes the cell of an ended task a spare, if nothing of the task is left in it or known of it. If it does not, rest is
-// where what is left of the cell is now. Nothing may be about to enter the cell.
+// keep makes the cell of an ended task a spare, if the cell is like a new one. If it is not, rest names what is left of
+// the cell. No process may be about to enter the cell.
 func (c *cells) keep(its taskCell) (rest cell.Cell, kept bool) {
 	if !its.CanSpare() {
 		return its.Cell, false
@@ -86,12 +88,12 @@ func (c *cells) keep(its taskCell) (rest cell.Cell, kept bool) {
 	}
 	its.Cell = aside
 	if oldest, tooMany := c.spares.put(its); tooMany {
-		_ = oldest.Remove() // it goes with the executor's at the latest
+		_ = oldest.Remove() // it is removed with the executor's cell at the latest
 	}
 	return aside, true
 }
 
-// removeSpares leaves none behind.
+// removeSpares removes all spares.
 func (c *cells) removeSpares() error {
 	if c == nil {
 		return nil

@@ -25,7 +25,7 @@ func sparing(t *testing.T, test func(a *agent, around cell.Cell)) {
 	})
 }
 
-// group is the memory group of a cell, whatever that is called.
+// group returns a number by which a cell's memory group is known again under another name.
 func (a *agent) group(c cell.Cell) uint64 {
 	a.t.Helper()
 	var is syscall.Stat_t
@@ -35,12 +35,13 @@ func (a *agent) group(c cell.Cell) uint64 {
 	return is.Ino
 }
 
-// sparesIn names the spares in the cell of an executor.
+// sparesIn returns the names of the spares in the cell of an executor.
 func sparesIn(around cell.Cell) []string {
 	return slices.DeleteFunc(around.Children(), func(name string) bool { return !isSpare(name) })
 }
 
-// hold runs a task that waits for its end, and returns its cell. Its shell has done the line before.
+// hold starts a task that runs until it is killed, and returns its cell. By then the task's shell has done the lines of
+// its command.
 func (a *agent) hold(around cell.Cell, task api.Task) cell.Cell {
 	a.t.Helper()
 	task.Command.Shell += "\n: > up; exec sleep 1000"
@@ -50,7 +51,7 @@ func (a *agent) hold(around cell.Cell, task api.Task) cell.Cell {
 	return cellOf(around, task.ID)
 }
 
-// cellOf is the cell of a task as agents look for it; its groups of processors and processes may be called otherwise.
+// cellOf returns the cell of a task as agents see it: its groups for processors and for processes may have other names.
 func cellOf(around cell.Cell, task api.TaskID) cell.Cell {
 	its := around.Child(cell.TaskName(string(task))).Brief()
 	its.CPU, its.Pids = "", ""
@@ -64,7 +65,7 @@ func (a *agent) finish(id api.TaskID) {
 	a.want(id, api.TaskKilled)
 }
 
-// The next task has the groups of the one before, and nothing of what that has used.
+// The next task has the groups of the task before, and what that has used does not count for it.
 func TestCellsAreUsedAgain(t *testing.T) {
 	sparing(t, func(a *agent, around cell.Cell) {
 		first := a.hold(around, sized("first", "dd if=/dev/zero of=/dev/null bs=20M count=1; i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done"))
@@ -89,7 +90,7 @@ func TestCellsAreUsedAgain(t *testing.T) {
 	})
 }
 
-// A task has its own limits: it is given groups only of one that had the same.
+// A task is given only groups of a task that had the same limits.
 func TestSparesHaveLimits(t *testing.T) {
 	sparing(t, func(a *agent, around cell.Cell) {
 		small := a.group(a.hold(around, sized("small", "")))
@@ -111,7 +112,8 @@ func TestSparesHaveLimits(t *testing.T) {
 	})
 }
 
-// What a task has reached is told of that task alone, and a group in which something happened or is left serves nobody.
+// A limit that one task has reached is never told of another one. A group in which a limit was reached, or in which
+// something is left, is not used again.
 func TestGroupsWithAPastAreNotUsedAgain(t *testing.T) {
 	sparing(t, func(a *agent, around cell.Cell) {
 		for i, one := range []struct{ name, line string }{
@@ -125,7 +127,7 @@ func TestGroupsWithAPastAreNotUsedAgain(t *testing.T) {
 			id := api.TaskID(fmt.Sprintf("past%d", i))
 			its := around.Child(cell.TaskName(string(id)))
 			a.launch(sized(id, strings.ReplaceAll(one.line, "PIDS", its.Pids)))
-			for status := a.next(id); !status.State.Terminal(); status = a.next(id) { // its limit may be seen while it lives
+			for status := a.next(id); !status.State.Terminal(); status = a.next(id) { // it fails if its limit is noticed while it lives
 			}
 			if left := around.Children(); len(left) > 0 {
 				a.t.Errorf("%s: %v is left", one.name, left)
@@ -141,7 +143,7 @@ func TestGroupsWithAPastAreNotUsedAgain(t *testing.T) {
 	})
 }
 
-// endSpares has the executor find its spares gone.
+// endSpares removes all spares, without the executor's knowledge.
 func (a *agent) endSpares(around cell.Cell) {
 	a.t.Helper()
 	for _, name := range sparesIn(around) {
@@ -151,7 +153,7 @@ func (a *agent) endSpares(around cell.Cell) {
 	}
 }
 
-// However many tasks end at once, so many cells and no more wait for others; the newest ones.
+// However many tasks end at once, at most sparesMax cells wait for later tasks: the newest ones.
 func TestSparesAreBounded(t *testing.T) {
 	sparing(t, func(a *agent, around cell.Cell) {
 		const tasks = sparesMax + 5
@@ -168,7 +170,7 @@ func TestSparesAreBounded(t *testing.T) {
 	})
 }
 
-// A spare that somebody has removed, or that can't be had for another reason, keeps no task from its start.
+// A task is started in new groups if somebody has removed a part of its spare.
 func TestSparesThatAreGone(t *testing.T) {
 	sparing(t, func(a *agent, around cell.Cell) {
 		a.hold(around, sized("before", ""))
@@ -188,7 +190,7 @@ func TestSparesThatAreGone(t *testing.T) {
 	})
 }
 
-// Groups of a task that was never started, or with rules for devices, serve nobody else.
+// The groups of a task that was never started, and groups with rules for devices, are not used again.
 func TestGroupsThatAreNotKept(t *testing.T) {
 	sparing(t, func(a *agent, around cell.Cell) {
 		a.launch(api.Task{ID: "none", Command: &api.Command{Argv: []string{"/no/such/program"}}})
@@ -214,7 +216,7 @@ func TestGroupsThatAreNotKept(t *testing.T) {
 	}
 }
 
-// What may be kept is known before the groups are touched.
+// Whether a cell may be kept is known before its groups are touched.
 func TestWhichCellsMayBeKept(t *testing.T) {
 	for _, test := range []struct {
 		name    string

@@ -19,14 +19,14 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
-// DefaultPath is PATH for a task that sets none.
+// DefaultPath is the PATH of a task that sets none.
 const DefaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// files are the descriptors that a program starts with: stdin, stdout and stderr.
+// files are the file descriptors that a program starts with: stdin, stdout and stderr.
 type files [3]uintptr
 
-// open finds the task's program and opens its files, as those of the user whose the sandbox is. They are closed by close.
-// It goes below package os because a start is what this process does most.
+// open finds the task's program, and opens its files, which belong to the owner of the sandbox. The files must be
+// closed by close. It uses system calls instead of package os, because starts are what this process does most.
 func open(task *executor.Task, null *os.File) (program program, opened files, err error) {
 	if program, err = programOf(task); err != nil {
 		return program, opened, err
@@ -42,26 +42,26 @@ func open(task *executor.Task, null *os.File) (program program, opened files, er
 	return program, files{null.Fd(), uintptr(stdout), uintptr(stderr)}, nil
 }
 
-// close closes the task's files, but not its stdin, which is nobody's.
+// close closes the task's stdout and stderr, but not its stdin, which all tasks share.
 func (f files) close() {
 	for _, fd := range f[1:] {
 		syscall.Close(int(fd)) //nolint:errcheck // nothing was written
 	}
 }
 
-// program is one that is found, with all that it is started with but its files.
+// program is a program, with all that it is started with except its files.
 type program struct {
 	path      string
 	argv, env []string
 	sandbox   string
-	shared    string // the folder of its group, or ""
+	shared    string // the folder of the task's group; "": it is in none
 	volumes   []api.VolumeID
 	gpus      []uint32     // by index
-	user      entry.User   // whose the sandbox is
-	image     *setup.Setup // what its image says; nil: it has none
+	user      entry.User   // the owner of the sandbox, or the user that the image names
+	image     *setup.Setup // what the task's image says; nil: it has no image
 }
 
-// groups are those of its user beside the first.
+// groups returns the groups of its user beside the first.
 func (p program) groups() []int {
 	if p.image != nil {
 		return p.user.Groups
@@ -99,7 +99,7 @@ func programOf(task *executor.Task) (program, error) {
 	}, err
 }
 
-// volumesOf are the volumes that a task has.
+// volumesOf returns the volumes that a task has.
 func volumesOf(task *executor.Task) (volumes []api.VolumeID) {
 	for _, item := range task.Resources.Items() {
 		if item.Volume != "" {
@@ -109,8 +109,8 @@ func volumesOf(task *executor.Task) (volumes []api.VolumeID) {
 	return volumes
 }
 
-// fork starts the program in a process group of its own, as its user. When it returns without an error the program was
-// executed. How it is born says attr.
+// fork starts the program as its user, with the other attributes of attr. If it returns no error the program was
+// executed.
 func (p program) fork(attr *syscall.SysProcAttr, opened files) (int, error) {
 	attr.Credential = entry.Credential(p.user)
 	pid, err := syscall.ForkExec(p.path, p.argv, &syscall.ProcAttr{
@@ -125,8 +125,9 @@ func (p program) fork(attr *syscall.SysProcAttr, opened files) (int, error) {
 	return pid, nil
 }
 
-// output opens a file for what the task writes, as its user's. A start that is repeated appends to what it wrote before.
-// Others of the same user may have put something else there meanwhile: that is not written to.
+// output opens a file in the sandbox for the task's output, which belongs to the task's user. A start that is repeated
+// appends to the file. Other processes of the same user may have put something else in its place meanwhile: anything
+// but a regular file of the user with no other name is an error.
 func output(task *executor.Task, name string, owner entry.User) (int, error) {
 	path := filepath.Join(task.Sandbox, name)
 	wrong := func(err error) (int, error) { return 0, fmt.Errorf("%s can't be opened for its output: %w", path, err) }
@@ -156,7 +157,7 @@ func output(task *executor.Task, name string, owner entry.User) (int, error) {
 	return fd, nil
 }
 
-// find returns the program's path: one with a slash is taken from the sandbox, another
+// find returns the program's path. A name with a slash is used as it is, and is relative to the sandbox; another name
 // is looked for in PATH.
 func find(name, path, sandbox string) (string, error) {
 	if strings.Contains(name, "/") {
@@ -178,7 +179,7 @@ func find(name, path, sandbox string) (string, error) {
 	return "", fmt.Errorf("%s: no such program in PATH (%s); name its full path, or set PATH in the task's environment", name, path)
 }
 
-// explain turns a refusal of the kernel into a sentence.
+// explain turns the kernel's refusal to start the program into a sentence.
 func (p program) explain(err error) error {
 	if p.image != nil && errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%s: no such program in the image, or what its first line names is missing: %w", p.path, err)
@@ -186,7 +187,7 @@ func (p program) explain(err error) error {
 	return explain(p.path, p.sandbox, err)
 }
 
-// explain turns a refusal of the kernel into a sentence, for a program of the machine.
+// explain turns the kernel's refusal to start a program of the machine into a sentence.
 func explain(program, sandbox string, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && !filepath.IsAbs(program):
@@ -203,7 +204,8 @@ func explain(program, sandbox string, err error) error {
 	return fmt.Errorf("%s can't be started: %w", program, err)
 }
 
-// environment is what the task asks for, its secrets among it, and TENDER_TASK_*, which win.
+// environment returns the environment of a task, and its PATH. It is what the task asks for, with its secrets, and
+// TENDER_TASK_*, which replace variables of the same names.
 func environment(task *executor.Task) (env []string, path string) {
 	own := map[string]string{
 		protocol.TaskIDEnv:          string(task.ID),
@@ -228,7 +230,7 @@ func environment(task *executor.Task) (env []string, path string) {
 	for name, value := range own {
 		env = append(env, name+"="+value)
 	}
-	for _, secret := range task.Secrets { // before what an image says
+	for _, secret := range task.Secrets { // before the command's variables, among which are those of an image
 		_, taken := own[secret.Env]
 		if value, is := task.Secret(secret.Env); is && !taken {
 			own[secret.Env] = string(value)
@@ -244,7 +246,7 @@ func environment(task *executor.Task) (env []string, path string) {
 	return env, path
 }
 
-// addGPUs says to a task which GPUs are its own, if any are.
+// addGPUs adds the variables that tell a task which GPUs it has, if it has any.
 func addGPUs(own map[string]string, gpus []api.GPU) {
 	if len(gpus) == 0 {
 		return
@@ -258,7 +260,7 @@ func addGPUs(own map[string]string, gpus []api.GPU) {
 	own[protocol.NvidiaEnv] = own[protocol.CUDAEnv]
 }
 
-// checkSecrets refuses what no variable can hold.
+// checkSecrets refuses secrets that no variable can hold.
 func checkSecrets(task *executor.Task) error {
 	for _, secret := range task.Secrets {
 		if value, _ := task.Secret(secret.Env); bytes.IndexByte(value, 0) >= 0 {

@@ -27,8 +27,9 @@ var (
 	killRounds = flag.Int("kill-rounds", 30, "how often it does")
 )
 
-// TestTheSpawnerIsKilled at any moment of starts and ends, again and again: no task is lost or told twice, each ends as it would
-// or has failed to start, nothing of it is left, and the next one starts with another spawner.
+// TestTheSpawnerIsKilled: the spawner is killed at any moment of starts and ends, again and again. No task is lost or
+// told of twice. Each ends as it should, or has failed to start, and nothing of it is left. The next task starts with
+// another spawner.
 func TestTheSpawnerIsKilled(t *testing.T) {
 	spaced(t, func(a *agent, around cell.Cell) {
 		seed := *killSeed
@@ -61,16 +62,17 @@ func TestTheSpawnerIsKilled(t *testing.T) {
 	})
 }
 
-// aRoundOfTasks starts some at once, ends those that would go on, and returns how many did not start.
+// aRoundOfTasks starts some tasks at once, ends those that do not end by themselves, and returns how many did not
+// start.
 func aRoundOfTasks(a *agent, r *rand.Rand, round int) (failed int) {
 	a.t.Helper()
 	lines := map[api.TaskState]string{api.TaskFinished: "exit 0", api.TaskFailed: "exit 3", api.TaskKilled: "exec sleep 1000"}
-	ends := map[api.TaskID]api.TaskState{} // of those that have not ended
+	ends := map[api.TaskID]api.TaskState{} // how the tasks that have not ended yet should end
 	for i := range 1 + r.IntN(4) {
 		id := api.TaskID(fmt.Sprintf("t%d-%d", round, i))
 		ends[id] = []api.TaskState{api.TaskFinished, api.TaskFailed, api.TaskKilled}[r.IntN(3)]
 		a.shell(id, lines[ends[id]])
-		if ends[id] == api.TaskKilled && r.IntN(2) == 0 { // perhaps before it has begun
+		if ends[id] == api.TaskKilled && r.IntN(2) == 0 { // perhaps before it has started
 			a.send(protocol.ExecutorKill{Task: id, Grace: time.Hour})
 		}
 	}
@@ -99,7 +101,8 @@ func aRoundOfTasks(a *agent, r *rand.Rand, round int) (failed int) {
 	return failed
 }
 
-// killNowAndThen kills the spawner, with pauses that differ, until it is over, and returns how often.
+// killNowAndThen kills the spawner again and again, with pauses of different lengths, until over is closed. It returns
+// how often it has killed one.
 func killNowAndThen(r *rand.Rand, over <-chan struct{}) (kills int) {
 	for {
 		for range r.IntN(5000) {
@@ -114,8 +117,9 @@ func killNowAndThen(r *rand.Rand, over <-chan struct{}) (kills int) {
 	}
 }
 
-// killSpawner kills each child of this process that is called a helper and is in no task's cell: spawners, and who was born this
-// moment. A child is held before it is looked at, so that its number is not another's by then.
+// killSpawner kills each child of this process that has the name of a helper and is in no task's cell. These are
+// spawners, and helpers that have just been forked. A child is held by a pidfd before it is looked at, so that no other
+// process with its number is killed.
 func killSpawner() (kills int) {
 	lists, _ := filepath.Glob("/proc/self/task/*/children")
 	own, _ := os.ReadFile("/proc/self/cgroup")

@@ -1,6 +1,6 @@
-// Package giveback returns memory to the machine that a process needed for its start or for a burst of work and does
-// not need while it is idle. Go's own collector runs when there is as much garbage as was in use before, which takes an
-// idle process minutes, and it keeps most of what it finds for itself.
+// Package giveback returns to the machine the memory that a process needed for its start, or for a burst of work, and
+// does not need while it is idle. Go's own collector runs when as much was allocated as was in use before, which takes
+// an idle process minutes. It also keeps most of the memory that it frees, for later use by the process.
 //
 // It changes nothing while a process is busy.
 package giveback
@@ -14,15 +14,16 @@ import (
 )
 
 const (
-	// lookEvery is the pause between two looks at how much the process has allocated.
+	// lookEvery is the time between two looks at how much the process has allocated.
 	lookEvery = 5 * time.Second
-	// quietBytes is what an idle process allocates at most between two looks, with a heartbeat a second.
+	// quietBytes is how much an idle process allocates at most between two looks, with a heartbeat a second.
 	quietBytes = 1 << 20
-	// worthBytes have to be allocated before giving back is worth some milliseconds of a processor.
+	// worthBytes is how much must have been allocated before memory is given back again, which takes some milliseconds
+	// of a processor.
 	worthBytes = 512 << 10
 )
 
-// During gives back while the process does what it is for, and returns what that does.
+// During does work, and meanwhile gives memory back whenever the process is idle. It returns the error of work.
 func During(ctx context.Context, work func(context.Context) error) error {
 	giving, end := context.WithCancel(ctx)
 	var ended sync.WaitGroup
@@ -32,7 +33,7 @@ func During(ctx context.Context, work func(context.Context) error) error {
 	return work(ctx)
 }
 
-// run gives back until the context ends.
+// run gives memory back whenever the process is idle, until the context ends.
 func run(ctx context.Context) {
 	ticker := time.NewTicker(lookEvery)
 	defer ticker.Stop()
@@ -49,13 +50,13 @@ func run(ctx context.Context) {
 	}
 }
 
-// giver decides.
+// giver decides when memory is given back.
 type giver struct {
 	seen  uint64 // bytes that were ever allocated, at the last look
 	given uint64 // the same, when memory was given back
 }
 
-// look says whether memory is to be given back now, when the process has ever allocated so much.
+// look reports whether memory is to be given back now. allocated is how many bytes the process has ever allocated.
 func (g *giver) look(allocated uint64) bool {
 	busy := allocated-g.seen > quietBytes
 	g.seen = allocated
@@ -66,7 +67,7 @@ func (g *giver) look(allocated uint64) bool {
 	return true
 }
 
-// allocated is how many bytes of the heap this process has ever allocated.
+// allocated returns how many bytes this process has ever allocated on its heap.
 func allocated() uint64 {
 	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
 	metrics.Read(sample)

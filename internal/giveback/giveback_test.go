@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// TestIdleProcessGivesBack: a start and a burst of work leave garbage, which goes once they are over; what a heartbeat
-// leaves goes when it has become worth it.
+// TestIdleProcessGivesBack: the garbage of a start, and of a burst of work, is given back once they are over. What
+// heartbeats leave is given back when there is enough of it.
 func TestIdleProcessGivesBack(t *testing.T) {
 	const mb = 1 << 20
 	var g giver
@@ -47,7 +47,7 @@ var garbage [][]byte
 
 var errOver = errors.New("it is over")
 
-// TestGivenBackToTheMachine: the memory of what a burst of work has left is the machine's again.
+// TestGivenBackToTheMachine: the memory that a burst of work needed is returned to the machine.
 func TestGivenBackToTheMachine(t *testing.T) {
 	const burst = 64 << 20
 	synctest.Test(t, func(t *testing.T) {
@@ -72,7 +72,7 @@ func TestGivenBackToTheMachine(t *testing.T) {
 	runtime.KeepAlive(garbage)
 }
 
-// held is what the heap holds of the machine's memory.
+// held returns how many bytes of the machine's memory the heap holds.
 func held() uint64 {
 	samples := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/unused:bytes"}, {Name: "/memory/classes/heap/free:bytes"}}
 	metrics.Read(samples)

@@ -1,6 +1,6 @@
-// Package heapfloor lets the heap of a process grow to a floor before garbage is collected. Go's own rule knows no floor:
-// it collects when as much came anew as is in use, so a process that has little in use and much to do collects many
-// times a second. Above the floor Go's own rule holds.
+// Package heapfloor lets the heap of a process grow to a certain size, the floor, before garbage is collected. Go's own
+// rule has no floor: it collects when as much was allocated as is in use. So a process that has little in use and much
+// to do collects many times a second. Above the floor Go's own rule holds.
 //
 // It decides when garbage is collected, never what is kept.
 package heapfloor
@@ -12,17 +12,18 @@ import (
 )
 
 const (
-	// ownPercent is Go's own rule: as much may come anew as is in use.
+	// ownPercent is the percentage of Go's own rule: as much may be allocated as is in use.
 	ownPercent = 100
-	// ownMinimumBytes is the heap that Go collects at, at the earliest, under its own rule. Under another percentage it is
-	// that share of it (heapMinimum in runtime/mgcpacer.go).
+	// ownMinimumBytes is the least size of the heap at which Go collects, under its own rule. Under another percentage
+	// it is that percentage of this size (heapMinimum in runtime/mgcpacer.go).
 	ownMinimumBytes = 4 << 20
-	// worthPercent is the least change of the percentage that is worth stopping the process for some microseconds.
+	// worthPercent is the least change of the percentage that is made. Each change stops the process for some
+	// microseconds.
 	worthPercent = 10
 )
 
-// Hold lets the heap grow to so many bytes, at least 4 MiB, until release is called, which brings back the percentage of
-// before. A process holds one floor at a time.
+// Hold lets the heap grow to so many bytes before garbage is collected. bytes must be at least 4 MiB. It holds until
+// release is called, which sets the former percentage again. A process must hold only one floor at a time.
 //
 // Go has a percentage and no floor, so the percentage is chosen anew after each collection. (Known as a tuner of GOGC:
 // "How we saved 70K cores across 30 mission-critical services", Uber, 2021. The older way, a block of memory that is
@@ -37,18 +38,19 @@ func Hold(bytes uint64) (release func()) {
 	}
 }
 
-// holder chooses the percentage. Each collection calls it once, and not again before it has returned.
+// holder chooses the percentage. Its method collected is called once after each collection, and never by two goroutines
+// at the same time.
 type holder struct {
 	floor    uint64
-	percent  int // as it was set last
+	percent  int // the percentage that was set last
 	released chan struct{}
 }
 
-// sentinel is a value that nobody uses, so that each collection finds it. Go lays out smaller ones together with others,
-// which might be in use.
+// sentinel is a value to which nothing refers, so that the next collection frees it. It is not smaller, because Go may
+// put small values into one block with others, which may be in use.
 type sentinel [64]byte
 
-// awaitCollection has collected called after the next collection.
+// awaitCollection arranges that collected is called after the next collection.
 func (h *holder) awaitCollection() {
 	runtime.AddCleanup(new(sentinel), (*holder).collected, h)
 }
@@ -67,7 +69,7 @@ func (h *holder) collected() {
 	h.awaitCollection()
 }
 
-// use is what the last collection found, in bytes.
+// use is what the last collection found to be in use, in bytes.
 type use struct {
 	heap  uint64
 	roots uint64 // stacks and globals: Go's percentage is a share of these as well
@@ -79,8 +81,8 @@ func readUse() use {
 	return use{heap: samples[0].Value.Uint64(), roots: samples[1].Value.Uint64() + samples[2].Value.Uint64()}
 }
 
-// percentFor is the percentage with which the next collection begins when the heap has grown to the floor; Go's own, if
-// that lets it grow further.
+// percentFor returns the percentage with which the next collection begins when the heap has grown to the floor. If Go's
+// own percentage lets the heap grow further, it returns that.
 func percentFor(floor uint64, now use) int {
 	if now.heap >= floor {
 		return ownPercent
@@ -89,5 +91,5 @@ func percentFor(floor uint64, now use) int {
 	return min(max(int(percent), ownPercent), highestPercent(floor))
 }
 
-// highestPercent is the percentage at which Go's minimum is the floor.
+// highestPercent returns the percentage with which Go's minimum is the floor.
 func highestPercent(floor uint64) int { return int(floor * 100 / ownMinimumBytes) }

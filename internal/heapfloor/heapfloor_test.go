@@ -30,7 +30,8 @@ func TestPercentFor(t *testing.T) {
 	}
 }
 
-// TestHeapGrowsToTheFloor: whatever is in use, the next collection begins at the floor, and above it as Go's own rule says.
+// TestHeapGrowsToTheFloor: however much is in use below the floor, the next collection begins at the floor. Above it,
+// Go's own rule holds.
 func TestHeapGrowsToTheFloor(t *testing.T) {
 	const floor = 64 * mb
 	before := debug.SetGCPercent(ownPercent)
@@ -52,7 +53,8 @@ func TestHeapGrowsToTheFloor(t *testing.T) {
 	}
 }
 
-// awaitGoal collects until the next collection is due at a size that is good: the percentage is chosen beside the program.
+// awaitGoal collects until the next collection is due at a size that is good. One collection is not enough, because the
+// percentage is set in the background.
 func awaitGoal(t *testing.T, good func(goal uint64) bool) {
 	t.Helper()
 	goal := []metrics.Sample{{Name: "/gc/heap/goal:bytes"}}

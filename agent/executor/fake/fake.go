@@ -17,17 +17,17 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
-// Launcher is the executor.Launcher of functions. Agents that follow one another on
-// the same checkpoint share it.
+// Launcher is an executor.Launcher that runs functions. Agents that follow one another with the same checkpoint share
+// it.
 type Launcher struct {
-	// Run is the executor: it works until it is done or its context ends, which is
-	// SIGKILL. Its error is how the process ended.
+	// Run is the executor. It works until it is done or its context ends, which stands for SIGKILL. Its error says how
+	// the process has ended.
 	Run func(ctx context.Context, start executor.Start) error
 
 	mutex     sync.Mutex
 	last      int
 	processes map[int]*process
-	secrets   map[string]map[string]protocol.Hidden // that are files, by the folders of their tasks
+	secrets   map[string]map[string]protocol.Hidden // the secrets that are shown as files, by the folders of their tasks
 }
 
 // ErrKilled is the cause of the end of a killed executor's context.
@@ -44,7 +44,7 @@ type process struct {
 	err      error // read after ended
 }
 
-// Fork makes a process that waits.
+// Fork makes a process that waits at its gate.
 func (l *Launcher) Fork(_ context.Context, start executor.Start) (executor.Process, error) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
@@ -149,7 +149,7 @@ func (l *Launcher) ShowSecrets(folder string, files map[string]protocol.Hidden) 
 	return nil
 }
 
-// HideSecrets forgets them.
+// HideSecrets removes the secrets of a folder.
 func (l *Launcher) HideSecrets(folder string) error {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
@@ -157,7 +157,7 @@ func (l *Launcher) HideSecrets(folder string) error {
 	return nil
 }
 
-// Secrets are those that the task of a folder would find as files, by their names.
+// Secrets returns the secrets that the task with this folder would find as files, by their names.
 func (l *Launcher) Secrets(folder string) map[string]protocol.Hidden {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()

@@ -13,7 +13,7 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// withCells is a launcher that has cells, where this machine gives them.
+// withCells returns a launcher with cells. It skips the test where there are no control groups.
 func withCells(t *testing.T) *Launcher {
 	cells, err := walls.OpenCells(t.TempDir(), walls.Config{})
 	if err != nil {
@@ -30,7 +30,7 @@ func withCells(t *testing.T) *Launcher {
 	return &Launcher{Cells: cells}
 }
 
-// cellOf are the control groups of a process that belong to its agent.
+// cellOf returns those control groups of a process that are within its agent's cell.
 func cellOf(t *testing.T, pid int) string {
 	t.Helper()
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cgroup")
@@ -46,8 +46,8 @@ func cellOf(t *testing.T, pid int) string {
 	return strings.Join(ours, " ")
 }
 
-// An executor is in its walls while it waits at its gate (R41), and all that it starts is found there: also what has left
-// session and group with an environment that says nothing, and what forks while it is killed.
+// An executor is in its cell while it waits at its gate (R41), and all processes that it starts are found there. So are
+// those that have left session and group and cleared their environment, and those that fork while they are killed.
 func TestExecutorsEndWithTheirCells(t *testing.T) {
 	l := withCells(t)
 	pipe, line := fifo(t)
@@ -69,7 +69,7 @@ func TestExecutorsEndWithTheirCells(t *testing.T) {
 	if err != nil || stat.Session == p.ID().PID || !strings.Contains(cellOf(t, daemon), "f1@x/own") {
 		t.Fatalf("%+v in %q, %v", stat, cellOf(t, daemon), err)
 	}
-	if err := syscall.Kill(p.ID().PID, syscall.SIGKILL); err != nil { // the executor alone, as by an accident
+	if err := syscall.Kill(p.ID().PID, syscall.SIGKILL); err != nil { // only the executor, as by an accident
 		t.Fatal(err)
 	}
 	wait(t, p)
@@ -88,7 +88,7 @@ func TestExecutorsEndWithTheirCells(t *testing.T) {
 	}
 }
 
-// An executor that nobody has let through its gate leaves no cell either.
+// An executor that never passed its gate leaves no cell.
 func TestWhatDidNotStartLeavesNoCell(t *testing.T) {
 	l := withCells(t)
 	p, sandbox := fork(t, l, api.Command{Shell: "echo ran"})

@@ -14,7 +14,7 @@ import (
 	"github.com/tenderhq/tender/internal/testing/program"
 )
 
-// What executes one program after the other and ignores all signals that it can is found all the same, and killed.
+// A process that executes one program after the other, and ignores all signals that it can, is still found and killed.
 func TestTheRestlessAreFound(t *testing.T) {
 	restless, sandbox := program.Restless(t), t.TempDir()
 	for range 30 {

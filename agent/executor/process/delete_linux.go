@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// errMounted says that something is mounted there, so nothing of it is the sandbox's.
+// errMounted says that something is mounted on a folder, so that what is seen in it does not belong to the sandbox.
 var errMounted = errors.New("something is mounted there; unmount it, and it goes with the agent's next start")
 
 // deleteTree deletes a folder with all in it. It never enters what is mounted there: a task
@@ -28,7 +28,7 @@ func deleteTree(path string) error {
 	return deleteAt(parent, filepath.Base(path))
 }
 
-// deleteAt deletes what is called name in a folder, whatever it is.
+// deleteAt deletes the file or folder called name in an open folder.
 func deleteAt(parent *os.File, name string) error {
 	at := func(err error) error { return fmt.Errorf("%s: %w", filepath.Join(parent.Name(), name), err) }
 	switch err := unix.Unlinkat(int(parent.Fd()), name, 0); err {
@@ -57,7 +57,7 @@ func deleteAt(parent *os.File, name string) error {
 	return nil
 }
 
-// deleteAll deletes what is in a folder. What can't be deleted stays, the rest goes.
+// deleteAll deletes what is in a folder. What can't be deleted stays, and the rest is deleted all the same.
 func deleteAll(folder *os.File) error {
 	const batch = 1024
 	for {
@@ -74,7 +74,7 @@ func deleteAll(folder *os.File) error {
 		if len(names) < batch || len(kept) == len(names) {
 			return errors.Join(kept...)
 		}
-		if _, err := folder.Seek(0, io.SeekStart); err != nil { // names move up as others go
+		if _, err := folder.Seek(0, io.SeekStart); err != nil { // deleting moves the other names, so reading begins anew
 			return err
 		}
 	}
@@ -102,7 +102,7 @@ func openFolder(parent *os.File, name string) (*os.File, error) {
 	return os.NewFile(uintptr(descriptor), filepath.Join(parent.Name(), name)), nil
 }
 
-// openOlder does that by comparing mounts.
+// openOlder does what openFolder does, for kernels without openat2(2): it compares mounts.
 func openOlder(parent *os.File, name string) (*os.File, error) {
 	descriptor, err := unix.Openat(int(parent.Fd()), name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -122,7 +122,7 @@ func openOlder(parent *os.File, name string) (*os.File, error) {
 	return folder, nil
 }
 
-// mountOf is the number of the mount that an open folder is on.
+// mountOf returns the number of the mount that an open folder is on.
 func mountOf(folder *os.File) (string, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", folder.Fd()))
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What a task has mounted into its sandbox and left there stays as it is: a file system of its
-// own, a folder of the same file system, a single file. All else goes.
+// What a task has mounted into its sandbox and left there stays as it is: a file system of its own, a folder of the
+// same file system, a single file. All else is deleted.
 func TestDeleteStopsAtMounts(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root may mount")

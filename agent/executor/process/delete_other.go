@@ -11,7 +11,7 @@ import (
 // deleteTree deletes a folder with all in it.
 func deleteTree(path string) error { return removeAll(path) }
 
-// removeAll also deletes what a task has made unreadable for itself.
+// removeAll deletes a folder with all in it, also folders that a task has made unreadable.
 func removeAll(path string) error {
 	err := os.RemoveAll(path)
 	if err == nil || !errors.Is(err, os.ErrPermission) {

@@ -14,7 +14,7 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
-// Prepare makes the folders of a place and fetches files into the last of them.
+// Prepare makes the folders of a place, and fetches files into the task's, or into the executor's if there is no task.
 func (l *Launcher) Prepare(ctx context.Context, place executor.Place, uris []api.URI) error {
 	made, err := l.makePlace(place)
 	if err != nil || len(uris) == 0 {
@@ -31,7 +31,8 @@ func (l *Launcher) Prepare(ctx context.Context, place executor.Place, uris []api
 	return nil
 }
 
-// makePlace makes the executor's folder as its user's, then the task's, and tells which is the last of them.
+// makePlace makes the executor's folder, then the task's if there is one, each for its user. It returns the last of
+// them.
 func (l *Launcher) makePlace(place executor.Place) (beneath.Place, error) {
 	user, err := l.userOf(place)
 	if err != nil {
@@ -39,7 +40,7 @@ func (l *Launcher) makePlace(place executor.Place) (beneath.Place, error) {
 	}
 	owner, mode := user, beneath.Private
 	if place.Builtin {
-		owner, mode = entry.Self(), beneath.Passage // its tasks pass through it to what is theirs
+		owner, mode = entry.Self(), beneath.Passage // its tasks must pass through it to their own folders
 	}
 	l.making.RLock()
 	defer l.making.RUnlock()
@@ -52,7 +53,8 @@ func (l *Launcher) makePlace(place executor.Place) (beneath.Place, error) {
 	return l.at(place.Task), ensure(l.at(place.Task), user, beneath.Private)
 }
 
-// ensure makes a folder as its user's, unless it is so already: mostly the executor's is there, and a task has a spare one.
+// ensure makes a folder that belongs to the user, unless it is there as it should be. Mostly it is: the executor's was
+// made before, and the task's is a spare.
 func ensure(place beneath.Place, user entry.User, mode fs.FileMode) error {
 	if place.IsMade(user, mode) {
 		return nil
@@ -64,7 +66,7 @@ func ensure(place beneath.Place, user entry.User, mode fs.FileMode) error {
 	return root.Close()
 }
 
-// ShowSecrets puts files into the folder of secrets of a task's, for whose that is to read.
+// ShowSecrets puts files into the folder for secrets of a task's folder, which only the owner of that folder can read.
 func (l *Launcher) ShowSecrets(folder string, files map[string]protocol.Hidden) error {
 	info, err := l.at(folder).Lstat(".")
 	if err != nil {
@@ -73,10 +75,10 @@ func (l *Launcher) ShowSecrets(folder string, files map[string]protocol.Hidden) 
 	return secrets.Show(l.at(folder), entry.OwnerOf(info), files)
 }
 
-// HideSecrets takes them away.
+// HideSecrets removes the files of ShowSecrets.
 func (l *Launcher) HideSecrets(folder string) error { return secrets.Hide(l.at(folder)) }
 
-// userOf is as whom a task runs, or an executor of a framework.
+// userOf returns the user as which the task of a place runs, or the executor if there is no task.
 func (l *Launcher) userOf(place executor.Place) (entry.User, error) {
 	switch {
 	case place.Builtin && place.Task == "":
@@ -89,7 +91,7 @@ func (l *Launcher) userOf(place executor.Place) (entry.User, error) {
 	return l.Users.Find(l.Users.Default)
 }
 
-// ownOf is the user that a framework has for itself.
+// ownOf returns the user that a framework has for itself. framework is the framework's folder.
 func (l *Launcher) ownOf(framework string) (entry.User, error) {
 	l.making.Lock()
 	defer l.making.Unlock()
@@ -108,7 +110,7 @@ func (l *Launcher) ownOf(framework string) (entry.User, error) {
 	return entry.OwnOf(all, api.FrameworkID(filepath.Base(framework)))
 }
 
-// credential is as whom the child of an executor runs: whose its folder is. Nil: as this process.
+// credential returns what an executor's child needs to run as the owner of its folder. Nil: it runs as this process.
 func (l *Launcher) credential(place executor.Place) (*syscall.Credential, error) {
 	info, err := l.at(place.Sandbox).Lstat(".")
 	if err != nil {
@@ -117,7 +119,7 @@ func (l *Launcher) credential(place executor.Place) (*syscall.Credential, error)
 	return entry.Credential(entry.OwnerOf(info)), nil
 }
 
-// at is where a path is.
+// at returns the place of a path, as seen from l.Below.
 func (l *Launcher) at(path string) beneath.Place {
 	if l.Below == nil {
 		return everything.At(path)

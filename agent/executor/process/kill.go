@@ -20,9 +20,10 @@ import (
 	"github.com/tenderhq/tender/internal/protocol"
 )
 
-// KillAll sends SIGKILL until nothing is left. The dead that nobody reaps count as gone:
-// they run nothing and hold nothing. An executor that was started when there were no cells has none, and one that still
-// lives when its cell is empty was taken out of it.
+// KillAll sends SIGKILL until no process of the owner is left. Zombies count as gone: they run nothing and hold
+// nothing. The processes are those in the owner's cell. If the owner has no cell, as it was started when there were
+// none, or if it still lives when its cell is empty, as somebody has moved it out, they are looked for in the table of
+// processes.
 func (l *Launcher) KillAll(ctx context.Context, owner executor.Owner) (walls.End, error) {
 	end, found, err := l.Cells.Clear(ctx, owner.Executor)
 	if found && (err != nil || !proc.Alive(owner.Leader.PID, owner.Leader.Start)) {
@@ -31,10 +32,12 @@ func (l *Launcher) KillAll(ctx context.Context, owner executor.Owner) (walls.End
 	return end, killListed(ctx, owner)
 }
 
-// killListed finds what is the owner's in the table of processes, as often as it takes.
+// killListed kills the owner's processes that it finds in the table of processes, until it finds none.
 func killListed(ctx context.Context, owner executor.Owner) error {
-	// A change of programs takes a moment, and who does it again and again is found: for five seconds without an environment is
-	// only who is held up in the midst of it, by a disk that does not answer, and that may be anybody's.
+	// A process that executes another program has no environment for a moment, and so it is not known whether it is the
+	// owner's. One that does so again and again is still found by one of many looks. A process that has no environment
+	// for five seconds is held up within that moment, as by a disk that does not answer. It may be anybody's, and is
+	// not waited for.
 	const pauseMax, looksMax = 50 * time.Millisecond, 100
 	looks, known := 0, map[core.Process]bool{}
 	for pause := time.Millisecond; ; pause = min(2*pause, pauseMax) {
@@ -55,7 +58,8 @@ func killListed(ctx context.Context, owner executor.Owner) error {
 	}
 }
 
-// Kill sends SIGKILL to one task, by its cell or by its process group, if that is the owner's.
+// Kill sends SIGKILL to the processes in a task's cell, or, if it has none, to its process group, if that is the
+// owner's.
 func (l *Launcher) Kill(owner executor.Owner, task api.TaskID, group core.Process) error {
 	if found, err := l.Cells.KillTask(owner.Executor, task); found {
 		return err
@@ -82,16 +86,17 @@ func signal(group int) error {
 	return err
 }
 
-// visible: darwin answers EPERM for a group of nothing but dead processes.
+// visible reports whether a process of the group is alive. Darwin answers EPERM for a group in which none is.
 func visible(group int) bool {
 	all, err := proc.All()
 	return err != nil || slices.ContainsFunc(all, func(p proc.Stat) bool { return p.Group == group && !p.Dead })
 }
 
-// living lists the process groups with living members that are the owner's. A number that the kernel has given to
-// somebody else since is left alone: it does so only after the last of ours is gone. unknown: there may be others, whose
-// environment cannot be read just now. Those that an earlier look has found are in known, to which this one adds: a
-// process that is being killed has no environment any more before it is dead.
+// living returns the numbers of the owner's process groups that have living members. If the leader's number belongs to
+// another process by now, the session of that number is left alone: the kernel gives the number away only after the
+// last process of ours is gone. unknown says that there may be more, whose environment can't be read just now. known
+// holds the processes that earlier calls have found, and living adds to it: a process that is being killed loses its
+// environment before it is dead.
 func living(owner executor.Owner, known map[core.Process]bool) (groups []int, unknown bool, err error) {
 	all, err := proc.All()
 	if err != nil {
@@ -100,7 +105,7 @@ func living(owner executor.Owner, known map[core.Process]bool) (groups []int, un
 	session := owner.Leader.PID
 	for _, p := range all {
 		if p.PID == session && owner.Leader.Start != 0 && owner.Leader.Start != p.Start {
-			session = 0 // the executor is gone and its number is another's
+			session = 0 // the executor is gone, and its number belongs to another process
 		}
 	}
 	left := map[int]bool{}
@@ -122,8 +127,8 @@ func living(owner executor.Owner, known map[core.Process]bool) (groups []int, un
 	return slices.Sorted(maps.Keys(left)), unknown, nil
 }
 
-// startedFor tells whether the process was started with the owner's folder in its environment, after the owner. One that
-// changes its program has no environment for a moment, and is not known.
+// startedFor reports whether the process was started after the owner, with the owner's folder in its environment. known
+// is false if the environment can't be read, as for a moment while a process executes another program.
 func startedFor(p proc.Stat, owner executor.Owner) (ours, known bool) {
 	if owner.Sandbox == "" || p.Start < owner.Leader.Start {
 		return false, true
@@ -141,7 +146,7 @@ func startedFor(p proc.Stat, owner executor.Owner) (ours, known bool) {
 	return false, known
 }
 
-// Find returns the process of an earlier agent.
+// Find returns a process that an earlier process of the agent has started; nil if it is gone.
 func (l *Launcher) Find(id core.Process) executor.Process {
 	if !proc.Alive(id.PID, id.Start) {
 		return nil
@@ -149,7 +154,7 @@ func (l *Launcher) Find(id core.Process) executor.Process {
 	return &found{id}
 }
 
-// found is a process that is not our child: it is watched, not waited for.
+// found is a process that is not our child, so it can't be waited for, only watched.
 type found struct{ id core.Process }
 
 func (p *found) ID() core.Process { return p.id }

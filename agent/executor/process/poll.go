@@ -8,7 +8,8 @@ import (
 	"github.com/tenderhq/tender/agent/proc"
 )
 
-// pollUntilGone is for kernels that can't tell: it looks a few times a second.
+// pollUntilGone blocks until the process has ended (true) or the context (false). It looks a few times a second, for
+// kernels that can't report the end of a process that is not our child.
 func pollUntilGone(ctx context.Context, id core.Process) bool {
 	ticker := time.NewTicker(200 * time.Millisecond)
 	defer ticker.Stop()

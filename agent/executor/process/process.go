@@ -32,37 +32,38 @@ import (
 type Launcher struct {
 	// Below is the folder in which all sandboxes are. Default: the root of the file system.
 	Below *beneath.Folder
-	// Trash is where folders wait to be deleted, on the disk of the sandboxes. Default:
-	// beside where they were.
+	// Trash is the folder in which folders wait to be deleted. It must be on the disk of the sandboxes. Default: the
+	// folder that they were in.
 	Trash string
 	// Fetch brings files into sandboxes.
 	Fetch fetch.Fetcher
-	// Cells hold executors with all that they start. Default: process groups and sessions
-	// have to do.
+	// Cells hold executors with all that they start. Default: none; what belongs to an executor is found by process
+	// groups, sessions and environments.
 	Cells *walls.Cells
-	// Users are as whom executors and tasks run. Where each framework has one of its own, the
-	// folder of an executor is in one of its framework's.
+	// Users say as which users executors and tasks run. Where each framework has a user of its own, the folder of an
+	// executor must be in a folder of its framework.
 	Users entry.Users
-	// Rlimits are what executors and their tasks begin with.
+	// Rlimits are the limits that executors and their tasks begin with.
 	Rlimits entry.Rlimits
 
-	spares spares       // emptied sandboxes for next tasks
-	making sync.RWMutex // held while folders are made; alone while a framework is given its user
+	spares spares       // emptied sandboxes for the next tasks
+	making sync.RWMutex // locked for reading while folders are made, and for writing while a framework is given its user
 }
 
-// The gate waits for one line on descriptor 3 and then becomes the executor; when the agent dies first, the line never
-// comes (R10). The shell's own variables go away. What the executor and its tasks make is for their own user.
+// The gate is a shell that waits for one line on descriptor 3 and then becomes the executor. If the agent dies first,
+// the line never comes, and the shell ends. (R10) The shell removes its own variables from the environment. Files that
+// the executor and its tasks make can be used by their own user only (umask).
 const (
 	gateWaits = `IFS= read -r _ <&3 || exit 1; unset PWD OLDPWD SHLVL; umask 077
 `
-	// Unless the agent is told otherwise, they leave no images of their memory behind, and of files open at a time they
-	// begin with a number that programs can count through.
+	// Unless the agent is given other limits, executors and tasks leave no core dumps behind, and a limit of a million
+	// open files or more is lowered, because some programs go through all numbers that a file descriptor may have.
 	gateCore  = "ulimit -S -c 0\n"
 	gateFiles = "case $(ulimit -S -n) in unlimited|???????*) ulimit -S -n 65536;; esac\n"
 	gateOpens = `exec "$@" 3<&-`
 )
 
-// gate is what the shell runs.
+// gate returns what the shell runs.
 func (l *Launcher) gate() string {
 	lines := gateWaits
 	if !l.Rlimits.Has("core") {
@@ -96,8 +97,8 @@ func (l *Launcher) Fork(ctx context.Context, start executor.Start) (executor.Pro
 	return l.forkInCell(ctx, child, start)
 }
 
-// forkInCell puts the child into a cell of its own, and limits it, while it waits at the gate: nothing of the executor ever
-// runs outside (R41).
+// forkInCell makes a cell for the executor, forks the child, and puts it into the cell and sets its limits while it
+// waits at the gate. So no process of the executor ever runs outside of the cell. (R41)
 func (l *Launcher) forkInCell(ctx context.Context, child *exec.Cmd, start executor.Start) (executor.Process, error) {
 	told, err := l.Cells.Make(ctx, walls.Holding{Executor: start.Run, Builtin: start.Builtin, Resources: start.Resources})
 	if err != nil {
@@ -130,7 +131,7 @@ func (l *Launcher) fork(child *exec.Cmd, start executor.Start) (*forked, error) 
 		return nil, files.err
 	}
 	child.ExtraFiles = []*os.File{gateEnd, tokenEnd}
-	if _, err := token.WriteString(start.Token); err != nil { // it fits the pipe
+	if _, err := token.WriteString(start.Token); err != nil { // it fits into the pipe, so nothing blocks
 		return nil, err
 	}
 	seal()
@@ -139,7 +140,7 @@ func (l *Launcher) fork(child *exec.Cmd, start executor.Start) (*forked, error) 
 		return nil, err
 	}
 	ground := walls.Ground{Builtin: start.Builtin, Sandbox: start.Sandbox, Socket: start.Socket, Owner: entry.OwnerOf(info)}
-	begin := func() error { // on a thread that ends with it
+	begin := func() error { // runs on a thread that ends afterwards
 		if err := l.Cells.Restrict(ground); err != nil {
 			return err
 		}
@@ -160,8 +161,8 @@ func (l *Launcher) fork(child *exec.Cmd, start executor.Start) (*forked, error) 
 	return p, nil
 }
 
-// arguments finds the program: with a slash in the sandbox (or where the path is
-// absolute), else in PATH.
+// arguments returns the executor's command line, which begins with the path of its program. A name with a slash is
+// looked up in the sandbox, unless it is absolute; another name is looked for in PATH.
 func arguments(start executor.Start) ([]string, error) {
 	command := start.Command
 	if command.Shell != "" {
@@ -203,7 +204,7 @@ func runnable(program string) error {
 	return nil
 }
 
-// closers are files to close, and the first thing that went wrong.
+// closers are files that are to be closed, with the errors of opening them.
 type closers struct {
 	files []*os.File
 	err   error
@@ -218,8 +219,8 @@ func (c *closers) add(file *os.File, err error) *os.File {
 	return file
 }
 
-// output opens a file for what the executor writes. Whatever it has put there in an earlier life, nothing else than a file
-// of its own is written to.
+// output opens a file in the sandbox for the executor's output. An earlier run of the executor may have put something
+// else in its place: anything but a regular file is an error.
 func (c *closers) output(sandbox beneath.Place, name string) *os.File {
 	file := c.add(sandbox.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_APPEND|syscall.O_NONBLOCK, 0o600))
 	if file == nil {
@@ -241,7 +242,7 @@ func (c *closers) pipe() (reads, writes *os.File) {
 	return reads, writes
 }
 
-// keep leaves one open.
+// keep takes a file out, so that it stays open.
 func (c *closers) keep(file *os.File) {
 	for i := range c.files {
 		if c.files[i] == file {
@@ -267,7 +268,7 @@ type forked struct {
 	opener *os.File // nil once the gate is open or abandoned
 
 	ended   chan struct{}
-	message string // how; read after ended
+	message string // how the process has ended; read only after ended is closed
 }
 
 func (p *forked) ID() core.Process { return core.Process{PID: p.child.Process.Pid, Start: p.start} }
@@ -315,8 +316,8 @@ func (p *forked) Wait(ctx context.Context) (string, bool) {
 	}
 }
 
-// MoveAway moves a folder to the trash, into a folder of its own there: no name is used twice,
-// also not by another process of the same number. A sandbox that is kept for a next task needs no deletion.
+// MoveAway moves a folder into a new folder in the trash, whose name is never used twice. A sandbox that is kept for
+// the next task need not be deleted, and "" is returned for it.
 func (l *Launcher) MoveAway(path string) (string, error) {
 	if l.at(path).IsMissing() {
 		return "", nil
@@ -340,8 +341,8 @@ func (l *Launcher) MoveAway(path string) (string, error) {
 	return l.discard(folder, path, trash)
 }
 
-// discard moves what is called as the path's end in an open folder into a new folder in the trash, with the spares that
-// it was the home of.
+// discard moves the folder at path into a new folder in the trash, together with the spares whose home was in it.
+// folder is the open folder that holds it.
 func (l *Launcher) discard(folder *os.File, path, trash string) (string, error) {
 	away, err := os.MkdirTemp(trash, "removed-")
 	if err != nil {
@@ -370,5 +371,5 @@ func (l *Launcher) discard(folder *os.File, path, trash string) (string, error) 
 	return away, failed
 }
 
-// Delete deletes a folder and all in it, but never what is mounted there.
+// Delete deletes a folder and all in it, except what is mounted there.
 func (l *Launcher) Delete(away string) error { return deleteTree(away) }

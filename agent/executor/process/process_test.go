@@ -61,7 +61,7 @@ func killAll(t *testing.T, l *Launcher, owner executor.Owner) error {
 	})
 }
 
-// family is the processes that this test has started and all below them, and what started in their sessions.
+// family describes the processes that this test has started, with all descendants, and all that are in their sessions.
 func family() string {
 	all, err := proc.All()
 	if err != nil {
@@ -69,7 +69,7 @@ func family() string {
 	}
 	ours := map[int]bool{os.Getpid(): true}
 	var text strings.Builder
-	for range all { // a child may stand before its parent
+	for range all { // a child may be listed before its parent
 		for _, p := range all {
 			if !ours[p.PID] && (ours[p.Parent] || ours[p.Session]) {
 				ours[p.PID] = true
@@ -90,7 +90,7 @@ func read(t *testing.T, parts ...string) string {
 	return string(text)
 }
 
-// fifo is a FIFO, and a function that reads what a process writes into it: without a clock, as a FIFO blocks.
+// fifo makes a FIFO. line reads what a process writes into it, and blocks until the writer closes it.
 func fifo(t *testing.T) (path string, line func() string) {
 	path = filepath.Join(t.TempDir(), "fifo")
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
@@ -166,13 +166,13 @@ func TestAbandonedChildNeverRuns(t *testing.T) {
 	}
 }
 
-// R33: the environment is what was asked for and TENDER_EXECUTOR_*; the token comes by its
-// descriptor and stands nowhere else; no other descriptor is open.
+// The environment holds what was asked for and TENDER_EXECUTOR_*. The token comes by its file descriptor and is nowhere
+// else, and no other descriptor is open. (R33)
 func TestEnvironment(t *testing.T) {
 	t.Setenv("OF_THE_AGENT", "secret")
 	p, sandbox := fork(t, &Launcher{}, api.Command{
-		// A shell that builds a pipe or leads a program's output elsewhere may hold descriptors for that itself; and it
-		// becomes the last program of its line.
+		// The descriptors are listed by a plain command, as a shell may open some itself for a pipe or a redirection of
+		// output. It is not the last command, which the shell would become.
 		Shell: "tr '\\0' '\\n' < /proc/$$/environ; echo; cat <&4; echo; ls /proc/$$/fd; true",
 		Env:   map[string]string{"ASKED": "a b\nc"},
 	})
@@ -193,7 +193,7 @@ func TestEnvironment(t *testing.T) {
 	}
 	slices.Sort(names)
 	slices.Sort(want)
-	names = slices.DeleteFunc(names, func(name string) bool { return name == "_" }) // some shells name what they become
+	names = slices.DeleteFunc(names, func(name string) bool { return name == "_" }) // some shells set this variable to the program that they execute
 	if !slices.Equal(names, want) {
 		t.Errorf("the environment has %v, wanted %v", names, want)
 	}
@@ -202,8 +202,8 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
-// An executor is killed: its session goes with it, and so does what was started with its folder in the environment,
-// even when it has left the session.
+// When an executor was killed, KillAll ends all processes of its session, and those that were started with its folder
+// in their environment, even if they have left the session.
 func TestKillAllLeavesNothing(t *testing.T) {
 	pipe, line := fifo(t)
 	l := &Launcher{}
@@ -219,7 +219,7 @@ func TestKillAllLeavesNothing(t *testing.T) {
 	if err != nil || stat.Session == p.ID().PID {
 		t.Fatalf("%+v, %v", stat, err)
 	}
-	if err := syscall.Kill(p.ID().PID, syscall.SIGKILL); err != nil { // the executor alone, as by an accident
+	if err := syscall.Kill(p.ID().PID, syscall.SIGKILL); err != nil { // only the executor, as by an accident
 		t.Fatal(err)
 	}
 	wait(t, p)
@@ -237,8 +237,8 @@ func TestKillAllLeavesNothing(t *testing.T) {
 	}
 }
 
-// Whoever was found once stays found until it is dead: a process that is being killed has no environment any more, by which
-// it was known, and still holds its files. Here it has given its environment up.
+// A process that was found once by its environment is found until it is dead: a process that is being killed has no
+// environment any more, but still has its files open. Here the process gives its environment up by another program.
 func TestWhatWasFoundStaysFound(t *testing.T) {
 	sandbox := t.TempDir()
 	daemon := exec.Command("sh", "-c", "read line; exec env -i sleep 1000")
@@ -280,7 +280,7 @@ func TestWhatWasFoundStaysFound(t *testing.T) {
 	}
 }
 
-// An executor that names somebody else's process group as a task's is not believed, alive or dead.
+// An executor that names a foreign process group as that of a task is not believed, whether it is alive or dead.
 func TestForeignGroupsAreLeftAlone(t *testing.T) {
 	innocent := exec.Command("sleep", "1000")
 	innocent.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -312,7 +312,7 @@ func TestForeignGroupsAreLeftAlone(t *testing.T) {
 	}
 }
 
-// Another process of the same number is nobody to kill.
+// Another process with the same number is not killed.
 func TestReusedNumbersAreLeftAlone(t *testing.T) {
 	innocent := exec.Command("sleep", "1000")
 	innocent.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
@@ -344,7 +344,7 @@ func TestReusedNumbersAreLeftAlone(t *testing.T) {
 	}
 }
 
-// The agent after a restart watches a process that is not its child.
+// After a restart the agent watches a process that is not its child.
 func TestFoundProcessIsWatched(t *testing.T) {
 	l := &Launcher{}
 	p, _ := fork(t, l, api.Command{Shell: "exec sleep 1000"})
@@ -406,7 +406,7 @@ func TestProgramsAreFound(t *testing.T) {
 	}
 }
 
-// A folder's path is free at once; then all of it goes, also what its task has locked.
+// The path of a folder is free at once. Then all of the folder is deleted, also what its task has made unreadable.
 func TestMoveAwayAndDelete(t *testing.T) {
 	folder := t.TempDir()
 	l := &Launcher{Trash: filepath.Join(folder, "trash")}
@@ -431,7 +431,7 @@ func TestMoveAwayAndDelete(t *testing.T) {
 		if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("%v", err)
 		}
-		if err := os.Mkdir(path, 0o700); err != nil { // somebody's new folder
+		if err := os.Mkdir(path, 0o700); err != nil { // a new folder at the same path
 			t.Fatal(err)
 		}
 		if err := l.Delete(away); err != nil {

@@ -2,5 +2,5 @@
 
 package process
 
-// seal would keep inherited descriptors from executors; here nothing can.
+// seal does nothing here: this system can't keep inherited file descriptors from executors.
 func seal() {}

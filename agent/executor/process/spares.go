@@ -11,25 +11,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Spares take room on the disk, each a folder and two empty files: so many are kept for one executor, and so many in all.
+// How many spares are kept at most for one executor, and in all. Each takes a folder and two empty files on the disk.
 const (
 	sparesOfOneMax = 256
 	sparesMax      = 4096
 )
 
-// spares are sandboxes of ended tasks that were emptied instead of deleted. They wait in the trash until the same executor
-// is given another task. To make a folder with two files and to delete it again is most of what a short task costs a file
-// system: ext4 without a journal looks past all inodes that were deleted within the last minutes before it takes one.
+// spares are sandboxes of ended tasks that were emptied instead of deleted. They wait in the trash until the same
+// executor is given another task. To make a folder with two files and to delete it again is most of what a short task
+// costs a file system: ext4 without a journal looks past all inodes that were deleted within the last minutes before it
+// takes one.
 //
-// The zero value is ready, and may be used from any goroutine. What is in it need not be there any more: whoever empties
-// the trash does not ask.
+// The zero value is ready, and may be used from any goroutine. The folders that it names may be gone: the trash can be
+// emptied without its knowledge.
 type spares struct {
 	mutex  sync.Mutex
-	byHome map[string][]string // where they are, by the folder that they were in and go back to
+	byHome map[string][]string // the paths of spares, by their home: the folder that they were in and go back to
 	count  int
 }
 
-// hasRoom says whether one more of this home would be kept.
+// hasRoom reports whether one more spare with this home would be kept.
 func (s *spares) hasRoom(home string) bool {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -46,7 +47,8 @@ func (s *spares) put(home, path string) {
 	s.count++
 }
 
-// take gives the one away that came last, whose inodes are still at hand; "" when there is none.
+// take removes and returns the spare with this home that was put last, whose inodes are the most likely to be cached.
+// It returns "" if there is none.
 func (s *spares) take(home string) string {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -63,7 +65,7 @@ func (s *spares) take(home string) string {
 	return path
 }
 
-// takeBelow gives all away whose home lies in a folder that goes away itself.
+// takeBelow removes and returns all spares whose home is in a folder.
 func (s *spares) takeBelow(folder string) (paths []string) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -77,8 +79,8 @@ func (s *spares) takeBelow(folder string) (paths []string) {
 	return paths
 }
 
-// spare keeps the sandbox called name in an open folder for the next task there, if it is fit for that, and says whether
-// it did.
+// spare keeps the sandbox called name in an open folder for the next task there, if it is fit for that, and reports
+// whether it did.
 func (l *Launcher) spare(folder *os.File, home, name, trash string) bool {
 	if !l.spares.hasRoom(home) || !emptySandbox(folder, name) {
 		return false
@@ -91,14 +93,14 @@ func (l *Launcher) spare(folder *os.File, home, name, trash string) bool {
 	return true
 }
 
-// reuse makes a spare the sandbox of a task, if there is one from the same executor and nothing at its path.
+// reuse makes a spare of the same executor the sandbox of a task, if there is a spare, and nothing at the task's path.
 func (l *Launcher) reuse(task string) error {
 	home := filepath.Dir(task)
 	spare := l.spares.take(home)
 	if spare == "" {
 		return nil
 	}
-	if !l.at(task).IsMissing() { // a start that is repeated
+	if !l.at(task).IsMissing() { // the start is repeated, and the task has its sandbox
 		l.spares.put(home, spare)
 		return nil
 	}

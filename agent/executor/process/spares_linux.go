@@ -8,14 +8,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// spareBytesMax is the longest output that is cut off to keep its file: to give more back to the file system may take
-// long, and who moves a folder away waits for it.
+// spareBytesMax is the longest output, in bytes, whose file is truncated and kept. To give more back to the file system
+// may take long, and MoveAway waits for it.
 const spareBytesMax = 1 << 20
 
-// emptySandbox empties the sandbox called name in an open folder, if nothing in it could matter to a next task, and says
-// whether it did. It may hold the task's two outputs and an empty /tmp, which all belong to its user alone, have one name,
-// and no mode or attribute of their own. Nobody has the outputs open: not a process that was handed them by the task, and
-// not a person who reads them. So none of it tells the next task anything, nor can the next one be overheard by it.
+// emptySandbox empties the sandbox called name in an open folder, if nothing in it could matter to the next task, and
+// reports whether it did. The sandbox may hold the task's two outputs and an empty /tmp. All must belong to the
+// sandbox's user, with the usual modes and no attributes, and the outputs must have no other names. No process may have
+// the outputs open, neither one that the task has handed them to nor one that reads them. So these files tell the next
+// task nothing of this one, and nobody can read in them what the next task writes.
 func emptySandbox(parent *os.File, name string) bool {
 	folder, err := openFolder(parent, name)
 	if err != nil {
@@ -43,11 +44,12 @@ func emptySandbox(parent *os.File, name string) bool {
 	return true
 }
 
-// emptyOutput cuts an output off, if it is a plain file of the folder's owner that nobody else has open.
+// emptyOutput truncates an output, if it is a plain file of the folder's owner that no process has open. It reports
+// whether the file may be kept.
 func emptyOutput(folder *os.File, name string, own unix.Stat_t) bool {
 	var before unix.Stat_t
 	if unix.Fstatat(int(folder.Fd()), name, &before, unix.AT_SYMLINK_NOFOLLOW) != nil || before.Mode != unix.S_IFREG|0o600 {
-		return false // also so that no pipe or device is opened
+		return false // checked before, so that no pipe or device is opened
 	}
 	fd, err := unix.Openat(int(folder.Fd()), name, unix.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -67,7 +69,8 @@ func emptyOutput(folder *os.File, name string, own unix.Stat_t) bool {
 	return is.Size == 0 || unix.Ftruncate(fd, 0) == nil
 }
 
-// isEmptyTemporary says whether this is /tmp of a task in a space of its own, as it was made.
+// isEmptyTemporary reports whether this is the folder for /tmp of a task with namespaces, empty and with its usual
+// mode.
 func isEmptyTemporary(folder *os.File, name string, own unix.Stat_t) bool {
 	temporary, err := openFolder(folder, name)
 	if err != nil {
@@ -82,7 +85,7 @@ func isEmptyTemporary(folder *os.File, name string, own unix.Stat_t) bool {
 	return err == nil && len(names) == 0
 }
 
-// hasAttributes says whether a file has extended attributes, access lists among them, that somebody has put there.
+// hasAttributes reports whether a file has extended attributes, such as access lists, that a user has set.
 func hasAttributes(fd int) bool {
 	var names [256]byte
 	size, err := unix.Flistxattr(fd, names[:])

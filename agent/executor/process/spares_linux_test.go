@@ -14,8 +14,8 @@ import (
 	"github.com/tenderhq/tender/agent/executor"
 )
 
-// A plain sandbox is given to the next task of the same executor, empty; one in which anything could matter to that task
-// is not.
+// A plain sandbox is emptied and given to the next task of the same executor. One in which anything could matter to
+// that task is not.
 func TestSparesAreWhatNobodyCanHaveKept(t *testing.T) {
 	stdout := func(sandbox string) string { return filepath.Join(sandbox, "stdout") }
 	for _, c := range []struct {
@@ -84,7 +84,8 @@ func TestSparesAreWhatNobodyCanHaveKept(t *testing.T) {
 	}
 }
 
-// Spares are their executor's: no other one is given them, and they go with it. A start that is repeated keeps its sandbox.
+// No executor is given another one's spares, and they are deleted with their executor. A start that is repeated keeps
+// its sandbox.
 func TestSparesStayWithTheirExecutor(t *testing.T) {
 	w := newSparesWorld(t)
 	first, repeated := w.make(t, "first"), w.make(t, "repeated")
@@ -115,7 +116,7 @@ func TestSparesStayWithTheirExecutor(t *testing.T) {
 	}
 }
 
-// A spare that somebody has deleted, as an agent's start does that empties its trash, is missed by nobody.
+// It does not matter if a spare was deleted, as by an agent that empties its trash when it starts.
 func TestSparesMayBeGone(t *testing.T) {
 	w := newSparesWorld(t)
 	if away, err := w.launcher.MoveAway(w.make(t, "ended")); away != "" || err != nil {
@@ -129,7 +130,7 @@ func TestSparesMayBeGone(t *testing.T) {
 	}
 }
 
-// So many are kept of one executor and in all, and there is room again when one is taken.
+// The number of spares is bounded, of one executor and in all. There is room again when one is taken.
 func TestSparesAreBounded(t *testing.T) {
 	var s spares
 	fill := func(home string) (count int) {
@@ -175,7 +176,7 @@ func newSparesWorld(t *testing.T) *sparesWorld {
 	return w
 }
 
-// prepare makes a task's sandbox and says where.
+// prepare makes a task's sandbox, and returns its path.
 func (w *sparesWorld) prepare(t *testing.T, task string) string {
 	place := executor.Place{Sandbox: w.sandbox, Builtin: true, Task: filepath.Join(w.sandbox, "tasks", task)}
 	if err := w.launcher.Prepare(t.Context(), place, nil); err != nil {
@@ -184,7 +185,7 @@ func (w *sparesWorld) prepare(t *testing.T, task string) string {
 	return place.Task
 }
 
-// make also writes what a task writes.
+// make makes a task's sandbox, and writes the files that a task writes.
 func (w *sparesWorld) make(t *testing.T, task string) string {
 	sandbox := w.prepare(t, task)
 	for _, name := range []string{"stdout", "stderr"} {

@@ -4,5 +4,5 @@ package process
 
 import "os"
 
-// emptySandbox is for systems that can tell whether somebody has a file open.
+// emptySandbox empties nothing here: this system can't tell whether a file is open elsewhere.
 func emptySandbox(*os.File, string) bool { return false }

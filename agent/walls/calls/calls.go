@@ -9,10 +9,11 @@ package calls
 
 import "strings"
 
-// Ability is the name of the filter among what keeps tasks apart.
+// Ability is the filter's name in the list of an agent's abilities (see package walls).
 const Ability = "seccomp"
 
-// Denied names the calls that fail, sorted. Those that make processes do so only where they ask for namespaces.
+// Denied returns the names of the calls that always fail, sorted by their numbers. clone and unshare are not among
+// them: they fail only if they ask for namespaces.
 func Denied() []string {
 	var names []string
 	for _, one := range denied {
@@ -21,5 +22,5 @@ func Denied() []string {
 	return names
 }
 
-// String is the list for people.
+// String returns the list as one text, for people.
 func String() string { return strings.Join(Denied(), ", ") }

@@ -11,13 +11,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// call is a call of the kernel.
+// call is a system call.
 type call struct {
 	name   string
 	number uint32
 }
 
-// denied are the calls that always fail.
+// denied are the calls that always fail with EPERM.
 var denied = sorted(slices.Concat(deniedHere, []call{
 	// Modules, other kernels, and the machine as a whole.
 	{"init_module", unix.SYS_INIT_MODULE},
@@ -47,9 +47,9 @@ var denied = sorted(slices.Concat(deniedHere, []call{
 	{"fsmount", unix.SYS_FSMOUNT},
 	{"fspick", unix.SYS_FSPICK},
 	{"mount_setattr", unix.SYS_MOUNT_SETATTR},
-	// Namespaces of others. Those of one's own are below.
+	// Joining namespaces. Making new ones is judged in program.
 	{"setns", unix.SYS_SETNS},
-	// Other processes' memory and files, and files by their numbers.
+	// Other processes' memory and files, and files by their handles.
 	{"ptrace", unix.SYS_PTRACE},
 	{"process_vm_readv", unix.SYS_PROCESS_VM_READV},
 	{"process_vm_writev", unix.SYS_PROCESS_VM_WRITEV},
@@ -59,7 +59,7 @@ var denied = sorted(slices.Concat(deniedHere, []call{
 	{"open_by_handle_at", unix.SYS_OPEN_BY_HANDLE_AT},
 	{"fanotify_init", unix.SYS_FANOTIFY_INIT},
 	{"lookup_dcookie", unix.SYS_LOOKUP_DCOOKIE},
-	// Programs within the kernel, its keys, what it measures, and the ways around this very list.
+	// Programs within the kernel (eBPF), its performance counters, ways around this very list, and its keys.
 	{"bpf", unix.SYS_BPF},
 	{"perf_event_open", unix.SYS_PERF_EVENT_OPEN},
 	{"userfaultfd", unix.SYS_USERFAULTFD},
@@ -76,18 +76,19 @@ func sorted(calls []call) []call {
 	return calls
 }
 
-// newNamespaces are the flags that ask for a namespace. That of time has a bit which clone uses otherwise.
+// newNamespaces are the flags that ask for a namespace. The flag for a time namespace is not among them, because its
+// bit means something else to clone.
 const newNamespaces = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET
 
-// Where what is judged stands in struct seccomp_data. Arguments are of 64 bits, their lower half first on the machines
-// that Tender runs on.
+// The offsets in struct seccomp_data of what the filter looks at. Arguments have 64 bits, with the lower half first on
+// the machines that Tender runs on.
 const (
 	numberAt   = 0
 	machineAt  = 4
 	argumentAt = 16
 )
 
-// What the kernel does with a call.
+// What the filter tells the kernel to do with a call.
 const (
 	allow   = unix.SECCOMP_RET_ALLOW
 	refuse  = unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)
@@ -95,8 +96,8 @@ const (
 	kill    = unix.SECCOMP_RET_KILL_PROCESS
 )
 
-// program is the filter in the language of package bpf. A program for another kind of machine, such as one of 32 bits,
-// has other numbers for its calls, so it is ended.
+// program returns the filter in the language of package bpf. A program for another kind of machine, such as one of 32
+// bits, is killed, because its system calls have other numbers.
 func program() []bpf.Instruction {
 	all := []bpf.Instruction{
 		bpf.LoadAbsolute{Off: machineAt, Size: 4},
@@ -110,7 +111,7 @@ func program() []bpf.Instruction {
 		all = append(all, bpf.JumpIf{Cond: bpf.JumpEqual, Val: one.number, SkipFalse: 1}, bpf.RetConstant{Val: refuse})
 	}
 	return append(all,
-		// Its flags lie in memory, where a filter can't look; whoever finds it missing takes clone.
+		// The flags of clone3 are in memory, which a filter can't read. Programs that find clone3 missing use clone.
 		bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.SYS_CLONE3, SkipFalse: 1},
 		bpf.RetConstant{Val: missing},
 		bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.SYS_CLONE, SkipFalse: 3},
@@ -125,7 +126,8 @@ func program() []bpf.Instruction {
 	)
 }
 
-// Filter is the filter as the kernel takes it: PR_SET_SECCOMP of a thread that can get no new rights.
+// Filter returns the filter as prctl(PR_SET_SECCOMP) takes it. The kernel installs it for a thread that can get no new
+// rights (no_new_privs).
 func Filter() (*unix.SockFprog, error) {
 	raw, err := bpf.Assemble(program())
 	if err != nil {
@@ -138,7 +140,8 @@ func Filter() (*unix.SockFprog, error) {
 	return &unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}, nil
 }
 
-// Deny denies the calls to the calling thread and to all that it starts, for ever. The thread must be its goroutine's own.
+// Deny denies the calls to the calling thread and to all that it starts, for ever. The thread must be locked to its
+// goroutine.
 func Deny() error {
 	filter, err := Filter()
 	if err == nil {

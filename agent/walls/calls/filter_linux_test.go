@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// filtered does something on a thread with the filter, as a user. It must not hand work to other goroutines.
+// filtered does work as a user, on a thread with the filter. The work must not hand anything to other goroutines.
 func filtered(t *testing.T, user int, work func()) {
 	t.Helper()
 	if err := Try(); err != nil {
@@ -43,7 +43,7 @@ func onThread(user int, work func()) error {
 	return err
 }
 
-// users are as whom the tests run.
+// users returns the users as which the tests do their work.
 func users() []int {
 	if os.Getuid() != 0 {
 		return []int{os.Getuid()}
@@ -51,11 +51,12 @@ func users() []int {
 	return []int{0, 71234}
 }
 
-// Each call of the list fails with EPERM, whoever makes it; so do those that ask for namespaces, and their like are missing.
+// Each call of the list fails with EPERM, whatever user makes it. So do calls that ask for namespaces; clone3 is
+// missing.
 func TestDenied(t *testing.T) {
 	for _, user := range users() {
 		filtered(t, user, func() {
-			const wrong = ^uintptr(0) // of no use, should a call not be denied
+			const wrong = ^uintptr(0) // arguments that do nothing, should a call not be denied
 			for _, one := range denied {
 				if _, _, err := syscall.RawSyscall6(uintptr(one.number), wrong, wrong, wrong, wrong, wrong, wrong); err != unix.EPERM {
 					t.Errorf("user %d, %s: %v", user, one.name, err)
@@ -88,7 +89,7 @@ func TestDenied(t *testing.T) {
 	}
 }
 
-// What is started has the filter too, and lives well with it.
+// Programs that are started have the filter too, and work with it.
 func TestChildrenHaveTheFilter(t *testing.T) {
 	for _, user := range users() {
 		said, says, err := os.Pipe()
@@ -120,7 +121,7 @@ func TestChildrenHaveTheFilter(t *testing.T) {
 	}
 }
 
-// The list is one that people can read, without doublets.
+// The list is sorted, and names no call twice.
 func TestTheListIsSorted(t *testing.T) {
 	if !slices.IsSortedFunc(denied, func(a, b call) int { return int(a.number) - int(b.number) }) {
 		t.Error(String())

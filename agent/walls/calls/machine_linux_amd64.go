@@ -2,13 +2,13 @@ package calls
 
 import "golang.org/x/sys/unix"
 
-// machine is this kind of machine, to a filter.
+// machine is the number by which a filter knows this kind of machine.
 const machine = unix.AUDIT_ARCH_X86_64
 
-// numbersEnd is where calls of programs of x32 begin, which have pointers of 32 bits.
+// numbersEnd is the first number of the system calls of x32, for programs with pointers of 32 bits.
 const numbersEnd = 0x40000000
 
-// deniedHere are calls that other machines lack.
+// deniedHere are denied calls that not all kinds of machine have.
 var deniedHere = []call{
 	{"iopl", unix.SYS_IOPL},
 	{"ioperm", unix.SYS_IOPERM},

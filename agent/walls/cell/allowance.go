@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// Allowance is how much of the machine the group that this process is in may use, with all groups around it, in
-// containers too. Zero: no group says so.
+// Allowance is how much of the machine this process may use, by the limits of its control group and of all groups
+// around that one. It is right in a container too. A field is zero where no group has a limit.
 type Allowance struct {
 	CPUs   int64  // thousandths of a core
 	Memory uint64 // bytes
 }
 
-// ReadAllowance reads the quotas and limits of the groups around this process: proc is /proc.
+// ReadAllowance reads the quotas and limits of the groups that this process is in. proc is /proc.
 func ReadAllowance(proc string) Allowance {
 	hierarchies, err := readHierarchies(proc)
 	if err != nil {
@@ -45,14 +45,14 @@ func (a *Allowance) limitMemory(bytes uint64) {
 	}
 }
 
-// readQuota is the share of processors in thousandths; 0: there is no quota.
+// readQuota reads a group's quota of processor time, in thousandths of a core; 0 if there is none.
 func readQuota(folder string, version2 bool) int64 {
 	var quota, period string
 	if version2 {
-		text, _ := read(folder, "cpu.max") // the root has none
+		text, _ := read(folder, "cpu.max") // the root has no such file
 		quota, period, _ = strings.Cut(text, " ")
 	} else {
-		quota, _ = read(folder, "cpu.cfs_quota_us") // without it there is no quota
+		quota, _ = read(folder, "cpu.cfs_quota_us") // without this file there is no quota
 		period, _ = read(folder, "cpu.cfs_period_us")
 	}
 	most, err := strconv.ParseInt(quota, 10, 64)
@@ -63,7 +63,8 @@ func readQuota(folder string, version2 bool) int64 {
 	return max(most*1000/each, 1)
 }
 
-// readLimit is the memory in bytes; 0: there is no limit, which version 1 says by a number that no machine has.
+// readLimit reads a group's limit of memory, in bytes; 0 if there is none. Version 1 says that there is no limit by a
+// number that is larger than the memory of any machine.
 func readLimit(folder string, version2 bool) uint64 {
 	const none = 1 << 62
 	name := "memory.limit_in_bytes"

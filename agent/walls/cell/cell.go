@@ -4,8 +4,8 @@
 // executor has one below that. The name of a cell follows from IDs alone, so an agent that comes back finds it whatever
 // became of process numbers.
 //
-// The package does not decide which limits a task has, nor what its end is called. It never leaves a process of a cell
-// alive and says that the cell is empty (R41).
+// The package does not decide which limits a task has, nor which state and reason its end is reported with. It never
+// says that a cell is empty while a process of the cell is alive. (R41)
 //
 // There are libraries for these files (containerd/cgroups, opencontainers/cgroups). Neither serves here: where version
 // 1 has the controllers, as on many machines, we limit by version 1 and kill by version 2, which they do not; and they
@@ -23,7 +23,7 @@ import (
 	"syscall"
 )
 
-// Grade says which control groups there are.
+// Grade says which versions of control groups the agent uses.
 type Grade string
 
 // The grades, best first.
@@ -32,34 +32,37 @@ const (
 	Cgroup2 Grade = "cgroup2"
 	// Hybrid limits by version 1 and kills by version 2, which is mounted beside it.
 	Hybrid Grade = "hybrid"
-	// Cgroup1 has version 1 alone: a cell is killed process by process.
+	// Cgroup1 limits by version 1, and has no version 2: a cell is killed process by process.
 	Cgroup1 Grade = "cgroup1"
-	// Groups has none that we may use: what belongs together is told by process groups, sessions and environments.
+	// Groups has no control groups that we may use. Which processes belong together is told from process groups,
+	// sessions and environments.
 	Groups Grade = "groups"
 )
 
-// Cell is a control group: its folder in each hierarchy that is used, "" where there is none. With Cgroup2 all of them
-// are the same one. Whether it exists is the kernel's to say, so a value may be kept and compared.
+// Cell is a control group. It holds the group's folder in each hierarchy that is used, and "" for the others. With
+// Cgroup2 all of these are the same folder. A value only names the group, and the kernel knows whether the group
+// exists; so values may be kept and compared.
 type Cell struct {
 	Grade Grade `json:"grade"`
-	// Unified is the folder of version 2, by which a cell is killed.
+	// Unified is the folder of version 2, through which the cell is killed.
 	Unified string `json:"unified,omitempty"`
 	CPU     string `json:"cpu,omitempty"`
 	Memory  string `json:"memory,omitempty"`
 	Pids    string `json:"pids,omitempty"`
 	IO      string `json:"io,omitempty"`
-	// Devices says which devices may be used, where there are some to be kept from others.
+	// Devices is the folder that says which devices may be used. It is set only where some devices are to be kept from
+	// tasks.
 	Devices string `json:"devices,omitempty"`
-	// Account measures processor time where Unified does not.
+	// Account is the folder that measures processor time where Unified does not.
 	Account string `json:"account,omitempty"`
 }
 
-// Child is the cell of that name in this one.
+// Child returns the cell of that name in this one. It makes nothing.
 func (c Cell) Child(name string) Cell {
 	return c.move(func(folder string) string { return filepath.Join(folder, name) })
 }
 
-// move is the cell whose folders are elsewhere.
+// move returns the cell with each of its folders replaced by the result of where for that folder.
 func (c Cell) move(where func(folder string) string) Cell {
 	for _, folder := range []*string{&c.Unified, &c.CPU, &c.Memory, &c.Pids, &c.IO, &c.Devices, &c.Account} {
 		if *folder != "" {
@@ -69,8 +72,8 @@ func (c Cell) move(where func(folder string) string) Cell {
 	return c
 }
 
-// Brief is the cell without what is dear for one that lives for a moment: the weight of its reads and writes on disks,
-// which with version 1 costs a folder more. It shares that of the cell around it.
+// Brief returns the cell without the part that is too costly for a cell that lives for a moment: with version 1, the
+// weight of its reads and writes on disks takes one more folder. Without it the cell shares the weight of its parent.
 func (c Cell) Brief() Cell {
 	if c.Grade != Cgroup2 {
 		c.IO = ""
@@ -78,7 +81,7 @@ func (c Cell) Brief() Cell {
 	return c
 }
 
-// folders names each folder once.
+// folders returns the folders of the cell, each once.
 func (c Cell) folders() []string {
 	var all []string
 	for _, folder := range []string{c.Unified, c.Memory, c.CPU, c.Pids, c.IO, c.Devices, c.Account} {
@@ -89,7 +92,7 @@ func (c Cell) folders() []string {
 	return all
 }
 
-// Exists tells whether anything of the cell is there. One that was made or removed by halves exists.
+// Exists reports whether any folder of the cell is there. So a cell that was made or removed only in part exists.
 func (c Cell) Exists() bool {
 	return slices.ContainsFunc(c.folders(), func(folder string) bool {
 		_, err := os.Lstat(folder)
@@ -97,7 +100,7 @@ func (c Cell) Exists() bool {
 	})
 }
 
-// Make makes the cell. One that is there stays as it is.
+// Make makes the folders of the cell. Those that are there stay as they are.
 func (c Cell) Make() error {
 	for _, folder := range c.folders() {
 		if err := syscall.Mkdir(folder, 0o755); err != nil && err != syscall.EEXIST {
@@ -107,7 +110,8 @@ func (c Cell) Make() error {
 	return nil
 }
 
-// MakeParent makes a cell for cells: with version 2 it holds no processes itself, and hands its controllers down.
+// MakeParent makes a cell that is to hold other cells. With version 2 such a cell holds no processes itself, and
+// enables its controllers for the cells in it.
 func (c Cell) MakeParent() error {
 	if err := c.Make(); err != nil || c.Grade != Cgroup2 {
 		return err
@@ -115,7 +119,7 @@ func (c Cell) MakeParent() error {
 	return c.handDown()
 }
 
-// handDown lets the cells in this one have its controllers.
+// handDown enables the controllers of this cell for the cells in it.
 func (c Cell) handDown() error {
 	for _, controller := range c.Controllers() {
 		if err := write(c.Unified, "cgroup.subtree_control", "+"+controller); err != nil {
@@ -125,7 +129,7 @@ func (c Cell) handDown() error {
 	return nil
 }
 
-// Controllers names what a cell limits.
+// Controllers returns the names of the controllers that limit the cell.
 func (c Cell) Controllers() (names []string) {
 	for _, controller := range []struct{ name, folder string }{{"cpu", c.CPU}, {"io", c.IO}, {"memory", c.Memory}, {"pids", c.Pids}} {
 		if controller.folder != "" {
@@ -135,7 +139,7 @@ func (c Cell) Controllers() (names []string) {
 	return names
 }
 
-// Children names the cells in this one, also those of which there is only a half.
+// Children returns the names of the cells in this one, sorted, including those of which only some folders are there.
 func (c Cell) Children() (names []string) {
 	for _, folder := range c.folders() {
 		entries, err := os.ReadDir(folder)
@@ -152,7 +156,7 @@ func (c Cell) Children() (names []string) {
 	return names
 }
 
-// Remove removes the cell with all cells in it, none of which holds a process: else the error is EBUSY.
+// Remove removes the cell with all cells in it. None of them may hold a process, else the error is EBUSY.
 func (c Cell) Remove() error {
 	for _, folder := range c.folders() {
 		if err := removeFolder(folder); err != nil {
@@ -191,30 +195,31 @@ func removeFolder(folder string) error {
 
 const nameBytesMax = 200
 
-// plainName is what stands in a name as it is. The kernel's own files have a dot and no '@'.
+// plainName matches what may be part of a cell's name unchanged. The files that the kernel makes in a group have a dot
+// and no '@' in their names, so no cell is named as one of them.
 var plainName = regexp.MustCompile(`^[A-Za-z0-9._-]+$`)
 
-// Own is the name of the cell, below that of an executor, that holds the executor itself: with version 2 a cell holds
-// either cells or processes.
+// Own is the name of the cell, inside that of an executor, which holds the executor's own processes. It is needed
+// because with version 2 a cell holds either cells or processes.
 const Own = "own"
 
-// ExecutorName is the name of an executor's cell below its agent's.
+// ExecutorName returns the name of an executor's cell within that of its agent.
 func ExecutorName(framework, executor string) string { return join(framework, executor) }
 
-// TaskName is the name of a task's cell below its executor's.
+// TaskName returns the name of a task's cell within that of its executor.
 func TaskName(task string) string { return join("task", task) }
 
-// join makes one name of two; different ones have different names.
+// join makes one name of two words. Different pairs of words get different names.
 func join(first, second string) string {
 	name := first + "@" + second
 	if plainName.MatchString(first) && plainName.MatchString(second) && len(name) <= nameBytesMax {
 		return name
 	}
 	sum := sha256.Sum256([]byte(first + "\x00" + second))
-	return "hashed@@" + hex.EncodeToString(sum[:16]) // no plain name has two
+	return "hashed@@" + hex.EncodeToString(sum[:16]) // no plain name has two '@'
 }
 
-// failed is the error of a call of the kernel, with what it was about.
+// failed returns the error of a system call together with the path that it was about.
 func failed(what, path string, err error) error {
 	return &os.PathError{Op: what, Path: path, Err: err}
 }

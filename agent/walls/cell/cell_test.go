@@ -19,7 +19,7 @@ import (
 	"github.com/tenderhq/tender/internal/testing/hang"
 )
 
-// planted opens a tree of a folder of its own that ends with the test, whatever is in it.
+// planted opens the tree of a new folder. At the end of the test the tree is removed, with all that is in it.
 func planted(t *testing.T, best Grade) Tree {
 	t.Helper()
 	tree := Open(Place{Folder: t.TempDir(), Best: best})
@@ -39,8 +39,8 @@ func planted(t *testing.T, best Grade) Tree {
 	return tree
 }
 
-// alsoWithout runs a test in each grade, and with a version 2 that has no controllers, as it stands beside version 1:
-// what is not about limits must work there alike.
+// alsoWithout runs a test in each grade, and with a version 2 that has no controllers, as where version 1 has them.
+// Whatever is not about limits must work there too.
 func alsoWithout(t *testing.T, test func(t *testing.T, tree Tree)) {
 	inEachGrade(t, test)
 	t.Run("no controllers", func(t *testing.T) {
@@ -60,14 +60,14 @@ func inEachGrade(t *testing.T, test func(t *testing.T, tree Tree)) {
 	}
 }
 
-// started is a child of the test in a cell.
+// started is a child process of the test, in a cell.
 type started struct {
 	*exec.Cmd
 	t     *testing.T
 	lines *bufio.Reader
 }
 
-// start starts a line of a shell in the cell, from its first instruction on.
+// start runs a line of a shell in the cell. The shell is in the cell from its first instruction on.
 func start(t *testing.T, c Cell, line string) *started {
 	t.Helper()
 	s := &started{Cmd: exec.Command("/bin/sh", "-c", line), t: t}
@@ -87,7 +87,7 @@ func start(t *testing.T, c Cell, line string) *started {
 	return s
 }
 
-// startInside starts it on a thread that goes into the cell and comes home.
+// startInside starts a child from a thread that moves into the cell for that, and then moves back.
 func startInside(c Cell, child *exec.Cmd) error {
 	home, err := c.Home()
 	if err != nil {
@@ -103,12 +103,12 @@ func startInside(c Cell, child *exec.Cmd) error {
 	return errors.Join(err, home.Return())
 }
 
-// line is the next line of its output.
+// line returns the next line of the child's output.
 func (s *started) line() string {
 	s.t.Helper()
 	line := make(chan string, 1)
 	go func() {
-		text, _ := s.lines.ReadString('\n') // at the end of its output there is none
+		text, _ := s.lines.ReadString('\n') // at the end of the output the line is empty
 		line <- strings.TrimSpace(text)
 	}()
 	return hang.Receive(s.t, "a line", func() string { return s.String() }, line)
@@ -127,7 +127,7 @@ func end(t *testing.T, c Cell) {
 	}
 }
 
-// made is a new cell with limits.
+// made makes a new cell with limits.
 func made(t *testing.T, tree Tree, name string, l Limits) Cell {
 	t.Helper()
 	c := tree.Root.Child(name)
@@ -156,7 +156,7 @@ func TestChildrenAreBornInside(t *testing.T) {
 	})
 }
 
-// A thread that has started something in a cell comes back to its own, so that the cell can go.
+// A thread that has started a process in a cell returns to its own, so that the cell can be removed.
 func TestThreadsComeHome(t *testing.T) {
 	tree := planted(t, "")
 	c := made(t, tree, "task@1", Limits{})
@@ -170,8 +170,8 @@ func TestThreadsComeHome(t *testing.T) {
 	}
 }
 
-// Who needs more memory than there may be is killed by the kernel, and the cell tells it with the peak. The cell beside
-// it lives on.
+// A process that needs more memory than the limit of its cell is killed by the kernel. The cell reports this, and its
+// peak. Nothing happens to the cell beside it.
 func TestMemoryIsLimited(t *testing.T) {
 	inEachGrade(t, func(t *testing.T, tree Tree) {
 		const most = 16 << 20
@@ -199,7 +199,7 @@ func TestMemoryIsLimited(t *testing.T) {
 	})
 }
 
-// A program that starts itself again and again comes as far as its limit, and dies whole while it does so.
+// A program that starts itself again and again gets as far as its limit, and can be killed as a whole while it does so.
 func TestForkBombsEnd(t *testing.T) {
 	inEachGrade(t, func(t *testing.T, tree Tree) {
 		c := made(t, tree, "task@bomb", Limits{CPUs: 100, Pids: 50})
@@ -214,7 +214,7 @@ func TestForkBombsEnd(t *testing.T) {
 	})
 }
 
-// Whoever leaves session and group, clears the environment and ignores every signal is in the cell all the same.
+// A process that leaves its session and group, clears its environment and ignores every signal is still in the cell.
 func TestDaemonsEnd(t *testing.T) {
 	alsoWithout(t, func(t *testing.T, tree Tree) {
 		c := made(t, tree, "task@daemon", Limits{})
@@ -233,13 +233,14 @@ func TestDaemonsEnd(t *testing.T) {
 	})
 }
 
-// zombie: where nobody reaps orphans the dead stay.
+// zombie reports whether a process is a zombie, or is gone. Orphans that have died stay zombies where nobody reaps
+// them.
 func zombie(pid int) bool {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	return err != nil || strings.Contains(string(text), ") Z ")
 }
 
-// A task that is root may put itself elsewhere in one hierarchy. It dies for what it left in the others.
+// A task of root may move itself out of its cell in one hierarchy. It is still found, and killed, by the others.
 func TestWhoMovesIsFound(t *testing.T) {
 	tree := planted(t, Hybrid)
 	c := made(t, tree, "task@mover", Limits{Pids: 10})
@@ -254,7 +255,7 @@ func TestWhoMovesIsFound(t *testing.T) {
 	}
 }
 
-// An agent was killed, and with it all that it knew: the next one of the same folder finds its cells wherever it is, keeps
+// An agent was killed, and nothing that it knew is left. The next agent with the same folder finds its cells, keeps
 // those that it names, and ends the others with all that is in them.
 func TestTheNextAgentFindsThem(t *testing.T) {
 	folder := t.TempDir()
@@ -300,7 +301,7 @@ func TestTheNextAgentFindsThem(t *testing.T) {
 	}
 }
 
-// The time that processes use is told for the cell and all in it.
+// The usage of a cell includes that of the cells in it.
 func TestUsageIsMeasured(t *testing.T) {
 	inEachGrade(t, func(t *testing.T, tree Tree) {
 		c := tree.Root.Child("executor")
@@ -322,7 +323,7 @@ func TestUsageIsMeasured(t *testing.T) {
 	})
 }
 
-// Names of different things differ, and none is a file of the kernel's.
+// Different things have different names, and none has the name of a file that the kernel makes.
 func TestNames(t *testing.T) {
 	long := strings.Repeat("x", 300)
 	seen := map[string]bool{}
@@ -338,8 +339,9 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// The cells of an agent that was killed and never came back go with the next agent beside it, unless something runs there.
-// Those of an agent that lives stay, however empty, and so does a group of somebody else's whose name begins as theirs do.
+// An agent that starts removes the cells beside its own of agents that were killed and never came back, unless
+// something runs in them. The cells of an agent that lives stay, even when they are empty, and so does a foreign group
+// whose name begins as theirs do.
 func TestTheDeadAreRemoved(t *testing.T) {
 	alive, dead, busy := planted(t, ""), planted(t, ""), planted(t, "")
 	for _, tree := range []*Tree{&dead, &busy} {

@@ -8,26 +8,26 @@ import (
 // Device is a device file.
 type Device struct {
 	Path string `json:"path"`
-	// Number is what the kernel calls the device, as the controller of devices reads it: "c 195:0".
+	// Number is the device's type and numbers, as the kernel's controller of devices reads them: "c 195:0".
 	Number string `json:"number"`
 }
 
-// GPU is one that a task can have for itself.
+// GPU is a GPU that a task can have for itself.
 type GPU struct {
-	// ID is its driver's name for it; "": it has none.
+	// ID is the driver's name for the GPU; "" if it has none.
 	ID     string `json:"id,omitempty"`
 	Device Device `json:"device"`
 }
 
-// GPUs are those of a machine.
+// GPUs are the GPUs of a machine.
 type GPUs struct {
-	// Each is there by its index.
+	// Each holds the GPUs, in the order of their indices.
 	Each []GPU `json:"each,omitempty"`
-	// Shared are the devices that all who have a GPU need beside it.
+	// Shared are the devices that each task with a GPU needs in addition to the GPU's own.
 	Shared []Device `json:"shared,omitempty"`
 }
 
-// Own are the devices of whoever has the GPUs of these indices.
+// Own returns the devices of a task that has the GPUs with these indices.
 func (g GPUs) Own(indices []uint32) []Device {
 	var own []Device
 	for _, index := range indices {
@@ -41,7 +41,7 @@ func (g GPUs) Own(indices []uint32) []Device {
 	return own
 }
 
-// Others are the devices that are not theirs.
+// Others returns the devices that a task with the GPUs of these indices may not use.
 func (g GPUs) Others(indices []uint32) []Device {
 	own := g.Own(indices)
 	var others []Device
@@ -61,10 +61,11 @@ func (g GPUs) all() []Device {
 	return append(all, g.Shared...)
 }
 
-// Deny keeps the processes of the cell, and of those in it, from devices. What they have open they keep.
+// Deny forbids the processes of the cell, and of the cells in it, to open these devices. Those that they have open stay
+// open.
 func (c Cell) Deny(devices []Device) error { return c.writeDevices("devices.deny", devices) }
 
-// Allow gives devices back that were denied; what is denied around the cell is not to be had in it.
+// Allow permits devices again that were denied. A device that a cell around this one is denied can't be permitted.
 func (c Cell) Allow(devices []Device) error { return c.writeDevices("devices.allow", devices) }
 
 func (c Cell) writeDevices(file string, devices []Device) error {
@@ -79,8 +80,8 @@ func (c Cell) writeDevices(file string, devices []Device) error {
 	return nil
 }
 
-// addDevices adds the controller of devices to a cell at the place of others, where version 1 has one: version 2 has none
-// but programs for the kernel, which we do not write.
+// addDevices adds the folder of the controller of devices to the cell that this process is in, where version 1 has that
+// controller. With version 2 devices can be denied only by programs for the kernel (eBPF), which we do not write.
 func (c Cell) addDevices(hierarchies []hierarchy) Cell {
 	for _, h := range hierarchies {
 		if h.has("devices") && c.Grade != Cgroup2 {
@@ -90,7 +91,7 @@ func (c Cell) addDevices(hierarchies []hierarchy) Cell {
 	return c
 }
 
-// tryDevices leaves the controller of devices out where it lets nobody be denied anything.
+// tryDevices takes the controller of devices out of the agent's cell if a device can't be denied by it.
 func (t *Tree) tryDevices() error {
 	if t.Root.Devices == "" {
 		return nil

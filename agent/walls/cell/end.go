@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// Populated tells whether a process is in the cell, or in one in it. The dead that nobody has waited for do not count:
-// they run nothing and hold nothing. A cell that does not exist has none.
+// Populated reports whether a process is in the cell, or in a cell inside it. Zombies do not count: they run nothing
+// and hold nothing. A cell that does not exist holds no process.
 func (c Cell) Populated() (bool, error) {
 	if c.Unified == "" {
 		return len(c.listed()) > 0, nil
@@ -25,8 +25,8 @@ func (c Cell) Populated() (bool, error) {
 	return strings.Contains(text, "populated 1"), err
 }
 
-// Kill sends SIGKILL to all that is in the cell and in those in it. None can escape by starting another one. It does not
-// wait for their end.
+// Kill sends SIGKILL to all processes of the cell and of the cells inside it. With version 2 none can escape by
+// starting another one. It does not wait for their end.
 func (c Cell) Kill() error {
 	if c.Unified == "" {
 		return c.killListed()
@@ -38,8 +38,9 @@ func (c Cell) Kill() error {
 	return err
 }
 
-// killListed kills what is in folders of version 1, one by one. Whoever is killed again and again can't start anything
-// when no process may be started there any more, so that this has an end.
+// killListed kills the processes in the cell's folders one by one. It first forbids new processes there, if the cell
+// has the controller for that. So if it is called again and again, it comes to an end: none can start another one any
+// more.
 func (c Cell) killListed() error {
 	if c.Pids != "" {
 		for _, folder := range tree(c.Pids) {
@@ -50,7 +51,7 @@ func (c Cell) killListed() error {
 	}
 	for _, pid := range c.listed() {
 		if pid == os.Getpid() {
-			continue // one of our threads is there for a moment, to start something
+			continue // one of our threads is in the cell for a moment, to start a process there
 		}
 		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && err != syscall.ESRCH {
 			return fmt.Errorf("process %d of %s can't be killed: %w", pid, c, err)
@@ -59,7 +60,8 @@ func (c Cell) killListed() error {
 	return nil
 }
 
-// listed are the processes in the cell and in those in it, by any of its hierarchies: one may have been moved in some.
+// listed returns the processes in the cell and in the cells inside it, in any of its hierarchies: a process may have
+// been moved out in some hierarchies and not in others.
 func (c Cell) listed() (pids []int) {
 	for _, folder := range c.folders() {
 		for _, below := range tree(folder) {
@@ -70,12 +72,12 @@ func (c Cell) listed() (pids []int) {
 	return slices.Compact(pids)
 }
 
-// tree is a folder and all below it.
+// tree returns a folder and all folders below it.
 func tree(folder string) []string {
 	all := []string{folder}
 	entries, err := os.ReadDir(folder)
 	if err != nil {
-		return nil // it is not there
+		return nil // the folder is not there
 	}
 	for _, entry := range entries {
 		if entry.IsDir() {
@@ -92,7 +94,7 @@ func ignoreGone(err error) error {
 	return err
 }
 
-// End kills all that is in the cell, waits until nothing of it is left, and removes it.
+// End kills all processes in the cell, waits until none is left, and removes the cell.
 func (c Cell) End(ctx context.Context) error {
 	const pauseMin, pauseMax = 200 * time.Microsecond, 50 * time.Millisecond
 	for pause := pauseMin; ; pause = min(2*pause, pauseMax) {
@@ -108,7 +110,8 @@ func (c Cell) End(ctx context.Context) error {
 	}
 }
 
-// TryEnd kills all that is in the cell, and removes it if nothing of it is left by now.
+// TryEnd kills all processes in the cell, and removes the cell if none is left by now. It reports whether the cell is
+// gone.
 func (c Cell) TryEnd() (gone bool, err error) {
 	if !c.Exists() {
 		return true, nil
@@ -120,7 +123,7 @@ func (c Cell) TryEnd() (gone bool, err error) {
 		return false, err
 	}
 	err = c.Remove()
-	if errors.Is(err, syscall.EBUSY) { // something was moved in one hierarchy and not in another
+	if errors.Is(err, syscall.EBUSY) { // a process was moved out in one hierarchy and not in another
 		return false, c.killListed()
 	}
 	return err == nil, err

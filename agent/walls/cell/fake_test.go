@@ -21,7 +21,7 @@ func fill(t *testing.T, folder string, files map[string]string) {
 	}
 }
 
-// version2 is a cell of version 2 as the kernel would make it, of plain files.
+// version2 returns a cell of version 2 that is made of plain files with the names and contents of the kernel's.
 func version2(t *testing.T) Cell {
 	folder := t.TempDir()
 	files := map[string]string{
@@ -38,7 +38,7 @@ func version2(t *testing.T) Cell {
 	return Cell{Grade: Cgroup2, Unified: folder, CPU: folder, Memory: folder, Pids: folder, IO: folder}
 }
 
-// written is what was written into files that were empty.
+// written returns what was written into files that were empty.
 func written(t *testing.T, c Cell, names ...string) string {
 	t.Helper()
 	var all []string
@@ -52,7 +52,7 @@ func written(t *testing.T, c Cell, names ...string) string {
 	return strings.Join(all, " ")
 }
 
-// What is written with version 2, to the letter.
+// Limits are written to the files of version 2, to the letter.
 func TestVersion2IsWritten(t *testing.T) {
 	for _, test := range []struct {
 		limits Limits
@@ -61,7 +61,7 @@ func TestVersion2IsWritten(t *testing.T) {
 		{Limits{CPUs: 1500, Quota: 2500, Memory: 256 << 20, Pids: 4096},
 			"cpu.weight=150 cpu.max=250000 100000 memory.max=268435456 memory.swap.max=0 memory.oom.group=1 pids.max=4096 io.weight=150"},
 		{Limits{}, "cpu.weight=1 cpu.max= memory.max= memory.swap.max= memory.oom.group= pids.max= io.weight=1"},
-		{Limits{CPUs: 1 << 40, Quota: 1, Memory: 1 << 20}, // less than is in use, and than a quota can be
+		{Limits{CPUs: 1 << 40, Quota: 1, Memory: 1 << 20}, // less memory than is in use, and less than the lowest quota
 			"cpu.weight=10000 cpu.max=1000 100000 memory.max=52428800 memory.swap.max=0 memory.oom.group=1 pids.max= io.weight=10000"},
 	} {
 		c := version2(t)
@@ -90,21 +90,21 @@ func TestVersion2IsRead(t *testing.T) {
 		t.Errorf("%v, %v", populated, err)
 	}
 	if got := written(t, c, "cgroup.kill", "cgroup.subtree_control"); got != "cgroup.kill=1 cgroup.subtree_control=+pidsy" && got != "cgroup.kill=1 cgroup.subtree_control=+pidsry" {
-		t.Errorf("%s", got) // each word is a write of its own, over the one before in a plain file
+		t.Errorf("%s", got) // each word is a write of its own, which in a plain file goes over the word before
 	}
 	if got := c.Controllers(); !reflect.DeepEqual(got, []string{"cpu", "io", "memory", "pids"}) {
 		t.Errorf("%v", got)
 	}
 }
 
-// proc is a /proc with these two files.
+// proc makes a /proc with these two files.
 func proc(t *testing.T, groups, mounts string) string {
 	folder := t.TempDir()
 	fill(t, folder, map[string]string{"self/cgroup": groups, "self/mountinfo": mounts})
 	return folder
 }
 
-// Where cells stand, on the machines that there are.
+// The agent's cell is made in the right place on each kind of machine.
 func TestWhereCellsStand(t *testing.T) {
 	top := t.TempDir()
 	const hybridMounts = "30 20 0:25 / TOP/cpu rw - cgroup none rw,cpu,cpuacct\n31 20 0:26 / TOP/memory rw - cgroup none rw,memory\n" +
@@ -156,7 +156,7 @@ func TestWhereCellsStand(t *testing.T) {
 	}
 }
 
-// Where there are no control groups, or none that we may use, the tree says why and the agent does without.
+// Where there are no control groups, or none that we may use, the tree says why, and the agent works without them.
 func TestWithoutControlGroups(t *testing.T) {
 	for _, test := range []struct{ name, proc, why string }{
 		{"no such system", filepath.Join(t.TempDir(), "none"), "this system has no control groups"},
@@ -177,7 +177,7 @@ func TestWithoutControlGroups(t *testing.T) {
 	}
 }
 
-// How much of a machine is ours: the least of what the groups around us say.
+// An allowance is the lowest of the limits of the groups around us.
 func TestAllowance(t *testing.T) {
 	for _, test := range []struct {
 		name, groups, mounts string

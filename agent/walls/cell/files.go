@@ -8,7 +8,8 @@ import (
 	"syscall"
 )
 
-// write writes a word into a file of the kernel. It goes below package os, which would have the poller look at each.
+// write writes a word into a file of the kernel. It uses system calls directly, because package os would register each
+// such file with the runtime's poller.
 func write(folder, name, word string) error {
 	path := filepath.Join(folder, name)
 	descriptor, err := open(path, syscall.O_WRONLY)
@@ -37,7 +38,7 @@ func open(path string, mode int) (int, error) {
 	}
 }
 
-// read reads a file of the kernel, below package os as well.
+// read reads a file of the kernel, and trims the space around its text. It uses system calls directly, as write does.
 func read(folder, name string) (string, error) {
 	path := filepath.Join(folder, name)
 	descriptor, err := open(path, syscall.O_RDONLY)
@@ -60,7 +61,7 @@ func read(folder, name string) (string, error) {
 	}
 }
 
-// readNumber reads a file that holds one number; "max" is the largest one.
+// readNumber reads a file that holds one number. For "max" it returns the largest number.
 func readNumber(folder, name string) (uint64, error) {
 	text, err := read(folder, name)
 	if err != nil {
@@ -76,7 +77,7 @@ func readNumber(folder, name string) (uint64, error) {
 	return number, nil
 }
 
-// readTable reads a file of lines that hold a name and a number each.
+// readTable reads a file whose lines hold a name and a number each. It leaves other lines out.
 func readTable(folder, name string) (map[string]uint64, error) {
 	text, err := read(folder, name)
 	if err != nil {
@@ -92,14 +93,14 @@ func readTable(folder, name string) (map[string]uint64, error) {
 	return table, nil
 }
 
-// readProcesses lists the processes in a folder; none when it is not there.
+// readProcesses returns the processes in the group of a folder; none if the folder can't be read.
 func readProcesses(folder string) (pids []int) {
 	text, err := read(folder, "cgroup.procs")
 	if err != nil {
 		return nil
 	}
 	for line := range strings.FieldsSeq(text) {
-		if pid, err := strconv.Atoi(line); err == nil && pid > 0 { // 0: of another namespace
+		if pid, err := strconv.Atoi(line); err == nil && pid > 0 { // 0: a process that our PID namespace does not show
 			pids = append(pids, pid)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"syscall"
 )
 
-// treeName is how every agent's cell is named: by its data folder.
+// treeName matches the names of agents' cells, as nameOfTree makes them.
 var treeName = regexp.MustCompile(`^tender-[0-9a-f]{12}$`)
 
 func nameOfTree(folder string) string {
@@ -19,17 +19,17 @@ func nameOfTree(folder string) string {
 	return "tender-" + hex.EncodeToString(sum[:6])
 }
 
-// hold makes the agent's cell and holds it for as long as the agent lives: one that nobody holds, and in which nothing
-// runs, is of an agent that was killed and never came back, and goes.
+// hold makes the agent's cell and keeps shared locks on its folders for as long as the agent lives. A cell without such
+// locks in which nothing runs belongs to an agent that was killed and never came back; another agent removes it.
 func (t *Tree) hold() error {
-	for range 100 { // whoever takes it for such a one does so once
+	for range 100 { // another agent that starts just now may remove the cell before it is locked, but only once
 		if err := t.Root.MakeParent(); err != nil {
 			return err
 		}
 		locks, err := lock(t.Root, syscall.LOCK_SH)
 		if err == nil && len(locks) == len(t.Root.folders()) && t.Root.Whole() {
 			t.locks = locks
-			return t.Root.Limit(Limits{CPUs: int64(runtime.NumCPU()) * 1000}) // its share beside what else runs here
+			return t.Root.Limit(Limits{CPUs: int64(runtime.NumCPU()) * 1000}) // its share beside all else that runs here
 		}
 		unlock(locks)
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -39,17 +39,17 @@ func (t *Tree) hold() error {
 	return failed("flock", t.Root.String(), syscall.EBUSY)
 }
 
-// Restore makes the agent's cell again, with its limits, when somebody has removed it or a part of it, and tells whether
-// it had to. The group around it is not ours to make: it has limits of which we do not know.
+// Restore makes the agent's cell again, with its limits, if somebody has removed it or a part of it, and reports
+// whether that was so. It does not make the group around the cell: that group had limits which we do not know.
 func (t *Tree) Restore() (had bool, err error) {
 	if t.Root.Whole() {
 		return false, nil
 	}
-	t.release() // what it holds is of the one that was removed
+	t.release() // its locks are on folders that were removed
 	return true, t.hold()
 }
 
-// Whole tells whether all of the cell is there.
+// Whole reports whether all folders of the cell are there.
 func (c Cell) Whole() bool {
 	for _, folder := range c.folders() {
 		if _, err := os.Lstat(folder); err != nil {
@@ -59,7 +59,7 @@ func (c Cell) Whole() bool {
 	return true
 }
 
-// lock locks the folders of a cell that are there. Of an error nothing is locked.
+// lock locks those folders of a cell that are there, with flock(2). On an error it leaves nothing locked.
 func lock(c Cell, how int) (locks []int, err error) {
 	for _, folder := range c.folders() {
 		descriptor, err := open(folder, syscall.O_RDONLY|syscall.O_DIRECTORY)
@@ -84,8 +84,8 @@ func unlock(locks []int) {
 	}
 }
 
-// removeDead removes the cells of agents beside this one that were killed and whose folders nobody has started an agent on
-// since. Nothing is killed: where something runs, its agent may come back.
+// removeDead removes the cells beside this one that belong to agents which were killed and not started again since.
+// Nothing is killed: a cell in which something runs stays, as its agent may come back.
 func (t *Tree) removeDead() {
 	around := t.Root.move(filepath.Dir)
 	for _, name := range around.Children() {
@@ -97,7 +97,7 @@ func (t *Tree) removeDead() {
 			continue
 		}
 		if locks, err := lock(other, syscall.LOCK_EX|syscall.LOCK_NB); err == nil {
-			_ = other.Remove() // what has come to life meanwhile stays
+			_ = other.Remove() // if something runs in it by now it stays
 			unlock(locks)
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"syscall"
 )
 
-// Join puts a process into the cell, with all its threads.
+// Join moves a process into the cell, with all its threads.
 func (c Cell) Join(pid int) error {
 	for _, folder := range c.folders() {
 		if err := write(folder, "cgroup.procs", strconv.Itoa(pid)); err != nil {
@@ -16,32 +16,35 @@ func (c Cell) Join(pid int) error {
 	return nil
 }
 
-// Spared is how likely the kernel chooses a process when the machine has no memory left.
+// Spared says how likely the kernel is to kill a process when the machine has no memory left. It is the oom_score_adj
+// of proc(5): the higher, the more likely.
 type Spared int
 
-// The kinds: executors are spared as long as there is a task, and tasks that may be taken back anyway go first. The agent
-// is spared by its unit.
+// Tasks are killed before executors, and tasks with revocable resources before other tasks. The agent itself is spared
+// by its systemd unit.
 const (
 	ExecutorSpared Spared = -500
 	FirmTask       Spared = 0
 	RevocableTask  Spared = 500
 )
 
-// Spare tells the kernel. Without the right to it, and where there is no such thing, all stays as it is.
+// Spare tells the kernel how likely it is to kill the process. If this process lacks the right to that, or the kernel
+// has no such setting, nothing changes.
 func Spare(pid int, how Spared) {
 	_ = write("/proc/"+strconv.Itoa(pid), "oom_score_adj", strconv.Itoa(int(how)))
 }
 
-// Start has what the calling thread starts next be in the cell from its first instruction on: with version 2 the kernel
-// puts the child there when it makes it, with version 1 the thread goes in itself, and its children are where it is. The
-// thread must be locked to its goroutine, and goes home by Leave before it does anything else.
-// What attr then names is closed by close.
+// Start prepares that the process which the calling thread starts next, with attr, is in the cell from its first
+// instruction on. With version 2 the kernel makes the child there. With version 1 the thread itself moves into the
+// cell, and its children start where it is. The thread must be locked to its goroutine, and must move back by
+// [Cell.Return], called on its own cell, before it does anything else. closing closes the file descriptor that attr
+// then refers to.
 func (c Cell) Start(attr *syscall.SysProcAttr) (closing func(), err error) {
 	for _, folder := range c.folders() {
 		if folder == c.Unified {
 			continue
 		}
-		if err := write(folder, "tasks", "0"); err != nil { // 0 is who writes, which the kernel does without a lock
+		if err := write(folder, "tasks", "0"); err != nil { // 0 is the writing thread itself, which the kernel moves without a lock
 			return nil, err
 		}
 	}
@@ -56,8 +59,8 @@ func (c Cell) Start(attr *syscall.SysProcAttr) (closing func(), err error) {
 	return func() { syscall.Close(descriptor) }, nil //nolint:errcheck // nothing was written
 }
 
-// Ways say how a process gets into the cell by itself: the files of version 1 to which it writes 0, and the folder of
-// version 2 in which the kernel makes it, if there is one.
+// Ways returns how a process gets into the cell by itself: the files of version 1 to which it writes 0, and the folder
+// of version 2 in which the kernel makes it, "" if there is none.
 func (c Cell) Ways() (files []string, folder string) {
 	for _, one := range c.folders() {
 		if one != c.Unified {
@@ -67,7 +70,8 @@ func (c Cell) Ways() (files []string, folder string) {
 	return files, c.Unified
 }
 
-// Home is where this process itself is, for [Cell.Return] from cells that are made like this one.
+// Home returns the cell that this process itself is in. [Cell.Return] of it brings threads back from cells of the same
+// grade as this one.
 func (c Cell) Home() (Cell, error) {
 	hierarchies, err := readHierarchies("/proc")
 	if err != nil {
@@ -80,8 +84,8 @@ func (c Cell) Home() (Cell, error) {
 	return home, nil
 }
 
-// Return brings the calling thread back to this cell, its process's own, from where Start has sent it. If
-// that fails the thread is not to be used any more.
+// Return moves the calling thread back to this cell, which must be that of its process, from the cell into which Start
+// has moved it. If that fails the thread must not be used any more.
 func (c Cell) Return() error {
 	for _, folder := range c.folders() {
 		if folder == c.Unified {

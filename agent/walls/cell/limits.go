@@ -8,28 +8,29 @@ import (
 	"syscall"
 )
 
-// Limits are what the processes of a cell may use together. Zero fields, but CPUs, limit nothing.
+// Limits are what the processes of a cell may use together. A field that is zero limits nothing, except CPUs.
 type Limits struct {
-	// CPUs, in thousandths of a core, is the weight by which processors, and disks where that can be weighed, are shared
-	// when there are not enough of them. 0: the lowest.
+	// CPUs, in thousandths of a core, is the cell's weight: when processors are short they are shared by weight, and so
+	// are disks where the kernel can do that. 0 is the lowest weight.
 	CPUs int64
-	// Quota, in thousandths of a core, is the most that it gets, also when others use nothing.
+	// Quota, in thousandths of a core, is the most that the cell gets, even when nobody else uses the processors.
 	Quota int64
-	// Memory is in bytes, with what is cached for it. Who needs more is killed by the kernel.
+	// Memory is in bytes, and includes cached files. The kernel kills processes of a cell that needs more.
 	Memory int64
-	// Pids is how many processes and threads there may be.
+	// Pids is how many processes and threads there may be in the cell.
 	Pids int64
 }
 
-// periodMicroseconds is the time over which a quota is kept.
+// periodMicroseconds is the time over which the kernel measures a quota.
 const periodMicroseconds = 100_000
 
-// Limit sets all limits. A controller that the machine lacks limits nothing.
+// Limit sets all limits. A limit whose controller the machine lacks is left out.
 func (c Cell) Limit(l Limits) error {
 	return errors.Join(c.shareTime(l), c.limitMemory(l), c.limitPids(l))
 }
 
-// Change sets what differs from the limits that the cell has: each of the kernel's files takes its time to write.
+// Change sets only those limits that differ from the ones that the cell has, because each write to a file of the kernel
+// takes time.
 func (c Cell) Change(from, to Limits) error {
 	var failures []error
 	if from.CPUs != to.CPUs || from.Quota != to.Quota {
@@ -44,7 +45,7 @@ func (c Cell) Change(from, to Limits) error {
 	return errors.Join(failures...)
 }
 
-// shareTime says how the time of processors and disks is shared.
+// shareTime sets the cell's weights for processors and disks, and its quota of processors.
 func (c Cell) shareTime(l Limits) error {
 	if c.Grade == Cgroup2 {
 		return errors.Join(c.limitCPU2(l), c.weighIO(l))
@@ -72,7 +73,7 @@ func (c Cell) limitCPU1(l Limits) error {
 		write(c.CPU, "cpu.cfs_quota_us", strconv.FormatInt(quota(l), 10)))
 }
 
-// shares is 1024, what the kernel gives to all, for one core.
+// shares returns the weight for version 1, which is 1024, the kernel's default, for one core.
 func shares(l Limits) int64 { return min(max(l.CPUs*1024/1000, 2), 1<<18) }
 
 func (c Cell) limitCPU2(l Limits) error {
@@ -86,14 +87,16 @@ func (c Cell) limitCPU2(l Limits) error {
 	return write(c.CPU, "cpu.max", fmt.Sprintf("%d %d", quota(l), periodMicroseconds))
 }
 
-// quota is a thousandth of the period for each thousandth of a core; less than a millisecond the kernel refuses.
+// quota returns the microseconds of processor time in a period: a thousandth of the period for each thousandth of a
+// core. The kernel refuses less than a millisecond.
 func quota(l Limits) int64 { return max(l.Quota*periodMicroseconds/1000, 1000) }
 
-// weight is 100, what the kernel gives to all, for one core.
+// weight returns the weight for version 2 and for disks, which is 100, the kernel's default, for one core.
 func weight(l Limits, most int64) int64 { return min(max(l.CPUs/10, 1), most) }
 
-// limitMemory1 limits memory, and memory with swap alike, so that nothing is swapped out to make room. The second is
-// never below the first: when the limit grows it goes first.
+// limitMemory1 sets the limit of memory, and the same limit for memory and swap together, so that nothing is swapped
+// out to make room. The kernel refuses a limit of memory above the second one. So when the limit grows, the first write
+// fails and is repeated after the second.
 func (c Cell) limitMemory1(l Limits) error {
 	if c.Memory == "" || l.Memory == 0 {
 		return nil
@@ -108,8 +111,8 @@ func (c Cell) limitMemory1(l Limits) error {
 	return errors.Join(err, swap)
 }
 
-// limitMemory2 limits memory, allows no swap, and has all processes of a cell killed together. What is in use already
-// is never taken away: a limit that shrinks ends there.
+// limitMemory2 sets the limit of memory, allows no swap, and has the kernel kill all processes of a cell together. It
+// never sets a limit below what is in use, so that a lower limit kills nothing.
 func (c Cell) limitMemory2(l Limits) error {
 	if c.Memory == "" || l.Memory == 0 {
 		return nil
@@ -131,7 +134,7 @@ func (c Cell) limitPids(l Limits) error {
 	return write(c.Pids, "pids.max", strconv.FormatInt(l.Pids, 10))
 }
 
-// weighIO does nothing where no scheduler of disks weighs.
+// weighIO sets the cell's weight for disks. It does nothing where the kernel's disk scheduler has no weights.
 func (c Cell) weighIO(l Limits) error {
 	switch {
 	case c.IO == "":

@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// Events are what the kernel has refused or done to a cell because of its limits.
+// Events counts how often the kernel has enforced the limits of a cell.
 type Events struct {
-	// MemoryKills are the processes that were killed for want of memory.
+	// MemoryKills is how many processes were killed for want of memory.
 	MemoryKills uint64
-	// PidsRefused is how often no process or thread could be started.
+	// PidsRefused is how often a process or thread could not be started.
 	PidsRefused uint64
 }
 
-// Events tells what has happened since the cell was made.
+// Events returns the counts since the cell was made.
 func (c Cell) Events() (Events, error) {
 	var events Events
 	var failures []error
@@ -36,7 +36,7 @@ func (c Cell) Events() (Events, error) {
 	return events, errors.Join(failures...)
 }
 
-// Peak is the most memory, in bytes, that the cell has ever used; 0: not known.
+// Peak returns the most memory that the cell has ever used, in bytes; 0 if that is not known.
 func (c Cell) Peak() uint64 {
 	if c.Memory == "" {
 		return 0
@@ -52,17 +52,17 @@ func (c Cell) Peak() uint64 {
 	return peak
 }
 
-// Usage is what a cell uses.
+// Usage says what a cell uses.
 type Usage struct {
-	// CPU is the time of processors that it has used since it was made.
+	// CPU is the processor time that the cell has used since it was made.
 	CPU time.Duration
-	// Memory is in bytes, without what is only cached of files: the kernel takes that back when it needs it.
+	// Memory is in bytes, without cached pages of files, which the kernel takes back when it needs them.
 	Memory uint64
-	// Processes are those in it now.
+	// Processes is how many processes are in the cell now.
 	Processes int
 }
 
-// Usage measures the cell with all in it.
+// Usage measures the cell together with the cells in it.
 func (c Cell) Usage() (Usage, error) {
 	var usage Usage
 	var err error
@@ -72,7 +72,7 @@ func (c Cell) Usage() (Usage, error) {
 	if usage.Memory, err = c.memoryUsed(); err != nil {
 		return Usage{}, err
 	}
-	for _, folder := range c.folders()[:1] { // all hierarchies hold the same
+	for _, folder := range c.folders()[:1] { // all hierarchies hold the same processes
 		for _, below := range tree(folder) {
 			usage.Processes += len(readProcesses(below))
 		}
@@ -108,11 +108,11 @@ func (c Cell) memoryUsed() (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	cached := stat[files] - min(stat[shared], stat[files]) // shared memory is counted with files, and can't be taken back
+	cached := stat[files] - min(stat[shared], stat[files]) // the kernel counts shared memory with files, but can't take it back
 	return used - min(cached, used), nil
 }
 
-// String is where the cell is.
+// String returns the first folder of the cell.
 func (c Cell) String() string {
 	for _, folder := range c.folders() {
 		return filepath.Clean(folder)
@@ -120,14 +120,15 @@ func (c Cell) String() string {
 	return "no cell"
 }
 
-// Reached says which limit the processes of a cell have reached; the zero value: none.
+// Reached says which limit the processes of a cell have reached. The zero value says that they have reached none.
 type Reached struct {
 	Memory bool   // some were killed for want of memory
 	Pids   bool   // some could not be started
 	Why    string // for people
 }
 
-// Reached reads it. The first one counts that a program can't live with.
+// Reached returns which limit the processes of the cell have reached. If they have reached both, it returns the limit
+// of memory, because for that limit processes were killed.
 func (c Cell) Reached() (Reached, error) {
 	events, err := c.Events()
 	switch {

@@ -8,15 +8,15 @@ import (
 	"strings"
 )
 
-// hierarchy is a mounted hierarchy of control groups, and where this process is in it.
+// hierarchy is a mounted hierarchy of control groups, with the group of this process.
 type hierarchy struct {
 	version2    bool
-	controllers []string // version 1: what it was mounted with
+	controllers []string // version 1: the controllers that it was mounted with
 	mount       string   // its root, as far as it is shown to us
 	own         string   // the folder of our own group
 }
 
-// readHierarchies reads what is mounted and where this process is: proc is /proc.
+// readHierarchies reads which hierarchies are mounted, and in which group of each this process is. proc is /proc.
 func readHierarchies(proc string) ([]hierarchy, error) {
 	groups, err := os.ReadFile(filepath.Join(proc, "self", "cgroup"))
 	if err != nil {
@@ -35,7 +35,8 @@ func readHierarchies(proc string) ([]hierarchy, error) {
 	return all, nil
 }
 
-// parseMount reads a line of mountinfo: of a hierarchy, or of something else. (proc_pid_mountinfo(5))
+// parseMount reads a line of mountinfo, and reports whether it is the mount of a hierarchy that this process has a
+// group in. (proc_pid_mountinfo(5))
 func parseMount(line, groups string) (hierarchy, bool) {
 	front, back, found := strings.Cut(line, " - ")
 	fields, kind := strings.Fields(front), strings.Fields(back)
@@ -51,8 +52,8 @@ func parseMount(line, groups string) (hierarchy, bool) {
 		return hierarchy{}, false
 	}
 	h.own = h.mount
-	// What is mounted may be a part of the hierarchy, as in a container. A group outside of what is shown counts as its
-	// top.
+	// The mount may show only a part of the hierarchy, as in a container. If our own group is outside of that part, the
+	// top of the mount is taken for it.
 	part := unescape(fields[3])
 	if below, err := filepath.Rel(part, own); err == nil && filepath.IsLocal(below) && !strings.HasPrefix(part, "/..") {
 		h.own = filepath.Join(h.mount, below)
@@ -60,7 +61,8 @@ func parseMount(line, groups string) (hierarchy, bool) {
 	return h, true
 }
 
-// ownGroup finds the group of this process: lines are NUMBER:CONTROLLERS:PATH, that of version 2 is 0::PATH.
+// ownGroup finds the group of this process in the lines of /proc/self/cgroup. These are NUMBER:CONTROLLERS:PATH, and
+// 0::PATH for version 2.
 func ownGroup(h hierarchy, groups string) (path string, found bool) {
 	for line := range strings.Lines(groups) {
 		parts := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
@@ -77,10 +79,10 @@ func ownGroup(h hierarchy, groups string) (path string, found bool) {
 	return "", false
 }
 
-// has tells whether the hierarchy of version 1 has the controller.
+// has reports whether a hierarchy of version 1 has the controller.
 func (h hierarchy) has(controller string) bool { return slices.Contains(h.controllers, controller) }
 
-// above lists our own folder and all around it, up to what is shown to us.
+// above returns the folder of our own group and those of all groups around it, up to the top of the mount.
 func (h hierarchy) above() (folders []string) {
 	for folder := h.own; ; folder = filepath.Dir(folder) {
 		folders = append(folders, folder)
@@ -90,7 +92,7 @@ func (h hierarchy) above() (folders []string) {
 	}
 }
 
-// unescape reads what the kernel writes for spaces and the like: a backslash and three octal digits.
+// unescape replaces what the kernel writes for spaces and the like, which is a backslash and three octal digits.
 func unescape(text string) string {
 	var plain strings.Builder
 	for i := 0; i < len(text); i++ {

@@ -7,20 +7,21 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// Rules say how what a task asks for becomes what it may use.
+// Rules say how the limits of a task are made from its requests.
 type Rules struct {
-	// PidsMax is for tasks that say nothing of it; 0: any number.
+	// PidsMax is how many processes and threads a task may have that sets no limit itself; 0: any number.
 	PidsMax int64 `json:"pids_max,omitempty"`
-	// HardQuota gives no task more of the processors than it has asked for.
+	// HardQuota limits each task to the processors that it has requested, unless it sets a limit itself.
 	HardQuota bool `json:"hard_quota,omitempty"`
 }
 
-// memoryMin is the least memory that a limit leaves: a program of any size needs as much to start, and is not to fail
-// for what it has asked in haste.
+// memoryMin is the lowest limit of memory, in bytes. Any program needs that much to start, and should not fail because
+// its request was carelessly small.
 const memoryMin = 32 << 20
 
-// Limits are what a task may use: of processors its share of what is wanted, of memory what it has asked for. One that
-// asks for no memory has no limit there. What may be taken back has the lowest share.
+// Limits returns what a task may use. Its share of the processors follows from the processors that it has requested,
+// and its limit of memory is what it has requested, or its own limit if that is more. A task that requests no memory,
+// and sets no limit, is not limited there. A task with revocable resources has the lowest share of the processors.
 func (r Rules) Limits(task *api.Task) Limits {
 	cpus, memory := task.Resources.Scalar("cpus"), max(task.Resources.Scalar("mem"), task.Limits.Mem)
 	limits := Limits{CPUs: int64(cpus), Quota: int64(task.Limits.CPUs), Pids: task.Limits.Pids}
@@ -39,45 +40,47 @@ func (r Rules) Limits(task *api.Task) Limits {
 	return limits
 }
 
-// Strict is what an agent takes from tasks when it is asked to.
+// Strict says what the agent's operator forbids tasks in addition.
 type Strict struct {
-	// ReadOnlyRoot lets tasks with namespaces write nothing of the machine's files, but for their sandboxes and volumes.
-	// Default: what their users may write.
+	// ReadOnlyRoot makes the machine's files read-only for tasks with namespaces, except their sandboxes and volumes.
+	// Default: tasks may write what their users may write.
 	ReadOnlyRoot bool `json:"read_only,omitempty"`
-	// DenyCalls denies tasks, and executors of frameworks' own, the calls of the kernel that package calls names. Where
-	// executors have control groups it needs namespaces. Default: what their users may call.
+	// DenyCalls denies the system calls that package calls names to tasks, and to executors that frameworks bring.
+	// Where executors have control groups it needs namespaces. Default: they may make the calls that their users may
+	// make.
 	DenyCalls bool `json:"deny,omitempty"`
 }
 
-// Handout is what an agent tells its built-in executor: where it is, and by which rules its tasks live.
+// Handout is what an agent tells its built-in executor: in which cell it is, and what holds for its tasks.
 type Handout struct {
-	// Cell is the zero one where there are no control groups.
+	// Cell is the executor's cell. It is zero where there are no control groups.
 	Cell  Cell  `json:"cell"`
 	Rules Rules `json:"rules"`
-	// Spaces says that each task has namespaces, in which nothing of the Hidden folders is seen but what is the task's.
+	// Spaces says that each task has namespaces. In these it sees nothing of the Hidden folders but what is its own.
 	Spaces bool     `json:"spaces,omitempty"`
 	Hidden []string `json:"hidden,omitempty"`
-	// Paths says that each task has rules for files, by which it uses nothing of the Hidden folders but what is its own.
+	// Paths says that each task has rules for files. By these it can use nothing of the Hidden folders but what is its
+	// own.
 	Paths bool `json:"paths,omitempty"`
-	// Images says that tasks with an image run in it, with namespaces.
+	// Images says that tasks may have an image, and run in it with namespaces.
 	Images bool `json:"images,omitempty"`
 	Strict
-	// GPUs are the machine's.
+	// GPUs are those of the machine.
 	GPUs GPUs `json:"gpus,omitzero"`
-	// Volumes is the folder of the volumes that tasks are shown.
+	// Volumes is the folder that holds the volumes of tasks.
 	Volumes string `json:"volumes,omitempty"`
 }
 
-// String is one word for an environment.
+// String returns the handout as JSON, for the value of an environment variable.
 func (h Handout) String() string {
 	text, err := json.Marshal(h)
 	if err != nil {
-		return "" // it is made of plain values
+		return "" // never happens: it is made of plain values
 	}
 	return string(text)
 }
 
-// ParseHandout is the inverse.
+// ParseHandout reads what String has returned.
 func ParseHandout(text string) (Handout, error) {
 	var h Handout
 	if err := json.Unmarshal([]byte(text), &h); err != nil {

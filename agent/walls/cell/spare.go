@@ -9,24 +9,26 @@ import (
 	"syscall"
 )
 
-// A spare is the cell of an ended task that waits for a next one. The groups of version 1, which have the controllers, serve
-// again: that saves the kernel most of what a cell costs, to make them, and to release what was charged to a memory group that
-// is removed. In version 2 nothing can be renamed. Where that stands beside version 1 its group is made anew for each task: it
-// has no controllers and costs the least of them, the kernel removes it only when nothing lives in it, and the time of
-// processors that it counts is of one task alone.
+// A spare is the cell of an ended task that waits for a next task. Its groups of version 1, which have the controllers,
+// are renamed and used again. That saves most of what a cell costs: the kernel need not make these groups, nor release
+// what was charged to a memory group that is removed. A group of version 2 can't be renamed. Where version 2 is mounted
+// beside version 1, its group is made anew for each task. That is cheap, as the group has no controllers; the kernel
+// removes the old one only when no process lives in it; and the processor time that it counts is that of one task only.
 
-// SpareName is the name of a spare, below the cell of its executor.
+// SpareName returns the name of a spare, within the cell of its executor.
 func SpareName(number uint64) string { return join("spare", strconv.FormatUint(number, 10)) }
 
-// CanSpare tells whether a cell like this one can become a spare. Where version 2 has the controllers nothing can be renamed,
-// and where there is no version 2 nobody tells for certain that nothing is left. Which devices a group has denied can't be
-// taken back for certain either.
+// CanSpare reports whether a cell like this one can become a spare. It can't where version 2 has the controllers, as
+// its groups can't be renamed; nor where there is no version 2, as only version 2 tells for certain that no process is
+// left; nor where the cell has rules for devices, as denied ones can't be permitted again for certain. It must have
+// groups for processors, memory and processes, and none for disks (see Brief).
 func (c Cell) CanSpare() bool {
 	return c.Grade == Hybrid && c.CPU != "" && c.Memory != "" && c.Pids != "" && c.IO == "" && c.Devices == ""
 }
 
-// SetAside makes a spare of a cell in which nothing lives; nobody finds a way into it by its task's name any more. Of an error
-// all that there still is of the cell is where it was.
+// SetAside makes a spare of a cell in which no process lives: it renames the cell's folders to those of name. After
+// that no process can enter them by the name of the cell's task. On an error, those folders of the cell that still
+// exist have their old names.
 func (c Cell) SetAside(name Cell) (spare Cell, err error) {
 	if err := syscall.Rmdir(c.Unified); err != nil { // EBUSY: something lives in it
 		return Cell{}, failed("rmdir", c.Unified, err)
@@ -35,8 +37,9 @@ func (c Cell) SetAside(name Cell) (spare Cell, err error) {
 	return name, c.rename(name)
 }
 
-// TakeOver makes a spare the cell of a task, as far as that cell is told: the groups of processors and of processes keep the
-// spare's name, as nobody but who starts the task looks for them. Of an error the spare is where it was.
+// TakeOver makes a spare the cell of a task, and returns that cell. Its groups for processors and for processes keep
+// the spare's name, because only the executor that starts the task looks for them; the others get the task's. On an
+// error the spare has its old names.
 func (c Cell) TakeOver(spare Cell) (taken Cell, err error) {
 	c.CPU, c.Pids = spare.CPU, spare.Pids
 	for _, folder := range []string{c.CPU, c.Pids} {
@@ -54,7 +57,7 @@ func (c Cell) TakeOver(spare Cell) (taken Cell, err error) {
 	return c, nil
 }
 
-// rename gives the folders of version 1 the names that they have in another cell, or none of them.
+// rename gives the folders of version 1 the names that they have in another cell: all of them, or none if one fails.
 func (c Cell) rename(to Cell) error {
 	var done [][2]string
 	for _, folder := range [][2]string{{c.Memory, to.Memory}, {c.CPU, to.CPU}, {c.Pids, to.Pids}} {
@@ -63,7 +66,7 @@ func (c Cell) rename(to Cell) error {
 		}
 		if err := syscall.Rename(folder[0], folder[1]); err != nil {
 			for _, renamed := range done {
-				_ = syscall.Rename(renamed[1], renamed[0]) // whoever looks for it there finds nothing, at worst
+				_ = syscall.Rename(renamed[1], renamed[0]) // at worst the folder is not found under its old name
 			}
 			return failed("rename", folder[0], err)
 		}
@@ -72,15 +75,15 @@ func (c Cell) rename(to Cell) error {
 	return nil
 }
 
-// spareBytesMax is the most that may be charged to the memory group of a spare: pages of files that its task has read or
-// written, their names, and what the kernel has taken in advance. It takes that back when the next task needs the room, but
-// until then some of it counts as that one's.
+// spareBytesMax is how many bytes may be charged to the memory group of a spare at most: pages of files that its task
+// has read or written, their names, and what the kernel has taken in advance. The kernel takes this memory back when
+// the next task needs the room, but until then some of it counts as used by the next task.
 const spareBytesMax = 1 << 20
 
-// IsAsNew tells whether a spare is what a new cell would be: nothing is in it, no limit was ever reached, and hardly any
-// memory is charged to it. It forgets the most memory that was used there.
+// IsAsNew reports whether a spare is like a new cell: no process is in it, no limit was ever reached, and at most
+// spareBytesMax of memory are charged to it. If so it also resets the peak of the memory used there.
 func (c Cell) IsAsNew() bool {
-	// The dead that nobody has waited for count among these processes.
+	// Zombies count among these processes.
 	if !reads(c.Pids, "pids.current", "0") {
 		return false
 	}
@@ -92,19 +95,19 @@ func (c Cell) IsAsNew() bool {
 	return err == nil && events == Events{} && write(c.Memory, "memory.max_usage_in_bytes", "0") == nil
 }
 
-// IsUntouched tells whether nobody has changed what only root can: no process has moved into one of the spare's folders alone,
-// no group was made in them, and its limits are these.
+// IsUntouched reports whether a spare is free of changes that only root can make: no process was moved into its memory
+// or processor group alone, no group was made inside its groups, and its limits are the given ones.
 func (c Cell) IsUntouched(limits Limits) bool {
 	for _, folder := range c.folders() {
 		var is syscall.Stat_t
-		if syscall.Stat(folder, &is) != nil || is.Nlink != 2 { // each folder in it makes one more
+		if syscall.Stat(folder, &is) != nil || is.Nlink != 2 { // each folder inside adds a link
 			return false
 		}
 	}
 	return reads(c.Memory, "cgroup.procs", "") && reads(c.CPU, "cgroup.procs", "") && c.has(limits)
 }
 
-// has tells whether a spare has these limits and no others, whoever has written them.
+// has reports whether the limits of a spare are exactly these, as the kernel has them.
 func (c Cell) has(limits Limits) bool {
 	memory := cmp.Or(limits.Memory, math.MaxInt64)
 	memory -= memory % int64(os.Getpagesize()) // the kernel counts pages
@@ -119,7 +122,7 @@ func (c Cell) has(limits Limits) bool {
 		reads(c.Memory, "memory.limit_in_bytes", strconv.FormatInt(memory, 10)) && reads(c.Pids, "pids.max", pids)
 }
 
-// reads tells whether a file of the kernel holds this text.
+// reads reports whether a file of the kernel holds this text.
 func reads(folder, name, want string) bool {
 	text, err := read(folder, name)
 	return err == nil && text == want

@@ -10,10 +10,10 @@ import (
 	"testing"
 )
 
-// spareLimits are those of the cells that these tests make.
-var spareLimits = Limits{CPUs: 100, Quota: 500, Memory: 64<<20 + 1, Pids: 100} // no whole number of pages
+// spareLimits are the limits of the cells that these tests make.
+var spareLimits = Limits{CPUs: 100, Quota: 500, Memory: 64<<20 + 1, Pids: 100} // the memory is not a whole number of pages
 
-// spareable is a tree of whose cells spares are made.
+// spareable opens a tree whose cells can become spares.
 func spareable(t *testing.T) Tree {
 	t.Helper()
 	tree := planted(t, Hybrid)
@@ -23,10 +23,10 @@ func spareable(t *testing.T) Tree {
 	return tree
 }
 
-// run runs a line of a shell in the cell to its end.
+// run runs a line of a shell in the cell, and waits for its end.
 func run(t *testing.T, c Cell, line string) {
 	t.Helper()
-	_ = start(t, c, line).Wait() // how it ends is the line's own
+	_ = start(t, c, line).Wait() // it does not matter how it ends
 }
 
 // setAside makes a spare of an empty cell.
@@ -42,7 +42,7 @@ func setAside(t *testing.T, tree Tree, c Cell) Cell {
 	return spare
 }
 
-// inode tells groups apart, whatever they are called.
+// inode returns a number by which a group is known again under another name.
 func inode(t *testing.T, folder string) uint64 {
 	t.Helper()
 	var is syscall.Stat_t
@@ -52,7 +52,8 @@ func inode(t *testing.T, folder string) uint64 {
 	return is.Ino
 }
 
-// The next task finds a cell in which nothing is known of the one before: the groups are the same, and it begins at nothing.
+// A task that takes a spare over finds nothing in it of the task before: the groups are the same, but all counts begin
+// at zero.
 func TestASpareIsTakenOver(t *testing.T) {
 	tree := spareable(t)
 	first := made(t, tree, "task@1", spareLimits).Brief()
@@ -93,7 +94,7 @@ func TestASpareIsTakenOver(t *testing.T) {
 	end(t, spare)
 }
 
-// What a task, or whoever looks after it, has left in a cell is not for the next one.
+// A cell in which a task, or an operator, has left something behind is not used for the next task.
 func TestNotEveryCellIsAsNew(t *testing.T) {
 	folder := t.TempDir()
 	for _, test := range []struct {
@@ -143,7 +144,7 @@ func TestNotEveryCellIsAsNew(t *testing.T) {
 	}
 }
 
-// overwrite writes a file of the kernel, if this one has it.
+// overwrite writes a file of the kernel, if this kernel has that file.
 func overwrite(t *testing.T, folder, name, word string) {
 	t.Helper()
 	if err := ignoreMissing(write(folder, name, word)); err != nil {
@@ -151,7 +152,7 @@ func overwrite(t *testing.T, folder, name, word string) {
 	}
 }
 
-// leaveDead leaves one in a cell that has ended and that nobody waits for until the end of the test.
+// leaveDead leaves a zombie in a cell, which is reaped only at the end of the test.
 func leaveDead(t *testing.T, c Cell) {
 	t.Helper()
 	s := start(t, c, "exit 0")
@@ -160,7 +161,7 @@ func leaveDead(t *testing.T, c Cell) {
 	}
 }
 
-// leaveLiving leaves a process in one folder of a cell that lives elsewhere.
+// leaveLiving moves a process that was started outside the cell into one of the cell's folders.
 func leaveLiving(t *testing.T, folder string) {
 	t.Helper()
 	s := start(t, Cell{}, "echo here; exec sleep 1000")
@@ -170,7 +171,7 @@ func leaveLiving(t *testing.T, folder string) {
 	}
 }
 
-// A cell in which something lives stays what and where it is.
+// A cell in which a process lives is not set aside, and keeps its names.
 func TestACellThatLivesIsNotSetAside(t *testing.T) {
 	tree := spareable(t)
 	c := made(t, tree, "task@1", spareLimits).Brief()
@@ -182,8 +183,8 @@ func TestACellThatLivesIsNotSetAside(t *testing.T) {
 	end(t, c)
 }
 
-// A spare that can't be taken over, or a cell that can't be set aside, is where it was: with another one in its way, and when
-// somebody has removed a part.
+// A spare that can't be taken over keeps its names, and so does a cell that can't be set aside. It can't when another
+// cell has the new name, or when somebody has removed a part of it.
 func TestSparesThatCannotMove(t *testing.T) {
 	tree := spareable(t)
 	taken := tree.Root.Child("task@taken").Brief()
@@ -221,7 +222,8 @@ func TestSparesThatCannotMove(t *testing.T) {
 	end(t, c)
 }
 
-// Only where the kernel can rename groups, tells that nothing lives in them, and nobody has been denied devices.
+// Cells can be spared only where the kernel can rename groups and tells that nothing lives in them, and where no
+// devices are denied.
 func TestWhichCellsCanBeSpared(t *testing.T) {
 	all := Cell{Grade: Hybrid, Unified: "u", CPU: "c", Memory: "m", Pids: "p"}
 	for _, test := range []struct {

@@ -2,7 +2,7 @@ package cell
 
 import "syscall"
 
-// startIn has the kernel put a child into an open folder of version 2.
+// startIn has the kernel make a child in the group of version 2 whose folder is open as folder.
 func startIn(attr *syscall.SysProcAttr, folder int) {
 	attr.UseCgroupFD, attr.CgroupFD = true, folder
 }

@@ -4,5 +4,5 @@ package cell
 
 import "syscall"
 
-// startIn: only Linux has control groups, so this is never reached.
+// startIn is never called: only Linux has control groups.
 func startIn(*syscall.SysProcAttr, int) {}

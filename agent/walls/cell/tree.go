@@ -13,34 +13,34 @@ import (
 	"syscall"
 )
 
-// Tree is where an agent has its cells: one of its own, with those of its executors in it. The value of an agent
-// without cells is the zero one.
+// Tree holds the cells of an agent: the agent's own cell, with those of its executors in it. The zero value is a tree
+// without cells.
 type Tree struct {
 	// Root is the agent's own cell.
 	Root Cell
-	// Makes says whether new cells are made. One that does not still ends those that are there.
+	// Makes says whether new cells are made. Without it the tree still ends the cells that are there.
 	Makes bool
-	// Lacks says why there is nothing better, as a sentence for people; "": nothing is missing.
+	// Lacks says in words why the tree can't do more; "" if nothing is missing.
 	Lacks string
 	file  string
-	locks []int // descriptors of its folders, as long as it is open
+	locks []int // file descriptors of the root's folders, locked while the tree is open
 }
 
-// Place says where a tree is looked for.
+// Place says where Open looks for a tree.
 type Place struct {
-	// Folder is the agent's: it names the tree and remembers where it stands, so that the next agent there finds it,
-	// from wherever it was started.
+	// Folder is the agent's data folder. The tree is named after it, and a file in it records where the tree is. So the
+	// next agent with this folder finds the tree, wherever that agent was started from.
 	Folder string
-	// Proc is where the kernel tells what is mounted. Default /proc.
+	// Proc is where the kernel shows processes and mounts. Default /proc.
 	Proc string
-	// Devices says that there are devices to be kept from others.
+	// Devices says that there are devices which are to be kept from tasks that do not have them.
 	Devices bool
-	// Best is the best grade that is tried; the zero value tries all. Groups makes no new cells.
+	// Best is the best grade that is tried. Default: all are tried. With Groups no new cells are made.
 	Best Grade
 }
 
-// Open finds the tree of the folder, or makes one where this process is. It never fails: where there are no control
-// groups, or none that we may use, Root.Grade is Groups, and Lacks says why.
+// Open finds the tree that the folder records, or makes one in the control groups that this process is in. It never
+// fails: where there are no control groups that we may use, Root.Grade is Groups, and Lacks says why.
 func Open(place Place) Tree {
 	t := Tree{file: filepath.Join(place.Folder, "cells")}
 	if place.Proc == "" {
@@ -60,10 +60,10 @@ func Open(place Place) Tree {
 	return t
 }
 
-// comeBack goes on with the tree of an earlier agent, whatever stands in it.
+// comeBack goes on with the tree of an earlier process of the agent, whatever cells are in it.
 func (t Tree) comeBack(root Cell, makes bool) Tree {
 	t.Root = root
-	err := t.hold() // an agent may have been killed while it made or removed it
+	err := t.hold() // the earlier process may have been killed while it made or removed the tree
 	t.Makes = makes && err == nil
 	switch {
 	case err != nil:
@@ -76,7 +76,7 @@ func (t Tree) comeBack(root Cell, makes bool) Tree {
 	return t
 }
 
-// recall reads where the tree of an earlier agent stands.
+// recall reads where the tree of an earlier process of the agent is.
 func (t Tree) recall() (Cell, error) {
 	var c Cell
 	text, err := os.ReadFile(t.file)
@@ -86,7 +86,7 @@ func (t Tree) recall() (Cell, error) {
 	return c, json.Unmarshal(text, &c)
 }
 
-// remember writes where the tree stands, before anything of it is made.
+// remember records where the tree is to be. It is called before anything of the tree is made.
 func (t Tree) remember(c Cell) error {
 	text, err := json.Marshal(c)
 	if err != nil {
@@ -98,7 +98,7 @@ func (t Tree) remember(c Cell) error {
 	return os.Rename(t.file+".new", t.file)
 }
 
-// plant makes the agent's cell by the best of the grades that works.
+// plant makes the agent's cell with the best grade that works here, and says what is missing.
 func (t *Tree) plant(place Place) (lacks string) {
 	t.Root = Cell{Grade: Groups}
 	hierarchies, err := readHierarchies(place.Proc)
@@ -129,7 +129,7 @@ func (t *Tree) plant(place Place) (lacks string) {
 	return lacks
 }
 
-// missing says which limits there are not.
+// missing says which of the usual limits the cell does not have; "" if it has them all.
 func missing(root Cell) string {
 	for _, controller := range []string{"cpu", "memory", "pids"} {
 		if !slices.Contains(root.Controllers(), controller) {
@@ -139,7 +139,8 @@ func missing(root Cell) string {
 	return ""
 }
 
-// grow is where we are ourselves, in the hierarchies that the grade needs.
+// grow returns the cell in which the tree can be made with this grade, by the groups that this process is in, and
+// whether the hierarchies that the grade needs are there.
 func grow(grade Grade, hierarchies []hierarchy) (Cell, bool) {
 	c := Cell{Grade: grade}
 	for _, h := range hierarchies {
@@ -162,9 +163,10 @@ func grow(grade Grade, hierarchies []hierarchy) (Cell, bool) {
 	return c, limits && (grade != Hybrid || c.Unified != "")
 }
 
-// grow2 is where cells of version 2 can stand: around the group that we are in, when that is one into which whoever
-// started us, or an agent before, has put us out of the way; else in it. A group that others are in as well, such as that
-// of a person's session, is not ours to change: then they stand at the top.
+// grow2 returns the cell in which the tree can be made with version 2. Usually that is the group that this process is
+// in. When that group has the name ownGroupName, this process was put there only to be out of the way, by whoever
+// started it or by an earlier agent, and the tree is made in the group around it. A group that holds other processes
+// too, such as that of a person's session, is not ours to change, and the tree is made at the top of the hierarchy.
 func grow2(h hierarchy) (Cell, bool) {
 	others := slices.ContainsFunc(readProcesses(h.own), func(pid int) bool { return pid != os.Getpid() })
 	switch {
@@ -187,10 +189,10 @@ func grow2(h hierarchy) (Cell, bool) {
 	return c, c.Memory != "" && c.Pids != ""
 }
 
-// ownGroupName is the group of version 2 into which an agent goes when cells are to stand beside it.
+// ownGroupName is the name of the group of version 2 into which an agent moves itself to make room for cells beside it.
 const ownGroupName = "agent"
 
-// try makes the agent's cell, and one in it as a test.
+// try makes the agent's cell, and as a test one inside it, which it removes again. On an error it removes both.
 func (t *Tree) try() error {
 	root := t.Root
 	if root.Grade == Cgroup2 {
@@ -218,8 +220,9 @@ func (t *Tree) try() error {
 	return err
 }
 
-// handDownAround hands controllers down from the group that this agent was started in. A group that does so may hold no
-// processes, unless it is the root of all; so we go into one beside the cells, with what was started together with us.
+// handDownAround enables controllers for the groups inside the one that this agent was started in. A group with such
+// controllers may hold no processes, unless it is the root of the hierarchy. So this process, and all others of the
+// group, move into a group beside the cells.
 func (c Cell) handDownAround() error {
 	err := c.handDown()
 	if !errors.Is(err, syscall.EBUSY) {
@@ -237,18 +240,19 @@ func (c Cell) handDownAround() error {
 	return c.handDown()
 }
 
-// release lets others remove what nothing runs in.
+// release gives the locks up. From then on other agents may remove the agent's cell if nothing runs in it.
 func (t *Tree) release() {
 	unlock(t.locks)
 	t.locks = nil
 }
 
-// Executor is the cell of an executor, with the cells of its tasks in it.
+// Executor returns the cell of an executor, which holds the cells of its tasks.
 func (t *Tree) Executor(framework, executor string) Cell {
 	return t.Root.Child(ExecutorName(framework, executor))
 }
 
-// Sweep ends all cells of executors but those that are named: nobody knows them any more.
+// Sweep ends all cells of executors except the known ones, which are given by name: the others are left over from
+// executors that the agent does not know any more. (R41)
 func (t *Tree) Sweep(ctx context.Context, known map[string]bool) error {
 	var failures []error
 	for _, name := range t.Root.Children() {
@@ -259,7 +263,7 @@ func (t *Tree) Sweep(ctx context.Context, known map[string]bool) error {
 	return errors.Join(failures...)
 }
 
-// Close removes the tree if nothing is in it. One with executors stays for the next agent.
+// Close removes the tree if it holds no cells of executors. Otherwise it stays for the next process of the agent.
 func (t *Tree) Close() error {
 	defer t.release()
 	if t.Root.Grade == Groups || len(t.Root.Children()) > 0 {

@@ -8,8 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Give makes a folder, with all in it that was the former owner's, another user's. Links are given, not what they lead
-// to; what is mounted there stays as it is; and so does a file of several names, which may be somebody's outside.
+// Give makes user the owner of a folder, and of all in it that belongs to its former owner. Of a link it gives the link
+// itself, not what the link leads to. It leaves alone what is mounted in the folder, and files with several names (hard
+// links), because another name may be outside of the folder.
 func Give(folder *os.Root, former, user User) error {
 	top, err := folder.Open(".")
 	if err != nil {
@@ -21,7 +22,8 @@ func Give(folder *os.Root, former, user User) error {
 
 type gift struct{ former, user User }
 
-// folder gives what is in an open folder, then the folder: while it is ours, nobody changes what is in it.
+// folder gives away what is in an open folder, and the folder itself last: as long as the folder is the former owner's,
+// the new one can't change what is in it.
 func (g gift) folder(folder *os.File) error {
 	const batch = 1024
 	var wrong []error
@@ -40,7 +42,7 @@ func (g gift) folder(folder *os.File) error {
 	return errors.Join(append(wrong, os.NewSyscallError("fchown", unix.Fchown(int(folder.Fd()), g.user.UID, g.user.GID)))...)
 }
 
-// name gives one thing in a folder. It is opened first: what was looked at is what is given.
+// name gives away one file or folder in a folder. It is opened first, so that what is given is what was looked at.
 func (g gift) name(folder *os.File, name string) error {
 	descriptor, err := unix.Openat2(int(folder.Fd()), name, &unix.OpenHow{
 		Flags:   unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC,

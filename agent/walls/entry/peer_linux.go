@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// PeerOf is the user who has opened a connection to a unix socket, by the kernel's word. Other connections have none:
-// errors.ErrUnsupported.
+// PeerOf returns the user of the process that has opened a connection to a unix socket, as the kernel knows it. For
+// other connections the error is errors.ErrUnsupported.
 func PeerOf(connection net.Conn) (uid int, err error) {
 	socket, is := connection.(*net.UnixConn)
 	if !is {

@@ -7,5 +7,5 @@ import (
 	"net"
 )
 
-// PeerOf knows nobody: only on Linux executors have users of their own.
+// PeerOf fails: only on Linux executors have users of their own.
 func PeerOf(net.Conn) (uid int, err error) { return 0, errors.ErrUnsupported }

@@ -7,10 +7,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// As does something with a user's rights to files, and makes files that are the user's. Root only can do that; for
-// anybody else it is done as it would be without. It must not hand work to other goroutines: these have other rights.
+// As does work with a user's rights to files; files that the work makes belong to the user. Only root can do that. In a
+// process that is not root, the work is done with that process's own rights. The work must not hand anything to other
+// goroutines, as these have other rights.
 //
-// The kernel keeps these rights for each thread, so the work has a thread of its own until they are given back.
+// The kernel keeps these rights for each thread, so the work has a thread of its own until the thread has its former
+// rights again.
 func As(user User, work func() error) error {
 	if os.Geteuid() != 0 || user.UID == 0 {
 		return work()
@@ -31,14 +33,15 @@ func As(user User, work func() error) error {
 	return err
 }
 
-// Ours does something with the rights of this process, in the midst of work that As does for a user.
+// Ours does work with the rights of this process. It is for use within work that As does for a user.
 func Ours(work func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- work() }()
 	return <-done
 }
 
-// take gives this thread the rights of a user. Root comes back first, as nobody else may set groups.
+// take gives this thread a user's rights to files. Where that user is root, the user is set before the groups, as only
+// root may set groups.
 func take(user User) error {
 	if user.UID == 0 {
 		if err := setUser(0); err != nil {
@@ -60,7 +63,8 @@ func take(user User) error {
 	return setUser(user.UID)
 }
 
-// setUser takes the rights of a user's number. The kernel says nothing of a failure, so it is asked what there is.
+// setUser gives this thread the rights to files of the user with this number. The kernel reports no failure, so it is
+// asked for the result.
 func setUser(id int) error {
 	if err := unix.Setfsuid(id); err != nil {
 		return err

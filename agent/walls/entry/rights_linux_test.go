@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// Work is done with the user's rights to files, and with this process's own again afterwards, on every thread.
+// Work is done with the user's rights to files. Afterwards every thread has the rights of this process again.
 func TestAs(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root may act as another user")
@@ -56,7 +56,7 @@ func TestAs(t *testing.T) {
 	all.Wait()
 }
 
-// What goes wrong in the work is what As says.
+// As returns the error of the work.
 func TestAsPassesErrorsOn(t *testing.T) {
 	wrong := errors.New("wrong")
 	for _, user := range []User{Self(), {UID: 71234, GID: 71234}} {

@@ -2,8 +2,8 @@
 
 package entry
 
-// As does something as it is done without: only Linux has rights for one thread.
+// As does work with the rights of this process: only Linux has rights for one thread.
 func As(_ User, work func() error) error { return work() }
 
-// Ours does something with the rights of this process.
+// Ours does work with the rights of this process.
 func Ours(work func() error) error { return work() }

@@ -9,25 +9,25 @@ import (
 	"strings"
 )
 
-// Rlimit is a limit of the kernel that each process has for itself, and passes on to what it starts.
+// Rlimit is a limit of the kernel that each process has for itself, and passes on to what it starts (getrlimit(2)).
 type Rlimit struct {
-	// Name is one of the kernel's, in small letters and without RLIMIT: nofile.
+	// Name is the kernel's name, in small letters and without RLIMIT, such as nofile.
 	Name string
-	// Soft is what counts; a process may raise its own up to Hard. Unlimited is a number too.
+	// Soft is the limit that counts; a process may raise its own up to Hard. Both may be Unlimited.
 	Soft, Hard uint64
 }
 
-// Unlimited is more than anybody asks for.
+// Unlimited is the value of a limit that limits nothing.
 const Unlimited = math.MaxUint64
 
-// rlimitKinds are the limits that can be set, and the least that lets executors live: a limit counts for them as well.
-// Those of address space and data are not among them, since programs of Go reserve far more than they use; memory is what
-// control groups limit.
+// rlimitKinds are the limits that can be set, each with the lowest value with which executors still work, because
+// limits hold for executors as well. Limits of address space and data are not among them, since Go programs reserve far
+// more than they use; memory is limited by control groups.
 var rlimitKinds = []struct {
 	name  string
 	least uint64
 }{
-	{"core", 0},        // bytes of an image of the memory
+	{"core", 0},        // bytes of a core dump
 	{"fsize", 1 << 20}, // bytes of a file
 	{"memlock", 0},     // bytes that can't be swapped out
 	{"nofile", 256},    // open files
@@ -35,8 +35,9 @@ var rlimitKinds = []struct {
 	{"stack", 1 << 20}, // bytes of the first thread's stack
 }
 
-// Rlimits are what executors and their tasks begin with. Others are as the agent itself has them; but open files begin
-// with 65536 where the agent has more, and no images of memories are left behind.
+// Rlimits are the limits that executors and their tasks begin with. For limits that are not named they have the agent's
+// own, with two exceptions: the soft limit of open files is 65536 where the agent's own is a million or more, and the
+// soft limit of core dumps is 0.
 type Rlimits []Rlimit
 
 // ParseRlimits reads limits, each as NAME=SOFT or NAME=SOFT:HARD, in the kernel's units or "unlimited".
@@ -65,7 +66,7 @@ func parseRlimit(text string) (uint64, error) {
 	return strconv.ParseUint(text, 10, 63)
 }
 
-// String is the inverse of ParseRlimits for one.
+// String returns the limit as ParseRlimits reads it.
 func (r Rlimit) String() string {
 	text := r.Name + "=" + showRlimit(r.Soft)
 	if r.Hard != r.Soft {
@@ -81,12 +82,12 @@ func showRlimit(value uint64) string {
 	return strconv.FormatUint(value, 10)
 }
 
-// Has tells whether one of that name is among them.
+// Has reports whether a limit of that name is among them.
 func (r Rlimits) Has(name string) bool {
 	return slices.ContainsFunc(r, func(one Rlimit) bool { return one.Name == name })
 }
 
-// Check says which of them can't be given by this process, or nil.
+// Check says which of the limits this process can't give to others, and why; nil if it can give them all.
 func (r Rlimits) Check() error {
 	var wrong []error
 	for i, one := range r {

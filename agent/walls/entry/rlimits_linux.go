@@ -15,7 +15,7 @@ var rlimitNumbers = map[string]int{
 	"nproc": unix.RLIMIT_NPROC, "stack": unix.RLIMIT_STACK,
 }
 
-// Give gives the limits to a process that waits to begin.
+// Give sets the limits of a process that waits to begin.
 func (r Rlimits) Give(pid int) error {
 	for _, one := range r {
 		if err := unix.Prlimit(pid, rlimitNumbers[one.Name], &unix.Rlimit{Cur: one.Soft, Max: one.Hard}, nil); err != nil {
@@ -44,7 +44,7 @@ func (r Rlimit) checkAllowed() error {
 	return nil
 }
 
-// maySetLimits tells whether this process may give more than it has itself.
+// maySetLimits reports whether this process may give others higher limits than it has itself.
 func maySetLimits() bool {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {
@@ -56,7 +56,7 @@ func maySetLimits() bool {
 	return err == nil && set&(1<<unix.CAP_SYS_RESOURCE) != 0
 }
 
-// mostFiles is the highest limit of open files that the kernel takes from anybody.
+// mostFiles returns the highest limit of open files that the kernel accepts at all.
 func mostFiles() (uint64, error) {
 	text, err := os.ReadFile("/proc/sys/fs/nr_open")
 	if err != nil {

@@ -4,7 +4,7 @@ package entry
 
 import "errors"
 
-// Give gives nothing: Check has let nothing pass.
+// Give does nothing: Check lets no limit pass here.
 func (Rlimits) Give(int) error { return nil }
 
 func (Rlimit) checkAllowed() error {

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Work that leaves its thread otherwise than it was is never done on the first thread, which would stay like that.
+// Work is never done on the first thread of the process, which would stay as the work leaves it.
 func TestTheFirstThreadIsLeftAlone(t *testing.T) {
 	for round := range 200 {
 		var all sync.WaitGroup

@@ -2,8 +2,8 @@
 
 package entry
 
-// Start starts a child.
+// Start calls start.
 func Start(start func() error) error { return start() }
 
-// OnThread does work: only on Linux it leaves a thread otherwise than it was.
+// OnThread does work. Only on Linux does work change its thread.
 func OnThread(work func() (asBefore bool)) { work() }

@@ -1,4 +1,4 @@
-// Package entry prepares what happens between a fork and a task's first instruction, control groups aside: as which
+// Package entry prepares what happens between a fork and a task's first instruction, except control groups: as which
 // user a task runs, with which rights and limits. It starts nothing itself.
 package entry
 
@@ -8,23 +8,23 @@ import (
 	"syscall"
 )
 
-// User is as whom something is done.
+// User is a user of the machine, by numbers.
 type User struct {
 	UID, GID int
-	// Groups are those that the user has beside GID.
+	// Groups are the groups that the user has beside GID.
 	Groups []int
 }
 
-// Self is the user of this process.
+// Self returns the user of this process.
 func Self() User { return User{UID: os.Geteuid(), GID: os.Getegid()} }
 
-// IsSelf tells whether it is the user of this process.
+// IsSelf reports whether the user is that of this process.
 func (u User) IsSelf() bool { return u.UID == os.Geteuid() }
 
-// IsRoot tells whether it is root.
+// IsRoot reports whether the user is root.
 func (u User) IsRoot() bool { return u.UID == 0 }
 
-// OwnerOf is whose a file is.
+// OwnerOf returns the owner and group of a file. Where the system does not tell, it returns the user of this process.
 func OwnerOf(info fs.FileInfo) User {
 	if stat, is := info.Sys().(*syscall.Stat_t); is {
 		return User{UID: int(stat.Uid), GID: int(stat.Gid)}
@@ -32,8 +32,8 @@ func OwnerOf(info fs.FileInfo) User {
 	return Self()
 }
 
-// Credential is how a child becomes a user: with the user's groups, and with no other rights. Nil: it stays what this
-// process is.
+// Credential returns what a child needs to run as the user, with the user's groups and no other rights. Nil: the child
+// runs as the user of this process.
 func Credential(user User) *syscall.Credential {
 	if user.IsSelf() || os.Geteuid() != 0 {
 		return nil

@@ -13,16 +13,17 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// Dynamic stands for a user of its own for each framework: a number without a name, from DynamicFirst on. These numbers
-// are nobody's by the conventions of Linux distributions: above those of accounts and services, below those of containers.
+// Dynamic stands for a user of its own for each framework: one of DynamicCount numbers from DynamicFirst on, without a
+// name. By the conventions of Linux distributions these numbers are free: they are above those of accounts and
+// services, and below those of containers.
 const (
 	Dynamic      = "dynamic"
 	DynamicFirst = 70_000
 	DynamicCount = 10_000
 )
 
-// Unprivileged is as whom an agent of root starts tasks when it is not told: Dynamic, where the machine has these
-// numbers, as many containers do not; else "nobody"; "" where there is nobody either.
+// Unprivileged returns the user as which an agent of root starts tasks by default. That is Dynamic where the machine
+// has these numbers, which many containers do not; else the user "nobody"; and "" where that user can't be used either.
 func Unprivileged() string {
 	if usable(User{UID: DynamicFirst, GID: DynamicFirst}) == nil && usable(User{UID: DynamicFirst + DynamicCount - 1}) == nil {
 		return Dynamic
@@ -33,19 +34,20 @@ func Unprivileged() string {
 	return ""
 }
 
-// usable says why the kernel does not let this process act as a user, or nil.
+// usable returns why the kernel does not let this process act as a user, or nil.
 func usable(user User) error { return As(user, func() error { return nil }) }
 
-// Users find as whom tasks run. Whether a task may ask for a user is decided elsewhere; but nobody becomes root by
-// another name.
+// Users say as which users tasks run. Whether a task may ask for a user is decided elsewhere; but Users let no task
+// become root by another name of root.
 type Users struct {
-	// Default is for commands that ask for nobody: the name of a user, or Dynamic. "": the user of this process.
+	// Default is the user of commands that ask for none: a name, or Dynamic. "": the user of this process.
 	Default string
-	// Allowed are whom commands may ask for.
+	// Allowed are the names of the users that commands may ask for; "*" stands for all but root.
 	Allowed []string
 }
 
-// Check says why tasks can't run as they should on this machine, or nil. reached is a folder that they must get to.
+// Check returns why tasks can't run as these users on this machine, or nil. reached is a folder that tasks must be able
+// to get to.
 func (u Users) Check(reached string) error {
 	if os.Geteuid() != 0 && !u.onlySelf() {
 		return fmt.Errorf("only an agent of root starts tasks as other users, and this one runs as user %d; leave out --task-user and --task-users, "+
@@ -73,7 +75,7 @@ func (u Users) Check(reached string) error {
 	return err
 }
 
-// onlySelf tells whether all tasks run as this process does.
+// onlySelf reports whether all tasks run as the user of this process.
 func (u Users) onlySelf() bool {
 	if u.Default == "" {
 		return len(u.Allowed) == 0
@@ -82,8 +84,8 @@ func (u Users) onlySelf() bool {
 	return err == nil && found.IsSelf() && len(u.Allowed) == 0
 }
 
-// Abilities name what keeps tasks apart by their users: "users" where they run as others than the agent, "frameworks"
-// where each framework has one of its own.
+// Abilities returns the abilities by which users keep tasks apart: "users" where tasks run as other users than the
+// agent, and also "frameworks" where each framework has a user of its own.
 func (u Users) Abilities() []string {
 	switch {
 	case os.Geteuid() != 0 || u.Default == "":
@@ -97,7 +99,7 @@ func (u Users) Abilities() []string {
 	return []string{"users"}
 }
 
-// Lack says for people what tasks can do to the agent, as a sentence; "" where they run as others.
+// Lack returns a sentence for people that says what tasks can do to the agent; "" where they run as other users.
 func (u Users) Lack() string {
 	switch {
 	case len(u.Abilities()) > 0:
@@ -109,7 +111,7 @@ func (u Users) Lack() string {
 		"and one that is not keeps them from these files with --landlock"
 }
 
-// Find looks a user up by name; a number is none, as 0 would be root. "" is the user of this process.
+// Find looks a user up by name. It takes no numbers, as 0 would be root. "" is the user of this process.
 func (u Users) Find(name string) (User, error) {
 	if name == "" {
 		return Self(), nil
@@ -140,7 +142,7 @@ func lookup(name string) (User, error) {
 // groupsOf remembers the groups of users for as long as the process lives.
 var groupsOf sync.Map
 
-// GroupsOf are the groups of a user beside the first, by the machine's own list; none for one without a name.
+// GroupsOf returns the groups of a user by the machine's own list; none for a user without a name.
 func GroupsOf(uid int) []int {
 	if known, is := groupsOf.Load(uid); is {
 		return known.([]int)
@@ -158,12 +160,14 @@ func GroupsOf(uid int) []int {
 	return groups
 }
 
-// emptyFrom: with so many frameworks beside it, folders of those that are gone are given back before a number is chosen.
+// emptyFrom is how many folders of frameworks there may be: with more, the empty ones are removed before a number is
+// chosen, which frees their numbers.
 const emptyFrom = DynamicCount / 4
 
-// OwnOf is the user of its own that a framework has: the group of its folder says the number, so that it is the same as
-// long as the folder is there, also after a restart. A framework without one is given a number that no other folder
-// beside it has. Calls must not run together, and nothing may be made beneath meanwhile.
+// OwnOf returns the user that a framework has for itself. The number is the group of the framework's folder, so it
+// stays the same as long as the folder is there, also after a restart. A framework without a number is given one that
+// no other framework's folder has. Calls must not run at the same time, and nothing may be made in the folders
+// meanwhile.
 func OwnOf(frameworks *os.Root, id api.FrameworkID) (User, error) {
 	name := string(id)
 	info, err := frameworks.Lstat(name)
@@ -195,7 +199,8 @@ func OwnOf(frameworks *os.Root, id api.FrameworkID) (User, error) {
 
 func isDynamic(number int) bool { return number >= DynamicFirst && number < DynamicFirst+DynamicCount }
 
-// numbersTaken are those of all frameworks' folders. Where there are many, the empty ones go.
+// numbersTaken returns the numbers of all frameworks' folders. Where there are more than emptyFrom folders it removes
+// the empty ones, except beside.
 func numbersTaken(frameworks *os.Root, beside string) (map[int]bool, error) {
 	folder, err := frameworks.Open(".")
 	if err != nil {

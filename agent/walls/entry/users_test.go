@@ -7,7 +7,7 @@ import (
 	"github.com/tenderhq/tender/agent/walls/entry"
 )
 
-// TestNobodyBecomesRootByItsNumber: a task that may ask for everybody but root is not given root for the number 0.
+// TestNobodyBecomesRootByItsNumber: a task that may ask for every user but root does not get root by the number 0.
 func TestNobodyBecomesRootByItsNumber(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only an agent of root can start tasks as root")

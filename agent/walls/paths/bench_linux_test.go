@@ -9,8 +9,9 @@ import (
 	"github.com/tenderhq/tender/internal/testing/processor"
 )
 
-// BenchmarkConfine runs a program that does nothing: plainly, and with rules that hide a folder about where an agent has
-// its own, looked up and taken on anew each time by a thread that ends with it. What it costs is in cpu-us/op.
+// BenchmarkConfine runs a program that does nothing: without rules, and with rules that hide a folder in about the
+// place of an agent's data. The rules are made anew for each run, by a thread that restricts itself and ends. The cost
+// is in cpu-us/op.
 func BenchmarkConfine(b *testing.B) {
 	reach := Reach{Hidden: "/var/lib"}
 	if _, err := Try(); err != nil {

@@ -3,7 +3,7 @@
 //
 // A rule allows something beneath a path, and no rule can forbid what another one allows. So the agent's folder is kept
 // from a program by allowing everything beside it, and beside each folder on the way to it. Those folders themselves
-// can't be listed, and what is made in them after a program's start is out of its reach.
+// can't be listed, and files that are made in them after a program's start are out of its reach.
 //
 // The kernel checks only when a file is opened, run, made, moved or deleted. Modes, owners and times of files can be
 // seen and changed as without rules. The package never decides who has rules.
@@ -22,30 +22,34 @@ import (
 	"strings"
 )
 
-// Ability is the name of the rules among what keeps tasks apart.
+// Ability is the rules' name in the list of an agent's abilities (see package walls).
 const Ability = "landlock"
 
-// Reach says which files a program may use. All others on the machine it may read and run, as far as its user may.
+// Reach says which files a program may use. Files of the machine that are neither hidden nor its own it may read and
+// run, as far as its user may.
 type Reach struct {
-	// Hidden is a folder of which it may use nothing but what is its own.
+	// Hidden is a folder in which the program may use nothing but its Own folders.
 	Hidden string `json:"hidden"`
-	// Own are folders of which it may use everything.
+	// Own are folders in which the program may use everything.
 	Own []string `json:"own,omitempty"`
 }
 
-// Rule lets a program read and run what is beneath a path, and change it too.
+// Rule lets a program read and run the file or folder at a path and all beneath it. With Change the program may change
+// it too.
 type Rule struct {
 	Path   string
 	Change bool
 }
 
-// shared are the folders that are everybody's to write to, as far as their modes let them.
+// shared are the folders that every user may write to, as far as modes allow.
 var shared = []string{"/dev", "/proc", "/tmp", "/var/tmp"}
 
-// besideMax bounds what lies beside the hidden folder, and beside those on the way to it: each start looks at all of it.
+// besideMax is how many rules there may be for files and folders beside the hidden folder and beside those on the way
+// to it. Each start of a program looks at all of these.
 const besideMax = 2000
 
-// Rules are what the kernel is told. No rule is for a link: what it leads to has its own.
+// Rules returns the rules that the kernel is told. A link gets no rule: access through it is judged by the rules for
+// what it leads to.
 func (r Reach) Rules() ([]Rule, error) {
 	hidden, err := filepath.EvalSymlinks(r.Hidden)
 	if err != nil {
@@ -56,7 +60,7 @@ func (r Reach) Rules() ([]Rule, error) {
 	for _, folder := range shared {
 		path, err := filepath.EvalSymlinks(folder)
 		if err != nil {
-			continue // this machine has none
+			continue // this machine has no such folder
 		}
 		changed = append(changed, path)
 		if !isWithin(hidden, path) {
@@ -87,7 +91,7 @@ func (r Reach) Rules() ([]Rule, error) {
 	return rules, nil
 }
 
-// listBeside names what is in a folder but for links, and for what the path leads through.
+// listBeside returns the paths of all that is in a folder, except links, and except what the path leads through.
 func listBeside(folder, path string) (beside []string, err error) {
 	entries, err := os.ReadDir(folder)
 	if errors.Is(err, fs.ErrPermission) {
@@ -102,19 +106,19 @@ func listBeside(folder, path string) (beside []string, err error) {
 	return beside, err
 }
 
-// isWithin tells whether a path is a folder, or beneath it.
+// isWithin reports whether a path is the folder itself or beneath it.
 func isWithin(path, folder string) bool {
 	return path == folder || strings.HasPrefix(path, strings.TrimSuffix(folder, "/")+"/")
 }
 
-// The versions of Landlock from which on it knows of something, with the kernels that brought them.
+// The versions of Landlock that brought an ability, with the kernels that brought the versions.
 const (
 	versionRenames   = 2 // Linux 5.19
 	versionTruncates = 3 // Linux 6.2
 	versionSignals   = 6 // Linux 6.12
 )
 
-// lacks says what a version can't keep from tasks, a sentence each, or why it is of no use.
+// lacks returns what a version can't prevent, a sentence each. The error says why a version is of no use at all.
 func lacks(version int) (sentences []string, err error) {
 	if version < versionRenames {
 		return nil, errors.New("this kernel's Landlock refuses each rename from one folder to another: Linux 5.19 does not")

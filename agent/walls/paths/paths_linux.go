@@ -10,22 +10,24 @@ import (
 )
 
 const (
-	// reading is what is allowed of all that is not hidden.
+	// reading are the kinds of access to files that are not hidden.
 	reading = unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_READ_DIR
-	// ofFiles is what can be allowed of something that is no folder.
+	// ofFiles are the kinds of access that a rule can allow for something that is no folder.
 	ofFiles = unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_TRUNCATE
 )
 
-// handled is all that a version asks rules for. Calls to devices, and connections to sockets, stay as they are.
+// handled returns the kinds of access that need a rule with this version. Calls to devices (ioctl), and connections to
+// sockets, need none.
 func handled(version int) uint64 {
-	all := uint64(unix.LANDLOCK_ACCESS_FS_REFER) | (unix.LANDLOCK_ACCESS_FS_REFER - 1) // they have been counted through
+	all := uint64(unix.LANDLOCK_ACCESS_FS_REFER) | (unix.LANDLOCK_ACCESS_FS_REFER - 1) // the kinds are consecutive bits, and REFER is the highest of version 2
 	if version >= versionTruncates {
 		all |= unix.LANDLOCK_ACCESS_FS_TRUNCATE
 	}
 	return all
 }
 
-// Try says what tasks are not kept from on this machine, a sentence each, or why there can be no rules here.
+// Try returns what the rules can't prevent on this machine, a sentence each. The error says why there can be no rules
+// here.
 func Try() (sentences []string, err error) {
 	version, err := findVersion()
 	if err != nil {
@@ -34,7 +36,7 @@ func Try() (sentences []string, err error) {
 	return lacks(version)
 }
 
-// findVersion asks the kernel.
+// findVersion asks the kernel for its version of Landlock.
 func findVersion() (int, error) {
 	version, _, err := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
 	switch err {
@@ -48,7 +50,8 @@ func findVersion() (int, error) {
 	return 0, fmt.Errorf("the kernel does not tell its version of Landlock: %w", err)
 }
 
-// Confine keeps the calling thread, and all that it starts, to a reach, for ever. The thread must be its goroutine's own.
+// Confine restricts the calling thread, and all that it starts, to the reach, for ever. The thread must be locked to
+// its goroutine.
 func (r Reach) Confine() error {
 	rules, err := r.Rules()
 	if err != nil {
@@ -69,8 +72,9 @@ func (r Reach) Confine() error {
 	})
 }
 
-// Separate keeps the calling thread, and all that it starts, from sending signals to processes that were not started by
-// it, and from sockets of theirs that are no files, where the kernel can do so. The thread must be its goroutine's own.
+// Separate keeps the calling thread, and all that it starts, from sending signals to processes that it has not started,
+// and from connecting to those unix sockets of such processes that are not files (abstract ones). It does nothing where
+// the kernel can't do that. The thread must be locked to its goroutine.
 func Separate() error {
 	if version, err := findVersion(); err != nil || version < versionSignals {
 		return err
@@ -79,7 +83,7 @@ func Separate() error {
 		func(int) error { return nil })
 }
 
-// restrict makes a set of rules and has the calling thread take it on.
+// restrict makes a set of rules, has fill add to it, and restricts the calling thread by it.
 func restrict(attributes unix.LandlockRulesetAttr, fill func(set int) error) error {
 	made, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&attributes)), unsafe.Sizeof(attributes), 0)
 	if errno != 0 {
@@ -102,7 +106,7 @@ func restrict(attributes unix.LandlockRulesetAttr, fill func(set int) error) err
 
 func failed(err error) error { return fmt.Errorf("files can't be kept from it: %w", err) }
 
-// add adds the rule to a set. What is not there any more needs none, nor does what this user can't get to.
+// add adds the rule to a set. It adds nothing for a path that is gone by now, or that this user can't get to.
 func (r Rule) add(set int, all uint64) error {
 	file, err := unix.Open(r.Path, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EACCES) {
@@ -122,7 +126,7 @@ func (r Rule) add(set int, all uint64) error {
 	}
 	switch status.Mode & unix.S_IFMT {
 	case unix.S_IFDIR:
-	case unix.S_IFLNK: // it was something else when it was looked at
+	case unix.S_IFLNK: // it was no link when the rules were made
 		return nil
 	default:
 		rule.Allowed_access &= ofFiles

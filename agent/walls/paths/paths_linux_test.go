@@ -10,10 +10,10 @@ import (
 	"testing"
 )
 
-// The first thread stands for the whole process, so no test is to restrict it.
+// The first thread stands for the whole process, so no test may restrict it.
 func init() { runtime.LockOSThread() }
 
-// restricted runs a line of the shell on a thread that was restricted before, and says what it has written.
+// restricted runs a line of a shell from a thread that was restricted before, and returns what the line has written.
 func restricted(t *testing.T, restrict func() error, line, folder string) string {
 	t.Helper()
 	shell := exec.Command("/bin/sh", "-c", line)
@@ -34,8 +34,9 @@ func restricted(t *testing.T, restrict func() error, line, folder string) string
 	return <-said
 }
 
-// Who is confined works in what is its own as ever, reads and runs what is the machine's, and does nothing in the rest of
-// the hidden folder, by whatever name; nor do those that it starts. The thread beside it stays as it was.
+// A confined program does as it likes in its own folders, reads and runs the machine's files, and can use nothing in
+// the rest of the hidden folder, by whatever path. The same holds for programs that it starts. Other threads are not
+// confined.
 func TestConfine(t *testing.T) {
 	lacking, err := Try()
 	if err != nil {
@@ -85,7 +86,7 @@ func TestConfine(t *testing.T) {
 	}
 }
 
-// Who is separated signals those that it has started, and nobody else.
+// A separated program can send signals to processes that it has started, and to no others.
 func TestSeparate(t *testing.T) {
 	if lacking, err := Try(); err != nil || len(lacking) > 0 {
 		t.Skip("this kernel's Landlock knows nothing of signals ", err)

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// What lies beside the hidden folder, and beside those on the way to it, is allowed; nothing that leads to it is; and of
-// what is in it, a program's own alone.
+// The files and folders beside the hidden folder, and beside those on the way to it, are allowed. The folders on the
+// way are not, and within the hidden folder only a program's own folders are.
 func TestRules(t *testing.T) {
 	top, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
@@ -38,7 +38,7 @@ func TestRules(t *testing.T) {
 		}
 		usr := "/usr"
 		if isWithin(hidden, usr) {
-			usr = "/etc" // somebody has temporary folders there
+			usr = "/etc" // the folder for temporary files is in /usr
 		}
 		temporary := isWithin(top, "/tmp") || isWithin(top, "/var/tmp")
 		for _, want := range []Rule{{own, true}, {beside, temporary}, {hidden + "-2", temporary}, {usr, false}, {"/dev", true}, {"/proc", true}} {
@@ -52,7 +52,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// Too much beside the hidden folder is refused, and not looked at before each start.
+// Too many files beside the hidden folder are refused, because each start would look at them all.
 func TestRulesAreBounded(t *testing.T) {
 	top := t.TempDir()
 	hidden := filepath.Join(top, "agent")
@@ -64,7 +64,7 @@ func TestRulesAreBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range besideMax {
-		if err := os.Link(one, filepath.Join(top, strconv.Itoa(i))); err != nil { // takes no file of its own
+		if err := os.Link(one, filepath.Join(top, strconv.Itoa(i))); err != nil { // a link, which needs no file of its own
 			t.Fatal(err)
 		}
 	}
@@ -73,7 +73,7 @@ func TestRulesAreBounded(t *testing.T) {
 	}
 }
 
-// What a kernel can't do is said; one whose rules break ordinary programs is not taken.
+// What a version of Landlock can't prevent is said. A version whose rules break ordinary programs is not used.
 func TestLacks(t *testing.T) {
 	for version, want := range map[int]string{
 		2: "tasks can empty files that they can't read, the agent's and each other's: Landlock keeps them from it since Linux 6.2;" +

@@ -9,8 +9,8 @@ import (
 	"github.com/tenderhq/tender/agent/proc"
 )
 
-// oldestChild returns the process number of a helper's program, which is its oldest child: all others are orphans that the
-// program, or what it started, has left to the helper. It returns helper itself while there is no child.
+// oldestChild returns the process number of a helper's program, which is its oldest child: all others are orphans that
+// the program, or what it started, has left to the helper. It returns helper itself while there is no child.
 func oldestChild(helper int) int {
 	threads := fmt.Sprintf("/proc/%d/task/", helper)
 	lists, err := os.ReadDir(threads)

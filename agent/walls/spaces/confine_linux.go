@@ -13,9 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Confine gives the calling thread a view of the machine's files that is its own, and so does everything that it starts
-// see them. It gives no process numbers of its own: a program that runs as another user sees only that user's processes,
-// and the numbers are the machine's. The thread must be its goroutine's own, and end with it.
+// Confine gives the calling thread, and all that it starts, this view of the machine's files. It makes no PID
+// namespace: process numbers are those of the machine, but a program that is not root sees only the processes of its
+// own user. The thread must be locked to its goroutine, and end with it.
 func (v View) Confine(user User) error {
 	if err := unix.Unshare(unix.CLONE_NEWNS | unix.CLONE_NEWIPC); err != nil {
 		return fmt.Errorf("namespaces can't be made: %w", err)
@@ -24,7 +24,7 @@ func (v View) Confine(user User) error {
 		return err
 	}
 	steps := renewProc()
-	steps[0].point(4, "hidepid=2") // of other users' processes nothing is seen at all
+	steps[0].point(4, "hidepid=2") // processes of other users are not seen at all
 	for i := range steps {
 		if err := steps[i].take(); err != nil {
 			return err
@@ -33,7 +33,7 @@ func (v View) Confine(user User) error {
 	return giveUp(rights(user.UID))
 }
 
-// take makes the system call of the step in this process.
+// take makes the step's system call in this process.
 func (s *step) take() error {
 	made := s.arguments
 	for i, point := range s.points {
@@ -49,9 +49,9 @@ func (s *step) take() error {
 	return fmt.Errorf("%s: %w", s.what, err)
 }
 
-// Reveal shows folders of the machine to a process whose view hides the folder that they are in, and to all that share
-// the view. What it sees of them already stays as it is. A process that sees the machine as the caller does needs
-// nothing. The thread must be its goroutine's own, and end with it.
+// Reveal shows folders of the machine to a process whose view hides the folder that they are in, and to all processes
+// that share the view. A folder that the process sees already stays as it is. Nothing is done for a process that has
+// the caller's own view. The calling thread must be locked to its goroutine, and end with it.
 func Reveal(pid int, hidden string, paths []string) error {
 	view, err := openView(pid)
 	if view < 0 || err != nil {
@@ -77,7 +77,7 @@ func Reveal(pid int, hidden string, paths []string) error {
 	return nil
 }
 
-// reveal mounts the folder at the same path in another view, unless it is there already.
+// reveal mounts the folder at its path in the view that the thread has entered, unless the folder is there already.
 func (t tree) reveal(hidden string) error {
 	var its, there unix.Stat_t
 	if err := unix.Fstat(t.descriptor, &its); err != nil {
@@ -102,7 +102,8 @@ func (t tree) reveal(hidden string) error {
 	return err
 }
 
-// baseIn is what hides a path that is in a hidden folder: that folder, unless it is hidden itself with all around it.
+// baseIn returns the folder that hides a path in the hidden folder. That is the hidden folder itself, unless the path
+// is in /dev, /tmp or /var/tmp: then it is that one, which the view covers as a whole.
 func baseIn(hidden, path string) string {
 	if base := baseOf(path, append([]string{"/dev"}, temporaries...)); base != "" {
 		return base
@@ -110,8 +111,8 @@ func baseIn(hidden, path string) string {
 	return hidden
 }
 
-// Conceal takes from such a process what is mounted on folders, where there is something. The thread must be its
-// goroutine's own, and end with it.
+// Conceal unmounts from the view of such a process what Reveal has mounted on folders. A folder on which nothing is
+// mounted stays as it is. The calling thread must be locked to its goroutine, and end with it.
 func Conceal(pid int, hidden string, paths []string) error {
 	view, err := openView(pid)
 	if view < 0 || err != nil {
@@ -136,7 +137,7 @@ func conceal(hidden, path string) error {
 		return err
 	}
 	defer unix.Close(folder)
-	// No step of the way there is a link that a task has made.
+	// The path goes through the open folder, so it follows no link that a task may have made.
 	err = unix.Unmount("/proc/thread-self/fd/"+strconv.Itoa(folder)+"/"+filepath.Base(path), unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
 	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOENT) { // nothing is mounted there
 		return nil
@@ -160,7 +161,7 @@ func openView(pid int) (int, error) {
 
 // enterView moves the calling thread into the mount namespace.
 func enterView(view int) error {
-	err := unix.Unshare(unix.CLONE_FS) // a thread of several joins no mounts otherwise
+	err := unix.Unshare(unix.CLONE_FS) // the kernel lets only a thread that shares its root folder with no other join a mount namespace
 	if err == nil {
 		err = unix.Setns(view, unix.CLONE_NEWNS)
 	}

@@ -11,12 +11,12 @@ import (
 	"github.com/tenderhq/tender/agent/walls/entry"
 )
 
-// What is hidden from a program is revealed to it while it runs, as it is then, and concealed again; nobody else sees
-// anything of that, and the folder that hides the rest can't be written to between.
+// A hidden folder is revealed to a running program, as it is by then, and concealed again. No other process sees any of
+// that, and the folder that hides the rest stays read-only.
 func TestRevealAndConceal(t *testing.T) {
 	w := build(t, "exit 0")
 	w.await(w.helper)
-	hidden, err := os.MkdirTemp("/var/lib", "tender-test-") // what is in /tmp is not seen anyway
+	hidden, err := os.MkdirTemp("/var/lib", "tender-test-") // not in /tmp, which a task does not see anyway
 	if err != nil {
 		t.Skip(err)
 	}

@@ -15,15 +15,16 @@ type device struct {
 	major, minor uint32
 }
 
-// devices are those that lead to nothing of the machine but its random numbers, and to the program's own terminal.
+// devices are the device files that every task has. They give access to nothing of the machine but its random numbers,
+// and to the program's own terminal.
 var devices = []device{{"null", 1, 3}, {"zero", 1, 5}, {"full", 1, 7}, {"random", 1, 8}, {"urandom", 1, 9}, {"tty", 5, 0}}
 
-// deviceLinks are the usual links, after what they lead to.
+// deviceLinks are the usual links in /dev, each with its target first and its name second.
 var deviceLinks = [][2]string{
 	{"/proc/self/fd", "fd"}, {"/proc/self/fd/0", "stdin"}, {"/proc/self/fd/1", "stdout"}, {"/proc/self/fd/2", "stderr"}, {"pts/ptmx", "ptmx"},
 }
 
-// deviceMounts are mounted in there. Each mount of devpts has terminals of its own.
+// deviceMounts are the file systems that are mounted in a task's /dev. Each mount of devpts has terminals of its own.
 var deviceMounts = []struct {
 	name, kind string
 	options    [][2]string
@@ -34,13 +35,13 @@ var deviceMounts = []struct {
 	{"mqueue", "mqueue", nil, inert},
 }
 
-// inert are the flags of what holds data, and neither programs nor devices.
+// inert are the flags of file systems that hold data, but neither programs nor devices.
 const inert = unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV | unix.MOUNT_ATTR_NOEXEC
 
-// buildDev mounts a new /dev below a root, "/" or that of an image: with the devices that every program may expect
-// and those of the machine's that are named, as /dev/nvidia0, and with terminals, shared memory and message queues of the
-// task alone. What the root itself has there is covered, and never followed. This process must have a mount namespace of
-// its own, and one of IPC.
+// buildDev mounts a new /dev below root, which is "/" or the folder of an image. The new /dev has the devices that
+// every program may expect, the named devices of the machine (such as /dev/nvidia0), and terminals, shared memory and
+// message queues of the task's own. What the root has at /dev is covered; if it is a link it is not followed. The
+// calling thread must have a mount namespace and an IPC namespace of its own.
 func buildDev(root string, named ...string) error {
 	machine, err := unix.Open("/dev", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err == nil {
@@ -53,7 +54,7 @@ func buildDev(root string, named ...string) error {
 	return nil
 }
 
-// fillDev is buildDev for a /dev of the machine that is open.
+// fillDev does what buildDev says. machine is the machine's /dev, open.
 func fillDev(root string, machine int, named []string) error {
 	dev, err := newDev()
 	if err != nil {
@@ -109,13 +110,13 @@ func mountInDev(dev int) error {
 	return nil
 }
 
-// sharedDev is a read-only /dev that tasks share, without what is mounted in it. A copy of its mount costs a fraction of a new
-// /dev. Only tasks whose users could not change a /dev of their own get one, so they can do no more to each other by it
-// than by any other file of the machine. -1: there is none.
+// sharedDev is a read-only /dev that tasks share, without what is mounted in it. A copy of its mount costs a fraction
+// of a new /dev. Only tasks whose users could not change a /dev of their own get one, so they can do no more to each
+// other by it than by any other file of the machine. -1: there is none.
 type sharedDev int
 
-// openSharedDev makes the shared /dev in the mount namespace of the calling thread. It returns -1 where device files can't be
-// made, and where the kernel does not copy a mount that is mounted nowhere (Linux does since 6.15).
+// openSharedDev makes the shared /dev in the mount namespace of the calling thread. It returns -1 where device files
+// can't be made, and where the kernel does not copy a mount that is mounted nowhere (Linux does since 6.15).
 func openSharedDev() sharedDev {
 	dev, err := newDev()
 	if err != nil {
@@ -131,8 +132,8 @@ func openSharedDev() sharedDev {
 	return -1
 }
 
-// copyFor returns a copy of the shared /dev for a task that may have one, else -1. It must be called before the thread leaves
-// the mount namespace in which the shared /dev was made.
+// copyFor returns a copy of the shared /dev for a task that may have one, else -1. It must be called before the thread
+// leaves the mount namespace in which the shared /dev was made.
 func (d sharedDev) copyFor(v View, user User) int {
 	inDev := func(path string) bool { return baseOf(path, []string{"/dev"}) != "" }
 	if d < 0 || user.UID == 0 || v.Root != nil || len(v.Devices) > 0 || slices.ContainsFunc(v.Shown, inDev) {
@@ -145,7 +146,7 @@ func (d sharedDev) copyFor(v View, user User) int {
 	return one
 }
 
-// useDev mounts a copy of the shared /dev as the task's.
+// useDev mounts a copy of the shared /dev as the task's /dev.
 func useDev(dev int) error {
 	err := coverDev("/", dev)
 	if err == nil {
@@ -157,7 +158,7 @@ func useDev(dev int) error {
 	return nil
 }
 
-// coverDev puts a mount in the place of a root's /dev, which is made where there is none.
+// coverDev mounts something over the /dev of a root. It makes the folder if there is none.
 func coverDev(root string, mount int) error {
 	const how = unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC
 	top, err := unix.Open(root, how, 0)
@@ -178,7 +179,8 @@ func coverDev(root string, mount int) error {
 	return unix.MoveMount(mount, "", place, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH)
 }
 
-// make makes the device in a folder. An agent that may make none, as in many containers, has the machine's own file there.
+// make makes the device file in the folder at. If the agent may not make device files, as in many containers, make
+// mounts the machine's own file there.
 func (d device) make(at, machine int) error {
 	const mode = 0o666
 	err := unix.Mknodat(at, d.name, unix.S_IFCHR|mode, int(unix.Mkdev(d.major, d.minor)))
@@ -191,7 +193,7 @@ func (d device) make(at, machine int) error {
 	return unix.Fchmodat(at, d.name, mode, 0) // whatever the umask
 }
 
-// copyDevice makes the device that the machine has at a path, for those whom the machine gives it to.
+// copyDevice makes the device file that the machine has at a path, with the same mode and owner.
 func copyDevice(dev, machine int, path string) error {
 	name, is := strings.CutPrefix(path, "/dev/")
 	if !is {
@@ -222,7 +224,7 @@ func copyDevice(dev, machine int, path string) error {
 	return err
 }
 
-// bindDevice mounts the machine's file of a device in a folder.
+// bindDevice mounts the machine's device file of that name in the folder at.
 func bindDevice(at, machine int, name string) error {
 	one, err := copyTree(machine, name)
 	if err != nil {
@@ -236,7 +238,7 @@ func bindDevice(at, machine int, name string) error {
 	return tree{one, name}.moveTo(at, name)
 }
 
-// makeFolder makes a folder in another one, with just this mode.
+// makeFolder makes a folder in the folder at, with exactly this mode.
 func makeFolder(at int, name string, mode uint32) error {
 	if err := unix.Mkdirat(at, name, mode); err != nil {
 		return err

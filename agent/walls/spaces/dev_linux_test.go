@@ -14,8 +14,8 @@ import (
 	"github.com/tenderhq/tender/agent/walls/entry"
 )
 
-// devices that every program may expect are there and work, and none of the machine's; what tasks write into shared memory
-// is their own.
+// A task has the devices that every program may expect, and none of the machine's others. What it writes into shared
+// memory is its own.
 func TestDevices(t *testing.T) {
 	w := build(t, "echo mine > /dev/shm/mark; exec sleep 1000")
 	_, said := w.start(0, `ls /dev | tr '\n' ' '; cd /dev; head -qc 4 zero random urandom full | wc -c; echo lost > null; echo lost 2>&- > full || echo full is full
@@ -32,7 +32,7 @@ func TestDevices(t *testing.T) {
 	w.await(w.helper)
 }
 
-// Terminals are the task's own, for whomever it runs as.
+// A task has terminals of its own, whatever user it runs as.
 func TestTerminals(t *testing.T) {
 	if _, err := exec.LookPath("script"); err != nil {
 		t.Skip("this machine lacks script, which opens a terminal")
@@ -41,7 +41,7 @@ func TestTerminals(t *testing.T) {
 		w := build(t, "exit 0")
 		w.await(w.helper)
 		w.user = user
-		if err := os.RemoveAll(filepath.Join(w.view.Temporary, ".tmp")); err != nil { // it was root's
+		if err := os.RemoveAll(filepath.Join(w.view.Temporary, ".tmp")); err != nil { // the folder belongs to root since the run before
 			t.Fatal(err)
 		}
 		_, said := w.start(0, "exec script -qec 'tty; exec echo seen > /dev/tty' /dev/null < /dev/null")
@@ -79,9 +79,9 @@ func TestASandboxInSharedMemory(t *testing.T) {
 	}
 }
 
-// Below the root of an image nothing is followed: where its /dev leads elsewhere, nothing is built there.
+// Links of an image are not followed: where its /dev is a link, nothing is built at what the link leads to.
 func TestDevBelowARoot(t *testing.T) {
-	w := build(t, "exit 0") // or it is skipped
+	w := build(t, "exit 0") // skips the test where there are no namespaces
 	w.await(w.helper)
 	root, elsewhere := t.TempDir(), t.TempDir()
 	trap := filepath.Join(root, "trap")
@@ -91,7 +91,7 @@ func TestDevBelowARoot(t *testing.T) {
 	if err := os.Symlink(elsewhere, filepath.Join(trap, "dev")); err != nil {
 		t.Fatal(err)
 	}
-	entry.OnThread(func() (asBefore bool) { // it ends with its mounts
+	entry.OnThread(func() (asBefore bool) { // the thread ends, and its mounts with it
 		if err := unix.Unshare(unix.CLONE_NEWNS | unix.CLONE_FS); err != nil {
 			t.Error(err)
 			return false
@@ -130,7 +130,7 @@ func TestDevBelowARoot(t *testing.T) {
 		if err := coverDev(below, dev); err != nil {
 			t.Error(err)
 		}
-		if err := bindDevice(dev, machine, "zero"); err != nil { // where no devices may be made
+		if err := bindDevice(dev, machine, "zero"); err != nil { // as where device files may not be made
 			t.Error(err)
 		}
 		if file, err := os.Open(filepath.Join(below, "dev", "zero")); err != nil {
@@ -147,14 +147,14 @@ func TestDevBelowARoot(t *testing.T) {
 	}
 }
 
-// What tasks share of /dev none of them can change, not even the times of a device; what is in shared memory, of terminals
-// and of messages is their own. Whoever could change it has one of its own.
+// Tasks can't change the /dev that they share, not even the times of a device. Shared memory, terminals and messages
+// are each task's own. A task that could change the shared /dev has a /dev of its own.
 func TestASharedDev(t *testing.T) {
 	w := build(t, "exit 0")
 	w.await(w.helper)
 	look := func(user User, line string) string {
 		w.user = user
-		if err := os.RemoveAll(filepath.Join(w.view.Temporary, ".tmp")); err != nil { // it was another user's
+		if err := os.RemoveAll(filepath.Join(w.view.Temporary, ".tmp")); err != nil { // the folder belongs to the user of the run before
 			t.Fatal(err)
 		}
 		helper, said := w.start(0, line)

@@ -12,14 +12,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// spawnFD is the spawner's descriptor on which it is sent what to start, beside the three that are its parent's.
+// spawnFD is the file descriptor of the socket on which the spawner receives orders. Those below it are the standard
+// files of its parent.
 const spawnFD = 3
 
-// What is sent for each helper: the program's three files, and three pipes.
+// The files that are sent with each order: the three standard files of the program, then ends of three pipes.
 const (
-	orderFile  = 3 + iota // what to do
-	answerFile            // whether that was done
-	endsFile              // how the program has ended
+	orderFile  = 3 + iota // the order is read from it
+	answerFile            // the answer is written to it
+	endsFile              // the helper writes to it how its program has ended
 	filesSent
 )
 
@@ -31,17 +32,17 @@ func init() {
 	}
 }
 
-// spawn is the spawner's life, which ends with its parent's connection. The thread that it begins with stands for the
-// process in /proc, so it is kept as it is.
+// spawn is what the spawner does until its parent closes the socket. The first thread of the process stands for the
+// process in /proc, so its namespaces are never changed.
 func spawn() (code uintptr) {
 	runtime.LockOSThread()
 	unix.CloseOnExec(spawnFD)
-	// Nobody looks into the memory of helpers, which are forks of this process.
+	// Only processes with CAP_SYS_PTRACE can read the memory of this process, and of helpers, which are forks of it.
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return 1
 	}
 	openFiles = findOpenFiles()
-	for taken := 0; taken < openedFD; { // what is opened from here on lies above
+	for taken := 0; taken < openedFD; { // what is opened from here on has a higher number than the descriptors of helpers
 		var err error
 		if taken, err = unix.FcntlInt(spawnFD, unix.F_DUPFD_CLOEXEC, 0); err != nil {
 			return 1
@@ -84,8 +85,8 @@ func receiveFiles(socket int) ([]int, error) {
 	return files, err
 }
 
-// start reads an order, starts its helper, and answers how that went. Just before the answer it calls before, with whether
-// the thread has returned to the spawner's own namespaces.
+// start reads an order, starts its helper, and answers how that went. Just before the answer it calls before, with
+// whether the thread has returned to the spawner's own namespaces.
 func (s *spawning) start(files []int, refused error, before func(home bool)) {
 	in, out := os.NewFile(uintptr(files[orderFile]), "order"), os.NewFile(uintptr(files[answerFile]), "answer")
 	defer out.Close()
@@ -109,11 +110,11 @@ func (s *spawning) start(files []int, refused error, before func(home bool)) {
 		said.Error = err.Error()
 	}
 	before(home)
-	_ = json.NewEncoder(out).Encode(said) // who does not listen any more has ended
+	_ = json.NewEncoder(out).Encode(said) // an error says that the parent has ended
 }
 
-// fulfil builds those of the walls that can be built for another process, and starts a helper that does the rest. home says
-// whether the thread has returned to the spawner's own namespaces.
+// fulfil builds those parts of the walls that one process can build for another, and starts a helper that does the
+// rest. home says whether the thread has returned to the spawner's own namespaces.
 func (s *spawning) fulfil(o *Order, files []int) (said answer, home bool, err error) {
 	var report [2]int
 	if report, err = unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0); err != nil {
@@ -155,7 +156,8 @@ func (s *spawning) fulfil(o *Order, files []int) (said answer, home bool, err er
 	return said, home, err
 }
 
-// openGroups opens the control groups that the helper is to be in.
+// openGroups opens the files of the control groups that the helper is to enter, and adds them to opened, also on an
+// error.
 func (p *plan) openGroups(o *Order, opened []int) ([]int, error) {
 	var joins []int
 	for _, path := range o.Join {
@@ -180,7 +182,8 @@ func (p *plan) openGroups(o *Order, opened []int) ([]int, error) {
 
 func astrayed(err error) error { return fmt.Errorf("its control group can't be entered: %w", err) }
 
-// layDown enters the walls, and writes down the steps that the helper takes in them.
+// layDown moves the calling thread into the walls, and prepares the steps that the helper takes there, and the program.
+// refusal is the kernel's error when the program can't be found or executed.
 func (o *Order) layDown(p *plan, dev sharedDev) (refusal syscall.Errno, err error) {
 	if err := o.enter(p, dev); err != nil {
 		return 0, err
@@ -211,8 +214,8 @@ func (o *Order) layDown(p *plan, dev sharedDev) (refusal syscall.Errno, err erro
 	return 0, nil
 }
 
-// enter moves this thread into the namespaces of the task, which it makes unless the order is to start something beside a
-// task that runs.
+// enter moves this thread into the namespaces of the task, which it makes unless the order is to start something beside
+// a task that runs.
 func (o *Order) enter(p *plan, shared sharedDev) error {
 	if o.Beside != 0 {
 		return join(o.Beside)
@@ -229,8 +232,8 @@ func (o *Order) enter(p *plan, shared sharedDev) error {
 	return o.View.build(o.User, dev)
 }
 
-// hear tells the helper its process number, which is another one in its own PID namespace, and waits until the helper says
-// how far it has come. refusal is the kernel's error when it has refused to execute the program.
+// hear tells the helper its process number, which is another one in its own PID namespace, and waits until the helper
+// says how far it has come. refusal is the kernel's error when it has refused to execute the program.
 func (p *plan) hear(report, pid int) (refusal syscall.Errno, err error) {
 	said := binary.LittleEndian.AppendUint64(nil, uint64(pid))
 	_, _ = unix.Write(report, said) // when this fails the helper has ended, and has said why

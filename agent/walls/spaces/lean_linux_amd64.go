@@ -15,11 +15,11 @@ import (
 // copy and release the tables of four megabytes for each of them, and to copy each page that Go writes to next, takes
 // longer than all that a helper does.
 //
-// What Go adds to its memory is found again from time to time; until then it is copied, as everything was.
+// Memory that Go adds later is looked for only from time to time. Until then helpers get a copy of it.
 type lean struct {
 	mutex sync.Mutex
 	forks int
-	rooms int  // that are open, for forks: they look like Go's memory
+	rooms int  // rooms that are open for a fork; Go's memory is not looked for meanwhile, as rooms look like it
 	due   bool // Go's memory is to be looked for again
 }
 
@@ -46,14 +46,14 @@ func (l *lean) shut() {
 	l.rooms--
 }
 
-// leaveOut has all memory left out that this process has of its own, but for the variables of its program. What can't be
-// found out or left out is copied.
+// leaveOut tells the kernel to leave all private memory of this process out of forks, except the variables of its
+// program. If that can't be found out or done, forks get a copy.
 func leaveOut() {
 	maps, err := os.ReadFile("/proc/self/maps")
 	if err != nil {
 		return
 	}
-	variables := "" // where those end that the program's file has values for: the others follow
+	variables := "" // the end of the last mapping of a file; the program's variables without initial values follow right there
 	for line := range strings.Lines(string(maps)) {
 		fields := strings.Fields(line)
 		if len(fields) < 5 {
@@ -77,11 +77,12 @@ func leaveOut() {
 
 const pageBytes = 4096
 
-// takeAlong has forks take along what a helper has of Go's memory: the page of the stack that the caller stands on, and
-// that where the compiler and the kernel keep of each thread what they look at after calls of assembly and after a change
-// of processors, as the thread's register says, with the pages beside them: a helper's functions call one another right
-// below, and have their arguments right above. Nothing moves either between beforeFork and afterFork. They stay as they
-// are until Go's memory is looked for again: what is beside them need not be Go's.
+// takeAlong tells the kernel to copy into forks those pages of Go's memory that a helper needs. These are the page of
+// the stack that the caller is on, and the page of the thread's local storage, whose address the thread's FS register
+// holds: compiled code reads it after calls of assembly, and the kernel uses it after a change of processors. The pages
+// beside both are copied too: a helper's functions call one another right below, and have their arguments right above.
+// Neither page moves between beforeFork and afterFork. They are not left out again at once, because the pages beside
+// them need not be Go's; that waits until Go's memory is looked for again.
 //
 //go:noinline
 //go:norace

@@ -2,7 +2,8 @@
 
 package spaces
 
-// lean is for processors that it was tried on. On others a helper has a copy of all memory.
+// lean does nothing here: it is used only on processors on which it was tried. On others a helper gets a copy of all
+// memory of the spawner.
 type lean struct{}
 
 func (*lean) open() {}

@@ -8,12 +8,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// life is all that a helper does, written down before the helper is forked. A helper is a fork of the spawner that executes
-// no program: starting Go's runtime in a new process takes milliseconds, forking a small process a tenth of that. But a fork
-// has only the thread that made it, and a helper has little more of Go's memory than the stack of that thread (see lean).
-// So a helper must never enter the runtime: its functions make system calls and nothing else, allocate nothing, and need no
-// larger stack (of functions marked nosplit the linker proves that). Package syscall runs such code between fork and exec,
-// and some of gVisor's processes run nothing else.
+// life is all that a helper does, written down before the helper is forked. A helper is a fork of the spawner that
+// executes no program: starting Go's runtime in a new process takes milliseconds, forking a small process a tenth of
+// that. But a fork has only the thread that made it, and a helper has little more of Go's memory than the stack of that
+// thread (see lean). So a helper must never enter the runtime: its functions make system calls and nothing else,
+// allocate nothing, and need no larger stack (of functions marked nosplit the linker proves that). Package syscall runs
+// such code between fork and exec, and some of gVisor's processes run nothing else.
 type life struct {
 	born    cloneArguments // how the helper is made
 	joins   []int          // files of control groups, open
@@ -33,11 +33,11 @@ type life struct {
 	record [recordBytes]byte
 }
 
-// executed is the program.
+// executed is the program of a life, as the kernel takes it.
 type executed struct {
 	path, folder *byte
 	argv, env    []*byte
-	become       bool // somebody else than the helper
+	become       bool // set user and groups: only a helper of root can
 	uid, gid     uintptr
 	groups       []uint32
 }
@@ -47,11 +47,12 @@ type cloneArguments struct {
 	flags, pidfd, childTID, parentTID, exitSignal, stack, stackSize, tls, setTID, setTIDSize, cgroup uint64
 }
 
-// The helper's descriptors, beside the three that are the program's. Those that the spawner has for it lie above.
+// The helper's file descriptors, beside the three standard files of the program. The spawner opens everything above
+// openedFD, so that the helper can set these without overwriting what it still needs.
 const (
 	reportFD = 3 + iota
 	endsFD
-	strangeFD // and all above, which it closes
+	strangeFD // the helper closes this one and all above
 	openedFD  = 16
 )
 
@@ -63,14 +64,15 @@ const (
 	astray                     // the control groups can't be entered
 )
 
-// allSignals is the set of them, as the kernel has it.
+// allSignals is the set of all signals, as the kernel reads sets.
 var allSignals = ^uint64(0)
 
-// resetSignals has the kernel forget, in a process that it makes, what Go does at signals (CLONE_CLEAR_SIGHAND).
+// resetSignals is the flag CLONE_CLEAR_SIGHAND of clone3(2): in the process that it makes, the kernel removes the
+// signal handlers of Go's runtime.
 const resetSignals = 1 << 32
 
-// beforeFork and afterFork have Go's runtime block all signals of the calling thread around a fork, and not preempt it. The
-// runtime keeps these names for gVisor, so they stay.
+// beforeFork and afterFork have Go's runtime block all signals of the calling thread around a fork, and not preempt it.
+// The runtime keeps these names for gVisor, so they stay.
 
 //go:linkname beforeFork syscall.runtime_BeforeFork
 func beforeFork()
@@ -129,7 +131,7 @@ func (l *life) live() {
 		exit(1)
 	}
 	l.group = int(pid)
-	l.say(begun, 0) // or it has said itself that it was refused: that comes first
+	l.say(begun, 0) // if the kernel has refused the program, that was said before, and only what is said first counts
 	_, _, _ = syscall.RawSyscall(unix.SYS_CLOSE_RANGE, 0, reportFD, 0)
 	for !l.collect() {
 		number, _, err := syscall.RawSyscall6(unix.SYS_RT_SIGTIMEDWAIT, uintptr(unsafe.Pointer(&allSignals)), uintptr(unsafe.Pointer(&l.signal)), 0, 8, 0, 0)
@@ -140,8 +142,8 @@ func (l *life) live() {
 	l.end()
 }
 
-// settle moves the helper into its control groups, arranges its file descriptors and closes all others, and reads its process
-// number from the spawner.
+// settle moves the helper into its control groups, arranges its file descriptors and closes all others, and reads its
+// process number from the spawner.
 //
 //go:noinline
 //go:norace
@@ -187,8 +189,8 @@ func (l *life) takeSteps() {
 	}
 }
 
-// execute becomes the program's user and executes the program. It returns only when the kernel refuses one of these, with
-// the kernel's error.
+// execute becomes the program's user and executes the program. It returns only when the kernel refuses one of these,
+// with the kernel's error.
 //
 //go:noinline
 //go:norace
@@ -219,8 +221,8 @@ func (p *executed) execute() syscall.Errno {
 	return err
 }
 
-// pass sends the program a signal that the helper has got. A program beside a task is killed instead: its helper gets a signal
-// only when it is to end.
+// pass sends the program a signal that the helper has got. A program beside a task is killed instead: its helper gets a
+// signal only when it is to end.
 //
 //go:noinline
 //go:norace
@@ -241,7 +243,7 @@ func (l *life) pass(number syscall.Signal) {
 }
 
 // collect reaps children that have ended: the program, and orphans of the program that became the helper's children. It
-// tells whether the program was among them.
+// reports whether the program was among them.
 //
 //go:noinline
 //go:norace

@@ -7,15 +7,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// rootKeeps are the rights that a task of root has: those over its own files and processes. None of them leads out of
-// its walls, as mounting, devices, or reading files by their numbers would.
+// rootKeeps are the capabilities that a task of root has: those over its own files and processes. None of them leads
+// out of its walls, as the capabilities to mount, to make devices, or to open files by their handles would.
 var rootKeeps = []uintptr{
 	unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER, unix.CAP_FSETID, unix.CAP_KILL, unix.CAP_SETGID, unix.CAP_SETUID,
 	unix.CAP_NET_BIND_SERVICE,
 }
 
-// giveUp takes from the calling thread, and so from all programs that it starts, every capability but those in keeps for good,
-// and lets none of them gain rights by what it executes (no_new_privs).
+// giveUp takes from the calling thread, and so from all programs that it starts, every capability but those in keeps
+// for good, and lets none of them gain rights by what it executes (no_new_privs).
 func giveUp(keeps []uintptr) error {
 	for capability := range uintptr(64) {
 		if slices.Contains(keeps, capability) {
@@ -43,8 +43,8 @@ func rights(uid int) []uintptr {
 	return nil
 }
 
-// rightsSteps give up the capabilities that only tasks of root keep, unless the task is one. All others were given up by the
-// thread that forks the helper.
+// rightsSteps returns the steps that give up the capabilities that only tasks of root keep, unless the user is root.
+// All other capabilities were given up by the thread that forks the helper.
 func rightsSteps(uid int) (steps []step) {
 	if uid == 0 {
 		return nil

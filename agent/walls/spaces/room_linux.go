@@ -9,13 +9,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// room is memory outside Go's heap, which a helper does not have (see lean). Nothing in it may point into Go's memory.
+// room is memory outside Go's heap. A helper has its rooms, but it does not have Go's heap (see lean). So nothing in a
+// room may point into Go's memory.
 type room struct {
 	chunks [][]byte
-	used   int // of the last one
+	used   int // bytes of the last chunk
 }
 
-// chunkBytes is enough for nearly every life with its steps and its program.
+// chunkBytes is the least that a room takes from the kernel at once. It is enough for nearly every life with its steps
+// and its program.
 const chunkBytes = 64 << 10
 
 // close gives the memory back. Nothing that take returned may be used any more.
@@ -25,7 +27,7 @@ func (r *room) close() {
 	}
 }
 
-// take takes room for some values, all of them zero.
+// take returns room for count values, all of them zero.
 func take[T any](r *room, count int) ([]T, error) {
 	const alignment = 8
 	bytes := (count*int(unsafe.Sizeof(*new(T))) + alignment - 1) &^ (alignment - 1)
@@ -48,17 +50,19 @@ func keep[T any](r *room, values []T) ([]T, error) {
 	return kept, err
 }
 
-// keepText copies a text, as the kernel reads texts: it has no zero byte but that at its end.
+// keepText copies a text into the room, and ends it with a zero byte, as the kernel reads texts. The text itself must
+// have no zero byte.
 func (r *room) keepText(text string) (*byte, error) {
 	if strings.IndexByte(text, 0) >= 0 {
-		return nil, syscall.EINVAL // as the kernel says of it
+		return nil, syscall.EINVAL // as package syscall says for such texts
 	}
 	kept, err := take[byte](r, len(text)+1)
 	copy(kept, text)
 	return unsafe.SliceData(kept), err
 }
 
-// keepTexts copies several, as the kernel reads lists of them.
+// keepTexts copies several texts into the room, and returns a list of them that ends with nil, as the kernel reads
+// lists.
 func (r *room) keepTexts(texts []string) ([]*byte, error) {
 	kept, err := take[*byte](r, len(texts)+1)
 	for i := 0; err == nil && i < len(texts); i++ {

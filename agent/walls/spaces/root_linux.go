@@ -12,12 +12,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// machineFiles are those of the machine that a task in an image sees as they are when it starts: how names are found.
+// machineFiles are the machine's files that say how names are looked up. A task in an image has copies of them, as they
+// are when it starts.
 var machineFiles = []string{"/etc/hosts", "/etc/resolv.conf"}
 
-// build makes the image the root of this process, which has a mount namespace for itself, with all that a task has beside:
-// its folders, devices, and what the kernel shows. Whatever the image has in their places is covered or replaced, and none
-// of its links is followed before it is the root: then they lead nowhere else.
+// build makes the image the root of the calling thread, which must have a mount namespace of its own, and adds what a
+// task has beside the image: folders of the machine, devices, and the files of the kernel. Whatever the image has in
+// their places is covered or replaced. No link of the image is followed before the image is the root; after that its
+// links can't lead out of it.
 func (r *Root) build(user User, devices []string) error {
 	shown, err := r.openShown()
 	if err != nil {
@@ -59,7 +61,7 @@ func (r *Root) build(user User, devices []string) error {
 	return nil
 }
 
-// makeBegin makes the folder that the program begins in, if the image lacks it, for the program's user.
+// makeBegin makes the program's working directory if the image lacks it, and gives it to the program's user.
 func (r *Root) makeBegin(user User) error {
 	path, made := "", false
 	for name := range strings.SplitSeq(strings.Trim(r.Begin, "/"), "/") {
@@ -81,14 +83,14 @@ func (r *Root) makeBegin(user User) error {
 	return nil
 }
 
-// What stands in the agent's own folder.
+// The names of the folders in Root.Folder.
 const (
 	rootName  = "root"
 	upperName = "upper"
 	workName  = "work"
 )
 
-// openShown opens what is shown while it can still be seen.
+// openShown opens the folders that are shown, while the machine's files can still be seen.
 func (r *Root) openShown() (shown []tree, err error) {
 	for _, one := range append([]Shown{{From: "/sys", At: "/sys"}}, r.Shown...) {
 		from, err := copyTree(unix.AT_FDCWD, one.From)
@@ -100,8 +102,9 @@ func (r *Root) openShown() (shown []tree, err error) {
 	return shown, nil
 }
 
-// mount mounts the image in the agent's folder of the sandbox: its layers with what the task changes above, or the copy.
-// What lies there belongs to this user alone, so a task's user has put nothing else in its place.
+// mount mounts the image on the folder root in the agent's folder: either its layers, with what the task changes on
+// top, or the copy. It first checks that the agent's folder belongs to the agent's user alone: so it is certain that
+// the task's user, who owns the sandbox, has not put something else in its place.
 func (r *Root) mount() error {
 	folder, err := unix.Open(r.Folder, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -128,9 +131,10 @@ func (r *Root) mount() error {
 	return err
 }
 
-// overlay lays the layers one above the other. They are named by descriptors: all of their paths would be too long for
-// the kernel. What a task changes need not survive a crash of the machine, which ends the task too: so neither its calls of
-// fsync nor its end make the disk write all that is waiting on it ("volatile"). Volumes are not concerned.
+// overlay mounts the layers one above the other. It names them by file descriptors, because the paths of many layers
+// together would be too long for the kernel. What a task changes need not survive a crash of the machine, which ends
+// the task too. So the mount is "volatile": neither a task's calls of fsync nor its end make the disk write all that is
+// waiting for it. This does not concern volumes.
 func (r *Root) overlay(folder int) error {
 	const how = unix.O_PATH | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
 	var opened []int
@@ -171,7 +175,7 @@ func (r *Root) overlay(folder int) error {
 	return os.NewSyscallError("mount overlay", unix.Mount("tender", root, "overlay", unix.MS_NOSUID|unix.MS_NODEV, options))
 }
 
-// enter makes what is mounted the root, and lets go of the one before with all that was mounted there.
+// enter makes the mounted image the root, and unmounts the root before it with all that was mounted there.
 func (r *Root) enter() error {
 	const how = unix.O_DIRECTORY | unix.O_RDONLY | unix.O_CLOEXEC
 	before, err := unix.Open("/", how, 0)
@@ -199,7 +203,7 @@ func (r *Root) enter() error {
 	return unix.Chdir("/")
 }
 
-// fill makes what every program may expect, and the image need not have.
+// fill makes the folders and files that every program may expect, but that an image may lack.
 func (r *Root) fill(files map[string][]byte) error {
 	for _, one := range []struct {
 		path string
@@ -226,7 +230,8 @@ func (r *Root) fill(files map[string][]byte) error {
 	return nil
 }
 
-// replaceFile puts a file of the machine in the place of what the image has there, a link perhaps.
+// replaceFile writes a copy of a file of the machine, in place of what the image has there, which may be a link.
+// Without content it leaves the image's as it is.
 func replaceFile(path string, content []byte) error {
 	if content == nil {
 		return nil
@@ -242,7 +247,8 @@ func replaceFile(path string, content []byte) error {
 	return errors.Join(err, file.Chmod(0o644), file.Close())
 }
 
-// find finds the program as the task itself would: in its PATH, or from where it begins.
+// find sets Path to the program that the first word of Argv names to the task: in the folders of its PATH, or, for a
+// word with a slash, relative to its working directory.
 func (o *Order) find() syscall.Errno {
 	if !o.Find {
 		return 0

@@ -10,10 +10,11 @@ import (
 	"testing"
 )
 
-// image is the root of a task for a test: a layer with links to what the machine's programs need, which are shown.
+// image makes a task whose root is an image of one layer. The folders of the machine that programs need are shown in
+// it; where the machine has a link instead of a folder, the layer has the same link.
 func image(t *testing.T) (w *walled, root *Root, layer string) {
 	t.Helper()
-	w = build(t, "exit 0") // or it is skipped
+	w = build(t, "exit 0") // skips the test where there are no namespaces
 	w.await(w.helper)
 	own := t.TempDir()
 	if err := os.Chmod(own, 0o700); err != nil {
@@ -49,7 +50,7 @@ func image(t *testing.T) (w *walled, root *Root, layer string) {
 	return w, root, layer
 }
 
-// renew makes the folders for what a task changes anew: they serve one task.
+// renew makes the folders anew that hold what a task changes: they serve one task only.
 func (w *walled) renew() {
 	w.t.Helper()
 	for _, name := range []string{upperName, workName} {
@@ -60,7 +61,7 @@ func (w *walled) renew() {
 	}
 }
 
-// inImage runs a line in it, and returns what it said.
+// inImage runs a program in the image, and returns what the program wrote and how it ended.
 func (w *walled) inImage(order Order) (said string, status syscall.WaitStatus) {
 	w.t.Helper()
 	defer w.renew()
@@ -88,8 +89,8 @@ func (w *walled) inImage(order Order) (said string, status syscall.WaitStatus) {
 
 func line(text string) Order { return Order{Argv: []string{"sh", "-c", text}} }
 
-// What the image says of its own folders leads nowhere: links in their places are replaced, or the start is refused, and
-// what they lead to stays as it was.
+// An image can't lead the agent out of the image by links in the places of its folders: the links are replaced, or the
+// start is refused. What they lead to stays as it was.
 func TestTrapsOfAnImage(t *testing.T) {
 	w, _, layer := image(t)
 	outside := filepath.Join(t.TempDir(), "outside")
@@ -128,7 +129,8 @@ func TestTrapsOfAnImage(t *testing.T) {
 	}
 }
 
-// What is not the agent's own is not mounted, and a layer that has gone is named.
+// A folder that is not the agent's own is not mounted as a root, and the error for a layer that is gone names the
+// layer.
 func TestWhatIsNotTheAgentsOwnIsNoRoot(t *testing.T) {
 	w, root, layer := image(t)
 	if err := os.Chmod(root.Folder, 0o755); err != nil {
@@ -146,7 +148,8 @@ func TestWhatIsNotTheAgentsOwnIsNoRoot(t *testing.T) {
 	}
 }
 
-// A program is found in the image's PATH; one that is not there is the kernel's word, and the stop signal is the image's.
+// A program is found in the image's PATH. The error for one that is not there is the kernel's. The stop signal is the
+// image's.
 func TestProgramsOfAnImage(t *testing.T) {
 	w, _, _ := image(t)
 	if said, _ := w.inImage(Order{Argv: []string{"no-such-program"}}); said != syscall.ENOENT.Error() {

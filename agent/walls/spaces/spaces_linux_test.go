@@ -14,7 +14,7 @@ import (
 	"github.com/tenderhq/tender/internal/testing/machine"
 )
 
-// walled is a task for a test, with a sandbox in a folder.
+// walled is a task for a test, with its sandbox, in walls.
 type walled struct {
 	t       *testing.T
 	spawner *Spawner
@@ -23,7 +23,7 @@ type walled struct {
 	helper  int
 }
 
-// build builds walls for a line of a shell, which runs in them.
+// build starts a line of a shell in new walls.
 func build(t *testing.T, line string) *walled {
 	t.Helper()
 	folder := t.TempDir()
@@ -46,7 +46,8 @@ func build(t *testing.T, line string) *walled {
 	return w
 }
 
-// start starts a line in walls of its own, or beside the helper of another one. What it writes comes from said.
+// start starts a line of a shell in walls of its own, or beside the task of another helper. said is the read end of the
+// pipe that the line writes to.
 func (w *walled) start(beside int, line string) (helper int, said *os.File) {
 	w.t.Helper()
 	said, says, err := os.Pipe()
@@ -63,7 +64,7 @@ func (w *walled) start(beside int, line string) (helper int, said *os.File) {
 	return helper, said
 }
 
-// await waits for the end of a line.
+// await waits for the end of a line, and returns its wait status.
 func (w *walled) await(helper int) syscall.WaitStatus {
 	w.t.Helper()
 	for {
@@ -78,7 +79,8 @@ func (w *walled) await(helper int) syscall.WaitStatus {
 	}
 }
 
-// What is started beside a task is in its walls, and is ended by a signal to its own helper, with what it has started.
+// A program that is started beside a task is in the task's walls. A signal to the program's own helper ends it, with
+// all that it has started.
 func TestBeside(t *testing.T) {
 	w := build(t, "echo $$ > /tmp/mark; exec sleep 1000")
 	beside, said := w.start(w.helper, `until test -s /tmp/mark; do sleep 0.01; done; program=$(cat /tmp/mark)
@@ -93,7 +95,7 @@ func TestBeside(t *testing.T) {
 	if err := syscall.Kill(-beside, syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	if text, err := io.ReadAll(said); err != nil || len(text) > 0 { // until nobody holds the other end
+	if text, err := io.ReadAll(said); err != nil || len(text) > 0 { // it ends when no process holds the other end any more
 		t.Errorf("%q, %v", text, err)
 	}
 	if status := w.await(beside); !status.Signaled() || status.Signal() != syscall.SIGKILL {
@@ -107,7 +109,7 @@ func TestBeside(t *testing.T) {
 	}
 }
 
-// What is orphaned in a task is waited for, and dies with it.
+// Orphaned processes of a task are reaped, and are killed when the task ends.
 func TestOrphansEndWithTheirTask(t *testing.T) {
 	w := build(t, "exit 0")
 	if status := w.await(w.helper); status != 0 {
@@ -127,7 +129,7 @@ func TestOrphansEndWithTheirTask(t *testing.T) {
 func TestReadOnlyRoot(t *testing.T) {
 	w := build(t, "exit 0")
 	w.await(w.helper)
-	elsewhere, err := os.MkdirTemp("/var/lib", "tender-test-") // what is in /tmp is not seen anyway
+	elsewhere, err := os.MkdirTemp("/var/lib", "tender-test-") // not in /tmp, which a task does not see anyway
 	if err != nil {
 		t.Skip(err)
 	}
@@ -171,7 +173,7 @@ func TestWhatCannotBeShown(t *testing.T) {
 	}
 }
 
-// A spawner whose process was killed starts another one; its helpers live on, and their ends are told.
+// A spawner whose process was killed starts another one. Its helpers live on, and how their programs end is still told.
 func TestASpawnerThatWasKilled(t *testing.T) {
 	w := build(t, "sleep 1000; exit 4")
 	if err := syscall.Kill(w.spawner.process, syscall.SIGKILL); err != nil {
@@ -195,8 +197,8 @@ func TestASpawnerThatWasKilled(t *testing.T) {
 	}
 }
 
-// Helpers that are started at the same time have nothing of each other: what a program writes to ends with it, while
-// others live.
+// Helpers that are started at the same time do not inherit each other's files: the pipe that a program writes to ends
+// with the program, while others still live.
 func TestManyAtOnce(t *testing.T) {
 	w := build(t, "exec sleep 1000")
 	const count = 20
@@ -224,7 +226,7 @@ func TestManyAtOnce(t *testing.T) {
 	w.await(w.helper)
 }
 
-// Nobody in a task looks into its helper, not even root there.
+// No process of a task can look into the task's helper, not even one of root.
 func TestNobodyLooksIntoAHelper(t *testing.T) {
 	w := build(t, "exit 0")
 	w.await(w.helper)
@@ -235,7 +237,7 @@ func TestNobodyLooksIntoAHelper(t *testing.T) {
 	}
 }
 
-// Without its control groups nothing is started.
+// A program is not started when one of its control groups is missing.
 func TestAControlGroupThatIsMissing(t *testing.T) {
 	w := build(t, "exit 0")
 	w.await(w.helper)

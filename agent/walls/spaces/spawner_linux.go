@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Spawner starts helpers. They are children of this process, so whoever waits for its children waits for helpers too. They
-// are forked by a process of the spawner's own, another child, which is started with the first helper, and again should it
-// have ended.
+// Spawner starts helpers. They are children of this process, so code that reaps all its children reaps helpers too.
+// They are forked by a process of the spawner's own, another child, which is started with the first helper, and again
+// should it have ended.
 type Spawner struct {
 	ends    *ends
 	mutex   sync.Mutex
@@ -23,7 +23,7 @@ type Spawner struct {
 	closed  bool
 }
 
-// OpenSpawner opens one. It is usable until Close.
+// OpenSpawner returns a spawner, which is usable until Close.
 func OpenSpawner() (*Spawner, error) {
 	ends, err := openEnds()
 	if err != nil {
@@ -40,7 +40,7 @@ func (s *Spawner) Close() {
 	s.closed = true
 }
 
-// Forget closes what Ended needs, and the spawner if that was not done. Nobody may call Ended any more.
+// Forget closes what Ended needs, and the spawner if that was not done before. Ended must not be called any more.
 func (s *Spawner) Forget() error {
 	s.Close()
 	return s.ends.close()
@@ -53,9 +53,10 @@ func (s *Spawner) hangUp() {
 	}
 }
 
-// Start has a helper do what the order says, with the files of the program. pid is the helper's, and that of its process
-// group. Without an error the program was executed; the error is the kernel's where it has refused the program, and the
-// helper has ended then, or will by itself.
+// Start starts a helper that carries the order out. files are the program's standard input, output and error. pid is
+// the number of the helper and of its process group. Without an error the program was executed. If the kernel has
+// refused the program, the error is the kernel's. After an error the helper, if there is one, has ended or ends by
+// itself.
 func (s *Spawner) Start(order Order, files [3]uintptr) (pid int, err error) {
 	var orders, answers [2]int
 	if err := unix.Pipe2(orders[:], unix.O_CLOEXEC); err != nil {
@@ -134,13 +135,14 @@ func (s *Spawner) begin() error {
 	return nil
 }
 
-// Ended returns how the program of a helper has ended, once the helper itself was waited for. own is the helper's wait
-// status: that of a helper that was killed before it could tell, whose program was killed with it.
+// Ended returns how the program of a helper has ended. It may be called once the helper itself was waited for. own is
+// the helper's wait status, which Ended returns if the helper was killed before it could tell: its program was killed
+// with it.
 func (s *Spawner) Ended(helper int, own syscall.WaitStatus) syscall.WaitStatus {
 	return s.ends.of(helper, own)
 }
 
-// ends is the pipe on which helpers tell how their programs have ended.
+// ends is the pipe on which helpers tell how their programs have ended, and what was read from it.
 type ends struct {
 	read, write int
 	mutex       sync.Mutex
@@ -162,7 +164,8 @@ func openEnds() (*ends, error) {
 // close closes the pipe.
 func (e *ends) close() error { return errors.Join(unix.Close(e.read), unix.Close(e.write)) }
 
-// of returns what a helper has told of its program, and forgets it; own when it has told nothing.
+// of returns the wait status that a helper has told of its program, and forgets it. If the helper has told none it
+// returns own.
 func (e *ends) of(helper int, own syscall.WaitStatus) syscall.WaitStatus {
 	e.mutex.Lock()
 	defer e.mutex.Unlock()
@@ -187,7 +190,7 @@ func (e *ends) of(helper int, own syscall.WaitStatus) syscall.WaitStatus {
 	return status
 }
 
-// Try says why tasks can't have namespaces here, or nil: it builds walls once.
+// Try says why tasks can't have namespaces here, or nil. To find out it builds walls once.
 func Try(view View) error {
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {

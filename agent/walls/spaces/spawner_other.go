@@ -9,7 +9,7 @@ import (
 
 var errUnsupported = errors.New("only Linux has namespaces")
 
-// Spawner starts helpers; here there are none.
+// Spawner does nothing here: only Linux has helpers.
 type Spawner struct{}
 
 // OpenSpawner opens nothing here.
@@ -24,19 +24,19 @@ func (*Spawner) Close() {}
 // Forget forgets nothing here.
 func (*Spawner) Forget() error { return nil }
 
-// Ended is the status itself.
+// Ended returns own.
 func (*Spawner) Ended(_ int, own syscall.WaitStatus) syscall.WaitStatus { return own }
 
 // Try says why tasks can't have namespaces here.
 func Try(View) error { return errUnsupported }
 
-// ProgramOf is the process itself.
+// ProgramOf returns pid.
 func ProgramOf(pid int) int { return pid }
 
 // Confine confines nothing here.
 func (View) Confine(User) error { return errUnsupported }
 
-// Reveal has nothing to do here: all see the same.
+// Reveal has nothing to do here: all processes see the same files.
 func Reveal(int, string, []string) error { return nil }
 
 // Conceal has nothing to do here.

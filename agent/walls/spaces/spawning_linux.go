@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// spawning is the spawner's work: it starts a helper for each order. Several threads read orders from the same socket, so
-// that each order wakes one of them, and a start that has to wait for the kernel does not hold up the next one.
+// spawning is the spawner's work: it starts a helper for each order. Several threads read orders from the same socket,
+// so that each order wakes one of them, and a start that has to wait for the kernel does not hold up the next one.
 type spawning struct {
 	home      home
 	memory    lean
@@ -19,13 +19,13 @@ type spawning struct {
 	over      chan error   // why the process is to end; nil when its parent has closed the socket
 }
 
-// listeningMax is how many threads wait for orders at most. A thread that has carried out its order and finds so many of
-// them ends.
+// listeningMax is how many threads wait for orders at most. A thread that has carried out its order and finds so many
+// of them ends.
 const listeningMax = 4
 
-// serve reads orders and starts a helper for each of them. To build the namespaces of a task its thread enters them, and
-// returns to those of the spawner afterwards. A thread that can't return ends with its goroutine, so that nothing else is
-// ever done inside the walls of a task.
+// serve reads orders and starts a helper for each of them. To build the namespaces of a task its thread enters them,
+// and returns to those of the spawner afterwards. A thread that can't return ends with its goroutine, so that nothing
+// else is ever done inside the walls of a task.
 func (s *spawning) serve() {
 	runtime.LockOSThread()
 	defer s.listening.Add(-1)
@@ -39,7 +39,7 @@ func (s *spawning) serve() {
 			s.tell(err)
 			return
 		}
-		if s.listening.Add(-1) == 0 { // somebody always listens
+		if s.listening.Add(-1) == 0 { // there is always a thread that listens
 			s.listening.Add(1)
 			go s.serve()
 		}
@@ -63,8 +63,8 @@ func (s *spawning) tell(err error) {
 
 // home is the root folder and the namespaces of the spawner itself, to which its threads return after each start.
 type home struct {
-	root   int    // a folder
-	spaces [2]int // the namespaces of mounts and of IPC
+	root   int    // the root folder, open
+	spaces [2]int // the namespaces of mounts and of IPC, open
 	dev    sharedDev
 }
 
@@ -104,7 +104,7 @@ type plan struct {
 	steps []step
 }
 
-// allocate makes room for the life itself.
+// allocate takes room for the life itself.
 func (p *plan) allocate() error {
 	one, err := take[life](&p.room, 1)
 	p.life = unsafe.SliceData(one)

@@ -11,7 +11,8 @@ import (
 	"testing"
 )
 
-// The threads that start helpers are used again: none is left in the walls of a task, and none is made anew for the next.
+// The threads that start helpers are used again: none is left in the walls of a task, and none is made anew for the
+// next.
 func TestThreadsComeHome(t *testing.T) {
 	w := build(t, "exec sleep 1000")
 	home, err := os.Readlink("/proc/" + strconv.Itoa(w.spawner.process) + "/ns/mnt") // nothing is being started
@@ -42,7 +43,8 @@ func TestThreadsComeHome(t *testing.T) {
 	w.await(w.helper)
 }
 
-// servants are those threads of the spawner that have given up what no task is to have. All threads must be at home.
+// servants returns those threads of the spawner that have given up the capabilities that no task has. All threads of
+// the spawner must be in its own namespaces.
 func (w *walled) servants(home string) map[string]bool {
 	w.t.Helper()
 	found := map[string]bool{}
@@ -65,7 +67,7 @@ func (w *walled) servants(home string) map[string]bool {
 	return found
 }
 
-// A helper has hardly any of Go's memory: it would have to be copied for it, and given back.
+// A helper has hardly any of Go's memory, which would have to be copied for each helper, and released again.
 func TestHelpersAreSmall(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		t.Skip("helpers have a copy of everything here")
@@ -82,7 +84,8 @@ func TestHelpersAreSmall(t *testing.T) {
 	w.await(w.helper)
 }
 
-// heap is how many kB of memory a process has that are no file's, nor variables that follow those of its file.
+// heap returns how many kB of private memory a process has, without files, and without the variables that follow those
+// of its program's file.
 func (w *walled) heap(pid int) (kilobytes int) {
 	w.t.Helper()
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/smaps")

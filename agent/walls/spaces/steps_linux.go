@@ -17,7 +17,7 @@ type step struct {
 	filters []unix.SockFilter // what an argument points to that is a unix.SockFprog
 }
 
-// arguments is how many a step has at most.
+// arguments is how many arguments a step has at most.
 const arguments = 5
 
 // call is a step as the kernel sees it.
@@ -25,19 +25,19 @@ type call struct {
 	trap      uintptr
 	arguments [arguments]uintptr
 	chained   bool       // the first argument is what the step before has returned
-	forgiven  unix.Errno // that is no failure
-	optional  bool       // nothing is a failure
+	forgiven  unix.Errno // this error does not count as a failure
+	optional  bool       // no error counts as a failure
 }
 
-// point has an argument point to a text.
+// point makes an argument a pointer to a text.
 func (s *step) point(argument int, text string) { s.points[argument] = append([]byte(text), 0) }
 
-// bytesOf are the bytes of a value that has no pointers.
+// bytesOf returns the bytes of a value that has no pointers.
 func bytesOf[T any](value *T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(value)), unsafe.Sizeof(*value))
 }
 
-// mountStep is mount(2).
+// mountStep returns a step that is mount(2).
 func mountStep(what, source, target, kind string, flags uintptr) step {
 	s := step{what: what, call: call{trap: unix.SYS_MOUNT}}
 	s.point(0, source)
@@ -50,10 +50,10 @@ func mountStep(what, source, target, kind string, flags uintptr) step {
 // readOnlyAttribute is what makes a mount read-only.
 var readOnlyAttribute = unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}
 
-// readOnlyStep is mount_setattr(2).
+// readOnlyStep returns a step that makes the mount at a path read-only, by mount_setattr(2).
 func readOnlyStep(what, path string) step {
 	const here = unix.AT_FDCWD
-	at := here // a variable: the number is negative
+	at := here // a variable, because a negative constant can't be converted
 	s := step{what: what, call: call{trap: unix.SYS_MOUNT_SETATTR}}
 	s.arguments[0], s.arguments[4] = uintptr(at), unsafe.Sizeof(readOnlyAttribute)
 	s.point(1, path)
@@ -61,7 +61,7 @@ func readOnlyStep(what, path string) step {
 	return s
 }
 
-// writeSteps write a text to a file, if that can be done.
+// writeSteps returns the steps that write a text to a file. It does not matter if they fail.
 func writeSteps(path, text string) []step {
 	at := unix.AT_FDCWD
 	open := step{call: call{trap: unix.SYS_OPENAT, arguments: [arguments]uintptr{0: uintptr(at), 2: unix.O_WRONLY | unix.O_CLOEXEC}, optional: true}}
@@ -71,7 +71,7 @@ func writeSteps(path, text string) []step {
 	return []step{open, write}
 }
 
-// denyStep denies calls of the kernel to the helper and to all that it starts.
+// denyStep returns the step that denies system calls to the helper and to all that it starts.
 func denyStep() (step, error) {
 	filter, err := calls.Filter()
 	if err != nil {
@@ -83,11 +83,13 @@ func denyStep() (step, error) {
 	}, nil
 }
 
-// openFiles is the limit of open files that the spawner was started with. Go's runtime raises that limit for its own process,
-// and package syscall restores it for programs that it starts; a helper has to do so itself. Nil: it could not be found out.
+// openFiles is the limit of open files that the spawner was started with. Go's runtime raises that limit for its own
+// process, and package syscall restores it for programs that it starts; a helper has to do so itself. Nil: it could not
+// be found out.
 var openFiles *unix.Rlimit
 
-// findOpenFiles finds that limit out: it starts a program by package syscall and asks the kernel for the program's limit.
+// findOpenFiles finds that limit out: it starts a program by package syscall and asks the kernel for the program's
+// limit.
 func findOpenFiles() *unix.Rlimit {
 	var gate [2]int
 	if err := unix.Pipe2(gate[:], unix.O_CLOEXEC); err != nil {
@@ -108,7 +110,7 @@ func findOpenFiles() *unix.Rlimit {
 	return &limit
 }
 
-// fileSteps restore the limit of open files for the program.
+// fileSteps returns the step that restores the limit of open files for the program.
 func fileSteps() []step {
 	if openFiles == nil {
 		return nil
@@ -119,11 +121,11 @@ func fileSteps() []step {
 	}}
 }
 
-// readOnly is what of /proc tells the kernel what to do, as far as there is such a thing.
+// readOnly are those parts of /proc by which root can control the kernel. Not every kernel has all of them.
 var readOnly = []string{"/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs"}
 
-// renewProc mounts what the kernel shows of processes anew, so that it shows the task's own, and keeps tasks of root from
-// telling the kernel what to do.
+// renewProc returns the steps that mount /proc anew, so that it shows the processes of the PID namespace that it is
+// mounted from, and that make its dangerous parts read-only, so that tasks of root can't control the kernel by them.
 func renewProc() []step {
 	steps := []step{mountStep("/proc can't be mounted", "proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC)}
 	for _, path := range readOnly {

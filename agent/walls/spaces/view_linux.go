@@ -11,14 +11,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// temporaries are the folders for what is temporary.
+// temporaries are the folders for temporary files.
 var temporaries = []string{"/tmp", "/var/tmp"}
 
-// build makes the machine look as the view says, to the mount namespace that this process has for itself. Folders that
-// the task's user can change are only ever gone through by descriptors, and never by a link. dev is a copy of a shared
-// /dev; -1: the task has one of its own.
+// build changes the mount namespace of the calling thread, which must be its own, so that the machine looks as the view
+// says. Paths through folders that the task's user can change are followed only by file descriptors, and never by a
+// link. dev is a copy of the shared /dev; -1: the task gets a /dev of its own.
 func (v View) build(user User, dev int) error {
-	// What is unmounted outside goes here as well, and what is mounted here is seen nowhere else.
+	// What is unmounted outside is unmounted here as well, and what is mounted here is not seen outside.
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
 		return fmt.Errorf("mounts can't be made the task's own: %w", err)
 	}
@@ -37,7 +37,7 @@ func (v View) build(user User, dev int) error {
 	if err != nil {
 		return fmt.Errorf("%s/.tmp can't be made: %w", v.Temporary, err)
 	}
-	if v.ReadOnly { // all but the copies that were made so far, and what is mounted from here on
+	if v.ReadOnly { // all but the copies that were made so far and what is mounted from here on
 		if err := setReadOnly("/", unix.AT_RECURSIVE); err != nil {
 			return err
 		}
@@ -61,7 +61,8 @@ func (v View) build(user User, dev int) error {
 	return protectKernel()
 }
 
-// tree is a folder with what is mounted in it, held apart from where it was.
+// tree is a copy of a folder with all that is mounted in it, as open_tree(2) makes it. The copy is mounted nowhere yet;
+// path is where it is to be seen.
 type tree struct {
 	descriptor int
 	path       string
@@ -86,7 +87,8 @@ func (t tree) moveTo(at int, path string) error {
 	return unix.Close(t.descriptor)
 }
 
-// copyTemporary makes a mount of the sandbox's folder for temporary files for each of /tmp and /var/tmp, which it is to cover.
+// copyTemporary makes a mount of the sandbox's folder for temporary files for each of /tmp and /var/tmp, which it is to
+// cover.
 func (v View) copyTemporary(user User) (copies []tree, err error) {
 	own, err := v.openTemporary(user)
 	if err != nil {
@@ -106,8 +108,8 @@ func (v View) copyTemporary(user User) (copies []tree, err error) {
 	return copies, nil
 }
 
-// openTemporary opens the sandbox's folder for temporary files, which it makes if it is not there. The sandbox belongs to the
-// task's user, who may have put anything in its place.
+// openTemporary opens the sandbox's folder for temporary files, which it makes if it is not there. The sandbox belongs
+// to the task's user, who may have put anything in its place.
 func (v View) openTemporary(user User) (int, error) {
 	sandbox, err := unix.Open(v.Temporary, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -147,7 +149,7 @@ func (v View) hide(shown []tree) error {
 	var covers []string
 	for _, path := range v.Hidden {
 		if _, err := os.Stat(path); err != nil {
-			continue // it is hidden already, with all that is temporary
+			continue // a folder around it is covered already
 		}
 		if err := unix.Mount("tender", path, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "mode=0711,size=1m"); err != nil {
 			return fmt.Errorf("%s can't be hidden: %w", path, err)
@@ -160,7 +162,7 @@ func (v View) hide(shown []tree) error {
 			base = "/"
 		}
 		if base == "" {
-			if err := unix.Close(one.descriptor); err != nil { // it is to be seen where it is
+			if err := unix.Close(one.descriptor); err != nil { // nothing hides it
 				return err
 			}
 			continue
@@ -181,7 +183,7 @@ func (v View) hide(shown []tree) error {
 	return nil
 }
 
-// baseOf is the first of the folders that a path is in.
+// baseOf returns the first of the folders that the path is in; "" if there is none.
 func baseOf(path string, folders []string) string {
 	for _, folder := range folders {
 		if strings.HasPrefix(path, strings.TrimSuffix(folder, "/")+"/") {
@@ -191,7 +193,8 @@ func baseOf(path string, folders []string) string {
 	return ""
 }
 
-// makeFolders opens a folder in another one, and makes what is missing on the way. No step of it is a link.
+// makeFolders opens the folder at a path below base, and makes those that are missing on the way. It follows no link
+// below base.
 func makeFolders(base, path string) (int, error) {
 	here, err := unix.Open(base, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	for name := range strings.SplitSeq(strings.Trim(strings.TrimPrefix(path, base), "/"), "/") {
@@ -222,7 +225,7 @@ func setReadOnly(path string, flags uint) error {
 	return nil
 }
 
-// protectKernel keeps tasks of root from telling the kernel what to do.
+// protectKernel makes /sys read-only, so that tasks of root can't control the kernel by it.
 func protectKernel() error {
 	if err := setReadOnly("/sys", unix.AT_RECURSIVE); err != nil && !errors.Is(err, unix.EINVAL) { // EINVAL: nothing is mounted there
 		return err
@@ -233,7 +236,7 @@ func protectKernel() error {
 // join moves the calling thread into the namespaces of a task; helper is the process number of its helper.
 func join(helper int) error {
 	var spaces []int
-	names := []string{"ipc", "uts", "pid", "mnt"} // the mounts last: what names the others is seen through them
+	names := []string{"ipc", "uts", "pid", "mnt"} // the mounts last: from then on the thread sees the task's files
 	for _, name := range names {
 		one, err := unix.Open("/proc/"+strconv.Itoa(helper)+"/ns/"+name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 		if err != nil {

@@ -1,5 +1,5 @@
-// Package forward forwards the calls of a service to the framework that serves it, so that people need only the
-// masters' address. It decides nothing: the framework's answer is the answer.
+// Package forward forwards calls of the job service to the framework that serves it, so that people need only the
+// masters' addresses. It decides nothing: the framework's answer is passed on.
 package forward
 
 import (
@@ -20,25 +20,25 @@ import (
 	"github.com/tenderhq/tender/internal/transport"
 )
 
-// JobsEndpoint is the name under which a framework says where it serves the job service.
+// JobsEndpoint is the name of the endpoint at which a framework serves the job service.
 const JobsEndpoint = "jobs"
 
 // Jobs is the job service as a master serves it.
 type Jobs struct {
 	apiv1.UnimplementedJobServiceServer
-	// Find says where the active job manager serves; "" where there is none.
+	// Find returns the address of the active job manager; "" if there is none.
 	Find func(ctx context.Context) (address string, err error)
-	// Dial opens a connection to it, and proves and checks identities.
+	// Dial opens a connection to that address. It proves this master's identity, and checks the manager's.
 	Dial func(ctx context.Context, address string) (net.Conn, error)
 
 	mu      sync.Mutex
-	address string           // of conn
+	address string           // the address of conn
 	conn    *grpc.ClientConn // the latest that was needed
 }
 
 var errNoManager = errors.New("no job manager runs; start one with 'tender jobs'")
 
-// client connects to the active manager.
+// client returns a client of the active job manager. It connects if the manager has another address than before.
 func (j *Jobs) client(ctx context.Context) (apiv1.JobServiceClient, error) {
 	const op = "jobs.forward"
 	address, err := j.Find(ctx)
@@ -59,7 +59,7 @@ func (j *Jobs) client(ctx context.Context) (apiv1.JobServiceClient, error) {
 		return nil, api.E(op, api.Unavailable, address, err)
 	}
 	if j.conn != nil {
-		_ = j.conn.Close() // its calls end; nobody answers there any more
+		_ = j.conn.Close() // its calls end; the manager there is not active any more
 	}
 	j.address, j.conn = address, conn
 	return apiv1.NewJobServiceClient(conn), nil
@@ -77,7 +77,7 @@ func (j *Jobs) Close() error {
 	return err
 }
 
-// told makes a sentence of what the transport says; what the manager says stays as it is.
+// told makes a sentence of an error of the transport. An error of the manager stays as it is.
 func told(err error) error {
 	answer, _ := status.FromError(err)
 	if answer.Code() == codes.Unavailable && len(answer.Details()) == 0 {
@@ -86,7 +86,7 @@ func told(err error) error {
 	return err
 }
 
-// pass hands one call on.
+// pass forwards a call that has one answer.
 func pass[Request, Answer any](
 	ctx context.Context, j *Jobs, request Request,
 	call func(apiv1.JobServiceClient, context.Context, Request, ...grpc.CallOption) (Answer, error),
@@ -99,62 +99,62 @@ func pass[Request, Answer any](
 	return answer, told(err)
 }
 
-// SubmitJob implements the service, as do the methods below.
+// SubmitJob forwards the call.
 func (j *Jobs) SubmitJob(ctx context.Context, r *apiv1.SubmitJobRequest) (*apiv1.JobVersion, error) {
 	return pass(ctx, j, r, apiv1.JobServiceClient.SubmitJob)
 }
 
-// UpdateJob hands it on.
+// UpdateJob forwards the call.
 func (j *Jobs) UpdateJob(ctx context.Context, r *apiv1.UpdateJobRequest) (*apiv1.JobVersion, error) {
 	return pass(ctx, j, r, apiv1.JobServiceClient.UpdateJob)
 }
 
-// RollbackJob hands it on.
+// RollbackJob forwards the call.
 func (j *Jobs) RollbackJob(ctx context.Context, r *apiv1.RollbackJobRequest) (*apiv1.JobVersion, error) {
 	return pass(ctx, j, r, apiv1.JobServiceClient.RollbackJob)
 }
 
-// PlanJob hands it on.
+// PlanJob forwards the call.
 func (j *Jobs) PlanJob(ctx context.Context, r *apiv1.PlanJobRequest) (*apiv1.PlanJobResponse, error) {
 	return pass(ctx, j, r, apiv1.JobServiceClient.PlanJob)
 }
 
-// StopJob hands it on.
+// StopJob forwards the call.
 func (j *Jobs) StopJob(ctx context.Context, r *apiv1.StopJobRequest) (*apiv1.StopJobResponse, error) {
 	return pass(ctx, j, r, apiv1.JobServiceClient.StopJob)
 }
 
-// DeleteJob hands it on.
+// DeleteJob forwards the call.
 func (j *Jobs) DeleteJob(ctx context.Context, r *apiv1.DeleteJobRequest) (*apiv1.DeleteJobResponse, error) {
 	return pass(ctx, j, r, apiv1.JobServiceClient.DeleteJob)
 }
 
-// ListJobs hands it on.
+// ListJobs forwards the call.
 func (j *Jobs) ListJobs(ctx context.Context, r *apiv1.ListJobsRequest) (*apiv1.ListJobsResponse, error) {
 	return pass(ctx, j, r, apiv1.JobServiceClient.ListJobs)
 }
 
-// GetJob hands it on.
+// GetJob forwards the call.
 func (j *Jobs) GetJob(ctx context.Context, r *apiv1.GetJobRequest) (*apiv1.JobStatus, error) {
 	return pass(ctx, j, r, apiv1.JobServiceClient.GetJob)
 }
 
-// GetJobHistory hands it on.
+// GetJobHistory forwards the call.
 func (j *Jobs) GetJobHistory(ctx context.Context, r *apiv1.GetJobHistoryRequest) (*apiv1.GetJobHistoryResponse, error) {
 	return pass(ctx, j, r, apiv1.JobServiceClient.GetJobHistory)
 }
 
-// WatchJob hands on what the manager sends, until either end has enough.
+// WatchJob forwards the call and all answers, until the caller or the manager ends it.
 func (j *Jobs) WatchJob(r *apiv1.GetJobRequest, to grpc.ServerStreamingServer[apiv1.JobStatus]) error {
 	return passStream(j, r, to, apiv1.JobServiceClient.WatchJob)
 }
 
-// WatchJobs likewise.
+// WatchJobs forwards the call and all answers, as WatchJob does.
 func (j *Jobs) WatchJobs(r *apiv1.WatchJobsRequest, to grpc.ServerStreamingServer[apiv1.WatchJobsResponse]) error {
 	return passStream(j, r, to, apiv1.JobServiceClient.WatchJobs)
 }
 
-// passStream hands one call on, and all of its answers.
+// passStream forwards a call, and all of its answers.
 func passStream[Request, Answer any](
 	j *Jobs, request Request, to grpc.ServerStreamingServer[Answer],
 	call func(apiv1.JobServiceClient, context.Context, Request, ...grpc.CallOption) (grpc.ServerStreamingClient[Answer], error),

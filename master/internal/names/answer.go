@@ -11,25 +11,26 @@ import (
 )
 
 const (
-	// Domain is below which all names are.
+	// Domain is the domain that holds all names.
 	Domain = "tender."
-	// agentsLabel is where the names of agents are. A framework of this name is reached by its ID.
+	// agentsLabel is the label below which agents have their names. A framework with this name can only be asked for by
+	// its ID.
 	agentsLabel = "agents"
-	// ttlSeconds is how long an answer may be kept, also one that there is nothing.
+	// ttlSeconds is how long a resolver may keep an answer, also one that says that there is nothing.
 	ttlSeconds = uint32(zoneAgeMax / time.Second)
-	// recordsMax bounds the records of an answer. Of more, others are told each time.
+	// recordsMax is how many endpoints an answer holds at most. If there are more, each answer begins with another one.
 	recordsMax = 256
 )
 
-// asked is a question in parts.
+// asked is the name of a question, in parts.
 type asked struct {
 	apex      bool
-	protocol  bool   // nothing but "_tcp" or "_udp" stands before
-	framework string // the label; agentsLabel is that of the agents
-	wanted           // of it; the name is a task's or an agent's
+	protocol  bool   // the name begins with "_tcp" or "_udp", without a port
+	framework string // its label; agentsLabel if the name is that of an agent
+	wanted           // the port, and the name of a task or an agent
 }
 
-// parse takes a name in the domain apart; false: there can be none like it.
+// parse splits a name of the domain into its parts. It returns false for a name that can't exist.
 func parse(name string) (asked, bool) {
 	labels := dns.SplitDomainName(strings.ToLower(name))
 	labels = labels[:len(labels)-1]
@@ -59,14 +60,14 @@ func parse(name string) (asked, bool) {
 
 func isProtocol(label string) bool { return label == "_tcp" || label == "_udp" }
 
-// found is what there is of a name.
+// found is what was found for a name.
 type found struct {
 	exists    bool
 	endpoints []endpoint   // at most recordsMax
-	addresses []netip.Addr // of an agent
+	addresses []netip.Addr // those of an agent
 }
 
-// look finds what a question is about.
+// look finds what there is for the name of a question.
 func (s *Server) look(ctx context.Context, a asked) (found, error) {
 	if a.framework == agentsLabel {
 		return s.lookAgent(a), nil
@@ -97,7 +98,7 @@ func (s *Server) lookAgent(a asked) found {
 	return found{exists: true, addresses: []netip.Addr{address}}
 }
 
-// answer is the answer to a message of one question.
+// answer returns the answer to a message with one question.
 func (s *Server) answer(ctx context.Context, request *dns.Msg) *dns.Msg {
 	reply := new(dns.Msg)
 	reply.SetReply(request)
@@ -136,7 +137,7 @@ func (s *Server) answer(ctx context.Context, request *dns.Msg) *dns.Msg {
 	return reply
 }
 
-// addRecords adds what there is of the type that was asked for.
+// addRecords adds the records of the type that was asked for.
 func addRecords(reply *dns.Msg, question dns.Question, its found) {
 	switch question.Qtype {
 	case dns.TypeA, dns.TypeAAAA:
@@ -160,7 +161,7 @@ func addAddresses(reply *dns.Msg, question dns.Question, its found) {
 	}
 }
 
-// addServices adds ports with the names of the agents where they are, and the addresses of these.
+// addServices adds the ports of endpoints with the names of their agents, and the addresses of these agents.
 func addServices(reply *dns.Msg, question dns.Question, endpoints []endpoint) {
 	told := map[string]bool{}
 	for _, one := range endpoints {
@@ -176,7 +177,8 @@ func addServices(reply *dns.Msg, question dns.Question, endpoints []endpoint) {
 	}
 }
 
-// turn is where a list begins this time, so that all of a long one are told in turn.
+// turn returns the index at which a list of this length begins in this answer. It differs from answer to answer, so
+// that each item of a long list is told at times.
 func (s *Server) turn(length int) int {
 	if length <= 1 {
 		return 0
@@ -195,7 +197,8 @@ func addressRecord(name string, address netip.Addr) dns.RR {
 	return &dns.AAAA{Hdr: header(name, dns.TypeAAAA), AAAA: address.AsSlice()}
 }
 
-// authority says that the domain is ours, and for how long it counts that there is nothing.
+// authority returns the record that says that this server has the domain, and for how long an answer without records
+// may be kept.
 func authority() dns.RR {
 	const hour = 3600
 	return &dns.SOA{

@@ -12,25 +12,26 @@ import (
 )
 
 const (
-	// zoneAgeMax is how old an answer may be; for as long again whoever has asked may keep it.
+	// zoneAgeMax is how old a zone may be before it is read again. A resolver may keep an answer for as long again.
 	zoneAgeMax = 5 * time.Second
-	// zoneStaleMax is how long what was read last is told while no leader answers.
+	// zoneStaleMax is how old a zone may be at most that is told while no leader answers.
 	zoneStaleMax = time.Minute
-	// directoryAgeMax is how long a change of the registry may take to be seen.
+	// directoryAgeMax is how long it may take until a change of the registry is seen.
 	directoryAgeMax = time.Second
-	// readTimeout bounds the wait for the leader.
+	// readTimeout is how long a reading waits for the leader.
 	readTimeout = 2 * time.Second
-	// retryAfter is how long the leader is not asked again that has failed to answer: what is kept is told at once, or that
-	// there is nothing.
+	// retryAfter is how long the leader is not asked again after it has failed to answer. Until then questions are
+	// answered at once, by what is kept, or else with SERVFAIL.
 	retryAfter = time.Second
-	// zonesMax bounds the labels whose endpoints are kept. One more: the oldest is dropped, and read again when it is asked
-	// for.
+	// zonesMax is how many labels have their zones kept. For one more the oldest is dropped, and read again when it is
+	// asked for.
 	zonesMax = 1024
-	// endpointsMax bounds the endpoints of one label. Those beyond are not told.
+	// endpointsMax is how many endpoints of one label are kept. More are not told.
 	endpointsMax = 10_000
 )
 
-// cache keeps what was read of the source for a moment: however many ask, the leader is asked but seldom.
+// cache keeps for a while what was read from the source, so that the leader is asked rarely, however many questions
+// come.
 type cache struct {
 	source Source
 	life   context.Context
@@ -38,24 +39,24 @@ type cache struct {
 
 	mutex     sync.Mutex
 	directory *directory
-	looked    time.Time // at the registry
+	looked    time.Time // when the registry was read last
 	slots     map[string]*slot
 }
 
-// slot is what is kept of the frameworks of one label.
+// slot is the place of one label's zone in the cache.
 type slot struct {
 	zone    *zone         // nil: none was read
-	err     error         // of the last reading
-	ended   time.Time     // when that was
-	reading chan struct{} // closed when the reading ends; nil: nobody reads
+	err     error         // the error of the last reading
+	ended   time.Time     // when the last reading ended
+	reading chan struct{} // closed when the reading ends; nil: none is under way
 }
 
-// newCache reads until life ends.
+// newCache returns an empty cache, whose readings end with life.
 func newCache(life context.Context, source Source) *cache {
 	return &cache{source: source, life: life, slots: map[string]*slot{}}
 }
 
-// known is which frameworks and agents there are.
+// known returns which frameworks and agents there are.
 func (c *cache) known() *directory {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
@@ -67,7 +68,8 @@ func (c *cache) known() *directory {
 	return c.directory
 }
 
-// find is what is known of the frameworks of a label; nil, nil: there are none. An error says that nobody knows.
+// find returns the zone of the frameworks of a label; nil without an error if there are none. An error says that the
+// zone could not be read.
 func (c *cache) find(ctx context.Context, label string) (*zone, error) {
 	of := c.known().frameworks[label]
 	if len(of) == 0 {
@@ -89,12 +91,13 @@ func (c *cache) find(ctx context.Context, label string) (*zone, error) {
 	return nil, s.err
 }
 
-// tells says whether what was read last may be told.
+// tells reports whether the zone that was read last is of these frameworks, and not too old to be told.
 func (s *slot) tells(of []api.FrameworkID) bool {
 	return s.zone != nil && slices.Equal(s.zone.of, of) && time.Since(s.zone.read) <= zoneStaleMax
 }
 
-// slot is that of the label, and what ends the reading that is to be waited for; nil: none is.
+// slot returns the slot of a label, and begins to read its zone if that is too old. The channel is closed when the
+// reading ends that must be waited for; nil: none must.
 func (c *cache) slot(label string, of []api.FrameworkID) (*slot, <-chan struct{}) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
@@ -115,13 +118,13 @@ func (c *cache) slot(label string, of []api.FrameworkID) (*slot, <-chan struct{}
 	return s, s.reading
 }
 
-// dropOldest makes room for one more.
+// dropOldest makes room for one more slot.
 func (c *cache) dropOldest() {
 	if len(c.slots) < zonesMax {
 		return
 	}
 	oldest := ""
-	for label, s := range c.slots { // order: irrelevant because of equally old ones any may go
+	for label, s := range c.slots { // order: irrelevant because any of equally old ones may be dropped
 		if oldest == "" || s.ended.Before(c.slots[oldest].ended) {
 			oldest = label
 		}
@@ -129,7 +132,7 @@ func (c *cache) dropOldest() {
 	delete(c.slots, oldest)
 }
 
-// read reads the tasks of some frameworks into their slot.
+// read reads the zone of some frameworks into their slot.
 func (c *cache) read(s *slot, of []api.FrameworkID) {
 	ctx, cancel := context.WithTimeout(c.life, readTimeout)
 	defer cancel()

@@ -9,15 +9,15 @@ import (
 
 const (
 	labelBytesMax  = 63
-	digestBytes    = 4  // of what is too long for a label
-	prefixesMax    = 8  // of a task's ID; what begins later has no name of its own
-	portBytesMax   = 62 // behind the '_'
+	digestBytes    = 4  // of the digest of a name that is too long for a label
+	prefixesMax    = 8  // how many prefixes of a task's ID, or of its name, are names too; longer ones are not
+	portBytesMax   = 62 // without the '_' before it
 	digestTextSize = 2 * digestBytes
 )
 
-// Label is the label of DNS for a name: in lower case, with '-' for whatever is neither a letter nor a digit, and without
-// one at its ends. What is longer than 63 bytes is cut, and ends with a digest of all of it; so does a name of which
-// nothing is left.
+// Label returns the DNS label for a name. It is in lower case, has '-' for whatever is neither a letter nor a digit,
+// and none at its ends. A label of more than 63 bytes is cut, and ends with a digest of the whole name. A name of which
+// nothing is left becomes "x-" with the digest.
 func Label(name string) string { return labelOf(name, labelBytesMax) }
 
 func labelOf(name string, most int) string {
@@ -41,8 +41,8 @@ func labelOf(name string, most int) string {
 	return label[:most-1-digestTextSize] + "-" + digest
 }
 
-// labelsOf are the labels of a task: its ID's, its name's, and those of what stands before each dot in them, as
-// "web.0" is one of the tasks of "web". Each is there once.
+// labelsOf returns the labels of a task, each once: those of its ID and its name, and those of the parts of them before
+// each dot, as "web.0" is one of the tasks of "web".
 func labelsOf(id, name string) (labels []string) {
 	for _, whole := range []string{id, name} {
 		if whole == "" {

@@ -1,17 +1,18 @@
-// Package names answers DNS questions about where tasks are reached that have ports and are ready.
+// Package names answers DNS questions about where tasks can be reached that have ports and are ready.
 //
 //	NAME.FRAMEWORK.tender.               A and AAAA: their agents' addresses; SRV: all their ports
 //	_PORT._tcp.NAME.FRAMEWORK.tender.    SRV: the port of that name
 //	FRAMEWORK.tender.                    the same of all tasks of the framework
 //	AGENT.agents.tender.                 A or AAAA: the agent, which is what SRV names
 //
-// It owns two sockets, of UDP and of TCP, and a short-lived copy of what it has read from the master. It knows no other
-// domain, asks no other server, and changes nothing. It checks nobody's identity: everybody who reaches it gets the
-// same answers.
+// It owns two sockets, one for UDP and one for TCP, and a short-lived copy of what it has read from the master. It
+// knows no other domain, asks no other server, and changes nothing. It does not check identities: everybody who can
+// reach it gets the same answers.
 //
-// The cost of a packet is bounded: so many are answered at a time and the others dropped; the leader is asked for a
-// framework's tasks once in five seconds at most, and not at all for a name that no framework has. In a
-// flood the kernel drops what its queue has no room for, so a question right behind one may be lost: resolvers ask again.
+// The cost of questions is bounded. A limited number is answered at a time, and the others are dropped or refused. The
+// leader is asked for a framework's tasks once in five seconds at most, or once a second while it fails to answer, and
+// never for a name that no framework has. In a flood the kernel drops packets for which its queue has no room. So a
+// single question right behind a flood may be lost, and the resolver must ask again.
 package names
 
 import (
@@ -28,35 +29,36 @@ import (
 )
 
 const (
-	// answersMax is how many questions are looked up at a time. One more over UDP is dropped, and over TCP refused by
-	// SERVFAIL: resolvers come again, or go to another master.
+	// answersMax is how many questions are answered at a time. One more is dropped over UDP, and refused with SERVFAIL
+	// over TCP. Resolvers then ask again, or ask another master.
 	answersMax = 256
-	// packetBytesMax is what an answer over UDP may have, however much more is allowed: what is larger is cut into pieces
-	// on its way and lost. Whoever wants more comes by TCP.
+	// packetBytesMax is the length of an answer over UDP at most, even if the question allows more: larger packets may
+	// be fragmented on their way and lost. A longer answer is truncated, and the resolver asks again over TCP.
 	packetBytesMax = 1232
-	// questionBytesMax is what a question over UDP may have. More: it is read as if it ended there, and so is ill.
+	// questionBytesMax is the length of a question over UDP at most. A longer one is cut off there, and is then
+	// malformed.
 	questionBytesMax = 512
-	// connectionsMax bounds the connections over TCP. One more is closed at once.
+	// connectionsMax is how many TCP connections there may be. One more is closed at once.
 	connectionsMax = 128
-	// questionsPerConnectionMax is after how many questions a connection ends.
+	// questionsPerConnectionMax is how many questions a connection may carry. After these it is closed.
 	questionsPerConnectionMax = 128
-	// connectionTimeout bounds the wait for a question, and for who reads an answer.
+	// connectionTimeout is how long a connection may take to send a question, and to read an answer. Then it is closed.
 	connectionTimeout = 2 * time.Second
 )
 
-// Config is what an answerer is made from.
+// Config is what a Server is made from.
 type Config struct {
-	Address string // HOST:PORT, of both sockets; port 0 is any free one
+	Address string // HOST:PORT of both sockets; port 0: any free port
 	Source  Source
-	// Bound bounds the connections of a listener.
+	// Bound returns the listener with at most so many connections at a time.
 	Bound   func(listener net.Listener, most int64) net.Listener
 	Metrics prometheus.Registerer
 }
 
-// Server answers. Open, then Run once; or Close.
+// Server answers questions. After Open either Run is called once, or Close.
 type Server struct {
 	cache     *cache
-	end       context.CancelFunc // of the cache
+	end       context.CancelFunc // ends the cache's life
 	packets   net.PacketConn
 	listener  net.Listener
 	places    chan struct{}
@@ -64,7 +66,7 @@ type Server struct {
 	questions *prometheus.CounterVec
 }
 
-// Open opens the sockets.
+// Open opens the sockets, and returns a server that does not answer yet.
 func Open(config Config) (*Server, error) {
 	listener, err := net.Listen("tcp", config.Address)
 	if err != nil {
@@ -86,16 +88,16 @@ func Open(config Config) (*Server, error) {
 	return s, nil
 }
 
-// Address is where both sockets are.
+// Address returns the address of both sockets.
 func (s *Server) Address() string { return s.listener.Addr().String() }
 
-// Close closes the sockets, when Run is not called.
+// Close closes the sockets. It is called instead of Run.
 func (s *Server) Close() error {
 	s.end()
 	return errors.Join(s.packets.Close(), s.listener.Close())
 }
 
-// Run answers until ctx ends. All it started has ended when it returns.
+// Run answers questions until ctx ends. When it returns, all that it started has ended.
 func (s *Server) Run(ctx context.Context) error {
 	servers := []*dns.Server{s.server("udp"), s.server("tcp")}
 	servers[0].PacketConn, servers[1].Listener = s.packets, s.listener
@@ -106,7 +108,7 @@ func (s *Server) Run(ctx context.Context) error {
 		server.NotifyStartedFunc = func() { close(started) }
 		parts.Go(func() { failed <- server.ActivateAndServe() })
 		select {
-		case <-started: // one that has not can't be stopped
+		case <-started: // a server that has not started can't be stopped
 		case err := <-failed:
 			failed <- err
 		}
@@ -133,7 +135,7 @@ func (s *Server) server(by string) *dns.Server {
 	}
 }
 
-// serve answers one message, if there is a place.
+// serve answers one message, if fewer than answersMax are being answered.
 func (s *Server) serve(w dns.ResponseWriter, request *dns.Msg, by string) {
 	select {
 	case s.places <- struct{}{}:
@@ -156,7 +158,7 @@ func (s *Server) serve(w dns.ResponseWriter, request *dns.Msg, by string) {
 	_ = w.WriteMsg(reply) // else nobody waits for it
 }
 
-// fit cuts an answer to what may be sent, and says so in it.
+// fit truncates an answer to the length that may be sent, and marks it as truncated.
 func fit(reply, request *dns.Msg, by string) {
 	size := dns.MinMsgSize
 	if options := request.IsEdns0(); options != nil {

@@ -24,7 +24,7 @@ import (
 	"github.com/tenderhq/tender/master/registry"
 )
 
-// played is a master whose tasks the test says.
+// played is a master whose tasks the test chooses.
 type played struct {
 	state *registry.State
 	tasks map[api.FrameworkID][]*apiv1.TaskView
@@ -32,7 +32,7 @@ type played struct {
 	reads atomic.Int64
 }
 
-// pageSize makes several pages of what is more.
+// pageSize is how many tasks a page of the list holds.
 const pageSize = 100
 
 func (p *played) source() Source {
@@ -57,7 +57,7 @@ func (p *played) source() Source {
 	}
 }
 
-// play has three agents, of which one is reached by a name, and two frameworks called Web_App.
+// play returns a master with three agents, one of which is reached by a name, and two frameworks called Web_App.
 func play() *played {
 	p := &played{
 		state: &registry.State{Index: 1, Agents: map[api.AgentID]registry.Agent{}, Frameworks: map[api.FrameworkID]registry.Framework{}},
@@ -90,7 +90,7 @@ func (p *played) put(of api.FrameworkID, id, agent string, ports map[string]uint
 	return task
 }
 
-// asking is an answerer on loopback.
+// asking is a server on the loopback interface, with the test that asks it.
 type asking struct {
 	*Server
 	t *testing.T
@@ -117,7 +117,7 @@ func serve(t *testing.T, p *played) asking {
 	return asking{s, t}
 }
 
-// send sends a message over real sockets.
+// send sends a message over a real socket, and returns the answer.
 func (a asking) send(by string, message *dns.Msg) *dns.Msg {
 	a.t.Helper()
 	client := dns.Client{Net: by, Timeout: hang.After}
@@ -133,7 +133,7 @@ func (a asking) ask(by, name string, kind uint16) *dns.Msg {
 	return a.send(by, new(dns.Msg).SetQuestion(name, kind))
 }
 
-// texts are records as words, sorted, without their times to live.
+// texts returns records as words, sorted, without their times to live.
 func texts(records []dns.RR) []string {
 	var all []string
 	for _, record := range records {
@@ -144,7 +144,7 @@ func texts(records []dns.RR) []string {
 	return all
 }
 
-// TestAnswers asks over UDP and over TCP alike.
+// TestAnswers asks each question over UDP and over TCP.
 func TestAnswers(t *testing.T) {
 	a := serve(t, play())
 	for _, story := range []struct {
@@ -172,7 +172,7 @@ func TestAnswers(t *testing.T) {
 		{"agent-2.agents.tender.", dns.TypeAAAA, dns.RcodeSuccess, []string{"agent-2.agents.tender. AAAA fd00::2"}},
 		{"db.framework-3.tender.", dns.TypeA, dns.RcodeSuccess, []string{"db.framework-3.tender. A 10.0.0.1"}},
 
-		// There is such a name, and nothing of the type.
+		// The name exists, but has no record of the type.
 		{"web-0.framework-1.tender.", dns.TypeAAAA, dns.RcodeSuccess, nil},
 		{"web.web-app.tender.", dns.TypeTXT, dns.RcodeSuccess, nil},
 		{"other.web-app.tender.", dns.TypeSRV, dns.RcodeSuccess, nil}, // not ready
@@ -180,7 +180,7 @@ func TestAnswers(t *testing.T) {
 		{"agents.tender.", dns.TypeA, dns.RcodeSuccess, nil},
 		{"tender.", dns.TypeA, dns.RcodeSuccess, nil},
 
-		// There is none.
+		// The name does not exist.
 		{"plain.web-app.tender.", dns.TypeA, dns.RcodeNameError, nil}, // it has no ports
 		{"we.web-app.tender.", dns.TypeA, dns.RcodeNameError, nil},
 		{"_ssh._tcp.web.web-app.tender.", dns.TypeSRV, dns.RcodeNameError, nil},
@@ -192,7 +192,7 @@ func TestAnswers(t *testing.T) {
 		{"_tcp.tender.", dns.TypeSRV, dns.RcodeNameError, nil},
 		{`web\.0.web-app.tender.`, dns.TypeA, dns.RcodeNameError, nil},
 
-		// Nobody else is asked, and nothing is told whole.
+		// Questions for other domains, and for whole zones, are refused.
 		{"example.com.", dns.TypeA, dns.RcodeRefused, nil},
 		{"nottender.", dns.TypeA, dns.RcodeRefused, nil},
 		{".", dns.TypeNS, dns.RcodeRefused, nil},
@@ -235,8 +235,8 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// TestLongAnswers: over UDP as much is sent as fits, and that it is not all is said; over TCP all of it is sent, up to a
-// bound beyond which others are told in turn.
+// TestLongAnswers: over UDP as much is sent as fits, and the answer is marked as truncated. Over TCP all is sent, up to
+// a bound. Beyond it each answer holds other records.
 func TestLongAnswers(t *testing.T) {
 	p := play()
 	for i := range recordsMax + 40 {
@@ -276,7 +276,8 @@ func TestLongAnswers(t *testing.T) {
 	}
 }
 
-// TestIllMessages: what is no question gets an answer that says so, or none, and the next question is answered.
+// TestIllMessages: a message that is no question gets an answer that says so, or none, and the next question is
+// answered.
 func TestIllMessages(t *testing.T) {
 	a := serve(t, play())
 	two := new(dns.Msg).SetQuestion("web.web-app.tender.", dns.TypeA)
@@ -308,7 +309,7 @@ func TestIllMessages(t *testing.T) {
 	}
 }
 
-// TestTooManyAtATime: who comes while all places are taken is not answered over UDP, and is refused over TCP.
+// TestTooManyAtATime: a question that comes while all places are taken is dropped over UDP, and refused over TCP.
 func TestTooManyAtATime(t *testing.T) {
 	a := serve(t, play())
 	for range answersMax {
@@ -327,8 +328,9 @@ func TestTooManyAtATime(t *testing.T) {
 	}
 }
 
-// TestAFloodIsOver: behind more questions than are read in time, beside connections that say nothing, whoever asks again is
-// answered, and no place stays taken. A single question may be lost with those for which the kernel's queue has no room.
+// TestAFloodIsOver: after more questions than can be read in time, and beside connections that say nothing, a question
+// that is repeated is answered, and no place stays taken. A single question may be lost with those for which the
+// kernel's queue has no room.
 func TestAFloodIsOver(t *testing.T) {
 	a := serve(t, play())
 	for range 2 * connectionsMax {
@@ -376,8 +378,8 @@ func TestAFloodIsOver(t *testing.T) {
 // pass lets time pass in the bubble.
 func pass(long time.Duration) { <-time.After(long) }
 
-// TestLeadersAreAskedSeldom: of a framework at most once in five seconds, of what nobody is called never; and while none
-// answers, what was read last is told for a minute, and then nothing.
+// TestLeadersAreAskedSeldom: the leader is asked for a framework at most once in five seconds, and never for a name
+// that no framework has. While no leader answers, what was read last is told for a minute, and then nothing.
 func TestLeadersAreAskedSeldom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := play()
@@ -429,7 +431,8 @@ func TestLeadersAreAskedSeldom(t *testing.T) {
 	})
 }
 
-// TestOneReadingForAll: however many ask at a time, the leader is asked once; who does not wait leaves it to the others.
+// TestOneReadingForAll: however many questions come at a time, the leader is asked once. The reading goes on when one
+// of those that wait gives up.
 func TestOneReadingForAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, release := play(), make(chan struct{})
@@ -473,7 +476,7 @@ func TestOneReadingForAll(t *testing.T) {
 	})
 }
 
-// TestBounds: more labels than are kept drop the oldest, and more endpoints than are told are left out.
+// TestBounds: for one label too many the oldest is dropped, and endpoints beyond the bound are left out.
 func TestBounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := play()
@@ -501,7 +504,7 @@ func TestBounds(t *testing.T) {
 	})
 }
 
-// TestLabels: what is no label becomes one, the same always.
+// TestLabels: every name becomes a label, and always the same one.
 func TestLabels(t *testing.T) {
 	long := strings.Repeat("a", 70)
 	for name, want := range map[string]string{
@@ -520,7 +523,7 @@ func TestLabels(t *testing.T) {
 	}
 }
 
-// FuzzAnswer: no message makes it panic, and every answer fits.
+// FuzzAnswer: no message makes the server panic, and every answer fits.
 func FuzzAnswer(f *testing.F) {
 	for _, name := range []string{"web.web-app.tender.", "_http._tcp.web.web-app.tender.", "tender.", "_tcp._tcp.tender.", "example."} {
 		packed, err := new(dns.Msg).SetQuestion(name, dns.TypeSRV).Pack()

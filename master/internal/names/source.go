@@ -11,20 +11,21 @@ import (
 	"github.com/tenderhq/tender/master/registry"
 )
 
-// Source is where a master knows things from.
+// Source is what a master's answers are made from: the registry, and the tasks that the leader knows.
 type Source struct {
-	// Index is that of the registry's last entry.
+	// Index returns the index of the registry's last entry.
 	Index func() uint64
-	// Registry has the registry read, which waits for that.
+	// Registry calls read with the state of the registry, which does not change before read has returned.
 	Registry func(read func(*registry.State))
-	// Leader is where another master leads, and is asked by Dial for what only it knows; "": this one does, or nobody.
+	// Leader returns the address of another master that leads, which is connected to by Dial and asked for tasks. It
+	// returns "" if this master leads, or none does.
 	Leader func() (address string)
 	Dial   func(address string) (*grpc.ClientConn, error)
-	// Tasks lists what this master knows while it leads.
+	// Tasks lists the tasks that this master knows while it leads.
 	Tasks func(context.Context, *apiv1.ListTasksRequest) (*apiv1.ListTasksResponse, error)
 }
 
-// eachTask gives each of a framework's tasks that run, as the leader knows them, until each says false.
+// eachTask calls each with each running task of a framework, as the leader knows it, until each returns false.
 func (s *Source) eachTask(ctx context.Context, of api.FrameworkID, each func(*apiv1.TaskView) bool) error {
 	list := s.Tasks
 	if leader := s.Leader(); leader != "" {

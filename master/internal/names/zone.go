@@ -12,14 +12,14 @@ import (
 	"github.com/tenderhq/tender/master/registry"
 )
 
-// directory is what all masters know: which frameworks and agents there are. Never changed.
+// directory holds which frameworks and agents there are, which all masters know. It is never changed.
 type directory struct {
 	index      uint64
 	frameworks map[string][]api.FrameworkID // by the labels of their names and of their IDs
-	agents     map[string]netip.Addr        // those that are reached at an address, by the labels of their IDs
+	agents     map[string]netip.Addr        // the IP addresses of the agents that are reached at one, by the labels of their IDs
 }
 
-// newDirectory reads the registry, which waits for it.
+// newDirectory reads the state of the registry, which must not change meanwhile.
 func newDirectory(state *registry.State) *directory {
 	d := &directory{index: state.Index, frameworks: map[string][]api.FrameworkID{}, agents: map[string]netip.Addr{}}
 	for id, known := range state.Frameworks { // order: irrelevant because each list is sorted
@@ -45,36 +45,37 @@ func newDirectory(state *registry.State) *directory {
 
 // endpoint is a port of a task that is ready.
 type endpoint struct {
-	agent   string     // its label
-	host    string     // where the agent says that it is reached
-	address netip.Addr // the same, if it is an address
+	agent   string     // the label of its agent
+	host    string     // the host at which the agent says that it is reached
+	address netip.Addr // the same, if it is an IP address
 	number  uint16
 }
 
-// zone is what is known of the frameworks of one label. Never changed.
+// zone holds the endpoints of the frameworks of one label. It is not changed any more once it was read.
 type zone struct {
 	read  time.Time
 	of    []api.FrameworkID
 	all   []endpoint
-	names map[wanted][]int // of tasks that run and have ports: which of all are ready
-	full  bool             // there are more endpoints than are told
+	names map[wanted][]int // names of running tasks with ports, each with the indices in all of its ready endpoints
+	full  bool             // there are more than endpointsMax
 }
 
-// wanted is what is asked for in a zone, by labels. An empty port stands for all, and an empty name for all tasks.
+// wanted is what is asked for in a zone, by labels. An empty port stands for all ports, and an empty name for all
+// tasks.
 type wanted struct{ name, port string }
 
 func newZone(of []api.FrameworkID, read time.Time) *zone {
 	return &zone{read: read, of: of, names: map[wanted][]int{{}: nil}}
 }
 
-// add adds a task that runs, while there is room.
+// add adds a running task, as long as there is room.
 func (z *zone) add(task *apiv1.TaskView) {
 	if len(task.GetPorts()) == 0 {
 		return
 	}
 	labels := labelsOf(task.GetId(), task.GetName())
 	for port := range task.GetPorts() { // order: irrelevant because each is added for itself
-		z.note(labels, labelOf(port, portBytesMax)) // it has a name, whether it is ready or not
+		z.note(labels, labelOf(port, portBytesMax)) // the name exists, whether the task is ready or not
 	}
 	for _, one := range wire.ReadyEndpoints(task) {
 		if len(z.all) == endpointsMax {
@@ -82,14 +83,15 @@ func (z *zone) add(task *apiv1.TaskView) {
 			return
 		}
 		z.note(labels, labelOf(one.Port, portBytesMax), len(z.all))
-		address, _ := netip.ParseAddr(one.Host) // else it is a name
+		address, _ := netip.ParseAddr(one.Host) // if it is no address it is a name
 		z.all = append(z.all, endpoint{
 			agent: Label(task.GetAgentId()), host: strings.TrimSuffix(one.Host, "."), address: address.Unmap(), number: one.Number,
 		})
 	}
 }
 
-// note notes that a task of these labels has a port, and which of all endpoints that is.
+// note adds the names of a task with these labels and a port. ready is the index of the endpoint in all, if it is
+// ready.
 func (z *zone) note(labels []string, port string, ready ...int) {
 	for _, name := range append([]string{""}, labels...) {
 		for _, key := range []wanted{{name, ""}, {name, port}} {
