@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
+	"sync"
 )
 
 const (
@@ -29,21 +30,24 @@ const (
 // "How we saved 70K cores across 30 mission-critical services", Uber, 2021. The older way, a block of memory that is
 // never touched, lifts the heap by as much whatever else is in use.)
 func Hold(bytes uint64) (release func()) {
-	h := &holder{floor: bytes, percent: highestPercent(bytes), released: make(chan struct{})}
+	h := &holder{floor: bytes, percent: highestPercent(bytes)}
 	before := debug.SetGCPercent(h.percent)
 	h.awaitCollection()
 	return func() {
-		close(h.released)
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.released = true
 		debug.SetGCPercent(before)
 	}
 }
 
-// holder chooses the percentage. Its method collected is called once after each collection, and never by two goroutines
-// at the same time.
+// holder chooses the percentage. Its method collected is called once after each collection.
 type holder struct {
-	floor    uint64
-	percent  int // the percentage that was set last
-	released chan struct{}
+	floor uint64
+
+	mu       sync.Mutex
+	percent  int  // the percentage that was set last; guarded by mu
+	released bool // guarded by mu
 }
 
 // sentinel is a value to which nothing refers, so that the next collection frees it. It is not smaller, because Go may
@@ -56,10 +60,10 @@ func (h *holder) awaitCollection() {
 }
 
 func (h *holder) collected() {
-	select {
-	case <-h.released:
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.released {
 		return
-	default:
 	}
 	percent := percentFor(h.floor, readUse())
 	if percent-h.percent >= worthPercent || h.percent-percent >= worthPercent {
