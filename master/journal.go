@@ -136,7 +136,7 @@ func (c Config) checkJournal() error {
 	if c.AllocatorJournal == "" {
 		return nil
 	}
-	file, err := os.OpenFile(c.AllocatorJournal, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600)
+	file, err := openToAppend(c.AllocatorJournal)
 	if err != nil {
 		return api.E("master.journal", api.Unavailable, c.AllocatorJournal,
 			fmt.Errorf("the allocator's journal can't be opened; name another file with --allocator-journal, or leave it out: %w", err))
@@ -144,9 +144,14 @@ func (c Config) checkJournal() error {
 	return file.Close()
 }
 
+// openToAppend opens the file of a journal, and makes it if it does not exist.
+func openToAppend(path string) (*os.File, error) {
+	return os.OpenFile(path, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600)
+}
+
 // openJournal opens a journal for appending, or begins a new one.
 func openJournal(path string) (*os.File, int64, error) {
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600)
+	file, err := openToAppend(path)
 	if err != nil {
 		return nil, 0, err
 	}
