@@ -43,12 +43,10 @@ func aloneAt(t *testing.T, httpAt string) (*Master, *memnet.Net, func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- m.Run(ctx) }()
-	for m.leading.Load() == nil {
-		<-m.LeadershipChanged()
-	}
+	UntilLeads(t, m)
 	return m, network, func() {
 		cancel()
 		if err := <-ended; err != nil {

@@ -111,15 +111,10 @@ func onSockets(t *testing.T) (m *Master, end func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- m.Run(ctx) }()
-	for m.leading.Load() == nil {
-		changed := m.LeadershipChanged()
-		if m.leading.Load() == nil {
-			<-changed
-		}
-	}
+	UntilLeads(t, m)
 	return m, func() {
 		cancel()
 		if err := <-ended; err != nil {

@@ -160,17 +160,7 @@ func (a *abroad) deposed(id api.MasterID, key trust.Key) (term uint64) {
 // over may take itself for the leader for a moment longer.
 func (a *abroad) leads(r *running) api.Term {
 	a.t.Helper()
-	for {
-		changed := r.LeadershipChanged() // before we look
-		if term, leads := r.Leading(); leads {
-			return term
-		}
-		select {
-		case <-changed:
-		case <-time.After(time.Minute): // in the bubble's time
-			a.t.Fatalf("%s does not lead", r.ID())
-		}
-	}
+	return master.UntilLeads(a.t, r.Master)
 }
 
 // inPlain speaks as if there was no TLS.

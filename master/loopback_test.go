@@ -198,16 +198,10 @@ func lead(t *testing.T, config master.Config, do func(*master.Master)) (api.Term
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- m.Run(ctx) }()
-	term := api.Term{}
-	for leads := false; !leads; {
-		changed := m.LeadershipChanged()
-		if term, leads = m.Leading(); !leads {
-			<-changed
-		}
-	}
+	term := master.UntilLeads(t, m)
 	do(m)
 	cluster := m.Cluster()
 	cancel()

@@ -63,7 +63,7 @@ func (h *house) start(config master.Config) *running {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(h.t.Context())
 	r := &running{m, config, cancel, make(chan error, 1)}
 	h.masters[m.ID()] = r
 	go func() { r.ended <- m.Run(ctx) }()
@@ -146,7 +146,7 @@ type scheduler struct {
 
 func newScheduler(t *testing.T, conn *grpc.ClientConn, subscribe protocol.Subscribe) *scheduler {
 	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(t.Context())
 	stream, err := apiv1.NewSchedulerServiceClient(conn).Session(ctx)
 	if err != nil {
 		t.Fatal(err)
@@ -198,7 +198,7 @@ type node struct {
 
 func newNode(t *testing.T, conn *grpc.ClientConn, nonce api.Nonce) *node {
 	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(t.Context())
 	stream, err := apiv1.NewAgentServiceClient(conn).Session(ctx)
 	if err != nil {
 		t.Fatal(err)

@@ -59,7 +59,7 @@ func (a *abroad) serve(config remote.ServeConfig) (stop func()) {
 		a.t.Fatal(err)
 	}
 	config.Policy, config.Dial = a.policy, a.net.From("policy").Dial
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(a.t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- remote.Serve(ctx, config) }()
 	stop = sync.OnceFunc(func() {

@@ -88,13 +88,7 @@ func behindWalls(t *testing.T, audit string, test func(*walled)) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- m.Run(ctx) }()
-		for {
-			changed := m.LeadershipChanged() // before we look
-			if m.leading.Load() != nil {
-				break
-			}
-			<-changed
-		}
+		UntilLeads(t, m)
 		w := &walled{m, t, network, ctx}
 		for name, grant := range granted() {
 			w.commit(registry.Grant{Principal: name, Grant: grant})

@@ -71,7 +71,7 @@ func (q *cluster) start(peer Peer, memory *Memory) *node {
 	if q.open != nil {
 		q.open(log)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(q.t.Context())
 	n := &node{log, memory, cancel, make(chan error, 1)}
 	q.nodes[peer.ID] = n
 	go func() { n.ended <- log.Run(ctx) }()
