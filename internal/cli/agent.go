@@ -60,47 +60,47 @@ func (a *App) agentCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "agent",
 		Short: "Offer this machine's resources to a cluster",
-		Long:  "Offer this machine's resources to the cluster of the masters that --master names, and run tasks.\n\n" + envHelp,
+		Long:  "Offer this machine's resources to a cluster, and run its tasks. --master says where the masters are.\n\n" + envHelp,
 		Args:  exactly(),
 	}
 	flags := command.Flags()
 	d.flags(flags, "/var/lib/tender/agent")
-	flags.IntVar(&f.port, "http-port", 5051, "port for HTTP: logs, metrics; 0 = none")
-	flags.StringVar(&f.hostname, "hostname", "", "name of this machine (default: the system's)")
-	flags.StringVar(&f.resources, "resources", "", "what to offer, such as 'cpus:4;mem:4096;ports:[31000-32000]' (default: what the machine has, less a reserve)")
-	flags.StringToStringVar(&f.attributes, "attributes", nil, "NAME=VALUE,... that constraints see")
-	flags.StringVar(&f.region, "region", "", "region of failure")
-	flags.StringVar(&f.zone, "zone", "", "zone of failure")
-	flags.StringVar(&f.path, "path", agent.DefaultPath, "where programs are looked for; the PATH of tasks that name none")
-	flags.DurationVar(&f.recovery, "recovery-timeout", 15*time.Minute, "how long executors wait for an agent that went away; 0 = not at all")
-	flags.DurationVar(&f.executor, "executor-timeout", time.Minute, "how long an executor may take to subscribe")
-	flags.DurationVar(&f.idle, "executor-idle", time.Minute, "how long a built-in executor stays without a task")
+	flags.IntVar(&f.port, "http-port", 5051, "port for HTTP, which serves logs, files and metrics; 0 = none")
+	flags.StringVar(&f.hostname, "hostname", "", "hostname of this machine as the cluster shows it (default: what the system says)")
+	flags.StringVar(&f.resources, "resources", "", "what to offer, such as 'cpus:4;mem:4096;ports:[31000-32000]' (default: what the machine has, minus a reserve)")
+	flags.StringToStringVar(&f.attributes, "attributes", nil, "NAME=VALUE,... for the constraints of frameworks")
+	flags.StringVar(&f.region, "region", "", "region in which this machine is; regions fail independently of each other")
+	flags.StringVar(&f.zone, "zone", "", "zone in which this machine is; zones fail independently of each other")
+	flags.StringVar(&f.path, "path", agent.DefaultPath, "where programs are searched; also the PATH of tasks that set none")
+	flags.DurationVar(&f.recovery, "recovery-timeout", 15*time.Minute, "how long executors wait for this agent when it has stopped; 0 = not at all")
+	flags.DurationVar(&f.executor, "executor-timeout", time.Minute, "how long an executor may take to connect after its start")
+	flags.DurationVar(&f.idle, "executor-idle", time.Minute, "how long a built-in executor stays when it has no task")
 	flags.DurationVar(&f.keep, "sandbox-age", 7*24*time.Hour, "how long the folder of an ended task is kept")
-	flags.IntVar(&f.keepMax, "sandboxes-max", 1000, "how many folders of ended tasks are kept")
-	flags.StringVar(&f.keepSize, "sandboxes-size", "0", "how many MB the folders of ended tasks may take together; 0 = what the disk has room for")
-	flags.StringVar(&f.output, "output-max", "64", "how many MB are kept of each stdout and stderr, the newest; 0 = all")
-	flags.StringVar((*string)(&f.walls.Isolation), "isolation", string(walls.Best), "walls of executors and tasks: auto = control groups if there are some, cgroups = or the agent does not start, "+
-		"namespaces = these too, none")
-	flags.Int64Var(&f.walls.PidsMax, "task-pids", 4096, "how many processes and threads a task may have that says nothing of it; 0 = any number")
-	flags.BoolVar(&f.walls.HardQuota, "cpu-quota", false, "no task gets more of the processors than it has asked for, also when they lie idle")
-	flags.BoolVar(&f.walls.ReadOnlyRoot, "read-only-root", false, "tasks with namespaces write only to their sandboxes, volumes and /tmp")
-	flags.BoolVar(&f.walls.DenyCalls, "seccomp", false, "deny tasks the system calls that change the machine or look into others, such as mount, ptrace and bpf; "+
-		"where there are control groups it needs --isolation namespaces")
-	flags.BoolVar(&f.walls.Landlock, "landlock", false, "let tasks of an agent that is not root use none of its files and each other's, "+
-		"and change no others but those in /tmp")
-	flags.StringSliceVar(&f.walls.rlimits, "task-rlimit", nil, "limits of the kernel for each process of executors and tasks, as NAME=SOFT[:HARD],...: "+
-		"core, fsize, memlock, nofile, nproc or stack")
-	flags.StringSliceVar(&f.walls.gpus, "gpu-device", nil, "device files, each of which is a GPU, in the order of their indices (default: those of NVIDIA's driver)")
-	flags.StringVar(&f.audit, "audit-log", "", "file for a line of JSON per command of 'tender exec' and per denied request; '-' = standard output, 'off' = none (default audit.log in the data folder)")
-	flags.IntVar(&f.execMax, "exec-max", execMaxDefault, "how many commands of 'tender exec' may run at a time; 0 = none")
-	flags.StringVar(&f.taskUser, "task-user", "", "as whom tasks run: a user of this machine, or dynamic = each framework as one of its own "+
-		"(default: dynamic for root where that can be, else nobody; for others: as the agent)")
-	flags.StringSliceVar(&f.taskUsers, "task-users", nil, "users whom tasks may ask for by name; '*' = everybody but root")
-	flags.BoolVar(&f.fetchLocal, "fetch-local", false, "let URIs of tasks name addresses of this machine's link, and servers send on to this machine")
-	flags.StringVar(&f.imageCache, "image-cache", "10240", "how many MB the images of tasks may take; those that no task uses go when there is no room")
-	flags.StringSliceVar(&f.images.InsecureRegistries, "insecure-registry", nil, "registries of images that are asked without encryption, each as HOST or HOST:PORT; "+
-		"those on this machine are so anyway")
-	flags.StringVar(&f.images.Credentials, "registry-credentials", "", "file that says to registries who asks, of the form of Docker's config.json")
+	flags.IntVar(&f.keepMax, "sandboxes-max", 1000, "how many folders of ended tasks are kept at most")
+	flags.StringVar(&f.keepSize, "sandboxes-size", "0", "how many MB the folders of ended tasks may take together; 0 = as much as the disk has room for")
+	flags.StringVar(&f.output, "output-max", "64", "how many MB of each stdout and stderr are kept, the newest ones; 0 = all")
+	flags.StringVar((*string)(&f.walls.Isolation), "isolation", string(walls.Best), "how tasks and executors are isolated: auto = by control groups if the machine has them, cgroups = by control groups, "+
+		"and without them the agent does not start, namespaces = by control groups and namespaces, none")
+	flags.Int64Var(&f.walls.PidsMax, "task-pids", 4096, "how many processes and threads a task may have if it sets no limit itself; 0 = any number")
+	flags.BoolVar(&f.walls.HardQuota, "cpu-quota", false, "give no task more processor time than it has asked for, even when processors are idle")
+	flags.BoolVar(&f.walls.ReadOnlyRoot, "read-only-root", false, "let tasks with namespaces write only to their sandboxes, volumes and /tmp")
+	flags.BoolVar(&f.walls.DenyCalls, "seccomp", false, "deny tasks system calls that change the machine or look into other processes, such as mount, ptrace and bpf; "+
+		"on machines with control groups this needs --isolation namespaces")
+	flags.BoolVar(&f.walls.Landlock, "landlock", false, "if the agent is not root, keep tasks away from its files and from each other's; "+
+		"of all other files they may change only those in /tmp")
+	flags.StringSliceVar(&f.walls.rlimits, "task-rlimit", nil, "resource limits (ulimit) of each process of executors and tasks, as NAME=SOFT[:HARD],...; "+
+		"NAME is core, fsize, memlock, nofile, nproc or stack")
+	flags.StringSliceVar(&f.walls.gpus, "gpu-device", nil, "device files of the GPUs, in the order of their indices (default: those of NVIDIA's driver)")
+	flags.StringVar(&f.audit, "audit-log", "", "file that gets a line of JSON for each command of 'tender exec' and each denied request; '-' = standard output, 'off' = none (default audit.log in the data folder)")
+	flags.IntVar(&f.execMax, "exec-max", execMaxDefault, "how many commands of 'tender exec' may run at the same time; 0 = none")
+	flags.StringVar(&f.taskUser, "task-user", "", "user as whom tasks run: a user of this machine, or dynamic = each framework gets a user of its own "+
+		"(default: if the agent is root, dynamic where possible and otherwise nobody; else the agent's user)")
+	flags.StringSliceVar(&f.taskUsers, "task-users", nil, "users as whom tasks may ask to run; '*' = everybody except root")
+	flags.BoolVar(&f.fetchLocal, "fetch-local", false, "let tasks fetch files from link-local addresses, and let servers redirect a download to this machine")
+	flags.StringVar(&f.imageCache, "image-cache", "10240", "how many MB the images of tasks may take; unused ones are removed when room is needed")
+	flags.StringSliceVar(&f.images.InsecureRegistries, "insecure-registry", nil, "registries that are asked for images without encryption, each as HOST or HOST:PORT; "+
+		"those on this machine always are")
+	flags.StringVar(&f.images.Credentials, "registry-credentials", "", "file with the credentials for registries of images, in the format of Docker's config.json")
 	d.lastFlags(flags)
 	add(command, "", a.resetTermCommand())
 	command.RunE = func(command *cobra.Command, _ []string) error {

@@ -145,7 +145,7 @@ func (a *App) root() *cobra.Command {
 	root.PersistentFlags().StringSliceVar(&a.masters, "master", nil,
 		"addresses of masters, HOST:PORT,... ($TENDER_MASTER; default "+client.DefaultMaster+")")
 	root.PersistentFlags().StringVar(&a.context, "context", "",
-		"the cluster that you have joined under this name ($TENDER_CONTEXT; default: what 'tender context use' chose)")
+		"name under which you have joined the cluster ($TENDER_CONTEXT; default: the one chosen by 'tender context use')")
 	root.PersistentFlags().SortFlags = false
 	root.SetFlagErrorFunc(flagError)
 	root.SetHelpCommand(helpCommand())
@@ -192,7 +192,7 @@ func auditCommand(a *App) *cobra.Command {
 }
 
 func secretCommand(a *App) *cobra.Command {
-	command := &cobra.Command{Use: "secret", Short: "Keep what tasks are given in confidence: passwords, keys"}
+	command := &cobra.Command{Use: "secret", Short: "Manage the passwords and keys that tasks are given"}
 	stdin, is := a.Stdin.(*os.File)
 	add(command, "", secretcmd.Env{
 		Stdin: a.Stdin, Terminal: is && term.IsTerminal(int(stdin.Fd())),
@@ -203,7 +203,7 @@ func secretCommand(a *App) *cobra.Command {
 		return secretcmd.List(ctx, c, role)
 	}
 	list := listCommand(a, "list", "secrets", "List the secrets, without their values", ask, secretcmd.Header, secretcmd.Rows)
-	list.Flags().StringVar(&role, "role", "", "only those of this role and of all below it")
+	list.Flags().StringVar(&role, "role", "", "list only those of this role and the roles below it")
 	add(command, "", list)
 	return command
 }

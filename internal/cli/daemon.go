@@ -39,18 +39,18 @@ type daemon struct {
 // flags adds the flags that master and agent share. Each is also an environment variable and a key of the file.
 func (d *daemon) flags(flags *pflag.FlagSet, dataDir string) {
 	flags.SortFlags = false
-	flags.StringVar(&d.file, "config", "", "TOML file with a key for each flag")
-	flags.StringVar(&d.dataDir, "data-dir", dataDir, "folder that keeps what must be remembered; never share one")
+	flags.StringVar(&d.file, "config", "", "TOML file whose keys are the names of flags")
+	flags.StringVar(&d.dataDir, "data-dir", dataDir, "folder for everything that must survive a restart; no two processes may share one")
 	flags.StringVar(&d.bind, "bind", "127.0.0.1", "address to listen on")
-	flags.StringVar(&d.advertise, "advertise", "", "host by which others reach it (default: where it is bound; needed with 0.0.0.0)")
-	flags.StringVar(&d.join, "join", "", "token by which it joins the cluster at its first start, or the file that holds it")
-	flags.BoolVar(&d.insecure, "insecure", false, "run without certificates, on a trusted network: whoever reaches it may do everything")
+	flags.StringVar(&d.advertise, "advertise", "", "host at which others reach this process (default: the one of --bind; required when that is 0.0.0.0)")
+	flags.StringVar(&d.join, "join", "", "token with which this process joins the cluster at its first start, or a file that contains it")
+	flags.BoolVar(&d.insecure, "insecure", false, "run without certificates, for trusted networks only: everybody who reaches this process may do everything")
 }
 
 // lastFlags adds the shared flags that come after those of master or agent.
 func (d *daemon) lastFlags(flags *pflag.FlagSet) {
-	flags.StringVar(&d.logLevel, "log-level", "info", "debug, info, warn or error")
-	flags.StringVar(&d.logFormat, "log-format", "auto", "json, console, or auto: console on a terminal")
+	flags.StringVar(&d.logLevel, "log-level", "info", "log from this level on: debug, info, warn or error")
+	flags.StringVar(&d.logFormat, "log-format", "auto", "json, console, or auto: console on a terminal, else json")
 	flags.BoolVar(&d.stopOnEOF, "stop-on-eof", false, "end when standard input ends")
 	flags.BoolVar(&d.openHTTP, "open-http", false, "serve HTTP on loopback without certificates, as 'tender dev' does")
 	for _, ofDev := range []string{"stop-on-eof", "open-http"} {
@@ -61,8 +61,8 @@ func (d *daemon) lastFlags(flags *pflag.FlagSet) {
 }
 
 // envHelp is the end of the help of both commands.
-const envHelp = "Every flag is also a variable of the environment (--data-dir: TENDER_DATA_DIR) and a key of the file that --config\n" +
-	"names (data-dir = \"...\"). A flag overrules the environment, which overrules the file."
+const envHelp = "Every flag can also be given as an environment variable (TENDER_DATA_DIR for --data-dir) or as a key in the file that\n" +
+	"--config names (data-dir = \"...\"). A flag overrides the environment, which overrides the file."
 
 // notSettings are flags that make sense only on a command line.
 var notSettings = []string{"help", "config", "stop-on-eof", "open-http", "context"}

@@ -13,7 +13,7 @@ import (
 func (a *App) describeCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "describe KIND ID",
-		Short: "Show everything known about one of them",
+		Short: "Show everything known about one agent, framework, task, offer, role, ...",
 		Long:  "Show everything that the leading master knows about one master, agent, framework, task, offer, role or principal.",
 		Example: "  tender describe agent agent-1\n" +
 			"  tender describe task framework-3/hello.0",

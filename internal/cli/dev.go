@@ -70,11 +70,11 @@ func (a *App) devCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "dev",
 		Short: "Start a whole cluster on this machine, until Ctrl-C",
-		Long: "Start masters and agents in this one process, on loopback, and say what to type next. Ctrl-C ends all of it, with\n" +
-			"the tasks. The first master takes the default ports when they are free; then other commands find it by themselves.\n\n" +
-			"Masters, agents, commands and frameworks talk by TLS, with an authority that is made at the start; nobody types a token:\n" +
-			"commands, frameworks and agents of the same user find it. HTTP on loopback is in plain text.\n\n" +
-			"While it runs, the file dev.json in its folder names the masters and agents for programs.",
+		Long: "Start masters and agents in this one process, on loopback, and print what to type next. Ctrl-C ends all of it,\n" +
+			"including the tasks. If the default ports are free, the first master takes them, and other commands find it there.\n\n" +
+			"All connections except HTTP on loopback are encrypted, by a certificate authority that is made at the start. No token\n" +
+			"needs to be typed: commands, frameworks and agents of the same user find theirs by themselves.\n\n" +
+			"While the cluster runs, the file dev.json in its folder tells programs where its masters and agents are.",
 		Example: "  tender dev\n" +
 			"  tender dev --masters 3 --agents 4\n" +
 			"  tender dev --agents 6 --racks 3 --attributes disk=ssd --agent-processes",
@@ -84,21 +84,21 @@ func (a *App) devCommand() *cobra.Command {
 	flags.SortFlags = false
 	flags.IntVar(&f.masters, "masters", 1, "how many masters: 1, 3 or 5")
 	flags.IntVar(&f.agents, "agents", 1, "how many agents")
-	flags.StringVar(&f.dataDir, "data-dir", "", "folder that is kept (default: a temporary one, removed at the end)")
+	flags.StringVar(&f.dataDir, "data-dir", "", "folder of the cluster, which is kept at the end (default: a temporary one, which is removed)")
 	flags.StringVar(&f.allocator, "allocator", "", "how resources are shared: "+strings.Join(allocator.Names(), ", ")+" (default fairshare)")
-	flags.StringVar(&f.journal, "allocator-journal", "", "file for what the allocator is told and proposes, to replay it with other policies; with one master only")
-	flags.StringVar(&f.resources, "agent-resources", devResources, "what each agent offers, beside a hundred ports; detect = what the machine has")
-	flags.BoolVar(&f.masterProcesses, "master-processes", false, "each master in a process of its own, so that one can be killed")
-	flags.BoolVar(&f.agentProcesses, "agent-processes", false, "each agent in a process of its own, so that one can be killed with its tasks")
-	flags.IntVar(&f.racks, "racks", 0, "put the agents into so many racks in turn, as rack=r1, rack=r2, ...; each has a hostname of its own then")
-	flags.BoolVar(&f.ownHostnames, "own-hostnames", false, "agents have hostnames of their own: host-1, host-2, ... (default: this machine's)")
-	flags.StringToStringVar(&f.attributes, "attributes", nil, "NAME=VALUE,... of every agent, beside dev=NUMBER")
-	flags.StringVar(&f.taskUser, "task-user", "", "as whom tasks run: a user of this machine, or dynamic = each framework as one of its own "+
-		"(default: as you, also through sudo)")
-	flags.BoolVar(&f.freePorts, "free-ports", false, "take any free ports and never the default ones: who is to use the cluster names its masters")
-	flags.BoolVar(&f.insecure, "insecure", false, "run without certificates: whoever is on this machine may do everything")
-	flags.BoolVar(&jobs, "jobs", true, "run a job manager as well, for 'tender job'")
-	flags.BoolVarP(&f.verbose, "verbose", "v", false, "show what the masters and agents log (default: errors only)")
+	flags.StringVar(&f.journal, "allocator-journal", "", "file that records what the allocator is told and what it proposes, for 'tender allocator replay'; only with one master")
+	flags.StringVar(&f.resources, "agent-resources", devResources, "what each agent offers, in addition to a hundred ports; detect = what the machine has")
+	flags.BoolVar(&f.masterProcesses, "master-processes", false, "run each master as a process of its own, so that one can be killed")
+	flags.BoolVar(&f.agentProcesses, "agent-processes", false, "run each agent as a process of its own, so that one can be killed with its tasks")
+	flags.IntVar(&f.racks, "racks", 0, "distribute the agents over this many racks: attributes rack=r1, rack=r2, ...; implies --own-hostnames")
+	flags.BoolVar(&f.ownHostnames, "own-hostnames", false, "give each agent a hostname of its own: host-1, host-2, ... (default: this machine's)")
+	flags.StringToStringVar(&f.attributes, "attributes", nil, "attributes of every agent, as NAME=VALUE,..., in addition to dev=NUMBER")
+	flags.StringVar(&f.taskUser, "task-user", "", "user as whom tasks run: a user of this machine, or dynamic = each framework gets a user of its own "+
+		"(default: you, also under sudo)")
+	flags.BoolVar(&f.freePorts, "free-ports", false, "take any free ports and never the default ones; commands then need --master")
+	flags.BoolVar(&f.insecure, "insecure", false, "run without certificates: everybody on this machine may do everything")
+	flags.BoolVar(&jobs, "jobs", true, "also run a job manager, for 'tender job'")
+	flags.BoolVarP(&f.verbose, "verbose", "v", false, "print what the masters and agents log (default: only errors)")
 	command.RunE = func(command *cobra.Command, _ []string) error {
 		if err := f.check(); err != nil {
 			return usage(err)

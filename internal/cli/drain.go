@@ -24,14 +24,14 @@ func (a *App) drainCommand() *cobra.Command {
 	var f drainFlags
 	command := &cobra.Command{
 		Use:   "drain AGENT...",
-		Short: "Offer nothing of agents any more and end their tasks",
-		Long: "Offer nothing of agents any more and end their tasks, each with its own grace. The mark 'drained' tells when an agent\n" +
-			"is empty; 'tender reactivate' takes it back into service.\n\n" +
-			"With --wait it returns when all are empty, and prints a line that begins with the agent's ID whenever one is. With\n" +
-			"--at-a-time N no more than N are being drained at the same time: the next begins when one is empty. Marks are kept\n" +
-			"by the quorum and the turns by this command: after a Ctrl-C what was begun goes on, nothing new is begun, and the\n" +
-			"same command goes on from there.\n\n" +
-			"AGENT is its whole ID or its whole hostname.",
+		Short: "Stop offering agents, and end their tasks",
+		Long: "Offer nothing of agents any more, and end their tasks, each with its own grace. An agent without tasks gets the mark\n" +
+			"'drained'; 'tender reactivate' takes it back into service.\n\n" +
+			"With --wait the command returns when all agents are empty, and prints a line that begins with the agent's ID for each.\n" +
+			"With --at-a-time N no more than N agents are drained at the same time; the next begins when one is empty. The quorum\n" +
+			"remembers the marks, but only this command knows what comes next: after Ctrl-C the agents that were begun go on, no\n" +
+			"further agent is begun, and the same command continues from there.\n\n" +
+			"AGENT is its complete ID or hostname.",
 		Example: "  tender drain agent-3\n" +
 			"  tender drain --wait --grace 1m host-1 host-2\n" +
 			"  tender drain --at-a-time 2 --all-of zone=z1",
@@ -39,11 +39,11 @@ func (a *App) drainCommand() *cobra.Command {
 	}
 	flags := command.Flags()
 	flags.SortFlags = false
-	flags.Duration("grace", 0, "no task may take longer than this to end (0 = each its own)")
-	flags.Bool("force", false, "do not wait for frameworks that are away to hear of the end of their tasks")
-	flags.BoolVar(&f.wait, "wait", false, "return when all are empty")
-	flags.IntVar(&f.atATime, "at-a-time", 0, "so many at a time, and wait (0 = all at once)")
-	flags.StringArrayVar(&f.allOf, "all-of", nil, "all agents with this attribute, zone or region, KEY=VALUE, in place of AGENT; twice: with both")
+	flags.Duration("grace", 0, "longest time that a task gets to end (0 = each task's own grace)")
+	flags.Bool("force", false, "do not wait until frameworks that are away have been told of the end of their tasks")
+	flags.BoolVar(&f.wait, "wait", false, "return only when all of the agents are empty")
+	flags.IntVar(&f.atATime, "at-a-time", 0, "drain at most this many at the same time, and wait (0 = all at once)")
+	flags.StringArrayVar(&f.allOf, "all-of", nil, "instead of AGENT: all agents with this attribute, zone or region, as KEY=VALUE; given twice, agents with both")
 	command.RunE = func(command *cobra.Command, args []string) error {
 		request := &apiv1.MarkAgentRequest{Action: apiv1.AgentAction_DRAIN}
 		if err := markFlags(command, request); err != nil {

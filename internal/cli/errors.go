@@ -23,13 +23,13 @@ const (
 	codePending = 3
 )
 
-const exitCodes = `What the exit code of tender says:
+const exitCodes = `What the exit code of tender means:
 
   0        done
-  1        failed; the sentence on stderr says what, where and what would be right
-  2        wrong usage; for run also: no agent is large enough for the task
-  3        kill, and run after a Ctrl-C: the agent, or every master, is away; the tasks end
-           once it is back
+  1        failed; stderr says what went wrong, where, and what would be right
+  2        wrong usage; for 'tender run' also: no agent is large enough for the task
+  3        for 'tender kill', and 'tender run' after Ctrl-C: the agent, or every master, is
+           away; the tasks end when it is back
   130      stopped by Ctrl-C (128 + the number of the signal)
 
 'tender run' exits with the code of its task: its own, or 128 + the number of the
@@ -38,7 +38,7 @@ the order of the instances.`
 
 // exitCodesTopic is the help topic `tender help exit-codes`.
 func exitCodesTopic() *cobra.Command {
-	return &cobra.Command{Use: "exit-codes", Short: "What exit codes say", Long: exitCodes}
+	return &cobra.Command{Use: "exit-codes", Short: "What exit codes mean", Long: exitCodes}
 }
 
 // failure is an error with its own exit code. If err is nil, nothing is printed.

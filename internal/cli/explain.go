@@ -19,15 +19,15 @@ func (a *App) explainCommand() *cobra.Command {
 	var agent string
 	command := &cobra.Command{
 		Use:   "explain FRAMEWORK [AGENT]",
-		Short: "Say why a framework is offered what it is, or nothing",
-		Long: "Say why a framework is offered what it is, or nothing: first for the framework as a whole, then for each agent.\n" +
-			"Below that, what was decided last: which offers it had, and what became of them.",
+		Short: "Say why a framework is offered what it is offered, or nothing",
+		Long: "Say why a framework is offered what it is offered, or nothing: first for the framework as a whole, then for each agent.\n" +
+			"Below that stand the latest decisions: which offers it had, and what became of them.",
 		Example: "  tender explain framework-3\n" +
 			"  tender explain framework-3 agent-1",
 		Args:              between(1, "FRAMEWORK", "AGENT"),
 		ValidArgsFunction: a.completeIDs("frameworks"),
 	}
-	command.Flags().StringVar(&agent, "agent", "", "only for this agent")
+	command.Flags().StringVar(&agent, "agent", "", "explain only this agent")
 	format := show.FormatFlag(command.Flags(), show.AsText, show.AsJSON)
 	a.completeFlags(command)
 	command.RunE = a.withClient(func(ctx context.Context, c *client.Client, args []string) error {

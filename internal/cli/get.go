@@ -47,7 +47,7 @@ func (a *App) getCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "get KIND [ID]",
 		Short: "List masters, agents, frameworks, tasks, endpoints, offers, roles or principals",
-		Long:  "List what the cluster has. ID is the start of an ID, or a whole name.\n\n" + kindsHelp(),
+		Long:  "List what the cluster has. ID is a complete ID or name, or the start of an ID.\n\n" + kindsHelp(),
 		Example: "  tender get agents\n" +
 			"  tender get tasks --all -o wide\n" +
 			"  tender get tasks -o json | jq '.items[].state'",
@@ -59,13 +59,13 @@ func (a *App) getCommand() *cobra.Command {
 	flags := command.Flags()
 	flags.SortFlags = false
 	format := show.FormatFlag(flags, show.AsTable, show.AsWide, show.AsJSON, show.AsName)
-	flags.StringSliceVar(&q.States, "state", nil, "only in one of these states")
-	flags.StringVar(&q.Agent, "agent", "", "only on this agent: its ID, its hostname or the start of its ID")
-	flags.StringVar(&q.Framework, "framework", "", "only of this framework: its ID, its name or the start of its ID")
-	flags.StringVar(&q.Role, "role", "", "only of this role")
-	flags.BoolVarP(&q.All, "all", "a", false, "also tasks that have ended, frameworks that were removed, principals that were revoked")
-	flags.BoolVar(&q.Stale, "stale", false, "from any master that answers, as its registry has it: works without a leader")
-	flags.IntVar(&q.Limit, "limit", 0, "at most so many (0 = all)")
+	flags.StringSliceVar(&q.States, "state", nil, "list only those in one of these states")
+	flags.StringVar(&q.Agent, "agent", "", "list only those on this agent: its ID, its hostname or the start of its ID")
+	flags.StringVar(&q.Framework, "framework", "", "list only those of this framework: its ID, its name or the start of its ID")
+	flags.StringVar(&q.Role, "role", "", "list only those of this role")
+	flags.BoolVarP(&q.All, "all", "a", false, "list also tasks that have ended, frameworks that were removed and principals that were revoked")
+	flags.BoolVar(&q.Stale, "stale", false, "accept an older answer, from the registry of any master; works without a leader")
+	flags.IntVar(&q.Limit, "limit", 0, "list at most this many (0 = all)")
 	a.completeFlags(command)
 	command.RunE = func(command *cobra.Command, args []string) error {
 		k, err := nouns.Named(args[0])

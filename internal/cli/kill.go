@@ -18,14 +18,14 @@ func (a *App) killCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "kill TASK",
 		Short: "End a task",
-		Long: "End a task: SIGTERM, then SIGKILL after the grace. TASK is FRAMEWORK/TASK, the task's own ID, or its name,\n" +
-			"and is written whole. Of a task that is being killed already, a shorter --grace shortens what is left of it.\n\n" +
-			"The exit code is 0 once the task's agent has stored the kill, and 3 when the agent is away: the kill is then\n" +
-			"kept, and told to the agent when it is back.",
+		Long: "End a task by SIGTERM, and by SIGKILL if it is still there after the grace period. TASK is FRAMEWORK/TASK, the task's\n" +
+			"own ID, or its name, and must be complete. If the task is being killed already, --grace can only shorten its grace.\n\n" +
+			"The exit code is 0 once the task's agent has stored the kill. It is 3 if the agent is away; the masters then keep the\n" +
+			"kill and pass it on when the agent is back.",
 		Args:              exactly("TASK"),
 		ValidArgsFunction: a.completeIDs("tasks"),
 	}
-	command.Flags().DurationVar(&grace, "grace", 0, "time between SIGTERM and SIGKILL (0 = the task's own)")
+	command.Flags().DurationVar(&grace, "grace", 0, "time between SIGTERM and SIGKILL (0 = the task's own grace)")
 	command.RunE = a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
 		if grace < 0 {
 			return usagef("--grace is %v; write a time such as 5s", grace)
@@ -60,15 +60,15 @@ func (a *App) teardownCommand() *cobra.Command {
 	request := &apiv1.RemoveFrameworkRequest{}
 	command := &cobra.Command{
 		Use:   "teardown FRAMEWORK",
-		Short: "Remove a framework with all its tasks, for ever",
-		Long: "Remove a framework with all its tasks, for ever: tasks are killed, its store is deleted, its ID is never used again.\n" +
-			"FRAMEWORK is its whole ID or its whole name. This can't be undone.\n\n" +
-			"One whose scheduler is connected is left alone without --force; with it the scheduler is told, and ends. The next\n" +
-			"one that stands by under its name begins a new framework.",
+		Short: "Remove a framework and all its tasks for ever",
+		Long: "Remove a framework for ever: its tasks are killed, its store is deleted, and its ID is never used again. FRAMEWORK is\n" +
+			"its complete ID or name. This can't be undone.\n\n" +
+			"A framework whose scheduler is connected is removed only with --force; its scheduler is told and ends. If another\n" +
+			"scheduler stands by under the same name, it begins a new framework.",
 		Args:              exactly("FRAMEWORK"),
 		ValidArgsFunction: a.completeIDs("frameworks"),
 	}
-	command.Flags().BoolVar(&request.Force, "force", false, "also when its scheduler is connected")
+	command.Flags().BoolVar(&request.Force, "force", false, "remove it even if its scheduler is connected")
 	command.RunE = a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
 		request.FrameworkId = args[0]
 		answer, err := c.Operator().RemoveFramework(ctx, request)

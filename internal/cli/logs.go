@@ -26,20 +26,20 @@ func (a *App) logsCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "logs TASK",
 		Short: "Print the output of a task",
-		Long: "Print what a task has written to its stdout (or stderr), also after its end for as long as its agent keeps its folder.\n" +
-			"Of an output that is very long the agent keeps the newest part (--output-max of 'tender agent').\n" +
-			"With --executor, what its executor has written, also after that has crashed; TASK may be the executor's own ID then,\n" +
-			"as EXECUTOR or FRAMEWORK/EXECUTOR. Where several agents have run it, --agent says which one is meant.\n\n" +
-			"TASK is FRAMEWORK/TASK, or any unique start of it or of the task's own ID.",
+		Long: "Print what a task has written to its stdout or stderr. After its end that works for as long as its agent keeps its\n" +
+			"folder. Of a very long output the agent keeps the newest part (--output-max of 'tender agent').\n\n" +
+			"With --executor, print what the task's executor has written, also if it has crashed. TASK may then be the ID of the\n" +
+			"executor itself, as EXECUTOR or FRAMEWORK/EXECUTOR. If several agents have run it, --agent says which one is meant.\n\n" +
+			"TASK is FRAMEWORK/TASK, or any unique start of that or of the task's own ID.",
 		Args:              exactly("TASK"),
 		ValidArgsFunction: a.completeIDs("tasks"),
 	}
-	command.Flags().BoolVarP(&f.follow, "follow", "f", false, "go on until the task has ended")
-	command.Flags().BoolVar(&f.which.stderr, "stderr", false, "its stderr instead of its stdout")
-	command.Flags().BoolVar(&f.which.both, "both", false, "its stdout to stdout here, and its stderr to stderr")
-	command.Flags().IntVar(&f.lines, "tail", 0, "only the last so many lines of what is there (0 = all)")
-	command.Flags().DurationVar(&f.since, "since", 0, "nothing of what is there if the output was last written longer ago: lines have no time of their own")
-	command.Flags().BoolVar(&f.executor, "executor", false, "the output of the task's executor instead of its own")
+	command.Flags().BoolVarP(&f.follow, "follow", "f", false, "keep printing until the task has ended")
+	command.Flags().BoolVar(&f.which.stderr, "stderr", false, "print its stderr instead of its stdout")
+	command.Flags().BoolVar(&f.which.both, "both", false, "print its stdout to stdout here, and its stderr to stderr")
+	command.Flags().IntVar(&f.lines, "tail", 0, "print only this many lines, the last ones (0 = all)")
+	command.Flags().DurationVar(&f.since, "since", 0, "skip what is already there if the output was last written longer ago than this (single lines have no time)")
+	command.Flags().BoolVar(&f.executor, "executor", false, "print the output of the task's executor instead of its own")
 	command.Flags().StringVar(&f.agent, "agent", "", "`ID` of the agent whose executor is meant")
 	command.RunE = a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
 		if err := f.check(); err != nil {

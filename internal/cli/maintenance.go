@@ -20,8 +20,8 @@ import (
 func (a *App) maintenanceCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use: "maintenance", Short: "Plan when agents will be away",
-		Long: "Plan when agents will be away. Until a window begins, offers of its agents carry it, and frameworks that have\n" +
-			"something there are asked to leave. When it begins, the agents are drained; when it ends, they are offered again.",
+		Long: "Plan when agents will be away. Until a maintenance window begins, offers of its agents mention it, and frameworks with\n" +
+			"tasks or volumes there are asked to leave. When it begins, the agents are drained; when it ends, they are offered again.",
 	}
 	add(command, "", a.setMaintenance(), a.clearMaintenance(), a.showMaintenance())
 	return command
@@ -31,9 +31,9 @@ func (a *App) setMaintenance() *cobra.Command {
 	var start string
 	var duration time.Duration
 	command := &cobra.Command{
-		Use: "set AGENT...", Short: "Give agents a maintenance window, in place of any that they have",
-		Long: "Give agents a maintenance window, in place of any that they have: all of the agents, or none if one is unknown.\n" +
-			"Without --duration the window ends when you clear it.",
+		Use: "set AGENT...", Short: "Give agents a maintenance window",
+		Long: "Give agents a maintenance window, which replaces any that they have. If one of the agents is unknown, nothing changes.\n" +
+			"Without --duration the window lasts until you clear it.",
 		Example: "  tender maintenance set agent-1 agent-2 --start 2026-12-01T22:00:00Z --duration 2h\n" +
 			"  tender maintenance set agent-3 --start 30m",
 		Args: cobra.MatchAll(cobra.MinimumNArgs(1)), ValidArgsFunction: a.completeIDs("agents"),
@@ -52,8 +52,8 @@ func (a *App) setMaintenance() *cobra.Command {
 			return a.maintain(ctx, c, args, window)
 		}),
 	}
-	command.Flags().StringVar(&start, "start", "now", "when it begins: now, from now (30m, 2h), or 2026-12-01T22:00:00Z")
-	command.Flags().DurationVar(&duration, "duration", 0, "how long it takes; 0 = until it is cleared")
+	command.Flags().StringVar(&start, "start", "now", "when it begins: now, a time from now (30m, 2h), or a date such as 2026-12-01T22:00:00Z")
+	command.Flags().DurationVar(&duration, "duration", 0, "how long it lasts; 0 = until it is cleared")
 	return command
 }
 
@@ -75,7 +75,7 @@ func startOf(text string, now time.Time) (time.Time, error) {
 
 func (a *App) clearMaintenance() *cobra.Command {
 	return &cobra.Command{
-		Use: "clear AGENT...", Short: "Take the maintenance windows of agents away; those that have begun end",
+		Use: "clear AGENT...", Short: "Remove the maintenance windows of agents, also those that have begun",
 		Args: cobra.MatchAll(cobra.MinimumNArgs(1)), ValidArgsFunction: a.completeIDs("agents"),
 		RunE: a.withClient(func(ctx context.Context, c *client.Client, args []string) error { return a.maintain(ctx, c, args, nil) }),
 	}
@@ -91,7 +91,7 @@ func (a *App) maintain(ctx context.Context, c *client.Client, names []string, wi
 
 func (a *App) showMaintenance() *cobra.Command {
 	return &cobra.Command{
-		Use: "show", Short: "List the maintenance windows of all agents, and what frameworks have answered",
+		Use: "show", Short: "List the maintenance windows of all agents, and the answers of frameworks",
 		Args: exactly(), RunE: a.withClient(a.listMaintenance),
 	}
 }

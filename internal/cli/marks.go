@@ -18,16 +18,16 @@ import (
 // markCommands returns the commands that put marks on agents and take them away.
 func (a *App) markCommands() []*cobra.Command {
 	gone := a.markCommand("gone", apiv1.AgentAction_MARK_GONE, "Declare that an agent never comes back",
-		"Declare that an agent never comes back: its tasks end as GONE_BY_OPERATOR, and frameworks may start them elsewhere.\n"+
-			"If it does come back, it is told to end everything and to register as a new one. This can't be undone.")
-	gone.Flags().Bool("force", false, "also when the agent is alive")
+		"Declare that an agent will never come back. Its tasks end as GONE_BY_OPERATOR, and frameworks may start them elsewhere.\n"+
+			"If it does come back, it is told to end everything and to register as a new agent. This can't be undone.")
+	gone.Flags().Bool("force", false, "even if the agent is alive")
 	remove := a.markCommand("remove", apiv1.AgentAction_REMOVE, "Forget an agent that is gone or drained",
 		"Forget an agent that is gone or drained. This can't be undone.")
-	remove.Flags().Bool("force", false, "also when it still has tasks")
+	remove.Flags().Bool("force", false, "even if it still has tasks")
 	return []*cobra.Command{
 		a.drainCommand(),
 		a.markCommand("deactivate", apiv1.AgentAction_DEACTIVATE, "Offer nothing of an agent any more; its tasks go on",
-			"Offer nothing of an agent any more; its tasks go on. 'tender reactivate' takes it back into service."),
+			"Stop offering an agent. Its tasks go on. 'tender reactivate' takes it back into service."),
 		a.markCommand("reactivate", apiv1.AgentAction_REACTIVATE, "Take back drain and deactivate", "Take back drain and deactivate."),
 		gone, remove,
 	}
@@ -35,7 +35,7 @@ func (a *App) markCommands() []*cobra.Command {
 
 func (a *App) markCommand(name string, action apiv1.AgentAction, short, long string) *cobra.Command {
 	command := &cobra.Command{
-		Use: name + " AGENT", Short: short, Long: long + "\n\nAGENT is its whole ID or its whole hostname.",
+		Use: name + " AGENT", Short: short, Long: long + "\n\nAGENT is its complete ID or hostname.",
 		Args: exactly("AGENT"), ValidArgsFunction: a.completeIDs("agents"),
 	}
 	command.RunE = func(command *cobra.Command, args []string) error {

@@ -55,32 +55,32 @@ func (a *App) masterCommand() *cobra.Command {
 	var f masterFlags
 	command := &cobra.Command{
 		Use:   "master",
-		Short: "Be one of the masters of a cluster",
-		Long: "Be one of the masters of a cluster. The first one makes the cluster's key in its new folder, and says where the token of\n" +
-			"its first operator is; it is a quorum of one until others join: tender token create master.\n" +
-			"With --insecure there is no key: for three or five, start each with the same --peers.\n\n" +
-			"The data folder remembers ID, addresses and peers, so that a later start needs only --data-dir.\n\n" + envHelp,
+		Short: "Run a master of a cluster",
+		Long: "Run a master of a cluster. The first master of a new cluster makes the cluster's key in its data folder and prints where\n" +
+			"the token of the first operator is. It is a quorum of one until others join; 'tender token create master' makes the\n" +
+			"token for that. With --insecure there is no key; to found a cluster of three or five, start each with the same --peers.\n\n" +
+			"The data folder remembers the ID, the addresses and the peers, so that later starts need only --data-dir.\n\n" + envHelp,
 		Example: "  tender master --data-dir /var/lib/tender/m1 --id m1 --bind 10.0.0.1\n" +
 			"  tender master --data-dir /var/lib/tender/m2 --id m2 --bind 10.0.0.2 --master 10.0.0.1:5060 --join TOKEN",
 		Args: exactly(),
 	}
 	flags := command.Flags()
 	d.flags(flags, "/var/lib/tender/master")
-	flags.StringVar(&f.id, "id", "", "name of this master in its quorum, said once: its folder remembers it (a lone one: m1)")
-	flags.StringSliceVar(&f.peers, "peers", nil, "ID=HOST:PORT,... of all founders of the quorum with their Raft ports, this one too")
+	flags.StringVar(&f.id, "id", "", "name of this master in its quorum; its folder remembers it after the first start (default for a single master: m1)")
+	flags.StringSliceVar(&f.peers, "peers", nil, "all founding members of the quorum, this one included, each as ID=HOST:PORT with its Raft port")
 	flags.IntVar(&f.grpcPort, "grpc-port", 5060, "port for agents, frameworks and people")
-	flags.IntVar(&f.httpPort, "http-port", 5050, "port for HTTP: operator service as JSON, metrics; 0 = none")
+	flags.IntVar(&f.httpPort, "http-port", 5050, "port for HTTP, which serves the operator service as JSON, and metrics; 0 = none")
 	flags.IntVar(&f.raftPort, "raft-port", 5070, "port for the other masters")
-	flags.StringVar(&f.dns, "dns", "", "HOST:PORT at which names of tasks (NAME.FRAMEWORK.tender.) are answered by DNS, to whoever reaches it (default: nowhere)")
-	flags.StringVar(&f.browser, "browser", "", "HOST:PORT at which people log in with a browser, by HTTPS and an operator's token, and look (default: nowhere)")
-	flags.StringVar(&f.profile, "raft-profile", "", "times of Raft: lan, fast or wan; the same on all masters (default lan)")
-	flags.StringVar(&f.allocator, "allocator", "fairshare", "how resources are shared: "+strings.Join(allocator.Names(), ", ")+"; the same on all masters")
-	flags.StringVar(&f.journal, "allocator-journal", "", "file for what the allocator is told and proposes, to replay it with other policies")
-	flags.StringVar(&f.audit, "audit-log", "", "file for a line of JSON per change that somebody asks for; '-' = standard output, 'off' = none (default audit.log in the data folder)")
-	flags.StringVar(&f.minOffer, "min-offer", "", "the least that is offered to a framework that says nothing itself: any one of the amounts is enough; the same on all masters (default 'cpus:0.01;mem:32')")
-	flags.Int64Var(&f.storeBytes, "store-bytes-max", 1<<30, "bytes that the stores of all frameworks may hold together; the same on all masters")
-	flags.DurationVar(&f.lives.Others, "certificate-life", trust.Lives{}.Of(trust.Master), "certificates of masters, frameworks and people are good for so long, and renewed at half of it; the same on all masters")
-	flags.DurationVar(&f.lives.Agents, "agent-certificate-life", trust.Lives{}.Of(trust.Agent), "those of agents; one that is away for longer joins anew")
+	flags.StringVar(&f.dns, "dns", "", "HOST:PORT at which DNS answers for the names of tasks (NAME.FRAMEWORK.tender.), to everybody who reaches it (default: no DNS)")
+	flags.StringVar(&f.browser, "browser", "", "HOST:PORT of the web pages, over HTTPS, for people who log in with an operator's token (default: no web pages)")
+	flags.StringVar(&f.profile, "raft-profile", "", "timing of Raft: lan, fast or wan; must be the same on all masters (default lan)")
+	flags.StringVar(&f.allocator, "allocator", "fairshare", "how resources are shared: "+strings.Join(allocator.Names(), ", ")+"; must be the same on all masters")
+	flags.StringVar(&f.journal, "allocator-journal", "", "file that records what the allocator is told and what it proposes, for 'tender allocator replay'")
+	flags.StringVar(&f.audit, "audit-log", "", "file that gets a line of JSON for each change that somebody asks for; '-' = standard output, 'off' = none (default audit.log in the data folder)")
+	flags.StringVar(&f.minOffer, "min-offer", "", "smallest offer for frameworks that set none themselves: any one of these amounts is enough; must be the same on all masters (default 'cpus:0.01;mem:32')")
+	flags.Int64Var(&f.storeBytes, "store-bytes-max", 1<<30, "how many bytes the stores of all frameworks may hold together; must be the same on all masters")
+	flags.DurationVar(&f.lives.Others, "certificate-life", trust.Lives{}.Of(trust.Master), "how long certificates of masters, frameworks and people are valid; they are renewed at half of it; must be the same on all masters")
+	flags.DurationVar(&f.lives.Agents, "agent-certificate-life", trust.Lives{}.Of(trust.Agent), "how long certificates of agents are valid; an agent that is away for longer must join again")
 	f.timeFlags(flags)
 	d.lastFlags(flags)
 	command.RunE = func(command *cobra.Command, _ []string) error {
@@ -108,16 +108,16 @@ func (a *App) masterCommand() *cobra.Command {
 
 func (f *masterFlags) timeFlags(flags *pflag.FlagSet) {
 	t := &f.times
-	flags.DurationVar(&t.HeartbeatInterval, "heartbeat", time.Second, "between two heartbeats of agents and schedulers")
-	flags.DurationVar(&t.SessionTimeout, "session-timeout", 5*time.Second, "without a sign of life a session is over")
-	flags.DurationVar(&t.TombstoneAfter, "tombstone-after", 30*time.Second, "of silence an agent is taken for dead")
-	flags.DurationVar(&t.GoneAfter, "gone-after", 7*24*time.Hour, "as TOMBSTONE an agent is marked gone; 0 = never")
-	flags.StringSliceVar(&f.goneAfterOf, "gone-after-of", nil, "the same of some agents: ATTRIBUTE=VALUE:TIME,..., such as pool=spot:5m; of several the first counts")
-	flags.DurationVar(&t.OfferTimeout, "offer-timeout", 30*time.Second, "an offer may be held")
-	flags.DurationVar(&t.RecoveryHold, "recovery-hold", 10*time.Second, "after a failover roles with a limit wait for missing agents")
-	flags.DurationVar(&t.FailoverTimeout, "failover-timeout", 10*time.Minute, "tasks outlive a framework that says no time of its own")
-	flags.DurationVar(&t.PreemptionGrace, "preemption-grace", 10*time.Second, "between asking a task back and killing it")
-	flags.IntVar(&t.RevocableMargin, "revocable-margin", 10, "percent of what tasks asked for that is never offered as revocable, however little they use; 100 = offer none")
+	flags.DurationVar(&t.HeartbeatInterval, "heartbeat", time.Second, "time between two heartbeats of an agent or a scheduler")
+	flags.DurationVar(&t.SessionTimeout, "session-timeout", 5*time.Second, "a session ends when its agent or scheduler has been silent for this long")
+	flags.DurationVar(&t.TombstoneAfter, "tombstone-after", 30*time.Second, "an agent that has been silent for this long becomes a TOMBSTONE: it is considered dead")
+	flags.DurationVar(&t.GoneAfter, "gone-after", 7*24*time.Hour, "an agent that has been a TOMBSTONE for this long is marked gone; 0 = never")
+	flags.StringSliceVar(&f.goneAfterOf, "gone-after-of", nil, "--gone-after for agents with an attribute, as ATTRIBUTE=VALUE:TIME,..., such as pool=spot:5m; the first that matches counts")
+	flags.DurationVar(&t.OfferTimeout, "offer-timeout", 30*time.Second, "how long a framework may hold an offer")
+	flags.DurationVar(&t.RecoveryHold, "recovery-hold", 10*time.Second, "how long, after a failover, roles with a limit wait for agents that are not back yet")
+	flags.DurationVar(&t.FailoverTimeout, "failover-timeout", 10*time.Minute, "how long tasks outlive the connection of a framework that sets no time itself")
+	flags.DurationVar(&t.PreemptionGrace, "preemption-grace", 10*time.Second, "time between asking a framework for a task's resources and killing the task")
+	flags.IntVar(&t.RevocableMargin, "revocable-margin", 10, "percent of what tasks asked for that is never offered as revocable, however little they use; 100 = offer nothing as revocable")
 }
 
 func (f *masterFlags) config(d *daemon) (master.Config, error) {

@@ -25,8 +25,8 @@ import (
 func (a *App) snapshotInspectCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "inspect FILE",
-		Short: "Check a saved snapshot and say what it holds",
-		Long:  "Read a saved snapshot from its first byte to its last, check its checksum and its hash, and say what it holds.\nNeeds no master.",
+		Short: "Verify a saved snapshot and say what it contains",
+		Long:  "Read a saved snapshot completely, verify its checksum and its hash, and say what it contains. No master is needed.",
 		Args:  exactly("FILE"),
 	}
 	format := show.FormatFlag(command.Flags(), show.AsText, show.AsJSON)
@@ -90,17 +90,17 @@ func (a *App) snapshotRestoreCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "restore FILE",
 		Short: "Make a new data folder from a saved snapshot",
-		Long: "Make a new data folder from a saved snapshot: that of a quorum of one, in a higher epoch. Start a master on it, then let\n" +
-			"others join with 'tender raft add'. No master of the old quorum may run any more; agents that have met the new one\n" +
-			"obey no old one. What was changed after the snapshot is lost, except tasks: agents tell what they run.",
+		Long: "Make a new data folder from a saved snapshot: the folder of a quorum of one, in a higher epoch. Start a master with it,\n" +
+			"then let others join with 'tender raft add'. No master of the old quorum may run any more; agents that have met the new\n" +
+			"one obey no old one. Changes since the snapshot are lost, but not tasks: agents report what they run.",
 		Example: "  tender raft snapshot restore saved --data-dir /var/lib/tender/m1 --id m1 --raft-address 10.0.0.1:5070",
 		Args:    exactly("FILE"),
 	}
 	flags := command.Flags()
 	flags.SortFlags = false
-	flags.StringVar(&dataDir, "data-dir", "", "folder to make; it must be empty or not exist (needed)")
+	flags.StringVar(&dataDir, "data-dir", "", "folder to make; it must be empty or not exist (required)")
 	flags.StringVar(&id, "id", "m1", "name of the master that will use it")
-	flags.StringVar(&address, "raft-address", "127.0.0.1:5070", "where other masters will reach it")
+	flags.StringVar(&address, "raft-address", "127.0.0.1:5070", "HOST:PORT at which other masters will reach it")
 	command.RunE = func(_ *cobra.Command, args []string) error {
 		if err := checkOffline(dataDir, address); err != nil {
 			return err
@@ -133,20 +133,21 @@ func (a *App) recoverCommand() *cobra.Command {
 	var dataDir, address, confirm string
 	command := &cobra.Command{
 		Use:   "recover",
-		Short: "Go on with one master after most of the others are lost for ever",
-		Long: "Go on with one master after most of the others are lost for ever: its data folder becomes that of a quorum of one, in a\n" +
-			"higher epoch. Its master must not run. Choose the survivor with the highest term and index; what only the lost ones had\n" +
-			"is lost, except tasks: agents tell what they run. Then start it, and let others join with empty folders.\n\n" +
-			"Without --confirm it only says what it has found.",
+		Short: "Continue with one master when most of the others are lost for ever",
+		Long: "Continue with one master when most of the others are lost for ever. Its data folder becomes that of a quorum of one, in\n" +
+			"a higher epoch. The master must not be running. Choose the survivor with the highest term and index. What only the lost\n" +
+			"masters had is lost, but not tasks: agents report what they run. Then start the master, and let others join with empty\n" +
+			"folders.\n\n" +
+			"Without --confirm the command only says what it has found.",
 		Example: "  tender raft recover --data-dir /var/lib/tender/m1\n" +
 			"  tender raft recover --data-dir /var/lib/tender/m1 --confirm cluster-0123456789ab",
 		Args: exactly(),
 	}
 	flags := command.Flags()
 	flags.SortFlags = false
-	flags.StringVar(&dataDir, "data-dir", "", "folder of the survivor (needed)")
-	flags.StringVar(&address, "raft-address", "", "where other masters will reach it (default: where they did)")
-	flags.StringVar(&confirm, "confirm", "", "the cluster's ID: the others are lost, and no one will start them again")
+	flags.StringVar(&dataDir, "data-dir", "", "folder of the survivor (required)")
+	flags.StringVar(&address, "raft-address", "", "HOST:PORT at which other masters will reach it (default: the one that it had)")
+	flags.StringVar(&confirm, "confirm", "", "the cluster's ID; with it you confirm that the others are lost and nobody will start them again")
 	command.RunE = func(*cobra.Command, []string) error {
 		if err := checkOffline(dataDir, address); err != nil {
 			return err
@@ -194,19 +195,20 @@ func (a *App) resetTermCommand() *cobra.Command {
 	var dataDir, confirm string
 	command := &cobra.Command{
 		Use:   "reset-term",
-		Short: "Have an agent that does not run forget the newest term that it has obeyed",
-		Long: "Have an agent that does not run forget the newest term that it has obeyed. An agent obeys no leader of an older term, so\n" +
-			"one that a wrong master has told a term which no true leader will reach obeys nobody any more. Afterwards it obeys the\n" +
-			"first leader of its cluster that answers: make sure that --master names the true ones. Its tasks are not touched.\n\n" +
-			"Without --confirm it only says what it has found.",
+		Short: "Make a stopped agent forget the newest term that it has obeyed",
+		Long: "Make an agent, which must not be running, forget the newest term that it has obeyed. An agent obeys no leader of an\n" +
+			"older term. If a wrong master has told it a term that the true leaders will never reach, it obeys nobody any more.\n" +
+			"Afterwards it obeys the first leader of its cluster that answers, so make sure that --master names the true ones. Its\n" +
+			"tasks are not touched.\n\n" +
+			"Without --confirm the command only says what it has found.",
 		Example: "  tender agent reset-term --data-dir /var/lib/tender/agent\n" +
 			"  tender agent reset-term --data-dir /var/lib/tender/agent --confirm agent-7",
 		Args: exactly(),
 	}
 	flags := command.Flags()
 	flags.SortFlags = false
-	flags.StringVar(&dataDir, "data-dir", "", "folder of the agent (needed)")
-	flags.StringVar(&confirm, "confirm", "", "the agent's ID: no leader of an older term is alive")
+	flags.StringVar(&dataDir, "data-dir", "", "folder of the agent (required)")
+	flags.StringVar(&confirm, "confirm", "", "the agent's ID; with it you confirm that no leader of an older term is alive")
 	command.RunE = func(*cobra.Command, []string) error {
 		if dataDir == "" {
 			return usagef("name the folder of the agent: --data-dir FOLDER")

@@ -20,19 +20,19 @@ import (
 func grantFlags(command *cobra.Command, g *apiv1.PrincipalGrant) {
 	flags := command.Flags()
 	flags.SortFlags = false
-	flags.StringVar(&g.Role, "role", "", "only in this role and all below it")
-	flags.StringVar(&g.Framework, "framework", "", "only of this framework, by its ID or its name")
+	flags.StringVar(&g.Role, "role", "", "only in this role and the roles below it")
+	flags.StringVar(&g.Framework, "framework", "", "only for this framework, by its ID or its name")
 	flags.StringVar(&g.Agent, "agent", "", "only on this agent, by its ID or its hostname")
-	flags.StringVar(&g.User, "user", "", "with run: tasks may run as this user of the machines; '*' = as anybody")
+	flags.StringVar(&g.User, "user", "", "with run: tasks may run as this user of the agents' machines; '*' = as any user")
 }
 
 // verbsHelp says what can be granted.
 func verbsHelp() string {
 	return "VERB is one of\n" +
 		"  view     look at agents, frameworks, tasks, offers, roles and metrics\n" +
-		"  run      subscribe as a framework, launch tasks, look at what is one's own and end it\n" +
-		"  operate  view, and what ends or moves work: kill, remove a framework, drain, maintenance\n" +
-		"  admin    everything, also to grant\n" +
+		"  run      subscribe as a framework, launch tasks, look at one's own tasks and end them\n" +
+		"  operate  all of view, and whatever ends or moves work: kill, remove a framework, drain, maintenance\n" +
+		"  admin    everything, including granting rights\n" +
 		wrapped("or a single action: "+strings.Join(rights.Actions(), ", ")+".")
 }
 
@@ -71,10 +71,10 @@ func (a *App) grantCommand() *cobra.Command {
 	grant := &apiv1.PrincipalGrant{}
 	command := &cobra.Command{
 		Use:   "grant PRINCIPAL VERB",
-		Short: "Let a person or a framework do something",
-		Long: "Let a principal, which is a person or those who run a framework, do something. " + verbsHelp() + "\n\n" +
-			"A grant that is restricted covers only what has that role, framework or agent. Nobody gives more than he has. It holds\n" +
-			"at once; streams of the principal end, and come back with what it may now.",
+		Short: "Give a person or a framework a right",
+		Long: "Give a principal, which is a person or a framework, a right. " + verbsHelp() + "\n\n" +
+			"A grant with a role, framework or agent covers only that one. You can grant only what you may do yourself. A grant takes\n" +
+			"effect at once: connections of the principal end, and come back with the new rights.",
 		Example: "  tender grant etl run --role eng/etl --user etl\n" +
 			"  tender grant ann operate --role eng",
 		Args:              exactly("PRINCIPAL", "VERB"),
@@ -101,17 +101,17 @@ func (a *App) revokeCommand() *cobra.Command {
 	var force bool
 	command := &cobra.Command{
 		Use:   "revoke PRINCIPAL [VERB]",
-		Short: "Take back a grant, or end a principal",
-		Long: "Take back a grant, in the words in which it was given; without VERB end the principal: its certificates count no\n" +
-			"more, its streams end at once, its tokens let nobody in, and its name is not given again for 14 days. That can't be\n" +
-			"undone.",
+		Short: "Take back a right, or end a principal",
+		Long: "Take back a right; give the same VERB and flags with which it was granted. Without VERB, end the principal for good: its\n" +
+			"certificates and tokens become invalid, its connections end at once, and its name can't be used again for 14 days. That\n" +
+			"can't be undone.",
 		Example: "  tender revoke etl run --role eng/etl --user etl\n" +
 			"  tender revoke etl --why 'its token leaked'",
 		Args:              between(1, "PRINCIPAL", "VERB"),
 		ValidArgsFunction: a.completeIDs("principals"),
 	}
 	grantFlags(command, grant)
-	command.Flags().StringVar(&why, "why", "", "for those who are refused, and the audit log")
+	command.Flags().StringVar(&why, "why", "", "reason, for those who are refused and for the audit log")
 	command.Flags().BoolVar(&force, "force", false, "do not ask before a principal is ended")
 	command.RunE = a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
 		request := &apiv1.RevokeRequest{Principal: args[0], Why: why}
@@ -156,7 +156,7 @@ func known(ctx context.Context, c *client.Client, name string) error {
 func whoamiCommand(a *App) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "whoami",
-		Short: "Say who you are to the cluster, and what you may",
+		Short: "Show who you are to the cluster, and what you may do",
 		Args:  exactly(),
 	}
 	format := show.FormatFlag(command.Flags(), show.AsText, show.AsJSON)
@@ -168,7 +168,7 @@ func whoamiCommand(a *App) *cobra.Command {
 		case format.Is(show.AsJSON):
 			return show.JSON(a.Stdout, me)
 		case me.GetKind() == string(rights.Anybody):
-			_, err = fmt.Fprintln(a.Stdout, "anybody: this cluster asks nobody who he is, and anybody may do everything")
+			_, err = fmt.Fprintln(a.Stdout, "anybody: this cluster has no identities, so everybody may do everything")
 			return err
 		}
 		return show.Fields(a.Stdout, [][2]string{
@@ -183,8 +183,8 @@ func canICommand(a *App) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "can-i VERB",
 		Short: "Say whether you may do something",
-		Long: "Say whether you may do something, and if not, which grant is missing; the exit code is then 1. " + verbsHelp() + "\n\n" +
-			"Without a flag it asks about all there is.",
+		Long: "Say whether you may do something. If not, say which grant is missing, and exit with 1. " + verbsHelp() + "\n\n" +
+			"Without flags it asks about the whole cluster.",
 		Example: "  tender can-i kill-task --role eng/web",
 		Args:    exactly("VERB"),
 	}

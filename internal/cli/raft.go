@@ -16,8 +16,8 @@ import (
 )
 
 func (a *App) raftCommand() *cobra.Command {
-	raft := &cobra.Command{Use: "raft", Short: "Show and change the masters' quorum"}
-	snapshot := &cobra.Command{Use: "snapshot", Short: "Save what the quorum keeps, look at it, bring it back"}
+	raft := &cobra.Command{Use: "raft", Short: "Show and change the quorum of masters"}
+	snapshot := &cobra.Command{Use: "snapshot", Short: "Save, inspect and restore what the quorum stores"}
 	add(snapshot, "", a.snapshotSaveCommand(), a.snapshotInspectCommand(), a.snapshotRestoreCommand())
 	add(raft, "", a.peersCommand(), a.addPeerCommand(), a.removePeerCommand(), a.transferCommand(), snapshot, a.recoverCommand())
 	return raft
@@ -39,9 +39,9 @@ func (a *App) peersCommand() *cobra.Command {
 func (a *App) addPeerCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "add MASTER RAFT-ADDRESS",
-		Short: "Let a master join the quorum",
-		Long: "Let a master join the quorum. It must run, with a fresh data folder; it follows without a vote until it has caught up.\n\n" +
-			"RAFT-ADDRESS is where the others reach it, HOST:PORT (port 5070 by default).",
+		Short: "Add a master to the quorum",
+		Long: "Add a master to the quorum. It must be running, with a new data folder. It gets a vote when it has caught up.\n\n" +
+			"RAFT-ADDRESS is the HOST:PORT at which the other masters reach it (port 5070 by default).",
 		Args: exactly("MASTER", "RAFT-ADDRESS"),
 		RunE: a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
 			if client.CheckAddress(args[1]) != nil {
@@ -59,7 +59,7 @@ func (a *App) addPeerCommand() *cobra.Command {
 func (a *App) removePeerCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:               "remove MASTER",
-		Short:             "Take a master out of the quorum",
+		Short:             "Remove a master from the quorum",
 		Args:              exactly("MASTER"),
 		ValidArgsFunction: a.completeIDs("masters"),
 		RunE: a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
@@ -75,7 +75,7 @@ func (a *App) removePeerCommand() *cobra.Command {
 func (a *App) transferCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:               "transfer-leader [MASTER]",
-		Short:             "Let another master lead",
+		Short:             "Make another master the leader",
 		Args:              between(0, "MASTER"),
 		ValidArgsFunction: a.completeIDs("masters"),
 		RunE: a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
@@ -96,7 +96,7 @@ func (a *App) snapshotSaveCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "save FILE",
 		Short: "Save a snapshot of the registry to a file",
-		Long:  "Save a snapshot of the registry to a file, which must not exist yet. FILE appears only when it is complete.",
+		Long:  "Save a snapshot of the registry to a file, which must not exist yet. FILE appears only when the snapshot is complete.",
 		Args:  exactly("FILE"),
 		RunE: a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
 			if _, err := os.Lstat(args[0]); !errors.Is(err, fs.ErrNotExist) {

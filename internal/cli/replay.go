@@ -21,14 +21,15 @@ import (
 )
 
 func (a *App) allocatorCommand() *cobra.Command {
-	command := &cobra.Command{Use: "allocator", Short: "Look into how resources are shared"}
+	command := &cobra.Command{Use: "allocator", Short: "Examine how resources are shared"}
 	var policies []string
 	replay := &cobra.Command{
 		Use:   "replay FILE",
-		Short: "Run another policy over what a master's allocator was told",
-		Long: "Run another policy over what a master's allocator was told, as 'tender master --allocator-journal FILE' (or\n" +
-			"'tender dev') wrote it down. Tasks ask for the same at the same moments and run as long as they did; they start\n" +
-			"when the policy lets them. The column 'recorded' is what happened. The longest leadership in the file is replayed.",
+		Short: "Replay a recorded journal with another policy",
+		Long: "Replay with another policy what a master's allocator was told, as 'tender master --allocator-journal FILE' (or\n" +
+			"'tender dev') recorded it. Tasks ask for the same resources at the same moments and run for as long as they did; they\n" +
+			"start when the policy lets them. The column 'recorded' shows what really happened. The longest leadership in the\n" +
+			"file is replayed.",
 		Example: "  tender allocator replay --policy priority /var/lib/tender/allocator.journal",
 		Args:    exactly("FILE"),
 		RunE: func(command *cobra.Command, args []string) error {

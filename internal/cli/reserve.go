@@ -19,9 +19,9 @@ import (
 func (a *App) reserveCommands() []*cobra.Command {
 	return []*cobra.Command{
 		a.reserveCommand("reserve", apiv1.OperationKind_RESERVE, "Set free resources of an agent aside for a role",
-			"Set free resources of an agent aside for a role and those below it. Offers of the agent are rescinded and made anew."),
+			"Reserve free resources of an agent for a role and the roles below it. Offers of the agent are rescinded and made anew."),
 		a.reserveCommand("unreserve", apiv1.OperationKind_UNRESERVE, "Let everybody use what was reserved",
-			"Let everybody use what was reserved. What a task uses, or a volume holds, stays reserved."),
+			"End a reservation, so that every role may use the resources. What a task uses or a volume holds stays reserved."),
 		a.volumeCommand(),
 	}
 }
@@ -44,7 +44,7 @@ func (a *App) reserveCommand(name string, action apiv1.OperationKind, short, lon
 }
 
 func roleFlag(command *cobra.Command, role *string) {
-	command.Flags().StringVar(role, "role", "", "whose it is (required)")
+	command.Flags().StringVar(role, "role", "", "role that it is for (required)")
 }
 
 func (a *App) reserve(ctx context.Context, c *client.Client, agent string, request *apiv1.ReserveRequest) error {
@@ -94,11 +94,11 @@ func volumeIsThere(ctx context.Context, c *client.Client, name string) error {
 }
 
 func (a *App) volumeCommand() *cobra.Command {
-	command := &cobra.Command{Use: "volume", Short: "Make, destroy and list persistent volumes"}
+	command := &cobra.Command{Use: "volume", Short: "Create, destroy and list persistent volumes"}
 	var role string
 	var size int64
 	create := &cobra.Command{
-		Use: "create AGENT VOLUME", Short: "Make a persistent volume of disk that is reserved for a role",
+		Use: "create AGENT VOLUME", Short: "Create a persistent volume on disk that is reserved for a role",
 		Args: exactly("AGENT", "VOLUME"), ValidArgsFunction: a.completeIDs("agents"),
 		RunE: a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
 			return a.reserve(ctx, c, args[0], &apiv1.ReserveRequest{
@@ -107,11 +107,11 @@ func (a *App) volumeCommand() *cobra.Command {
 		}),
 	}
 	roleFlag(create, &role)
-	create.Flags().Int64Var(&size, "size", 0, "in MB")
+	create.Flags().Int64Var(&size, "size", 0, "size of the volume in MB")
 	var force bool
 	destroy := &cobra.Command{
 		Use: "destroy AGENT VOLUME", Short: "Destroy a volume with its data; its disk stays reserved",
-		Long: "Destroy a volume with its data; its disk stays reserved. On a terminal it asks first; elsewhere it wants --force.\n" +
+		Long: "Destroy a volume with its data. Its disk stays reserved. On a terminal it asks first; elsewhere it needs --force.\n" +
 			"This can't be undone.",
 		Args: exactly("AGENT", "VOLUME"), ValidArgsFunction: a.completeIDs("agents"),
 		RunE: a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
@@ -132,7 +132,7 @@ func (a *App) volumeCommand() *cobra.Command {
 		}),
 	}
 	roleFlag(destroy, &role)
-	destroy.Flags().BoolVar(&force, "force", false, "do not ask")
+	destroy.Flags().BoolVar(&force, "force", false, "do not ask first")
 	list := &cobra.Command{Use: "list", Short: "List the volumes of all agents", Args: exactly(), RunE: a.withClient(a.listVolumes)}
 	add(command, "", create, destroy, list)
 	return command

@@ -23,10 +23,10 @@ import (
 // roleCommands returns the commands that show and change the settings of a role.
 func (a *App) roleCommands() []*cobra.Command {
 	weight := a.roleCommand("weight ROLE [WEIGHT]", "Show or set the weight of a role",
-		"Show or set the weight of a role: among its siblings it is due a share in proportion to it. Default 1.",
+		"Show or set the weight of a role. Sibling roles are due shares in proportion to their weights. Default 1.",
 		"WEIGHT", setWeight)
 	ranks := a.roleCommand("priority ROLE [PRIORITY]", "Show or set the priority of a role",
-		"Show or set the priority of a role, for the allocator 'priority': the higher one is served first. Default 0.",
+		"Show or set the priority of a role, for the allocator 'priority'. Higher priorities are served first. Default 0.",
 		"PRIORITY", setPriority)
 	return []*cobra.Command{weight, ranks, a.quotaCommand()}
 }
@@ -78,16 +78,16 @@ func (a *App) quotaCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "quota ROLE",
 		Short: "Show or set the guarantee and the limit of a role",
-		Long: "Show or set the guarantee and the limit of a role and all below it. The guarantee is kept free for it; it never gets\n" +
-			"more than the limit. 'none' takes one away. A guarantee that all agents together could not meet is refused, for what\n" +
-			"it lacks is held back from all others; --force says that agents are to come.",
+		Long: "Show or set the guarantee and the limit of a role and all roles below it. What is guaranteed is kept free for the role;\n" +
+			"more than the limit it never gets. 'none' removes one of them. A guarantee that all agents together could not meet is\n" +
+			"refused, because what is missing would be held back from all other roles; use --force if more agents will be added.",
 		Example: "  tender quota eng --guarantee 'cpus:8;mem:16384' --limit 'cpus:32'\n" +
 			"  tender quota eng --limit none",
 		Args: exactly("ROLE"), ValidArgsFunction: a.completeIDs("roles"),
 	}
 	command.Flags().StringVar(&guarantee, "guarantee", "", "resources such as 'cpus:8;mem:16384', or none")
 	command.Flags().StringVar(&limit, "limit", "", "resources such as 'cpus:32', or none")
-	command.Flags().BoolVar(&force, "force", false, "guarantee more than the agents have together")
+	command.Flags().BoolVar(&force, "force", false, "allow a guarantee that is more than all agents have together")
 	command.RunE = func(command *cobra.Command, args []string) error {
 		request := &apiv1.SetRoleRequest{Role: args[0], Force: force}
 		err := errors.Join(

@@ -57,13 +57,13 @@ func (a *App) runCommand() *cobra.Command {
 	var f runFlags
 	command := &cobra.Command{
 		Use:   "run [flags] -- COMMAND [ARGUMENT...]",
-		Short: "Run a command on the cluster, with its output and exit code here",
-		Long: "Run a command as one task or many. Their stdout and stderr appear here as they come, and the exit code is theirs\n" +
-			"(see 'tender help exit-codes'). Ctrl-C ends the tasks. A task gets the environment that --env gives it, and no other.\n\n" +
-			"An agent never promises more than it has. On one with control groups (its attribute isolation says so) a task that\n" +
-			"needs more mem than it asked for fails (MEMORY_LIMIT), and cpus are its share when there are not enough of them. A\n" +
-			"task whose sandbox takes more than the disk that it asked for fails (DISK_LIMIT). GPUs are given\n" +
-			"whole: TENDER_TASK_GPUS and CUDA_VISIBLE_DEVICES say which.",
+		Short: "Run a command on the cluster and show its output here",
+		Long: "Run a command as one task or many. Their stdout and stderr appear here as they are written, and this command exits with\n" +
+			"their exit code (see 'tender help exit-codes'). Ctrl-C ends the tasks. The environment of a task is what --env gives it.\n\n" +
+			"Agents never promise more than they have. On an agent with control groups (its attribute 'isolation' lists them), a task\n" +
+			"that needs more memory than it asked for fails (MEMORY_LIMIT), and when processors are short, tasks share them in\n" +
+			"proportion to the cpus that they asked for. A task whose sandbox needs more disk than it asked for fails (DISK_LIMIT).\n" +
+			"GPUs are given whole; TENDER_TASK_GPUS and CUDA_VISIBLE_DEVICES tell a task which ones it has.",
 		Example: "  tender run -- sh -c 'echo out; echo err >&2; exit 3'\n" +
 			"  tender run --instances 50 --cpus 0.1 -- hostname\n" +
 			"  tender run --shell -- 'ls | wc -l'",
@@ -77,42 +77,42 @@ func (a *App) runCommand() *cobra.Command {
 	flags := command.Flags()
 	flags.SortFlags = false
 	flags.SetInterspersed(false)
-	flags.StringVar(&f.name, "name", "", "name of the framework, and the start of the tasks' IDs (default: the command's)")
-	flags.IntVarP(&f.instances, "instances", "n", 1, "how many tasks run the command")
-	flags.StringVar(&f.cpus, "cpus", "0.1", "processors for each")
-	flags.StringVar(&f.mem, "mem", "32", "memory for each, in MB")
-	flags.StringVar(&f.disk, "disk", "0", "disk for each, in MB")
-	flags.StringVar(&f.gpus, "gpus", "0", "GPUs for each, a whole number of them")
-	flags.StringVar(&f.resources, "resources", "", "further resources for each, such as 'licenses:1'")
-	flags.StringArrayVar(&f.volumes, "volume", nil, "persistent volume that the task finds as volumes/VOLUME in its sandbox; repeatable")
-	flags.StringArrayVarP(&f.env, "env", "e", nil, "NAME=VALUE for the tasks; NAME alone passes it on from here; repeatable")
-	flags.StringArrayVar(&f.secrets, "secret", nil, "NAME=ROLE/NAME: variable that holds a secret of the cluster ('tender secret set'); repeatable")
-	flags.StringArrayVar(&f.secretFiles, "secret-file", nil, "NAME=ROLE/NAME: file secrets/NAME in the sandbox, in memory, that holds one; repeatable")
-	flags.StringVar(&f.role, "role", string(api.DefaultRole), "role whose share is used")
-	flags.StringArrayVar(&f.constraints, "constraint", nil, "only agents for which this is true, such as 'attributes[\"rack\"] == \"r1\"'; repeatable")
-	flags.StringToStringVar(&f.labels, "label", nil, "NAME=VALUE of the tasks; repeatable")
-	flags.StringArrayVar(&f.uris, "uri", nil, "file for the sandbox of each: SOURCE[,name=NAME][,sha256=HEX][,executable][,extract]; repeatable")
-	flags.StringArrayVar(&f.ports, "port", nil, "NAME[=NUMBER]: a port of the agent, by default any free one; each task finds its own in $TENDER_TASK_PORT_NAME; repeatable")
-	flags.StringArrayVar(&f.prefer, "prefer", nil, "agent that is taken first while there is room: its ID, its hostname or the start of its ID; repeatable")
-	flags.StringVar(&f.spread, "spread", "", "in as many places as there are: agent, zone, region or attribute:NAME")
-	flags.StringVar(&f.restart, "restart", "", "start a task again that fails, at most so many times; always = whenever it ends")
-	flags.DurationVar(&f.detach, "detach", 0, "leave when an agent has each task, and print their names; they live on for so long (--detach alone: 168h), and\n"+
-		"nobody starts them again; 'tender teardown' ends them before")
+	flags.StringVar(&f.name, "name", "", "name of the framework; the IDs of its tasks begin with it (default: the name of the command)")
+	flags.IntVarP(&f.instances, "instances", "n", 1, "how many tasks to run")
+	flags.StringVar(&f.cpus, "cpus", "0.1", "processors for each task")
+	flags.StringVar(&f.mem, "mem", "32", "memory for each task, in MB")
+	flags.StringVar(&f.disk, "disk", "0", "disk for each task, in MB")
+	flags.StringVar(&f.gpus, "gpus", "0", "GPUs for each task, a whole number")
+	flags.StringVar(&f.resources, "resources", "", "further resources for each task, such as 'licenses:1'")
+	flags.StringArrayVar(&f.volumes, "volume", nil, "persistent volume, which the task finds in its sandbox as volumes/VOLUME; repeatable")
+	flags.StringArrayVarP(&f.env, "env", "e", nil, "environment variable of the tasks, as NAME=VALUE; NAME alone takes the value that it has here; repeatable")
+	flags.StringArrayVar(&f.secrets, "secret", nil, "NAME=ROLE/NAME: environment variable with the value of a secret ('tender secret set'); repeatable")
+	flags.StringArrayVar(&f.secretFiles, "secret-file", nil, "NAME=ROLE/NAME: file secrets/NAME in the sandbox, held in memory, with the value of a secret; repeatable")
+	flags.StringVar(&f.role, "role", string(api.DefaultRole), "role whose share of the cluster the tasks use")
+	flags.StringArrayVar(&f.constraints, "constraint", nil, "use only agents for which this is true, such as 'attributes[\"rack\"] == \"r1\"'; repeatable")
+	flags.StringToStringVar(&f.labels, "label", nil, "label of the tasks, as NAME=VALUE; repeatable")
+	flags.StringArrayVar(&f.uris, "uri", nil, "file to fetch into the sandbox of each task: SOURCE[,name=NAME][,sha256=HEX][,executable][,extract]; repeatable")
+	flags.StringArrayVar(&f.ports, "port", nil, "port of the agent for each task, as NAME[=NUMBER]; without NUMBER any free one; the task finds it in $TENDER_TASK_PORT_NAME; repeatable")
+	flags.StringArrayVar(&f.prefer, "prefer", nil, "agent to use first while it has room: its ID, its hostname or the start of its ID; repeatable")
+	flags.StringVar(&f.spread, "spread", "", "spread the tasks over as many agents, zones, regions or values of an attribute as possible: agent, zone, region or attribute:NAME")
+	flags.StringVar(&f.restart, "restart", "", "how many times to start a failed task again; always = start a task again whenever it ends")
+	flags.DurationVar(&f.detach, "detach", 0, "return as soon as agents have accepted all tasks, and print their names; they may run on for this long (--detach\n"+
+		"alone: 168h), but nobody starts them again when they fail; 'tender teardown' ends them earlier")
 	flags.Lookup("detach").NoOptDefVal = "168h"
-	flags.DurationVar(&f.grace, "grace", 0, "time between SIGTERM and SIGKILL (default 5s)")
-	flags.DurationVar(&f.timeout, "timeout", 0, "end a task that has run for so long; it is FAILED (default: none)")
-	flags.StringArrayVar(&f.checks, "check", nil, "[OPTION,...]KIND:WHAT: a task that fails it three times in a row is killed, and FAILED; http:PORT/PATH, tcp:PORT,\n"+
-		"grpc:PORT[/SERVICE] at a port that --port names, or shell:LINE; options are ready (it only tells), interval=10s,\n"+
-		"timeout=5s, grace=15s and failures=3; repeatable")
-	flags.StringArrayVar(&f.limits, "limit", nil, "cpus=NUMBER, mem=MB or pids=NUMBER: what each may use at most, where its agent can hold it to that; repeatable")
-	flags.StringVar(&f.user, "user", "", "user of the agents' machines as whom the tasks run, one that their agents allow (default: the agents' choice)")
-	flags.StringVar(&f.image, "image", "", "OCI image in which the tasks run, such as docker.io/library/alpine:3.20; COMMAND goes to its entrypoint, and without one\n"+
-		"the image's own runs; only on agents whose attribute isolation names images")
-	flags.BoolVar(&f.shell, "shell", false, "COMMAND is a line for /bin/sh")
-	flags.BoolVar(&f.retry, "retry", false, "start a task again that others ended: its agent is lost, drained or gone, or it was preempted or revoked")
-	flags.DurationVar(&f.unreachable, "unreachable-timeout", time.Minute, "with --retry: a task that is UNREACHABLE for longer is started elsewhere; 0 = never")
-	flags.BoolVar(&f.revocable, "revocable", false, "take cpus and mem that other tasks leave unused; the task is killed (REVOKED) when they need them")
-	flags.BoolVarP(&f.quiet, "quiet", "q", false, "say nothing beside the tasks' output and errors")
+	flags.DurationVar(&f.grace, "grace", 0, "time between SIGTERM and SIGKILL when a task is ended (default 5s)")
+	flags.DurationVar(&f.timeout, "timeout", 0, "end a task that has run for this long; it counts as FAILED (default: no limit)")
+	flags.StringArrayVar(&f.checks, "check", nil, "health check, as [OPTION,...]KIND:WHAT: http:PORT/PATH, tcp:PORT or grpc:PORT[/SERVICE] for a port that --port names,\n"+
+		"or shell:LINE; a task that fails it three times in a row is killed and counts as FAILED; options are interval=10s,\n"+
+		"timeout=5s, grace=15s, failures=3, and ready, which only reports and never kills; repeatable")
+	flags.StringArrayVar(&f.limits, "limit", nil, "upper limit for each task, as cpus=NUMBER, mem=MB or pids=NUMBER, on agents that can enforce it; repeatable")
+	flags.StringVar(&f.user, "user", "", "user as whom the tasks run; their agents must allow it (default: the agents decide)")
+	flags.StringVar(&f.image, "image", "", "OCI image in which the tasks run, such as docker.io/library/alpine:3.20; COMMAND is passed to its entrypoint, and without\n"+
+		"COMMAND the image's own command runs; only on agents whose attribute 'isolation' lists images")
+	flags.BoolVar(&f.shell, "shell", false, "treat COMMAND as one line for /bin/sh")
+	flags.BoolVar(&f.retry, "retry", false, "start a task again that has not ended by itself: its agent was lost, drained or gone, or it was preempted or revoked")
+	flags.DurationVar(&f.unreachable, "unreachable-timeout", time.Minute, "with --retry: start a task elsewhere when it has been UNREACHABLE for this long; 0 = never")
+	flags.BoolVar(&f.revocable, "revocable", false, "use cpus and mem that other tasks have but do not use; a task is killed (REVOKED) when they need them")
+	flags.BoolVarP(&f.quiet, "quiet", "q", false, "print nothing except the output of the tasks, and errors")
 	a.completeFlags(command)
 	command.RunE = func(command *cobra.Command, args []string) error {
 		task, err := f.task(args, a.Lookup)
@@ -170,10 +170,10 @@ func (a *App) run(ctx context.Context, c *client.Client, f runFlags, task api.Ta
 func attachCommand(a *App) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "attach FRAMEWORK",
-		Short: "Follow the tasks of a run that has detached",
-		Long: "Bring the output of the tasks that a framework has had until now here, from where it begins, until all of them have\n" +
-			"ended: for a run that was started with --detach. FRAMEWORK is its ID or name, or any unique start of one.\n\n" +
-			"The exit code is that of the first task that did not end well, and 0 if all did. Ctrl-C leaves, and the tasks go on;\n" +
+		Short: "Follow the tasks of a run that was started with --detach",
+		Long: "Print the output of all tasks that a framework has had, from its beginning, until all of them have ended. This is for a\n" +
+			"run that was started with --detach. FRAMEWORK is its ID or name, or any unique start of one.\n\n" +
+			"The exit code is that of the first task that failed, or 0 if none did. Ctrl-C only stops the output; the tasks go on.\n" +
 			"'tender teardown FRAMEWORK' ends them.",
 		Example:           "  tender attach nightly",
 		Args:              exactly("FRAMEWORK"),

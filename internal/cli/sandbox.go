@@ -33,14 +33,14 @@ func (a *App) cpCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "cp TASK:PATH [TO]",
 		Short: "Copy a file from a task's sandbox",
-		Long: "Copy a file that a task has written into its sandbox, also after its end for as long as its agent keeps that.\n" +
-			"TO is a file, a folder, or - for stdout; by default the file comes here under its own name. With --executor, a file\n" +
-			"of the folder of the task's executor. Of a folder it says what that has.\n\n" +
-			"TASK is FRAMEWORK/TASK, or any unique start of it or of the task's own ID.",
+		Long: "Copy a file from a task's sandbox. After the task's end that works for as long as its agent keeps the sandbox. TO is a\n" +
+			"file, a folder, or - for stdout; by default the file is put here under its own name. If PATH is a folder, the command\n" +
+			"says what it contains. With --executor, copy from the folder of the task's executor.\n\n" +
+			"TASK is FRAMEWORK/TASK, or any unique start of that or of the task's own ID.",
 		Args:              between(1, "TASK:PATH", "TO"),
 		ValidArgsFunction: a.completeIDs("tasks"),
 	}
-	command.Flags().BoolVar(&executor, "executor", false, "from the folder of the task's executor instead")
+	command.Flags().BoolVar(&executor, "executor", false, "copy from the folder of the task's executor instead")
 	command.RunE = a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
 		word, name, named := strings.Cut(args[0], ":")
 		if !named || word == "" {
@@ -71,15 +71,15 @@ func filesCommand(a *App) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "files TASK [PATH]",
 		Short: "List the files of a task's sandbox",
-		Long: "List what is in a task's sandbox, or in a folder of it, also after its end for as long as its agent keeps that.\n" +
-			"With --executor, the folder of the task's executor. 'tender cp TASK:PATH -' prints a file.\n\n" +
-			"TASK is FRAMEWORK/TASK, or any unique start of it or of the task's own ID.",
+		Long: "List the files in a task's sandbox, or in a folder of it. After the task's end that works for as long as its agent keeps\n" +
+			"the sandbox. With --executor, list the folder of the task's executor. 'tender cp TASK:PATH -' prints a file.\n\n" +
+			"TASK is FRAMEWORK/TASK, or any unique start of that or of the task's own ID.",
 		Args:              between(1, "TASK", "PATH"),
 		ValidArgsFunction: a.completeIDs("tasks"),
 	}
-	command.Flags().BoolVar(&executor, "executor", false, "the folder of the task's executor instead")
+	command.Flags().BoolVar(&executor, "executor", false, "list the folder of the task's executor instead")
 	format := show.FormatFlag(command.Flags(), show.AsTable, show.AsJSON, show.AsName)
-	command.Flags().IntVar(&limit, "limit", filesMax, "at most so many")
+	command.Flags().IntVar(&limit, "limit", filesMax, "list at most this many")
 	command.RunE = a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
 		if limit < 1 {
 			return usagef("--limit is %d; write how many are wanted", limit)
@@ -196,10 +196,10 @@ func (a *App) execCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "exec [flags] TASK -- COMMAND [ARGUMENT...]",
 		Short: "Run a command inside a running task",
-		Long: "Run a command beside the processes of a task: in its sandbox, with its environment and user, and inside its walls.\n" +
-			"The exit code is the command's. It ends with this connection and with the task, and what it has started with it.\n" +
-			"An agent allows so many at a time (--exec-max of 'tender agent').\n\n" +
-			"TASK is FRAMEWORK/TASK, or any unique start of it or of the task's own ID.",
+		Long: "Run a command inside a running task: in its sandbox, as its user, with its environment and isolation. The exit code is\n" +
+			"that of the command. The command ends, with everything that it has started, when this connection ends or the task does.\n" +
+			"An agent limits how many such commands run at the same time (--exec-max of 'tender agent').\n\n" +
+			"TASK is FRAMEWORK/TASK, or any unique start of that or of the task's own ID.",
 		Example: "  tender exec site.0 -- ps aux\n" +
 			"  tender exec -it site.0 -- sh",
 		Args: func(_ *cobra.Command, args []string) error {
@@ -212,8 +212,8 @@ func (a *App) execCommand() *cobra.Command {
 	}
 	flags := command.Flags()
 	flags.SetInterspersed(false)
-	flags.BoolVarP(&f.stdin, "stdin", "i", false, "what is typed here goes to the command")
-	flags.BoolVarP(&f.tty, "tty", "t", false, "give it a terminal of the size of this one")
+	flags.BoolVarP(&f.stdin, "stdin", "i", false, "pass standard input on to the command")
+	flags.BoolVarP(&f.tty, "tty", "t", false, "give the command a terminal of the same size as this one")
 	command.RunE = a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
 		argv := args[1:]
 		if argv[0] == "--" {

@@ -50,18 +50,19 @@ func createTokenCommand(a *App) *cobra.Command {
 	var uses int
 	command := &cobra.Command{
 		Use:   "create KIND",
-		Short: "Print a token by which somebody joins",
-		Long: "Print a token by which somebody joins: an agent, a master, a framework or an operator.\n\n" +
-			"It is one word, and a secret: it is shown once, and masters remember only its hash. Agents and masters use it once, at\n" +
-			"their first start. Frameworks and people keep it: it gets them a new certificate whenever the last one has ended.",
+		Short: "Make a token with which somebody joins, and print it",
+		Long: "Print a token with which an agent, a master, a framework or an operator (a person) joins the cluster.\n\n" +
+			"A token is one word, and it is a secret. It is shown only once, because masters keep nothing but its hash. Agents and\n" +
+			"masters need it once, at their first start. Frameworks and people keep it; with it they get a new certificate\n" +
+			"whenever the last one has expired.",
 		Example: "  tender token create agent --uses 20\n  tender token create framework --principal etl --role eng/etl",
 		Args:    exactly("KIND"), ValidArgs: []string{"agent", "master", "framework", "operator"},
 	}
 	flags := command.Flags()
-	flags.StringVar(&principal, "principal", "", "name of the framework's or the operator's principal, to which rights are granted")
+	flags.StringVar(&principal, "principal", "", "principal of the framework or operator: the name to which rights are granted")
 	flags.StringSliceVar(&roles, "role", []string{string(api.DefaultRole)}, "roles in which the framework may run; repeatable")
-	flags.DurationVar(&ttl, "ttl", 0, "how long one can join by it; 0 = for ever (default 1h for agents and masters)")
-	flags.IntVar(&uses, "uses", 0, "how many can join by it; 0 = any number (default 1 for agents and masters)")
+	flags.DurationVar(&ttl, "ttl", 0, "how long the token is valid; 0 = for ever (default 1h for agents and masters)")
+	flags.IntVar(&uses, "uses", 0, "how many may join with the token; 0 = any number (default 1 for agents and masters)")
 	command.RunE = a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
 		kind, known := tokenKinds[args[0]]
 		switch {
@@ -118,8 +119,9 @@ func listTokensCommand(a *App) *cobra.Command {
 
 func revokeTokenCommand(a *App) *cobra.Command {
 	return &cobra.Command{
-		Use: "revoke TOKEN", Short: "Let nobody join by a token any more", Args: exactly("TOKEN"),
-		Long: "Let nobody join by a token any more. TOKEN is its ID. Who has joined by it stays: certificates end by themselves.",
+		Use: "revoke TOKEN", Short: "Make a token invalid", Args: exactly("TOKEN"),
+		Long: "Make a token invalid, so that nobody can join with it any more. TOKEN is its ID. Whoever has joined with it stays until\n" +
+			"the certificate expires.",
 		RunE: a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
 			id := args[0]
 			if token, err := trust.ParseToken(id); err == nil {
@@ -139,11 +141,11 @@ func initCommand(a *App) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "init",
 		Short: "Make the key of a new cluster",
-		Long: "Make the key of a new cluster in the folder of its first master, and the token of its first operator. A first master\n" +
-			"that finds an empty folder does it by itself; before it starts, the key can be copied to those that are to found the\n" +
-			"cluster with it (--peers).\n\n" +
-			"From the key masters derive the certificates by which all of the cluster know each other: whoever has it can be\n" +
-			"anybody. Other masters get it when they join (tender token create master), or by a copy of the file into their folders.",
+		Long: "Make the key of a new cluster in the data folder of its first master, and the token of its first operator. This is\n" +
+			"rarely needed: a first master that finds an empty folder does it by itself. But a key that exists before the first start\n" +
+			"can be copied to the other masters that found the cluster (--peers).\n\n" +
+			"Masters derive from the key the certificates by which all parts of the cluster know each other. Whoever has the key can\n" +
+			"pretend to be anybody. Further masters get it when they join (tender token create master), or as a copy of the file.",
 		Example: "  tender init --data-dir /var/lib/tender/master\n" +
 			"  tender init --data-dir /var/lib/tender/master --ca-cert ca.pem --ca-key ca.key",
 		Args: exactly(),
@@ -247,14 +249,14 @@ func loginCommand(a *App) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "login",
 		Short: "Join a cluster as a person",
-		Long: "Join a cluster as a person, by an operator's token: tender token create operator --principal NAME.\n\n" +
-			"The certificate and the token are kept in your configuration folder, under the name of a context; commands use the\n" +
-			"context that was used last, see 'tender context'.",
+		Long: "Join a cluster as a person, with an operator's token (tender token create operator --principal NAME).\n\n" +
+			"The certificate and the token are kept in your configuration folder under the name of a context. Commands use the\n" +
+			"context that was chosen last; see 'tender context'.",
 		Example: "  tender login --master 10.0.0.1:5060 --join tender1_...",
 		Args:    exactly(),
 	}
-	command.Flags().StringVar(&text, "join", "", "token, or the file that holds it")
-	command.Flags().StringVar(&name, "name", "default", "name of the context")
+	command.Flags().StringVar(&text, "join", "", "token, or a file that contains it")
+	command.Flags().StringVar(&name, "name", "default", "name of the context to make")
 	command.RunE = func(command *cobra.Command, _ []string) error {
 		if text == "" {
 			return usagef("by which token? Say --join TOKEN; an operator makes one: tender token create operator --principal NAME")
@@ -312,10 +314,10 @@ func askForMasters(ctx context.Context, wish contexts.Wish) {
 func contextCommand(a *App) *cobra.Command {
 	command := &cobra.Command{
 		Use: "context", Short: "List and choose the clusters that you have joined", Args: exactly(),
-		Long: "List the clusters that you have joined. A command uses the one that --context or TENDER_CONTEXT names, else the one that\n" +
-			"has a master of --master, else the chosen one.",
+		Long: "List the clusters that you have joined. A command uses the one that --context or TENDER_CONTEXT names, else the one\n" +
+			"that one of the --master addresses belongs to, else the one that was chosen with 'tender context use'.",
 	}
-	use := &cobra.Command{Use: "use NAME", Short: "Choose the cluster of the next commands", Args: exactly("NAME"),
+	use := &cobra.Command{Use: "use NAME", Short: "Choose the cluster that the next commands use", Args: exactly("NAME"),
 		RunE: func(_ *cobra.Command, args []string) error { return contexts.Of(a.Lookup).Use(args[0]) }}
 	remove := &cobra.Command{Use: "remove NAME", Short: "Forget a cluster, with its certificate and token", Args: exactly("NAME"),
 		RunE: func(_ *cobra.Command, args []string) error { return contexts.Of(a.Lookup).Remove(args[0]) }}
@@ -348,16 +350,16 @@ func contextCommand(a *App) *cobra.Command {
 }
 
 func caCommand(a *App) *cobra.Command {
-	command := &cobra.Command{Use: "ca", Short: "Look at the authority that signs the cluster's certificates, and change it"}
+	command := &cobra.Command{Use: "ca", Short: "Show or replace the certificate authority of the cluster"}
 	add(command, "", caStatusCommand(a), caShowCommand(a), caRotateCommand(a))
 	return command
 }
 
 func caStatusCommand(a *App) *cobra.Command {
 	command := &cobra.Command{
-		Use: "status", Short: "Say who signs certificates, and who has which until when", Args: exactly(),
-		Long: "Say who signs certificates, and who has which until when: of whom the leader has seen one since it leads.\n" +
-			"One is renewed by itself at half of its life.",
+		Use: "status", Short: "Show who signs certificates, and when those of the cluster expire", Args: exactly(),
+		Long: "Show which authority signs certificates, and when the certificates of the cluster expire. The leader knows those that it\n" +
+			"has seen since it leads. Certificates are renewed automatically at half of their life.",
 	}
 	format := show.FormatFlag(command.Flags(), show.AsText, show.AsJSON)
 	command.RunE = func(command *cobra.Command, _ []string) error {
@@ -389,9 +391,9 @@ func caStatusCommand(a *App) *cobra.Command {
 func caShowCommand(a *App) *cobra.Command {
 	command := &cobra.Command{
 		Use: "show", Short: "Print the certificate of the authority, for browsers and other programs", Args: exactly(),
-		Long: "Print the certificate of the authority as PEM, for programs that know nothing of Tender: a browser that trusts it for\n" +
-			"websites knows the masters' pages (tender master --browser). It is no secret. But who trusts it believes whoever has the\n" +
-			"cluster's key to be any website: give it to a browser profile that is for this alone.",
+		Long: "Print the certificate of the authority as PEM, for programs that are not part of Tender. A browser that trusts it for\n" +
+			"websites accepts the masters' pages (tender master --browser). The certificate is no secret. But whoever has the\n" +
+			"cluster's key can pretend to be any website to a browser that trusts it, so use a browser profile only for this.",
 		Example: "  tender ca show > cluster.pem\n" +
 			"  curl --cacert cluster.pem https://10.0.0.1:8443/login",
 	}
@@ -465,15 +467,16 @@ func caRotateCommand(a *App) *cobra.Command {
 	var overlap time.Duration
 	var certificate, key string
 	command := &cobra.Command{
-		Use: "rotate", Short: "Let another authority sign the cluster's certificates", Args: exactly(),
-		Long: "Let another authority sign the cluster's certificates. Both count until the overlap is over: everybody who is there gets\n" +
-			"a certificate of the new one within two hours, by itself and without a broken stream. Who is away for the whole\n" +
-			"overlap joins anew. Tokens that were made before let in as long; then new ones are needed.\n\n" +
-			"The new authority is made by the cluster, or is that of one's own organisation: --ca-cert and --ca-key.",
+		Use: "rotate", Short: "Replace the authority that signs the cluster's certificates", Args: exactly(),
+		Long: "Replace the authority that signs the cluster's certificates. Both authorities are valid until the overlap is over. All\n" +
+			"that are connected get a certificate of the new one within two hours, automatically and without a broken connection.\n" +
+			"Whoever is away for the whole overlap must join again. Older tokens are valid as long as the overlap; then new ones are\n" +
+			"needed.\n\n" +
+			"The new authority is made by the cluster, or is that of your own organisation: --ca-cert and --ca-key.",
 		Example: "  tender ca rotate\n" +
 			"  tender ca rotate --overlap 48h",
 	}
-	command.Flags().DurationVar(&overlap, "overlap", 0, "how long the former authority counts as well, at least 2h; less where the masters were told of shorter lives (default: the life of an agent's certificate)")
+	command.Flags().DurationVar(&overlap, "overlap", 0, "how long the former authority stays valid, at least 2h, or less if certificates live shorter (default: the life of an agent's certificate)")
 	ownAuthorityFlags(command, &certificate, &key)
 	command.RunE = a.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
 		request := &apiv1.RotateAuthorityRequest{}
@@ -497,7 +500,7 @@ func caRotateCommand(a *App) *cobra.Command {
 }
 
 func ownAuthorityFlags(command *cobra.Command, certificate, key *string) {
-	command.Flags().StringVar(certificate, "ca-cert", "", "PEM file with the certificate of an authority of your own, which signs for nobody else")
+	command.Flags().StringVar(certificate, "ca-cert", "", "PEM file with the certificate of your own authority, which must sign for this cluster only")
 	command.Flags().StringVar(key, "ca-key", "", "PEM file with its private key, mode 0600")
 }
 

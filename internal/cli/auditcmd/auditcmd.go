@@ -66,12 +66,12 @@ func (e Env) Command() *cobra.Command {
 	var w wish
 	command := &cobra.Command{
 		Use:   "audit",
-		Short: "Say who has changed what",
-		Long: "Say who has asked for which change, from where, on what, and what came of it; the newest stands last. Each master\n" +
-			"knows what itself was asked, so all of them are asked, with a leader or without; one that does not answer is\n" +
-			"named. They keep the newest thousands in memory; what was before is in the file audit.log of their data folders.\n" +
-			"Who got a ticket for 'tender exec' stands there (GetExecTicket); what was run by it, and what an agent itself has\n" +
-			"denied, is in the audit.log of that agent's data folder alone.\n\n" +
+		Short: "Show who has changed what",
+		Long: "Show who has asked for which change, from where, of what, and with which result; the newest comes last. Each master\n" +
+			"knows only what it was asked itself. So all masters are asked, and one that does not answer is named; no leader is\n" +
+			"needed. Masters keep the newest thousands in memory; older ones are in the file audit.log of their data folders.\n\n" +
+			"Here you also see who has got a ticket for 'tender exec' (GetExecTicket). What was run with it, and what an agent itself\n" +
+			"has denied, is only in the file audit.log of that agent's data folder.\n\n" +
 			"KIND of --on is one of " + strings.Join(audit.ObjectKinds, ", ") + ".",
 		Example: "  tender audit --since 1h\n" +
 			"  tender audit --on agent/a1b2c3 -o wide\n" +
@@ -80,11 +80,11 @@ func (e Env) Command() *cobra.Command {
 	}
 	flags := command.Flags()
 	flags.SortFlags = false
-	flags.DurationVar(&w.since, "since", 0, "only the last so long (default all that masters keep)")
-	flags.StringVar(&w.on, "on", "", "only what was about this one, KIND/NAME, such as agent/ID or role/eng")
-	flags.StringVar(&w.by, "by", "", "only what this principal has asked for")
-	flags.BoolVar(&w.denied, "denied", false, "only what was denied")
-	flags.IntVar(&w.limit, "limit", shownByDefault, "at most so many, the newest (0 = all)")
+	flags.DurationVar(&w.since, "since", 0, "show only what is not older than this (default: all that masters keep)")
+	flags.StringVar(&w.on, "on", "", "show only changes of this object, KIND/NAME, such as agent/ID or role/eng")
+	flags.StringVar(&w.by, "by", "", "show only what this principal has asked for")
+	flags.BoolVar(&w.denied, "denied", false, "show only what was denied")
+	flags.IntVar(&w.limit, "limit", shownByDefault, "show at most this many, the newest ones (0 = all)")
 	format := show.FormatFlag(flags, show.AsTable, show.AsWide, show.AsJSON)
 	e.complete(command)
 	command.RunE = func(command *cobra.Command, args []string) error {

@@ -77,9 +77,9 @@ func call[Request, Answer any](ctx context.Context, s service, ask func(context.
 func (e Env) Command() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "job",
-		Short: "Submit jobs to the job manager, and look at them",
+		Short: "Submit, show and change jobs",
 		Long: "Jobs outlive the command line: a job manager ('tender jobs', or the one in 'tender dev') runs them, whatever fails.\n" +
-			"A job is a file, TOML or JSON; docs/jobs.md has an example of each type, and every field.",
+			"A job is described in a file, TOML or JSON; docs/jobs.md has an example of each type, and every field.",
 		Example: "  tender job run web.toml\n" +
 			"  tender job status web\n" +
 			"  tender job stop web",
@@ -112,7 +112,7 @@ func (e Env) read(name string) (*structpb.Struct, jobs.Job, error) {
 func (e Env) changeCommand(verb, short string) *cobra.Command {
 	return &cobra.Command{
 		Use: verb + " FILE", Short: short, Args: e.Between(1, "FILE"),
-		Long: short + ". It returns once that is kept by a majority of the masters.\nThe same file again changes nothing.",
+		Long: short + ". The command returns once a majority of the masters has stored it.\nSubmitting the same file again changes nothing.",
 		RunE: e.with(func(ctx context.Context, s service, args []string) error {
 			object, _, err := e.read(args[0])
 			if err != nil {
@@ -134,7 +134,7 @@ func (e Env) changeCommand(verb, short string) *cobra.Command {
 
 func (e Env) planCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "plan FILE", Short: "Say what a job's file would change, and change nothing", Args: e.Between(1, "FILE"),
+		Use: "plan FILE", Short: "Show what a job's file would change, without changing anything", Args: e.Between(1, "FILE"),
 		RunE: e.with(func(ctx context.Context, s service, args []string) error {
 			object, job, err := e.read(args[0])
 			if err != nil {
@@ -177,7 +177,7 @@ func (e Env) showPlan(name string, plan *apiv1.PlanJobResponse) error {
 
 func (e Env) validateCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "validate FILE", Short: "Say what is wrong with a job's file; no cluster is needed", Args: e.Between(1, "FILE"),
+		Use: "validate FILE", Short: "Check a job's file; no cluster is needed", Args: e.Between(1, "FILE"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			_, job, err := e.read(args[0])
 			if err != nil {
@@ -221,8 +221,8 @@ func (e Env) endCommand(verb, short string) *cobra.Command {
 
 func (e Env) rollbackCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "rollback NAME [VERSION]", Short: "Make a job what one of its versions says", Args: e.Between(1, "NAME", "VERSION"),
-		Long: "Make a job what one of its versions says, by default the one before. 'tender job history' lists them.",
+		Use: "rollback NAME [VERSION]", Short: "Return a job to an earlier version", Args: e.Between(1, "NAME", "VERSION"),
+		Long: "Return a job to an earlier version, by default the previous one. 'tender job history' lists them.",
 		RunE: e.with(func(ctx context.Context, s service, args []string) error {
 			request := &apiv1.RollbackJobRequest{Name: args[0]}
 			if len(args) == 2 {
@@ -268,14 +268,14 @@ func (e Env) logsCommand() *cobra.Command {
 	var subJob string
 	command := &cobra.Command{
 		Use: "logs NAME", Short: "Print the output of a job's task", Args: e.Between(1, "NAME"),
-		Long: "Print the output of a task that the job has now. 'tender logs TASK' prints those of tasks that have ended, by the names\n" +
-			"that 'tender job status' and 'tender get tasks --all' show.",
+		Long: "Print the output of a task that the job has now. For tasks that have ended, use 'tender logs TASK' with the names that\n" +
+			"'tender job status' and 'tender get tasks --all' show.",
 	}
 	flags := command.Flags()
-	flags.BoolVarP(&follow, "follow", "f", false, "go on until the task has ended")
-	flags.BoolVar(&stderr, "stderr", false, "its stderr instead of its stdout")
-	flags.IntVar(&index, "index", 0, "which of its tasks")
-	flags.StringVar(&subJob, "sub-job", "", "of which sub-job (default: the first that has such a task)")
+	flags.BoolVarP(&follow, "follow", "f", false, "keep printing until the task has ended")
+	flags.BoolVar(&stderr, "stderr", false, "print its stderr instead of its stdout")
+	flags.IntVar(&index, "index", 0, "index of the task")
+	flags.StringVar(&subJob, "sub-job", "", "sub-job of the task (default: the first one that has a task with this index)")
 	command.RunE = e.with(func(ctx context.Context, s service, args []string) error {
 		status, err := call(ctx, s, s.GetJob, &apiv1.GetJobRequest{Name: args[0]})
 		if err != nil {

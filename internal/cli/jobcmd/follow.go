@@ -19,9 +19,9 @@ import (
 func (e Env) runCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "run FILE", Short: "Submit a job, or update it, and follow it", Args: e.Between(1, "FILE"),
-		Long: "Submit a job, or update the one of its name, and tell what becomes of it: until it has ended, or, of what has no end,\n" +
-			"until all its tasks run as its file says: those of a system job on the agents that it has by then.\n" +
-			"Ctrl-C ends the telling; the job goes on.",
+		Long: "Submit a job, or update it if there is one of its name, and print what happens to it: until it has ended or, if it has\n" +
+			"no end, until all its tasks run as its file says (for a system job, on all agents that there are by then).\n" +
+			"Ctrl-C ends only the printing; the job goes on.",
 		RunE: e.with(func(ctx context.Context, s service, args []string) error {
 			object, _, err := e.read(args[0])
 			if err != nil {

@@ -22,8 +22,8 @@ func (e Env) listCommand() *cobra.Command {
 	var all bool
 	var prefix string
 	command := &cobra.Command{Use: "list", Short: "List jobs", Args: e.Between(0)}
-	command.Flags().BoolVarP(&all, "all", "a", false, "also those that have ended")
-	command.Flags().StringVar(&prefix, "prefix", "", "names that begin with this")
+	command.Flags().BoolVarP(&all, "all", "a", false, "list also those that have ended")
+	command.Flags().StringVar(&prefix, "prefix", "", "list only those whose names begin with this")
 	format := show.FormatFlag(command.Flags(), show.AsTable, show.AsJSON)
 	command.RunE = e.with(func(ctx context.Context, s service, _ []string) error {
 		list := func(ctx context.Context, r *apiv1.ListJobsRequest, _ ...grpc.CallOption) (*apiv1.ListJobsResponse, error) {
@@ -66,7 +66,7 @@ func number(n int32) string { return strconv.Itoa(int(n)) }
 
 func (e Env) statusCommand() *cobra.Command {
 	command := &cobra.Command{
-		Use: "status NAME", Short: "Show a job, its tasks, where they are, and why some wait", Args: e.Between(1, "NAME"),
+		Use: "status NAME", Short: "Show a job, its tasks and where they are, and why some of them wait", Args: e.Between(1, "NAME"),
 	}
 	format := show.FormatFlag(command.Flags(), show.AsText, show.AsJSON)
 	command.RunE = e.with(func(ctx context.Context, s service, args []string) error {

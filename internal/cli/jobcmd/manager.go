@@ -27,20 +27,21 @@ func (e Env) ManagerCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "jobs",
 		Short: "Run a job manager",
-		Long: "Run a job manager: it keeps the jobs that people hand over by 'tender job'. Run several, on machines of their own: one is\n" +
-			"active, the others stand by, and the next takes over with all jobs when it is gone. Jobs outlive the last of them by\n" +
-			"30 days; tasks go on meanwhile.\n\n" +
-			"The masters forward the calls of people to the active one, so it must be within their reach: --advertise says under\n" +
-			"which host. Every flag is also a variable of the environment (--port: TENDER_PORT).\n\n" +
-			"In a cluster with certificates it joins by the token of a framework, TENDER_TOKEN; then masters alone reach its port.",
+		Long: "Run a job manager, which runs the jobs that people submit with 'tender job'. Run several of them on different machines:\n" +
+			"one is active, the others stand by, and when it is gone the next one takes over all jobs. If all job managers are gone,\n" +
+			"the tasks go on, and the jobs are kept for 30 days.\n\n" +
+			"The masters forward requests of people to the active job manager, so they must be able to reach it at the host that\n" +
+			"--advertise names. Every flag can also be given as an environment variable (TENDER_PORT for --port).\n\n" +
+			"In a cluster with certificates a job manager joins with a framework's token, TENDER_TOKEN. Only masters can then\n" +
+			"connect to its port.",
 		Args: e.noWords,
 	}
 	flags := command.Flags()
 	flags.SortFlags = false
 	flags.StringVar(&f.bind, "bind", "127.0.0.1", "address to listen on")
 	flags.IntVar(&f.port, "port", 0, "port to listen on; 0 = any")
-	flags.StringVar(&f.advertise, "advertise", "", "host by which masters reach it (default: where it is bound; needed with 0.0.0.0)")
-	flags.BoolVar(&f.insecure, "insecure", false, "listen beyond this machine without certificates, on a trusted network")
+	flags.StringVar(&f.advertise, "advertise", "", "host at which masters reach it (default: the one of --bind; required when that is 0.0.0.0)")
+	flags.BoolVar(&f.insecure, "insecure", false, "listen on other than loopback addresses without certificates, for trusted networks only")
 	command.RunE = func(command *cobra.Command, _ []string) error {
 		if err := settings.Merge(flags, []string{"bind", "port", "advertise", "insecure"}, e.Lookup, nil); err != nil {
 			return e.Usage(err)

@@ -18,15 +18,15 @@ func (e Env) watchCommand() *cobra.Command {
 	var prefix string
 	command := &cobra.Command{
 		Use: "watch [NAME]", Short: "Follow a job, or all of them: a line for each change", Args: e.Between(0, "NAME"),
-		Long: "Follow a job until it has ended; as 'tender job run' does, it exits with 1 when the job has failed. Without a name follow\n" +
-			"all jobs, those that begin later included. Ctrl-C ends the telling; the jobs go on.\n\n" +
-			"It tells what changes, over the ends of job managers and masters. Of several changes that follow each other quickly the\n" +
-			"last alone is sure to be told. With -o json each line is a job, as 'tender job status -o json' shows it; those of all\n" +
-			"jobs have no tasks, and the phase of one that was deleted is DELETED.",
+		Long: "Follow a job until it has ended. Like 'tender job run', the command exits with 1 if the job has failed. Without a name\n" +
+			"it follows all jobs, including those that begin later. Ctrl-C ends only the printing; the jobs go on.\n\n" +
+			"Changes are printed even while job managers and masters fail and are replaced. If several changes follow each other\n" +
+			"quickly, only the last is certain to be printed. With -o json each line is a job as 'tender job status -o json' shows\n" +
+			"it; without a name, jobs are printed without their tasks, and the phase of a deleted job is DELETED.",
 		Example: "  tender job watch web\n" +
 			"  tender job watch --prefix nightly- -o json",
 	}
-	command.Flags().StringVar(&prefix, "prefix", "", "without a NAME: the jobs whose names begin with this")
+	command.Flags().StringVar(&prefix, "prefix", "", "without NAME: follow the jobs whose names begin with this")
 	format := show.FormatFlag(command.Flags(), show.AsText, show.AsJSON)
 	command.RunE = e.with(func(ctx context.Context, s service, args []string) error {
 		if len(args) == 0 {

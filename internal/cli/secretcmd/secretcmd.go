@@ -61,9 +61,9 @@ func (e Env) setCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "set ROLE/NAME",
 		Short: "Give a secret a value, from a file or standard input",
-		Long: "Give a secret a value: that of a file, or what comes on standard input, byte for byte; at most 64 KiB. Tasks that start\n" +
-			"from now on get it, if their framework is in the role or in one above it; those that run keep what they have. Masters\n" +
-			"keep it encrypted, and tell it to nobody but the agent that starts such a task.",
+		Long: "Give a secret a value: that of a file, or what comes on standard input, byte for byte, at most 64 KiB. Tasks that start\n" +
+			"from now on get it if their framework is in the role of the secret or in a role above it; running tasks keep what they\n" +
+			"have. Masters store it encrypted, and pass it only to agents that start such tasks.",
 		Example: "  printf %s \"$PASSWORD\" | tender secret set eng/etl/db\n" +
 			"  tender secret set eng/tls --value-file server.key",
 		Args: func(command *cobra.Command, args []string) error {
@@ -74,7 +74,7 @@ func (e Env) setCommand() *cobra.Command {
 			return e.Exactly("ROLE/NAME")(command, args)
 		},
 	}
-	command.Flags().StringVar(&file, "value-file", "", "file that holds the value (default: standard input)")
+	command.Flags().StringVar(&file, "value-file", "", "file that contains the value (default: standard input)")
 	command.RunE = e.WithClient(func(ctx context.Context, c *client.Client, args []string) error {
 		if err := api.SecretID(args[0]).Check(); err != nil {
 			return e.Usage(err)
@@ -124,7 +124,7 @@ func (e Env) read(name string) ([]byte, error) {
 func (e Env) removeCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "rm ROLE/NAME", Short: "Remove a secret", Args: e.Exactly("ROLE/NAME"),
-		Long: "Remove a secret. Tasks that have it keep it; those that name it and are launched from now on end ERROR\n" +
+		Long: "Remove a secret. Tasks that already have it keep it. Tasks that name it and are launched from now on end as ERROR\n" +
 			"(SECRET_UNAVAILABLE).",
 		RunE: e.WithClient(func(ctx context.Context, c *client.Client, args []string) error {
 			answer, err := c.Operator().RemoveSecret(ctx, &apiv1.RemoveSecretRequest{Name: args[0]})
