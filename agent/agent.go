@@ -209,7 +209,7 @@ func (a *Agent) openCells() (err error) {
 		return api.E("agent.start", api.Unsupported, a.config.DataDir, err)
 	}
 	a.cells.OnRemoval(func(removed string) {
-		a.log.Warn().Str("group", removed).Msg("somebody has removed control groups of this agent; they are made again whenever that happens")
+		a.log.Warn().Str("group", removed).Msg("somebody has removed control groups of this agent; they are made again")
 	})
 	launcher.Cells, launcher.Rlimits = a.cells, a.config.Walls.Rlimits
 	if err := a.preparing.openImages(a); err != nil {
@@ -219,12 +219,12 @@ func (a *Agent) openCells() (err error) {
 		a.samples.sampler = usage.New(a.cells)
 	}
 	found := a.findWalls()
-	a.log.Info().Stringer("isolation", &found).Msg("walls of tasks found")
+	a.log.Info().Stringer("isolation", &found).Msg("isolation of tasks on this machine")
 	for _, why := range found.Lacks {
-		a.log.Warn().Str("why", why).Msg("tasks have fewer walls than they could have")
+		a.log.Warn().Str("why", why).Msg("tasks are isolated less than they could be")
 	}
 	if why := a.cells.NoImages(); a.cells != nil && why != "" {
-		a.log.Info().Str("why", why).Msg("tasks can't run in images here")
+		a.log.Info().Str("why", why).Msg("tasks can't use images on this machine")
 	}
 	return nil
 }
@@ -293,7 +293,7 @@ func (a *Agent) startServing(ctx context.Context) {
 	a.startWork(func() { a.folder.emptyTrash(ctx) })
 	a.startWork(func() { a.keepWithinBounds(ctx) })
 	a.startWork(func() {
-		a.cells.ShrinkByAndBy(ctx, func(err error) { a.log.Warn().Err(err).Msg("control groups of executors do not shrink") })
+		a.cells.ShrinkByAndBy(ctx, func(err error) { a.log.Warn().Err(err).Msg("control groups of executors were not reduced") })
 	})
 	for _, run := range a.runs.all() {
 		a.startWork(func() { a.awaitRun(ctx, run) })

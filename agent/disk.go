@@ -199,7 +199,7 @@ func (w *writer) writeGroup(ctx context.Context, g group) error {
 		}
 		w.tellRoom(ctx)
 		if !said {
-			w.log.Error().Err(err).Int("records", len(records)).Msg("the agent waits for room on its disk; tasks run on")
+			w.log.Error().Err(err).Int("records", len(records)).Msg("the agent waits for space on its disk; tasks go on")
 			said = true
 		}
 		select {
@@ -220,7 +220,7 @@ func (w *writer) writeLast() {
 		_, err = w.store.Append(records)
 	}
 	if err != nil {
-		w.log.Error().Err(err).Msg("the end was not written")
+		w.log.Error().Err(err).Msg("the end of a task's output was not written")
 	}
 }
 

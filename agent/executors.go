@@ -356,7 +356,7 @@ func (s *executorServer) write(ctx context.Context, cancel context.CancelCauseFu
 		}
 		batches, err := wire.ExecutorEventBatches(events)
 		if err != nil {
-			s.agent.log.Error().Err(err).Msg("an event for an executor does not fit a message and was left out")
+			s.agent.log.Error().Err(err).Msg("dropped an event for an executor that is too large for a message")
 		}
 		for _, batch := range batches {
 			late := time.AfterFunc(executorSendTimeMax, func() {
@@ -393,10 +393,10 @@ func (s *executorServer) holdRoom(out outgoing) {
 	}
 	ref := api.ExecutorRef{Framework: out.task.Framework, Executor: launch.Task.ExecutorID()}
 	if err := s.agent.cells.Mend(ref, s.agent.runs.living); err != nil {
-		s.agent.log.Warn().Err(err).Stringer("task", out.task).Msg("its executor runs without its control group")
+		s.agent.log.Warn().Err(err).Stringer("task", out.task).Msg("an executor runs without its control group")
 	}
 	if err := s.agent.cells.Hold(ref, &launch.Task, protocol.GPUIndices(launch.GPUs)); err != nil {
-		s.agent.log.Warn().Err(err).Stringer("task", out.task).Msg("its executor's control group does not grow for it")
+		s.agent.log.Warn().Err(err).Stringer("task", out.task).Msg("the control group of a task's executor was not enlarged for it")
 	}
 }
 

@@ -256,7 +256,7 @@ func (f *dataFolder) remove(path string) {
 		f.log.Error().Err(err).Str("folder", path).Msg("a sandbox was not deleted")
 	}
 	if away != "" && !f.trash.put(away) {
-		f.log.Warn().Str("folder", away).Msg("too many sandboxes to delete at once; this one goes with the next start")
+		f.log.Warn().Str("folder", away).Msg("too many sandboxes to delete at once; this one is deleted at the next start")
 	}
 }
 
@@ -325,7 +325,7 @@ func (f *dataFolder) shutSandbox(path string, mode fs.FileMode) {
 		return root.Chmod(name, mode)
 	}
 	if err := errors.Join(narrow(".", mode), narrow("stdout", 0o600), narrow("stderr", 0o600)); err != nil {
-		f.log.Warn().Err(err).Str("folder", path).Msg("a sandbox stays open to other users of this machine")
+		f.log.Warn().Err(err).Str("folder", path).Msg("a sandbox is still accessible to other users of this machine")
 	}
 }
 

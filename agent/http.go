@@ -162,12 +162,12 @@ func (a *Agent) serveReady(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	if a.round.Stuck() {
 		w.WriteHeader(http.StatusServiceUnavailable)
-		fmt.Fprintln(w, "not ready: the agent's loop is stuck, and its log says where; its tasks run on")
+		fmt.Fprintln(w, "not ready: the agent's loop is stuck, and its log says where; its tasks go on")
 		return
 	}
 	if a.metrics.registered.Load() == 0 {
 		w.WriteHeader(http.StatusServiceUnavailable)
-		fmt.Fprintln(w, "not ready: no session with the leading master; its tasks run on")
+		fmt.Fprintln(w, "not ready: no session with the leading master; its tasks go on")
 		return
 	}
 	fmt.Fprintln(w, "ok")

@@ -126,7 +126,7 @@ func (a *Agent) seekLeader(ctx context.Context) {
 		}
 		wait := s.Failed(err)
 		if s.WorthSaying(err) {
-			a.log.Info().Str("master", address).AnErr("why", err).Msg("no leader there; looking on")
+			a.log.Info().Str("master", address).AnErr("why", err).Msg("no leader at this address; trying the next one")
 		}
 		pause.For(ctx, wait)
 	}
@@ -282,7 +282,7 @@ func (a *Agent) noticed(s *seeker, batch protocol.AgentEvents, watch *lookout.Lo
 func (a *Agent) packCalls(calls []protocol.AgentCall) ([]*apiv1.AgentCalls, error) {
 	batches, err := wire.AgentCallBatches(calls)
 	if err != nil {
-		a.log.Error().Err(err).Msg("a call to the master does not fit a message and was left out")
+		a.log.Error().Err(err).Msg("dropped a call to the master that is too large for a message")
 	}
 	return batches, nil
 }

@@ -74,11 +74,11 @@ func tellLeaving(log zerolog.Logger, why error, tasks int64, wait time.Duration)
 	}
 }
 
-// tellAway returns the current time. If the loop was away, it tells the core first.
+// tellAway returns the current time. If this process did not run for a while; deadlines are moved, it tells the core first.
 func (a *Agent) tellAway(due time.Time) time.Time {
 	now := time.Now()
 	if gap := now.Sub(due); !due.IsZero() && gap > awayFrom {
-		a.log.Warn().Stringer("gap", gap).Msg("the agent itself did not run; its deadlines move")
+		a.log.Warn().Stringer("gap", gap).Msg("this process did not run for a while; deadlines are moved")
 		a.performEffects(a.core.Step(core.Event{At: due, What: core.Away{Gap: gap}}))
 	}
 	return now
@@ -200,7 +200,7 @@ func (a *Agent) performWork(work core.Work) {
 		a.preparing.dropSecrets(e.Task, e.Sandbox)
 		a.preparing.views.concealVolumes(e.Executor, e.Volumes)
 		if err := a.cells.Release(e.Task); err != nil {
-			a.log.Error().Err(err).Stringer("task", e.Task).Msg("its GPUs can't be taken from its executor")
+			a.log.Error().Err(err).Stringer("task", e.Task).Msg("the GPUs of a task can't be taken from its executor")
 		}
 		a.preparing.images.Release(e.Task)
 		a.metrics.ended.Add(1)

@@ -136,7 +136,7 @@ func (p *preparations) openImages(a *Agent) (err error) {
 // giveUpImages deletes images that no task uses, because the disk has little space.
 func (p *preparations) giveUpImages() {
 	if err := p.images.GiveUp(); err != nil {
-		p.log.Error().Err(err).Msg("an image that no task uses was not deleted")
+		p.log.Error().Err(err).Msg("an unused image was not deleted")
 	}
 }
 
@@ -222,7 +222,7 @@ func (p *preparations) sweepSecrets(folder string, known map[string]bool) {
 		return known[sandbox]
 	})
 	if err = errors.Join(err, shown); err != nil {
-		p.log.Error().Err(err).Msg("files of secrets of tasks that have ended stay in memory")
+		p.log.Error().Err(err).Msg("files of secrets of ended tasks are still in memory")
 	}
 }
 
@@ -281,7 +281,7 @@ func (v views) concealVolumes(executor api.ExecutorRef, ids []api.VolumeID) {
 		return
 	}
 	if err := a.cells.Conceal(a.runs.living(executor), a.folder.volumeFolders(ids)...); err != nil {
-		a.log.Error().Err(err).Stringer("executor", executor).Msg("it goes on to see volumes of tasks that have ended")
+		a.log.Error().Err(err).Stringer("executor", executor).Msg("an executor still has volumes of tasks that have ended")
 	}
 }
 

@@ -157,7 +157,7 @@ func (a *Agent) sweepCells(ctx context.Context) {
 		known = append(known, started.Run.Executor)
 	}
 	if err := a.cells.Sweep(ctx, known); err != nil {
-		a.log.Error().Err(err).Msg("processes of executors that nobody knows can't be ended")
+		a.log.Error().Err(err).Msg("processes of unknown executors can't be ended")
 	}
 }
 
@@ -171,7 +171,7 @@ func (a *Agent) rememberHeld() {
 		all = append(all, walls.Holding(held))
 	}
 	if err := a.cells.Remember(all); err != nil {
-		a.log.Warn().Err(err).Msg("control groups of executors can't be set to what these hold")
+		a.log.Warn().Err(err).Msg("control groups of executors can't be set to what their tasks need")
 	}
 }
 
@@ -272,7 +272,7 @@ func (a *Agent) releaseRun(run core.Run) {
 		return // the process has ended; ExecutorExited follows
 	}
 	if err := process.Release(); err != nil {
-		a.log.Warn().Err(err).Stringer("executor", run.Executor).Msg("the gate of an executor did not open")
+		a.log.Warn().Err(err).Stringer("executor", run.Executor).Msg("an executor was not let run after its start")
 	}
 }
 

@@ -89,7 +89,7 @@ func (f *dataFolder) putAside(owner api.AgentID, folder string) error {
 		return api.E("agent.volumes", api.Internal, folder,
 			fmt.Errorf("data that is not this agent's could not be put aside; move it elsewhere: %w", err))
 	}
-	f.log.Warn().Str("folder", to).Msg("a volume of an agent that is no more was put aside; delete it when nobody needs it")
+	f.log.Warn().Str("folder", to).Msg("a volume of a former agent was moved aside; delete it when nobody needs it")
 	return nil
 }
 

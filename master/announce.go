@@ -33,13 +33,13 @@ func (m *Master) announce(ctx context.Context) {
 	for {
 		if m.leading.Load() != nil {
 			if err := m.listeners.proof.registrar.EnsureFirst(ctx); err != nil && ctx.Err() == nil {
-				m.log.Debug().Err(err).Msg("the first token is not there yet")
+				m.log.Debug().Err(err).Msg("the token of the first operator was not made yet")
 			}
 		}
 		if id, address := m.Leader(); id != "" && id != m.config.ID && address != "" {
 			if m.raft.Outline().Masters[m.config.ID] != m.self() {
 				if err := m.announceTo(ctx, address); err != nil && ctx.Err() == nil {
-					m.log.Debug().Err(err).Str("leader", address).Msg("not announced")
+					m.log.Debug().Err(err).Str("leader", address).Msg("the leader was not told of this master")
 				}
 			}
 		}

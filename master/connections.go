@@ -164,10 +164,10 @@ func (m *Master) shut(path string) {
 	now := info.Mode().Perm() &^ othersMay
 	said := m.log.Warn().Str("path", path).Stringer("mode", info.Mode().Perm())
 	if err := os.Chmod(path, now); err != nil {
-		said.AnErr("why", err).Msg("other users of this machine can see or change what is the master's alone; give the data folder to the master's own user, and mode 0700")
+		said.AnErr("why", err).Msg("files of this master are accessible to other users of this machine; give the data folder to the master's own user, with mode 0700")
 		return
 	}
-	said.Stringer("now", now).Msg("other users of this machine could see or change what is the master's alone; mended")
+	said.Stringer("now", now).Msg("files of this master were accessible to other users of this machine; that is corrected")
 }
 
 // othersMay are the rights of everyone but the owner.

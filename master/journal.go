@@ -102,7 +102,7 @@ func (r *recorder) write() {
 func (r *recorder) writeAll() (err error) {
 	file, size, err := openJournal(r.path)
 	if errors.Is(err, journal.ErrFormat) { // another version of this master wrote it
-		r.log.Info().AnErr("why", err).Str("file", r.path+".1").Msg("the allocator's journal is put aside, a new one begins")
+		r.log.Info().AnErr("why", err).Str("file", r.path+".1").Msg("the allocator's journal was moved aside, and a new one begins")
 		if err = os.Rename(r.path, r.path+".1"); err == nil {
 			file, size, err = openJournal(r.path)
 		}

@@ -191,7 +191,7 @@ func (l *leader) busy() {
 
 func (l *leader) away(gap time.Duration) {
 	if gap > l.heartbeat() {
-		l.log.Warn().Stringer("gap", gap).Msg("the loop was away")
+		l.log.Warn().Stringer("gap", gap).Msg("this process did not run for a while; deadlines are moved")
 		l.step(core.Away{Gap: gap})
 	}
 }
@@ -402,10 +402,10 @@ func (l *leader) propose() {
 	l.backlog = nil
 }
 
-// unwritable tells the core that a command can't be written, because nobody else will (R34). The core learns all other
+// unwritable tells the core that a change can't be written to the Raft log, because nobody else will (R34). The core learns all other
 // results from commits, in the order of the log. If a command is lost, its leadership has ended.
 func (l *leader) unwritable(command registry.Command, err *api.Error) {
-	l.log.Warn().Err(err).Str("change", fmt.Sprintf("%T", command.Change)).Msg("a command can't be written")
+	l.log.Warn().Err(err).Str("change", fmt.Sprintf("%T", command.Change)).Msg("a change can't be written to the Raft log")
 	l.step(core.ProposalRefused{Client: command.Client, Counter: command.Counter, Err: err})
 }
 

@@ -65,7 +65,7 @@ func (m *Master) leadOnce(ctx context.Context, lead *raftlog.Leadership, policy 
 		go func() {
 			<-ended
 			m.stuck.Add(-1)
-			l.log.Warn().Msg("a loop that was stuck has come round; its leadership is over")
+			l.log.Warn().Msg("a loop that was stuck has continued; its leadership is over")
 		}()
 	}
 	stop()
@@ -154,7 +154,7 @@ func (p *policyRun) watchRights(ctx context.Context, m *Master) {
 		err := p.check(m)
 		p.mu.Unlock()
 		if err != nil {
-			m.log.Warn().Err(err).Msg("the allocator is given no session any more")
+			m.log.Warn().Err(err).Msg("the connection to the allocator is closed: it has lost the right")
 		}
 		select {
 		case <-news:

@@ -154,7 +154,7 @@ func (m *Master) open() (err error) {
 		m.log.Warn().Str("grpc", m.GRPCAddr()).Msg(transport.HowToAdvertise)
 	}
 	if m.config.Trust.Insecure {
-		m.log.Warn().Msg("--insecure: nothing is encrypted, and nobody is asked who they are: whoever reaches a master runs commands on every agent")
+		m.log.Warn().Msg("--insecure: nothing is encrypted and there are no identities: everybody who reaches a master can run commands on every agent")
 	}
 	if err := m.renewOwn(); err != nil {
 		return err
@@ -215,14 +215,14 @@ func (m *Master) tellHeld(held intake.Held) {
 		line.Str("address", held.Address).Msg("a connection is closed: its peer has not read what it was answered")
 		return
 	case held.Of == intake.AnswersExpense:
-		line.Str("address", held.Address).Msg("a peer is held: it has not read what it was answered before")
+		line.Str("address", held.Address).Msg("a peer must wait: it has not read its earlier answers")
 		return
 	}
 	if held.Principal != "" {
-		line.Str("principal", held.Principal).Msg("a principal is held: all its connections together send more than its allowance")
+		line.Str("principal", held.Principal).Msg("a principal must wait: its connections together send more than its allowance")
 		return
 	}
-	line.Str("address", held.Address).Msg("a peer is held: it sends more than its allowance")
+	line.Str("address", held.Address).Msg("a peer must wait: it sends more than its allowance")
 }
 
 // keep writes the addresses of the listeners down, so that a restart uses the same ports.
@@ -368,7 +368,7 @@ func (m *Master) Run(ctx context.Context) error {
 		})
 	}
 	if m.listeners.pages != nil {
-		m.log.Info().Str("url", "https://"+m.config.advertised(m.listeners.browser.Addr().String())).Msg("people log in with a browser")
+		m.log.Info().Str("url", "https://"+m.config.advertised(m.listeners.browser.Addr().String())).Msg("web pages are served")
 		part(func() error {
 			return m.listeners.pages.serve(m.listeners.proof.holder.Listener(m.listeners.browser, trust.Door{
 				Browsers: true, Anew: true, Protocols: []string{"http/1.1"},
@@ -376,7 +376,7 @@ func (m *Master) Run(ctx context.Context) error {
 		})
 	}
 	if m.listeners.names != nil {
-		m.log.Info().Str("address", m.listeners.names.Address()).Msg("names are answered by DNS, to whoever reaches it")
+		m.log.Info().Str("address", m.listeners.names.Address()).Msg("DNS answers for the names of tasks, to everybody who reaches it")
 		part(func() error { return m.listeners.names.Run(ctx) })
 	}
 	<-ctx.Done()

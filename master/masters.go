@@ -160,9 +160,9 @@ func (m *Master) lookAfter(ctx context.Context) {
 			found[view.GetId()] = now
 			switch was := before[view.GetId()].why; {
 			case now.why != "" && was == "":
-				m.log.Warn().Str("of", view.GetId()).Str("why", now.why).Msg("another master is ill")
+				m.log.Warn().Str("of", view.GetId()).Str("why", now.why).Msg("another master is unhealthy")
 			case now.why == "" && was != "":
-				m.log.Info().Str("of", view.GetId()).Msg("another master is well again")
+				m.log.Info().Str("of", view.GetId()).Msg("another master is healthy again")
 			}
 		}
 		before = found

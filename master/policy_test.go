@@ -181,7 +181,7 @@ func TestAPolicyElsewhereProvesWhoItIs(t *testing.T) {
 		if _, err := a.operator.Revoke(t.Context(), &apiv1.RevokeRequest{Principal: "policy", Grant: grant}); err != nil {
 			t.Fatal(err)
 		}
-		a.await("the allocator is given no session any more")
+		a.await("the connection to the allocator is closed: it has lost the right")
 		if _, err := a.operator.Grant(t.Context(), &apiv1.GrantRequest{Principal: "policy", Grant: grant}); err != nil {
 			t.Fatal(err)
 		}

@@ -199,7 +199,7 @@ func (l *leader) beside(run func()) {
 // through. (Protocol rule R34.)
 func (l *leader) sendAll(slow *outbox.Patience, batches int, send func(i int) error, packErr error) error {
 	if packErr != nil {
-		l.log.Warn().Err(packErr).Msg("an event fits no message and is dropped")
+		l.log.Warn().Err(packErr).Msg("dropped an event that is too large for a message")
 	}
 	for i := range batches {
 		if err := slow.During(func() error { return send(i) }); err != nil {

@@ -193,7 +193,7 @@ func (m *Master) sayEnded() func(*trust.EndedError) {
 		if !isNews(ended.Identity, time.Now()) {
 			return
 		}
-		m.log.Warn().Stringer("identity", ended.Identity).AnErr("why", ended).Str("remedy", ended.Remedy()).Msg("somebody came whose certificate counts no more")
+		m.log.Warn().Stringer("identity", ended.Identity).AnErr("why", ended).Str("remedy", ended.Remedy()).Msg("refused a connection: its certificate is no longer valid")
 	}
 }
 
@@ -369,7 +369,7 @@ func (m *Master) joinQuorum(ctx context.Context) {
 			return
 		}
 		if seeker.WorthSaying(err) && ctx.Err() == nil {
-			m.log.Info().Str("asked", address).AnErr("why", err).Msg("not let into the quorum yet; asking on")
+			m.log.Info().Str("asked", address).AnErr("why", err).Msg("not a member of the quorum yet; asking again")
 		}
 		pause.For(ctx, seeker.Failed(err))
 	}

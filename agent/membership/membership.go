@@ -136,7 +136,7 @@ func (m *Membership) joining() joining.Config {
 	return joining.Config{
 		Masters: m.config.Masters, Dial: m.config.Dial, Token: token, Remedy: howToComeBack,
 		Failed: func(address string, err error) {
-			m.config.Logger.Warn().Str("master", address).Err(err).Msg("no certificate yet; asking on")
+			m.config.Logger.Warn().Str("master", address).Err(err).Msg("no certificate yet; asking again")
 		},
 	}
 }

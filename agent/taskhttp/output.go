@@ -97,7 +97,7 @@ func follows(r *http.Request) bool { return asks(r, "follow") }
 func (s Server) sendToEnd(r *http.Request, from *reader, follow bool, out *flushing, files []*tail.File) bool {
 	err := s.sendFiles(r.Context(), from, follow, out, files)
 	if err != nil && r.Context().Err() == nil {
-		s.Log.Warn().Err(err).Str("path", r.URL.Path).Msg("log was not sent to its end")
+		s.Log.Warn().Err(err).Str("path", r.URL.Path).Msg("the output of a task was not sent completely")
 	}
 	return err == nil && (!follow || from.ended)
 }

@@ -112,7 +112,7 @@ func (s Server) Files(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		if err := tail.CopyFile(reader.folder, &tail.File{Name: name, To: w}); err != nil {
-			s.Log.Warn().Err(err).Str("path", r.URL.Path).Msg("file was not sent to its end")
+			s.Log.Warn().Err(err).Str("path", r.URL.Path).Msg("a file of a task was not sent completely")
 			panic(http.ErrAbortHandler) // so that nobody takes a part for the whole file
 		}
 	default:

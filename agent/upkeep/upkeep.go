@@ -107,7 +107,7 @@ func (k *Keeper) trimAll(sandboxes []core.Sandbox) (excess int64) {
 		excess = max(excess, over)
 		if errors.Is(err, errors.ErrUnsupported) && !k.unable {
 			k.unable = true
-			k.config.Log.Warn().Err(err).Msg("outputs of tasks are not bounded: this file system does not give the head of a file back")
+			k.config.Log.Warn().Err(err).Msg("outputs of tasks are not limited: this file system can't release the beginning of a file")
 		}
 	}
 	return excess

@@ -62,7 +62,7 @@ func interrupts() (context.Context, func()) {
 		for time.Since(first) < repeatedWithin {
 			second = <-signals
 		}
-		fmt.Fprintln(os.Stderr, "tender: left at once; what was still running may take a moment to notice")
+		fmt.Fprintln(os.Stderr, "tender: left at once; what was still running may need a moment to notice")
 		os.Exit(signalCode(second))
 	}()
 	return ctx, func() { signal.Stop(signals) }

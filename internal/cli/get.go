@@ -135,11 +135,11 @@ func (a *App) get(ctx context.Context, c *client.Client, k nouns.Kind, q nouns.Q
 		return k.Nobody(q)
 	case format.Is(show.AsJSON) || format.Is(show.AsName):
 	case q.Index != 0:
-		fmt.Fprintf(a.Stderr, "as the registry of one master has it, at index %d; the others may know more\n", q.Index)
+		fmt.Fprintf(a.Stderr, "from the registry of one master, at index %d; others may know more\n", q.Index)
 	case len(l.Items) == 0:
 		fmt.Fprintf(a.Stderr, "no %s%s\n", k.Name, hint(k, q))
 	case l.More:
-		fmt.Fprintf(a.Stderr, "and more; --limit cut the list\n")
+		fmt.Fprintf(a.Stderr, "there are more; --limit has cut the list\n")
 	}
 	return nil
 }

@@ -266,7 +266,7 @@ func TestLimitAsksForNoMore(t *testing.T) {
 func TestAStaleReadSaysSo(t *testing.T) {
 	c := small()
 	c.index = 17
-	const says = "as the registry of one master has it, at index 17"
+	const says = "from the registry of one master, at index 17"
 	if _, stderr, code := serving(t, c).run(t, "get", "agents", "--stale"); code != 0 || !strings.Contains(stderr, says) {
 		t.Errorf("exit code %d, %q", code, stderr)
 	}

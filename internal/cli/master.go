@@ -188,7 +188,7 @@ func (d *daemon) joinMaster(ctx context.Context, config *master.Config) error {
 	}
 	config.Trust.Obtain = func(id api.MasterID) (trust.Key, []master.Peer, error) {
 		if id == "" {
-			return trust.Key{}, nil, usagef("how is this master called? Say --id, once: its folder remembers it")
+			return trust.Key{}, nil, usagef("--id is missing; name this master with it at its first start, and its folder remembers it")
 		}
 		answer, err := joining.Join(ctx, joining.Config{
 			Masters: through, Dial: transport.DialTCP, Name: string(id), Kinds: []trust.Kind{trust.Master},

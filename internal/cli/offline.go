@@ -122,7 +122,7 @@ func (a *App) snapshotRestoreCommand() *cobra.Command {
 func checkOffline(dataDir, address string) error {
 	switch {
 	case dataDir == "":
-		return usagef("which folder? write --data-dir FOLDER")
+		return usagef("--data-dir is missing; write --data-dir FOLDER")
 	case address != "" && client.CheckAddress(address) != nil:
 		return usagef("--raft-address: %q is not an address; write HOST:PORT, such as 10.0.0.1:5070", address)
 	}

@@ -100,7 +100,7 @@ func filesCommand(a *App) *cobra.Command {
 			return err
 		}
 		if more {
-			fmt.Fprintf(a.Stderr, "and more; --limit cut the list\n")
+			fmt.Fprintf(a.Stderr, "there are more; --limit has cut the list\n")
 		}
 		return printFiles(a.Stdout, format, items)
 	})

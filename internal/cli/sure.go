@@ -14,7 +14,7 @@ func (a *App) sure(ctx context.Context, force bool, what string) error {
 		return nil
 	}
 	if !a.Asks {
-		return usagef("this would %s, and nobody is here to be asked; say --force", what)
+		return usagef("this would %s, and there is no terminal to ask; confirm it with --force", what)
 	}
 	fmt.Fprintf(a.Stderr, "This will %s. Go on? [y/N] ", what)
 	answered := make(chan string, 1)

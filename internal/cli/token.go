@@ -69,7 +69,7 @@ func createTokenCommand(a *App) *cobra.Command {
 		case !known:
 			return usagef("%q is no kind of token; there are agent, master, framework and operator", args[0])
 		case kind.principal != "" && principal == "":
-			return usagef("whose %s is it? Say --principal NAME", args[0])
+			return usagef("--principal NAME is missing: the principal of the %s", args[0])
 		case ttl < 0 || uses < 0:
 			return usagef("--ttl and --uses must not be negative")
 		}
@@ -206,7 +206,7 @@ func makeKey(dir, master string, key trust.Key, out io.Writer) error {
 	if err := trust.WriteKey(dir, key); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(out, "The cluster's key is %s: keep it as you keep the root password.\n"+
+	_, err = fmt.Fprintf(out, "The cluster's key is %s: keep it as safe as the root password.\n"+
 		"The first operator's token is in %s; when the master runs:\n\n  %s login --master %s --join %s\n\n",
 		filepath.Join(dir, trust.KeyFile), name, programName(), master, name)
 	return err
@@ -259,7 +259,7 @@ func loginCommand(a *App) *cobra.Command {
 	command.Flags().StringVar(&name, "name", "default", "name of the context to make")
 	command.RunE = func(command *cobra.Command, _ []string) error {
 		if text == "" {
-			return usagef("by which token? Say --join TOKEN; an operator makes one: tender token create operator --principal NAME")
+			return usagef("--join TOKEN is missing; an operator makes a token: tender token create operator --principal NAME")
 		}
 		awaitFile(command.Context(), text)
 		token, err := tokenOf(text)

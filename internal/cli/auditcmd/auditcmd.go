@@ -228,7 +228,7 @@ func (e Env) tell(shown int, more, forPrograms bool) {
 	case shown == 0:
 		fmt.Fprintln(e.Stderr, "no changes")
 	case more:
-		fmt.Fprintln(e.Stderr, "and older ones; --limit cut the list")
+		fmt.Fprintln(e.Stderr, "there are older ones; --limit has cut the list")
 	}
 }
 

@@ -178,7 +178,7 @@ func (p *Pages) logIn(w http.ResponseWriter, r *http.Request) {
 	}
 	p.tried.WithLabelValues(result).Inc()
 	if err != nil {
-		p.log.Warn().Str("from", guard.From(r.Context())).Err(err).Msg("somebody with a browser was not let in")
+		p.log.Warn().Str("from", guard.From(r.Context())).Err(err).Msg("refused a login by browser")
 		p.refuseLogin(w, err)
 		return
 	}

@@ -59,7 +59,7 @@ func New(
 	}
 	recent, err := file.Recent(time.Now().UTC())
 	if err != nil {
-		log.Warn().Err(err).Msg("what the audit log has from before can't be read back")
+		log.Warn().Err(err).Msg("the earlier lines of the audit log can't be read")
 	}
 	g := &Guard{
 		access: access, log: log.Sample(&zerolog.BurstSampler{Burst: linesPerSecond, Period: time.Second}), principals: principals, index: index, audit: file, recent: recent,

@@ -49,7 +49,7 @@ func (g *Guard) Share(ctx context.Context, of string, most int) (leave func(), e
 		g.shares.refused.WithLabelValues(of, g.shares.names.Of(which.principal)).Inc()
 		err := api.E("master.call", api.Limit, which.principal,
 			fmt.Errorf("%d %s of this principal are under way at this master, which is the most that one may have; end some, and come back in %v", most, of, BusyRetry)).RetryIn(BusyRetry)
-		g.log.Warn().Stringer("who", caller).Str("from", From(ctx)).Err(err).Msg("a principal has too much under way")
+		g.log.Warn().Stringer("who", caller).Str("from", From(ctx)).Err(err).Msg("refused a request: the principal has too many under way")
 		return nil, err
 	}
 	return func() { g.shares.give(which) }, nil

@@ -229,7 +229,7 @@ func (l *Log) liveOnce(ctx context.Context) error {
 		if again, err := l.runRaft(ctx); !again {
 			return err
 		}
-		l.config.Logger.Warn().Msg("raft starts anew")
+		l.config.Logger.Warn().Msg("Raft is started again")
 	}
 }
 

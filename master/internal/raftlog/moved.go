@@ -81,7 +81,7 @@ func (l *Log) correctAddresses(ctx context.Context, r *life) {
 			continue
 		}
 		l.network.moves.under(func(d *quorum.Moves) { d.Handed(now) })
-		l.config.Logger.Info().Str("master", string(now.ID)).Str("address", now.Addr).Msg("it is to lead, to tell its new address")
+		l.config.Logger.Info().Str("master", string(now.ID)).Str("address", now.Addr).Msg("making this master the leader, so that it can announce its new address")
 		if err := l.transferLeadership(r, now.ID); err != nil {
 			l.config.Logger.Warn().Err(err).Str("master", string(now.ID)).Msg("it does not")
 		}

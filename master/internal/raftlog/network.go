@@ -97,7 +97,7 @@ func (n *network) serve() {
 				return
 			}
 			// For example, there may be no file descriptors left. Other connections will end, so it continues.
-			n.config.Logger.Warn().Err(err).Msg("raft listener accepts no connection")
+			n.config.Logger.Warn().Err(err).Msg("the listener of Raft can't accept connections")
 			time.Sleep(100 * time.Millisecond)
 			continue
 		}

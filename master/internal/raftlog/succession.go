@@ -107,7 +107,7 @@ const meetAgainAfter = 20 * time.Millisecond
 // stand begins an election in which we are the candidate.
 func (s *successor) stand() {
 	self := Peer{ID: s.ID(), Addr: s.config.Advertise}
-	s.config.Logger.Info().Msg("nobody can lead: standing for election at once")
+	s.config.Logger.Info().Msg("nobody can lead; this master stands for election at once")
 	header := raft.RPCHeader{
 		ProtocolVersion: raft.ProtocolVersionMax,
 		ID:              []byte(self.ID),
@@ -116,6 +116,6 @@ func (s *successor) stand() {
 	var answer raft.TimeoutNowResponse
 	err := s.transport.TimeoutNow(raft.ServerID(self.ID), raft.ServerAddress(self.Addr), &raft.TimeoutNowRequest{RPCHeader: header}, &answer)
 	if err != nil {
-		s.config.Logger.Debug().Err(err).Msg("no election could be begun; silence will begin one")
+		s.config.Logger.Debug().Err(err).Msg("no election could be begun; one begins by timeout")
 	}
 }
