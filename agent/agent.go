@@ -259,6 +259,8 @@ func (a *Agent) liveOnce(ctx context.Context) (again bool, err error) {
 	a.preparing.sweepSecrets(a.folder.path, a.core.SecretFolders())
 	a.preparing.views.sweepVolumes()
 	a.folder.sweep(a.core.Folders())
+	// The core must know of a full disk before a leader can launch anything.
+	a.performEffects(a.core.Step(core.Event{At: time.Now(), What: a.disk.look()}))
 	a.startServing(ctx)
 	again, err = a.runLoop(ctx)
 	cancel()

@@ -26,7 +26,7 @@ type writer struct {
 	metrics *metrics
 	wake    chan struct{}
 
-	// Only the writing goroutine uses the next two fields.
+	// Only the writing goroutine uses the next two fields, once it runs.
 	told  core.DiskRoom
 	stuck bool // the agent ended while there was no disk space for what it had to write
 
@@ -154,7 +154,6 @@ const (
 func (w *writer) run(ctx context.Context) {
 	ticker := time.NewTicker(diskInterval)
 	defer ticker.Stop()
-	w.tellRoom(ctx)
 	for {
 		select {
 		case <-w.wake:
@@ -251,11 +250,16 @@ func (a *Agent) keepWithinBounds(ctx context.Context) {
 
 // tellRoom tells the core how much disk space there is, if that has changed or there is little.
 func (w *writer) tellRoom(ctx context.Context) {
-	room := core.DiskRoom{Full: w.store.Full(), Low: isLittle(w.folder.diskRoom())}
-	if room != w.told || room.Full || room.Low {
-		w.told = room
+	before := w.told
+	if room := w.look(); room != before || room.Full || room.Low {
 		w.inbox.postEvent(ctx, room)
 	}
+}
+
+// look returns how much disk space there is, for the core.
+func (w *writer) look() core.DiskRoom {
+	w.told = core.DiskRoom{Full: w.store.Full(), Low: isLittle(w.folder.diskRoom())}
+	return w.told
 }
 
 // isLittle says whether a disk has little space left: less than a twentieth of it, and less than 2 GB. A twentieth of a

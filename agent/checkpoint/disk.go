@@ -13,6 +13,7 @@ import (
 
 	"github.com/tenderhq/tender/agent/core"
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/diskroom"
 )
 
 // Config is where a Disk is and how it behaves. Zero fields mean the defaults.
@@ -285,7 +286,7 @@ func (d *Disk) writeLog(data []byte) error {
 		return err
 	}
 	n, err := d.system.write(d.log, data, d.size)
-	if noRoom(err) && d.giveUpReserve() {
+	if diskroom.IsFull(err) && d.giveUpReserve() {
 		n, err = d.system.write(d.log, data, d.size)
 	}
 	if err == nil {
@@ -294,7 +295,7 @@ func (d *Disk) writeLog(data []byte) error {
 		return nil
 	}
 	d.torn = true
-	if noRoom(err) {
+	if diskroom.IsFull(err) {
 		d.full.Store(true)
 		return errors.Join(ErrNoRoom, d.cutTorn())
 	}
@@ -326,7 +327,7 @@ func (d *Disk) replaceLog(data []byte) error {
 	file, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err == nil {
 		_, err = d.system.write(file, data, 0)
-		if noRoom(err) && d.giveUpReserve() {
+		if diskroom.IsFull(err) && d.giveUpReserve() {
 			_, err = d.system.write(file, data, 0)
 		}
 		if err == nil {
@@ -336,7 +337,7 @@ func (d *Disk) replaceLog(data []byte) error {
 			err = errors.Join(err, file.Close(), os.Remove(temporary))
 		}
 	}
-	if noRoom(err) {
+	if diskroom.IsFull(err) {
 		d.full.Store(true)
 		return ErrNoRoom
 	}
@@ -408,11 +409,11 @@ func (d *Disk) writeIdentity(next identity) error {
 	data = append(data, payload...)
 	if !bytes.Equal(data, d.known) { // a compaction changes nothing here
 		err = d.replaceIdentity(data)
-		if noRoom(err) && d.giveUpReserve() {
+		if diskroom.IsFull(err) && d.giveUpReserve() {
 			err = d.replaceIdentity(data)
 		}
 	}
-	if noRoom(err) {
+	if diskroom.IsFull(err) {
 		d.full.Store(true)
 		return ErrNoRoom
 	}

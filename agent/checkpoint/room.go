@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"syscall"
 
 	"github.com/tenderhq/tender/internal/diskroom"
 )
@@ -13,11 +12,6 @@ import (
 // ErrNoRoom says that the disk has no room for what was to be written, and that nothing of it was written. The same
 // call may be repeated when there is room.
 var ErrNoRoom = errors.New("no room is left on the disk of the agent's data folder")
-
-// noRoom says whether an error of the system means a full disk, or a full quota.
-func noRoom(err error) bool {
-	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
-}
 
 // The log needs room that nobody else can take. Tasks write to the same disk, so free blocks may be gone at any time. A
 // file that occupies some blocks and is deleted when they are needed gives them to whoever writes first. So the log has
@@ -65,7 +59,7 @@ func (d *Disk) extend(upTo int64) error {
 	case errors.Is(err, errors.ErrUnsupported):
 		d.reserved = true
 		return d.makeReserve()
-	case noRoom(err):
+	case diskroom.IsFull(err):
 		return ErrNoRoom
 	}
 	return fmt.Errorf("%s could not be given room: %w", logFile, err)

@@ -13,6 +13,7 @@ import (
 	"github.com/tenderhq/tender/agent/walls/entry"
 	"github.com/tenderhq/tender/agent/walls/spaces"
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/diskroom"
 )
 
 // Config says which isolation an agent has. Zero fields mean the defaults.
@@ -97,7 +98,7 @@ func OpenCells(folder string, config Config) (*Cells, error) {
 	case (config.Isolation == Demand || config.Isolation == Spaces) && !c.tree.Makes:
 		return nil, errors.New("control groups were asked for, and " + c.tree.Lacks)
 	case config.Isolation == Spaces:
-		if err := trySpaces(folder, config.ReadOnlyRoot); err != nil {
+		if err := trySpaces(folder, config.ReadOnlyRoot); err != nil && !diskroom.IsFull(err) {
 			return nil, errors.Join(fmt.Errorf("namespaces were asked for, and %w", err), c.tree.Close())
 		}
 	}
@@ -108,7 +109,8 @@ func OpenCells(folder string, config Config) (*Cells, error) {
 	return c, nil
 }
 
-// trySpaces says why tasks of an agent with this folder can't have namespaces, or nil.
+// trySpaces says why tasks of an agent with this folder can't have namespaces, or nil. A full disk is no reason: an agent
+// that starts on one must look after its tasks, and launches nothing until there is room.
 func trySpaces(folder string, readOnly bool) error {
 	if os.Geteuid() != 0 {
 		return fmt.Errorf("only an agent of root makes them; this one runs as user %d", os.Geteuid())

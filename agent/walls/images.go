@@ -7,6 +7,7 @@ import (
 
 	"github.com/tenderhq/tender/agent/walls/cell"
 	"github.com/tenderhq/tender/agent/walls/spaces"
+	"github.com/tenderhq/tender/internal/diskroom"
 )
 
 // Images is the name of the ability to run tasks in images (see [Found]).
@@ -28,8 +29,11 @@ func tryImages(folder string, config Config, tree cell.Tree) images {
 	case os.Geteuid() != 0:
 		return images{not: fmt.Sprintf("only an agent of root makes them a root of their own; this one runs as user %d", os.Geteuid())}
 	}
-	if !config.CopyImages && tryImage(folder, true) == nil {
-		return images{}
+	if !config.CopyImages {
+		// On a full disk nothing can be tried. Then the agent has what nearly all machines have; it launches nothing there.
+		if err := tryImage(folder, true); err == nil || diskroom.IsFull(err) {
+			return images{}
+		}
 	}
 	if err := tryImage(folder, false); err != nil {
 		return images{not: err.Error()}

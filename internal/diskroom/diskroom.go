@@ -1,7 +1,11 @@
-// Package diskroom asks the system how much room there is on the disk that holds a folder. It changes nothing.
+// Package diskroom asks the system how much room there is on the disk that holds a folder, and recognises the errors of
+// a full one. It changes nothing.
 package diskroom
 
-import "syscall"
+import (
+	"errors"
+	"syscall"
+)
 
 // Room is how much there is, in bytes.
 type Room struct {
@@ -18,3 +22,6 @@ func Of(folder string) (Room, error) {
 	block := uint64(s.Bsize)
 	return Room{Free: s.Bavail * block, All: s.Blocks * block, NoInodes: s.Files > 0 && s.Ffree == 0}, nil
 }
+
+// IsFull reports whether an error of the system means that a disk, or a quota of it, is full.
+func IsFull(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }

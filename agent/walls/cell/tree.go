@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"github.com/tenderhq/tender/internal/diskroom"
 )
 
 // Tree holds the cells of an agent: the agent's own cell, with those of its executors in it. The zero value is a tree
@@ -86,16 +88,31 @@ func (t Tree) recall() (Cell, error) {
 	return c, json.Unmarshal(text, &c)
 }
 
-// remember records where the tree is to be. It is called before anything of the tree is made.
+// remember records where the tree is to be. It is called before anything of the tree is made. A full disk has no room
+// for another file; there it writes over the record of the tree before, which is no more.
 func (t Tree) remember(c Cell) error {
 	text, err := json.Marshal(c)
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(t.file+".new", append(text, '\n'), 0o600); err != nil {
+	text = append(text, '\n')
+	if err := os.WriteFile(t.file+".new", text, 0o600); err != nil {
+		if diskroom.IsFull(err) && writeOver(t.file, text) == nil {
+			return nil
+		}
 		return err
 	}
 	return os.Rename(t.file+".new", t.file)
+}
+
+// writeOver gives a file that exists another content, in the room that it has already.
+func writeOver(name string, content []byte) error {
+	file, err := os.OpenFile(name, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(content)
+	return errors.Join(err, file.Truncate(int64(len(content))), file.Close())
 }
 
 // plant makes the agent's cell with the best grade that works here, and says what is missing.
@@ -263,14 +280,12 @@ func (t *Tree) Sweep(ctx context.Context, known map[string]bool) error {
 	return errors.Join(failures...)
 }
 
-// Close removes the tree if it holds no cells of executors. Otherwise it stays for the next process of the agent.
+// Close removes the tree if it holds no cells of executors. Otherwise it stays for the next process of the agent. The
+// record of the tree stays in any case: if the disk is full then, the next process has no room for another one.
 func (t *Tree) Close() error {
 	defer t.release()
 	if t.Root.Grade == Groups || len(t.Root.Children()) > 0 {
 		return nil
 	}
-	if err := t.Root.Remove(); err != nil {
-		return err
-	}
-	return ignoreMissing(os.Remove(t.file))
+	return t.Root.Remove()
 }

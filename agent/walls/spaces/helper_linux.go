@@ -108,6 +108,7 @@ func (s *spawning) start(files []int, refused error, before func(home bool)) {
 	}
 	if err != nil {
 		said.Error = err.Error()
+		_ = errors.As(err, &said.Cause) // there may be none
 	}
 	before(home)
 	_ = json.NewEncoder(out).Encode(said) // an error says that the parent has ended

@@ -98,6 +98,7 @@ type answer struct {
 	PID   int           `json:"pid,omitempty"`   // the helper's, if there is one
 	Errno syscall.Errno `json:"errno,omitempty"` // the kernel's, when it refused the program itself
 	Error string        `json:"error,omitempty"`
+	Cause syscall.Errno `json:"cause,omitempty"` // the kernel's, if Error is about an error of the kernel
 }
 
 // recordBytes is the length of the record by which a helper tells how its program has ended: the helper's process

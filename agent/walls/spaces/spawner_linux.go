@@ -79,13 +79,29 @@ func (s *Spawner) Start(order Order, files [3]uintptr) (pid int, err error) {
 	var said answer
 	switch heard := json.NewDecoder(out).Decode(&said); {
 	case said.Error != "":
-		return said.PID, errors.New(said.Error)
+		return said.PID, &failure{said.Error, said.Cause}
 	case said.Errno != 0:
 		return said.PID, said.Errno
 	case heard != nil:
 		return 0, errors.Join(errEndedEarly, err)
 	}
 	return said.PID, nil
+}
+
+// failure is an error of a helper, in its words.
+type failure struct {
+	text  string
+	cause syscall.Errno // 0: the kernel was not the cause
+}
+
+func (f *failure) Error() string { return f.text }
+
+// Unwrap returns the error of the kernel, if there was one.
+func (f *failure) Unwrap() error {
+	if f.cause == 0 {
+		return nil
+	}
+	return f.cause
 }
 
 // send sends files to the spawner's process.

@@ -83,7 +83,7 @@ var floors = []floor{
 	{"master/internal/logcache", ""},
 	{"master/internal/statehash", "api/v1 internal/pause master/registry"},
 	{"agent/...", shell + "internal/audit internal/ticket agent/..."},
-	{"agent/walls/cell", "api"}, // files of the kernel, for the agent and the built-in executor
+	{"agent/walls/cell", "api internal/diskroom"}, // files of the kernel, for the agent and the built-in executor
 	{"agent/walls/entry", "api"},
 	{"agent/walls/calls", ""},
 	{"agent/walls/paths", ""},
