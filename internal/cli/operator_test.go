@@ -36,7 +36,7 @@ func TestAnOperatorsWords(t *testing.T) {
 		{"get principals -o name", 0, "etl\n", ""},
 		{"describe principal etl", 0, "May:        run --role eng --user etl", ""},
 		{"revoke etl run --role eng", 1, "", "a grant is taken back in the words in which it was given"},
-		{"revoke etl", 2, "", "nobody is here to be asked"},
+		{"revoke etl", 2, "", "there is no terminal to ask"},
 		{"revoke etl --force --why leaked", 0, "etl is revoked", ""},
 		{"get principals --all", 0, "revoked: leaked", ""},
 		{"grant etl view", 1, "", "take another name"},

@@ -65,7 +65,7 @@ func (a *App) reserve(ctx context.Context, c *client.Client, agent string, reque
 // roleOf refuses a role that no reservation can have.
 func roleOf(role string) error {
 	if role == "" {
-		return usagef("--role is missing; write the role that the resources are reserved for")
+		return usagef("--role ROLE is missing: the role that the resources are, or were, reserved for")
 	}
 	if err := api.Role(role).Check(); err != nil {
 		return usage(err)

@@ -504,7 +504,7 @@ func TestAMasterThatWouldBeOpenIsRefused(t *testing.T) {
 	older := t.TempDir()
 	args := []string{"master", "--data-dir", older, "--http-port", "0", "--grpc-port", strconv.Itoa(freePort(t)), "--raft-port", strconv.Itoa(freePort(t))}
 	open := start(t, nil, append(args, "--insecure")...)
-	open.await("whoever reaches a master runs commands on every agent")
+	open.await("everybody who reaches a master can run commands on every agent")
 	open.await(`"leading"`)
 	open.signal(syscall.SIGTERM)
 	open.wait()
@@ -512,7 +512,7 @@ func TestAMasterThatWouldBeOpenIsRefused(t *testing.T) {
 		t.Errorf("a key for a folder whose cluster has none: exit code %d, %q", code, stderr)
 	}
 	again := start(t, nil, args...) // what was said once is kept
-	again.await("whoever reaches a master runs commands on every agent")
+	again.await("everybody who reaches a master can run commands on every agent")
 	again.await(`"leading"`)
 	again.signal(syscall.SIGTERM)
 	again.wait()
@@ -550,7 +550,7 @@ func TestAMasterThatFindsAPortTakenLeavesNoKey(t *testing.T) {
 		}
 	}
 	_, stderr, code := tender(t, nil, masterIn("m2", "--join", invite, "--master", c.masters[0])...)
-	if code != 2 || !strings.Contains(stderr, "how is this master called?") {
+	if code != 2 || !strings.Contains(stderr, "--id is missing") {
 		t.Errorf("one that joins without a name: exit code %d, %q", code, stderr)
 	}
 	lone := start(t, nil, masterIn("m2")...) // it founds a cluster, as if it had never been started
