@@ -55,6 +55,9 @@ type Agent struct {
 
 	// context ends with the life of the present core.
 	context context.Context //nolint:containedctx // effects start work that ends with the core
+	// forgotten says that the present core has ended its life by Forget, in whatever step: also at its start, when the
+	// agent was killed while it was being marked gone (R16). The loop's goroutine only.
+	forgotten bool
 
 	leader    leaderSession   // the stream to the master
 	executors executorStreams // the streams of executors
@@ -251,29 +254,30 @@ func (a *Agent) liveOnce(ctx context.Context) (again bool, err error) {
 	a.inbox.fail(a.folder.sweepVolumes("", a.core.HasVolume))
 	alive := a.findRuns()
 	a.sweepCells(ctx)
-	a.performEffects(a.core.Step(core.Event{At: time.Now(), What: core.Started{
-		BootID: a.config.BootID, Nonce: a.folder.member.Nonce(), Alive: alive,
-	}}))
+	a.forgotten = false
+	a.step(time.Now(), core.Started{BootID: a.config.BootID, Nonce: a.folder.member.Nonce(), Alive: alive})
 	a.rememberHeld()
 	a.preparing.rememberImages(a.core)
 	a.preparing.sweepSecrets(a.folder.path, a.core.SecretFolders())
 	a.preparing.views.sweepVolumes()
 	a.folder.sweep(a.core.Folders())
 	// The core must know of a full disk before a leader can launch anything.
-	a.performEffects(a.core.Step(core.Event{At: time.Now(), What: a.disk.look()}))
-	a.startServing(ctx)
-	again, err = a.runLoop(ctx)
+	a.step(time.Now(), a.disk.look())
+	if !a.forgotten {
+		a.startServing(ctx)
+		err = a.runLoop(ctx)
+	}
 	cancel()
 	a.work.Wait()
 	a.closeLinks()
 	if a.config.RecoveryTimeout < 0 {
 		a.clearExecutors()
 	}
-	if again && err == nil {
+	if a.forgotten && err == nil {
 		a.inbox.fail(a.folder.sweepVolumes(a.core.Identity().Agent, func(api.VolumeID) bool { return false }))
 		err = a.config.Store.Reset()
 	}
-	return again, err
+	return a.forgotten, err
 }
 
 // tellRepairs logs what the checkpoint had to repair when it was read.

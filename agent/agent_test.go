@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/tenderhq/tender/agent/checkpoint"
+	"github.com/tenderhq/tender/agent/core"
 	"github.com/tenderhq/tender/agent/proc"
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/framework/executor"
@@ -264,6 +266,70 @@ func TestGoneWhileAway(t *testing.T) {
 			master.status("t1", api.TaskFinished)
 			master.shutDown()
 		})
+	}
+}
+
+// An agent that is killed while it is being marked gone, at any moment behind the record of that, begins anew at its
+// next start: whether its executor lives or not, and also after a reboot (R16).
+func TestKilledWhileItIsMarkedGone(t *testing.T) {
+	for name, c := range map[string]struct{ executor, dies, reboot bool }{
+		"with nothing on it":        {},
+		"its executor lives":        {executor: true},
+		"its executor died with it": {executor: true, dies: true},
+		"the machine booted again":  {executor: true, dies: true, reboot: true},
+		"an empty one booted again": {reboot: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			master := newScript(t)
+			config := testConfig(t, master.address)
+			config.RecoveryTimeout, config.BootID = 0, "boot-1"
+			a := run(t, config)
+			first := await(master, "registration", func(protocol.RegisterAgent) bool { return true })
+			if c.executor {
+				master.launch(command("t1", "exec sleep 1000"))
+				master.status("t1", api.TaskRunning)
+				id := a.runs.all()[0].process.ID()
+				t.Cleanup(func() { _ = syscall.Kill(-id.PID, syscall.SIGKILL) })
+				a.end()
+				if c.dies {
+					_ = syscall.Kill(-id.PID, syscall.SIGKILL)
+				}
+			} else {
+				await(master, "heartbeat", func(protocol.AgentHeartbeat) bool { return true })
+				a.end()
+			}
+			markGone(t, config)
+			master.forget()
+			if c.reboot {
+				config.BootID = "boot-2"
+			}
+			run(t, config)
+			second := await(master, "registration", func(protocol.RegisterAgent) bool { return true })
+			if second.Nonce == first.Nonce {
+				t.Error("the new agent has the old one's nonce")
+			}
+			master.launch(command("t1", "exit 0")) // the new agent does not know this ID
+			master.status("t1", api.TaskFinished)
+			master.shutDown()
+		})
+	}
+}
+
+// markGone leaves an agent's folder as an agent does that was killed once the mark was on its disk.
+func markGone(t *testing.T, config Config) {
+	t.Helper()
+	disk := checkpoint.NewDisk(checkpoint.Config{Folder: config.DataDir, BootID: config.BootID})
+	records, err := disk.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	who := core.New(core.Config{}, records).Identity()
+	who.Gone = true
+	if _, err := disk.Append([]core.Record{who}); err != nil {
+		t.Fatal(err)
+	}
+	if err := disk.Close(); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -17,12 +17,12 @@ import (
 const awayFrom = time.Second
 
 // runLoop takes everything that waits, steps it, and sends the effects. So it works in batches under load, and without
-// delay otherwise. again means that the core has ended its life by Forget.
-func (a *Agent) runLoop(ctx context.Context) (again bool, err error) {
+// delay otherwise. It returns when the core has ended its life by Forget, too.
+func (a *Agent) runLoop(ctx context.Context) error {
 	timer := time.NewTimer(pause.Soonest)
 	defer timer.Stop()
 	var armed time.Time // when the timer fires; zero: at no time that counts
-	for {
+	for !a.forgotten {
 		due := a.core.Wake()
 		if !due.IsZero() && !due.Equal(armed) {
 			timer.Reset(max(time.Until(due), pause.Soonest))
@@ -33,9 +33,9 @@ func (a *Agent) runLoop(ctx context.Context) (again bool, err error) {
 		case <-ctx.Done():
 			a.metrics.look(a.core)
 			tellLeaving(a.log, context.Cause(ctx), a.metrics.tasks.Load(), a.config.RecoveryTimeout)
-			return false, nil
+			return nil
 		case err := <-a.inbox.failed:
-			return false, err
+			return err
 		case look := <-a.inbox.asks:
 			a.round.Begin()
 			look(a.core)
@@ -43,9 +43,8 @@ func (a *Agent) runLoop(ctx context.Context) (again bool, err error) {
 		case it := <-a.inbox.items:
 			a.round.Begin()
 			now := a.tellAway(due)
-			if a.stepItem(now, it) || a.drainInbox(now) {
-				return true, nil
-			}
+			a.stepItem(now, it)
+			a.drainInbox(now)
 		case <-timer.C:
 			a.round.Begin()
 			armed = time.Time{}
@@ -53,11 +52,17 @@ func (a *Agent) runLoop(ctx context.Context) (again bool, err error) {
 			if due.IsZero() || now.Before(due) {
 				continue
 			}
-			if a.performEffects(a.core.Step(core.Event{At: now, What: core.Woken{}})) {
-				return true, nil
-			}
+			a.step(now, core.Woken{})
 		}
 		a.flushBatch()
+	}
+	return nil
+}
+
+// step tells the core what has happened and performs what it decides. A core whose life is over is told nothing more.
+func (a *Agent) step(now time.Time, what core.Happening) {
+	if !a.forgotten {
+		a.performEffects(a.core.Step(core.Event{At: now, What: what}))
 	}
 }
 
@@ -79,27 +84,24 @@ func (a *Agent) tellAway(due time.Time) time.Time {
 	now := time.Now()
 	if gap := now.Sub(due); !due.IsZero() && gap > awayFrom {
 		a.log.Warn().Stringer("gap", gap).Msg("this process did not run for a while; deadlines are moved")
-		a.performEffects(a.core.Step(core.Event{At: due, What: core.Away{Gap: gap}}))
+		a.step(due, core.Away{Gap: gap})
 	}
 	return now
 }
 
-func (a *Agent) drainInbox(now time.Time) (again bool) {
+func (a *Agent) drainInbox(now time.Time) {
 	for range inboxItemsMax {
 		select {
 		case it := <-a.inbox.items:
-			if a.stepItem(now, it) {
-				return true
-			}
+			a.stepItem(now, it)
 		default:
-			return false
+			return
 		}
 	}
-	return false
 }
 
 // stepItem steps one item. A stream is stored before the core gets the event about it.
-func (a *Agent) stepItem(now time.Time, it item) (again bool) {
+func (a *Agent) stepItem(now time.Time, it item) {
 	if it.taken != nil {
 		it.taken <- struct{}{}
 	}
@@ -125,7 +127,7 @@ func (a *Agent) stepItem(now time.Time, it item) (again bool) {
 	default: // the other items concern only the core
 	}
 	a.metrics.events.Add(1)
-	return a.performEffects(a.core.Step(core.Event{At: now, What: it.what}))
+	a.step(now, it.what)
 }
 
 // flushBatch has the records of the batch written, and compacts the checkpoint if it has grown too much.
@@ -138,8 +140,8 @@ func (a *Agent) flushBatch() {
 	a.metrics.look(a.core)
 }
 
-// performEffects performs effects in their order. again means that the last one was Forget.
-func (a *Agent) performEffects(effects []core.Effect) (again bool) {
+// performEffects performs effects in their order, up to Forget: nothing of a core that was forgotten counts.
+func (a *Agent) performEffects(effects []core.Effect) {
 	for _, effect := range effects {
 		switch e := effect.(type) {
 		case core.Checkpoint:
@@ -167,7 +169,8 @@ func (a *Agent) performEffects(effects []core.Effect) (again bool) {
 			}
 		case core.Forget:
 			a.log.Warn().Str("why", e.Why).Msg("a new agent begins")
-			return true
+			a.forgotten = true
+			return
 		case core.Stop:
 			a.inbox.fail(e.Err)
 		case core.Log:
@@ -176,7 +179,6 @@ func (a *Agent) performEffects(effects []core.Effect) (again bool) {
 			a.performWork(e)
 		}
 	}
-	return false
 }
 
 // performWork performs the effects that concern processes and folders.
