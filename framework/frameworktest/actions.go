@@ -87,19 +87,23 @@ func (h *Handle) RemoveSecret(id api.SecretID) {
 // whatever their own KillGrace. See AwaitDrained, and Reactivate to undo it.
 func (a *Agent) Drain(grace time.Duration) {
 	a.handle.t.Helper()
-	a.mark(apiv1.AgentAction_DRAIN, grace)
+	request := &apiv1.MarkAgentRequest{Action: apiv1.AgentAction_DRAIN}
+	if grace > 0 {
+		request.Grace = durationpb.New(grace)
+	}
+	a.mark(request)
 }
 
 // Deactivate stops offers of the agent and rescinds its open offers; its tasks go on.
 func (a *Agent) Deactivate() {
 	a.handle.t.Helper()
-	a.mark(apiv1.AgentAction_DEACTIVATE, 0)
+	a.mark(&apiv1.MarkAgentRequest{Action: apiv1.AgentAction_DEACTIVATE})
 }
 
 // Reactivate undoes Drain and Deactivate.
 func (a *Agent) Reactivate() {
 	a.handle.t.Helper()
-	a.mark(apiv1.AgentAction_REACTIVATE, 0)
+	a.mark(&apiv1.MarkAgentRequest{Action: apiv1.AgentAction_REACTIVATE})
 }
 
 // Maintain plans a maintenance window that begins after `after` and lasts for `duration`; a duration of 0 has no end.
@@ -137,7 +141,7 @@ func (a *Agent) RescindOffers() {
 func (a *Agent) MarkGone() {
 	a.handle.t.Helper()
 	a.handle.journal.excuseHost(a.host.name, a.ID(), "", a.host.name+" was marked gone")
-	a.mark(apiv1.AgentAction_MARK_GONE, 0)
+	a.mark(&apiv1.MarkAgentRequest{Action: apiv1.AgentAction_MARK_GONE, Force: true})
 }
 
 // giveUp marks the agent gone if there is a leader that knows it. Otherwise it does nothing.
@@ -179,13 +183,10 @@ func (a *Agent) Lose() {
 	a.AwaitState(api.AgentTombstone)
 }
 
-func (a *Agent) mark(action apiv1.AgentAction, grace time.Duration) {
+func (a *Agent) mark(request *apiv1.MarkAgentRequest) {
 	a.handle.t.Helper()
-	request := &apiv1.MarkAgentRequest{AgentId: string(a.ID()), Action: action}
-	if grace > 0 {
-		request.Grace = durationpb.New(grace)
-	}
-	a.handle.act(action.String()+" of "+a.host.name, func(ctx context.Context, c apiv1.OperatorServiceClient) error {
+	request.AgentId = string(a.ID())
+	a.handle.act(request.GetAction().String()+" of "+a.host.name, func(ctx context.Context, c apiv1.OperatorServiceClient) error {
 		_, err := c.MarkAgent(ctx, request)
 		return err
 	})

@@ -43,3 +43,18 @@ func goneWhileAway(t *testing.T, restarted bool) {
 		}
 	})
 }
+
+// TestGoneWhileAlive: an operator may give up an agent that is alive. Its tasks are gone for their schedulers, the agent
+// kills them, and its machine takes part again as a new agent.
+func TestGoneWhileAlive(t *testing.T) {
+	frameworktest.Run(t, frameworktest.Cluster{Agents: 2}, func(c *frameworktest.Handle) {
+		f := c.Start(framework.Config{Name: "batch"}, newBatch(16, "sleep 1h"))
+		f.AwaitCount(16, api.TaskRunning)
+		alive := c.Agent(1)
+		old, had := alive.ID(), alive.Tasks()
+		alive.MarkGone()
+		f.AwaitCount(len(had), api.TaskGoneByOperator)
+		c.AwaitFor(time.Minute, "the machine to be a new agent", func() bool { return alive.ID() != old })
+		f.AwaitCount(16, api.TaskRunning)
+	})
+}

@@ -189,14 +189,15 @@ func (h *host) endAll() {
 }
 
 // hold and free add up what really runs; promise 1 is checked against the sum. Revocable resources are left out,
-// because they belong to others that leave them unused.
+// because they belong to others that leave them unused. Amounts count without their labels, because the machine knows
+// nothing of reservations and volumes, which are made of what it has.
 func (h *host) hold(resources api.Resources) {
-	resources = resources.Firm()
+	resources = resources.Firm().Plain()
 	h.mu.Lock()
 	h.used = h.used.Plus(resources)
 	used := h.used
 	h.mu.Unlock()
-	if !h.total.Contains(used) {
+	if !h.total.Plain().Contains(used) {
 		h.handle.journal.oversold(h.name, used, h.total)
 	}
 }
@@ -204,7 +205,7 @@ func (h *host) hold(resources api.Resources) {
 func (h *host) free(resources api.Resources) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.used = h.used.Without(resources.Firm())
+	h.used = h.used.Without(resources.Firm().Plain())
 }
 
 // begins and ends do the same for a task.
