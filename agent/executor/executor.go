@@ -12,6 +12,7 @@ import (
 
 	"github.com/tenderhq/tender/agent/core"
 	"github.com/tenderhq/tender/agent/walls"
+	"github.com/tenderhq/tender/agent/walls/entry"
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
 )
@@ -118,10 +119,11 @@ func Reason(err error) api.Reason {
 // TokenFD is the file descriptor from which an executor reads its token.
 const TokenFD = "4"
 
-// Environment returns the whole environment of an executor: the variables that its command sets, a PATH if the command
-// sets none, and TENDER_EXECUTOR_*, which replace variables of the same names. (R33)
-func (s Start) Environment() []string {
-	values := map[string]string{}
+// Environment returns the whole environment of an executor that runs as this user: the variables that its command sets,
+// PATH and those of entry.Session that the command does not set, and TENDER_EXECUTOR_*, which replace variables of the
+// same names. (R33)
+func (s Start) Environment(user entry.User) []string {
+	values := entry.Session(user, s.Sandbox)
 	if s.Path != "" {
 		values["PATH"] = s.Path
 	}

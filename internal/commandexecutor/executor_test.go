@@ -100,6 +100,33 @@ func TestSandboxOutputAndEnvironment(t *testing.T) {
 	}
 }
 
+// A task has the variables that cron, sshd and containers give, so scripts that refuse unset variables and programs that
+// keep files in HOME run. What the task asks for wins. (R33)
+func TestVariablesOfASession(t *testing.T) {
+	a := start(t)
+	a.launch(api.Task{ID: "t1", Command: &api.Command{Argv: []string{"sh", "-euc", `
+		mkdir "$HOME/.cache"; echo kept > ~/.cache/file
+		mktemp "$TMPDIR/tender-test.XXXXXX" | xargs rm
+		[ "$USER" = "$(id -un 2>/dev/null || id -u)" ] && [ "$LOGNAME" = "$USER" ]
+		env | grep "^PWD=$TENDER_TASK_SANDBOX$" >/dev/null
+		"$SHELL" -c 'echo "$HOME"'`}}})
+	a.want("t1", api.TaskRunning)
+	a.want("t1", api.TaskFinished)
+	if got, want := a.read("t1", "stdout"), filepath.Join(a.folder, "t1"); got != want {
+		t.Errorf("HOME is %q, want %q", got, want)
+	}
+	if got := a.read("t1", ".cache/file"); got != "kept" {
+		t.Errorf("~/.cache/file is %q", got)
+	}
+	asked := map[string]string{"HOME": "/h", "USER": "u", "LOGNAME": "l", "SHELL": "/s", "TMPDIR": ""}
+	a.launch(api.Task{ID: "t2", Command: &api.Command{Shell: `echo "$HOME $USER $LOGNAME $SHELL ${TMPDIR-unset}"`, Env: asked}})
+	a.want("t2", api.TaskRunning)
+	a.want("t2", api.TaskFinished)
+	if got := a.read("t2", "stdout"); got != "/h u l /s " {
+		t.Errorf("the task has %q of what it asked for", got)
+	}
+}
+
 func TestPrograms(t *testing.T) {
 	a := start(t)
 	sandbox := a.sandbox("t3")

@@ -100,7 +100,7 @@ func imagedEnvironment(task *executor.Task, asked map[string]string, says setup.
 	if task.Shared != "" {
 		like.Shared = imagedShared
 	}
-	env, _ := environment(&like)
+	env, _ := environment(&like, nil)
 	return env
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -87,15 +88,16 @@ func programOf(task *executor.Task) (program, error) {
 	if len(argv) == 0 || argv[0] == "" {
 		return program{}, errNoCommand
 	}
-	env, path := environment(task)
 	info, err := os.Stat(task.Sandbox)
 	if err != nil {
 		return program{}, err
 	}
+	user := entry.OwnerOf(info)
+	env, path := environment(task, entry.Session(user, task.Sandbox))
 	found, err := find(argv[0], path, task.Sandbox)
 	return program{
 		path: found, argv: argv, env: env, sandbox: task.Sandbox, shared: task.Shared, volumes: volumesOf(task),
-		gpus: protocol.GPUIndices(task.GPUs), user: entry.OwnerOf(info),
+		gpus: protocol.GPUIndices(task.GPUs), user: user,
 	}, err
 }
 
@@ -204,45 +206,34 @@ func explain(program, sandbox string, err error) error {
 	return fmt.Errorf("%s can't be started: %w", program, err)
 }
 
-// environment returns the environment of a task, and its PATH. It is what the task asks for, with its secrets, and
-// TENDER_TASK_*, which replace variables of the same names.
-func environment(task *executor.Task) (env []string, path string) {
-	own := map[string]string{
-		protocol.TaskIDEnv:          string(task.ID),
-		protocol.TaskFrameworkIDEnv: string(task.Framework),
-		protocol.TaskSandboxEnv:     task.Sandbox,
-		protocol.TaskAgentIDEnv:     string(task.Agent),
-		protocol.TaskHostnameEnv:    task.Hostname,
+// environment returns the environment of a task, and its PATH. Of variables with the same name the last of these counts:
+// PATH and the other variables by default, those of the task's command, its secrets, TENDER_TASK_*. So secrets replace
+// the variables of an image, which are among those of the command.
+func environment(task *executor.Task, byDefault map[string]string) (env []string, path string) {
+	all := map[string]string{"PATH": DefaultPath}
+	maps.Copy(all, byDefault)
+	maps.Copy(all, task.Command.Env)
+	path = all["PATH"]
+	for _, secret := range task.Secrets {
+		if value, is := task.Secret(secret.Env); is {
+			all[secret.Env] = string(value)
+		}
 	}
+	all[protocol.TaskIDEnv] = string(task.ID)
+	all[protocol.TaskFrameworkIDEnv] = string(task.Framework)
+	all[protocol.TaskSandboxEnv] = task.Sandbox
+	all[protocol.TaskAgentIDEnv] = string(task.Agent)
+	all[protocol.TaskHostnameEnv] = task.Hostname
 	if task.Shared != "" {
-		own[protocol.TaskSharedEnv] = task.Shared
+		all[protocol.TaskSharedEnv] = task.Shared
 	}
-	addGPUs(own, task.GPUs)
+	addGPUs(all, task.GPUs)
 	for name, port := range task.Ports {
-		own[api.PortVariable(name)] = strconv.Itoa(int(port))
+		all[api.PortVariable(name)] = strconv.Itoa(int(port))
 	}
-	path = DefaultPath
-	if asked, ok := task.Command.Env["PATH"]; ok {
-		path = asked
-	} else {
-		own["PATH"] = path
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		env = append(env, name+"="+all[name])
 	}
-	for name, value := range own {
-		env = append(env, name+"="+value)
-	}
-	for _, secret := range task.Secrets { // before the command's variables, among which are those of an image
-		_, taken := own[secret.Env]
-		if value, is := task.Secret(secret.Env); is && !taken {
-			own[secret.Env] = string(value)
-			env = append(env, secret.Env+"="+string(value))
-		}
-	}
-	for name, value := range task.Command.Env {
-		if _, taken := own[name]; !taken {
-			env = append(env, name+"="+value)
-		}
-	}
-	slices.Sort(env)
 	return env, path
 }
 

@@ -51,10 +51,11 @@ type Launcher struct {
 }
 
 // The gate is a shell that waits for one line on descriptor 3 and then becomes the executor. If the agent dies first,
-// the line never comes, and the shell ends. (R10) The shell removes its own variables from the environment. Files that
+// the line never comes, and the shell ends. (R10) The shell removes its own variables from the environment, except PWD, which every program
+// is given. Files that
 // the executor and its tasks make can be used by their own user only (umask).
 const (
-	gateWaits = `IFS= read -r _ <&3 || exit 1; unset PWD OLDPWD SHLVL; umask 077
+	gateWaits = `IFS= read -r _ <&3 || exit 1; unset OLDPWD SHLVL; export PWD; umask 077
 `
 	// Unless the agent is given other limits, executors and tasks leave no core dumps behind, and a limit of a million
 	// open files or more is lowered, because some programs go through all numbers that a file descriptor may have.
@@ -105,7 +106,6 @@ func (l *Launcher) forkInCell(ctx context.Context, child *exec.Cmd, start execut
 		return nil, err
 	}
 	start.Cell = told
-	child.Env = start.Environment()
 	p, err := l.fork(child, start)
 	if err != nil {
 		_, _, left := l.Cells.Clear(ctx, start.Run)
@@ -139,7 +139,9 @@ func (l *Launcher) fork(child *exec.Cmd, start executor.Start) (*forked, error) 
 	if err != nil {
 		return nil, err
 	}
-	ground := walls.Ground{Builtin: start.Builtin, Sandbox: start.Sandbox, Socket: start.Socket, Owner: entry.OwnerOf(info)}
+	owner := entry.OwnerOf(info)
+	child.Env = start.Environment(owner)
+	ground := walls.Ground{Builtin: start.Builtin, Sandbox: start.Sandbox, Socket: start.Socket, Owner: owner}
 	begin := func() error { // runs on a thread that ends afterwards
 		if err := l.Cells.Restrict(ground); err != nil {
 			return err

@@ -166,7 +166,7 @@ func TestAbandonedChildNeverRuns(t *testing.T) {
 	}
 }
 
-// The environment holds what was asked for and TENDER_EXECUTOR_*. The token comes by its file descriptor and is nowhere
+// The environment holds what was asked for, the variables of a session and TENDER_EXECUTOR_*. The token comes by its file descriptor and is nowhere
 // else, and no other descriptor is open. (R33)
 func TestEnvironment(t *testing.T) {
 	t.Setenv("OF_THE_AGENT", "secret")
@@ -188,7 +188,7 @@ func TestEnvironment(t *testing.T) {
 		}
 	}
 	want := []string{
-		"ASKED", "PATH", protocol.ExecutorIDEnv, protocol.ExecutorFrameworkIDEnv, protocol.ExecutorRecoveryTimeoutEnv,
+		"ASKED", "PATH", "HOME", "PWD", "USER", "LOGNAME", "SHELL", "TMPDIR", protocol.ExecutorIDEnv, protocol.ExecutorFrameworkIDEnv, protocol.ExecutorRecoveryTimeoutEnv,
 		protocol.ExecutorSandboxEnv, protocol.ExecutorSocketEnv, protocol.ExecutorTokenFDEnv,
 	}
 	slices.Sort(names)

@@ -1,6 +1,7 @@
 package entry
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -139,25 +140,48 @@ func lookup(name string) (User, error) {
 	return User{UID: uid, GID: gid, Groups: GroupsOf(uid)}, nil
 }
 
-// groupsOf remembers the groups of users for as long as the process lives.
-var groupsOf sync.Map
+// account is what the machine's own list says of a user; nothing of one without a name.
+type account struct {
+	name   string
+	groups []int
+}
 
-// GroupsOf returns the groups of a user by the machine's own list; none for a user without a name.
-func GroupsOf(uid int) []int {
-	if known, is := groupsOf.Load(uid); is {
-		return known.([]int)
+// accounts remembers users, by number, for as long as the process lives.
+var accounts sync.Map
+
+func accountOf(uid int) account {
+	if known, is := accounts.Load(uid); is {
+		return known.(account)
 	}
-	var groups []int
-	if account, err := user.LookupId(strconv.Itoa(uid)); err == nil {
-		ids, err := account.GroupIds()
+	var found account
+	if listed, err := user.LookupId(strconv.Itoa(uid)); err == nil {
+		found.name = listed.Username
+		ids, err := listed.GroupIds()
 		for _, id := range ids {
 			if group, wrong := strconv.Atoi(id); err == nil && wrong == nil {
-				groups = append(groups, group)
+				found.groups = append(found.groups, group)
 			}
 		}
 	}
-	groupsOf.Store(uid, groups)
-	return groups
+	accounts.Store(uid, found)
+	return found
+}
+
+// GroupsOf returns the groups of a user by the machine's own list; none for a user without a name.
+func GroupsOf(uid int) []int { return accountOf(uid).groups }
+
+// Session returns the variables that programs expect to find, as cron, sshd and containers set them: for a program that
+// the user runs in the sandbox. (R33)
+//   - HOME is the sandbox: the home of an account may be hidden, read-only or missing, and others' programs write there.
+//   - USER and LOGNAME are the name of the account, or its number if it has no name.
+//   - SHELL is /bin/sh, as for cron: the shell of a service's account often only refuses to run.
+//   - TMPDIR is /tmp, which belongs to the task where it has namespaces. A folder in the sandbox would be too long for
+//     the path of a socket, which many programs make there.
+func Session(user User, sandbox string) map[string]string {
+	name := cmp.Or(accountOf(user.UID).name, strconv.Itoa(user.UID))
+	return map[string]string{
+		"HOME": sandbox, "PWD": sandbox, "USER": name, "LOGNAME": name, "SHELL": "/bin/sh", "TMPDIR": "/tmp",
+	}
 }
 
 // emptyFrom is how many folders of frameworks there may be: with more, the empty ones are removed before a number is
