@@ -105,9 +105,6 @@ func behindWalls(t *testing.T, audit string, test func(*walled)) {
 // commit changes the registry, once it may.
 func (w *walled) commit(change registry.Change) {
 	w.t.Helper()
-	for w.raft.Outline().Format < registry.FormatTrust {
-		<-time.After(time.Second) // in the bubble's time
-	}
 	if err := w.leading.Load().commit(w.ctx, "test", change); err != nil {
 		w.t.Fatal(err)
 	}

@@ -35,10 +35,10 @@ const (
 // Entry is one entry of the log: commands that were proposed at about the same time.
 type Entry struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The format that all masters know, or that the newest of the commands needs. Since format 4 an entry has a sum.
+	// The format that all masters know, or that the newest of the commands needs.
 	Format   uint32     `protobuf:"varint,1,opt,name=format,proto3" json:"format,omitempty"`
 	Commands []*Command `protobuf:"bytes,2,rep,name=commands,proto3" json:"commands,omitempty"`
-	// The CRC-32C of all bytes before it. It is always the last field. Since format 4.
+	// The CRC-32C of all bytes before it. It is always the last field.
 	Sum           uint32 `protobuf:"fixed32,3,opt,name=sum,proto3" json:"sum,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -550,7 +550,6 @@ type Command_Expire struct {
 }
 
 type Command_RaiseFormat struct {
-	// Since format 2.
 	RaiseFormat *RaiseFormat `protobuf:"bytes,27,opt,name=raise_format,json=raiseFormat,proto3,oneof"`
 }
 
@@ -563,12 +562,10 @@ type Command_BeginMaintenance struct {
 }
 
 type Command_CheckHash struct {
-	// Since format 4.
 	CheckHash *CheckHash `protobuf:"bytes,30,opt,name=check_hash,json=checkHash,proto3,oneof"`
 }
 
 type Command_Grant struct {
-	// Since format 6.
 	Grant *Grant `protobuf:"bytes,40,opt,name=grant,proto3,oneof"`
 }
 
@@ -941,7 +938,7 @@ type AdmitAgent struct {
 	Agent  *v1.Agent              `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
 	Nonce  string                 `protobuf:"bytes,2,opt,name=nonce,proto3" json:"nonce,omitempty"`
 	BootId string                 `protobuf:"bytes,3,opt,name=boot_id,json=bootId,proto3" json:"boot_id,omitempty"`
-	// True: the agent stores the receipts of launches, for terms after receipts_after. Since format 6.
+	// True: the agent stores the receipts of launches, for terms after receipts_after.
 	Receipts      bool     `protobuf:"varint,10,opt,name=receipts,proto3" json:"receipts,omitempty"`
 	ReceiptsAfter *v1.Term `protobuf:"bytes,11,opt,name=receipts_after,json=receiptsAfter,proto3" json:"receipts_after,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1018,7 +1015,7 @@ type UpdateAgent struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Agent  *v1.Agent              `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
 	BootId string                 `protobuf:"bytes,2,opt,name=boot_id,json=bootId,proto3" json:"boot_id,omitempty"`
-	// As in AdmitAgent. Once true, it stays true. Since format 6.
+	// As in AdmitAgent. Once true, it stays true.
 	Receipts      bool     `protobuf:"varint,10,opt,name=receipts,proto3" json:"receipts,omitempty"`
 	ReceiptsAfter *v1.Term `protobuf:"bytes,11,opt,name=receipts_after,json=receiptsAfter,proto3" json:"receipts_after,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1212,7 +1209,7 @@ type SetReserved struct {
 	Id       string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	Saw      []*v1.Resource         `protobuf:"bytes,2,rep,name=saw,proto3" json:"saw,omitempty"`
 	Reserved []*v1.Resource         `protobuf:"bytes,3,rep,name=reserved,proto3" json:"reserved,omitempty"`
-	// The framework whose operations led to this change, and the IDs of these operations. Since format 3.
+	// The framework whose operations led to this change, and the IDs of these operations.
 	FrameworkId   string   `protobuf:"bytes,4,opt,name=framework_id,json=frameworkId,proto3" json:"framework_id,omitempty"`
 	Done          []string `protobuf:"bytes,5,rep,name=done,proto3" json:"done,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1626,8 +1623,7 @@ type PutEntry struct {
 	Key         string                 `protobuf:"bytes,3,opt,name=key,proto3" json:"key,omitempty"`
 	Value       []byte                 `protobuf:"bytes,4,opt,name=value,proto3" json:"value,omitempty"`
 	IfVersion   *uint64                `protobuf:"varint,5,opt,name=if_version,json=ifVersion,proto3,oneof" json:"if_version,omitempty"`
-	// How much all stores together may hold, by the setting of the leader that proposed the entry. 0: 1 GiB. Since format
-	// 2.
+	// How much all stores together may hold, by the setting of the leader that proposed the entry. 0: 1 GiB.
 	AllBytesMax   uint64 `protobuf:"varint,6,opt,name=all_bytes_max,json=allBytesMax,proto3" json:"all_bytes_max,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2651,17 +2647,16 @@ type SnapshotHead struct {
 	Term          uint64 `protobuf:"varint,5,opt,name=term,proto3" json:"term,omitempty"`
 	NextAgent     uint64 `protobuf:"varint,6,opt,name=next_agent,json=nextAgent,proto3" json:"next_agent,omitempty"`
 	NextFramework uint64 `protobuf:"varint,7,opt,name=next_framework,json=nextFramework,proto3" json:"next_framework,omitempty"`
-	// The hash of the registry's state, in hex. Since format 5 it is computed from these messages.
+	// The hash of the registry's state, in hex. It is computed from these messages.
 	Hash string `protobuf:"bytes,8,opt,name=hash,proto3" json:"hash,omitempty"`
 	// How many items follow.
 	Items uint64 `protobuf:"varint,9,opt,name=items,proto3" json:"items,omitempty"`
-	// Numbers of IDs that may have been given out by changes that were lost (R37). Since format 4.
+	// Numbers of IDs that may have been given out by changes that were lost (R37).
 	LostAgents     []*Numbers `protobuf:"bytes,10,rep,name=lost_agents,json=lostAgents,proto3" json:"lost_agents,omitempty"`
 	LostFrameworks []*Numbers `protobuf:"bytes,11,rep,name=lost_frameworks,json=lostFrameworks,proto3" json:"lost_frameworks,omitempty"`
 	// A checksum, in hex, of what Raft's library keeps beside the snapshot: version, index, term and membership. Empty in
 	// a snapshot that an operator has taken, and in one of a version that wrote none.
-	MetaSum string `protobuf:"bytes,12,opt,name=meta_sum,json=metaSum,proto3" json:"meta_sum,omitempty"`
-	// Since format 6.
+	MetaSum       string     `protobuf:"bytes,12,opt,name=meta_sum,json=metaSum,proto3" json:"meta_sum,omitempty"`
 	Receipts      *Receipts  `protobuf:"bytes,20,opt,name=receipts,proto3" json:"receipts,omitempty"`
 	Authority     *Authority `protobuf:"bytes,30,opt,name=authority,proto3" json:"authority,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -3160,7 +3155,6 @@ type SnapshotItem_Client struct {
 }
 
 type SnapshotItem_Principal struct {
-	// Since format 6.
 	Principal *PrincipalItem `protobuf:"bytes,10,opt,name=principal,proto3,oneof"`
 }
 
@@ -3196,7 +3190,7 @@ func (*SnapshotItem_Secret) isSnapshotItem_Item() {}
 
 func (*SnapshotItem_Barred) isSnapshotItem_Item() {}
 
-// BarredItem is the nonce of an agent that was removed. No agent is admitted with it. Since format 6.
+// BarredItem is the nonce of an agent that was removed. No agent is admitted with it.
 type BarredItem struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Nonce         string                 `protobuf:"bytes,1,opt,name=nonce,proto3" json:"nonce,omitempty"`
@@ -3249,7 +3243,7 @@ func (x *BarredItem) GetSince() *timestamppb.Timestamp {
 	return nil
 }
 
-// SecretItem is a secret that tasks may be given; its value is encrypted. Since format 6.
+// SecretItem is a secret that tasks may be given; its value is encrypted.
 type SecretItem struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -3451,23 +3445,20 @@ func (x *MasterItem) GetMaster() *Master {
 
 // AgentItem is an admitted agent.
 type AgentItem struct {
-	state    protoimpl.MessageState `protogen:"open.v1"`
-	Agent    *v1.Agent              `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
-	Nonce    string                 `protobuf:"bytes,2,opt,name=nonce,proto3" json:"nonce,omitempty"`
-	BootId   string                 `protobuf:"bytes,3,opt,name=boot_id,json=bootId,proto3" json:"boot_id,omitempty"`
-	Marks    uint32                 `protobuf:"varint,4,opt,name=marks,proto3" json:"marks,omitempty"`
-	Grace    *durationpb.Duration   `protobuf:"bytes,5,opt,name=grace,proto3" json:"grace,omitempty"`
-	Why      string                 `protobuf:"bytes,6,opt,name=why,proto3" json:"why,omitempty"`
-	Admitted *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=admitted,proto3" json:"admitted,omitempty"`
-	Reserved []*v1.Resource         `protobuf:"bytes,8,rep,name=reserved,proto3" json:"reserved,omitempty"`
-	// Since format 2.
-	Maintenance *v1.Window `protobuf:"bytes,9,opt,name=maintenance,proto3" json:"maintenance,omitempty"`
-	Maintained  bool       `protobuf:"varint,10,opt,name=maintained,proto3" json:"maintained,omitempty"`
-	// Since format 4.
-	Gone *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=gone,proto3" json:"gone,omitempty"`
-	// Since format 6.
-	Receipts      bool     `protobuf:"varint,20,opt,name=receipts,proto3" json:"receipts,omitempty"`
-	ReceiptsAfter *v1.Term `protobuf:"bytes,21,opt,name=receipts_after,json=receiptsAfter,proto3" json:"receipts_after,omitempty"`
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Agent         *v1.Agent              `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
+	Nonce         string                 `protobuf:"bytes,2,opt,name=nonce,proto3" json:"nonce,omitempty"`
+	BootId        string                 `protobuf:"bytes,3,opt,name=boot_id,json=bootId,proto3" json:"boot_id,omitempty"`
+	Marks         uint32                 `protobuf:"varint,4,opt,name=marks,proto3" json:"marks,omitempty"`
+	Grace         *durationpb.Duration   `protobuf:"bytes,5,opt,name=grace,proto3" json:"grace,omitempty"`
+	Why           string                 `protobuf:"bytes,6,opt,name=why,proto3" json:"why,omitempty"`
+	Admitted      *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=admitted,proto3" json:"admitted,omitempty"`
+	Reserved      []*v1.Resource         `protobuf:"bytes,8,rep,name=reserved,proto3" json:"reserved,omitempty"`
+	Maintenance   *v1.Window             `protobuf:"bytes,9,opt,name=maintenance,proto3" json:"maintenance,omitempty"`
+	Maintained    bool                   `protobuf:"varint,10,opt,name=maintained,proto3" json:"maintained,omitempty"`
+	Gone          *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=gone,proto3" json:"gone,omitempty"`
+	Receipts      bool                   `protobuf:"varint,20,opt,name=receipts,proto3" json:"receipts,omitempty"`
+	ReceiptsAfter *v1.Term               `protobuf:"bytes,21,opt,name=receipts_after,json=receiptsAfter,proto3" json:"receipts_after,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3601,11 +3592,10 @@ type FrameworkItem struct {
 	Session   uint64                 `protobuf:"varint,3,opt,name=session,proto3" json:"session,omitempty"`
 	Admitted  *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=admitted,proto3" json:"admitted,omitempty"`
 	// Absent: the framework was not removed.
-	Removed      *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=removed,proto3" json:"removed,omitempty"`
-	Why          string                 `protobuf:"bytes,6,opt,name=why,proto3" json:"why,omitempty"`
-	StoreVersion uint64                 `protobuf:"varint,7,opt,name=store_version,json=storeVersion,proto3" json:"store_version,omitempty"`
-	// Since format 3.
-	Operations    []*OperationDone `protobuf:"bytes,8,rep,name=operations,proto3" json:"operations,omitempty"`
+	Removed       *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=removed,proto3" json:"removed,omitempty"`
+	Why           string                 `protobuf:"bytes,6,opt,name=why,proto3" json:"why,omitempty"`
+	StoreVersion  uint64                 `protobuf:"varint,7,opt,name=store_version,json=storeVersion,proto3" json:"store_version,omitempty"`
+	Operations    []*OperationDone       `protobuf:"bytes,8,rep,name=operations,proto3" json:"operations,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3932,8 +3922,7 @@ func (x *ClientItem) GetResult() *Result {
 	return nil
 }
 
-// TokenItem is a token by which peers join the cluster. It holds the hash of the secret, never the secret. Since format
-// 6.
+// TokenItem is a token by which peers join the cluster. It holds the hash of the secret, never the secret.
 type TokenItem struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	Id        string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`

@@ -70,9 +70,6 @@ func (action SetMaintenance) request(c *Core, id RequestID, by rights.Scope) {
 func (c *Core) checkMaintenance(action SetMaintenance) *api.Error {
 	const op = "maintenance.set"
 	switch {
-	case !c.registry.Knows(registry.FormatMaintenance):
-		return api.E(op, api.Unsupported, "", errors.New(
-			"not every master is known to be of a version that has maintenance windows; upgrade them, start those that are down or remove them from the quorum"))
 	case len(action.Agents) == 0:
 		return api.E(op, api.Invalid, "", errors.New("no agent is named"))
 	case !action.Window.Start.IsZero() && action.Window.Over(c.now):

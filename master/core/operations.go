@@ -91,9 +91,8 @@ func (r *operations) reserve(x *acceptance) {
 			x.faults[i] = api.E("offer."+operation.Kind.String(), api.Invalid, operation.ID, err)
 		}
 	}
-	change := registry.SetReserved{ID: x.agent.id, Saw: saw, Reserved: after.Reserved}
-	if r.registry.Knows(registry.FormatOperations) {
-		change.Framework, change.Done = x.session.framework.id, x.feasible()
+	change := registry.SetReserved{
+		ID: x.agent.id, Saw: saw, Reserved: after.Reserved, Framework: x.session.framework.id, Done: x.feasible(),
 	}
 	if after.Reserved.Equal(saw) && len(change.Done) == 0 {
 		r.reserved(x, registry.Result{})

@@ -224,7 +224,7 @@ func (action StoreWrite) request(c *Core, id RequestID, by rights.Scope) {
 	switch change := action.Change.(type) {
 	case registry.PutEntry:
 		// The limit goes with the write, so that all masters decide alike.
-		if limit := c.config.StoreBytesMax; limit > 0 && c.registry.Knows(registry.FormatMaintenance) {
+		if limit := c.config.StoreBytesMax; limit > 0 {
 			change.AllMax = uint64(limit)
 			action.Change = change
 		}

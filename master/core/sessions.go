@@ -419,7 +419,7 @@ type standbyPlace struct {
 // seekSession asks the registry to open the session, or makes a standby wait for its turn (R6).
 func (r *sessions) seekSession(s *session) {
 	fw := r.standbyOf(s)
-	if fw != nil && !r.registry.MayTakeOver(fw.info.Principal, s.by.Who) {
+	if fw != nil && !registry.MayTakeOver(fw.info.Principal, s.by.Who) {
 		r.refuseSession(s, api.E("framework.subscribe", api.Denied, fw.id,
 			fmt.Errorf("the name %q belongs to principal %q, not to %q", fw.info.Name, fw.info.Principal, s.by.Who)))
 		return

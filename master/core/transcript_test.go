@@ -97,11 +97,6 @@ func (w *world) verbOfTime(verb string, args transcript.Line) bool {
 		w.say("m1 leads in term %s", api.Term{Number: w.term.Number + 1})
 		w.lead()
 		w.settle()
-	case "old-registry": // an empty one of the first format: masters are not yet upgraded
-		w.registry = registry.New()
-		w.registry.Apply(registry.Command{Change: registry.Bootstrap{Cluster: "tender"}})
-		w.lead()
-		w.settle()
 	case "save": // a snapshot
 		w.saved = w.registry.Clone()
 	case "restore": // the last snapshot, or an empty one of the same cluster
@@ -354,13 +349,6 @@ func (w *world) verbOfFrameworks(verb string, args transcript.Line) bool {
 		}
 		info.FailoverTimeout = spanOf(args, "failover")
 		w.call(f, protocol.UpdateFramework{Framework: info})
-	case "grow": // an older master lets it say more of itself than is kept today
-		info := f.info
-		info.Roles = []api.Role{api.DefaultRole}
-		bytes, _ := strconv.Atoi(args.Named["labels"])
-		info.Labels = map[string]string{"label": strings.Repeat("x", bytes)}
-		w.proposed = append(w.proposed, registry.Command{Change: registry.UpdateFramework{Framework: info, Session: 1}})
-		w.settle()
 	case "teardown":
 		w.call(f, protocol.Teardown{})
 	case "repeat": // the last call number comes again
@@ -510,10 +498,6 @@ func (w *world) verbOfOperators(verb string, args transcript.Line) bool {
 			action.Window = api.Window{Start: w.now.Add(spanOf(args, "in")), Duration: spanOf(args, "for")}
 		}
 		w.request(action)
-	case "format": // all masters know it
-		format, _ := strconv.ParseUint(args.Word(0), 10, 64)
-		w.proposed = append(w.proposed, registry.Command{Change: registry.RaiseFormat{Format: format}})
-		w.settle()
 	case "role":
 		w.request(roleOf(args))
 	case "reserve-on", "unreserve-on", "create-on", "destroy-on":

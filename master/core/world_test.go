@@ -110,7 +110,6 @@ func newWorld(policy func() allocator.Allocator, config core.Config) *world {
 		aliases:    make(map[string]string),
 	}
 	w.registry.Apply(registry.Command{Change: registry.Bootstrap{Cluster: "tender"}})
-	w.registry.Apply(registry.Command{Change: registry.RaiseFormat{Format: registry.Format}})
 	return w
 }
 

@@ -13,7 +13,7 @@ type AdmitAgent struct {
 	Agent  api.Agent
 	Nonce  api.Nonce
 	BootID string
-	// Receipts says that the agent stores receipts of launches, for terms after ReceiptsAfter. Since FormatTrust.
+	// Receipts says that the agent stores receipts of launches, for terms after ReceiptsAfter.
 	Receipts      bool
 	ReceiptsAfter api.Term
 }
@@ -113,7 +113,6 @@ type UpdateAgent struct {
 	Agent  api.Agent
 	BootID string
 	// Receipts says that the agent stores receipts of launches, for terms after ReceiptsAfter. Once set, it stays set.
-	// Since FormatTrust.
 	Receipts      bool
 	ReceiptsAfter api.Term
 }
@@ -158,7 +157,7 @@ func (change MarkAgent) apply(s *State, at time.Time) Result {
 	case old.Marks.Has(api.MarkGone) && change.Clear.Has(api.MarkGone):
 		return refuse(op, api.Removed, change.ID, "an agent that was marked gone never comes back; it may register as a new one")
 	}
-	if change.Set.Has(api.MarkGone) && !old.Marks.Has(api.MarkGone) && s.Knows(FormatBounded) {
+	if change.Set.Has(api.MarkGone) && !old.Marks.Has(api.MarkGone) {
 		old.Gone = at
 	}
 	old.Marks = old.Marks&^change.Clear | change.Set
@@ -198,9 +197,6 @@ func (change RemoveAgent) apply(s *State, at time.Time) Result {
 // oldest tenth is forgotten. An agent whose certificate was signed more than a day ago is not admitted as a new one
 // anyway.
 func (s *State) bar(nonce api.Nonce, at time.Time) {
-	if !s.Knows(FormatTrust) {
-		return
-	}
 	s.Barred = maps.Clone(s.Barred)
 	if s.Barred == nil {
 		s.Barred = make(map[api.Nonce]time.Time)
@@ -215,12 +211,7 @@ func (s *State) bar(nonce api.Nonce, at time.Time) {
 }
 
 // countedAgents returns the number of agents that AgentsMax bounds.
-func (s *State) countedAgents() int {
-	if s.Knows(FormatBounded) {
-		return len(s.Agents) - s.index().gone
-	}
-	return len(s.Agents)
-}
+func (s *State) countedAgents() int { return len(s.Agents) - s.index().gone }
 
 func (s *State) noRoomForAgent(op string, now Agent) *Result {
 	more := now.bytes()
@@ -271,7 +262,7 @@ func (s *State) operationsDone(change SetReserved) {
 		before = append(before, Operation{id, change.ID})
 	}
 	before = before[max(len(before)-OperationsMax, 0):]
-	for s.Knows(FormatBounded) && operationsBytes(before) > OperationsBytesMax {
+	for operationsBytes(before) > OperationsBytesMax {
 		before = before[1:]
 	}
 	framework.Operations = before

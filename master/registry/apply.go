@@ -23,7 +23,7 @@ func (s *State) Apply(command Command) Result {
 			"number %d is behind this client's last one, %d, and its result is no longer kept", command.Counter, last.Counter)
 	}
 	at := command.At.Round(0).UTC()
-	if s.Knows(FormatBounded) && len(command.Client) > ClientBytesMax {
+	if len(command.Client) > ClientBytesMax {
 		return refuse("registry.apply", api.Limit, cut(command.Client, SubjectBytesMax), "the proposer's name has %d bytes, at most %d are allowed",
 			len(command.Client), ClientBytesMax)
 	}

@@ -8,7 +8,7 @@ import (
 )
 
 // Authority is the authority that signs certificates, once the first one was replaced. Until then it is the one in the
-// cluster's key. Since FormatTrust.
+// cluster's key.
 type Authority struct {
 	Digest     string    // SHA-256 of its public key, in hex; "": it was never replaced
 	Sealed     []byte    // the whole authority, encrypted with the cluster's key; never edited
@@ -27,8 +27,6 @@ func (change RotateAuthority) apply(s *State, at time.Time) Result {
 	const op = "authority.rotate"
 	digest, err := hex.DecodeString(change.Digest)
 	switch {
-	case !s.Knows(FormatTrust):
-		return refuse(op, api.Unsupported, "", "not all masters know how an authority is followed by another one; bring them all to one version first")
 	case err != nil || len(digest) != AuthorityDigestBytes || len(change.Sealed) == 0 || len(change.Sealed) > AuthorityBytesMax:
 		return refuse(op, api.Invalid, "", "the digest or the authority itself is missing, or too long")
 	case change.Digest == s.Authority.Digest:

@@ -26,13 +26,6 @@ func TestNobodyComesBackByTheNameOfAnAgentThatWasRemoved(t *testing.T) {
 	if _, kept := x.state.Barred["n1"]; kept || len(x.state.Barred) != 1 {
 		t.Errorf("what no certificate can say any more is kept: %v", x.state.Barred)
 	}
-	old := newTokens(t)
-	old.state.Format = FormatHashed
-	old.wants(allowed, AdmitAgent{Agent: agent, Nonce: "n1"})
-	old.wants(allowed, RemoveAgent{ID: "agent-1"})
-	if len(old.state.Barred) > 0 {
-		t.Error("a registry of an older format holds what it can't say")
-	}
 }
 
 // TestBarredNamesAreBounded: of too many the oldest go.

@@ -8,15 +8,8 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// Bounds in bytes apply from FormatBounded on. The entry that raises the format has one place in the log, so every
-// master judges each command in the same way, even one that replays the log years later. What an older registry holds
-// beyond the bounds stays until it is replaced.
-
 // tooLarge refuses a change whose nouns are larger than masters store them (R34); nil if none is too large.
 func (s *State) tooLarge(change Change) *Result {
-	if !s.Knows(FormatBounded) {
-		return nil
-	}
 	op, subject, err := "", "", error(nil)
 	switch change := change.(type) {
 	case SetMaster:
@@ -54,7 +47,7 @@ func (s *State) tooLarge(change Change) *Result {
 
 // isBounded reports whether a principal may only take its share of what all frameworks store. In a cluster that
 // identifies nobody, all frameworks have the empty principal, which has no bound of its own.
-func (s *State) isBounded(principal string) bool { return principal != "" && s.Knows(FormatTrust) }
+func isBounded(principal string) bool { return principal != "" }
 
 // principalsShare returns how much of a bound for all one principal may take: three quarters, so that others have room.
 func principalsShare(most int64) int64 { return most / 4 * 3 }
@@ -67,7 +60,7 @@ func (m Master) checkSize() error {
 // noRoom refuses a change by which all nouns of a kind together would grow by so many bytes that they exceed their
 // bound; nil if there is room.
 func (s *State) noRoom(op, subject, nouns string, have, more, most int64) *Result {
-	if !s.Knows(FormatBounded) || more <= 0 || have+more <= most {
+	if more <= 0 || have+more <= most {
 		return nil
 	}
 	bad := refuse(op, api.Limit, subject, "all %s together would take more than %d bytes of the registry; remove those that nobody needs", nouns, most)
@@ -95,7 +88,7 @@ func (r Role) bytes() int64 { return int64(64 + r.Guarantee.Bytes() + r.Limit.By
 
 // kept returns a result in the size in which it is remembered.
 func (s *State) kept(result Result) Result {
-	if !s.Knows(FormatBounded) || result.Err == nil {
+	if result.Err == nil {
 		return result
 	}
 	short := *result.Err
@@ -125,7 +118,7 @@ func (s *State) leavesNothing(change Change, result Result) bool {
 	}
 	switch change.(type) {
 	case PutEntry, DeleteEntry:
-		return s.Knows(FormatBounded) && (isKind(result, api.NotFound) || isKind(result, api.Removed) || isKind(result, api.Invalid))
+		return isKind(result, api.NotFound) || isKind(result, api.Removed) || isKind(result, api.Invalid)
 	default:
 		return false
 	}
@@ -134,7 +127,7 @@ func (s *State) leavesNothing(change Change, result Result) bool {
 // forgetInstance forgets the results of a scheduler that was replaced by another one. Whatever it still asks is refused
 // as fenced.
 func (s *State) forgetInstance(instance api.Nonce) {
-	if !s.Knows(FormatBounded) || instance == "" {
+	if instance == "" {
 		return
 	}
 	for lane := range uint32(api.StoreLanesMax) {
@@ -147,7 +140,7 @@ func (s *State) forgetInstance(instance api.Nonce) {
 
 // forgetGone enforces GoneAgentsMax.
 func (s *State) forgetGone(at time.Time) {
-	if !s.Knows(FormatBounded) || s.index().gone <= GoneAgentsMax {
+	if s.index().gone <= GoneAgentsMax {
 		return
 	}
 	gone := make(map[api.AgentID]time.Time, s.index().gone)

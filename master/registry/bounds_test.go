@@ -23,8 +23,7 @@ func manyPorts(ranges int) api.Resources {
 	return api.NewResources(items...)
 }
 
-// TestNounsHaveBounds: R34. What is larger than masters store is refused with Limit and changes nothing. A registry
-// whose masters do not all know the format accepts it as before (R24).
+// TestNounsHaveBounds: R34. What is larger than masters store is refused with Limit and changes nothing.
 func TestNounsHaveBounds(t *testing.T) {
 	huge := manyPorts(12_000)
 	large := []Change{
@@ -48,13 +47,8 @@ func TestNounsHaveBounds(t *testing.T) {
 		SetRole{Role: "web", Set: Role{Guarantee: huge}},
 		SetMaster{ID: "m1", Master: Master{GRPC: strings.Repeat("g", api.TextBytesMax+1)}},
 	}
-	for i, change := range large {
+	for _, change := range large {
 		refused(t, counted(t, 1, 1), api.Limit, change)
-		old := counted(t, 1, 1)
-		old.Format = FormatOperations
-		if result := old.Apply(Command{At: epoch, Change: change}); result.Err != nil {
-			t.Errorf("%d: an older registry refuses %T: %v", i, change, result.Err)
-		}
 	}
 }
 
@@ -124,25 +118,23 @@ func TestWritersOfNothingLeaveNothing(t *testing.T) {
 }
 
 // TestGoneAgentsAreForgotten: R16, R34. Who was marked gone is forgotten like a tombstone, and
-// refused by its number when it comes back; those marked before the format count from its rise.
+// refused by its number when it comes back.
 func TestGoneAgentsAreForgotten(t *testing.T) {
 	s := counted(t, 3, 0)
-	s.Format = FormatOperations
-	done(t, s, MarkAgent{ID: "agent-1", Set: api.MarkGone})
-	rise := epoch.Add(time.Hour)
-	s.Apply(Command{At: rise, Change: RaiseFormat{Format: Format}})
-	s.Apply(Command{At: rise.Add(time.Hour), Change: MarkAgent{ID: "agent-2", Set: api.MarkGone}})
-	done(t, s, Expire{Before: rise})
+	first := epoch.Add(time.Hour)
+	s.Apply(Command{At: first, Change: MarkAgent{ID: "agent-1", Set: api.MarkGone}})
+	s.Apply(Command{At: first.Add(time.Hour), Change: MarkAgent{ID: "agent-2", Set: api.MarkGone}})
+	done(t, s, Expire{Before: first})
 	if len(s.Agents) != 3 {
 		t.Fatalf("%d agents are left", len(s.Agents))
 	}
-	done(t, s, Expire{Before: rise.Add(time.Minute)})
+	done(t, s, Expire{Before: first.Add(time.Minute)})
 	refused(t, s, api.Removed, AdmitAgent{Agent: api.Agent{ID: "agent-1"}, Nonce: "n1"})
 	if len(s.Agents) != 2 {
 		t.Fatalf("%d agents are left", len(s.Agents))
 	}
-	done(t, s, Expire{Before: rise.Add(2 * time.Hour)})
-	done(t, s, Expire{Before: rise.Add(3 * time.Hour)})
+	done(t, s, Expire{Before: first.Add(2 * time.Hour)})
+	done(t, s, Expire{Before: first.Add(3 * time.Hour)})
 	if len(s.Agents) != 1 || s.index().gone != 0 {
 		t.Fatalf("%d agents are left, %d of them gone", len(s.Agents), s.index().gone)
 	}

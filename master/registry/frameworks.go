@@ -36,7 +36,7 @@ func (change Subscribe) apply(s *State, at time.Time) Result {
 	switch {
 	case !old.Removed.IsZero():
 		return refuse(op, api.Removed, id, "it was removed at %s: %s", old.Removed.Format(time.RFC3339), old.Why)
-	case !s.MayTakeOver(old.Framework.Principal, wish.Principal):
+	case !MayTakeOver(old.Framework.Principal, wish.Principal):
 		return refuse(op, api.Denied, id, "it belongs to principal %q, not to %q", old.Framework.Principal, wish.Principal)
 	}
 	was := old.Instance
@@ -101,7 +101,7 @@ func (s *State) admitFramework(wish api.Framework, instance api.Nonce, at time.T
 	if len(s.Frameworks)-s.index().tombstones >= FrameworksMax {
 		return refuse(op, api.Limit, wish.Name, "%d frameworks are admitted; remove some first", FrameworksMax)
 	}
-	if s.Knows(FormatBounded) && s.index().living[wish.Principal].frameworks >= FrameworksPerPrincipalMax {
+	if s.index().living[wish.Principal].frameworks >= FrameworksPerPrincipalMax {
 		return refuse(op, api.Limit, wish.Name, "%d frameworks of principal %q are admitted; remove some first", FrameworksPerPrincipalMax, wish.Principal)
 	}
 	if bad := s.noRoomForFramework(op, Framework{Framework: wish, Instance: instance}); bad != nil {
@@ -176,7 +176,7 @@ func (s *State) noRoomForFramework(op string, now Framework) *Result {
 		return bad
 	}
 	most := principalsShare(FrameworksBytesMax)
-	if has := s.index().living[now.Framework.Principal].bytes; more > 0 && s.isBounded(now.Framework.Principal) && has+more > most {
+	if has := s.index().living[now.Framework.Principal].bytes; more > 0 && isBounded(now.Framework.Principal) && has+more > most {
 		bad := refuse(op, api.Limit, now.Framework.Name, "what the frameworks of principal %q say of themselves, as by labels, has %d bytes, "+
 			"and may have %d; remove those that nobody needs", now.Framework.Principal, has, most)
 		return &bad
@@ -185,9 +185,11 @@ func (s *State) noRoomForFramework(op string, now Framework) *Result {
 }
 
 // MayTakeOver reports whether a scheduler of a principal may take over a framework of an owner: only its own
-// principal's, except that either of the two may be empty (see FormatTrust).
-func (s *State) MayTakeOver(owner, principal string) bool {
-	return owner == principal || s.Knows(FormatTrust) && (owner == "" || principal == "")
+// principal's, except that either of the two may be empty. So a framework without a principal belongs to the first
+// principal that takes it over, and a caller without a principal, in a cluster that identifies nobody, may take over
+// any framework. (Protocol rule R6.)
+func MayTakeOver(owner, principal string) bool {
+	return owner == principal || owner == "" || principal == ""
 }
 
 // keepIdentity returns the framework's new description with its old identity.
@@ -217,7 +219,7 @@ func (change RemoveFramework) apply(s *State, at time.Time) Result {
 		return refuse(op, api.Stale, change.ID, "session %d is over; session %d goes on", change.Session, old.Session)
 	}
 	was := old.Framework
-	if s.Knows(FormatBounded) && rolesBytes(was.Roles) > TombstoneRolesBytesMax {
+	if rolesBytes(was.Roles) > TombstoneRolesBytesMax {
 		was.Roles = nil
 	}
 	s.replace(Framework{
@@ -304,9 +306,6 @@ func (change Expire) apply(s *State, _ time.Time) Result {
 // expireGone forgets agents that were marked gone long ago. If one comes back after all, it is refused because of its
 // number, like one that was removed (R16).
 func (s *State) expireGone(change Expire) {
-	if !s.Knows(FormatBounded) {
-		return
-	}
 	for _, id := range slices.Sorted(maps.Keys(s.Agents)) {
 		if agent := s.Agents[id]; agent.Marks.Has(api.MarkGone) && agent.Gone.Before(change.Before) {
 			s.forgetAgent(id)

@@ -11,23 +11,22 @@ import (
 const (
 	// MastersMax bounds the masters, including those that have left.
 	MastersMax = 64
-	// AgentsMax bounds the admitted agents; since FormatBounded only those that are not marked gone.
+	// AgentsMax bounds the admitted agents that are not marked gone.
 	AgentsMax = 100_000
-	// GoneAgentsMax bounds the agents that are marked gone. When there are more, the oldest tenth is forgotten. Since
-	// FormatBounded.
+	// GoneAgentsMax bounds the agents that are marked gone. When there are more, the oldest tenth is forgotten.
 	GoneAgentsMax = 100_000
 	// MaintenanceAgentsMax bounds the agents in one change of maintenance windows.
 	MaintenanceAgentsMax = 1000
 	// FrameworksMax bounds the frameworks that are not removed.
 	FrameworksMax = 100_000
-	// FrameworksPerPrincipalMax bounds those of one principal, so that none can take all places. Since FormatBounded.
+	// FrameworksPerPrincipalMax bounds those of one principal, so that none can take all places.
 	FrameworksPerPrincipalMax = 50_000
 	// TombstonesMax bounds the removed frameworks. When there are more, the oldest tenth is forgotten.
 	TombstonesMax = 100_000
 	// OperationsMax bounds the operations that are remembered of one framework. When there are more, the oldest is
 	// forgotten, and a framework that asks for it is told that it is not known.
 	OperationsMax = 1000
-	// OperationsBytesMax bounds the size of these operations' IDs. Since FormatBounded.
+	// OperationsBytesMax bounds the size of these operations' IDs.
 	OperationsBytesMax = 64 << 10
 	// LostNumbersMax bounds the ranges of numbers that a restore or a recovery has skipped.
 	LostNumbersMax = 1 << 16
@@ -58,8 +57,7 @@ const (
 	ClientsMax = 100_000
 
 	// AgentsBytesMax bounds what all agents say about themselves and have reserved, FrameworksBytesMax what all
-	// frameworks say about themselves, RolesBytesMax what operators have set for roles. Since FormatBounded, like all
-	// bounds in bytes except those of the stores.
+	// frameworks say about themselves, RolesBytesMax what operators have set for roles.
 	AgentsBytesMax     = 512 << 20
 	FrameworksBytesMax = 256 << 20
 	RolesBytesMax      = 64 << 20
@@ -86,8 +84,8 @@ const (
 	StoreEntriesMax = 100_000
 	// StoreFrameworkBytesMax bounds keys and values of one framework.
 	StoreFrameworkBytesMax = 64 << 20
-	// StoreBytesMax bounds the keys and values of all frameworks. Since FormatTrust, those of one principal may take
-	// three quarters of it, and of FrameworksBytesMax. The leader may be configured to refuse earlier; then each write
+	// StoreBytesMax bounds the keys and values of all frameworks. Those of one principal may take three
+	// quarters of it, and of FrameworksBytesMax. The leader may be configured to refuse earlier; then each write
 	// says so (PutEntry.AllMax).
 	StoreBytesMax = 1 << 30
 )

@@ -40,10 +40,6 @@ func (change SetMaintenance) apply(s *State, _ time.Time) Result {
 }
 
 func (s *State) checkMaintenance(op string, change SetMaintenance) *Result {
-	if !s.Knows(FormatMaintenance) {
-		bad := refuse(op, api.Unsupported, "", "not all masters know maintenance windows")
-		return &bad
-	}
 	if err := checkWindow(change.Window); err != nil {
 		return &Result{Err: api.E(op, api.Invalid, "", err)}
 	}
@@ -95,8 +91,6 @@ func (change BeginMaintenance) apply(s *State, _ time.Time) Result {
 	switch {
 	case bad != nil:
 		return *bad
-	case !s.Knows(FormatMaintenance):
-		return refuse(op, api.Unsupported, change.ID, "not all masters know maintenance windows")
 	case change.Window.Start.IsZero() || old.Maintenance != plainWindow(change.Window):
 		return refuse(op, api.Stale, change.ID, "this is not its maintenance window any more")
 	case old.Marks.Has(api.MarkGone):

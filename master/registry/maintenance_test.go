@@ -9,15 +9,8 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// formatted returns a registry in which all masters know everything.
-func formatted() *State {
-	s := New()
-	s.Apply(Command{Change: RaiseFormat{Format: Format}})
-	return s
-}
-
 func TestMaintenance(t *testing.T) {
-	s := formatted()
+	s := New()
 	apply := func(change Change) Result { return s.Apply(Command{At: epoch, Change: change}) }
 	apply(AdmitAgent{Agent: api.Agent{}, Nonce: "n1", BootID: "b1"})
 	apply(AdmitAgent{Agent: api.Agent{}, Nonce: "n2", BootID: "b1"})
@@ -67,21 +60,18 @@ func TestMaintenance(t *testing.T) {
 	}
 }
 
-// TestNewFormatsWait: R24. What a newer format says is refused until all masters know
-// it, and a state that never used it has the hash that an older version gives it.
-func TestNewFormatsWait(t *testing.T) {
+// TestFormatOnlyGrows: R24. The registry's format only grows, to one that this version knows.
+func TestFormatOnlyGrows(t *testing.T) {
+	Format = 2 // as if there were a later one
+	defer func() { Format = 1 }()
 	s := New()
 	apply := func(change Change) Result { return s.Apply(Command{At: epoch, Change: change}) }
-	apply(AdmitAgent{Agent: api.Agent{}, Nonce: "n1", BootID: "b1"})
-	set := SetMaintenance{Agents: []api.AgentID{"agent-1"}, Window: api.Window{Start: epoch}}
 	refused := func(what string, kind api.Kind, got Result) {
 		t.Helper()
 		if got.Err == nil || got.Err.Kind != kind {
 			t.Errorf("%s: %+v", what, got)
 		}
 	}
-	refused("a window", api.Unsupported, apply(set))
-	refused("its begin", api.Unsupported, apply(BeginMaintenance{ID: "agent-1"}))
 	refused("a format of the future", api.Unsupported, apply(RaiseFormat{Format: Format + 1}))
 	refused("a format of the past", api.Stale, apply(RaiseFormat{Format: 1}))
 	before := s.print()
@@ -89,11 +79,11 @@ func TestNewFormatsWait(t *testing.T) {
 	if s.print() != before {
 		t.Error("format 0 and 1 are not one")
 	}
+	if s.Knows(Format) {
+		t.Error("a format is known before it was raised")
+	}
 	if got := apply(RaiseFormat{Format: Format}); got.Err != nil || !s.Knows(Format) || s.print() == before {
 		t.Errorf("raised: %+v", got)
-	}
-	if got := apply(set); got.Err != nil {
-		t.Errorf("a window after that: %+v", got)
 	}
 	refused("raised again", api.Stale, apply(RaiseFormat{Format: Format}))
 }
@@ -101,7 +91,7 @@ func TestNewFormatsWait(t *testing.T) {
 // TestAPrincipalHasItsShare: what all its frameworks keep leaves room for those of others, also after a restart, which
 // counts anew, and when one of them is removed.
 func TestAPrincipalHasItsShare(t *testing.T) {
-	s := formatted()
+	s := New()
 	apply := func(change Change) Result { return s.Apply(Command{At: epoch, Change: change}) }
 	for i, principal := range []string{"etl", "etl", "web", "", ""} {
 		apply(Subscribe{Instance: api.Nonce(fmt.Sprint("i", i+1)), Framework: api.Framework{Principal: principal}})
@@ -154,7 +144,7 @@ func TestAPrincipalHasItsShare(t *testing.T) {
 // TestTheLimitOfAllStoresComesWithTheWrite: so every master decides alike, whatever it
 // was told itself.
 func TestTheLimitOfAllStoresComesWithTheWrite(t *testing.T) {
-	s := formatted()
+	s := New()
 	apply := func(change Change) Result { return s.Apply(Command{At: epoch, Change: change}) }
 	apply(Subscribe{Instance: "i1"})
 	apply(Subscribe{Instance: "i2"})

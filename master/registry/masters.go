@@ -1,8 +1,6 @@
 package registry
 
 import (
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/tenderhq/tender/api"
@@ -40,32 +38,18 @@ func (RaiseEpoch) onlyKept() {}
 // RaiseFormat allows what a newer format introduces, because all masters can read it.
 type RaiseFormat struct{ Format uint64 }
 
-func (change RaiseFormat) apply(s *State, at time.Time) Result {
+func (change RaiseFormat) apply(s *State, _ time.Time) Result {
 	switch {
 	case change.Format <= s.format():
 		return refuse("registry.format", api.Stale, "", "the format is %d already; it only grows", s.format())
 	case change.Format > Format:
 		return refuse("registry.format", api.Unsupported, "", "format %d is unknown to this version, which knows up to %d", change.Format, Format)
 	}
-	if change.Format >= FormatBounded && !s.Knows(FormatBounded) {
-		s.dateGone(at)
-	}
 	s.Format = change.Format
 	return Result{}
 }
 
 func (RaiseFormat) onlyKept() {}
-
-// dateGone gives a time to agents that were marked gone before the registry stored one. From then on the time runs
-// after which they are forgotten.
-func (s *State) dateGone(at time.Time) {
-	for _, id := range slices.Sorted(maps.Keys(s.Agents)) {
-		if agent := s.Agents[id]; agent.Marks.Has(api.MarkGone) {
-			agent.Gone = at
-			s.setAgent(agent)
-		}
-	}
-}
 
 func (s *State) format() uint64 { return max(s.Format, 1) }
 

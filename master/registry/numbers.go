@@ -21,7 +21,6 @@ const anewStep = 1 << 20
 // Counting continues at the tenths of a second since 1970, so that a second restore of the same snapshot begins
 // elsewhere. The numbers of agents and frameworks in between may belong to some that come back, and they keep them.
 func (s *State) BeginAnew(at time.Time) {
-	s.Format = max(s.Format, FormatBounded)
 	fresh := uint64(max(at.UnixMilli()/100, 0))
 	s.LostAgents = beginAnew(&s.NextAgent, s.LostAgents, fresh)
 	s.LostFrameworks = beginAnew(&s.NextFramework, s.LostFrameworks, fresh)
@@ -48,9 +47,6 @@ func (s *State) LostAgent(id api.AgentID) bool {
 // sessionsBefore returns how many sessions a framework may have had that this registry does not know, because its ID
 // was given out by a change that was lost.
 func (s *State) sessionsBefore() uint64 {
-	if !s.Knows(FormatBounded) {
-		return 0
-	}
 	return s.Epoch * anewStep
 }
 
@@ -59,7 +55,7 @@ func (s *State) sessionsBefore() uint64 {
 func (s *State) takeNumber(next *uint64, lost *[]Numbers, n uint64) (taken bool) {
 	switch {
 	case n >= *next:
-		if s.Knows(FormatBounded) && n > max(*next, 1) {
+		if n > max(*next, 1) {
 			*lost = append(slices.Clone(*lost), Numbers{max(*next, 1), n})
 		}
 		*next = n + 1

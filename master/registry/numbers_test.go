@@ -13,7 +13,6 @@ func counted(t *testing.T, agents, frameworks int) *State {
 	t.Helper()
 	s := New()
 	done(t, s, Bootstrap{Cluster: "c1"})
-	done(t, s, RaiseFormat{Format: Format})
 	for i := range agents {
 		done(t, s, AdmitAgent{Nonce: api.Nonce(fmt.Sprint("n", i+1))})
 	}
@@ -105,8 +104,8 @@ func TestTheLostComeBack(t *testing.T) {
 	done(t, s, AdmitAgent{Agent: api.Agent{ID: "agent-6"}, Nonce: "late-6"})
 }
 
-// TestFirstOfAFormerRestore: when an earlier version has restored a snapshot, an agent with a number that no master
-// knows does not lock out one that comes later with a lower number.
+// TestFirstOfAFormerRestore: when changes were lost that nobody knows of, an agent with a number that no master knows
+// does not lock out one that comes later with a lower number.
 func TestFirstOfAFormerRestore(t *testing.T) {
 	s := counted(t, 2, 0)
 	done(t, s, AdmitAgent{Agent: api.Agent{ID: "agent-9"}, Nonce: "late-9"})

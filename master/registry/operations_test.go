@@ -11,7 +11,7 @@ import (
 // TestOperationsAreRemembered: R26. The latest stay, each once, and only what was done; a
 // framework that is removed takes them with it.
 func TestOperationsAreRemembered(t *testing.T) {
-	s := formatted()
+	s := New()
 	apply := func(change Change) Result { return s.Apply(Command{At: epoch, Change: change}) }
 	apply(AdmitAgent{Agent: api.Agent{}, Nonce: "n1", BootID: "b1"})
 	apply(AdmitAgent{Agent: api.Agent{}, Nonce: "n2", BootID: "b1"})

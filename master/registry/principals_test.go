@@ -9,16 +9,8 @@ import (
 	"github.com/tenderhq/tender/internal/rights"
 )
 
-// trusted is a registry of the newest format.
-func trusted(t *testing.T) *State {
-	t.Helper()
-	s := New()
-	done(t, s, RaiseFormat{Format: Format})
-	return s
-}
-
 func TestPrincipalsAreGrantedAndRevoked(t *testing.T) {
-	s := trusted(t)
+	s := New()
 	run := rights.Grant{Verb: rights.Run, Role: "eng"}
 	done(t, s, Grant{"etl", run})
 	clone := s.Clone()
@@ -53,7 +45,7 @@ func TestPrincipalsAreGrantedAndRevoked(t *testing.T) {
 }
 
 func TestPrincipalsHaveBounds(t *testing.T) {
-	s := trusted(t)
+	s := New()
 	for i := range GrantsMax {
 		done(t, s, Grant{"etl", rights.Grant{Verb: rights.Run, Role: api.Role(fmt.Sprint("r", i))}})
 	}
@@ -75,11 +67,7 @@ func TestAFrameworkIsItsPrincipals(t *testing.T) {
 	}
 	first := subscribe("", "i1")
 	first.Framework.ID = ""
-	old := New() // of the first format
-	done(t, old, first)
-	refused(t, old, api.Denied, subscribe("etl", "i2"))
-
-	s := trusted(t)
+	s := New()
 	done(t, s, first)
 	done(t, s, subscribe("etl", "i2"))
 	refused(t, s, api.Denied, subscribe("eve", "i3"))
@@ -92,7 +80,7 @@ func TestAFrameworkIsItsPrincipals(t *testing.T) {
 
 // TestReceiptsBeginAndEnd: once by each key, and they end where a leader has none.
 func TestReceiptsBeginAndEnd(t *testing.T) {
-	s := trusted(t)
+	s := New()
 	mark, other := make([]byte, ReceiptMarkBytes), []byte("another key, of thirty-two bytes")
 	refused(t, s, api.Invalid, BeginReceipts{Mark: mark[1:]})
 	refused(t, s, api.Exists, BeginReceipts{})

@@ -269,7 +269,7 @@ func TestSubscribe(t *testing.T) {
 			t.Errorf("%s: got %+v, want %s session %d", what, got, id, session)
 		}
 	}
-	batch := api.Framework{Name: "batch", Roles: []api.Role{"web"}}
+	batch := api.Framework{Name: "batch", Roles: []api.Role{"web"}, Principal: "bob"}
 	keeper := api.Framework{Name: "keeper", Standby: true, Principal: "ann"}
 	named := func(f api.Framework, id api.FrameworkID) api.Framework { f.ID = id; return f }
 	by := func(f api.Framework, principal string) api.Framework { f.Principal = principal; return f }

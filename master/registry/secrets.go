@@ -7,7 +7,7 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// Secret is a secret that tasks may be given, encrypted with a key derived from the cluster's. Since FormatTrust.
+// Secret is a secret that tasks may be given, encrypted with a key derived from the cluster's.
 type Secret struct {
 	Sealed []byte
 	By     string // who has set it; "" in a cluster that identifies nobody
@@ -24,9 +24,6 @@ type SetSecret struct {
 func (change SetSecret) apply(s *State, at time.Time) Result {
 	const op = "secret.set"
 	was, known := s.Secrets[change.ID]
-	if !s.Knows(FormatTrust) {
-		return refuse(op, api.Unsupported, cut(string(change.ID), SubjectBytesMax), "not all masters know secrets yet; bring them all to one version first")
-	}
 	if err := change.ID.Check(); err != nil {
 		return Result{Err: api.E(op, api.Invalid, cut(string(change.ID), SubjectBytesMax), err)}
 	}

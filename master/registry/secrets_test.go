@@ -30,9 +30,6 @@ func TestSecretsAreSetReplacedAndRemoved(t *testing.T) {
 		x.wants(api.Invalid, SetSecret{id, []byte("x"), ""})
 	}
 	x.wants(api.Invalid, SetSecret{"eng/db", nil, ""})
-	old := newTokens(t)
-	old.state.Format = FormatHashed
-	old.wants(api.Unsupported, SetSecret{"eng/db", []byte("x"), ""})
 }
 
 // TestSecretsAreBounded: one alone, those of a role, and all together.

@@ -14,30 +14,11 @@ import (
 
 // Format is the newest version of what is written to disk that this program reads; a newer one is refused at start. The
 // registry has a format of its own, which is 1 at first. It is raised when all masters know a newer one, and only then
-// what that one introduces is used (R24).
-const Format = 6
-
-// FormatMaintenance introduces maintenance windows, and store writes that carry the limit of all stores.
-const FormatMaintenance = 2
-
-// FormatOperations introduces the operations that frameworks have done, so that a leader can answer for what an earlier
-// one did (R26).
-const FormatOperations = 3
-
-// FormatBounded bounds what each noun may hold in bytes, forgets agents long after they were marked gone, remembers
-// numbers that may have been given out by changes that were lost (R34, R37), and lets masters compare the hashes of
-// their registries.
-const FormatBounded = 4
-
-// FormatHashed computes the hash by which masters compare their registries from the messages of a snapshot, so that it
-// covers new fields.
-const FormatHashed = 5
-
-// FormatTrust introduces principals with their grants, and launches that carry receipts. From then on, a framework
-// without a principal belongs to the first principal that takes it over, and a caller without a principal, in a cluster
-// that identifies nobody, may take over any framework (R6). It also introduces the tokens with which somebody joins,
-// and bounds what one principal may store.
-const FormatTrust = 6
+// what that one introduces is used (R24). Each later format is a constant below this one, with what it introduces.
+//
+// It is a variable only for the tests of this mechanism, which act as a later version (registrytest.Knowing). Nothing
+// else writes to it.
+var Format uint64 = 1
 
 // State is the registry. Values in its maps are replaced, never edited, so Clone is shallow and a snapshot does not
 // stop Apply.
@@ -52,16 +33,15 @@ type State struct {
 	Frameworks map[api.FrameworkID]Framework
 	Roles      map[api.Role]Role
 	Clients    map[string]Client // the last result of each proposer (R17)
-	// Principals holds the principals, by name. Replaced, never edited. Since FormatTrust.
+	// Principals holds the principals, by name. Replaced, never edited.
 	Principals map[string]Principal
-	// Receipts says since when launches carry receipts. Since FormatTrust.
+	// Receipts says since when launches carry receipts.
 	Receipts Receipts
 
 	NextAgent     uint64 // the next number to give out; 0 is read as 1
 	NextFramework uint64
 	// LostAgents and LostFrameworks are numbers that may have been given out by changes that a restore or a recovery
-	// has lost. An agent or framework that comes back with one keeps it (R37). Replaced, never edited. Since
-	// FormatBounded.
+	// has lost. An agent or framework that comes back with one keeps it (R37). Replaced, never edited.
 	LostAgents     []Numbers
 	LostFrameworks []Numbers
 
@@ -72,7 +52,7 @@ type State struct {
 	memory *indexes // indexes of the maps; made again when nil
 }
 
-// Guarded holds what decides who gets into the cluster, and what not everybody in it may see. Since FormatTrust.
+// Guarded holds what decides who gets into the cluster, and what not everybody in it may see.
 type Guarded struct {
 	Tokens    map[string]Token // with which somebody can join
 	Authority Authority        // the authority that signs certificates, if it is not the first one
@@ -108,10 +88,10 @@ type Agent struct {
 	Maintenance api.Window
 	// Maintained says that the window has begun, and that the agent drains because of it.
 	Maintained bool
-	// Gone is when the agent was marked gone. Since FormatBounded.
+	// Gone is when the agent was marked gone.
 	Gone time.Time
 	// Receipts says that the agent stores receipts of launches. From then on they are required of it, for launches of
-	// terms after ReceiptsAfter. Since FormatTrust.
+	// terms after ReceiptsAfter.
 	Receipts      bool
 	ReceiptsAfter api.Term
 }

@@ -127,7 +127,7 @@ func (s *State) checkStore(framework Framework, exists bool, growth int64, allMa
 		return fmt.Errorf("the framework's store would hold more than %d bytes; delete what it needs no more", StoreFrameworkBytesMax)
 	case growth > 0 && s.index().storeSize+growth > int64(allMax):
 		return fmt.Errorf("the stores of all frameworks would hold more than %d bytes; delete what nobody needs, or start the masters with a larger --store-bytes-max", allMax)
-	case growth > 0 && s.isBounded(principal) && has+growth > principalsShare(int64(allMax)):
+	case growth > 0 && isBounded(principal) && has+growth > principalsShare(int64(allMax)):
 		return fmt.Errorf("the stores of the frameworks of principal %q hold %d bytes, and may hold %d, so that there is room for others; "+
 			"delete what they need no more", principal, has, principalsShare(int64(allMax)))
 	case !exists && len(framework.Store) >= StoreEntriesMax:

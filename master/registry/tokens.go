@@ -27,7 +27,7 @@ func TokenKinds() []TokenKind {
 // OfPrincipal reports whether whoever joins gets the name of the token's principal.
 func (k TokenKind) OfPrincipal() bool { return k == FrameworkToken || k == OperatorToken }
 
-// Token lets somebody join the cluster. Only the hash of its secret is stored. Since FormatTrust.
+// Token lets somebody join the cluster. Only the hash of its secret is stored.
 type Token struct {
 	ID        string
 	Kind      TokenKind
@@ -78,8 +78,6 @@ func (change CreateToken) apply(s *State, at time.Time) Result {
 	token := change.Token
 	token.Used, token.Revoked, token.Created = nil, time.Time{}, at
 	switch known, is := s.Tokens[token.ID]; {
-	case !s.Knows(FormatTrust):
-		return refuse(op, api.Unsupported, token.ID, "not all masters know tokens yet; bring them all to one version first")
 	case is && known.Hash == token.Hash:
 		return Result{}
 	case is:

@@ -81,8 +81,6 @@ func TestImpossibleTokensAreRefused(t *testing.T) {
 	} {
 		x.wants(api.Invalid, CreateToken{token})
 	}
-	x.state.Format = FormatTrust - 1
-	x.wants(api.Unsupported, CreateToken{Token{ID: "t", Kind: AgentToken, Hash: "h"}})
 	if len(x.state.Tokens) > 0 {
 		t.Errorf("tokens are kept: %v", x.state.Tokens)
 	}
@@ -129,6 +127,4 @@ func TestTwoAuthoritiesAtATimeAreEnough(t *testing.T) {
 	if got := x.state.Authority; got.Digest != second.Digest || !got.Began.Equal(x.at) || !got.FormerEnds.Equal(second.FormerEnds) {
 		t.Errorf("it is kept as %+v", got)
 	}
-	x.state.Format = FormatTrust - 1
-	x.wants(api.Unsupported, RotateAuthority{Digest: digest("c"), Sealed: []byte("sealed"), FormerEnds: x.at.Add(9 * time.Hour)})
 }

@@ -80,8 +80,8 @@ func (s Situation) Carve(wish api.Task) (Plan, *Fault) {
 }
 
 // MessageFault returns a fault when the launch does not fit in a message (R4, R34), otherwise nil. A launch carries the
-// whole description of the framework, and an older master may have accepted a longer one than is accepted today. The
-// fault concerns only the tasks of this launch. The argument tasks is the most bytes that their descriptions take.
+// whole description of the framework, and what it takes of the offers may consist of many ranges. The fault concerns
+// only the tasks of this launch. The argument tasks is the most bytes that their descriptions take.
 func MessageFault(info api.Framework, tasks int, plans ...Plan) *Fault {
 	const beside, each = 4096, 1024 // beside: for the term; each: for numbers, role and receipt
 	bytes := tasks + info.Bytes() + beside

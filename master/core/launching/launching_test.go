@@ -1,6 +1,7 @@
 package launching_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/tenderhq/tender/api"
@@ -26,5 +27,20 @@ func TestSameExecutor(t *testing.T) {
 		if launching.SameExecutor(c.a, c.b) != c.same {
 			t.Errorf("%s: %v", what, !c.same)
 		}
+	}
+}
+
+// TestMessageFault: R4, R34. A launch that fits no message, because of what the framework says of itself or because of
+// many ranges, is refused alone.
+func TestMessageFault(t *testing.T) {
+	said := func(bytes int) api.Framework {
+		return api.Framework{Name: "f", Labels: map[string]string{"label": strings.Repeat("x", bytes)}}
+	}
+	if f := launching.MessageFault(said(api.LabelsBytesMax), api.TaskBytesMax, launching.Plan{}); f != nil {
+		t.Errorf("what a framework may say is refused: %+v", f)
+	}
+	f := launching.MessageFault(said(api.MessageBytesMax), api.TaskBytesMax, launching.Plan{})
+	if f == nil || !strings.Contains(f.Message, "fits no message") {
+		t.Errorf("it came to %+v", f)
 	}
 }

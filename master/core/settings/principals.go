@@ -28,11 +28,7 @@ func (s Grant) Ask(of Leader, by rights.Scope) (Question, *api.Error) {
 
 // mayGive says why the caller may not give the grant, or take it back.
 func mayGive(state *registry.State, op, principal string, grant rights.Grant, by rights.Scope) *api.Error {
-	switch {
-	case !state.Knows(registry.FormatTrust):
-		return api.E(op, api.Unsupported, principal, errors.New(
-			"not every master is known to be of a version that has principals; upgrade them, start those that are down or remove them from the quorum"))
-	case !by.MayGive(grant):
+	if !by.MayGive(grant) {
 		return api.E(op, api.Denied, principal, fmt.Errorf("%s may not grant '%s': nobody gives more than he has, and takes what he could not give", by.Who, grant))
 	}
 	return nil

@@ -20,11 +20,9 @@ func cpus(n float64) *api.Resources {
 func TestAsk(t *testing.T) {
 	weight := 0.0
 	state := &registry.State{
-		Format:     registry.FormatTrust,
 		Agents:     map[api.AgentID]registry.Agent{"agent-1": {Agent: api.Agent{Resources: *cpus(4)}}},
 		Principals: map[string]registry.Principal{"ann": {Grants: []rights.Grant{{Verb: rights.Admin}}}},
 	}
-	old := &registry.State{Format: registry.FormatTrust - 1}
 	web := rights.Scope{Who: "bob", Grants: []rights.Grant{{Verb: rights.Admin, Role: "web"}}}
 	admin := rights.Grant{Verb: rights.Admin}
 	all := rights.All()
@@ -43,7 +41,6 @@ func TestAsk(t *testing.T) {
 		"more than the agents have":   {state, "", settings.Role{Role: "web", Guarantee: cpus(5)}, all, api.Limit},
 		"the same by force":           {state, "", settings.Role{Role: "web", Guarantee: cpus(5), Force: true}, all, 0},
 		"a grant":                     {state, "", settings.Grant{Principal: "bob", Grant: admin}, all, 0},
-		"a grant before there are":    {old, "", settings.Grant{Principal: "bob", Grant: admin}, all, api.Unsupported},
 		"more than one's own":         {state, "", settings.Grant{Principal: "eve", Grant: admin}, web, api.Denied},
 		"taken back":                  {state, "", settings.Take{Principal: "bob", Grant: admin}, all, 0},
 		"taken from himself":          {state, "", settings.Take{Principal: "ann", Grant: admin}, rights.Scope{Who: "ann", Everything: true}, api.Invalid},

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/master/registry"
+	"github.com/tenderhq/tender/master/registry/registrytest"
 )
 
 // knowing awaits that all masters have a format, or that time has passed without it.
@@ -30,6 +31,7 @@ func (q *cluster) knowing(format uint64) bool {
 // TestANewFormatWaitsForAllMasters: R24. A quorum in the middle of its upgrade writes
 // nothing that its oldest member can't read; after the last one it does, for ever.
 func TestANewFormatWaitsForAllMasters(t *testing.T) {
+	defer registrytest.Knowing(2)()
 	synctest.Test(t, func(t *testing.T) {
 		formats := map[api.MasterID]uint64{"m1": 1, "m2": 1, "m3": 1}
 		versions := map[api.MasterID]string{"m1": "v0.4.0", "m2": "v0.4.2", "m3": "v0.4.0"}
@@ -61,6 +63,7 @@ func peerOf(q *cluster, id api.MasterID) Peer {
 
 // TestAMemberThatIsDownCountsAsOld: the format that it reads is not known until it has said so.
 func TestAMemberThatIsDownCountsAsOld(t *testing.T) {
+	defer registrytest.Knowing(2)()
 	synctest.Test(t, func(t *testing.T) {
 		q := builtQuorum(t, 3, func(c *Config) { c.Format = 1 })
 		q.leader("")
@@ -83,6 +86,7 @@ func TestAMemberThatIsDownCountsAsOld(t *testing.T) {
 // TestMastersTooFarApartDoNotMeet: R24. A third master two minor versions behind is kept
 // out, and told why.
 func TestMastersTooFarApartDoNotMeet(t *testing.T) {
+	defer registrytest.Knowing(2)()
 	synctest.Test(t, func(t *testing.T) {
 		q := builtQuorum(t, 1, func(c *Config) {
 			c.Version = "v0.6.0"

@@ -26,7 +26,7 @@ type marks struct {
 // takeHash takes the hash after an entry at which all masters take it: the first entry with commands at or after each
 // multiple of marks.every. A goroutine computes it, so that applying does not wait.
 func (m *machine) takeHash(before, index uint64) {
-	if !m.state.Knows(registry.FormatBounded) || before/m.marks.every == index/m.marks.every {
+	if before/m.marks.every == index/m.marks.every {
 		return
 	}
 	picture := m.state.Clone()

@@ -302,7 +302,7 @@ func (r *Registrar) EnsureFirst(ctx context.Context) error {
 	needed := false
 	r.config.Read(func(s *registry.State) {
 		_, known := s.Tokens[registry.FirstToken]
-		needed = r.present.Load() != nil && !known && s.Knows(registry.FormatTrust)
+		needed = r.present.Load() != nil && !known
 	})
 	if !needed {
 		return nil

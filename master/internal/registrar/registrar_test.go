@@ -35,7 +35,6 @@ type desk struct {
 func newDesk(t *testing.T) *desk {
 	t.Helper()
 	d := &desk{T: t, state: registry.New(), key: trust.NewKey()}
-	d.state.Format = registry.Format
 	d.Registrar = d.with(d.key)
 	return d
 }

@@ -13,48 +13,11 @@ import (
 )
 
 // since names the format that introduced a change or a field of what is on disk. Those that are not named have existed
-// since format 1.
+// since format 1, which is that of the first release; so there is nothing in it yet.
 //
 // While not all masters know a format, the registry must not hold what the format introduces. So such a field is left
 // out of the log, and of the hash by which masters compare their registries, and such a change may not be proposed.
-var since = map[protoreflect.FullName]uint64{
-	"tender.log.v1.Command.raise_format":         registry.FormatMaintenance,
-	"tender.log.v1.Command.set_maintenance":      registry.FormatMaintenance,
-	"tender.log.v1.Command.begin_maintenance":    registry.FormatMaintenance,
-	"tender.log.v1.PutEntry.all_bytes_max":       registry.FormatMaintenance,
-	"tender.log.v1.AgentItem.maintenance":        registry.FormatMaintenance,
-	"tender.log.v1.AgentItem.maintained":         registry.FormatMaintenance,
-	"tender.log.v1.SetReserved.framework_id":     registry.FormatOperations,
-	"tender.log.v1.SetReserved.done":             registry.FormatOperations,
-	"tender.log.v1.FrameworkItem.operations":     registry.FormatOperations,
-	"tender.log.v1.Command.check_hash":           registry.FormatBounded,
-	"tender.log.v1.AgentItem.gone":               registry.FormatBounded,
-	"tender.log.v1.SnapshotHead.lost_agents":     registry.FormatBounded,
-	"tender.log.v1.SnapshotHead.lost_frameworks": registry.FormatBounded,
-	"tender.log.v1.Command.grant":                registry.FormatTrust,
-	"tender.log.v1.Command.take_grant":           registry.FormatTrust,
-	"tender.log.v1.Command.revoke_principal":     registry.FormatTrust,
-	"tender.log.v1.Command.begin_receipts":       registry.FormatTrust,
-	"tender.log.v1.AdmitAgent.receipts_after":    registry.FormatTrust,
-	"tender.log.v1.AdmitAgent.receipts":          registry.FormatTrust,
-	"tender.log.v1.UpdateAgent.receipts_after":   registry.FormatTrust,
-	"tender.log.v1.UpdateAgent.receipts":         registry.FormatTrust,
-	"tender.log.v1.AgentItem.receipts_after":     registry.FormatTrust,
-	"tender.log.v1.AgentItem.receipts":           registry.FormatTrust,
-	"tender.log.v1.SnapshotHead.receipts":        registry.FormatTrust,
-	"tender.log.v1.SnapshotItem.principal":       registry.FormatTrust,
-	"tender.log.v1.Command.create_token":         registry.FormatTrust,
-	"tender.log.v1.Command.use_token":            registry.FormatTrust,
-	"tender.log.v1.Command.revoke_token":         registry.FormatTrust,
-	"tender.log.v1.SnapshotItem.token":           registry.FormatTrust,
-	"tender.log.v1.Command.rotate_authority":     registry.FormatTrust,
-	"tender.log.v1.SnapshotHead.authority":       registry.FormatTrust,
-	"tender.log.v1.Command.set_secret":           registry.FormatTrust,
-	"tender.log.v1.Command.remove_secret":        registry.FormatTrust,
-	"tender.log.v1.SnapshotItem.secret":          registry.FormatTrust,
-	"tender.log.v1.SnapshotItem.barred":          registry.FormatTrust,
-	"tender.log.v1.SnapshotHead.meta_sum":        registry.FormatHashed, // ignored in older formats: no content of the registry
-}
+var since = map[protoreflect.FullName]uint64{}
 
 func sinceFormat(field protoreflect.FieldDescriptor) uint64 {
 	return max(since[field.FullName()], 1)

@@ -29,14 +29,24 @@ import (
 // rewrite is the flag of all transcripts and golden files.
 var rewrite = flag.Bool("rewrite", false, "write the golden files anew")
 
-// filled returns a value in which every exported field holds something.
-func filled[T any](seed int) T {
+// filled returns a value in which every exported field that the newest format has holds something.
+func filled[T any](seed int) T { return filledAs[T](registry.Format, seed) }
+
+// filledAs returns the same for a format.
+func filledAs[T any](format uint64, seed int) T {
 	var value T
-	fill(reflect.ValueOf(&value).Elem(), &seed)
+	filler{format, &seed}.fill(reflect.ValueOf(&value).Elem())
 	return value
 }
 
-func fill(v reflect.Value, seed *int) {
+// filler fills the fields that a format has. Each field is filled by the next seed.
+type filler struct {
+	format uint64
+	seed   *int
+}
+
+func (f filler) fill(v reflect.Value) {
+	seed := f.seed
 	*seed++
 	switch v.Interface().(type) {
 	case time.Time:
@@ -67,23 +77,23 @@ func fill(v reflect.Value, seed *int) {
 		v.SetFloat(float64(*seed) / 2)
 	case reflect.Pointer:
 		v.Set(reflect.New(v.Type().Elem()))
-		fill(v.Elem(), seed)
+		f.fill(v.Elem())
 	case reflect.Struct:
 		for i := range v.NumField() {
-			if field := v.Type().Field(i); field.IsExported() && newer[field.Name] == 0 {
-				fill(v.Field(i), seed)
+			if field := v.Type().Field(i); field.IsExported() && newer[field.Name] <= f.format {
+				f.fill(v.Field(i))
 			}
 		}
 	case reflect.Map:
 		key, value := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
-		fill(key, seed)
-		fill(value, seed)
+		f.fill(key)
+		f.fill(value)
 		v.Set(reflect.MakeMap(v.Type()))
 		v.SetMapIndex(key, value)
 	case reflect.Slice:
 		v.Set(reflect.MakeSlice(v.Type(), 2, 2))
-		fill(v.Index(0), seed)
-		fill(v.Index(1), seed)
+		f.fill(v.Index(0))
+		f.fill(v.Index(1))
 	case reflect.Interface:
 		v.Set(reflect.ValueOf(errors.New("cause")))
 	default:
@@ -91,50 +101,38 @@ func fill(v reflect.Value, seed *int) {
 	}
 }
 
-// newer are fields that format 1 had not, by the format that has brought them. Of those a state of an older format has
-// none, so that the golden files of older formats stay what they were: filled leaves them out, and stateOf sets them.
-var newer = map[string]uint64{
-	"Format": registry.FormatMaintenance, "Maintenance": registry.FormatMaintenance, "Maintained": registry.FormatMaintenance,
-	"Operations": registry.FormatOperations,
-	"LostAgents": registry.FormatBounded, "LostFrameworks": registry.FormatBounded, "Gone": registry.FormatBounded,
-	"Principals": registry.FormatTrust, "Receipts": registry.FormatTrust, "ReceiptsAfter": registry.FormatTrust,
-	"Authority": registry.FormatTrust,
-}
+// newer are fields that format 1 had not, by the format that has brought them. What is written for an older format has
+// nothing in them, so that the golden files of older formats stay what they were.
+var newer = map[string]uint64{}
 
-// every change, full and empty.
-func changes() []registry.Change {
+// changes returns every change that a format has, full and empty.
+func changes(format uint64) []registry.Change {
 	return []registry.Change{
-		filled[registry.Bootstrap](1), registry.Bootstrap{}, filled[registry.RaiseEpoch](2), registry.RaiseEpoch{},
-		filled[registry.SetMaster](3), registry.SetMaster{}, filled[registry.RemoveMaster](4), registry.RemoveMaster{},
-		filled[registry.AdmitAgent](5), registry.AdmitAgent{}, filled[registry.UpdateAgent](6), registry.UpdateAgent{},
-		filled[registry.MarkAgent](7), registry.MarkAgent{}, filled[registry.RemoveAgent](8), registry.RemoveAgent{},
-		filled[registry.SetReserved](9), registry.SetReserved{}, filled[registry.Subscribe](10), registry.Subscribe{},
-		filled[registry.Readmit](11), registry.Readmit{}, filled[registry.UpdateFramework](12), registry.UpdateFramework{},
-		filled[registry.RemoveFramework](13), registry.RemoveFramework{}, filled[registry.SetRole](14), registry.SetRole{},
-		filled[registry.PutEntry](15), registry.PutEntry{}, filled[registry.DeleteEntry](16), registry.DeleteEntry{},
-		filled[registry.Expire](17), registry.Expire{},
-		registry.RaiseFormat{Format: 2}, filled[registry.SetMaintenance](18), registry.SetMaintenance{},
-		filled[registry.BeginMaintenance](19), registry.BeginMaintenance{},
-		filled[registry.CheckHash](20), registry.CheckHash{},
-		filled[registry.Grant](21), registry.Grant{}, filled[registry.TakeGrant](22), registry.TakeGrant{},
-		filled[registry.RevokePrincipal](23), registry.RevokePrincipal{}, filled[registry.BeginReceipts](24), registry.BeginReceipts{},
-		filled[registry.CreateToken](21), registry.CreateToken{}, filled[registry.UseToken](22), registry.UseToken{},
-		filled[registry.RevokeToken](23), registry.RevokeToken{}, filled[registry.RotateAuthority](25), registry.RotateAuthority{},
-		filled[registry.SetSecret](26), registry.SetSecret{}, filled[registry.RemoveSecret](27), registry.RemoveSecret{},
+		filledAs[registry.Bootstrap](format, 1), registry.Bootstrap{}, filledAs[registry.RaiseEpoch](format, 2), registry.RaiseEpoch{},
+		filledAs[registry.SetMaster](format, 3), registry.SetMaster{}, filledAs[registry.RemoveMaster](format, 4), registry.RemoveMaster{},
+		filledAs[registry.AdmitAgent](format, 5), registry.AdmitAgent{}, filledAs[registry.UpdateAgent](format, 6), registry.UpdateAgent{},
+		filledAs[registry.MarkAgent](format, 7), registry.MarkAgent{}, filledAs[registry.RemoveAgent](format, 8), registry.RemoveAgent{},
+		filledAs[registry.SetReserved](format, 9), registry.SetReserved{}, filledAs[registry.Subscribe](format, 10), registry.Subscribe{},
+		filledAs[registry.Readmit](format, 11), registry.Readmit{}, filledAs[registry.UpdateFramework](format, 12), registry.UpdateFramework{},
+		filledAs[registry.RemoveFramework](format, 13), registry.RemoveFramework{}, filledAs[registry.SetRole](format, 14), registry.SetRole{},
+		filledAs[registry.PutEntry](format, 15), registry.PutEntry{}, filledAs[registry.DeleteEntry](format, 16), registry.DeleteEntry{},
+		filledAs[registry.Expire](format, 17), registry.Expire{},
+		registry.RaiseFormat{Format: format}, filledAs[registry.SetMaintenance](format, 18), registry.SetMaintenance{},
+		filledAs[registry.BeginMaintenance](format, 19), registry.BeginMaintenance{},
+		filledAs[registry.CheckHash](format, 20), registry.CheckHash{},
+		filledAs[registry.Grant](format, 21), registry.Grant{}, filledAs[registry.TakeGrant](format, 22), registry.TakeGrant{},
+		filledAs[registry.RevokePrincipal](format, 23), registry.RevokePrincipal{}, filledAs[registry.BeginReceipts](format, 24), registry.BeginReceipts{},
+		filledAs[registry.CreateToken](format, 21), registry.CreateToken{}, filledAs[registry.UseToken](format, 22), registry.UseToken{},
+		filledAs[registry.RevokeToken](format, 23), registry.RevokeToken{}, filledAs[registry.RotateAuthority](format, 25), registry.RotateAuthority{},
+		filledAs[registry.SetSecret](format, 26), registry.SetSecret{}, filledAs[registry.RemoveSecret](format, 27), registry.RemoveSecret{},
 	}
 }
 
-func allCommands() []registry.Command {
-	var commands []registry.Command
-	for i, change := range changes() {
-		commands = append(commands, registry.Command{Client: "m1/7", Counter: uint64(i), At: time.Unix(int64(i), 9).UTC(), Change: change})
-	}
-	return commands
-}
+func allCommands() []registry.Command { return commandsOf(registry.Format) }
 
 func entryOf(t *testing.T, commands []registry.Command) []byte {
 	t.Helper()
-	return entryAs(t, commands, 1)
+	return entryAs(t, commands, registry.Format)
 }
 
 // entryAs is the entry that is written once all masters know a format.
@@ -164,7 +162,7 @@ func same(a, b any) string {
 // TestEveryChangeSurvivesTheLog: nothing of a command is lost on its way.
 func TestEveryChangeSurvivesTheLog(t *testing.T) {
 	commands := allCommands()
-	read, err := DecodeEntry(entryAs(t, commands, registry.Format))
+	read, err := DecodeEntry(entryOf(t, commands))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -197,7 +195,7 @@ func TestNoEntryPanics(t *testing.T) {
 // TestDamagedEntriesAreFound: every flipped bit and every lost tail of an entry is noticed,
 // when it is applied and at start.
 func TestDamagedEntriesAreFound(t *testing.T) {
-	good := entryAs(t, allCommands(), registry.FormatBounded)
+	good := entryOf(t, allCommands())
 	for at := range good {
 		for bit := range 8 {
 			bad := bytes.Clone(good)
@@ -221,22 +219,18 @@ func snapshotOf(t *testing.T, state *registry.State) []byte {
 	return out.Bytes()
 }
 
-// fullState holds something in every field.
-func fullState() *registry.State {
-	state := filled[registry.State](100)
-	state.Format = registry.Format
-	state.LostAgents, state.LostFrameworks = []registry.Numbers{{First: 3, Next: 5}, {First: 7, Next: 1 << 20}}, []registry.Numbers{{First: 9, Next: 10}}
+// fullState holds something in every field that a format has.
+func fullState(format uint64) *registry.State {
+	state := filledAs[registry.State](format, 100)
+	state.Format = format
 	// Keys repeat what is inside, and sizes sum it up.
 	for key, agent := range state.Agents {
-		agent.Maintenance, agent.Maintained = filled[api.Window](200), true
-		agent.Gone, agent.Receipts = filled[time.Time](400), true
 		delete(state.Agents, key)
 		state.Agents[agent.Agent.ID] = agent
 	}
 	for key, framework := range state.Frameworks {
 		delete(state.Frameworks, key)
 		framework.StoreSize = 0
-		framework.Operations = filled[[]registry.Operation](300)
 		for key, entry := range framework.Store {
 			framework.StoreSize += int64(len(key) + len(entry.Value))
 		}
@@ -251,7 +245,7 @@ func fullState() *registry.State {
 
 // TestSnapshotKeepsEverything: also in a state that commands alone never make.
 func TestSnapshotKeepsEverything(t *testing.T) {
-	state := fullState()
+	state := fullState(registry.Format)
 	read, head, err := ReadSnapshot(bytes.NewReader(snapshotOf(t, state)))
 	if err != nil {
 		t.Fatal(err)
@@ -266,7 +260,7 @@ func TestSnapshotKeepsEverything(t *testing.T) {
 
 // TestDamageIsFound: every flipped bit and every lost tail of a snapshot is noticed.
 func TestDamageIsFound(t *testing.T) {
-	good := snapshotOf(t, fullState())
+	good := snapshotOf(t, fullState(registry.Format))
 	for at := range good {
 		for bit := range 8 {
 			bad := bytes.Clone(good)
@@ -287,7 +281,7 @@ func TestSnapshotOfAnotherState(t *testing.T) {
 		"its hash is wrong": func(head *logpb.SnapshotHead) { head.Hash = Hash(registry.New()) },
 		"items and says":    func(head *logpb.SnapshotHead) { head.Items++ },
 	} {
-		data := resealed(t, snapshotOf(t, fullState()), change)
+		data := resealed(t, snapshotOf(t, fullState(registry.Format)), change)
 		if _, _, err := ReadSnapshot(bytes.NewReader(data)); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: it came to %v", says, err)
 		}
@@ -323,7 +317,7 @@ func resealed(t *testing.T, data []byte, change func(*logpb.SnapshotHead)) []byt
 func TestGoldenFormats(t *testing.T) {
 	for format := uint64(1); format <= registry.Format; format++ {
 		entry, snapshot := fmt.Sprintf("entry-%d.hex", format), fmt.Sprintf("snapshot-%d.hex", format)
-		commands, state := commandsOf(format), stateOf(format)
+		commands, state := commandsOf(format), fullState(format)
 		// What an earlier version has written is never written anew.
 		golden(t, entry, entryAs(t, commands, format), format == registry.Format)
 		golden(t, snapshot, snapshotOf(t, state), format == registry.Format)
@@ -348,74 +342,13 @@ func TestGoldenFormats(t *testing.T) {
 // commandsOf are all that a format can say.
 func commandsOf(format uint64) []registry.Command {
 	var commands []registry.Command
-	for i, change := range changes() {
-		if put, ok := change.(registry.PutEntry); ok && format == 1 {
-			put.AllMax = 0
-			change = put
-		}
-		if set, ok := change.(registry.SetReserved); ok && format < registry.FormatOperations {
-			set.Framework, set.Done = "", nil
-			change = set
-		}
-		if format < registry.FormatTrust {
-			change = withoutReceipts(change)
-		}
+	for i, change := range changes(format) {
 		command := registry.Command{Client: "m1/7", Counter: uint64(i), At: time.Unix(int64(i), 9).UTC(), Change: change}
 		if m, _, err := EncodeCommand(command); err == nil && formatOf(m) <= format {
 			commands = append(commands, command)
 		}
 	}
 	return commands
-}
-
-func withoutReceipts(change registry.Change) registry.Change {
-	switch change := change.(type) {
-	case registry.AdmitAgent:
-		change.Receipts, change.ReceiptsAfter = false, api.Term{}
-		return change
-	case registry.UpdateAgent:
-		change.Receipts, change.ReceiptsAfter = false, api.Term{}
-		return change
-	default:
-		return change
-	}
-}
-
-func stateOf(format uint64) *registry.State {
-	state := fullState()
-	state.Format = format
-	if format < registry.FormatTrust {
-		state.Tokens = map[string]registry.Token{}
-		state.Secrets = map[api.SecretID]registry.Secret{}
-		state.Barred = map[api.Nonce]time.Time{}
-	}
-	if format < registry.FormatBounded {
-		state.LostAgents, state.LostFrameworks = nil, nil
-	}
-	if format >= registry.FormatTrust {
-		state.Principals = map[string]registry.Principal{"ann": filled[registry.Principal](25), "bob": {}}
-		state.Receipts = filled[registry.Receipts](26)
-		state.Authority = filled[registry.Authority](27)
-	}
-	for id, agent := range state.Agents {
-		if format < registry.FormatMaintenance {
-			agent.Maintenance, agent.Maintained = api.Window{}, false
-		}
-		if format < registry.FormatBounded {
-			agent.Gone = time.Time{}
-		}
-		if agent.Receipts = format >= registry.FormatTrust; agent.Receipts {
-			agent.ReceiptsAfter = api.Term{Epoch: 2, Number: 9}
-		}
-		state.Agents[id] = agent
-	}
-	for id, framework := range state.Frameworks {
-		if format < registry.FormatOperations {
-			framework.Operations = nil
-		}
-		state.Frameworks[id] = framework
-	}
-	return state
 }
 
 func golden(t *testing.T, name string, data []byte, newest bool) {
@@ -452,7 +385,7 @@ func readGolden(t *testing.T, name string) []byte {
 
 // TestNewerFormatsAreRefused: before Raft opens, with a sentence.
 func TestNewerFormatsAreRefused(t *testing.T) {
-	newer, err := proto.Marshal(&logpb.Entry{Format: registry.Format + 1})
+	newer, err := proto.Marshal(&logpb.Entry{Format: uint32(registry.Format + 1)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -42,8 +42,8 @@ func EncodeCommand(command registry.Command) (*logpb.Command, int, error) {
 	return m, size + 8, nil
 }
 
-// EncodeEntry encodes an entry for masters that all know the format known. Fields of newer formats are left out. If the
-// format has checksums, one is added at the end.
+// EncodeEntry encodes an entry for masters that all know the format known. Fields of newer formats are left out. The
+// checksum of the entry is added at the end.
 func EncodeEntry(commands []*logpb.Command, known uint64) ([]byte, error) {
 	known = max(known, 1)
 	format := known
@@ -56,10 +56,10 @@ func EncodeEntry(commands []*logpb.Command, known uint64) ([]byte, error) {
 	entry := &logpb.Entry{Format: uint32(format), Commands: commands}
 	room := make([]byte, 0, proto.Size(entry)+entrySumBytes) // large entries are copied as little as possible
 	data, err := proto.MarshalOptions{UseCachedSize: true}.MarshalAppend(room, entry)
-	if err != nil || format < registry.FormatBounded {
-		return data, err
+	if err != nil {
+		return nil, err
 	}
-	return appendSum(data), nil
+	return appendSumOf(data, data), nil
 }
 
 // entrySumField is logpb.Entry.sum, which is the last field of an entry.
@@ -68,19 +68,14 @@ const (
 	entrySumBytes = 5
 )
 
-func appendSum(data []byte) []byte { return appendSumOf(data, data) }
-
 // appendSumOf appends the checksum of an entry's body to the given bytes.
 func appendSumOf(body, to []byte) []byte {
 	sum := crc32.Checksum(body, castagnoli)
 	return protowire.AppendFixed32(protowire.AppendTag(to, entrySumField, protowire.Fixed32Type), sum)
 }
 
-// checkSum compares an entry with its checksum. Entries of older formats have none.
-func checkSum(data []byte, format uint32) error {
-	if format < registry.FormatBounded {
-		return checkNoSum(data)
-	}
+// checkSum compares an entry with its checksum.
+func checkSum(data []byte) error {
 	body := data[:max(len(data)-entrySumBytes, 0)]
 	if !bytes.Equal(appendSumOf(body, nil), data[len(body):]) {
 		return errors.New("it is damaged: its checksum is wrong")
@@ -88,29 +83,9 @@ func checkSum(data []byte, format uint32) error {
 	return nil
 }
 
-// checkNoSum detects an entry of a newer format whose format field was damaged, so that it looks like an entry without
-// a checksum.
-func checkNoSum(data []byte) error {
-	for rest := data; len(rest) > 0; {
-		number, kind, n := protowire.ConsumeTag(rest)
-		if n < 0 {
-			return fmt.Errorf("it is damaged: %w", protowire.ParseError(n))
-		}
-		size := protowire.ConsumeFieldValue(number, kind, rest[n:])
-		switch {
-		case size < 0:
-			return fmt.Errorf("it is damaged: %w", protowire.ParseError(size))
-		case number == entrySumField:
-			return errors.New("it is damaged: it has the checksum of a newer format than it says")
-		}
-		rest = rest[n+size:]
-	}
-	return nil
-}
-
 // checkFormat refuses a format that this version can't read.
 func checkFormat(what string, format uint32) error {
-	if format == 0 || format > registry.Format {
+	if format == 0 || uint64(format) > registry.Format {
 		return fmt.Errorf("%s has format %d and this version reads formats 1 to %d; start the version that wrote it, or a newer one",
 			what, format, registry.Format)
 	}
@@ -120,8 +95,7 @@ func checkFormat(what string, format uint32) error {
 // CheckEntry returns why this version can't read an entry. It looks only at the entry's own fields, because a start
 // checks the whole log. A change that this version does not know can stand only in an entry of a newer format.
 func CheckEntry(data []byte) error {
-	format, err := entryFormat(data)
-	if err != nil {
+	if _, err := entryFormat(data); err != nil {
 		return err
 	}
 	for rest := data; len(rest) > 0; {
@@ -135,7 +109,7 @@ func CheckEntry(data []byte) error {
 		}
 		rest = rest[n+size:]
 	}
-	return checkSum(data, format)
+	return checkSum(data)
 }
 
 // entryFormat reads logpb.Entry.format, with which every entry begins. If it stood further back, a wrong length could
@@ -157,9 +131,9 @@ func entryFormat(data []byte) (uint32, error) {
 const entryFormatField = 1
 
 func readEntry(data []byte) (*logpb.Entry, error) {
-	format, err := entryFormat(data)
+	_, err := entryFormat(data)
 	if err == nil {
-		err = checkSum(data, format)
+		err = checkSum(data)
 	}
 	if err != nil {
 		return nil, err

@@ -12,12 +12,12 @@ import (
 	"github.com/tenderhq/tender/master/registry"
 )
 
-// full returns a state of a format in which every field is set: a new field of any type makes
-// fillAnew fail or shows up in TestHashSeesEveryField.
-func full(format uint64) *registry.State {
+// full returns a state in which every field is set: a new field of any type makes fillAnew fail or shows up in
+// TestHashSeesEveryField.
+func full() *registry.State {
 	s := &registry.State{}
 	fillAnew(reflect.ValueOf(s).Elem(), new(int))
-	s.Format = format
+	s.Format = registry.Format
 	return s
 }
 

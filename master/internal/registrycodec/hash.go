@@ -21,10 +21,7 @@ import (
 // covers every field that snapshots have. It leaves out what the registry's format does not have yet, because an older
 // master does not know that (R24).
 func Hash(state *registry.State) string {
-	if !state.Knows(registry.FormatHashed) {
-		return hashOfFormat4(state)
-	}
-	h := &hasher{hash: sha256.New(), format: state.Format, fields: make(map[protoreflect.FullName][]protoreflect.FieldDescriptor)}
+	h := &hasher{hash: sha256.New(), format: max(state.Format, 1), fields: make(map[protoreflect.FullName][]protoreflect.FieldDescriptor)}
 	h.message(contentHead(state).ProtoReflect())
 	eachItem(state, func(m proto.Message) { h.message(m.ProtoReflect()) })
 	h.flush()

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/tenderhq/tender/master/internal/registrycodec"
-	"github.com/tenderhq/tender/master/registry"
 	"github.com/tenderhq/tender/master/registry/registrytest"
 )
 
@@ -14,7 +13,6 @@ import (
 func TestHashGivesWay(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	state := registrytest.Large(1000, 0)
-	state.Format = registry.FormatHashed
 	var over atomic.Bool
 	turns, ended := 0, make(chan struct{})
 	go func() {

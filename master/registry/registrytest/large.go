@@ -8,6 +8,14 @@ import (
 	"github.com/tenderhq/tender/master/registry"
 )
 
+// Knowing lets this program know formats up to the given one until restore is called. Nothing else may run beside it
+// that reads or writes registries.
+func Knowing(format uint64) (restore func()) {
+	was := registry.Format
+	registry.Format = format
+	return func() { registry.Format = was }
+}
+
 // Large returns the registry of a founded cluster with that many agents and frameworks.
 func Large(agents, frameworks int) *registry.State {
 	state := registry.New()

@@ -35,7 +35,6 @@ const cluster = "tender"
 func newQuorum(w *World) *quorum {
 	q := &quorum{world: w, state: registry.New(), policy: "fairshare", masters: 3}
 	q.state.Apply(registry.Command{Change: registry.Bootstrap{Cluster: cluster}})
-	q.state.Apply(registry.Command{Change: registry.RaiseFormat{Format: registry.Format}})
 	q.config = core.Config{Version: "v1", Debug: true}
 	return q
 }
