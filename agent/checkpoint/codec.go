@@ -108,6 +108,7 @@ func encode(buffer []byte, record any) ([]byte, error) {
 		m.Record = &logpb.AgentRecord_ExecutorStarting{ExecutorStarting: &logpb.ExecutorStarting{
 			Run: runToProto(r.Run), Executor: wire.ExecutorToProto(&r.Executor), Role: string(r.Role),
 			Resources: wire.ResourcesToProto(r.Resources), Builtin: r.Builtin,
+			LaunchTerm: wire.TermToProto(r.LaunchTerm), LaunchNumber: r.LaunchNumber, Receipt: []byte(r.Receipt),
 		}}
 	case core.ExecutorStarted:
 		m.Record = &logpb.AgentRecord_ExecutorStarted{ExecutorStarted: &logpb.ExecutorStarted{
@@ -140,7 +141,7 @@ func encodeTask(m *logpb.AgentRecord, record any) error {
 			Task: wire.TaskToProto(r.Task), FrameworkId: string(r.Framework), Role: string(r.Role),
 			Resources: wire.ResourcesToProto(r.Resources), ExecutorResources: wire.ResourcesToProto(r.ExecutorResources),
 			Term: wire.TermToProto(r.Term), Number: r.Number, Receipt: []byte(r.Receipt), At: wire.TimeToProto(r.At), Began: wire.TimeToProto(r.Began),
-			Group: string(r.Group), GroupFirst: string(r.GroupFirst), Gpus: r.GPUs,
+			ExecutorReceipt: []byte(r.ExecutorReceipt), Group: string(r.Group), GroupFirst: string(r.GroupFirst), Gpus: r.GPUs,
 		}}
 	case core.TaskKilled:
 		m.Record = &logpb.AgentRecord_TaskKilled{TaskKilled: &logpb.TaskKilled{
@@ -201,7 +202,7 @@ func decodeTask(m *logpb.AgentRecord) (core.Record, error) {
 		return core.TaskLaunched{
 			Task: wire.TaskFromProto(l.GetTask()), Framework: api.FrameworkID(l.GetFrameworkId()), Role: api.Role(l.GetRole()),
 			Resources: wire.ResourcesOf(l.GetResources()), ExecutorResources: wire.ResourcesOf(l.GetExecutorResources()),
-			Term: wire.TermFromProto(l.GetTerm()), Number: l.GetNumber(), Receipt: string(l.GetReceipt()), At: wire.TimeOf(l.GetAt()),
+			Term: wire.TermFromProto(l.GetTerm()), Number: l.GetNumber(), Receipt: string(l.GetReceipt()), ExecutorReceipt: string(l.GetExecutorReceipt()), At: wire.TimeOf(l.GetAt()),
 			Began: wire.TimeOf(l.GetBegan()), Group: api.TaskGroupID(l.GetGroup()), GroupFirst: api.TaskID(l.GetGroupFirst()), GPUs: l.GetGpus(),
 		}, nil
 	case *logpb.AgentRecord_TaskKilled:
@@ -226,6 +227,7 @@ func decodeTask(m *logpb.AgentRecord) (core.Record, error) {
 func startingFromProto(m *logpb.ExecutorStarting) core.ExecutorStarting {
 	starting := core.ExecutorStarting{
 		Run: runFromProto(m.GetRun()), Role: api.Role(m.GetRole()), Resources: wire.ResourcesOf(m.GetResources()), Builtin: m.GetBuiltin(),
+		LaunchTerm: wire.TermFromProto(m.GetLaunchTerm()), LaunchNumber: m.GetLaunchNumber(), Receipt: string(m.GetReceipt()),
 	}
 	if executor := wire.ExecutorFromProto(m.GetExecutor()); executor != nil {
 		starting.Executor = *executor

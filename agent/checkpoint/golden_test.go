@@ -16,7 +16,7 @@ import (
 
 // TestGolden loads a checkpoint that was written when format 1 was new, and checkpoints of its later forms: with
 // groups, with executors that are to end, with tasks that have a longest time, with receipts, with tasks that were
-// launched as one group, and with reports of progress (R24). A folder that is missing is written, for the time when
+// launched as one group, and with reports of progress and executors with receipts (R24). A folder that is missing is written, for the time when
 // there is a format 2; the old ones stay.
 func TestGolden(t *testing.T) {
 	grouped := func(folder string) {
@@ -29,7 +29,12 @@ func TestGolden(t *testing.T) {
 	without := func(records []core.Record, later func(core.Record) bool) []core.Record {
 		return slices.DeleteFunc(slices.Clone(records), later)
 	}
-	together := without(all, func(r core.Record) bool { s, is := r.(core.TaskStatus); return is && s.Progress })
+	together := without(all, func(r core.Record) bool {
+		s, status := r.(core.TaskStatus)
+		l, launched := r.(core.TaskLaunched)
+		e, starting := r.(core.ExecutorStarting)
+		return status && s.Progress || launched && l.ExecutorReceipt != "" || starting && e.Receipt != ""
+	})
 	single := without(together, func(r core.Record) bool {
 		l, launched := r.(core.TaskLaunched)
 		k, killed := r.(core.TaskKilled)

@@ -117,6 +117,14 @@ func everyRecord() []core.Record {
 			Task: api.Task{ID: "t4", Resources: api.Scalars(1, 2), Command: &command}, Framework: "f1", Role: "r", Resources: api.Scalars(1, 2),
 			Number: 6, At: at, Group: "group-2e1-5", GroupFirst: "t3",
 		},
+		core.TaskLaunched{
+			Task: api.Task{ID: "t5", Resources: api.Scalars(1, 2), Command: &command}, Framework: "f1", Role: "r", Resources: api.Scalars(1, 2),
+			Number: 7, At: at, ExecutorReceipt: "sixteen bytes \x00\xfe",
+		},
+		core.ExecutorStarting{
+			Run: core.Run{Executor: run.Executor, Number: run.Number + 1}, Executor: executor, Role: "r", Resources: api.Scalars(1, 2),
+			LaunchTerm: api.Term{Epoch: 1, Number: 2}, LaunchNumber: 7, Receipt: "sixteen bytes \x00\xfe",
+		},
 		core.TaskKilled{Task: ref, Grace: time.Second, Reason: api.ReasonTaskGroupFailed, Why: "another one has failed"},
 		core.TaskKilled{Task: ref, Grace: time.Second, Reason: api.ReasonPreempted},
 		core.TaskGroup{Task: ref, Group: core.Process{PID: 7, Start: 8}},

@@ -37,7 +37,8 @@ func (x *executors) placeTask(t *task) {
 func (x *executors) startExecutor(t *task) *executor {
 	record := ExecutorStarting{
 		Run: Run{t.executor, x.state.runs + 1}, Role: t.launch.Role, Resources: t.launch.ExecutorResources, Builtin: true,
-		Executor: api.Executor{ID: api.CommandExecutor},
+		Executor: api.Executor{ID: api.CommandExecutor}, LaunchTerm: t.launch.Term, LaunchNumber: t.launch.Number,
+		Receipt: t.launch.ExecutorReceipt,
 	}
 	if own := t.launch.Task.Executor; own != nil {
 		record.Executor, record.Builtin = *own, false

@@ -40,7 +40,7 @@ func (la *launches) launchTask(e protocol.LaunchTask) {
 func (la *launches) recordOf(e protocol.LaunchTask) TaskLaunched {
 	return TaskLaunched{
 		Task: e.Task, Framework: e.Framework.ID, Role: e.Role, Resources: e.Resources, ExecutorResources: e.ExecutorResources,
-		Term: la.state.identity.Term, Number: e.Number, Receipt: e.Receipt, At: la.now,
+		Term: la.state.identity.Term, Number: e.Number, Receipt: e.Receipt, ExecutorReceipt: e.ExecutorReceipt, At: la.now,
 	}
 }
 

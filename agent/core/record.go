@@ -68,12 +68,16 @@ type (
 	FrameworkForgotten struct{ Framework api.FrameworkID }
 
 	// ExecutorStarting is written before every start. Without an ExecutorStarted for the same run nothing ran (R10).
+	// Receipt is the leader's, of the launch that starts it; bytes (R40).
 	ExecutorStarting struct {
-		Run       Run
-		Executor  api.Executor
-		Role      api.Role
-		Resources api.Resources
-		Builtin   bool
+		Run          Run
+		Executor     api.Executor
+		Role         api.Role
+		Resources    api.Resources
+		Builtin      bool
+		LaunchTerm   api.Term
+		LaunchNumber uint64
+		Receipt      string
 	}
 	// ExecutorStarted is written before the gate is opened.
 	ExecutorStarted struct {
@@ -103,6 +107,7 @@ type (
 		Term              api.Term
 		Number            uint64
 		Receipt           string // a receipt that the leader sent along; bytes (R40)
+		ExecutorReceipt   string // that of the executor, if this launch starts it; bytes
 		At                time.Time
 		Began             time.Time
 		Group             api.TaskGroupID // "" = it was launched by itself (R46)

@@ -25,6 +25,7 @@ func loaded(t *testing.T, tasks int) *world {
 			Command: &api.Command{Argv: []string{"a", "b"}, Env: map[string]string{"A": "B"}}, Labels: map[string]string{"l": "v"},
 		}
 		launch := protocol.LaunchTask{Task: task, Framework: api.Framework{ID: "f1", Name: "n"}, Role: "r", Resources: task.Resources, Number: uint64(i), Receipt: receiptOf(i)}
+		launch.ExecutorReceipt = "executor's " + launch.Receipt
 		w.core.Step(Event{w.now, LeaderSaid{w.conn, protocol.AgentEvents{Term: w.term, Session: w.sess, Events: []protocol.AgentEvent{launch}}}})
 	}
 	w.core.Step(Event{w.now, Checkpointed{w.core.disk.written}})
@@ -42,7 +43,7 @@ func TestPagesFitMessages(t *testing.T) {
 	opening := protocol.AgentRegistered{Cluster: "c1", Agent: "agent-1"}
 	effects := w.core.Step(Event{w.now, LeaderSaid{w.conn + 1, protocol.AgentEvents{Term: w.term, Session: 7, Events: []protocol.AgentEvent{opening}}}})
 	seen := map[api.TaskID]bool{}
-	pages, last := 0, 0
+	pages, last, executors := 0, 0, 0
 	for _, effect := range effects {
 		call, is := effect.(ToLeader)
 		page, report := call.Call.(protocol.AgentReport)
@@ -61,13 +62,19 @@ func TestPagesFitMessages(t *testing.T) {
 				t.Errorf("%s is reported with the receipt %q", reported.Task.ID, reported.Receipt)
 			}
 		}
+		for _, reported := range page.Executors {
+			executors++
+			if reported.LaunchTerm != w.term || reported.Receipt != "executor's "+receiptOf(int(reported.LaunchNumber)) {
+				t.Errorf("an executor of launch %v %d is reported with the receipt %q", reported.LaunchTerm, reported.LaunchNumber, reported.Receipt)
+			}
+		}
 		pages++
 		if page.Last {
 			last = pages
 		}
 	}
-	if len(seen) != tasks || pages < 10 || last != pages {
-		t.Errorf("%d tasks on %d pages, the last is %d", len(seen), pages, last)
+	if len(seen) != tasks || pages < 10 || last != pages || executors != 1 {
+		t.Errorf("%d tasks and %d executors on %d pages, the last is %d", len(seen), executors, pages, last)
 	}
 }
 

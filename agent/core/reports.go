@@ -38,6 +38,7 @@ func (r *reports) sendReport() {
 	for _, e := range r.state.executorsInOrder() {
 		item := protocol.ReportedExecutor{
 			Executor: e.starting.Executor, Framework: e.ref().Framework, Role: e.starting.Role, Resources: e.starting.Resources,
+			LaunchTerm: e.starting.LaunchTerm, LaunchNumber: e.starting.LaunchNumber, Receipt: e.starting.Receipt,
 		}
 		p.makeRoom(protocol.ExecutorBytes(&item.Executor) + item.Resources.Bytes())
 		p.page.Executors = append(p.page.Executors, item)

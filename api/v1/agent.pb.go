@@ -739,13 +739,19 @@ func (x *ReportedTask) GetReceipt() []byte {
 	return nil
 }
 
-// ReportedExecutor is an executor that runs on the agent.
+// ReportedExecutor is an executor that runs on the agent, or is about to start.
 type ReportedExecutor struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Executor      *Executor              `protobuf:"bytes,1,opt,name=executor,proto3" json:"executor,omitempty"`
-	FrameworkId   string                 `protobuf:"bytes,2,opt,name=framework_id,json=frameworkId,proto3" json:"framework_id,omitempty"`
-	Role          string                 `protobuf:"bytes,3,opt,name=role,proto3" json:"role,omitempty"`
-	Resources     []*Resource            `protobuf:"bytes,4,rep,name=resources,proto3" json:"resources,omitempty"`
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Executor    *Executor              `protobuf:"bytes,1,opt,name=executor,proto3" json:"executor,omitempty"`
+	FrameworkId string                 `protobuf:"bytes,2,opt,name=framework_id,json=frameworkId,proto3" json:"framework_id,omitempty"`
+	Role        string                 `protobuf:"bytes,3,opt,name=role,proto3" json:"role,omitempty"`
+	Resources   []*Resource            `protobuf:"bytes,4,rep,name=resources,proto3" json:"resources,omitempty"`
+	// Term and number of the launch that has started it.
+	LaunchTerm   *Term  `protobuf:"bytes,5,opt,name=launch_term,json=launchTerm,proto3" json:"launch_term,omitempty"`
+	LaunchNumber uint64 `protobuf:"varint,6,opt,name=launch_number,json=launchNumber,proto3" json:"launch_number,omitempty"`
+	// The executor's receipt, as it came with that launch. An executor without a valid receipt is set apart like such a
+	// task: its resources are not counted and its messages are passed on to nobody (R40).
+	Receipt       []byte `protobuf:"bytes,7,opt,name=receipt,proto3" json:"receipt,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -804,6 +810,27 @@ func (x *ReportedExecutor) GetRole() string {
 func (x *ReportedExecutor) GetResources() []*Resource {
 	if x != nil {
 		return x.Resources
+	}
+	return nil
+}
+
+func (x *ReportedExecutor) GetLaunchTerm() *Term {
+	if x != nil {
+		return x.LaunchTerm
+	}
+	return nil
+}
+
+func (x *ReportedExecutor) GetLaunchNumber() uint64 {
+	if x != nil {
+		return x.LaunchNumber
+	}
+	return 0
+}
+
+func (x *ReportedExecutor) GetReceipt() []byte {
+	if x != nil {
+		return x.Receipt
 	}
 	return nil
 }
@@ -2246,9 +2273,12 @@ type LaunchTask struct {
 	Framework *Framework `protobuf:"bytes,7,opt,name=framework,proto3" json:"framework,omitempty"`
 	// Proves to later leaders that a leader has launched the task on this agent. The agent stores it with the task and
 	// shows it in each report of the task. Absent: the cluster has no receipts. (R40)
-	Receipt       []byte `protobuf:"bytes,20,opt,name=receipt,proto3" json:"receipt,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Receipt []byte `protobuf:"bytes,20,opt,name=receipt,proto3" json:"receipt,omitempty"`
+	// Proves the same of the task's executor with executor_resources, if this launch starts it. The agent stores it with
+	// the executor and shows it in each report of the executor.
+	ExecutorReceipt []byte `protobuf:"bytes,21,opt,name=executor_receipt,json=executorReceipt,proto3" json:"executor_receipt,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *LaunchTask) Reset() {
@@ -2333,6 +2363,13 @@ func (x *LaunchTask) GetFramework() *Framework {
 func (x *LaunchTask) GetReceipt() []byte {
 	if x != nil {
 		return x.Receipt
+	}
+	return nil
+}
+
+func (x *LaunchTask) GetExecutorReceipt() []byte {
+	if x != nil {
+		return x.ExecutorReceipt
 	}
 	return nil
 }
@@ -3000,12 +3037,16 @@ const file_api_v1_agent_proto_rawDesc = "" +
 	"\x05ended\x18\b \x01(\bR\x05ended\x12;\n" +
 	"\vlaunched_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"launchedAt\x12\x18\n" +
-	"\areceipt\x18\x14 \x01(\fR\areceipt\"\xad\x01\n" +
+	"\areceipt\x18\x14 \x01(\fR\areceipt\"\x9e\x02\n" +
 	"\x10ReportedExecutor\x12/\n" +
 	"\bexecutor\x18\x01 \x01(\v2\x13.tender.v1.ExecutorR\bexecutor\x12!\n" +
 	"\fframework_id\x18\x02 \x01(\tR\vframeworkId\x12\x12\n" +
 	"\x04role\x18\x03 \x01(\tR\x04role\x121\n" +
-	"\tresources\x18\x04 \x03(\v2\x13.tender.v1.ResourceR\tresources\"G\n" +
+	"\tresources\x18\x04 \x03(\v2\x13.tender.v1.ResourceR\tresources\x120\n" +
+	"\vlaunch_term\x18\x05 \x01(\v2\x0f.tender.v1.TermR\n" +
+	"launchTerm\x12#\n" +
+	"\rlaunch_number\x18\x06 \x01(\x04R\flaunchNumber\x12\x18\n" +
+	"\areceipt\x18\a \x01(\fR\areceipt\"G\n" +
 	"\x11ReportedFramework\x122\n" +
 	"\tframework\x18\x01 \x01(\v2\x14.tender.v1.FrameworkR\tframework\"\xd6\x01\n" +
 	"\bTaskStub\x12!\n" +
@@ -3107,7 +3148,7 @@ const file_api_v1_agent_proto_rawDesc = "" +
 	"\x0fsession_timeout\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x0esessionTimeout\x12\x18\n" +
 	"\amasters\x18\x05 \x03(\tR\amasters\"\n" +
 	"\n" +
-	"\bReported\"\xc5\x02\n" +
+	"\bReported\"\xf0\x02\n" +
 	"\n" +
 	"LaunchTask\x12#\n" +
 	"\x04task\x18\x01 \x01(\v2\x0f.tender.v1.TaskR\x04task\x12!\n" +
@@ -3117,7 +3158,8 @@ const file_api_v1_agent_proto_rawDesc = "" +
 	"\x12executor_resources\x18\x05 \x03(\v2\x13.tender.v1.ResourceR\x11executorResources\x12\x16\n" +
 	"\x06number\x18\x06 \x01(\x04R\x06number\x122\n" +
 	"\tframework\x18\a \x01(\v2\x14.tender.v1.FrameworkR\tframework\x12\x18\n" +
-	"\areceipt\x18\x14 \x01(\fR\areceipt\":\n" +
+	"\areceipt\x18\x14 \x01(\fR\areceipt\x12)\n" +
+	"\x10executor_receipt\x18\x15 \x01(\fR\x0fexecutorReceipt\":\n" +
 	"\vLaunchGroup\x12+\n" +
 	"\x05tasks\x18\x01 \x03(\v2\x15.tender.v1.LaunchTaskR\x05tasks\"\xa2\x01\n" +
 	"\bKillTask\x12!\n" +
@@ -3247,55 +3289,56 @@ var file_api_v1_agent_proto_depIdxs = []int32{
 	43, // 24: tender.v1.ReportedTask.launched_at:type_name -> google.protobuf.Timestamp
 	44, // 25: tender.v1.ReportedExecutor.executor:type_name -> tender.v1.Executor
 	41, // 26: tender.v1.ReportedExecutor.resources:type_name -> tender.v1.Resource
-	45, // 27: tender.v1.ReportedFramework.framework:type_name -> tender.v1.Framework
-	38, // 28: tender.v1.TaskStub.status:type_name -> tender.v1.Status
-	43, // 29: tender.v1.TaskStub.launched_at:type_name -> google.protobuf.Timestamp
-	10, // 30: tender.v1.AgentHeartbeat.usage:type_name -> tender.v1.UsageReport
-	46, // 31: tender.v1.UsageReport.total:type_name -> tender.v1.Usage
-	11, // 32: tender.v1.UsageReport.executors:type_name -> tender.v1.ExecutorUsage
-	12, // 33: tender.v1.UsageReport.tasks:type_name -> tender.v1.TaskUsage
-	46, // 34: tender.v1.ExecutorUsage.usage:type_name -> tender.v1.Usage
-	46, // 35: tender.v1.TaskUsage.usage:type_name -> tender.v1.Usage
-	40, // 36: tender.v1.AgentEvents.term:type_name -> tender.v1.Term
-	19, // 37: tender.v1.AgentEvents.events:type_name -> tender.v1.AgentEvent
-	24, // 38: tender.v1.AgentEvent.registered:type_name -> tender.v1.AgentRegistered
-	26, // 39: tender.v1.AgentEvent.launch:type_name -> tender.v1.LaunchTask
-	28, // 40: tender.v1.AgentEvent.kill:type_name -> tender.v1.KillTask
-	29, // 41: tender.v1.AgentEvent.acknowledge:type_name -> tender.v1.AcknowledgeStatus
-	30, // 42: tender.v1.AgentEvent.shutdown_executor:type_name -> tender.v1.ShutdownAgentExecutor
-	31, // 43: tender.v1.AgentEvent.message:type_name -> tender.v1.MessageToExecutor
-	32, // 44: tender.v1.AgentEvent.remove_framework:type_name -> tender.v1.RemoveFramework
-	33, // 45: tender.v1.AgentEvent.drain:type_name -> tender.v1.Drain
-	34, // 46: tender.v1.AgentEvent.gone:type_name -> tender.v1.AgentGone
-	35, // 47: tender.v1.AgentEvent.create_volume:type_name -> tender.v1.CreateVolume
-	36, // 48: tender.v1.AgentEvent.destroy_volume:type_name -> tender.v1.DestroyVolume
-	37, // 49: tender.v1.AgentEvent.pong:type_name -> tender.v1.AgentPong
-	25, // 50: tender.v1.AgentEvent.reported:type_name -> tender.v1.Reported
-	27, // 51: tender.v1.AgentEvent.launch_group:type_name -> tender.v1.LaunchGroup
-	23, // 52: tender.v1.AgentEvent.end_tickets:type_name -> tender.v1.EndTickets
-	21, // 53: tender.v1.AgentEvent.task_secrets:type_name -> tender.v1.TaskSecrets
-	20, // 54: tender.v1.AgentEvent.send_again:type_name -> tender.v1.SendAgain
-	22, // 55: tender.v1.TaskSecrets.values:type_name -> tender.v1.SecretValue
-	43, // 56: tender.v1.EndTickets.until:type_name -> google.protobuf.Timestamp
-	47, // 57: tender.v1.AgentRegistered.heartbeat_interval:type_name -> google.protobuf.Duration
-	47, // 58: tender.v1.AgentRegistered.session_timeout:type_name -> google.protobuf.Duration
-	42, // 59: tender.v1.LaunchTask.task:type_name -> tender.v1.Task
-	41, // 60: tender.v1.LaunchTask.resources:type_name -> tender.v1.Resource
-	41, // 61: tender.v1.LaunchTask.executor_resources:type_name -> tender.v1.Resource
-	45, // 62: tender.v1.LaunchTask.framework:type_name -> tender.v1.Framework
-	26, // 63: tender.v1.LaunchGroup.tasks:type_name -> tender.v1.LaunchTask
-	47, // 64: tender.v1.KillTask.grace:type_name -> google.protobuf.Duration
-	48, // 65: tender.v1.KillTask.reason:type_name -> tender.v1.Reason
-	47, // 66: tender.v1.Drain.grace:type_name -> google.protobuf.Duration
-	41, // 67: tender.v1.CreateVolume.volume:type_name -> tender.v1.Resource
-	47, // 68: tender.v1.AgentPong.return_within:type_name -> google.protobuf.Duration
-	0,  // 69: tender.v1.AgentService.Session:input_type -> tender.v1.AgentCalls
-	18, // 70: tender.v1.AgentService.Session:output_type -> tender.v1.AgentEvents
-	70, // [70:71] is the sub-list for method output_type
-	69, // [69:70] is the sub-list for method input_type
-	69, // [69:69] is the sub-list for extension type_name
-	69, // [69:69] is the sub-list for extension extendee
-	0,  // [0:69] is the sub-list for field type_name
+	40, // 27: tender.v1.ReportedExecutor.launch_term:type_name -> tender.v1.Term
+	45, // 28: tender.v1.ReportedFramework.framework:type_name -> tender.v1.Framework
+	38, // 29: tender.v1.TaskStub.status:type_name -> tender.v1.Status
+	43, // 30: tender.v1.TaskStub.launched_at:type_name -> google.protobuf.Timestamp
+	10, // 31: tender.v1.AgentHeartbeat.usage:type_name -> tender.v1.UsageReport
+	46, // 32: tender.v1.UsageReport.total:type_name -> tender.v1.Usage
+	11, // 33: tender.v1.UsageReport.executors:type_name -> tender.v1.ExecutorUsage
+	12, // 34: tender.v1.UsageReport.tasks:type_name -> tender.v1.TaskUsage
+	46, // 35: tender.v1.ExecutorUsage.usage:type_name -> tender.v1.Usage
+	46, // 36: tender.v1.TaskUsage.usage:type_name -> tender.v1.Usage
+	40, // 37: tender.v1.AgentEvents.term:type_name -> tender.v1.Term
+	19, // 38: tender.v1.AgentEvents.events:type_name -> tender.v1.AgentEvent
+	24, // 39: tender.v1.AgentEvent.registered:type_name -> tender.v1.AgentRegistered
+	26, // 40: tender.v1.AgentEvent.launch:type_name -> tender.v1.LaunchTask
+	28, // 41: tender.v1.AgentEvent.kill:type_name -> tender.v1.KillTask
+	29, // 42: tender.v1.AgentEvent.acknowledge:type_name -> tender.v1.AcknowledgeStatus
+	30, // 43: tender.v1.AgentEvent.shutdown_executor:type_name -> tender.v1.ShutdownAgentExecutor
+	31, // 44: tender.v1.AgentEvent.message:type_name -> tender.v1.MessageToExecutor
+	32, // 45: tender.v1.AgentEvent.remove_framework:type_name -> tender.v1.RemoveFramework
+	33, // 46: tender.v1.AgentEvent.drain:type_name -> tender.v1.Drain
+	34, // 47: tender.v1.AgentEvent.gone:type_name -> tender.v1.AgentGone
+	35, // 48: tender.v1.AgentEvent.create_volume:type_name -> tender.v1.CreateVolume
+	36, // 49: tender.v1.AgentEvent.destroy_volume:type_name -> tender.v1.DestroyVolume
+	37, // 50: tender.v1.AgentEvent.pong:type_name -> tender.v1.AgentPong
+	25, // 51: tender.v1.AgentEvent.reported:type_name -> tender.v1.Reported
+	27, // 52: tender.v1.AgentEvent.launch_group:type_name -> tender.v1.LaunchGroup
+	23, // 53: tender.v1.AgentEvent.end_tickets:type_name -> tender.v1.EndTickets
+	21, // 54: tender.v1.AgentEvent.task_secrets:type_name -> tender.v1.TaskSecrets
+	20, // 55: tender.v1.AgentEvent.send_again:type_name -> tender.v1.SendAgain
+	22, // 56: tender.v1.TaskSecrets.values:type_name -> tender.v1.SecretValue
+	43, // 57: tender.v1.EndTickets.until:type_name -> google.protobuf.Timestamp
+	47, // 58: tender.v1.AgentRegistered.heartbeat_interval:type_name -> google.protobuf.Duration
+	47, // 59: tender.v1.AgentRegistered.session_timeout:type_name -> google.protobuf.Duration
+	42, // 60: tender.v1.LaunchTask.task:type_name -> tender.v1.Task
+	41, // 61: tender.v1.LaunchTask.resources:type_name -> tender.v1.Resource
+	41, // 62: tender.v1.LaunchTask.executor_resources:type_name -> tender.v1.Resource
+	45, // 63: tender.v1.LaunchTask.framework:type_name -> tender.v1.Framework
+	26, // 64: tender.v1.LaunchGroup.tasks:type_name -> tender.v1.LaunchTask
+	47, // 65: tender.v1.KillTask.grace:type_name -> google.protobuf.Duration
+	48, // 66: tender.v1.KillTask.reason:type_name -> tender.v1.Reason
+	47, // 67: tender.v1.Drain.grace:type_name -> google.protobuf.Duration
+	41, // 68: tender.v1.CreateVolume.volume:type_name -> tender.v1.Resource
+	47, // 69: tender.v1.AgentPong.return_within:type_name -> google.protobuf.Duration
+	0,  // 70: tender.v1.AgentService.Session:input_type -> tender.v1.AgentCalls
+	18, // 71: tender.v1.AgentService.Session:output_type -> tender.v1.AgentEvents
+	71, // [71:72] is the sub-list for method output_type
+	70, // [70:71] is the sub-list for method input_type
+	70, // [70:70] is the sub-list for extension type_name
+	70, // [70:70] is the sub-list for extension extendee
+	0,  // [0:70] is the sub-list for field type_name
 }
 
 func init() { file_api_v1_agent_proto_init() }

@@ -671,12 +671,16 @@ func (x *ExecutorRun) GetNumber() uint64 {
 
 // ExecutorStarting is written before each start of an executor (R10).
 type ExecutorStarting struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Run           *ExecutorRun           `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
-	Executor      *v1.Executor           `protobuf:"bytes,2,opt,name=executor,proto3" json:"executor,omitempty"`
-	Role          string                 `protobuf:"bytes,3,opt,name=role,proto3" json:"role,omitempty"`
-	Resources     []*v1.Resource         `protobuf:"bytes,4,rep,name=resources,proto3" json:"resources,omitempty"`
-	Builtin       bool                   `protobuf:"varint,5,opt,name=builtin,proto3" json:"builtin,omitempty"`
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Run       *ExecutorRun           `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
+	Executor  *v1.Executor           `protobuf:"bytes,2,opt,name=executor,proto3" json:"executor,omitempty"`
+	Role      string                 `protobuf:"bytes,3,opt,name=role,proto3" json:"role,omitempty"`
+	Resources []*v1.Resource         `protobuf:"bytes,4,rep,name=resources,proto3" json:"resources,omitempty"`
+	Builtin   bool                   `protobuf:"varint,5,opt,name=builtin,proto3" json:"builtin,omitempty"`
+	// Term and number of the launch that starts it, and the executor's receipt of that launch (R40).
+	LaunchTerm    *v1.Term `protobuf:"bytes,6,opt,name=launch_term,json=launchTerm,proto3" json:"launch_term,omitempty"`
+	LaunchNumber  uint64   `protobuf:"varint,7,opt,name=launch_number,json=launchNumber,proto3" json:"launch_number,omitempty"`
+	Receipt       []byte   `protobuf:"bytes,8,opt,name=receipt,proto3" json:"receipt,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -744,6 +748,27 @@ func (x *ExecutorStarting) GetBuiltin() bool {
 		return x.Builtin
 	}
 	return false
+}
+
+func (x *ExecutorStarting) GetLaunchTerm() *v1.Term {
+	if x != nil {
+		return x.LaunchTerm
+	}
+	return nil
+}
+
+func (x *ExecutorStarting) GetLaunchNumber() uint64 {
+	if x != nil {
+		return x.LaunchNumber
+	}
+	return 0
+}
+
+func (x *ExecutorStarting) GetReceipt() []byte {
+	if x != nil {
+		return x.Receipt
+	}
+	return nil
 }
 
 // ExecutorStarted is written before the gate is opened at which the started process waits (R10).
@@ -894,6 +919,8 @@ type TaskLaunched struct {
 	Began *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=began,proto3" json:"began,omitempty"`
 	// The leader's receipt, as it came. Versions without this field keep none.
 	Receipt []byte `protobuf:"bytes,20,opt,name=receipt,proto3" json:"receipt,omitempty"`
+	// The leader's receipt of the executor, for the case that this launch starts it.
+	ExecutorReceipt []byte `protobuf:"bytes,24,opt,name=executor_receipt,json=executorReceipt,proto3" json:"executor_receipt,omitempty"`
 	// The group of tasks with which the task was launched. Versions without this field know no groups, and treat the task
 	// as one that was launched by itself.
 	Group string `protobuf:"bytes,21,opt,name=group,proto3" json:"group,omitempty"`
@@ -1001,6 +1028,13 @@ func (x *TaskLaunched) GetBegan() *timestamppb.Timestamp {
 func (x *TaskLaunched) GetReceipt() []byte {
 	if x != nil {
 		return x.Receipt
+	}
+	return nil
+}
+
+func (x *TaskLaunched) GetExecutorReceipt() []byte {
+	if x != nil {
+		return x.ExecutorReceipt
 	}
 	return nil
 }
@@ -1329,13 +1363,17 @@ const file_internal_logpb_checkpoint_proto_rawDesc = "" +
 	"\fframework_id\x18\x01 \x01(\tR\vframeworkId\x12\x1f\n" +
 	"\vexecutor_id\x18\x02 \x01(\tR\n" +
 	"executorId\x12\x16\n" +
-	"\x06number\x18\x03 \x01(\x04R\x06number\"\xd2\x01\n" +
+	"\x06number\x18\x03 \x01(\x04R\x06number\"\xc3\x02\n" +
 	"\x10ExecutorStarting\x12,\n" +
 	"\x03run\x18\x01 \x01(\v2\x1a.tender.log.v1.ExecutorRunR\x03run\x12/\n" +
 	"\bexecutor\x18\x02 \x01(\v2\x13.tender.v1.ExecutorR\bexecutor\x12\x12\n" +
 	"\x04role\x18\x03 \x01(\tR\x04role\x121\n" +
 	"\tresources\x18\x04 \x03(\v2\x13.tender.v1.ResourceR\tresources\x12\x18\n" +
-	"\abuiltin\x18\x05 \x01(\bR\abuiltin\"\x90\x01\n" +
+	"\abuiltin\x18\x05 \x01(\bR\abuiltin\x120\n" +
+	"\vlaunch_term\x18\x06 \x01(\v2\x0f.tender.v1.TermR\n" +
+	"launchTerm\x12#\n" +
+	"\rlaunch_number\x18\a \x01(\x04R\flaunchNumber\x12\x18\n" +
+	"\areceipt\x18\b \x01(\fR\areceipt\"\x90\x01\n" +
 	"\x0fExecutorStarted\x12,\n" +
 	"\x03run\x18\x01 \x01(\v2\x1a.tender.log.v1.ExecutorRunR\x03run\x120\n" +
 	"\aprocess\x18\x02 \x01(\v2\x16.tender.log.v1.ProcessR\aprocess\x12\x1d\n" +
@@ -1345,7 +1383,7 @@ const file_internal_logpb_checkpoint_proto_rawDesc = "" +
 	"\x03run\x18\x01 \x01(\v2\x1a.tender.log.v1.ExecutorRunR\x03run\x12\x12\n" +
 	"\x04kill\x18\x02 \x01(\bR\x04kill\x12)\n" +
 	"\x06reason\x18\x03 \x01(\x0e2\x11.tender.v1.ReasonR\x06reason\x12\x10\n" +
-	"\x03why\x18\x04 \x01(\tR\x03why\"\xe1\x03\n" +
+	"\x03why\x18\x04 \x01(\tR\x03why\"\x8c\x04\n" +
 	"\fTaskLaunched\x12#\n" +
 	"\x04task\x18\x01 \x01(\v2\x0f.tender.v1.TaskR\x04task\x12!\n" +
 	"\fframework_id\x18\x02 \x01(\tR\vframeworkId\x12\x12\n" +
@@ -1356,7 +1394,8 @@ const file_internal_logpb_checkpoint_proto_rawDesc = "" +
 	"\x06number\x18\a \x01(\x04R\x06number\x12*\n" +
 	"\x02at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x120\n" +
 	"\x05began\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\x05began\x12\x18\n" +
-	"\areceipt\x18\x14 \x01(\fR\areceipt\x12\x14\n" +
+	"\areceipt\x18\x14 \x01(\fR\areceipt\x12)\n" +
+	"\x10executor_receipt\x18\x18 \x01(\fR\x0fexecutorReceipt\x12\x14\n" +
 	"\x05group\x18\x15 \x01(\tR\x05group\x12\x1f\n" +
 	"\vgroup_first\x18\x16 \x01(\tR\n" +
 	"groupFirst\x12\x12\n" +
@@ -1439,29 +1478,30 @@ var file_internal_logpb_checkpoint_proto_depIdxs = []int32{
 	5,  // 16: tender.log.v1.ExecutorStarting.run:type_name -> tender.log.v1.ExecutorRun
 	19, // 17: tender.log.v1.ExecutorStarting.executor:type_name -> tender.v1.Executor
 	16, // 18: tender.log.v1.ExecutorStarting.resources:type_name -> tender.v1.Resource
-	5,  // 19: tender.log.v1.ExecutorStarted.run:type_name -> tender.log.v1.ExecutorRun
-	4,  // 20: tender.log.v1.ExecutorStarted.process:type_name -> tender.log.v1.Process
-	5,  // 21: tender.log.v1.ExecutorStopping.run:type_name -> tender.log.v1.ExecutorRun
-	20, // 22: tender.log.v1.ExecutorStopping.reason:type_name -> tender.v1.Reason
-	21, // 23: tender.log.v1.TaskLaunched.task:type_name -> tender.v1.Task
-	16, // 24: tender.log.v1.TaskLaunched.resources:type_name -> tender.v1.Resource
-	16, // 25: tender.log.v1.TaskLaunched.executor_resources:type_name -> tender.v1.Resource
-	14, // 26: tender.log.v1.TaskLaunched.term:type_name -> tender.v1.Term
-	22, // 27: tender.log.v1.TaskLaunched.at:type_name -> google.protobuf.Timestamp
-	22, // 28: tender.log.v1.TaskLaunched.began:type_name -> google.protobuf.Timestamp
-	3,  // 29: tender.log.v1.TaskKilled.task:type_name -> tender.log.v1.TaskRef
-	15, // 30: tender.log.v1.TaskKilled.grace:type_name -> google.protobuf.Duration
-	20, // 31: tender.log.v1.TaskKilled.reason:type_name -> tender.v1.Reason
-	3,  // 32: tender.log.v1.TaskGroup.task:type_name -> tender.log.v1.TaskRef
-	4,  // 33: tender.log.v1.TaskGroup.group:type_name -> tender.log.v1.Process
-	23, // 34: tender.log.v1.TaskStatus.status:type_name -> tender.v1.Status
-	4,  // 35: tender.log.v1.TaskStatus.group:type_name -> tender.log.v1.Process
-	3,  // 36: tender.log.v1.TaskAcknowledged.task:type_name -> tender.log.v1.TaskRef
-	37, // [37:37] is the sub-list for method output_type
-	37, // [37:37] is the sub-list for method input_type
-	37, // [37:37] is the sub-list for extension type_name
-	37, // [37:37] is the sub-list for extension extendee
-	0,  // [0:37] is the sub-list for field type_name
+	14, // 19: tender.log.v1.ExecutorStarting.launch_term:type_name -> tender.v1.Term
+	5,  // 20: tender.log.v1.ExecutorStarted.run:type_name -> tender.log.v1.ExecutorRun
+	4,  // 21: tender.log.v1.ExecutorStarted.process:type_name -> tender.log.v1.Process
+	5,  // 22: tender.log.v1.ExecutorStopping.run:type_name -> tender.log.v1.ExecutorRun
+	20, // 23: tender.log.v1.ExecutorStopping.reason:type_name -> tender.v1.Reason
+	21, // 24: tender.log.v1.TaskLaunched.task:type_name -> tender.v1.Task
+	16, // 25: tender.log.v1.TaskLaunched.resources:type_name -> tender.v1.Resource
+	16, // 26: tender.log.v1.TaskLaunched.executor_resources:type_name -> tender.v1.Resource
+	14, // 27: tender.log.v1.TaskLaunched.term:type_name -> tender.v1.Term
+	22, // 28: tender.log.v1.TaskLaunched.at:type_name -> google.protobuf.Timestamp
+	22, // 29: tender.log.v1.TaskLaunched.began:type_name -> google.protobuf.Timestamp
+	3,  // 30: tender.log.v1.TaskKilled.task:type_name -> tender.log.v1.TaskRef
+	15, // 31: tender.log.v1.TaskKilled.grace:type_name -> google.protobuf.Duration
+	20, // 32: tender.log.v1.TaskKilled.reason:type_name -> tender.v1.Reason
+	3,  // 33: tender.log.v1.TaskGroup.task:type_name -> tender.log.v1.TaskRef
+	4,  // 34: tender.log.v1.TaskGroup.group:type_name -> tender.log.v1.Process
+	23, // 35: tender.log.v1.TaskStatus.status:type_name -> tender.v1.Status
+	4,  // 36: tender.log.v1.TaskStatus.group:type_name -> tender.log.v1.Process
+	3,  // 37: tender.log.v1.TaskAcknowledged.task:type_name -> tender.log.v1.TaskRef
+	38, // [38:38] is the sub-list for method output_type
+	38, // [38:38] is the sub-list for method input_type
+	38, // [38:38] is the sub-list for extension type_name
+	38, // [38:38] is the sub-list for extension extendee
+	0,  // [0:38] is the sub-list for field type_name
 }
 
 func init() { file_internal_logpb_checkpoint_proto_init() }

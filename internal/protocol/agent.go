@@ -86,12 +86,16 @@ type ReportedTask struct {
 	Receipt      string // the receipt that came with the launch; bytes (R40)
 }
 
-// ReportedExecutor is a running executor as its agent knows it.
+// ReportedExecutor is a running executor as its agent knows it. LaunchTerm and LaunchNumber are those of the launch that
+// has started it.
 type ReportedExecutor struct {
-	Executor  api.Executor
-	Framework api.FrameworkID
-	Role      api.Role
-	Resources api.Resources
+	Executor     api.Executor
+	Framework    api.FrameworkID
+	Role         api.Role
+	Resources    api.Resources
+	LaunchTerm   api.Term
+	LaunchNumber uint64
+	Receipt      string // the executor's receipt that came with that launch; bytes (R40)
 }
 
 // TaskStub is what is kept of a task after its end, for as long as its sandbox exists (R15).
@@ -144,6 +148,8 @@ type (
 		ExecutorResources api.Resources // set when this launch starts the executor
 		Number            uint64        // the number of the launch within the term
 		Receipt           string        // a receipt of the leader; bytes. Empty: the cluster has none (R40)
+		// ExecutorReceipt is that of the task's executor, for the case that this launch starts it; bytes.
+		ExecutorReceipt string
 	}
 	// LaunchGroup has at least one launch; all are of the same framework (R46).
 	LaunchGroup struct{ Tasks []LaunchTask }

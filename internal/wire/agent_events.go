@@ -159,6 +159,7 @@ func LaunchToProto(launch protocol.LaunchTask) *apiv1.LaunchTask {
 		Number:            launch.Number,
 		Framework:         FrameworkToProto(launch.Framework),
 		Receipt:           []byte(launch.Receipt),
+		ExecutorReceipt:   []byte(launch.ExecutorReceipt),
 	}
 }
 
@@ -173,6 +174,7 @@ func LaunchFromProto(m *apiv1.LaunchTask) protocol.LaunchTask {
 		Number:            m.GetNumber(),
 		Framework:         c.framework(m.GetFramework()),
 		Receipt:           string(m.GetReceipt()),
+		ExecutorReceipt:   string(m.GetExecutorReceipt()),
 	}
 	if launch.Framework.ID == "" {
 		launch.Framework.ID = api.FrameworkID(m.GetFrameworkId())

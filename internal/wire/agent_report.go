@@ -78,6 +78,13 @@ func ReportedTaskToProto(task protocol.ReportedTask) *apiv1.ReportedTask {
 // receiptBytesMax is more than a receipt of any version takes.
 const receiptBytesMax = 64
 
+func (c *checker) receipt(receipt []byte) string {
+	if len(receipt) > receiptBytesMax {
+		c.fail("a receipt has %d bytes, at most %d are allowed", len(receipt), receiptBytesMax)
+	}
+	return string(receipt)
+}
+
 // reportedTask checks what the master calculates with. The rest of the task was checked when it was launched, perhaps
 // by an older master with other rules.
 func (c *checker) reportedTask(m *apiv1.ReportedTask) protocol.ReportedTask {
@@ -94,10 +101,7 @@ func (c *checker) reportedTask(m *apiv1.ReportedTask) protocol.ReportedTask {
 		LaunchNumber: m.GetLaunchNumber(),
 		Ended:        m.GetEnded(),
 		LaunchedAt:   c.time("the launch of a task", m.GetLaunchedAt()),
-		Receipt:      string(m.GetReceipt()),
-	}
-	if len(task.Receipt) > receiptBytesMax {
-		c.fail("a receipt has %d bytes, at most %d are allowed", len(task.Receipt), receiptBytesMax)
+		Receipt:      c.receipt(m.GetReceipt()),
 	}
 	c.id("task ID", string(task.Task.ID))
 	c.id("executor ID", string(task.Task.ExecutorID()))
@@ -118,18 +122,24 @@ func (c *checker) bundle(noun string, resources api.Resources) {
 // ReportedExecutorToProto makes the message of an executor as its agent knows it.
 func ReportedExecutorToProto(executor protocol.ReportedExecutor) *apiv1.ReportedExecutor {
 	return &apiv1.ReportedExecutor{
-		Executor:    ExecutorToProto(&executor.Executor),
-		FrameworkId: clean(executor.Framework),
-		Role:        clean(executor.Role),
-		Resources:   ResourcesToProto(executor.Resources),
+		Executor:     ExecutorToProto(&executor.Executor),
+		FrameworkId:  clean(executor.Framework),
+		Role:         clean(executor.Role),
+		Resources:    ResourcesToProto(executor.Resources),
+		LaunchTerm:   TermToProto(executor.LaunchTerm),
+		LaunchNumber: executor.LaunchNumber,
+		Receipt:      []byte(executor.Receipt),
 	}
 }
 
 func (c *checker) reportedExecutor(m *apiv1.ReportedExecutor) protocol.ReportedExecutor {
 	reported := protocol.ReportedExecutor{
-		Framework: api.FrameworkID(c.id("framework ID", m.GetFrameworkId())),
-		Role:      c.role(m.GetRole()),
-		Resources: c.resources("resources of an executor", m.GetResources()),
+		Framework:    api.FrameworkID(c.id("framework ID", m.GetFrameworkId())),
+		Role:         c.role(m.GetRole()),
+		Resources:    c.resources("resources of an executor", m.GetResources()),
+		LaunchTerm:   TermFromProto(m.GetLaunchTerm()),
+		LaunchNumber: m.GetLaunchNumber(),
+		Receipt:      c.receipt(m.GetReceipt()),
 	}
 	if executor := ExecutorFromProto(m.GetExecutor()); executor != nil {
 		reported.Executor = *executor

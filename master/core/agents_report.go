@@ -151,15 +151,35 @@ func (b *base) signs() bool {
 }
 
 // receiptOf returns the receipt of a launch, or "" when launches carry no receipts.
-func (b *base) receiptOf(ref api.TaskRef, agent api.AgentID, launch launchID, secrets []api.Secret) string {
+func (b *base) receiptOf(launch receipts.Launch) string {
 	if !b.signs() {
 		return ""
 	}
-	return receipts.Sign(b.config.ReceiptKey, launchOf(ref, agent, launch, secrets))
+	return receipts.Sign(b.config.ReceiptKey, launch)
 }
 
-func launchOf(ref api.TaskRef, agent api.AgentID, launch launchID, secrets []api.Secret) receipts.Launch {
-	return receipts.Launch{Framework: ref.Framework, Task: ref.Task, Agent: agent, Term: launch.term, Number: launch.number, Secrets: secrets}
+// signed returns what the receipt of the task says.
+func (t *task) signed() receipts.Launch {
+	return receipts.Launch{
+		Framework: t.ref.Framework, Task: t.ref.Task, Executor: t.task.ExecutorID(), Agent: t.agent.id, Term: t.launch.term, Number: t.launch.number,
+		Role: t.role, Resources: t.resources, Secrets: t.task.Secrets,
+	}
+}
+
+// signedExecutor returns what the receipt of the executor says that the task's launch starts with these resources.
+func (t *task) signedExecutor(resources api.Resources) receipts.Launch {
+	return receipts.Launch{
+		Framework: t.ref.Framework, Executor: t.task.ExecutorID(), Agent: t.agent.id, Term: t.launch.term, Number: t.launch.number,
+		Role: t.role, Resources: resources,
+	}
+}
+
+// signedTask returns what the receipt of a reported task must say.
+func signedTask(agent api.AgentID, rt protocol.ReportedTask) receipts.Launch {
+	return receipts.Launch{
+		Framework: rt.Framework, Task: rt.Task.ID, Executor: rt.Task.ExecutorID(), Agent: agent, Term: rt.LaunchTerm, Number: rt.LaunchNumber,
+		Role: rt.Role, Resources: rt.Resources, Secrets: rt.Task.Secrets,
+	}
 }
 
 // keepsSecrets says why this cluster stores no secrets; it returns secrets.Kept when it does.
@@ -179,34 +199,60 @@ func (b *base) isProven(agent api.AgentID, rt protocol.ReportedTask) bool {
 	if len(rt.Task.Secrets) == 0 || !b.signs() {
 		return false
 	}
-	ref, launch := api.TaskRef{Framework: rt.Framework, Task: rt.Task.ID}, launchID{rt.LaunchTerm, rt.LaunchNumber}
-	return receipts.True(b.config.ReceiptKey, launchOf(ref, agent, launch, rt.Task.Secrets), rt.Receipt)
+	return receipts.True(b.config.ReceiptKey, signedTask(agent, rt), rt.Receipt)
 }
 
 // launchedHere reports whether a leader has launched a reported task on the agent. This leader knows its own launches.
-// A launch from before there were receipts, or from before the agent stored them, is believed because of its term.
-// Everything is believed of an agent that has never said that it stores receipts, such as one of an older version.
 func (r *agents) launchedHere(a *agent, rt protocol.ReportedTask) bool {
-	ref, launch := api.TaskRef{Framework: rt.Framework, Task: rt.Task.ID}, launchID{rt.LaunchTerm, rt.LaunchNumber}
-	all, known, own := r.registry.Receipts, r.registry.Agents[a.id], a.tasks[ref]
+	own := a.tasks[api.TaskRef{Framework: rt.Framework, Task: rt.Task.ID}]
+	return own != nil && own.launch == launchID{rt.LaunchTerm, rt.LaunchNumber} || r.hasReceipt(a, signedTask(a.id, rt), rt.Receipt)
+}
+
+// startedHere reports whether a leader has had the agent start a reported executor. This leader knows those that its own
+// launches start.
+func (r *agents) startedHere(a *agent, rx protocol.ReportedExecutor) bool {
+	return a.executors[api.ExecutorRef{Framework: rx.Framework, Executor: rx.Executor.ID}] != nil || r.hasReceipt(a, receipts.Launch{
+		Framework: rx.Framework, Executor: rx.Executor.ID, Agent: a.id, Term: rx.LaunchTerm, Number: rx.LaunchNumber,
+		Role: rx.Role, Resources: rx.Resources,
+	}, rx.Receipt)
+}
+
+// hasReceipt reports whether the agent shows the receipt of a launch, or need not show it. A launch from before there
+// were receipts, or from before the agent stored them, is believed because of its term; every launch has one. Everything
+// is believed of an agent that has never said that it stores receipts, such as one of an older version.
+func (r *agents) hasReceipt(a *agent, launch receipts.Launch, receipt string) bool {
+	all, known, of := r.registry.Receipts, r.registry.Agents[a.id], launch.Term
 	switch {
 	case !r.signs() || !known.Receipts:
 		return true
-	case own != nil && own.launch == launch:
+	case of == (api.Term{}):
+		return false
+	// An agent that was admitted later has nothing from before.
+	case !all.Since.Before(of) && !known.Admitted.After(all.Began):
 		return true
-	// An agent that was admitted later has no tasks from before.
-	case !all.Since.Before(launch.term) && !known.Admitted.After(all.Began):
-		return true
-	case rt.Receipt == "" && !known.ReceiptsAfter.Before(launch.term):
+	case receipt == "" && !known.ReceiptsAfter.Before(of):
 		return true
 	}
-	return receipts.True(r.config.ReceiptKey, launchOf(ref, a.id, launch, rt.Task.Secrets), rt.Receipt)
+	return receipts.True(r.config.ReceiptKey, launch, receipt)
 }
 
-// setApart takes the tasks that no leader has launched on the agent out of its report. They are shown to people; they
-// are not counted or killed, and no framework is told of them (R40).
+// setApart takes the tasks that no leader has launched on the agent, and the executors that none has had it start, out
+// of its report. The tasks are shown to people; neither is counted or killed, and no framework is told of them (R40).
 func (r *agents) setApart(a *agent, got *report) {
 	a.apart = nil
+	var first api.ExecutorRef
+	executors := len(got.executors)
+	got.executors = slices.DeleteFunc(got.executors, func(rx protocol.ReportedExecutor) bool {
+		apart := !r.startedHere(a, rx)
+		if apart && first == (api.ExecutorRef{}) {
+			first = api.ExecutorRef{Framework: rx.Framework, Executor: rx.Executor.ID}
+		}
+		return apart
+	})
+	if executors -= len(got.executors); executors > 0 {
+		r.warn("executors set apart", field("agent", a.id), field("executors", fmt.Sprint(executors)), field("first", first.String()),
+			field("why", "no leader has had them started there: they show no true receipt"))
+	}
 	apart := 0
 	got.tasks = slices.DeleteFunc(got.tasks, func(rt protocol.ReportedTask) bool {
 		if r.launchedHere(a, rt) {

@@ -283,6 +283,8 @@ func (w *world) taken(a *fakeAgent, launch protocol.LaunchTask) {
 	}}
 	if !a.keepsNone {
 		a.tasks[ref].Receipt = launch.Receipt
+	} else {
+		launch.ExecutorReceipt = ""
 	}
 	a.copies[ref.Framework] = launch.Framework
 	executor := api.ExecutorRef{Framework: ref.Framework, Executor: launch.Task.ExecutorID()}
@@ -291,7 +293,8 @@ func (w *world) taken(a *fakeAgent, launch protocol.LaunchTask) {
 		if launch.Task.Executor != nil {
 			info = *launch.Task.Executor
 		}
-		a.executors[executor] = protocol.ReportedExecutor{Executor: info, Framework: ref.Framework, Role: launch.Role, Resources: launch.ExecutorResources}
+		a.executors[executor] = protocol.ReportedExecutor{Executor: info, Framework: ref.Framework, Role: launch.Role, Resources: launch.ExecutorResources,
+			LaunchTerm: w.term, LaunchNumber: launch.Number, Receipt: launch.ExecutorReceipt}
 	}
 	if f := w.frameworkNamed(ref.Framework); f != nil {
 		f.tasks[ref.Task] = protocol.UnsettledTask{Task: ref.Task, Agent: a.info.ID, State: api.TaskStaging}

@@ -69,7 +69,8 @@ func (r *operations) bookLaunch(x *acceptance, wish api.Task, plan launching.Pla
 		Resources:         plan.Task,
 		ExecutorResources: plan.Executor,
 		Number:            t.launch.number,
-		Receipt:           r.receiptOf(t.ref, x.agent.id, t.launch, wish.Secrets),
+		Receipt:           r.receiptOf(t.signed()),
+		ExecutorReceipt:   r.receiptOf(t.signedExecutor(plan.Executor)),
 	}
 }
 

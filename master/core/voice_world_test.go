@@ -43,6 +43,14 @@ func (w *world) verbOfVoices(verb string, args transcript.Line) bool {
 			holder, name, _ := strings.Cut(other, ":")
 			a.tasks[ref].Receipt = w.agents[holder].tasks[w.ref(name)].Receipt
 		}
+	case "claim-executor": // the agent says that it has an executor which it never got, or one with other resources
+		ref := api.ExecutorRef{Framework: w.ref(args.Word(1) + "/").Framework, Executor: api.ExecutorID(args.Word(2))}
+		claimed := a.executors[ref] // with the receipt of what it got
+		claimed.Framework, claimed.Executor.ID, claimed.Role, claimed.Resources = ref.Framework, ref.Executor, api.DefaultRole, resourcesOf(args)
+		a.executors[ref] = claimed
+		a.copies[ref.Framework] = api.Framework{ID: ref.Framework, Name: "payments", Principal: "alice", Standby: true, Roles: []api.Role{api.DefaultRole}}
+	case "claim-more": // the agent says that a task of its own has other resources, and keeps the true receipt
+		a.tasks[w.ref(args.Word(1))].Resources = resourcesOf(args)
 	case "receipts": // the cluster's key from the next leader on: receipts one; receipts none
 		w.config.ReceiptKey = nil
 		if key := args.Word(0); key != "none" {
@@ -70,7 +78,7 @@ func (w *world) verbOfVoices(verb string, args transcript.Line) bool {
 			a.tasks[w.ref(args.Word(1))] = t
 		}
 	case "speak": // the agent carries a message of an executor
-		ref := api.ExecutorRef{Framework: w.frameworks[args.Word(1)].info.ID, Executor: api.ExecutorID(args.Word(2))}
+		ref := api.ExecutorRef{Framework: w.ref(args.Word(1) + "/").Framework, Executor: api.ExecutorID(args.Word(2))}
 		w.agentSays(a, protocol.MessageFromExecutor{ExecutorRef: ref, Data: []byte("hello")})
 	default:
 		return false
