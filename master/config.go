@@ -390,7 +390,7 @@ func (c Config) checkTrust() error {
 			"this master may do everything", c.DataDir, trust.KeyFile)
 	}
 	return fmt.Errorf("%s holds no cluster's key, so whoever reaches this master could do everything: make one (tender init --data-dir %s), join a "+
-		"cluster that has one (--join TOKEN), or say --insecure if the network is trusted", c.DataDir, c.DataDir)
+		"cluster that has one (--join FILE), or say --insecure if the network is trusted", c.DataDir, c.DataDir)
 }
 
 // hasRun reports whether a master has run in the data folder before.

@@ -19,23 +19,13 @@ import (
 
 // This file serves what people ask about principals: who they are, what they may do, and changes of that.
 
-func grantOf(m *apiv1.PrincipalGrant) rights.Grant {
-	return rights.Grant{
-		Verb: rights.Verb(m.GetVerb()), Role: api.Role(m.GetRole()), Framework: m.GetFramework(), Agent: m.GetAgent(), User: m.GetUser(),
-	}
-}
-
-func showGrant(g rights.Grant) *apiv1.PrincipalGrant {
-	return &apiv1.PrincipalGrant{Verb: string(g.Verb), Role: string(g.Role), Framework: g.Framework, Agent: g.Agent, User: g.User}
-}
-
 func (operatorService) WhoAmI(ctx context.Context, _ *apiv1.WhoAmIRequest) (*apiv1.WhoAmIResponse, error) {
 	caller := guard.CallerOf(ctx)
-	return &apiv1.WhoAmIResponse{Kind: string(caller.Kind), Name: caller.Name, Grants: shown(caller.Grants, showGrant)}, nil
+	return &apiv1.WhoAmIResponse{Kind: string(caller.Kind), Name: caller.Name, Grants: shown(caller.Grants, wire.GrantToProto)}, nil
 }
 
 func (operatorService) CanI(ctx context.Context, r *apiv1.CanIRequest) (*apiv1.CanIResponse, error) {
-	err := rights.Can(guard.CallerOf(ctx), grantOf(r.GetWish()))
+	err := rights.Can(guard.CallerOf(ctx), wire.GrantFromProto(r.GetWish()))
 	switch {
 	case err == nil:
 		return &apiv1.CanIResponse{Allowed: true}, nil
@@ -71,13 +61,13 @@ func (s operatorService) ListPrincipals(_ context.Context, r *apiv1.ListRequest)
 
 func showPrincipal(name string, p registry.Principal) *apiv1.PrincipalView {
 	return &apiv1.PrincipalView{
-		Name: name, Grants: shown(p.Grants, showGrant), Created: wire.TimeToProto(p.Created), Revoked: wire.TimeToProto(p.Revoked), Why: p.Why,
+		Name: name, Grants: shown(p.Grants, wire.GrantToProto), Created: wire.TimeToProto(p.Created), Revoked: wire.TimeToProto(p.Revoked), Why: p.Why,
 	}
 }
 
 func (s operatorService) Grant(ctx context.Context, r *apiv1.GrantRequest) (*apiv1.ActionResponse, error) {
 	const op = "principal.grant"
-	grant := grantOf(r.GetGrant())
+	grant := wire.GrantFromProto(r.GetGrant())
 	if err := grant.Check(); err != nil {
 		return nil, api.E(op, api.Invalid, r.GetPrincipal(), err)
 	}
@@ -95,7 +85,7 @@ func (s operatorService) Revoke(ctx context.Context, r *apiv1.RevokeRequest) (*a
 	}
 	var setting settings.Setting = settings.Revoke{Principal: r.GetPrincipal(), Why: r.GetWhy()}
 	if r.GetGrant() != nil {
-		setting = settings.Take{Principal: r.GetPrincipal(), Grant: grantOf(r.GetGrant())}
+		setting = settings.Take{Principal: r.GetPrincipal(), Grant: wire.GrantFromProto(r.GetGrant())}
 	}
 	answer, err := s.master.act(ctx, op, core.Set{Setting: setting})
 	return actionResponse(r.GetPrincipal(), answer, err)

@@ -399,7 +399,7 @@ func (m *Master) admitsAgent(signed time.Time, first protocol.AgentCall) *api.Er
 		return nil
 	}
 	return api.E("agent.session", api.Denied, nonce, fmt.Errorf(
-		"its certificate is of %s, and no such agent is known: it was removed; start it with an empty data folder and --join TOKEN, as a new one", signed.UTC().Format(time.RFC3339)))
+		"its certificate is of %s, and no such agent is known: it was removed; start it with an empty data folder and --join FILE, as a new one", signed.UTC().Format(time.RFC3339)))
 }
 
 // ownNonce refuses an agent whose nonce is not the one in its certificate (R7).

@@ -70,8 +70,8 @@ func Prove(ctx context.Context, config Config) (*Membership, error) {
 }
 
 const (
-	howToJoinAnew = "start it with an empty data folder and --join TOKEN, as a new agent; an operator gives the token: tender token create agent"
-	howToComeBack = "start it once more with --join TOKEN; an operator gives the token: tender token create agent"
+	howToJoinAnew = "start it with an empty data folder and --join FILE, as a new agent; an operator gives the token: tender token create agent -o FILE"
+	howToComeBack = "start it once more with --join FILE; an operator gives the token: tender token create agent -o FILE"
 )
 
 func (m *Membership) file() string { return filepath.Join(m.config.Folder, PassFile) }
@@ -156,7 +156,7 @@ func (m *Membership) BeginAnew(ctx context.Context) error {
 		return nil
 	}
 	if m.config.Token == "" {
-		return m.gone(errors.New("start it with --join TOKEN to join as a new one"))
+		return m.gone(errors.New("start it with --join FILE to join as a new one"))
 	}
 	pass, err := m.join(ctx, nil)
 	switch {

@@ -62,7 +62,7 @@ func TestAnAgentWhoseCertificateHasEndedStaysWhoItWas(t *testing.T) {
 		}
 		pause.For(t.Context(), 31*24*time.Hour)
 		_, err = membership.Prove(t.Context(), config)
-		if !api.Is(err, api.Denied) || !strings.Contains(err.Error(), "ended at 2000-01-31") || !strings.Contains(err.Error(), "once more with --join TOKEN") {
+		if !api.Is(err, api.Denied) || !strings.Contains(err.Error(), "ended at 2000-01-31") || !strings.Contains(err.Error(), "once more with --join FILE") {
 			t.Errorf("without a token: %v", err)
 		}
 		listener, err := network.Listen("m1:5060")

@@ -825,89 +825,6 @@ func (x *WhoAmIResponse) GetGrants() []*PrincipalGrant {
 	return nil
 }
 
-// PrincipalGrant is something that a principal may do: a verb, and on what. An empty field restricts nothing, except
-// user.
-type PrincipalGrant struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// view, run, operate, admin, or the name of a single action.
-	Verb string `protobuf:"bytes,1,opt,name=verb,proto3" json:"verb,omitempty"`
-	// This role and all roles below it.
-	Role string `protobuf:"bytes,2,opt,name=role,proto3" json:"role,omitempty"`
-	// ID or name.
-	Framework string `protobuf:"bytes,3,opt,name=framework,proto3" json:"framework,omitempty"`
-	// ID or hostname.
-	Agent string `protobuf:"bytes,4,opt,name=agent,proto3" json:"agent,omitempty"`
-	// The user as whom tasks may run, in addition to the agent's default; "*" is any user. Empty: no other user.
-	User          string `protobuf:"bytes,5,opt,name=user,proto3" json:"user,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *PrincipalGrant) Reset() {
-	*x = PrincipalGrant{}
-	mi := &file_api_v1_operator_proto_msgTypes[11]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *PrincipalGrant) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*PrincipalGrant) ProtoMessage() {}
-
-func (x *PrincipalGrant) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[11]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use PrincipalGrant.ProtoReflect.Descriptor instead.
-func (*PrincipalGrant) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{11}
-}
-
-func (x *PrincipalGrant) GetVerb() string {
-	if x != nil {
-		return x.Verb
-	}
-	return ""
-}
-
-func (x *PrincipalGrant) GetRole() string {
-	if x != nil {
-		return x.Role
-	}
-	return ""
-}
-
-func (x *PrincipalGrant) GetFramework() string {
-	if x != nil {
-		return x.Framework
-	}
-	return ""
-}
-
-func (x *PrincipalGrant) GetAgent() string {
-	if x != nil {
-		return x.Agent
-	}
-	return ""
-}
-
-func (x *PrincipalGrant) GetUser() string {
-	if x != nil {
-		return x.User
-	}
-	return ""
-}
-
 // CanIRequest names what the caller wishes to do, as a grant would allow it.
 type CanIRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -918,7 +835,7 @@ type CanIRequest struct {
 
 func (x *CanIRequest) Reset() {
 	*x = CanIRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[12]
+	mi := &file_api_v1_operator_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -930,7 +847,7 @@ func (x *CanIRequest) String() string {
 func (*CanIRequest) ProtoMessage() {}
 
 func (x *CanIRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[12]
+	mi := &file_api_v1_operator_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -943,7 +860,7 @@ func (x *CanIRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CanIRequest.ProtoReflect.Descriptor instead.
 func (*CanIRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{12}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *CanIRequest) GetWish() *PrincipalGrant {
@@ -965,7 +882,7 @@ type CanIResponse struct {
 
 func (x *CanIResponse) Reset() {
 	*x = CanIResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[13]
+	mi := &file_api_v1_operator_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -977,7 +894,7 @@ func (x *CanIResponse) String() string {
 func (*CanIResponse) ProtoMessage() {}
 
 func (x *CanIResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[13]
+	mi := &file_api_v1_operator_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -990,7 +907,7 @@ func (x *CanIResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CanIResponse.ProtoReflect.Descriptor instead.
 func (*CanIResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{13}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *CanIResponse) GetAllowed() bool {
@@ -1023,7 +940,7 @@ type PrincipalView struct {
 
 func (x *PrincipalView) Reset() {
 	*x = PrincipalView{}
-	mi := &file_api_v1_operator_proto_msgTypes[14]
+	mi := &file_api_v1_operator_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1035,7 +952,7 @@ func (x *PrincipalView) String() string {
 func (*PrincipalView) ProtoMessage() {}
 
 func (x *PrincipalView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[14]
+	mi := &file_api_v1_operator_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1048,7 +965,7 @@ func (x *PrincipalView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrincipalView.ProtoReflect.Descriptor instead.
 func (*PrincipalView) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{14}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *PrincipalView) GetName() string {
@@ -1099,7 +1016,7 @@ type ListPrincipalsResponse struct {
 
 func (x *ListPrincipalsResponse) Reset() {
 	*x = ListPrincipalsResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[15]
+	mi := &file_api_v1_operator_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1111,7 +1028,7 @@ func (x *ListPrincipalsResponse) String() string {
 func (*ListPrincipalsResponse) ProtoMessage() {}
 
 func (x *ListPrincipalsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[15]
+	mi := &file_api_v1_operator_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1124,7 +1041,7 @@ func (x *ListPrincipalsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPrincipalsResponse.ProtoReflect.Descriptor instead.
 func (*ListPrincipalsResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{15}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ListPrincipalsResponse) GetItems() []*PrincipalView {
@@ -1159,7 +1076,7 @@ type GrantRequest struct {
 
 func (x *GrantRequest) Reset() {
 	*x = GrantRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[16]
+	mi := &file_api_v1_operator_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1171,7 +1088,7 @@ func (x *GrantRequest) String() string {
 func (*GrantRequest) ProtoMessage() {}
 
 func (x *GrantRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[16]
+	mi := &file_api_v1_operator_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1184,7 +1101,7 @@ func (x *GrantRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrantRequest.ProtoReflect.Descriptor instead.
 func (*GrantRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{16}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *GrantRequest) GetPrincipal() string {
@@ -1215,7 +1132,7 @@ type RevokeRequest struct {
 
 func (x *RevokeRequest) Reset() {
 	*x = RevokeRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[17]
+	mi := &file_api_v1_operator_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1227,7 +1144,7 @@ func (x *RevokeRequest) String() string {
 func (*RevokeRequest) ProtoMessage() {}
 
 func (x *RevokeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[17]
+	mi := &file_api_v1_operator_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1240,7 +1157,7 @@ func (x *RevokeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeRequest.ProtoReflect.Descriptor instead.
 func (*RevokeRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{17}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *RevokeRequest) GetPrincipal() string {
@@ -1274,7 +1191,7 @@ type CheckConstraintRequest struct {
 
 func (x *CheckConstraintRequest) Reset() {
 	*x = CheckConstraintRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[18]
+	mi := &file_api_v1_operator_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1286,7 +1203,7 @@ func (x *CheckConstraintRequest) String() string {
 func (*CheckConstraintRequest) ProtoMessage() {}
 
 func (x *CheckConstraintRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[18]
+	mi := &file_api_v1_operator_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1299,7 +1216,7 @@ func (x *CheckConstraintRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckConstraintRequest.ProtoReflect.Descriptor instead.
 func (*CheckConstraintRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{18}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *CheckConstraintRequest) GetConstraint() string {
@@ -1318,7 +1235,7 @@ type CheckConstraintResponse struct {
 
 func (x *CheckConstraintResponse) Reset() {
 	*x = CheckConstraintResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[19]
+	mi := &file_api_v1_operator_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1330,7 +1247,7 @@ func (x *CheckConstraintResponse) String() string {
 func (*CheckConstraintResponse) ProtoMessage() {}
 
 func (x *CheckConstraintResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[19]
+	mi := &file_api_v1_operator_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1343,7 +1260,7 @@ func (x *CheckConstraintResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckConstraintResponse.ProtoReflect.Descriptor instead.
 func (*CheckConstraintResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{19}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{18}
 }
 
 // ListRequest asks for a page of a list, in the order of the names.
@@ -1371,7 +1288,7 @@ type ListRequest struct {
 
 func (x *ListRequest) Reset() {
 	*x = ListRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[20]
+	mi := &file_api_v1_operator_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1383,7 +1300,7 @@ func (x *ListRequest) String() string {
 func (*ListRequest) ProtoMessage() {}
 
 func (x *ListRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[20]
+	mi := &file_api_v1_operator_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1396,7 +1313,7 @@ func (x *ListRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRequest.ProtoReflect.Descriptor instead.
 func (*ListRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{20}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ListRequest) GetLimit() int32 {
@@ -1482,7 +1399,7 @@ type ListTasksRequest struct {
 
 func (x *ListTasksRequest) Reset() {
 	*x = ListTasksRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[21]
+	mi := &file_api_v1_operator_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1494,7 +1411,7 @@ func (x *ListTasksRequest) String() string {
 func (*ListTasksRequest) ProtoMessage() {}
 
 func (x *ListTasksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[21]
+	mi := &file_api_v1_operator_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1507,7 +1424,7 @@ func (x *ListTasksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTasksRequest.ProtoReflect.Descriptor instead.
 func (*ListTasksRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{21}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ListTasksRequest) GetLimit() int32 {
@@ -1574,7 +1491,7 @@ type GetClusterRequest struct {
 
 func (x *GetClusterRequest) Reset() {
 	*x = GetClusterRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[22]
+	mi := &file_api_v1_operator_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1586,7 +1503,7 @@ func (x *GetClusterRequest) String() string {
 func (*GetClusterRequest) ProtoMessage() {}
 
 func (x *GetClusterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[22]
+	mi := &file_api_v1_operator_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1599,7 +1516,7 @@ func (x *GetClusterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetClusterRequest.ProtoReflect.Descriptor instead.
 func (*GetClusterRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{22}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{21}
 }
 
 // ClusterView is the cluster as the answering master knows it.
@@ -1620,7 +1537,7 @@ type ClusterView struct {
 
 func (x *ClusterView) Reset() {
 	*x = ClusterView{}
-	mi := &file_api_v1_operator_proto_msgTypes[23]
+	mi := &file_api_v1_operator_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1632,7 +1549,7 @@ func (x *ClusterView) String() string {
 func (*ClusterView) ProtoMessage() {}
 
 func (x *ClusterView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[23]
+	mi := &file_api_v1_operator_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1645,7 +1562,7 @@ func (x *ClusterView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterView.ProtoReflect.Descriptor instead.
 func (*ClusterView) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{23}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ClusterView) GetClusterId() string {
@@ -1725,7 +1642,7 @@ type MasterView struct {
 
 func (x *MasterView) Reset() {
 	*x = MasterView{}
-	mi := &file_api_v1_operator_proto_msgTypes[24]
+	mi := &file_api_v1_operator_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1737,7 +1654,7 @@ func (x *MasterView) String() string {
 func (*MasterView) ProtoMessage() {}
 
 func (x *MasterView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[24]
+	mi := &file_api_v1_operator_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1750,7 +1667,7 @@ func (x *MasterView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MasterView.ProtoReflect.Descriptor instead.
 func (*MasterView) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{24}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *MasterView) GetId() string {
@@ -1836,7 +1753,7 @@ type ListMastersResponse struct {
 
 func (x *ListMastersResponse) Reset() {
 	*x = ListMastersResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[25]
+	mi := &file_api_v1_operator_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1848,7 +1765,7 @@ func (x *ListMastersResponse) String() string {
 func (*ListMastersResponse) ProtoMessage() {}
 
 func (x *ListMastersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[25]
+	mi := &file_api_v1_operator_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1861,7 +1778,7 @@ func (x *ListMastersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListMastersResponse.ProtoReflect.Descriptor instead.
 func (*ListMastersResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{25}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ListMastersResponse) GetItems() []*MasterView {
@@ -1933,7 +1850,7 @@ type AgentView struct {
 
 func (x *AgentView) Reset() {
 	*x = AgentView{}
-	mi := &file_api_v1_operator_proto_msgTypes[26]
+	mi := &file_api_v1_operator_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1945,7 +1862,7 @@ func (x *AgentView) String() string {
 func (*AgentView) ProtoMessage() {}
 
 func (x *AgentView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[26]
+	mi := &file_api_v1_operator_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1958,7 +1875,7 @@ func (x *AgentView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentView.ProtoReflect.Descriptor instead.
 func (*AgentView) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{26}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *AgentView) GetId() string {
@@ -2150,7 +2067,7 @@ type OrphanedVolume struct {
 
 func (x *OrphanedVolume) Reset() {
 	*x = OrphanedVolume{}
-	mi := &file_api_v1_operator_proto_msgTypes[27]
+	mi := &file_api_v1_operator_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2162,7 +2079,7 @@ func (x *OrphanedVolume) String() string {
 func (*OrphanedVolume) ProtoMessage() {}
 
 func (x *OrphanedVolume) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[27]
+	mi := &file_api_v1_operator_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2175,7 +2092,7 @@ func (x *OrphanedVolume) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OrphanedVolume.ProtoReflect.Descriptor instead.
 func (*OrphanedVolume) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{27}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *OrphanedVolume) GetVolume() string {
@@ -2218,7 +2135,7 @@ type ListAgentsResponse struct {
 
 func (x *ListAgentsResponse) Reset() {
 	*x = ListAgentsResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[28]
+	mi := &file_api_v1_operator_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2230,7 +2147,7 @@ func (x *ListAgentsResponse) String() string {
 func (*ListAgentsResponse) ProtoMessage() {}
 
 func (x *ListAgentsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[28]
+	mi := &file_api_v1_operator_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2243,7 +2160,7 @@ func (x *ListAgentsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentsResponse.ProtoReflect.Descriptor instead.
 func (*ListAgentsResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{28}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ListAgentsResponse) GetItems() []*AgentView {
@@ -2278,7 +2195,7 @@ type WatchAgentsRequest struct {
 
 func (x *WatchAgentsRequest) Reset() {
 	*x = WatchAgentsRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[29]
+	mi := &file_api_v1_operator_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2290,7 +2207,7 @@ func (x *WatchAgentsRequest) String() string {
 func (*WatchAgentsRequest) ProtoMessage() {}
 
 func (x *WatchAgentsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[29]
+	mi := &file_api_v1_operator_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2303,7 +2220,7 @@ func (x *WatchAgentsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchAgentsRequest.ProtoReflect.Descriptor instead.
 func (*WatchAgentsRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{29}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *WatchAgentsRequest) GetAgentIds() []string {
@@ -2329,7 +2246,7 @@ type WatchAgentsResponse struct {
 
 func (x *WatchAgentsResponse) Reset() {
 	*x = WatchAgentsResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[30]
+	mi := &file_api_v1_operator_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2341,7 +2258,7 @@ func (x *WatchAgentsResponse) String() string {
 func (*WatchAgentsResponse) ProtoMessage() {}
 
 func (x *WatchAgentsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[30]
+	mi := &file_api_v1_operator_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2354,7 +2271,7 @@ func (x *WatchAgentsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchAgentsResponse.ProtoReflect.Descriptor instead.
 func (*WatchAgentsResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{30}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *WatchAgentsResponse) GetItems() []*AgentView {
@@ -2418,7 +2335,7 @@ type FrameworkView struct {
 
 func (x *FrameworkView) Reset() {
 	*x = FrameworkView{}
-	mi := &file_api_v1_operator_proto_msgTypes[31]
+	mi := &file_api_v1_operator_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2430,7 +2347,7 @@ func (x *FrameworkView) String() string {
 func (*FrameworkView) ProtoMessage() {}
 
 func (x *FrameworkView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[31]
+	mi := &file_api_v1_operator_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2443,7 +2360,7 @@ func (x *FrameworkView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FrameworkView.ProtoReflect.Descriptor instead.
 func (*FrameworkView) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{31}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *FrameworkView) GetId() string {
@@ -2647,7 +2564,7 @@ type LocalityView struct {
 
 func (x *LocalityView) Reset() {
 	*x = LocalityView{}
-	mi := &file_api_v1_operator_proto_msgTypes[32]
+	mi := &file_api_v1_operator_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2659,7 +2576,7 @@ func (x *LocalityView) String() string {
 func (*LocalityView) ProtoMessage() {}
 
 func (x *LocalityView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[32]
+	mi := &file_api_v1_operator_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2672,7 +2589,7 @@ func (x *LocalityView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LocalityView.ProtoReflect.Descriptor instead.
 func (*LocalityView) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{32}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *LocalityView) GetNode() int64 {
@@ -2736,7 +2653,7 @@ type DemandView struct {
 
 func (x *DemandView) Reset() {
 	*x = DemandView{}
-	mi := &file_api_v1_operator_proto_msgTypes[33]
+	mi := &file_api_v1_operator_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2748,7 +2665,7 @@ func (x *DemandView) String() string {
 func (*DemandView) ProtoMessage() {}
 
 func (x *DemandView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[33]
+	mi := &file_api_v1_operator_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2761,7 +2678,7 @@ func (x *DemandView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DemandView.ProtoReflect.Descriptor instead.
 func (*DemandView) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{33}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *DemandView) GetRole() string {
@@ -2832,7 +2749,7 @@ type ListFrameworksResponse struct {
 
 func (x *ListFrameworksResponse) Reset() {
 	*x = ListFrameworksResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[34]
+	mi := &file_api_v1_operator_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2844,7 +2761,7 @@ func (x *ListFrameworksResponse) String() string {
 func (*ListFrameworksResponse) ProtoMessage() {}
 
 func (x *ListFrameworksResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[34]
+	mi := &file_api_v1_operator_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2857,7 +2774,7 @@ func (x *ListFrameworksResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListFrameworksResponse.ProtoReflect.Descriptor instead.
 func (*ListFrameworksResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{34}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ListFrameworksResponse) GetItems() []*FrameworkView {
@@ -2920,7 +2837,7 @@ type TaskView struct {
 
 func (x *TaskView) Reset() {
 	*x = TaskView{}
-	mi := &file_api_v1_operator_proto_msgTypes[35]
+	mi := &file_api_v1_operator_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2932,7 +2849,7 @@ func (x *TaskView) String() string {
 func (*TaskView) ProtoMessage() {}
 
 func (x *TaskView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[35]
+	mi := &file_api_v1_operator_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2945,7 +2862,7 @@ func (x *TaskView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskView.ProtoReflect.Descriptor instead.
 func (*TaskView) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{35}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *TaskView) GetId() string {
@@ -3127,7 +3044,7 @@ type ListTasksResponse struct {
 
 func (x *ListTasksResponse) Reset() {
 	*x = ListTasksResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[36]
+	mi := &file_api_v1_operator_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3139,7 +3056,7 @@ func (x *ListTasksResponse) String() string {
 func (*ListTasksResponse) ProtoMessage() {}
 
 func (x *ListTasksResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[36]
+	mi := &file_api_v1_operator_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3152,7 +3069,7 @@ func (x *ListTasksResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTasksResponse.ProtoReflect.Descriptor instead.
 func (*ListTasksResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{36}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ListTasksResponse) GetItems() []*TaskView {
@@ -3187,7 +3104,7 @@ type OfferView struct {
 
 func (x *OfferView) Reset() {
 	*x = OfferView{}
-	mi := &file_api_v1_operator_proto_msgTypes[37]
+	mi := &file_api_v1_operator_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3199,7 +3116,7 @@ func (x *OfferView) String() string {
 func (*OfferView) ProtoMessage() {}
 
 func (x *OfferView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[37]
+	mi := &file_api_v1_operator_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3212,7 +3129,7 @@ func (x *OfferView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OfferView.ProtoReflect.Descriptor instead.
 func (*OfferView) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{37}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *OfferView) GetId() string {
@@ -3289,7 +3206,7 @@ type ListOffersResponse struct {
 
 func (x *ListOffersResponse) Reset() {
 	*x = ListOffersResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[38]
+	mi := &file_api_v1_operator_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3301,7 +3218,7 @@ func (x *ListOffersResponse) String() string {
 func (*ListOffersResponse) ProtoMessage() {}
 
 func (x *ListOffersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[38]
+	mi := &file_api_v1_operator_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3314,7 +3231,7 @@ func (x *ListOffersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOffersResponse.ProtoReflect.Descriptor instead.
 func (*ListOffersResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{38}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ListOffersResponse) GetItems() []*OfferView {
@@ -3350,7 +3267,7 @@ type RoleView struct {
 
 func (x *RoleView) Reset() {
 	*x = RoleView{}
-	mi := &file_api_v1_operator_proto_msgTypes[39]
+	mi := &file_api_v1_operator_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3362,7 +3279,7 @@ func (x *RoleView) String() string {
 func (*RoleView) ProtoMessage() {}
 
 func (x *RoleView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[39]
+	mi := &file_api_v1_operator_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3375,7 +3292,7 @@ func (x *RoleView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoleView.ProtoReflect.Descriptor instead.
 func (*RoleView) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{39}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *RoleView) GetRole() string {
@@ -3460,7 +3377,7 @@ type ListRolesResponse struct {
 
 func (x *ListRolesResponse) Reset() {
 	*x = ListRolesResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[40]
+	mi := &file_api_v1_operator_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3472,7 +3389,7 @@ func (x *ListRolesResponse) String() string {
 func (*ListRolesResponse) ProtoMessage() {}
 
 func (x *ListRolesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[40]
+	mi := &file_api_v1_operator_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3485,7 +3402,7 @@ func (x *ListRolesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRolesResponse.ProtoReflect.Descriptor instead.
 func (*ListRolesResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{40}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ListRolesResponse) GetItems() []*RoleView {
@@ -3522,7 +3439,7 @@ type ExplainRequest struct {
 
 func (x *ExplainRequest) Reset() {
 	*x = ExplainRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[41]
+	mi := &file_api_v1_operator_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3534,7 +3451,7 @@ func (x *ExplainRequest) String() string {
 func (*ExplainRequest) ProtoMessage() {}
 
 func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[41]
+	mi := &file_api_v1_operator_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3547,7 +3464,7 @@ func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainRequest.ProtoReflect.Descriptor instead.
 func (*ExplainRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{41}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ExplainRequest) GetFrameworkId() string {
@@ -3580,7 +3497,7 @@ type ExplainResponse struct {
 
 func (x *ExplainResponse) Reset() {
 	*x = ExplainResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[42]
+	mi := &file_api_v1_operator_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3592,7 +3509,7 @@ func (x *ExplainResponse) String() string {
 func (*ExplainResponse) ProtoMessage() {}
 
 func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[42]
+	mi := &file_api_v1_operator_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3605,7 +3522,7 @@ func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainResponse.ProtoReflect.Descriptor instead.
 func (*ExplainResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{42}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ExplainResponse) GetFrameworkId() string {
@@ -3661,7 +3578,7 @@ type ExplainedDecision struct {
 
 func (x *ExplainedDecision) Reset() {
 	*x = ExplainedDecision{}
-	mi := &file_api_v1_operator_proto_msgTypes[43]
+	mi := &file_api_v1_operator_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3673,7 +3590,7 @@ func (x *ExplainedDecision) String() string {
 func (*ExplainedDecision) ProtoMessage() {}
 
 func (x *ExplainedDecision) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[43]
+	mi := &file_api_v1_operator_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3686,7 +3603,7 @@ func (x *ExplainedDecision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainedDecision.ProtoReflect.Descriptor instead.
 func (*ExplainedDecision) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{43}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ExplainedDecision) GetAt() *timestamppb.Timestamp {
@@ -3764,7 +3681,7 @@ type ExplainedAgent struct {
 
 func (x *ExplainedAgent) Reset() {
 	*x = ExplainedAgent{}
-	mi := &file_api_v1_operator_proto_msgTypes[44]
+	mi := &file_api_v1_operator_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3776,7 +3693,7 @@ func (x *ExplainedAgent) String() string {
 func (*ExplainedAgent) ProtoMessage() {}
 
 func (x *ExplainedAgent) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[44]
+	mi := &file_api_v1_operator_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3789,7 +3706,7 @@ func (x *ExplainedAgent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainedAgent.ProtoReflect.Descriptor instead.
 func (*ExplainedAgent) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{44}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ExplainedAgent) GetAgentId() string {
@@ -3826,7 +3743,7 @@ type KillTaskRequest struct {
 
 func (x *KillTaskRequest) Reset() {
 	*x = KillTaskRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[45]
+	mi := &file_api_v1_operator_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3838,7 +3755,7 @@ func (x *KillTaskRequest) String() string {
 func (*KillTaskRequest) ProtoMessage() {}
 
 func (x *KillTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[45]
+	mi := &file_api_v1_operator_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3851,7 +3768,7 @@ func (x *KillTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KillTaskRequest.ProtoReflect.Descriptor instead.
 func (*KillTaskRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{45}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *KillTaskRequest) GetTask() string {
@@ -3883,7 +3800,7 @@ type KillTaskResponse struct {
 
 func (x *KillTaskResponse) Reset() {
 	*x = KillTaskResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[46]
+	mi := &file_api_v1_operator_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3895,7 +3812,7 @@ func (x *KillTaskResponse) String() string {
 func (*KillTaskResponse) ProtoMessage() {}
 
 func (x *KillTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[46]
+	mi := &file_api_v1_operator_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3908,7 +3825,7 @@ func (x *KillTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KillTaskResponse.ProtoReflect.Descriptor instead.
 func (*KillTaskResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{46}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *KillTaskResponse) GetFrameworkId() string {
@@ -3952,7 +3869,7 @@ type RemoveFrameworkRequest struct {
 
 func (x *RemoveFrameworkRequest) Reset() {
 	*x = RemoveFrameworkRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[47]
+	mi := &file_api_v1_operator_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3964,7 +3881,7 @@ func (x *RemoveFrameworkRequest) String() string {
 func (*RemoveFrameworkRequest) ProtoMessage() {}
 
 func (x *RemoveFrameworkRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[47]
+	mi := &file_api_v1_operator_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3977,7 +3894,7 @@ func (x *RemoveFrameworkRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveFrameworkRequest.ProtoReflect.Descriptor instead.
 func (*RemoveFrameworkRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{47}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *RemoveFrameworkRequest) GetFrameworkId() string {
@@ -4009,7 +3926,7 @@ type MarkAgentRequest struct {
 
 func (x *MarkAgentRequest) Reset() {
 	*x = MarkAgentRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[48]
+	mi := &file_api_v1_operator_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4021,7 +3938,7 @@ func (x *MarkAgentRequest) String() string {
 func (*MarkAgentRequest) ProtoMessage() {}
 
 func (x *MarkAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[48]
+	mi := &file_api_v1_operator_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4034,7 +3951,7 @@ func (x *MarkAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MarkAgentRequest.ProtoReflect.Descriptor instead.
 func (*MarkAgentRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{48}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *MarkAgentRequest) GetAgentId() string {
@@ -4078,7 +3995,7 @@ type SetMaintenanceRequest struct {
 
 func (x *SetMaintenanceRequest) Reset() {
 	*x = SetMaintenanceRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[49]
+	mi := &file_api_v1_operator_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4090,7 +4007,7 @@ func (x *SetMaintenanceRequest) String() string {
 func (*SetMaintenanceRequest) ProtoMessage() {}
 
 func (x *SetMaintenanceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[49]
+	mi := &file_api_v1_operator_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4103,7 +4020,7 @@ func (x *SetMaintenanceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetMaintenanceRequest.ProtoReflect.Descriptor instead.
 func (*SetMaintenanceRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{49}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *SetMaintenanceRequest) GetAgentIds() []string {
@@ -4131,7 +4048,7 @@ type ActionResponse struct {
 
 func (x *ActionResponse) Reset() {
 	*x = ActionResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[50]
+	mi := &file_api_v1_operator_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4143,7 +4060,7 @@ func (x *ActionResponse) String() string {
 func (*ActionResponse) ProtoMessage() {}
 
 func (x *ActionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[50]
+	mi := &file_api_v1_operator_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4156,7 +4073,7 @@ func (x *ActionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActionResponse.ProtoReflect.Descriptor instead.
 func (*ActionResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{50}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ActionResponse) GetSubject() string {
@@ -4193,7 +4110,7 @@ type ReserveRequest struct {
 
 func (x *ReserveRequest) Reset() {
 	*x = ReserveRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[51]
+	mi := &file_api_v1_operator_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4205,7 +4122,7 @@ func (x *ReserveRequest) String() string {
 func (*ReserveRequest) ProtoMessage() {}
 
 func (x *ReserveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[51]
+	mi := &file_api_v1_operator_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4218,7 +4135,7 @@ func (x *ReserveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReserveRequest.ProtoReflect.Descriptor instead.
 func (*ReserveRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{51}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *ReserveRequest) GetAgentId() string {
@@ -4280,7 +4197,7 @@ type SetRoleRequest struct {
 
 func (x *SetRoleRequest) Reset() {
 	*x = SetRoleRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[52]
+	mi := &file_api_v1_operator_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4292,7 +4209,7 @@ func (x *SetRoleRequest) String() string {
 func (*SetRoleRequest) ProtoMessage() {}
 
 func (x *SetRoleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[52]
+	mi := &file_api_v1_operator_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4305,7 +4222,7 @@ func (x *SetRoleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetRoleRequest.ProtoReflect.Descriptor instead.
 func (*SetRoleRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{52}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *SetRoleRequest) GetRole() string {
@@ -4358,7 +4275,7 @@ type ListPeersRequest struct {
 
 func (x *ListPeersRequest) Reset() {
 	*x = ListPeersRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[53]
+	mi := &file_api_v1_operator_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4370,7 +4287,7 @@ func (x *ListPeersRequest) String() string {
 func (*ListPeersRequest) ProtoMessage() {}
 
 func (x *ListPeersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[53]
+	mi := &file_api_v1_operator_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4383,7 +4300,7 @@ func (x *ListPeersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPeersRequest.ProtoReflect.Descriptor instead.
 func (*ListPeersRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{53}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{52}
 }
 
 // RaftPeer is one member of the quorum.
@@ -4399,7 +4316,7 @@ type RaftPeer struct {
 
 func (x *RaftPeer) Reset() {
 	*x = RaftPeer{}
-	mi := &file_api_v1_operator_proto_msgTypes[54]
+	mi := &file_api_v1_operator_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4411,7 +4328,7 @@ func (x *RaftPeer) String() string {
 func (*RaftPeer) ProtoMessage() {}
 
 func (x *RaftPeer) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[54]
+	mi := &file_api_v1_operator_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4424,7 +4341,7 @@ func (x *RaftPeer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RaftPeer.ProtoReflect.Descriptor instead.
 func (*RaftPeer) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{54}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *RaftPeer) GetId() string {
@@ -4463,7 +4380,7 @@ type ListPeersResponse struct {
 
 func (x *ListPeersResponse) Reset() {
 	*x = ListPeersResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[55]
+	mi := &file_api_v1_operator_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4475,7 +4392,7 @@ func (x *ListPeersResponse) String() string {
 func (*ListPeersResponse) ProtoMessage() {}
 
 func (x *ListPeersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[55]
+	mi := &file_api_v1_operator_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4488,7 +4405,7 @@ func (x *ListPeersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPeersResponse.ProtoReflect.Descriptor instead.
 func (*ListPeersResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{55}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *ListPeersResponse) GetItems() []*RaftPeer {
@@ -4537,7 +4454,7 @@ type AddPeerRequest struct {
 
 func (x *AddPeerRequest) Reset() {
 	*x = AddPeerRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[56]
+	mi := &file_api_v1_operator_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4549,7 +4466,7 @@ func (x *AddPeerRequest) String() string {
 func (*AddPeerRequest) ProtoMessage() {}
 
 func (x *AddPeerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[56]
+	mi := &file_api_v1_operator_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4562,7 +4479,7 @@ func (x *AddPeerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddPeerRequest.ProtoReflect.Descriptor instead.
 func (*AddPeerRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{56}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *AddPeerRequest) GetId() string {
@@ -4589,7 +4506,7 @@ type RemovePeerRequest struct {
 
 func (x *RemovePeerRequest) Reset() {
 	*x = RemovePeerRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[57]
+	mi := &file_api_v1_operator_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4601,7 +4518,7 @@ func (x *RemovePeerRequest) String() string {
 func (*RemovePeerRequest) ProtoMessage() {}
 
 func (x *RemovePeerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[57]
+	mi := &file_api_v1_operator_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4614,7 +4531,7 @@ func (x *RemovePeerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemovePeerRequest.ProtoReflect.Descriptor instead.
 func (*RemovePeerRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{57}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *RemovePeerRequest) GetId() string {
@@ -4635,7 +4552,7 @@ type TransferLeaderRequest struct {
 
 func (x *TransferLeaderRequest) Reset() {
 	*x = TransferLeaderRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[58]
+	mi := &file_api_v1_operator_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4647,7 +4564,7 @@ func (x *TransferLeaderRequest) String() string {
 func (*TransferLeaderRequest) ProtoMessage() {}
 
 func (x *TransferLeaderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[58]
+	mi := &file_api_v1_operator_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4660,7 +4577,7 @@ func (x *TransferLeaderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferLeaderRequest.ProtoReflect.Descriptor instead.
 func (*TransferLeaderRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{58}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *TransferLeaderRequest) GetId() string {
@@ -4678,7 +4595,7 @@ type SaveSnapshotRequest struct {
 
 func (x *SaveSnapshotRequest) Reset() {
 	*x = SaveSnapshotRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[59]
+	mi := &file_api_v1_operator_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4690,7 +4607,7 @@ func (x *SaveSnapshotRequest) String() string {
 func (*SaveSnapshotRequest) ProtoMessage() {}
 
 func (x *SaveSnapshotRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[59]
+	mi := &file_api_v1_operator_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4703,7 +4620,7 @@ func (x *SaveSnapshotRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SaveSnapshotRequest.ProtoReflect.Descriptor instead.
 func (*SaveSnapshotRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{59}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{58}
 }
 
 // SnapshotChunk is a part of a snapshot, in order.
@@ -4716,7 +4633,7 @@ type SnapshotChunk struct {
 
 func (x *SnapshotChunk) Reset() {
 	*x = SnapshotChunk{}
-	mi := &file_api_v1_operator_proto_msgTypes[60]
+	mi := &file_api_v1_operator_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4728,7 +4645,7 @@ func (x *SnapshotChunk) String() string {
 func (*SnapshotChunk) ProtoMessage() {}
 
 func (x *SnapshotChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[60]
+	mi := &file_api_v1_operator_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4741,7 +4658,7 @@ func (x *SnapshotChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotChunk.ProtoReflect.Descriptor instead.
 func (*SnapshotChunk) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{60}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *SnapshotChunk) GetData() []byte {
@@ -4759,7 +4676,7 @@ type StateHashRequest struct {
 
 func (x *StateHashRequest) Reset() {
 	*x = StateHashRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[61]
+	mi := &file_api_v1_operator_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4771,7 +4688,7 @@ func (x *StateHashRequest) String() string {
 func (*StateHashRequest) ProtoMessage() {}
 
 func (x *StateHashRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[61]
+	mi := &file_api_v1_operator_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4784,7 +4701,7 @@ func (x *StateHashRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateHashRequest.ProtoReflect.Descriptor instead.
 func (*StateHashRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{61}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{60}
 }
 
 // StateHashResponse has the hash and the applied index to which it belongs.
@@ -4798,7 +4715,7 @@ type StateHashResponse struct {
 
 func (x *StateHashResponse) Reset() {
 	*x = StateHashResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[62]
+	mi := &file_api_v1_operator_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4810,7 +4727,7 @@ func (x *StateHashResponse) String() string {
 func (*StateHashResponse) ProtoMessage() {}
 
 func (x *StateHashResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[62]
+	mi := &file_api_v1_operator_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4823,7 +4740,7 @@ func (x *StateHashResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateHashResponse.ProtoReflect.Descriptor instead.
 func (*StateHashResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{62}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *StateHashResponse) GetAppliedIndex() uint64 {
@@ -4852,7 +4769,7 @@ type StoreSession struct {
 
 func (x *StoreSession) Reset() {
 	*x = StoreSession{}
-	mi := &file_api_v1_operator_proto_msgTypes[63]
+	mi := &file_api_v1_operator_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4864,7 +4781,7 @@ func (x *StoreSession) String() string {
 func (*StoreSession) ProtoMessage() {}
 
 func (x *StoreSession) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[63]
+	mi := &file_api_v1_operator_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4877,7 +4794,7 @@ func (x *StoreSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreSession.ProtoReflect.Descriptor instead.
 func (*StoreSession) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{63}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *StoreSession) GetFrameworkId() string {
@@ -4918,7 +4835,7 @@ type StoreEntry struct {
 
 func (x *StoreEntry) Reset() {
 	*x = StoreEntry{}
-	mi := &file_api_v1_operator_proto_msgTypes[64]
+	mi := &file_api_v1_operator_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4930,7 +4847,7 @@ func (x *StoreEntry) String() string {
 func (*StoreEntry) ProtoMessage() {}
 
 func (x *StoreEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[64]
+	mi := &file_api_v1_operator_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4943,7 +4860,7 @@ func (x *StoreEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreEntry.ProtoReflect.Descriptor instead.
 func (*StoreEntry) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{64}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *StoreEntry) GetKey() string {
@@ -4992,7 +4909,7 @@ type StoreGetRequest struct {
 
 func (x *StoreGetRequest) Reset() {
 	*x = StoreGetRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[65]
+	mi := &file_api_v1_operator_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5004,7 +4921,7 @@ func (x *StoreGetRequest) String() string {
 func (*StoreGetRequest) ProtoMessage() {}
 
 func (x *StoreGetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[65]
+	mi := &file_api_v1_operator_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5017,7 +4934,7 @@ func (x *StoreGetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreGetRequest.ProtoReflect.Descriptor instead.
 func (*StoreGetRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{65}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *StoreGetRequest) GetSession() *StoreSession {
@@ -5052,7 +4969,7 @@ type StorePutRequest struct {
 
 func (x *StorePutRequest) Reset() {
 	*x = StorePutRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[66]
+	mi := &file_api_v1_operator_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5064,7 +4981,7 @@ func (x *StorePutRequest) String() string {
 func (*StorePutRequest) ProtoMessage() {}
 
 func (x *StorePutRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[66]
+	mi := &file_api_v1_operator_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5077,7 +4994,7 @@ func (x *StorePutRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StorePutRequest.ProtoReflect.Descriptor instead.
 func (*StorePutRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{66}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *StorePutRequest) GetSession() *StoreSession {
@@ -5136,7 +5053,7 @@ type StoreDeleteRequest struct {
 
 func (x *StoreDeleteRequest) Reset() {
 	*x = StoreDeleteRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[67]
+	mi := &file_api_v1_operator_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5148,7 +5065,7 @@ func (x *StoreDeleteRequest) String() string {
 func (*StoreDeleteRequest) ProtoMessage() {}
 
 func (x *StoreDeleteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[67]
+	mi := &file_api_v1_operator_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5161,7 +5078,7 @@ func (x *StoreDeleteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreDeleteRequest.ProtoReflect.Descriptor instead.
 func (*StoreDeleteRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{67}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *StoreDeleteRequest) GetSession() *StoreSession {
@@ -5214,7 +5131,7 @@ type StoreListRequest struct {
 
 func (x *StoreListRequest) Reset() {
 	*x = StoreListRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[68]
+	mi := &file_api_v1_operator_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5226,7 +5143,7 @@ func (x *StoreListRequest) String() string {
 func (*StoreListRequest) ProtoMessage() {}
 
 func (x *StoreListRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[68]
+	mi := &file_api_v1_operator_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5239,7 +5156,7 @@ func (x *StoreListRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreListRequest.ProtoReflect.Descriptor instead.
 func (*StoreListRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{68}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *StoreListRequest) GetSession() *StoreSession {
@@ -5281,7 +5198,7 @@ type StoreListResponse struct {
 
 func (x *StoreListResponse) Reset() {
 	*x = StoreListResponse{}
-	mi := &file_api_v1_operator_proto_msgTypes[69]
+	mi := &file_api_v1_operator_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5293,7 +5210,7 @@ func (x *StoreListResponse) String() string {
 func (*StoreListResponse) ProtoMessage() {}
 
 func (x *StoreListResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[69]
+	mi := &file_api_v1_operator_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5306,7 +5223,7 @@ func (x *StoreListResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreListResponse.ProtoReflect.Descriptor instead.
 func (*StoreListResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{69}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *StoreListResponse) GetItems() []*StoreEntry {
@@ -5338,7 +5255,7 @@ type StoreWatchRequest struct {
 
 func (x *StoreWatchRequest) Reset() {
 	*x = StoreWatchRequest{}
-	mi := &file_api_v1_operator_proto_msgTypes[70]
+	mi := &file_api_v1_operator_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5350,7 +5267,7 @@ func (x *StoreWatchRequest) String() string {
 func (*StoreWatchRequest) ProtoMessage() {}
 
 func (x *StoreWatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_operator_proto_msgTypes[70]
+	mi := &file_api_v1_operator_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5363,7 +5280,7 @@ func (x *StoreWatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreWatchRequest.ProtoReflect.Descriptor instead.
 func (*StoreWatchRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_operator_proto_rawDescGZIP(), []int{70}
+	return file_api_v1_operator_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *StoreWatchRequest) GetSession() *StoreSession {
@@ -5445,13 +5362,7 @@ const file_api_v1_operator_proto_rawDesc = "" +
 	"\x0eWhoAmIResponse\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x121\n" +
-	"\x06grants\x18\x03 \x03(\v2\x19.tender.v1.PrincipalGrantR\x06grants\"\x80\x01\n" +
-	"\x0ePrincipalGrant\x12\x12\n" +
-	"\x04verb\x18\x01 \x01(\tR\x04verb\x12\x12\n" +
-	"\x04role\x18\x02 \x01(\tR\x04role\x12\x1c\n" +
-	"\tframework\x18\x03 \x01(\tR\tframework\x12\x14\n" +
-	"\x05agent\x18\x04 \x01(\tR\x05agent\x12\x12\n" +
-	"\x04user\x18\x05 \x01(\tR\x04user\"<\n" +
+	"\x06grants\x18\x03 \x03(\v2\x19.tender.v1.PrincipalGrantR\x06grants\"<\n" +
 	"\vCanIRequest\x12-\n" +
 	"\x04wish\x18\x01 \x01(\v2\x19.tender.v1.PrincipalGrantR\x04wish\":\n" +
 	"\fCanIResponse\x12\x18\n" +
@@ -5920,7 +5831,7 @@ func file_api_v1_operator_proto_rawDescGZIP() []byte {
 }
 
 var file_api_v1_operator_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_api_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 77)
+var file_api_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 76)
 var file_api_v1_operator_proto_goTypes = []any{
 	(AgentAction)(0),                // 0: tender.v1.AgentAction
 	(*ListChangesRequest)(nil),      // 1: tender.v1.ListChangesRequest
@@ -5934,74 +5845,74 @@ var file_api_v1_operator_proto_goTypes = []any{
 	(*Ticket)(nil),                  // 9: tender.v1.Ticket
 	(*WhoAmIRequest)(nil),           // 10: tender.v1.WhoAmIRequest
 	(*WhoAmIResponse)(nil),          // 11: tender.v1.WhoAmIResponse
-	(*PrincipalGrant)(nil),          // 12: tender.v1.PrincipalGrant
-	(*CanIRequest)(nil),             // 13: tender.v1.CanIRequest
-	(*CanIResponse)(nil),            // 14: tender.v1.CanIResponse
-	(*PrincipalView)(nil),           // 15: tender.v1.PrincipalView
-	(*ListPrincipalsResponse)(nil),  // 16: tender.v1.ListPrincipalsResponse
-	(*GrantRequest)(nil),            // 17: tender.v1.GrantRequest
-	(*RevokeRequest)(nil),           // 18: tender.v1.RevokeRequest
-	(*CheckConstraintRequest)(nil),  // 19: tender.v1.CheckConstraintRequest
-	(*CheckConstraintResponse)(nil), // 20: tender.v1.CheckConstraintResponse
-	(*ListRequest)(nil),             // 21: tender.v1.ListRequest
-	(*ListTasksRequest)(nil),        // 22: tender.v1.ListTasksRequest
-	(*GetClusterRequest)(nil),       // 23: tender.v1.GetClusterRequest
-	(*ClusterView)(nil),             // 24: tender.v1.ClusterView
-	(*MasterView)(nil),              // 25: tender.v1.MasterView
-	(*ListMastersResponse)(nil),     // 26: tender.v1.ListMastersResponse
-	(*AgentView)(nil),               // 27: tender.v1.AgentView
-	(*OrphanedVolume)(nil),          // 28: tender.v1.OrphanedVolume
-	(*ListAgentsResponse)(nil),      // 29: tender.v1.ListAgentsResponse
-	(*WatchAgentsRequest)(nil),      // 30: tender.v1.WatchAgentsRequest
-	(*WatchAgentsResponse)(nil),     // 31: tender.v1.WatchAgentsResponse
-	(*FrameworkView)(nil),           // 32: tender.v1.FrameworkView
-	(*LocalityView)(nil),            // 33: tender.v1.LocalityView
-	(*DemandView)(nil),              // 34: tender.v1.DemandView
-	(*ListFrameworksResponse)(nil),  // 35: tender.v1.ListFrameworksResponse
-	(*TaskView)(nil),                // 36: tender.v1.TaskView
-	(*ListTasksResponse)(nil),       // 37: tender.v1.ListTasksResponse
-	(*OfferView)(nil),               // 38: tender.v1.OfferView
-	(*ListOffersResponse)(nil),      // 39: tender.v1.ListOffersResponse
-	(*RoleView)(nil),                // 40: tender.v1.RoleView
-	(*ListRolesResponse)(nil),       // 41: tender.v1.ListRolesResponse
-	(*ExplainRequest)(nil),          // 42: tender.v1.ExplainRequest
-	(*ExplainResponse)(nil),         // 43: tender.v1.ExplainResponse
-	(*ExplainedDecision)(nil),       // 44: tender.v1.ExplainedDecision
-	(*ExplainedAgent)(nil),          // 45: tender.v1.ExplainedAgent
-	(*KillTaskRequest)(nil),         // 46: tender.v1.KillTaskRequest
-	(*KillTaskResponse)(nil),        // 47: tender.v1.KillTaskResponse
-	(*RemoveFrameworkRequest)(nil),  // 48: tender.v1.RemoveFrameworkRequest
-	(*MarkAgentRequest)(nil),        // 49: tender.v1.MarkAgentRequest
-	(*SetMaintenanceRequest)(nil),   // 50: tender.v1.SetMaintenanceRequest
-	(*ActionResponse)(nil),          // 51: tender.v1.ActionResponse
-	(*ReserveRequest)(nil),          // 52: tender.v1.ReserveRequest
-	(*SetRoleRequest)(nil),          // 53: tender.v1.SetRoleRequest
-	(*ListPeersRequest)(nil),        // 54: tender.v1.ListPeersRequest
-	(*RaftPeer)(nil),                // 55: tender.v1.RaftPeer
-	(*ListPeersResponse)(nil),       // 56: tender.v1.ListPeersResponse
-	(*AddPeerRequest)(nil),          // 57: tender.v1.AddPeerRequest
-	(*RemovePeerRequest)(nil),       // 58: tender.v1.RemovePeerRequest
-	(*TransferLeaderRequest)(nil),   // 59: tender.v1.TransferLeaderRequest
-	(*SaveSnapshotRequest)(nil),     // 60: tender.v1.SaveSnapshotRequest
-	(*SnapshotChunk)(nil),           // 61: tender.v1.SnapshotChunk
-	(*StateHashRequest)(nil),        // 62: tender.v1.StateHashRequest
-	(*StateHashResponse)(nil),       // 63: tender.v1.StateHashResponse
-	(*StoreSession)(nil),            // 64: tender.v1.StoreSession
-	(*StoreEntry)(nil),              // 65: tender.v1.StoreEntry
-	(*StoreGetRequest)(nil),         // 66: tender.v1.StoreGetRequest
-	(*StorePutRequest)(nil),         // 67: tender.v1.StorePutRequest
-	(*StoreDeleteRequest)(nil),      // 68: tender.v1.StoreDeleteRequest
-	(*StoreListRequest)(nil),        // 69: tender.v1.StoreListRequest
-	(*StoreListResponse)(nil),       // 70: tender.v1.StoreListResponse
-	(*StoreWatchRequest)(nil),       // 71: tender.v1.StoreWatchRequest
-	nil,                             // 72: tender.v1.AgentView.AttributesEntry
-	nil,                             // 73: tender.v1.AgentView.LeavingEntry
-	nil,                             // 74: tender.v1.FrameworkView.LabelsEntry
-	nil,                             // 75: tender.v1.FrameworkView.EndpointsEntry
-	nil,                             // 76: tender.v1.TaskView.LabelsEntry
-	nil,                             // 77: tender.v1.TaskView.PortsEntry
-	(*timestamppb.Timestamp)(nil),   // 78: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),     // 79: google.protobuf.Duration
+	(*CanIRequest)(nil),             // 12: tender.v1.CanIRequest
+	(*CanIResponse)(nil),            // 13: tender.v1.CanIResponse
+	(*PrincipalView)(nil),           // 14: tender.v1.PrincipalView
+	(*ListPrincipalsResponse)(nil),  // 15: tender.v1.ListPrincipalsResponse
+	(*GrantRequest)(nil),            // 16: tender.v1.GrantRequest
+	(*RevokeRequest)(nil),           // 17: tender.v1.RevokeRequest
+	(*CheckConstraintRequest)(nil),  // 18: tender.v1.CheckConstraintRequest
+	(*CheckConstraintResponse)(nil), // 19: tender.v1.CheckConstraintResponse
+	(*ListRequest)(nil),             // 20: tender.v1.ListRequest
+	(*ListTasksRequest)(nil),        // 21: tender.v1.ListTasksRequest
+	(*GetClusterRequest)(nil),       // 22: tender.v1.GetClusterRequest
+	(*ClusterView)(nil),             // 23: tender.v1.ClusterView
+	(*MasterView)(nil),              // 24: tender.v1.MasterView
+	(*ListMastersResponse)(nil),     // 25: tender.v1.ListMastersResponse
+	(*AgentView)(nil),               // 26: tender.v1.AgentView
+	(*OrphanedVolume)(nil),          // 27: tender.v1.OrphanedVolume
+	(*ListAgentsResponse)(nil),      // 28: tender.v1.ListAgentsResponse
+	(*WatchAgentsRequest)(nil),      // 29: tender.v1.WatchAgentsRequest
+	(*WatchAgentsResponse)(nil),     // 30: tender.v1.WatchAgentsResponse
+	(*FrameworkView)(nil),           // 31: tender.v1.FrameworkView
+	(*LocalityView)(nil),            // 32: tender.v1.LocalityView
+	(*DemandView)(nil),              // 33: tender.v1.DemandView
+	(*ListFrameworksResponse)(nil),  // 34: tender.v1.ListFrameworksResponse
+	(*TaskView)(nil),                // 35: tender.v1.TaskView
+	(*ListTasksResponse)(nil),       // 36: tender.v1.ListTasksResponse
+	(*OfferView)(nil),               // 37: tender.v1.OfferView
+	(*ListOffersResponse)(nil),      // 38: tender.v1.ListOffersResponse
+	(*RoleView)(nil),                // 39: tender.v1.RoleView
+	(*ListRolesResponse)(nil),       // 40: tender.v1.ListRolesResponse
+	(*ExplainRequest)(nil),          // 41: tender.v1.ExplainRequest
+	(*ExplainResponse)(nil),         // 42: tender.v1.ExplainResponse
+	(*ExplainedDecision)(nil),       // 43: tender.v1.ExplainedDecision
+	(*ExplainedAgent)(nil),          // 44: tender.v1.ExplainedAgent
+	(*KillTaskRequest)(nil),         // 45: tender.v1.KillTaskRequest
+	(*KillTaskResponse)(nil),        // 46: tender.v1.KillTaskResponse
+	(*RemoveFrameworkRequest)(nil),  // 47: tender.v1.RemoveFrameworkRequest
+	(*MarkAgentRequest)(nil),        // 48: tender.v1.MarkAgentRequest
+	(*SetMaintenanceRequest)(nil),   // 49: tender.v1.SetMaintenanceRequest
+	(*ActionResponse)(nil),          // 50: tender.v1.ActionResponse
+	(*ReserveRequest)(nil),          // 51: tender.v1.ReserveRequest
+	(*SetRoleRequest)(nil),          // 52: tender.v1.SetRoleRequest
+	(*ListPeersRequest)(nil),        // 53: tender.v1.ListPeersRequest
+	(*RaftPeer)(nil),                // 54: tender.v1.RaftPeer
+	(*ListPeersResponse)(nil),       // 55: tender.v1.ListPeersResponse
+	(*AddPeerRequest)(nil),          // 56: tender.v1.AddPeerRequest
+	(*RemovePeerRequest)(nil),       // 57: tender.v1.RemovePeerRequest
+	(*TransferLeaderRequest)(nil),   // 58: tender.v1.TransferLeaderRequest
+	(*SaveSnapshotRequest)(nil),     // 59: tender.v1.SaveSnapshotRequest
+	(*SnapshotChunk)(nil),           // 60: tender.v1.SnapshotChunk
+	(*StateHashRequest)(nil),        // 61: tender.v1.StateHashRequest
+	(*StateHashResponse)(nil),       // 62: tender.v1.StateHashResponse
+	(*StoreSession)(nil),            // 63: tender.v1.StoreSession
+	(*StoreEntry)(nil),              // 64: tender.v1.StoreEntry
+	(*StoreGetRequest)(nil),         // 65: tender.v1.StoreGetRequest
+	(*StorePutRequest)(nil),         // 66: tender.v1.StorePutRequest
+	(*StoreDeleteRequest)(nil),      // 67: tender.v1.StoreDeleteRequest
+	(*StoreListRequest)(nil),        // 68: tender.v1.StoreListRequest
+	(*StoreListResponse)(nil),       // 69: tender.v1.StoreListResponse
+	(*StoreWatchRequest)(nil),       // 70: tender.v1.StoreWatchRequest
+	nil,                             // 71: tender.v1.AgentView.AttributesEntry
+	nil,                             // 72: tender.v1.AgentView.LeavingEntry
+	nil,                             // 73: tender.v1.FrameworkView.LabelsEntry
+	nil,                             // 74: tender.v1.FrameworkView.EndpointsEntry
+	nil,                             // 75: tender.v1.TaskView.LabelsEntry
+	nil,                             // 76: tender.v1.TaskView.PortsEntry
+	(*timestamppb.Timestamp)(nil),   // 77: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),     // 78: google.protobuf.Duration
+	(*PrincipalGrant)(nil),          // 79: tender.v1.PrincipalGrant
 	(*Term)(nil),                    // 80: tender.v1.Term
 	(*structpb.Struct)(nil),         // 81: google.protobuf.Struct
 	(*Usage)(nil),                   // 82: tender.v1.Usage
@@ -6020,179 +5931,179 @@ var file_api_v1_operator_proto_goTypes = []any{
 	(*AuthorityView)(nil),           // 95: tender.v1.AuthorityView
 }
 var file_api_v1_operator_proto_depIdxs = []int32{
-	78,  // 0: tender.v1.ListChangesRequest.since:type_name -> google.protobuf.Timestamp
+	77,  // 0: tender.v1.ListChangesRequest.since:type_name -> google.protobuf.Timestamp
 	3,   // 1: tender.v1.ListChangesResponse.items:type_name -> tender.v1.ChangeView
-	78,  // 2: tender.v1.ListChangesResponse.since:type_name -> google.protobuf.Timestamp
-	78,  // 3: tender.v1.ChangeView.at:type_name -> google.protobuf.Timestamp
+	77,  // 2: tender.v1.ListChangesResponse.since:type_name -> google.protobuf.Timestamp
+	77,  // 3: tender.v1.ChangeView.at:type_name -> google.protobuf.Timestamp
 	7,   // 4: tender.v1.ListSecretsResponse.items:type_name -> tender.v1.SecretView
-	78,  // 5: tender.v1.SecretView.set:type_name -> google.protobuf.Timestamp
-	79,  // 6: tender.v1.Ticket.ttl:type_name -> google.protobuf.Duration
-	12,  // 7: tender.v1.WhoAmIResponse.grants:type_name -> tender.v1.PrincipalGrant
-	12,  // 8: tender.v1.CanIRequest.wish:type_name -> tender.v1.PrincipalGrant
-	12,  // 9: tender.v1.PrincipalView.grants:type_name -> tender.v1.PrincipalGrant
-	78,  // 10: tender.v1.PrincipalView.created:type_name -> google.protobuf.Timestamp
-	78,  // 11: tender.v1.PrincipalView.revoked:type_name -> google.protobuf.Timestamp
-	15,  // 12: tender.v1.ListPrincipalsResponse.items:type_name -> tender.v1.PrincipalView
-	12,  // 13: tender.v1.GrantRequest.grant:type_name -> tender.v1.PrincipalGrant
-	12,  // 14: tender.v1.RevokeRequest.grant:type_name -> tender.v1.PrincipalGrant
+	77,  // 5: tender.v1.SecretView.set:type_name -> google.protobuf.Timestamp
+	78,  // 6: tender.v1.Ticket.ttl:type_name -> google.protobuf.Duration
+	79,  // 7: tender.v1.WhoAmIResponse.grants:type_name -> tender.v1.PrincipalGrant
+	79,  // 8: tender.v1.CanIRequest.wish:type_name -> tender.v1.PrincipalGrant
+	79,  // 9: tender.v1.PrincipalView.grants:type_name -> tender.v1.PrincipalGrant
+	77,  // 10: tender.v1.PrincipalView.created:type_name -> google.protobuf.Timestamp
+	77,  // 11: tender.v1.PrincipalView.revoked:type_name -> google.protobuf.Timestamp
+	14,  // 12: tender.v1.ListPrincipalsResponse.items:type_name -> tender.v1.PrincipalView
+	79,  // 13: tender.v1.GrantRequest.grant:type_name -> tender.v1.PrincipalGrant
+	79,  // 14: tender.v1.RevokeRequest.grant:type_name -> tender.v1.PrincipalGrant
 	80,  // 15: tender.v1.ClusterView.term:type_name -> tender.v1.Term
-	78,  // 16: tender.v1.MasterView.since:type_name -> google.protobuf.Timestamp
-	25,  // 17: tender.v1.ListMastersResponse.items:type_name -> tender.v1.MasterView
-	78,  // 18: tender.v1.AgentView.since:type_name -> google.protobuf.Timestamp
+	77,  // 16: tender.v1.MasterView.since:type_name -> google.protobuf.Timestamp
+	24,  // 17: tender.v1.ListMastersResponse.items:type_name -> tender.v1.MasterView
+	77,  // 18: tender.v1.AgentView.since:type_name -> google.protobuf.Timestamp
 	81,  // 19: tender.v1.AgentView.total:type_name -> google.protobuf.Struct
 	81,  // 20: tender.v1.AgentView.allocated:type_name -> google.protobuf.Struct
 	81,  // 21: tender.v1.AgentView.offered:type_name -> google.protobuf.Struct
 	81,  // 22: tender.v1.AgentView.free:type_name -> google.protobuf.Struct
-	72,  // 23: tender.v1.AgentView.attributes:type_name -> tender.v1.AgentView.AttributesEntry
+	71,  // 23: tender.v1.AgentView.attributes:type_name -> tender.v1.AgentView.AttributesEntry
 	82,  // 24: tender.v1.AgentView.usage:type_name -> tender.v1.Usage
-	78,  // 25: tender.v1.AgentView.admitted:type_name -> google.protobuf.Timestamp
+	77,  // 25: tender.v1.AgentView.admitted:type_name -> google.protobuf.Timestamp
 	83,  // 26: tender.v1.AgentView.maintenance:type_name -> tender.v1.Window
-	73,  // 27: tender.v1.AgentView.leaving:type_name -> tender.v1.AgentView.LeavingEntry
+	72,  // 27: tender.v1.AgentView.leaving:type_name -> tender.v1.AgentView.LeavingEntry
 	81,  // 28: tender.v1.AgentView.revocable:type_name -> google.protobuf.Struct
-	28,  // 29: tender.v1.AgentView.orphaned:type_name -> tender.v1.OrphanedVolume
+	27,  // 29: tender.v1.AgentView.orphaned:type_name -> tender.v1.OrphanedVolume
 	81,  // 30: tender.v1.AgentView.occupied:type_name -> google.protobuf.Struct
-	27,  // 31: tender.v1.ListAgentsResponse.items:type_name -> tender.v1.AgentView
-	27,  // 32: tender.v1.WatchAgentsResponse.items:type_name -> tender.v1.AgentView
-	78,  // 33: tender.v1.FrameworkView.since:type_name -> google.protobuf.Timestamp
+	26,  // 31: tender.v1.ListAgentsResponse.items:type_name -> tender.v1.AgentView
+	26,  // 32: tender.v1.WatchAgentsResponse.items:type_name -> tender.v1.AgentView
+	77,  // 33: tender.v1.FrameworkView.since:type_name -> google.protobuf.Timestamp
 	81,  // 34: tender.v1.FrameworkView.allocated:type_name -> google.protobuf.Struct
 	81,  // 35: tender.v1.FrameworkView.offered:type_name -> google.protobuf.Struct
-	79,  // 36: tender.v1.FrameworkView.failover_timeout:type_name -> google.protobuf.Duration
-	74,  // 37: tender.v1.FrameworkView.labels:type_name -> tender.v1.FrameworkView.LabelsEntry
-	75,  // 38: tender.v1.FrameworkView.endpoints:type_name -> tender.v1.FrameworkView.EndpointsEntry
-	34,  // 39: tender.v1.FrameworkView.demand:type_name -> tender.v1.DemandView
-	78,  // 40: tender.v1.FrameworkView.admitted:type_name -> google.protobuf.Timestamp
-	33,  // 41: tender.v1.FrameworkView.locality:type_name -> tender.v1.LocalityView
+	78,  // 36: tender.v1.FrameworkView.failover_timeout:type_name -> google.protobuf.Duration
+	73,  // 37: tender.v1.FrameworkView.labels:type_name -> tender.v1.FrameworkView.LabelsEntry
+	74,  // 38: tender.v1.FrameworkView.endpoints:type_name -> tender.v1.FrameworkView.EndpointsEntry
+	33,  // 39: tender.v1.FrameworkView.demand:type_name -> tender.v1.DemandView
+	77,  // 40: tender.v1.FrameworkView.admitted:type_name -> google.protobuf.Timestamp
+	32,  // 41: tender.v1.FrameworkView.locality:type_name -> tender.v1.LocalityView
 	81,  // 42: tender.v1.FrameworkView.min_offer:type_name -> google.protobuf.Struct
 	81,  // 43: tender.v1.FrameworkView.max_offer:type_name -> google.protobuf.Struct
-	79,  // 44: tender.v1.LocalityView.waited:type_name -> google.protobuf.Duration
-	79,  // 45: tender.v1.LocalityView.longest:type_name -> google.protobuf.Duration
-	79,  // 46: tender.v1.LocalityView.idle:type_name -> google.protobuf.Duration
+	78,  // 44: tender.v1.LocalityView.waited:type_name -> google.protobuf.Duration
+	78,  // 45: tender.v1.LocalityView.longest:type_name -> google.protobuf.Duration
+	78,  // 46: tender.v1.LocalityView.idle:type_name -> google.protobuf.Duration
 	81,  // 47: tender.v1.DemandView.resources:type_name -> google.protobuf.Struct
 	84,  // 48: tender.v1.DemandView.spread:type_name -> tender.v1.Spread
-	32,  // 49: tender.v1.ListFrameworksResponse.items:type_name -> tender.v1.FrameworkView
+	31,  // 49: tender.v1.ListFrameworksResponse.items:type_name -> tender.v1.FrameworkView
 	81,  // 50: tender.v1.TaskView.resources:type_name -> google.protobuf.Struct
-	78,  // 51: tender.v1.TaskView.launched:type_name -> google.protobuf.Timestamp
-	78,  // 52: tender.v1.TaskView.since:type_name -> google.protobuf.Timestamp
-	76,  // 53: tender.v1.TaskView.labels:type_name -> tender.v1.TaskView.LabelsEntry
-	77,  // 54: tender.v1.TaskView.ports:type_name -> tender.v1.TaskView.PortsEntry
+	77,  // 51: tender.v1.TaskView.launched:type_name -> google.protobuf.Timestamp
+	77,  // 52: tender.v1.TaskView.since:type_name -> google.protobuf.Timestamp
+	75,  // 53: tender.v1.TaskView.labels:type_name -> tender.v1.TaskView.LabelsEntry
+	76,  // 54: tender.v1.TaskView.ports:type_name -> tender.v1.TaskView.PortsEntry
 	82,  // 55: tender.v1.TaskView.usage:type_name -> tender.v1.Usage
 	85,  // 56: tender.v1.TaskView.command:type_name -> tender.v1.Command
 	86,  // 57: tender.v1.TaskView.secrets:type_name -> tender.v1.Secret
-	36,  // 58: tender.v1.ListTasksResponse.items:type_name -> tender.v1.TaskView
+	35,  // 58: tender.v1.ListTasksResponse.items:type_name -> tender.v1.TaskView
 	81,  // 59: tender.v1.OfferView.resources:type_name -> google.protobuf.Struct
-	78,  // 60: tender.v1.OfferView.since:type_name -> google.protobuf.Timestamp
-	78,  // 61: tender.v1.OfferView.expires:type_name -> google.protobuf.Timestamp
-	38,  // 62: tender.v1.ListOffersResponse.items:type_name -> tender.v1.OfferView
+	77,  // 60: tender.v1.OfferView.since:type_name -> google.protobuf.Timestamp
+	77,  // 61: tender.v1.OfferView.expires:type_name -> google.protobuf.Timestamp
+	37,  // 62: tender.v1.ListOffersResponse.items:type_name -> tender.v1.OfferView
 	81,  // 63: tender.v1.RoleView.guarantee:type_name -> google.protobuf.Struct
 	81,  // 64: tender.v1.RoleView.limit:type_name -> google.protobuf.Struct
 	81,  // 65: tender.v1.RoleView.allocated:type_name -> google.protobuf.Struct
 	81,  // 66: tender.v1.RoleView.offered:type_name -> google.protobuf.Struct
 	81,  // 67: tender.v1.RoleView.reserved:type_name -> google.protobuf.Struct
-	40,  // 68: tender.v1.ListRolesResponse.items:type_name -> tender.v1.RoleView
-	45,  // 69: tender.v1.ExplainResponse.agents:type_name -> tender.v1.ExplainedAgent
-	44,  // 70: tender.v1.ExplainResponse.decisions:type_name -> tender.v1.ExplainedDecision
-	78,  // 71: tender.v1.ExplainedDecision.at:type_name -> google.protobuf.Timestamp
-	78,  // 72: tender.v1.ExplainedDecision.made:type_name -> google.protobuf.Timestamp
+	39,  // 68: tender.v1.ListRolesResponse.items:type_name -> tender.v1.RoleView
+	44,  // 69: tender.v1.ExplainResponse.agents:type_name -> tender.v1.ExplainedAgent
+	43,  // 70: tender.v1.ExplainResponse.decisions:type_name -> tender.v1.ExplainedDecision
+	77,  // 71: tender.v1.ExplainedDecision.at:type_name -> google.protobuf.Timestamp
+	77,  // 72: tender.v1.ExplainedDecision.made:type_name -> google.protobuf.Timestamp
 	81,  // 73: tender.v1.ExplainedDecision.resources:type_name -> google.protobuf.Struct
-	79,  // 74: tender.v1.KillTaskRequest.grace:type_name -> google.protobuf.Duration
+	78,  // 74: tender.v1.KillTaskRequest.grace:type_name -> google.protobuf.Duration
 	0,   // 75: tender.v1.MarkAgentRequest.action:type_name -> tender.v1.AgentAction
-	79,  // 76: tender.v1.MarkAgentRequest.grace:type_name -> google.protobuf.Duration
+	78,  // 76: tender.v1.MarkAgentRequest.grace:type_name -> google.protobuf.Duration
 	83,  // 77: tender.v1.SetMaintenanceRequest.window:type_name -> tender.v1.Window
 	87,  // 78: tender.v1.ReserveRequest.action:type_name -> tender.v1.OperationKind
-	55,  // 79: tender.v1.ListPeersResponse.items:type_name -> tender.v1.RaftPeer
+	54,  // 79: tender.v1.ListPeersResponse.items:type_name -> tender.v1.RaftPeer
 	80,  // 80: tender.v1.ListPeersResponse.term:type_name -> tender.v1.Term
-	64,  // 81: tender.v1.StoreGetRequest.session:type_name -> tender.v1.StoreSession
-	64,  // 82: tender.v1.StorePutRequest.session:type_name -> tender.v1.StoreSession
-	64,  // 83: tender.v1.StoreDeleteRequest.session:type_name -> tender.v1.StoreSession
-	64,  // 84: tender.v1.StoreListRequest.session:type_name -> tender.v1.StoreSession
-	65,  // 85: tender.v1.StoreListResponse.items:type_name -> tender.v1.StoreEntry
-	64,  // 86: tender.v1.StoreWatchRequest.session:type_name -> tender.v1.StoreSession
-	23,  // 87: tender.v1.OperatorService.GetCluster:input_type -> tender.v1.GetClusterRequest
-	21,  // 88: tender.v1.OperatorService.ListMasters:input_type -> tender.v1.ListRequest
-	21,  // 89: tender.v1.OperatorService.ListAgents:input_type -> tender.v1.ListRequest
-	30,  // 90: tender.v1.OperatorService.WatchAgents:input_type -> tender.v1.WatchAgentsRequest
-	21,  // 91: tender.v1.OperatorService.ListFrameworks:input_type -> tender.v1.ListRequest
-	22,  // 92: tender.v1.OperatorService.ListTasks:input_type -> tender.v1.ListTasksRequest
-	21,  // 93: tender.v1.OperatorService.ListOffers:input_type -> tender.v1.ListRequest
-	21,  // 94: tender.v1.OperatorService.ListRoles:input_type -> tender.v1.ListRequest
-	42,  // 95: tender.v1.OperatorService.Explain:input_type -> tender.v1.ExplainRequest
-	46,  // 96: tender.v1.OperatorService.KillTask:input_type -> tender.v1.KillTaskRequest
-	48,  // 97: tender.v1.OperatorService.RemoveFramework:input_type -> tender.v1.RemoveFrameworkRequest
-	49,  // 98: tender.v1.OperatorService.MarkAgent:input_type -> tender.v1.MarkAgentRequest
-	50,  // 99: tender.v1.OperatorService.SetMaintenance:input_type -> tender.v1.SetMaintenanceRequest
-	52,  // 100: tender.v1.OperatorService.Reserve:input_type -> tender.v1.ReserveRequest
-	53,  // 101: tender.v1.OperatorService.SetRole:input_type -> tender.v1.SetRoleRequest
-	19,  // 102: tender.v1.OperatorService.CheckConstraint:input_type -> tender.v1.CheckConstraintRequest
+	63,  // 81: tender.v1.StoreGetRequest.session:type_name -> tender.v1.StoreSession
+	63,  // 82: tender.v1.StorePutRequest.session:type_name -> tender.v1.StoreSession
+	63,  // 83: tender.v1.StoreDeleteRequest.session:type_name -> tender.v1.StoreSession
+	63,  // 84: tender.v1.StoreListRequest.session:type_name -> tender.v1.StoreSession
+	64,  // 85: tender.v1.StoreListResponse.items:type_name -> tender.v1.StoreEntry
+	63,  // 86: tender.v1.StoreWatchRequest.session:type_name -> tender.v1.StoreSession
+	22,  // 87: tender.v1.OperatorService.GetCluster:input_type -> tender.v1.GetClusterRequest
+	20,  // 88: tender.v1.OperatorService.ListMasters:input_type -> tender.v1.ListRequest
+	20,  // 89: tender.v1.OperatorService.ListAgents:input_type -> tender.v1.ListRequest
+	29,  // 90: tender.v1.OperatorService.WatchAgents:input_type -> tender.v1.WatchAgentsRequest
+	20,  // 91: tender.v1.OperatorService.ListFrameworks:input_type -> tender.v1.ListRequest
+	21,  // 92: tender.v1.OperatorService.ListTasks:input_type -> tender.v1.ListTasksRequest
+	20,  // 93: tender.v1.OperatorService.ListOffers:input_type -> tender.v1.ListRequest
+	20,  // 94: tender.v1.OperatorService.ListRoles:input_type -> tender.v1.ListRequest
+	41,  // 95: tender.v1.OperatorService.Explain:input_type -> tender.v1.ExplainRequest
+	45,  // 96: tender.v1.OperatorService.KillTask:input_type -> tender.v1.KillTaskRequest
+	47,  // 97: tender.v1.OperatorService.RemoveFramework:input_type -> tender.v1.RemoveFrameworkRequest
+	48,  // 98: tender.v1.OperatorService.MarkAgent:input_type -> tender.v1.MarkAgentRequest
+	49,  // 99: tender.v1.OperatorService.SetMaintenance:input_type -> tender.v1.SetMaintenanceRequest
+	51,  // 100: tender.v1.OperatorService.Reserve:input_type -> tender.v1.ReserveRequest
+	52,  // 101: tender.v1.OperatorService.SetRole:input_type -> tender.v1.SetRoleRequest
+	18,  // 102: tender.v1.OperatorService.CheckConstraint:input_type -> tender.v1.CheckConstraintRequest
 	88,  // 103: tender.v1.OperatorService.CreateToken:input_type -> tender.v1.CreateTokenRequest
 	89,  // 104: tender.v1.OperatorService.ListTokens:input_type -> tender.v1.ListTokensRequest
 	90,  // 105: tender.v1.OperatorService.RevokeToken:input_type -> tender.v1.RevokeTokenRequest
 	91,  // 106: tender.v1.OperatorService.GetAuthority:input_type -> tender.v1.GetAuthorityRequest
 	92,  // 107: tender.v1.OperatorService.RotateAuthority:input_type -> tender.v1.RotateAuthorityRequest
 	10,  // 108: tender.v1.OperatorService.WhoAmI:input_type -> tender.v1.WhoAmIRequest
-	13,  // 109: tender.v1.OperatorService.CanI:input_type -> tender.v1.CanIRequest
-	21,  // 110: tender.v1.OperatorService.ListPrincipals:input_type -> tender.v1.ListRequest
-	17,  // 111: tender.v1.OperatorService.Grant:input_type -> tender.v1.GrantRequest
-	18,  // 112: tender.v1.OperatorService.Revoke:input_type -> tender.v1.RevokeRequest
+	12,  // 109: tender.v1.OperatorService.CanI:input_type -> tender.v1.CanIRequest
+	20,  // 110: tender.v1.OperatorService.ListPrincipals:input_type -> tender.v1.ListRequest
+	16,  // 111: tender.v1.OperatorService.Grant:input_type -> tender.v1.GrantRequest
+	17,  // 112: tender.v1.OperatorService.Revoke:input_type -> tender.v1.RevokeRequest
 	1,   // 113: tender.v1.OperatorService.ListChanges:input_type -> tender.v1.ListChangesRequest
 	4,   // 114: tender.v1.OperatorService.SetSecret:input_type -> tender.v1.SetSecretRequest
-	21,  // 115: tender.v1.OperatorService.ListSecrets:input_type -> tender.v1.ListRequest
+	20,  // 115: tender.v1.OperatorService.ListSecrets:input_type -> tender.v1.ListRequest
 	5,   // 116: tender.v1.OperatorService.RemoveSecret:input_type -> tender.v1.RemoveSecretRequest
 	8,   // 117: tender.v1.OperatorService.GetReadTicket:input_type -> tender.v1.TicketRequest
 	8,   // 118: tender.v1.OperatorService.GetExecTicket:input_type -> tender.v1.TicketRequest
-	54,  // 119: tender.v1.RaftService.ListPeers:input_type -> tender.v1.ListPeersRequest
-	57,  // 120: tender.v1.RaftService.AddPeer:input_type -> tender.v1.AddPeerRequest
-	58,  // 121: tender.v1.RaftService.RemovePeer:input_type -> tender.v1.RemovePeerRequest
-	59,  // 122: tender.v1.RaftService.TransferLeader:input_type -> tender.v1.TransferLeaderRequest
-	60,  // 123: tender.v1.RaftService.SaveSnapshot:input_type -> tender.v1.SaveSnapshotRequest
-	62,  // 124: tender.v1.RaftService.StateHash:input_type -> tender.v1.StateHashRequest
-	66,  // 125: tender.v1.StoreService.Get:input_type -> tender.v1.StoreGetRequest
-	67,  // 126: tender.v1.StoreService.Put:input_type -> tender.v1.StorePutRequest
-	68,  // 127: tender.v1.StoreService.Delete:input_type -> tender.v1.StoreDeleteRequest
-	69,  // 128: tender.v1.StoreService.List:input_type -> tender.v1.StoreListRequest
-	71,  // 129: tender.v1.StoreService.Watch:input_type -> tender.v1.StoreWatchRequest
-	24,  // 130: tender.v1.OperatorService.GetCluster:output_type -> tender.v1.ClusterView
-	26,  // 131: tender.v1.OperatorService.ListMasters:output_type -> tender.v1.ListMastersResponse
-	29,  // 132: tender.v1.OperatorService.ListAgents:output_type -> tender.v1.ListAgentsResponse
-	31,  // 133: tender.v1.OperatorService.WatchAgents:output_type -> tender.v1.WatchAgentsResponse
-	35,  // 134: tender.v1.OperatorService.ListFrameworks:output_type -> tender.v1.ListFrameworksResponse
-	37,  // 135: tender.v1.OperatorService.ListTasks:output_type -> tender.v1.ListTasksResponse
-	39,  // 136: tender.v1.OperatorService.ListOffers:output_type -> tender.v1.ListOffersResponse
-	41,  // 137: tender.v1.OperatorService.ListRoles:output_type -> tender.v1.ListRolesResponse
-	43,  // 138: tender.v1.OperatorService.Explain:output_type -> tender.v1.ExplainResponse
-	47,  // 139: tender.v1.OperatorService.KillTask:output_type -> tender.v1.KillTaskResponse
-	51,  // 140: tender.v1.OperatorService.RemoveFramework:output_type -> tender.v1.ActionResponse
-	51,  // 141: tender.v1.OperatorService.MarkAgent:output_type -> tender.v1.ActionResponse
-	51,  // 142: tender.v1.OperatorService.SetMaintenance:output_type -> tender.v1.ActionResponse
-	51,  // 143: tender.v1.OperatorService.Reserve:output_type -> tender.v1.ActionResponse
-	40,  // 144: tender.v1.OperatorService.SetRole:output_type -> tender.v1.RoleView
-	20,  // 145: tender.v1.OperatorService.CheckConstraint:output_type -> tender.v1.CheckConstraintResponse
+	53,  // 119: tender.v1.RaftService.ListPeers:input_type -> tender.v1.ListPeersRequest
+	56,  // 120: tender.v1.RaftService.AddPeer:input_type -> tender.v1.AddPeerRequest
+	57,  // 121: tender.v1.RaftService.RemovePeer:input_type -> tender.v1.RemovePeerRequest
+	58,  // 122: tender.v1.RaftService.TransferLeader:input_type -> tender.v1.TransferLeaderRequest
+	59,  // 123: tender.v1.RaftService.SaveSnapshot:input_type -> tender.v1.SaveSnapshotRequest
+	61,  // 124: tender.v1.RaftService.StateHash:input_type -> tender.v1.StateHashRequest
+	65,  // 125: tender.v1.StoreService.Get:input_type -> tender.v1.StoreGetRequest
+	66,  // 126: tender.v1.StoreService.Put:input_type -> tender.v1.StorePutRequest
+	67,  // 127: tender.v1.StoreService.Delete:input_type -> tender.v1.StoreDeleteRequest
+	68,  // 128: tender.v1.StoreService.List:input_type -> tender.v1.StoreListRequest
+	70,  // 129: tender.v1.StoreService.Watch:input_type -> tender.v1.StoreWatchRequest
+	23,  // 130: tender.v1.OperatorService.GetCluster:output_type -> tender.v1.ClusterView
+	25,  // 131: tender.v1.OperatorService.ListMasters:output_type -> tender.v1.ListMastersResponse
+	28,  // 132: tender.v1.OperatorService.ListAgents:output_type -> tender.v1.ListAgentsResponse
+	30,  // 133: tender.v1.OperatorService.WatchAgents:output_type -> tender.v1.WatchAgentsResponse
+	34,  // 134: tender.v1.OperatorService.ListFrameworks:output_type -> tender.v1.ListFrameworksResponse
+	36,  // 135: tender.v1.OperatorService.ListTasks:output_type -> tender.v1.ListTasksResponse
+	38,  // 136: tender.v1.OperatorService.ListOffers:output_type -> tender.v1.ListOffersResponse
+	40,  // 137: tender.v1.OperatorService.ListRoles:output_type -> tender.v1.ListRolesResponse
+	42,  // 138: tender.v1.OperatorService.Explain:output_type -> tender.v1.ExplainResponse
+	46,  // 139: tender.v1.OperatorService.KillTask:output_type -> tender.v1.KillTaskResponse
+	50,  // 140: tender.v1.OperatorService.RemoveFramework:output_type -> tender.v1.ActionResponse
+	50,  // 141: tender.v1.OperatorService.MarkAgent:output_type -> tender.v1.ActionResponse
+	50,  // 142: tender.v1.OperatorService.SetMaintenance:output_type -> tender.v1.ActionResponse
+	50,  // 143: tender.v1.OperatorService.Reserve:output_type -> tender.v1.ActionResponse
+	39,  // 144: tender.v1.OperatorService.SetRole:output_type -> tender.v1.RoleView
+	19,  // 145: tender.v1.OperatorService.CheckConstraint:output_type -> tender.v1.CheckConstraintResponse
 	93,  // 146: tender.v1.OperatorService.CreateToken:output_type -> tender.v1.CreateTokenResponse
 	94,  // 147: tender.v1.OperatorService.ListTokens:output_type -> tender.v1.ListTokensResponse
-	51,  // 148: tender.v1.OperatorService.RevokeToken:output_type -> tender.v1.ActionResponse
+	50,  // 148: tender.v1.OperatorService.RevokeToken:output_type -> tender.v1.ActionResponse
 	95,  // 149: tender.v1.OperatorService.GetAuthority:output_type -> tender.v1.AuthorityView
 	95,  // 150: tender.v1.OperatorService.RotateAuthority:output_type -> tender.v1.AuthorityView
 	11,  // 151: tender.v1.OperatorService.WhoAmI:output_type -> tender.v1.WhoAmIResponse
-	14,  // 152: tender.v1.OperatorService.CanI:output_type -> tender.v1.CanIResponse
-	16,  // 153: tender.v1.OperatorService.ListPrincipals:output_type -> tender.v1.ListPrincipalsResponse
-	51,  // 154: tender.v1.OperatorService.Grant:output_type -> tender.v1.ActionResponse
-	51,  // 155: tender.v1.OperatorService.Revoke:output_type -> tender.v1.ActionResponse
+	13,  // 152: tender.v1.OperatorService.CanI:output_type -> tender.v1.CanIResponse
+	15,  // 153: tender.v1.OperatorService.ListPrincipals:output_type -> tender.v1.ListPrincipalsResponse
+	50,  // 154: tender.v1.OperatorService.Grant:output_type -> tender.v1.ActionResponse
+	50,  // 155: tender.v1.OperatorService.Revoke:output_type -> tender.v1.ActionResponse
 	2,   // 156: tender.v1.OperatorService.ListChanges:output_type -> tender.v1.ListChangesResponse
-	51,  // 157: tender.v1.OperatorService.SetSecret:output_type -> tender.v1.ActionResponse
+	50,  // 157: tender.v1.OperatorService.SetSecret:output_type -> tender.v1.ActionResponse
 	6,   // 158: tender.v1.OperatorService.ListSecrets:output_type -> tender.v1.ListSecretsResponse
-	51,  // 159: tender.v1.OperatorService.RemoveSecret:output_type -> tender.v1.ActionResponse
+	50,  // 159: tender.v1.OperatorService.RemoveSecret:output_type -> tender.v1.ActionResponse
 	9,   // 160: tender.v1.OperatorService.GetReadTicket:output_type -> tender.v1.Ticket
 	9,   // 161: tender.v1.OperatorService.GetExecTicket:output_type -> tender.v1.Ticket
-	56,  // 162: tender.v1.RaftService.ListPeers:output_type -> tender.v1.ListPeersResponse
-	51,  // 163: tender.v1.RaftService.AddPeer:output_type -> tender.v1.ActionResponse
-	51,  // 164: tender.v1.RaftService.RemovePeer:output_type -> tender.v1.ActionResponse
-	51,  // 165: tender.v1.RaftService.TransferLeader:output_type -> tender.v1.ActionResponse
-	61,  // 166: tender.v1.RaftService.SaveSnapshot:output_type -> tender.v1.SnapshotChunk
-	63,  // 167: tender.v1.RaftService.StateHash:output_type -> tender.v1.StateHashResponse
-	65,  // 168: tender.v1.StoreService.Get:output_type -> tender.v1.StoreEntry
-	65,  // 169: tender.v1.StoreService.Put:output_type -> tender.v1.StoreEntry
-	65,  // 170: tender.v1.StoreService.Delete:output_type -> tender.v1.StoreEntry
-	70,  // 171: tender.v1.StoreService.List:output_type -> tender.v1.StoreListResponse
-	65,  // 172: tender.v1.StoreService.Watch:output_type -> tender.v1.StoreEntry
+	55,  // 162: tender.v1.RaftService.ListPeers:output_type -> tender.v1.ListPeersResponse
+	50,  // 163: tender.v1.RaftService.AddPeer:output_type -> tender.v1.ActionResponse
+	50,  // 164: tender.v1.RaftService.RemovePeer:output_type -> tender.v1.ActionResponse
+	50,  // 165: tender.v1.RaftService.TransferLeader:output_type -> tender.v1.ActionResponse
+	60,  // 166: tender.v1.RaftService.SaveSnapshot:output_type -> tender.v1.SnapshotChunk
+	62,  // 167: tender.v1.RaftService.StateHash:output_type -> tender.v1.StateHashResponse
+	64,  // 168: tender.v1.StoreService.Get:output_type -> tender.v1.StoreEntry
+	64,  // 169: tender.v1.StoreService.Put:output_type -> tender.v1.StoreEntry
+	64,  // 170: tender.v1.StoreService.Delete:output_type -> tender.v1.StoreEntry
+	69,  // 171: tender.v1.StoreService.List:output_type -> tender.v1.StoreListResponse
+	64,  // 172: tender.v1.StoreService.Watch:output_type -> tender.v1.StoreEntry
 	130, // [130:173] is the sub-list for method output_type
 	87,  // [87:130] is the sub-list for method input_type
 	87,  // [87:87] is the sub-list for extension type_name
@@ -6208,17 +6119,17 @@ func file_api_v1_operator_proto_init() {
 	file_api_v1_common_proto_init()
 	file_api_v1_scheduler_proto_init()
 	file_api_v1_trust_proto_init()
-	file_api_v1_operator_proto_msgTypes[35].OneofWrappers = []any{}
-	file_api_v1_operator_proto_msgTypes[52].OneofWrappers = []any{}
+	file_api_v1_operator_proto_msgTypes[34].OneofWrappers = []any{}
+	file_api_v1_operator_proto_msgTypes[51].OneofWrappers = []any{}
+	file_api_v1_operator_proto_msgTypes[65].OneofWrappers = []any{}
 	file_api_v1_operator_proto_msgTypes[66].OneofWrappers = []any{}
-	file_api_v1_operator_proto_msgTypes[67].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_v1_operator_proto_rawDesc), len(file_api_v1_operator_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   77,
+			NumMessages:   76,
 			NumExtensions: 0,
 			NumServices:   3,
 		},

@@ -245,6 +245,89 @@ func (x *QuorumPeer) GetRaftAddress() string {
 	return ""
 }
 
+// PrincipalGrant is something that a principal may do: a verb, and on what. An empty field restricts nothing, except
+// user.
+type PrincipalGrant struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// view, run, operate, admin, or the name of a single action.
+	Verb string `protobuf:"bytes,1,opt,name=verb,proto3" json:"verb,omitempty"`
+	// This role and all roles below it.
+	Role string `protobuf:"bytes,2,opt,name=role,proto3" json:"role,omitempty"`
+	// ID or name.
+	Framework string `protobuf:"bytes,3,opt,name=framework,proto3" json:"framework,omitempty"`
+	// ID or hostname.
+	Agent string `protobuf:"bytes,4,opt,name=agent,proto3" json:"agent,omitempty"`
+	// The user as whom tasks may run, in addition to the agent's default; "*" is any user. Empty: no other user.
+	User          string `protobuf:"bytes,5,opt,name=user,proto3" json:"user,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PrincipalGrant) Reset() {
+	*x = PrincipalGrant{}
+	mi := &file_api_v1_trust_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PrincipalGrant) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PrincipalGrant) ProtoMessage() {}
+
+func (x *PrincipalGrant) ProtoReflect() protoreflect.Message {
+	mi := &file_api_v1_trust_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PrincipalGrant.ProtoReflect.Descriptor instead.
+func (*PrincipalGrant) Descriptor() ([]byte, []int) {
+	return file_api_v1_trust_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *PrincipalGrant) GetVerb() string {
+	if x != nil {
+		return x.Verb
+	}
+	return ""
+}
+
+func (x *PrincipalGrant) GetRole() string {
+	if x != nil {
+		return x.Role
+	}
+	return ""
+}
+
+func (x *PrincipalGrant) GetFramework() string {
+	if x != nil {
+		return x.Framework
+	}
+	return ""
+}
+
+func (x *PrincipalGrant) GetAgent() string {
+	if x != nil {
+		return x.Agent
+	}
+	return ""
+}
+
+func (x *PrincipalGrant) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
 // CreateTokenRequest asks for a new token.
 type CreateTokenRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -258,14 +341,17 @@ type CreateTokenRequest struct {
 	// How long the token lets anybody join. Absent: for ever.
 	Ttl *durationpb.Duration `protobuf:"bytes,4,opt,name=ttl,proto3" json:"ttl,omitempty"`
 	// How many can join by the token, up to 1000. 0: any number.
-	Uses          uint64 `protobuf:"varint,5,opt,name=uses,proto3" json:"uses,omitempty"`
+	Uses uint64 `protobuf:"varint,5,opt,name=uses,proto3" json:"uses,omitempty"`
+	// What the principal of a framework's or an operator's token may do: exactly this, in place of what is said above.
+	// Refused (EXISTS) if the principal has any other grant.
+	May           []*PrincipalGrant `protobuf:"bytes,6,rep,name=may,proto3" json:"may,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CreateTokenRequest) Reset() {
 	*x = CreateTokenRequest{}
-	mi := &file_api_v1_trust_proto_msgTypes[3]
+	mi := &file_api_v1_trust_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -277,7 +363,7 @@ func (x *CreateTokenRequest) String() string {
 func (*CreateTokenRequest) ProtoMessage() {}
 
 func (x *CreateTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_trust_proto_msgTypes[3]
+	mi := &file_api_v1_trust_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -290,7 +376,7 @@ func (x *CreateTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTokenRequest.ProtoReflect.Descriptor instead.
 func (*CreateTokenRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_trust_proto_rawDescGZIP(), []int{3}
+	return file_api_v1_trust_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *CreateTokenRequest) GetKind() string {
@@ -328,6 +414,13 @@ func (x *CreateTokenRequest) GetUses() uint64 {
 	return 0
 }
 
+func (x *CreateTokenRequest) GetMay() []*PrincipalGrant {
+	if x != nil {
+		return x.May
+	}
+	return nil
+}
+
 // CreateTokenResponse is the only message that ever holds the token's secret.
 type CreateTokenResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -340,7 +433,7 @@ type CreateTokenResponse struct {
 
 func (x *CreateTokenResponse) Reset() {
 	*x = CreateTokenResponse{}
-	mi := &file_api_v1_trust_proto_msgTypes[4]
+	mi := &file_api_v1_trust_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -352,7 +445,7 @@ func (x *CreateTokenResponse) String() string {
 func (*CreateTokenResponse) ProtoMessage() {}
 
 func (x *CreateTokenResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_trust_proto_msgTypes[4]
+	mi := &file_api_v1_trust_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -365,7 +458,7 @@ func (x *CreateTokenResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTokenResponse.ProtoReflect.Descriptor instead.
 func (*CreateTokenResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_trust_proto_rawDescGZIP(), []int{4}
+	return file_api_v1_trust_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *CreateTokenResponse) GetId() string {
@@ -391,7 +484,7 @@ type ListTokensRequest struct {
 
 func (x *ListTokensRequest) Reset() {
 	*x = ListTokensRequest{}
-	mi := &file_api_v1_trust_proto_msgTypes[5]
+	mi := &file_api_v1_trust_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -403,7 +496,7 @@ func (x *ListTokensRequest) String() string {
 func (*ListTokensRequest) ProtoMessage() {}
 
 func (x *ListTokensRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_trust_proto_msgTypes[5]
+	mi := &file_api_v1_trust_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -416,7 +509,7 @@ func (x *ListTokensRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTokensRequest.ProtoReflect.Descriptor instead.
 func (*ListTokensRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_trust_proto_rawDescGZIP(), []int{5}
+	return file_api_v1_trust_proto_rawDescGZIP(), []int{6}
 }
 
 // ListTokensResponse has the tokens in the order of their IDs.
@@ -429,7 +522,7 @@ type ListTokensResponse struct {
 
 func (x *ListTokensResponse) Reset() {
 	*x = ListTokensResponse{}
-	mi := &file_api_v1_trust_proto_msgTypes[6]
+	mi := &file_api_v1_trust_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -441,7 +534,7 @@ func (x *ListTokensResponse) String() string {
 func (*ListTokensResponse) ProtoMessage() {}
 
 func (x *ListTokensResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_trust_proto_msgTypes[6]
+	mi := &file_api_v1_trust_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -454,7 +547,7 @@ func (x *ListTokensResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTokensResponse.ProtoReflect.Descriptor instead.
 func (*ListTokensResponse) Descriptor() ([]byte, []int) {
-	return file_api_v1_trust_proto_rawDescGZIP(), []int{6}
+	return file_api_v1_trust_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ListTokensResponse) GetItems() []*TokenView {
@@ -486,7 +579,7 @@ type TokenView struct {
 
 func (x *TokenView) Reset() {
 	*x = TokenView{}
-	mi := &file_api_v1_trust_proto_msgTypes[7]
+	mi := &file_api_v1_trust_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -498,7 +591,7 @@ func (x *TokenView) String() string {
 func (*TokenView) ProtoMessage() {}
 
 func (x *TokenView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_trust_proto_msgTypes[7]
+	mi := &file_api_v1_trust_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -511,7 +604,7 @@ func (x *TokenView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenView.ProtoReflect.Descriptor instead.
 func (*TokenView) Descriptor() ([]byte, []int) {
-	return file_api_v1_trust_proto_rawDescGZIP(), []int{7}
+	return file_api_v1_trust_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *TokenView) GetId() string {
@@ -587,7 +680,7 @@ type RevokeTokenRequest struct {
 
 func (x *RevokeTokenRequest) Reset() {
 	*x = RevokeTokenRequest{}
-	mi := &file_api_v1_trust_proto_msgTypes[8]
+	mi := &file_api_v1_trust_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -599,7 +692,7 @@ func (x *RevokeTokenRequest) String() string {
 func (*RevokeTokenRequest) ProtoMessage() {}
 
 func (x *RevokeTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_trust_proto_msgTypes[8]
+	mi := &file_api_v1_trust_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -612,7 +705,7 @@ func (x *RevokeTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeTokenRequest.ProtoReflect.Descriptor instead.
 func (*RevokeTokenRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_trust_proto_rawDescGZIP(), []int{8}
+	return file_api_v1_trust_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *RevokeTokenRequest) GetId() string {
@@ -631,7 +724,7 @@ type GetAuthorityRequest struct {
 
 func (x *GetAuthorityRequest) Reset() {
 	*x = GetAuthorityRequest{}
-	mi := &file_api_v1_trust_proto_msgTypes[9]
+	mi := &file_api_v1_trust_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -643,7 +736,7 @@ func (x *GetAuthorityRequest) String() string {
 func (*GetAuthorityRequest) ProtoMessage() {}
 
 func (x *GetAuthorityRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_trust_proto_msgTypes[9]
+	mi := &file_api_v1_trust_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -656,7 +749,7 @@ func (x *GetAuthorityRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetAuthorityRequest.ProtoReflect.Descriptor instead.
 func (*GetAuthorityRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_trust_proto_rawDescGZIP(), []int{9}
+	return file_api_v1_trust_proto_rawDescGZIP(), []int{10}
 }
 
 // RotateAuthorityRequest asks that another authority takes over.
@@ -676,7 +769,7 @@ type RotateAuthorityRequest struct {
 
 func (x *RotateAuthorityRequest) Reset() {
 	*x = RotateAuthorityRequest{}
-	mi := &file_api_v1_trust_proto_msgTypes[10]
+	mi := &file_api_v1_trust_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -688,7 +781,7 @@ func (x *RotateAuthorityRequest) String() string {
 func (*RotateAuthorityRequest) ProtoMessage() {}
 
 func (x *RotateAuthorityRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_trust_proto_msgTypes[10]
+	mi := &file_api_v1_trust_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -701,7 +794,7 @@ func (x *RotateAuthorityRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RotateAuthorityRequest.ProtoReflect.Descriptor instead.
 func (*RotateAuthorityRequest) Descriptor() ([]byte, []int) {
-	return file_api_v1_trust_proto_rawDescGZIP(), []int{10}
+	return file_api_v1_trust_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *RotateAuthorityRequest) GetOverlap() *durationpb.Duration {
@@ -749,7 +842,7 @@ type AuthorityView struct {
 
 func (x *AuthorityView) Reset() {
 	*x = AuthorityView{}
-	mi := &file_api_v1_trust_proto_msgTypes[11]
+	mi := &file_api_v1_trust_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -761,7 +854,7 @@ func (x *AuthorityView) String() string {
 func (*AuthorityView) ProtoMessage() {}
 
 func (x *AuthorityView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_trust_proto_msgTypes[11]
+	mi := &file_api_v1_trust_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -774,7 +867,7 @@ func (x *AuthorityView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuthorityView.ProtoReflect.Descriptor instead.
 func (*AuthorityView) Descriptor() ([]byte, []int) {
-	return file_api_v1_trust_proto_rawDescGZIP(), []int{11}
+	return file_api_v1_trust_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *AuthorityView) GetCluster() string {
@@ -842,7 +935,7 @@ type CertificateView struct {
 
 func (x *CertificateView) Reset() {
 	*x = CertificateView{}
-	mi := &file_api_v1_trust_proto_msgTypes[12]
+	mi := &file_api_v1_trust_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -854,7 +947,7 @@ func (x *CertificateView) String() string {
 func (*CertificateView) ProtoMessage() {}
 
 func (x *CertificateView) ProtoReflect() protoreflect.Message {
-	mi := &file_api_v1_trust_proto_msgTypes[12]
+	mi := &file_api_v1_trust_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -867,7 +960,7 @@ func (x *CertificateView) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CertificateView.ProtoReflect.Descriptor instead.
 func (*CertificateView) Descriptor() ([]byte, []int) {
-	return file_api_v1_trust_proto_rawDescGZIP(), []int{12}
+	return file_api_v1_trust_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *CertificateView) GetIdentity() string {
@@ -919,13 +1012,20 @@ const file_api_v1_trust_proto_rawDesc = "" +
 	"\n" +
 	"QuorumPeer\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12!\n" +
-	"\fraft_address\x18\x02 \x01(\tR\vraftAddress\"\x9d\x01\n" +
+	"\fraft_address\x18\x02 \x01(\tR\vraftAddress\"\x80\x01\n" +
+	"\x0ePrincipalGrant\x12\x12\n" +
+	"\x04verb\x18\x01 \x01(\tR\x04verb\x12\x12\n" +
+	"\x04role\x18\x02 \x01(\tR\x04role\x12\x1c\n" +
+	"\tframework\x18\x03 \x01(\tR\tframework\x12\x14\n" +
+	"\x05agent\x18\x04 \x01(\tR\x05agent\x12\x12\n" +
+	"\x04user\x18\x05 \x01(\tR\x04user\"\xca\x01\n" +
 	"\x12CreateTokenRequest\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x1c\n" +
 	"\tprincipal\x18\x02 \x01(\tR\tprincipal\x12\x14\n" +
 	"\x05roles\x18\x03 \x03(\tR\x05roles\x12+\n" +
 	"\x03ttl\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x03ttl\x12\x12\n" +
-	"\x04uses\x18\x05 \x01(\x04R\x04uses\";\n" +
+	"\x04uses\x18\x05 \x01(\x04R\x04uses\x12+\n" +
+	"\x03may\x18\x06 \x03(\v2\x19.tender.v1.PrincipalGrantR\x03may\";\n" +
 	"\x13CreateTokenResponse\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05token\x18\x02 \x01(\tR\x05token\"\x13\n" +
@@ -979,44 +1079,46 @@ func file_api_v1_trust_proto_rawDescGZIP() []byte {
 	return file_api_v1_trust_proto_rawDescData
 }
 
-var file_api_v1_trust_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_api_v1_trust_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_api_v1_trust_proto_goTypes = []any{
 	(*SignRequest)(nil),            // 0: tender.v1.SignRequest
 	(*SignResponse)(nil),           // 1: tender.v1.SignResponse
 	(*QuorumPeer)(nil),             // 2: tender.v1.QuorumPeer
-	(*CreateTokenRequest)(nil),     // 3: tender.v1.CreateTokenRequest
-	(*CreateTokenResponse)(nil),    // 4: tender.v1.CreateTokenResponse
-	(*ListTokensRequest)(nil),      // 5: tender.v1.ListTokensRequest
-	(*ListTokensResponse)(nil),     // 6: tender.v1.ListTokensResponse
-	(*TokenView)(nil),              // 7: tender.v1.TokenView
-	(*RevokeTokenRequest)(nil),     // 8: tender.v1.RevokeTokenRequest
-	(*GetAuthorityRequest)(nil),    // 9: tender.v1.GetAuthorityRequest
-	(*RotateAuthorityRequest)(nil), // 10: tender.v1.RotateAuthorityRequest
-	(*AuthorityView)(nil),          // 11: tender.v1.AuthorityView
-	(*CertificateView)(nil),        // 12: tender.v1.CertificateView
-	(*durationpb.Duration)(nil),    // 13: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil),  // 14: google.protobuf.Timestamp
+	(*PrincipalGrant)(nil),         // 3: tender.v1.PrincipalGrant
+	(*CreateTokenRequest)(nil),     // 4: tender.v1.CreateTokenRequest
+	(*CreateTokenResponse)(nil),    // 5: tender.v1.CreateTokenResponse
+	(*ListTokensRequest)(nil),      // 6: tender.v1.ListTokensRequest
+	(*ListTokensResponse)(nil),     // 7: tender.v1.ListTokensResponse
+	(*TokenView)(nil),              // 8: tender.v1.TokenView
+	(*RevokeTokenRequest)(nil),     // 9: tender.v1.RevokeTokenRequest
+	(*GetAuthorityRequest)(nil),    // 10: tender.v1.GetAuthorityRequest
+	(*RotateAuthorityRequest)(nil), // 11: tender.v1.RotateAuthorityRequest
+	(*AuthorityView)(nil),          // 12: tender.v1.AuthorityView
+	(*CertificateView)(nil),        // 13: tender.v1.CertificateView
+	(*durationpb.Duration)(nil),    // 14: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil),  // 15: google.protobuf.Timestamp
 }
 var file_api_v1_trust_proto_depIdxs = []int32{
 	2,  // 0: tender.v1.SignResponse.peers:type_name -> tender.v1.QuorumPeer
-	13, // 1: tender.v1.CreateTokenRequest.ttl:type_name -> google.protobuf.Duration
-	7,  // 2: tender.v1.ListTokensResponse.items:type_name -> tender.v1.TokenView
-	14, // 3: tender.v1.TokenView.created:type_name -> google.protobuf.Timestamp
-	14, // 4: tender.v1.TokenView.expires:type_name -> google.protobuf.Timestamp
-	13, // 5: tender.v1.RotateAuthorityRequest.overlap:type_name -> google.protobuf.Duration
-	14, // 6: tender.v1.AuthorityView.began:type_name -> google.protobuf.Timestamp
-	14, // 7: tender.v1.AuthorityView.ends:type_name -> google.protobuf.Timestamp
-	14, // 8: tender.v1.AuthorityView.former_ends:type_name -> google.protobuf.Timestamp
-	12, // 9: tender.v1.AuthorityView.items:type_name -> tender.v1.CertificateView
-	14, // 10: tender.v1.CertificateView.ends:type_name -> google.protobuf.Timestamp
-	14, // 11: tender.v1.CertificateView.shown:type_name -> google.protobuf.Timestamp
-	0,  // 12: tender.v1.TrustService.Sign:input_type -> tender.v1.SignRequest
-	1,  // 13: tender.v1.TrustService.Sign:output_type -> tender.v1.SignResponse
-	13, // [13:14] is the sub-list for method output_type
-	12, // [12:13] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	14, // 1: tender.v1.CreateTokenRequest.ttl:type_name -> google.protobuf.Duration
+	3,  // 2: tender.v1.CreateTokenRequest.may:type_name -> tender.v1.PrincipalGrant
+	8,  // 3: tender.v1.ListTokensResponse.items:type_name -> tender.v1.TokenView
+	15, // 4: tender.v1.TokenView.created:type_name -> google.protobuf.Timestamp
+	15, // 5: tender.v1.TokenView.expires:type_name -> google.protobuf.Timestamp
+	14, // 6: tender.v1.RotateAuthorityRequest.overlap:type_name -> google.protobuf.Duration
+	15, // 7: tender.v1.AuthorityView.began:type_name -> google.protobuf.Timestamp
+	15, // 8: tender.v1.AuthorityView.ends:type_name -> google.protobuf.Timestamp
+	15, // 9: tender.v1.AuthorityView.former_ends:type_name -> google.protobuf.Timestamp
+	13, // 10: tender.v1.AuthorityView.items:type_name -> tender.v1.CertificateView
+	15, // 11: tender.v1.CertificateView.ends:type_name -> google.protobuf.Timestamp
+	15, // 12: tender.v1.CertificateView.shown:type_name -> google.protobuf.Timestamp
+	0,  // 13: tender.v1.TrustService.Sign:input_type -> tender.v1.SignRequest
+	1,  // 14: tender.v1.TrustService.Sign:output_type -> tender.v1.SignResponse
+	14, // [14:15] is the sub-list for method output_type
+	13, // [13:14] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	13, // [13:13] is the sub-list for extension extendee
+	0,  // [0:13] is the sub-list for field type_name
 }
 
 func init() { file_api_v1_trust_proto_init() }
@@ -1030,7 +1132,7 @@ func file_api_v1_trust_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_v1_trust_proto_rawDesc), len(file_api_v1_trust_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   13,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -244,7 +244,7 @@ func (d *daemon) agentToken(ctx context.Context, masters []string) (string, erro
 	}
 	token, err := d.app.besideDev(ctx, masters, dev.AgentsToken)
 	if err == nil && token == "" {
-		err = usagef("this agent has no certificate yet: say --join TOKEN (an operator makes one: tender token create agent), " +
+		err = usagef("this agent has no certificate yet: say --join FILE (an operator makes one: tender token create agent -o FILE), " +
 			"or --insecure if its cluster runs so, on a trusted network")
 	}
 	return token, err

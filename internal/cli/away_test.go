@@ -89,7 +89,7 @@ func TestAnAgentThatWasAwayTooLongComesBack(t *testing.T) {
 	ended := c.ends(filepath.Join(c.folder("a1"), "certificate.pem"))
 
 	for want, more := range map[string][]string{
-		"start it once more with --join TOKEN": nil,
+		"start it once more with --join FILE": nil,
 		"used up":                              {"--join", used},
 	} {
 		_, stderr, code := tender(t, c.env, args(more...)...)

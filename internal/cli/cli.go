@@ -30,6 +30,10 @@ import (
 
 // Main runs the command of this process and ends it.
 func Main() {
+	args, seen := hideTokens(os.Args[1:])
+	if seen {
+		fmt.Fprintln(os.Stderr, tokenSeen)
+	}
 	ctx, stop := interrupts()
 	app := &App{
 		Stdout: os.Stdout, Stderr: os.Stderr,
@@ -38,7 +42,7 @@ func Main() {
 		Asks:     term.IsTerminal(int(os.Stderr.Fd())) && term.IsTerminal(int(os.Stdin.Fd())),
 		Stdin:    os.Stdin,
 	}
-	code := app.Run(ctx, os.Args[1:])
+	code := app.Run(ctx, args)
 	stop()
 	os.Exit(code)
 }

@@ -43,7 +43,7 @@ func (d *daemon) flags(flags *pflag.FlagSet, dataDir string) {
 	flags.StringVar(&d.dataDir, "data-dir", dataDir, "folder for everything that must survive a restart; no two processes may share one")
 	flags.StringVar(&d.bind, "bind", "127.0.0.1", "address to listen on")
 	flags.StringVar(&d.advertise, "advertise", "", "host at which others reach this process (default: the one of --bind; required when that is 0.0.0.0)")
-	flags.StringVar(&d.join, "join", "", "token with which this process joins the cluster at its first start, or a file that contains it")
+	flags.StringVar(&d.join, "join", "", "`file` with the token by which this process joins the cluster at its first start")
 	flags.BoolVar(&d.insecure, "insecure", false, "run without certificates, for trusted networks only: everybody who reaches this process may do everything")
 }
 

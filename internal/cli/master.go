@@ -61,7 +61,7 @@ func (a *App) masterCommand() *cobra.Command {
 			"token for that. With --insecure there is no key; to found a cluster of three or five, start each with the same --peers.\n\n" +
 			"The data folder remembers the ID, the addresses and the peers, so that later starts need only --data-dir.\n\n" + envHelp,
 		Example: "  tender master --data-dir /var/lib/tender/m1 --id m1 --bind 10.0.0.1\n" +
-			"  tender master --data-dir /var/lib/tender/m2 --id m2 --bind 10.0.0.2 --master 10.0.0.1:5060 --join TOKEN",
+			"  tender master --data-dir /var/lib/tender/m2 --id m2 --bind 10.0.0.2 --master 10.0.0.1:5060 --join masters.token",
 		Args: exactly(),
 	}
 	flags := command.Flags()
@@ -250,7 +250,7 @@ func (d *daemon) foundCluster(config *master.Config) error {
 		return nil
 	}
 	if len(d.app.masters) > 0 {
-		return usagef("--master or TENDER_MASTER names a cluster that is there already: join it by a token, --join TOKEN (tender token create master); " +
+		return usagef("--master or TENDER_MASTER names a cluster that is there already: join it by a token, --join FILE (tender token create master -o FILE); " +
 			"a new one is made without --master")
 	}
 	host := cmp.Or(d.advertise, d.bind)

@@ -14,6 +14,7 @@ import (
 	"github.com/tenderhq/tender/internal/cli/nouns"
 	"github.com/tenderhq/tender/internal/cli/show"
 	"github.com/tenderhq/tender/internal/rights"
+	"github.com/tenderhq/tender/internal/wire"
 )
 
 // grantFlags adds the flags that restrict a grant.
@@ -61,7 +62,7 @@ func wrapped(text string) string {
 
 // checkGrant refuses a grant that no master would accept.
 func checkGrant(m *apiv1.PrincipalGrant) error {
-	if err := nouns.GrantOf(m).Check(); err != nil {
+	if err := wire.GrantFromProto(m).Check(); err != nil {
 		return usage(err)
 	}
 	return nil

@@ -44,56 +44,123 @@ func tokenCommand(a *App) *cobra.Command {
 }
 
 func createTokenCommand(a *App) *cobra.Command {
-	var principal string
-	var roles []string
-	var ttl time.Duration
-	var uses int
+	var w tokenWish
 	command := &cobra.Command{
 		Use:   "create KIND",
-		Short: "Make a token with which somebody joins, and print it",
-		Long: "Print a token with which an agent, a master, a framework or an operator (a person) joins the cluster.\n\n" +
-			"A token is one word, and it is a secret. It is shown only once, because masters keep nothing but its hash. Agents and\n" +
-			"masters need it once, at their first start. Frameworks and people keep it; with it they get a new certificate\n" +
-			"whenever the last one has expired.",
-		Example: "  tender token create agent --uses 20\n  tender token create framework --principal etl --role eng/etl",
-		Args:    exactly("KIND"), ValidArgs: []string{"agent", "master", "framework", "operator"},
+		Short: "Make a token with which somebody joins",
+		Long: "Make a token with which an agent, a master, a framework or an operator (a person) joins the cluster.\n\n" +
+			"A token is one word, and it is a secret. --output writes it into a new file that only you can read; --join takes such a\n" +
+			"file. Without --output it is printed. It is shown only once, because masters keep nothing but its hash. Agents and\n" +
+			"masters need it once, at their first start. Frameworks and people keep it; with it they get a new certificate whenever\n" +
+			"the last one has expired.\n\n" +
+			"A framework may run in its roles. An operator may do everything, unless its principal has grants already. With --may the\n" +
+			"principal gets exactly that; it must have no other grant. See 'tender grant --help' for what can be granted.",
+		Example: "  tender token create agent --uses 20 -o agents.token\n" +
+			"  tender token create framework --principal etl --role eng/etl -o etl.token\n" +
+			"  tender token create operator --principal ann --may operate --role eng -o ann.token",
+		Args: exactly("KIND"), ValidArgs: []string{"agent", "master", "framework", "operator"},
 	}
 	flags := command.Flags()
-	flags.StringVar(&principal, "principal", "", "principal of the framework or operator: the name to which rights are granted")
-	flags.StringSliceVar(&roles, "role", []string{string(api.DefaultRole)}, "roles in which the framework may run; repeatable")
-	flags.DurationVar(&ttl, "ttl", 0, "how long the token is valid; 0 = for ever (default 1h for agents and masters)")
-	flags.IntVar(&uses, "uses", 0, "how many may join with the token; 0 = any number (default 1 for agents and masters)")
-	command.RunE = a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
-		kind, known := tokenKinds[args[0]]
-		switch {
-		case !known:
-			return usagef("%q is no kind of token; there are agent, master, framework and operator", args[0])
-		case kind.principal != "" && principal == "":
-			return usagef("--principal NAME is missing: the principal of the %s", args[0])
-		case ttl < 0 || uses < 0:
-			return usagef("--ttl and --uses must not be negative")
+	flags.StringVarP(&w.file, "output", "o", "", "new `file` for the token, instead of printing it")
+	flags.StringVar(&w.principal, "principal", "", "principal of the framework or operator: the name to which rights are granted")
+	flags.StringSliceVar(&w.roles, "role", []string{string(api.DefaultRole)}, "roles in which the framework may run, or in which --may holds; repeatable")
+	flags.StringSliceVar(&w.may, "may", nil, "`verb` that the principal may do, in each --role if any is named, and nothing else; repeatable")
+	flags.DurationVar(&w.ttl, "ttl", 0, "how long the token is valid; 0 = for ever (default 1h for agents and masters)")
+	flags.IntVar(&w.uses, "uses", 0, "how many may join with the token; 0 = any number (default 1 for agents and masters)")
+	command.RunE = func(command *cobra.Command, args []string) error {
+		request, err := w.request(args[0], command.Flags().Changed)
+		if err != nil {
+			return err
 		}
-		request := &apiv1.CreateTokenRequest{Kind: args[0], Principal: principal, Uses: uint64(uses)}
-		if !command.Flags().Changed("ttl") {
-			ttl = kind.ttl
+		return a.withClient(func(ctx context.Context, c *client.Client, _ []string) error { return a.makeToken(ctx, c, request, w.file) })(command, args)
+	}
+	return command
+}
+
+// tokenWish is what the flags of `tender token create` say.
+type tokenWish struct {
+	file, principal string
+	roles, may      []string
+	ttl             time.Duration
+	uses            int
+}
+
+// request returns what to ask of the leader for a token of the kind. The function said reports which flags were given.
+func (w tokenWish) request(name string, said func(flag string) bool) (*apiv1.CreateTokenRequest, error) {
+	kind, known := tokenKinds[name]
+	switch {
+	case !known:
+		return nil, usagef("%q is no kind of token; there are agent, master, framework and operator", name)
+	case kind.principal != "" && w.principal == "":
+		return nil, usagef("--principal NAME is missing: the principal of the %s", name)
+	case w.ttl < 0 || w.uses < 0:
+		return nil, usagef("--ttl and --uses must not be negative")
+	case name != "framework" && said("role") && len(w.may) == 0:
+		return nil, usagef("--role without --may restricts nothing: say what the %s may do in it, such as --may operate", name)
+	}
+	request := &apiv1.CreateTokenRequest{Kind: name, Principal: w.principal, Uses: uint64(w.uses)}
+	if !said("ttl") {
+		w.ttl = kind.ttl
+	}
+	if !said("uses") {
+		request.Uses = uint64(kind.uses)
+	}
+	if w.ttl > 0 {
+		request.Ttl = durationpb.New(w.ttl)
+	}
+	if name == "framework" && len(w.may) == 0 {
+		request.Roles = w.roles
+	}
+	if !said("role") {
+		w.roles = []string{""} // --may holds everywhere
+	}
+	for _, verb := range w.may {
+		for _, role := range w.roles {
+			grant := &apiv1.PrincipalGrant{Verb: verb, Role: role}
+			if err := checkGrant(grant); err != nil {
+				return nil, err
+			}
+			request.May = append(request.May, grant)
 		}
-		if !command.Flags().Changed("uses") {
-			request.Uses = uint64(kind.uses)
-		}
-		if ttl > 0 {
-			request.Ttl = durationpb.New(ttl)
-		}
-		if args[0] == "framework" {
-			request.Roles = roles
-		}
+	}
+	return request, nil
+}
+
+// makeToken makes a token, and prints it or writes it into a new file. The file is made first, so that no token is made
+// that could not be kept.
+func (a *App) makeToken(ctx context.Context, c *client.Client, request *apiv1.CreateTokenRequest, name string) (err error) {
+	if name == "" {
 		answer, err := c.Operator().CreateToken(ctx, request)
 		if err != nil {
 			return err
 		}
 		_, err = fmt.Fprintln(a.Stdout, answer.GetToken())
 		return err
-	})
-	return command
+	}
+	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if os.IsExist(err) {
+		return usagef("--output: %s is there already, and is not overwritten; name a new file", name)
+	}
+	if err != nil {
+		return usagef("--output: %w", err)
+	}
+	defer func() {
+		if err = errors.Join(err, file.Close()); err != nil {
+			err = errors.Join(err, os.Remove(name))
+		}
+	}()
+	answer, err := c.Operator().CreateToken(ctx, request)
+	if err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintln(file, answer.GetToken()); err != nil {
+		return err
+	}
+	if err := file.Sync(); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(a.Stdout, "token %s is in %s, which only you can read\n", answer.GetId(), name)
+	return err
 }
 
 func listTokensCommand(a *App) *cobra.Command {
@@ -214,10 +281,10 @@ func makeKey(dir, master string, key trust.Key, out io.Writer) error {
 
 // tokenOf reads a token that is given as text, or as the name of a file.
 func tokenOf(text string) (trust.Token, error) {
-	if strings.ContainsRune(text, os.PathSeparator) {
+	if !strings.HasPrefix(text, trust.TokenPrefix) {
 		file, err := trust.ReadSecret(text)
 		if err != nil {
-			return trust.Token{}, fmt.Errorf("--join: %w", err)
+			return trust.Token{}, fmt.Errorf("--join names the file of a token: %w", err)
 		}
 		text = string(file)
 	}
@@ -234,7 +301,7 @@ func awaitFile(ctx context.Context, text string) {
 		tries = 20
 		after = 100 * time.Millisecond
 	)
-	if !strings.ContainsRune(text, os.PathSeparator) {
+	if strings.HasPrefix(text, trust.TokenPrefix) {
 		return
 	}
 	for range tries {
@@ -249,17 +316,17 @@ func loginCommand(a *App) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "login",
 		Short: "Join a cluster as a person",
-		Long: "Join a cluster as a person, with an operator's token (tender token create operator --principal NAME).\n\n" +
+		Long: "Join a cluster as a person, with an operator's token (tender token create operator --principal NAME -o FILE).\n\n" +
 			"The certificate and the token are kept in your configuration folder under the name of a context. Commands use the\n" +
 			"context that was chosen last; see 'tender context'.",
-		Example: "  tender login --master 10.0.0.1:5060 --join tender1_...",
+		Example: "  tender login --master 10.0.0.1:5060 --join ann.token",
 		Args:    exactly(),
 	}
-	command.Flags().StringVar(&text, "join", "", "token, or a file that contains it")
+	command.Flags().StringVar(&text, "join", "", "`file` that contains the token")
 	command.Flags().StringVar(&name, "name", "default", "name of the context to make")
 	command.RunE = func(command *cobra.Command, _ []string) error {
 		if text == "" {
-			return usagef("--join TOKEN is missing; an operator makes a token: tender token create operator --principal NAME")
+			return usagef("--join FILE is missing; an operator makes the file: tender token create operator --principal NAME -o FILE")
 		}
 		awaitFile(command.Context(), text)
 		token, err := tokenOf(text)

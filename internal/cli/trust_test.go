@@ -498,7 +498,7 @@ func TestAMasterThatWouldBeOpenIsRefused(t *testing.T) {
 		t.Error("one of three founders has made a key that the others do not have")
 	}
 
-	if _, stderr, code := s.run(t, "master", "--data-dir", fresh, "--id", "m2", "--master", "127.0.0.1:1"); code != 2 || !strings.Contains(stderr, "--join TOKEN") {
+	if _, stderr, code := s.run(t, "master", "--data-dir", fresh, "--id", "m2", "--master", "127.0.0.1:1"); code != 2 || !strings.Contains(stderr, "--join FILE") {
 		t.Errorf("one that forgot its token: exit code %d, %q", code, stderr)
 	}
 	older := t.TempDir()

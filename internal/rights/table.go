@@ -23,8 +23,8 @@ type Ticket string
 
 // The tickets.
 const (
-	TicketToRead Ticket = "read" // to run commands inside a task
-	TicketToExec Ticket = "exec" // to run commands inside it
+	TicketToRead Ticket = "read" // to read output and files of a task, or what an agent says of itself
+	TicketToExec Ticket = "exec" // to run commands inside a task
 )
 
 // Row says who may make a call: one method of gRPC, one route of HTTP, or one message of Raft.

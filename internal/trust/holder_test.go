@@ -230,7 +230,7 @@ func TestWhoWasAwayForAWholeOverlapLearnsIt(t *testing.T) {
 		m1 := cluster{t, c.key, next}.holder(trust.Master, "m1")
 		var ended []string
 		server := m1.Server(trust.Door{Ended: func(e *trust.EndedError) { ended = append(ended, e.Identity.Name+": "+e.Error()+": "+e.Remedy()) }})
-		for of, want := range map[*trust.Holder]string{away: "--join TOKEN; the token: tender token create master", agent: "an empty data folder and --join TOKEN"} {
+		for of, want := range map[*trust.Holder]string{away: "--join FILE; the token: tender token create master -o FILE", agent: "an empty data folder and --join FILE"} {
 			got := meet(t, server, dialer(of))
 			if !api.Is(got.dialed, api.Denied) || !strings.Contains(got.dialed.Error(), "ours has counted until 2000-01-01T02:00:00Z") || !strings.Contains(got.dialed.Error(), want) {
 				t.Errorf("it is told %v", got.dialed)
@@ -249,7 +249,7 @@ func TestWhoWasAwayForAWholeOverlapLearnsIt(t *testing.T) {
 		if got := meet(t, server, blind); got.served == nil {
 			t.Error("it is let in")
 		}
-		want := "m3: its certificate is of a former authority, which has counted until 2000-01-01T02:00:00Z: start it once more with --join TOKEN; the token: tender token create master"
+		want := "m3: its certificate is of a former authority, which has counted until 2000-01-01T02:00:00Z: start it once more with --join FILE; the token: tender token create master -o FILE"
 		if len(ended) != 1 || ended[0] != want {
 			t.Errorf("the master hears of %q, want %q", ended, want)
 		}

@@ -183,7 +183,7 @@ func (e *EndedError) Error() string {
 // Remedy tells people what the owner of such a certificate has to do.
 func (e *EndedError) Remedy() string {
 	if e.Identity.Kind == Agent && !e.Former {
-		return "start it once more with --join TOKEN; the token: tender token create agent"
+		return "start it once more with --join FILE; the token: tender token create agent -o FILE"
 	}
 	return e.Identity.Kind.wayBack()
 }
@@ -192,11 +192,11 @@ func (e *EndedError) Remedy() string {
 func (k Kind) wayBack() string {
 	switch k {
 	case Master:
-		return "start it once more with --join TOKEN; the token: tender token create master"
+		return "start it once more with --join FILE; the token: tender token create master -o FILE"
 	case Agent:
-		return "start it with an empty data folder and --join TOKEN, as a new agent; the token: tender token create agent"
+		return "start it with an empty data folder and --join FILE, as a new agent; the token: tender token create agent -o FILE"
 	case Person:
-		return "tender login --join TOKEN; an operator gives the token: tender token create operator"
+		return "tender login --join FILE; an operator gives the token: tender token create operator --principal NAME -o FILE"
 	case Framework, Nobody:
 	}
 	return "join anew, by a new token"

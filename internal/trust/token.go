@@ -23,6 +23,9 @@ type Token struct {
 
 const tokenVersion = "tender1"
 
+// TokenPrefix is what every token begins with.
+const TokenPrefix = tokenVersion + "_"
+
 var tokenLetters = base32.StdEncoding.WithPadding(base32.NoPadding)
 
 // NewToken makes a random token.

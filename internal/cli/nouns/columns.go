@@ -6,10 +6,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/cli/show"
-	"github.com/tenderhq/tender/internal/rights"
+	"github.com/tenderhq/tender/internal/wire"
 )
 
 // The columns are an interface too: scripts cut them by position. So new ones are added at the end or to -o wide.
@@ -121,18 +120,11 @@ var principalColumns = []column[*apiv1.PrincipalView]{
 	wide(aged("REVOKED", func(p *apiv1.PrincipalView, now time.Time) string { return show.Age(now, p.GetRevoked()) })),
 }
 
-// GrantOf converts a grant.
-func GrantOf(m *apiv1.PrincipalGrant) rights.Grant {
-	return rights.Grant{
-		Verb: rights.Verb(m.GetVerb()), Role: api.Role(m.GetRole()), Framework: m.GetFramework(), Agent: m.GetAgent(), User: m.GetUser(),
-	}
-}
-
 // GrantTexts returns grants as they are typed after `tender grant PRINCIPAL`.
 func GrantTexts(grants []*apiv1.PrincipalGrant) []string {
 	texts := make([]string, len(grants))
 	for i, grant := range grants {
-		texts[i] = GrantOf(grant).String()
+		texts[i] = wire.GrantFromProto(grant).String()
 	}
 	return texts
 }

@@ -43,7 +43,7 @@ var floors = []floor{
 	{"internal/leadersearch", "api internal/protocol"},
 	{"internal/rights", "api internal/protocol"},
 	{"internal/logpb", "api/v1"},
-	{"internal/wire", "api api/v1 internal/protocol"},
+	{"internal/wire", "api api/v1 internal/protocol internal/rights"},
 	{"internal/lookout", "api api/v1 internal/leadersearch internal/wire internal/pause internal/protocol"},
 	{"internal/sandbox", "api internal/trust"},
 	{"internal/health", "api"},

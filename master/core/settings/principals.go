@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/rights"
@@ -23,7 +24,22 @@ func (s Grant) Ask(of Leader, by rights.Scope) (Question, *api.Error) {
 		return Question{}, err
 	}
 	change := registry.Grant{Principal: s.Principal, Grant: s.Grant}
-	return Question{op, s.Principal, change, fmt.Sprintf("%s may %s", s.Principal, s.Grant)}, nil
+	done := fmt.Sprintf("%s may %s", s.Principal, s.Grant)
+	if others := othersThan(s.Grant, of.Registry.Principals[s.Principal].Grants); others != "" {
+		done += "; it also may, as before: " + others // a grant restricts nothing that was granted before
+	}
+	return Question{op, s.Principal, change, done}, nil
+}
+
+// othersThan lists the grants of a principal other than this one; "" if there are none.
+func othersThan(grant rights.Grant, grants []rights.Grant) string {
+	var others []string
+	for _, other := range grants {
+		if other != grant {
+			others = append(others, other.String())
+		}
+	}
+	return strings.Join(others, ", ")
 }
 
 // mayGive says why the caller may not give the grant, or take it back.
@@ -47,7 +63,11 @@ func (s Take) Ask(of Leader, by rights.Scope) (Question, *api.Error) {
 		return Question{}, err
 	}
 	change := registry.TakeGrant{Principal: s.Principal, Grant: s.Grant}
-	return Question{op, s.Principal, change, fmt.Sprintf("%s may %s no more", s.Principal, s.Grant)}, nil
+	done := fmt.Sprintf("%s may %s no more", s.Principal, s.Grant)
+	if others := othersThan(s.Grant, of.Registry.Principals[s.Principal].Grants); others != "" {
+		done += "; it still may: " + others
+	}
+	return Question{op, s.Principal, change, done}, nil
 }
 
 // notHimself refuses that a caller takes from himself what only others could give back.

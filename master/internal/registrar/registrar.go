@@ -349,7 +349,10 @@ func (r *Registrar) CreateToken(ctx context.Context, request *apiv1.CreateTokenR
 	}
 	var has []rights.Grant
 	r.config.Read(func(s *registry.State) { has = s.Principals[kept.Principal].Grants })
-	grants := grantsOf(request, len(has) > 0) // the rights of an existing principal are never extended as a side effect
+	grants, err := grantsOf(op, request, has)
+	if err != nil {
+		return nil, err
+	}
 	if err := mayGive(op, kept.Kind, slices.Concat(has, grants), by); err != nil {
 		return nil, err
 	}
@@ -383,20 +386,51 @@ func mayGive(op string, kind registry.TokenKind, grants []rights.Grant, by right
 	return nil
 }
 
-// grantsOf returns the grants that a token's principal needs, so that the token is of use. The argument has says that
-// the principal has grants already.
-func grantsOf(request *apiv1.CreateTokenRequest, has bool) []rights.Grant {
+// grantsOf returns the grants that a token's principal needs, so that the token is of use. The principal has some
+// already, which are never extended by an operator's token.
+func grantsOf(op string, request *apiv1.CreateTokenRequest, has []rights.Grant) ([]rights.Grant, error) {
+	if len(request.GetMay()) > 0 {
+		return exactly(op, request, has)
+	}
 	if registry.TokenKind(request.GetKind()) == registry.OperatorToken {
-		if has {
-			return nil
+		if len(has) > 0 {
+			return nil, nil
 		}
-		return []rights.Grant{{Verb: rights.Admin}}
+		return []rights.Grant{{Verb: rights.Admin}}, nil
 	}
 	var grants []rights.Grant
 	for _, role := range request.GetRoles() {
 		grants = append(grants, rights.Grant{Verb: rights.Run, Role: api.Role(role)})
 	}
-	return grants
+	return grants, nil
+}
+
+// exactly returns the grants that the request names. It refuses them if the principal has others, because then it could
+// do more than whoever asked for the token believes.
+func exactly(op string, request *apiv1.CreateTokenRequest, has []rights.Grant) ([]rights.Grant, error) {
+	switch registry.TokenKind(request.GetKind()) {
+	case registry.FrameworkToken, registry.OperatorToken:
+	default:
+		return nil, api.E(op, api.Invalid, "may", errors.New("only a framework or an operator is granted anything"))
+	}
+	if len(request.GetRoles()) > 0 {
+		return nil, api.E(op, api.Invalid, "roles", errors.New("say either in which roles the framework runs, or what it may do"))
+	}
+	var grants []rights.Grant
+	for _, wish := range request.GetMay() {
+		grant := wire.GrantFromProto(wish)
+		if err := grant.Check(); err != nil {
+			return nil, api.E(op, api.Invalid, "may", err)
+		}
+		grants = append(grants, grant)
+	}
+	for _, grant := range has {
+		if !slices.Contains(grants, grant) {
+			return nil, api.E(op, api.Exists, request.GetPrincipal(), fmt.Errorf(
+				"it may already %s; take that back first (tender revoke %s %s), or name another principal", grant, request.GetPrincipal(), grant))
+		}
+	}
+	return grants, nil
 }
 
 // ListTokens lists the tokens in the order of their IDs.

@@ -238,10 +238,29 @@ func TestATokenGrantsWhatItIsFor(t *testing.T) {
 	if got := d.state.Principals["etl"].Grants; len(got) != 2 {
 		t.Errorf("who may do something already may do %v by another token", got)
 	}
+	may := func(verbs ...string) (grants []*apiv1.PrincipalGrant) {
+		for _, verb := range verbs {
+			grants = append(grants, &apiv1.PrincipalGrant{Verb: verb, Role: "eng"})
+		}
+		return grants
+	}
+	for range 2 { // the second time it has exactly that already
+		d.token(&apiv1.CreateTokenRequest{Kind: "operator", Principal: "carl", May: may("operate", "view")})
+		if got := d.state.Principals["carl"].Grants; len(got) != 2 || got[0].String() != "operate --role eng" || got[1].String() != "view --role eng" {
+			t.Errorf("carl was granted %v", got)
+		}
+	}
+	for _, principal := range []string{"carl", "ann", "etl"} {
+		if _, err := d.CreateToken(t.Context(), &apiv1.CreateTokenRequest{Kind: "operator", Principal: principal, May: may("view")}, rights.All()); !api.Is(err, api.Exists) {
+			t.Errorf("%s may do more than view: %v", principal, err)
+		}
+	}
 	before := len(d.state.Tokens)
 	for _, request := range []*apiv1.CreateTokenRequest{
 		{}, {Kind: "king"}, {Kind: "framework"}, {Kind: "agent", Principal: "ann"}, {Kind: "agent", Roles: []string{"eng"}},
 		{Kind: "agent", Uses: registry.TokenUsesMax + 1}, {Kind: "agent", Ttl: durationpb.New(-time.Second)},
+		{Kind: "agent", May: may("view")}, {Kind: "operator", Principal: "eve", May: may("rule")},
+		{Kind: "framework", Principal: "eve", Roles: []string{"eng"}, May: may("view")},
 	} {
 		if _, err := d.CreateToken(t.Context(), request, rights.All()); !api.Is(err, api.Invalid) {
 			t.Errorf("%v: %v, want it invalid", request, err)
