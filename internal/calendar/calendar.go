@@ -4,66 +4,86 @@ package calendar
 
 import (
 	"fmt"
-	"strings"
 	"sync"
 	"time"
-	_ "time/tzdata" // so that time zones are the same on all machines, also where none are installed
-
-	"github.com/netresearch/go-cron"
+	_ "time/tzdata" // so that time zones are known also on machines where none are installed
 )
 
-// Next is when the schedule is due next after a time; the zero time: never. Schedules have five fields, or are one of
-// @hourly, @daily, @weekly, @monthly and @yearly.
+// yearsMax is how far ahead a schedule is searched: all pairs of a date and a weekday come again within 40 years, also
+// when 2100, which is no leap year, is among them.
+const yearsMax = 40
+
+// Next is when the schedule is due next after a time; the zero time: never. Schedules have five fields, as a crontab
+// has them, or are one of @hourly, @daily, @weekly, @monthly and @yearly.
 //
-// Where a clock is put forward, what is due in the hour that is left out is due an hour later. Where it is put back,
-// what is due in the hour that comes twice is due the first time alone, unless the schedule names every hour.
+// Where a clock is put forward, what is due in the time that is left out is due later by as much. Where it is put back,
+// what is due in the time that comes twice is due the first time alone. A schedule of every hour simply follows the
+// clock in both cases.
 func Next(schedule, zone string, after time.Time) (time.Time, error) {
 	place, err := location(zone)
 	if err != nil {
 		return time.Time{}, err
 	}
-	hours, err := hoursOf(schedule)
+	s, err := parse(schedule)
 	if err != nil {
 		return time.Time{}, err
 	}
-	times, err := cron.ParseStandard(schedule)
-	if err != nil {
-		return time.Time{}, fmt.Errorf("%q is no schedule: %w; write minute, hour, day of the month, month and day of the week, "+
-			"such as \"30 2 * * mon-fri\"", schedule, err)
+	at := after.In(place).Add(1)
+	limit := at.AddDate(yearsMax, 0, 0)
+	for at.Before(limit) {
+		found, end := s.nextInPeriod(at, limit)
+		if !found.IsZero() {
+			return found.In(place), nil
+		}
+		at = end.In(place)
 	}
-	next := times.Next(after.In(place))
-	for !next.IsZero() && !strings.HasPrefix(hours, "*") && comesAgain(next) {
-		next = times.Next(next)
-	}
-	return next, nil
+	return time.Time{}, nil
 }
 
-// hoursOf is the field of a schedule that names hours. Schedules by words name all hours or one.
-func hoursOf(schedule string) (string, error) {
-	fields := strings.Fields(schedule)
-	switch {
-	case schedule == "@hourly":
-		return "*", nil
-	case strings.HasPrefix(schedule, "@every"):
-		return "", fmt.Errorf("%q has no fixed times; write minute, hour, day of the month, month and day of the week, such as \"*/15 * * * *\"", schedule)
-	case strings.Contains(schedule, "TZ="):
-		return "", fmt.Errorf("%q names a time zone; write that as cron.zone", schedule)
-	case len(fields) > 1:
-		return fields[1], nil
+// nextInPeriod returns when the schedule is first due from a time on, while the zone's offset stays what it is then;
+// the zero time: not at all. It also returns when that period ends, at most the limit.
+func (s schedule) nextInPeriod(at, limit time.Time) (due, end time.Time) {
+	start, end := at.ZoneBounds()
+	if end.IsZero() || end.After(limit) {
+		end = limit
 	}
-	return "", nil
+	now := offset(at)
+	before := now
+	if !start.IsZero() {
+		before = offset(start.Add(-1))
+	}
+	from := at
+	if !s.everyHour {
+		// The clock was put back: until this moment it shows again what it has shown already.
+		if again := start.Add(before - now); from.Before(again) {
+			from = again
+		}
+		// It was put forward: what the old clock would have shown until this moment is due now.
+		if late := start.Add(now - before); at.Before(late) {
+			due = s.nextShown(at, late, before)
+		}
+	}
+	shown := s.nextShown(from, end, now)
+	if due.IsZero() || !shown.IsZero() && shown.Before(due) {
+		due = shown
+	}
+	return due, end
 }
 
-// comesAgain says whether the clock on the wall has shown this time already, before it was put back.
-func comesAgain(at time.Time) bool {
-	_, offset := at.Zone()
-	_, before := at.Add(-3 * time.Hour).Zone() // no clock is put back by more
-	if before <= offset {
-		return false
+// offset is how far the clock of the time's zone is ahead of UTC.
+func offset(at time.Time) time.Duration {
+	_, seconds := at.Zone()
+	return time.Duration(seconds) * time.Second
+}
+
+// nextShown returns the first moment, from one time on and before the other, at which a clock that is ahead of UTC by
+// so much shows a minute of the schedule; the zero time: there is none.
+func (s schedule) nextShown(from, end time.Time, ahead time.Duration) time.Time {
+	wall := s.nextWall(from.UTC().Add(ahead), end.UTC().Add(ahead))
+	if wall.IsZero() {
+		return wall
 	}
-	first := at.Add(-time.Duration(before-offset) * time.Second)
-	const wall = "2006-01-02 15:04:05"
-	return first.Format(wall) == at.Format(wall)
+	return wall.Add(-ahead)
 }
 
 // places are the time zones that were read, by their names.
