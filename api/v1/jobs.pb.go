@@ -906,7 +906,8 @@ type JobStatus struct {
 	Type  string                 `protobuf:"bytes,2,opt,name=type,proto3" json:"type,omitempty"`
 	// RUNNING, STOPPING, FAILING or DELETING; of a job that has ended: SUCCEEDED, FAILED or STOPPED.
 	Phase string `protobuf:"bytes,3,opt,name=phase,proto3" json:"phase,omitempty"`
-	// Why the job has ended, or why a change was rolled back.
+	// Why the job has ended, or why a change was rolled back. Of a job that runs without that: what is wrong with the
+	// first of its tasks that does not run well, such as the check that fails, or how its latest attempt has ended.
 	Why       string                 `protobuf:"bytes,4,opt,name=why,proto3" json:"why,omitempty"`
 	Version   int32                  `protobuf:"varint,5,opt,name=version,proto3" json:"version,omitempty"`
 	Submitted *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=submitted,proto3" json:"submitted,omitempty"`
@@ -1277,18 +1278,19 @@ func (x *SubJobStatus) GetState() string {
 	return ""
 }
 
-// JobRoll says how far the change of a service has come.
+// JobRoll says how far the change of a service has come, or its beginning, which is a change to its first version.
 type JobRoll struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The version to which the service changes.
 	To int32 `protobuf:"varint,1,opt,name=to,proto3" json:"to,omitempty"`
-	// The version to which a bad change is rolled back.
+	// The version to which a bad change is rolled back. 0: the job begins, and there is none.
 	From    int32 `protobuf:"varint,2,opt,name=from,proto3" json:"from,omitempty"`
 	Changed int32 `protobuf:"varint,3,opt,name=changed,proto3" json:"changed,omitempty"`
 	// Changed tasks that have begun and are not proven to work yet.
 	Trying int32 `protobuf:"varint,4,opt,name=trying,proto3" json:"trying,omitempty"`
 	Of     int32 `protobuf:"varint,5,opt,name=of,proto3" json:"of,omitempty"`
-	// True: a changed task was bad, and no more tasks are changed.
+	// True: a changed task was bad, or no task has proven itself within the job's progress_deadline. No more tasks are
+	// changed. At the beginning of a job they are still tried.
 	Stopped bool `protobuf:"varint,6,opt,name=stopped,proto3" json:"stopped,omitempty"`
 	// True: the change is being rolled back.
 	Back          bool `protobuf:"varint,7,opt,name=back,proto3" json:"back,omitempty"`
@@ -1393,7 +1395,9 @@ type JobTask struct {
 	Failures int32 `protobuf:"varint,11,opt,name=failures,proto3" json:"failures,omitempty"`
 	// True: the task is a copy of a slow task of the same index. The first of the two that ends well counts, and the
 	// other is killed.
-	Copy          bool `protobuf:"varint,12,opt,name=copy,proto3" json:"copy,omitempty"`
+	Copy bool `protobuf:"varint,12,opt,name=copy,proto3" json:"copy,omitempty"`
+	// Why the task does not run well, for people, such as the check that fails.
+	Why           string `protobuf:"bytes,13,opt,name=why,proto3" json:"why,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1510,6 +1514,13 @@ func (x *JobTask) GetCopy() bool {
 		return x.Copy
 	}
 	return false
+}
+
+func (x *JobTask) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
 }
 
 // JobNote is something that has happened to a job, for people.
@@ -1660,7 +1671,7 @@ const file_api_v1_jobs_proto_rawDesc = "" +
 	"\x06trying\x18\x04 \x01(\x05R\x06trying\x12\x0e\n" +
 	"\x02of\x18\x05 \x01(\x05R\x02of\x12\x18\n" +
 	"\astopped\x18\x06 \x01(\bR\astopped\x12\x12\n" +
-	"\x04back\x18\a \x01(\bR\x04back\"\xa3\x03\n" +
+	"\x04back\x18\a \x01(\bR\x04back\"\xb5\x03\n" +
 	"\aJobTask\x12\x17\n" +
 	"\asub_job\x18\x01 \x01(\tR\x06subJob\x12\x14\n" +
 	"\x05index\x18\x02 \x01(\x05R\x05index\x12\x18\n" +
@@ -1674,7 +1685,8 @@ const file_api_v1_jobs_proto_rawDesc = "" +
 	"\x05ports\x18\n" +
 	" \x03(\v2\x1d.tender.v1.JobTask.PortsEntryR\x05ports\x12\x1a\n" +
 	"\bfailures\x18\v \x01(\x05R\bfailures\x12\x12\n" +
-	"\x04copy\x18\f \x01(\bR\x04copy\x1a8\n" +
+	"\x04copy\x18\f \x01(\bR\x04copy\x12\x10\n" +
+	"\x03why\x18\r \x01(\tR\x03why\x1a8\n" +
 	"\n" +
 	"PortsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +

@@ -115,7 +115,7 @@ func (j Job) checkType(found *Problems) {
 		}
 	case ServiceType:
 		s := full.Service
-		found.within("service.count", s.Count, 0, TasksMax)
+		found.within("service.count", *s.Count, 0, TasksMax)
 		found.checkRolling("service", s)
 	case SystemType:
 		found.checkRolling("system", full.Rolling())

@@ -162,8 +162,8 @@ type Batch struct {
 
 // Service says how many tasks of a service are kept running, and how they are changed.
 type Service struct {
-	// Count is how many tasks are kept running. Default 1.
-	Count int `json:"count,omitempty" toml:"count"`
+	// Count is how many tasks are kept running; 0 keeps the job without any. Default (nil): 1.
+	Count *int `json:"count,omitempty" toml:"count"`
 	// AtOnce is how many tasks are in change at a time when the job gets another Task. Default 1.
 	AtOnce int `json:"at_once,omitempty" toml:"at_once"`
 	// Proof is how long a changed task must run well before the next one is changed. Default 10 s.
@@ -175,6 +175,9 @@ type Service struct {
 	// KeepBad leaves a change that has gone wrong as it is. Without it the service goes back to the version before by
 	// itself, when a changed task ends badly before it has proven itself.
 	KeepBad bool `json:"keep_bad,omitempty" toml:"keep_bad"`
+	// ProgressDeadline is how long a change, or the beginning of the service, may go on without a task that proves
+	// itself. Then a change is bad. Default 10 min, and at least twice as long as the tasks need to prove themselves.
+	ProgressDeadline Duration `json:"progress_deadline,omitempty" toml:"progress_deadline"`
 }
 
 // Duration is written in a job file as, for example, "1h30m".
@@ -205,6 +208,7 @@ const (
 	DefaultParallelism = 1000
 	DefaultProof       = 10 * time.Second
 	DefaultCanaryProof = time.Minute
+	DefaultProgress    = 10 * time.Minute
 )
 
 // WithDefaults returns the job with its defaults filled in.
@@ -272,9 +276,12 @@ func (b *Batch) withDefaults() *Batch {
 }
 
 func (s *Service) withDefaults() *Service {
-	full := Service{Count: 1}
+	var full Service
 	if s != nil {
 		full = *s
+	}
+	if full.Count == nil {
+		full.Count = new(1)
 	}
 	if full.AtOnce == 0 {
 		full.AtOnce = 1
@@ -285,5 +292,16 @@ func (s *Service) withDefaults() *Service {
 	if full.CanaryProof == 0 {
 		full.CanaryProof = Duration(DefaultCanaryProof)
 	}
+	if full.ProgressDeadline == 0 {
+		full.ProgressDeadline = max(Duration(DefaultProgress), 2*full.longestProof())
+	}
 	return &full
+}
+
+// longestProof returns how long the tasks of the service need to prove themselves, at most.
+func (s *Service) longestProof() Duration {
+	if s.Canary > 0 {
+		return max(s.Proof, s.CanaryProof)
+	}
+	return s.Proof
 }

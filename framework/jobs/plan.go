@@ -52,7 +52,7 @@ func (j Job) Plan() Plan {
 	case BatchType:
 		one.Tasks, one.AtOnce, one.Failures, one.Speculate = j.Batch.Completions, j.Batch.Parallelism, j.Batch.Failures, j.Batch.Speculate
 	case ServiceType:
-		one.Tasks, one.AtOnce, one.Keep = j.Service.Count, j.Service.Count, true
+		one.Tasks, one.AtOnce, one.Keep = *j.Service.Count, *j.Service.Count, true
 	case SystemType:
 		one.Tasks, one.AtOnce, one.Keep, one.EachAgent, one.Task = CompletionsMax, TasksMax, true, true, one.Task.onEachAgent()
 	case GangType:

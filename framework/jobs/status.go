@@ -44,7 +44,7 @@ type Status struct {
 	Name      string         `json:"name"`
 	Type      Type           `json:"type"`
 	Phase     Phase          `json:"phase"`
-	Why       string         `json:"why,omitempty"` // why it has ended, or what it waits for
+	Why       string         `json:"why,omitempty"` // why it has ended, or what is wrong while it runs
 	Version   int            `json:"version"`
 	Submitted time.Time      `json:"submitted"`
 	Ended     time.Time      `json:"ended,omitzero"`
@@ -71,14 +71,14 @@ type SubJobStatus struct {
 	State string `json:"state"`
 }
 
-// RollStatus says how far the change of a service has come.
+// RollStatus says how far the change of a service has come, or its beginning.
 type RollStatus struct {
 	To      int  `json:"to"`   // the new version
-	From    int  `json:"from"` // the version before, to which a bad change goes back
+	From    int  `json:"from"` // the version before, to which a bad change goes back; 0: the job begins
 	Changed int  `json:"changed"`
 	Trying  int  `json:"trying"`
 	Of      int  `json:"of"`
-	Stopped bool `json:"stopped,omitempty"` // a changed task was bad
+	Stopped bool `json:"stopped,omitempty"` // a changed task was bad, or none has proven itself for too long
 	Back    bool `json:"back,omitempty"`    // it goes back to the version before
 }
 
@@ -96,6 +96,7 @@ type Assignment struct {
 	Ports    map[string]uint16 `json:"ports,omitempty"`
 	Failures int               `json:"failures,omitempty"`
 	Copy     bool              `json:"copy,omitempty"` // it is a copy of a slow task of the index
+	Why      string            `json:"why,omitempty"`  // why it does not run well, such as the check that fails
 }
 
 // text returns the task as JSON, by which tasks are compared.

@@ -5,12 +5,13 @@ import "github.com/tenderhq/tender/api"
 // System says how the tasks of a system job are changed. A system job has one task on each agent that matches
 // Task.Where, including agents that come later.
 type System struct {
-	// AtOnce, Proof, Canary, CanaryProof and KeepBad mean what they mean for a service.
-	AtOnce      int      `json:"at_once,omitempty" toml:"at_once"`
-	Proof       Duration `json:"proof,omitempty" toml:"proof"`
-	Canary      int      `json:"canary,omitempty" toml:"canary"`
-	CanaryProof Duration `json:"canary_proof,omitempty" toml:"canary_proof"`
-	KeepBad     bool     `json:"keep_bad,omitempty" toml:"keep_bad"`
+	// AtOnce, Proof, Canary, CanaryProof, KeepBad and ProgressDeadline mean what they mean for a service.
+	AtOnce           int      `json:"at_once,omitempty" toml:"at_once"`
+	Proof            Duration `json:"proof,omitempty" toml:"proof"`
+	Canary           int      `json:"canary,omitempty" toml:"canary"`
+	CanaryProof      Duration `json:"canary_proof,omitempty" toml:"canary_proof"`
+	KeepBad          bool     `json:"keep_bad,omitempty" toml:"keep_bad"`
+	ProgressDeadline Duration `json:"progress_deadline,omitempty" toml:"progress_deadline"`
 }
 
 func (s *System) withDefaults() *System {
@@ -18,17 +19,22 @@ func (s *System) withDefaults() *System {
 	if s != nil {
 		full = *s
 	}
-	like := (&Service{AtOnce: full.AtOnce, Proof: full.Proof, CanaryProof: full.CanaryProof}).withDefaults()
-	full.AtOnce, full.Proof, full.CanaryProof = like.AtOnce, like.Proof, like.CanaryProof
+	like := full.service().withDefaults()
+	full.AtOnce, full.Proof, full.CanaryProof, full.ProgressDeadline = like.AtOnce, like.Proof, like.CanaryProof, like.ProgressDeadline
 	return &full
 }
 
 // Rolling says how the tasks of the job are changed; nil if they are not kept running. The job must have its defaults.
 func (j Job) Rolling() *Service {
-	if s := j.System; s != nil {
-		return &Service{AtOnce: s.AtOnce, Proof: s.Proof, Canary: s.Canary, CanaryProof: s.CanaryProof, KeepBad: s.KeepBad}
+	if j.System != nil {
+		return j.System.service()
 	}
 	return j.Service
+}
+
+// service returns a service that changes in the same way.
+func (s *System) service() *Service {
+	return &Service{AtOnce: s.AtOnce, Proof: s.Proof, Canary: s.Canary, CanaryProof: s.CanaryProof, KeepBad: s.KeepBad, ProgressDeadline: s.ProgressDeadline}
 }
 
 // checkRolling checks the fields that say how tasks are changed.
@@ -37,6 +43,10 @@ func (p *Problems) checkRolling(field string, s *Service) {
 	p.within(field+".canary", s.Canary, 0, TasksMax)
 	p.notNegative(field+".proof", s.Proof)
 	p.notNegative(field+".canary_proof", s.CanaryProof)
+	p.notNegative(field+".progress_deadline", s.ProgressDeadline)
+	if need := s.longestProof(); s.ProgressDeadline > 0 && s.ProgressDeadline <= need {
+		p.say(field+".progress_deadline", "it is %v, and a task proves itself in %v; write a longer time", s.ProgressDeadline, need)
+	}
 }
 
 // onEachAgent returns the task of a system job, of which each agent has one.

@@ -2,6 +2,7 @@ package cli_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -97,5 +98,30 @@ func TestJobsOutliveTheirManager(t *testing.T) {
 	second.signal(syscall.SIGINT)
 	if code := second.wait(); code != 130 && code != 0 {
 		t.Errorf("the second ended with %d", code)
+	}
+}
+
+// TestAServiceThatDoesNotComeUp: 'tender job run' does not take a service that has begun for one that works. What is
+// wrong with it is what the list and the status say.
+func TestAServiceThatDoesNotComeUp(t *testing.T) {
+	d := startDev(t, "--jobs=true")
+	for _, service := range []struct{ name, task, why string }{
+		{"crashes", `command = "exit 7"`, "exited with 7"},
+		{"unready", "command = \"sleep 1000\"\nchecks = [{ command = \"exit 3\", readiness = true, interval = \"200ms\", grace = \"1ms\" }]", "does not pass its check (command)"},
+	} {
+		file := filepath.Join(t.TempDir(), service.name+".toml")
+		text := fmt.Sprintf("name = %q\ntype = \"service\"\nservice = { proof = \"1s\", progress_deadline = \"4s\" }\n[task]\n%s\n", service.name, service.task)
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		stdout, stderr, code := tender(t, d.env, "job", "run", file)
+		if code != 1 || !strings.Contains(stderr, service.name+" does not come up: ") || !strings.Contains(stderr, service.why) {
+			t.Errorf("run of %s ended with %d\n%s%s", service.name, code, stdout, stderr)
+		}
+		for _, verb := range [][]string{{"list"}, {"status", service.name}} {
+			if stdout, stderr, code := tender(t, d.env, append([]string{"job"}, verb...)...); code != 0 || !strings.Contains(stdout, service.why) {
+				t.Errorf("%v says %d\n%s%s", verb, code, stdout, stderr)
+			}
+		}
 	}
 }

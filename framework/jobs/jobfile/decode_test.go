@@ -89,11 +89,35 @@ func TestEncodeIsTheInverse(t *testing.T) {
 	}
 }
 
+// TestNothingSaidAndZero: a service whose count is left out runs one task, also where its table is there; one whose count
+// is zero runs none. Both are kept through a store.
+func TestNothingSaidAndZero(t *testing.T) {
+	for text, want := range map[string]int{`{}`: 1, `{"proof":"1s"}`: 1, `{"count":0}`: 0, `{"count":3}`: 3} {
+		job, err := jobfile.DecodeJSON([]byte(`{"name":"web","type":"service","task":{"command":"x"},"service":` + text + `}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		kept, err := json.Marshal(job)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var again jobs.Job
+		if err := json.Unmarshal(kept, &again); err != nil {
+			t.Fatal(err)
+		}
+		for _, one := range []jobs.Job{job, again} {
+			if got := one.Plan().SubJobs[0].Tasks; got != want {
+				t.Errorf("service = %s keeps %d tasks, wanted %d", text, got, want)
+			}
+		}
+	}
+}
+
 // TestChanges: the changes name everything in which two jobs differ.
 func TestChanges(t *testing.T) {
 	before := jobs.Job{Name: "web", Type: jobs.ServiceType, Task: jobs.Task{Command: "one", Env: map[string]string{"A": "1"}}}
 	after := before
-	after.Task.Command, after.Task.Env, after.Service = "two", nil, &jobs.Service{Count: 4}
+	after.Task.Command, after.Task.Env, after.Service = "two", nil, &jobs.Service{Count: new(4)}
 	got, err := jobfile.Changes(before, after)
 	want := []string{`service.count: 4, was 1`, `task.command: "two", was "one"`, `task.env.A: no more, was "1"`}
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {

@@ -75,7 +75,7 @@ func batch(name, command string, completions, parallelism int) jobs.Job {
 }
 
 func service(name, command string, count int) jobs.Job {
-	return jobs.Job{Name: name, Type: jobs.ServiceType, Task: jobs.Task{Command: command, CPUs: 0.5, Mem: 64}, Service: &jobs.Service{Count: count}}
+	return jobs.Job{Name: name, Type: jobs.ServiceType, Task: jobs.Task{Command: command, CPUs: 0.5, Mem: 64}, Service: &jobs.Service{Count: &count}}
 }
 
 func TestBatchRunsEachIndexOnce(t *testing.T) {

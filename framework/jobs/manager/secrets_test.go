@@ -23,7 +23,7 @@ func TestSecretsOfJobs(t *testing.T) {
 		}
 		all := []jobs.Job{
 			{Name: "batch", Type: jobs.BatchType, Task: run(1000), Batch: &jobs.Batch{Completions: 2}},
-			{Name: "service", Type: jobs.ServiceType, Task: run(1000), Service: &jobs.Service{Count: 2}},
+			{Name: "service", Type: jobs.ServiceType, Task: run(1000), Service: &jobs.Service{Count: new(2)}},
 			{Name: "system", Type: jobs.SystemType, Task: run(1000)},
 			{Name: "gang", Type: jobs.GangType, Task: run(1000), Gang: &jobs.Gang{Members: 2}},
 			{Name: "dag", Type: jobs.DAGType, Steps: []jobs.Step{{Name: "first", Completions: 2, Task: run(1000)}}},

@@ -240,7 +240,7 @@ func (s service) show(status jobs.Status) *apiv1.JobStatus {
 
 func showTask(one jobs.Assignment) *apiv1.JobTask {
 	task := &apiv1.JobTask{SubJob: one.SubJob, Index: int32(one.Index), Attempt: int32(one.Attempt), Version: int32(one.Version),
-		TaskId: string(one.Task), AgentId: string(one.Agent), Hostname: one.Hostname, Since: timestamppb.New(one.Since), Failures: int32(one.Failures), Copy: one.Copy}
+		TaskId: string(one.Task), AgentId: string(one.Agent), Hostname: one.Hostname, Since: timestamppb.New(one.Since), Failures: int32(one.Failures), Copy: one.Copy, Why: one.Why}
 	if one.State != api.TaskUnspecified {
 		task.State = one.State.String()
 	}

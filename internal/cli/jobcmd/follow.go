@@ -20,10 +20,12 @@ func (e Env) runCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "run FILE", Short: "Submit a job, or update it, and follow it", Args: e.Between(1, "FILE"),
 		Long: "Submit a job, or update it if there is one of its name, and print what happens to it: until it has ended or, if it has\n" +
-			"no end, until all its tasks run as its file says (for a system job, on all agents that there are by then).\n" +
-			"Ctrl-C ends only the printing; the job goes on.",
+			"no end, until all its tasks run as its file says (for a system job, on all agents that there are by then), pass\n" +
+			"their checks, and have done so for the job's proof. Ctrl-C ends only the printing; the job goes on.\n\n" +
+			"The exit code is 1 when the job has failed, when a change of it has gone wrong, and when no further task has proven\n" +
+			"itself for as long as the job's progress_deadline (default 10m); a service that is new is still tried then.",
 		RunE: e.with(func(ctx context.Context, s service, args []string) error {
-			object, _, err := e.read(args[0])
+			object, job, err := e.read(args[0])
 			if err != nil {
 				return err
 			}
@@ -36,6 +38,11 @@ func (e Env) runCommand() *cobra.Command {
 			}
 			if err := e.say("%s is version %d (%s)", version.GetName(), version.GetVersion(), version.GetWhy()); err != nil {
 				return err
+			}
+			if how := job.WithDefaults().Rolling(); how != nil {
+				if err := e.say("each task has to run well for %v; waiting for that, for up to %v without progress", how.Proof, how.ProgressDeadline); err != nil {
+					return err
+				}
 			}
 			told := newNews(version.GetAt().AsTime())
 			return s.follow(ctx, version.GetName(), func(status *apiv1.JobStatus) (over bool, err error) {
@@ -131,7 +138,10 @@ func settled(status *apiv1.JobStatus, version int32) (over bool, err error) {
 		return false, nil
 	}
 	if r := status.GetRoll(); r != nil {
-		if r.GetStopped() {
+		switch {
+		case r.GetStopped() && r.GetFrom() == 0:
+			return true, fmt.Errorf("%s does not come up: %s", status.GetName(), status.GetWhy())
+		case r.GetStopped():
 			return true, fmt.Errorf("the change of %s has stopped: %s", status.GetName(), status.GetWhy())
 		}
 		return false, nil

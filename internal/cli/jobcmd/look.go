@@ -154,6 +154,8 @@ func changeOf(r *apiv1.JobRoll) string {
 	switch {
 	case r == nil:
 		return ""
+	case r.GetFrom() == 0:
+		return fmt.Sprintf("it begins: %d of %d tasks run, and have to prove themselves", r.GetTrying(), r.GetOf())
 	case r.GetStopped():
 		return fmt.Sprintf("stopped: %d of %d run version %d", r.GetChanged(), r.GetOf(), r.GetTo())
 	case r.GetBack():
@@ -183,10 +185,10 @@ func (e Env) showTasks(tasks []*apiv1.JobTask) error {
 			state += ", a copy"
 		}
 		rows = append(rows, []string{one.GetSubJob(), number(one.GetIndex()), one.GetTaskId(), state, one.GetAgentId(), one.GetHostname(),
-			number(one.GetVersion()), show.Age(e.Now(), one.GetSince()), strings.Join(ports, ",")})
+			number(one.GetVersion()), show.Age(e.Now(), one.GetSince()), strings.Join(ports, ","), one.GetWhy()})
 	}
 	fmt.Fprintln(e.Stdout)
-	err := show.Table(e.Stdout, []string{"SUB-JOB", "INDEX", "TASK", "STATE", "AGENT", "HOSTNAME", "VERSION", "AGE", "PORTS"}, rows)
+	err := show.Table(e.Stdout, []string{"SUB-JOB", "INDEX", "TASK", "STATE", "AGENT", "HOSTNAME", "VERSION", "AGE", "PORTS", "WHY"}, rows)
 	if err == nil && len(tasks) > tasksShown {
 		err = e.say("… and %d more; -o json has all", len(tasks)-tasksShown)
 	}

@@ -2,6 +2,8 @@ package jobcmd
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	apiv1 "github.com/tenderhq/tender/api/v1"
@@ -11,8 +13,14 @@ import (
 type news struct {
 	since time.Time // notes from before that are not told
 	notes map[string]bool
-	lines map[string]string // by sub-job: the last line that was told; "": the one about the next run
+	lines map[string]string // by sub-job: the last line that was told; and those of nextRun and wrong
 }
+
+// The keys of lines that are about the whole job; no sub-job has such a name.
+const (
+	nextRun = ""
+	wrong   = " "
+)
 
 func newNews(since time.Time) *news {
 	return &news{since: since, notes: make(map[string]bool), lines: make(map[string]string)}
@@ -44,6 +52,9 @@ func (n *news) of(status *apiv1.JobStatus) (lines []string) {
 			lines = append(lines, line)
 		}
 	}
+	if why := status.GetWhy(); why != "" && status.GetPhase() == "RUNNING" && !slices.ContainsFunc(lines, func(line string) bool { return strings.Contains(line, why) }) {
+		tell(wrong, why)
+	}
 	for _, one := range status.GetSubJobs() {
 		switch state := one.GetState(); {
 		case state == "blocked":
@@ -55,7 +66,7 @@ func (n *news) of(status *apiv1.JobStatus) (lines []string) {
 		}
 	}
 	if at := status.GetNextRun(); at != nil {
-		tell("", "the next run is due at "+at.AsTime().Format(time.RFC3339))
+		tell(nextRun, "the next run is due at "+at.AsTime().Format(time.RFC3339))
 	}
 	return lines
 }

@@ -17,15 +17,16 @@ type alarm struct {
 type alarmKind uint8
 
 const (
-	pauseOver  alarmKind = iota // the pause of a slot is over
-	timeOver                    // an attempt has taken too long
-	lostLong                    // an attempt's agent has been silent for long enough
-	proofOver                   // an attempt may have proven itself
-	deadlineAt                  // deadline of the job, or of a run (its sub-job)
-	runDue                      // a run of a cron job is due
-	gangPause                   // a gang may begin anew
-	unclaimed                   // a slot's agent was not offered for too long
-	straggles                   // a task of the sub-job may be slow by now
+	pauseOver   alarmKind = iota // the pause of a slot is over
+	timeOver                     // an attempt has taken too long
+	lostLong                     // an attempt's agent has been silent for long enough
+	proofOver                    // an attempt may have proven itself
+	deadlineAt                   // deadline of the job, or of a run (its sub-job)
+	runDue                       // a run of a cron job is due
+	gangPause                    // a gang may begin anew
+	unclaimed                    // a slot's agent was not offered for too long
+	straggles                    // a task of the sub-job may be slow by now
+	progressDue                  // a change may have made no progress for too long
 )
 
 // alarms is a heap, ordered by time.

@@ -60,6 +60,9 @@ func New(version jobs.Version, run string) *JobMaster {
 	for _, planned := range m.Job.Plan().SubJobs {
 		m.Subs = append(m.Subs, newSubJob(planned))
 	}
+	if m.Job.Rolling() != nil {
+		m.Roll.Active = true
+	}
 	return m
 }
 
@@ -141,6 +144,7 @@ func (m *JobMaster) begin() {
 	for _, s := range m.Subs {
 		m.resize(s)
 	}
+	m.watchProgress()
 	if limit := deadlineOf(m.Job); limit > 0 {
 		m.Alarms.set(alarm{At: m.Submitted.Add(limit), Kind: deadlineAt})
 	}
@@ -193,7 +197,7 @@ func (m *JobMaster) kill(live *attempt, why killReason) {
 // ring handles the alarms that are due.
 func (m *JobMaster) ring() {
 	for one, is := m.Alarms.due(m.now); is; one, is = m.Alarms.due(m.now) {
-		if one.Kind == deadlineAt || one.Kind == runDue {
+		if one.Kind == deadlineAt || one.Kind == runDue || one.Kind == progressDue {
 			m.ringJob(one)
 			continue
 		}
@@ -216,6 +220,12 @@ func (m *JobMaster) ring() {
 func (m *JobMaster) ringJob(one alarm) {
 	switch {
 	case m.Phase != jobs.Running:
+	case one.Kind == progressDue: // rollOn looks at it; where there was progress meanwhile, it is due later
+		if how := m.Job.Rolling(); m.Roll.Active && how != nil {
+			if at := m.Roll.Progress.Add(time.Duration(how.ProgressDeadline)); at.After(m.now) {
+				m.Alarms.set(alarm{At: at, Kind: progressDue})
+			}
+		}
 	case one.Kind == deadlineAt && one.SubJob != "":
 		m.endRun(one.SubJob, "overdue")
 	case one.Kind == deadlineAt:
@@ -242,6 +252,10 @@ func (m *JobMaster) ringSlot(s *subJob, at *slot, one alarm) {
 			m.savePart(s, at.Index)
 		}
 	case live == nil || live.Number != one.Attempt:
+	case one.Kind == proofOver:
+		if how := m.Job.Rolling(); m.Roll.first() && how != nil && m.proven(at, time.Duration(how.Proof)) {
+			m.Roll.Progress = m.now
+		}
 	case one.Kind == timeOver:
 		m.kill(live, overdue)
 	case one.Kind == lostLong && !live.Silent.IsZero() && !live.Silent.Add(s.patience()).After(m.now):

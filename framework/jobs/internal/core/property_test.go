@@ -541,7 +541,7 @@ func TestServiceWhateverHappens(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		job := func(n int) jobs.Job {
 			return jobs.Job{Name: "web", Type: jobs.ServiceType, Task: jobs.Task{Command: fmt.Sprint("serve ", n/2)},
-				Service: &jobs.Service{Count: rapid.IntRange(0, 5).Draw(t, "count"), AtOnce: rapid.IntRange(1, 3).Draw(t, "at once"),
+				Service: &jobs.Service{Count: new(rapid.IntRange(0, 5).Draw(t, "count")), AtOnce: rapid.IntRange(1, 3).Draw(t, "at once"),
 					Canary: rapid.IntRange(0, 2).Draw(t, "canary"), KeepBad: rapid.Bool().Draw(t, "keep bad")}}
 		}
 		w := newWorld(t, job(0))

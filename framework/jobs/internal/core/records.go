@@ -307,12 +307,12 @@ func (m *JobMaster) resume() {
 
 // resumeRoll takes back a change that was stored only in part, so that a part is newer than the header.
 func (m *JobMaster) resumeRoll() {
-	if m.Job.Rolling() == nil || m.Roll.Active || m.Roll.Stopped {
+	if m.Job.Rolling() == nil || (m.Roll.Active || m.Roll.Stopped) && !m.Roll.first() {
 		return
 	}
 	for _, one := range m.Subs[0].all() {
 		if one.Version != m.Version {
-			m.Roll = roll{Active: true, From: m.Stable}
+			m.beginRoll(roll{From: m.Stable})
 			return
 		}
 		one.Trial = false

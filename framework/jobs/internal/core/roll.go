@@ -1,6 +1,8 @@
 package core
 
 import (
+	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -12,11 +14,16 @@ import (
 // roll is the change of a service from one version to another.
 type roll struct {
 	Active  bool
-	From    int    // the version to which a bad change goes back
+	From    int    // the version to which a bad change goes back; 0: the job begins, and there is none
 	Back    bool   // it is going back
-	Stopped bool   // a changed task was bad, and nothing further is changed
+	Stopped bool   // it is given up, as a changed task was bad, or none has proven itself for too long
 	Why     string // why it goes back or has stopped
+	// Progress is when a task proved itself last; before, when the change began, or a manager took over.
+	Progress time.Time `json:"-"`
 }
+
+// first says whether it is the beginning of a job, in which nothing is changed.
+func (r roll) first() bool { return r.Active && r.From == 0 }
 
 // update gives the job another version.
 func (m *JobMaster) update(version jobs.Version) {
@@ -29,7 +36,7 @@ func (m *JobMaster) update(version jobs.Version) {
 		m.Versions[version.Number] = version
 		m.note("version %d: %s", version.Number, version.Why)
 	}
-	m.Roll = roll{Active: true, From: m.Stable}
+	m.beginRoll(roll{From: m.Stable})
 	m.become(version.Number)
 	m.prune()
 	m.saveHeader()
@@ -158,6 +165,13 @@ func (m *JobMaster) rollOn() {
 		return
 	}
 	s := m.Subs[0]
+	if m.Roll.first() {
+		if m.allProven(s, time.Duration(how.Proof)) {
+			m.rolled()
+		}
+		m.giveUpIfStuck(s)
+		return
+	}
 	at := s.standing(m.Version)
 	atOnce, proof := how.AtOnce, time.Duration(how.Proof)
 	if at.changed < min(how.Canary, s.Tasks) && !m.Roll.Back {
@@ -166,6 +180,7 @@ func (m *JobMaster) rollOn() {
 	for _, one := range s.all() {
 		if one.Trial && one.Version == m.Version && one.up() && m.now.Sub(one.Live.Running) >= proof {
 			one.Trial = false
+			m.Roll.Progress = m.now
 			at.trying--
 			at.changed++
 			m.savePart(s, one.Index)
@@ -177,6 +192,70 @@ func (m *JobMaster) rollOn() {
 	m.changeSome(s, &at, atOnce)
 	if len(at.old) == 0 && at.trying == 0 {
 		m.rolled()
+	}
+	m.giveUpIfStuck(s)
+}
+
+// beginRoll begins a change, and watches that it makes progress.
+func (m *JobMaster) beginRoll(r roll) {
+	m.Roll = r
+	m.Roll.Active = true
+	m.watchProgress()
+}
+
+// watchProgress sets the alarm at which the change is given up, if no task proves itself until then.
+func (m *JobMaster) watchProgress() {
+	if how := m.Job.Rolling(); how != nil && m.Roll.Active {
+		m.Roll.Progress = m.now
+		m.Alarms.set(alarm{At: m.now.Add(time.Duration(how.ProgressDeadline)), Kind: progressDue})
+	}
+}
+
+// allProven says whether all tasks of a job that has just begun have run well for so long.
+func (m *JobMaster) allProven(s *subJob, proof time.Duration) bool {
+	wanted := s.Tasks
+	if s.EachAgent {
+		wanted = max(1, s.Slots)
+	}
+	if s.Running < wanted { // the usual case, in which the slots need not be looked at
+		return false
+	}
+	for _, p := range s.Parts { // order: irrelevant because all must hold
+		for _, one := range p.Slots { // order: irrelevant because all must hold
+			if (s.EachAgent || one.Index < s.Tasks) && !m.proven(one, proof) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// proven says whether the slot's task has run well for so long.
+func (m *JobMaster) proven(one *slot, proof time.Duration) bool {
+	return one.up() && m.now.Sub(one.Live.Running) >= proof
+}
+
+// giveUpIfStuck ends a change in which no task has proven itself for too long: it goes back, or stops where it is. A
+// change that has nothing to go back to is only called stopped: its tasks are still tried.
+func (m *JobMaster) giveUpIfStuck(s *subJob) {
+	how := m.Job.Rolling()
+	if how == nil || !m.Roll.Active || m.now.Sub(m.Roll.Progress) < time.Duration(how.ProgressDeadline) {
+		return
+	}
+	why := fmt.Sprintf("no task of version %d has proven itself within %v (progress_deadline)", m.Version, how.ProgressDeadline)
+	if trouble := cmp.Or(s.trouble(), s.shortage()); trouble != "" {
+		why += ": " + trouble
+	}
+	switch {
+	case !m.Roll.first() && !m.Roll.Back:
+		m.goBack(why)
+	case !m.Roll.Stopped:
+		m.Roll.Stopped = true
+		m.note("%s", why)
+		if m.Roll.Why != "" { // why it goes back
+			why = m.Roll.Why + "; and " + why
+		}
+		m.Roll.Why = why
 	}
 }
 
@@ -215,7 +294,10 @@ func (m *JobMaster) change(s *subJob, one *slot) {
 
 // rolled ends a change: all tasks run the version.
 func (m *JobMaster) rolled() {
-	m.Roll.Active = false
+	if m.Roll.first() {
+		m.Roll = roll{}
+	}
+	m.Roll.Active, m.Roll.Stopped = false, false
 	m.Stable = m.Version
 	if m.Job.Rolling() != nil {
 		m.note("all run version %d", m.Version)
@@ -227,7 +309,7 @@ func (m *JobMaster) rolled() {
 // watchProof sets the alarms at which a changed task may have proven itself.
 func (m *JobMaster) watchProof(s *subJob, one *slot) {
 	how := m.Job.Rolling()
-	if !one.Trial || how == nil {
+	if how == nil || !one.Trial && !m.Roll.first() {
 		return
 	}
 	for _, proof := range []jobs.Duration{how.Proof, how.CanaryProof} {
@@ -241,20 +323,28 @@ func (m *JobMaster) bad(s *subJob, one *slot, live *attempt, status api.Status) 
 	if !m.Roll.Active || m.Roll.Back || !s.Keep || !one.Trial || live.Version != m.Version || m.Phase != jobs.Running {
 		return false
 	}
-	why := string(live.Task) + ": " + words(live, status, s.Task)
-	if m.Job.Rolling().KeepBad || m.Roll.From == m.Version {
-		m.Roll.Active, m.Roll.Stopped, m.Roll.Why = false, true, why
-		m.note("the change to version %d has stopped: %s", m.Version, why)
+	if !m.goBack(string(live.Task) + ": " + words(live, status, s.Task)) {
 		return false
 	}
-	m.note("version %d is bad, the service goes back to version %d: %s", m.Version, m.Roll.From, why)
-	m.Roll = roll{Active: true, From: m.Roll.From, Back: true, Why: why}
-	m.become(m.Roll.From)
 	if s.slot(one.Index) == nil || one.busy() { // the older version has no such index, or it has a task
 		return true
 	}
 	m.changeTo(s, one, m.Version)
 	one.Trial = true
 	m.await(s, one)
+	return true
+}
+
+// goBack makes a service again what it was before a change that has gone wrong. It returns false if the change stops
+// instead, because that is wanted, or because there is nothing to go back to.
+func (m *JobMaster) goBack(why string) bool {
+	if m.Job.Rolling().KeepBad || m.Roll.From == m.Version {
+		m.Roll.Active, m.Roll.Stopped, m.Roll.Why = false, true, why
+		m.note("the change to version %d has stopped: %s", m.Version, why)
+		return false
+	}
+	m.note("version %d is bad, the service goes back to version %d: %s", m.Version, m.Roll.From, why)
+	m.beginRoll(roll{From: m.Roll.From, Back: true, Why: why})
+	m.become(m.Roll.From)
 	return true
 }

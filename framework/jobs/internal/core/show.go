@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -34,8 +35,16 @@ func (m *JobMaster) Status(tasks bool) jobs.Status {
 	if status.Why == "" && m.Roll.Why != "" {
 		status.Why = m.Roll.Why
 	}
+	if status.Why == "" && m.Phase == jobs.Running {
+		for _, s := range m.Subs {
+			status.Why = cmp.Or(status.Why, s.trouble())
+		}
+	}
 	if m.Job.Rolling() != nil && (m.Roll.Active || m.Roll.Stopped) && m.Phase == jobs.Running {
 		at := m.Subs[0].standing(m.Version)
+		if m.Roll.first() {
+			at.changed, at.trying = 0, m.Subs[0].Running
+		}
 		status.Roll = &jobs.RollStatus{To: m.Version, From: m.Roll.From, Changed: at.changed, Trying: at.trying, Of: status.SubJobs[0].Tasks,
 			Stopped: m.Roll.Stopped, Back: m.Roll.Back}
 	}
@@ -52,6 +61,45 @@ func (m *JobMaster) Status(tasks bool) jobs.Status {
 	return status
 }
 
+// trouble says what keeps the first task of the sub-job that does not run well from doing so, as far as it is known: the
+// check that fails, or how the latest attempt has ended. "": nothing is known to be wrong.
+func (s *subJob) trouble() string {
+	if s.Running == s.Slots && len(s.Task.Checks) == 0 { // the usual case, in which the slots need not be looked at
+		return ""
+	}
+	first, why := 0, ""
+	for _, p := range s.Parts { // order: irrelevant because the lowest index is taken
+		for _, one := range p.Slots { // order: irrelevant because the lowest index is taken
+			if why != "" && one.Index > first {
+				continue
+			}
+			switch {
+			case one.up():
+			case one.Live != nil && one.Live.Said != "":
+				first, why = one.Index, fmt.Sprintf("%s: %s", one.Live.Task, one.Live.Said)
+			case one.Last != "":
+				first, why = one.Index, one.Last
+			}
+		}
+	}
+	return why
+}
+
+// shortage says how many tasks of the sub-job wait for an agent. "": none does.
+func (s *subJob) shortage() string {
+	waiting := 0
+	for _, n := range s.Queued { // order: irrelevant because a sum is made
+		waiting += n
+	}
+	switch {
+	case waiting > 0:
+		return fmt.Sprintf("%d of %d wait for room", waiting, s.Slots)
+	case s.EachAgent && s.Slots == 0:
+		return "no agent has been offered for it"
+	}
+	return ""
+}
+
 // assignments returns the tasks and their agents.
 func (s *subJob) assignments() (list []jobs.Assignment) {
 	for _, one := range s.all() {
@@ -60,7 +108,7 @@ func (s *subJob) assignments() (list []jobs.Assignment) {
 				continue
 			}
 			list = append(list, jobs.Assignment{SubJob: s.Name, Index: one.Index, Attempt: a.Number, Version: a.Version, Task: a.Task, Agent: a.Agent,
-				Hostname: a.Hostname, State: a.State, Since: a.Since, Ports: maps.Clone(a.Ports), Failures: one.Failures, Copy: a == one.Copy})
+				Hostname: a.Hostname, State: a.State, Since: a.Since, Ports: maps.Clone(a.Ports), Failures: one.Failures, Copy: a == one.Copy, Why: a.Said})
 		}
 	}
 	return list

@@ -12,6 +12,7 @@ type slot struct {
 	Index    int
 	Failures int         // attempts that have failed
 	Streak   int         // attempts in a row that ended badly
+	Last     string      // how the latest of them ended, for people; not stored
 	Pause    time.Time   // when it may ask for an agent again; zero: it does not pause
 	Version  int         // the version of the job that it runs, or will run next
 	Queued   bool        // it waits for an agent
@@ -36,6 +37,7 @@ type attempt struct {
 	Since    time.Time     // when it was launched
 	Running  time.Time     // since when it runs and is healthy; zero: it does not
 	Silent   time.Time     // since when its agent is taken for dead
+	Said     string        // what its status says while it does not run well: which check fails
 	Killed   killReason
 }
 

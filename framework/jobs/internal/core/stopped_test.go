@@ -16,7 +16,7 @@ func TestStoppedWhateverHappens(t *testing.T) {
 	task := jobs.Task{Command: "serve", Attempts: 1000}
 	kinds := []jobs.Job{
 		{Type: jobs.BatchType, Task: task, Batch: &jobs.Batch{Completions: 3}},
-		{Type: jobs.ServiceType, Task: task, Service: &jobs.Service{Count: 3}},
+		{Type: jobs.ServiceType, Task: task, Service: &jobs.Service{Count: new(3)}},
 		{Type: jobs.DAGType, Steps: []jobs.Step{{Name: "a", Task: task}, {Name: "b", After: []string{"a"}, Completions: 2, Task: task}}},
 		{Type: jobs.CronType, Task: task, Cron: &jobs.Cron{Schedule: "10s", Overlap: jobs.Allow}},
 		{Type: jobs.SystemType, Task: task},

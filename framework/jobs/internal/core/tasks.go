@@ -150,7 +150,7 @@ func (m *JobMaster) assign(e Assigned) {
 	if one == nil {
 		one = s.begin(index, e.Version)
 		s.bind(one, e.Agent)
-		one.Trial = s.EachAgent && m.Roll.Active
+		one.Trial = s.EachAgent && m.Roll.Active && !m.Roll.first()
 		for _, number := range s.emptyParts() {
 			delete(s.Parts, number)
 			m.do(Save{partKey(s.Name, number)})
@@ -244,6 +244,9 @@ func (m *JobMaster) goesOn(s *subJob, one *slot, status api.Status) {
 	}
 	checked := len(m.task(s, live.Version).Checks) > 0
 	well := status.State == api.TaskRunning && (status.Healthy == nil && !checked || status.Healthy != nil && *status.Healthy)
+	if live.Said = ""; !well {
+		live.Said = status.Message
+	}
 	switch {
 	case !well:
 		live.Running = time.Time{}
@@ -387,7 +390,8 @@ func (m *JobMaster) over(s *subJob, one *slot, status api.Status) {
 	default:
 		one.Failures++
 		one.Streak++
-		m.note("%s: %s", live.Task, words(live, status, task))
+		one.Last = fmt.Sprintf("%s: %s", live.Task, words(live, status, task))
+		m.note("%s", one.Last)
 		if m.bad(s, one, live, status) {
 			m.savePart(s, one.Index)
 			return

@@ -160,7 +160,7 @@ func (s *story) version(number int, line transcript.Line) jobs.Version {
 	} else if job.Type == jobs.BatchType {
 		job.Batch = &jobs.Batch{Completions: n("n"), Parallelism: n("parallel"), Failures: n("failures"), Deadline: d("deadline"), Speculate: speculate}
 	} else {
-		job.Service = &jobs.Service{Count: n("n"), AtOnce: n("atonce"), Canary: n("canary"), Proof: d("proof"), CanaryProof: d("canaryproof"),
+		job.Service = &jobs.Service{Count: new(n("n")), AtOnce: n("atonce"), Canary: n("canary"), Proof: d("proof"), CanaryProof: d("canaryproof"),
 			KeepBad: line.Has("keepbad")}
 	}
 	if err := job.Check(); err != nil {
