@@ -20,6 +20,8 @@ type executor struct {
 	orderedAt uint64
 
 	tasks map[api.TaskID]*task // tasks that were launched on it and have not ended
+	// held counts for each volume how many of these tasks hold it, so that an end costs nothing per task in flight.
+	held  map[api.VolumeID]int
 	phase phase
 	conn  Conn // its session, 0 = none
 	// subscribed says that this run has had a session at some time, so its program works.
@@ -82,6 +84,36 @@ func (e *executor) launchedAfterOrder(t *task) bool { return e.order != nil && t
 
 // listening says whether the executor has a session, so that events can be sent to it.
 func (e *executor) listening() bool { return e.phase == phaseRunning && e.conn != 0 }
+
+func (e *executor) addTask(t *task) {
+	e.tasks[t.ref.Task] = t
+	for _, id := range volumesIn(t.launch.Resources) {
+		if e.held == nil {
+			e.held = map[api.VolumeID]int{}
+		}
+		e.held[id]++
+	}
+}
+
+// removeTask takes a task off that has ended. It returns the volumes of the task that the executor and its other tasks
+// do not hold.
+func (e *executor) removeTask(t *task) (unneeded []api.VolumeID) {
+	delete(e.tasks, t.ref.Task)
+	for _, id := range volumesIn(t.launch.Resources) {
+		if e.held[id]--; e.held[id] == 0 {
+			delete(e.held, id)
+		}
+		if !e.holds(id) {
+			unneeded = append(unneeded, id)
+		}
+	}
+	return unneeded
+}
+
+// holds says whether the executor, or one of its tasks that has not ended, holds the volume.
+func (e *executor) holds(id api.VolumeID) bool {
+	return e.held[id] > 0 || slices.Contains(volumesIn(e.starting.Executor.Resources), id)
+}
 
 func (e *executor) tasksInOrder() []*task {
 	tasks := make([]*task, 0, len(e.tasks))

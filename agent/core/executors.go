@@ -29,7 +29,7 @@ func (x *executors) placeTask(t *task) {
 	if e == nil {
 		e = x.startExecutor(t)
 	}
-	e.tasks[t.ref.Task] = t
+	e.addTask(t)
 	e.idleSince = x.now
 }
 

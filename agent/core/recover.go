@@ -70,7 +70,7 @@ func (c *Core) settleIdentity(w Started, rebooted bool) {
 func (c *Core) recoverTask(t *task) {
 	t.stored(t.latest.Number)
 	if e := c.state.executors[t.executor]; e != nil && !t.ended() {
-		e.tasks[t.ref.Task] = t
+		e.addTask(t)
 		t.handed = e.started.Process.PID != 0 && !e.launchedAfterOrder(t) // perhaps: the executor says so when it subscribes
 	}
 	if t.ended() {

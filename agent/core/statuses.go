@@ -1,7 +1,6 @@
 package core
 
 import (
-	"slices"
 	"strconv"
 	"time"
 
@@ -67,16 +66,17 @@ func (st *statuses) takeOffExecutor(t *task) {
 	if len(t.secretFiles()) > 0 {
 		ended.Sandbox = st.taskFolder(t.executor, t.ref.Task)
 	}
-	if e != nil && t.launch.Task.Executor != nil {
-		needed := e.volumes()
-		ended.Volumes = slices.DeleteFunc(volumesIn(t.launch.Resources), func(id api.VolumeID) bool { return slices.Contains(needed, id) })
+	placed := e != nil && e.tasks[t.ref.Task] == t
+	if placed {
+		unneeded := e.removeTask(t)
+		if t.launch.Task.Executor != nil {
+			ended.Volumes = unneeded
+		}
 	}
 	st.emit(ended)
-	if e == nil || e.tasks[t.ref.Task] != t {
-		return
+	if placed {
+		st.startIdleTimer(e)
 	}
-	delete(e.tasks, t.ref.Task)
-	st.startIdleTimer(e)
 }
 
 // sendStatus sends the task's statuses that are on disk and were not sent in this session, in order. So the leader

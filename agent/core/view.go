@@ -171,9 +171,8 @@ func (c *Core) UnneededVolumes(ref api.ExecutorRef) (ids []api.VolumeID) {
 	if e == nil {
 		return nil
 	}
-	needed := e.volumes()
 	for _, id := range slices.Sorted(maps.Keys(c.state.volumes)) {
-		if !slices.Contains(needed, id) {
+		if !e.holds(id) {
 			ids = append(ids, id)
 		}
 	}

@@ -40,17 +40,6 @@ func (v *volumes) volumeDestroyed(w VolumeDestroyed) {
 	v.follow(v.writeRecord(VolumeForgotten{w.Volume}), confirmDestroyed{w.Volume})
 }
 
-// volumes lists those that an executor, or one of its tasks that has not ended, holds.
-func (e *executor) volumes() []api.VolumeID {
-	held := e.starting.Executor.Resources
-	for _, t := range e.tasks { // order: irrelevant because it is a sum
-		if !t.ended() {
-			held = held.Plus(t.launch.Resources)
-		}
-	}
-	return volumesIn(held)
-}
-
 // volumesIn lists the volumes among the resources, in their order there.
 func volumesIn(resources api.Resources) []api.VolumeID {
 	var ids []api.VolumeID
