@@ -39,7 +39,7 @@ demo-jobs: build ## A job of each type; a manager, an agent and the leading mast
 	go run ./internal/dev/demo/jobs
 
 GB ?= 1
-demo-rdd: build ## A small Spark at work on a GB of points, cached and not, and an executor killed; a sort: GB=0.1 for less
+demo-rdd: build ## A small Spark at work on a GB of points, cached and not, and an executor killed: GB=0.1 for less
 	go run ./internal/dev/demo/rdd -gb $(GB) $(ARGS)
 
 demo-share: build ## Jobs and a small Spark share one cluster, fairly and by priority: who has what, as a chart

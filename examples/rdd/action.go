@@ -17,14 +17,16 @@ func (d Dataset[T]) Collect(ctx context.Context) ([]T, error) {
 }
 
 // Count returns the number of elements.
-func (d Dataset[T]) Count(ctx context.Context) (int, error) {
-	total := 0
-	err := d.run(ctx, action{Op: actCount}, d.all(), func(_ int, value []byte) error {
+func (d Dataset[T]) Count(ctx context.Context) (total int, err error) {
+	err = d.run(ctx, action{Op: actCount}, d.all(), func(_ int, value []byte) error {
 		n, err := unpack[int](value)
 		total += n
 		return err
 	})
-	return total, err
+	if err != nil {
+		return 0, err
+	}
+	return total, nil
 }
 
 // ErrEmpty is what Reduce returns for an empty dataset.
@@ -43,7 +45,7 @@ func (d Dataset[T]) Reduce(ctx context.Context, r Reducer[T]) (sum T, err error)
 	if len(parts) == 0 {
 		return sum, ErrEmpty
 	}
-	f := known.function(r.name).(*reducer).f.(func(T, T) T)
+	f := named[*reducer](r.name).f.(func(T, T) T)
 	sum = parts[0]
 	for _, part := range parts[1:] {
 		sum = f(sum, part)
@@ -54,6 +56,9 @@ func (d Dataset[T]) Reduce(ctx context.Context, r Reducer[T]) (sum T, err error)
 // Take returns the first n elements. It begins with one partition, and looks at further ones only as long as it needs
 // to.
 func (d Dataset[T]) Take(ctx context.Context, n int) ([]T, error) {
+	if n < 0 {
+		return nil, fmt.Errorf("rdd: nobody can take %d elements", n)
+	}
 	var taken []T
 	all := d.all()
 	for step := 1; len(taken) < n && len(all) > 0; step *= 4 {
@@ -71,24 +76,6 @@ func (d Dataset[T]) Take(ctx context.Context, n int) ([]T, error) {
 // Save writes the elements as lines into a folder that must not exist yet: one file for each partition, and _SUCCESS
 // when all are there. Executors must reach the folder under the same path.
 func (d Dataset[T]) Save(ctx context.Context, dir string) error {
-	return d.write(ctx, actSave, dir)
-}
-
-// Checkpoint writes the partitions into a folder that must not exist yet. From then on the dataset is read from there.
-// That cuts a long lineage, as loops make it: what is lost afterwards is read again instead of computed again.
-func (d Dataset[T]) Checkpoint(ctx context.Context, dir string) error {
-	dir, err := filepath.Abs(dir)
-	if err != nil {
-		return err
-	}
-	if err := d.write(ctx, actCheckpoint, dir); err != nil {
-		return err
-	}
-	d.context.cut(d.id, dir)
-	return nil
-}
-
-func (d Dataset[T]) write(ctx context.Context, op act, dir string) error {
 	if err := d.lineage().err; err != nil {
 		return err
 	}
@@ -100,7 +87,7 @@ func (d Dataset[T]) write(ctx context.Context, op act, dir string) error {
 		return fmt.Errorf("rdd: the folder to write to: %w", err)
 	}
 	nothing := func(int, []byte) error { return nil }
-	if err := d.run(ctx, action{Op: op, Path: dir}, d.all(), nothing); err != nil {
+	if err := d.run(ctx, action{Op: actSave, Path: dir}, d.all(), nothing); err != nil {
 		return err
 	}
 	return os.WriteFile(filepath.Join(dir, "_SUCCESS"), nil, 0o644)
@@ -124,11 +111,14 @@ func (d Dataset[T]) gather(ctx context.Context, a action, partitions []int) ([]T
 		parts[partition] = slices.Collect(seq.(iter.Seq[T]))
 		return nil
 	})
+	if err != nil {
+		return nil, err
+	}
 	var all []T
 	for _, partition := range partitions {
 		all = append(all, parts[partition]...)
 	}
-	return all, err
+	return all, nil
 }
 
 // run runs an action on partitions of the dataset. see is called with each result, one at a time.

@@ -4,7 +4,6 @@ import (
 	"container/list"
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"sync"
@@ -18,19 +17,10 @@ type cache struct {
 	dir   string
 	limit int64
 
-	mu      sync.Mutex
-	blocks  map[plan.Block]*cached
-	recent  *list.List // blocks in memory, the most recently used first
-	used    int64
-	spilled int
-	hits    map[plan.NodeID]int
-}
-
-// held tells what an executor has in its cache of a dataset.
-type held struct {
-	Memory, Disk int   // number of blocks
-	Bytes        int64 // size of the blocks in memory
-	Hits         int   // number of reads so far that found a block
+	mu     sync.Mutex
+	blocks map[plan.Block]*cached
+	recent *list.List // blocks in memory, the most recently used first
+	used   int64
 }
 
 // cached is a block: in memory as a slice, or on disk.
@@ -44,7 +34,7 @@ type cached struct {
 }
 
 func newCache(dir string, limit int64) *cache {
-	return &cache{dir: dir, limit: limit, blocks: map[plan.Block]*cached{}, recent: list.New(), hits: map[plan.NodeID]int{}}
+	return &cache{dir: dir, limit: limit, blocks: map[plan.Block]*cached{}, recent: list.New()}
 }
 
 // get returns the block as a sequence, which ends early when ctx ends. The caller must call closing when it has read
@@ -56,7 +46,6 @@ func (c *cache) get(ctx context.Context, block plan.Block) (seq any, closing fun
 	if !found {
 		return nil, nil, false
 	}
-	c.hits[block.Node]++
 	if b.path == "" {
 		c.recent.MoveToFront(b.element)
 		return b.kind.seq(ctx, b.slice), func() error { return nil }, true
@@ -68,49 +57,11 @@ func (c *cache) get(ctx context.Context, block plan.Block) (seq any, closing fun
 	return b.kind.decode(heeding{ctx, file}), file.Close, true
 }
 
-// holds tells what the cache has of each dataset.
-func (c *cache) holds() map[plan.NodeID]held {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	all := map[plan.NodeID]held{}
-	// order: irrelevant because they are added up
-	for block, b := range c.blocks {
-		one := all[block.Node]
-		if one.Hits = c.hits[block.Node]; b.path == "" {
-			one.Memory++
-			one.Bytes += b.bytes
-		} else {
-			one.Disk++
-		}
-		all[block.Node] = one
-	}
-	return all
-}
-
-// open returns a function that writes the block as the bytes that are sent to other executors.
-func (c *cache) open(ctx context.Context, block plan.Block) (write func(to io.Writer) error, found bool) {
-	seq, closing, found := c.get(ctx, block)
-	if !found {
-		return nil, false
-	}
-	c.mu.Lock()
-	kind := c.blocks[block].kind
-	c.mu.Unlock()
-	return func(to io.Writer) (err error) {
-		defer closing()
-		defer caught(&err)
-		return kind.encode(to, seq)
-	}, true
-}
-
 // put adds a block; other blocks make room for it.
 func (c *cache) put(block plan.Block, kind kind, slice any) error {
 	b := &cached{block: block, kind: kind, slice: slice, bytes: kind.bytes(slice)}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.blocks[block] != nil {
-		return nil // another copy of the task was faster
-	}
 	b.element = c.recent.PushFront(b)
 	c.blocks[block], c.used = b, c.used+b.bytes
 	for c.used > c.limit {
@@ -134,7 +85,7 @@ func (c *cache) spill(b *cached) error {
 	}
 	c.recent.Remove(b.element)
 	b.slice, b.path, b.element = nil, path, nil
-	c.used, c.spilled = c.used-b.bytes, c.spilled+1
+	c.used -= b.bytes
 	return file.Close()
 }
 
@@ -153,17 +104,5 @@ func (c *cache) drop(node plan.NodeID) {
 			continue // its file is deleted with the sandbox
 		}
 		delete(c.blocks, block)
-	}
-}
-
-// caught turns what check has thrown back into an error. Other panics become errors too: if a task's function panics,
-// its task fails, not its executor.
-func caught(err *error) {
-	switch thrown := recover().(type) {
-	case nil:
-	case failure:
-		*err = thrown.error
-	default:
-		*err = fmt.Errorf("panic: %v", thrown)
 	}
 }

@@ -5,14 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
+	"os"
+	"path/filepath"
 	"runtime/debug"
+	"sync"
 	"time"
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/examples/rdd/plan"
 	"github.com/tenderhq/tender/framework"
 	"github.com/tenderhq/tender/framework/executor"
+	"github.com/tenderhq/tender/framework/taskset"
 )
 
 // Main lets one binary be driver and executor. If an agent has started it, it works for its driver; otherwise it runs
@@ -61,54 +64,33 @@ func Run(ctx context.Context, config Config, program func(ctx context.Context, c
 	return errors.Join(err, <-ran)
 }
 
-// launcher gives tasks to executors, in one of the two modes.
-type launcher interface {
-	// scheduler returns the framework that starts executors; self describes this binary as an executor.
-	scheduler(self *api.Executor) (framework.Scheduler, error)
-	// routes adds what executors ask their driver.
-	routes(mux *http.ServeMux)
-	// handOut runs queued tasks where there is room for them. It is called with the context's lock held, whenever
-	// something has changed, and again after the time that it returns; 0: time alone changes nothing.
-	handOut() time.Duration
-	// giveUp is called for a running task whose result nobody wants any more.
-	giveUp(t *task)
+// scheduler keeps an executor running on each of several agents, and tells the context what becomes of them.
+type scheduler struct {
+	*taskset.Set
+	c *Context
 }
 
-// routes returns the handler for requests to the driver.
-func (c *Context) routes() http.Handler {
-	mux := http.NewServeMux()
-	c.launcher.routes(mux)
-	mux.HandleFunc("/broadcast", c.serveBroadcast)
-	return mux
+// Subscribed implements [framework.Subscriber].
+func (s *scheduler) Subscribed(ctx context.Context, client *framework.Client) error {
+	s.c.mu.Lock()
+	s.c.client = client
+	s.c.mu.Unlock()
+	return s.Set.Subscribed(ctx, client)
 }
 
-// Scheduler returns the framework that starts the context's executors.
+// Scheduler returns the framework that starts the context's executors; self describes this binary as an executor.
 func (c *Context) Scheduler(self *api.Executor) (framework.Scheduler, error) {
-	return c.launcher.scheduler(self)
-}
-
-// stillbornMost is how many executors in a row may end before they have asked for a task.
-const stillbornMost = 10
-
-// bury removes an executor that has ended, or of which nobody knows what became of it. If no executor ever gets to ask
-// for a task, all jobs are given up.
-func (c *Context) bury(name plan.Place, status api.Status) {
-	if p := c.places[name]; !c.gone[name] && (p == nil || p.address == "") {
-		c.stillborn++
-	}
-	c.lose(name)
-	if c.stillborn > stillbornMost {
-		c.giveUp(fmt.Errorf("rdd: executors do not start; the last one is %s on %s: %s", status.State, status.Agent, status.Message))
-	}
+	set := taskset.New(taskset.Config{
+		Apart: api.ByAgent, Pause: 200 * time.Millisecond,
+		Updated: func(_ string, status api.Status) { c.hear(status) },
+	})
+	task := api.Task{Resources: taskCPUs.Plus(api.Scalars(0, c.config.MemoryMB)), Executor: self, Data: pack(c.setup())}
+	return &scheduler{set, c}, set.Scale("executor", taskset.Item{Task: task}, c.config.Executors)
 }
 
 // Execute returns what executors do: a function for executor.Run, and for tests in virtual time.
 func Execute(network Network) func(ctx context.Context, task *executor.Task) error {
-	here := &workers{ready: map[api.ExecutorID]chan *worker{}}
 	return func(ctx context.Context, task *executor.Task) error {
-		if len(task.Data) == 0 {
-			return here.runTask(ctx, task)
-		}
 		s, err := unpack[setup](task.Data)
 		if err != nil {
 			return err
@@ -119,9 +101,49 @@ func Execute(network Network) func(ctx context.Context, task *executor.Task) err
 		if err := task.MakeSandbox(); err != nil {
 			return err
 		}
-		if s.Mode == Fine {
-			return here.serve(ctx, network.filled(), s, task)
-		}
 		return serveDriver(ctx, network.filled(), s, plan.Place(task.ID), task.Sandbox)
+	}
+}
+
+// Local runs a program with executors in this process, without a cluster, to try things out and to test them.
+func Local(ctx context.Context, config Config, program func(ctx context.Context, c *Context) error) (err error) {
+	c, err := New(config)
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "rdd-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	working, end := context.WithCancel(ctx)
+	var executors sync.WaitGroup
+	defer func() {
+		end()
+		c.Close()
+		executors.Wait()
+	}()
+	for i := range c.config.Executors {
+		name := fmt.Sprint("executor-", i+1)
+		home := filepath.Join(dir, name)
+		if err := os.Mkdir(home, 0o700); err != nil {
+			return err
+		}
+		executors.Go(func() { // the program's actions return what goes wrong there
+			_ = serveDriver(working, c.config.Network, c.setup(), plan.Place(name), home)
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.lose(plan.Place(name))
+		})
+	}
+	return program(ctx, c)
+}
+
+// setup returns what executors of this context are told.
+func (c *Context) setup() setup {
+	memory := int64(c.config.MemoryMB * (1 << 20))
+	return setup{
+		Driver: c.address, Token: c.token, Host: c.config.Host,
+		MemoryBytes: memory, CacheBytes: memory * 6 / 10, ShuffleBytes: memory * 2 / 10,
 	}
 }

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"net"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -17,7 +15,6 @@ import (
 	"github.com/tenderhq/tender/examples/rdd"
 	"github.com/tenderhq/tender/framework"
 	"github.com/tenderhq/tender/framework/frameworktest"
-	"github.com/tenderhq/tender/framework/taskset"
 )
 
 // memory is a network within a test.
@@ -94,7 +91,17 @@ var slowly = rdd.Map("slowly", func(n int) int {
 // onCluster runs a program on four agents in virtual time.
 func onCluster(t *testing.T, cluster frameworktest.Cluster, config rdd.Config,
 	story func(h *frameworktest.Handle, c *rdd.Context, f *frameworktest.Framework)) {
-	frameworktest.Run(t, withRDD(cluster, &config), func(h *frameworktest.Handle) {
+	t.Helper()
+	config.Network = newNetworkInBubble()
+	cluster.Executors = map[api.ExecutorID]frameworktest.ExecutorFunc{"rdd": rdd.Execute(config.Network)}
+	tell(t, cluster, config, story)
+}
+
+// tell runs a program on a cluster in virtual time.
+func tell(t *testing.T, cluster frameworktest.Cluster, config rdd.Config,
+	story func(h *frameworktest.Handle, c *rdd.Context, f *frameworktest.Framework)) {
+	t.Helper()
+	frameworktest.Run(t, cluster, func(h *frameworktest.Handle) {
 		c, err := rdd.New(config)
 		if err != nil {
 			t.Fatal(err)
@@ -114,34 +121,6 @@ func onCluster(t *testing.T, cluster frameworktest.Cluster, config rdd.Config,
 	})
 }
 
-func withRDD(cluster frameworktest.Cluster, config *rdd.Config) frameworktest.Cluster {
-	network := newNetworkInBubble()
-	config.Network = network
-	cluster.Executors = executors(network)
-	return cluster
-}
-
-// executors are those that a story may need: in mode fine each has an ID of its own.
-func executors(network rdd.Network) map[api.ExecutorID]frameworktest.ExecutorFunc {
-	all := map[api.ExecutorID]frameworktest.ExecutorFunc{"rdd": rdd.Execute(network)}
-	for i := range 20 {
-		all[api.ExecutorID(fmt.Sprint("executor-", i+1))] = all["rdd"]
-	}
-	return all
-}
-
-// inBothModes tells a story once with executors that have cpus, and once with cpus that each task is offered.
-func inBothModes(t *testing.T, cluster frameworktest.Cluster, config rdd.Config,
-	story func(h *frameworktest.Handle, c *rdd.Context, f *frameworktest.Framework)) {
-	for _, mode := range []rdd.Mode{rdd.Coarse, rdd.Fine} {
-		t.Run(string(mode), func(t *testing.T) {
-			config := config
-			config.Mode = mode
-			onCluster(t, cluster, config, story)
-		})
-	}
-}
-
 // newNetworkInBubble makes the network when it is first used: channels belong to the bubble in which they are made.
 func newNetworkInBubble() rdd.Network {
 	m := sync.OnceValue(newMemory)
@@ -156,7 +135,7 @@ func newNetworkInBubble() rdd.Network {
 // TestExecutorDies: one of four executors dies in the middle of the second pass over cached numbers. What it held is
 // computed again, on whoever has room, and the sum of floats is the same to the last digit.
 func TestExecutorDies(t *testing.T) {
-	inBothModes(t, frameworktest.Cluster{Agents: 4}, rdd.Config{}, func(h *frameworktest.Handle, c *rdd.Context, _ *frameworktest.Framework) {
+	onCluster(t, frameworktest.Cluster{Agents: 4}, rdd.Config{}, func(h *frameworktest.Handle, c *rdd.Context, _ *frameworktest.Framework) {
 		ctx := h.T().Context()
 		computed.Store(0)
 		thirds := third.On(slowly.On(rdd.Range(c, 160, 16))).Cache()
@@ -185,7 +164,7 @@ func TestExecutorDies(t *testing.T) {
 // TestMachineAndMasterDie while a shuffle is on its way.
 func TestMachineAndMasterDie(t *testing.T) {
 	cluster := frameworktest.Cluster{Masters: 3, Agents: 4, TombstoneAfter: 10 * time.Second}
-	inBothModes(t, cluster, rdd.Config{Executors: 3}, func(h *frameworktest.Handle, c *rdd.Context, _ *frameworktest.Framework) {
+	onCluster(t, cluster, rdd.Config{Executors: 3}, func(h *frameworktest.Handle, c *rdd.Context, _ *frameworktest.Framework) {
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
@@ -204,7 +183,7 @@ func TestMachineAndMasterDie(t *testing.T) {
 
 // TestTasksGoWhereTheirBlocksAre: with time to wait, no cached partition is read over the network.
 func TestTasksGoWhereTheirBlocksAre(t *testing.T) {
-	inBothModes(t, frameworktest.Cluster{Agents: 4}, rdd.Config{}, func(h *frameworktest.Handle, c *rdd.Context, _ *frameworktest.Framework) {
+	onCluster(t, frameworktest.Cluster{Agents: 4}, rdd.Config{}, func(h *frameworktest.Handle, c *rdd.Context, _ *frameworktest.Framework) {
 		ctx := h.T().Context()
 		numbers := slowly.On(rdd.Range(c, 40, 8)).Cache()
 		for range 5 {
@@ -216,148 +195,12 @@ func TestTasksGoWhereTheirBlocksAre(t *testing.T) {
 	})
 }
 
-// stalls takes a minute for one number, the first time.
-var (
-	stalled atomic.Bool
-	stalls  = rdd.Map("stalls", func(n int) int {
-		if n == 7 && !stalled.Swap(true) {
-			<-time.NewTimer(time.Minute).C
-		}
-		return n
-	})
-)
-
-// TestStragglersRunTwice: a copy of the task that takes a minute ends the job after seconds.
-func TestStragglersRunTwice(t *testing.T) {
-	config := rdd.Config{Speculate: 2, Wait: time.Second}
-	inBothModes(t, frameworktest.Cluster{Agents: 4}, config, func(h *frameworktest.Handle, c *rdd.Context, _ *frameworktest.Framework) {
-		stalled.Store(false)
-		begun := h.Now()
-		want(t, "the sum", 20*19/2)(stalls.On(slowly.On(rdd.Range(c, 20, 10))).Reduce(h.T().Context(), sum))
-		if took := h.Now() - begun; took > 30*time.Second || !stalled.Load() {
-			t.Errorf("it took %v; stalled: %v", took, stalled.Load())
-		}
-	})
-}
-
-// crawls takes a millisecond for each number; once it takes a minute for each of the partition that begins with 0.
-var (
-	crawled atomic.Bool
-	crawls  = rdd.Partitions("crawls", func(in iter.Seq[int]) iter.Seq[int] {
-		return func(yield func(int) bool) {
-			pause := time.Millisecond
-			for n := range in {
-				if n == 0 && !crawled.Swap(true) {
-					pause = time.Minute
-				}
-				<-time.NewTimer(pause).C
-				if !yield(n) {
-					return
-				}
-			}
-		}
-	})
-)
-
-// TestFineEndsWhatNobodyWants: a straggler whose copy was quicker gives its cpu back, and so do the tasks of a job that is
-// called off.
-func TestFineEndsWhatNobodyWants(t *testing.T) {
-	config := rdd.Config{Mode: rdd.Fine, Speculate: 2, Wait: time.Second}
-	onCluster(t, frameworktest.Cluster{Agents: 4}, config, func(h *frameworktest.Handle, c *rdd.Context, f *frameworktest.Framework) {
-		crawled.Store(false)
-		numbers := crawls.On(rdd.Range(c, 2000, 10))
-		begun := h.Now()
-		want(t, "the sum", 2000*1999/2)(numbers.Reduce(h.T().Context(), sum))
-		if took := h.Now() - begun; took > 30*time.Second || !crawled.Load() {
-			t.Errorf("it took %v; a task crawled: %v", took, crawled.Load())
-		}
-		h.AwaitFor(2*time.Hour, "the straggler to be killed, which would take 200 minutes", func() bool { return killed(f) == 1 })
-
-		crawled.Store(false)
-		ctx, callOff := context.WithCancel(h.T().Context())
-		ended := make(chan error)
-		go func() {
-			_, err := crawls.On(rdd.Range(c, 200, 1)).Reduce(ctx, sum)
-			ended <- err
-		}()
-		h.Await("the task to run", crawled.Load)
-		callOff()
-		if err := <-ended; !errors.Is(err, context.Canceled) {
-			t.Errorf("a job that is called off ends with %v", err)
-		}
-		h.AwaitFor(2*time.Hour, "its task to be killed", func() bool { return killed(f) == 2 })
-	})
-}
-
-// killed counts the tasks of jobs that were killed.
-func killed(f *frameworktest.Framework) (n int) {
-	for id, state := range f.States() {
-		if strings.HasPrefix(string(id), "job-") && state == api.TaskKilled {
-			n++
-		}
-	}
-	return n
-}
-
-// TestFineGivesBack: after a job executors have memory and no cpu, so that another framework has all the cpus; they stay
-// while something is cached, and no longer. The next job begins new ones.
-func TestFineGivesBack(t *testing.T) {
-	machine := frameworktest.Machine{Resources: api.Scalars(1.1, 1024)}
-	config := rdd.Config{Mode: rdd.Fine, Executors: 2}
-	onCluster(t, frameworktest.Cluster{Agents: 2, Machine: machine}, config, func(h *frameworktest.Handle, c *rdd.Context, f *frameworktest.Framework) {
-		ctx := h.T().Context()
-		numbers := slowly.On(rdd.Range(c, 40, 8)).Cache()
-		want(t, "the sum", 40*39/2)(numbers.Reduce(ctx, sum))
-		h.Await("the tasks to end", func() bool { return f.Count(api.TaskFinished) == 8 })
-		h.Advance(time.Minute)
-		if living := living(f); !slices.Equal(living, []api.TaskID{"executor-1", "executor-2"}) {
-			t.Errorf("%v live while numbers are cached; want the two executors", living)
-		}
-
-		others := taskset.New(taskset.Config{})
-		for _, id := range []string{"one", "two"} {
-			task := api.Task{Resources: api.Scalars(1, 32), Command: &api.Command{Shell: "sleep 60"}}
-			if err := others.Add(taskset.Item{ID: id, Task: task}); err != nil {
-				t.Fatal(err)
-			}
-		}
-		second := h.Start(framework.Config{Name: "others"}, others)
-		second.AwaitCount(2, api.TaskRunning)
-		want(t, "the sum, behind others", 40*39/2)(numbers.Reduce(ctx, sum))
-		second.ExpectCount(2, api.TaskFinished)
-
-		numbers.Uncache()
-		h.Await("the executors to end", func() bool { return len(living(f)) == 0 })
-		want(t, "the sum, with new executors", 40*39/2)(numbers.Reduce(ctx, sum))
-		if err := second.Teardown(); err != nil {
-			t.Error(err)
-		}
-	})
-}
-
-// living are the tasks of Tender that have not ended, in order.
-func living(f *frameworktest.Framework) (living []api.TaskID) {
-	for id, state := range f.States() {
-		if !state.Terminal() {
-			living = append(living, id)
-		}
-	}
-	slices.Sort(living)
-	return living
-}
-
 // TestExecutorsThatDoNotStart fail the jobs with what they said.
 func TestExecutorsThatDoNotStart(t *testing.T) {
-	for _, mode := range []rdd.Mode{rdd.Coarse, rdd.Fine} {
-		t.Run(string(mode), func(t *testing.T) { startExecutorsThatDoNot(t, mode) })
-	}
-}
-
-func startExecutorsThatDoNot(t *testing.T, mode rdd.Mode) {
 	deaf := rdd.Network{Listen: func(string) (net.Listener, error) { return nil, errors.New("no port is free") }}
-	cluster := frameworktest.Cluster{Agents: 1, Executors: executors(deaf)}
+	cluster := frameworktest.Cluster{Agents: 1, Executors: map[api.ExecutorID]frameworktest.ExecutorFunc{"rdd": rdd.Execute(deaf)}}
 	frameworktest.Run(t, cluster, func(h *frameworktest.Handle) {
-		c, err := rdd.New(rdd.Config{Executors: 1, Mode: mode, Network: newMemory().network()})
+		c, err := rdd.New(rdd.Config{Executors: 1, Network: newMemory().network()})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -380,12 +223,158 @@ func startExecutorsThatDoNot(t *testing.T, mode rdd.Mode) {
 	})
 }
 
-// TestFineNeedsACluster, and modes are two.
-func TestFineNeedsACluster(t *testing.T) {
-	for mode, want := range map[rdd.Mode]string{rdd.Fine: "needs one", "finest": "coarse and fine"} {
-		err := rdd.Local(t.Context(), rdd.Config{Mode: mode}, func(context.Context, *rdd.Context) error { return nil })
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %q", mode, err, want)
+// notices collects what a context tells people.
+type notices struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (n *notices) Write(text []byte) (int, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.text.Write(text)
+}
+
+func (n *notices) String() string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.text.String()
+}
+
+// deadly takes three seconds for one element, in which a story may end its executor.
+var (
+	begins = make(chan struct{}, 1)
+	deadly = rdd.Map("deadly", func(n int) int {
+		if n == 7 {
+			begins <- struct{}{}
+			<-time.NewTimer(3 * time.Second).C
 		}
+		return n
+	})
+)
+
+// TestAnExecutorThatEndsByItselfCountsAgainstItsTask: after four of them the job ends, with what was said of the last.
+// Before, a task that ended its executor was given to another one for ever.
+func TestAnExecutorThatEndsByItselfCountsAgainstItsTask(t *testing.T) {
+	var said notices
+	onCluster(t, frameworktest.Cluster{Agents: 1}, rdd.Config{Executors: 1, Notices: &said}, func(h *frameworktest.Handle, c *rdd.Context, _ *frameworktest.Framework) {
+		begins = make(chan struct{}, 1)
+		ended := make(chan error)
+		go func() {
+			_, err := deadly.On(rdd.Range(c, 20, 10)).Collect(h.T().Context())
+			ended <- err
+		}()
+		for range 4 {
+			<-begins
+			h.Agent(1).KillExecutor(0)
+		}
+		var err error
+		select {
+		case err = <-ended:
+		case <-begins:
+			t.Fatal("four executors have died under the same task, and it is tried again")
+		}
+		if want := "result 3 has failed 4 times, at last executor-"; !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "EXECUTOR_TERMINATED: its executor ended: killed by signal 9") {
+			t.Errorf("it ends with %v, want %q and the status", err, want)
+		}
+		if !strings.Contains(said.String(), "lost an executor, executor-") {
+			t.Errorf("nothing is said of the lost executors: %s", &said)
+		}
+	})
+}
+
+// TestMachinesThatDieAreNobodysFault, however many do so under the same task.
+func TestMachinesThatDieAreNobodysFault(t *testing.T) {
+	onCluster(t, frameworktest.Cluster{Agents: 1}, rdd.Config{Executors: 1}, func(h *frameworktest.Handle, c *rdd.Context, _ *frameworktest.Framework) {
+		begins = make(chan struct{}, 1)
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			want(t, "the number of elements", 20)(deadly.On(rdd.Range(c, 20, 10)).Count(h.T().Context()))
+		}()
+		for range 6 {
+			<-begins
+			h.Agent(1).Reboot()
+			h.Agent(1).Start()
+		}
+		<-begins
+		<-ended
+	})
+}
+
+// TestAnExecutorThatIsSilentIsReplaced: its process is stopped (SIGSTOP), or the network between it and the driver is
+// cut, and its agent sees nothing of that.
+func TestAnExecutorThatIsSilentIsReplaced(t *testing.T) {
+	var said notices
+	var mute atomic.Bool
+	network := newNetworkInBubble()
+	executors := network
+	executors.Dial = func(ctx context.Context, name, address string) (net.Conn, error) {
+		if mute.Load() {
+			return nil, errors.New("nothing goes through")
+		}
+		conn, err := network.Dial(ctx, name, address)
+		if err != nil {
+			return nil, err
+		}
+		return &mutable{conn, &mute}, nil
 	}
+	cluster := frameworktest.Cluster{Agents: 1, Executors: map[api.ExecutorID]frameworktest.ExecutorFunc{"rdd": rdd.Execute(executors)}}
+	tell(t, cluster, rdd.Config{Executors: 1, Network: network, Notices: &said}, func(h *frameworktest.Handle, c *rdd.Context, f *frameworktest.Framework) {
+		begins = make(chan struct{}, 1)
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			want(t, "the number of elements", 20)(deadly.On(rdd.Range(c, 20, 1)).Count(h.T().Context()))
+		}()
+		<-begins
+		mute.Store(true)
+		begun := h.Now()
+		h.AwaitFor(time.Hour, "the silent executor to be given up", func() bool { return strings.Contains(said.String(), "is silent for 20 s") })
+		if took := h.Now() - begun; took > time.Minute {
+			t.Errorf("its silence had an end after %v", took)
+		}
+		mute.Store(false)
+		<-begins
+		<-ended
+	})
+}
+
+// mutable is a connection through which nothing goes while it is mute.
+type mutable struct {
+	net.Conn
+	mute *atomic.Bool
+}
+
+func (m *mutable) Write(data []byte) (int, error) {
+	if m.mute.Load() {
+		return 0, errors.New("nothing goes through")
+	}
+	return m.Conn.Write(data)
+}
+
+// TestWaitingIsExplained: after five seconds without an executor people are told what the masters know.
+func TestWaitingIsExplained(t *testing.T) {
+	var said notices
+	machine := frameworktest.Machine{Resources: api.Scalars(4, 256)}
+	onCluster(t, frameworktest.Cluster{Agents: 2, Machine: machine}, rdd.Config{Executors: 2, Notices: &said}, func(h *frameworktest.Handle, c *rdd.Context, _ *frameworktest.Framework) {
+		ctx, end := context.WithCancel(h.T().Context())
+		ended := make(chan error)
+		go func() {
+			_, err := rdd.Range(c, 20, 10).Count(ctx)
+			ended <- err
+		}()
+		h.Advance(4 * time.Second)
+		if said.String() != "" {
+			t.Errorf("after four seconds it says %q", &said)
+		}
+		h.Advance(4 * time.Second)
+		if want := "mem"; !strings.Contains(said.String(), "waiting for executors: ") || !strings.Contains(said.String(), want) {
+			t.Errorf("after eight seconds it says %q, want %q", &said, want)
+		}
+		end()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("a job that is called off ends with %v", err)
+		}
+	})
 }

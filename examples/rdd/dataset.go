@@ -3,7 +3,6 @@ package rdd
 import (
 	"cmp"
 	"errors"
-	"fmt"
 
 	"github.com/tenderhq/tender/examples/rdd/plan"
 )
@@ -63,9 +62,7 @@ func shuffled[K ordered, V any](d Dataset[Pair[K, V]], s shuffle) lineage {
 	if s.Combine != "" {
 		from.err = known.usable(s.Combine)
 	}
-	if s.Partitions <= 0 {
-		s.Partitions = d.context.config.ShufflePartitions
-	}
+	s.Partitions = d.context.config.ShufflePartitions
 	s.Kind = nameOf[Pair[K, V]]()
 	id := d.context.addShuffle(s, d.id)
 	return lineage{context: d.context, partitions: s.Partitions, shuffles: []plan.ShuffleID{id}, err: from.err}
@@ -79,30 +76,6 @@ func ReduceByKey[K ordered, V any](d Dataset[Pair[K, V]], r Reducer[V]) Dataset[
 // GroupByKey gathers all values of each key. The values of one key must fit into the memory of an executor.
 func GroupByKey[K ordered, V any](d Dataset[Pair[K, V]]) Dataset[Group[K, V]] {
 	return derive[Group[K, V]](node{Op: opGrouped}, shuffled(d, shuffle{}), nil)
-}
-
-// SortBy sorts the elements by a key, over all partitions. The partitions of the result are ranges of keys of about the
-// same size.
-func SortBy[T any, K ordered](d Dataset[T], key Step[T, Pair[K, T]]) Dataset[T] {
-	keyed := key.On(d)
-	n := 0
-	if keyed.err == nil {
-		n = keyed.partitions()
-	}
-	return derive[T](node{Op: opValues}, shuffled(keyed, shuffle{Sorted: true, Partitions: n}), nil)
-}
-
-// Repartition distributes the elements evenly over n partitions.
-func (d Dataset[T]) Repartition(n int) Dataset[T] {
-	if n < 1 {
-		return Dataset[T]{context: d.context, err: fmt.Errorf("rdd: a dataset can't have %d partitions", n)}
-	}
-	from := d.lineage()
-	if from.err == nil {
-		id := d.context.addShuffle(shuffle{Kind: nameOf[T](), Partitions: n, Dealt: true}, d.id)
-		from = lineage{context: d.context, partitions: n, shuffles: []plan.ShuffleID{id}}
-	}
-	return derive[T](node{Op: opDealt}, from, nil)
 }
 
 // Union has the elements of d, and then those of the others.
@@ -121,11 +94,6 @@ func (d Dataset[T]) Union(others ...Dataset[T]) Dataset[T] {
 		from.partitions += next.partitions
 	}
 	return derive[T](node{Op: opUnion}, from, nil)
-}
-
-// Sample takes each element with the probability fraction. The same seed gives the same sample.
-func (d Dataset[T]) Sample(fraction float64, seed uint64) Dataset[T] {
-	return derive[T](node{Op: opSample, Fraction: fraction, Seed: seed}, d.lineage(), nil)
 }
 
 // Cache makes executors keep the partitions once they have computed them: in memory, or on disk when memory gets short.

@@ -3,8 +3,10 @@ package rdd
 import (
 	"context"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/tenderhq/tender/api"
@@ -15,13 +17,12 @@ import (
 // job is an action that runs.
 type job struct {
 	name   string
+	number int
 	plan   *plan.Job
-	node   plan.NodeID
 	action action
 	see    func(partition int, value []byte) error
 	ended  chan error // of one element
-	bars   *bars
-	began  time.Duration
+	drawn  string     // its progress
 	// unreadable counts tasks that could not read from another executor.
 	unreadable int
 }
@@ -33,22 +34,13 @@ type task struct {
 	plan   plan.Task
 	number int
 	place  *place // nil: queued
-	order  *order // in mode fine, from its start on: what it is to do
 }
 
-// place is an executor that lives.
-type place struct {
-	name    plan.Place
-	agent   api.AgentID   // in whose offers there is room for its tasks; in mode coarse it offers that itself
-	address string        // "": it has not asked for a task yet
-	slots   map[int]*slot // in mode coarse
-	drops   []plan.NodeID // datasets that it need not cache any more, to be told with the next order
-	cached  map[plan.NodeID]held
-}
+// taskCPUs is the size of a task, and that of an executor.
+var taskCPUs = api.Scalars(1, 0)
 
-// runJob waits until all partitions have been seen.
-func (c *Context) runJob(ctx context.Context, id plan.NodeID, a action, partitions []int,
-	see func(int, []byte) error) error {
+// run runs an action, and waits until all partitions have been seen.
+func (c *Context) run(ctx context.Context, id plan.NodeID, a action, partitions []int, see func(int, []byte) error) error {
 	c.mu.Lock()
 	if c.failure != nil {
 		c.mu.Unlock()
@@ -56,10 +48,10 @@ func (c *Context) runJob(ctx context.Context, id plan.NodeID, a action, partitio
 	}
 	c.numbers++
 	j := &job{
-		name: fmt.Sprint("job-", c.numbers), node: id, action: a, see: see, ended: make(chan error, 1),
-		plan: plan.NewJob(c.graph, c.books, id, partitions), bars: newBars(c.config.Progress), began: time.Since(c.began),
+		name: fmt.Sprint("job-", c.numbers), number: c.numbers, action: a, see: see, ended: make(chan error, 1),
+		plan: plan.NewJob(c.graph, c.books, id, partitions),
 	}
-	c.jobs[c.numbers] = j
+	c.jobs[j.number] = j
 	c.advance()
 	c.mu.Unlock()
 	select {
@@ -73,27 +65,18 @@ func (c *Context) runJob(ctx context.Context, id plan.NodeID, a action, partitio
 	}
 }
 
-// end takes a job out. A second end changes nothing.
+// end takes a job out; a second end changes nothing. What of it still runs goes on to its end, on a cpu that its
+// executor has in any case, and its report changes nothing.
 func (c *Context) end(j *job, err error) {
-	for number, open := range c.jobs {
-		if open == j {
-			delete(c.jobs, number)
-			j.bars.end()
-			c.showStages(j)
-			j.ended <- err
-		}
+	if c.jobs[j.number] != j {
+		return
 	}
-	for id, t := range c.tasks {
-		if t.job != j {
-			continue
-		}
-		c.delay.Remove(api.TaskID(id))
-		if t.place == nil {
-			delete(c.tasks, id)
-		} else {
-			c.launcher.giveUp(t)
-		}
+	delete(c.jobs, j.number)
+	if j.drawn != "" {
+		fmt.Fprint(c.config.Progress, "\r", strings.Repeat(" ", len(j.drawn)), "\r")
 	}
+	j.ended <- err
+	maps.DeleteFunc(c.tasks, func(_ string, t *task) bool { return t.job == j })
 	c.placed = c.placed.Plus(c.delay.Numbers(j.name))
 	c.delay.Forget(j.name)
 }
@@ -110,73 +93,58 @@ func (c *Context) advance() {
 			continue
 		}
 		for _, t := range j.plan.Ready() {
-			c.queue(j, t, j.plan.Prefers(t))
+			c.queue(j, t)
 		}
-		if c.config.Speculate > 0 {
-			for _, t := range j.plan.Stragglers(time.Since(c.began), c.config.Speculate) {
-				c.queue(j, t, nil)
-			}
-		}
-		j.bars.show(j.plan.Stages())
+		j.draw(c.config.Progress)
 	}
-	wait := c.launcher.handOut()
+	c.handOut()
 	if c.timer != nil {
 		c.timer.Stop()
 		c.timer = nil
 	}
-	if wait = sooner(wait, c.nextLook()); wait > 0 && c.failure == nil {
+	if wait := c.delay.NextChange(); wait > 0 && c.failure == nil {
 		c.timer = time.AfterFunc(wait, c.look)
 	}
 }
 
-// sooner is the shorter one of two waits; one of 0 has no end.
-func sooner(a, b time.Duration) time.Duration {
-	if a == 0 || b == 0 {
-		return a + b
-	}
-	return min(a, b)
-}
-
-// queue begins an attempt of a task.
-func (c *Context) queue(j *job, t plan.Task, places []plan.Place) {
-	number := j.plan.Queue(t)
-	id := fmt.Sprintf("%s.%d", j.name, number)
-	c.tasks[id] = &task{id: id, job: j, plan: t, number: number}
-	var prefer locality.Prefer
-	for _, place := range places {
-		prefer.Agents = append(prefer.Agents, c.places[place].agent)
-	}
-	c.delay.Add(j.name, api.Task{ID: api.TaskID(id), Resources: taskCPUs}, prefer)
-}
-
-// nextLook is when time alone may change something: a wait for a place ends, or a task becomes a straggler.
-func (c *Context) nextLook() time.Duration {
-	wait := c.delay.NextChange()
-	if c.config.Speculate > 0 && len(c.jobs) > 0 {
-		return sooner(wait, time.Second)
-	}
-	return wait
-}
-
+// look is called when the wait for a place has ended.
 func (c *Context) look() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.advance()
 }
 
-// start says that the attempt of that name runs at a place from now on.
-func (c *Context) start(id string, p *place) *task {
-	t := c.tasks[id]
-	t.place = p
-	t.job.plan.Start(t.plan, t.number, p.name, time.Since(c.began))
-	return t
+const barColumns = 30
+
+// draw draws how far the first stage is that is not done: one line, over itself.
+func (j *job) draw(out io.Writer) {
+	if out == nil {
+		return
+	}
+	stages := j.plan.Stages()
+	i := slices.IndexFunc(stages, func(s plan.Stage) bool { return s.Done < s.Total })
+	if i < 0 {
+		return
+	}
+	full := barColumns * stages[i].Done / stages[i].Total
+	line := fmt.Sprintf("\rstage %d of %d [%s%s] %d of %d tasks done, %d running ", i+1, len(stages),
+		strings.Repeat("=", full), strings.Repeat(" ", barColumns-full), stages[i].Done, stages[i].Total, stages[i].Running)
+	if line != j.drawn {
+		fmt.Fprint(out, line)
+		j.drawn = line
+	}
 }
 
-// abandon ends an attempt by nobody's fault: its task is to be queued again.
-func (c *Context) abandon(t *task) {
-	delete(c.tasks, t.id)
-	c.delay.Ended(api.TaskID(t.id))
-	t.job.plan.Abandon(t.plan, t.number)
+// queue begins an attempt of a task.
+func (c *Context) queue(j *job, t plan.Task) {
+	number := j.plan.Queue(t)
+	id := fmt.Sprintf("%s.%d", j.name, number)
+	c.tasks[id] = &task{id: id, job: j, plan: t, number: number}
+	var prefer locality.Prefer
+	for _, name := range j.plan.Prefers(t) {
+		prefer.Agents = append(prefer.Agents, api.AgentID(name))
+	}
+	c.delay.Add(j.name, api.Task{ID: api.TaskID(id), Resources: taskCPUs}, prefer)
 }
 
 // order describes a task that starts, with all that it may have to read.
@@ -185,7 +153,7 @@ func (c *Context) order(t *task) *order {
 	o := &order{
 		ID: t.id, Block: t.job.plan.Block(t.plan), Action: t.job.action,
 		Nodes: map[plan.NodeID]node{}, Each: map[plan.Block][]byte{},
-		Shuffles: map[plan.ShuffleID]shuffle{}, Outputs: map[plan.ShuffleID][]string{}, Kept: map[plan.Block][]string{},
+		Shuffles: map[plan.ShuffleID]shuffle{}, Outputs: map[plan.ShuffleID][]string{}, Kept: map[plan.Block]string{},
 		Drops: t.place.drops,
 	}
 	t.place.drops = nil
@@ -201,15 +169,13 @@ func (c *Context) order(t *task) *order {
 		n.Each = nil
 		o.Nodes[n.ID] = n
 	}
-	for block, places := range in.Kept {
-		for _, place := range places {
-			o.Kept[block] = append(o.Kept[block], c.places[place].address)
-		}
+	for block, name := range in.Kept {
+		o.Kept[block] = c.places[name].address
 	}
 	for id, places := range in.Outputs {
 		o.Shuffles[id] = c.shuffles[id]
-		for _, place := range places {
-			o.Outputs[id] = append(o.Outputs[id], c.places[place].address)
+		for _, name := range places {
+			o.Outputs[id] = append(o.Outputs[id], c.places[name].address)
 		}
 	}
 	return o
@@ -217,68 +183,34 @@ func (c *Context) order(t *task) *order {
 
 // told takes in how a task has ended.
 func (c *Context) told(r report) {
-	t, open := c.tasks[r.ID]
-	if !open || t.place == nil {
+	t := c.tasks[r.ID]
+	if t == nil || t.place == nil {
 		return // it was given up
 	}
 	delete(c.tasks, r.ID)
 	c.delay.Ended(api.TaskID(r.ID))
-	t.place.cached = r.Cached
-	for _, block := range r.Kept { // before the job may end, and shows what is cached
-		if c.places[t.place.name] != nil && c.nodes[block.Node].Kept {
+	for _, block := range r.Kept {
+		if c.nodes[block.Node].Kept {
 			c.books.Keep(block, t.place.name)
 		}
 	}
-	place, running := t.place.name, c.running(t.job)
 	switch {
-	case !running:
 	case r.Missing != "":
 		t.job.plan.Abandon(t.plan, t.number)
-		c.unreadable(t, r)
+		c.unreadable(t.job, r)
 	case r.Error != "":
-		if !t.job.plan.Fail(t.plan, t.number) {
-			c.end(t.job, fmt.Errorf("rdd: %v has failed too often, at last on %s: %s", t.plan, place, r.Error))
+		c.failed(t, fmt.Sprintf("on %s: %s", t.place.name, r.Error))
+	case t.job.plan.Finish(t.plan, t.number) && t.plan.Shuffle == 0:
+		if err := t.job.see(t.plan.Partition, r.Value); err != nil {
+			c.end(t.job, err)
 		}
-	default:
-		c.finished(t, r)
 	}
 }
 
-func (c *Context) running(j *job) bool {
-	for _, open := range c.jobs {
-		if open == j {
-			return true
-		}
-	}
-	return false
-}
-
-// finished takes in a result.
-func (c *Context) finished(t *task, r report) {
-	if !t.job.plan.Finish(t.plan, t.number, time.Since(c.began)) {
-		return
-	}
-	c.endCopies(t)
-	c.tally.add(t.plan, r.Counts)
-	if t.plan.Shuffle != 0 {
-		return
-	}
-	if err := t.job.see(t.plan.Partition, r.Value); err != nil {
-		c.end(t.job, err)
-	}
-}
-
-// endCopies ends what else was to do what a task has just done: the straggler of a copy, or the copy.
-func (c *Context) endCopies(done *task) {
-	for id, t := range c.tasks { // order: irrelevant because each is ended by itself
-		switch {
-		case t.job != done.job || t.plan != done.plan:
-		case t.place != nil:
-			c.launcher.giveUp(t)
-		default:
-			c.delay.Remove(api.TaskID(id))
-			c.abandon(t)
-		}
+// failed counts a failure of a task by its own fault. It may be tried again, but not for ever.
+func (c *Context) failed(t *task, how string) {
+	if !t.job.plan.Fail(t.plan, t.number) {
+		c.end(t.job, fmt.Errorf("rdd: %v has failed %d times, at last %s", t.plan, plan.FailuresMax, how))
 	}
 }
 
@@ -286,9 +218,9 @@ func (c *Context) endCopies(done *task) {
 const unreadableMost = 20
 
 // unreadable: what the executor at an address held counts as lost, and is computed again.
-func (c *Context) unreadable(t *task, r report) {
-	if t.job.unreadable++; t.job.unreadable > unreadableMost {
-		c.end(t.job, fmt.Errorf("rdd: executors can't read from each other: %s", r.Error))
+func (c *Context) unreadable(j *job, r report) {
+	if j.unreadable++; j.unreadable > unreadableMost {
+		c.end(j, fmt.Errorf("rdd: executors can't read from each other: %s", r.Error))
 		return
 	}
 	for name, p := range c.places {
@@ -308,30 +240,4 @@ func (c *Context) forget(name plan.Place) {
 			delete(c.tasks, id)
 		}
 	}
-}
-
-// lose takes an executor out that has died, or may have.
-func (c *Context) lose(name plan.Place) {
-	c.gone[name] = true
-	p := c.places[name]
-	if p == nil {
-		return
-	}
-	delete(c.places, name)
-	for _, s := range p.slots {
-		if s.asked != nil {
-			close(s.asked)
-		}
-	}
-	for id, t := range c.tasks {
-		if t.place == p {
-			delete(c.tasks, id)
-			c.delay.Ended(api.TaskID(id))
-		}
-	}
-	for _, j := range c.jobs {
-		j.plan.Lose(name)
-	}
-	c.forget(name)
-	c.advance()
 }

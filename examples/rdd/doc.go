@@ -12,8 +12,7 @@
 // The program is the driver; executors are processes on agents, which compute the partitions of a dataset, each as a task
 // of its own. A dataset remembers what it comes from, its lineage. When an executor dies, what it held is computed again
 // from there, as much of it as is needed, and the result is the same to the last digit. The same binary is driver and
-// executor, so functions are declared by name as variables of a package, and only names travel. [Mode] says whether
-// executors keep their cpus between tasks.
+// executor, so functions are declared by name as variables of a package, and only names travel.
 //
 // It keeps nothing beyond the driver's life, and has no security but a token: see DESIGN.md.
 package rdd

@@ -10,8 +10,8 @@ import (
 
 // Slice makes a dataset of elements that the driver has, with this number of partitions.
 func Slice[T any](c *Context, elements []T, partitions int) Dataset[T] {
+	err := checkKind[T]()
 	var each [][]byte
-	var err error
 	partitions = max(1, partitions)
 	for i := range partitions {
 		part := elements[i*len(elements)/partitions : (i+1)*len(elements)/partitions]
@@ -26,24 +26,22 @@ func Slice[T any](c *Context, elements []T, partitions int) Dataset[T] {
 
 // Range makes a dataset of the numbers from 0 to n-1, with this number of partitions.
 func Range(c *Context, n, partitions int) Dataset[int] {
+	if n < 0 {
+		return Dataset[int]{context: c, err: fmt.Errorf("rdd: a range can't have %d numbers", n)}
+	}
 	partitions = max(1, partitions)
 	var spans []span
 	for i := range partitions {
 		spans = append(spans, span{i * n / partitions, (i + 1) * n / partitions})
 	}
-	each, err := packEach(spans)
-	return derive[int](node{Op: opRange, Each: each}, c.source(partitions), err)
+	return derive[int](node{Op: opRange, Each: packEach(spans)}, c.source(partitions), nil)
 }
 
 // TextFiles makes a dataset of the lines of files, which executors must reach under the same paths. Patterns such as
 // logs/*.txt are expanded. Large files are split into several partitions; small ones share one.
 func TextFiles(c *Context, patterns ...string) Dataset[string] {
 	pieces, err := cutPatterns(patterns, c.config.SplitBytes)
-	each, packing := packEach(pieces)
-	if err == nil {
-		err = packing
-	}
-	return derive[string](node{Op: opText, Each: each}, c.source(len(each)), err)
+	return derive[string](node{Op: opText, Each: packEach(pieces)}, c.source(len(pieces)), err)
 }
 
 func cutPatterns(patterns []string, bytes int64) ([][]piece, error) {
@@ -69,15 +67,11 @@ func cutPatterns(patterns []string, bytes int64) ([][]piece, error) {
 	return cutFiles(paths, bytes)
 }
 
-func packEach[T any](values []T) (each [][]byte, err error) {
+func packEach[T any](values []T) (each [][]byte) {
 	for _, value := range values {
-		packed, err := pack(value)
-		if err != nil {
-			return nil, err
-		}
-		each = append(each, packed)
+		each = append(each, pack(value))
 	}
-	return each, nil
+	return each
 }
 
 // source returns the lineage of a dataset that is not computed from others.

@@ -2,29 +2,28 @@ package rdd
 
 import (
 	"bufio"
+	"bytes"
 	"context"
-	"encoding/gob"
-	"errors"
 	"fmt"
 	"io"
 	"iter"
 	"reflect"
+	"runtime/debug"
 	"slices"
+	"strings"
 )
 
 // kind is what an executor can do with the elements of a dataset, whatever their type. Between the steps of a task,
 // sequences and slices of elements are passed as any; each kind knows their type.
 type kind interface {
-	// encode writes a sequence in batches; decode reads it again, and fails the task when it can't.
+	of() reflect.Type
+	// encode writes a sequence as a stream; decode reads it again, and fails the task when it can't.
 	encode(to io.Writer, seq any) error
 	decode(from io.Reader) any
 	collect(seq any) any                    // a slice
 	seq(ctx context.Context, slice any) any // until ctx ends
 	count(seq any) int
 	take(seq any, n int) any
-	sample(seq any, fraction float64, seed uint64) any
-	deal(seq any, to []*gob.Encoder)
-	concat(pieces []io.Reader) any
 	lines(to io.Writer, seq any) error
 	bytes(slice any) int64
 	pairing() pairing // nil: the elements are not pairs
@@ -33,51 +32,26 @@ type kind interface {
 // kindOf is the kind for elements of type T.
 type kindOf[T any] struct{}
 
-// nameOf returns the name of a type, which is the same in driver and executors.
-func nameOf[T any]() string { return reflect.TypeFor[T]().String() }
-
-// batchElements is how many elements are encoded at once: gob is fast with slices, and slow with single elements.
-const batchElements = 256
+func (kindOf[T]) of() reflect.Type { return reflect.TypeFor[T]() }
 
 func (kindOf[T]) encode(to io.Writer, seq any) error {
 	buffer := bufio.NewWriterSize(to, 64<<10)
-	encoder, batch := gob.NewEncoder(buffer), make([]T, 0, batchElements)
+	writer := &batchWriter[T]{to: buffer}
 	for element := range seq.(iter.Seq[T]) {
-		if batch = append(batch, element); len(batch) == batchElements {
-			if err := encoder.Encode(batch); err != nil {
-				return err
-			}
-			batch = batch[:0]
-		}
-	}
-	if len(batch) > 0 {
-		if err := encoder.Encode(batch); err != nil {
+		if err := writer.add(element); err != nil {
 			return err
 		}
 	}
-	return buffer.Flush()
-}
-
-// batches returns a function that reads what encode has written, one batch at a time.
-func batches[T any](from io.Reader) func() ([]T, error) {
-	decoder := gob.NewDecoder(bufio.NewReaderSize(from, 16<<10))
-	return func() (batch []T, err error) {
-		if err = decoder.Decode(&batch); errors.Is(err, io.EOF) {
-			return nil, nil
-		}
-		return batch, err
+	if err := writer.flush(); err != nil {
+		return err
 	}
+	return buffer.Flush()
 }
 
 func (kindOf[T]) decode(from io.Reader) any {
 	return iter.Seq[T](func(yield func(T) bool) {
 		next := batches[T](from)
-		for {
-			batch, err := next()
-			check(err)
-			if batch == nil {
-				return
-			}
+		for batch := next(); batch != nil; batch = next() {
 			for _, element := range batch {
 				if !yield(element) {
 					return
@@ -87,13 +61,7 @@ func (kindOf[T]) decode(from io.Reader) any {
 	})
 }
 
-func (kindOf[T]) collect(seq any) any {
-	var all []T
-	for element := range seq.(iter.Seq[T]) {
-		all = append(all, element)
-	}
-	return all
-}
+func (kindOf[T]) collect(seq any) any { return slices.Collect(seq.(iter.Seq[T])) }
 
 func (kindOf[T]) seq(ctx context.Context, slice any) any {
 	return iter.Seq[T](func(yield func(T) bool) {
@@ -126,61 +94,6 @@ func (kindOf[T]) take(seq any, n int) any {
 	})
 }
 
-// sample takes each element with the same probability. The choice is made by a hash of the seed and the element's
-// number, so a partition that is computed again has the same sample.
-func (kindOf[T]) sample(seq any, fraction float64, seed uint64) any {
-	return iter.Seq[T](func(yield func(T) bool) {
-		number := seed
-		for element := range seq.(iter.Seq[T]) {
-			number++
-			if float64(mix(number)>>11)/(1<<53) < fraction && !yield(element) {
-				return
-			}
-		}
-	})
-}
-
-// mix spreads the bits of a number (the finalizer of splitmix64).
-func mix(x uint64) uint64 {
-	x += 0x9e3779b97f4a7c15
-	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
-	x = (x ^ x>>27) * 0x94d049bb133111eb
-	return x ^ x>>31
-}
-
-// deal gives the elements to the encoders in turn.
-func (kindOf[T]) deal(seq any, to []*gob.Encoder) {
-	held, turn := make([][]T, len(to)), 0
-	send := func(i int) {
-		if len(held[i]) > 0 {
-			check(to[i].Encode(held[i]))
-		}
-		held[i] = held[i][:0]
-	}
-	for element := range seq.(iter.Seq[T]) {
-		if held[turn] = append(held[turn], element); len(held[turn]) == batchElements {
-			send(turn)
-		}
-		turn = (turn + 1) % len(to)
-	}
-	for i := range held {
-		send(i)
-	}
-}
-
-// concat reads one piece after the other.
-func (k kindOf[T]) concat(pieces []io.Reader) any {
-	return iter.Seq[T](func(yield func(T) bool) {
-		for _, piece := range pieces {
-			for element := range k.decode(piece).(iter.Seq[T]) {
-				if !yield(element) {
-					return
-				}
-			}
-		}
-	})
-}
-
 func (kindOf[T]) lines(to io.Writer, seq any) error {
 	buffer := bufio.NewWriterSize(to, 64<<10)
 	for element := range seq.(iter.Seq[T]) {
@@ -191,61 +104,22 @@ func (kindOf[T]) lines(to io.Writer, seq any) error {
 	return buffer.Flush()
 }
 
-// bytes estimates how much memory a slice takes, from at most 32 of its elements.
+// bytes estimates how much memory a slice takes, from at most 32 of its elements: of each its own size, and what it
+// points to, which is as long as its encoding.
 func (kindOf[T]) bytes(slice any) int64 {
 	all := slice.([]T)
 	if len(all) == 0 {
 		return 0
 	}
-	step := max(1, len(all)/32)
 	sum, looked := int64(0), int64(0)
-	for i := 0; i < len(all); i += step {
-		sum, looked = sum+bytesOf(reflect.ValueOf(&all[i]).Elem()), looked+1
+	for i := 0; i < len(all); i += max(1, len(all)/32) {
+		sum, looked = sum+bytesOf(all[i]), looked+1
 	}
 	return sum * int64(len(all)) / looked
 }
 
-// bytesOf returns how much memory a value takes, with everything that it points to.
-func bytesOf(value reflect.Value) int64 {
-	size := int64(value.Type().Size())
-	switch value.Kind() {
-	case reflect.String:
-		size += int64(value.Len())
-	case reflect.Slice:
-		size += bytesOfElements(value)
-	case reflect.Array:
-		size = bytesOfElements(value)
-	case reflect.Struct:
-		size = 0
-		for i := range value.NumField() {
-			size += bytesOf(value.Field(i))
-		}
-	case reflect.Pointer, reflect.Interface:
-		if !value.IsNil() {
-			size += bytesOf(value.Elem())
-		}
-	case reflect.Map:
-		for each := value.MapRange(); each.Next(); {
-			size += bytesOf(each.Key()) + bytesOf(each.Value()) + 16
-		}
-	default: // numbers have no more than their size
-	}
-	return size
-}
-
-func bytesOfElements(value reflect.Value) (size int64) {
-	if value.Len() == 0 {
-		return 0
-	}
-	switch element := value.Type().Elem(); element.Kind() {
-	case reflect.String, reflect.Slice, reflect.Struct, reflect.Pointer, reflect.Map, reflect.Interface, reflect.Array:
-		for i := range value.Len() {
-			size += bytesOf(value.Index(i))
-		}
-		return size
-	default:
-		return int64(value.Len()) * int64(element.Size())
-	}
+func bytesOf[T any](value T) int64 {
+	return int64(len(pack(value))) + int64(reflect.TypeFor[T]().Size())
 }
 
 func (kindOf[T]) pairing() pairing {
@@ -264,4 +138,80 @@ func check(err error) {
 	if err != nil {
 		panic(failure{err})
 	}
+}
+
+// caught turns what check has thrown back into an error. Other panics become errors too: if a function panics, its task
+// fails, not its executor.
+func caught(err *error) {
+	switch thrown := recover().(type) {
+	case nil:
+	case failure:
+		*err = thrown.error
+	default:
+		*err = fmt.Errorf("panic: %v\n%s", thrown, stack())
+	}
+}
+
+// reading is what a function reads: how much, and the last of it.
+type reading[A any] struct {
+	elements int
+	last     A
+}
+
+// watch notes in at what the reader of a sequence has read of it.
+func watch[A any](in iter.Seq[A], at *reading[A]) iter.Seq[A] {
+	return func(yield func(A) bool) {
+		for element := range in {
+			if at.elements, at.last = at.elements+1, element; !yield(element) {
+				return
+			}
+		}
+	}
+}
+
+// blame makes a panic within a sequence, which a declared function computes, an error that says which function it was,
+// and where. What panics in what reads the sequence is not its fault.
+func blame[B any](out iter.Seq[B], where func() string) iter.Seq[B] {
+	return func(yield func(B) bool) {
+		outside := false
+		defer func() {
+			if outside {
+				return
+			}
+			switch thrown := recover().(type) {
+			case nil:
+			case failure:
+				panic(thrown)
+			default:
+				check(fmt.Errorf("%s: panic: %v\n%s", where(), thrown, stack()))
+			}
+		}()
+		for element := range out {
+			outside = true
+			if !yield(element) {
+				return
+			}
+			outside = false
+		}
+	}
+}
+
+// stackLines is how many lines of a stack are told: two for each call.
+const stackLines = 16
+
+// stack returns where this goroutine has panicked, without the calls that handle the panic.
+func stack() string {
+	_, at, _ := bytes.Cut(debug.Stack(), []byte("\npanic("))
+	lines := strings.Split(strings.TrimSpace(string(at)), "\n")
+	lines = lines[min(2, len(lines)):]
+	return strings.Join(lines[:min(stackLines, len(lines))], "\n")
+}
+
+// clip shortens what an element is printed as.
+func clip(text string) string {
+	const most = 100
+	if len(text) > most {
+		return text[:most] + "..."
+	}
+	return text
 }

@@ -7,7 +7,9 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"strconv"
+	"time"
 
 	"github.com/tenderhq/tender/examples/rdd/plan"
 )
@@ -82,8 +84,8 @@ func guarded(token string, handler http.Handler) http.Handler {
 }
 
 // blockURL and outputURL return the addresses at which an executor serves what it holds.
-func blockURL(address string, block plan.Block) string {
-	return fmt.Sprintf("http://%s/block?node=%d&partition=%d", address, block.Node, block.Partition)
+func blockURL(address string, block plan.Block, kind string) string {
+	return fmt.Sprintf("http://%s/block?node=%d&partition=%d&kind=%s", address, block.Node, block.Partition, url.QueryEscape(kind))
 }
 
 func outputURL(address string, id plan.ShuffleID, from, to int) string {
@@ -101,4 +103,33 @@ func numbers(r *http.Request, names ...string) ([]int, error) {
 		all = append(all, n)
 	}
 	return all, nil
+}
+
+// headersMax is how long a connection may take to send its request's headers.
+const headersMax = 10 * time.Second
+
+// serve answers requests until the returned function is called.
+func serve(ctx context.Context, listener net.Listener, handler http.Handler) (stop func()) {
+	server := &http.Server{Handler: handler, BaseContext: func(net.Listener) context.Context { return ctx }, ReadHeaderTimeout: headersMax}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = server.Serve(listener) // it returns when it is closed or its listener fails; clients notice that
+	}()
+	return func() {
+		_ = server.Close() // there is nothing else to do about an error
+		<-ended
+	}
+}
+
+// pause waits for d; it ends early with an error if ctx ends.
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }

@@ -6,9 +6,7 @@ import (
 	"io"
 	"iter"
 	"math"
-	"math/rand/v2"
 	"reflect"
-	"slices"
 )
 
 // Pair is an element with a key. Datasets of pairs can be shuffled: all pairs of a key meet in one partition.
@@ -33,43 +31,22 @@ func (Pair[K, V]) pairing() pairing { return pairs[K, V]{} }
 
 // pairing is what an executor can do with pairs, whatever their types.
 type pairing interface {
-	register()
+	register(function string)
 	// write is the map side of a shuffle.
-	write(w *outputWriter, seq any)
+	write(w outputWriter, seq any) output
 	// merge is the reduce side of a shuffle: it merges sorted sequences into one that is sorted by key. Among equal
 	// keys the pairs of the first sequence come first. So sums of floats are added in the same order each time, and are
 	// equal to the last digit.
 	merge(outputs []io.Reader) any
-	reduce(sorted, f any) any
+	reduce(sorted any, reducer string, partition int) any
 	group(sorted any) any
-	values(seq any) any
-	// keys returns a sample of a partition's keys. bounds divides samples into ranges of equal weight.
-	keys(seq any, seed uint64) ([]byte, error)
-	bounds(samples [][]byte, ranges int) ([]byte, error)
 }
 
 type pairs[K ordered, V any] struct{}
 
-func (pairs[K, V]) register() {
-	registerKind[V]()
-	registerKind[Group[K, V]]()
-}
-
-// partitioner returns the function that assigns a key to one of n partitions: by the range in which it is or, without
-// bounds, by its hash.
-func (pairs[K, V]) partitioner(packed []byte, n int) func(K) int {
-	bounds, err := unpack[[]K](packed)
-	check(err)
-	if len(packed) == 0 {
-		return func(key K) int { return int(hash(key) % uint64(n)) }
-	}
-	return func(key K) int {
-		at, found := slices.BinarySearch(bounds, key)
-		if found {
-			at++
-		}
-		return at
-	}
+func (pairs[K, V]) register(function string) {
+	registerKind[V](function)
+	registerKind[Group[K, V]](function)
 }
 
 // hash returns the same value in every process, unlike the hashes of Go's maps.
@@ -106,16 +83,14 @@ func byKey[K ordered, V any](a, b Pair[K, V]) int { return cmp.Compare(a.Key, b.
 // stream is a sorted output while it is being read.
 type stream[K ordered, V any] struct {
 	index int
-	next  func() ([]Pair[K, V], error)
+	next  func() []Pair[K, V]
 	batch []Pair[K, V]
 }
 
 // fill reads the next batch if the current one is used up; false: there are no more pairs.
 func (s *stream[K, V]) fill() bool {
 	if len(s.batch) == 0 && s.next != nil {
-		batch, err := s.next()
-		check(err)
-		s.batch = batch
+		s.batch = s.next()
 	}
 	return len(s.batch) > 0
 }
@@ -180,8 +155,12 @@ func siftDown[K ordered, V any](heap []*stream[K, V], i int) {
 	}
 }
 
-func (pairs[K, V]) reduce(sorted, f any) any {
-	return reduceSorted(sorted.(iter.Seq[Pair[K, V]]), f.(func(V, V) V))
+func (pairs[K, V]) reduce(sorted any, name string, partition int) any {
+	var at reading[Pair[K, V]]
+	f := named[*reducer](name).f.(func(V, V) V)
+	return blame(reduceSorted(watch(sorted.(iter.Seq[Pair[K, V]]), &at), f), func() string {
+		return fmt.Sprintf("reducer %q, at key %s of partition %d", name, clip(fmt.Sprint(at.last.Key)), partition)
+	})
 }
 
 // reduceSorted reduces consecutive pairs with the same key to one.
@@ -228,40 +207,10 @@ func groupSorted[K ordered, V any](sorted iter.Seq[Pair[K, V]]) iter.Seq[Group[K
 	}
 }
 
-func (pairs[K, V]) values(seq any) any {
-	return mapped(seq.(iter.Seq[Pair[K, V]]), func(pair Pair[K, V]) V { return pair.Value })
-}
-
-// sampleKeys is how many keys of each partition are sampled to find the bounds of a sort.
-const sampleKeys = 256
-
-// keys draws a sample of a partition (a reservoir), with random numbers that are the same each time.
-func (pairs[K, V]) keys(seq any, seed uint64) ([]byte, error) {
-	random, seen := rand.New(rand.NewPCG(seed, 0)), 0
-	var sample []K
-	for pair := range seq.(iter.Seq[Pair[K, V]]) {
-		if seen++; len(sample) < sampleKeys {
-			sample = append(sample, pair.Key)
-		} else if at := random.IntN(seen); at < sampleKeys {
-			sample[at] = pair.Key
-		}
-	}
-	return pack(sample)
-}
-
-func (pairs[K, V]) bounds(samples [][]byte, ranges int) ([]byte, error) {
-	var all []K
-	for _, packed := range samples {
-		sample, err := unpack[[]K](packed)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, sample...)
-	}
-	slices.Sort(all)
-	var bounds []K
-	for i := 1; i < ranges && len(all) > 0; i++ {
-		bounds = append(bounds, all[i*len(all)/ranges])
-	}
-	return pack(slices.Compact(bounds))
+// mix spreads the bits of a number (the finalizer of splitmix64).
+func mix(x uint64) uint64 {
+	x += 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
 }

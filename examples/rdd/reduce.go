@@ -3,6 +3,7 @@ package rdd
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"iter"
 )
 
@@ -13,13 +14,18 @@ type Reducer[T any] struct{ name string }
 // reducer is the executor's side of a Reducer.
 type reducer struct {
 	f    any // func(T, T) T
-	fold func(seq any) any
+	fold func(partition int, seq any) any
 }
 
 // Reduce declares a reducer.
 func Reduce[T any](name string, f func(T, T) T) Reducer[T] {
-	registerKind[T]()
-	known.register(name, &reducer{f: f, fold: func(seq any) any { return folded(seq.(iter.Seq[T]), f) }})
+	registerKind[T](name)
+	known.register(name, &reducer{f: f, fold: func(partition int, seq any) any {
+		var at reading[T]
+		return blame(folded(watch(seq.(iter.Seq[T]), &at), f), func() string {
+			return fmt.Sprintf("reducer %q, at element %d of partition %d", name, at.elements, partition)
+		})
+	}})
 	return Reducer[T]{name}
 }
 
@@ -46,16 +52,23 @@ type Grouper[K ordered, V, W, U any] struct{ name string }
 
 // grouper is the executor's side of a Grouper.
 type grouper struct {
-	join func(left, right any) any
+	join func(partition int, left, right any) any
 }
 
 // CoGroup declares a function of a key and all its values on the left and on the right; on one side there may be none.
 func CoGroup[K ordered, V, W, U any](name string, f func(K, []V, []W) []U) Grouper[K, V, W, U] {
-	registerKind[Pair[K, V]]()
-	registerKind[Pair[K, W]]()
-	registerKind[U]()
-	known.register(name, &grouper{func(left, right any) any {
-		return coGrouped(groupSorted(left.(iter.Seq[Pair[K, V]])), groupSorted(right.(iter.Seq[Pair[K, W]])), f)
+	registerKind[Pair[K, V]](name)
+	registerKind[Pair[K, W]](name)
+	registerKind[U](name)
+	known.register(name, &grouper{func(partition int, left, right any) any {
+		var at K
+		joined := coGrouped(groupSorted(left.(iter.Seq[Pair[K, V]])), groupSorted(right.(iter.Seq[Pair[K, W]])), func(key K, vs []V, ws []W) []U {
+			at = key
+			return f(key, vs, ws)
+		})
+		return blame(joined, func() string {
+			return fmt.Sprintf("join %q, at key %s of partition %d", name, clip(fmt.Sprint(at)), partition)
+		})
 	}})
 	return Grouper[K, V, W, U]{name}
 }

@@ -1,11 +1,10 @@
 package rdd
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/gob"
 	"errors"
 	"fmt"
+	"reflect"
 	"sync"
 )
 
@@ -23,18 +22,33 @@ var known = registry{kinds: map[string]kind{}, steps: map[string]any{}, late: ma
 
 // Every executor can read text and count.
 func init() {
-	registerKind[string]()
-	registerKind[int]()
-	registerKind[float64]()
+	registerKind[string]("text")
+	registerKind[int]("numbers")
 }
 
-func registerKind[T any]() {
+// ordered is what keys can be: strings and numbers.
+type ordered = cmp.Ordered
+
+// nameOf returns the name of a type, which is the same in driver and executors.
+func nameOf[T any]() string { return reflect.TypeFor[T]().String() }
+
+// registerKind makes a type known that a function takes or gives. It panics, which ends the program where the function
+// is declared, if elements of the type can't be carried whole.
+func registerKind[T any](function string) {
+	t, name := reflect.TypeFor[T](), nameOf[T]()
+	if err := carried(t, t.String()); err != nil {
+		panic(fmt.Sprintf("rdd: %q can't take or give a %s: %v", function, name, err))
+	}
 	known.mu.Lock()
-	_, there := known.kinds[nameOf[T]()]
-	known.kinds[nameOf[T]()] = kindOf[T]{}
+	other := known.kinds[name]
+	known.kinds[name] = kindOf[T]{}
 	known.mu.Unlock()
-	if pairs := (kindOf[T]{}).pairing(); pairs != nil && !there {
-		pairs.register()
+	if other != nil && other.of() != t {
+		panic(fmt.Sprintf("rdd: %q takes or gives a %s, and there are two types of that name, one of %s and one of %s; rename one",
+			function, name, other.of().PkgPath(), t.PkgPath()))
+	}
+	if pairs := (kindOf[T]{}).pairing(); pairs != nil && other == nil {
+		pairs.register(function)
 	}
 }
 
@@ -66,17 +80,10 @@ func (r *registry) usable(name string) error {
 	case name == "":
 		return errors.New("rdd: a function without a name; declare it with rdd.Map and its like, as a variable of its package")
 	case r.late[name]:
-		return fmt.Errorf("rdd: %q was declared after the start, so executors do not know it; "+
-			"declare it as a variable of its package", name)
+		return fmt.Errorf("rdd: %q was declared after the start, so executors do not know it; declare it as a variable of its package", name)
 	default:
 		return nil
 	}
-}
-
-func (r *registry) function(name string) any {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.steps[name]
 }
 
 func (r *registry) kind(name string) (kind, bool) {
@@ -88,7 +95,9 @@ func (r *registry) kind(name string) (kind, bool) {
 
 // named returns a function of this type by its name; executors call it.
 func named[F any](name string) F {
-	function, ok := known.function(name).(F)
+	known.mu.Lock()
+	defer known.mu.Unlock()
+	function, ok := known.steps[name].(F)
 	if !ok {
 		check(fmt.Errorf("rdd: this executor knows no function %q; is it another program than its driver?", name))
 	}
@@ -111,20 +120,3 @@ func checkKind[T any]() error {
 	}
 	return nil
 }
-
-// pack and unpack encode values for the way to executors and back.
-func pack(value any) ([]byte, error) {
-	var buffer bytes.Buffer
-	err := gob.NewEncoder(&buffer).Encode(value)
-	return buffer.Bytes(), err
-}
-
-func unpack[T any](data []byte) (value T, err error) {
-	if len(data) > 0 {
-		err = gob.NewDecoder(bytes.NewReader(data)).Decode(&value)
-	}
-	return value, err
-}
-
-// ordered is what keys can be: strings and numbers.
-type ordered = cmp.Ordered

@@ -20,34 +20,23 @@ type run struct {
 	order   order
 	held    int64 // bytes of shuffles that it holds in memory
 	kept    []plan.Block
-	counts  map[string]int
 	closers []func() error
 }
 
 // perform computes the task's block, and then writes it as an output or applies the action to it.
 func (r *run) perform() (value []byte, err error) {
 	defer caught(&err)
-	defer r.close()
+	defer func() {
+		for _, closing := range r.closers {
+			_ = closing() // they were only read
+		}
+	}()
 	seq := r.compute(r.order.Block)
 	if r.order.Shuffle != nil {
 		r.writeOutput(seq)
 		return nil, nil
 	}
 	return r.act(seq)
-}
-
-// count adds n to a count that the task reports when it is done.
-func (r *run) count(what string, n int) {
-	if r.counts == nil {
-		r.counts = map[string]int{}
-	}
-	r.counts[what] += n
-}
-
-func (r *run) close() {
-	for _, closing := range r.closers {
-		_ = closing() // they were only read
-	}
 }
 
 // compute returns the elements of a block: from a cache, or computed from its sources.
@@ -57,83 +46,42 @@ func (r *run) compute(block plan.Block) any {
 		r.closers = append(r.closers, closing)
 		return seq
 	}
-	if addresses := r.order.Kept[block]; len(addresses) > 0 {
-		return r.readBlock(block, addresses[0])
+	kind := kindNamed(n.Kind)
+	if address := r.order.Kept[block]; address != "" {
+		return kind.decode(r.fetch(address, blockURL(address, block, n.Kind)))
 	}
 	seq := r.derive(n, block)
 	if !n.Kept {
 		return seq
 	}
-	kind := kindNamed(n.Kind)
 	slice := kind.collect(seq)
 	check(r.worker.cache.put(block, kind, slice))
 	r.kept = append(r.kept, block)
 	return kind.seq(r.ctx, slice)
 }
 
-// readBlock reads a block out of another executor's cache.
-func (r *run) readBlock(block plan.Block, address string) any {
-	if address == r.worker.address {
-		check(&missing{address, errors.New("this executor has no such block")})
-	}
-	body, err := r.worker.client.post(r.ctx, blockURL(address, block), nil)
-	if err != nil {
-		check(&missing{address, err})
-	}
-	defer body.Close()
-	piece, err := r.store(body)
-	if err != nil {
-		check(&missing{address, err})
-	}
-	return kindNamed(r.order.Nodes[block.Node].Kind).decode(heeding{r.ctx, piece})
-}
-
 // derive computes a block from its sources.
 func (r *run) derive(n node, block plan.Block) any {
 	switch n.Op {
 	case opSlice:
-		return r.slice(n, block)
+		return kindNamed(n.Kind).decode(bytes.NewReader(r.order.Each[block]))
 	case opRange:
 		return r.numbers(block)
 	case opText:
 		return r.text(block)
-	case opSaved:
-		return r.saved(n, block)
 	case opStep:
-		return named[*step](n.Name).apply(r, r.given(n), r.compute(r.source(n, block)))
+		return named[*step](n.Name).apply(block.Partition, n.Given, r.compute(r.source(n, block)))
 	case opUnion:
 		return r.compute(r.source(n, block))
-	case opSample:
-		return kindNamed(n.Kind).sample(r.compute(r.source(n, block)), n.Fraction, mix(n.Seed)+mix(uint64(block.Partition)))
 	case opJoined:
-		left, right := n.Shuffles[0], n.Shuffles[1]
-		return named[*grouper](n.Name).join(r.readShuffle(left, block.Partition), r.readShuffle(right, block.Partition))
+		left, right := r.readShuffle(n.Shuffles[0], block.Partition), r.readShuffle(n.Shuffles[1], block.Partition)
+		return named[*grouper](n.Name).join(block.Partition, left, right)
 	}
-	id := n.Shuffles[0]
-	if n.Op == opDealt {
-		return kindNamed(n.Kind).concat(r.readOutputs(id, block.Partition))
+	pairs, sorted := r.pairing(r.order.Shuffles[n.Shuffles[0]].Kind), r.readShuffle(n.Shuffles[0], block.Partition)
+	if n.Op == opReduced {
+		return pairs.reduce(sorted, n.Name, block.Partition)
 	}
-	pairs, sorted := r.pairing(r.order.Shuffles[id].Kind), r.readShuffle(id, block.Partition)
-	switch n.Op {
-	case opReduced:
-		return pairs.reduce(sorted, named[*reducer](n.Name).f)
-	case opGrouped:
-		return pairs.group(sorted)
-	case opValues:
-		return pairs.values(sorted)
-	}
-	check(fmt.Errorf("rdd: this executor can't do %q; is it another program than its driver?", n.Op))
-	return nil
-}
-
-// given returns a step's parameter. A large parameter is not in the order; the executor asks the driver for it once.
-func (r *run) given(n node) []byte {
-	if n.Broadcast == "" {
-		return n.Given
-	}
-	given, err := r.worker.broadcast(r.ctx, n.Broadcast)
-	check(err)
-	return given
+	return pairs.group(sorted)
 }
 
 // source returns the one block from which the block is computed.
@@ -160,40 +108,119 @@ func (r *run) act(seq any) ([]byte, error) {
 		err := kind.encode(&value, kind.take(seq, a.N))
 		return value.Bytes(), err
 	case actFold:
-		err := kind.encode(&value, named[*reducer](a.Name).fold(seq))
+		err := kind.encode(&value, named[*reducer](a.Name).fold(r.order.Block.Partition, seq))
 		return value.Bytes(), err
 	case actCount:
-		return pack(kind.count(seq))
-	case actKeys:
-		return kind.pairing().keys(seq, uint64(r.order.Block.Partition))
-	case actSave:
-		return nil, r.writeFile(a.Path, func(file *os.File) error { return kind.lines(file, seq) })
-	case actCheckpoint:
-		return nil, r.writeFile(a.Path, func(file *os.File) error { return kind.encode(file, seq) })
-	default:
-		return nil, fmt.Errorf("rdd: this executor can't %q; is it another program than its driver?", a.Op)
+		return pack(kind.count(seq)), nil
+	default: // actSave
+		return nil, r.save(a.Path, kind, seq)
 	}
 }
 
-// writeFile writes the partition's file under a temporary name until it is complete, so that two copies of a task do
-// not disturb each other.
-func (r *run) writeFile(dir string, write func(*os.File) error) error {
+// save writes the partition's file under a temporary name until it is complete, so that a task that is tried again does
+// not meet what is left of the first.
+func (r *run) save(dir string, kind kind, seq any) error {
 	file, err := os.CreateTemp(dir, ".part")
 	if err != nil {
 		return err
 	}
 	defer os.Remove(file.Name()) // after the rename no file has this name
 	defer file.Close()
-	if err := write(file); err != nil {
+	if err := kind.lines(file, seq); err != nil {
 		return err
 	}
 	if err := file.Close(); err != nil {
 		return err
 	}
-	return os.Rename(file.Name(), filepath.Join(dir, partName(r.order.Block.Partition)))
+	return os.Rename(file.Name(), filepath.Join(dir, fmt.Sprintf("part-%05d", r.order.Block.Partition)))
 }
 
-func partName(partition int) string { return fmt.Sprintf("part-%05d", partition) }
+// writeOutput is the last step of a map task.
+func (r *run) writeOutput(seq any) {
+	w, s := r.worker, r.order.Shuffle
+	writer := outputWriter{
+		path: filepath.Join(w.dir, "output-"+r.order.ID), partitions: s.Partitions, memory: w.memory, reducer: s.Combine,
+	}
+	if s.Combine != "" {
+		writer.combine = named[*reducer](s.Combine).f
+	}
+	out := r.pairing(s.Kind).write(writer, seq)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.outputs[outputKey{s.ID, r.order.Block.Partition}] = out
+}
+
+func (r *run) pairing(name string) pairing {
+	pairs := kindNamed(name).pairing()
+	if pairs == nil {
+		check(fmt.Errorf("rdd: %s is no pair, so it can't be shuffled", name))
+	}
+	return pairs
+}
+
+// readShuffle is the first step of a stage after a shuffle: it reads the pieces of all map outputs, in the order of the
+// map partitions, and merges them by key.
+func (r *run) readShuffle(id plan.ShuffleID, partition int) any {
+	var pieces []io.Reader
+	for from, address := range r.order.Outputs[id] {
+		pieces = append(pieces, heeding{r.ctx, r.readOutput(id, address, from, partition)})
+	}
+	return r.pairing(r.order.Shuffles[id].Kind).merge(pieces)
+}
+
+// readOutput opens one piece: a local one directly, that of another executor after it was read completely.
+func (r *run) readOutput(id plan.ShuffleID, address string, from, to int) io.Reader {
+	if address != r.worker.address {
+		return r.fetch(address, outputURL(address, id, from, to))
+	}
+	out, found := r.worker.output(id, from)
+	if !found {
+		check(&missing{address, errors.New("this executor has no such output")})
+	}
+	file, section, err := out.open(to)
+	check(err)
+	r.closers = append(r.closers, file.Close)
+	return section
+}
+
+// missing is the error of something that can't be read from another executor.
+type missing struct {
+	address string
+	err     error
+}
+
+func (m *missing) Error() string { return fmt.Sprintf("reading from %s: %v", m.address, m.err) }
+func (m *missing) Unwrap() error { return m.err }
+
+// fetch reads something of another executor: into memory while it fits into the task's share, otherwise into a file.
+func (r *run) fetch(address, url string) io.Reader {
+	body, err := r.worker.client.post(r.ctx, url, nil)
+	if err != nil {
+		check(&missing{address, err})
+	}
+	defer body.Close()
+	room := max(0, r.worker.memory-r.held)
+	data, err := io.ReadAll(io.LimitReader(body, room))
+	if err != nil {
+		check(&missing{address, err})
+	}
+	if int64(len(data)) < room {
+		r.held += int64(len(data))
+		return heeding{r.ctx, bytes.NewReader(data)}
+	}
+	file, err := os.CreateTemp(r.worker.dir, "fetched")
+	check(err)
+	r.closers = append(r.closers, file.Close)
+	check(os.Remove(file.Name())) // the file exists as long as it is open
+	_, err = file.Write(data)
+	check(err)
+	if _, err := io.Copy(file, body); err != nil {
+		check(&missing{address, err})
+	}
+	_, err = file.Seek(0, io.SeekStart)
+	check(err)
+	return heeding{r.ctx, file}
+}
 
 // heeding is a reader that fails when the task is being killed.
 type heeding struct {

@@ -2,8 +2,8 @@ package rdd
 
 import (
 	"bufio"
-	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"iter"
 	"os"
@@ -22,10 +22,6 @@ type piece struct {
 // span is a range of numbers.
 type span struct{ From, To int }
 
-func (r *run) slice(n node, block plan.Block) any {
-	return kindNamed(n.Kind).decode(bytes.NewReader(r.order.Each[block]))
-}
-
 func (r *run) numbers(block plan.Block) any {
 	s, err := unpack[span](r.order.Each[block])
 	check(err)
@@ -36,14 +32,6 @@ func (r *run) numbers(block plan.Block) any {
 			}
 		}
 	})
-}
-
-// saved reads a partition of a checkpoint.
-func (r *run) saved(n node, block plan.Block) any {
-	file, err := os.Open(filepath.Join(string(n.Given), partName(block.Partition)))
-	check(err)
-	r.closers = append(r.closers, file.Close)
-	return kindNamed(n.Kind).decode(heeding{r.ctx, file})
 }
 
 func (r *run) text(block plan.Block) any {
@@ -131,6 +119,9 @@ func cutFiles(paths []string, bytes int64) ([][]piece, error) {
 	}
 	for _, path := range paths {
 		info, err := os.Stat(path)
+		if err == nil && !info.Mode().IsRegular() {
+			err = fmt.Errorf("rdd: %s is no file with lines; of a folder name the files, as in %s", path, filepath.Join(path, "*"))
+		}
 		if err != nil {
 			return nil, err
 		}

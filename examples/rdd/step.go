@@ -1,21 +1,22 @@
 package rdd
 
 import (
-	"cmp"
+	"fmt"
 	"iter"
 )
 
 // Step is a named function that makes a dataset of B from a dataset of A, one partition at a time. Declare steps as
-// variables of a package, so that executors, which are the same binary, know them too.
+// variables of a package, so that executors, which are the same binary, know them too. The functions below that declare
+// one panic if A or B can't be carried whole to executors and disks: all fields must be exported, and none may be an
+// interface, a function or a channel.
 type Step[A, B any] struct {
 	name  string
 	given []byte // the parameter, packed
-	err   error
 }
 
 // step is the executor's side of a Step: it turns sequences of A into sequences of B.
 type step struct {
-	apply func(r *run, given []byte, seq any) any
+	apply func(partition int, given []byte, seq any) any
 }
 
 // Map declares a step that turns each element into another.
@@ -25,7 +26,15 @@ func Map[A, B any](name string, f func(A) B) Step[A, B] {
 
 // Filter declares a step that keeps the elements for which f returns true.
 func Filter[A any](name string, f func(A) bool) Step[A, A] {
-	return Partitions(name, func(in iter.Seq[A]) iter.Seq[A] { return filtered(in, f) })
+	return Partitions(name, func(in iter.Seq[A]) iter.Seq[A] {
+		return func(yield func(A) bool) {
+			for element := range in {
+				if f(element) && !yield(element) {
+					return
+				}
+			}
+		}
+	})
 }
 
 // FlatMap declares a step that turns each element into any number of others.
@@ -54,7 +63,7 @@ func Partitions[A, B any](name string, f func(iter.Seq[A]) iter.Seq[B]) Step[A, 
 	return PartitionsWith(name, func(_ struct{}, in iter.Seq[A]) iter.Seq[B] { return f(in) }).With(struct{}{})
 }
 
-// Parameterized is a step that needs a value first, such as the centers of a k-means.
+// Parameterized is a step that needs a value first, such as the centers of a k-means. The value travels with each task.
 type Parameterized[P, A, B any] struct{ name string }
 
 // MapWith declares a Map with a parameter.
@@ -64,69 +73,37 @@ func MapWith[P, A, B any](name string, f func(P, A) B) Parameterized[P, A, B] {
 	})
 }
 
-// FilterWith declares a Filter with a parameter.
-func FilterWith[P, A any](name string, f func(P, A) bool) Parameterized[P, A, A] {
-	return PartitionsWith(name, func(given P, in iter.Seq[A]) iter.Seq[A] {
-		return filtered(in, func(element A) bool { return f(given, element) })
-	})
-}
-
-// PartitionsWith declares a Partitions with a parameter. All other steps except Counting are made from it.
+// PartitionsWith declares a Partitions with a parameter. All other steps are made from it.
 func PartitionsWith[P, A, B any](name string, f func(P, iter.Seq[A]) iter.Seq[B]) Parameterized[P, A, B] {
-	registerStep[A, B](name, func(_ *run, given []byte, seq any) any {
+	registerKind[P](name)
+	registerKind[A](name)
+	registerKind[B](name)
+	known.register(name, &step{func(partition int, given []byte, seq any) any {
 		value, err := unpack[P](given)
 		check(err)
-		return f(value, seq.(iter.Seq[A]))
-	})
+		var at reading[A]
+		out := func(yield func(B) bool) { f(value, watch(seq.(iter.Seq[A]), &at))(yield) }
+		return blame(out, func() string {
+			return fmt.Sprintf("step %q, at element %d of partition %d, %s", name, at.elements, partition, clip(fmt.Sprintf("%#v", at.last)))
+		})
+	}})
 	return Parameterized[P, A, B]{name}
-}
-
-func registerStep[A, B any](name string, apply func(r *run, given []byte, seq any) any) {
-	registerKind[A]()
-	registerKind[B]()
-	known.register(name, &step{apply})
-}
-
-// Counting declares a Partitions that may count something in passing, such as lines that it could not read.
-// Context.Counts returns the sums. What a task has counted is added once, when the task is done, however often it had
-// to be tried.
-func Counting[A, B any](name string, f func(count func(what string, n int), in iter.Seq[A]) iter.Seq[B]) Step[A, B] {
-	registerStep[A, B](name, func(r *run, _ []byte, seq any) any { return f(r.count, seq.(iter.Seq[A])) })
-	return Step[A, B]{name: name}
 }
 
 // With gives the step its parameter.
 func (p Parameterized[P, A, B]) With(value P) Step[A, B] {
-	given, err := packParameter(value)
-	return Step[A, B]{p.name, given, err}
-}
-
-func packParameter(value any) ([]byte, error) {
-	if _, none := value.(struct{}); none {
-		return nil, nil
-	}
-	return pack(value)
+	return Step[A, B]{p.name, pack(value)}
 }
 
 // On applies the step to a dataset. Nothing is computed until an action needs it.
 func (s Step[A, B]) On(d Dataset[A]) Dataset[B] {
-	return derive[B](node{Op: opStep, Name: s.name, Given: s.given}, d.lineage(), cmp.Or(s.err, known.usable(s.name)))
+	return derive[B](node{Op: opStep, Name: s.name, Given: s.given}, d.lineage(), known.usable(s.name))
 }
 
 func mapped[A, B any](in iter.Seq[A], f func(A) B) iter.Seq[B] {
 	return func(yield func(B) bool) {
 		for element := range in {
 			if !yield(f(element)) {
-				return
-			}
-		}
-	}
-}
-
-func filtered[A any](in iter.Seq[A], f func(A) bool) iter.Seq[A] {
-	return func(yield func(A) bool) {
-		for element := range in {
-			if f(element) && !yield(element) {
 				return
 			}
 		}

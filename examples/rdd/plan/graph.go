@@ -98,14 +98,6 @@ func (g *Graph) Keep(id NodeID, kept bool) {
 	g.nodes[id] = node
 }
 
-// Cut makes a dataset one without parents, because its partitions were saved and are read from there. What it was
-// computed from is never computed again for it.
-func (g *Graph) Cut(id NodeID) {
-	node := g.nodes[id]
-	node.Parents, node.Shuffles = nil, nil
-	g.nodes[id] = node
-}
-
 // Sources returns the blocks from which a block is computed on the same executor.
 func (g *Graph) Sources(block Block) []Block {
 	var sources []Block

@@ -1,11 +1,9 @@
 package plan
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 )
 
 // Task computes one partition of a stage. A stage is a chain of datasets for which no data has to be moved. It begins
@@ -23,15 +21,10 @@ func (t Task) String() string {
 	return fmt.Sprintf("map %d of shuffle %d", t.Partition, t.Shuffle)
 }
 
-func compareTasks(a, b Task) int {
-	return cmp.Or(cmp.Compare(a.Shuffle, b.Shuffle), cmp.Compare(a.Partition, b.Partition))
-}
-
-// attempt is one attempt of a task. It is queued while Place is "".
+// attempt is the attempt of a task that is under way. It is queued while place is "".
 type attempt struct {
-	Number int
-	Place  Place
-	Since  time.Duration
+	number int
+	place  Place
 }
 
 // Job is one action: the partitions of a dataset that are wanted, and the attempts that run to get them.
@@ -40,24 +33,21 @@ type Job struct {
 	books *Books
 	node  NodeID
 
-	wanted   map[int]bool       // partitions of the result that are still missing
-	total    int                // how many were wanted at first
-	attempts map[Task][]attempt // under way, at most two for each task
+	wanted   map[int]bool     // partitions of the result that are still missing
+	total    int              // how many were wanted at first
+	attempts map[Task]attempt // under way
 	failures map[Task]int
 	numbers  int // number of attempts so far; numbers are never used twice
-	took     map[ShuffleID][]time.Duration
-	work     map[ShuffleID]*Work
 }
 
-// failuresMax is how many failures of a task by its own fault make the job fail, as in Spark.
-const failuresMax = 4
+// FailuresMax is how many failures of a task by its own fault make the job fail, as in Spark.
+const FailuresMax = 4
 
 // NewJob makes a job that wants these partitions of a dataset.
 func NewJob(graph *Graph, books *Books, node NodeID, partitions []int) *Job {
 	j := &Job{
 		graph: graph, books: books, node: node, total: len(partitions),
-		wanted: map[int]bool{}, attempts: map[Task][]attempt{}, failures: map[Task]int{}, took: map[ShuffleID][]time.Duration{},
-		work: map[ShuffleID]*Work{},
+		wanted: map[int]bool{}, attempts: map[Task]attempt{}, failures: map[Task]int{},
 	}
 	for _, partition := range partitions {
 		j.wanted[partition] = true
@@ -80,7 +70,7 @@ func (j *Job) Block(task Task) Block {
 // needed to recover from a loss: what was lost is missing, and is computed again from as far back as necessary.
 func (j *Job) Ready() []Task {
 	ready := j.walk().ready
-	return slices.DeleteFunc(ready, func(task Task) bool { return len(j.attempts[task]) > 0 })
+	return slices.DeleteFunc(ready, func(task Task) bool { return j.attempts[task].number > 0 })
 }
 
 // walk goes from the wanted partitions back to what is there.
@@ -142,52 +132,36 @@ func (w *walk) shuffle(id ShuffleID) bool {
 // Queue begins an attempt of a task and returns its number.
 func (j *Job) Queue(task Task) int {
 	j.numbers++
-	j.attempts[task] = append(j.attempts[task], attempt{Number: j.numbers})
+	j.attempts[task] = attempt{number: j.numbers}
 	return j.numbers
 }
 
-// Start notes where the attempt runs, and since when.
-func (j *Job) Start(task Task, number int, place Place, now time.Duration) {
-	for i, a := range j.attempts[task] {
-		if a.Number == number {
-			j.attempts[task][i].Place, j.attempts[task][i].Since = place, now
-		}
-	}
-	if w := j.workOf(task); !w.begun {
-		w.Began, w.begun = now, true
+// Start notes where the attempt runs.
+func (j *Job) Start(task Task, number int, place Place) {
+	if j.attempts[task].number == number {
+		j.attempts[task] = attempt{number, place}
 	}
 }
 
-// drop ends an attempt; false: it had ended before.
-func (j *Job) drop(task Task, number int) (dropped attempt, found bool) {
-	j.attempts[task] = slices.DeleteFunc(j.attempts[task], func(a attempt) bool {
-		if a.Number != number {
-			return false
-		}
-		dropped, found = a, true
-		return true
-	})
-	if len(j.attempts[task]) == 0 {
-		delete(j.attempts, task)
-	}
-	return dropped, found
-}
-
-// Finish notes that an attempt has done its task. It reports whether that is news: the result of a second copy is not,
-// and neither is that of a place that is taken for dead.
-func (j *Job) Finish(task Task, number int, now time.Duration) bool {
-	a, found := j.drop(task, number)
-	if !found {
+// Abandon ends an attempt by nobody's fault; its task is to be queued again. It reports whether the attempt was under
+// way.
+func (j *Job) Abandon(task Task, number int) bool {
+	if j.attempts[task].number != number {
 		return false
 	}
-	j.took[task.Shuffle] = append(j.took[task.Shuffle], now-a.Since)
-	w := j.workOf(task)
-	w.Done, w.Ended = w.Done+1, now
-	if j.books.Lost(task) {
-		w.Again++
+	delete(j.attempts, task)
+	return true
+}
+
+// Finish notes that an attempt has done its task. It reports whether that is news: the result of a place that is taken
+// for dead is not.
+func (j *Job) Finish(task Task, number int) bool {
+	place := j.attempts[task].place
+	if !j.Abandon(task, number) {
+		return false
 	}
 	if task.Shuffle != 0 {
-		j.books.Write(task.Shuffle, task.Partition, a.Place)
+		j.books.Write(task.Shuffle, task.Partition, place)
 		return true
 	}
 	news := j.wanted[task.Partition]
@@ -195,27 +169,17 @@ func (j *Job) Finish(task Task, number int, now time.Duration) bool {
 	return news
 }
 
-// Abandon ends an attempt that has failed by nobody's fault; its task is to be queued again.
-func (j *Job) Abandon(task Task, number int) { j.drop(task, number) }
-
 // Fail ends an attempt that has failed by its task's own fault, and reports whether the task may be tried again.
 func (j *Job) Fail(task Task, number int) bool {
-	if _, found := j.drop(task, number); found {
+	if j.Abandon(task, number) {
 		j.failures[task]++
-		j.workOf(task).Failed++
 	}
-	return j.failures[task] < failuresMax
+	return j.failures[task] < FailuresMax
 }
 
 // Lose ends the attempts at a place that has died.
 func (j *Job) Lose(place Place) {
-	// order: irrelevant because each task is changed alone
-	for task, attempts := range j.attempts {
-		j.attempts[task] = slices.DeleteFunc(attempts, func(a attempt) bool { return a.Place == place })
-		if len(j.attempts[task]) == 0 {
-			delete(j.attempts, task)
-		}
-	}
+	maps.DeleteFunc(j.attempts, func(_ Task, a attempt) bool { return a.place == place })
 }
 
 // Prefers returns the places where a task runs best: those that hold a block of its chain, and first those with the
@@ -241,13 +205,13 @@ func (j *Job) Prefers(task Task) []Place {
 // Inputs are what a task may read from other places.
 type Inputs struct {
 	Chain   []Block               // the blocks that it computes, from its own block backwards
-	Kept    map[Block][]Place     // blocks of the chain that are in some cache
+	Kept    map[Block]Place       // blocks of the chain that are in some cache, with the first of the places
 	Outputs map[ShuffleID][]Place // for each shuffle that it reads: the places, by map partition
 }
 
 // Inputs returns the inputs of a task that is about to run.
 func (j *Job) Inputs(task Task) Inputs {
-	in := Inputs{Kept: map[Block][]Place{}, Outputs: map[ShuffleID][]Place{}}
+	in := Inputs{Kept: map[Block]Place{}, Outputs: map[ShuffleID][]Place{}}
 	seen := map[Block]bool{}
 	var visit func(block Block)
 	visit = func(block Block) {
@@ -257,7 +221,7 @@ func (j *Job) Inputs(task Task) Inputs {
 		seen[block] = true
 		in.Chain = append(in.Chain, block)
 		if holders := j.books.Holders(block); len(holders) > 0 {
-			in.Kept[block] = holders
+			in.Kept[block] = holders[0]
 			return
 		}
 		for _, source := range j.graph.Sources(block) {
@@ -288,35 +252,18 @@ func (j *Job) Stages() []Stage {
 			if j.books.Output(id, partition) != "" {
 				stage.Done++
 			}
-			stage.Running += len(j.attempts[Task{id, partition}])
+			if j.attempts[Task{id, partition}].place != "" {
+				stage.Running++
+			}
 		}
 		stages = append(stages, stage)
 	}
 	result := Stage{Total: j.total, Done: j.total - len(j.wanted)}
 	// order: irrelevant because they are added up
-	for task, attempts := range j.attempts {
-		if task.Shuffle == 0 {
-			result.Running += len(attempts)
+	for task, a := range j.attempts {
+		if task.Shuffle == 0 && a.place != "" {
+			result.Running++
 		}
 	}
 	return append(stages, result)
-}
-
-// Stragglers returns tasks that have run for more than this many times the median of their stage, once three quarters
-// of the stage are done. A second copy of each may be queued; whichever ends first counts.
-func (j *Job) Stragglers(now time.Duration, times float64) []Task {
-	var slow []Task
-	// order: irrelevant because what is found is sorted
-	for task, attempts := range j.attempts {
-		took := slices.Sorted(slices.Values(j.took[task.Shuffle]))
-		total := j.graph.Node(j.Block(task).Node).Partitions
-		if len(attempts) != 1 || attempts[0].Place == "" || len(took) == 0 || 4*len(took) < 3*total {
-			continue
-		}
-		if float64(now-attempts[0].Since) > times*float64(took[len(took)/2]) {
-			slow = append(slow, task)
-		}
-	}
-	slices.SortFunc(slow, compareTasks)
-	return slow
 }

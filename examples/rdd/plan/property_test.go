@@ -2,7 +2,6 @@ package plan_test
 
 import (
 	"testing"
-	"time"
 
 	"pgregory.net/rapid"
 
@@ -59,7 +58,7 @@ func TestEveryJobEnds(t *testing.T) {
 				}
 			}
 			number := job.Queue(task)
-			job.Start(task, number, place, 0)
+			job.Start(task, number, place)
 			if ran[task]++; ran[task] > 1 && !lost {
 				t.Fatalf("%v runs again, and nothing was lost", task)
 			}
@@ -67,7 +66,7 @@ func TestEveryJobEnds(t *testing.T) {
 				losses, lost = losses-1, true
 				books.Forget(place)
 				job.Lose(place)
-				if job.Finish(task, number, time.Second) {
+				if job.Finish(task, number) {
 					t.Fatalf("%v counts, though its place has died", task)
 				}
 				continue
@@ -77,41 +76,9 @@ func TestEveryJobEnds(t *testing.T) {
 					books.Keep(block, place)
 				}
 			}
-			if !job.Finish(task, number, time.Second) {
+			if !job.Finish(task, number) {
 				t.Fatalf("%v is done, and does not count", task)
 			}
 		}
 	})
-}
-
-// TestStragglers: a task that takes far longer than three quarters of its stage is copied, once.
-func TestStragglers(t *testing.T) {
-	graph, books := plan.NewGraph(), plan.NewBooks()
-	job := plan.NewJob(graph, books, graph.AddNode(plan.Node{Partitions: 4}), []int{0, 1, 2, 3})
-	numbers := map[plan.Task]int{}
-	for _, task := range job.Ready() {
-		numbers[task] = job.Queue(task)
-		job.Start(task, numbers[task], "P1", 0)
-	}
-	for partition := range 3 {
-		if slow := job.Stragglers(time.Hour, 2); len(slow) > 0 {
-			t.Fatalf("%v are slow, but only %d of 4 are done", slow, partition)
-		}
-		task := plan.Task{Partition: partition}
-		job.Finish(task, numbers[task], 10*time.Second)
-	}
-	last := plan.Task{Partition: 3}
-	if slow := job.Stragglers(20*time.Second, 2); len(slow) > 0 {
-		t.Fatalf("%v are slow, at twice the median and no more", slow)
-	}
-	if slow := job.Stragglers(21*time.Second, 2); len(slow) != 1 || slow[0] != last {
-		t.Fatalf("slow are %v, want %v", slow, last)
-	}
-	job.Start(last, job.Queue(last), "P2", 21*time.Second)
-	if slow := job.Stragglers(time.Hour, 2); len(slow) > 0 {
-		t.Fatalf("%v would be copied twice", slow)
-	}
-	if !job.Finish(last, numbers[last], time.Hour) || !job.Done() {
-		t.Fatal("the first copy that ends does not count")
-	}
 }

@@ -5,7 +5,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/cockroachdb/datadriven"
 
@@ -31,7 +30,7 @@ type story struct {
 //	want                a job for all partitions of the last dataset
 //	run P               everything that is ready begins at place P
 //	done, fail, lose P  those that run end well, badly, or die with their place
-//	stages, work        how far each stage is, and what the job has done for it
+//	stages              how far each stage is
 func TestStories(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		s := story{graph: plan.NewGraph(), books: plan.NewBooks(), open: map[plan.Task]int{}}
@@ -90,7 +89,7 @@ func (s *story) act(t *testing.T, out *strings.Builder, words []string) {
 		for _, task := range s.job.Ready() {
 			fmt.Fprintf(out, "%v%s\n", task, reads(s.job, task))
 			number := s.job.Queue(task)
-			s.job.Start(task, number, s.place, 0)
+			s.job.Start(task, number, s.place)
 			s.open[task] = number
 		}
 	case "done":
@@ -112,15 +111,6 @@ func (s *story) act(t *testing.T, out *strings.Builder, words []string) {
 		for _, stage := range s.job.Stages() {
 			fmt.Fprintf(out, "shuffle %d: %d of %d, %d running\n", stage.Shuffle, stage.Done, stage.Total, stage.Running)
 		}
-	case "work":
-		for _, one := range s.job.Work() {
-			fmt.Fprintf(out, "shuffle %d: %d done, %d running, %d failed, %d again\n", one.Shuffle, one.Done, one.Running, one.Failed, one.Again)
-		}
-		for node := range s.node {
-			if n := s.books.Again(node + 1); n > 0 {
-				fmt.Fprintf(out, "dataset %d: %d cached again\n", node+1, n)
-			}
-		}
 	default:
 		t.Fatalf("what is %q?", words)
 	}
@@ -136,7 +126,7 @@ func (s *story) finish(task plan.Task, number int) {
 			s.books.Keep(block, s.place)
 		}
 	}
-	s.job.Finish(task, number, time.Second)
+	s.job.Finish(task, number)
 	delete(s.open, task)
 }
 
@@ -145,8 +135,8 @@ func reads(job *plan.Job, task plan.Task) string {
 	var said strings.Builder
 	in := job.Inputs(task)
 	for _, block := range in.Chain {
-		if places := in.Kept[block]; len(places) > 0 {
-			fmt.Fprintf(&said, ", dataset %d from the cache of %v", block.Node, places)
+		if place := in.Kept[block]; place != "" {
+			fmt.Fprintf(&said, ", dataset %d from the cache of %v", block.Node, place)
 		}
 	}
 	for id := plan.ShuffleID(1); id < 10; id++ {

@@ -1,47 +1,169 @@
 package main
 
 import (
+	"bufio"
+	"cmp"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"iter"
 	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
 
 	"github.com/tenderhq/tender/examples/rdd"
 )
 
-var gradient = rdd.PartitionsWith("gradient", gradientOf)
+// Point is what logreg learns from: its label says on which side it is, and X where it is.
+type Point struct {
+	Label float64 // 1 or -1
+	X     []float64
+}
+
+// Total is the sum of what was computed from some points, and their number.
+type Total struct {
+	Sum    []float64
+	Points int
+}
+
+var (
+	parsePoint = rdd.Map("parse-point", parse)
+	drawPoints = rdd.PartitionsWith("draw-points", draw)
+	gradient   = rdd.PartitionsWith("gradient", gradientOf)
+	addTotals  = rdd.Reduce("add-totals", func(a, b Total) Total {
+		sum := Total{Sum: append([]float64(nil), a.Sum...), Points: a.Points + b.Points}
+		addTo(sum.Sum, b.Sum, 1)
+		return sum
+	})
+)
 
 // gradientOf returns the sum of the gradients at all points of a partition: how should the plane w turn?
 func gradientOf(w []float64, points iter.Seq[Point]) iter.Seq[Total] {
 	return func(yield func(Total) bool) {
 		slope := Total{Sum: make([]float64, len(w))}
 		for p := range points {
-			addTo(slope.Sum, p.X, p.Label*(1/(1+math.Exp(-p.Label*dot(w, p.X)))-1))
+			dot := 0.0
+			for i := range w {
+				dot += w[i] * p.X[i]
+			}
+			addTo(slope.Sum, p.X, p.Label*(1/(1+math.Exp(-p.Label*dot))-1))
 			slope.Points++
 		}
 		yield(slope)
 	}
 }
 
+func addTo(sum, x []float64, times float64) {
+	for i := range sum {
+		sum[i] += times * x[i]
+	}
+}
+
 // logreg is the program of the Spark paper: logistic regression, which goes over the same points again and again.
 func logreg(flags *flag.FlagSet) func(context.Context, *rdd.Context, io.Writer) error {
-	l := newLearning(flags)
+	iterations := flags.Int("iterations", 10, "`number` of times to go over the points")
+	cache := flags.Bool("cache", true, "keep the parsed points in memory; else each iteration reads and parses them")
+	hold := flags.Int("hold", 0, "after iteration `N` wait for a line of input: a moment to break something")
 	return func(ctx context.Context, c *rdd.Context, out io.Writer) error {
-		points, first, err := l.points(ctx, c, 1)
+		if flags.NArg() != 1 {
+			return errors.New("name the folder with the points; `generate` makes one")
+		}
+		points := parsePoint.On(rdd.TextFiles(c, filepath.Join(flags.Arg(0), "part-*")))
+		first, err := points.Take(ctx, 1) // when it is there, no executor that is needed is still starting
+		if err != nil || len(first) == 0 {
+			return cmp.Or(err, errors.New("there are no points"))
+		}
+		if *cache {
+			points.Cache()
+		}
+		w, later := make([]float64, len(first[0].X)), time.Duration(0)
+		for i := range *iterations {
+			begun := time.Now()
+			slope, err := gradient.With(w).On(points).Reduce(ctx, addTotals)
+			if err != nil {
+				return err
+			}
+			addTo(w, slope.Sum, -1/float64(slope.Points))
+			took := time.Since(begun)
+			if i > 0 {
+				later += took
+			}
+			fmt.Fprintf(out, "iteration %d: %.3f s\n", i+1, took.Seconds())
+			if i+1 == *hold {
+				_, _ = bufio.NewReader(os.Stdin).ReadString('\n') // the end of the input will do as well
+			}
+		}
+		if *iterations > 1 {
+			fmt.Fprintf(out, "mean of the later: %.3f s\n", later.Seconds()/float64(*iterations-1))
+		}
+		fmt.Fprintln(out, "result:", w)
+		return nil
+	}
+}
+
+// parse reads a line: the label, then the coordinates.
+func parse(line string) Point {
+	fields := strings.Fields(line)
+	numbers := make([]float64, len(fields))
+	for i, field := range fields {
+		n, err := strconv.ParseFloat(field, 64)
 		if err != nil {
+			panic(fmt.Sprintf("%q is no number", field)) // fails the task with this text
+		}
+		numbers[i] = n
+	}
+	return Point{numbers[0], numbers[1:]}
+}
+
+// heaps is the number of centers around which the points are drawn.
+const heaps = 10
+
+// draw makes lines of points with this many dimensions. Each point lies around one of the centers, and its label nearly
+// always says on which side of a plane it is. Each number has its own point, so it does not matter which task draws it.
+func draw(dimensions int, numbers iter.Seq[int]) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		var line []byte
+		for n := range numbers {
+			random := rand.New(rand.NewPCG(uint64(n), 1))
+			center, side := n%heaps, 0.0
+			line = line[:0]
+			for d := range dimensions {
+				x := 4*heapCenter(center, d) + random.NormFloat64()
+				side += x * heapCenter(heaps, d)
+				line = strconv.AppendFloat(append(line, ' '), x, 'f', 6, 64)
+			}
+			label := "1"
+			if side+random.NormFloat64() < 0 {
+				label = "-1"
+			}
+			if !yield(label + string(line)) {
+				return
+			}
+		}
+	}
+}
+
+// heapCenter returns a coordinate between -1 and 1 that looks random and is the same in every process.
+func heapCenter(heap, dimension int) float64 {
+	return 2*rand.New(rand.NewPCG(uint64(heap), uint64(dimension))).Float64() - 1
+}
+
+func generate(flags *flag.FlagSet) func(context.Context, *rdd.Context, io.Writer) error {
+	points := flags.Int("points", 1_000_000, "`number` of points; a million are about 100 MB")
+	dir := flags.String("dir", "points", "`folder` to write, which must not exist")
+	return func(ctx context.Context, c *rdd.Context, out io.Writer) error {
+		const dimensions = 10
+		begun := time.Now()
+		if err := drawPoints.With(dimensions).On(rdd.Range(c, *points, 1+*points/250_000)).Save(ctx, *dir); err != nil {
 			return err
 		}
-		w := make([]float64, len(first[0].X))
-		err = l.iterate(ctx, c, out, func() error {
-			slope, err := gradient.With(w).On(points).Reduce(ctx, addTotals)
-			if err == nil {
-				addTo(w, slope.Sum, -1/float64(slope.Points))
-			}
-			return err
-		})
-		fmt.Fprintln(out, "result:", w)
-		return err
+		fmt.Fprintf(out, "%d points are in %s after %.1f s\n", *points, *dir, time.Since(begun).Seconds())
+		return nil
 	}
 }

@@ -3,11 +3,11 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -32,10 +32,6 @@ func wordsOf(line string) []string {
 	return strings.FieldsFunc(strings.ToLower(line), func(r rune) bool { return !unicode.IsLetter(r) })
 }
 
-func countWords(c *rdd.Context, files []string) rdd.Dataset[wordCount] {
-	return rdd.ReduceByKey(one.On(words.On(rdd.TextFiles(c, files...))), sum)
-}
-
 func wordcount(flags *flag.FlagSet) func(context.Context, *rdd.Context, io.Writer) error {
 	top := flags.Int("top", 10, "`number` of words to print")
 	verify := flags.Bool("verify", false, "count again in this process and compare")
@@ -45,45 +41,38 @@ func wordcount(flags *flag.FlagSet) func(context.Context, *rdd.Context, io.Write
 		if err != nil {
 			return err
 		}
-		if _, err := rdd.Range(c, 1, 1).Count(ctx); err != nil { // so that no executor is still starting
-			return err
-		}
-		if *verify {
-			if err := readOnce(files); err != nil {
+		for _, file := range files { // so that all are in memory, and neither of two counts waits for the disk
+			if _, err := os.ReadFile(file); err != nil && *verify {
 				return err
 			}
 		}
+		if _, err := rdd.Range(c, 1, 1).Count(ctx); err != nil { // so that no executor is still starting
+			return err
+		}
 		begun := time.Now()
-		counts, err := countWords(c, files).Collect(ctx)
+		counts, err := rdd.ReduceByKey(one.On(words.On(rdd.TextFiles(c, files...))), sum).Collect(ctx)
 		if err != nil {
 			return err
 		}
 		took := time.Since(begun)
-		byCount := func(a, b wordCount) int { return cmp.Or(b.Value-a.Value, strings.Compare(a.Key, b.Key)) }
-		slices.SortFunc(counts, byCount)
-		total := 0
+		slices.SortFunc(counts, func(a, b wordCount) int { return cmp.Or(b.Value-a.Value, strings.Compare(a.Key, b.Key)) })
+		total, all := 0, map[string]int{}
 		for i, count := range counts {
+			all[count.Key] = count.Value
 			if total += count.Value; i < *top {
 				fmt.Fprintf(out, "%9d  %s\n", count.Value, count.Key)
 			}
 		}
 		fmt.Fprintf(out, "words: %d, %d of them different; files: %d; counted in: %.3f s\n", total, len(counts), len(files), took.Seconds())
-		if !*verify {
-			return nil
+		if *verify {
+			begun := time.Now()
+			if !maps.Equal(all, countHere(files, *goroutines)) {
+				return fmt.Errorf("%d goroutines of this process count other words", *goroutines)
+			}
+			fmt.Fprintf(out, "%d goroutines of this process count the same: %.3f s\n", *goroutines, time.Since(begun).Seconds())
 		}
-		return verifyCounts(out, files, counts, *goroutines)
+		return nil
 	}
-}
-
-// readOnce reads the files once, so that they are in memory and neither of two counts that are compared waits for the
-// disk.
-func readOnce(files []string) error {
-	for _, file := range files {
-		if _, err := os.ReadFile(file); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // filesBelow returns the files in the folders.
@@ -105,60 +94,34 @@ func filesBelow(dirs []string) (files []string, err error) {
 	return files, nil
 }
 
-// countHere counts in this process; each goroutine counts some of the files.
-func countHere(files []string, goroutines int) (map[string]int, error) {
-	parts, errs := make([]map[string]int, goroutines), make([]error, goroutines)
-	next := make(chan string)
+// countHere counts in this process, in the simplest way; each goroutine counts some of the files.
+func countHere(files []string, goroutines int) map[string]int {
+	next, parts := make(chan string), make(chan map[string]int, goroutines)
 	var counting sync.WaitGroup
-	for i := range goroutines {
-		counting.Go(func() { parts[i], errs[i] = countFiles(next) })
+	for range goroutines {
+		counting.Go(func() {
+			counts := map[string]int{}
+			for path := range next {
+				data, _ := os.ReadFile(path) // a file that can't be read makes the counts differ
+				for line := range strings.Lines(string(data)) {
+					for _, word := range wordsOf(line) {
+						counts[word]++
+					}
+				}
+			}
+			parts <- counts
+		})
 	}
 	for _, path := range files {
 		next <- path
 	}
 	close(next)
 	counting.Wait()
-	for _, part := range parts[1:] {
-		for word, n := range part {
-			parts[0][word] += n
+	all := <-parts
+	for range goroutines - 1 {
+		for word, n := range <-parts {
+			all[word] += n
 		}
 	}
-	return parts[0], errors.Join(errs...)
-}
-
-// countFiles counts line by line, in the simplest way.
-func countFiles(files <-chan string) (counts map[string]int, failed error) {
-	counts = map[string]int{}
-	for path := range files {
-		data, err := os.ReadFile(path)
-		if err != nil {
-			failed = err // the other files are still counted, because the sender waits for that
-			continue
-		}
-		for line := range strings.Lines(string(data)) {
-			for _, word := range wordsOf(line) {
-				counts[word]++
-			}
-		}
-	}
-	return counts, failed
-}
-
-func verifyCounts(out io.Writer, files []string, counts []wordCount, goroutines int) error {
-	begun := time.Now()
-	plain, err := countHere(files, max(1, goroutines))
-	if err != nil {
-		return err
-	}
-	took := time.Since(begun)
-	for _, count := range counts {
-		if plain[count.Key] != count.Value {
-			return fmt.Errorf("%q is counted %d times on the cluster, and %d times here", count.Key, count.Value, plain[count.Key])
-		}
-	}
-	if len(plain) != len(counts) {
-		return fmt.Errorf("%d different words on the cluster, and %d here", len(counts), len(plain))
-	}
-	fmt.Fprintf(out, "%d goroutines of this process count the same: %.3f s\n", max(1, goroutines), took.Seconds())
-	return nil
+	return all
 }

@@ -27,13 +27,11 @@ type rddSize struct {
 	iterations int    // iterations over the points in memory
 	plain      int    // iterations over the points as text
 	memory     int    // MB of an executor, for the points
-	records    int    // how many to sort, of 99 bytes each
-	sortMemory int    // MB of an executor, for the sort
 }
 
 var (
-	rddFull  = rddSize{text: "src", split: 13, points: 10_700_000, iterations: 10, plain: 3, memory: 1024, records: 10_500_000, sortMemory: 256}
-	rddQuick = rddSize{text: "src/net", split: 1, points: 400_000, iterations: 6, plain: 3, memory: 256, records: 400_000, sortMemory: 16}
+	rddFull  = rddSize{text: "src", split: 13, points: 10_700_000, iterations: 10, plain: 3, memory: 1024}
+	rddQuick = rddSize{text: "src/net", split: 1, points: 400_000, iterations: 6, plain: 3, memory: 256}
 )
 
 // rddBench runs the programs of examples/rdd on a cluster, each in turn with its comparison.
@@ -65,7 +63,7 @@ func smallSpark(ctx context.Context, o options) (err error) {
 	for _, one := range []struct {
 		name    string
 		measure func(context.Context) error
-	}{{"wordcount", b.wordcount}, {"logreg", b.logreg}, {"kmeans", b.kmeans}, {"fine", b.fine}, {"terasort", b.terasort}} {
+	}{{"wordcount", b.wordcount}, {"logreg", b.logreg}} {
 		if part != "" && part != one.name {
 			continue
 		}
@@ -100,13 +98,13 @@ func (b *rddBench) draw(ctx context.Context) error {
 	if _, err := os.Stat(b.points); err == nil {
 		return nil
 	}
-	_, err := b.drive(ctx, "generate", b.size.memory, "-points", strconv.Itoa(b.size.points), "-dir", b.points)
+	_, err := b.drive(ctx, "generate", "-points", strconv.Itoa(b.size.points), "-dir", b.points)
 	return err
 }
 
 // drive runs a program to its end, and returns what it prints.
-func (b *rddBench) drive(ctx context.Context, program string, memory int, args ...string) (said string, err error) {
-	common := []string{program, "-master", b.masters, "-executors", strconv.Itoa(rddExecutors), "-memory", strconv.Itoa(memory)}
+func (b *rddBench) drive(ctx context.Context, program string, args ...string) (said string, err error) {
+	common := []string{program, "-master", b.masters, "-executors", strconv.Itoa(rddExecutors), "-memory", strconv.Itoa(b.size.memory)}
 	command := exec.CommandContext(ctx, b.programs, append(common, args...)...)
 	command.Cancel = func() error { return command.Process.Signal(os.Interrupt) }
 	out, err := command.Output()
@@ -156,7 +154,7 @@ func (b *rddBench) compare(what, beside string, measure func() (took, reference 
 func (b *rddBench) wordcount(ctx context.Context) error {
 	beside := fmt.Sprintf("one Go process with %d goroutines", rddExecutors)
 	return b.compare("wordcount over Go's "+b.size.text, beside, func() (took, reference float64, err error) {
-		said, err := b.drive(ctx, "wordcount", b.size.memory, "-verify", "-goroutines", strconv.Itoa(rddExecutors), "-top", "0",
+		said, err := b.drive(ctx, "wordcount", "-verify", "-goroutines", strconv.Itoa(rddExecutors), "-top", "0",
 			"-split", strconv.Itoa(b.size.split), b.text)
 		if err != nil {
 			return 0, 0, err
@@ -165,62 +163,27 @@ func (b *rddBench) wordcount(ctx context.Context) error {
 	})
 }
 
-func (b *rddBench) logreg(ctx context.Context) error { return b.learn(ctx, "logreg") }
-func (b *rddBench) kmeans(ctx context.Context) error { return b.learn(ctx, "kmeans") }
-
-// learn measures iterations over the same points, with the points in memory and without.
-func (b *rddBench) learn(ctx context.Context, program string) error {
+// logreg measures iterations over the same points, with the points in memory and without.
+func (b *rddBench) logreg(ctx context.Context) error {
 	if err := b.draw(ctx); err != nil {
 		return err
 	}
-	what := fmt.Sprintf("%s, %d points: a later iteration, cached", program, b.size.points)
+	what := fmt.Sprintf("logreg, %d points: a later iteration, cached", b.size.points)
 	return b.compare(what, "the same, not cached", func() (took, reference float64, err error) {
-		return both(
-			func() (float64, error) { return b.iteration(ctx, program, b.size.iterations) },
-			func() (float64, error) { return b.iteration(ctx, program, b.size.plain, "-cache=false") })
-	})
-}
-
-// fine measures iterations over the same points, with cpus that each task is offered, and with cpus that executors
-// keep.
-func (b *rddBench) fine(ctx context.Context) error {
-	if err := b.draw(ctx); err != nil {
-		return err
-	}
-	what := fmt.Sprintf("logreg, %d points, -mode fine: a later iteration, cached", b.size.points)
-	return b.compare(what, "the same, -mode coarse", func() (took, reference float64, err error) {
-		return both(
-			func() (float64, error) { return b.iteration(ctx, "logreg", b.size.iterations, "-mode", "fine") },
-			func() (float64, error) { return b.iteration(ctx, "logreg", b.size.iterations, "-mode", "coarse") })
+		if took, err = b.iteration(ctx, b.size.iterations); err != nil {
+			return 0, 0, err
+		}
+		reference, err = b.iteration(ctx, b.size.plain, "-cache=false")
+		return took, reference, err
 	})
 }
 
 // iteration returns the average time, in seconds, of the iterations after the first.
-func (b *rddBench) iteration(ctx context.Context, program string, iterations int, args ...string) (float64, error) {
+func (b *rddBench) iteration(ctx context.Context, iterations int, args ...string) (float64, error) {
 	args = slices.Concat([]string{"-iterations", strconv.Itoa(iterations)}, args, []string{b.points})
-	said, err := b.drive(ctx, program, b.size.memory, args...)
+	said, err := b.drive(ctx, "logreg", args...)
 	if err != nil {
 		return 0, err
 	}
 	return secondsOf(said, "mean of the later")
-}
-
-// both measures something, and then its reference.
-func both(measure, beside func() (float64, error)) (took, reference float64, err error) {
-	if took, err = measure(); err != nil {
-		return 0, 0, err
-	}
-	reference, err = beside()
-	return took, reference, err
-}
-
-func (b *rddBench) terasort(ctx context.Context) error {
-	what := fmt.Sprintf("terasort of %d records with executors of %d MB", b.size.records, b.size.sortMemory)
-	return b.compare(what, "one goroutine, all in memory", func() (took, reference float64, err error) {
-		said, err := b.drive(ctx, "terasort", b.size.sortMemory, "-plain", "-records", strconv.Itoa(b.size.records))
-		if err != nil {
-			return 0, 0, err
-		}
-		return timesOf(said, "sorted and complete", "sorts the same")
-	})
 }

@@ -1,8 +1,7 @@
 // Command rdd is what `make demo-rdd` runs: it starts a cluster of four agents, generates points as text, and goes over
-// them again and again with the logistic regression and the k-means of examples/rdd: with the points cached, without,
-// and with one executor killed (kill -9) in the middle. Then it counts the words of Go's own source, and sorts as many
-// bytes as there were of points with executors that hold a fraction of them. It prints the times side by side, and
-// fails where a result is not what it should be.
+// them again and again with the logistic regression of examples/rdd: with the points cached, without, and with one
+// executor killed (kill -9) in the middle. Then it counts the words of Go's own source. It prints the times side by
+// side, and fails where a result is not what it should be.
 package main
 
 import (
@@ -29,8 +28,8 @@ import (
 // demo holds the options of the command line.
 type demo struct {
 	agents, iterations, plain int
-	gb                        float64 // of points, and of records to sort
-	memory, sortMemory        float64 // in MB, for each executor
+	gb                        float64 // of points
+	memory                    float64 // in MB, for each executor
 	binary                    string  // the binary of tender
 	programs                  string  // the binary of examples/rdd
 	dir                       string  // the folder of the points
@@ -38,12 +37,8 @@ type demo struct {
 	masters                   string
 }
 
-// A million bytes of text are that many points of ten coordinates, or records of terasort; slightly more, to be on the
-// safe side.
-const (
-	pointsPerMB  = 10_400
-	recordsPerMB = 10_150
-)
+// pointsPerMB: a million bytes of text are that many points of ten coordinates; slightly more, to be on the safe side.
+const pointsPerMB = 10_400
 
 func main() {
 	log.SetFlags(0)
@@ -54,11 +49,10 @@ func main() {
 	flag.StringVar(&d.binary, "binary", "bin/tender", "`path` of tender")
 	flag.IntVar(&d.agents, "agents", 4, "`number` of agents, each with an executor")
 	flag.StringVar(&d.text, "text", "", "`folder` with text whose words are counted (default: Go's own source)")
-	flag.Float64Var(&d.gb, "gb", 1, "how many `GB` of points are generated, and of records are sorted")
+	flag.Float64Var(&d.gb, "gb", 1, "how many `GB` of points are generated")
 	flag.IntVar(&d.iterations, "iterations", 10, "`number` of times to go over them")
 	flag.IntVar(&d.plain, "plain", 3, "`number` of times without the cache")
 	flag.Float64Var(&d.memory, "memory", 1024, "`MB` for each executor")
-	flag.Float64Var(&d.sortMemory, "sort-memory", 256, "`MB` for each executor that sorts")
 	flag.Parse()
 	if err := d.run(ctx); err != nil {
 		log.Fatal(err)
@@ -79,7 +73,7 @@ func (d *demo) run(ctx context.Context) (err error) {
 		return fmt.Errorf("building examples/rdd/programs: %w\n%s", err, out)
 	}
 	log.Printf("generating %g GB of points", d.gb)
-	if _, err := d.drive(ctx, 0, d.memory, "generate", "-points", d.numberOf(pointsPerMB), "-dir", d.dir); err != nil {
+	if _, err := d.drive(ctx, 0, "generate", "-points", strconv.Itoa(int(d.gb*1000*pointsPerMB)), "-dir", d.dir); err != nil {
 		return err
 	}
 	size, err := bytesBelow(d.dir)
@@ -87,33 +81,19 @@ func (d *demo) run(ctx context.Context) (err error) {
 		return err
 	}
 	log.Printf("%.2f GB of text; %d iterations on %d executors of %g MB", float64(size)/1e9, d.iterations, d.agents, d.memory)
-	rows := []string{fmt.Sprintf("%-8s %16s %20s %22s %8s %26s", "", "first iteration", "later ones, cached",
-		"later ones, no cache", "times", "extra, executor killed")}
-	for _, program := range []string{"logreg", "kmeans"} {
-		row, err := d.compare(ctx, program)
-		if err != nil {
-			return fmt.Errorf("%s: %w", program, err)
-		}
-		rows = append(rows, row)
+	row, err := d.compare(ctx)
+	if err != nil {
+		return fmt.Errorf("logreg: %w", err)
 	}
 	counted, err := d.wordcount(ctx)
 	if err != nil {
 		return fmt.Errorf("wordcount: %w", err)
 	}
-	sorted, err := d.drive(ctx, 0, d.sortMemory, "terasort", "-records", d.numberOf(recordsPerMB))
-	if err != nil {
-		return fmt.Errorf("terasort: %w", err)
-	}
-	fmt.Println()
-	fmt.Println(strings.Join(rows, "\n"))
-	fmt.Println()
+	fmt.Printf("\n%-8s %16s %20s %22s %8s %26s\n%s\n\n", "", "first iteration", "later ones, cached", "later ones, no cache", "times",
+		"extra, executor killed", row)
 	fmt.Println("wordcount:", strings.Join(counted.lines, "; "))
-	fmt.Printf("terasort with %d executors of %g MB: %s\n", d.agents, d.sortMemory, strings.Join(sorted.lines, "; "))
 	return nil
 }
-
-// numberOf returns how many points or records to make, if perMB of them take a million bytes.
-func (d *demo) numberOf(perMB int) string { return strconv.Itoa(int(d.gb * 1000 * float64(perMB))) }
 
 // wordcount counts words on the cluster, and again in one process with as many goroutines as there are executors.
 func (d *demo) wordcount(ctx context.Context) (run, error) {
@@ -127,27 +107,27 @@ func (d *demo) wordcount(ctx context.Context) (run, error) {
 			return run{}, err
 		}
 	}
-	return d.drive(ctx, 0, d.memory, "wordcount", "-verify", "-goroutines", strconv.Itoa(d.agents), "-top", "0", "-split", "13", text)
+	return d.drive(ctx, 0, "wordcount", "-verify", "-goroutines", strconv.Itoa(d.agents), "-top", "0", "-split", "13", text)
 }
 
-// compare runs a program in three ways, and returns a row of the table.
-func (d *demo) compare(ctx context.Context, program string) (row string, err error) {
-	cached, err := d.learn(ctx, program, d.iterations, true, false)
+// compare runs logreg in three ways, and returns a row of the table.
+func (d *demo) compare(ctx context.Context) (row string, err error) {
+	cached, err := d.learn(ctx, d.iterations, true, false)
 	if err != nil {
 		return "", err
 	}
-	plain, err := d.learn(ctx, program, d.plain, false, false)
+	plain, err := d.learn(ctx, d.plain, false, false)
 	if err != nil {
 		return "", err
 	}
-	killed, err := d.learn(ctx, program, d.iterations, true, true)
+	killed, err := d.learn(ctx, d.iterations, true, true)
 	if err != nil {
 		return "", err
 	}
 	if killed.result != cached.result {
 		return "", fmt.Errorf("the result is another one when an executor is killed:\n%s\n%s", cached.result, killed.result)
 	}
-	return fmt.Sprintf("%-8s %14.2f s %18.3f s %20.2f s %8.1f %+10.2f s, same result", program,
+	return fmt.Sprintf("%-8s %14.2f s %18.3f s %20.2f s %8.1f %+10.2f s, same result", "logreg",
 		cached.times[0].Seconds(), cached.later(), plain.later(), plain.later()/cached.later(),
 		killed.times[d.iterations/2].Seconds()-cached.later()), nil // the iteration after the kill, which computes again what was lost
 }
@@ -168,15 +148,15 @@ func (r run) later() float64 {
 	return sum.Seconds() / float64(max(1, len(r.times)-1))
 }
 
-// learn runs logreg or kmeans. If kill is set, an executor is killed halfway, while the program pauses.
-func (d *demo) learn(ctx context.Context, program string, iterations int, cache, kill bool) (run, error) {
+// learn runs logreg. If kill is set, an executor is killed halfway, while the program pauses.
+func (d *demo) learn(ctx context.Context, iterations int, cache, kill bool) (run, error) {
 	args := []string{"-iterations", strconv.Itoa(iterations), "-cache=" + strconv.FormatBool(cache)}
 	holds := 0
 	if kill {
 		holds = iterations / 2
 		args = append(args, "-hold", strconv.Itoa(holds))
 	}
-	r, err := d.drive(ctx, holds, d.memory, program, append(args, d.dir)...)
+	r, err := d.drive(ctx, holds, "logreg", append(args, d.dir)...)
 	if err == nil && (len(r.times) != iterations || r.result == "") {
 		err = fmt.Errorf("%d of %d iterations were told", len(r.times), iterations)
 	}
@@ -185,8 +165,8 @@ func (d *demo) learn(ctx context.Context, program string, iterations int, cache,
 
 // drive starts a program with the common flags, and reads its output. If the program pauses after an iteration, an
 // executor is killed, and then the program continues.
-func (d *demo) drive(ctx context.Context, holds int, memory float64, program string, args ...string) (r run, err error) {
-	common := []string{program, "-master", d.masters, "-executors", strconv.Itoa(d.agents), "-memory", fmt.Sprint(memory)}
+func (d *demo) drive(ctx context.Context, holds int, program string, args ...string) (r run, err error) {
+	common := []string{program, "-master", d.masters, "-executors", strconv.Itoa(d.agents), "-memory", fmt.Sprint(d.memory)}
 	command := exec.CommandContext(ctx, d.programs, append(common, args...)...)
 	command.Stderr = os.Stderr
 	command.Cancel = func() error { return command.Process.Signal(os.Interrupt) }

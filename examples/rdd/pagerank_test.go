@@ -1,13 +1,14 @@
-package main
+package rdd_test
 
 import (
-	"cmp"
 	"context"
-	"flag"
-	"fmt"
-	"io"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
+	"testing"
 
 	"github.com/tenderhq/tender/examples/rdd"
 )
@@ -58,18 +59,39 @@ func rankPages(lines rdd.Dataset[string], iterations int) rdd.Dataset[rank] {
 	return ranks
 }
 
-// pagerank reads lines of two words: a page, and a page to which it links.
-func pagerank(flags *flag.FlagSet) func(context.Context, *rdd.Context, io.Writer) error {
-	iterations := flags.Int("iterations", 10, "`number` of times to pass ranks on")
-	top := flags.Int("top", 10, "`number` of pages to print")
-	return func(ctx context.Context, c *rdd.Context, out io.Writer) error {
-		ranks, err := rankPages(rdd.TextFiles(c, flags.Args()...), *iterations).Collect(ctx)
-		slices.SortFunc(ranks, func(a, b rank) int {
-			return cmp.Or(cmp.Compare(b.Value, a.Value), strings.Compare(a.Key, b.Key))
-		})
-		for _, page := range ranks[:min(*top, len(ranks))] {
-			fmt.Fprintf(out, "%12.6f  %s\n", page.Value, page.Key)
+// TestPagerank: the same ranks as a plain computation of them.
+func TestPagerank(t *testing.T) {
+	edges := strings.Join([]string{"a b", "a c", "b c", "c a", "d c"}, "\n")
+	file := filepath.Join(t.TempDir(), "edges")
+	if err := os.WriteFile(file, []byte(edges), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]float64{}
+	err := rdd.Local(t.Context(), rdd.Config{}, func(ctx context.Context, c *rdd.Context) error {
+		ranks, err := rankPages(rdd.TextFiles(c, file), 8).Collect(ctx)
+		for _, page := range ranks {
+			got[page.Key] = page.Value
 		}
 		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string][]string{"a": {"b", "c"}, "b": {"c"}, "c": {"a"}, "d": {"c"}}
+	want := map[string]float64{"a": 1, "b": 1, "c": 1, "d": 1}
+	for range 8 {
+		next := map[string]float64{}
+		for _, page := range slices.Sorted(maps.Keys(out)) {
+			next[page] += 0.15
+			for _, target := range out[page] {
+				next[target] += 0.85 * want[page] / float64(len(out[page]))
+			}
+		}
+		want = next
+	}
+	for page := range want {
+		if math.Abs(got[page]-want[page]) > 1e-9 {
+			t.Errorf("the rank of %s is %v, want %v", page, got[page], want[page])
+		}
 	}
 }
