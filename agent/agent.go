@@ -23,7 +23,6 @@ import (
 	"errors"
 	"maps"
 	"sync"
-	"time"
 
 	"github.com/rs/zerolog"
 
@@ -31,6 +30,7 @@ import (
 	"github.com/tenderhq/tender/agent/core"
 	"github.com/tenderhq/tender/agent/executor/process"
 	"github.com/tenderhq/tender/agent/fetch"
+	"github.com/tenderhq/tender/agent/life"
 	"github.com/tenderhq/tender/agent/membership"
 	"github.com/tenderhq/tender/agent/usage"
 	"github.com/tenderhq/tender/agent/walls"
@@ -55,9 +55,8 @@ type Agent struct {
 
 	// context ends with the life of the present core.
 	context context.Context //nolint:containedctx // effects start work that ends with the core
-	// forgotten says that the present core has ended its life by Forget, in whatever step: also at its start, when the
-	// agent was killed while it was being marked gone (R16). The loop's goroutine only.
-	forgotten bool
+	// life is that of the present core. The loop's goroutine only.
+	life *life.Life
 
 	leader    leaderSession   // the stream to the master
 	executors executorStreams // the streams of executors
@@ -254,16 +253,15 @@ func (a *Agent) liveOnce(ctx context.Context) (again bool, err error) {
 	a.inbox.fail(a.folder.sweepVolumes("", a.core.HasVolume))
 	alive := a.findRuns()
 	a.sweepCells(ctx)
-	a.forgotten = false
-	a.step(time.Now(), core.Started{BootID: a.config.BootID, Nonce: a.folder.member.Nonce(), Alive: alive})
-	a.rememberHeld()
-	a.preparing.rememberImages(a.core)
-	a.preparing.sweepSecrets(a.folder.path, a.core.SecretFolders())
-	a.preparing.views.sweepVolumes()
-	a.folder.sweep(a.core.Folders())
-	// The core must know of a full disk before a leader can launch anything.
-	a.step(time.Now(), a.disk.look())
-	if !a.forgotten {
+	a.life = life.New(a.core, shell{a})
+	a.life.Begin(core.Started{BootID: a.config.BootID, Nonce: a.folder.member.Nonce(), Alive: alive}, func() {
+		a.rememberHeld()
+		a.preparing.rememberImages(a.core)
+		a.preparing.sweepSecrets(a.folder.path, a.core.SecretFolders())
+		a.preparing.views.sweepVolumes()
+		a.folder.sweep(a.core.Folders())
+	})
+	if !a.life.Over() {
 		a.startServing(ctx)
 		err = a.runLoop(ctx)
 	}
@@ -273,11 +271,11 @@ func (a *Agent) liveOnce(ctx context.Context) (again bool, err error) {
 	if a.config.RecoveryTimeout < 0 {
 		a.clearExecutors()
 	}
-	if a.forgotten && err == nil {
+	if a.life.Over() && err == nil {
 		a.inbox.fail(a.folder.sweepVolumes(a.core.Identity().Agent, func(api.VolumeID) bool { return false }))
 		err = a.config.Store.Reset()
 	}
-	return a.forgotten, err
+	return a.life.Over(), err
 }
 
 // tellRepairs logs what the checkpoint had to repair when it was read.

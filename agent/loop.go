@@ -22,7 +22,7 @@ func (a *Agent) runLoop(ctx context.Context) error {
 	timer := time.NewTimer(pause.Soonest)
 	defer timer.Stop()
 	var armed time.Time // when the timer fires; zero: at no time that counts
-	for !a.forgotten {
+	for !a.life.Over() {
 		due := a.core.Wake()
 		if !due.IsZero() && !due.Equal(armed) {
 			timer.Reset(max(time.Until(due), pause.Soonest))
@@ -52,18 +52,11 @@ func (a *Agent) runLoop(ctx context.Context) error {
 			if due.IsZero() || now.Before(due) {
 				continue
 			}
-			a.step(now, core.Woken{})
+			a.life.Step(now, core.Woken{})
 		}
 		a.flushBatch()
 	}
 	return nil
-}
-
-// step tells the core what has happened and performs what it decides. A core whose life is over is told nothing more.
-func (a *Agent) step(now time.Time, what core.Happening) {
-	if !a.forgotten {
-		a.performEffects(a.core.Step(core.Event{At: now, What: what}))
-	}
 }
 
 // tellLeaving logs why the agent leaves, what ends with it, and what goes on without it.
@@ -84,7 +77,7 @@ func (a *Agent) tellAway(due time.Time) time.Time {
 	now := time.Now()
 	if gap := now.Sub(due); !due.IsZero() && gap > awayFrom {
 		a.log.Warn().Stringer("gap", gap).Msg("this process did not run for a while; deadlines are moved")
-		a.step(due, core.Away{Gap: gap})
+		a.life.Step(due, core.Away{Gap: gap})
 	}
 	return now
 }
@@ -127,7 +120,7 @@ func (a *Agent) stepItem(now time.Time, it item) {
 	default: // the other items concern only the core
 	}
 	a.metrics.events.Add(1)
-	a.step(now, it.what)
+	a.life.Step(now, it.what)
 }
 
 // flushBatch has the records of the batch written, and compacts the checkpoint if it has grown too much.
@@ -140,44 +133,49 @@ func (a *Agent) flushBatch() {
 	a.metrics.look(a.core)
 }
 
-// performEffects performs effects in their order, up to Forget: nothing of a core that was forgotten counts.
-func (a *Agent) performEffects(effects []core.Effect) {
-	for _, effect := range effects {
-		switch e := effect.(type) {
-		case core.Checkpoint:
-			a.disk.add(e.Number, e.Record)
-		case core.ToLeader:
-			a.toLeader(e)
-		case core.CloseLeader:
-			if link := a.leader.stream; link != nil && link.conn == e.Conn {
-				link.close(e.Why)
-			}
-		case core.ToExecutor:
-			a.toExecutor(e.Conn, outgoing{event: e.Event})
-		case core.HandOver:
-			out, reason, wrong := a.preparing.launch(e)
-			if wrong == nil {
-				a.toExecutor(e.Conn, out)
-				continue
-			}
-			a.startWork(func() {
-				a.inbox.postEvent(a.context, core.TaskPrepared{Task: e.Task, Reason: reason, Message: wrong.Error()})
-			})
-		case core.CloseExecutor:
-			if link := a.executors.links[e.Conn]; link != nil {
-				link.out.close(e.Err)
-			}
-		case core.Forget:
-			a.log.Warn().Str("why", e.Why).Msg("a new agent begins")
-			a.forgotten = true
-			return
-		case core.Stop:
-			a.inbox.fail(e.Err)
-		case core.Log:
-			a.tellLog(e)
-		case core.Work:
-			a.performWork(e)
+// shell performs the effects of the agent's core.
+type shell struct{ *Agent }
+
+// Now returns the time.
+func (shell) Now() time.Time { return time.Now() }
+
+// Room looks whether the disk has room.
+func (a shell) Room() core.DiskRoom { return a.disk.look() }
+
+// Perform performs an effect.
+func (a shell) Perform(effect core.Effect) {
+	switch e := effect.(type) {
+	case core.Checkpoint:
+		a.disk.add(e.Number, e.Record)
+	case core.ToLeader:
+		a.toLeader(e)
+	case core.CloseLeader:
+		if link := a.leader.stream; link != nil && link.conn == e.Conn {
+			link.close(e.Why)
 		}
+	case core.ToExecutor:
+		a.toExecutor(e.Conn, outgoing{event: e.Event})
+	case core.HandOver:
+		out, reason, wrong := a.preparing.launch(e)
+		if wrong == nil {
+			a.toExecutor(e.Conn, out)
+			return
+		}
+		a.startWork(func() {
+			a.inbox.postEvent(a.context, core.TaskPrepared{Task: e.Task, Reason: reason, Message: wrong.Error()})
+		})
+	case core.CloseExecutor:
+		if link := a.executors.links[e.Conn]; link != nil {
+			link.out.close(e.Err)
+		}
+	case core.Forget:
+		a.log.Warn().Str("why", e.Why).Msg("a new agent begins")
+	case core.Stop:
+		a.inbox.fail(e.Err)
+	case core.Log:
+		a.tellLog(e)
+	case core.Work:
+		a.performWork(e)
 	}
 }
 

@@ -94,6 +94,38 @@ func decodeIdentity(payload []byte) (identity, error) {
 	return i, nil
 }
 
+// Reread returns the records as a disk would give them back: encoded and decoded, what belongs in the identity file
+// first. So a store without a disk forgets what a disk forgets, such as the monotonic part of times.
+func Reread(records []core.Record) ([]core.Record, error) {
+	kept := identity{volumes: map[api.VolumeID]api.Resource{}}
+	var read []core.Record
+	for _, record := range records {
+		if kept.take(record) {
+			continue
+		}
+		data, err := encode(nil, record)
+		if err != nil {
+			return nil, err
+		}
+		again, err := decode(data)
+		if err != nil {
+			return nil, err
+		}
+		read = append(read, again.(core.Record))
+	}
+	if kept.Identity == (core.Identity{}) {
+		return nil, nil
+	}
+	data, err := encodeIdentity(kept)
+	if err != nil {
+		return nil, err
+	}
+	if kept, err = decodeIdentity(data); err != nil {
+		return nil, err
+	}
+	return append(kept.records(), read...), nil
+}
+
 // encode appends the bytes of a record, or of the mark of a group, to buffer.
 func encode(buffer []byte, record any) ([]byte, error) {
 	m := new(logpb.AgentRecord)

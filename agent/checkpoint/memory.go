@@ -29,12 +29,9 @@ func (m *Memory) Fill(full bool, reserve int) {
 	m.full.Store(full)
 }
 
-// Load returns the records.
+// Load returns the records as a disk would.
 func (m *Memory) Load() ([]core.Record, error) {
-	if m.identity.Identity == (core.Identity{}) {
-		return nil, nil
-	}
-	return append(m.identity.records(), m.records...), nil
+	return Reread(append(m.identity.records(), m.records...))
 }
 
 // Append keeps records, all or none.

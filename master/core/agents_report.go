@@ -90,7 +90,7 @@ func (r *agents) expelAgent(a *agent, err error) {
 // its resources are offered; those of a new agent are offered from its first heartbeat on.
 func (r *agents) reportDone(a *agent, next life.Phase) {
 	got := a.report
-	a.report, a.account = nil, max(a.account, got.account())
+	a.account = max(a.account, got.account())
 	a.enter(life.Reporting) // from now on it no longer counts as dead
 	// The policy may have forgotten the agent. It must know the agent before resources on it are taken.
 	a.policyStale = true
@@ -102,6 +102,7 @@ func (r *agents) reportDone(a *agent, next life.Phase) {
 	r.tasks.takeTasks(a, got)
 	r.tasks.takeStubs(a, got)
 	r.inventory.checkVolumes(a, got)
+	a.report = nil     // everything in it was taken
 	a.killsAhead = nil // what is left concerns tasks that the agent does not have
 	r.tellAgent(a, protocol.Reported{})
 	r.kills.resendKills(a)

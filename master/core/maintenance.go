@@ -221,6 +221,9 @@ func (r *maintenance) checkDrained(a *agent) {
 	if !marks.Has(api.MarkDraining) || marks.Has(api.MarkDrained) || !a.phase.Reported() || a.drain.proposed || !r.emptied(a) {
 		return
 	}
+	if a.report != nil {
+		return // its tasks are still being taken from its report, one by one
+	}
 	a.drain.proposed = true
 	known := r.registry.Agents[a.id]
 	change := registry.MarkAgent{ID: a.id, Set: api.MarkDrained, Grace: known.Grace, Why: known.Why}

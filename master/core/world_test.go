@@ -12,6 +12,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/internal/rights"
+	"github.com/tenderhq/tender/internal/testing/clock"
 	"github.com/tenderhq/tender/master/core"
 	"github.com/tenderhq/tender/master/registry"
 	"github.com/tenderhq/tender/master/view"
@@ -104,7 +105,7 @@ func newWorld(policy func() allocator.Allocator, config core.Config) *world {
 		by:         rights.All(),
 		policy:     policy,
 		registry:   registry.New(),
-		now:        clockAt(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), time.Hour),
+		now:        clock.At(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), time.Hour),
 		agents:     make(map[string]*fakeAgent),
 		frameworks: make(map[string]*fakeFramework),
 		aliases:    make(map[string]string),

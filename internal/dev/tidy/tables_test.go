@@ -90,6 +90,7 @@ var floors = []floor{
 	{"agent/walls/spaces", "agent/proc agent/walls/calls"},    // the first process of each task
 	{"agent/images/setup", "agent/beneath agent/walls/entry"}, // between the agent and the built-in executor
 	{"agent/membership", "api internal/joining internal/trust"},
+	{"agent/life", "agent/core"},
 	{"agent/checkpoint", shell + "internal/logpb agent/core"},
 	{"framework/...", shell + "internal/sandbox internal/health framework/... !framework/frameworktest"},
 
@@ -101,6 +102,7 @@ var floors = []floor{
 
 	// What tests.
 	{"internal/testing/chaos", "api/v1"},
+	{"internal/testing/clock", ""},
 	{"internal/testing/hang", ""},
 	{"internal/testing/history", ""},
 	{"internal/testing/machine", ""},
@@ -111,7 +113,7 @@ var floors = []floor{
 	{"internal/testing/program", ""},
 	{"internal/testing/testlog", ""},
 	{"internal/testing/transcript", ""},
-	{"framework/frameworktest/internal/sim", values + "internal/testing/chaos internal/wire allocator master/core master/core/settings master/view master/registry agent/core framework/internal/core"}, // the cores joined, and nothing else real
+	{"framework/frameworktest/internal/sim", values + "internal/testing/chaos internal/testing/clock internal/wire allocator master/core master/core/settings master/view master/registry agent/core agent/life agent/checkpoint framework/internal/core"}, // the cores joined, and nothing else real
 	{"internal/testing/clerks", "api framework internal/testing/history"},
 
 	// What develops.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	agentcore "github.com/tenderhq/tender/agent/core"
+	"github.com/tenderhq/tender/agent/life"
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/protocol"
 	"github.com/tenderhq/tender/internal/wire"
@@ -19,6 +20,7 @@ type daemon struct {
 	machine    *machine
 	world      *World
 	core       *agentcore.Core
+	life       *life.Life
 	dead       bool
 	registered bool // this process was in a session before
 	conns      agentConn
@@ -43,7 +45,11 @@ type group struct {
 
 func (g group) empty() bool { return g.compact == nil && len(g.records) == 0 }
 
-func (d *daemon) time() time.Time { return d.world.now.Add(d.machine.clock) }
+// Now returns what the machine's clocks show.
+func (d *daemon) Now() time.Time { return d.machine.clock.read(d.world) }
+
+// Room says whether the machine's disk is full.
+func (d *daemon) Room() agentcore.DiskRoom { return agentcore.DiskRoom{Full: d.machine.full} }
 
 func (d *daemon) step(what agentcore.Happening) {
 	if d.dead {
@@ -52,11 +58,18 @@ func (d *daemon) step(what agentcore.Happening) {
 	if d.world.story != nil {
 		d.world.say(d.machine.name, "< %s", describe(what))
 	}
-	for _, effect := range d.core.Step(agentcore.Event{At: d.time(), What: what}) {
-		if d.dead {
-			return
-		}
-		d.perform(effect)
+	d.life.Step(d.Now(), what)
+	d.stepped()
+}
+
+// stepped does what follows the effects of a step.
+func (d *daemon) stepped() {
+	if d.dead {
+		return
+	}
+	if d.life.Over() {
+		d.forget()
+		return
 	}
 	d.write()
 	if d.line != nil {
@@ -71,7 +84,7 @@ func (d *daemon) arm() {
 		return
 	}
 	d.armed = wake
-	d.world.at(wake.Add(-d.machine.clock), func() {
+	d.world.in(d.machine.clock.until(d.world, wake), func() {
 		if d.armed.Equal(wake) {
 			d.armed = time.Time{}
 			d.step(agentcore.Woken{})
@@ -79,8 +92,12 @@ func (d *daemon) arm() {
 	})
 }
 
-func (d *daemon) perform(effect agentcore.Effect) {
+// Perform performs an effect, unless the process has ended meanwhile.
+func (d *daemon) Perform(effect agentcore.Effect) {
 	w, m := d.world, d.machine
+	if d.dead {
+		return
+	}
 	switch e := effect.(type) {
 	case agentcore.Checkpoint:
 		d.waiting.records = append(d.waiting.records, e.Record)
@@ -110,7 +127,7 @@ func (d *daemon) perform(effect agentcore.Effect) {
 			line.stream.closeByServer(e.Err)
 		}
 	case agentcore.Forget:
-		d.forget(e)
+		w.say(m.name, "a new agent begins: %s", e.Why)
 	case agentcore.Stop:
 		d.stop(e.Err)
 	case agentcore.Log:
@@ -182,9 +199,9 @@ func (d *daemon) work(work agentcore.Work) {
 
 // sample reports a use of next to nothing. Revocable resources are tested elsewhere.
 func (d *daemon) sample(targets []agentcore.Target) protocol.UsageReport {
-	usage := protocol.UsageReport{Total: api.Usage{At: d.time()}, Executors: map[api.ExecutorRef]api.Usage{}, Tasks: map[api.TaskRef]api.Usage{}}
+	usage := protocol.UsageReport{Total: api.Usage{At: d.Now()}, Executors: map[api.ExecutorRef]api.Usage{}, Tasks: map[api.TaskRef]api.Usage{}}
 	for _, target := range targets {
-		usage.Executors[target.Executor] = api.Usage{At: d.time(), CPU: 1, Mem: 1}
+		usage.Executors[target.Executor] = api.Usage{At: d.Now(), CPU: 1, Mem: 1}
 	}
 	return usage
 }
@@ -339,9 +356,8 @@ func (d *daemon) stop(err *api.Error) {
 }
 
 // forget begins a new agent with an empty disk, in the same process.
-func (d *daemon) forget(e agentcore.Forget) {
+func (d *daemon) forget() {
 	m := d.machine
-	d.world.say(m.name, "a new agent begins: %s", e.Why)
 	d.dead, m.daemon, m.disk = true, nil, nil
 	m.leave(d)
 	d.world.in(d.world.pause(), func() {

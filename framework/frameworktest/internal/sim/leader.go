@@ -19,7 +19,7 @@ type leader struct {
 	name  string
 	term  api.Term
 	core  *core.Core
-	clock time.Duration // how far its clock is ahead of the world's
+	clock *timepiece
 	ended bool
 
 	conns      core.Conn
@@ -37,14 +37,14 @@ type leader struct {
 // flusher is the leader's end of a stream: what is queued is sent at the end of a round.
 type flusher interface{ flush() }
 
-func newLeader(w *World, name string, term api.Term, clock time.Duration) *leader {
+func newLeader(w *World, name string, term api.Term, clock *timepiece) *leader {
 	return &leader{
 		world: w, name: name, term: term, clock: clock,
 		agents: map[core.Conn]*agentLine{}, schedulers: map[core.Conn]*schedulerLine{}, replies: map[core.RequestID]func(core.Reply){},
 	}
 }
 
-func (l *leader) time() time.Time { return l.world.now.Add(l.clock) }
+func (l *leader) time() time.Time { return l.clock.read(l.world) }
 
 // step passes an event to the core. If an invariant of the core fails, a promise is broken.
 func (l *leader) step(what core.Happening) {
@@ -112,7 +112,7 @@ func (l *leader) arm() {
 		return
 	}
 	l.armed = wake
-	l.world.at(wake.Add(-l.clock), func() {
+	l.world.in(l.clock.until(l.world, wake), func() {
 		if l.armed.Equal(wake) {
 			l.armed = time.Time{}
 			l.step(core.Woken{})

@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/tenderhq/tender/agent/checkpoint"
 	agentcore "github.com/tenderhq/tender/agent/core"
+	"github.com/tenderhq/tender/agent/life"
 	"github.com/tenderhq/tender/api"
 )
 
@@ -24,7 +26,7 @@ type machine struct {
 	isolated  bool    // it can't be reached, and reaches nobody
 	full      bool
 	twin      bool // its folder is a copy, so it may be refused
-	clock     time.Duration
+	clock     timepiece
 	refused   time.Time // since when it is refused for good; zero: it is not refused
 	volumes   map[api.VolumeID]bool
 }
@@ -53,7 +55,12 @@ func (m *machine) live(registered bool) {
 	m.lives++
 	d := &daemon{machine: m, world: m.world, registered: registered, executors: map[agentConn]*executorLine{}, starts: map[agentcore.Run]bool{}}
 	m.daemon = d
-	d.core = agentcore.New(m.config, m.disk)
+	records, err := checkpoint.Reread(m.disk)
+	if err != nil {
+		m.world.breaks("the agent on %s can't read what it has written: %v", m.name, err)
+		return
+	}
+	d.core = agentcore.New(m.config, records)
 	m.world.truth.restarted(m)
 	m.world.say(m.name, "agent starts on %d records", len(m.disk))
 	started := agentcore.Started{BootID: m.boot(), Nonce: api.Nonce(fmt.Sprintf("%s-nonce-%d", m.name, m.lives))}
@@ -63,13 +70,12 @@ func (m *machine) live(registered bool) {
 			started.Alive = append(started.Alive, run.Run)
 		}
 	}
-	d.step(started)
+	d.life = life.New(d.core, d)
+	d.life.Begin(started, func() {})
 	for _, run := range started.Alive {
 		m.processOf(run).parent = d
 	}
-	if m.full {
-		d.step(agentcore.DiskRoom{Full: true})
-	}
+	d.stepped()
 	d.seek()
 }
 

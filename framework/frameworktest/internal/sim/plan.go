@@ -38,8 +38,9 @@ var acts = []chaos.Act[*World]{
 	{Do: "remove/agent", Weight: 1, Begin: onMachine(func(m *machine) { m.mark(core.MarkAgent{Remove: true, Force: true}) }, nil)},
 	{Do: "remove/framework", Weight: 1, Begin: onScheduler((*scheduler).remove, nil)},
 	{Do: "stop/leader", Weight: 2, Begin: func(w *World, f chaos.Fault) (func() error, error) { w.stall(f.For); return nil, nil }}, // its loop
-	{Do: "clock/agent", Weight: 1, Begin: onMachine(func(m *machine) { m.kill(); m.clock += 20 * 24 * time.Hour }, (*machine).start)},
-	{Do: "clock/leader", Weight: 1, Begin: onQuorum(func(q *quorum) { q.clock += 20 * 24 * time.Hour; q.elect() }, nil)}, // that of the next one
+	{Do: "clock/agent", Weight: 2, Begin: onMachine(func(m *machine) { m.world.set(&m.clock) }, nil)},                              // while it runs
+	{Do: "clock/down", Weight: 2, Begin: onMachine(func(m *machine) { m.kill(); m.world.set(&m.clock) }, (*machine).start)},
+	{Do: "clock/leader", Weight: 2, Begin: onQuorum((*quorum).setClock, nil)},
 	{Do: "end/task", Weight: 3, Begin: onScheduler((*scheduler).killByOperator, nil)},
 	{Do: "shutdown/executor", Weight: 3, Begin: onScheduler((*scheduler).shutDownExecutor, nil)},
 	{Do: "limit/role", Weight: 1, Begin: onScheduler(

@@ -24,8 +24,8 @@ type quorum struct {
 	pending []registry.Command
 	busy    bool // a commit is under way
 	backup  *registry.State
-	saved   api.Term      // term of the leader at that time
-	clock   time.Duration // how far the next leader's wall clock is ahead
+	saved   api.Term              // term of the leader at that time
+	clocks  map[string]*timepiece // of the masters
 	// restored says that a snapshot was restored: everything after it is forgotten, including marks and removals.
 	restored bool
 }
@@ -33,10 +33,26 @@ type quorum struct {
 const cluster = "tender"
 
 func newQuorum(w *World) *quorum {
-	q := &quorum{world: w, state: registry.New(), policy: "fairshare", masters: 3}
+	q := &quorum{world: w, state: registry.New(), policy: "fairshare", masters: 3, clocks: map[string]*timepiece{}}
 	q.state.Apply(registry.Command{Change: registry.Bootstrap{Cluster: cluster}})
 	q.config = core.Config{Version: "v1", Debug: true}
 	return q
+}
+
+// clock returns the clocks of a master.
+func (q *quorum) clock(name string) *timepiece {
+	if q.clocks[name] == nil {
+		q.clocks[name] = &timepiece{drift: q.world.drift()}
+	}
+	return q.clocks[name]
+}
+
+// setClock sets the wall clock of the leading master, while it leads.
+func (q *quorum) setClock() {
+	if q.leader != nil {
+		q.world.set(q.leader.clock)
+		q.leader.step(core.Woken{})
+	}
 }
 
 // elect makes a new leader from what is committed. Of the former leader's proposals the first few may have been
@@ -57,7 +73,7 @@ func (q *quorum) elect() {
 	config := q.config
 	config.Master = api.MasterID(name)
 	config.Client = name + "/" + q.term.String()
-	q.leader = newLeader(q.world, name, q.term, q.clock)
+	q.leader = newLeader(q.world, name, q.term, q.clock(name))
 	q.world.say(name, "leads in term %s", q.term)
 	q.leader.core = core.New(config, q.state, q.term, policy, q.leader.time())
 	q.leader.round()

@@ -23,6 +23,7 @@ type scheduler struct {
 	isolated bool
 	life     int // counts starts and ends, so that what one life has planned is not done in another
 	updates  int // number of updates that were heard
+	clock    timepiece
 
 	// What ends with the process:
 	core      *sdk.Core
@@ -125,7 +126,7 @@ func (s *scheduler) step(what sdk.Happening) {
 	if !s.up {
 		return
 	}
-	effects := s.core.Step(sdk.Event{At: s.world.now, Chance: s.world.random.Uint64(), What: what})
+	effects := s.core.Step(sdk.Event{At: s.clock.read(s.world), Chance: s.world.random.Uint64(), What: what})
 	for _, effect := range slices.Clone(effects) { // a clone, because performing one may step again
 		s.perform(effect)
 	}
@@ -138,7 +139,7 @@ func (s *scheduler) arm() {
 		return
 	}
 	s.armed = wake
-	s.later(wake.Sub(s.world.now), func() {
+	s.later(s.clock.until(s.world, wake), func() {
 		if s.armed.Equal(wake) {
 			s.armed = time.Time{}
 			s.step(sdk.Woken{})

@@ -365,7 +365,9 @@ func TestJumpingClock(t *testing.T) {
 	f.work.torn = true
 	f.tearDown()
 	x.pass(5 * time.Second)
-	x.quorum.clock = 20 * 24 * time.Hour
+	for _, name := range []string{"m1", "m2", "m3"} {
+		x.quorum.clock(name).ahead = 20 * 24 * time.Hour
+	}
 	x.quorum.elect()
 	x.pass(2 * time.Hour) // old entries are looked for every hour
 	m.rejoin()

@@ -1,0 +1,53 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/tenderhq/tender/internal/testing/clock"
+)
+
+// timepiece is the pair of clocks of one machine: a wall clock, which somebody may set, and a monotonic one, which may
+// run a little too fast or too slow.
+type timepiece struct {
+	ahead time.Duration // how far the wall clock is ahead of the world's
+	drift int64         // by how many millionths the monotonic clock is too fast
+}
+
+// driftMax is how many millionths a clock may be too fast or too slow: much more than those of real machines are, and
+// less than what the margins of sessions allow for.
+const driftMax = 20_000
+
+// read returns what the clocks show. The monotonic one begins with the story.
+func (c timepiece) read(w *World) time.Time {
+	passed := c.own(w.now.Sub(epoch))
+	return clock.At(epoch.Add(passed+c.ahead), passed)
+}
+
+// own returns how long this clock takes a time of the world for.
+func (c timepiece) own(span time.Duration) time.Duration {
+	return span + time.Duration(int64(span/1000)*c.drift/1000)
+}
+
+// until returns how long it takes in the world until this clock shows the time.
+func (c timepiece) until(w *World, when time.Time) time.Duration {
+	span := when.Sub(c.read(w))
+	if span <= 0 {
+		return 0
+	}
+	return span - time.Duration(int64(span/1000)*c.drift/(1_000_000+c.drift)*1000) + time.Microsecond*2
+}
+
+// set sets a wall clock, forward or back, by seconds, hours or weeks.
+func (w *World) set(c *timepiece) {
+	span := []time.Duration{5 * time.Second, 3 * time.Hour, 20 * 24 * time.Hour}[w.random.IntN(3)]
+	c.ahead += w.between(-span, span)
+	w.say("world", "a clock is now %v ahead", c.ahead)
+}
+
+// drift draws how much too fast a clock is.
+func (w *World) drift() int64 {
+	if w.random.IntN(2) == 0 {
+		return 0
+	}
+	return w.random.Int64N(2*driftMax) - driftMax
+}
