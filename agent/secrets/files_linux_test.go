@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -174,3 +176,47 @@ func TestWhatAnEarlierAgentHasLeftGoes(t *testing.T) {
 		t.Errorf("it is still there: %v", err)
 	}
 }
+
+// TestSecretsBesideForks: the folder can be made while other goroutines start programs. A child that is being forked
+// has copies of all open files of its parent until it executes its program.
+func TestSecretsBesideForks(t *testing.T) {
+	place, _ := sandbox(t)
+	show(t, place, "db", "hunter2")
+	var forks sync.WaitGroup
+	enough := make(chan struct{})
+	for range 8 {
+		forks.Go(func() {
+			for {
+				select {
+				case <-enough:
+					return
+				default:
+				}
+				if err := exec.Command("/bin/true").Run(); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	files := make(map[string]protocol.Hidden)
+	for i := range 8 {
+		files[fmt.Sprintf("file-%d", i)] = []byte("hunter2")
+	}
+	failed := 0
+	for range besideForks {
+		if err := secrets.Show(place, other, files); err != nil {
+			if failed++; failed == 1 {
+				t.Error(err)
+			}
+		}
+	}
+	close(enough)
+	forks.Wait()
+	if failed > 0 {
+		t.Errorf("%d of %d failed", failed, besideForks)
+	}
+}
+
+// besideForks is how often the test makes the folder. Without the fork lock about one in ten fails.
+const besideForks = 1000
