@@ -25,14 +25,24 @@ import (
 // store is deleted when the framework is removed.
 //
 // A key has at most 512 bytes, a value 1 MiB, a framework 100,000 keys and 64 MiB in all. A write beyond that, or
-// beyond the masters' own bound for all frameworks, changes nothing and returns an error of kind [api.Limit].
+// beyond the masters' own bound for all frameworks, changes nothing and returns an error of kind [api.Limit]: it is not
+// repeated, as nothing but a deletion helps. [Store.KeepFree] makes room for what has to be written later.
 //
 // The methods wait for a session and for the leader, over failovers, until their context ends. A repeated write is
 // applied once. They may be called from any goroutine and from callbacks.
-type Store struct{ client *Client }
+type Store struct {
+	client   *Client
+	keepFree uint32 // percent of each bound
+}
 
 // Store returns the framework's store.
-func (c *Client) Store() *Store { return &Store{c} }
+func (c *Client) Store() *Store { return &Store{client: c} }
+
+// KeepFree returns the store for writes of new work: a Put that would leave less than this share of some bound free, in
+// percent (0 to 100), is refused as if the store were full. So there is still room for the writes by which older work
+// goes on and ends. The masters compare, with all bounds that they know; deletions and writes that need no more room
+// always pass.
+func (s *Store) KeepFree(percent int) *Store { return &Store{s.client, uint32(percent)} }
 
 // Entry is a key of the store with its value.
 type Entry struct {
@@ -69,6 +79,7 @@ func (s *Store) Put(ctx context.Context, key string, value []byte, version uint6
 	err = s.client.atLeader(ctx, "store.put", key, func(ctx context.Context, p place) (err error) {
 		entry, err = p.store.Put(ctx, &apiv1.StorePutRequest{
 			Session: p.session, Key: key, Value: value, IfVersion: condition(version), Write: lane.write, Lane: lane.number,
+			KeepFreePercent: s.keepFree,
 		})
 		return err
 	})

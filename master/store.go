@@ -169,7 +169,7 @@ func (s storeService) Put(ctx context.Context, r *apiv1.StorePutRequest) (*apiv1
 	const op = "store.put"
 	result, err := s.write(ctx, op, r, registry.PutEntry{
 		Framework: api.FrameworkID(r.GetSession().GetFrameworkId()), Session: r.GetSession().GetSession(),
-		Key: r.GetKey(), Value: r.GetValue(), IfVersion: r.IfVersion,
+		Key: r.GetKey(), Value: r.GetValue(), IfVersion: r.IfVersion, KeepFree: uint64(r.GetKeepFreePercent()),
 	})
 	if err != nil {
 		return nil, err

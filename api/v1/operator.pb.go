@@ -4962,9 +4962,12 @@ type StorePutRequest struct {
 	// a time. A client that writes several keys at once uses several lanes.
 	Write uint64 `protobuf:"varint,5,opt,name=write,proto3" json:"write,omitempty"`
 	// From 0, at most 255.
-	Lane          uint32 `protobuf:"varint,6,opt,name=lane,proto3" json:"lane,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Lane uint32 `protobuf:"varint,6,opt,name=lane,proto3" json:"lane,omitempty"`
+	// How much of each bound must be free after a write that needs more room, in percent, at most 100. So a framework can
+	// refuse new work while there is still room for what ends the old.
+	KeepFreePercent uint32 `protobuf:"varint,7,opt,name=keep_free_percent,json=keepFreePercent,proto3" json:"keep_free_percent,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *StorePutRequest) Reset() {
@@ -5035,6 +5038,13 @@ func (x *StorePutRequest) GetWrite() uint64 {
 func (x *StorePutRequest) GetLane() uint32 {
 	if x != nil {
 		return x.Lane
+	}
+	return 0
+}
+
+func (x *StorePutRequest) GetKeepFreePercent() uint32 {
+	if x != nil {
+		return x.KeepFreePercent
 	}
 	return 0
 }
@@ -5725,7 +5735,7 @@ const file_api_v1_operator_proto_rawDesc = "" +
 	"\bcomplete\x18\x05 \x01(\bR\bcomplete\"V\n" +
 	"\x0fStoreGetRequest\x121\n" +
 	"\asession\x18\x01 \x01(\v2\x17.tender.v1.StoreSessionR\asession\x12\x10\n" +
-	"\x03key\x18\x02 \x01(\tR\x03key\"\xc9\x01\n" +
+	"\x03key\x18\x02 \x01(\tR\x03key\"\xf5\x01\n" +
 	"\x0fStorePutRequest\x121\n" +
 	"\asession\x18\x01 \x01(\v2\x17.tender.v1.StoreSessionR\asession\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\x12\x14\n" +
@@ -5733,7 +5743,8 @@ const file_api_v1_operator_proto_rawDesc = "" +
 	"\n" +
 	"if_version\x18\x04 \x01(\x04H\x00R\tifVersion\x88\x01\x01\x12\x14\n" +
 	"\x05write\x18\x05 \x01(\x04R\x05write\x12\x12\n" +
-	"\x04lane\x18\x06 \x01(\rR\x04laneB\r\n" +
+	"\x04lane\x18\x06 \x01(\rR\x04lane\x12*\n" +
+	"\x11keep_free_percent\x18\a \x01(\rR\x0fkeepFreePercentB\r\n" +
 	"\v_if_version\"\xb6\x01\n" +
 	"\x12StoreDeleteRequest\x121\n" +
 	"\asession\x18\x01 \x01(\v2\x17.tender.v1.StoreSessionR\asession\x12\x10\n" +

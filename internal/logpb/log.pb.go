@@ -1624,9 +1624,11 @@ type PutEntry struct {
 	Value       []byte                 `protobuf:"bytes,4,opt,name=value,proto3" json:"value,omitempty"`
 	IfVersion   *uint64                `protobuf:"varint,5,opt,name=if_version,json=ifVersion,proto3,oneof" json:"if_version,omitempty"`
 	// How much all stores together may hold, by the setting of the leader that proposed the entry. 0: 1 GiB.
-	AllBytesMax   uint64 `protobuf:"varint,6,opt,name=all_bytes_max,json=allBytesMax,proto3" json:"all_bytes_max,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	AllBytesMax uint64 `protobuf:"varint,6,opt,name=all_bytes_max,json=allBytesMax,proto3" json:"all_bytes_max,omitempty"`
+	// How much of each bound must be free after the write, in percent.
+	KeepFreePercent uint64 `protobuf:"varint,7,opt,name=keep_free_percent,json=keepFreePercent,proto3" json:"keep_free_percent,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *PutEntry) Reset() {
@@ -1697,6 +1699,13 @@ func (x *PutEntry) GetIfVersion() uint64 {
 func (x *PutEntry) GetAllBytesMax() uint64 {
 	if x != nil {
 		return x.AllBytesMax
+	}
+	return 0
+}
+
+func (x *PutEntry) GetKeepFreePercent() uint64 {
+	if x != nil {
+		return x.KeepFreePercent
 	}
 	return 0
 }
@@ -4305,7 +4314,7 @@ const file_internal_logpb_log_proto_rawDesc = "" +
 	"\x06weight\x18\x01 \x01(\x01R\x06weight\x12\x1a\n" +
 	"\bpriority\x18\x02 \x01(\x03R\bpriority\x121\n" +
 	"\tguarantee\x18\x03 \x03(\v2\x13.tender.v1.ResourceR\tguarantee\x12)\n" +
-	"\x05limit\x18\x04 \x03(\v2\x13.tender.v1.ResourceR\x05limit\"\xc6\x01\n" +
+	"\x05limit\x18\x04 \x03(\v2\x13.tender.v1.ResourceR\x05limit\"\xf2\x01\n" +
 	"\bPutEntry\x12!\n" +
 	"\fframework_id\x18\x01 \x01(\tR\vframeworkId\x12\x18\n" +
 	"\asession\x18\x02 \x01(\x04R\asession\x12\x10\n" +
@@ -4313,7 +4322,8 @@ const file_internal_logpb_log_proto_rawDesc = "" +
 	"\x05value\x18\x04 \x01(\fR\x05value\x12\"\n" +
 	"\n" +
 	"if_version\x18\x05 \x01(\x04H\x00R\tifVersion\x88\x01\x01\x12\"\n" +
-	"\rall_bytes_max\x18\x06 \x01(\x04R\vallBytesMaxB\r\n" +
+	"\rall_bytes_max\x18\x06 \x01(\x04R\vallBytesMax\x12*\n" +
+	"\x11keep_free_percent\x18\a \x01(\x04R\x0fkeepFreePercentB\r\n" +
 	"\v_if_version\"\x8f\x01\n" +
 	"\vDeleteEntry\x12!\n" +
 	"\fframework_id\x18\x01 \x01(\tR\vframeworkId\x12\x18\n" +

@@ -171,3 +171,49 @@ func TestTheLimitOfAllStoresComesWithTheWrite(t *testing.T) {
 		t.Errorf("more than the registry's own is the registry's own: %+v, %d bytes", got, s.StoreBytes())
 	}
 }
+
+// TestSomeWritesKeepRoomFree: a write of new work is refused while there is still room for others, by each of the bounds.
+func TestSomeWritesKeepRoomFree(t *testing.T) {
+	s := New()
+	apply := func(change Change) Result { return s.Apply(Command{At: epoch, Change: change}) }
+	apply(Subscribe{Instance: "i1"})
+	const ok = api.Internal // no refusal is of this kind
+	put := func(key string, size int, all, keepFree uint64) api.Kind {
+		got := apply(PutEntry{Framework: "framework-1", Session: 1, Key: key, Value: make([]byte, size), AllMax: all, KeepFree: keepFree})
+		if got.Err == nil {
+			return ok
+		}
+		return got.Err.Kind
+	}
+	for _, step := range []struct {
+		what     string
+		size     int
+		keepFree uint64
+		want     api.Kind
+	}{
+		{"a fifth is kept free", 80, 20, api.Limit},
+		{"just so much", 79, 20, ok},
+		{"one byte more", 80, 20, api.Limit},
+		{"one byte more of older work", 80, 5, ok},
+		{"what shrinks", 79, 100, ok},
+		{"all of it", 99, 0, ok},
+		{"more than there is", 100, 0, api.Limit},
+		{"more than all is kept free", 1, 101, api.Invalid},
+	} {
+		if got := put("a", step.size, 100, step.keepFree); got != step.want {
+			t.Errorf("%s: %v, want %v", step.what, got, step.want)
+		}
+	}
+	full := int64(StoreFrameworkBytesMax)
+	for i := 0; s.StoreBytes()+StoreValueBytesMax+10 <= full/100*80; i++ {
+		if got := put(fmt.Sprint("big", i), StoreValueBytesMax, 0, 20); got != ok {
+			t.Fatalf("value %d: %v", i, got)
+		}
+	}
+	if got := put("new", StoreValueBytesMax, 0, 20); got != api.Limit {
+		t.Errorf("the framework's own bound: %v", got)
+	}
+	if got := put("old", StoreValueBytesMax, 0, 5); got != ok {
+		t.Errorf("older work has room: %v", got)
+	}
+}

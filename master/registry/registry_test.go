@@ -103,7 +103,7 @@ func drawChange(t *rapid.T) Change {
 	case 15:
 		return SetRole{Role: roles.Draw(t, "role"), Set: Role{Weight: rapid.Float64().Draw(t, "weight"), Limit: bundles.Draw(t, "limit")}}
 	case 16:
-		return PutEntry{framework.ID, sessions.Draw(t, "session"), keys.Draw(t, "key"), []byte("value"), drawVersion(t), uint64(rapid.IntRange(0, 20).Draw(t, "all"))}
+		return PutEntry{framework.ID, sessions.Draw(t, "session"), keys.Draw(t, "key"), []byte("value"), drawVersion(t), uint64(rapid.IntRange(0, 20).Draw(t, "all")), uint64(rapid.IntRange(0, 100).Draw(t, "keep"))}
 	case 17:
 		return RaiseFormat{Format: rapid.Uint64Range(0, Format+1).Draw(t, "format")}
 	case 18:
@@ -339,16 +339,16 @@ func TestStore(t *testing.T) {
 		kind    api.Kind
 		version uint64
 	}{
-		{"new", PutEntry{"framework-1", 1, "a", []byte("1"), version(0), 0}, 0, 1},
-		{"new twice", PutEntry{"framework-1", 1, "a", []byte("1"), version(0), 0}, api.Stale, 1},
-		{"replace", PutEntry{"framework-1", 1, "a", []byte("2"), version(1), 0}, 0, 2},
+		{"new", PutEntry{"framework-1", 1, "a", []byte("1"), version(0), 0, 0}, 0, 1},
+		{"new twice", PutEntry{"framework-1", 1, "a", []byte("1"), version(0), 0, 0}, api.Stale, 1},
+		{"replace", PutEntry{"framework-1", 1, "a", []byte("2"), version(1), 0, 0}, 0, 2},
 		{"delete the old one", DeleteEntry{"framework-1", 1, "a", version(1)}, api.Stale, 2},
 		{"delete", DeleteEntry{"framework-1", 1, "a", version(2)}, 0, 3},
 		{"delete nothing", DeleteEntry{"framework-1", 1, "a", nil}, 0, 0},
-		{"made again, never an old version", PutEntry{"framework-1", 1, "a", nil, version(0), 0}, 0, 4},
-		{"too large", PutEntry{"framework-1", 1, "b", make([]byte, StoreValueBytesMax+1), nil, 0}, api.Invalid, 0},
-		{"fenced (R5)", PutEntry{"framework-1", 0, "a", nil, nil, 0}, api.Fenced, 0},
-		{"from nowhere", PutEntry{"framework-2", 1, "a", nil, nil, 0}, api.NotFound, 0},
+		{"made again, never an old version", PutEntry{"framework-1", 1, "a", nil, version(0), 0, 0}, 0, 4},
+		{"too large", PutEntry{"framework-1", 1, "b", make([]byte, StoreValueBytesMax+1), nil, 0, 0}, api.Invalid, 0},
+		{"fenced (R5)", PutEntry{"framework-1", 0, "a", nil, nil, 0, 0}, api.Fenced, 0},
+		{"from nowhere", PutEntry{"framework-2", 1, "a", nil, nil, 0, 0}, api.NotFound, 0},
 	}
 	for _, step := range steps {
 		got := apply(step.change)
@@ -358,7 +358,7 @@ func TestStore(t *testing.T) {
 	}
 	value := make([]byte, StoreValueBytesMax)
 	for i := range StoreFrameworkBytesMax / StoreValueBytesMax {
-		got := apply(PutEntry{"framework-1", 1, fmt.Sprint("big", i), value, nil, 0})
+		got := apply(PutEntry{"framework-1", 1, fmt.Sprint("big", i), value, nil, 0, 0})
 		if last := i == StoreFrameworkBytesMax/StoreValueBytesMax-1; last != (got.Err != nil && got.Err.Kind == api.Limit) {
 			t.Fatalf("value %d: %+v", i, got)
 		}

@@ -30,6 +30,9 @@ type PutEntry struct {
 	// AllMax is how many bytes all stores may hold together, as the proposer was configured. It is part of the change
 	// so that every master decides in the same way. 0 means StoreBytesMax.
 	AllMax uint64
+	// KeepFree is how much of each bound must be free after a write that needs more room, in percent. So a framework
+	// can refuse new work while there is still room for what ends the old.
+	KeepFree uint64
 }
 
 func (change PutEntry) apply(s *State, _ time.Time) Result {
@@ -49,7 +52,10 @@ func (change PutEntry) apply(s *State, _ time.Time) Result {
 	if !exists {
 		growth += int64(len(change.Key))
 	}
-	if err := s.checkStore(framework, exists, growth, change.AllMax); err != nil {
+	if change.KeepFree > 100 {
+		return refuse(op, api.Invalid, change.Key, "%d percent are to be kept free; write 0 to 100", change.KeepFree)
+	}
+	if err := s.checkStore(framework, exists, growth, change); err != nil {
 		return Result{Err: api.E(op, api.Limit, change.Key, err), Version: old.Version}
 	}
 	framework.StoreVersion++
@@ -116,25 +122,37 @@ func checkVersion(op, key string, want *uint64, old Entry) *Result {
 	return &bad
 }
 
-func (s *State) checkStore(framework Framework, exists bool, growth int64, allMax uint64) error {
-	if allMax == 0 || allMax > StoreBytesMax {
-		allMax = StoreBytesMax
+// checkStore returns why a change for which the framework's store grows by so many bytes finds no room, or nil.
+func (s *State) checkStore(framework Framework, exists bool, growth int64, change PutEntry) error {
+	all := int64(change.AllMax)
+	if change.AllMax == 0 || change.AllMax > StoreBytesMax {
+		all = StoreBytesMax
 	}
 	principal := framework.Framework.Principal
+	own, share, entries := change.without(StoreFrameworkBytesMax), change.without(principalsShare(all)), change.without(StoreEntriesMax)
+	all = change.without(all)
 	has := s.index().living[principal].storeSize
+	kept := ""
+	if change.KeepFree > 0 {
+		kept = fmt.Sprintf(" (%d %% are kept free)", change.KeepFree)
+	}
 	switch {
-	case growth > 0 && framework.StoreSize+growth > StoreFrameworkBytesMax:
-		return fmt.Errorf("the framework's store would hold more than %d bytes; delete what it needs no more", StoreFrameworkBytesMax)
-	case growth > 0 && s.index().storeSize+growth > int64(allMax):
-		return fmt.Errorf("the stores of all frameworks would hold more than %d bytes; delete what nobody needs, or start the masters with a larger --store-bytes-max", allMax)
-	case growth > 0 && isBounded(principal) && has+growth > principalsShare(int64(allMax)):
-		return fmt.Errorf("the stores of the frameworks of principal %q hold %d bytes, and may hold %d, so that there is room for others; "+
-			"delete what they need no more", principal, has, principalsShare(int64(allMax)))
-	case !exists && len(framework.Store) >= StoreEntriesMax:
-		return fmt.Errorf("the framework's store would hold more than %d keys", StoreEntriesMax)
+	case growth > 0 && framework.StoreSize+growth > own:
+		return fmt.Errorf("the framework's store would hold more than %d bytes%s; delete what it needs no more", own, kept)
+	case growth > 0 && s.index().storeSize+growth > all:
+		return fmt.Errorf("the stores of all frameworks would hold more than %d bytes%s; delete what nobody needs, or start the masters with a larger --store-bytes-max",
+			all, kept)
+	case growth > 0 && isBounded(principal) && has+growth > share:
+		return fmt.Errorf("the stores of the frameworks of principal %q hold %d bytes, and may hold %d%s, so that there is room for others; "+
+			"delete what they need no more", principal, has, share, kept)
+	case !exists && int64(len(framework.Store)) >= entries:
+		return fmt.Errorf("the framework's store would hold more than %d keys%s", entries, kept)
 	}
 	return nil
 }
+
+// without returns a bound without what the write has to keep free.
+func (change PutEntry) without(bound int64) int64 { return bound - bound*int64(change.KeepFree)/100 }
 
 // StoreBytes returns how many bytes all stores hold.
 func (s *State) StoreBytes() int64 { return s.index().storeSize }

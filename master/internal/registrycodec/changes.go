@@ -135,7 +135,7 @@ func encodeFrameworkChange(m *logpb.Command, change registry.Change) bool {
 	case registry.PutEntry:
 		m.Change = &logpb.Command_PutEntry{PutEntry: &logpb.PutEntry{
 			FrameworkId: string(c.Framework), Session: c.Session, Key: c.Key, Value: c.Value, IfVersion: c.IfVersion,
-			AllBytesMax: c.AllMax,
+			AllBytesMax: c.AllMax, KeepFreePercent: c.KeepFree,
 		}}
 	case registry.DeleteEntry:
 		m.Change = &logpb.Command_DeleteEntry{DeleteEntry: &logpb.DeleteEntry{
@@ -250,6 +250,7 @@ func decodeFrameworkChange(m *logpb.Command) registry.Change {
 		return registry.PutEntry{
 			Framework: api.FrameworkID(c.PutEntry.FrameworkId), Session: c.PutEntry.Session,
 			Key: c.PutEntry.Key, Value: c.PutEntry.Value, IfVersion: c.PutEntry.IfVersion, AllMax: c.PutEntry.AllBytesMax,
+			KeepFree: c.PutEntry.KeepFreePercent,
 		}
 	case *logpb.Command_DeleteEntry:
 		return registry.DeleteEntry{
