@@ -151,5 +151,23 @@ func RetryAfter(err error) time.Duration {
 	return h.after
 }
 
+// Transient reports whether the call that ended with err may succeed later though nobody changes anything: nobody can do
+// it just now ([Unavailable]), the master that was asked does not lead ([NotLeader]), the outcome is unknown ([Unknown];
+// repeat it only if a second time does no harm), or err says when to come back ([RetryAfter]). The list is closed.
+// Whatever ends with another error would end so again: tell it or set it aside, and don't repeat it.
+func Transient(err error) bool {
+	switch {
+	case err == nil:
+		return false
+	case RetryAfter(err) > 0:
+		return true
+	}
+	switch KindOf(err) {
+	case Unavailable, NotLeader, Unknown:
+		return true
+	}
+	return false
+}
+
 // Is reports whether err is of the kind; false for nil.
 func Is(err error, kind Kind) bool { return err != nil && KindOf(err) == kind }

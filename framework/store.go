@@ -277,21 +277,12 @@ func (c *Client) atLeader(ctx context.Context, op, subject string, call func(ctx
 		switch after := api.RetryAfter(answer); {
 		case after > 0: // only time helps, not another session
 			pause, changed = protocol.RetryWait(after, rand.Uint64()), nil
-		case !mayDoLater(answer.Kind):
+		case !api.Transient(answer) && answer.Kind != api.Fenced: // fenced may be only the session that is over
 			return answer
 		}
 		last = answer
 		c.pause(ctx, pause, changed)
 	}
-}
-
-// mayDoLater reports whether a call that failed with this kind may succeed in the next session.
-func mayDoLater(kind api.Kind) bool {
-	switch kind {
-	case api.NotLeader, api.Unavailable, api.Unknown, api.Fenced:
-		return true
-	}
-	return false
 }
 
 // pause waits for d, or until there is a reason to go on earlier.

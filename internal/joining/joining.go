@@ -129,10 +129,8 @@ func ask(ctx context.Context, config Config, dial trust.Dial, pass *trust.Pass, 
 		if err == nil {
 			return read(answer, pass)
 		}
-		switch api.KindOf(err) {
-		case api.Denied, api.Invalid, api.Unsupported, api.Removed, api.Exists:
+		if !api.Transient(err) {
 			return Answer{}, err
-		default: // another master, or the next try, may answer better
 		}
 		if seeker.WorthSaying(err) && config.Failed != nil {
 			config.Failed(address, err)

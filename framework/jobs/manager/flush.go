@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/framework/jobs"
 	"github.com/tenderhq/tender/framework/jobs/internal/core"
-	"github.com/tenderhq/tender/internal/pause"
 )
 
 // prefix is how all keys of jobs begin; the job's name follows.
@@ -21,14 +21,19 @@ func keyOf(name, key string) string { return prefix + name + "/" + key }
 // writesMax is how many keys are written at the same time; more wait.
 const writesMax = 64
 
-// retryPause is the pause before a refused write is tried again.
-const retryPause = time.Second
+// How much of each of the store's bounds a write has to leave free, in percent. A store that is nearly full takes no new
+// jobs; the jobs that it has go on; and what ends a job has the last of the room to itself.
+const (
+	freeForAll  = 20 // left by a new job, and by a new version of one
+	freeForEnds = 5  // left by what a running job writes
+)
 
 // writing is what has to be written to the store, and the effects that wait for it. One batch is written at a time;
-// meanwhile the next one grows.
+// meanwhile the next one grows. Jobs that the store has refused to take are set aside, and hold up no other job.
 type writing struct {
 	keys    map[string][2]string // to be written: the job's name and the key below it
 	effects []pending            // effects that wait for these keys
+	aside   map[string]*aside    // by job
 	done    *outcome             // outcome of this batch
 	busy    bool                 // a batch is being written
 	under   *outcome             // outcome of the batch that is being written
@@ -41,13 +46,16 @@ type pending struct {
 
 // outcome tells what has become of a batch.
 type outcome struct {
-	over chan struct{}
-	err  error // may be read once over is closed
+	over    chan struct{}
+	err     error            // nothing more is written; may be read once over is closed, as refused
+	refused map[string]error // by job: why the store has not taken it
 }
 
 func newOutcome() *outcome { return &outcome{over: make(chan struct{})} }
 
-func newWriting() writing { return writing{keys: make(map[string][2]string), done: newOutcome()} }
+func newWriting() writing {
+	return writing{keys: make(map[string][2]string), aside: make(map[string]*aside), done: newOutcome()}
+}
 
 // all returns the outcome of everything that has to be written by now; nil: there is nothing to write.
 func (w *writing) all() *outcome {
@@ -60,16 +68,34 @@ func (w *writing) all() *outcome {
 	return nil
 }
 
-func (w *writing) dirty(name, key string) { w.keys[keyOf(name, key)] = [2]string{name, key} }
-
-func (w *writing) after(name string, effect core.Effect) {
-	w.effects = append(w.effects, pending{name, effect})
+func (w *writing) dirty(name, key string) {
+	keys := w.keys
+	if a := w.aside[name]; a != nil && !a.tried {
+		keys = a.keys
+	}
+	keys[keyOf(name, key)] = [2]string{name, key}
 }
 
-// mark and reset remove effects that need not wait for a write.
-func (w *writing) mark() int { return len(w.effects) }
+func (w *writing) after(name string, effect core.Effect) {
+	list := w.effectsOf(name)
+	*list = append(*list, pending{name, effect})
+}
 
-func (w *writing) reset(mark int) { w.effects = w.effects[:mark] }
+// effectsOf returns the list of effects that those of the job are added to.
+func (w *writing) effectsOf(name string) *[]pending {
+	if a := w.aside[name]; a != nil && !a.tried {
+		return &a.effects
+	}
+	return &w.effects
+}
+
+// mark and reset remove effects of a job that need not wait for a write.
+func (w *writing) mark(name string) int { return len(*w.effectsOf(name)) }
+
+func (w *writing) reset(name string, mark int) {
+	list := w.effectsOf(name)
+	*list = (*list)[:mark]
+}
 
 // fail tells everybody who waits that nothing more will be written.
 func (w *writing) fail(err error) {
@@ -77,36 +103,52 @@ func (w *writing) fail(err error) {
 	close(w.done.over)
 	w.done = newOutcome()
 	clear(w.keys)
+	clear(w.aside)
 	w.effects = nil
 }
 
 // batch is a set of keys that are written together, and the effects that wait for them.
 type batch struct {
-	puts    map[string][]byte
+	gone    []string // keys of jobs that are forgotten; to be deleted
+	puts    map[string]put
 	deletes []string
 	effects []pending
 	done    *outcome
+	keys    map[string][2]string // all of them
+	refused map[string]error     // by job: why it is not stored
+}
+
+// put is a value that is to be written.
+type put struct {
+	value    []byte
+	keepFree int // percent of each bound
 }
 
 // take removes and returns what has to be written now, with the present values.
-func (m *Manager) take() (b batch, err error) {
-	b = batch{puts: make(map[string][]byte), effects: m.writing.effects, done: m.writing.done}
-	for _, key := range slices.Sorted(maps.Keys(m.writing.keys)) {
-		name := m.writing.keys[key][0]
-		var value []byte
-		if e := m.jobs[name]; e != nil {
-			if value, err = e.master.Record(m.writing.keys[key][1]); err != nil {
-				return b, err
-			}
+func (m *Manager) take() batch {
+	b := batch{puts: make(map[string]put), effects: m.writing.effects, done: m.writing.done, keys: m.writing.keys, refused: make(map[string]error)}
+	for _, key := range slices.Sorted(maps.Keys(b.keys)) {
+		name, part := b.keys[key][0], b.keys[key][1]
+		e := m.jobs[name]
+		if e == nil || e.master.Gone {
+			b.gone = append(b.gone, key)
+			continue
 		}
-		if value == nil {
+		value, err := e.master.Record(part)
+		switch {
+		case err != nil:
+			b.refused[name] = err
+		case value == nil:
 			b.deletes = append(b.deletes, key)
-		} else {
-			b.puts[key] = value
+		case e.master.Phase == jobs.Running:
+			b.puts[key] = put{value, freeForEnds}
+		case e.master.Phase == jobs.Deleting && !isHeader(key): // it is deleted soon; who takes over asks what has become of the tasks
+		default:
+			b.puts[key] = put{value: value}
 		}
 	}
 	m.writing.keys, m.writing.effects, m.writing.done = make(map[string][2]string), nil, newOutcome()
-	return b, nil
+	return b
 }
 
 // flush starts to write, unless a batch is being written already.
@@ -128,42 +170,46 @@ func (m *Manager) write() {
 			m.mu.Unlock()
 			return
 		}
-		b, err := m.take()
+		b := m.take()
 		m.writing.under = b.done
 		m.mu.Unlock()
-		if err == nil {
-			err = m.writeBatch(client, b)
-		}
-		m.do(func(time.Time) {
-			if err != nil { // Run has ended, or a record could not be made
+		err := writeBatch(client, b)
+		m.do(func(now time.Time) {
+			if err != nil { // Run has ended
 				m.config.Logger.Error("jobs are not written", "error", err)
 				m.left()
 			} else {
+				m.setAside(b, now)
 				m.perform(b)
+				m.takeBack(b)
 			}
-			b.done.err = err
+			b.done.err, b.done.refused = err, b.refused
 			close(b.done.over)
 		})
 	}
 }
 
-// writeBatch writes the batch completely; an error says that Run has ended.
+// writeBatch writes the batch, and notes which jobs the store refuses. An error says that Run has ended.
 //
 // The order matters, because a manager that takes over may find only a part of the batch. A job's header is written
 // before its parts: whoever finds a header does to the parts what it says, but from a part that is newer than its
 // header nobody could tell why. Deletions come last: a part that was counted into the job's header is no longer needed
 // once that header is written. Of a job that is forgotten the header is deleted first, because without it the rest
-// belongs to nobody; a header whose versions were gone could not be read.
-func (m *Manager) writeBatch(client masters, b batch) error {
-	put := func(key string) error { return client.Put(context.Background(), key, b.puts[key]) }
+// belongs to nobody; a header whose versions were gone could not be read. Jobs that are forgotten come before all
+// others, because they make room.
+func writeBatch(client masters, b batch) error {
+	put := func(key string) error {
+		return client.Put(context.Background(), key, b.puts[key].value, b.puts[key].keepFree)
+	}
 	remove := func(key string) error { return client.Delete(context.Background(), key) }
+	headers, others := headersFirst(b.gone)
 	written, parts := headersFirst(slices.Sorted(maps.Keys(b.puts)))
 	deleted, rest := headersFirst(b.deletes)
 	for _, stage := range []struct {
 		keys  []string
 		write func(key string) error
-	}{{written, put}, {parts, put}, {deleted, remove}, {rest, remove}} {
-		if err := m.each(client, stage.keys, stage.write); err != nil {
+	}{{headers, remove}, {others, remove}, {written, put}, {parts, put}, {deleted, remove}, {rest, remove}} {
+		if err := b.each(client, stage.keys, stage.write); err != nil {
 			return err
 		}
 	}
@@ -186,43 +232,39 @@ func isHeader(key string) bool {
 	return strings.HasSuffix(key, "/"+core.HeaderKey) && strings.Count(key, "/") == 2
 }
 
-// each writes all keys, writesMax at the same time, and repeats what failed until everything is written or Run has
-// ended.
-func (m *Manager) each(client masters, keys []string, write func(key string) error) error {
-	for len(keys) > 0 {
-		var mu sync.Mutex
-		var failed []string
-		var last error
-		for page := range slices.Chunk(keys, writesMax) {
-			var group sync.WaitGroup
-			for _, key := range page {
-				group.Go(func() {
-					if err := write(key); err != nil {
-						mu.Lock()
-						defer mu.Unlock()
-						failed, last = append(failed, key), err
-					}
-				})
+// each writes all keys, writesMax at the same time, but for those of jobs that were refused already. What fails is not
+// repeated here: the client repeats what may succeed by itself, and waits while nobody leads. Anything else would be
+// refused again. An error says that Run has ended.
+func (b *batch) each(client masters, keys []string, write func(key string) error) error {
+	keys = slices.DeleteFunc(slices.Clone(keys), func(key string) bool { return b.refused[b.keys[key][0]] != nil })
+	for page := range slices.Chunk(keys, writesMax) {
+		wrong := make([]error, len(page))
+		var group sync.WaitGroup
+		for i, key := range page {
+			group.Go(func() { wrong[i] = write(key) })
+		}
+		group.Wait()
+		for i, err := range wrong {
+			if err == nil {
+				continue
 			}
-			group.Wait()
+			if over := client.Acknowledge(api.Status{}); over != nil { // of no status; it tells whether Run goes on
+				return over
+			}
+			b.refused[b.keys[page[i]][0]] = err
 		}
-		if keys = failed; len(keys) == 0 {
-			return nil
-		}
-		if err := client.Acknowledge(api.Status{}); err != nil { // of no status; it tells whether Run goes on
-			return err
-		}
-		m.config.Logger.Warn("the store refuses; it is tried again", "keys", len(keys), "first", keys[0], "error", last)
-		pause.For(context.Background(), retryPause)
 	}
 	return nil
 }
 
-// perform performs the effects that have waited for a batch.
+// perform performs the effects that have waited for a batch, but for those of jobs that were refused.
 func (m *Manager) perform(b batch) {
 	for _, one := range b.effects {
 		if m.client == nil {
 			return
+		}
+		if b.refused[one.name] != nil {
+			continue
 		}
 		if err := m.performOne(one); err != nil {
 			m.left()
@@ -241,6 +283,7 @@ func (m *Manager) performOne(one pending) error {
 	case core.Forgotten:
 		if e := m.jobs[one.name]; e != nil && e.master.Gone {
 			m.remove(one.name)
+			m.tryAsideSoon()
 		}
 	}
 	return nil

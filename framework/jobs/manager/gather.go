@@ -178,6 +178,9 @@ func (m *Manager) assignGang(e *entry, ask core.Ask, members []member, used []*p
 // pauseAfterGang is the filter for offers that were held and not used, so that others get them.
 const pauseAfterGang = refuseShort
 
+// giveBackUnused gives back offers in which nothing is to run any more.
+func (m *Manager) giveBackUnused(offers []api.Offer) { m.giveBack(offers, refuseShort) }
+
 func (m *Manager) giveBack(offers []api.Offer, refuse time.Duration) {
 	for _, offer := range offers {
 		if m.client == nil {

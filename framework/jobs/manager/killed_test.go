@@ -68,8 +68,8 @@ type watched struct {
 	knife *knife
 }
 
-func (w watched) Put(ctx context.Context, key string, value []byte) error {
-	return w.knife.step("put "+key, w.Masters.Put(ctx, key, value))
+func (w watched) Put(ctx context.Context, key string, value []byte, keepFree int) error {
+	return w.knife.step("put "+key, w.Masters.Put(ctx, key, value, keepFree))
 }
 
 func (w watched) Delete(ctx context.Context, key string) error {
@@ -448,11 +448,11 @@ func (c *cluster) awaitKeys(name string, n int) {
 // slow is a store that writes the ends of jobs late.
 type slow struct{ manager.Masters }
 
-func (s slow) Put(ctx context.Context, key string, value []byte) error {
+func (s slow) Put(ctx context.Context, key string, value []byte, keepFree int) error {
 	if strings.Contains(string(value), string(jobs.Succeeded)) {
 		pause.For(ctx, time.Second)
 	}
-	return s.Masters.Put(ctx, key, value)
+	return s.Masters.Put(ctx, key, value, keepFree)
 }
 
 type late struct{ *manager.Manager }

@@ -73,6 +73,7 @@ type Manager struct {
 	wakes    alarms.Alarms[string] // when to wake which job; an entry that is out of date does nothing
 	endings  []ending              // jobs that have ended, the oldest first
 	unstated bool                  // the demand may have to be stated to the masters again
+	again    time.Time             // when the jobs that were set aside are tried again; zero: there are none
 }
 
 // entry is a job of the manager.
@@ -151,7 +152,11 @@ func (m *Manager) step(e *entry, now time.Time, happened core.Event) []core.Effe
 }
 
 func (m *Manager) stepOnce(e *entry, now time.Time, happened core.Event) []core.Effect {
+	before := e.master.Phase
 	effects := e.master.Step(now, happened)
+	if e.master.Phase != before { // what ends a job needs less room than what goes on
+		m.writing.tryAside(e.name)
+	}
 	for _, effect := range effects {
 		switch effect := effect.(type) {
 		case core.Save:
@@ -168,7 +173,7 @@ func (m *Manager) stepOnce(e *entry, now time.Time, happened core.Event) []core.
 
 // noteChange updates what is known of the job outside of its JobMaster.
 func (m *Manager) noteChange(e *entry) {
-	if m.wants.update(e.name, e.master) {
+	if m.wants.update(e.name, e.master, m.writing.aside[e.name] == nil) {
 		m.unstated = true
 	}
 	if wake := e.master.Wake(); !wake.IsZero() && (e.wake.IsZero() || wake.Before(e.wake)) {
@@ -209,6 +214,9 @@ func (m *Manager) arm(now time.Time) {
 	if until := m.gather.until; !until.IsZero() && (next.IsZero() || until.Before(next)) {
 		next = until
 	}
+	if !m.again.IsZero() && (next.IsZero() || m.again.Before(next)) {
+		next = m.again
+	}
 	if next.IsZero() {
 		return
 	}
@@ -220,8 +228,9 @@ func (m *Manager) arm(now time.Time) {
 	m.timer.Reset(wait)
 }
 
-// ring wakes the jobs that are due.
+// ring wakes the jobs that are due, and tries those again that were set aside.
 func (m *Manager) ring(now time.Time) {
+	m.tryAllAside(now)
 	for name, is := m.wakes.Due(now); is; name, is = m.wakes.Due(now) {
 		e := m.jobs[name]
 		if e == nil || e.wake.IsZero() || e.wake.After(now) {
@@ -311,9 +320,9 @@ func (m *Manager) Update(_ context.Context, status api.Status) (err error) {
 		case !m.loaded:
 			err = api.E("jobs.update", api.Unavailable, status.Task, errStandby)
 		case e != nil:
-			before := m.writing.mark()
+			before := m.writing.mark(e.name)
 			if effects := m.step(e, now, core.Heard{Status: status}); onlyAcknowledges(effects) {
-				m.writing.reset(before)
+				m.writing.reset(e.name, before)
 				return
 			}
 			err = framework.ErrLater

@@ -17,7 +17,7 @@ type masters interface {
 	Kill(task api.TaskID) error
 	Acknowledge(status api.Status) error
 	Reconcile(tasks ...api.TaskID) error
-	Put(ctx context.Context, key string, value []byte) error
+	Put(ctx context.Context, key string, value []byte, keepFree int) error
 	Delete(ctx context.Context, key string) error                             // no error if the key does not exist
 	All(ctx context.Context, prefix string) iter.Seq2[framework.Entry, error] // in the order of their keys
 }
@@ -28,9 +28,9 @@ type session struct{ *framework.Client }
 // Kill ends a task within its own grace.
 func (s session) Kill(task api.TaskID) error { return s.Client.Kill(task) }
 
-// Put writes a key, whatever its version.
-func (s session) Put(ctx context.Context, key string, value []byte) error {
-	_, err := s.Store().Put(ctx, key, value, framework.AnyVersion)
+// Put writes a key, whatever its version, if that leaves so many percent of the store's bounds free.
+func (s session) Put(ctx context.Context, key string, value []byte, keepFree int) error {
+	_, err := s.Store().KeepFree(keepFree).Put(ctx, key, value, framework.AnyVersion)
 	return err
 }
 

@@ -47,6 +47,21 @@ func (f *flights) take(task api.TaskID) *flight {
 	return one
 }
 
+// leave removes a task that is not launched after all, and returns the offer in which nothing else is to run.
+func (f *flights) leave(task api.TaskID) (unused []api.Offer) {
+	one := f.byTask[task]
+	if one == nil {
+		return nil
+	}
+	delete(f.byTask, task)
+	one.tasks = slices.DeleteFunc(one.tasks, func(other api.Task) bool { return other.ID == task })
+	if len(one.tasks) > 0 {
+		return nil
+	}
+	delete(f.byOffer, one.offer.ID)
+	return []api.Offer{one.offer}
+}
+
 // The filters of declined offers: refuseShort for offers that were on their way when the demand changed, refuseLong for
 // offers in which some task would fit but may not run.
 const (

@@ -74,18 +74,17 @@ func (m *Manager) SubmitJob(ctx context.Context, job jobs.Job) (jobs.Version, er
 		return jobs.Version{}, err
 	}
 	version, fresh, err := m.prepare(op, e, job)
-	client, before := m.client, m.writing.all()
+	client, before := m.client, m.pendingOf(e)
 	m.mu.Unlock()
 	defer m.release(job.Name)
 	if err != nil || fresh == nil {
 		return version, err
 	}
-	if e != nil { // its end must be stored first: behind the new header that write would undo the new job
-		if err := before.await(ctx, op, job.Name); err != nil {
-			return jobs.Version{}, err
-		}
+	// The end of an older job must be stored first: behind the new header that write would undo the new job.
+	if err := before.await(ctx, op, job.Name); err != nil {
+		return jobs.Version{}, err
 	}
-	if err := m.keep(ctx, client, fresh, core.VersionKey(version.Number), core.HeaderKey); err != nil {
+	if err := m.keep(ctx, op, client, fresh, core.VersionKey(version.Number), core.HeaderKey); err != nil {
 		return jobs.Version{}, err
 	}
 	m.do(func(now time.Time) {
@@ -94,6 +93,16 @@ func (m *Manager) SubmitJob(ctx context.Context, job jobs.Job) (jobs.Version, er
 		m.step(e, now, core.Begun{})
 	})
 	return version, nil
+}
+
+// pendingOf returns the outcome of what is yet to be written of a job; nil: nothing.
+func (m *Manager) pendingOf(e *entry) *outcome {
+	if e == nil {
+		return nil
+	}
+	m.writing.tryAside(e.name)
+	m.flush()
+	return m.writing.all()
 }
 
 // prepare makes the JobMaster of a job that is submitted; nil: the job runs already.
@@ -119,18 +128,38 @@ func (m *Manager) prepare(op string, e *entry, job jobs.Job) (version jobs.Versi
 
 func same(a, b jobs.Job) bool { return reflect.DeepEqual(a.WithDefaults(), b.WithDefaults()) }
 
-// keep writes records of a job to the store before the manager uses them.
-func (m *Manager) keep(ctx context.Context, client masters, master *core.JobMaster, keys ...string) error {
-	for _, key := range keys {
+// keep writes records of a new job to the store before the manager uses them. If the store refuses one, those before it
+// are deleted again.
+func (m *Manager) keep(ctx context.Context, op string, client masters, master *core.JobMaster, keys ...string) error {
+	name := master.Job.Name
+	for i, key := range keys {
 		value, err := master.Record(key)
 		if err != nil {
 			return err
 		}
-		if err := client.Put(ctx, keyOf(master.Job.Name, key), value); err != nil {
+		err = putNew(ctx, op, client, name, key, value)
+		if api.Is(err, api.Limit) || api.Is(err, api.Invalid) { // surely not written
+			m.do(func(time.Time) {
+				for _, written := range keys[:i] {
+					m.writing.dirty(name, written)
+				}
+			})
+		}
+		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// putNew writes a record of a job that a person wants to be new or changed, if that leaves room for the jobs that there
+// are.
+func putNew(ctx context.Context, op string, client masters, name, key string, value []byte) error {
+	err := client.Put(ctx, keyOf(name, key), value, freeForAll)
+	if api.Is(err, api.Limit) {
+		return api.E(op, api.Limit, name, fmt.Errorf("there is no room for more jobs; delete some that nobody needs (tender job delete NAME): %w", err))
+	}
+	return err
 }
 
 // UpdateJob makes a new version of a job. A service changes its tasks step by step; a batch uses the new version for
@@ -203,7 +232,7 @@ func (m *Manager) changeJob(ctx context.Context, op, name string, choose func(*c
 	if err != nil {
 		return version, err
 	}
-	if err := client.Put(ctx, keyOf(name, core.VersionKey(version.Number)), value); err != nil {
+	if err := putNew(ctx, op, client, name, core.VersionKey(version.Number), value); err != nil {
 		return version, err
 	}
 	return version, m.tell(ctx, op, name, core.Updated{Version: version})
@@ -230,6 +259,7 @@ func (m *Manager) tell(ctx context.Context, op, name string, happened core.Event
 	err := api.E(op, api.NotFound, name, errNoJob)
 	m.do(func(now time.Time) {
 		if e := m.jobs[name]; e != nil && m.client != nil {
+			m.writing.tryAside(name)
 			m.step(e, now, happened)
 			done, err = m.writing.all(), nil
 		}
@@ -249,6 +279,9 @@ func (done *outcome) await(ctx context.Context, op, name string) error {
 	case <-done.over:
 		if done.err != nil {
 			return api.E(op, api.Unknown, name, done.err)
+		}
+		if err := done.refused[name]; err != nil {
+			return api.E(op, api.KindOf(err), name, fmt.Errorf("it is not stored yet, and is tried again by itself: %w", err))
 		}
 		return nil
 	case <-ctx.Done():
@@ -303,31 +336,31 @@ func (m *Manager) ListJobs(query ListQuery) (list []jobs.Status, more bool, err 
 			}
 			continue
 		}
-		master := m.jobs[name].master
-		if name == query.After || query.Going && master.Phase.Ended() {
+		e := m.jobs[name]
+		if name == query.After || query.Going && e.master.Phase.Ended() {
 			continue
 		}
 		if query.Limit > 0 && len(list) == query.Limit {
 			return list, true, nil
 		}
-		list = append(list, master.Status(false))
+		list = append(list, m.status(e, false))
 	}
 	return list, false, nil
 }
 
 // JobStatus returns a job with its tasks and its notes.
 func (m *Manager) JobStatus(name string) (status jobs.Status, err error) {
-	err = m.look("job.status", name, func(master *core.JobMaster) { status = master.Status(true) })
+	err = m.look("job.status", name, func(e *entry) { status = m.status(e, true) })
 	return status, err
 }
 
 // JobHistory returns the versions of a job that are kept, the newest first.
 func (m *Manager) JobHistory(name string) (versions []jobs.Version, err error) {
-	err = m.look("job.history", name, func(master *core.JobMaster) { versions = master.History() })
+	err = m.look("job.history", name, func(e *entry) { versions = e.master.History() })
 	return versions, err
 }
 
-func (m *Manager) look(op, name string, see func(*core.JobMaster)) error {
+func (m *Manager) look(op, name string, see func(*entry)) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !m.loaded || m.client == nil {
@@ -337,7 +370,7 @@ func (m *Manager) look(op, name string, see func(*core.JobMaster)) error {
 	if e == nil {
 		return api.E(op, api.NotFound, name, errNoJob)
 	}
-	see(e.master)
+	see(e)
 	return nil
 }
 

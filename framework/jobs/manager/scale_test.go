@@ -52,7 +52,7 @@ func (t *twin) Answer(answers ...api.Answer) error {
 	return nil
 }
 
-func (t *twin) Put(_ context.Context, key string, value []byte) error {
+func (t *twin) Put(_ context.Context, key string, value []byte, _ int) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.store[key] = value

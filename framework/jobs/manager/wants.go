@@ -40,9 +40,13 @@ func newWants() wants {
 	return wants{byJob: make(map[string]*want), demand: make(map[string]*wanted), lines: make(map[string]line)}
 }
 
-// update notes what waits of a job now; false: nothing has changed.
-func (w *wants) update(name string, master *core.JobMaster) bool {
-	before, asks := w.byJob[name], master.Asks()
+// update notes what waits of a job now, if it may begin anything; false: nothing has changed.
+func (w *wants) update(name string, master *core.JobMaster, may bool) bool {
+	var asks []core.Ask
+	if may {
+		asks = master.Asks()
+	}
+	before := w.byJob[name]
 	if before == nil && len(asks) == 0 {
 		return false
 	}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/framework/jobs"
-	"github.com/tenderhq/tender/framework/jobs/internal/core"
 )
 
 const (
@@ -86,8 +85,8 @@ func (m *Manager) WatchJob(ctx context.Context, name string, see func(jobs.Statu
 	for first := true; ; first = false {
 		var status jobs.Status
 		var changed <-chan struct{}
-		err := m.look("job.watch", name, func(master *core.JobMaster) {
-			status, changed = master.Status(true), m.watches.change(name)
+		err := m.look("job.watch", name, func(e *entry) {
+			status, changed = m.status(e, true), m.watches.change(name)
 		})
 		if err != nil {
 			return err
@@ -207,7 +206,7 @@ func (m *Manager) statuses(names []string) (news JobsNews) {
 			news.Removed = append(news.Removed, name)
 			continue
 		}
-		status := e.master.Status(false)
+		status := m.status(e, false)
 		status.Notes = slices.Clone(e.master.Notes)
 		news.Changed = append(news.Changed, status)
 	}

@@ -3,6 +3,7 @@ package client
 import (
 	"errors"
 
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/tenderhq/tender/api"
@@ -32,7 +33,11 @@ func Error(err error) error {
 		return wire.ErrorFromProto(detail)
 	}
 	s, _ := status.FromError(err)
-	return api.E("", api.Internal, "", errors.New(s.Message()))
+	kind := api.Internal
+	if s.Code() == codes.Unavailable { // the connection broke
+		kind = api.Unavailable
+	}
+	return api.E("", kind, "", errors.New(s.Message()))
 }
 
 // detailOf returns the typed error in a gRPC status, or nil.

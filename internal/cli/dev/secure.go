@@ -143,7 +143,7 @@ func (h *house) insist(
 ) (string, error) {
 	for told := h.start; ; {
 		token, err := makeToken(ctx, operator)
-		if !api.Is(err, api.Unknown) && !api.Is(err, api.NotLeader) && !api.Is(err, api.Unavailable) || !pause.For(ctx, readyPoll) {
+		if !api.Transient(err) || !pause.For(ctx, readyPoll) {
 			return token, err
 		}
 		if time.Since(told) > slowAfter {

@@ -106,7 +106,7 @@ func (r *roll) begin(ctx context.Context) error {
 		switch {
 		case ctx.Err() != nil:
 			return r.stopped(ctx)
-		case api.Is(err, api.Unavailable), api.Is(err, api.NotLeader), api.Is(err, api.Unknown):
+		case api.Transient(err):
 			r.noAnswer(err)
 			return nil // repeating it later does no harm
 		case api.Is(err, api.Removed), api.Is(err, api.NotFound): // it was given up since it was seen, as the next look tells

@@ -3,9 +3,6 @@ package draining
 import (
 	"context"
 
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
-
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
 	"github.com/tenderhq/tender/internal/cli/client"
@@ -93,6 +90,5 @@ func (w *watch) changed(news heard, waiting []*apiv1.AgentView) map[string]*apiv
 
 // mayComeBack says whether another master, or the same one later, may answer.
 func mayComeBack(err error) bool {
-	own := client.Error(err)
-	return api.Is(own, api.Unavailable) || api.Is(own, api.NotLeader) || status.Code(err) == codes.Unavailable
+	return api.Transient(client.Error(err))
 }

@@ -67,7 +67,7 @@ func call[Request, Answer any](ctx context.Context, s service, ask func(context.
 	waiting := newWait(s.stderr)
 	for {
 		answer, err := ask(ctx, request)
-		if err = client.Error(err); !api.Is(err, api.Unavailable) && !api.Is(err, api.Unknown) || !waiting.goesOn(ctx, err) {
+		if err = client.Error(err); !api.Transient(err) || !waiting.goesOn(ctx, err) {
 			return answer, err
 		}
 	}

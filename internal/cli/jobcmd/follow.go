@@ -8,8 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	"github.com/tenderhq/tender/api"
 	apiv1 "github.com/tenderhq/tender/api/v1"
@@ -110,7 +108,7 @@ func readOne[Answer any](
 
 // comesBack says whether a stream has ended because its server has, so that another server can continue.
 func comesBack(err error) bool {
-	return errors.Is(err, io.EOF) || status.Code(err) == codes.Unavailable || api.Is(client.Error(err), api.Unavailable) || api.Is(client.Error(err), api.NotLeader)
+	return errors.Is(err, io.EOF) || api.Transient(client.Error(err))
 }
 
 // ended says whether a job has ended; the error says that it has failed.
