@@ -16,7 +16,9 @@ const (
 	// round to round up to dialTimeoutMax, for slow networks.
 	dialTimeoutMin = 300 * time.Millisecond
 	dialTimeoutMax = 5 * time.Second
-	// awayWarnEvery is how often a warning is logged while there is no session.
+	// awayWarnAfter is how long there may be no session before a warning says why, and awayWarnEvery how often it is
+	// repeated.
+	awayWarnAfter = 5 * time.Second
 	awayWarnEvery = time.Minute
 )
 
@@ -45,7 +47,7 @@ func (s *search) dialTimeout() time.Duration {
 
 // begin begins the search: there is no session yet.
 func (s *search) begin() {
-	s.absence = absence{began: s.now, awayFrom: s.now, warnAt: s.now.Add(awayWarnEvery)}
+	s.absence = absence{began: s.now, awayFrom: s.now, warnAt: s.now.Add(awayWarnAfter)}
 	s.planDial(0)
 }
 
@@ -100,12 +102,12 @@ func (s *search) greet() { s.absence.greeted, s.absence.trouble = true, nil }
 // noteAbsence notes when a session has ended. A subscription that fails does not begin a new absence.
 func (s *search) noteAbsence(reached phase) {
 	if reached > subscribing {
-		s.absence.awayFrom, s.absence.warnAt = s.now, s.now.Add(awayWarnEvery)
+		s.absence.awayFrom, s.absence.warnAt = s.now, s.now.Add(awayWarnAfter)
 	}
 	s.warnOfAbsence()
 }
 
-// warnOfAbsence logs, once a minute, why there has been no session for so long. What the scheduler asks for meanwhile
+// warnOfAbsence logs, after some seconds and then once a minute, why there has been no session for so long. What the scheduler asks for meanwhile
 // waits.
 func (s *search) warnOfAbsence() {
 	if s.now.Before(s.absence.warnAt) {
