@@ -18,7 +18,7 @@ SHELL       := bash
 
 .DEFAULT_GOAL := quick
 .PHONY: quick help build demo demo-jobs demo-rdd demo-share locality test test-long stress check format vet lint proto tidy-modules darwin exported api \
-        vulnerabilities generate rewrite bench bench-agent bench-allocator bench-micro sim chaos chaos-agent clean
+        vulnerabilities generate rewrite bench bench-agent bench-allocator bench-micro check-cost sim chaos chaos-agent clean
 
 quick: build format vet ## Build, the quick checks, the unit tests: a minute, before every push
 	go test -short -timeout 5m ./...
@@ -58,7 +58,7 @@ test-long: ## Every test in its long form, never from the cache
 stress: ## Every package's tests again and again, on few and many processors and on a busy machine: ARGS='-for 20m ./agent/...'
 	go run ./internal/dev/stress $(ARGS)
 
-check: format vet lint proto exported tidy-modules darwin vulnerabilities ## Everything that is checked without running the code
+check: format vet lint proto exported tidy-modules darwin vulnerabilities check-cost ## Everything that is checked without running the tests
 	@echo 'check: all good'
 
 format:
@@ -83,6 +83,10 @@ proto: .tools/buf
 exported:
 	@go run ./internal/dev/exported | diff -U0 --label 'api/exported.txt' --label 'the sources' api/exported.txt - || \
 		{ echo 'the exported API is not what api/exported.txt says; if that is on purpose, run make api and commit'; exit 1; }
+
+# Counts statements and allocations, so a machine under load finds the same.
+check-cost: ## What a step on each hot path costs, and how that grows: ARGS='-only life' or ARGS='-write -why "..."'
+	@go run ./internal/dev/cost $(ARGS)
 
 tidy-modules:
 	@go mod tidy -diff || { echo 'go.mod or go.sum is not tidy; run go mod tidy'; exit 1; }

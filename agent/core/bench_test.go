@@ -54,17 +54,27 @@ func (b *bench) launch(task api.TaskID, number int) {
 	})
 }
 
-// BenchmarkLives measures what one task costs its agent's core: its launch, two statuses, and their acknowledgements.
+// BenchmarkLives measures what one task costs its agent's core, while others run on the same executor: its launch, two
+// statuses, and their acknowledgements.
 func BenchmarkLives(b *testing.B) {
+	for _, tasks := range []int{10, 2000} {
+		b.Run(fmt.Sprint("tasks=", tasks), func(b *testing.B) { benchLives(b, tasks) })
+	}
+}
+
+func benchLives(b *testing.B, tasks int) {
 	w := newBench()
 	w.launch("first", 1)
 	run := Run{api.ExecutorRef{Framework: "f1", Executor: api.CommandExecutor}, 1}
 	w.step(ExecutorForked{run, Process{10, 100}, tokenHash})
 	w.step(ExecutorOpened{2, protocol.SubscribeExecutor{ExecutorRef: run.Executor, Token: "token"}})
+	for i := range tasks {
+		w.launch(api.TaskID(fmt.Sprint("other-", i)), i+2)
+	}
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
 		task := api.TaskID(fmt.Sprint("t", i))
-		w.launch(task, i+2)
+		w.launch(task, tasks+i+2)
 		for n, state := range []api.TaskState{api.TaskRunning, api.TaskFinished} {
 			w.step(ExecutorCalled{2, []protocol.ExecutorCall{protocol.ExecutorStatus{Task: task, Number: uint64(n + 1), State: state}}})
 			w.say(protocol.AcknowledgeStatus{TaskRef: api.TaskRef{Framework: "f1", Task: task}, Number: uint64(n + 1)})

@@ -111,3 +111,32 @@ func BenchmarkService(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkLives measures a task of a service that ends and is launched again, by how many other tasks the service has.
+func BenchmarkLives(b *testing.B) {
+	for _, n := range []int{10, 2000} {
+		b.Run(fmt.Sprint("tasks=", n), func(b *testing.B) {
+			p := &prompt{tasks: map[api.TaskID]api.Task{}}
+			p.set = New(Config{Pause: -1})
+			p.set.client = p
+			p.set.Settled(b.Context())
+			item := Item{Task: api.Task{Resources: api.Scalars(1, 1), Command: &api.Command{Shell: "serve"}}}
+			if err := p.set.Scale("web", item, n); err != nil {
+				b.Fatal(err)
+			}
+			p.serve(b)
+			b.ReportAllocs()
+			for b.Loop() {
+				for id := range p.tasks {
+					p.tell(b, id, api.TaskFinished)
+					delete(p.tasks, id)
+					break
+				}
+				p.serve(b)
+			}
+			if len(p.tasks) != n {
+				b.Fatalf("%d tasks of %d", len(p.tasks), n)
+			}
+		})
+	}
+}

@@ -123,3 +123,32 @@ func BenchmarkOfferBatch(b *testing.B) {
 	}
 	perItem(b)
 }
+
+// BenchmarkReport measures a task in the report of an agent that returns, by how many tasks the report has.
+func BenchmarkReport(b *testing.B) {
+	for _, tasks := range []int{10, 2000} {
+		b.Run(fmt.Sprint("tasks=", tasks), func(b *testing.B) {
+			report := protocol.AgentReport{Last: true}
+			for i := range tasks {
+				report.Tasks = append(report.Tasks, protocol.ReportedTask{Task: benchTask(i), Framework: "framework-1", Role: "default",
+					Resources: api.Scalars(0.1, 32), LaunchNumber: uint64(i + 1),
+					Status: api.Status{Framework: "framework-1", Task: benchTask(i).ID, Agent: "agent-1", Number: 1, State: api.TaskRunning}})
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				batches, err := wire.AgentCallBatches([]protocol.AgentCall{report})
+				if err != nil {
+					b.Fatal(err)
+				}
+				for _, batch := range batches {
+					read := new(apiv1.AgentCalls)
+					through(b, batch, read)
+					if _, err := wire.AgentCallsFromProto(read); err != nil {
+						b.Fatal(err)
+					}
+				}
+			}
+			b.ReportMetric(float64(tasks), "units")
+		})
+	}
+}

@@ -107,7 +107,13 @@ func (m *mill) round(perOffer int) int {
 		}
 		m.call(protocol.Accept{Offers: []api.OfferID{offer.ID}, Operations: []api.Operation{{Kind: api.OpLaunch, Tasks: tasks}}, Filter: api.NoFilter})
 	}
+	return m.endLaunched()
+}
+
+// endLaunched lets all tasks that were launched run and end, and says how many there were.
+func (m *mill) endLaunched() int {
 	launched := append([]core.ToAgent(nil), m.launch...)
+	m.launch = m.launch[:0]
 	for number, state := range []api.TaskState{api.TaskRunning, api.TaskFinished} {
 		for _, to := range launched {
 			task := to.Event.(protocol.LaunchTask)
@@ -116,10 +122,15 @@ func (m *mill) round(perOffer int) int {
 			m.call(protocol.Acknowledge{Items: []protocol.Acknowledgement{{Task: task.Task.ID, Agent: m.conns[to.Conn], Number: uint64(number + 1)}}})
 		}
 	}
+	m.turn()
+	return len(launched)
+}
+
+// turn lets a moment pass, after which what was given back is offered again.
+func (m *mill) turn() {
 	m.now = m.now.Add(time.Millisecond)
 	m.step(core.Woken{})
 	m.settle()
-	return len(launched)
 }
 
 func benchLives(b *testing.B, agents int) {
@@ -134,15 +145,78 @@ func benchLives(b *testing.B, agents int) {
 	b.ReportMetric(float64(lives)/b.Elapsed().Seconds(), "lives/s")
 }
 
-// BenchmarkHeartbeat measures one agent's sign of life with the use of its tasks.
+// BenchmarkLife measures the life of a single task, by what exists beside it: agents, frameworks that want nothing, and
+// tasks of its framework that run.
+func BenchmarkLife(b *testing.B) {
+	for _, beside := range []struct{ agents, frameworks, tasks int }{{10, 10, 10}, {10_000, 10, 10}, {10, 1000, 10}, {10, 10, 2000}} {
+		b.Run(fmt.Sprintf("agents=%d,frameworks=%d,tasks=%d", beside.agents, beside.frameworks, beside.tasks), func(b *testing.B) {
+			m := newMill(beside.agents)
+			for i := range beside.frameworks {
+				name := fmt.Sprint("other-", i)
+				m.step(core.SchedulerOpened{Conn: core.Conn(1<<32 + 1 + i), By: rights.All(), Subscribe: protocol.Subscribe{
+					Framework: api.Framework{Name: name, Roles: []api.Role{"default"}}, Instance: api.Nonce(name), Suppressed: []api.Role{"default"}}})
+				m.settle()
+			}
+			for range beside.tasks {
+				m.begin(0.001)
+			}
+			m.launch = m.launch[:0]
+			b.ReportAllocs()
+			for b.Loop() {
+				m.begin(0.5)
+				m.endLaunched()
+			}
+		})
+	}
+}
+
+// begin launches a task from the newest offer.
+func (m *mill) begin(cpus float64) {
+	offer := m.offers[len(m.offers)-1]
+	m.offers = m.offers[:len(m.offers)-1]
+	m.tasks++
+	task := api.Task{ID: api.TaskID(fmt.Sprint("t", m.tasks)), Resources: api.Scalars(cpus, 1), Command: &api.Command{Shell: "true"}}
+	m.call(protocol.Accept{Offers: []api.OfferID{offer.ID}, Operations: []api.Operation{{Kind: api.OpLaunch, Tasks: []api.Task{task}}},
+		Filter: api.NoFilter})
+	m.turn()
+}
+
+// BenchmarkReturn measures an agent with ten tasks whose stream has broken and that comes back, by how many agents there
+// are.
+func BenchmarkReturn(b *testing.B) {
+	for _, agents := range []int{10, 10_000} {
+		b.Run(fmt.Sprint("agents=", agents), func(b *testing.B) {
+			m, infos := takeOver(agents)
+			for i := range infos {
+				m.comeBack(infos, i, core.Conn(i+1))
+			}
+			m.settle()
+			b.ReportAllocs()
+			for n := 0; b.Loop(); n++ {
+				i := n % agents
+				m.step(core.AgentClosed{Conn: core.Conn(n + 1)})
+				m.comeBack(infos, i, core.Conn(agents+n+1))
+				m.settle()
+			}
+		})
+	}
+}
+
+// BenchmarkHeartbeat measures one agent's sign of life with the use of its tasks, by how many agents there are.
 func BenchmarkHeartbeat(b *testing.B) {
-	m := newMill(1000)
+	for _, agents := range []int{10, 10_000} {
+		b.Run(fmt.Sprint("agents=", agents), func(b *testing.B) { benchHeartbeat(b, agents) })
+	}
+}
+
+func benchHeartbeat(b *testing.B, agents int) {
+	m := newMill(agents)
 	ref := api.ExecutorRef{Framework: "framework-1", Executor: api.CommandExecutor}
 	usage := protocol.UsageReport{Executors: map[api.ExecutorRef]api.Usage{ref: {CPU: 1500, Mem: 100_000}}}
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
-		m.step(core.AgentCalled{Conn: core.Conn(i%1000 + 1), Calls: []protocol.AgentCall{protocol.AgentHeartbeat{Usage: usage}}})
-		if i%1000 == 999 {
+		m.step(core.AgentCalled{Conn: core.Conn(i%agents + 1), Calls: []protocol.AgentCall{protocol.AgentHeartbeat{Usage: usage}}})
+		if i%agents == agents-1 {
 			m.now = m.now.Add(time.Second)
 		}
 	}
@@ -157,7 +231,30 @@ func BenchmarkFailover(b *testing.B) {
 }
 
 func benchFailover(b *testing.B, agents int) {
-	const tasks = 10
+	b.ReportAllocs()
+	for b.Loop() {
+		b.StopTimer()
+		m, infos := takeOver(agents)
+		b.StartTimer()
+		for i := range infos {
+			m.comeBack(infos, i, core.Conn(i+1))
+			if i%100 == 0 {
+				m.settle()
+			}
+		}
+		m.settle()
+		if len(m.offers) < agents {
+			b.Fatalf("%d offers of %d agents", len(m.offers), agents)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*agents*tasksBack), "us/task")
+}
+
+// tasksBack is how many tasks an agent has that comes back.
+const tasksBack = 10
+
+// takeOver makes a new leader of a cluster with agents that have not come back yet, and a framework that has.
+func takeOver(agents int) (*mill, []api.Agent) {
 	state := registry.New()
 	state.Apply(registry.Command{Change: registry.Bootstrap{Cluster: "tender"}})
 	subscribe := protocol.Subscribe{Framework: api.Framework{Name: "f", Roles: []api.Role{"default"}}, Instance: "i"}
@@ -168,26 +265,17 @@ func benchFailover(b *testing.B, agents int) {
 		infos[i].ID = state.Apply(registry.Command{Change: registry.AdmitAgent{Agent: infos[i], Nonce: api.Nonce(fmt.Sprint("n", i))}}).Agent
 	}
 	subscribe.Framework.ID = "framework-1"
-	b.ReportAllocs()
-	for b.Loop() {
-		m := &mill{now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), conns: make(map[core.Conn]api.AgentID)}
-		m.core = core.New(core.Config{Master: "m1"}, state, api.Term{Number: 2}, policyNamed("fairshare")(), m.now)
-		m.step(core.SchedulerOpened{Conn: 1 << 32, By: rights.All(), Subscribe: subscribe})
-		m.settle()
-		for i, info := range infos {
-			conn := core.Conn(i + 1)
-			m.step(core.AgentOpened{Conn: conn, First: protocol.ReregisterAgent{Cluster: "tender", Agent: info, Nonce: api.Nonce(fmt.Sprint("n", i))}})
-			m.step(core.AgentCalled{Conn: conn, Calls: []protocol.AgentCall{reportOf(info.ID, i, tasks)}})
-			if i%100 == 0 {
-				m.settle()
-			}
-		}
-		m.settle()
-		if len(m.offers) < agents {
-			b.Fatalf("%d offers of %d agents", len(m.offers), agents)
-		}
-	}
-	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*agents*tasks), "us/task")
+	m := &mill{now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), conns: make(map[core.Conn]api.AgentID)}
+	m.core = core.New(core.Config{Master: "m1"}, state, api.Term{Number: 2}, policyNamed("fairshare")(), m.now)
+	m.step(core.SchedulerOpened{Conn: 1 << 32, By: rights.All(), Subscribe: subscribe})
+	m.settle()
+	return m, infos
+}
+
+// comeBack lets an agent come back with its tasks.
+func (m *mill) comeBack(infos []api.Agent, i int, conn core.Conn) {
+	m.step(core.AgentOpened{Conn: conn, First: protocol.ReregisterAgent{Cluster: "tender", Agent: infos[i], Nonce: api.Nonce(fmt.Sprint("n", i))}})
+	m.step(core.AgentCalled{Conn: conn, Calls: []protocol.AgentCall{reportOf(infos[i].ID, i, tasksBack)}})
 }
 
 func reportOf(id api.AgentID, agent, tasks int) protocol.AgentReport {

@@ -119,6 +119,7 @@ var floors = []floor{
 	// What develops.
 	{"internal/dev/bench/...", "... !examples/... !internal/cli/... !internal/dev/demo"},
 	{"internal/dev/chaos", public + "agent/walls/cell internal/dev/devcluster internal/joining internal/testing/chaos internal/testing/clerks internal/testing/history internal/transport internal/trust"}, // runs the binary, and schedulers of its own
+	{"internal/dev/cost", ""}, // runs benchmarks and reads their counters
 	{"internal/dev/demo", "... !internal/cli/..."},
 	{"internal/dev/demo/jobs", "api/v1 internal/dev/devcluster internal/pause"},
 	{"internal/dev/demo/rdd", "internal/dev/devcluster"},
@@ -163,7 +164,7 @@ type names struct{ ban, only string }
 // programs are the packages that may read flags and the environment and end the process. Tests may too. The spawner of
 // tasks' namespaces is one of them, because the agent's program runs it under another name.
 const programs = ". internal/cli/... internal/dev/demo internal/dev/demo/jobs internal/dev/demo/rdd internal/dev/demo/share internal/dev/bench internal/dev/bench/allocator internal/dev/chaos internal/dev/exported " +
-	"internal/dev/stress agent/walls/spaces"
+	"internal/dev/stress internal/dev/cost agent/walls/spaces"
 
 // exampleMains are programs as well, but only in their package main.
 const exampleMains = "examples/..."

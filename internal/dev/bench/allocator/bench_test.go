@@ -40,7 +40,13 @@ func BenchmarkFullCycle(b *testing.B) {
 }
 
 func BenchmarkOneReturns(b *testing.B) {
-	w := bench.NewWorld(fresh(), 50000, 6000)
+	for _, size := range [][2]int{{10, 10}, {10_000, 10}, {10_000, 1000}, {50_000, 6000}} {
+		b.Run(fmt.Sprintf("%dx%d", size[0], size[1]), func(b *testing.B) { benchOneReturns(b, size[0], size[1]) })
+	}
+}
+
+func benchOneReturns(b *testing.B, agents, frameworks int) {
+	w := bench.NewWorld(fresh(), agents, frameworks)
 	w.Suppress(100)
 	w.Cycle()
 	b.ReportAllocs()
