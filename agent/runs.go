@@ -14,6 +14,7 @@ import (
 	"github.com/tenderhq/tender/agent/core"
 	"github.com/tenderhq/tender/agent/executor"
 	"github.com/tenderhq/tender/agent/proc"
+	"github.com/tenderhq/tender/agent/tail"
 	"github.com/tenderhq/tender/agent/walls"
 	"github.com/tenderhq/tender/agent/walls/entry"
 	"github.com/tenderhq/tender/api"
@@ -195,7 +196,7 @@ func (a *Agent) startRun(e core.StartExecutor) {
 	a.runs.put(state)
 	a.startWork(func() {
 		defer cancel()
-		state.said = stderrSize(a.folder.below.At(e.Sandbox))
+		state.said = tail.Size(a.folder.below.At(e.Sandbox), "stderr")
 		token := a.config.Random()
 		process, err := a.forkRun(ctx, e, token)
 		if err != nil {
@@ -259,7 +260,7 @@ func (a *Agent) awaitRun(ctx context.Context, state *runState) {
 		return
 	}
 	a.runs.drop(state.run)
-	if line := lastLine(a.folder.below.At(state.folder), state.said); line != "" {
+	if line := tail.LastLine(a.folder.below.At(state.folder), "stderr", state.said); line != "" {
 		message += "; the last line of its stderr: " + line
 	}
 	a.inbox.postEvent(ctx, core.ExecutorExited{Run: state.run, Message: message})

@@ -71,7 +71,7 @@ func (h *jsonHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, read, err := answerTo(ctx, h.master, method, decode, wire.JSON, func(body []byte) int { return len(body) })
 	defer read()
 	if err != nil {
-		writeError(w, wire.Error(err))
+		writeError(w, h.master.overHTTP(wire.Error(err)))
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -240,7 +240,19 @@ var httpCodes = map[api.Kind]int{
 // seconds returns a duration in the form that the header Retry-After has.
 func seconds(d time.Duration) string { return strconv.Itoa(int(math.Ceil(d.Seconds()))) }
 
-// writeError answers {"error":{"kind":…,"message":…,"subject":…}}. A NotLeader error also names the leader's gRPC
+// overHTTP returns the error as a client over HTTP can use it: where it names the leader, it names its HTTP address.
+func (m *Master) overHTTP(e *api.Error) *api.Error {
+	if e.Kind != api.NotLeader || wire.LeaderOf(e) == "" {
+		return e
+	}
+	id, _ := m.Leader()
+	if address := m.raft.Outline().Masters[id].HTTP; address != "" {
+		return wire.NotLeader(e.Op, address)
+	}
+	return api.E(e.Op, api.NotLeader, "", errors.New("the leader has no HTTP address; use gRPC, or 'tender' itself"))
+}
+
+// writeError answers {"error":{"kind":…,"message":…,"subject":…}}. A NotLeader error also names the leader's HTTP
 // address. If the error says when to retry, the header Retry-After says so too.
 func writeError(w http.ResponseWriter, err error) {
 	type body struct {

@@ -2,6 +2,7 @@ package master_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -346,6 +347,18 @@ func TestThreeMasters(t *testing.T) {
 				t.Errorf("stale agents: %v, %v", stale, err)
 			}
 			_ = other.Close()
+			transport := &http.Transport{DialContext: func(ctx context.Context, _, address string) (net.Conn, error) {
+				return h.net.From("client").Dial(ctx, address)
+			}}
+			response, err := (&http.Client{Transport: transport}).Get("http://" + r.HTTPAddr() + "/v1/ListAgents")
+			if err != nil {
+				t.Fatal(err)
+			}
+			body, err := io.ReadAll(response.Body)
+			if err = errors.Join(err, response.Body.Close()); err != nil || response.StatusCode != 503 || !strings.Contains(string(body), `"leader":"`+first.HTTPAddr()+`"`) {
+				t.Errorf("over HTTP a follower says %d %s, %v; the leader is at %s", response.StatusCode, body, err, first.HTTPAddr())
+			}
+			transport.CloseIdleConnections()
 		}
 		masters, err := apiv1.NewOperatorServiceClient(conn).ListMasters(t.Context(), &apiv1.ListRequest{})
 		if err != nil || len(masters.Items) != 3 {

@@ -18,13 +18,16 @@ import (
 func (a *App) explainCommand() *cobra.Command {
 	var agent string
 	command := &cobra.Command{
-		Use:   "explain FRAMEWORK [AGENT]",
-		Short: "Say why a framework is offered what it is offered, or nothing",
+		Use:   "explain FRAMEWORK|TASK [AGENT]",
+		Short: "Say why a framework is offered what it is offered, or nothing, or what became of a task",
 		Long: "Say why a framework is offered what it is offered, or nothing: first for the framework as a whole, then for each agent.\n" +
-			"Below that stand the latest decisions: which offers it had, and what became of them.",
+			"Below that stand the latest decisions: which offers it had, and what became of them.\n\n" +
+			"Of a task it says where it is, or how it has ended and why. A task that still waits for an offer is not known to the\n" +
+			"masters: ask about its framework.",
 		Example: "  tender explain framework-3\n" +
-			"  tender explain framework-3 agent-1",
-		Args:              between(1, "FRAMEWORK", "AGENT"),
+			"  tender explain framework-3 agent-1\n" +
+			"  tender explain framework-3/web.0",
+		Args:              between(1, "FRAMEWORK|TASK", "AGENT"),
 		ValidArgsFunction: a.completeIDs("frameworks"),
 	}
 	command.Flags().StringVar(&agent, "agent", "", "explain only this agent")
@@ -38,6 +41,11 @@ func (a *App) explainCommand() *cobra.Command {
 			agent = args[1]
 		}
 		answer, err := c.Operator().Explain(ctx, &apiv1.ExplainRequest{FrameworkId: args[0], AgentId: agent})
+		if err != nil && agent == "" {
+			if task, _ := nouns.Task(ctx, c, args[0]); task != nil { // else nothing has this name, and the framework's error says so
+				return a.explainedTask(task, format.Is(show.AsJSON))
+			}
+		}
 		switch {
 		case err != nil:
 			if own := (*api.Error)(nil); errors.As(err, &own) && own.Subject == agent {
@@ -50,6 +58,15 @@ func (a *App) explainCommand() *cobra.Command {
 		return a.explained(answer)
 	})
 	return command
+}
+
+// explainedTask says where a task is, or how it has ended.
+func (a *App) explainedTask(task *apiv1.TaskView, asJSON bool) error {
+	if asJSON {
+		return show.JSON(a.Stdout, task)
+	}
+	_, err := fmt.Fprintln(a.Stdout, show.Clean(nouns.TaskSentence(task, a.Now())))
+	return err
 }
 
 func (a *App) explained(answer *apiv1.ExplainResponse) error {

@@ -106,7 +106,7 @@ func TestJobsOutliveTheirManager(t *testing.T) {
 func TestAServiceThatDoesNotComeUp(t *testing.T) {
 	d := startDev(t, "--jobs=true")
 	for _, service := range []struct{ name, task, why string }{
-		{"crashes", `command = "exit 7"`, "exited with 7"},
+		{"crashes", `command = "echo no config >&2; exit 7"`, "exited with 7; the last line of its stderr: no config"},
 		{"unready", "command = \"sleep 1000\"\nchecks = [{ command = \"exit 3\", readiness = true, interval = \"200ms\", grace = \"1ms\" }]", "does not pass its check (command)"},
 	} {
 		file := filepath.Join(t.TempDir(), service.name+".toml")
@@ -123,5 +123,38 @@ func TestAServiceThatDoesNotComeUp(t *testing.T) {
 				t.Errorf("%v says %d\n%s%s", verb, code, stdout, stderr)
 			}
 		}
+	}
+	whatHasEnded(t, d)
+}
+
+// whatHasEnded: the output of a job's task is found when it has ended, by its index; a task is found by the name of its
+// framework, and explained; and 'run -q' says what neither output nor exit code does.
+func whatHasEnded(t *testing.T, d *devCluster) {
+	t.Helper()
+	good := func(want string, args ...string) string {
+		t.Helper()
+		stdout, stderr, code := tender(t, d.env, args...)
+		if code != 0 || !strings.Contains(stdout, want) {
+			t.Errorf("%v ended with %d:\n%s%s", args, code, stdout, stderr)
+		}
+		return stdout
+	}
+	file := filepath.Join(t.TempDir(), "sum.toml")
+	if err := os.WriteFile(file, []byte("name = \"sum\"\ntype = \"batch\"\ntask.command = \"echo I was $TENDER_JOB_INDEX\"\nbatch.completions = 2\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	good("succeeded", "job", "run", file)
+	good("I was 1\n", "job", "logs", "sum", "--index", "1")
+	for line := range strings.Lines(good("sum.", "get", "tasks", "--all", "-o", "name")) {
+		if _, task, _ := strings.Cut(strings.TrimSpace(line), "/"); strings.HasPrefix(task, "sum.") && strings.Contains(task, ".main.1.") {
+			good("I was 1\n", "logs", "jobs/"+task)
+			good("is FINISHED on ", "explain", "jobs/"+task)
+		}
+	}
+	if stdout, stderr, code := tender(t, d.env, "run", "-q", "--", "/no/such/program"); code != 1 || !strings.Contains(stderr, "no such file on this agent") {
+		t.Errorf("'run -q' of a program that is not there ended with %d\n%s%s", code, stdout, stderr)
+	}
+	if stdout, stderr, code := tender(t, d.env, "run", "-q", "--", "sh", "-c", "echo bye >&2; exit 3"); code != 3 || stderr != "bye\n" {
+		t.Errorf("'run -q' of a program that says why itself ended with %d\n%s%s", code, stdout, stderr)
 	}
 }

@@ -177,6 +177,10 @@ func watchEnd(ctx context.Context, c *client.Client, view *apiv1.TaskView, task 
 
 // findOutput finds the task whose output is asked for, or one that the executor of that name has run.
 func findOutput(ctx context.Context, c *client.Client, word, agent string, executor bool) (*apiv1.TaskView, error) {
+	word, err := nouns.WithFrameworkID(ctx, c, word)
+	if err != nil {
+		return nil, err
+	}
 	if executor {
 		task, err := findExecutor(ctx, c, word, agent)
 		if task != nil || err != nil {

@@ -148,7 +148,7 @@ func (a *App) run(ctx context.Context, c *client.Client, f runFlags, task api.Ta
 		Name: task.Name, Role: api.Role(f.role), Task: task,
 		Instances: f.instances, Constraint: conjunction(f.constraints), Retry: f.retry, Unreachable: f.unreachable, Revocable: f.revocable,
 		Preferred: preferred, Spread: api.Place(f.spread), Restart: restarts, Detach: f.detach,
-		Stdout: a.Stdout, Stderr: a.Stderr, Say: a.sayUnless(f.quiet), Progress: a.Terminal && !f.quiet,
+		Stdout: a.Stdout, Stderr: a.Stderr, Teller: run.Teller{Say: a.sayUnless(f.quiet), Warn: a.sayUnless(false)}, Progress: a.Terminal && !f.quiet,
 	})
 	var stop interrupted
 	pending := (*run.Pending)(nil)

@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/tenderhq/tender/agent/beneath"
+	"github.com/tenderhq/tender/agent/tail"
 	"github.com/tenderhq/tender/agent/walls/cell"
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/framework/executor"
@@ -294,7 +296,20 @@ func (p *process) outcome() executor.Report {
 		report.Message += "; the disk of its sandbox is full"
 	}
 	p.explainLimit(&report)
+	if report.State == api.TaskFailed && report.Message == message { // nothing else says why
+		if line := lastLine(p.task.Sandbox); line != "" {
+			report.Message += "; the last line of its stderr: " + line
+		}
+	}
 	return report
+}
+
+// lastLine returns the last line that a task has written to its stderr; "": there is none.
+func lastLine(sandbox string) string {
+	folder := beneath.New(sandbox)
+	line := tail.LastLine(folder.At(sandbox), "stderr", 0)
+	_ = folder.Close() // nothing was written
+	return line
 }
 
 // isDiskFull reports whether hardly anything can be written to the disk that holds a folder.

@@ -43,6 +43,34 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
+// The status of a task that has failed says what it has said last to its stderr, whatever it has put in that place.
+func TestTheEndTellsTheLastLine(t *testing.T) {
+	a := start(t)
+	secret := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(secret, []byte("of somebody else\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for i, test := range []struct{ line, want string }{
+		{"echo first >&2; printf 'no\\tluck\\n\\n' >&2; exit 3", "exited with 3; the last line of its stderr: no luck"},
+		{"echo out; exit 3", "exited with 3"},
+		{"echo 'it is fine' >&2", ""},
+		{"echo bye >&2; kill -9 $$", "ended by signal 9 (killed); the last line of its stderr: bye"},
+		{"rm stderr; ln -s " + secret + " stderr; exit 4", "exited with 4"},
+		{"rm stderr; mkfifo stderr; exit 5", "exited with 5"},
+	} {
+		id := api.TaskID(fmt.Sprint("t", i))
+		a.shell(id, test.line)
+		a.want(id, api.TaskRunning)
+		state := api.TaskFailed
+		if test.want == "" {
+			state = api.TaskFinished
+		}
+		if got := a.want(id, state).Message; got != test.want {
+			t.Errorf("%s: it says %q, wanted %q", test.line, got, test.want)
+		}
+	}
+}
+
 // The status of a task's end says how much the task has written, so that nobody asks for an output that is empty.
 func TestTheEndTellsTheSizeOfTheOutput(t *testing.T) {
 	a := start(t)
@@ -143,10 +171,12 @@ func TestPrograms(t *testing.T) {
 	a.want("t3-path", api.TaskRunning)
 	a.want("t3-path", api.TaskFinished)
 	write("text", "no program", 0o644)
+	write("dos", "#!/bin/sh\r\necho mine\r\n", 0o755)
 	for i, test := range []struct{ argv0, sentence string }{
 		{"nosuch", "nosuch: no such program in PATH (/usr/local/sbin:"},
 		{"./nosuch", "no such file in the sandbox"},
 		{"/nosuch", "/nosuch: no such file on this agent"},
+		{filepath.Join(sandbox, "dos"), "ends with a carriage return"},
 		{filepath.Join(sandbox, "text"), "not an executable file"},
 		{"", "the task has no command"},
 	} {

@@ -192,6 +192,9 @@ func (p program) explain(err error) error {
 // explain turns the kernel's refusal to start a program of the machine into a sentence.
 func explain(program, sandbox string, err error) error {
 	switch {
+	case errors.Is(err, fs.ErrNotExist) && isFromWindows(program, sandbox):
+		return fmt.Errorf("%s: the first line of the script ends with a carriage return, as editors of Windows write it, so that its interpreter "+
+			"is not found; end lines with a line feed alone: %w", program, err)
 	case errors.Is(err, fs.ErrNotExist) && !filepath.IsAbs(program):
 		return fmt.Errorf("%s: no such file in the sandbox %s, or what its first line names is missing: %w", program, sandbox, err)
 	case errors.Is(err, fs.ErrNotExist):
@@ -204,6 +207,23 @@ func explain(program, sandbox string, err error) error {
 		return fmt.Errorf("%s: arguments and environment are too long: %w", program, err)
 	}
 	return fmt.Errorf("%s can't be started: %w", program, err)
+}
+
+// isFromWindows says whether the program is a script whose first line ends with a carriage return. The kernel takes that
+// for a part of the interpreter's name.
+func isFromWindows(program, sandbox string) bool {
+	if !filepath.IsAbs(program) {
+		program = filepath.Join(sandbox, program)
+	}
+	fd, err := syscall.Open(program, syscall.O_RDONLY|syscall.O_NONBLOCK|syscall.O_CLOEXEC, 0)
+	if err != nil {
+		return false
+	}
+	defer syscall.Close(fd)
+	begin := make([]byte, 256)
+	n, err := syscall.Read(fd, begin)
+	line, _, whole := bytes.Cut(begin[:max(n, 0)], []byte("\n"))
+	return err == nil && whole && bytes.HasPrefix(line, []byte("#!")) && bytes.HasSuffix(line, []byte("\r"))
 }
 
 // environment returns the environment of a task, and its PATH. Of variables with the same name the last of these counts:

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 
 	"github.com/tenderhq/tender/framework/jobs"
 )
@@ -28,6 +29,8 @@ func Changes(before, after jobs.Job) ([]string, error) {
 		switch {
 		case !had:
 			lines = append(lines, fmt.Sprintf("%s: %s", field, is))
+		case !has && zeroOf(was) != "":
+			lines = append(lines, fmt.Sprintf("%s: %s, was %s", field, zeroOf(was), was))
 		case !has:
 			lines = append(lines, fmt.Sprintf("%s: no more, was %s", field, was))
 		case was != is:
@@ -58,4 +61,15 @@ func flatten(values map[string]string, from any, field string) {
 	default:
 		values[field] = shown(from)
 	}
+}
+
+// zeroOf returns what a number or a yes is when a job leaves it out; "": the value is neither.
+func zeroOf(shown string) string {
+	if shown == "true" {
+		return "false"
+	}
+	if _, err := strconv.ParseFloat(shown, 64); err == nil {
+		return "0"
+	}
+	return ""
 }

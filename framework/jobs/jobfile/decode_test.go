@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -118,8 +119,9 @@ func TestChanges(t *testing.T) {
 	before := jobs.Job{Name: "web", Type: jobs.ServiceType, Task: jobs.Task{Command: "one", Env: map[string]string{"A": "1"}}}
 	after := before
 	after.Task.Command, after.Task.Env, after.Service = "two", nil, &jobs.Service{Count: new(4)}
+	before.Priority, before.Task.Timeout = 3, jobs.Duration(time.Minute)
 	got, err := jobfile.Changes(before, after)
-	want := []string{`service.count: 4, was 1`, `task.command: "two", was "one"`, `task.env.A: no more, was "1"`}
+	want := []string{`priority: 0, was 3`, `service.count: 4, was 1`, `task.command: "two", was "one"`, `task.env.A: no more, was "1"`, `task.timeout: no more, was "1m0s"`}
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Errorf("%v\n%s", err, diff)
 	}

@@ -95,19 +95,28 @@ func (s service) PlanJob(_ context.Context, r *apiv1.PlanJobRequest) (*apiv1.Pla
 	if err != nil {
 		return nil, err
 	}
+	var current jobs.Job
 	for _, version := range versions {
 		if version.Number == status.Version {
-			answer.Changes, err = jobfile.Changes(version.Job, job)
+			current = version.Job
 		}
+	}
+	if answer.Changes, err = jobfile.Changes(current, job); err != nil {
+		return nil, err
 	}
 	switch {
 	case status.Phase.Ended():
+	case status.Phase != jobs.Running:
+		return nil, api.E("job.plan", api.Stale, job.Name, fmt.Errorf("it is %s; submit it when it has ended, to begin it anew", status.Phase))
 	case len(answer.Changes) == 0:
 		answer.Action = "nothing"
 	default:
+		if err := mayBecome(current, job); err != nil {
+			return nil, api.E("job.plan", api.Invalid, job.Name, err)
+		}
 		answer.Action = "update"
 	}
-	return answer, err
+	return answer, nil
 }
 
 func (s service) StopJob(ctx context.Context, r *apiv1.StopJobRequest) (*apiv1.StopJobResponse, error) {

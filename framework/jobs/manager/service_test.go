@@ -1,6 +1,7 @@
 package manager_test
 
 import (
+	"strings"
 	"testing"
 
 	"google.golang.org/protobuf/types/known/structpb"
@@ -10,7 +11,7 @@ import (
 	"github.com/tenderhq/tender/framework/jobs/manager"
 )
 
-// TestAnswersNameTheCurrentVersion: the version that a change answers with is marked as current, in the answer and in
+// TestAnswersNameTheCurrentVersion: a plan says what an update will do, also that it will refuse the job. The version that a change answers with is marked as current, in the answer and in
 // the job's history.
 func TestAnswersNameTheCurrentVersion(t *testing.T) {
 	frameworktest.Run(t, frameworktest.Cluster{Agents: 1}, func(h *frameworktest.Handle) {
@@ -40,6 +41,18 @@ func TestAnswersNameTheCurrentVersion(t *testing.T) {
 		}
 		check(service.SubmitJob(ctx, &apiv1.SubmitJobRequest{Job: job("sleep infinity")}))
 		check(service.UpdateJob(ctx, &apiv1.UpdateJobRequest{Job: job("sleep infinity; true")}))
+		plan := func(change func(*structpb.Struct)) (*apiv1.PlanJobResponse, error) {
+			object := job("sleep infinity")
+			change(object)
+			return service.PlanJob(ctx, &apiv1.PlanJobRequest{Job: object})
+		}
+		if answer, err := plan(func(*structpb.Struct) {}); err != nil || answer.GetAction() != "update" {
+			t.Errorf("the plan of a change: %v, %v", answer, err)
+		}
+		batch := func(object *structpb.Struct) { object.Fields["type"] = structpb.NewStringValue("batch") }
+		if answer, err := plan(batch); err == nil || !strings.Contains(err.Error(), "can't become a batch") {
+			t.Errorf("the plan of a change that is refused: %v, %v", answer, err)
+		}
 		check(service.RollbackJob(ctx, &apiv1.RollbackJobRequest{Name: "web"}))
 		if _, err := service.DeleteJob(ctx, &apiv1.DeleteJobRequest{Name: "web"}); err != nil {
 			t.Fatal(err)

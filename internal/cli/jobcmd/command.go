@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -268,8 +270,8 @@ func (e Env) logsCommand() *cobra.Command {
 	var subJob string
 	command := &cobra.Command{
 		Use: "logs NAME", Short: "Print the output of a job's task", Args: e.Between(1, "NAME"),
-		Long: "Print the output of a task that the job has now. For tasks that have ended, use 'tender logs TASK' with the names that\n" +
-			"'tender job status' and 'tender get tasks --all' show.",
+		Long: "Print the output of a task of the job: of the one that the index has now, or else of the latest that has ended. For\n" +
+			"earlier attempts, use 'tender logs TASK' with the names that 'tender get tasks --all' shows.",
 	}
 	flags := command.Flags()
 	flags.BoolVarP(&follow, "follow", "f", false, "keep printing until the task has ended")
@@ -286,8 +288,38 @@ func (e Env) logsCommand() *cobra.Command {
 				return e.Logs(ctx, s.client, status.GetFrameworkId()+"/"+task.GetTaskId(), follow, stderr)
 			}
 		}
-		return e.Usage(fmt.Errorf("%s has no task of index %d now; 'tender get tasks --framework %s --all' lists those that have ended, for 'tender logs TASK'",
-			args[0], index, status.GetFrameworkId()))
+		task, err := s.latestTask(ctx, status, subJob, index)
+		switch {
+		case err != nil:
+			return err
+		case task != "":
+			return e.Logs(ctx, s.client, task, follow, stderr)
+		}
+		return e.Usage(fmt.Errorf("%s has no task of index %d, and the masters know none any more that has ended; "+
+			"'tender get tasks --framework %s --all' lists those that they know", args[0], index, status.GetFrameworkId()))
 	})
 	return command
+}
+
+// latestTask returns the task of an index that was launched last, of those that the masters know, as FRAMEWORK/TASK; "":
+// they know none.
+func (s service) latestTask(ctx context.Context, job *apiv1.JobStatus, subJob string, index int) (ref string, err error) {
+	prefix := job.GetFrameworkId() + "/" + job.GetName() + "." // NAME.RUN.SUBJOB.INDEX.ATTEMPT
+	tasks, _, err := client.All(ctx, s.client.Operator().ListTasks, 0, func(token string, limit int32) *apiv1.ListTasksRequest {
+		return &apiv1.ListTasksRequest{Prefix: prefix, All: true, PageToken: token, Limit: limit}
+	})
+	var latest *apiv1.TaskView
+	for _, task := range tasks {
+		parts := strings.Split(task.GetId(), ".")
+		if len(parts) != 5 || parts[3] != strconv.Itoa(index) || subJob != "" && parts[2] != subJob {
+			continue
+		}
+		if latest == nil || latest.GetLaunched().AsTime().Before(task.GetLaunched().AsTime()) {
+			latest = task
+		}
+	}
+	if latest == nil {
+		return "", err
+	}
+	return latest.GetFrameworkId() + "/" + latest.GetId(), err
 }

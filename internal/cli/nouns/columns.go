@@ -172,6 +172,23 @@ func healthOf(t *apiv1.TaskView) string {
 	return "no"
 }
 
+// TaskSentence says where a task is, or how it has ended and why.
+func TaskSentence(t *apiv1.TaskView, now time.Time) string {
+	text := fmt.Sprintf("%s is %s", TaskRef(t), t.GetState())
+	if t.GetAgentId() != "" {
+		text += " on " + t.GetAgentId()
+	} else {
+		text += " and was never on an agent"
+	}
+	if age := show.Age(now, t.GetLaunched()); age != "" {
+		text += ", launched " + age + " ago"
+	}
+	if why := whyOf(t); why != "" {
+		text += ": " + why
+	}
+	return text
+}
+
 // whyOf returns what the state alone does not tell: exit code, reason and message.
 func whyOf(t *apiv1.TaskView) string {
 	var parts []string
@@ -181,9 +198,8 @@ func whyOf(t *apiv1.TaskView) string {
 	if t.GetReason() != "" {
 		parts = append(parts, t.GetReason())
 	}
-	// The executor's message for a plain exit only repeats the code.
-	if t.GetMessage() != "" && t.GetMessage() != fmt.Sprintf("exited with %d", t.GetExitCode()) {
-		parts = append(parts, t.GetMessage())
+	if message := show.BesideCode(t.GetMessage(), int(t.GetExitCode())); message != "" {
+		parts = append(parts, message)
 	}
 	return strings.Join(parts, "; ")
 }

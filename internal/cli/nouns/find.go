@@ -86,13 +86,35 @@ func soleMatch(items []Item, word string) *Item {
 	return nil
 }
 
-// Task returns the one task that a word means.
+// Task returns the one task that a word means: FRAMEWORK/TASK, where FRAMEWORK is an ID or a name, or any unique start of
+// that or of the task's own ID.
 func Task(ctx context.Context, c *client.Client, word string) (*apiv1.TaskView, error) {
+	word, err := WithFrameworkID(ctx, c, word)
+	if err != nil {
+		return nil, err
+	}
 	found, err := Tasks.Find(ctx, c, word)
 	if err != nil {
 		return nil, err
 	}
 	return found.Message.(*apiv1.TaskView), nil
+}
+
+// WithFrameworkID returns FRAMEWORK/REST with the framework's ID, where FRAMEWORK is the name of exactly one; another word
+// as it is.
+func WithFrameworkID(ctx context.Context, c *client.Client, word string) (string, error) {
+	framework, rest, is := strings.Cut(word, "/")
+	if !is || framework == "" {
+		return word, nil
+	}
+	l, err := Frameworks.List(ctx, c, &Query{Prefix: framework, All: true})
+	if err != nil {
+		return word, err
+	}
+	if found := soleMatch(l.Items, framework); found != nil {
+		return found.ID + "/" + rest, nil
+	}
+	return word, nil
 }
 
 // Resolve replaces the names of an agent and a framework by their IDs. One that does not exist is an error and not an

@@ -14,6 +14,7 @@ import (
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/framework"
 	"github.com/tenderhq/tender/framework/pack"
+	"github.com/tenderhq/tender/internal/cli/show"
 )
 
 // session is what the job needs from the SDK.
@@ -337,7 +338,7 @@ func (j *job) tell(a *attempt, status api.Status) {
 	case isPlain(status) && (j.config.Instances == 1 || codeOf(status) == 0):
 	case j.killing && status.State == api.TaskKilled:
 	default:
-		j.config.Say("%s ended %s", a.id, why(status))
+		j.config.Warn("%s ended %s", a.id, why(status))
 	}
 }
 
@@ -356,9 +357,12 @@ func why(status api.Status) string {
 	if status.ExitCode != nil && *status.ExitCode != 0 {
 		parts = append(parts, fmt.Sprintf("exit code %d", *status.ExitCode))
 	}
-	// The executor's message for a plain exit only repeats the code.
-	if status.Message != "" && (status.ExitCode == nil || status.Message != fmt.Sprintf("exited with %d", *status.ExitCode)) {
-		parts = append(parts, status.Message)
+	message := status.Message
+	if status.ExitCode != nil {
+		message = show.BesideCode(message, *status.ExitCode)
+	}
+	if message != "" {
+		parts = append(parts, message)
 	}
 	return strings.Join(parts, ": ")
 }

@@ -53,6 +53,7 @@ func tell(instances int, change func(*Config)) *story {
 	s := &story{}
 	config := Config{Name: "hello", Role: api.DefaultRole, Instances: instances, Task: api.Task{Resources: api.Scalars(1, 100)}}
 	config.Say = func(format string, args ...any) { s.said = append(s.said, fmt.Sprintf(format, args...)) }
+	config.Warn = config.Say
 	if change != nil {
 		change(&config)
 	}

@@ -105,6 +105,7 @@ func TestARunWithoutALeaderSaysSo(t *testing.T) {
 		s := &story{}
 		config := Config{Name: "hello", Role: api.DefaultRole, Instances: 1, Task: api.Task{Resources: api.Scalars(1, 100)}}
 		config.Say = func(format string, args ...any) { s.said = append(s.said, fmt.Sprintf(format, args...)) }
+		config.Warn = config.Say
 		config.Operator = &desk{trouble: func() error { return &client.Unreachable{Leaderless: true, Tried: "m1:5060 (knows no leader)"} }}
 		s.job = newJob(t.Context(), config, func(*attempt) {})
 		r := &runner{config: config, job: s.job}

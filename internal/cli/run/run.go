@@ -33,7 +33,7 @@ import (
 	"github.com/tenderhq/tender/internal/cli/logtail"
 )
 
-// Config says what to run. Masters, Operator, Name, Task, Stdout, Stderr and Say must be set.
+// Config says what to run. Masters, Operator, Name, Task, Stdout, Stderr, Say and Warn must be set.
 type Config struct {
 	Masters  []string
 	Operator apiv1.OperatorServiceClient // the leader's service for people: for agents' addresses and explanations
@@ -67,10 +67,15 @@ type Config struct {
 	Agents Agents
 	// Stdout and Stderr take the tasks' output.
 	Stdout, Stderr io.Writer
-	// Say tells people what happens, in a sentence.
-	Say func(format string, args ...any)
+	Teller
 	// Progress: Stderr is a terminal, and its last line shows how many of several tasks run and have ended.
 	Progress bool
+}
+
+// Teller tells people in sentences: Say what happens, Warn what has gone wrong and neither the output of the tasks nor
+// the exit code shows.
+type Teller struct {
+	Say, Warn func(format string, args ...any)
 }
 
 // Agents says how to reach agents, and how this run may read there.
@@ -124,7 +129,7 @@ func Run(ctx context.Context, config Config) (code int, err error) {
 		config.Task.Group = config.Name
 	}
 	out := newOutputs(config.Stdout, config.Stderr, config.Instances > 1)
-	config.Say = out.aside(config.Say)
+	config.Say, config.Warn = out.aside(config.Say), out.aside(config.Warn)
 	// What this run started ends with own and not with ctx, because the ends of killed tasks are waited for.
 	own, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
@@ -232,7 +237,7 @@ func (r *runner) follow(a *attempt) {
 		}
 		source := &logtail.Source{Task: task, Address: r.where.of(agent, task.Framework), Ticket: r.tickets.of(task.Framework, agent), HTTP: r.http}
 		if err := r.out.follow(a.context, source, a.ended, r.config.Say); err != nil && a.context.Err() == nil {
-			r.config.Say("%v", err)
+			r.config.Warn("%v", err)
 		}
 	})
 }

@@ -41,6 +41,11 @@ func Table(w io.Writer, header []string, rows [][]string) error {
 	return err
 }
 
+// BesideCode returns what the message of a task's end says beside its exit code, which is shown too.
+func BesideCode(message string, code int) string {
+	return strings.TrimPrefix(strings.TrimPrefix(message, fmt.Sprintf("exited with %d", code)), "; ")
+}
+
 // orDash makes a cell visible and safe: on one line, without control characters, and "-" if it is empty.
 func orDash(cell string) string {
 	cell = strings.TrimSpace(Clean(cell))

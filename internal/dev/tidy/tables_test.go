@@ -95,7 +95,7 @@ var floors = []floor{
 	{"framework/...", shell + "internal/sandbox internal/health framework/... !framework/frameworktest"},
 
 	// The built-in executor: a user of the executors' SDK.
-	{"internal/commandexecutor", values + "internal/diskroom framework/executor agent/images/setup agent/proc agent/walls/cell agent/walls/entry agent/walls/paths agent/walls/spaces"},
+	{"internal/commandexecutor", values + "internal/diskroom framework/executor agent/beneath agent/images/setup agent/proc agent/tail agent/walls/cell agent/walls/entry agent/walls/paths agent/walls/spaces"},
 
 	// Whole clusters in memory.
 	{"framework/frameworktest", shell + "internal/testing/chaos internal/testing/memnet allocator/... master/... agent/... framework/..."},
