@@ -93,7 +93,7 @@ func behindWalls(t *testing.T, audit string, test func(*walled)) {
 		for name, grant := range granted() {
 			w.commit(registry.Grant{Principal: name, Grant: grant})
 		}
-		w.commit(registry.RevokePrincipal{Principal: "revoked", Why: "it leaked"})
+		w.commit(registry.RevokePrincipal{Principal: "revoked", Why: "it leaked", SawGrants: []rights.Grant{granted()["revoked"]}})
 		test(w)
 		cancel()
 		if err := <-ended; err != nil {
@@ -425,7 +425,7 @@ func TestAForgottenAgentStaysOut(t *testing.T) {
 	behindWalls(t, "off", func(w *walled) {
 		w.commit(registry.AdmitAgent{Agent: api.Agent{Hostname: "h1"}, Nonce: "n1"})
 		w.commit(registry.AdmitAgent{Agent: api.Agent{Hostname: "h2"}, Nonce: "n2"})
-		w.commit(registry.RemoveAgent{ID: "agent-2"})
+		w.commit(registry.RemoveAgent{ID: "agent-2", Nonce: "n2", Saw: 1})
 		old, fresh := time.Now().Add(-25*time.Hour), time.Now().Add(-time.Hour)
 		again := func(nonce api.Nonce, id api.AgentID) protocol.AgentCall {
 			return protocol.ReregisterAgent{Nonce: nonce, Agent: api.Agent{ID: id}}

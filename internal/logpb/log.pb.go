@@ -1082,12 +1082,15 @@ func (x *UpdateAgent) GetReceiptsAfter() *v1.Term {
 
 // MarkAgent sets and clears marks of an agent. The bits are those of package api.
 type MarkAgent struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	Set           uint32                 `protobuf:"varint,2,opt,name=set,proto3" json:"set,omitempty"`
-	Clear         uint32                 `protobuf:"varint,3,opt,name=clear,proto3" json:"clear,omitempty"`
-	Grace         *durationpb.Duration   `protobuf:"bytes,4,opt,name=grace,proto3" json:"grace,omitempty"`
-	Why           string                 `protobuf:"bytes,5,opt,name=why,proto3" json:"why,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Set   uint32                 `protobuf:"varint,2,opt,name=set,proto3" json:"set,omitempty"`
+	Clear uint32                 `protobuf:"varint,3,opt,name=clear,proto3" json:"clear,omitempty"`
+	Grace *durationpb.Duration   `protobuf:"bytes,4,opt,name=grace,proto3" json:"grace,omitempty"`
+	Why   string                 `protobuf:"bytes,5,opt,name=why,proto3" json:"why,omitempty"`
+	// The version of the agent's marks that the proposer saw (AgentItem.marks_version). If it is another one by now, the
+	// change is refused (R49). The largest number: whatever it is.
+	Saw           uint64 `protobuf:"varint,6,opt,name=saw,proto3" json:"saw,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1157,10 +1160,21 @@ func (x *MarkAgent) GetWhy() string {
 	return ""
 }
 
+func (x *MarkAgent) GetSaw() uint64 {
+	if x != nil {
+		return x.Saw
+	}
+	return 0
+}
+
 // RemoveAgent forgets an agent.
 type RemoveAgent struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// The agent that is meant has this nonce.
+	Nonce string `protobuf:"bytes,2,opt,name=nonce,proto3" json:"nonce,omitempty"`
+	// As in MarkAgent.
+	Saw           uint64 `protobuf:"varint,3,opt,name=saw,proto3" json:"saw,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1200,6 +1214,20 @@ func (x *RemoveAgent) GetId() string {
 		return x.Id
 	}
 	return ""
+}
+
+func (x *RemoveAgent) GetNonce() string {
+	if x != nil {
+		return x.Nonce
+	}
+	return ""
+}
+
+func (x *RemoveAgent) GetSaw() uint64 {
+	if x != nil {
+		return x.Saw
+	}
+	return 0
 }
 
 // SetReserved replaces an agent's dynamic reservations and volumes. It is refused if the agent no longer has those that
@@ -1495,9 +1523,13 @@ func (x *RemoveFramework) GetWhy() string {
 
 // SetRole replaces the settings of a role.
 type SetRole struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Role          string                 `protobuf:"bytes,1,opt,name=role,proto3" json:"role,omitempty"`
-	Set           *Role                  `protobuf:"bytes,2,opt,name=set,proto3" json:"set,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Role  string                 `protobuf:"bytes,1,opt,name=role,proto3" json:"role,omitempty"`
+	Set   *Role                  `protobuf:"bytes,2,opt,name=set,proto3" json:"set,omitempty"`
+	// The settings that the proposer saw, and SnapshotHead.quotas, if he held the change against the quotas of other
+	// roles. If they are others by now, the change is refused (R49). The largest number: whatever it is.
+	Saw           *Role  `protobuf:"bytes,3,opt,name=saw,proto3" json:"saw,omitempty"`
+	SawQuotas     uint64 `protobuf:"varint,4,opt,name=saw_quotas,json=sawQuotas,proto3" json:"saw_quotas,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1544,6 +1576,20 @@ func (x *SetRole) GetSet() *Role {
 		return x.Set
 	}
 	return nil
+}
+
+func (x *SetRole) GetSaw() *Role {
+	if x != nil {
+		return x.Saw
+	}
+	return nil
+}
+
+func (x *SetRole) GetSawQuotas() uint64 {
+	if x != nil {
+		return x.SawQuotas
+	}
+	return 0
 }
 
 // Role holds the settings that operators have made for a role.
@@ -1929,8 +1975,8 @@ type SetMaintenance struct {
 	AgentIds []string               `protobuf:"bytes,1,rep,name=agent_ids,json=agentIds,proto3" json:"agent_ids,omitempty"`
 	// Absent: the agents have no window any more.
 	Window *v1.Window `protobuf:"bytes,2,opt,name=window,proto3" json:"window,omitempty"`
-	// Only agents that have this window now are changed. Absent: whatever they have.
-	Saw           *v1.Window `protobuf:"bytes,3,opt,name=saw,proto3" json:"saw,omitempty"`
+	// For each of the agents, as in MarkAgent. If one is another by now, the change is refused for all.
+	Saw           []uint64 `protobuf:"varint,4,rep,packed,name=saw,proto3" json:"saw,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1979,18 +2025,19 @@ func (x *SetMaintenance) GetWindow() *v1.Window {
 	return nil
 }
 
-func (x *SetMaintenance) GetSaw() *v1.Window {
+func (x *SetMaintenance) GetSaw() []uint64 {
 	if x != nil {
 		return x.Saw
 	}
 	return nil
 }
 
-// BeginMaintenance drains an agent whose window has begun, if the agent still has this window.
+// BeginMaintenance drains an agent whose window has begun.
 type BeginMaintenance struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	AgentId       string                 `protobuf:"bytes,1,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
-	Window        *v1.Window             `protobuf:"bytes,2,opt,name=window,proto3" json:"window,omitempty"`
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	AgentId string                 `protobuf:"bytes,1,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
+	// As in MarkAgent.
+	Saw           uint64 `protobuf:"varint,3,opt,name=saw,proto3" json:"saw,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2032,11 +2079,11 @@ func (x *BeginMaintenance) GetAgentId() string {
 	return ""
 }
 
-func (x *BeginMaintenance) GetWindow() *v1.Window {
+func (x *BeginMaintenance) GetSaw() uint64 {
 	if x != nil {
-		return x.Window
+		return x.Saw
 	}
-	return nil
+	return 0
 }
 
 // Grant grants something to a principal. A principal that is not known yet is made by its first grant.
@@ -2224,9 +2271,11 @@ func (x *TakeGrant) GetGrant() *PrincipalGrant {
 
 // RevokePrincipal revokes a principal: its certificates are no longer accepted.
 type RevokePrincipal struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Principal     string                 `protobuf:"bytes,1,opt,name=principal,proto3" json:"principal,omitempty"`
-	Why           string                 `protobuf:"bytes,2,opt,name=why,proto3" json:"why,omitempty"`
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Principal string                 `protobuf:"bytes,1,opt,name=principal,proto3" json:"principal,omitempty"`
+	Why       string                 `protobuf:"bytes,2,opt,name=why,proto3" json:"why,omitempty"`
+	// What it was granted when the proposer looked. If that is something else by now, the change is refused (R49).
+	Saw           []*PrincipalGrant `protobuf:"bytes,3,rep,name=saw,proto3" json:"saw,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2273,6 +2322,13 @@ func (x *RevokePrincipal) GetWhy() string {
 		return x.Why
 	}
 	return ""
+}
+
+func (x *RevokePrincipal) GetSaw() []*PrincipalGrant {
+	if x != nil {
+		return x.Saw
+	}
+	return nil
 }
 
 // BeginReceipts says from which term on launches carry receipts (R40).
@@ -2332,10 +2388,12 @@ func (x *BeginReceipts) GetSince() *v1.Term {
 
 // RotateAuthority makes another authority sign from now on. The same authority again changes nothing.
 type RotateAuthority struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Digest        string                 `protobuf:"bytes,1,opt,name=digest,proto3" json:"digest,omitempty"`
-	Sealed        []byte                 `protobuf:"bytes,2,opt,name=sealed,proto3" json:"sealed,omitempty"`
-	FormerEnds    *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=former_ends,json=formerEnds,proto3" json:"former_ends,omitempty"`
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	Digest     string                 `protobuf:"bytes,1,opt,name=digest,proto3" json:"digest,omitempty"`
+	Sealed     []byte                 `protobuf:"bytes,2,opt,name=sealed,proto3" json:"sealed,omitempty"`
+	FormerEnds *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=former_ends,json=formerEnds,proto3" json:"former_ends,omitempty"`
+	// The digest of the authority that it follows; empty: the first one. If another signs by now, the change is refused.
+	Saw           string `protobuf:"bytes,4,opt,name=saw,proto3" json:"saw,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2389,6 +2447,13 @@ func (x *RotateAuthority) GetFormerEnds() *timestamppb.Timestamp {
 		return x.FormerEnds
 	}
 	return nil
+}
+
+func (x *RotateAuthority) GetSaw() string {
+	if x != nil {
+		return x.Saw
+	}
+	return ""
 }
 
 // CreateToken stores a token. The same token again changes nothing.
@@ -2598,8 +2663,10 @@ func (x *SetSecret) GetBy() string {
 
 // RemoveSecret forgets a secret.
 type RemoveSecret struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// When the value was set that the proposer saw. If it was set anew, the change is refused (R49).
+	Saw           *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=saw,proto3" json:"saw,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2641,6 +2708,13 @@ func (x *RemoveSecret) GetName() string {
 	return ""
 }
 
+func (x *RemoveSecret) GetSaw() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Saw
+	}
+	return nil
+}
+
 // SnapshotHead is the first frame of a snapshot. A snapshot is a magic word, frames, and a checksum. A frame is a
 // length as a varint, and a message of that length. All frames after the head are SnapshotItems, in the order of their
 // kinds and keys; a frame of length 0 ends them. The checksum is the CRC-32C of everything before it: four bytes,
@@ -2663,6 +2737,8 @@ type SnapshotHead struct {
 	// Numbers of IDs that may have been given out by changes that were lost (R37).
 	LostAgents     []*Numbers `protobuf:"bytes,10,rep,name=lost_agents,json=lostAgents,proto3" json:"lost_agents,omitempty"`
 	LostFrameworks []*Numbers `protobuf:"bytes,11,rep,name=lost_frameworks,json=lostFrameworks,proto3" json:"lost_frameworks,omitempty"`
+	// How often the guarantee or the limit of any role has changed.
+	Quotas uint64 `protobuf:"varint,13,opt,name=quotas,proto3" json:"quotas,omitempty"`
 	// A checksum, in hex, of what Raft's library keeps beside the snapshot: version, index, term and membership. Empty in
 	// a snapshot that an operator has taken, and in one of a version that wrote none.
 	MetaSum       string     `protobuf:"bytes,12,opt,name=meta_sum,json=metaSum,proto3" json:"meta_sum,omitempty"`
@@ -2777,6 +2853,13 @@ func (x *SnapshotHead) GetLostFrameworks() []*Numbers {
 		return x.LostFrameworks
 	}
 	return nil
+}
+
+func (x *SnapshotHead) GetQuotas() uint64 {
+	if x != nil {
+		return x.Quotas
+	}
+	return 0
 }
 
 func (x *SnapshotHead) GetMetaSum() string {
@@ -3454,20 +3537,22 @@ func (x *MasterItem) GetMaster() *Master {
 
 // AgentItem is an admitted agent.
 type AgentItem struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Agent         *v1.Agent              `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
-	Nonce         string                 `protobuf:"bytes,2,opt,name=nonce,proto3" json:"nonce,omitempty"`
-	BootId        string                 `protobuf:"bytes,3,opt,name=boot_id,json=bootId,proto3" json:"boot_id,omitempty"`
-	Marks         uint32                 `protobuf:"varint,4,opt,name=marks,proto3" json:"marks,omitempty"`
-	Grace         *durationpb.Duration   `protobuf:"bytes,5,opt,name=grace,proto3" json:"grace,omitempty"`
-	Why           string                 `protobuf:"bytes,6,opt,name=why,proto3" json:"why,omitempty"`
-	Admitted      *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=admitted,proto3" json:"admitted,omitempty"`
-	Reserved      []*v1.Resource         `protobuf:"bytes,8,rep,name=reserved,proto3" json:"reserved,omitempty"`
-	Maintenance   *v1.Window             `protobuf:"bytes,9,opt,name=maintenance,proto3" json:"maintenance,omitempty"`
-	Maintained    bool                   `protobuf:"varint,10,opt,name=maintained,proto3" json:"maintained,omitempty"`
-	Gone          *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=gone,proto3" json:"gone,omitempty"`
-	Receipts      bool                   `protobuf:"varint,20,opt,name=receipts,proto3" json:"receipts,omitempty"`
-	ReceiptsAfter *v1.Term               `protobuf:"bytes,21,opt,name=receipts_after,json=receiptsAfter,proto3" json:"receipts_after,omitempty"`
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Agent       *v1.Agent              `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
+	Nonce       string                 `protobuf:"bytes,2,opt,name=nonce,proto3" json:"nonce,omitempty"`
+	BootId      string                 `protobuf:"bytes,3,opt,name=boot_id,json=bootId,proto3" json:"boot_id,omitempty"`
+	Marks       uint32                 `protobuf:"varint,4,opt,name=marks,proto3" json:"marks,omitempty"`
+	Grace       *durationpb.Duration   `protobuf:"bytes,5,opt,name=grace,proto3" json:"grace,omitempty"`
+	Why         string                 `protobuf:"bytes,6,opt,name=why,proto3" json:"why,omitempty"`
+	Admitted    *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=admitted,proto3" json:"admitted,omitempty"`
+	Reserved    []*v1.Resource         `protobuf:"bytes,8,rep,name=reserved,proto3" json:"reserved,omitempty"`
+	Maintenance *v1.Window             `protobuf:"bytes,9,opt,name=maintenance,proto3" json:"maintenance,omitempty"`
+	Maintained  bool                   `protobuf:"varint,10,opt,name=maintained,proto3" json:"maintained,omitempty"`
+	Gone        *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=gone,proto3" json:"gone,omitempty"`
+	// How often the marks or the maintenance have changed, from 1 on.
+	MarksVersion  uint64   `protobuf:"varint,12,opt,name=marks_version,json=marksVersion,proto3" json:"marks_version,omitempty"`
+	Receipts      bool     `protobuf:"varint,20,opt,name=receipts,proto3" json:"receipts,omitempty"`
+	ReceiptsAfter *v1.Term `protobuf:"bytes,21,opt,name=receipts_after,json=receiptsAfter,proto3" json:"receipts_after,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3577,6 +3662,13 @@ func (x *AgentItem) GetGone() *timestamppb.Timestamp {
 		return x.Gone
 	}
 	return nil
+}
+
+func (x *AgentItem) GetMarksVersion() uint64 {
+	if x != nil {
+		return x.MarksVersion
+	}
+	return 0
 }
 
 func (x *AgentItem) GetReceipts() bool {
@@ -4280,15 +4372,18 @@ const file_internal_logpb_log_proto_rawDesc = "" +
 	"\aboot_id\x18\x02 \x01(\tR\x06bootId\x12\x1a\n" +
 	"\breceipts\x18\n" +
 	" \x01(\bR\breceipts\x126\n" +
-	"\x0ereceipts_after\x18\v \x01(\v2\x0f.tender.v1.TermR\rreceiptsAfter\"\x86\x01\n" +
+	"\x0ereceipts_after\x18\v \x01(\v2\x0f.tender.v1.TermR\rreceiptsAfter\"\x98\x01\n" +
 	"\tMarkAgent\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x10\n" +
 	"\x03set\x18\x02 \x01(\rR\x03set\x12\x14\n" +
 	"\x05clear\x18\x03 \x01(\rR\x05clear\x12/\n" +
 	"\x05grace\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x05grace\x12\x10\n" +
-	"\x03why\x18\x05 \x01(\tR\x03why\"\x1d\n" +
+	"\x03why\x18\x05 \x01(\tR\x03why\x12\x10\n" +
+	"\x03saw\x18\x06 \x01(\x04R\x03saw\"E\n" +
 	"\vRemoveAgent\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\tR\x02id\"\xac\x01\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
+	"\x05nonce\x18\x02 \x01(\tR\x05nonce\x12\x10\n" +
+	"\x03saw\x18\x03 \x01(\x04R\x03saw\"\xac\x01\n" +
 	"\vSetReserved\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12%\n" +
 	"\x03saw\x18\x02 \x03(\v2\x13.tender.v1.ResourceR\x03saw\x12/\n" +
@@ -4306,10 +4401,13 @@ const file_internal_logpb_log_proto_rawDesc = "" +
 	"\x0fRemoveFramework\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
 	"\asession\x18\x02 \x01(\x04R\asession\x12\x10\n" +
-	"\x03why\x18\x03 \x01(\tR\x03why\"D\n" +
+	"\x03why\x18\x03 \x01(\tR\x03why\"\x8a\x01\n" +
 	"\aSetRole\x12\x12\n" +
 	"\x04role\x18\x01 \x01(\tR\x04role\x12%\n" +
-	"\x03set\x18\x02 \x01(\v2\x13.tender.log.v1.RoleR\x03set\"\x98\x01\n" +
+	"\x03set\x18\x02 \x01(\v2\x13.tender.log.v1.RoleR\x03set\x12%\n" +
+	"\x03saw\x18\x03 \x01(\v2\x13.tender.log.v1.RoleR\x03saw\x12\x1d\n" +
+	"\n" +
+	"saw_quotas\x18\x04 \x01(\x04R\tsawQuotas\"\x98\x01\n" +
 	"\x04Role\x12\x16\n" +
 	"\x06weight\x18\x01 \x01(\x01R\x06weight\x12\x1a\n" +
 	"\bpriority\x18\x02 \x01(\x03R\bpriority\x121\n" +
@@ -4338,14 +4436,14 @@ const file_internal_logpb_log_proto_rawDesc = "" +
 	"\x06format\x18\x01 \x01(\rR\x06format\"5\n" +
 	"\tCheckHash\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x04R\x05index\x12\x12\n" +
-	"\x04hash\x18\x02 \x01(\tR\x04hash\"}\n" +
+	"\x04hash\x18\x02 \x01(\tR\x04hash\"j\n" +
 	"\x0eSetMaintenance\x12\x1b\n" +
 	"\tagent_ids\x18\x01 \x03(\tR\bagentIds\x12)\n" +
-	"\x06window\x18\x02 \x01(\v2\x11.tender.v1.WindowR\x06window\x12#\n" +
-	"\x03saw\x18\x03 \x01(\v2\x11.tender.v1.WindowR\x03saw\"X\n" +
+	"\x06window\x18\x02 \x01(\v2\x11.tender.v1.WindowR\x06window\x12\x10\n" +
+	"\x03saw\x18\x04 \x03(\x04R\x03saw\"?\n" +
 	"\x10BeginMaintenance\x12\x19\n" +
-	"\bagent_id\x18\x01 \x01(\tR\aagentId\x12)\n" +
-	"\x06window\x18\x02 \x01(\v2\x11.tender.v1.WindowR\x06window\"Z\n" +
+	"\bagent_id\x18\x01 \x01(\tR\aagentId\x12\x10\n" +
+	"\x03saw\x18\x03 \x01(\x04R\x03saw\"Z\n" +
 	"\x05Grant\x12\x1c\n" +
 	"\tprincipal\x18\x01 \x01(\tR\tprincipal\x123\n" +
 	"\x05grant\x18\x02 \x01(\v2\x1d.tender.log.v1.PrincipalGrantR\x05grant\"\x80\x01\n" +
@@ -4357,18 +4455,20 @@ const file_internal_logpb_log_proto_rawDesc = "" +
 	"\x04user\x18\x05 \x01(\tR\x04user\"^\n" +
 	"\tTakeGrant\x12\x1c\n" +
 	"\tprincipal\x18\x01 \x01(\tR\tprincipal\x123\n" +
-	"\x05grant\x18\x02 \x01(\v2\x1d.tender.log.v1.PrincipalGrantR\x05grant\"A\n" +
+	"\x05grant\x18\x02 \x01(\v2\x1d.tender.log.v1.PrincipalGrantR\x05grant\"r\n" +
 	"\x0fRevokePrincipal\x12\x1c\n" +
 	"\tprincipal\x18\x01 \x01(\tR\tprincipal\x12\x10\n" +
-	"\x03why\x18\x02 \x01(\tR\x03why\"J\n" +
+	"\x03why\x18\x02 \x01(\tR\x03why\x12/\n" +
+	"\x03saw\x18\x03 \x03(\v2\x1d.tender.log.v1.PrincipalGrantR\x03saw\"J\n" +
 	"\rBeginReceipts\x12\x12\n" +
 	"\x04mark\x18\x01 \x01(\fR\x04mark\x12%\n" +
-	"\x05since\x18\x02 \x01(\v2\x0f.tender.v1.TermR\x05since\"~\n" +
+	"\x05since\x18\x02 \x01(\v2\x0f.tender.v1.TermR\x05since\"\x90\x01\n" +
 	"\x0fRotateAuthority\x12\x16\n" +
 	"\x06digest\x18\x01 \x01(\tR\x06digest\x12\x16\n" +
 	"\x06sealed\x18\x02 \x01(\fR\x06sealed\x12;\n" +
 	"\vformer_ends\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"formerEnds\"=\n" +
+	"formerEnds\x12\x10\n" +
+	"\x03saw\x18\x04 \x01(\tR\x03saw\"=\n" +
 	"\vCreateToken\x12.\n" +
 	"\x05token\x18\x01 \x01(\v2\x18.tender.log.v1.TokenItemR\x05token\",\n" +
 	"\bUseToken\x12\x0e\n" +
@@ -4379,9 +4479,10 @@ const file_internal_logpb_log_proto_rawDesc = "" +
 	"\tSetSecret\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06sealed\x18\x02 \x01(\fR\x06sealed\x12\x0e\n" +
-	"\x02by\x18\x03 \x01(\tR\x02by\"\"\n" +
+	"\x02by\x18\x03 \x01(\tR\x02by\"P\n" +
 	"\fRemoveSecret\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\"\xf7\x03\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12,\n" +
+	"\x03saw\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x03saw\"\x8f\x04\n" +
 	"\fSnapshotHead\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x12\x1d\n" +
 	"\n" +
@@ -4397,7 +4498,8 @@ const file_internal_logpb_log_proto_rawDesc = "" +
 	"\vlost_agents\x18\n" +
 	" \x03(\v2\x16.tender.log.v1.NumbersR\n" +
 	"lostAgents\x12?\n" +
-	"\x0flost_frameworks\x18\v \x03(\v2\x16.tender.log.v1.NumbersR\x0elostFrameworks\x12\x19\n" +
+	"\x0flost_frameworks\x18\v \x03(\v2\x16.tender.log.v1.NumbersR\x0elostFrameworks\x12\x16\n" +
+	"\x06quotas\x18\r \x01(\x04R\x06quotas\x12\x19\n" +
 	"\bmeta_sum\x18\f \x01(\tR\ametaSum\x123\n" +
 	"\breceipts\x18\x14 \x01(\v2\x17.tender.log.v1.ReceiptsR\breceipts\x126\n" +
 	"\tauthority\x18\x1e \x01(\v2\x18.tender.log.v1.AuthorityR\tauthority\"\xaa\x01\n" +
@@ -4446,7 +4548,7 @@ const file_internal_logpb_log_proto_rawDesc = "" +
 	"\n" +
 	"MasterItem\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12-\n" +
-	"\x06master\x18\x02 \x01(\v2\x15.tender.log.v1.MasterR\x06master\"\xfd\x03\n" +
+	"\x06master\x18\x02 \x01(\v2\x15.tender.log.v1.MasterR\x06master\"\xa2\x04\n" +
 	"\tAgentItem\x12&\n" +
 	"\x05agent\x18\x01 \x01(\v2\x10.tender.v1.AgentR\x05agent\x12\x14\n" +
 	"\x05nonce\x18\x02 \x01(\tR\x05nonce\x12\x17\n" +
@@ -4461,7 +4563,8 @@ const file_internal_logpb_log_proto_rawDesc = "" +
 	"maintained\x18\n" +
 	" \x01(\bR\n" +
 	"maintained\x12.\n" +
-	"\x04gone\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\x04gone\x12\x1a\n" +
+	"\x04gone\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\x04gone\x12#\n" +
+	"\rmarks_version\x18\f \x01(\x04R\fmarksVersion\x12\x1a\n" +
 	"\breceipts\x18\x14 \x01(\bR\breceipts\x126\n" +
 	"\x0ereceipts_after\x18\x15 \x01(\v2\x0f.tender.v1.TermR\rreceiptsAfter\"\xdc\x02\n" +
 	"\rFrameworkItem\x122\n" +
@@ -4639,64 +4742,65 @@ var file_internal_logpb_log_proto_depIdxs = []int32{
 	59, // 42: tender.log.v1.Readmit.framework:type_name -> tender.v1.Framework
 	59, // 43: tender.log.v1.UpdateFramework.framework:type_name -> tender.v1.Framework
 	17, // 44: tender.log.v1.SetRole.set:type_name -> tender.log.v1.Role
-	58, // 45: tender.log.v1.Role.guarantee:type_name -> tender.v1.Resource
-	58, // 46: tender.log.v1.Role.limit:type_name -> tender.v1.Resource
-	54, // 47: tender.log.v1.Expire.before:type_name -> google.protobuf.Timestamp
-	60, // 48: tender.log.v1.SetMaintenance.window:type_name -> tender.v1.Window
-	60, // 49: tender.log.v1.SetMaintenance.saw:type_name -> tender.v1.Window
-	60, // 50: tender.log.v1.BeginMaintenance.window:type_name -> tender.v1.Window
-	26, // 51: tender.log.v1.Grant.grant:type_name -> tender.log.v1.PrincipalGrant
-	26, // 52: tender.log.v1.TakeGrant.grant:type_name -> tender.log.v1.PrincipalGrant
+	17, // 45: tender.log.v1.SetRole.saw:type_name -> tender.log.v1.Role
+	58, // 46: tender.log.v1.Role.guarantee:type_name -> tender.v1.Resource
+	58, // 47: tender.log.v1.Role.limit:type_name -> tender.v1.Resource
+	54, // 48: tender.log.v1.Expire.before:type_name -> google.protobuf.Timestamp
+	60, // 49: tender.log.v1.SetMaintenance.window:type_name -> tender.v1.Window
+	26, // 50: tender.log.v1.Grant.grant:type_name -> tender.log.v1.PrincipalGrant
+	26, // 51: tender.log.v1.TakeGrant.grant:type_name -> tender.log.v1.PrincipalGrant
+	26, // 52: tender.log.v1.RevokePrincipal.saw:type_name -> tender.log.v1.PrincipalGrant
 	56, // 53: tender.log.v1.BeginReceipts.since:type_name -> tender.v1.Term
 	54, // 54: tender.log.v1.RotateAuthority.former_ends:type_name -> google.protobuf.Timestamp
 	51, // 55: tender.log.v1.CreateToken.token:type_name -> tender.log.v1.TokenItem
-	39, // 56: tender.log.v1.SnapshotHead.lost_agents:type_name -> tender.log.v1.Numbers
-	39, // 57: tender.log.v1.SnapshotHead.lost_frameworks:type_name -> tender.log.v1.Numbers
-	38, // 58: tender.log.v1.SnapshotHead.receipts:type_name -> tender.log.v1.Receipts
-	37, // 59: tender.log.v1.SnapshotHead.authority:type_name -> tender.log.v1.Authority
-	54, // 60: tender.log.v1.Authority.began:type_name -> google.protobuf.Timestamp
-	54, // 61: tender.log.v1.Authority.former_ends:type_name -> google.protobuf.Timestamp
-	56, // 62: tender.log.v1.Receipts.since:type_name -> tender.v1.Term
-	54, // 63: tender.log.v1.Receipts.began:type_name -> google.protobuf.Timestamp
-	44, // 64: tender.log.v1.SnapshotItem.master:type_name -> tender.log.v1.MasterItem
-	45, // 65: tender.log.v1.SnapshotItem.agent:type_name -> tender.log.v1.AgentItem
-	46, // 66: tender.log.v1.SnapshotItem.framework:type_name -> tender.log.v1.FrameworkItem
-	48, // 67: tender.log.v1.SnapshotItem.store:type_name -> tender.log.v1.StoreItem
-	49, // 68: tender.log.v1.SnapshotItem.role:type_name -> tender.log.v1.RoleItem
-	50, // 69: tender.log.v1.SnapshotItem.client:type_name -> tender.log.v1.ClientItem
-	43, // 70: tender.log.v1.SnapshotItem.principal:type_name -> tender.log.v1.PrincipalItem
-	51, // 71: tender.log.v1.SnapshotItem.token:type_name -> tender.log.v1.TokenItem
-	42, // 72: tender.log.v1.SnapshotItem.secret:type_name -> tender.log.v1.SecretItem
-	41, // 73: tender.log.v1.SnapshotItem.barred:type_name -> tender.log.v1.BarredItem
-	54, // 74: tender.log.v1.BarredItem.since:type_name -> google.protobuf.Timestamp
-	54, // 75: tender.log.v1.SecretItem.set:type_name -> google.protobuf.Timestamp
-	26, // 76: tender.log.v1.PrincipalItem.grants:type_name -> tender.log.v1.PrincipalGrant
-	54, // 77: tender.log.v1.PrincipalItem.created:type_name -> google.protobuf.Timestamp
-	54, // 78: tender.log.v1.PrincipalItem.revoked:type_name -> google.protobuf.Timestamp
-	5,  // 79: tender.log.v1.MasterItem.master:type_name -> tender.log.v1.Master
-	55, // 80: tender.log.v1.AgentItem.agent:type_name -> tender.v1.Agent
-	57, // 81: tender.log.v1.AgentItem.grace:type_name -> google.protobuf.Duration
-	54, // 82: tender.log.v1.AgentItem.admitted:type_name -> google.protobuf.Timestamp
-	58, // 83: tender.log.v1.AgentItem.reserved:type_name -> tender.v1.Resource
-	60, // 84: tender.log.v1.AgentItem.maintenance:type_name -> tender.v1.Window
-	54, // 85: tender.log.v1.AgentItem.gone:type_name -> google.protobuf.Timestamp
-	56, // 86: tender.log.v1.AgentItem.receipts_after:type_name -> tender.v1.Term
-	59, // 87: tender.log.v1.FrameworkItem.framework:type_name -> tender.v1.Framework
-	54, // 88: tender.log.v1.FrameworkItem.admitted:type_name -> google.protobuf.Timestamp
-	54, // 89: tender.log.v1.FrameworkItem.removed:type_name -> google.protobuf.Timestamp
-	47, // 90: tender.log.v1.FrameworkItem.operations:type_name -> tender.log.v1.OperationDone
-	17, // 91: tender.log.v1.RoleItem.set:type_name -> tender.log.v1.Role
-	54, // 92: tender.log.v1.ClientItem.seen:type_name -> google.protobuf.Timestamp
-	52, // 93: tender.log.v1.ClientItem.result:type_name -> tender.log.v1.Result
-	54, // 94: tender.log.v1.TokenItem.created:type_name -> google.protobuf.Timestamp
-	54, // 95: tender.log.v1.TokenItem.expires:type_name -> google.protobuf.Timestamp
-	54, // 96: tender.log.v1.TokenItem.revoked:type_name -> google.protobuf.Timestamp
-	53, // 97: tender.log.v1.Result.refusal:type_name -> tender.log.v1.Refusal
-	98, // [98:98] is the sub-list for method output_type
-	98, // [98:98] is the sub-list for method input_type
-	98, // [98:98] is the sub-list for extension type_name
-	98, // [98:98] is the sub-list for extension extendee
-	0,  // [0:98] is the sub-list for field type_name
+	54, // 56: tender.log.v1.RemoveSecret.saw:type_name -> google.protobuf.Timestamp
+	39, // 57: tender.log.v1.SnapshotHead.lost_agents:type_name -> tender.log.v1.Numbers
+	39, // 58: tender.log.v1.SnapshotHead.lost_frameworks:type_name -> tender.log.v1.Numbers
+	38, // 59: tender.log.v1.SnapshotHead.receipts:type_name -> tender.log.v1.Receipts
+	37, // 60: tender.log.v1.SnapshotHead.authority:type_name -> tender.log.v1.Authority
+	54, // 61: tender.log.v1.Authority.began:type_name -> google.protobuf.Timestamp
+	54, // 62: tender.log.v1.Authority.former_ends:type_name -> google.protobuf.Timestamp
+	56, // 63: tender.log.v1.Receipts.since:type_name -> tender.v1.Term
+	54, // 64: tender.log.v1.Receipts.began:type_name -> google.protobuf.Timestamp
+	44, // 65: tender.log.v1.SnapshotItem.master:type_name -> tender.log.v1.MasterItem
+	45, // 66: tender.log.v1.SnapshotItem.agent:type_name -> tender.log.v1.AgentItem
+	46, // 67: tender.log.v1.SnapshotItem.framework:type_name -> tender.log.v1.FrameworkItem
+	48, // 68: tender.log.v1.SnapshotItem.store:type_name -> tender.log.v1.StoreItem
+	49, // 69: tender.log.v1.SnapshotItem.role:type_name -> tender.log.v1.RoleItem
+	50, // 70: tender.log.v1.SnapshotItem.client:type_name -> tender.log.v1.ClientItem
+	43, // 71: tender.log.v1.SnapshotItem.principal:type_name -> tender.log.v1.PrincipalItem
+	51, // 72: tender.log.v1.SnapshotItem.token:type_name -> tender.log.v1.TokenItem
+	42, // 73: tender.log.v1.SnapshotItem.secret:type_name -> tender.log.v1.SecretItem
+	41, // 74: tender.log.v1.SnapshotItem.barred:type_name -> tender.log.v1.BarredItem
+	54, // 75: tender.log.v1.BarredItem.since:type_name -> google.protobuf.Timestamp
+	54, // 76: tender.log.v1.SecretItem.set:type_name -> google.protobuf.Timestamp
+	26, // 77: tender.log.v1.PrincipalItem.grants:type_name -> tender.log.v1.PrincipalGrant
+	54, // 78: tender.log.v1.PrincipalItem.created:type_name -> google.protobuf.Timestamp
+	54, // 79: tender.log.v1.PrincipalItem.revoked:type_name -> google.protobuf.Timestamp
+	5,  // 80: tender.log.v1.MasterItem.master:type_name -> tender.log.v1.Master
+	55, // 81: tender.log.v1.AgentItem.agent:type_name -> tender.v1.Agent
+	57, // 82: tender.log.v1.AgentItem.grace:type_name -> google.protobuf.Duration
+	54, // 83: tender.log.v1.AgentItem.admitted:type_name -> google.protobuf.Timestamp
+	58, // 84: tender.log.v1.AgentItem.reserved:type_name -> tender.v1.Resource
+	60, // 85: tender.log.v1.AgentItem.maintenance:type_name -> tender.v1.Window
+	54, // 86: tender.log.v1.AgentItem.gone:type_name -> google.protobuf.Timestamp
+	56, // 87: tender.log.v1.AgentItem.receipts_after:type_name -> tender.v1.Term
+	59, // 88: tender.log.v1.FrameworkItem.framework:type_name -> tender.v1.Framework
+	54, // 89: tender.log.v1.FrameworkItem.admitted:type_name -> google.protobuf.Timestamp
+	54, // 90: tender.log.v1.FrameworkItem.removed:type_name -> google.protobuf.Timestamp
+	47, // 91: tender.log.v1.FrameworkItem.operations:type_name -> tender.log.v1.OperationDone
+	17, // 92: tender.log.v1.RoleItem.set:type_name -> tender.log.v1.Role
+	54, // 93: tender.log.v1.ClientItem.seen:type_name -> google.protobuf.Timestamp
+	52, // 94: tender.log.v1.ClientItem.result:type_name -> tender.log.v1.Result
+	54, // 95: tender.log.v1.TokenItem.created:type_name -> google.protobuf.Timestamp
+	54, // 96: tender.log.v1.TokenItem.expires:type_name -> google.protobuf.Timestamp
+	54, // 97: tender.log.v1.TokenItem.revoked:type_name -> google.protobuf.Timestamp
+	53, // 98: tender.log.v1.Result.refusal:type_name -> tender.log.v1.Refusal
+	99, // [99:99] is the sub-list for method output_type
+	99, // [99:99] is the sub-list for method input_type
+	99, // [99:99] is the sub-list for extension type_name
+	99, // [99:99] is the sub-list for extension extendee
+	0,  // [0:99] is the sub-list for field type_name
 }
 
 func init() { file_internal_logpb_log_proto_init() }

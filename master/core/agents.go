@@ -78,6 +78,7 @@ type agentLife struct {
 	account life.Account
 	clock   *deadline // for the session timeout, then for TOMBSTONE, then for gone
 	gone    string    // why it has no stream
+	ending  int       // changes that mark it gone or remove it and that the registry has not answered yet
 	leftAt  time.Time // when its last stream of this term ended; zero: it has had none
 	refused string    // why its version is not accepted; "" = it is accepted
 	unable  string    // why it can start nothing, as it said in this session; "" = it can

@@ -138,13 +138,48 @@ func (r *agents) markOverdue() {
 		a.enter(life.Tombstone)
 		why := "TOMBSTONE for " + r.goneAfter(a).String() + " (gone-after)"
 		r.warn("agent is given up", field("agent", a.id), field("why", why))
-		r.proposals.propose(registry.MarkAgent{ID: a.id, Set: api.MarkGone, Why: why})
+		r.proposeEnd(a, registry.MarkAgent{ID: a.id, Saw: r.registry.Agents[a.id].MarksVersion, Set: api.MarkGone, Why: why})
 	}
 	if turn.Again.IsZero() {
 		r.deadlines.Clear(r.goneTurn)
 	} else {
 		r.deadlines.Set(r.goneTurn, turn.Again)
 	}
+}
+
+// proposeEnd asks the quorum to end an agent: to mark it gone, or to remove it. Until the registry has answered, the
+// agent's return goes through the registry too, behind this change, so that it does not come back to be ended at once.
+func (r *agents) proposeEnd(a *agent, change registry.Change, then ...follows) {
+	a.ending++
+	r.proposals.propose(change, append(then, endAgent{a})...)
+}
+
+// endAnswered continues when the registry has answered. An agent that the leader had given up, and whose marks had
+// changed since, waits again to be marked gone.
+func (r *agents) endAnswered(a *agent, result registry.Result) {
+	a.ending--
+	if result.Err != nil && a.phase == life.Tombstone && a.link == nil && r.agentByID[a.id] == a {
+		r.awaitReturn(a)
+	}
+}
+
+// refuseIfBack refuses to propose the end of an agent once more, under a new number, if it was decided because the agent
+// was away, and the agent is back by now. Nil for all other changes.
+func (r *agents) refuseIfBack(change registry.Change) *api.Error {
+	id, saw := api.AgentID(""), uint64(registry.Whatever)
+	switch change := change.(type) {
+	case registry.RemoveAgent:
+		id, saw = change.ID, change.Saw
+	case registry.MarkAgent:
+		if change.Set.Has(api.MarkGone) {
+			id, saw = change.ID, change.Saw
+		}
+	default:
+	}
+	if a := r.agentByID[id]; a != nil && a.link != nil && saw != registry.Whatever && !r.marks(a).Has(api.MarkDrained) {
+		return api.E("agent.mark", api.Stale, id, errors.New("the agent has come back since that was decided; look at it and, if you still want it, ask again"))
+	}
+	return nil
 }
 
 // isOverdue reports whether the agent waits to be marked gone.

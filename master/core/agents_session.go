@@ -85,7 +85,7 @@ func (r *agents) greet(l *link, g admission.Greeting) {
 		r.refuseGone(l, g.Agent.ID, "it was marked gone: "+known.Why)
 	case r.contested(g.Agent.ID, g):
 		r.askPredecessor(l, r.agentByID[g.Agent.ID], g)
-	case known.BootID != g.Boot || !admission.SameAgent(known.Agent, g.Agent) || r.keepsReceipts(g) && !known.Receipts:
+	case known.BootID != g.Boot || !admission.SameAgent(known.Agent, g.Agent) || r.keepsReceipts(g) && !known.Receipts || r.agentByID[g.Agent.ID].ending > 0:
 		change := registry.UpdateAgent{Agent: g.Agent, BootID: g.Boot, Receipts: r.keepsReceipts(g), ReceiptsAfter: r.term}
 		r.proposals.propose(change, greetAgent{l, g})
 	default:

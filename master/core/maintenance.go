@@ -58,7 +58,7 @@ func (action SetMaintenance) request(c *Core, id RequestID, by rights.Scope) {
 			c.deny(id, "set-maintenance", by, agentObject(a))
 			return
 		}
-		change.Agents = append(change.Agents, a.id)
+		change.Agents, change.Saw = append(change.Agents, a.id), append(change.Saw, c.registry.Agents[a.id].MarksVersion)
 	}
 	done := "no maintenance is planned any more"
 	if !action.Window.Start.IsZero() {
@@ -160,14 +160,14 @@ func (r *maintenance) planAll() {
 
 // maintenanceDue begins the window or ends it. A window that began by a wrong clock is put off.
 func (r *maintenance) maintenanceDue(a *agent) {
+	saw := []uint64{r.registry.Agents[a.id].MarksVersion}
 	if r.beganTooSoon(a) {
 		r.info("maintenance began by a wrong clock and is put off", field("agent", a.id), field("window", windowText(a.window.planned)))
-		r.proposals.propose(registry.SetMaintenance{Agents: []api.AgentID{a.id}, Window: a.window.planned, Saw: a.window.planned})
+		r.proposals.propose(registry.SetMaintenance{Agents: []api.AgentID{a.id}, Window: a.window.planned, Saw: saw}, turnMaintenance{a})
 		return
 	}
 	if a.window.planned.Over(r.now) {
-		change := registry.SetMaintenance{Agents: []api.AgentID{a.id}, Saw: a.window.planned}
-		r.proposals.propose(change)
+		r.proposals.propose(registry.SetMaintenance{Agents: []api.AgentID{a.id}, Saw: saw}, turnMaintenance{a})
 		return
 	}
 	a.window.begun = true
@@ -177,7 +177,15 @@ func (r *maintenance) maintenanceDue(a *agent) {
 	if end := a.window.planned.End(); !end.IsZero() {
 		r.deadlines.Set(a.window.turn, r.moment(end))
 	}
-	r.proposals.propose(registry.BeginMaintenance{ID: a.id, Window: a.window.planned})
+	r.proposals.propose(registry.BeginMaintenance{ID: a.id, Saw: saw[0]}, turnMaintenance{a})
+}
+
+// maintenanceTurned continues when the registry has answered. If the agent's marks had changed since the leader looked,
+// it looks again at what is due.
+func (r *maintenance) maintenanceTurned(a *agent, result registry.Result) {
+	if api.Is(result.Error(), api.Stale) && r.agentByID[a.id] == a {
+		r.planMaintenance(a)
+	}
 }
 
 // unavailable returns the window that offers of the agent carry; nil when none is planned.
@@ -226,8 +234,17 @@ func (r *maintenance) checkDrained(a *agent) {
 	}
 	a.drain.proposed = true
 	known := r.registry.Agents[a.id]
-	change := registry.MarkAgent{ID: a.id, Set: api.MarkDrained, Grace: known.Grace, Why: known.Why}
+	change := registry.MarkAgent{ID: a.id, Saw: known.MarksVersion, Set: api.MarkDrained, Grace: known.Grace, Why: known.Why}
 	r.proposals.propose(change, markDrained{a})
+}
+
+// drainedAnswered continues when the registry has answered. If the agent's marks had changed since the leader looked, it
+// looks again.
+func (r *maintenance) drainedAnswered(a *agent, result registry.Result) {
+	a.drain.proposed = false
+	if api.Is(result.Error(), api.Stale) && r.agentByID[a.id] == a {
+		r.checkDrained(a)
+	}
 }
 
 func (r *maintenance) emptied(a *agent) bool {

@@ -79,7 +79,10 @@ func (action RemoveFramework) request(c *Core, id RequestID, by rights.Scope) {
 		c.emit(Reply{ID: id, Err: api.E(op, api.Unavailable, fw.id,
 			fmt.Errorf("its scheduler is connected and it has %s, which would end at once; end the scheduler first, or say --force", words.Count(len(fw.tasks), "task")))})
 	default:
-		change := registry.RemoveFramework{ID: fw.id, Why: "removed by an operator"}
+		change := registry.RemoveFramework{ID: fw.id, Session: c.registry.Frameworks[fw.id].Session, Why: "removed by an operator"}
+		if action.Force {
+			change.Session = registry.Whatever
+		}
 		c.proposeFor(id, op, string(fw.id), change, fmt.Sprintf("framework %s is removed; it had %s", fw.id, words.Count(len(fw.tasks), "task")))
 	}
 }
@@ -137,8 +140,17 @@ func (action MarkAgent) request(c *Core, id RequestID, by rights.Scope) {
 		return
 	}
 	a.drain.force = action.Force && action.Set.Has(api.MarkDraining)
-	change := registry.MarkAgent{ID: a.id, Set: action.Set, Clear: action.Clear, Grace: action.Grace, Why: "by an operator"}
-	c.proposeFor(id, "agent.mark", string(a.id), change, c.markedSentence(a, action))
+	saw := c.registry.Agents[a.id].MarksVersion
+	if action.Force && action.Set.Has(api.MarkGone) {
+		saw = registry.Whatever
+	}
+	change := registry.MarkAgent{ID: a.id, Saw: saw, Set: action.Set, Clear: action.Clear, Grace: action.Grace, Why: "by an operator"}
+	answer := answerOperator{id, "agent.mark", string(a.id), c.markedSentence(a, action)}
+	if action.Set.Has(api.MarkGone) {
+		c.agents.proposeEnd(a, change, answer)
+		return
+	}
+	c.proposals.propose(change, answer)
 }
 
 // giveUpLost gives up an agent that only frameworks know, because the registry was restored or recovered. Nothing else
@@ -157,7 +169,7 @@ func (action MarkAgent) giveUpLost(c *Core, id RequestID, by rights.Scope, lost 
 	default:
 		admit := registry.AdmitAgent{Agent: api.Agent{ID: lost, Hostname: string(lost)}, Nonce: api.Nonce("lost-" + lost)}
 		c.proposals.propose(admit)
-		c.proposeFor(id, "agent.mark", string(lost), registry.RemoveAgent{ID: lost},
+		c.proposeFor(id, "agent.mark", string(lost), registry.RemoveAgent{ID: lost, Nonce: admit.Nonce, Saw: registry.Whatever},
 			fmt.Sprintf("agent %s, which is not back since the registry was restored or recovered, is given up; its tasks are GONE_BY_OPERATOR", lost))
 	}
 }
@@ -195,7 +207,12 @@ func (c *Core) removeAgentRequested(id RequestID, a *agent, force bool) {
 			fmt.Errorf("the agent is %s and has %s; drain it first, or say --force", a.state, c.tasksWords(a)))})
 		return
 	}
-	c.proposeFor(id, "agent.remove", string(a.id), registry.RemoveAgent{ID: a.id}, fmt.Sprintf("agent %s is removed", a.id))
+	known := c.registry.Agents[a.id]
+	change := registry.RemoveAgent{ID: a.id, Nonce: known.Nonce, Saw: known.MarksVersion}
+	if force {
+		change.Saw = registry.Whatever
+	}
+	c.agents.proposeEnd(a, change, answerOperator{id, "agent.remove", string(a.id), fmt.Sprintf("agent %s is removed", a.id)})
 }
 
 // Set carries out a setting, which changes nothing but the registry.
@@ -207,7 +224,17 @@ func (action Set) request(c *Core, id RequestID, by rights.Scope) {
 		c.emit(Reply{ID: id, Err: err})
 		return
 	}
-	c.proposeFor(id, ask.Op, ask.Subject, ask.Change, ask.Done)
+	c.proposals.propose(ask.Change, answerSetting{id, action.Setting, by, ask})
+}
+
+// settingAnswered answers the operator when the registry has answered. If the change was refused because of another
+// setting than the one that he named, the leader looks again and asks for it once more.
+func (c *Core) settingAnswered(r answerSetting, result registry.Result) {
+	if change, is := r.asked.Change.(registry.SetRole); is && api.Is(result.Error(), api.Stale) && change.IsAsSeen(c.registry) {
+		Set{r.setting}.request(c, r.request, r.by)
+		return
+	}
+	c.operatorAnswered(answerOperator{r.request, r.asked.Op, r.asked.Subject, r.asked.Done}, result)
 }
 
 // StoreWrite writes or deletes a key of a framework's store. It comes from the instance of the scheduler that holds the

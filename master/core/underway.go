@@ -5,7 +5,9 @@ import (
 
 	"github.com/tenderhq/tender/api"
 	"github.com/tenderhq/tender/internal/alarms"
+	"github.com/tenderhq/tender/internal/rights"
 	"github.com/tenderhq/tender/master/core/admission"
+	"github.com/tenderhq/tender/master/core/settings"
 	"github.com/tenderhq/tender/master/registry"
 )
 
@@ -183,6 +185,10 @@ type (
 	}
 	// markDrained: a draining agent has become empty.
 	markDrained struct{ agent *agent }
+	// turnMaintenance: an agent's maintenance begins, ends, or is put off.
+	turnMaintenance struct{ agent *agent }
+	// endAgent: an agent is to be marked gone or removed.
+	endAgent struct{ agent *agent }
 	// readmitFramework: an agent has reported a framework that the registry does not know.
 	readmitFramework struct{ framework *framework }
 	// openSession: a scheduler's stream waits for admission. The identity is the one under which it stood in line.
@@ -217,12 +223,22 @@ type (
 		op, subject string // used in the error
 		done        string
 	}
+	// answerSetting: an operator waits for a setting, which is asked for again if what has changed since is not what he
+	// sets.
+	answerSetting struct {
+		request RequestID
+		setting settings.Setting
+		by      rights.Scope
+		asked   settings.Question
+	}
 	// answerWriter: a scheduler waits for the result of a write to its store.
 	answerWriter struct{ request RequestID }
 )
 
 func (greetAgent) follows()         {}
 func (markDrained) follows()        {}
+func (turnMaintenance) follows()    {}
+func (endAgent) follows()           {}
 func (readmitFramework) follows()   {}
 func (openSession) follows()        {}
 func (endFailover) follows()        {}
@@ -231,6 +247,7 @@ func (updateFramework) follows()    {}
 func (reserveForAccept) follows()   {}
 func (reserveForOperator) follows() {}
 func (answerOperator) follows()     {}
+func (answerSetting) follows()      {}
 func (answerWriter) follows()       {}
 
 // goOn continues with what waited for the registry's answer.
@@ -239,7 +256,11 @@ func (c *Core) goOn(what follows, result registry.Result) {
 	case greetAgent:
 		c.agents.greeted(what.link, what.greeting, result)
 	case markDrained:
-		what.agent.drain.proposed = false
+		c.maintenance.drainedAnswered(what.agent, result)
+	case turnMaintenance:
+		c.maintenance.maintenanceTurned(what.agent, result)
+	case endAgent:
+		c.agents.endAnswered(what.agent, result)
 	case readmitFramework:
 		c.sessions.readmitAnswered(what.framework, result)
 	case openSession:
@@ -256,6 +277,8 @@ func (c *Core) goOn(what follows, result registry.Result) {
 		c.reservedByOperator(what, result)
 	case answerOperator:
 		c.operatorAnswered(what, result)
+	case answerSetting:
+		c.settingAnswered(what, result)
 	case answerWriter:
 		c.emit(Reply{ID: what.request, Answer: result, Err: result.Err})
 	}
@@ -302,8 +325,12 @@ func (c *Core) applyCommand(command registry.Command) {
 		c.applied(command.Change, result)
 	}
 	if asked && overtaken {
-		c.proposals.propose(command.Change, mine.follows...)
-		return
+		back := c.agents.refuseIfBack(command.Change)
+		if back == nil {
+			c.proposals.propose(command.Change, mine.follows...)
+			return
+		}
+		result.Err = back
 	}
 	for _, what := range mine.follows {
 		c.goOn(what, result)

@@ -38,7 +38,7 @@ func (change AdmitAgent) apply(s *State, at time.Time) Result {
 	if _, barred := s.Barred[change.Nonce]; barred {
 		return refuse(op, api.Removed, id, "the agent was removed; with an empty data folder it registers as a new one")
 	}
-	admitted := Agent{Agent: change.Agent, Nonce: change.Nonce, BootID: change.BootID, Admitted: at, Receipts: change.Receipts, ReceiptsAfter: change.ReceiptsAfter}
+	admitted := Agent{Agent: change.Agent, Nonce: change.Nonce, BootID: change.BootID, MarksVersion: 1, Admitted: at, Receipts: change.Receipts, ReceiptsAfter: change.ReceiptsAfter}
 	if bad := s.noRoomForAgent(op, admitted); bad != nil {
 		return *bad
 	}
@@ -137,9 +137,11 @@ func (change UpdateAgent) apply(s *State, _ time.Time) Result {
 
 const allMarks = api.MarkDraining | api.MarkDrained | api.MarkDeactivated | api.MarkGone
 
-// MarkAgent sets and clears marks of an agent.
+// MarkAgent sets and clears marks of an agent, if its marks and maintenance are still those of the version Saw. It is
+// drained only while it is draining.
 type MarkAgent struct {
 	ID    api.AgentID
+	Saw   uint64 // MarksVersion, or Whatever
 	Set   api.Mark
 	Clear api.Mark
 	Grace time.Duration
@@ -157,10 +159,18 @@ func (change MarkAgent) apply(s *State, at time.Time) Result {
 	case old.Marks.Has(api.MarkGone) && change.Clear.Has(api.MarkGone):
 		return refuse(op, api.Removed, change.ID, "an agent that was marked gone never comes back; it may register as a new one")
 	}
+	marks := old.Marks&^change.Clear | change.Set
+	if !marks.Has(api.MarkDraining) {
+		if change.Set.Has(api.MarkDrained) {
+			return refuse(op, api.Invalid, change.ID, "an agent is drained only while it is draining")
+		}
+		marks &^= api.MarkDrained
+	}
 	if change.Set.Has(api.MarkGone) && !old.Marks.Has(api.MarkGone) {
 		old.Gone = at
 	}
-	old.Marks = old.Marks&^change.Clear | change.Set
+	old.Marks = marks
+	old.MarksVersion++
 	if change.Set != 0 {
 		old.Why = change.Why
 	}
@@ -179,13 +189,22 @@ func (change MarkAgent) apply(s *State, at time.Time) Result {
 	return Result{Agent: change.ID}
 }
 
-// RemoveAgent removes an agent.
-type RemoveAgent struct{ ID api.AgentID }
+// RemoveAgent removes an agent, if it is the one of this nonce, and its marks and maintenance are still those of the
+// version Saw.
+type RemoveAgent struct {
+	ID    api.AgentID
+	Nonce api.Nonce
+	Saw   uint64 // MarksVersion, or Whatever
+}
 
 func (change RemoveAgent) apply(s *State, at time.Time) Result {
-	agent, bad := s.agent("agent.remove", change.ID)
-	if bad != nil {
+	const op = "agent.remove"
+	agent, bad := s.agent(op, change.ID)
+	switch {
+	case bad != nil:
 		return *bad
+	case agent.Nonce != change.Nonce:
+		return refuse(op, api.Stale, change.ID, "another agent has come with this ID since that was decided, on %s; look at it and, if you still want it, ask again", agent.Agent.Hostname)
 	}
 	s.forgetAgent(change.ID)
 	s.bar(agent.Nonce, at)
@@ -235,9 +254,6 @@ func (change SetReserved) apply(s *State, _ time.Time) Result {
 	old, bad := s.agent("agent.reserve", change.ID)
 	if bad != nil {
 		return *bad
-	}
-	if !old.Reserved.Equal(change.Saw) {
-		return refuse("agent.reserve", api.Stale, change.ID, "it has %v reserved by now", old.Reserved)
 	}
 	old.Reserved = change.Reserved
 	if bad := s.noRoomForAgent("agent.reserve", old); bad != nil {

@@ -44,6 +44,9 @@ func (s *State) change(change Change, at time.Time) Result {
 	if bad := s.tooLarge(change); bad != nil {
 		return *bad
 	}
+	if bad := change.saw().changed(s); bad != nil {
+		return *bad
+	}
 	return change.apply(s, at)
 }
 

@@ -16,8 +16,10 @@ type Authority struct {
 	FormerEnds time.Time // until when the one before is valid as well
 }
 
-// RotateAuthority replaces the authority. The same one again changes nothing.
+// RotateAuthority replaces the authority, if the one that the proposer saw still signs. The same one again
+// changes nothing.
 type RotateAuthority struct {
+	Saw        string // digest of the authority that it follows; "": the first one
 	Digest     string
 	Sealed     []byte
 	FormerEnds time.Time

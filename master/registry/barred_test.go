@@ -14,7 +14,7 @@ func TestNobodyComesBackByTheNameOfAnAgentThatWasRemoved(t *testing.T) {
 	x := newTokens(t)
 	agent := api.Agent{Hostname: "host", Resources: api.Scalars(1, 32)}
 	x.wants(allowed, AdmitAgent{Agent: agent, Nonce: "n1"})
-	x.wants(allowed, RemoveAgent{ID: "agent-1"})
+	x.wants(allowed, RemoveAgent{ID: "agent-1", Nonce: "n1", Saw: 1})
 	x.wants(api.Removed, AdmitAgent{Agent: agent, Nonce: "n1"})
 	named := agent
 	named.ID = "agent-1"
@@ -22,7 +22,7 @@ func TestNobodyComesBackByTheNameOfAnAgentThatWasRemoved(t *testing.T) {
 	x.wants(allowed, AdmitAgent{Agent: agent, Nonce: "n2"}) // the same machine, as a new one
 	x.at = x.at.Add(BarredRemembered + time.Second)
 	x.wants(api.Removed, AdmitAgent{Agent: agent, Nonce: "n1"})
-	x.wants(allowed, RemoveAgent{ID: "agent-2"})
+	x.wants(allowed, RemoveAgent{ID: "agent-2", Nonce: "n2", Saw: 1})
 	if _, kept := x.state.Barred["n1"]; kept || len(x.state.Barred) != 1 {
 		t.Errorf("what no certificate can say any more is kept: %v", x.state.Barred)
 	}
@@ -38,7 +38,7 @@ func TestBarredNamesAreBounded(t *testing.T) {
 			x.state.Barred[api.Nonce(fmt.Sprintf("n%05d", n))] = x.at.Add(time.Duration(n) * time.Millisecond)
 		}
 		x.wants(allowed, AdmitAgent{Agent: agent, Nonce: "last"})
-		x.wants(allowed, RemoveAgent{ID: api.AgentID(fmt.Sprint("agent-", i+1))})
+		x.wants(allowed, RemoveAgent{ID: api.AgentID(fmt.Sprint("agent-", i+1)), Nonce: "last", Saw: 1})
 		_, first := x.state.Barred["n00000"]
 		_, last := x.state.Barred["last"]
 		if len(x.state.Barred) >= BarredMax || first || !last {

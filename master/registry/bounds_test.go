@@ -32,7 +32,7 @@ func TestNounsHaveBounds(t *testing.T) {
 		AdmitAgent{Agent: api.Agent{Resources: huge}, Nonce: "big"},
 		AdmitAgent{Nonce: "big", BootID: strings.Repeat("b", api.TextBytesMax+1)},
 		UpdateAgent{Agent: api.Agent{ID: "agent-1", Attributes: words(api.LabelsBytesMax)}},
-		MarkAgent{ID: "agent-1", Set: api.MarkDraining, Why: strings.Repeat("w", api.TextBytesMax+1)},
+		MarkAgent{ID: "agent-1", Saw: Whatever, Set: api.MarkDraining, Why: strings.Repeat("w", api.TextBytesMax+1)},
 		SetReserved{ID: "agent-1", Reserved: huge},
 		Subscribe{Framework: api.Framework{Name: "f", Labels: words(api.LabelsBytesMax)}, Instance: "big"},
 		Subscribe{Framework: api.Framework{Name: "f", Endpoints: words(api.LabelsBytesMax)}, Instance: "big"},
@@ -42,7 +42,7 @@ func TestNounsHaveBounds(t *testing.T) {
 		Subscribe{Framework: api.Framework{Name: "f", Roles: make([]api.Role, 65)}, Instance: "big"},
 		Readmit{Framework: api.Framework{ID: "framework-9", Labels: words(api.LabelsBytesMax)}},
 		UpdateFramework{Framework: api.Framework{ID: "framework-1", Labels: words(api.LabelsBytesMax)}, Session: 1},
-		RemoveFramework{ID: "framework-1", Why: strings.Repeat("w", api.TextBytesMax+1)},
+		RemoveFramework{ID: "framework-1", Session: Whatever, Why: strings.Repeat("w", api.TextBytesMax+1)},
 		SetRole{Role: "web", Set: Role{Limit: huge}},
 		SetRole{Role: "web", Set: Role{Guarantee: huge}},
 		SetMaster{ID: "m1", Master: Master{GRPC: strings.Repeat("g", api.TextBytesMax+1)}},
@@ -58,15 +58,15 @@ func TestKindsHaveBounds(t *testing.T) {
 	s := counted(t, 1, 1)
 	labels := api.Framework{ID: "framework-1", Labels: words(1000)}
 	done(t, s, UpdateFramework{Framework: labels, Session: 1})
-	done(t, s, SetRole{Role: "web", Set: Role{Weight: 1}})
+	done(t, s, SetRole{Role: "web", Set: Role{Weight: 1}, SawQuotas: Whatever})
 	s.index().agentBytes, s.index().frameworkBytes, s.index().roleBytes = AgentsBytesMax, FrameworksBytesMax, RolesBytesMax
 	refused(t, s, api.Limit, AdmitAgent{Nonce: "more"})
 	refused(t, s, api.Limit, UpdateAgent{Agent: api.Agent{ID: "agent-1", Hostname: "h"}})
 	refused(t, s, api.Limit, SetReserved{ID: "agent-1", Reserved: api.Scalars(1, 1)})
 	refused(t, s, api.Limit, Subscribe{Framework: api.Framework{Name: "more"}, Instance: "more"})
 	refused(t, s, api.Limit, Readmit{Framework: api.Framework{ID: "framework-9"}})
-	refused(t, s, api.Limit, SetRole{Role: "eng", Set: Role{Weight: 1}})
-	done(t, s, SetRole{Role: "web"})
+	refused(t, s, api.Limit, SetRole{Role: "eng", Set: Role{Weight: 1}, SawQuotas: Whatever})
+	done(t, s, SetRole{Role: "web", Saw: Role{Weight: 1}, SawQuotas: Whatever})
 	labels.Labels = nil
 	done(t, s, UpdateFramework{Framework: labels, Session: 1})
 	done(t, s, UpdateFramework{Framework: api.Framework{ID: "framework-1", Labels: words(900)}, Session: 1})
@@ -96,7 +96,7 @@ func TestWritersOfNothingLeaveNothing(t *testing.T) {
 	}
 	version := uint64(9)
 	write("m1/1", 1, PutEntry{Framework: "framework-1", Session: 1, Key: "k", IfVersion: &version})
-	write("m1/2", 1, MarkAgent{ID: api.AgentID(key)})
+	write("m1/2", 1, MarkAgent{ID: api.AgentID(key), Saw: Whatever})
 	for name, client := range s.Clients {
 		if n := len(client.Result.Err.Error()); n > 3*SubjectBytesMax {
 			t.Errorf("%d bytes of a refusal are kept for %s", n, name)
@@ -107,7 +107,7 @@ func TestWritersOfNothingLeaveNothing(t *testing.T) {
 		write(StoreClient("i2", lane), 1, PutEntry{Framework: "framework-2", Session: 1, Key: "k"})
 	}
 	done(t, s, Subscribe{Framework: api.Framework{ID: "framework-1"}, Instance: "i3"})
-	done(t, s, RemoveFramework{ID: "framework-2", Why: "done"})
+	done(t, s, RemoveFramework{ID: "framework-2", Session: Whatever, Why: "done"})
 	if len(s.Clients) != 2 {
 		t.Errorf("%d clients are kept, of instances that are no more", len(s.Clients))
 	}
@@ -122,8 +122,8 @@ func TestWritersOfNothingLeaveNothing(t *testing.T) {
 func TestGoneAgentsAreForgotten(t *testing.T) {
 	s := counted(t, 3, 0)
 	first := epoch.Add(time.Hour)
-	s.Apply(Command{At: first, Change: MarkAgent{ID: "agent-1", Set: api.MarkGone}})
-	s.Apply(Command{At: first.Add(time.Hour), Change: MarkAgent{ID: "agent-2", Set: api.MarkGone}})
+	s.Apply(Command{At: first, Change: MarkAgent{ID: "agent-1", Saw: Whatever, Set: api.MarkGone}})
+	s.Apply(Command{At: first.Add(time.Hour), Change: MarkAgent{ID: "agent-2", Saw: Whatever, Set: api.MarkGone}})
 	done(t, s, Expire{Before: first})
 	if len(s.Agents) != 3 {
 		t.Fatalf("%d agents are left", len(s.Agents))

@@ -19,6 +19,9 @@ type Command struct {
 //
 //sumtype:decl
 type Change interface {
+	// saw returns what the proposer saw when he decided, which must still be so when the change is applied, or the
+	// reason why he need not look. Each is in seen.go.
+	saw() sight
 	// apply changes the state, or returns why it can't. It depends on nothing but the state and the command.
 	apply(state *State, at time.Time) Result
 }
@@ -38,4 +41,12 @@ type Result struct {
 	Framework api.FrameworkID
 	Session   uint64
 	Version   uint64
+}
+
+// Error returns the refusal as an error; nil if the command is done.
+func (r Result) Error() error {
+	if r.Err == nil {
+		return nil
+	}
+	return r.Err
 }

@@ -198,11 +198,10 @@ func keepIdentity(now, was api.Framework) api.Framework {
 	return now
 }
 
-// RemoveFramework turns a framework into a tombstone, if its session is still the one that the proposer saw. Session 0
-// means any session, for an operator.
+// RemoveFramework turns a framework into a tombstone, if its session is still the one that the proposer saw.
 type RemoveFramework struct {
 	ID      api.FrameworkID
-	Session uint64
+	Session uint64 // or Whatever
 	Why     string
 }
 
@@ -215,8 +214,6 @@ func (change RemoveFramework) apply(s *State, at time.Time) Result {
 		return refuse(op, api.NotFound, change.ID, "no such framework")
 	case !old.Removed.IsZero():
 		return refuse(op, api.Removed, change.ID, "it was removed at %s: %s", old.Removed.Format(time.RFC3339), old.Why)
-	case change.Session != 0 && change.Session != old.Session:
-		return refuse(op, api.Stale, change.ID, "session %d is over; session %d goes on", change.Session, old.Session)
 	}
 	was := old.Framework
 	if rolesBytes(was.Roles) > TombstoneRolesBytesMax {

@@ -7,12 +7,12 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// SetMaintenance gives agents a window, or none. It changes all of them, or nobody if one is unknown or gone. With Saw
-// it changes only those that have this window now.
+// SetMaintenance gives agents a window, or none, if the marks and maintenance of each are still those of the version in
+// Saw. It changes all of them, or nobody if one is unknown or gone.
 type SetMaintenance struct {
 	Agents []api.AgentID
 	Window api.Window
-	Saw    api.Window
+	Saw    []uint64 // the MarksVersion of each agent, or Whatever
 }
 
 // apply plans the windows. When a window that had begun for an agent is replaced, its drain ends too.
@@ -21,12 +21,9 @@ func (change SetMaintenance) apply(s *State, _ time.Time) Result {
 	if bad := s.checkMaintenance(op, change); bad != nil {
 		return *bad
 	}
-	window, saw := plainWindow(change.Window), plainWindow(change.Saw)
+	window := plainWindow(change.Window)
 	for _, id := range change.Agents {
 		old := s.Agents[id]
-		if !saw.Start.IsZero() && old.Maintenance != saw {
-			continue
-		}
 		if old.Maintained {
 			old.Marks &^= api.MarkDraining | api.MarkDrained
 			if old.Marks == 0 {
@@ -34,6 +31,7 @@ func (change SetMaintenance) apply(s *State, _ time.Time) Result {
 			}
 		}
 		old.Maintenance, old.Maintained = window, false
+		old.MarksVersion++
 		s.setAgent(old)
 	}
 	return Result{}
@@ -78,10 +76,11 @@ func plainWindow(window api.Window) api.Window {
 	return api.Window{Start: window.Start.Round(0).UTC(), Duration: window.Duration}
 }
 
-// BeginMaintenance drains an agent, if this is still its window.
+// BeginMaintenance drains an agent whose window has begun, if its marks and maintenance are still those of the version
+// Saw.
 type BeginMaintenance struct {
-	ID     api.AgentID
-	Window api.Window
+	ID  api.AgentID
+	Saw uint64 // MarksVersion
 }
 
 // apply drains the agent, unless it is draining already. In that case, that drain outlives the window.
@@ -91,14 +90,15 @@ func (change BeginMaintenance) apply(s *State, _ time.Time) Result {
 	switch {
 	case bad != nil:
 		return *bad
-	case change.Window.Start.IsZero() || old.Maintenance != plainWindow(change.Window):
-		return refuse(op, api.Stale, change.ID, "this is not its maintenance window any more")
+	case old.Maintenance.Start.IsZero():
+		return refuse(op, api.Invalid, change.ID, "it has no maintenance window")
 	case old.Marks.Has(api.MarkGone):
 		return refuse(op, api.Removed, change.ID, "the agent was marked gone")
 	case old.Marks.Has(api.MarkDraining):
 		return Result{Agent: change.ID}
 	}
 	old.Marks |= api.MarkDraining
+	old.MarksVersion++
 	old.Maintained, old.Grace, old.Why = true, 0, maintenanceWhy(old.Maintenance)
 	s.setAgent(old)
 	return Result{Agent: change.ID}

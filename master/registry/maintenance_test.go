@@ -15,8 +15,8 @@ func TestMaintenance(t *testing.T) {
 	apply(AdmitAgent{Agent: api.Agent{}, Nonce: "n1", BootID: "b1"})
 	apply(AdmitAgent{Agent: api.Agent{}, Nonce: "n2", BootID: "b1"})
 	apply(AdmitAgent{Agent: api.Agent{}, Nonce: "n3", BootID: "b1"})
-	apply(MarkAgent{ID: "agent-3", Set: api.MarkGone})
-	both := []api.AgentID{"agent-1", "agent-2"}
+	apply(MarkAgent{ID: "agent-3", Saw: Whatever, Set: api.MarkGone})
+	both, whatever := []api.AgentID{"agent-1", "agent-2"}, []uint64{Whatever, Whatever}
 	window := api.Window{Start: epoch.Add(time.Hour), Duration: time.Hour}
 	east := api.Window{Start: window.Start.In(time.FixedZone("east", 3600)), Duration: time.Hour}
 	later := api.Window{Start: epoch.Add(2 * time.Hour)}
@@ -32,23 +32,23 @@ func TestMaintenance(t *testing.T) {
 		kind   api.Kind
 		holds  func() bool
 	}{
-		{"set", SetMaintenance{Agents: both, Window: east}, 0, marked("agent-2", 0, window, false)},
-		{"one is unknown, so none", SetMaintenance{Agents: []api.AgentID{"agent-1", "agent-9"}, Window: later}, api.NotFound, marked("agent-1", 0, window, false)},
-		{"one is gone, so none", SetMaintenance{Agents: []api.AgentID{"agent-1", "agent-3"}, Window: later}, api.Removed, marked("agent-1", 0, window, false)},
-		{"too many", SetMaintenance{Agents: make([]api.AgentID, MaintenanceAgentsMax+1), Window: later}, api.Limit, marked("agent-1", 0, window, false)},
-		{"before its time by negative length", SetMaintenance{Agents: both, Window: api.Window{Start: epoch, Duration: -1}}, api.Invalid, marked("agent-1", 0, window, false)},
-		{"length alone", SetMaintenance{Agents: both, Window: api.Window{Duration: 1}}, api.Invalid, marked("agent-1", 0, window, false)},
-		{"another's begin", BeginMaintenance{"agent-1", later}, api.Stale, marked("agent-1", 0, window, false)},
-		{"begin", BeginMaintenance{"agent-1", east}, 0, marked("agent-1", api.MarkDraining, window, true)},
-		{"begin again", BeginMaintenance{"agent-1", window}, 0, marked("agent-1", api.MarkDraining, window, true)},
-		{"the end of another window", SetMaintenance{Agents: both, Saw: later}, 0, marked("agent-1", api.MarkDraining, window, true)},
-		{"the end", SetMaintenance{Agents: []api.AgentID{"agent-1"}, Saw: window}, 0, marked("agent-1", 0, api.Window{}, false)},
-		{"an operator's drain", MarkAgent{ID: "agent-2", Set: api.MarkDraining, Why: "mine"}, 0, marked("agent-2", api.MarkDraining, window, false)},
-		{"begin of what drains", BeginMaintenance{"agent-2", window}, 0, marked("agent-2", api.MarkDraining, window, false)},
-		{"its end leaves the drain", SetMaintenance{Agents: []api.AgentID{"agent-2"}}, 0, marked("agent-2", api.MarkDraining, api.Window{}, false)},
-		{"set anew", SetMaintenance{Agents: []api.AgentID{"agent-1"}, Window: window}, 0, marked("agent-1", 0, window, false)},
-		{"begin anew", BeginMaintenance{"agent-1", window}, 0, marked("agent-1", api.MarkDraining, window, true)},
-		{"reactivated", MarkAgent{ID: "agent-1", Clear: api.MarkDraining | api.MarkDrained}, 0, marked("agent-1", 0, api.Window{}, false)},
+		{"set", SetMaintenance{Agents: both, Saw: whatever, Window: east}, 0, marked("agent-2", 0, window, false)},
+		{"one is unknown, so none", SetMaintenance{Agents: []api.AgentID{"agent-1", "agent-9"}, Saw: whatever, Window: later}, api.NotFound, marked("agent-1", 0, window, false)},
+		{"one is gone, so none", SetMaintenance{Agents: []api.AgentID{"agent-1", "agent-3"}, Saw: whatever, Window: later}, api.Removed, marked("agent-1", 0, window, false)},
+		{"too many", SetMaintenance{Agents: make([]api.AgentID, MaintenanceAgentsMax+1), Saw: whatever, Window: later}, api.Limit, marked("agent-1", 0, window, false)},
+		{"before its time by negative length", SetMaintenance{Agents: both, Saw: whatever, Window: api.Window{Start: epoch, Duration: -1}}, api.Invalid, marked("agent-1", 0, window, false)},
+		{"length alone", SetMaintenance{Agents: both, Saw: whatever, Window: api.Window{Duration: 1}}, api.Invalid, marked("agent-1", 0, window, false)},
+		{"who saw it before", BeginMaintenance{"agent-1", 1}, api.Stale, marked("agent-1", 0, window, false)},
+		{"begin", BeginMaintenance{"agent-1", 2}, 0, marked("agent-1", api.MarkDraining, window, true)},
+		{"begin again", BeginMaintenance{"agent-1", 3}, 0, marked("agent-1", api.MarkDraining, window, true)},
+		{"the end of another window", SetMaintenance{Agents: both, Saw: []uint64{3, 1}}, api.Stale, marked("agent-1", api.MarkDraining, window, true)},
+		{"the end", SetMaintenance{Agents: []api.AgentID{"agent-1"}, Saw: []uint64{3}}, 0, marked("agent-1", 0, api.Window{}, false)},
+		{"an operator's drain", MarkAgent{ID: "agent-2", Saw: Whatever, Set: api.MarkDraining, Why: "mine"}, 0, marked("agent-2", api.MarkDraining, window, false)},
+		{"begin of what drains", BeginMaintenance{"agent-2", 3}, 0, marked("agent-2", api.MarkDraining, window, false)},
+		{"its end leaves the drain", SetMaintenance{Agents: []api.AgentID{"agent-2"}, Saw: whatever}, 0, marked("agent-2", api.MarkDraining, api.Window{}, false)},
+		{"set anew", SetMaintenance{Agents: []api.AgentID{"agent-1"}, Saw: whatever, Window: window}, 0, marked("agent-1", 0, window, false)},
+		{"begin anew", BeginMaintenance{"agent-1", 5}, 0, marked("agent-1", api.MarkDraining, window, true)},
+		{"reactivated", MarkAgent{ID: "agent-1", Saw: Whatever, Clear: api.MarkDraining | api.MarkDrained}, 0, marked("agent-1", 0, api.Window{}, false)},
 	} {
 		got := apply(step.change)
 		if (step.kind == 0) != (got.Err == nil) || got.Err != nil && got.Err.Kind != step.kind {
@@ -122,7 +122,7 @@ func TestAPrincipalHasItsShare(t *testing.T) {
 	if err := put("framework-1", 2001); err == nil || !strings.Contains(err.Error(), `principal "etl" hold 2999 bytes, and may hold 3000`) {
 		t.Errorf("counted anew: %v", err)
 	}
-	if got := apply(RemoveFramework{ID: "framework-2"}); got.Err != nil {
+	if got := apply(RemoveFramework{ID: "framework-2", Session: Whatever}); got.Err != nil {
 		t.Fatal(got.Err)
 	}
 	if err := put("framework-1", 2500); err != nil {

@@ -97,9 +97,9 @@ func TestTheLostComeBack(t *testing.T) {
 	if !s.LostAgent("agent-4") || s.LostAgent("agent-3") || s.LostAgent("agent-2") {
 		t.Errorf("lost are %v", s.LostAgents)
 	}
-	done(t, s, RemoveAgent{ID: "agent-3"})
+	done(t, s, RemoveAgent{ID: "agent-3", Nonce: "late-3", Saw: 1})
 	refused(t, s, api.Removed, AdmitAgent{Agent: api.Agent{ID: "agent-3"}, Nonce: "late-3"})
-	done(t, s, RemoveAgent{ID: "agent-1"})
+	done(t, s, RemoveAgent{ID: "agent-1", Nonce: "n1", Saw: 1})
 	refused(t, s, api.Removed, AdmitAgent{Agent: api.Agent{ID: "agent-1"}, Nonce: "n1"})
 	done(t, s, AdmitAgent{Agent: api.Agent{ID: "agent-6"}, Nonce: "late-6"})
 }

@@ -53,6 +53,6 @@ func TestOperationsAreRemembered(t *testing.T) {
 	if before := clone.Frameworks["framework-1"].Operations; len(before) != 2 {
 		t.Errorf("the clone has %d", len(before))
 	}
-	apply(RemoveFramework{ID: "framework-1"})
+	apply(RemoveFramework{ID: "framework-1", Session: Whatever})
 	know()
 }

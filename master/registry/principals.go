@@ -75,10 +75,12 @@ func (change TakeGrant) apply(s *State, _ time.Time) Result {
 }
 
 // RevokePrincipal revokes a principal, so that its certificates are no longer accepted. Its name is remembered until
-// none of them can be valid any more. The leader has its tokens revoked.
+// none of them can be valid any more. The leader has its tokens revoked. Whoever revokes it must be allowed to take
+// everything that it was granted, so that must still be what he saw.
 type RevokePrincipal struct {
 	Principal string
 	Why       string
+	SawGrants []rights.Grant
 }
 
 func (change RevokePrincipal) apply(s *State, at time.Time) Result {

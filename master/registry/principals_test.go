@@ -24,9 +24,10 @@ func TestPrincipalsAreGrantedAndRevoked(t *testing.T) {
 	refused(t, s, api.NotFound, TakeGrant{"etl", rights.Grant{Verb: rights.Run}})
 	refused(t, s, api.NotFound, TakeGrant{"eve", run})
 	done(t, s, TakeGrant{"etl", run})
-	refused(t, s, api.NotFound, RevokePrincipal{"eve", ""})
-	done(t, s, RevokePrincipal{"etl", "it leaked"})
-	refused(t, s, api.Removed, RevokePrincipal{"etl", ""})
+	refused(t, s, api.NotFound, RevokePrincipal{"eve", "", nil})
+	refused(t, s, api.Stale, RevokePrincipal{"etl", "it leaked", nil})
+	done(t, s, RevokePrincipal{"etl", "it leaked", []rights.Grant{{Verb: rights.View}}})
+	refused(t, s, api.Removed, RevokePrincipal{"etl", "", nil})
 	refused(t, s, api.Removed, Grant{"etl", run}) // its certificates may still be about
 	if p := s.Principals["etl"]; len(p.Grants) != 0 || p.Why != "it leaked" || !p.Revoked.Equal(epoch) {
 		t.Errorf("a revoked principal is %+v", p)

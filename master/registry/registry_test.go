@@ -86,9 +86,9 @@ func drawChange(t *rapid.T) Change {
 	case 6:
 		return UpdateAgent{Agent: agent, BootID: "b2"}
 	case 7:
-		return MarkAgent{ID: agent.ID, Set: api.Mark(rapid.Uint8().Draw(t, "set")), Clear: api.Mark(rapid.Uint8().Draw(t, "clear")), Why: "why"}
+		return MarkAgent{ID: agent.ID, Saw: drawSaw(t), Set: api.Mark(rapid.Uint8().Draw(t, "set")), Clear: api.Mark(rapid.Uint8().Draw(t, "clear")), Why: "why"}
 	case 8:
-		return RemoveAgent{ID: agent.ID}
+		return RemoveAgent{ID: agent.ID, Nonce: nonces.Draw(t, "removed"), Saw: drawSaw(t)}
 	case 9:
 		return SetReserved{ID: agent.ID, Saw: bundles.Draw(t, "saw"), Reserved: bundles.Draw(t, "reserved"),
 			Framework: framework.ID, Done: []api.OperationID{api.OperationID(keys.Draw(t, "operation"))}}
@@ -101,15 +101,15 @@ func drawChange(t *rapid.T) Change {
 	case 14:
 		return RemoveFramework{ID: framework.ID, Session: sessions.Draw(t, "session"), Why: "done"}
 	case 15:
-		return SetRole{Role: roles.Draw(t, "role"), Set: Role{Weight: rapid.Float64().Draw(t, "weight"), Limit: bundles.Draw(t, "limit")}}
+		return SetRole{Role: roles.Draw(t, "role"), Set: Role{Weight: rapid.Float64().Draw(t, "weight"), Limit: bundles.Draw(t, "limit")}, SawQuotas: drawSaw(t)}
 	case 16:
 		return PutEntry{framework.ID, sessions.Draw(t, "session"), keys.Draw(t, "key"), []byte("value"), drawVersion(t), uint64(rapid.IntRange(0, 20).Draw(t, "all")), uint64(rapid.IntRange(0, 100).Draw(t, "keep"))}
 	case 17:
 		return RaiseFormat{Format: rapid.Uint64Range(0, Format+1).Draw(t, "format")}
 	case 18:
-		return SetMaintenance{Agents: []api.AgentID{agent.ID}, Window: drawWindow(t), Saw: drawWindow(t)}
+		return SetMaintenance{Agents: []api.AgentID{agent.ID}, Window: drawWindow(t), Saw: []uint64{drawSaw(t)}}
 	case 19:
-		return BeginMaintenance{ID: agent.ID, Window: drawWindow(t)}
+		return BeginMaintenance{ID: agent.ID, Saw: drawSaw(t)}
 	case 20:
 		return Grant{Principal: keys.Draw(t, "principal"), Grant: drawGrant(t)}
 	case 21:
@@ -129,6 +129,11 @@ func drawChange(t *rapid.T) Change {
 	}
 }
 
+// drawSaw draws what a proposer saw of an agent's marks, or that it does not matter.
+func drawSaw(t *rapid.T) uint64 {
+	return rapid.SampledFrom([]uint64{0, 1, 2, 3, Whatever}).Draw(t, "saw")
+}
+
 // check holds what must be true of every state.
 func check(t *rapid.T, s *State) {
 	nonces := map[api.Nonce]api.AgentID{}
@@ -136,6 +141,9 @@ func check(t *rapid.T, s *State) {
 		n, err := number(string(id), "agent")
 		if err != nil || n >= s.NextAgent || agent.Agent.ID != id {
 			t.Fatalf("agent %s (%s) was never given out: next is %d, %v", id, agent.Agent.ID, s.NextAgent, err)
+		}
+		if agent.Marks.Has(api.MarkDrained) && !agent.Marks.Has(api.MarkDraining) || agent.MarksVersion == 0 {
+			t.Fatalf("agent %s is %v, version %d", id, agent.Marks.Strings(), agent.MarksVersion)
 		}
 		if other, twice := nonces[agent.Nonce]; twice {
 			t.Fatalf("nonce %s has two agents, %s and %s (R7)", agent.Nonce, id, other)
@@ -319,10 +327,10 @@ func TestAgents(t *testing.T) {
 	want("a cloned nonce", apply(AdmitAgent{Agent: api.Agent{ID: "agent-2"}, Nonce: "n1", BootID: "b1"}), api.Exists, "")
 	want("reserve", apply(SetReserved{ID: "agent-1", Reserved: api.Scalars(1, 1)}), 0, "agent-1")
 	want("by who saw less", apply(SetReserved{ID: "agent-1", Reserved: api.Scalars(2, 1)}), api.Stale, "")
-	want("gone", apply(MarkAgent{ID: "agent-1", Set: api.MarkGone, Why: "burnt"}), 0, "agent-1")
-	want("comes back", apply(MarkAgent{ID: "agent-1", Clear: api.MarkGone}), api.Removed, "")
+	want("gone", apply(MarkAgent{ID: "agent-1", Saw: Whatever, Set: api.MarkGone, Why: "burnt"}), 0, "agent-1")
+	want("comes back", apply(MarkAgent{ID: "agent-1", Saw: Whatever, Clear: api.MarkGone}), api.Removed, "")
 	want("registers", apply(AdmitAgent{Agent: api.Agent{}, Nonce: "n1", BootID: "b2"}), api.Removed, "")
-	want("removed", apply(RemoveAgent{"agent-1"}), 0, "agent-1")
+	want("removed", apply(RemoveAgent{"agent-1", s.Agents["agent-1"].Nonce, Whatever}), 0, "agent-1")
 	want("and comes back", apply(AdmitAgent{Agent: api.Agent{ID: "agent-1"}, Nonce: "n1", BootID: "b2"}), api.Removed, "")
 	want("from a lost future", apply(AdmitAgent{Agent: api.Agent{ID: "agent-8"}, Nonce: "n8", BootID: "b2"}), 0, "agent-8")
 	want("goes on behind it", apply(AdmitAgent{Agent: api.Agent{}, Nonce: "n9", BootID: "b2"}), 0, "agent-9")
@@ -366,7 +374,7 @@ func TestStore(t *testing.T) {
 	if s.StoreBytes() != s.Frameworks["framework-1"].StoreSize {
 		t.Errorf("all stores hold %d bytes", s.StoreBytes())
 	}
-	apply(RemoveFramework{ID: "framework-1"})
+	apply(RemoveFramework{ID: "framework-1", Session: Whatever})
 	if s.StoreBytes() != 0 {
 		t.Errorf("a tombstone holds %d bytes", s.StoreBytes())
 	}
@@ -397,7 +405,7 @@ func TestTombstonesAreBounded(t *testing.T) {
 	for i := range TombstonesMax + 1 {
 		at := epoch.Add(time.Duration(i) * time.Second)
 		got := s.Apply(Command{At: at, Change: Subscribe{Instance: api.Nonce(fmt.Sprint("i", i))}})
-		s.Apply(Command{At: at, Change: RemoveFramework{ID: got.Framework}})
+		s.Apply(Command{At: at, Change: RemoveFramework{ID: got.Framework, Session: Whatever}})
 	}
 	if n := len(s.Frameworks); n != TombstonesMax+1-(TombstonesMax+1)/10-1 {
 		t.Errorf("%d tombstones are left", n)

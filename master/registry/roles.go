@@ -9,10 +9,14 @@ import (
 	"github.com/tenderhq/tender/api"
 )
 
-// SetRole replaces an operator's settings of a role.
+// SetRole replaces an operator's settings of a role, if they are still those that the proposer saw. A change that was
+// held against the quotas of other roles names the state's Quotas as well; what agents have is not compared, because
+// agents come and go after a quota was set too.
 type SetRole struct {
-	Role api.Role
-	Set  Role
+	Role      api.Role
+	Set       Role
+	Saw       Role
+	SawQuotas uint64 // or Whatever
 }
 
 // apply replaces the settings of a role. Empty settings remove the role.
@@ -33,6 +37,9 @@ func (change SetRole) apply(s *State, _ time.Time) Result {
 	if bad := s.noRoom(op, string(change.Role), "roles", s.index().roleBytes, more, RolesBytesMax); bad != nil {
 		return *bad
 	}
+	if !set.Guarantee.Equal(was.Guarantee) || !set.Limit.Equal(was.Limit) {
+		s.Quotas++
+	}
 	s.countRole(change.Role, set)
 	roles := writable(&s.Roles, &s.shared.roles)
 	if set.isNothing() {
@@ -42,6 +49,9 @@ func (change SetRole) apply(s *State, _ time.Time) Result {
 	}
 	return Result{}
 }
+
+// IsAsSeen reports whether the role's own settings are still those that the proposer saw.
+func (change SetRole) IsAsSeen(s *State) bool { return s.Roles[change.Role].equal(change.Saw) }
 
 // countRole updates the index of how many bytes roles take. Roles without any settings do not count.
 func (s *State) countRole(role api.Role, set Role) {

@@ -43,8 +43,11 @@ func (change SetSecret) apply(s *State, at time.Time) Result {
 
 func (SetSecret) onlyKept() {}
 
-// RemoveSecret forgets a secret.
-type RemoveSecret struct{ ID api.SecretID }
+// RemoveSecret forgets a secret, if it was not set anew since Saw.
+type RemoveSecret struct {
+	ID  api.SecretID
+	Saw time.Time // when the value was set that the proposer saw
+}
 
 func (change RemoveSecret) apply(s *State, _ time.Time) Result {
 	if _, known := s.Secrets[change.ID]; !known {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/tenderhq/tender/api"
 )
@@ -20,9 +21,10 @@ func TestSecretsAreSetReplacedAndRemoved(t *testing.T) {
 	if got := before.Secrets["eng/etl/db"]; string(got.Sealed) != "one" {
 		t.Errorf("a clone changes: %+v", got)
 	}
-	x.wants(api.NotFound, RemoveSecret{"eng/etl/none"})
-	x.wants(allowed, RemoveSecret{"eng/etl/db"})
-	x.wants(api.NotFound, RemoveSecret{"eng/etl/db"})
+	x.wants(api.NotFound, RemoveSecret{"eng/etl/none", x.at})
+	x.wants(api.Stale, RemoveSecret{"eng/etl/db", x.at.Add(-time.Second)})
+	x.wants(allowed, RemoveSecret{"eng/etl/db", x.at})
+	x.wants(api.NotFound, RemoveSecret{"eng/etl/db", x.at})
 	if len(before.Secrets) != 1 {
 		t.Error("a clone has lost it")
 	}

@@ -40,6 +40,8 @@ type State struct {
 
 	NextAgent     uint64 // the next number to give out; 0 is read as 1
 	NextFramework uint64
+	// Quotas counts the changes of any role's guarantee or limit.
+	Quotas uint64
 	// LostAgents and LostFrameworks are numbers that may have been given out by changes that a restore or a recovery
 	// has lost. An agent or framework that comes back with one keeps it (R37). Replaced, never edited.
 	LostAgents     []Numbers
@@ -88,6 +90,8 @@ type Agent struct {
 	Maintenance api.Window
 	// Maintained says that the window has begun, and that the agent drains because of it.
 	Maintained bool
+	// MarksVersion numbers the changes of the marks and of the maintenance, from 1 on.
+	MarksVersion uint64
 	// Gone is when the agent was marked gone.
 	Gone time.Time
 	// Receipts says that the agent stores receipts of launches. From then on they are required of it, for launches of

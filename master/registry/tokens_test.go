@@ -120,7 +120,7 @@ func TestTwoAuthoritiesAtATimeAreEnough(t *testing.T) {
 	}
 	x.wants(allowed, first)
 	x.wants(allowed, first) // the same again
-	second := RotateAuthority{Digest: digest("b"), Sealed: []byte("sealed"), FormerEnds: x.at.Add(3 * time.Hour)}
+	second := RotateAuthority{Saw: digest("a"), Digest: digest("b"), Sealed: []byte("sealed"), FormerEnds: x.at.Add(3 * time.Hour)}
 	x.wants(api.Exists, second)
 	x.at = first.FormerEnds
 	x.wants(allowed, second)

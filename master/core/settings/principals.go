@@ -91,7 +91,8 @@ func (s Revoke) Ask(of Leader, by rights.Scope) (Question, *api.Error) {
 	if err := notHimself(op, s.Principal, by); err != nil {
 		return Question{}, err
 	}
-	grants := of.Registry.Principals[s.Principal].Grants
+	saw := of.Registry.Principals[s.Principal].Grants
+	grants := saw
 	if len(grants) == 0 {
 		grants = []rights.Grant{{Verb: rights.Admin}}
 	}
@@ -100,6 +101,6 @@ func (s Revoke) Ask(of Leader, by rights.Scope) (Question, *api.Error) {
 			return Question{}, err
 		}
 	}
-	change := registry.RevokePrincipal{Principal: s.Principal, Why: cmp.Or(s.Why, "by an operator")}
+	change := registry.RevokePrincipal{Principal: s.Principal, Why: cmp.Or(s.Why, "by an operator"), SawGrants: saw}
 	return Question{op, s.Principal, change, fmt.Sprintf("%s is revoked; its streams end, its tokens let nobody in, and its name is not given again for 14 days", s.Principal)}, nil
 }

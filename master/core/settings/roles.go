@@ -43,7 +43,11 @@ func (s Role) Ask(of Leader, by rights.Scope) (Question, *api.Error) {
 			return Question{}, api.E(op, api.Limit, s.Role, err)
 		}
 	}
-	return Question{op, string(s.Role), registry.SetRole{Role: s.Role, Set: set}, fmt.Sprintf("role %s is set", s.Role)}, nil
+	change := registry.SetRole{Role: s.Role, Set: set, Saw: of.Registry.Roles[s.Role], SawQuotas: registry.Whatever}
+	if s.Guarantee != nil || s.Limit != nil { // it was held against the quotas of other roles
+		change.SawQuotas = of.Registry.Quotas
+	}
+	return Question{op, string(s.Role), change, fmt.Sprintf("role %s is set", s.Role)}, nil
 }
 
 // onto returns the role's settings after the change.

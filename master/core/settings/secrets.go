@@ -32,12 +32,12 @@ func (s Secret) Ask(of Leader, by rights.Scope) (Question, *api.Error) {
 type NoSecret struct{ ID api.SecretID }
 
 // Ask does not require that the cluster can store secrets: one that exists may always be removed.
-func (s NoSecret) Ask(_ Leader, by rights.Scope) (Question, *api.Error) {
+func (s NoSecret) Ask(of Leader, by rights.Scope) (Question, *api.Error) {
 	const op = "secret.rm"
 	if err := maySet(op, "remove-secret", s.ID, by); err != nil {
 		return Question{}, err
 	}
-	return Question{op, string(s.ID), registry.RemoveSecret{ID: s.ID}, fmt.Sprintf("secret %s is removed; tasks that have it keep it", s.ID)}, nil
+	return Question{op, string(s.ID), registry.RemoveSecret{ID: s.ID, Saw: of.Registry.Secrets[s.ID].Set}, fmt.Sprintf("secret %s is removed; tasks that have it keep it", s.ID)}, nil
 }
 
 // maySet says why the caller may not do the action to the secret.

@@ -60,6 +60,8 @@ func (r *Registrar) RotateAuthority(ctx context.Context, request *apiv1.RotateAu
 	if len(request.GetCertificate()) > 0 && !by.MayGive(rights.Grant{Verb: rights.Admin}) {
 		return nil, rights.RefuseVerb("bring an authority of one's own", rights.Admin, by.Who, rights.Object{})
 	}
+	saw := "" // before it is followed, so that the change is refused if another one comes in between
+	r.config.Read(func(s *registry.State) { saw = s.Authority.Digest })
 	if _, err := r.Follow(); err != nil {
 		return nil, err
 	}
@@ -84,7 +86,7 @@ func (r *Registrar) RotateAuthority(ctx context.Context, request *apiv1.RotateAu
 	if err != nil {
 		return nil, err
 	}
-	change := registry.RotateAuthority{Digest: next.Digest().String(), Sealed: sealed, FormerEnds: ends}
+	change := registry.RotateAuthority{Saw: saw, Digest: next.Digest().String(), Sealed: sealed, FormerEnds: ends}
 	if err := r.config.Commit(ctx, op, change); err != nil {
 		return nil, err
 	}

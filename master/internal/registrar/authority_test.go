@@ -257,10 +257,10 @@ func TestAnAgentThatIsGoneDoesNotComeBack(t *testing.T) {
 	if _, err := d.back(agents, was, was); err != nil {
 		t.Error(err)
 	}
-	d.state.Apply(registry.Command{At: time.Now(), Change: registry.MarkAgent{ID: admitted.Agent, Set: api.MarkGone}})
+	d.state.Apply(registry.Command{At: time.Now(), Change: registry.MarkAgent{ID: admitted.Agent, Saw: registry.Whatever, Set: api.MarkGone}})
 	_, err = d.back(agents, was, was)
 	d.denied("marked gone", err)
-	d.state.Apply(registry.Command{At: time.Now(), Change: registry.RemoveAgent{ID: admitted.Agent}})
+	d.state.Apply(registry.Command{At: time.Now(), Change: registry.RemoveAgent{ID: admitted.Agent, Nonce: d.state.Agents[admitted.Agent].Nonce, Saw: registry.Whatever}})
 	_, err = d.back(agents, was, was)
 	d.denied("removed", err)
 }

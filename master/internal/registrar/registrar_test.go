@@ -294,11 +294,11 @@ func TestWhoCountsNoMoreGetsNoCertificate(t *testing.T) {
 	if !api.Is(err, api.Exists) {
 		t.Errorf("a joiner takes the name of an agent that is known: %v", err)
 	}
-	d.state.Apply(registry.Command{At: time.Now(), Change: registry.RevokePrincipal{Principal: "etl", Why: "stolen"}})
-	d.state.Apply(registry.Command{At: time.Now(), Change: registry.MarkAgent{ID: admitted.Agent, Set: api.MarkGone}})
+	d.state.Apply(registry.Command{At: time.Now(), Change: registry.RevokePrincipal{Principal: "etl", Why: "stolen", SawGrants: d.state.Principals["etl"].Grants}})
+	d.state.Apply(registry.Command{At: time.Now(), Change: registry.MarkAgent{ID: admitted.Agent, Saw: registry.Whatever, Set: api.MarkGone}})
 	d.denied("a revoked principal", d.renew(etl))
 	d.denied("an agent that is gone", d.renew(agent))
-	d.state.Apply(registry.Command{At: time.Now(), Change: registry.RemoveAgent{ID: admitted.Agent}})
+	d.state.Apply(registry.Command{At: time.Now(), Change: registry.RemoveAgent{ID: admitted.Agent, Nonce: d.state.Agents[admitted.Agent].Nonce, Saw: registry.Whatever}})
 	d.denied("an agent that is forgotten", d.renew(agent))
 	for range 2 {
 		_, err = d.join(token, "", trust.NewPass())

@@ -68,7 +68,7 @@ func encodeChange(m *logpb.Command, change registry.Change) error {
 	case registry.RemoveMaster:
 		m.Change = &logpb.Command_RemoveMaster{RemoveMaster: &logpb.RemoveMaster{Id: string(c.ID)}}
 	case registry.SetRole:
-		m.Change = &logpb.Command_SetRole{SetRole: &logpb.SetRole{Role: string(c.Role), Set: roleToLog(c.Set)}}
+		m.Change = &logpb.Command_SetRole{SetRole: &logpb.SetRole{Role: string(c.Role), Set: roleToLog(c.Set), Saw: roleToLog(c.Saw), SawQuotas: c.SawQuotas}}
 	case registry.CheckHash:
 		m.Change = &logpb.Command_CheckHash{CheckHash: &logpb.CheckHash{Index: c.Index, Hash: c.Hash}}
 	case registry.Expire:
@@ -93,18 +93,16 @@ func encodeAgentChange(m *logpb.Command, change registry.Change) bool {
 		m.Change = &logpb.Command_UpdateAgent{UpdateAgent: &logpb.UpdateAgent{Agent: wire.AgentToProto(c.Agent), BootId: c.BootID, Receipts: c.Receipts, ReceiptsAfter: wire.TermToProto(c.ReceiptsAfter)}}
 	case registry.MarkAgent:
 		m.Change = &logpb.Command_MarkAgent{MarkAgent: &logpb.MarkAgent{
-			Id: string(c.ID), Set: uint32(c.Set), Clear: uint32(c.Clear), Grace: wire.DurationToProto(c.Grace), Why: c.Why,
+			Id: string(c.ID), Set: uint32(c.Set), Clear: uint32(c.Clear), Grace: wire.DurationToProto(c.Grace), Why: c.Why, Saw: c.Saw,
 		}}
 	case registry.SetMaintenance:
 		m.Change = &logpb.Command_SetMaintenance{SetMaintenance: &logpb.SetMaintenance{
-			AgentIds: wire.Texts(c.Agents), Window: wire.WindowToProto(c.Window), Saw: wire.WindowToProto(c.Saw),
+			AgentIds: wire.Texts(c.Agents), Window: wire.WindowToProto(c.Window), Saw: c.Saw,
 		}}
 	case registry.BeginMaintenance:
-		m.Change = &logpb.Command_BeginMaintenance{BeginMaintenance: &logpb.BeginMaintenance{
-			AgentId: string(c.ID), Window: wire.WindowToProto(c.Window),
-		}}
+		m.Change = &logpb.Command_BeginMaintenance{BeginMaintenance: &logpb.BeginMaintenance{AgentId: string(c.ID), Saw: c.Saw}}
 	case registry.RemoveAgent:
-		m.Change = &logpb.Command_RemoveAgent{RemoveAgent: &logpb.RemoveAgent{Id: string(c.ID)}}
+		m.Change = &logpb.Command_RemoveAgent{RemoveAgent: &logpb.RemoveAgent{Id: string(c.ID), Nonce: string(c.Nonce), Saw: c.Saw}}
 	case registry.SetReserved:
 		m.Change = &logpb.Command_SetReserved{SetReserved: &logpb.SetReserved{
 			Id: string(c.ID), Saw: wire.ResourcesToProto(c.Saw), Reserved: wire.ResourcesToProto(c.Reserved),
@@ -157,7 +155,7 @@ func encodeTokenChange(m *logpb.Command, change registry.Change) bool {
 		m.Change = &logpb.Command_RevokeToken{RevokeToken: &logpb.RevokeToken{Id: c.ID}}
 	case registry.RotateAuthority:
 		m.Change = &logpb.Command_RotateAuthority{RotateAuthority: &logpb.RotateAuthority{
-			Digest: c.Digest, Sealed: c.Sealed, FormerEnds: wire.TimeToProto(c.FormerEnds),
+			Digest: c.Digest, Sealed: c.Sealed, FormerEnds: wire.TimeToProto(c.FormerEnds), Saw: c.Saw,
 		}}
 	default:
 		return false
@@ -178,7 +176,9 @@ func decodeChange(m *logpb.Command) (registry.Change, error) {
 	case *logpb.Command_RemoveMaster:
 		return registry.RemoveMaster{ID: api.MasterID(c.RemoveMaster.Id)}, nil
 	case *logpb.Command_SetRole:
-		return registry.SetRole{Role: api.Role(c.SetRole.Role), Set: roleFromLog(c.SetRole.Set)}, nil
+		return registry.SetRole{
+			Role: api.Role(c.SetRole.Role), Set: roleFromLog(c.SetRole.Set), Saw: roleFromLog(c.SetRole.Saw), SawQuotas: c.SetRole.SawQuotas,
+		}, nil
 	case *logpb.Command_CheckHash:
 		return registry.CheckHash{Index: c.CheckHash.Index, Hash: c.CheckHash.Hash}, nil
 	case *logpb.Command_Expire:
@@ -212,16 +212,16 @@ func decodeAgentChange(m *logpb.Command) registry.Change {
 	case *logpb.Command_MarkAgent:
 		return registry.MarkAgent{
 			ID: api.AgentID(c.MarkAgent.Id), Set: api.Mark(c.MarkAgent.Set), Clear: api.Mark(c.MarkAgent.Clear),
-			Grace: c.MarkAgent.Grace.AsDuration(), Why: c.MarkAgent.Why,
+			Grace: c.MarkAgent.Grace.AsDuration(), Why: c.MarkAgent.Why, Saw: c.MarkAgent.Saw,
 		}
 	case *logpb.Command_SetMaintenance:
 		return registry.SetMaintenance{
-			Agents: wire.Names[api.AgentID](c.SetMaintenance.AgentIds), Window: wire.WindowOf(c.SetMaintenance.Window), Saw: wire.WindowOf(c.SetMaintenance.Saw),
+			Agents: wire.Names[api.AgentID](c.SetMaintenance.AgentIds), Window: wire.WindowOf(c.SetMaintenance.Window), Saw: c.SetMaintenance.Saw,
 		}
 	case *logpb.Command_BeginMaintenance:
-		return registry.BeginMaintenance{ID: api.AgentID(c.BeginMaintenance.AgentId), Window: wire.WindowOf(c.BeginMaintenance.Window)}
+		return registry.BeginMaintenance{ID: api.AgentID(c.BeginMaintenance.AgentId), Saw: c.BeginMaintenance.Saw}
 	case *logpb.Command_RemoveAgent:
-		return registry.RemoveAgent{ID: api.AgentID(c.RemoveAgent.Id)}
+		return registry.RemoveAgent{ID: api.AgentID(c.RemoveAgent.Id), Nonce: api.Nonce(c.RemoveAgent.Nonce), Saw: c.RemoveAgent.Saw}
 	case *logpb.Command_SetReserved:
 		return registry.SetReserved{
 			ID: api.AgentID(c.SetReserved.Id), Saw: wire.ResourcesOf(c.SetReserved.Saw),
@@ -272,6 +272,7 @@ func decodeTokenChange(m *logpb.Command) registry.Change {
 	case *logpb.Command_RotateAuthority:
 		return registry.RotateAuthority{
 			Digest: c.RotateAuthority.Digest, Sealed: c.RotateAuthority.Sealed, FormerEnds: wire.TimeOf(c.RotateAuthority.FormerEnds),
+			Saw: c.RotateAuthority.Saw,
 		}
 	}
 	return nil

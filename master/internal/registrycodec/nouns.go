@@ -87,20 +87,21 @@ func agentToLog(a registry.Agent) *logpb.AgentItem {
 		Agent: wire.AgentToProto(a.Agent), Nonce: string(a.Nonce), BootId: a.BootID, Marks: uint32(a.Marks),
 		Grace: wire.DurationToProto(a.Grace), Why: a.Why, Admitted: wire.TimeToProto(a.Admitted), Reserved: wire.ResourcesToProto(a.Reserved),
 		Maintenance: wire.WindowToProto(a.Maintenance), Maintained: a.Maintained, Gone: wire.TimeToProto(a.Gone), Receipts: a.Receipts,
-		ReceiptsAfter: wire.TermToProto(a.ReceiptsAfter),
+		ReceiptsAfter: wire.TermToProto(a.ReceiptsAfter), MarksVersion: a.MarksVersion,
 	}
 }
 
 func agentFromLog(m *logpb.AgentItem) registry.Agent {
 	return registry.Agent{
-		Agent:    wire.AgentOf(m.Agent),
-		Nonce:    api.Nonce(m.Nonce),
-		BootID:   m.BootId,
-		Marks:    api.Mark(m.Marks),
-		Grace:    m.Grace.AsDuration(),
-		Why:      m.Why,
-		Admitted: wire.TimeOf(m.Admitted),
-		Reserved: wire.ResourcesOf(m.Reserved),
+		Agent:        wire.AgentOf(m.Agent),
+		Nonce:        api.Nonce(m.Nonce),
+		BootID:       m.BootId,
+		Marks:        api.Mark(m.Marks),
+		MarksVersion: m.MarksVersion,
+		Grace:        m.Grace.AsDuration(),
+		Why:          m.Why,
+		Admitted:     wire.TimeOf(m.Admitted),
+		Reserved:     wire.ResourcesOf(m.Reserved),
 
 		Maintenance:   wire.WindowOf(m.Maintenance),
 		Maintained:    m.Maintained,

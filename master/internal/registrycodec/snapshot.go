@@ -71,7 +71,7 @@ func contentHead(state *registry.State) *logpb.SnapshotHead {
 		Format: uint32(max(state.Format, 1)), ClusterId: string(state.Cluster), Epoch: state.Epoch,
 		NextAgent: state.NextAgent, NextFramework: state.NextFramework,
 		LostAgents: numbersToLog(state.LostAgents), LostFrameworks: numbersToLog(state.LostFrameworks),
-		Receipts: receiptsToLog(state.Receipts), Authority: authorityToLog(state.Authority),
+		Quotas: state.Quotas, Receipts: receiptsToLog(state.Receipts), Authority: authorityToLog(state.Authority),
 	}
 }
 
@@ -182,7 +182,7 @@ func ReadSnapshot(r io.Reader) (*registry.State, Head, error) {
 	state.Epoch, state.Index, state.Format = m.Epoch, m.Index, uint64(m.Format)
 	state.NextAgent, state.NextFramework = m.NextAgent, m.NextFramework
 	state.LostAgents, state.LostFrameworks = numbersFromLog(m.LostAgents), numbersFromLog(m.LostFrameworks)
-	state.Receipts = receiptsFromLog(m.Receipts)
+	state.Quotas, state.Receipts = m.Quotas, receiptsFromLog(m.Receipts)
 	state.Authority = authorityFromLog(m.Authority)
 	items, err := readItems(in, state)
 	if err == nil {

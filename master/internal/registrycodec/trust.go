@@ -17,13 +17,13 @@ func encodeTrustChange(m *logpb.Command, change registry.Change) bool {
 	case registry.TakeGrant:
 		m.Change = &logpb.Command_TakeGrant{TakeGrant: &logpb.TakeGrant{Principal: c.Principal, Grant: grantToLog(c.Grant)}}
 	case registry.RevokePrincipal:
-		m.Change = &logpb.Command_RevokePrincipal{RevokePrincipal: &logpb.RevokePrincipal{Principal: c.Principal, Why: c.Why}}
+		m.Change = &logpb.Command_RevokePrincipal{RevokePrincipal: &logpb.RevokePrincipal{Principal: c.Principal, Why: c.Why, Saw: grantsToLog(c.SawGrants)}}
 	case registry.BeginReceipts:
 		m.Change = &logpb.Command_BeginReceipts{BeginReceipts: &logpb.BeginReceipts{Mark: c.Mark, Since: wire.TermToProto(c.Since)}}
 	case registry.SetSecret:
 		m.Change = &logpb.Command_SetSecret{SetSecret: &logpb.SetSecret{Name: string(c.ID), Sealed: c.Sealed, By: c.By}}
 	case registry.RemoveSecret:
-		m.Change = &logpb.Command_RemoveSecret{RemoveSecret: &logpb.RemoveSecret{Name: string(c.ID)}}
+		m.Change = &logpb.Command_RemoveSecret{RemoveSecret: &logpb.RemoveSecret{Name: string(c.ID), Saw: wire.TimeToProto(c.Saw)}}
 	default:
 		return false
 	}
@@ -37,13 +37,15 @@ func decodeTrustChange(m *logpb.Command) registry.Change {
 	case *logpb.Command_TakeGrant:
 		return registry.TakeGrant{Principal: c.TakeGrant.Principal, Grant: grantFromLog(c.TakeGrant.Grant)}
 	case *logpb.Command_RevokePrincipal:
-		return registry.RevokePrincipal{Principal: c.RevokePrincipal.Principal, Why: c.RevokePrincipal.Why}
+		return registry.RevokePrincipal{
+			Principal: c.RevokePrincipal.Principal, Why: c.RevokePrincipal.Why, SawGrants: grantsFromLog(c.RevokePrincipal.Saw),
+		}
 	case *logpb.Command_BeginReceipts:
 		return registry.BeginReceipts{Mark: c.BeginReceipts.Mark, Since: wire.TermFromProto(c.BeginReceipts.Since)}
 	case *logpb.Command_SetSecret:
 		return registry.SetSecret{ID: api.SecretID(c.SetSecret.Name), Sealed: c.SetSecret.Sealed, By: c.SetSecret.By}
 	case *logpb.Command_RemoveSecret:
-		return registry.RemoveSecret{ID: api.SecretID(c.RemoveSecret.Name)}
+		return registry.RemoveSecret{ID: api.SecretID(c.RemoveSecret.Name), Saw: wire.TimeOf(c.RemoveSecret.Saw)}
 	}
 	return nil
 }
@@ -58,20 +60,32 @@ func grantFromLog(m *logpb.PrincipalGrant) rights.Grant {
 	}
 }
 
+func grantsToLog(grants []rights.Grant) []*logpb.PrincipalGrant {
+	var all []*logpb.PrincipalGrant
+	for _, grant := range grants {
+		all = append(all, grantToLog(grant))
+	}
+	return all
+}
+
+func grantsFromLog(list []*logpb.PrincipalGrant) []rights.Grant {
+	var all []rights.Grant
+	for _, m := range list {
+		all = append(all, grantFromLog(m))
+	}
+	return all
+}
+
 func principalToLog(name string, p registry.Principal) *logpb.PrincipalItem {
 	item := &logpb.PrincipalItem{Name: name, Created: wire.TimeToProto(p.Created), Revoked: wire.TimeToProto(p.Revoked), Why: p.Why}
-	for _, grant := range p.Grants {
-		item.Grants = append(item.Grants, grantToLog(grant))
-	}
+	item.Grants = grantsToLog(p.Grants)
 	return item
 }
 
 func principalFromLog(m *logpb.PrincipalItem) registry.Principal {
-	p := registry.Principal{Created: wire.TimeOf(m.GetCreated()), Revoked: wire.TimeOf(m.GetRevoked()), Why: m.GetWhy()}
-	for _, grant := range m.GetGrants() {
-		p.Grants = append(p.Grants, grantFromLog(grant))
+	return registry.Principal{
+		Grants: grantsFromLog(m.GetGrants()), Created: wire.TimeOf(m.GetCreated()), Revoked: wire.TimeOf(m.GetRevoked()), Why: m.GetWhy(),
 	}
-	return p
 }
 
 func receiptsToLog(r registry.Receipts) *logpb.Receipts {

@@ -1,0 +1,273 @@
+package registry
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tenderhq/tender/api"
+	"github.com/tenderhq/tender/internal/rights"
+)
+
+// Between the moment at which somebody decides on a change by looking, and the moment at which the quorum has committed
+// it, other changes may be committed. So each change says what was seen, and Apply refuses it as Stale when that is no
+// longer so. Whoever decided looks again. (Protocol rule R49.)
+
+// Whatever in the place of what was seen means that the change is right whatever has happened since, because somebody
+// forces it. The zero value means nothing like that: a change that does not say what was seen is refused.
+const Whatever = math.MaxUint64
+
+// sight is what the proposer of a change saw, or the reason why he need not look.
+type sight interface {
+	// changed returns the refusal when the state is no longer what was seen; nil while it is.
+	changed(s *State) *Result
+}
+
+// blind is the sight of a change for which nothing that was seen matters: the reason why.
+type blind string
+
+func (blind) changed(*State) *Result { return nil }
+
+// sawAgents compares the versions of agents' marks.
+type sawAgents struct {
+	op       string
+	agents   []api.AgentID
+	versions []uint64
+}
+
+func sawAgent(op string, id api.AgentID, version uint64) sawAgents {
+	return sawAgents{op, []api.AgentID{id}, []uint64{version}}
+}
+
+func (saw sawAgents) changed(s *State) *Result {
+	for i, id := range saw.agents {
+		agent, known := s.Agents[id]
+		if !known { // the change itself is refused for it
+			continue
+		}
+		if i >= len(saw.versions) || saw.versions[i] != agent.MarksVersion && saw.versions[i] != Whatever {
+			bad := refuse(saw.op, api.Stale, id,
+				"its marks or its maintenance have changed since that was decided: it is %s by now; look at it and, if you still want it, ask again", agent.markedWords())
+			return &bad
+		}
+	}
+	return nil
+}
+
+// markedWords says in words which marks and which maintenance an agent has.
+func (a Agent) markedWords() string {
+	text := "in service"
+	if a.Marks != 0 {
+		text = strings.Join(a.Marks.Strings(), ", ")
+		if a.Why != "" {
+			text += " (" + a.Why + ")"
+		}
+	}
+	if start := a.Maintenance.Start; !start.IsZero() && !a.Maintained {
+		text += ", with maintenance planned from " + start.Format(time.RFC3339)
+	}
+	return text
+}
+
+// sawSession compares the session of a framework.
+type sawSession struct {
+	op        string
+	framework api.FrameworkID
+	session   uint64
+}
+
+func (saw sawSession) changed(s *State) *Result {
+	_, bad := s.framework(saw.op, saw.framework, saw.session)
+	return bad
+}
+
+// sawScheduler compares the session of a framework for a change that its scheduler did not ask for.
+type sawScheduler struct {
+	op        string
+	framework api.FrameworkID
+	session   uint64
+}
+
+func (saw sawScheduler) changed(s *State) *Result {
+	known, is := s.Frameworks[saw.framework]
+	if !is || !known.Removed.IsZero() || saw.session == Whatever || saw.session == known.Session { // the first two: the change itself is refused
+		return nil
+	}
+	bad := refuse(saw.op, api.Stale, saw.framework,
+		"a scheduler has subscribed since that was decided: session %d is over, session %d goes on; look at it and, if you still want it, ask again", saw.session, known.Session)
+	return &bad
+}
+
+// sawReserved compares what an agent has reserved.
+type sawReserved struct {
+	agent    api.AgentID
+	reserved api.Resources
+}
+
+func (saw sawReserved) changed(s *State) *Result {
+	agent, known := s.Agents[saw.agent]
+	if !known || agent.Reserved.Equal(saw.reserved) {
+		return nil
+	}
+	bad := refuse("agent.reserve", api.Stale, saw.agent, "it has %v reserved by now", agent.Reserved)
+	return &bad
+}
+
+// sawRole compares the settings of a role, and, for a change that was held against the quotas of other roles, how often
+// any quota was changed.
+type sawRole struct {
+	role   api.Role
+	set    Role
+	quotas uint64
+}
+
+func (saw sawRole) changed(s *State) *Result {
+	const op = "role.set"
+	if now := s.Roles[saw.role]; !now.equal(saw.set) {
+		bad := refuse(op, api.Stale, saw.role, "it was set anew since that was decided, to %s; look at it and, if you still want it, set it again", now.words())
+		return &bad
+	}
+	if saw.quotas != s.Quotas && saw.quotas != Whatever {
+		bad := refuse(op, api.Stale, saw.role, "the quota of another role has changed since that was decided; look at the roles and, if you still want it, set it again")
+		return &bad
+	}
+	return nil
+}
+
+func (r Role) equal(other Role) bool {
+	return r.Weight == other.Weight && r.Priority == other.Priority && r.Guarantee.Equal(other.Guarantee) && r.Limit.Equal(other.Limit)
+}
+
+// words says in words what operators have set for a role.
+func (r Role) words() string {
+	if r.isNothing() {
+		return "nothing"
+	}
+	return fmt.Sprintf("weight %v, priority %d, guarantee %v, limit %v", r.Weight, r.Priority, r.Guarantee, r.Limit)
+}
+
+// sawGrants compares what a principal was granted.
+type sawGrants struct {
+	principal string
+	grants    []rights.Grant
+}
+
+func (saw sawGrants) changed(s *State) *Result {
+	known, is := s.Principals[saw.principal]
+	if !is || !known.Revoked.IsZero() || slices.Equal(known.Grants, saw.grants) { // the first two: the change itself is refused
+		return nil
+	}
+	bad := refuse("principal.revoke", api.Stale, saw.principal,
+		"what it was granted has changed since that was decided; look at it and, if you still want it, ask again")
+	return &bad
+}
+
+// sawSecret compares when a secret was set.
+type sawSecret struct {
+	secret api.SecretID
+	set    time.Time
+}
+
+func (saw sawSecret) changed(s *State) *Result {
+	known, is := s.Secrets[saw.secret]
+	if !is || known.Set.Equal(saw.set) {
+		return nil
+	}
+	bad := refuse("secret.rm", api.Stale, saw.secret, "it was set anew since that was decided, at %s; look at it and, if you still want it, ask again",
+		known.Set.Format(time.RFC3339))
+	return &bad
+}
+
+// sawAuthority compares which authority signs; "" is the first one. A change that is repeated finds the next one.
+type sawAuthority struct{ digest, next string }
+
+func (saw sawAuthority) changed(s *State) *Result {
+	if s.Authority.Digest == saw.digest || s.Authority.Digest == saw.next {
+		return nil
+	}
+	bad := refuse("authority.rotate", api.Stale, s.Authority.Digest, "the authority was changed since that was decided, at %s; look at it and, if you still want it, ask again",
+		s.Authority.Began.Format(time.RFC3339))
+	return &bad
+}
+
+// What each change compares.
+
+func (Bootstrap) saw() sight   { return blind("a cluster gets its name once; another one is refused") }
+func (RaiseEpoch) saw() sight  { return blind("an epoch only grows; an older one is refused") }
+func (RaiseFormat) saw() sight { return blind("a format only grows; an older one is refused") }
+func (SetMaster) saw() sight   { return blind("a master says it of itself; what it said last is right") }
+func (RemoveMaster) saw() sight {
+	return blind("Raft's membership says who is a master; this only forgets the addresses of one")
+}
+func (CheckHash) saw() sight {
+	return blind("it states what was at an index of the log, and changes nothing")
+}
+
+func (AdmitAgent) saw() sight { return blind("an agent says it of itself; its nonce and ID decide") }
+func (UpdateAgent) saw() sight {
+	return blind("an agent says it of itself; what it said last is right")
+}
+func (change MarkAgent) saw() sight {
+	return sawAgent("agent.mark", change.ID, change.Saw)
+}
+func (change RemoveAgent) saw() sight {
+	return sawAgent("agent.remove", change.ID, change.Saw)
+}
+func (change SetMaintenance) saw() sight {
+	return sawAgents{"maintenance.set", change.Agents, change.Saw}
+}
+func (change BeginMaintenance) saw() sight {
+	return sawAgent("maintenance.begin", change.ID, change.Saw)
+}
+func (change SetReserved) saw() sight { return sawReserved{change.ID, change.Saw} }
+
+func (Subscribe) saw() sight {
+	return blind("whoever subscribes last takes over, and gets a session above all others (R5)")
+}
+func (Readmit) saw() sight { return blind("a framework that is known stays as it is (R21)") }
+func (change UpdateFramework) saw() sight {
+	return sawSession{"framework.update", change.Framework.ID, change.Session}
+}
+func (change RemoveFramework) saw() sight {
+	return sawScheduler{"framework.remove", change.ID, change.Session}
+}
+func (change PutEntry) saw() sight {
+	return sawSession{"store.put", change.Framework, change.Session} // and IfVersion, if the writer names one
+}
+func (change DeleteEntry) saw() sight {
+	return sawSession{"store.delete", change.Framework, change.Session} // and IfVersion, if the writer names one
+}
+func (Expire) saw() sight {
+	return blind("only the registry's own times are compared with the one that it names")
+}
+
+func (change SetRole) saw() sight { return sawRole{change.Role, change.Saw, change.SawQuotas} }
+
+func (Grant) saw() sight {
+	return blind("it adds one grant, whatever there are besides; to a principal that was revoked it is refused")
+}
+func (TakeGrant) saw() sight {
+	return blind("it names what it takes; when that is not there, it is refused")
+}
+func (change RevokePrincipal) saw() sight {
+	return sawGrants{change.Principal, change.SawGrants}
+}
+func (BeginReceipts) saw() sight {
+	return blind("it is the key of the leader that proposes it, and no later leader decides before it is applied")
+}
+func (CreateToken) saw() sight { return blind("an ID that is taken by another token is refused") }
+func (UseToken) saw() sight {
+	return blind("a token that was revoked, has expired or is used up is refused")
+}
+func (RevokeToken) saw() sight {
+	return blind("a token never changes; revoking it is right whenever it is done")
+}
+func (change RotateAuthority) saw() sight {
+	return sawAuthority{change.Saw, change.Digest}
+}
+func (SetSecret) saw() sight {
+	return blind("the new value is right whatever there was before; who set it last is shown with its time")
+}
+func (change RemoveSecret) saw() sight { return sawSecret{change.ID, change.Saw} }
